@@ -21,6 +21,7 @@ from kernels.catalog.variant import (
     AS_GRAPH,
     IN_PIECES,
     MAPPED,
+    ON_TWO_GPUS,
     PIECES,
     PREPARED,
     STAGED,
@@ -408,11 +409,11 @@ _ENTRIES: list[Variant] = [
         name="sgemm_tensor_pieces",
         title="tensor cores, copies overlapped",
         idea="copies and kernels overlap in pieces",
-        description="the same kernels in pieces of 256 rows of A and C, as a CUDA graph: B is "
+        description="the same kernels in pieces of some rows of A and C, as a CUDA graph: B is "
         "copied and split first; then pieces of A go up while pieces of C come down",
         after="sgemm_tensor_tma",
         flow=IN_PIECES,
-        piece_tiles=2,
+        piece_tiles=(2, 1, 4, 8),
         edges=(512, math.inf),
     ),
     replace(
@@ -424,7 +425,19 @@ _ENTRIES: list[Variant] = [
         "and from a ring of pinned memory, while other chunks cross the link",
         after="sgemm_tensor_tma",
         flow=STAGED,
-        piece_tiles=2,
+        piece_tiles=(2,),
+        edges=(2048, math.inf),
+    ),
+    replace(
+        _TMA,
+        name="sgemm_tensor_two_gpus",
+        title="tensor cores, two GPUs",
+        idea="half of the rows on each of two GPUs",
+        description="the same kernels and pieces on two GPUs: each computes half of the rows of C; "
+        "each copies half of B from the host and sends it to the other GPU",
+        after="sgemm_tensor_pieces",
+        flow=ON_TWO_GPUS,
+        piece_tiles=(2, 1, 4, 8),
         edges=(2048, math.inf),
     ),
     CatalogKernel(

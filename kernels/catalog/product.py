@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 from kernels.catalog.entries import VARIANTS, variant
@@ -94,11 +95,29 @@ class Product:
         return sum(step.bytes(count, self.shape.k) for count in lines) if step else 0
 
     @property
-    def pieces(self) -> list[tuple[int, int]]:
-        """The pieces of a run: first row of A and C, and number of rows, in whole tiles."""
+    def piece_counts(self) -> list[int]:
+        """Numbers of pieces per GPU from which the recorder chooses; the first is the default."""
+        tiles = -(-self._tile_rows // self.entry.gpus)
+        counts = [-(-tiles // each) for each in self.entry.piece_tiles] or [PIECES]
+        return list(dict.fromkeys(counts))
+
+    def pieces(self, count: int) -> list[list[tuple[int, int]]]:
+        """Return for each GPU `count` pieces in whole tiles: first row of A and C, and rows.
+
+        There are fewer pieces if the tiles run out.
+        """
         rows, m = self.tile[0], self.shape.m
-        most = (self.entry.piece_tiles or -(-m // rows // PIECES)) * rows
-        return [(first, min(most, m - first)) for first in range(0, m, most)]
+        own = -(-self._tile_rows // self.entry.gpus) * rows  # of a GPU
+        most = -(-own // rows // count) * rows
+        ends = [min(gpu * own, m) for gpu in range(self.entry.gpus + 1)]
+        return [
+            [(first, min(most, end - first)) for first in range(begin, end, most)]
+            for begin, end in pairwise(ends)
+        ]
+
+    @property
+    def _tile_rows(self) -> int:
+        return -(-self.shape.m // self.tile[0])
 
     @property
     def sums_per_thread(self) -> int:

@@ -38,10 +38,13 @@ Tile = tuple[int, int, int]
 
 # Flow of an end-to-end run: copies and kernel one after the other, each enqueued by its own call;
 # the same with a kernel that prepares the operands on the GPU; pieces whose copies and kernels
-# overlap; such pieces from pageable memory, which host threads copy through pinned memory; a CUDA
-# graph, launched by one call; or one launch that reads and writes host memory.
+# overlap; such pieces from pageable memory, which host threads copy through pinned memory; such
+# pieces on two GPUs; a CUDA graph, launched by one call; or one launch that reads and writes host
+# memory.
 IN_TURN, PREPARED, IN_PIECES, AS_GRAPH = "in turn", "prepared", "in pieces", "as a graph"
-STAGED, MAPPED = "staged", "mapped"
+STAGED, ON_TWO_GPUS, MAPPED = "staged", "on two GPUs", "mapped"
+# Flows whose copies and kernels overlap in pieces of rows.
+PIECEWISE = (IN_PIECES, STAGED, ON_TWO_GPUS)
 # Flows in one stream: their parts and their kernels are timed separately.
 SEQUENTIAL = (IN_TURN, PREPARED)
 # Pieces per run: enough for short ends, and few enough that each fills a GPU.
@@ -71,8 +74,9 @@ class Variant:
     ``square`` (square matrices), ``single`` (one product) or ``batched``. The longest edge of a
     matrix must be within `edges`. `block_sizes` is None for a variant without block size. With
     `fixed_blocks` a study measures all of them, whatever block sizes it lists. A `flow` that is not
-    `SEQUENTIAL` needs pinned memory, `STAGED` pageable memory. A piece of a run has `piece_tiles`
-    rows of tiles (None: all rows are divided into `PIECES`).
+    `SEQUENTIAL` needs pinned memory, `STAGED` pageable memory. `piece_tiles` are numbers of rows of
+    tiles per piece, of which the recorder uses the fastest; the first is the default (empty: all
+    rows are divided into `PIECES`).
     """
 
     name: str
@@ -89,7 +93,7 @@ class Variant:
     edges: tuple[int, float] = (1, math.inf)
     host_step: HostStep | None = None
     flow: str = IN_TURN
-    piece_tiles: int | None = None
+    piece_tiles: tuple[int, ...] = ()
     # 16-bit products on tensor cores per float32 product (0: no tensor cores). They need compute
     # capability 8.0.
     tensor_products: int = 0
@@ -107,6 +111,11 @@ class Variant:
     def kernel_name(self) -> str | None:
         """Name of the CUDA kernel; None for libraries and calls."""
         return None
+
+    @property
+    def gpus(self) -> int:
+        """Number of GPUs of one run."""
+        return 2 if self.flow == ON_TWO_GPUS else 1
 
     @property
     def tensor_cores(self) -> bool:

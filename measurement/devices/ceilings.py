@@ -104,7 +104,7 @@ class _ProbedGpu:
         self._kernels[probes.TENSOR_KERNEL] = tensor_kernel.prepare(probes.TENSOR_TYPES)
         self._has_tensor_cores = device.compute_capability() >= probes.TENSOR_CAPABILITY
         self.busy_s = 0.0
-        self._stream = stream
+        self._stream, self._other_stream = stream, cuda.Stream()
         self._stack = stack
         self._events = [cuda.Event() for _ in range(4)]
         attribute = cuda.device_attribute
@@ -148,6 +148,7 @@ class _ProbedGpu:
         for memory in self._host:
             for size in self._sizes:
                 yield partial(self._host_copies, memory, size)
+        yield self._duplex_copies
         yield self._empty_run
         yield _timer_resolution
 
@@ -259,6 +260,27 @@ class _ProbedGpu:
         }
         return [
             (f"{direction}_bytes_per_s", memory, size_bytes, size_bytes / time_s)
+            for direction, time_s in times_s.items()
+        ]
+
+    def _duplex_copies(self) -> list[CeilingRow]:
+        """Copy in both directions at the same time, each in its own stream."""
+        cuda, size = self._cuda, self._sizes[-1] // 2
+        sent, received = np.split(self._host["pinned"][: 2 * size], 2)
+        begin, sent_at, received_at = self._events[:3]
+        begin.record(self._stream)
+        self._other_stream.wait_for_event(begin)
+        cuda.memcpy_htod_async(self._target, sent, self._stream)
+        sent_at.record(self._stream)
+        cuda.memcpy_dtoh_async(received, self._source, self._other_stream)
+        received_at.record(self._other_stream)
+        times_s = {}
+        for direction, end in (("h2d", sent_at), ("d2h", received_at)):
+            end.synchronize()
+            times_s[direction] = begin.time_till(end) / 1e3
+        self.busy_s += max(times_s.values())
+        return [
+            (f"{direction}_duplex_bytes_per_s", "pinned", size, size / time_s)
             for direction, time_s in times_s.items()
         ]
 

@@ -17,6 +17,7 @@ from kernels.theory.tiles import number_of
 from measurement.devices.ceilings import Ceiling, timer_ceilings
 from measurement.devices.cpu_ceilings import cpu_ceilings
 from measurement.devices.energy import Energy
+from measurement.devices.pieces import Setting, Trial
 from measurement.devices.session import CellError, KernelTime, Timing
 from measurement.devices.telemetry import AssignedTelemetry, Reading
 from study.cells import Cell
@@ -100,6 +101,14 @@ class CpuSession:
             yield
         finally:
             os.sched_setaffinity(0, kept)
+
+    def trials(self, cell: Cell) -> list[Trial]:
+        """Raise CellError: a CPU has no runs in pieces."""
+        raise CellError("a CPU has no runs in pieces")
+
+    def use(self, cell: Cell, setting: Setting) -> None:
+        """Raise CellError: a CPU has no runs in pieces."""
+        raise CellError("a CPU has no runs in pieces")
 
     def product(self, cell: Cell) -> Matrix:
         """Return C, (1, n, n)."""

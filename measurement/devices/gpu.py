@@ -2,9 +2,9 @@
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -13,22 +13,22 @@ import numpy as np
 from base.errors import StudyError
 from kernels.catalog.entries import VARIANTS
 from kernels.catalog.limits import DeviceLimits, not_launchable
-from kernels.catalog.product import Product
-from kernels.catalog.variant import AS_GRAPH, MAPPED, SEQUENTIAL, STAGED, UserCall
-from kernels.cubins.build import HOLD, PROBES, TENSOR_PROBE, Build, build_for, step_build
-from kernels.cubins.compile import BuildResult, architecture
+from kernels.catalog.variant import SEQUENTIAL, UserCall
+from kernels.cubins.build import HOLD, PROBES, TENSOR_PROBE, build_for
+from kernels.cubins.compile import BuildResult
 from kernels.products.elements import ELEMENTS
 from kernels.products.matrices import POISON_WORD, Inputs, Matrix
 from measurement.devices import buffers, cublas
 from measurement.devices.blocking_kernel import BlockingKernel
-from measurement.devices.calls import DeviceMatrix, load_call
 from measurement.devices.ceilings import Ceiling, gpu_ceilings
 from measurement.devices.discovery import CudaDevice, driver
 from measurement.devices.energy import POLL_S, RAMP_S, SETTLE_S, Energy, steps
-from measurement.devices.flows import Duplex, Graph, Pieces
+from measurement.devices.launching import Cubins, Launches
+from measurement.devices.pieces import Setting, Trial
+from measurement.devices.runs import Runs
 from measurement.devices.session import CellError, DeviceError, KernelTime, Timing
-from measurement.devices.staging import Staged
 from measurement.devices.telemetry import NvmlTelemetry
+from measurement.devices.two_gpus import Lane, TwoGpus, open_lane
 from study.cells import Cell
 
 # The driver rounds up allocations and needs memory for kernels that it loads later.
@@ -39,6 +39,7 @@ _WINDOW_S, _MAX_LAUNCHES = 0.00025, 100
 _LONG_S = 0.02
 # Length and limit of a batch of launches while energy is read; more would fill the launch queue.
 _QUEUED_S, _MAX_QUEUED = 0.05, 400
+_ONE_GPU = "needs a second GPU of the same model, in the same recording and not at the same time"
 
 
 class GpuSession:
@@ -54,31 +55,23 @@ class GpuSession:
         builds: list[BuildResult],
         cubins: Path,
         primary: bool = False,
+        partner: CudaDevice | None = None,
     ) -> None:
         """Prepare a session; `cubins` contains ``sm_XX/STEM.cubin`` for each of `builds`.
 
         `primary`: use the primary context, which all libraries of a process share. It is always
-        used if the catalog contains a user-supplied Python function.
+        used if the catalog contains a user-supplied Python function. `partner`: the other GPU of
+        runs on two GPUs.
         """
         self._cuda = driver()
         self._device = self._cuda.Device(device.index)
+        self._partner = partner and self._cuda.Device(partner.index)
         self.limits = read_limits(self._cuda, self._device)
         self.telemetry = NvmlTelemetry(self._device.pci_bus_id())
-        self._builds = {
-            b.origin: b for b in builds if b.architecture == architecture(device.compute_capability)
-        }
-        self._cubins = cubins / architecture(device.compute_capability)
+        self._cubins = Cubins(builds, cubins, device.compute_capability)
         self._inputs = inputs
         self._primary = primary or any(isinstance(entry, UserCall) for entry in VARIANTS.values())
-        self._calls: dict[str, Callable[..., None]] = {}
-        self._functions: dict[Build, Any] = {}
         self._kernel_s: dict[Cell, float] = {}  # the first kernel-only time of each cell
-        self._sgemm: cublas.Sgemm | None = None
-        self._graphs: dict[Cell, Graph] = {}
-        self._pieces: Pieces | None = None
-        self._staged: Staged | None = None
-        self._prepared: Any = None  # memory for operands that a kernel prepares
-        self._prepared_bytes = 0
 
     def __enter__(self) -> "GpuSession":
         cuda = self._cuda
@@ -104,22 +97,12 @@ class GpuSession:
 
     def __exit__(self, *_: object) -> None:
         # Buffers, events and functions must be destroyed before their context.
-        if self._sgemm:
-            self._sgemm.close()
-        self._close_graphs()
-        if self._staged:
-            self._staged.close()
-        self._functions.clear()
-        self._calls.clear()
+        self._launches.close()
+        self._runs.close()
         self.__dict__.pop("_blocking_kernel", None)
-        del self._pieces, self._host, self._on_device, self._events, self._stream, self._filler
-        del self._prepared, self._staged
+        del self._runs, self._launches, self._host, self._on_device
+        del self._events, self._stream, self._filler
         self._close()
-
-    def _close_graphs(self) -> None:
-        for graph in self._graphs.values():
-            graph.close()
-        self._graphs.clear()
 
     def _close(self) -> None:
         self._context.pop()
@@ -136,15 +119,25 @@ class GpuSession:
         self._filler: Any = None  # written to evict everything else from the L2
         self._bytes = [min(size, free_bytes // 3) for size in (*largest, inputs.c_bytes)]
         self._on_device = [cuda.mem_alloc(size) for size in self._bytes]
+        parts = (self._cubins, self.limits, self._stream, self._on_device)
+        self._launches = Launches(cuda, *parts)
+        self._runs = Runs(cuda, self._context, self._stream, self._launches, self._open_two)
         self._host = {
             "pinned": buffers.pinned(inputs, lambda size: cuda.pagelocked_empty(size, np.uint8)),
             "pageable": buffers.pageable(inputs),
         }
 
+    def _open_two(self) -> TwoGpus:
+        """Open the partner; return both GPUs."""
+        lane = Lane(self._cuda, self._context, self._launches)
+        parts = (self._partner, self._cubins, self.limits, self._bytes)
+        reach = bool(self._device.can_access_peer(self._partner))
+        return TwoGpus(self._cuda, (lane, open_lane(self._cuda, *parts)), reach)
+
     @cached_property
     def _blocking_kernel(self) -> BlockingKernel:
         """Load the blocking kernel on first use; only kernel-only timing needs its cubin."""
-        return BlockingKernel(self._cuda, self._module(HOLD), self._stream)
+        return BlockingKernel(self._cuda, self._launches.module(HOLD), self._stream)
 
     def not_launchable(self, cell: Cell) -> str | None:
         """Return the limit of the GPU that prevents the cell from running; None if it runs."""
@@ -152,11 +145,10 @@ class GpuSession:
         is_call = isinstance(cell.product.entry, UserCall)
         if build is None and not is_call and cublas.find_library() is None:
             return cublas.MISSING
-        used = (
-            (self._builds[build].registers_per_thread, self._builds[build].static_shared_bytes)
-            if build
-            else (0, 0)
-        )
+        if cell.product.entry.gpus > 1 and not self._partner:
+            return _ONE_GPU
+        found = self._cubins.results[build] if build else None
+        used = (found.registers_per_thread, found.static_shared_bytes) if found else (0, 0)
         limit = not_launchable(cell.product, self.limits, *used)
         if limit:
             return limit
@@ -176,9 +168,9 @@ class GpuSession:
     def poison(self, cell: Cell) -> None:
         """Fill C with poison on host and device; raise DeviceError."""
         self.product(cell).view(np.uint32).fill(POISON_WORD)
-        words = self._host[str(cell.host_memory)].work(cell).c.nbytes // 4
+        words = self._work(cell).c.nbytes // 4
         try:
-            self._cuda.memset_d32(self._on_device[2], POISON_WORD, words)
+            self._runs.fill_c(POISON_WORD, words)
         except self._cuda.Error as error:
             raise DeviceError(str(error)) from error
 
@@ -190,69 +182,31 @@ class GpuSession:
         if cell.product.entry.flow in SEQUENTIAL:
             return self._in_turn(cell)
         try:
-            start = self._flow(cell)
+            start = self._runs.of(cell, self._work(cell))
             begin = time.perf_counter_ns()
             start()
             return Timing((time.perf_counter_ns() - begin) / 1e9)
         except self._cuda.Error as error:
             raise DeviceError(str(error)) from error
 
-    def _flow(self, cell: Cell) -> Callable[[], None]:
-        """Return a function that executes the cell's run, of a flow in more than one step."""
-        if cell in self._graphs:
-            return self._graphs[cell].run
-        c_device = self._on_device[2]
-        work = self._host[str(cell.host_memory)].work(cell)
-        if cell.product.entry.flow == AS_GRAPH:
-            launch = self._launcher(cell)
+    def trials(self, cell: Cell) -> list[Trial]:
+        """Time a run in pieces, and its copies, in all settings."""
+        try:
+            return self._runs.trials(cell, self._work(cell))
+        except self._cuda.Error as error:
+            raise DeviceError(str(error)) from error
 
-            def queue() -> None:
-                self._copy_in(work)
-                launch()
-                self._cuda.memcpy_dtoh_async(work.c, c_device, self._stream)
+    def use(self, cell: Cell, setting: Setting) -> None:
+        """Divide the runs of a cell in pieces in this way."""
+        self._runs.use(cell, setting)
 
-            self._graphs[cell] = Graph(self._stream, queue)
-            return self._graphs[cell].run
-        if cell.product.entry.flow == MAPPED:
-            addresses = [matrix.ctypes.data for matrix in (work.a, work.b, work.c)]
-            launch = self._launcher(cell, on_device=addresses)
-
-            def run() -> None:
-                launch()
-                self._stream.synchronize()
-
-            return run
-        rows = cell.product.pieces
-
-        def launcher(count: int, a_device: int, c_device: int, stream: Any) -> Callable[[], None]:
-            piece = replace(cell.product, shape=replace(cell.shape, m=count))
-            on_device = (a_device, self._on_device[1], c_device)
-            return self._launcher(replace(cell, product=piece), stream, on_device, whole=False)
-
-        pieces = (cell.shape, work, self._on_device, rows, launcher)
-        if step_build(cell.product):
-            piece = replace(cell.product, shape=replace(cell.shape, m=rows[0][1]))
-
-            def prepare(stream: Any) -> Callable[[], None]:
-                return self._prepare(piece, self._on_device, stream, rows=False)[0]
-
-            # The first piece is the largest: memory for its operands is enough for all pieces.
-            self._prepared_at(piece.prepared_bytes)
-            if cell.product.entry.flow == STAGED:
-                if self._staged is None:
-                    self._staged = Staged(self._cuda, self._context, self._stream)
-                return self._staged.ready(*pieces, prepare)
-            queue = Duplex(self._cuda, self._stream).ready(*pieces, prepare)
-            self._graphs[cell] = Graph(self._stream, queue)
-            return self._graphs[cell].run
-        if self._pieces is None:
-            self._pieces = Pieces(self._cuda)
-        return self._pieces.ready(*pieces)
+    def _work(self, cell: Cell) -> buffers.Work:
+        return self._host[str(cell.host_memory)].work(cell)
 
     def _in_turn(self, cell: Cell) -> Timing:
         """Execute a run in one stream, with host steps before and after it; wait for the end."""
-        launch = self._launcher(cell)
-        work = self._host[str(cell.host_memory)].work(cell)
+        launch = self._launches.of(cell.product)
+        work = self._work(cell)
         c_device, stream = self._on_device[2], self._stream
         started, copied_in, computed, copied_out = self._events
         try:
@@ -360,8 +314,8 @@ class GpuSession:
 
     def _ready(self, cell: Cell) -> Callable[[], None]:
         """Copy A and B in, launch a short kernel once; return the launching function."""
-        launch = self._launcher(cell)
-        work = self._host[str(cell.host_memory)].work(cell)
+        launch = self._launches.of(cell.product)
+        work = self._work(cell)
         work.prepare()
         try:
             self._copy_in(work)
@@ -386,7 +340,7 @@ class GpuSession:
     def ceilings(self) -> tuple[list[Ceiling], float]:
         """Measure the ceilings of GPU, link and clock."""
         try:
-            modules = (self._module(PROBES), self._module(TENSOR_PROBE))
+            modules = (self._launches.module(PROBES), self._launches.module(TENSOR_PROBE))
             return gpu_ceilings(self._cuda, self._device, *modules, self._stream)
         except self._cuda.Error as error:
             raise DeviceError(str(error)) from error
@@ -394,120 +348,6 @@ class GpuSession:
     def product(self, cell: Cell) -> Matrix:
         """Return C in the cell's host memory, (batch, m, n)."""
         return self._host[str(cell.host_memory)].product(cell)
-
-    def _launcher(
-        self,
-        cell: Cell,
-        stream: Any = None,
-        on_device: Sequence[Any] | None = None,
-        whole: bool = True,
-    ) -> Callable[[], None]:
-        """Return a function that launches the cell's kernel, and before it the one for operands.
-
-        Default are the session's stream and device buffers. Not `whole`: B is prepared already.
-        """
-        product, shape, build = cell.product, cell.shape, build_for(cell.product)
-        if isinstance(product.entry, UserCall):
-            return self._call(cell, product.entry)
-        if build is None:
-            return partial(self._library(), *map(int, self._on_device), shape.m, shape.n, shape.k)
-        launch, arguments = product.launch, product.arguments
-        function = self._function(build, len(arguments))
-        static = self._builds[build].static_shared_bytes
-        if launch.dynamic_shared_bytes + static > self.limits.max_shared_bytes_per_block:
-            attribute = self._cuda.function_attribute.MAX_DYNAMIC_SHARED_SIZE_BYTES
-            function.set_attribute(attribute, launch.dynamic_shared_bytes)
-        addresses, before = on_device or self._on_device, None
-        if step_build(product):
-            before, operands = self._prepare(product, addresses, stream, columns=whole)
-            addresses = (*operands, addresses[2])
-
-        def into_stream() -> None:
-            if before:
-                before()
-            function.prepared_async_call(
-                launch.grid,
-                (*launch.threads, 1),
-                stream or self._stream,
-                *addresses,
-                *arguments,
-                shared_size=launch.dynamic_shared_bytes,
-            )
-
-        return into_stream
-
-    def _prepare(
-        self,
-        product: Product,
-        on_device: Sequence[Any],
-        stream: Any,
-        rows: bool = True,
-        columns: bool = True,
-    ) -> tuple[Callable[[], None], tuple[int, int]]:
-        """Return a launch of the product's `DeviceStep`, and the addresses of its results.
-
-        `rows`: it prepares A; `columns`: it prepares B.
-        """
-        build, step = step_build(product), product.kernel and product.kernel.device_step
-        assert build
-        assert step
-        m, n, k = product.shape.m, product.shape.n, product.shape.k
-        prepared = self._prepared_at(product.prepared_bytes)
-        function = self._function(build, 3)
-        blocks = rows * step.blocks(m, k) + columns * step.blocks(n, k)
-
-        def into_stream() -> None:
-            function.prepared_async_call(
-                (blocks, 1, 1),
-                (step.threads, 1, 1),
-                stream or self._stream,
-                *on_device[:2],
-                prepared,
-                *(m * rows, n, k),
-                shared_size=0,
-            )
-
-        return into_stream, (prepared + step.bytes(n, k), prepared)
-
-    def _prepared_at(self, size: int) -> int:
-        """Return the address of memory for prepared operands, at least `size` bytes."""
-        if size > self._prepared_bytes:
-            self._close_graphs()  # they contain the old address
-            self._prepared, self._prepared_bytes = None, 0
-            self._prepared, self._prepared_bytes = self._cuda.mem_alloc(size), size
-        return int(self._prepared)
-
-    def _call(self, cell: Cell, entry: UserCall) -> Callable[[], None]:
-        """Return a call of the user's Python function, whose file is executed on first use."""
-        if entry.name not in self._calls:
-            self._calls[entry.name] = load_call(Path(entry.file))
-        m, n, k = cell.shape.m, cell.shape.n, cell.shape.k
-        shapes = ((m, k), (k, n), (m, n))
-        dtype = ELEMENTS[cell.dtype].dtype
-        matrices = [
-            DeviceMatrix(int(address), shape, dtype)
-            for address, shape in zip(self._on_device, shapes, strict=True)
-        ]
-        return partial(self._calls[entry.name], *matrices, self._stream.handle)
-
-    def _library(self) -> Callable[..., None]:
-        """Return cuBLAS's SGEMM, initialised on first use."""
-        if self._sgemm is None:
-            self._sgemm = cublas.Sgemm(self._stream.handle)
-        return self._sgemm.multiply
-
-    def _module(self, build: Build) -> Any:
-        return self._cuda.module_from_file(str(self._cubins / f"{build.stem}.cubin"))
-
-    def _function(self, build: Build, arguments: int) -> Any:
-        """Return the kernel of a build, which takes `arguments` ints; load it on first use."""
-        if build not in self._functions:
-            try:
-                function = self._module(build).get_function(build.variant)
-            except self._cuda.Error as error:
-                raise CellError(f"{build.stem}.cubin: cannot be loaded: {error}") from error
-            self._functions[build] = function.prepare("PPP" + "i" * arguments)
-        return self._functions[build]
 
 
 def _interval(readings: list[tuple[float, float]], since: float = 0.0) -> tuple[float, float]:

@@ -7,6 +7,7 @@ from typing import Protocol
 from kernels.products.matrices import Matrix
 from measurement.devices.ceilings import Ceiling
 from measurement.devices.energy import Energy
+from measurement.devices.pieces import Setting, Trial
 from measurement.devices.telemetry import Telemetry
 from study.cells import Cell
 
@@ -71,6 +72,12 @@ class DeviceSession(Protocol):
 
     def run(self, cell: Cell) -> Timing:
         """Execute one end-to-end run; raise CellError."""
+
+    def trials(self, cell: Cell) -> list[Trial]:
+        """Time a run in pieces, and its copies, in all settings; raise CellError."""
+
+    def use(self, cell: Cell, setting: Setting) -> None:
+        """Divide the runs of a cell in pieces in this way."""
 
     def product(self, cell: Cell) -> Matrix:
         """Return C of the cell's last run, (batch, m, n)."""

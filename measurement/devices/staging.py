@@ -3,6 +3,7 @@
 The driver copies pageable memory in one thread, far slower than the link.
 """
 
+import os
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -15,14 +16,13 @@ from kernels.products.matrices import Matrix
 from kernels.products.shape import Shape
 from measurement.devices.buffers import Bytes, Work
 from measurement.devices.flows import Launcher, order, pieces_of
+from measurement.devices.pieces import CHUNKS, Setting
 
-# Bytes per chunk, chunks per ring, and threads that fill and empty the rings: the fastest of those
-# tried on a host with 16 cores.
-CHUNK_BYTES = 4 * 2**20
-_RING = 16
-_FILLING, _EMPTYING = 8, 4
+_RING = 16  # chunks per ring
 # Chunks that may still be on their way to the GPU while the next ones are filled.
 _ON_THE_WAY = 2
+# The cores of this process, before its worker's thread is bound to one.
+CORES = os.sched_getaffinity(0)
 
 # Device address and host memory of a chunk, and a function to call after its copy.
 _Chunk = tuple[int, Bytes, Callable[[], None] | None]
@@ -35,18 +35,22 @@ class Staged:
         """Allocate; `cuda` is `pycuda.driver`, `context` the current context."""
         self._cuda, self._context = cuda, context
         self._up, self._kernels, self._down = stream, cuda.Stream(), cuda.Stream()
-        rings = [
-            [(cuda.pagelocked_empty(CHUNK_BYTES, np.uint8), cuda.Event()) for _ in range(_RING)]
+        self._upward, self._downward = (
+            (
+                cuda.pagelocked_empty(_RING * CHUNKS[-1], np.uint8),
+                [cuda.Event() for _ in range(_RING)],
+            )
             for _ in range(2)
-        ]
-        self._upward, self._downward = rings
-        self._filling, self._emptying = ThreadPoolExecutor(_FILLING), ThreadPoolExecutor(_EMPTYING)
+        )
+        self._chunk_bytes = CHUNKS[-1]
+        self._threads: tuple[int, ...] = ()
+        self._pools: list[ThreadPoolExecutor] = []
         self._emptied: list[Future[None]] = []
 
     def close(self) -> None:
         """End the threads."""
-        self._filling.shutdown()
-        self._emptying.shutdown()
+        for pool in self._pools:
+            pool.shutdown()
 
     def ready(
         self,
@@ -56,26 +60,46 @@ class Staged:
         rows: list[tuple[int, int]],
         launcher: Launcher,
         prepare: Callable[[Any], Callable[[], None]],
+        setting: Setting,
     ) -> Callable[[], None]:
         """Return a function that executes one run and waits for its end; see `Duplex.ready`."""
+        size = setting.chunk_bytes or CHUNKS[-1]
         begin = prepare(self._kernels)
 
         def split() -> None:
             order(self._cuda, self._up, self._kernels)
             begin()
 
-        chunks = [*_chunks(int(on_device[1]), work.b, split)]
+        chunks = [*_chunks(int(on_device[1]), work.b, size, split)]
         for piece in pieces_of(shape, work, on_device, rows, launcher, repeat(self._kernels)):
 
             def multiply(piece: Any = piece) -> None:
                 order(self._cuda, self._up, self._kernels)
                 piece.launch()
                 order(self._cuda, self._kernels, self._down)
-                for address, target, _ in _chunks(piece.c_device, piece.c_host):
+                for address, target, _ in _chunks(piece.c_device, piece.c_host, size):
                     self._copy_down(address, target)
 
-            chunks += _chunks(piece.a_device, piece.a_host, multiply)
-        return lambda: self._run(chunks)
+            chunks += _chunks(piece.a_device, piece.a_host, size, multiply)
+
+        def run() -> None:
+            self._chunk_bytes = size
+            self._start(setting)
+            self._run(chunks)
+
+        return run
+
+    def _start(self, setting: Setting) -> None:
+        """Start the threads, which may run on all cores."""
+        threads = (setting.filling_threads, setting.emptying_threads)
+        if threads == self._threads:
+            return
+        self.close()
+        self._threads = threads
+        self._pools = [
+            ThreadPoolExecutor(count, initializer=os.sched_setaffinity, initargs=(0, CORES))
+            for count in threads
+        ]
 
     def _run(self, chunks: list[_Chunk]) -> None:
         ahead = _RING - _ON_THE_WAY
@@ -83,7 +107,7 @@ class Staged:
         filled = deque(self._fill(number, chunk[1]) for number, chunk in enumerate(chunks[:ahead]))
         for number, (address, source, then) in enumerate(chunks):
             filled.popleft().result()
-            memory, event = self._upward[number % _RING]
+            memory, event = self._slot(self._upward, number)
             self._cuda.memcpy_htod_async(address, memory[: source.nbytes], self._up)
             event.record(self._up)
             if then:
@@ -93,22 +117,27 @@ class Staged:
         for emptied in self._emptied:
             emptied.result()
 
+    def _slot(self, ring: tuple[Bytes, list[Any]], number: int) -> tuple[Bytes, Any]:
+        """Return the memory and the event of a chunk."""
+        at = number % _RING
+        return ring[0][at * self._chunk_bytes : (at + 1) * self._chunk_bytes], ring[1][at]
+
     def _fill(self, number: int, source: Bytes) -> Future[None]:
         """Let a thread fill a chunk of the ring, after its last copy to the GPU."""
-        memory, event = self._upward[number % _RING]
+        memory, event = self._slot(self._upward, number)
         if number >= _RING:
             event.synchronize()
-        return self._filling.submit(np.copyto, memory[: source.nbytes], source)
+        return self._pools[0].submit(np.copyto, memory[: source.nbytes], source)
 
     def _copy_down(self, address: int, target: Bytes) -> None:
         """Enqueue a copy to the ring, and let a thread empty the chunk afterwards."""
         number = len(self._emptied)
-        memory, event = self._downward[number % _RING]
+        memory, event = self._slot(self._downward, number)
         if number >= _RING:
             self._emptied[number - _RING].result()
         self._cuda.memcpy_dtoh_async(memory[: target.nbytes], address, self._down)
         event.record(self._down)
-        self._emptied.append(self._emptying.submit(self._empty, event, memory, target))
+        self._emptied.append(self._pools[1].submit(self._empty, event, memory, target))
 
     def _empty(self, event: Any, memory: Bytes, target: Bytes) -> None:
         self._context.push()  # of this thread
@@ -120,10 +149,10 @@ class Staged:
 
 
 def _chunks(
-    address: int, matrix: Matrix, then: Callable[[], None] | None = None
+    address: int, matrix: Matrix, size: int, then: Callable[[], None] | None = None
 ) -> Iterator[_Chunk]:
     """Yield the chunks of a flat matrix; `then` belongs to the last one."""
     content = matrix.view(np.uint8)
-    for begin in range(0, content.nbytes, CHUNK_BYTES):
-        part = content[begin : begin + CHUNK_BYTES]
+    for begin in range(0, content.nbytes, size):
+        part = content[begin : begin + size]
         yield address + begin, part, then if begin + part.nbytes == content.nbytes else None

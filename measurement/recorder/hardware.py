@@ -41,10 +41,15 @@ class Host:
         return provenance.drivers()
 
     def open_gpu(
-        self, device: CudaDevice, inputs: Inputs, builds: list[BuildResult], cubins: Path
+        self,
+        device: CudaDevice,
+        inputs: Inputs,
+        builds: list[BuildResult],
+        cubins: Path,
+        partner: CudaDevice | None,
     ) -> DeviceSession:
-        """Return the session of a GPU."""
-        return GpuSession(device, inputs, builds, cubins)
+        """Return the session of a GPU; `partner` is the other GPU of runs on two GPUs."""
+        return GpuSession(device, inputs, builds, cubins, partner=partner)
 
     def open_cpu(self, library: Path, inputs: Inputs) -> DeviceSession:
         """Return the session of this host's CPU."""
@@ -81,10 +86,11 @@ class OpenGpu:
     device: CudaDevice
     builds: list[BuildResult]
     cubins: Path
+    partner: CudaDevice | None
 
     def __call__(self, inputs: Inputs) -> DeviceSession:
         """Return the session."""
-        return self.hardware.open_gpu(self.device, inputs, self.builds, self.cubins)
+        return self.hardware.open_gpu(self.device, inputs, self.builds, self.cubins, self.partner)
 
 
 @dataclass(frozen=True)

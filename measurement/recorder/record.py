@@ -6,7 +6,7 @@ import sys
 import tempfile
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -51,8 +51,14 @@ class Task:
 
     def gpu_opening(self, device: CudaDevice) -> Opening:
         """Return the opening of a GPU's worker; each worker has its own core."""
-        session = OpenGpu(self.hardware, device, self.builds, self.cubins)
+        session = OpenGpu(self.hardware, device, self.builds, self.cubins, self._partner(device))
         return self._opening(session, gpu_cells(self.study, _label(device)), 0.0, device.index)
+
+    def _partner(self, device: CudaDevice) -> CudaDevice | None:
+        """Return the next GPU of the same model; None if it is missing or measured at once."""
+        own = [other for other in self.devices if replace(other, index=device.index) == device]
+        after = own[(own.index(device) + 1) % len(own)]
+        return None if self.at_once or after == device else after
 
     def cpu_opening(self) -> Opening:
         """Return the opening of the CPU's worker."""

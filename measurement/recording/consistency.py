@@ -148,7 +148,7 @@ def _row_faults(
     if "device" not in frame:
         return
     on_cpu = (frame["device"] == CPU).to_numpy(bool)
-    if "host_memory" in frame and name != _CEILINGS:
+    if "threads" in frame and name != _CEILINGS:
         yield frame["threads"].notna() != on_cpu, "a CPU has threads, a GPU has none"
         yield frame["host_memory"].isna() != on_cpu, "a GPU has a host memory, a CPU has none"
     elif name != _CEILINGS:

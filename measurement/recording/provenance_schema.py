@@ -148,6 +148,7 @@ class Phase(Section):
         "sampling",
         "kernels",
         "energy",
+        "pieces",
         "batches",
         "neighbours",
     ]

@@ -7,6 +7,7 @@
     instructions.csv   number of each instruction per cubin, if a disassembler was installed
     kernels.csv.gz     one row per kernel-only sample (since format 5)
     energy.csv         one row per energy measurement (since format 5)
+    pieces.csv         one row per run in pieces with one setting, and its copies (since format 5)
     batches.csv.gz     one row per batch of launches (only format 4)
     cold_starts.csv    one row per process cold start and its first run
     ceilings.csv       one row per measurement of a ceiling of device, link or clock
@@ -112,6 +113,7 @@ class Recording:
     instructions: pd.DataFrame
     kernels: pd.DataFrame
     energy: pd.DataFrame
+    pieces: pd.DataFrame
     back_to_back: pd.DataFrame
     cold_starts: pd.DataFrame
     ceilings: pd.DataFrame

@@ -18,6 +18,7 @@ MOST_CHARACTERS = 4096  # per text
 # The columns that identify a kernel, a cell, and a build.
 KERNEL = ["device", "variant", "dtype", "batch", "m", "n", "k", "block_size"]
 CELL = [*KERNEL, "host_memory", "threads"]
+SETTING = ["pieces", "staging_threads", "chunk_bytes"]  # of a run in pieces
 BUILD = ["architecture", "variant", "dtype", "block_size", "build"]
 
 
@@ -115,10 +116,12 @@ COLUMNS = {
     **dict.fromkeys(("total_s", "host_s", "h2d_s", "kernel_s", "d2h_s"), _SECONDS),
     **dict.fromkeys(("init_s", "context_s", "module_s", "allocation_s"), _SECONDS),
     **dict.fromkeys(("duration_s", "launch_s", "kernel_batch_s", "time_unix_s"), _SECONDS),
+    **dict.fromkeys(("copies_s", "run_s"), _SECONDS),
     **dict.fromkeys(("power_w", "idle_power_w", "energy_j"), _NUMBER),
     **dict.fromkeys(("value", "worst_units", "rms_units"), _NUMBER),
     **dict.fromkeys(("worst_error", "worst_bound"), _ERROR),
-    **dict.fromkeys(("launches", "count"), _whole(1)),
+    **dict.fromkeys(("launches", "count", "gpus", *SETTING), _whole(1)),
+    "used": _whole(most=1),
     "device": _text(pattern="cpu|gpu[0-9]{1,4}"),
     "dtype": _text(*ELEMENTS),
     "host_memory": _text("pinned", "pageable"),
@@ -187,15 +190,27 @@ ALL = {
     "energy.csv": _table(
         f"{_OF_KERNEL} launches duration_s launch_s power_w energy_j idle_power_w", _A_KERNEL
     ),
+    "pieces.csv": _table(
+        f"{_OF_KERNEL} host_memory gpus pieces staging_threads? chunk_bytes? used round copies_s "
+        "run_s",
+        f"{_A_KERNEL} host_memory {' '.join(SETTING)} round",
+    ),
     "batches.csv.gz": _table(f"{_OF_KERNEL} round launches kernel_batch_s", f"{_A_KERNEL} round"),
     "counters.csv": _table(f"{_OF_KERNEL} metric value", f"{_A_KERNEL} metric"),
     "accuracy.csv": _table(f"{_OF_KERNEL} matrices worst_units rms_units", f"{_A_KERNEL} matrices"),
 }
-# The first two are new in format 5, the third is only in format 4, and the last two may be added
-# later.
-_OPTIONAL = ("kernels.csv.gz", "energy.csv", "batches.csv.gz", "counters.csv", "accuracy.csv")
+# The first three are new in format 5 (pieces.csv is missing in its first recordings), the fourth is
+# only in format 4, and the last two may be added later.
+_OPTIONAL = (
+    "kernels.csv.gz",
+    "energy.csv",
+    "pieces.csv",
+    "batches.csv.gz",
+    "counters.csv",
+    "accuracy.csv",
+)
 # Column types of the required and of the optional tables, in the order of the columns.
 OPTIONAL = {name: ALL[name].kinds for name in _OPTIONAL}
 TABLES = {name: table.kinds for name, table in ALL.items() if name not in _OPTIONAL}
 # Tables that the recorder writes.
-MEASURED = TABLES | {name: OPTIONAL[name] for name in ("kernels.csv.gz", "energy.csv")}
+MEASURED = TABLES | {name: OPTIONAL[name] for name in _OPTIONAL[:3]}

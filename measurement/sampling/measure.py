@@ -10,11 +10,13 @@ from typing import Any
 
 from base.progress import Progress
 from kernels.catalog.entries import variant
-from kernels.catalog.variant import SEQUENTIAL, Kernel
+from kernels.catalog.variant import PIECEWISE, SEQUENTIAL, Kernel
 from measurement.devices.cold_start import ColdStart
+from measurement.devices.pieces import Setting, fastest
 from measurement.devices.session import CellError
 from measurement.recording.journal import Journal
 from measurement.recording.recording import KERNEL
+from measurement.recording.schema import SETTING
 from measurement.sampling.protocol import CellCheck, Protocol, Result, Sample, gate, rounded, take
 from measurement.sampling.supervisor import Supervisor
 from measurement.sampling.time_left import TimeLeft
@@ -28,6 +30,7 @@ _CHECKS = "checks.csv"
 _COLD_STARTS = "cold_starts.csv"
 _ENERGY = "energy.csv"
 _KERNELS = "kernels.csv.gz"
+_PIECES = "pieces.csv"
 _SAMPLES = "samples.csv.gz"
 # Kinds of samples in rounds, as journals name them; each kind has its own random orders.
 _RUN, _KERNEL_ONLY = "pass", "alone"
@@ -68,6 +71,8 @@ class DeviceMeasurement:
             with self._phase("start", device):
                 device.start()
             self._ceilings(device)
+            meet()
+            self._try_settings(device)
             self._check(device)
             meet()
             self._sample(device)
@@ -124,6 +129,28 @@ class DeviceMeasurement:
                 found = []  # the cells will report what is wrong with the device
         rows = [{"device": self._label, **asdict(ceiling)} for ceiling in found]
         self._journal.add(_CEILINGS, *rows)
+
+    def _try_settings(self, device: Supervisor) -> None:
+        """Time each run in pieces in all settings; use the fastest for its samples."""
+        cells = [] if self._label == CPU else self._cells
+        piecewise = [cell for cell in cells if cell.product.entry.flow in PIECEWISE]
+        left = [cell for cell in piecewise if cell not in self._settings_used()]
+        if left:
+            progress = Progress(f"{self._label}: pieces", len(piecewise))
+            with self._phase("pieces", device):
+                for cell in left:
+                    progress.show(cell, len(piecewise) - len(left), lambda: None)
+                    self._journal.add(_PIECES, *_trials(device, cell))
+            progress.end()
+        device.use(self._settings_used())
+
+    def _settings_used(self) -> dict[Cell, Setting]:
+        """Return the fastest setting of each run in pieces."""
+        return {
+            Cell.of(row | {"threads": None}): Setting(*(row[name] for name in SETTING))
+            for row in self._own(_PIECES)
+            if row["used"]
+        }
 
     def _check(self, device: Supervisor) -> None:
         """Run the gate on the cells without a check."""
@@ -363,6 +390,28 @@ def protocol_of(settings: ProtocolSettings, label: str) -> Protocol:
         settings.cpu_cell_budget_s if label == CPU else settings.gpu_cell_budget_s,
         settings.single_run_s,
     )
+
+
+def _trials(device: Supervisor, cell: Cell) -> list[dict[str, Any]]:
+    """Return the rows of a cell's trials; none if it cannot run, which its check will report."""
+    try:
+        trials = [] if device.plan(cell)[1] else device.trials(cell)
+    except CellError:
+        return []
+    used = fastest(trials) if trials else None
+    return [
+        {
+            **_of_kernel(cell),
+            "host_memory": cell.host_memory,
+            "gpus": cell.product.entry.gpus,
+            **asdict(trial.setting),
+            "used": int(trial.setting == used),
+            "round": trial.round,
+            "copies_s": rounded(trial.copies_s),
+            "run_s": rounded(trial.run_s),
+        }
+        for trial in trials
+    ]
 
 
 def _kernel(row: dict[str, Any]) -> _Key:

@@ -10,6 +10,7 @@ from base.errors import StudyError
 from kernels.products.gate import Verdict
 from measurement.devices.ceilings import Ceiling
 from measurement.devices.energy import Energy
+from measurement.devices.pieces import Setting, Trial
 from measurement.devices.session import CellError
 from measurement.sampling.worker import Opening, Reply, TimedKernel, TimedRun, serve
 from study.cells import Cell
@@ -39,6 +40,7 @@ class Supervisor:
         self._limit_s = limit_s
         self.busy_s = 0.0
         self._process: SpawnProcess | None = None
+        self._settings: dict[Cell, Setting] = {}
 
     def __enter__(self) -> "Supervisor":
         return self
@@ -89,6 +91,16 @@ class Supervisor:
         """Measure the device's ceilings."""
         found: list[Ceiling] = self._ask("the ceilings", "ceilings")
         return found
+
+    def trials(self, cell: Cell) -> list[Trial]:
+        """Time the cell's run in pieces in all settings."""
+        found: list[Trial] = self._ask(cell, "trials", cell)
+        return found
+
+    def use(self, settings: dict[Cell, Setting]) -> None:
+        """Divide the runs of these cells in this way, also after a restart."""
+        self._settings |= settings
+        self._ask("the settings of runs in pieces", "use", self._settings)
 
     def begin_repeat(self, cell: Cell) -> None:
         """Start repeated runs of the cell, until `end_repeat`."""
@@ -147,6 +159,9 @@ class Supervisor:
         other.close()
         try:
             self._reply()
+            if self._settings:
+                self._connection.send(("use", [self._settings]))
+                self._reply()
         except WorkerError as lost:
             raise StudyError(
                 f"{self._label}: the measuring process does not start: {lost}; check the device"

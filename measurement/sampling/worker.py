@@ -23,6 +23,7 @@ from kernels.products.matrices import Inputs, Problem
 from kernels.products.references import References
 from measurement.devices.ceilings import Ceiling
 from measurement.devices.energy import Energy
+from measurement.devices.pieces import Setting, Trial
 from measurement.devices.session import CellError, DeviceError, DeviceSession, KernelTime, Timing
 from measurement.devices.telemetry import Reading
 from study.cells import Cell
@@ -129,6 +130,17 @@ class Worker:
         found, busy_s = self._session.ceilings()
         self.busy_s += busy_s
         return found
+
+    def trials(self, cell: Cell) -> list[Trial]:
+        """Time a run in pieces, and its copies, in all settings; raise CellError."""
+        found = self._session.trials(cell)
+        self.busy_s += sum(trial.copies_s + trial.run_s for trial in found)
+        return found
+
+    def use(self, settings: dict[Cell, Setting]) -> None:
+        """Divide the runs of these cells in pieces in this way."""
+        for cell, setting in settings.items():
+            self._session.use(cell, setting)
 
     def repeat(self, cell: Cell, stop: Callable[[], bool]) -> int:
         """Repeat the cell's run until `stop()`; return the number of runs; raise CellError."""

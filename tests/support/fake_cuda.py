@@ -85,6 +85,7 @@ class Devices:
             total_memory=lambda: 2**40,
             compute_capability=lambda: capability,
             get_attribute=self.cuda.attributes.__getitem__,
+            can_access_peer=lambda _: self.cuda.can_reach,
             make_context=self.cuda.make_context,
             retain_primary_context=self.cuda.retain_primary_context,
         )
@@ -119,6 +120,7 @@ class FakeCuda:
         self.buffers, self.allocations, self.pinned = {}, 0, 0
         self.prepared = {}  # matrices by the address of their split parts
         self.failing = self.words = None
+        self.can_reach = True  # the memory of the other GPU
         self.now_ms = 0.0
 
     def init(self):
@@ -128,6 +130,10 @@ class FakeCuda:
         self.log.append(name)
         if name == self.failing:
             raise CudaError(f"{name} failed: no luck")
+
+    @property
+    def Context(self):  # noqa: N802
+        return SimpleNamespace(enable_peer_access=lambda other: self.called("reach"))
 
     def make_context(self):
         self.called("make_context")
@@ -219,6 +225,10 @@ class FakeCuda:
         self.now_ms += self.from_device_ms
         if self.moves_data:
             array.view(np.uint8)[:] = self.bytes_at(buffer)[: array.nbytes]
+
+    def memcpy_peer_async(self, target, source, size, target_context, source_context, stream):
+        self.called("to the other")
+        self.bytes_at(target)[:size] = self.bytes_at(source)[:size]
 
     def memcpy_dtod_async(self, target, source, size, stream):
         self.now_ms += self.launch_ms

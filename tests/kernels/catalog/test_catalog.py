@@ -13,7 +13,7 @@ from base.errors import StudyError
 from kernels.catalog import entries as catalog
 from kernels.catalog.entries import VARIANTS
 from kernels.catalog.product import Product
-from kernels.catalog.variant import IN_PIECES, IN_TURN, PIECES
+from kernels.catalog.variant import IN_TURN
 from kernels.cubins.build import INSTRUMENTS, Build, build_for, parse_build, step_build
 from kernels.products.elements import ELEMENTS
 from kernels.products.shape import Shape
@@ -63,6 +63,7 @@ def test_every_source_is_in_the_catalog_under_its_name():
     assert [name for name in VARIANTS if name not in COMPUTED] == ["cublas_sgemm"]
     of_others = [name for name in COMPUTED if VARIANTS[name].kernel_name != name]
     flows = ["sgemm_tensor_pieces", "sgemm_tensor_staged"]
+    flows.append("sgemm_tensor_two_gpus")
     assert of_others == ["block_padded", "sgemm_top_pieces", "sgemm_top_graph", *flows]
 
 
@@ -211,7 +212,7 @@ def test_pieces_and_graphs_take_shapes_within_their_edges():
     assert VARIANTS["sgemm_top"].takes_memory("pageable")
 
 
-PIECEWISE = ("sgemm_top_pieces", "sgemm_tensor_pieces")
+PIECEWISE = ("sgemm_top_pieces", "sgemm_tensor_pieces", "sgemm_tensor_two_gpus")
 
 
 @given(
@@ -222,14 +223,12 @@ PIECEWISE = ("sgemm_top_pieces", "sgemm_tensor_pieces")
 )
 def test_pieces_are_all_rows_once_in_whole_tiles(m, kernel):
     product = Product(kernel[0], "float32", Shape.parse(f"{m}x7x2000"), kernel[1])
-    assert product.entry.flow == IN_PIECES
-    pieces = product.pieces
-    if product.entry.piece_tiles:
-        assert all(rows == 256 for _, rows in pieces[:-1])
-    else:
-        assert len(pieces) <= PIECES
-    assert [row for first, rows in pieces for row in range(first, first + rows)] == list(range(m))
-    assert all(first % product.tile[0] == 0 for first, _ in pieces)
+    for count in product.piece_counts:
+        pieces = [piece for own in product.pieces(count) for piece in own]
+        assert len(pieces) <= count * product.entry.gpus
+        rows = [row for first, rows in pieces for row in range(first, first + rows)]
+        assert rows == list(range(m))
+        assert all(first % product.tile[0] == 0 for first, _ in pieces)
 
 
 def test_types_of_elements_are_what_they_say():

@@ -13,11 +13,12 @@ from kernels.cubins.build import build_for
 from kernels.cubins.compile import BuildResult
 from kernels.products.elements import ELEMENTS
 from kernels.products.gate import evaluate
-from kernels.products.matrices import Inputs, reference
+from kernels.products.matrices import POISON_WORD, Inputs, reference
 from kernels.products.shape import Shape
-from measurement.devices import flows, gpu, staging
+from measurement.devices import flows, gpu, launching, pieces, runs, staging
 from measurement.devices.discovery import CudaDevice
 from measurement.devices.gpu import GpuSession
+from measurement.devices.pieces import Setting, settings_of
 from measurement.devices.session import CellError, DeviceError, KernelTime, Timing
 from study.cells import cell, problems
 from tests.support.fake_cuda import STREAM, FakeCublas, FakeCuda, FakeGraphs
@@ -37,14 +38,15 @@ def cuda(monkeypatch):
 
 @pytest.fixture
 def open_session(cuda, tmp_path):
-    def opened(*cells, registers=32, shared=0):
+    def opened(*cells, registers=32, shared=0, partner=None):
         uses = (registers, shared, 0, 0, 0, "13.9.7", "")
         results = [
             BuildResult("sm_80", b.variant, b.dtype, b.block_size, b.kind, *uses)
             for b in {build_for(c.product) for c in cells} - {None}
         ]
         inputs = Inputs(problems(list(cells)), 1)
-        return GpuSession(CudaDevice(0, "Stand-in", "8.0"), inputs, results, tmp_path)
+        device = CudaDevice(0, "Stand-in", "8.0")
+        return GpuSession(device, inputs, results, tmp_path, partner=partner)
 
     return opened
 
@@ -114,7 +116,7 @@ def test_a_pass_copies_in_launches_and_copies_out_between_its_events(open_sessio
 @pytest.mark.parametrize("shape", ["100x1024x33", "1024x50x20"])
 def test_a_pass_in_pieces_copies_and_multiplies_all_rows_once(open_session, cuda, shape):
     one = asked("sgemm_top_pieces", shape)
-    pieces = len(one.product.pieces)
+    count = len(*one.product.pieces(8))
     with open_session(one) as session:
         for _ in range(2):
             session.poison(one)
@@ -125,7 +127,7 @@ def test_a_pass_in_pieces_copies_and_multiplies_all_rows_once(open_session, cuda
         assert timing.busy_s == timing.total_s, "its parts run at the same time"
         piece = ["to device", "wait", "launch", "from device"]
         called = [name for name in cuda.log if name != "module_from_file"]
-        assert called == ["to device", "record", *piece * pieces, *["synchronize"] * pieces]
+        assert called == ["to device", "record", *piece * count, *["synchronize"] * count]
         cuda.failing = "launch"
         with pytest.raises(DeviceError, match="launch failed"):
             session.run(one)
@@ -171,16 +173,17 @@ def test_pieces_split_b_once_and_each_piece_of_a(
     open_session, cuda, graphs, monkeypatch, shape, memory
 ):
     """From pageable memory through rings of three chunks of 16 KiB, which are used repeatedly."""
-    monkeypatch.setattr(staging, "CHUNK_BYTES", 2**14)
     monkeypatch.setattr(staging, "_RING", 3)
     name = {"pinned": "sgemm_tensor_pieces", "pageable": "sgemm_tensor_staged"}[memory]
     one = asked(name, shape, memory)
+    count = one.product.piece_counts[0]
     with open_session(one) as session:
+        session.use(one, Setting(count, 3, 2**14))
         session.poison(one)
         session.run(one)
         assert check(session, one).reason is None
         calls = [name for name in cuda.log if name in ("split", "launch")]
-        assert calls == ["split", *["split", "launch"] * len(one.product.pieces)]
+        assert calls == ["split", *["split", "launch"] * count]
         assert cuda.log.count("cuGraphLaunch") == (memory == "pinned")
         if memory == "pageable":
             session.poison(one)
@@ -192,6 +195,61 @@ def test_pieces_split_b_once_and_each_piece_of_a(
     assert cuda.log.count("push") == cuda.log.count("pop") - 1, "threads leave the context"
 
 
+@pytest.mark.parametrize("reach", [True, False])
+def test_two_gpus_multiply_half_of_the_rows_each(open_session, cuda, reach):
+    one = asked("sgemm_tensor_two_gpus", "1300x70x2048")
+    cuda.gpus, cuda.can_reach = cuda.gpus * 2, reach
+    with open_session(one) as session:
+        assert session.not_launchable(one).startswith("needs a second GPU")
+    with open_session(one, partner=CudaDevice(1, "Stand-in", "8.0")) as session:
+        for count in (3, 1):
+            session.use(one, Setting(count))
+            session.poison(one)
+            cuda.log.clear()
+            session.run(one)
+            assert check(session, one).reason is None
+            assert cuda.log.count("launch") == 2 * count
+            assert cuda.log.count("to the other") == (8 if reach else 0)
+            assert cuda.log.count("to device") == 2 * count + (8 if reach else 16)
+        session.poison(one)
+        (c,) = session._runs._two.lanes[1].launches.on_device[2:]
+        assert set(c.data[: 4 * one.shape.c_elements].view("u4")) == {POISON_WORD}
+        cuda.failing = "from device"
+        with pytest.raises(DeviceError, match="from device failed"):
+            session.run(one)
+
+
+@pytest.mark.parametrize(
+    ("name", "memory", "times"),  # a graph is enqueued once
+    [
+        ("sgemm_top_pieces", "pinned", 3),
+        ("sgemm_tensor_pieces", "pinned", 1),
+        ("sgemm_tensor_staged", "pageable", 3),
+    ],
+)
+def test_trials_time_copies_and_runs_in_all_settings(
+    open_session, cuda, graphs, monkeypatch, name, memory, times
+):
+    monkeypatch.setattr(staging, "CORES", range(2))
+    monkeypatch.setattr(runs, "CORES", range(2))
+    monkeypatch.setattr(pieces, "ROUNDS", 2)
+    one = asked(name, "1100x50x2048", memory)
+    with open_session(one) as session:
+        session.poison(one)
+        trials = session.trials(one)
+        assert check(session, one).reason is None
+        launches = cuda.log.count("launch")
+        cuda.failing = "to device"
+        with pytest.raises(DeviceError, match="to device failed"):
+            session.trials(one)
+    settings = settings_of(one.product, 2)
+    assert [trial.round for trial in trials] == [1] * len(settings) + [2] * len(settings)
+    assert {trial.setting for trial in trials} == set(settings)
+    assert all(trial.copies_s > 0 and trial.run_s > 0 for trial in trials)
+    made = (len(*one.product.pieces(each.pieces)) for each in settings)
+    assert launches == times * sum(made), "copies are timed without kernels"
+
+
 def test_operands_are_split_before_every_launch(open_session, cuda):
     small, large = asked("sgemm_tensor_tma", 40), asked("sgemm_tensor_tma", "300x70x200")
     with open_session(small, large) as session:
@@ -201,7 +259,7 @@ def test_operands_are_split_before_every_launch(open_session, cuda):
             assert session.run(one).kernel_s == 2e-3
             assert [name for name in cuda.log if name in ("split", "launch")] == ["split", "launch"]
             assert check(session, one).reason is None
-        assert len(session._prepared.data) == large.product.prepared_bytes
+        assert len(session._launches._prepared.data) == large.product.prepared_bytes
         assert session.kernel_time(small, flushed=False).kernel_s == 2e-3
 
 
@@ -378,7 +436,7 @@ def test_a_call_multiplies_in_the_sessions_stream_and_a_shared_context(
         seen[:] = [face["shape"] for face in faces], {face["typestr"] for face in faces}, stream
         cuda.multiply([face["data"][0] for face in faces], "float32", called.shape)
 
-    monkeypatch.setattr(gpu, "load_call", lambda _: multiply)
+    monkeypatch.setattr(launching, "load_call", lambda _: multiply)
     with open_session(called) as session:
         assert (session.not_launchable(called), session.build(called)) == (None, None)
         session.poison(called)

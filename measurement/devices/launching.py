@@ -1,0 +1,175 @@
+"""Launches of kernels on one GPU, from cubins that are loaded on first use."""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from kernels.catalog.limits import DeviceLimits
+from kernels.catalog.product import Product
+from kernels.catalog.variant import UserCall
+from kernels.cubins.build import Build, build_for, step_build
+from kernels.cubins.compile import BuildResult, architecture
+from kernels.products.elements import ELEMENTS
+from measurement.devices import cublas
+from measurement.devices.calls import DeviceMatrix, load_call
+from measurement.devices.session import CellError
+
+
+class Cubins:
+    """The cubins of a GPU: their build results, and the folder of their files."""
+
+    def __init__(self, builds: list[BuildResult], folder: Path, compute_capability: str) -> None:
+        """Use the builds for this compute capability, in ``sm_XX/STEM.cubin`` of `folder`."""
+        name = architecture(compute_capability)
+        self.results = {build.origin: build for build in builds if build.architecture == name}
+        self._folder = folder / name
+
+    def file(self, build: Build) -> str:
+        """Return the path of a build's cubin."""
+        return str(self._folder / f"{build.stem}.cubin")
+
+
+class Launches:
+    """Kernels, prepared operands and cuBLAS of the context that was current at the start.
+
+    `on_device` are the buffers of A, B and C. `moved` is called before memory for prepared operands
+    is freed, which older launches use.
+    """
+
+    def __init__(
+        self,
+        cuda: Any,
+        cubins: Cubins,
+        limits: DeviceLimits,
+        stream: Any,
+        on_device: Sequence[Any],
+    ) -> None:
+        self._cuda, self._cubins, self._limits, self._stream = cuda, cubins, limits, stream
+        self.on_device = on_device
+        self.moved: Callable[[], None] = lambda: None
+        self._calls: dict[str, Callable[..., None]] = {}
+        self._functions: dict[Build, Any] = {}
+        self._sgemm: cublas.Sgemm | None = None
+        self._prepared: Any = None  # memory for operands that a kernel prepares
+        self._prepared_bytes = 0
+
+    def close(self) -> None:
+        """Close cuBLAS."""
+        if self._sgemm:
+            self._sgemm.close()
+
+    def of(
+        self,
+        product: Product,
+        stream: Any = None,
+        on_device: Sequence[Any] | None = None,
+        whole: bool = True,
+    ) -> Callable[[], None]:
+        """Return a function that launches the product's kernel, and before it the one for operands.
+
+        Default are the session's stream and buffers. Not `whole`: B is prepared already.
+        """
+        shape, build = product.shape, build_for(product)
+        if isinstance(product.entry, UserCall):
+            return self._call(product, product.entry)
+        if build is None:
+            return partial(self._library(), *map(int, self.on_device), shape.m, shape.n, shape.k)
+        launch, arguments = product.launch, product.arguments
+        function = self.function(build, len(arguments))
+        static = self._cubins.results[build].static_shared_bytes
+        if launch.dynamic_shared_bytes + static > self._limits.max_shared_bytes_per_block:
+            attribute = self._cuda.function_attribute.MAX_DYNAMIC_SHARED_SIZE_BYTES
+            function.set_attribute(attribute, launch.dynamic_shared_bytes)
+        addresses, before = on_device or self.on_device, None
+        if step_build(product):
+            before, operands = self.prepare(product, addresses, stream, columns=whole)
+            addresses = (*operands, addresses[2])
+
+        def into_stream() -> None:
+            if before:
+                before()
+            function.prepared_async_call(
+                launch.grid,
+                (*launch.threads, 1),
+                stream or self._stream,
+                *addresses,
+                *arguments,
+                shared_size=launch.dynamic_shared_bytes,
+            )
+
+        return into_stream
+
+    def prepare(
+        self,
+        product: Product,
+        on_device: Sequence[Any],
+        stream: Any,
+        rows: bool = True,
+        columns: bool = True,
+    ) -> tuple[Callable[[], None], tuple[int, int]]:
+        """Return a launch of the product's `DeviceStep`, and the addresses of its results.
+
+        `rows`: it prepares A; `columns`: it prepares B.
+        """
+        build, step = step_build(product), product.kernel and product.kernel.device_step
+        assert build
+        assert step
+        m, n, k = product.shape.m, product.shape.n, product.shape.k
+        prepared = self._reserve(product.prepared_bytes)
+        function = self.function(build, 3)
+        blocks = rows * step.blocks(m, k) + columns * step.blocks(n, k)
+
+        def into_stream() -> None:
+            function.prepared_async_call(
+                (blocks, 1, 1),
+                (step.threads, 1, 1),
+                stream or self._stream,
+                *on_device[:2],
+                prepared,
+                *(m * rows, n, k),
+                shared_size=0,
+            )
+
+        return into_stream, (prepared + step.bytes(n, k), prepared)
+
+    def _reserve(self, size: int) -> int:
+        """Return the address of memory for prepared operands, at least `size` bytes."""
+        if size > self._prepared_bytes:
+            self.moved()
+            self._prepared, self._prepared_bytes = None, 0
+            self._prepared, self._prepared_bytes = self._cuda.mem_alloc(size), size
+        return int(self._prepared)
+
+    def _call(self, product: Product, entry: UserCall) -> Callable[[], None]:
+        """Return a call of the user's Python function, whose file is executed on first use."""
+        if entry.name not in self._calls:
+            self._calls[entry.name] = load_call(Path(entry.file))
+        m, n, k = product.shape.m, product.shape.n, product.shape.k
+        shapes = ((m, k), (k, n), (m, n))
+        dtype = ELEMENTS[product.dtype].dtype
+        matrices = [
+            DeviceMatrix(int(address), shape, dtype)
+            for address, shape in zip(self.on_device, shapes, strict=True)
+        ]
+        return partial(self._calls[entry.name], *matrices, self._stream.handle)
+
+    def _library(self) -> Callable[..., None]:
+        """Return cuBLAS's SGEMM, initialised on first use."""
+        if self._sgemm is None:
+            self._sgemm = cublas.Sgemm(self._stream.handle)
+        return self._sgemm.multiply
+
+    def module(self, build: Build) -> Any:
+        """Return the loaded cubin of a build."""
+        return self._cuda.module_from_file(self._cubins.file(build))
+
+    def function(self, build: Build, arguments: int) -> Any:
+        """Return the kernel of a build, which takes `arguments` ints; load it on first use."""
+        if build not in self._functions:
+            try:
+                function = self.module(build).get_function(build.variant)
+            except self._cuda.Error as error:
+                raise CellError(f"{build.stem}.cubin: cannot be loaded: {error}") from error
+            self._functions[build] = function.prepare("PPP" + "i" * arguments)
+        return self._functions[build]

@@ -1,0 +1,140 @@
+"""Runs in pieces on two GPUs: each copies and multiplies half of the rows of A and C.
+
+Each GPU copies one half of B from the host and sends it to the other GPU. If the GPUs cannot reach
+each other's memory, each copies all of B.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from itertools import repeat, zip_longest
+from typing import Any
+
+import numpy as np
+
+from kernels.catalog.limits import DeviceLimits
+from kernels.products.shape import Shape
+from measurement.devices.buffers import Work
+from measurement.devices.flows import Launcher, order, pieces_of
+from measurement.devices.launching import Cubins, Launches
+
+# Parts of a half of B: the other GPU gets each while the next one crosses the link.
+_PARTS = 4
+
+
+class Lane:
+    """One of the GPUs: its context, which is current here, its streams, and its launches."""
+
+    def __init__(self, cuda: Any, context: Any, launches: Launches) -> None:
+        """Create streams; `cuda` is `pycuda.driver`."""
+        self.context, self.launches = context, launches
+        self.up, self.kernels, self.down, self.across = (cuda.Stream() for _ in range(4))
+        self.sent = cuda.Event()
+
+    @contextmanager
+    def current(self) -> Iterator[None]:
+        """Make the context current."""
+        self.context.push()
+        try:
+            yield
+        finally:
+            self.context.pop()
+
+
+def open_lane(
+    cuda: Any, device: Any, cubins: Cubins, limits: DeviceLimits, sizes: Sequence[int]
+) -> Lane:
+    """Create a context on another GPU, with buffers of these sizes; the current one stays."""
+    context = device.make_context()
+    try:
+        on_device = [cuda.mem_alloc(size) for size in sizes]
+        return Lane(cuda, context, Launches(cuda, cubins, limits, cuda.Stream(), on_device))
+    except cuda.Error:
+        context.detach()
+        raise
+    finally:
+        context.pop()
+
+
+class TwoGpus:
+    """Runs on two lanes; `reach`: the GPUs can reach each other's memory."""
+
+    def __init__(self, cuda: Any, lanes: tuple[Lane, Lane], reach: bool) -> None:
+        """Let the GPUs reach each other's memory; the first lane is that of the session."""
+        self._cuda, self._reach = cuda, reach
+        self.lanes: tuple[Lane, ...] = lanes
+        if reach:
+            for lane, other in (lanes, lanes[::-1]):
+                with lane.current():
+                    cuda.Context.enable_peer_access(other.context)
+
+    def close(self) -> None:
+        """Destroy the second lane's context, after everything in it."""
+        context = self.lanes[1].context
+        context.push()
+        self.lanes = self.lanes[:1]
+        context.pop()
+        context.detach()
+
+    def ready(
+        self,
+        shape: Shape,
+        work: Work,
+        rows: list[list[tuple[int, int]]],
+        launchers: Sequence[Launcher],
+        prepares: Sequence[Callable[[Any], Callable[[], None]]],
+    ) -> Callable[[], None]:
+        """Return a function that executes one run and waits for its end.
+
+        `rows` has the pieces of each GPU; for each there is one of `launchers` and of `prepares`.
+        """
+        cuda, b = self._cuda, work.b.view(np.uint8)
+        each = []
+        for lane, own, launcher, prepare in zip(self.lanes, rows, launchers, prepares, strict=True):
+            with lane.current():
+                on_device, streams = lane.launches.on_device, repeat(lane.kernels)
+                pieces = pieces_of(shape, work, on_device, own, launcher, streams)
+                each.append((lane, pieces, prepare(lane.kernels)))
+        turns = [*zip_longest(*(pieces for _, pieces, _ in each))]
+
+        def run() -> None:
+            for number, lane in enumerate(self.lanes):
+                with lane.current():
+                    self._copy_b(b, number)
+            for (lane, _, begin), other in zip(each, self.lanes[::-1], strict=True):
+                with lane.current():
+                    lane.kernels.wait_for_event(other.sent)
+                    begin()
+            for turn in turns:
+                for lane, piece in zip(self.lanes, turn, strict=True):
+                    if piece:
+                        with lane.current():
+                            cuda.memcpy_htod_async(piece.a_device, piece.a_host, lane.up)
+                            order(cuda, lane.up, lane.kernels)
+                            piece.launch()
+                            order(cuda, lane.kernels, lane.down)
+                            cuda.memcpy_dtoh_async(piece.c_host, piece.c_device, lane.down)
+            for lane in self.lanes:
+                with lane.current():
+                    lane.down.synchronize()
+
+        return run
+
+    def _copy_b(self, b: Any, number: int) -> None:
+        """Copy B to a lane: half of it, which is sent to the other lane, or all of it."""
+        lane, other = self.lanes[number], self.lanes[1 - number]
+        own, others = (int(each.launches.on_device[1]) for each in (lane, other))
+        count = 2 * _PARTS
+        ends = [len(b) * part // count // 4 * 4 for part in range(count + 1)]
+        parts = range(number * _PARTS, (number + 1) * _PARTS) if self._reach else range(count)
+        for begin, end in ((ends[part], ends[part + 1]) for part in parts):
+            if begin == end:
+                continue
+            self._cuda.memcpy_htod_async(own + begin, b[begin:end], lane.up)
+            if self._reach:
+                order(self._cuda, lane.up, lane.across)
+                contexts = (other.context, lane.context)
+                self._cuda.memcpy_peer_async(
+                    others + begin, own + begin, end - begin, *contexts, lane.across
+                )
+        order(self._cuda, lane.up, lane.kernels)
+        lane.sent.record(lane.across)
