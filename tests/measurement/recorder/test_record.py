@@ -10,6 +10,7 @@ import pytest
 import yaml
 
 from base.errors import StudyError, exit_status
+from kernels.catalog.variant import IN_TURN
 from measurement import __main__ as cli
 from measurement.devices.discovery import cuda_devices
 from measurement.devices.locks import only_run
@@ -21,7 +22,7 @@ from study.cells import cpu_cells, gpu_cells
 from study.config import Study, validate
 from tests.support import ROOT
 from tests.support.compilers import COUNTS, stand_in
-from tests.support.fakes import CONFIG, KERNEL_S, FakeHardware, make_cubins
+from tests.support.fakes import CONFIG, KERNEL_S, FakeHardware, Fault, make_cubins
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("stand_ins")]
 
@@ -109,6 +110,25 @@ def test_host_without_gpu_is_recorded(config, study, no_gpu, tmp_path, capfd):
     for name in ("builds", "instructions", "kernels", "energy", "cold_starts", "interference"):
         assert getattr(read, name).empty, name
     assert capfd.readouterr().out == ""
+
+
+def test_runs_in_pieces_use_their_fastest_setting_after_restarts_too(
+    config, study, gpus, cubins, tmp_path, monkeypatch
+):
+    """All variants count as runs in pieces here; a run of `block` ends the worker."""
+    monkeypatch.setattr(measure, "PIECEWISE", (IN_TURN,))
+    gpus = replace(gpus, gpus=1, faults=(Fault("crash", number=4), Fault("refused", "naive")))
+    made = record(config, 0, tmp_path / "r", cubins, None, gpus).pieces
+    assert set(made["used"][made["pieces"] == 2]) == {1}
+    assert set(made["used"][made["pieces"] == 3]) == {0}
+    assert set(made["gpus"]) == {1}
+    key = [*KERNEL, "host_memory"]
+    cells = made[key].drop_duplicates()
+    assert len(made) == 4 * len(cells)
+    assert not ((cells["variant"] == "naive") & (cells["n"] == 8)).any(), "its trials failed"
+    openings = len(gpus.lines("open gpu0"))
+    assert openings > 2
+    assert len(gpus.lines("use")) == openings * len(cells)
 
 
 def test_gpus_and_their_host_are_one_recording(config, study, gpus, cubins, tmp_path):
