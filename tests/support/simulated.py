@@ -304,6 +304,7 @@ def write_recording(
             frames["samples.csv.gz"][name] += launching
         frames["kernels.csv.gz"] = simulated_tables.kernels(timed, kernel_s, rng)
         frames["energy.csv"] = simulated_tables.energy(timed, kernel_s)
+        frames["pieces.csv"] = simulated_tables.pieces(timed, BYTES_PER_S["pinned"])
     else:
         frames["batches.csv.gz"] = simulated_tables.batches(timed, kernel_s, rng)
     provenance = _provenance(gpus, list(sizes), list(holdout))

@@ -166,6 +166,19 @@ def energy(cells: list[Cell], kernel_time_s: Time) -> pd.DataFrame:
     return table("energy.csv", rows)
 
 
+def pieces(cells: list[Cell], bytes_per_s: float) -> pd.DataFrame:
+    """Return a run in two and in four pieces of every square `STUDIED` kernel, and its copies."""
+    rows = []
+    for cell in _kernels(cells):
+        if (cell.variant, cell.block_size) == STUDIED and cell.shape.is_square:
+            copies_s = 12 * cell.shape.n**2 / bytes_per_s
+            for count in (2, 4):
+                row = cell.row() | {"gpus": 1, "pieces": count, "used": count // 4}
+                row |= {"copies_s": copies_s / count, "run_s": 2 * copies_s / count}
+                rows += [row | {"round": number} for number in range(1, 7)]
+    return table("pieces.csv", rows)
+
+
 def _kernels(cells: list[Cell]) -> Iterator[Cell]:
     """Yield a GPU cell of every kernel."""
     yield from (cell for cell in cells if cell.host_memory == "pinned")
