@@ -173,6 +173,7 @@ def _part(
         "back_to_back": overheads.back_to_back_table(sources),
         "cold_starts": overheads.cold_starts_table(sources),
         "ceilings": ceilings.ceilings_table(sources),
+        "pieces": ceilings.pieces_table(sources),
         "phases": overheads.phases_table(sources),
         "interference": interference.interference_table(sources),
         "sessions": sessions.sessions_table(sources),
@@ -196,8 +197,11 @@ def _part(
         "ladder": ladder.ladder_table(sources, code, used),
         "roofline": roofline.roofline_table(sources, frames["ceilings"], theory, code),
     }
+    frames["summary"] = stacked(
+        "summary", [ceilings.with_floors(frames["summary"], frames["pieces"])]
+    )
     frames["end_to_end_modes"] = end_to_end_modes.end_to_end_modes_table(
-        frames["ladder"], frames["summary"]
+        frames["ladder"], frames["summary"], frames["pieces"]
     )
     frames |= model_tables.model_tables(times, sources, code, progress)
     frames["model_ratios"] = ratios.ratios_table(sources, frames["models"])
