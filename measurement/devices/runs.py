@@ -95,17 +95,12 @@ class Runs:
 
     def trials(self, cell: Cell, work: Work) -> list[Trial]:
         """Time a cell's run in pieces and its copies in all settings."""
-        # The first setting has the largest pieces: memory for prepared operands moves only once.
+        # The first setting has the largest pieces: memory for prepared operands moves only once,
+        # before there are other graphs.
         settings = sorted(settings_of(cell.product, len(CORES)), key=lambda each: each.pieces)
-        found = try_out(
-            {
-                setting: (
-                    self._in_pieces(cell, work, setting, multiplies=False),
-                    self._in_pieces(cell, work, setting),
-                )
-                for setting in settings
-            }
-        )
+        runs = {setting: self._in_pieces(cell, work, setting) for setting in settings}
+        copies = {each: self._in_pieces(cell, work, each, multiplies=False) for each in settings}
+        found = try_out({setting: (copies[setting], runs[setting]) for setting in settings})
         self._close_graphs()
         return found
 

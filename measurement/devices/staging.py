@@ -6,8 +6,9 @@ The driver copies pageable memory in one thread, far slower than the link.
 import os
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from itertools import repeat
+from threading import Barrier
 from typing import Any
 
 import numpy as np
@@ -43,14 +44,15 @@ class Staged:
             for _ in range(2)
         )
         self._chunk_bytes = CHUNKS[-1]
-        self._threads: tuple[int, ...] = ()
-        self._pools: list[ThreadPoolExecutor] = []
+        self._every: dict[int | None, tuple[ThreadPoolExecutor, ...]] = {}  # by number of threads
+        self._pools: tuple[ThreadPoolExecutor, ...] = ()
         self._emptied: list[Future[None]] = []
 
     def close(self) -> None:
         """End the threads."""
-        for pool in self._pools:
-            pool.shutdown()
+        for pools in self._every.values():
+            for pool in pools:
+                pool.shutdown()
 
     def ready(
         self,
@@ -82,24 +84,20 @@ class Staged:
 
             chunks += _chunks(piece.a_device, piece.a_host, size, multiply)
 
+        pools = self._threads(setting)
+
         def run() -> None:
-            self._chunk_bytes = size
-            self._start(setting)
+            self._chunk_bytes, self._pools = size, pools
             self._run(chunks)
 
         return run
 
-    def _start(self, setting: Setting) -> None:
-        """Start the threads, which may run on all cores."""
-        threads = (setting.filling_threads, setting.emptying_threads)
-        if threads == self._threads:
-            return
-        self.close()
-        self._threads = threads
-        self._pools = [
-            ThreadPoolExecutor(count, initializer=os.sched_setaffinity, initargs=(0, CORES))
-            for count in threads
-        ]
+    def _threads(self, setting: Setting) -> tuple[ThreadPoolExecutor, ...]:
+        """Return started threads that fill and empty chunks; they may run on all cores."""
+        if setting.staging_threads not in self._every:
+            counts = (setting.filling_threads, setting.emptying_threads)
+            self._every[setting.staging_threads] = tuple(map(_started, counts))
+        return self._every[setting.staging_threads]
 
     def _run(self, chunks: list[_Chunk]) -> None:
         ahead = _RING - _ON_THE_WAY
@@ -146,6 +144,14 @@ class Staged:
         finally:
             self._context.pop()
         np.copyto(target, memory[: target.nbytes])
+
+
+def _started(count: int) -> ThreadPoolExecutor:
+    """Return threads that exist already, because each takes about a millisecond to start."""
+    pool = ThreadPoolExecutor(count, initializer=os.sched_setaffinity, initargs=(0, CORES))
+    all_started = Barrier(count)
+    wait([pool.submit(all_started.wait) for _ in range(count)])
+    return pool
 
 
 def _chunks(

@@ -134,15 +134,42 @@ class DeviceMeasurement:
         """Time each run in pieces in all settings; use the fastest for its samples."""
         cells = [] if self._label == CPU else self._cells
         piecewise = [cell for cell in cells if cell.product.entry.flow in PIECEWISE]
-        left = [cell for cell in piecewise if cell not in self._settings_used()]
+        known = {*self._settings_used(), *self._journal.checks()}
+        left = [cell for cell in piecewise if cell not in known]
         if left:
-            progress = Progress(f"{self._label}: pieces", len(piecewise))
+            progress = Progress(f"{self._label}: pieces", len(left))
             with self._phase("pieces", device):
-                for cell in left:
-                    progress.show(cell, len(piecewise) - len(left), lambda: None)
-                    self._journal.add(_PIECES, *_trials(device, cell))
+                for done, cell in enumerate(left):
+                    progress.show(cell, done, lambda: None)
+                    self._try_cell(device, cell)
             progress.end()
         device.use(self._settings_used())
+
+    def _try_cell(self, device: Supervisor, cell: Cell) -> None:
+        """Time a cell in all settings; a cell whose trials fail has failed."""
+        build = None
+        try:
+            build, limit = device.plan(cell)
+            trials = [] if limit else device.trials(cell)
+        except CellError as error:
+            failed = CellCheck(cell, build, "failed", str(error))
+            self._journal.add(_CHECKS, failed.row())
+            return
+        used = fastest(trials) if trials else None
+        rows = [
+            {
+                **_of_kernel(cell),
+                "host_memory": cell.host_memory,
+                "gpus": cell.product.entry.gpus,
+                **asdict(trial.setting),
+                "used": int(trial.setting == used),
+                "round": trial.round,
+                "copies_s": rounded(trial.copies_s),
+                "run_s": rounded(trial.run_s),
+            }
+            for trial in trials
+        ]
+        self._journal.add(_PIECES, *rows)
 
     def _settings_used(self) -> dict[Cell, Setting]:
         """Return the fastest setting of each run in pieces."""
@@ -390,28 +417,6 @@ def protocol_of(settings: ProtocolSettings, label: str) -> Protocol:
         settings.cpu_cell_budget_s if label == CPU else settings.gpu_cell_budget_s,
         settings.single_run_s,
     )
-
-
-def _trials(device: Supervisor, cell: Cell) -> list[dict[str, Any]]:
-    """Return the rows of a cell's trials; none if it cannot run, which its check will report."""
-    try:
-        trials = [] if device.plan(cell)[1] else device.trials(cell)
-    except CellError:
-        return []
-    used = fastest(trials) if trials else None
-    return [
-        {
-            **_of_kernel(cell),
-            "host_memory": cell.host_memory,
-            "gpus": cell.product.entry.gpus,
-            **asdict(trial.setting),
-            "used": int(trial.setting == used),
-            "round": trial.round,
-            "copies_s": rounded(trial.copies_s),
-            "run_s": rounded(trial.run_s),
-        }
-        for trial in trials
-    ]
 
 
 def _kernel(row: dict[str, Any]) -> _Key:

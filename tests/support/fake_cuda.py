@@ -347,14 +347,26 @@ class FakeCublas:
 
 
 class FakeGraphs:
-    """The driver's functions for graphs: they only log; `failing` returns 700."""
+    """The driver's functions for graphs: they only log; `failing` returns 700.
+
+    The launch of a destroyed graph returns 1.
+    """
 
     def __init__(self, cuda):
         self.cuda, self.failing = cuda, None
+        self.made, self.alive = 0, set()
 
     def __getattr__(self, name):
-        def call(*_):
+        def call(graph, *_):
             self.cuda.log.append(name)
+            if name == "cuGraphInstantiateWithFlags":
+                self.made += 1
+                graph._obj.value = self.made
+                self.alive.add(self.made)
+            elif name == "cuGraphExecDestroy":
+                self.alive.discard(graph.value)
+            elif name == "cuGraphLaunch" and graph.value not in self.alive:
+                return 1
             return 700 if name == self.failing else 0
 
         return call

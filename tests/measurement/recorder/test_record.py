@@ -118,14 +118,18 @@ def test_runs_in_pieces_use_their_fastest_setting_after_restarts_too(
     """All variants count as runs in pieces here; a run of `block` ends the worker."""
     monkeypatch.setattr(measure, "PIECEWISE", (IN_TURN,))
     gpus = replace(gpus, gpus=1, faults=(Fault("crash", number=4), Fault("refused", "naive")))
-    made = record(config, 0, tmp_path / "r", cubins, None, gpus).pieces
+    recorded = record(config, 0, tmp_path / "r", cubins, None, gpus)
+    made, checks = recorded.pieces, recorded.checks
     assert set(made["used"][made["pieces"] == 2]) == {1}
     assert set(made["used"][made["pieces"] == 3]) == {0}
     assert set(made["gpus"]) == {1}
     key = [*KERNEL, "host_memory"]
     cells = made[key].drop_duplicates()
     assert len(made) == 4 * len(cells)
-    assert not ((cells["variant"] == "naive") & (cells["n"] == 8)).any(), "its trials failed"
+    failed = checks[(checks["status"] == "failed") & (checks["variant"] == "naive")]
+    assert set(failed["n"]) == {8}
+    assert set(failed["reason"]) == {"too many resources requested for launch"}
+    assert not ((cells["variant"] == "naive") & (cells["n"] == 8)).any()
     openings = len(gpus.lines("open gpu0"))
     assert openings > 2
     assert len(gpus.lines("use")) == openings * len(cells)
