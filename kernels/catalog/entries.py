@@ -413,7 +413,7 @@ _ENTRIES: list[Variant] = [
         "copied and split first; then pieces of A go up while pieces of C come down",
         after="sgemm_tensor_tma",
         flow=IN_PIECES,
-        piece_tiles=(2, 1, 4, 8),
+        piece_tiles=(2, 4, 8),
         edges=(512, math.inf),
     ),
     replace(
@@ -437,7 +437,7 @@ _ENTRIES: list[Variant] = [
         "each copies half of B from the host and sends it to the other GPU",
         after="sgemm_tensor_pieces",
         flow=ON_TWO_GPUS,
-        piece_tiles=(2, 1, 4, 8),
+        piece_tiles=(2, 4, 8),
         edges=(2048, math.inf),
     ),
     CatalogKernel(

@@ -60,7 +60,7 @@ def test_most_tables_of_a_study_have_rows(store_of_both):
         "missing",
         "unmeasured_sizes",
     }
-    others = {"accuracy", "counts", "counts_by_line", "energy", "end_to_end_modes"}
+    others = {"accuracy", "counts", "counts_by_line", "energy", "end_to_end_modes", "pieces"}
     assert empty <= of_several | others
 
 
