@@ -85,7 +85,7 @@ def wanted() -> list[Build]:
 def stamps(session: GpuSession) -> Callable[[Cell], float]:
     """Return a function that times a launch by the GPU's clock (%globaltimer), in seconds."""
     cuda, stream = session._cuda, session._stream
-    stamp = session._module(HOLD).get_function("stamp").prepare("P")
+    stamp = session._launches.module(HOLD).get_function("stamp").prepare("P")
     clock = cuda.mem_alloc(16)
 
     def between(queue: Callable[[], None]) -> float:

@@ -8,6 +8,8 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
+import numpy as np
+
 from analysis.decide.predictors import (
     ELEMENT_BYTES,
     CsvRow,
@@ -25,10 +27,10 @@ from analysis.decide.predictors import (
 from base.command_line import aligned
 from base.errors import StudyError
 from kernels.catalog.entries import VARIANTS
-from kernels.catalog.variant import AS_GRAPH, IN_PIECES
+from kernels.catalog.variant import AS_GRAPH, IN_PIECES, MAPPED, ON_TWO_GPUS, STAGED
 from kernels.products.shape import LARGEST_SIZE
 
-TABLES = ("predictors", "transfers", "curves", "break_even")
+TABLES = ("predictors", "transfers", "curves", "break_even", "pieces")
 CPU_BASELINES = {
     "naive": "naive loop, one thread",
     "own": "fastest of this study, one thread",
@@ -41,8 +43,12 @@ _PARTS = {"h2d": "copies in", "kernel": "kernel", "d2h": "copy back", "overhead"
 # What a run needs besides its kernel.
 MODES = {
     IN_PIECES: "overlaps copies and kernel, which needs pinned memory and streams",
+    STAGED: "copies through pinned memory by 6 to 24 host threads, which need as many cores",
+    ON_TWO_GPUS: "uses two GPUs and needs pinned memory",
     AS_GRAPH: "is one launch of a CUDA graph, which must be prepared for this size",
+    MAPPED: "reads and writes host memory, which must be pinned",
 }
+_FLOOR = "the copies without the product"
 Implementation = tuple[str, Curve]  # on the CPU: its name, and the curve of its times
 Tables = Mapping[str, Sequence[CsvRow]]
 
@@ -76,7 +82,7 @@ def advise(tables: Path, gpu: str, n: int, memory: str) -> str:
             f"--n {n}: three matrices of this size do not fit into the "
             f"{found.memory_bytes / 1e9:.3g} GB of {gpu}; use {largest} or less"
         )
-    return "\n".join(_lines(found, cpu_baselines, read["break_even"], n, memory))
+    return "\n".join(_lines(found, cpu_baselines, read, n, memory))
 
 
 def _read(path: Path) -> list[CsvRow]:
@@ -90,17 +96,19 @@ def _read(path: Path) -> list[CsvRow]:
 def _lines(
     found: Predictor,
     cpu_baselines: Mapping[str, Sequence[Implementation]],
-    crossings: Sequence[CsvRow],
+    read: Tables,
     n: int,
     memory: str,
 ) -> Iterator[str]:
-    """Yield the lines of the answer; `crossings` are the rows of break_even.csv."""
+    """Yield the lines of the answer."""
     fastest = [pair for library in (False, True) if (pair := found.fastest(n, library))]
     kernel, predicted = fastest[0]
     yield f"{found.name} ({found.label}), two float32 matrices, N = {n}, {memory} host memory"
     yield ""
     for candidate, time in fastest:
-        yield f"{candidate.name}: {_time(time)}, {_throughput(n, time)}"
+        floor_s = _floor_s(read["pieces"], found.label, candidate, n, memory)
+        over = f", {_three_digits(time.time_s / floor_s)}× {_FLOOR}" if floor_s else ""
+        yield f"{candidate.name}: {_time(time)}, {_throughput(n, time)}{over}"
     if set(_PARTS) <= set(predicted.parts):
         parts = (f"{text} {_seconds(predicted.parts[part])}" for part, text in _PARTS.items())
         yield f"{kernel.variant}: {', '.join(parts)}"
@@ -115,7 +123,7 @@ def _lines(
         mark = "" if curve.covers(n) else "*"
         value, *ends = ratio(cpu, predicted)
         speedup = f"{_three_digits(value)} ({_bounds(ends, _three_digits)})"
-        break_even = _break_even(crossings, found.label, memory, name)
+        break_even = _break_even(read["break_even"], found.label, memory, name)
         cells = (implementation, _seconds(cpu.time_s) + mark, speedup + mark, break_even)
         rows.append((CPU_BASELINES[name], *cells))
         if mark:
@@ -131,6 +139,25 @@ def _lines(
     if outside:
         yield f"No CPU time is predicted below {_seconds(floor_s)}, the shortest time measured."
     yield "Parentheses: 95 % prediction intervals (times, speedups), confidence intervals (sizes)."
+
+
+def _floor_s(
+    rows: Sequence[CsvRow], label: str, kernel: Kernel, n: int, memory: str
+) -> float | None:
+    """Return the least time of copies without a product; None outside the measured sizes."""
+    key = (label, memory, str(VARIANTS[kernel.variant].gpus))
+    times: dict[int, float] = {}
+    for row in rows:
+        if (row["gpu"], row["host_memory"], row["gpus"]) == key and row["m"] == row["n"] == row[
+            "k"
+        ]:
+            size = int(row["n"])
+            times[size] = min(float(row["copies_s"]), times.get(size, math.inf))
+    known = sorted(times)
+    if not known or not known[0] <= n <= known[-1]:
+        return None
+    logs = np.log(known), np.log([times[size] for size in known])
+    return math.exp(np.interp(math.log(n), *logs))
 
 
 def _kernel_notes(kernel: Kernel, n: int) -> Iterator[str]:

@@ -45,6 +45,9 @@ class _Line:
     rows: pd.DataFrame
 
 
+_NAMED = ("variant", "n", "over_floor")
+
+
 def headline(store: Store, devices: Devices) -> Figure | None:
     """Draw the time of one product over N on the device in focus and on the CPU of its host.
 
@@ -61,7 +64,8 @@ def headline(store: Store, devices: Devices) -> Figure | None:
         rows = line.rows
         names = [
             f"{line.text}, {variant}, N = {style.plain_number(n)}"
-            for variant, n in zip(rows["variant"], rows["n"], strict=True)
+            + ("" if pd.isna(over) else f", {over:.2f}× the copies without the product")
+            for variant, n, over in zip(*(rows[name] for name in _NAMED), strict=True)
         ]
         style.points(axis, rows, "n", _TIME, line.look, names=names, tell=style.seconds)
     axis.set_xlabel("matrix size N (logarithmic)")

@@ -240,7 +240,8 @@ def test_a_kernel_that_writes_less_is_caught(card, cubins, inputs):
     with GpuSession(card, inputs, results, folder) as session:
         asked = cell("naive", 31, 8)
         build = build_for(asked.product)
-        session._functions[build] = session._function(Build("naive", 4, "float32", True), 1)
+        launches = session._launches
+        launches._functions[build] = launches.function(Build("naive", 4, "float32", True), 1)
         checks, _ = passes(session, [asked], inputs)
     assert checks[asked].status == "failed"
     assert "= nan, expected" in checks[asked].reason

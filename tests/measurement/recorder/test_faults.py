@@ -19,6 +19,7 @@ from measurement.recorder import record as recorder
 from measurement.recorder.record import record
 from measurement.recording import journal, recording
 from measurement.recording.recording import CELL, KERNEL, MEASURED
+from measurement.recording.schema import SETTING
 from study.config import validate
 from tests.support import ROOT, warm
 from tests.support.builds import cpu_library
@@ -34,6 +35,7 @@ KEYS = {
     "instructions.csv": ["variant", "dtype", "build", "scope", "opcode", "bits"],
     "kernels.csv.gz": [*KERNEL, "round"],
     "energy.csv": KERNEL,
+    "pieces.csv": [*KERNEL, "host_memory", *SETTING, "round"],
     "cold_starts.csv": [*CELL, "round"],
     "ceilings.csv": ["device", "quantity", "round"],
     "neighbours.csv": [*CELL, "round", "neighbours"],
