@@ -82,7 +82,8 @@ def attempt(
             try:
                 yield from limited(lambda: list(machine_code), seconds, MEMORY_BYTES, "nvcc")
             except LimitReached as error:
-                raise StudyError(f"{shown(path)}: {error}; simplify the kernel") from None
+                how = "simplify the kernel, or choose one --architecture"
+                raise StudyError(f"{shown(path)}: {error}; {how}") from None
     near: Sequence[str] = list(dict.fromkeys([*_ALWAYS, *filter(None, [entry.after])]))
     if counted and (on := recording or _focus(study)):
         lines, near = _roofline(counted, entry.after, on)

@@ -237,9 +237,13 @@ def check_largest(product: Product, source: Path | None = None, folder: Path = B
 
 
 def _zeros(count: int, dtype: npt.DTypeLike) -> Array:
-    """Return zeros that take memory only where they are overwritten."""
-    flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _MAP_NORESERVE
-    memory = mmap.mmap(-1, count * np.dtype(dtype).itemsize, flags)
+    """Return zeros that take memory only where they are overwritten; raise StudyError."""
+    flags, size = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _MAP_NORESERVE, np.dtype(dtype).itemsize
+    try:
+        memory = mmap.mmap(-1, count * size, flags)
+    except OSError as error:
+        needed = f"the check of the largest product needs 3 × {count * size / 2**30:.0f} GiB of addresses"
+        raise StudyError(f"{needed} ({error.strerror}); raise `ulimit -v`") from None
     memory.madvise(mmap.MADV_NOHUGEPAGE)
     return np.frombuffer(memory, dtype)
 

@@ -206,7 +206,7 @@ def build_kernel(
     try:
         return _build(stem, [entry], compiling, linking, {SOURCE_NAME: prepared.encode()}, folder)
     except _GxxError as error:
-        missing = re.search(rf"{SOURCE_NAME}:(\d+): undefined reference to `(\w+)", str(error))
+        missing = re.search(rf"{SOURCE_NAME}:(\d+): undefined reference to `([\w ]+)", str(error))
         if missing:
             raise NotSupported(
                 f"{shown(source)}:{missing[1]}: {missing[2]}: host execution has no such function"

@@ -130,6 +130,7 @@ UNSUPPORTED = [
     ("nvcuda::wmma::fill_fragment(f, 0);", "nvcuda: .* tensor cores"),
     ("__half h;", "__half: .* 16-bit numbers"),
     ("cuda::barrier b;", "cuda::barrier: .* the CUDA C\\+\\+ library"),
+    ("p[0] = *new int;", "operator new: host execution has no such function"),
     ('system("true");', "system: host execution has no such function"),
     ("p[0] = clock();", "clock: .* services of the device"),
     ("child<<<1, 1>>>();", "<<<: .* launches from the device"),
