@@ -242,8 +242,8 @@ def _zeros(count: int, dtype: npt.DTypeLike) -> Array:
     try:
         memory = mmap.mmap(-1, count * size, flags)
     except OSError as error:
-        needed = f"the check of the largest product needs 3 × {count * size / 2**30:.0f} GiB of addresses"
-        raise StudyError(f"{needed} ({error.strerror}); raise `ulimit -v`") from None
+        needed = f"needs 3 × {count * size / 2**30:.0f} GiB of addresses ({error.strerror})"
+        raise StudyError(f"the largest product {needed}; raise `ulimit -v`") from None
     memory.madvise(mmap.MADV_NOHUGEPAGE)
     return np.frombuffer(memory, dtype)
 
