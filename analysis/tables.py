@@ -201,7 +201,7 @@ def _part(
         "summary", [ceilings.with_floors(frames["summary"], frames["pieces"])]
     )
     frames["end_to_end_modes"] = end_to_end_modes.end_to_end_modes_table(
-        frames["ladder"], frames["summary"], frames["pieces"]
+        frames["ladder"], frames["pieces"]
     )
     frames |= model_tables.model_tables(times, sources, code, progress)
     frames["model_ratios"] = ratios.ratios_table(sources, frames["models"])
