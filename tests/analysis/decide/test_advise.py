@@ -21,6 +21,7 @@ from analysis.decide import predictors
 from analysis.decide.advise import (
     CPU_BASELINES,
     TABLES,
+    _floor_s,
     _outside,
     _seconds,
     advise,
@@ -81,6 +82,25 @@ def test_a_run_is_predicted_within_the_measured_sizes(fitted, memory, n):
     assert predicted.low_s <= truth <= predicted.high_s
     assert predicted.time_s == pytest.approx(truth, rel=0.15)
     assert found.predict(replace(block, runs=None), n).time_s == pytest.approx(truth, rel=0.15)
+
+
+@pytest.mark.parametrize(
+    ("n", "memory", "expected"),
+    [
+        *((512, "pinned", 1e-4), (1024, "pinned", 3e-4), (724, "pinned", 3**0.5 * 1e-4)),
+        *((511, "pinned", None), (1025, "pinned", None), (512, "pageable", None)),
+    ],
+)
+def test_floor_is_the_least_time_of_copies_between_the_measured_sizes(n, memory, expected):
+    key = {"gpu": "card", "host_memory": "pinned", "gpus": "1"}
+    times = ((512, "1", 2e-4), (512, "1", 1e-4), (1024, "1", 3e-4), (1024, "2", 1e-5))
+    rows = [
+        key | dict.fromkeys("mnk", str(size)) | {"gpus": gpus, "copies_s": str(time_s)}
+        for size, gpus, time_s in times
+    ]
+    kernel = predictors.Kernel("sgemm_tensor_pieces", None, None)
+    found = _floor_s(rows, "card", kernel, n, memory)
+    assert found == (expected and pytest.approx(expected, rel=1e-3))
 
 
 def test_beyond_the_measured_sizes_a_run_is_the_sum_of_its_parts(fitted):

@@ -18,7 +18,7 @@ from kernels.products.gate import evaluate
 from kernels.products.matrices import POISON_WORD, Inputs, reference
 from kernels.products.references import CACHE, References
 from kernels.products.shape import Shape
-from measurement.devices.discovery import driver
+from measurement.devices.discovery import cuda_devices, driver
 from measurement.devices.gpu import GpuSession
 from measurement.sampling.protocol import gate
 from measurement.sampling.worker import Opening, Worker
@@ -91,7 +91,8 @@ def inputs():
 @pytest.fixture
 def session(card, cubins, inputs):
     folder, results = cubins
-    with GpuSession(card, inputs, results, folder) as session:
+    partner = next(iter(cuda_devices()[1:]), None)
+    with GpuSession(card, inputs, results, folder, partner=partner) as session:
         yield session
 
 
