@@ -1,5 +1,6 @@
 """GpuSession on a fake CUDA: copies, launches, times and errors."""
 
+import os
 from types import SimpleNamespace
 
 import numpy as np
@@ -230,7 +231,8 @@ def test_two_gpus_multiply_half_of_the_rows_each(open_session, cuda, reach):
 def test_trials_time_copies_and_runs_in_all_settings(
     open_session, cuda, graphs, monkeypatch, name, memory, times
 ):
-    monkeypatch.setattr(staging, "CORES", range(2))
+    core = {min(staging.CORES)}
+    monkeypatch.setattr(staging, "CORES", core)
     monkeypatch.setattr(runs, "CORES", range(2))
     monkeypatch.setattr(pieces, "ROUNDS", 2)
     one = asked(name, "1100x50x2048", memory)
@@ -239,6 +241,9 @@ def test_trials_time_copies_and_runs_in_all_settings(
         trials = session.trials(one)
         assert check(session, one).reason is None
         launches = cuda.log.count("launch")
+        if memory == "pageable":
+            pools = session._runs._staged._every[3]
+            assert [pool.submit(os.sched_getaffinity, 0).result() for pool in pools] == [core] * 2
         cuda.failing = "to device"
         with pytest.raises(DeviceError, match="to device failed"):
             session.trials(one)
