@@ -1,53 +1,89 @@
-"""Processes that begin with their libraries imported: forks of a server that has done it once.
+"""Processes that begin with their libraries imported, as forks of a process that has done it once.
 
-What starts hundreds of interpreters spends most of its time on imports otherwise. A process has the
-environment in which the first of them was asked for, unless it is given one.
+What starts hundreds of interpreters spends most of its time on imports otherwise.
 """
 
 import gc
+import importlib
 import multiprocessing
 import os
 import runpy
+import signal
 import subprocess
 import sys
-import tempfile
-from collections.abc import Mapping
+import traceback
+from collections.abc import Iterable, Mapping
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 from tests.support import ROOT
 
 CONTEXT = multiprocessing.get_context("forkserver")
-CONTEXT.set_forkserver_preload(
-    ["snakemake.cli", "measurement.recorder.record", "tests.support.fakes"]
-)
-_OWN = ("analysis", "base", "cpu_reference", "kernels", "measurement", "study", "tests")
+CONTEXT.set_forkserver_preload(["measurement.recorder.record", "tests.support.fakes"])
+_OWN = ("analysis", "base", "cpu_reference", "kernels", "measurement", "study", "tests", "workflow")
+
+
+class Popen(subprocess.Popen):
+    """A process; ``sys.executable -m NAME`` is a fork of this one, without its own modules.
+
+    The fork imports packages from its working folder and from PYTHONPATH.
+    """
+
+    def __init__(self, args: Any, **options: Any) -> None:
+        if [*args[:2]] == [sys.executable, "-m"]:
+            importlib.import_module("snakemake.cli")
+            kept, environment = options.get("pass_fds", ()), options.get("env") or os.environ
+            options["preexec_fn"] = partial(_become, args[2:], kept, dict(environment))
+        super().__init__(args, **options)
 
 
 def run_module(
     name: str, *arguments: str, cwd: Path, environment: Mapping[str, str] | None = None
 ) -> subprocess.CompletedProcess[str]:
     """Do what ``python -m name`` does in a folder; of the study it imports what lies there."""
-    with tempfile.TemporaryDirectory() as folder:
-        said = [Path(folder) / stream for stream in ("stdout", "stderr")]
-        told = (name, arguments, cwd, dict(environment or os.environ), said)
-        process = CONTEXT.Process(target=_run, args=told)
-        process.start()
-        process.join()
-        texts = [path.read_text() for path in said]
-        return subprocess.CompletedProcess([name, *arguments], process.exitcode, *texts)
+    command = [sys.executable, "-m", name, *arguments]
+    streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    process = Popen(command, cwd=cwd, env=environment, **streams)
+    return subprocess.CompletedProcess(command, *_ended(process))
 
 
-def _run(
-    name: str, arguments: tuple[str, ...], cwd: Path, environment: dict[str, str], said: list[Path]
-) -> None:
+def _ended(process: Popen) -> tuple[int, str, str]:
+    said = process.communicate()
+    return process.returncode, *said
+
+
+def _become(arguments: list[str], kept: Iterable[int], environment: dict[str, str]) -> None:
+    """Run the module `arguments` name; do not return. The streams are in place."""
+    status = 1
+    try:
+        _begin_anew([*map(str, arguments)], kept, environment)
+        runpy.run_module(str(arguments[0]), run_name="__main__", alter_sys=True)
+        status = 0
+    except SystemExit as ended:
+        if isinstance(ended.code, str):
+            print(ended.code, file=sys.stderr)
+        status = ended.code if isinstance(ended.code, int) else int(ended.code is not None)
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(status)
+
+
+def _begin_anew(arguments: list[str], kept: Iterable[int], environment: dict[str, str]) -> None:
     gc.freeze()
-    for number, path in enumerate(said, start=1):
-        os.dup2(os.open(path, os.O_WRONLY | os.O_CREAT), number)
+    for first, last in zip([2, *sorted(kept)], [*sorted(kept), 1 << 16], strict=True):
+        os.closerange(first + 1, last)
+    sys.stdout, sys.stderr = (os.fdopen(number, "w", 1, closefd=False) for number in (1, 2))
+    signal.signal(signal.SIGPIPE, signal.SIG_IGN)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     os.environ.clear()
     os.environ.update(environment)
-    os.chdir(cwd)
     for module in [each for each in sys.modules if each.split(".")[0] in _OWN]:
         del sys.modules[module]
-    sys.path[:] = [str(cwd), *(each for each in sys.path if Path(each or ".") not in (ROOT, cwd))]
-    sys.argv = [name, *arguments]
-    runpy.run_module(name, run_name="__main__", alter_sys=True)
+    folders = [os.getcwd(), *filter(None, environment.get("PYTHONPATH", "").split(os.pathsep))]
+    sys.path[:] = [*folders, *(each for each in sys.path if Path(each or ".") != ROOT)]
+    sys.argv = arguments
+    subprocess.Popen = Popen

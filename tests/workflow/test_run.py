@@ -10,12 +10,11 @@ import signal
 import subprocess
 import sys
 import time
-from functools import partial
 
 import psutil
 import pytest
 
-from tests.support import ROOT
+from tests.support import ROOT, warm
 
 pytestmark = pytest.mark.slow
 LIMIT_S = 60  # for seconds of work, on a busy machine
@@ -56,9 +55,7 @@ def project(tmp_path):
 def start(project, *arguments, **options):
     command = [sys.executable, "-m", "workflow", "report", "--cores", "1", *arguments]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True} | options
-    pipes["env"] = ENVIRONMENT
-    pipes["preexec_fn"] = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)  # tests under nohup
-    return subprocess.Popen(command, cwd=project, start_new_session=True, **pipes)
+    return warm.Popen(command, cwd=project, env=ENVIRONMENT, start_new_session=True, **pipes)
 
 
 def run(project, *arguments):
