@@ -61,21 +61,27 @@ def times(
 
     `changes` are true parameters other than `TRUTH`; `frame` is `cells()` unless given.
     """
-    frame = cells() if frame is None else frame
-    design = MODELS[model].design(frame)
+    design, kernels, orders = _usual(model) if frame is None else _layout(model, frame)
     rng = np.random.default_rng(seed)
-    kernels = frame.groupby(["variant", "block_size"], dropna=False).ngroup().to_numpy()
-    orders = frame.groupby("n").ngroup().to_numpy()
     of_kernels, of_orders, of_cells, of_samples = noise
     median = of_samples * np.sqrt(np.pi / 2 / SAMPLES)  # of the median of so many samples
     error = of_kernels * rng.standard_normal(kernels.max() + 1)[kernels]
     error += of_orders * rng.standard_normal(orders.max() + 1)[orders]
-    error += np.hypot(of_cells, median) * rng.standard_normal(len(frame))
+    error += np.hypot(of_cells, median) * rng.standard_normal(len(design))
     return Data(
         design,
         np.log(design @ truth(model, **changes)) + error,
-        np.full(len(frame), median**2),
+        np.full(len(design), median**2),
         kernels,
         orders,
-        median * rng.standard_normal((DRAWS, len(frame))),
+        median * rng.standard_normal((DRAWS, len(design))),
     )
+
+
+def _layout(model: str, frame: pd.DataFrame) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return the design, and the numbers of each cell's kernel and size."""
+    kernels = frame.groupby(["variant", "block_size"], dropna=False).ngroup().to_numpy()
+    return MODELS[model].design(frame), kernels, frame.groupby("n").ngroup().to_numpy()
+
+
+_usual = cache(lambda model: _layout(model, cells()))
