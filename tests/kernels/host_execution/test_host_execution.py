@@ -132,7 +132,10 @@ def test_products_are_exact_and_counts_are_theory(outcomes, name, block, dtype):
     [
         *(("sgemm_mapped", n) for n in (1, 3, 4, 16, 17, 33, 64, 127, 128)),
         # Exact and guarded; C with rows of odd and even length; one block and many tiles.
-        *(("sgemm_tensor_tma", s) for s in ("128x192x256", "17x33x65", "130x300x132", "260x65x260")),
+        *(
+            ("sgemm_tensor_tma", s)
+            for s in ("128x192x256", "17x33x65", "130x300x132", "260x65x260")
+        ),
     ],
 )
 def test_kernels_without_theory_are_right(host_builds, monkeypatch, name, shape):
