@@ -15,9 +15,11 @@ from base.errors import StudyError, exit_status
 from kernels.cubins.toolchain import find_nvcc
 from kernels.host_execution.compiler import BUILDS
 from measurement.devices.discovery import CudaDevice, cuda_devices
+from measurement.recorder import record as recorder
 from measurement.recording import recording
 from measurement.recording.recording import Recording
-from tests.support import cache, simulated
+from measurement.sampling import interference, supervisor
+from tests.support import builds, cache, fakes, simulated, warm
 
 MakeRecording = Callable[..., Recording]
 # Those that wait for processes and clocks stand beside those that keep several cores busy.
@@ -113,6 +115,15 @@ def command(
         return subprocess.CompletedProcess(arguments, status, *capsys.readouterr())
 
     return run
+
+
+@pytest.fixture
+def stand_ins(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Record with a cache, a CPU library, worker processes and pauses that take no time."""
+    monkeypatch.setattr(recorder, "CACHE", tmp_path_factory.mktemp("references"))
+    monkeypatch.setattr(recorder, "build_library", builds.cpu_library)
+    monkeypatch.setattr(supervisor, "_SPAWN", warm.CONTEXT)
+    monkeypatch.setattr(interference, "_SETTLE_S", fakes.SETTLE_S)
 
 
 @pytest.fixture(scope="session")

@@ -18,9 +18,11 @@ def stored(folder: Path, **rows: list[dict[str, object]]) -> Store:
     """Return a store of all tables, empty except for these rows; columns may be missing."""
     assert set(rows) <= set(TABLES), set(rows) - set(TABLES)
     for name, table in TABLES.items():
-        own = rows.get(name, [])
+        own, path = rows.get(name, []), folder / f"{name}.csv"
         assert all(set(row) <= set(table.columns) for row in own), name
-        pd.DataFrame(own, columns=list(table.columns)).to_csv(folder / f"{name}.csv", index=False)
+        path.write_text(",".join(table.columns) + "\n")
+        if own:
+            pd.DataFrame(own, columns=list(table.columns)).to_csv(path, index=False)
     return Store(folder)
 
 

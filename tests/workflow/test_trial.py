@@ -20,10 +20,8 @@ from kernels.cubins.build import parse_build
 from kernels.host_execution.check import predict
 from kernels.host_execution.trial import checked
 from kernels.products.shape import Shape
-from measurement.recorder import record as recorder
 from measurement.recording import recording
 from tests.support import ROOT
-from tests.support.builds import cpu_library
 from tests.support.compilers import stand_in
 from tests.support.fakes import CALLED, CONFIG, FakeHardware, Fault
 from workflow import trial
@@ -250,13 +248,11 @@ def test_totals_are_extended_to_other_orders():
 
 
 @pytest.fixture
-def card(tmp_path, monkeypatch):
+def card(tmp_path, stand_ins):
     """A fake GPU and a fake compiler, which lists no architectures."""
     nvcc = stand_in(tmp_path / "nvcc")
     own = f"toolchain: {{ nvcc: {nvcc} }}\nstudy: {{ series: [] }}\n"
     (tmp_path / "config.local.yaml").write_text(own)
-    monkeypatch.setattr(recorder, "CACHE", tmp_path / "references")
-    monkeypatch.setattr(recorder, "build_library", cpu_library)
     (tmp_path / "hardware").mkdir()
     return FakeHardware(tmp_path / "hardware")
 

@@ -126,9 +126,3 @@ def test_roofline_is_that_of_the_host_in_focus(tmp_path):
     ]
     assert shown.texts.count("FMAs, one thread: 100") == 2
     assert nothing(FIGURES["cpu-roofline"], stored(tmp_path, **tables))  # without ceilings
-
-
-@pytest.mark.parametrize("name", FIGURES)
-def test_empty_tables_draw_nothing(tmp_path, name):
-    assert nothing(FIGURES[name], stored(tmp_path, recordings=[device("a")]))
-    assert nothing(FIGURES[name], stored(tmp_path))

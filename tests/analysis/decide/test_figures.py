@@ -3,7 +3,7 @@
 import pytest
 
 from analysis.decide.figures import FIGURES
-from tests.support.figures import device, drawn, nothing, stored
+from tests.support.figures import device, drawn, stored
 
 
 def crossing(gpu, location, n, low=None, high=None, **more):
@@ -78,9 +78,3 @@ def test_predictions_show_the_fastest_block_size_and_cells_outside_the_interval(
     outside = "a, pinned, block, B = 8, N = 1536: 1.5"
     assert shown.tooltips == ["a, pinned, block, B = 16, N = 1536: 1.1", outside]
     assert shown.hollow == [outside]
-
-
-@pytest.mark.parametrize("name", FIGURES)
-def test_empty_tables_draw_nothing(tmp_path, name):
-    assert nothing(FIGURES[name], stored(tmp_path, recordings=[device("a")]))
-    assert nothing(FIGURES[name], stored(tmp_path, recordings=[device("a", gpu=False)]))

@@ -133,9 +133,3 @@ def test_residuals_are_those_of_the_focus_by_both_models(tmp_path):
     each += ["buffered_row, N = 512: 1.5"]
     assert shown.tooltips == sorted(2 * each)  # by B and by N
     assert {"M0, by B", "M0, by N", "M1, by B", "M1, by N", "none"} <= set(shown.texts)
-
-
-@pytest.mark.parametrize("name", FIGURES)
-def test_nothing_is_drawn_of_nothing(tmp_path, name):
-    assert nothing(FIGURES[name], stored(tmp_path, recordings=[device("a")]))
-    assert nothing(FIGURES[name], stored(tmp_path))

@@ -8,6 +8,7 @@ import pytest
 from analysis.data.store import StoreError
 from analysis.render import figures
 from analysis.render.figures import write_figures
+from tests.support.figures import device, nothing, stored
 from tests.support.report_data import gpu_cell, recording, tables
 
 
@@ -46,3 +47,9 @@ def test_a_missing_table_and_an_unknown_focus_are_errors(folder):
     with pytest.raises(StoreError, match=r"recordings\.csv is missing"):
         write_figures(folder / "tables", folder / "out")
     assert not (folder / "out").exists()
+
+
+@pytest.mark.parametrize(("topic", "name"), [n for n in figures._names() if n[0] != "published"])
+def test_empty_tables_draw_nothing(tmp_path, topic, name):
+    for rows in ([], [device("a")], [device("a", gpu=False)]):
+        assert nothing(figures._figures(topic)[name], stored(tmp_path, recordings=rows))

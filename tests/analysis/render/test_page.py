@@ -71,9 +71,8 @@ def test_nothing_is_fetched_and_only_own_scripts_run(text):
 def test_the_same_input_gives_the_same_bytes_with_all_tables(tmp_path):
     folder = reports.made("several")
     places = (folder / "tables", folder / "figures", reports.recordings("several"), TEMPLATE)
-    for name in ("one.html", "two.html"):
-        render(*places, tmp_path / name, "card", MAKER)
-    assert (tmp_path / "one.html").read_bytes() == (tmp_path / "two.html").read_bytes()
+    render(*places, tmp_path / "again.html", "card", MAKER)
+    assert (tmp_path / "again.html").read_bytes() == (folder / "report.html").read_bytes()
     links = Page((folder / "report.html").read_text()).attributes("href")
     (link,) = (link for link in links if link.startswith("data:application"))
     with tarfile.open(fileobj=io.BytesIO(base64.b64decode(link.split(",")[1]))) as archive:

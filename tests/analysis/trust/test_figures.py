@@ -74,12 +74,6 @@ def test_launches_of_the_fastest_block_of_square_products(tmp_path):
     assert shown.hollow == ["SIMULATED b, naive, N = 256: 2×"]
 
 
-@pytest.mark.parametrize("name", FIGURES)
-def test_nothing_is_drawn_of_nothing(tmp_path, name):
-    assert nothing(FIGURES[name], stored(tmp_path, recordings=[device("a")]))
-    assert nothing(FIGURES[name], stored(tmp_path))
-
-
 @pytest.mark.parametrize("count", [3, 8])
 def test_each_session_is_a_point_if_they_are_few(tmp_path, count):
     rows = [

@@ -144,17 +144,8 @@ def test_a_device_that_is_lost_ends_the_recording_and_loses_nothing(config, fake
     assert not (tmp_path / "r.partial").exists()
 
 
-def start(folder, cubins):
-    return subprocess.Popen(
-        [sys.executable, "-m", "tests.support.fakes", folder, folder / "r", cubins],
-        cwd=ROOT,
-        env=os.environ | {"PYTHONPATH": str(ROOT)},
-        stderr=subprocess.PIPE,
-    )
-
-
 def start_warm(folder, cubins):
-    """Do the same in a forked process without imports."""
+    """Record in a forked process without imports."""
     process = warm.CONTEXT.Process(target=record_warm, args=(folder, folder / "r", cubins))
     process.start()
     return process
@@ -240,20 +231,23 @@ def test_gpus_at_once_go_on_where_they_were_interrupted(config, fake_cubins, tmp
 
 
 def test_two_recorders_on_one_folder(config, fake_cubins, tmp_path):
-    process = start(tmp_path, fake_cubins)
+    process = start_warm(tmp_path, fake_cubins)
     try:
         while not (tmp_path / "r.partial" / "journal.jsonl").exists():
+            assert process.is_alive(), "its error stands above"
             time.sleep(0.01)
         with pytest.raises(StudyError, match="r: another process is recording there; wait for its"):
             measure(config, tmp_path, fake_cubins, gpus=0)
-        assert process.wait(60) == 0, process.stderr.read().decode()
+        process.join(60)
+        assert process.exitcode == 0
     finally:
         process.kill()
     assert set(recording.read(tmp_path / "r").checks["status"]) == {"passed", "not_launchable"}
 
 
 def test_the_worker_dies_with_a_killed_recorder(fake_cubins, tmp_path):
-    process = start(tmp_path, fake_cubins)
+    command = [sys.executable, "-m", "tests.support.fakes", tmp_path, tmp_path / "r", fake_cubins]
+    process = subprocess.Popen(command, cwd=ROOT, env=os.environ | {"PYTHONPATH": str(ROOT)})
     log = tmp_path / "log"
     # The recorder logs cold starts itself, before it starts a worker.
     while not (log.exists() and "run gpu" in log.read_text()):
