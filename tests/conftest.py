@@ -24,12 +24,9 @@ from tests.support import builds, cache, fakes, simulated, warm
 MakeRecording = Callable[..., Recording]
 # Those that wait for processes and clocks stand beside those that keep several cores busy.
 _LONGEST = (
-    *("test_faults", "test_host_execution"),
-    *("test_run", "test_build"),
-    *("test_workflow", "test_browser"),
-    *("test_slurm", "test_page"),
-    *("test_compare", "test_crate", "test_fuzz", "test_cpu_threads"),
-    *("test_record", "test_uncertainty", "test_reproducible"),
+    *("test_faults", "test_host_execution", "test_workflow", "test_build", "test_run"),
+    *("test_page", "test_browser", "test_slurm", "test_crate", "test_wheel", "test_record"),
+    *("test_cpu_threads", "test_trial", "test_comparison", "test_reproducible"),
 )
 
 
@@ -129,6 +126,7 @@ def stand_ins(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Monk
 @pytest.fixture(scope="session")
 def host_builds() -> Path:
     """Folder of the builds for the host, each named by the hash of all that went into it."""
+    BUILDS.mkdir(parents=True, exist_ok=True)
     return BUILDS
 
 

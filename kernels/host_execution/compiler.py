@@ -187,7 +187,6 @@ def build_kernel(
     ]
     # The kernel finds its runtime in its own folder. The runtime replaces the sanitizer's library.
     linking = [
-        f"-L{folder}",
         "-Wl,--no-as-needed",
         f"-l:{runtime.name}",
         "-Wl,--as-needed",  # linking the C++ library takes longer than compiling
@@ -248,7 +247,8 @@ def _build(
         for source, part in zip(sources, parts, strict=True):
             _run([gxx, *compiling, f"-I{temporary}", "-c", source, "-o", part])
         soname = f"-Wl,-soname,{out.name}"
-        _run([gxx, "-shared", *parts, *linking, "-Wl,--no-undefined", soname, "-o", whole])
+        found = f"-L{folder}"  # no input: the runtime's name has its digest
+        _run([gxx, "-shared", *parts, found, *linking, "-Wl,--no-undefined", soname, "-o", whole])
         os.replace(whole, out)
     return out
 

@@ -29,7 +29,7 @@ CONFIG = config_text(
         "block_sizes": [32],
         "cpu": {
             "variants": ["naive", "packed", "blas"],
-            "sizes": [200, 500],
+            "sizes": [200, 800],
             "size_limits": [{"variant": "naive", "largest_size": 200}],
             "block_sizes": [8],
             "threads": [1, "all"],

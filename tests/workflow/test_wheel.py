@@ -68,13 +68,14 @@ def files_of(packages):
 
 
 @pytest.fixture
-def study(installed, tmp_path):
+def study(installed, host_builds, tmp_path):
     """Return a function that runs ``gemm-study`` in an empty folder; the packages stay as is."""
     before = files_of(installed)
     hidden = ("PYTHONPATH", "VIRTUAL_ENV", "PYTHONDONTWRITEBYTECODE")
     environment = {name: value for name, value in os.environ.items() if name not in hidden}
     here = tmp_path / "ein Ordner, größer"
-    here.mkdir()
+    (here / "results").mkdir(parents=True)
+    (here / "results" / host_builds.name).symlink_to(host_builds)
 
     def study(*arguments):
         return run(

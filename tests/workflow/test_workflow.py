@@ -18,7 +18,6 @@ from base.errors import StudyError
 from base.paths import FOLDERS
 from kernels.cubins.build import INSTRUMENTS
 from kernels.cubins.toolchain import find_nvcc
-from kernels.host_execution.compiler import BUILDS
 from measurement.recording import recording
 from tests.support import ROOT, warm
 from tests.support.studies import CPU, config_text
@@ -56,7 +55,7 @@ def card(make_recording, tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def make_project(card):
+def make_project(card, host_builds):
     """A function that copies the project with a recording and CONFIG."""
 
     def make(folder):
@@ -68,7 +67,7 @@ def make_project(card):
         shutil.copytree(card, folder / "data" / "recordings" / "card")
         (folder / "config.yaml").write_text(CONFIG)
         (folder / "results").mkdir()
-        (folder / "results" / BUILDS.name).symlink_to(BUILDS)  # each is named by all its inputs
+        (folder / "results" / host_builds.name).symlink_to(host_builds)
         return folder
 
     return make

@@ -1,7 +1,6 @@
 """The recorder with this host's CPU and fake GPUs, and errors before measuring."""
 
 import os
-import subprocess
 import sys
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -330,15 +329,9 @@ def test_command_records_and_sums_up(config, no_gpu, tmp_path, monkeypatch, caps
     assert last == f"{out}: {samples} samples; cells: 6 passed"
 
 
-def run(*arguments):
-    """Run the command line in a separate process."""
-    command = [sys.executable, "-m", "measurement", *map(str, arguments)]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-
-
-def test_missing_configuration_is_one_line(tmp_path):
+def test_missing_configuration_is_one_line(command, tmp_path):
     file = tmp_path / "config.yaml"
-    done = run("record", "--config", file, "--out", tmp_path / "r")
+    done = command("measurement", "record", "--config", file, "--out", tmp_path / "r")
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == (f"error: {file}: No such file or directory; use a configuration file\n")
     assert list(tmp_path.iterdir()) == []
@@ -356,13 +349,14 @@ def test_device_that_is_no_index_and_no_name_is_told_so(tmp_path, monkeypatch, c
     assert repr(device) in last
 
 
-def test_gpu_of_a_host_that_has_none_is_one_line(tmp_path):
+def test_gpu_of_a_host_that_has_none_is_one_line(command, tmp_path):
     try:
         if cuda_devices():
             pytest.skip("this host has a GPU")
     except StudyError as error:
         pytest.skip(f"this host has a GPU; {error}")
-    done = run("record", "--config", "config.yaml", "--device", "0", "--out", tmp_path / "r")
+    options = ("--config", ROOT / "config.yaml", "--device", "0", "--out", tmp_path / "r")
+    done = command("measurement", "record", *options)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == (
         "error: GPU 0: not found on this host (GPUs: none); set the device to one of them or to "
