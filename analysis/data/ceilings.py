@@ -11,7 +11,7 @@ from kernels.catalog.entries import VARIANTS
 from measurement.recording.schema import SETTING
 
 _RUN = ["device", "variant", "dtype", *SHAPE, "block_size", "host_memory", "gpus"]
-_FLOOR = ["gpu", *SHAPE, "host_memory", "gpus"]
+_FLOOR = ["gpu", "dtype", *SHAPE, "host_memory", "gpus"]
 _CEILING = ["device", "quantity", "host_memory", "size_bytes", "threads"]
 
 

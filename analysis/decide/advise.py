@@ -106,8 +106,8 @@ def _lines(
     yield f"{found.name} ({found.label}), two float32 matrices, N = {n}, {memory} host memory"
     yield ""
     for candidate, time in fastest:
-        floor_s = _floor_s(read["pieces"], found.label, candidate, n, memory)
-        over = f", {_three_digits(time.time_s / floor_s)}× {_FLOOR}" if floor_s else ""
+        copies_s = _copies_s(read["pieces"], found.label, candidate, n, memory)
+        over = f", {_three_digits(time.time_s / copies_s)}× {_FLOOR}" if copies_s else ""
         yield f"{candidate.name}: {_time(time)}, {_throughput(n, time)}{over}"
     if set(_PARTS) <= set(predicted.parts):
         parts = (f"{text} {_seconds(predicted.parts[part])}" for part, text in _PARTS.items())
@@ -141,17 +141,16 @@ def _lines(
     yield "Parentheses: 95 % prediction intervals (times, speedups), confidence intervals (sizes)."
 
 
-def _floor_s(
+def _copies_s(
     rows: Sequence[CsvRow], label: str, kernel: Kernel, n: int, memory: str
 ) -> float | None:
     """Return the least time of copies without a product; None outside the measured sizes."""
     key = (label, memory, str(VARIANTS[kernel.variant].gpus))
     times: dict[int, float] = {}
     for row in rows:
-        if (row["gpu"], row["host_memory"], row["gpus"]) == key and row["m"] == row["n"] == row[
-            "k"
-        ]:
-            size = int(row["n"])
+        size = int(row["n"])
+        is_square = row["m"] == row["n"] == row["k"]
+        if is_square and key == (row["gpu"], row["host_memory"], row["gpus"]):
             times[size] = min(float(row["copies_s"]), times.get(size, math.inf))
     known = sorted(times)
     if not known or not known[0] <= n <= known[-1]:

@@ -21,7 +21,7 @@ from analysis.decide import predictors
 from analysis.decide.advise import (
     CPU_BASELINES,
     TABLES,
-    _floor_s,
+    _copies_s,
     _outside,
     _seconds,
     advise,
@@ -99,7 +99,7 @@ def test_floor_is_the_least_time_of_copies_between_the_measured_sizes(n, memory,
         for size, gpus, time_s in times
     ]
     kernel = predictors.Kernel("sgemm_tensor_pieces", None, None)
-    found = _floor_s(rows, "card", kernel, n, memory)
+    found = _copies_s(rows, "card", kernel, n, memory)
     assert found == (expected and pytest.approx(expected, rel=1e-3))
 
 

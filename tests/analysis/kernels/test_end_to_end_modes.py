@@ -20,6 +20,7 @@ ON_ONE = OF_RUN | {"gpus": 1}
 SETTINGS = [
     ON_ONE | {"pieces": 4, "used": False, "copies_s": 0.0004, "run_s": 0.0009},
     ON_ONE | {"pieces": 8, "used": True, "copies_s": 0.0005, "run_s": 0.0008},
+    ON_ONE | {"dtype": "float64", "copies_s": 0.0001, "used": False},
     ON_ONE | {"gpus": 2, "variant": "sgemm_tensor_two_gpus", "used": True, "copies_s": 0.0001},
 ]
 
