@@ -45,6 +45,8 @@ class Runs:
     def close(self) -> None:
         """End threads; destroy graphs and the other GPU's context."""
         self._close_graphs()
+        # Without garbage collection a cycle would outlive the context.
+        self._launches.moved = _nothing
         if self._staged:
             self._staged.close()
         if self._two:
