@@ -47,8 +47,8 @@ def environment(value):
     return others if value is None else others | dict.fromkeys(NUMBERS, value)
 
 
-def recorded(folder, value, command=None):
-    (folder / "config.yaml").write_text(CONFIG)
+def recorded(folder, value, command=None, config=CONFIG):
+    (folder / "config.yaml").write_text(config)
     command = [
         sys.executable,
         "-m",
@@ -165,7 +165,7 @@ def spied(library, session, asked):
 
 def test_threads_that_are_not_given_fail_the_cell_and_nothing_else(tmp_path, monkeypatch):
     monkeypatch.setenv("OMP_THREAD_LIMIT", "1")
-    made = recorded(tmp_path, None)
+    made = recorded(tmp_path, None, config=CONFIG.replace("800", "250"))
     failed = made.checks[made.checks["status"] == "failed"]
     assert set(failed["variant"]) == ({"packed"} if usable_threads() > 1 else set())
     assert failed["reason"].str.contains("unset OMP_THREAD_LIMIT and OMP_DYNAMIC").all()
