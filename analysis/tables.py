@@ -19,17 +19,7 @@ from analysis.data.frames import from_rows, stacked
 from analysis.data.published import Statement
 from analysis.data.recordings import MeasuredSource
 from analysis.decide import predictions
-from analysis.kernels import (
-    accuracy,
-    counts,
-    end_to_end_modes,
-    energy,
-    ladder,
-    ladder_summary,
-    limits,
-    machine_code,
-    roofline,
-)
+from analysis.kernels import counts, ladder, ladder_summary, machine_code, properties, roofline
 from analysis.models import ratios
 from analysis.models import tables as model_tables
 from analysis.overview import answers, gpu_comparison, speedups
@@ -178,7 +168,7 @@ def _part(
         "interference": interference.interference_table(sources),
         "sessions": sessions.sessions_table(sources),
         "session_effects": sessions.session_effects_table(sources),
-        "limits": limits.limits_table(sources),
+        "limits": properties.limits_table(sources),
         "cpu_hosts": hosts.hosts_table(sources),
         "cpu_clock": hosts.clock_table(sources),
         "cpu_ladder": cpu_ladder.cpu_ladder_table(sources),
@@ -188,21 +178,19 @@ def _part(
         sources, frames["ceilings"], frames["cpu_hosts"]
     )
     instructions = data.instructions_table(loaded, built)
-    used = energy.energy_table(sources)
+    used = properties.energy_table(sources)
     code = machine_code.machine_code_table(frames["builds"], instructions, theory)
     frames |= {
         "machine_code": code,
         "energy": used,
-        "accuracy": accuracy.accuracy_table(sources),
+        "accuracy": properties.accuracy_table(sources),
         "ladder": ladder.ladder_table(sources, code, used),
         "roofline": roofline.roofline_table(sources, frames["ceilings"], theory, code),
     }
     frames["summary"] = stacked(
         "summary", [ceilings.with_floors(frames["summary"], frames["pieces"])]
     )
-    frames["end_to_end_modes"] = end_to_end_modes.end_to_end_modes_table(
-        frames["ladder"], frames["pieces"]
-    )
+    frames["end_to_end_modes"] = ladder.end_to_end_modes_table(frames["ladder"], frames["pieces"])
     frames |= model_tables.model_tables(times, sources, code, progress)
     frames["model_ratios"] = ratios.ratios_table(sources, frames["models"])
     for source in sources:

@@ -4,13 +4,15 @@ A step is a variant with a predecessor (`after`) in the catalog. Both sides have
 host memory and, if both have one, block size: `PAGE_BLOCK` for the tiles of source T, as on its
 page, else `BASELINE_BLOCK`; if one side was not measured with it, the largest common block size. If
 only one side has a block size, or both have several tile shapes, each side has its fastest. If the
-predecessor was not measured, as in older recordings, its own predecessor is used.
+predecessor was not measured, as in older recordings, its own predecessor is used. End-to-end runs
+in pieces and as graphs have a table of their own.
 """
 
 from collections.abc import Mapping
 
 import pandas as pd
 
+from analysis.data.ceilings import with_floors
 from analysis.data.cells import whole
 from analysis.data.frames import stacked
 from analysis.data.recordings import MeasuredSource, with_gpu
@@ -20,13 +22,17 @@ from analysis.schema import bounded
 from analysis.stats.estimates import ratios
 from kernels.catalog.entries import VARIANTS
 from kernels.catalog.product import BASELINE_BLOCK
+from kernels.catalog.variant import SEQUENTIAL
 from kernels.cubins.compile import architecture
+from measurement.recording.schema import SETTING
 
 PAGE_BLOCK = 16
 QUANTITIES = ("kernel", "total")
 _SAME = ["dtype", "batch", "m", "n", "k", "host_memory"]
 _KERNEL = ["gpu", "variant", *_SAME[:-1], "block_size"]
 _SIDE = ["variant", "block_size", "build", "row", "time_s"]
+_FLOWS = [name for name, v in VARIANTS.items() if v.flow not in SEQUENTIAL]
+_RUN = ["gpu", *_SAME, "variant", "block_size"]
 
 
 def ladder_table(
@@ -37,7 +43,7 @@ def ladder_table(
     speedup: over the previous step, with an interval from the draws of both medians; verdict: see
     `analysis.domain.verdict`. changed: differences between the two builds in `machine_code`
     (`analysis.kernels.machine_code`). energy_j, flop_per_j: for the quantity kernel, from `energy`
-    (`analysis.kernels.energy`).
+    (`analysis.kernels.properties`).
     """
     frames = []
     for source in with_gpu(found):
@@ -150,3 +156,17 @@ def changed(before: Mapping[str, object], after: Mapping[str, object]) -> str:
         if values[0] != values[1]:
             texts.append(text.format(" → ".join(values)))
     return "; ".join(texts)
+
+
+def end_to_end_modes_table(ladder: pd.DataFrame, pieces: pd.DataFrame) -> pd.DataFrame:
+    """Return one row per variant with pieces or a graph, shape and GPU.
+
+    Arguments are the tables of these names. The run is compared with that of the previous step;
+    both have their fastest tile shapes. The settings are those of the fastest run whose setting was
+    used; copies_s is the floor (`with_floors`).
+    """
+    rows = ladder[(ladder["quantity"] == "total") & ladder["variant"].isin(_FLOWS)]
+    rows = rows.rename(columns={"time_s": "total_s", "after_time_s": "after_total_s"})
+    used = pieces[pieces["used"].astype(bool)].sort_values("run_s").drop_duplicates(_RUN)
+    rows = rows.merge(used[[*_RUN, *SETTING]], how="left", on=_RUN)
+    return stacked("end_to_end_modes", [with_floors(rows, pieces)])

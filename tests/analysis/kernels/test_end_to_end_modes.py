@@ -5,8 +5,7 @@ import pytest
 
 from analysis.data import recordings as data
 from analysis.data.ceilings import pieces_table
-from analysis.kernels.end_to_end_modes import end_to_end_modes_table
-from analysis.kernels.ladder import ladder_table
+from analysis.kernels.ladder import end_to_end_modes_table, ladder_table
 from measurement.recording.recording import read
 from tests.support import ROOT
 from tests.support.report_data import frame, interval, square

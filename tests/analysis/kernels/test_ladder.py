@@ -5,9 +5,9 @@ import pytest
 
 from analysis.data import recordings as data
 from analysis.kernels.counts import counts_table, read
-from analysis.kernels.energy import energy_table
 from analysis.kernels.ladder import _FACTS, changed, ladder_table
 from analysis.kernels.machine_code import machine_code_table
+from analysis.kernels.properties import energy_table
 from kernels.catalog.entries import VARIANTS
 from tests.support.report_data import only, rewritten
 from tests.support.simulated import SPEEDUP

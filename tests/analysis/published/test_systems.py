@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 from analysis.data import recordings as data
-from analysis.kernels.limits import limits_table
+from analysis.kernels.properties import limits_table
 from analysis.published.systems import read, systems_table
 from base.errors import StudyError
 from measurement.recording.recording import read as read_recording

@@ -1,14 +1,19 @@
-"""Errors of products compared with the library's."""
+"""Errors of products compared with the library's, energy per product and FLOP per joule."""
 
 from dataclasses import replace
 
 import pandas as pd
+import pytest
 
 from analysis.data import recordings as data
-from analysis.kernels.accuracy import accuracy_table
-from measurement.recording.recording import OPTIONAL
+from analysis.data.sessions import together
+from analysis.kernels.properties import accuracy_table, energy_table
+from measurement.recording.recording import OPTIONAL, read
+from tests.support.simulated import recorded
+from tests.support.simulated_tables import POWER_W
 
 KEY = {"device": "gpu0", "dtype": "float32", "batch": 1, "m": 8, "n": 8, "k": 8}
+SMALL = {"sizes": (256,), "holdout": (), "samples": 6, "kernel_only": True}
 
 
 def errors(variant, matrices, worst, block=None, session=0):
@@ -40,3 +45,20 @@ def test_an_error_is_the_maximum_over_sessions_or_unknown(gpu_recording):
     (row,) = table(gpu_recording, *twice).to_dict("records")
     assert row["worst_units"] == 4
     assert table(gpu_recording).empty
+
+
+def test_energy_is_power_times_the_time_of_a_launch():
+    made = read(recorded(**SMALL))
+    table = energy_table(data.sources({"card": made}))
+    assert len(table) == len(made.energy) > 10
+    row = table.query("variant == 'block' and block_size == 32 and n == 256").iloc[0]
+    assert (row["gpu"], row["power_w"], row["idle_power_w"]) == ("card", POWER_W, 100.0)
+    assert row["energy_j"] == pytest.approx(POWER_W * row["launch_s"])
+    assert row["flop_per_j"] == pytest.approx(2 * 256**3 / row["energy_j"])
+
+
+@pytest.mark.slow
+def test_values_are_medians_over_sessions(gpu_recording):
+    sessions = [read(recorded(**SMALL, seed=seed)) for seed in (0, 1)]
+    assert len(energy_table(data.sources({"card": together(sessions)}))) == len(sessions[0].energy)
+    assert energy_table(data.sources({"card": gpu_recording})).empty, "not measured"

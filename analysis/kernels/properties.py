@@ -1,0 +1,99 @@
+"""Properties of GPUs and kernels as recorded: launch limits, errors of products, energy."""
+
+import pandas as pd
+
+from analysis.data.cells import is_library
+from analysis.data.frames import from_rows, stacked
+from analysis.data.recordings import MeasuredSource, labelled, with_gpu
+from analysis.domain import SHAPE
+from analysis.stats.estimates import Groups
+from kernels.cubins.occupancy import LIMITS, WARP_SIZE
+from measurement.recording.recording import KERNEL
+
+_SM, _SHARED = "per_multiprocessor", "shared_bytes_per_block"
+# Limit, unit, field of `CapabilityLimits`, attribute in the provenance.
+_LIMITS: tuple[tuple[str, str, str | None, str | None], ...] = (
+    ("threads per block", "", "max_threads_per_block", "max_threads_per_block"),
+    ("threads per warp", "", None, "warp_size"),
+    ("threads per multiprocessor", "", f"max_warps_{_SM}", f"max_threads_{_SM}"),
+    ("blocks per multiprocessor", "", f"max_blocks_{_SM}", f"max_blocks_{_SM}"),
+    ("registers per thread", "", "max_registers_per_thread", None),
+    ("registers per block", "", "max_registers_per_block", "max_registers_per_block"),
+    ("registers per multiprocessor", "", f"registers_{_SM}", f"registers_{_SM}"),
+    ("shared memory per block", "byte", f"max_static_{_SHARED}", f"max_{_SHARED}"),
+    ("shared memory per block, opt-in", "byte", f"max_{_SHARED}", f"max_{_SHARED}_optin"),
+    ("shared memory per multiprocessor", "byte", f"shared_bytes_{_SM}", f"shared_bytes_{_SM}"),
+    ("blocks per grid along x", "", None, "max_grid_x"),
+    ("blocks per grid along y", "", None, "max_grid_y"),
+    ("blocks per grid along z", "", None, "max_grid_z"),
+    ("L2 cache", "byte", None, "l2_cache_bytes"),
+)
+_SAME = ["device", "dtype", *SHAPE, "matrices"]  # of a kernel's errors and the library's
+_MEASURED = ("launches", "duration_s", "launch_s", "power_w", "idle_power_w", "energy_j")
+
+
+def limits_table(found: list[MeasuredSource]) -> pd.DataFrame:
+    """Return one row per GPU and launch limit (source H's table).
+
+    documented_value: from `kernels.cubins.occupancy.LIMITS`; driver_value: as reported during the
+    recording. An unknown value is empty, and so is agree.
+    """
+    rows = [
+        {"recording": source.recording_id, "gpu": source.label} | row
+        for source in with_gpu(found)
+        for row in _rows(str(source.gpu["compute_capability"]), source.gpu["limits"])
+    ]
+    return from_rows("limits", rows)
+
+
+def _rows(capability: str, reported: dict[str, int]) -> list[dict[str, object]]:
+    table = LIMITS.get(capability)
+    rows = []
+    for limit, unit, field, attribute in _LIMITS:
+        documented = getattr(table, field) if table and field else None
+        if documented is not None and field == f"max_warps_{_SM}":
+            documented *= WARP_SIZE
+        driver = reported.get(attribute or "")
+        agree = None if documented is None or driver is None else documented == driver
+        row = {"compute_capability": capability, "limit": limit, "unit": unit, "agree": agree}
+        rows.append(row | {"documented_value": documented, "driver_value": driver})
+    return rows
+
+
+def accuracy_table(found: list[MeasuredSource]) -> pd.DataFrame:
+    """Return one row per kernel, tile shape and kind of matrices.
+
+    worst_units, rms_units: maximum and root-mean-square error of the elements of C, in units of
+    2⁻²⁴·|A|·|B|. over_library: worst_units over that of the library. All sessions have the same
+    matrices; the values are the maxima over sessions.
+    """
+    return stacked("accuracy", [labelled(source, _errors(source)) for source in with_gpu(found)])
+
+
+def _errors(source: MeasuredSource) -> pd.DataFrame:
+    own = source.own(source.recording.accuracy)
+    errors = own.groupby([*KERNEL, "matrices"], dropna=False, sort=False, as_index=False)[
+        ["worst_units", "rms_units"]
+    ].max()
+    library = errors.loc[is_library(errors), [*_SAME, "worst_units"]]
+    both = errors.merge(library, how="left", on=_SAME, suffixes=("", "_of_library"))
+    over_library = both["worst_units"] / both["worst_units_of_library"]
+    return errors.assign(over_library=over_library.to_numpy())
+
+
+def energy_table(found: list[MeasuredSource]) -> pd.DataFrame:
+    """Return one row per kernel with measured energy; values are medians over sessions.
+
+    energy_j: joules per product of the whole GPU; flop_per_j: 2·batch·m·n·k over energy_j.
+    idle_power_w: power of the GPU with an open context and no running kernel.
+    """
+    return stacked("energy", [labelled(source, _energy(source)) for source in with_gpu(found)])
+
+
+def _energy(source: MeasuredSource) -> pd.DataFrame:
+    own = source.own(source.recording.energy)
+    kernels = Groups.of(own, KERNEL)
+    medians = {name: kernels.medians(own[name].astype(float))[0] for name in _MEASURED}
+    rows = kernels.keys.assign(**medians)
+    flop = 2.0 * rows[list(SHAPE)].astype(float).prod(axis=1)
+    return rows.assign(launches=rows["launches"].round(), flop_per_j=flop / rows["energy_j"])
