@@ -23,7 +23,7 @@ from analysis.kernels import counts, ladder, ladder_summary, machine_code, prope
 from analysis.models import ratios
 from analysis.models import tables as model_tables
 from analysis.overview import answers, gpu_comparison, speedups
-from analysis.published import audit_text, claims, cpu_claims, figure2, source_tables, systems
+from analysis.published import audit, claims, cpu_claims, figure2, source_tables, systems
 from analysis.trust import comparison, interference, overheads, sessions, telemetry, threats
 from cpu_reference.cores import usable_threads
 from kernels.cubins.compile import BuildResult
@@ -110,7 +110,7 @@ def compute(
     frames["unmeasured_sizes"] = data.unmeasured_sizes_table(sizes, frames["checks"])
     frames["agreement"], frames["agreement_cells"] = comparison.agreement_tables(sources, frames)
     frames["threats"] = threats.threats_table(frames)
-    return frames | audit_text.audit_tables(published.times, published.statements)
+    return frames | audit.audit_tables(published.times, published.statements)
 
 
 def _alone() -> None:

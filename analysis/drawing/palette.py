@@ -19,19 +19,7 @@ PURPLE = "#8a6fd1"
 TEAL = "#0090a8"
 RED = "#d14a3a"
 LEAF = "#5f8a00"
-_COLOURS = (
-    GREY,
-    BLUE,
-    BROWN,
-    OLIVE,
-    ORANGE,
-    PINK,
-    GREEN,
-    PURPLE,
-    TEAL,
-    RED,
-    LEAF,
-)
+_COLOURS = (GREY, BLUE, BROWN, OLIVE, ORANGE, PINK, GREEN, PURPLE, TEAL, RED, LEAF)
 # A ramp for matrix sizes.
 _RAMP = ("#9a4fc4", "#6a6ad6", "#2f83c4", "#0091a0", "#22935c", "#6f8b00", "#a87a00", "#c7662a")
 _MARKERS = ("o", "s", "v", "^", "D", "X", "P", "<", ">", "p", "h", "*", "d")
@@ -39,31 +27,14 @@ _MARKERS = ("o", "s", "v", "^", "D", "X", "P", "<", ">", "p", "h", "*", "d")
 # Variants that share a figure: those of source V; the steps of sources T and G with cuBLAS; those
 # for any shape.
 SOURCE_V = (
-    "naive",
-    "naive_coalesced",
-    "buffered_column",
-    "buffered_row",
-    "block",
-    "block_strided",
-    "block_unroll4",
-    "block_unroll8",
+    *("naive", "naive_coalesced", "buffered_column", "buffered_row"),
+    *("block", "block_strided", "block_unroll4", "block_unroll8"),
 )
 STEPS = (
-    "naive_coalesced",
-    "tile_uncoalesced",
-    "tile_transposed_b",
-    "tile_conflict_free",
-    "outer_product",
-    "outer_product_unrolled",
-    "outer_product_prefetch",
-    "register_tile",
-    "register_tile_double_buffered",
-    "register_tile_conflict_free",
-    "register_tile_async",
-    "sgemm_top",
-    "sgemm_tensor",
-    "cublas_sgemm",
-    "sgemm_tensor_tma",
+    *("naive_coalesced", "tile_uncoalesced", "tile_transposed_b", "tile_conflict_free"),
+    *("outer_product", "outer_product_unrolled", "outer_product_prefetch"),
+    *("register_tile", "register_tile_double_buffered", "register_tile_conflict_free"),
+    *("register_tile_async", "sgemm_top", "sgemm_tensor", "cublas_sgemm", "sgemm_tensor_tma"),
 )
 ANY_SHAPE = ("mm_naive", "mm_tile", "bmm_naive", "bmm_tile")
 _CPU_BESIDE = ("naive", "blas", "packed")

@@ -4,7 +4,7 @@ Each claim has a rule that decides on its verdict. Times are compared at the lar
 for both variants, by the interval of their ratio; `quantity` is "kernel" or "total".
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -29,56 +29,38 @@ ClaimRow = dict[str, object]
 ON_ACCESSES, ON_REGISTERS, ON_TIMES, ON_CPU, ON_GPU_AND_CPU = 0, 1, 3, 4, 5
 
 
-def exactly(low: float, high: float, expected: float) -> str:
-    """Return whether a claim of an exact number holds."""
-    return HOLDS if low == high == expected else DOES_NOT_HOLD
-
-
-def about(low: float, high: float, expected: float) -> str:
-    """Return whether an interval is within a factor of `NEAR` of the expected value."""
-    if np.isnan(low) or np.isnan(high):
-        return UNDECIDED
-    least, most = expected / NEAR, expected * NEAR
-    if high < least or low > most:
-        return DOES_NOT_HOLD
-    return HOLDS if least <= low and high <= most else UNDECIDED
-
-
-def above(low: float, high: float, expected: float) -> str:
-    """Return whether an interval is above the expected value."""
-    if np.isnan(low) or np.isnan(high) or low <= expected < high:
-        return UNDECIDED
-    return HOLDS if low > expected else DOES_NOT_HOLD
-
-
-def not_above(low: float, high: float, expected: float) -> str:
-    """Return whether an interval does not extend above the expected value."""
-    opposite = {HOLDS: DOES_NOT_HOLD, DOES_NOT_HOLD: HOLDS}
-    found = above(low, high, expected)
-    return opposite.get(found, found)
-
-
 @dataclass(frozen=True)
 class Rule:
-    """The condition of a claim, by bounds and expected value, and in words."""
+    """The range of values with which a claim holds, as multiples of the expected value.
 
-    decide: Callable[[float, float, float], str]
+    A range from 1 to infinity does not contain the expected value itself.
+    """
+
     text: str
+    least: float = -np.inf
+    most: float = np.inf
+
+    def decide(self, low: float, high: float, expected: float) -> str:
+        """Return whether an interval is inside the range, outside it, or neither."""
+        least, most = self.least * expected, self.most * expected
+        is_open = self.least == 1 and most == np.inf
+        if high < least or low > most or (is_open and high <= least):
+            return DOES_NOT_HOLD
+        inside = (low > least if is_open else low >= least) and high <= most
+        return HOLDS if inside else UNDECIDED  # also without an interval
 
 
-_EXACTLY = Rule(exactly, "holds if every case is exactly the expected value")
-_AT_MOST = Rule(
-    lambda low, high, expected: HOLDS if high <= expected else DOES_NOT_HOLD,
-    "holds if the value is at most the expected one",
-)
+EXACTLY = Rule("holds if every case is exactly the expected value", 1, 1)
+_AT_MOST = Rule("holds if the value is at most the expected one", most=1)
 ABOUT = Rule(
-    about,
     f"holds if the interval is within a factor of {NEAR} of the expected value, does not hold if "
     "it is outside, else undecided",
+    1 / NEAR,
+    NEAR,
 )
 _UNDECIDED = "undecided if it contains this value"
-ABOVE = Rule(above, f"holds if the interval is above the expected value, {_UNDECIDED}")
-_NOT_ABOVE = Rule(not_above, f"holds if the interval is not above the expected value, {_UNDECIDED}")
+ABOVE = Rule(f"holds if the interval is above the expected value, {_UNDECIDED}", least=1)
+NOT_ABOVE = Rule(f"holds if the interval is not above the expected value, {_UNDECIDED}", most=1)
 
 
 @dataclass(frozen=True)
@@ -126,7 +108,7 @@ _TIMES = (
         *("block_strided", "block"),
     ),
     _RatioClaim(
-        *("more than four elements per thread give no speedup", "V", _NOT_ABOVE, 1.0),
+        *("more than four elements per thread give no speedup", "V", NOT_ABOVE, 1.0),
         *("block_unroll4", "block_unroll8"),
     ),
     _RatioClaim(
@@ -153,9 +135,9 @@ _TIMES = (
         shapes=True,
     ),
 )
-_NAIVE_INTENSITY = Claim("a naive kernel does 1/4 flop per byte loaded", "T, L", _EXACTLY, 0.25)
-_TILE_INTENSITY = Claim("a kernel with B×B tiles does B/4 flop per byte loaded", "T, L", _EXACTLY)
-_FEWER_LOADS = Claim("tiles of 32 reduce global loads to 1/32", "H", _EXACTLY, 32.0)
+_NAIVE_INTENSITY = Claim("a naive kernel does 1/4 flop per byte loaded", "T, L", EXACTLY, 0.25)
+_TILE_INTENSITY = Claim("a kernel with B×B tiles does B/4 flop per byte loaded", "T, L", EXACTLY)
+_FEWER_LOADS = Claim("tiles of 32 reduce global loads to 1/32", "H", EXACTLY, 32.0)
 _REGISTERS = "unrolling takes no more registers ({})"
 
 

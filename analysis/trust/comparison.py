@@ -1,28 +1,10 @@
 """Compare recordings: the ratio of the medians of every configuration that both contain.
 
 `agreement_tables` counts the medians of one GPU model that agree. `compare` gives a verdict on each
-configuration of two recordings. *Slower* and *faster* need all of the following, because chance,
-the machine and the host move medians too.
-
-*Chance.* The Mann–Whitney test finds a difference. It is exact from 6 samples per side and assumes
-no distribution. Times have two or three modes, where tests on the standard error of a median, such
-as Welch's on bootstrap errors, reject tens of times too often. Unequal spread alone can make it
-reject too (Chung and Romano, Ann. Statist. 41, 2013), so a rejection is not yet a verdict. The
-procedure of Benjamini and Hochberg (J. R. Statist. Soc. B 57, 1995) limits false rejections over
-all configurations to `significance.FALSE_DISCOVERIES`.
-
-*Size.* The ratio exceeds the threshold. Undisturbed recordings of one GPU differ by up to 1 %.
-
-*Machine.* All samples of a recording share clocks, load of the host and matrix addresses, so their
-interval covers that recording only (Kalibera and Jones, ISMM 2013). Recordings of the same kernels,
-minutes apart on one host, differed by half in CPU times and by a tenth in pageable end-to-end
-times. One recording per side does not measure that variance. Therefore the intervals in which each
-recording predicts one more sample must be disjoint. Where the variance between sessions is known
-from other GPUs (`analysis.stats.sessions.SessionVariance`), the ratio must exceed it too.
-
-*Host.* A kernel-only time depends only on the GPU, all others on the host as well. Where the
-measured ceilings of the hosts differ by more than the threshold (`analysis.trust.host_factors`),
-slower and faster become `OTHER_HOST`.
+configuration of two recordings; docs/explanation/methods.md ("Two recordings") gives its conditions
+and their reasons. All samples of a recording share clocks, load of the host and matrix addresses.
+Recordings of the same kernels, minutes apart on one host, differed by half in CPU times and by a
+tenth in pageable end-to-end times. Therefore a significant difference is not yet a verdict.
 """
 
 from collections.abc import Iterator, Mapping

@@ -5,8 +5,7 @@ import pandas as pd
 import pytest
 
 from analysis.data import published
-from analysis.published.audit import ORDER, REPEAT, fit_constant
-from analysis.published.audit_text import audit_tables
+from analysis.published.audit import ORDER, REPEAT, audit_tables, fit_constant
 from tests.support.report_data import PUBLISHED, STATEMENTS, only
 
 

@@ -70,7 +70,7 @@ NO, OTHER = "does not hold", np.nextafter(0.25, 1)
 )
 def test_verdicts_of_the_rules(rule, expected, cases):
     for (low, high), word in cases.items():
-        assert getattr(rules, rule)(low, high, expected) == word, (low, high)
+        assert getattr(rules, rule.upper()).decide(low, high, expected) == word, (low, high)
 
 
 def case(claim, verdict, quantity=None, gpu="card", n=64):
