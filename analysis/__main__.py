@@ -218,9 +218,7 @@ def recordings_of(arguments: list[str]) -> tuple[dict[str, list[Path]], dict[str
 
 def write_tables(
     recordings: Mapping[str, Sequence[Path]],
-    published_csv: Path,
-    systems_csv: Path,
-    statements_csv: Path,
+    published: Sequence[Path],
     cubins: list[Path],
     counted: list[Path],
     out: Path,
@@ -229,21 +227,14 @@ def write_tables(
 ) -> None:
     """Write all tables to the folder `out`.
 
-    `counted` are tables of memory accesses; `missing` has the reasons of missing recordings by id;
-    `sizes` are the matrix sizes of the study.
+    `published` are the CSV files of times, systems and statements; see `analysis.tables.compute`.
     """
     from analysis import tables
-    from analysis.data import published, store
-    from analysis.published import systems
+    from analysis.data import store
     from kernels.cubins.compile import read_result
 
-    published_data = tables.Published(
-        published.read(published_csv),
-        systems.read(systems_csv),
-        published.read_statements(statements_csv),
-    )
-    built = [read_result(path) for path in cubins]
-    frames = tables.compute(recordings, published_data, built, counted, _progress, missing, sizes)
+    known, built = tables.Published.read(*published), [read_result(path) for path in cubins]
+    frames = tables.compute(recordings, known, built, counted, _progress, missing, sizes)
     store.write(frames, out)
 
 
@@ -254,8 +245,8 @@ def _progress(line: str) -> None:
 def _tables(arguments: argparse.Namespace) -> None:
     paths, missing = recordings_of(arguments.recording)
     csvs = (arguments.published, arguments.systems, arguments.statements)
-    built, counted, out = arguments.cubins, arguments.counts, arguments.out
-    write_tables(paths, *csvs, built, counted, out, missing, arguments.sizes)
+    built, counted = arguments.cubins, arguments.counts
+    write_tables(paths, csvs, built, counted, arguments.out, missing, arguments.sizes)
 
 
 def _figures(arguments: argparse.Namespace) -> None:

@@ -13,10 +13,9 @@ from threadpoolctl import threadpool_limits
 from analysis.cpu import hosts, split
 from analysis.cpu import ladder as cpu_ladder
 from analysis.cpu import roofline as cpu_roofline
-from analysis.data import ceilings, user_supplied
+from analysis.data import ceilings, published, user_supplied
 from analysis.data import recordings as data
 from analysis.data.frames import from_rows, stacked
-from analysis.data.published import Statement
 from analysis.data.recordings import MeasuredSource
 from analysis.decide import predictions
 from analysis.kernels import counts, ladder, ladder_summary, machine_code, properties, roofline
@@ -40,7 +39,13 @@ class Published:
 
     times: pd.DataFrame
     systems: list[systems.System]
-    statements: Mapping[str, Statement]
+    statements: Mapping[str, published.Statement]
+
+    @classmethod
+    def read(cls, times: Path, listed: Path, statements: Path) -> "Published":
+        """Read the three CSV files; raise StudyError naming a wrong row."""
+        texts = published.read_statements(statements)
+        return cls(published.read(times), systems.read(listed), texts)
 
 
 @dataclass(frozen=True)
@@ -57,7 +62,7 @@ class _Part:
 
 def compute(
     paths: Mapping[str, Sequence[Path]],
-    published: Published,
+    known: Published,
     built: list[BuildResult],
     counted: list[Path],
     progress: Progress,
@@ -66,22 +71,22 @@ def compute(
 ) -> Frames:
     """Return all tables by name; raise StudyError for an unusable recording.
 
-    `paths` are the folders of the recordings' sessions by id, `built` the cubins of this tree,
-    `counted` tables of `python -m kernels count`, `missing` reasons of missing recordings by id,
-    `sizes` the matrix sizes of the study.
-    Worker processes call `progress`, so it must be picklable.
+    `paths` are the folders of the recordings' sessions by id, `known` the published data, `built`
+    the cubins of this tree, `counted` tables of `python -m kernels count`, `missing` reasons of
+    missing recordings by id, `sizes` the matrix sizes of the study. Worker processes call
+    `progress`, so it must be picklable.
     """
     data.check_names(paths)
     accesses = counts.read(counted)
     theory = counts.counts_table(accesses, [])
-    of_one = partial(_of_recording, published.times[:0], theory, progress)
+    of_one = partial(_of_recording, known.times[:0], theory, progress)
     # The largest first, for an even load.
     by_size = sorted(paths, key=lambda name: sum(map(_bytes, paths[name])), reverse=True)
     with threadpool_limits(1), ProcessPoolExecutor(usable_threads(), initializer=_alone) as pool:
         futures = {name: pool.submit(of_one, name, paths[name]) for name in by_size}
         try:
             delayed: list[str] = []  # an unusable recording must be the only message
-            own = _part({}, published.times, built, theory, delayed.append)
+            own = _part({}, known.times, built, theory, delayed.append)
             wait(futures.values(), return_when=FIRST_EXCEPTION)
             parts = [futures[name].result() for name in paths if futures[name].done()]
             for line in delayed:
@@ -101,7 +106,7 @@ def compute(
         "gpu_comparison": gpu_comparison.gpu_comparison_table(
             sources, frames["summary"], frames["sessions"]
         ),
-        "systems": systems.systems_table(published.systems, frames),
+        "systems": systems.systems_table(known.systems, frames),
     }
     frames["claim_verdicts"] = claims.claim_verdicts_table(frames["claims"], sources)
     frames["figure2"] = figure2.figure2_table(sources, frames["summary"], frames["ceilings"])
@@ -110,7 +115,7 @@ def compute(
     frames["unmeasured_sizes"] = data.unmeasured_sizes_table(sizes, frames["checks"])
     frames["agreement"], frames["agreement_cells"] = comparison.agreement_tables(sources, frames)
     frames["threats"] = threats.threats_table(frames)
-    return frames | audit.audit_tables(published.times, published.statements)
+    return frames | audit.audit_tables(known.times, known.statements)
 
 
 def _alone() -> None:

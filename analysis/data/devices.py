@@ -106,7 +106,7 @@ def _device(row: dict[str, object]) -> Device:
         is_gpu=bool(text["gpu"]),
         name=text["gpu_name"] or text["cpu_model"],
         cpu_model=text["cpu_model"],
-        simulated=row["simulated"] is True or text["simulated"] == "True",
+        simulated=text["simulated"] == "True",
         live=text["live"] == "True",
         at_once=text["at_once"] == "True",
         stale_sources=tuple(filter(None, text["stale_sources"].split(";"))),

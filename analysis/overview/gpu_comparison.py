@@ -51,14 +51,11 @@ def gpu_comparison_table(
     others = (rows["gpu"] != first["gpu"]).to_numpy()
     variances = SessionVariance.of(sessions)
     caches = {label: source.l2_bytes for label, source in gpus.items()}
-    between = [
-        variances.at(
-            side.assign(
-                host_work=_host_work(side), matrices_in=matrices_in(side, side["gpu"].map(caches))
-            )
-        )
-        for side in (rows, first)
-    ]
+    between = []
+    for side in (rows, first):
+        host_work = side["host_s"].notna() & (side["quantity"] == "total")
+        memory = matrices_in(side, side["gpu"].map(caches))
+        between.append(variances.at(side.assign(host_work=host_work, matrices_in=memory)))
     rows["basis"] = _bases(rows, first, *(one["variance"].notna() for one in between))
     draws = [_drawn(gpus, side) for side in (rows, first)]
     wider = [
@@ -73,17 +70,10 @@ def gpu_comparison_table(
         rows[f"first_{name}"] = first[name].where(others)
     rows["ratio"] = rows["time_s"] / rows["first_time_s"]
     rows["ratio_low"], rows["ratio_high"] = bounds
-    found = zip(others, rows["basis"], *bounds, strict=True)
-    rows["verdict"] = [
-        None if not other else ONE_SESSION if basis == ONE_SESSION else verdict(low, high)
-        for other, basis, low, high in found
-    ]
+    words = pd.Series([verdict(*each) for each in zip(*bounds, strict=True)], rows.index)
+    rows["verdict"] = words.mask(rows["basis"] == ONE_SESSION, ONE_SESSION).where(others, None)
     rows["basis"] = rows["basis"].where(others)
     return stacked("gpu_comparison", [rows])
-
-
-def _host_work(rows: pd.DataFrame) -> pd.Series:
-    return rows["host_s"].notna() & (rows["quantity"] == "total")
 
 
 def _bases(
@@ -130,10 +120,10 @@ def _pairs(
     """Yield the fastest cells of each GPU and those on the first GPU, row by row the same size."""
     by = ["host_memory", "n"]
     cells = cells[cells[f"{quantity}_s"].notna()]
-    cells = cells.assign(quantity=quantity, gpu_name=cells["gpu"].map(_names(gpus)))
-    cells = cells.assign(
-        **{name: cells[of] for of, name in renaming(f"{quantity}_s", "time_s").items()}
-    )
+    names = {label: source.gpu_name for label, source in gpus.items()}
+    cells = cells.assign(quantity=quantity, gpu_name=cells["gpu"].map(names))
+    times = renaming(f"{quantity}_s", "time_s").items()
+    cells = cells.assign(**{name: cells[of] for of, name in times})
     rank = cells["gpu"].map({label: at for at, label in enumerate(gpus)})
     is_first = rank == rank.groupby([cells[name] for name in by]).transform("min")
     for label in gpus:
@@ -144,10 +134,6 @@ def _pairs(
             yield fastest_of_both(
                 cells[own & ~is_first], cells[is_first], "time_s", by, timed=quantity == "kernel"
             )
-
-
-def _names(gpus: Mapping[str, MeasuredSource]) -> dict[str, str | None]:
-    return {label: source.gpu_name for label, source in gpus.items()}
 
 
 def _drawn(gpus: Mapping[str, MeasuredSource], rows: pd.DataFrame) -> FloatArray:

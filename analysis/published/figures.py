@@ -99,7 +99,9 @@ def figure2(store: Store, devices: Devices) -> Figure | None:
         cells = rows.rename(columns={f"{name}_{c}": c for c in ("variant", "block_size")})
         names = [f"{text}, {each}" for each in style.cell_names(cells)]
         heights = list(rows["gpu"].map(places))
-        dots(axis, _in_gflops(rows, name), RATE, heights, look, names, tell=style.gflops)
+        rates = rows[with_bounds(f"{name}_flop_per_s")].astype(float) * 1e-9
+        rates = rates.set_axis(list(RATE), axis=1)
+        dots(axis, rates, RATE, heights, look, names, tell=style.gflops)
         key(axis, look, text)
     printed = _printed_rate(store, n)
     if printed:
@@ -110,12 +112,6 @@ def figure2(store: Store, devices: Devices) -> Figure | None:
     style.log_axis(axis, "x")
     style.legend(figure, [axis], columns=5)
     return figure
-
-
-def _in_gflops(rows: pd.DataFrame, name: str) -> pd.DataFrame:
-    """Return the columns `RATE` in GFLOP/s of one of `_PERFORMANCE`."""
-    found = rows[with_bounds(f"{name}_flop_per_s")].astype(float) * 1e-9
-    return found.set_axis(list(RATE), axis=1)
 
 
 def _printed_rate(store: Store, n: int) -> float | None:

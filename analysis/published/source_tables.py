@@ -35,26 +35,22 @@ _CPU_AND_GPU = (
 )
 
 
+def _entry(name: str, rate: bool = False) -> Entry:
+    """Return the entry of a variant without block size."""
+    return Entry(name, f"gpu_{name}", None, f"{name}_speedup", rate)
+
+
 def _swept(name: str, block_sizes: tuple[int, ...]) -> tuple[Entry, ...]:
     """Return one entry per block size of a variant."""
     return tuple(Entry(f"{name}_{b}", f"gpu_{name}", b, f"{name}_{b}_speedup") for b in block_sizes)
 
 
+_RATES = (_entry("buffered_column", rate=True), _entry("buffered_row", rate=True))
 LAYOUTS: dict[int, tuple[Entry, ...]] = {
     1: _CPU_AND_GPU,
     2: _CPU_AND_GPU,
-    3: (_NAIVE, Entry("buffered_column", "gpu_buffered_column", speedup="buffered_column_speedup")),
-    4: (
-        Entry("naive", "gpu_naive", rate=True),
-        Entry(
-            "buffered_column",
-            "gpu_buffered_column",
-            None,
-            "buffered_column_speedup",
-            rate=True,
-        ),
-        Entry("buffered_row", "gpu_buffered_row", None, "buffered_row_speedup", rate=True),
-    ),
+    3: (_NAIVE, _entry("buffered_column")),
+    4: (Entry("naive", "gpu_naive", rate=True), *_RATES),
     5: (_NAIVE, *_swept("block", (1, 2, 4, 8, 16, 32))),
     6: (_NAIVE, *_swept("block_unroll4", (4, 8, 16, 32))),
 }
@@ -99,9 +95,8 @@ def build(
         cell = cells[entry].reindex(sizes)
         table[with_bounds(f"{entry.name}_time_s")] = cell[with_bounds("time_s")].to_numpy()
         if entry.rate:
-            table[f"{entry.name}_flop_per_s"] = (
-                2.0 * table["n"] ** 3 / table[f"{entry.name}_time_s"]
-            )
+            flop = 2.0 * table["n"] ** 3
+            table[f"{entry.name}_flop_per_s"] = flop / table[f"{entry.name}_time_s"]
         if entry.speedup:
             found = ratios(times["time_s"], draws, baseline["row"], cell["row"])
             table = table.assign(**bounded(entry.speedup, *found))

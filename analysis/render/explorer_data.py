@@ -123,16 +123,10 @@ def _group(key: tuple[bool, str]) -> str:
 
 def _codes(column: pd.Series) -> dict[str, list[str] | list[int | None]]:
     codes, values = pd.factorize(column)
-    return {
-        "values": [str(v) for v in values],
-        "codes": [int(c) if c >= 0 else None for c in codes],
-    }
+    known = [int(code) if code >= 0 else None for code in codes]
+    return {"values": [str(value) for value in values], "codes": known}
 
 
 def _numbers(column: pd.Series) -> list[float | int | None]:
-    return [None if pd.isna(value) else _number(float(value)) for value in column]
-
-
-def _number(value: float) -> float | int:
-    short = float(f"{value:.{_DIGITS}g}")
-    return int(short) if short.is_integer() else short
+    known = (None if pd.isna(value) else float(f"{value:.{_DIGITS}g}") for value in column)
+    return [int(each) if each is not None and each.is_integer() else each for each in known]

@@ -122,16 +122,14 @@ def count(rows: Rows) -> Markup:
 
 def name(row: Row, column_name: str = "variant") -> Markup:
     """Return the name in a cell, for example a variant, in a fixed-width font."""
-    table, place = row.place
-    text = ABSENT if row[column_name] is None else visible(str(row[column_name]))
-    return Markup('<code data-at="{} {} {}">{}</code>').format(table, place, column_name, text)
+    return word(row, column_name, "code")
 
 
-def word(row: Row, column_name: str) -> Markup:
+def word(row: Row, column_name: str, tag: str = "span") -> Markup:
     """Return the text of a cell."""
-    table, place = row.place
     text = ABSENT if row[column_name] is None else visible(str(row[column_name]))
-    return Markup('<span data-at="{} {} {}">{}</span>').format(table, place, column_name, text)
+    at = " ".join(map(str, (*row.place, column_name)))
+    return Markup('<{0} data-at="{1}">{2}</{0}>').format(tag, at, text)
 
 
 def verdict(row: Row, column_name: str = "verdict") -> Markup:

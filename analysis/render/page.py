@@ -33,19 +33,7 @@ _TEMPLATE = "page.html.j2"
 _STYLES = ("vendor/pico.fluid.classless.min.css", "style.css", "explorer.css")
 _SCRIPTS = ("vendor/sortable.min.js", "vendor/sortable.a11y.min.js", "explorer.js")
 _ARCHIVED_BYTES = 10_000_000
-_UNITS = {
-    "s": schema.S,
-    "mib": schema.MIB,
-    "gib": schema.GIB,
-    "ms": schema.MS,
-    "us": schema.US,
-    "tflops": schema.TFLOPS,
-    "gb_per_s": schema.GB_PER_S,
-    "times": schema.TIMES,
-    "plain": schema.PLAIN,
-    "four_digits": schema.FACTOR,
-    "whole": schema.COUNT,
-}
+_UNITS = ("s", "ms", "us", "mib", "gib", "tflops", "gb_per_s", "times", "plain")
 
 
 def render(
@@ -122,7 +110,9 @@ def _environment(template_dir: Path) -> jinja2.Environment:
         "verdict": numbers.verdict,
         "schema": schema.TABLES,
         "glossary": glossary(template_dir),
-        **_UNITS,
+        "four_digits": schema.FACTOR,
+        "whole": schema.COUNT,
+        **{name: getattr(schema, name.upper()) for name in _UNITS},
     }
     _read(template_dir, _TEMPLATE)
     return environment

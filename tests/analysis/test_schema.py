@@ -7,9 +7,8 @@ import sys
 import pytest
 
 from analysis import schema, tables
-from analysis.data import published, store
+from analysis.data import store
 from analysis.data.store import Store
-from analysis.published import systems
 from analysis.schema import TABLES, column, interval_columns
 from benchmarks.compare_tables import Renames, compare, read
 from tests.support import ROOT
@@ -27,8 +26,8 @@ def store_of_both(computed):
 
 @pytest.mark.slow
 def test_a_study_of_nothing_has_every_table_with_its_columns():
-    known = published.read(PUBLISHED), systems.read(SYSTEMS), published.read_statements(STATEMENTS)
-    frames = tables.compute({}, tables.Published(*known), [], [], lambda line: None)
+    known = tables.Published.read(PUBLISHED, SYSTEMS, STATEMENTS)
+    frames = tables.compute({}, known, [], [], lambda line: None)
     columns = {name: table.columns for name, table in TABLES.items()}
     assert {name: tuple(frame) for name, frame in frames.items()} == columns
 

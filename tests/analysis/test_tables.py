@@ -4,8 +4,6 @@ import pandas as pd
 import pytest
 
 from analysis import tables
-from analysis.data import published
-from analysis.published import systems
 from base.errors import StudyError
 from tests.support.report_data import PUBLISHED, STATEMENTS, SYSTEMS, published_once
 from tests.support.simulated import FEW, recorded
@@ -20,9 +18,9 @@ def ignore(line):
 
 
 def compute(paths, progress=ignore):
-    known = published.read(PUBLISHED), systems.read(SYSTEMS), published.read_statements(STATEMENTS)
     with published_once():
-        return tables.compute(paths, tables.Published(*known), [], [], progress)
+        known = tables.Published.read(PUBLISHED, SYSTEMS, STATEMENTS)
+        return tables.compute(paths, known, [], [], progress)
 
 
 @pytest.fixture(scope="module")

@@ -81,7 +81,7 @@ def chain(recordings: Recordings, counts: list[Path] | None = None) -> Path:
 
     def make(out: Path) -> None:
         with published_once():
-            write_tables(folders, PUBLISHED, SYSTEMS, STATEMENTS, [], counts, out)
+            write_tables(folders, (PUBLISHED, SYSTEMS, STATEMENTS), [], counts, out)
 
     named = folders_by_session(folders)
     return made("tables", [code(*_CODE), *named, *named.values(), *counts], make)

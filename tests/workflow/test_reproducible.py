@@ -22,7 +22,7 @@ from analysis.render.page import render
 from tests.support.report_data import MAKER, PUBLISHED, STATEMENTS, SYSTEMS, TEMPLATE, sessions
 named = sessions({"card": Path(sys.argv[1])})
 tables, figures = Path("tables"), Path("figures")
-write_tables(named, PUBLISHED, SYSTEMS, STATEMENTS, [], [], tables)
+write_tables(named, (PUBLISHED, SYSTEMS, STATEMENTS), [], [], tables)
 write_figures(tables, figures, None)
 render(tables, figures, folders_by_session(named), TEMPLATE, Path("report.html"), None, MAKER)
 """
