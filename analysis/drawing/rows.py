@@ -1,16 +1,17 @@
 """Dot plots: values with horizontal intervals, one row per item, several series per row."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from textwrap import wrap
-from typing import Any
 
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
+from analysis.drawing import style
 from analysis.drawing.palette import Look
-from analysis.drawing.style import rounded, segments, tooltip
-from analysis.drawing.svg import hover, label
+from analysis.drawing.style import marks, rounded, segments, tooltip
+from analysis.drawing.svg import label
 
 
 def name_rows(axis: Axes, names: Sequence[str]) -> None:
@@ -49,15 +50,9 @@ def dots(
     texts = [tooltip(*each, tell) for each in zip(names, value, low, high, strict=True)]
     along = (place[bounded], place[bounded])
     segments(axis, (low[bounded], high[bounded]), along, look.colour)
-    for chosen, face in ((~is_open, look.colour), (is_open, "none")):
-        if chosen.any():
-            how: dict[str, Any] = {"facecolors": face, "edgecolors": look.colour, "zorder": 3}
-            how |= {"s": 26, "marker": look.marker, "linewidths": 1.1 if face == "none" else 0}
-            drawn = axis.scatter(value[chosen], place[chosen], **how)
-            hover(drawn, [text for text, shown in zip(texts, chosen, strict=True) if shown])
+    marks(axis, value, place, is_open, look, texts, widths=(0, 1.1))
 
 
 def key(axis: Axes, look: Look, text: str) -> None:
     """Add a series of dots to the legend."""
-    how: dict[str, Any] = {"marker": look.marker, "linestyle": "none", "markeredgewidth": 0}
-    axis.plot([], [], color=look.colour, markersize=26**0.5, label=label(text), **how)
+    style.key(axis, replace(look, line="none"), text)

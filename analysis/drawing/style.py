@@ -2,10 +2,12 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from typing import Any
 
 import matplotlib as mpl
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 import seaborn as sns
 from matplotlib.axes import Axes
@@ -237,19 +239,36 @@ def points(
     if line and len(place) > 1:
         axis.plot(place, value, look.line, color=look.colour, linewidth=1.1, zorder=2)
     bounded = np.isfinite(low) & np.isfinite(high)
-    marks: dict[str, Any] = {"marker": look.marker, "s": 26, "zorder": 3}
     across = (place[bounded], place[bounded])
     segments(axis, across, (low[bounded], high[bounded]), look.colour)
-    for chosen, faces in ((bounded, look.colour), (~bounded, "none")):
+    marks(axis, place, value, ~bounded, look, texts)
+    key(axis, look if line else replace(look, line="none"), text)
+
+
+def marks(
+    axis: Axes,
+    x: FloatArray,
+    y: FloatArray,
+    hollow: npt.NDArray[np.bool_],
+    look: Look,
+    texts: Sequence[str],
+    size: float = 26,
+    widths: tuple[float, float] = (0, 1.0),
+) -> None:
+    """Draw points with tooltips, some of them hollow; `widths` are of the rims of both kinds."""
+    how: dict[str, Any] = {"marker": look.marker, "s": size, "zorder": 3}
+    for chosen, face, width in ((~hollow, look.colour, widths[0]), (hollow, "none", widths[1])):
         if chosen.any():
-            colours: dict[str, Any] = {"facecolors": faces, "edgecolors": look.colour}
-            width = 0 if faces != "none" else 1.0
-            drawn = axis.scatter(place[chosen], value[chosen], linewidths=width, **colours, **marks)
-            hover(drawn, [each for each, shown in zip(texts, chosen, strict=True) if shown])
-    marks = {"marker": look.marker, "markersize": 26**0.5, "markeredgewidth": 0}
-    how: dict[str, Any] = marks | {"linestyle": look.line if line else "none"}
+            how |= {"facecolors": face, "edgecolors": look.colour, "linewidths": width}
+            drawn = axis.scatter(x[chosen], y[chosen], **how)
+            hover(drawn, [text for text, own in zip(texts, chosen, strict=True) if own])
+
+
+def key(axis: Axes, look: Look, text: str | None) -> None:
+    """Add a series to the legend."""
+    how: dict[str, Any] = {"marker": look.marker, "linestyle": look.line, "markeredgewidth": 0}
     name = None if text is None else label(text)
-    axis.plot([], [], color=look.colour, label=name, **how)
+    axis.plot([], [], color=look.colour, markersize=26**0.5, label=name, **how)
 
 
 def cell_names(cells: pd.DataFrame) -> list[str]:
