@@ -57,11 +57,12 @@ def render(
     environment = _environment(template_dir)
     marks = {d.label: d.mark for d in measured.all if d.mark}
     marks |= {d.recording: "SIMULATED" for d in measured.all if d.simulated}
+    made = tables.Tables(environment.get_template("table.html.j2"), marks, measured.focus)
     provenances = {name: read_provenance(Path(path)) for name, path in recordings.items()}
     environment.globals |= {
         "t": partial(query.rows, store),
-        "table": partial(tables.table, marks=marks, focus=measured.focus),
-        "pivot": partial(tables.pivot, marks=marks, focus=measured.focus),
+        "table": made.table,
+        "pivot": made.pivot,
         "figure": partial(_figure, Path(figures_dir)),
         "devices": measured,
         "focus": measured.focus,

@@ -6,17 +6,24 @@ import pandas as pd
 import pytest
 
 from analysis.data.devices import Device
+from analysis.render.page import _environment
 from analysis.render.query import Rows, rows
-from analysis.render.tables import MOST_COLUMNS, MOST_ROWS, _is_of, pivot, table
+from analysis.render.tables import MOST_COLUMNS, MOST_ROWS, Tables, _is_of
 from analysis.schema import US
-from tests.support.report_data import EVIL, gpu_cell, recording, tables
+from tests.support.report_data import EVIL, TEMPLATE, gpu_cell, recording, tables
 
 CELLS = [
     gpu_cell("card", "block", 512, 0.0123456),
     gpu_cell("card", "naive", 17000, 0.5, spread=None),
     gpu_cell("other", EVIL, 512, 0.25, block_size=None),
 ]
-MARKS = {"card": "SIMULATED"}
+MARKED = {"card": "SIMULATED"}
+
+
+def made(kind, *arguments, marks=None, focus=None, **more):
+    """Return the text of a table or pivot."""
+    template = _environment(TEMPLATE).get_template("table.html.j2")
+    return str(getattr(Tables(template, marks or {}, focus), kind)(*arguments, **more))
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +44,7 @@ def body(text):
 
 
 def test_markup_gives_the_row_and_the_column_of_a_cell(cells):
-    text = str(table(cells.where(n=512), "gpu variant n block_size total_s±", "Some cells"))
+    text = made("table", cells.where(n=512), "gpu variant n block_size total_s±", "Some cells")
     columns = re.findall(r'<th scope="col" data-column="(\w+)"', text)
     assert columns == ["gpu", "variant", "n", "block_size", "total_s"]
     assert '<span class="unit">ms</span>' in text
@@ -49,37 +56,37 @@ def test_markup_gives_the_row_and_the_column_of_a_cell(cells):
 
 
 def test_numbers_have_a_sort_key_and_overridden_units_a_heading(cells):
-    text = str(table(cells, "n block_size total_s±", "All"))
+    text = made("table", cells, "n block_size total_s±", "All")
     assert re.findall(r'<td class="number"([^>]*)>([^<]*)', text) == [
         *(("", "512"), ("", "32"), (' data-sort="12.3456"', "12.35")),
         *((' data-sort="17000"', "17\u202f000"), ("", "32"), ("", "500.0")),
         *(("", "512"), (' data-sort=""', "–"), (' data-sort="250"', "250.0")),
     ]
-    text = str(table(cells.where(n=17000), "n total_s±", "One", units={"total_s": US}))
+    text = made("table", cells.where(n=17000), "n total_s±", "One", units={"total_s": US})
     assert '<span class="unit">µs</span>' in text
     assert body(text)[0][1] == ["17\u202f000", "500\u202f000"], "without interval, none is shown"
 
 
 def test_names_are_escaped_and_simulated_gpus_marked(cells):
-    text = str(table(cells, "gpu recording variant n", "All", marks=MARKS))
+    text = made("table", cells, "gpu recording variant n", "All", marks=MARKED)
     assert text.count('<code>card</code> <mark class="badge simulated">SIMULATED</mark>') == 4
     assert "<code>other</code> <mark" not in text
-    text = str(table(cells, "variant", EVIL, caller=None))
+    text = made("table", cells, "variant", EVIL, caller=None)
     assert "<script>" not in text
     assert "\u202e" not in text
     assert re.search(r'id="table-[a-z0-9-]+"', text)
 
 
 def test_flags_are_words_and_an_empty_table_is_none(store):
-    text = str(table(rows(store, "recordings"), "gpu simulated live stale", "Recordings"))
+    text = made("table", rows(store, "recordings"), "gpu simulated live stale", "Recordings")
     assert [cells[1:] for _, cells in body(text)] == [["yes", "no", "no"], ["no", "no", "yes"]]
-    empty = str(table(rows(store, "speedups"), "source total_speedup", "None of them"))
+    empty = made("table", rows(store, "speedups"), "source total_speedup", "None of them")
     assert "<p>None.</p>" in empty
     assert "<table" not in empty
 
 
 def test_title_caption_and_csv_are_above_the_table(cells):
-    text = str(table(cells, "n", "Some cells", caller=lambda: "What they are."))
+    text = made("table", cells, "n", "Some cells", caller=lambda: "What they are.")
     words = '<strong>Some cells.</strong> What they are. <small class="csv">summary.csv</small>'
     assert re.findall(r"<figcaption>(.*?)</figcaption>", text) == [words]
     assert 'id="table-some-cells"' in text
@@ -87,7 +94,7 @@ def test_title_caption_and_csv_are_above_the_table(cells):
 
 
 def test_a_pivot_has_a_column_per_value_and_a_place_per_cell(cells):
-    text = str(pivot(cells, "n", "gpu", "total_s±", "By card", marks=MARKS))
+    text = made("pivot", cells, "n", "gpu", "total_s±", "By card", marks=MARKED)
     heads = [f'{name} <span class="unit">ms</span>' for name in ("SIMULATED card", "other")]
     assert re.findall(r'<th scope="col">(.*?)</th>', text) == ["N", *heads]
     (_, first), (_, second) = body(text)
@@ -108,11 +115,11 @@ def many(count, **more):
 
 def test_a_long_table_shows_only_the_gpu_in_focus_with_a_note():
     longest = many(MOST_ROWS, columns=["source"], value=1.0)
-    text = str(table(longest, "source value", "Parameters", focus=FOCUS))
+    text = made("table", longest, "source value", "Parameters", focus=FOCUS)
     assert text.count("<tr d") == MOST_ROWS
     longer = many(MOST_ROWS + 2, columns=["source"], value=1.0)
     longer.frame.loc[0, "source"] = "published"
-    text = str(table(longer, "source value", "Parameters", focus=FOCUS))
+    text = made("table", longer, "source value", "Parameters", focus=FOCUS)
     assert text.count("<tr d") == text.count("<code>card2</code></td>") + 1 == MOST_ROWS // 3 + 2
     assert "The table shows only <code>card2</code>; the CSV contains the other GPUs." in text
     host = many(6, columns=["recording"], gpu=None)
@@ -125,5 +132,5 @@ def test_a_wide_pivot_shows_only_the_gpu_in_focus():
     for cards, shown in ((MOST_COLUMNS, MOST_COLUMNS), (MOST_COLUMNS + 1, 1)):
         frame = pd.DataFrame({"recording": [f"card{n}" for n in range(cards)], "item": "os"})
         shape = ("item", "recording", "value", "Environment")
-        text = str(pivot(Rows("environment", frame.assign(value="Linux")), *shape, focus=FOCUS))
+        text = made("pivot", Rows("environment", frame.assign(value="Linux")), *shape, focus=FOCUS)
         assert text.count("<th ") == shown + 1
