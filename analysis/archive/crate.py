@@ -273,14 +273,6 @@ class _StudyPacker(_Packer):
         for key in ("version", "license", "author"):
             workflow[key] = root[key]
 
-    def _folder(self, name: str, description: str) -> "Entity":
-        """Add a folder of the tree without compiled Python."""
-        copy = self.staging / name
-        compiled = shutil.ignore_patterns("__pycache__", "*.pyc")
-        shutil.copytree(self.study.root / name, copy, ignore=compiled)
-        about = {"name": name, "description": description}
-        return self.crate.add_dataset(copy, f"{name}/", properties=about)
-
     # ---- the workflow, its inputs and outputs
 
     def _workflow(self) -> "Entity":
@@ -301,11 +293,14 @@ class _StudyPacker(_Packer):
         )
         if self.study.commit:
             workflow["identifier"] = f"git commit {self.study.commit}"
+        compiled = shutil.ignore_patterns("__pycache__", "*.pyc")
         for name, description in _FOLDERS.items():
-            self._folder(name, description)
+            copy = shutil.copytree(root / name, self.staging / name, ignore=compiled)
+            about = {"name": name, "description": description}
+            self.crate.add_dataset(copy, f"{name}/", properties=about)
         for name in _FILES:
-            about = {"about": self.crate.root_dataset} if name == "README.md" else {}
-            self._file(root / name, name, **about)
+            of_root = {"about": self.crate.root_dataset} if name == "README.md" else {}
+            self._file(root / name, name, **of_root)
         self._file(root / "uv.lock", "uv.lock", description="packages with versions and hashes")
         bill = self.staging / "sbom.cdx.json"
         bill.write_text(bill_of_materials())

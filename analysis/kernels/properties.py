@@ -1,4 +1,4 @@
-"""Properties of GPUs and kernels as recorded: launch limits, errors of products, energy."""
+"""Properties of hardware and kernels as recorded: launch limits, errors, energy."""
 
 import pandas as pd
 

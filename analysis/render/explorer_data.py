@@ -69,9 +69,8 @@ def explorer_data(summary: pd.DataFrame, titles: Mapping[str, str], focus: str) 
     kernels = sorted(set(keys), key=_place)
     names = {key: visible(f"CPU {key[1]}" if key[0] else key[1]) for key in kernels}
     looks = palette.looks(kernels)
-    recording_of = dict(
-        zip(cells["gpu"].fillna(cells["recording"]), cells["recording"], strict=True)
-    )
+    labels = cells["gpu"].fillna(cells["recording"])
+    recording_of = dict(zip(labels, cells["recording"], strict=True))
     on_gpu = set(cells.loc[cells["gpu"] == focus, "variant"])
     shown_group = _SOURCE_V if on_gpu else _CPU_GROUP
     data = {
@@ -83,14 +82,9 @@ def explorer_data(summary: pd.DataFrame, titles: Mapping[str, str], focus: str) 
             if label in recording_of
         ],
         "kernels": [
-            {
-                "name": names[key],
-                "group": _group(key),
-                "colour": looks[key].colour,
-                "shape": _SHAPES[looks[key].marker],
-                "chosen": _group(key) == shown_group,
-            }
-            for key in kernels
+            {"name": names[key], "group": group, "colour": looks[key].colour}
+            | {"shape": _SHAPES[looks[key].marker], "chosen": group == shown_group}
+            for key, group in zip(kernels, map(_group, kernels), strict=True)
         ],
         "rows": {
             "variant": _codes(keys.map(names)),

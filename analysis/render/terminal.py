@@ -16,13 +16,12 @@ def answers(tables_dir: Path | str, focus: str | None = None) -> str:
     """
     store = Store(tables_dir)
     measured = devices(store, focus)
-    shown = [device for device in measured.all if device is measured.focus or device.live]
     found = rows(store, "answers")
     texts = []
-    for device in shown:
+    for device in measured.all:
         label = device.label if device.is_gpu else None
         row = found.where(recording=device.recording, gpu=label).first
-        if row is not None:
+        if row and (device is measured.focus or device.live):
             texts.append(_of(device, row))
     return "\n\n".join(texts)
 

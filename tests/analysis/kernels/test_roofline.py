@@ -5,8 +5,8 @@ from dataclasses import replace
 import pandas as pd
 import pytest
 
-from analysis.data import ceilings
 from analysis.data import recordings as data
+from analysis.data.ceilings import ceilings_table
 from analysis.kernels.roofline import BOUNDS, nearest_bound, roofline_table
 from tests.support.products import product_of
 from tests.support.report_data import frame, only, rewritten, theory
@@ -31,7 +31,7 @@ CODE |= {"loop_instructions": 64, "loop_fmas": 16}
 
 def roofline_of(recording, counts, code=(CODE,)):
     sources = data.sources({"card": recording})
-    known = ceilings.ceilings_table(sources)
+    known = ceilings_table(sources)
     return roofline_table(sources, known, counts, frame("machine_code", list(code)))
 
 
@@ -42,7 +42,7 @@ def roofline(gpu_recording, counts):
 
 @pytest.fixture(scope="module")
 def rates(gpu_recording):
-    most = ceilings.ceilings_table(data.sources({"card": gpu_recording}))
+    most = ceilings_table(data.sources({"card": gpu_recording}))
     return most[most["host_memory"].isna()].set_index("quantity")["value"].to_dict()
 
 
@@ -129,7 +129,7 @@ def test_a_tensor_kernel_is_bounded_by_its_units(gpu_recording, counts):
     variants = gpu_recording.samples["variant"].replace("register_tile", "sgemm_tensor")
     made = replace(gpu_recording, samples=gpu_recording.samples.assign(variant=variants))
     found = data.sources({"card": made})
-    known = ceilings.ceilings_table(found)
+    known = ceilings_table(found)
     tensor = known[known["quantity"] == "fp32_flop_per_s"]
     tensor = tensor.assign(quantity="fp16_tensor_flop_per_s", value=1e15)
     code = frame("machine_code", [CODE])

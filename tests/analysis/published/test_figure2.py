@@ -3,8 +3,8 @@
 import pandas as pd
 import pytest
 
-from analysis.data import ceilings
 from analysis.data import recordings as data
+from analysis.data.ceilings import ceilings_table
 from analysis.published.figure2 import figure2_table
 from analysis.published.figures import FIGURES
 from analysis.schema import bounded
@@ -14,7 +14,7 @@ from tests.support.figures import device, drawn, stored
 def test_a_gpu_has_its_fastest_kernel_of_the_source_and_its_properties(gpu_recording):
     sources = data.sources({"gpu": gpu_recording})
     summary = data.summary_table(sources)
-    (row,) = figure2_table(sources, summary, ceilings.ceilings_table(sources)).to_dict("records")
+    (row,) = figure2_table(sources, summary, ceilings_table(sources)).to_dict("records")
     own = summary[(summary["gpu"] == "gpu") & (summary["n"] == 2048) & (summary["m"] == 2048)]
     own = own[own["variant"].isin(["naive", "block", "block_strided", "block_unroll4"])]
     unrolled = summary[(summary["variant"] == "block_unroll8") & (summary["n"] == 2048)]
@@ -34,7 +34,7 @@ def test_a_gpu_has_its_fastest_kernel_of_the_source_and_its_properties(gpu_recor
 def test_without_a_gpu_the_table_is_empty(cpu_recording):
     sources = data.sources({"host": cpu_recording})
     summary = data.summary_table(sources)
-    assert figure2_table(sources, summary, ceilings.ceilings_table(sources)).empty
+    assert figure2_table(sources, summary, ceilings_table(sources)).empty
 
 
 def test_the_figure_shows_every_gpu_with_its_interval(tmp_path):
