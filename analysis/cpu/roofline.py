@@ -28,7 +28,7 @@ def cpu_roofline_table(
 ) -> pd.DataFrame:
     """Return one row per CPU variant and number of threads: its fastest cell at its largest size.
 
-    `ceilings` is `analysis.data.ceilings.ceilings_table`, `hosts` `analysis.cpu.hosts.hosts_table`.
+    `ceilings` and `hosts` are the tables ceilings and cpu_hosts.
     flop_per_byte_requested: over the bytes that the loops request from L1; flop_per_byte_beyond_lK:
     over the bytes fetched into the cache of level K. Each bound is the least time of the traffic at
     the bandwidth of the level that serves it: requested bytes by L1, bytes fetched into a cache by
