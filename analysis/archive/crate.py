@@ -128,7 +128,9 @@ class _Packer:
         self.crate = crate
         self.content = content
         self.staging = staging
-        self.provenances = {name: _provenance(path) for name, path in content.recordings.items()}
+        for path in content.recordings.values():
+            check_manifest(path)
+        self.provenances = {n: read_provenance(path) for n, path in content.recordings.items()}
         ended = [provenance["finished_utc"] for provenance in self.provenances.values()]
         self.citation = citation(content.recordings, ended, content.root)
 
@@ -389,12 +391,6 @@ _SOFTWARE = {
 def _offset(utc: str) -> str:
     """Return a time with an offset instead of Z, as the profile requires."""
     return datetime.fromisoformat(utc).isoformat(timespec="seconds")
-
-
-def _provenance(folder: Path) -> dict[str, Any]:
-    """Return the provenance of a recording after a check of its manifest."""
-    check_manifest(folder)
-    return read_provenance(folder)
 
 
 def _checked(path: Path) -> Path:

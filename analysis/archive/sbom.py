@@ -8,7 +8,8 @@ from packaging.utils import canonicalize_name
 
 def bill_of_materials() -> str:
     """Return a CycloneDX 1.6 document as JSON, sorted by name."""
-    found = {_name(each): each for each in importlib.metadata.distributions()}
+    packages = importlib.metadata.distributions()
+    found = {canonicalize_name(each.metadata["Name"]): each for each in packages}
     components = [
         {
             "type": "library",
@@ -21,10 +22,6 @@ def bill_of_materials() -> str:
     ]
     document = {"bomFormat": "CycloneDX", "specVersion": "1.6", "version": 1}
     return json.dumps(document | {"components": components}, indent=1) + "\n"
-
-
-def _name(package: importlib.metadata.Distribution) -> str:
-    return canonicalize_name(package.metadata["Name"])
 
 
 def _licence(package: importlib.metadata.Distribution) -> str:

@@ -220,7 +220,10 @@ def cpu_blocks(store: Store, devices: Devices) -> Figure | None:
     axis.set_ylim(0, 1.1 * axis.get_ylim()[1])
     style.ticks_at(axis, (int(size) for host in hosts for size in host.rows["block_size"]))
     low, high = axis.get_xlim()
-    for level, size_bytes in _caches(store, hosts[0].recording).items():
+    known = store["cpu_hosts"]
+    known = known[known["recording"] == hosts[0].recording]
+    sizes = {level: known[f"l{level}_bytes"].dropna() for level in LEVELS}
+    for level, size_bytes in ((level, int(s.iloc[0])) for level, s in sizes.items() if len(s)):
         three, one = edges(size_bytes)
         if three < high:
             axis.axvspan(three, min(one, high), color=INK, alpha=0.08, linewidth=0)
@@ -261,14 +264,6 @@ def _hosts(cells: pd.DataFrame, devices: Sequence[Device], store: Store) -> list
             ceilings = rates_by_threads(store["ceilings"], device.recording)
             found.append(Host(device.host, device.recording, own, ceilings))
     return found
-
-
-def _caches(store: Store, recording: str) -> Mapping[int, int]:
-    """Return the known cache sizes of a host in bytes, by level."""
-    frame = store["cpu_hosts"]
-    own = frame[frame["recording"] == recording]
-    sizes = {level: own[f"l{level}_bytes"].dropna() for level in LEVELS}
-    return {level: int(found.iloc[0]) for level, found in sizes.items() if len(found)}
 
 
 def _bar(axis: Axes, height: int, whole: Whole) -> tuple[float, float]:

@@ -44,7 +44,11 @@ def cpu_roofline_table(
         host = hosts[hosts["recording"] == source.recording_id].iloc[0]
         sizes = {level: whole(host[f"l{level}_bytes"]) for level in LEVELS}
         caches = {level: size for level, size in sizes.items() if size is not None}
-        rows = [_row(cell, rates, caches) for cell in _fastest(cpu).to_dict("records")]
+        # The fastest cell of each variant at its largest size, on one thread and on all.
+        cpu = cpu.assign(one=with_threads(cpu, ONE))
+        largest = cpu[cpu["n"] == cpu.groupby(["variant", "one"])["n"].transform("max")]
+        cells = fastest(largest, "total_s", ["variant", "one"]).sort_index()
+        rows = [_row(cell, rates, caches) for cell in cells.to_dict("records")]
         frames.append(pd.DataFrame(rows).assign(recording=source.recording_id))
     return stacked("cpu_roofline", frames)
 
@@ -55,13 +59,6 @@ def rates_by_threads(ceilings: pd.DataFrame, recording: str) -> dict[tuple[str, 
     rows = own[own["threads"].notna() & own["value"].notna()]
     values = rows[["quantity", "threads", "value"]].itertuples(index=False)
     return {(str(name), int(threads)): float(value) for name, threads, value in values}
-
-
-def _fastest(cpu: pd.DataFrame) -> pd.DataFrame:
-    """Return the fastest cell of each variant at its largest size, on one thread and on all."""
-    cpu = cpu.assign(one=with_threads(cpu, ONE))
-    largest = cpu[cpu["n"] == cpu.groupby(["variant", "one"])["n"].transform("max")]
-    return fastest(largest, "total_s", ["variant", "one"]).sort_index()
 
 
 def _row(

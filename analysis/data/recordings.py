@@ -42,6 +42,7 @@ from measurement.recording.recording import CELL, TABLES, Recording, read
 # (malloc), for kernels the one that disturbs the GPU least.
 _MEMORY_ORDER = {"total": ("pageable", "pinned"), "kernel": ("pinned", "pageable")}
 _PILOT_FORMAT = 5  # the first whose number of samples is fixed by a pilot
+_OPTIONAL = {"stopping": OPTIONAL, **OPTIONAL_COVERAGE}  # the rule before, with its coverage
 _TIMES_COLUMNS = ["implementation", "n", "block_size", *with_bounds("time_s")]
 
 
@@ -378,6 +379,7 @@ def recordings_table(found: list[MeasuredSource], root: Path = ROOT) -> pd.DataF
         dirty = [session["git"]["dirty"] for session in sessions]
         statuses = source.checks["status"]
         changed = stale_sources(provenance, root)
+        by_pilot = min(session["format"] for session in sessions) >= _PILOT_FORMAT
         rows.append(
             {
                 "recording": source.recording_id,
@@ -394,7 +396,7 @@ def recordings_table(found: list[MeasuredSource], root: Path = ROOT) -> pd.DataF
                 "dirty": True if True in dirty else None if None in dirty else False,
                 "sessions": len(sessions),
                 "samples": int(source.cells["samples"].sum()),
-                **_stopping(min(session["format"] for session in sessions)),
+                **({"stopping": PILOT} if by_pilot else _OPTIONAL),
                 **{f"cells_{s}": int((statuses == s).sum()) for s in STATUSES},
                 "stale": bool(changed),
                 "stale_sources": ";".join(changed),
@@ -409,13 +411,6 @@ def unmeasured_sizes_table(sizes: Iterable[int], checks: pd.DataFrame) -> pd.Dat
     missing = sorted(set(sizes) - on_gpu) if on_gpu else []
     measured = {"least_n": min(on_gpu, default=0), "largest_n": max(on_gpu, default=0)}
     return from_rows("unmeasured_sizes", [{"n": n} | measured for n in missing])
-
-
-def _stopping(recording_format: int) -> dict[str, object]:
-    """Return the rule for the number of samples, with its simulated coverage if that is too low."""
-    if recording_format >= _PILOT_FORMAT:
-        return {"stopping": PILOT}
-    return {"stopping": OPTIONAL, **OPTIONAL_COVERAGE}
 
 
 def checks_table(recordings: Mapping[str, Recording]) -> pd.DataFrame:

@@ -3,8 +3,6 @@
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
-import pandas as pd
-
 from analysis.data.cells import whole
 from analysis.data.recordings import MeasuredSource
 from base.errors import StudyError
@@ -12,6 +10,7 @@ from kernels.catalog.user_supplied import adopting, variants
 from measurement.recording.files import user_supplied
 from measurement.recording.recording import Recording
 
+_BUILD = ["variant", "dtype", "block_size"]
 _LONGEST = 300  # characters of a quoted error
 
 
@@ -29,7 +28,8 @@ def adopted(recording: Recording) -> Iterator[None]:
         raise StudyError(f"recording {recording.path}: {reason}; remove it") from None
     for frame in (recording.checks, recording.builds):
         cells = frame[frame["variant"].isin(entries)]
-        for name, dtype, block in _builds(cells):
+        for name, dtype, size in cells[_BUILD].drop_duplicates().itertuples(index=False, name=None):
+            block = whole(size)
             if dtype not in entries[name].dtypes or not entries[name].takes_block(block):
                 raise StudyError(
                     f"recording {recording.path}: the source of {name} does not declare {dtype} "
@@ -37,12 +37,6 @@ def adopted(recording: Recording) -> Iterator[None]:
                 )
     with adopting(entries):
         yield
-
-
-def _builds(frame: pd.DataFrame) -> Iterator[tuple[str, str, int | None]]:
-    rows = frame[["variant", "dtype", "block_size"]].drop_duplicates()
-    for name, dtype, block in rows.itertuples(index=False, name=None):
-        yield name, dtype, whole(block)
 
 
 def check_same(found: Iterable[MeasuredSource]) -> None:

@@ -124,14 +124,10 @@ def _rates(axis: Axes, cells: pd.DataFrame, name: str, look: palette.Look) -> No
     low, high = (size / cells[f"copy_{end}_s"].to_numpy(dtype=float) / 1e9 for end in _ENDS)
     style.segments(axis, (size, size), (low, high), look.colour)
     texts = [
-        style.tooltip(f"{name}, {style.binary_size(each[0])}", *each[1:], _gb_per_s)
+        style.tooltip(f"{name}, {style.binary_size(each[0])}", *each[1:], style.gb_per_s)
         for each in zip(size, rate, low, high, strict=True)
     ]
     style.marks(axis, size, rate, held_out, look, texts, 18, (0.8, 0.8))
-
-
-def _gb_per_s(rate: float) -> str:
-    return f"{style.rounded(rate)} GB/s"
 
 
 def _fitted(
@@ -181,7 +177,9 @@ def predictions(store: Store, devices: Devices) -> Figure | None:
         for gpu, own in by_gpu.items():
             cells = own[(own["host_memory"] == memory) & own["predicted_s"].notna()]
             if len(cells):
-                _predicted(axis, _shown(cells), f"{gpu}, {memory}", looks[gpu])
+                best = cells.index.isin(fastest(cells, "time_s", ["variant", "n"]).index)
+                shown = cells[best | ~cells["inside"].fillna(True)]
+                _predicted(axis, shown, f"{gpu}, {memory}", looks[gpu])
             rows.key(axis, looks[gpu], gpu)
         how: dict[str, Any] = {"linestyle": "none", "color": INK, "markersize": 26**0.5}
         text = "outside its prediction interval"
@@ -194,11 +192,6 @@ def predictions(store: Store, devices: Devices) -> Figure | None:
     style.same_y(axes)
     style.legend(figure, axes, columns=4)
     return figure
-
-
-def _shown(cells: pd.DataFrame) -> pd.DataFrame:
-    best = fastest(cells, "time_s", ["variant", "n"]).index
-    return cells[cells.index.isin(best) | ~cells["inside"].fillna(True)]
 
 
 def _predicted(axis: Axes, cells: pd.DataFrame, name: str, look: palette.Look) -> None:

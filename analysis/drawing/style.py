@@ -175,6 +175,11 @@ def gflops(value: float) -> str:
     return f"{rounded(value)} GFLOP/s"
 
 
+def gb_per_s(value: float) -> str:
+    """Return a bandwidth in GB/s for a tooltip."""
+    return f"{rounded(value)} GB/s"
+
+
 def seconds(value: float) -> str:
     """Return a time in seconds for a tooltip: 6.37 ms."""
     return plain_time(float(f"{value:.4g}"))

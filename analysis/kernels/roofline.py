@@ -121,7 +121,10 @@ def placed(
     product, time_s = product_of(cell), float(cell["kernel_s"])
     shape, launch = product.shape, counted.get(product)
     parts = product.entry.tensor_products
-    work = {"compute": float(shape.flop) * (parts or 1), "dram": float(_compulsory_bytes(product))}
+    # A, B and C once, the minimum traffic of device memory.
+    elements = shape.a_elements + shape.b_elements + shape.c_elements
+    compulsory = float(elements * ELEMENTS[product.dtype].bytes)
+    work = {"compute": float(shape.flop) * (parts or 1), "dram": compulsory}
     row = cell | {"kernel_flop_per_s": shape.flop / time_s}
     if launch:
         sectors = launch.theory["global_load_sectors"] + launch.theory["global_store_sectors"]
@@ -177,11 +180,4 @@ def _l2_bytes(product: Product, at_once: int) -> float:
     together = min(max(at_once, 1), blocks)
     edges = (down * rows + together / down * columns for down in range(1, together + 1))
     elements = blocks / together * min(edges) * shape.k + shape.c_elements
-    return elements * ELEMENTS[product.dtype].bytes
-
-
-def _compulsory_bytes(product: Product) -> int:
-    """Return the bytes of A, B and C, the minimum traffic of device memory."""
-    shape = product.shape
-    elements = shape.a_elements + shape.b_elements + shape.c_elements
     return elements * ELEMENTS[product.dtype].bytes

@@ -42,7 +42,7 @@ def standing(
     cells = fastest(source)
     cells = cells[cells["n"].isin(sizes) & cells["variant"].isin(VARIANTS)].to_dict("records")
     launches = {product: _launch(product, totals) for product, totals in counted.items()}
-    own = [_cell(product) for product in counted]
+    own = [product.row() | {"kernel_s": float("nan")} for product in counted]
     for cell in cells:
         product = product_of(cell)
         if product.has_theory:
@@ -60,11 +60,6 @@ def standing(
     ]
     shown = pd.concat([ranked[near], rows[libraries]], ignore_index=True)
     return shown.assign(block_size=shown["block_size"].astype(float))
-
-
-def _cell(product: Product) -> dict[str, object]:
-    """Return the cell of a kernel without a measured time."""
-    return product.row() | {"kernel_s": float("nan")}
 
 
 def _launch(

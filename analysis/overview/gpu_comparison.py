@@ -57,7 +57,10 @@ def gpu_comparison_table(
         memory = matrices_in(side, side["gpu"].map(caches))
         between.append(variances.at(side.assign(host_work=host_work, matrices_in=memory)))
     rows["basis"] = _bases(rows, first, *(one["variance"].notna() for one in between))
-    draws = [_drawn(gpus, side) for side in (rows, first)]
+    draws = [np.empty((len(rows), DRAWS)) for _ in range(2)]
+    for side, found in zip((rows, first), draws, strict=True):
+        for (gpu, quantity), own in side.groupby(["gpu", "quantity"], sort=False):
+            found[own.index] = gpus[str(gpu)].drawn(own, str(quantity))
     wider = [
         drawn * _deviations(side, known)
         for drawn, side, known in zip(draws, (rows, first), between, strict=True)
@@ -134,11 +137,3 @@ def _pairs(
             yield fastest_of_both(
                 cells[own & ~is_first], cells[is_first], "time_s", by, timed=quantity == "kernel"
             )
-
-
-def _drawn(gpus: Mapping[str, MeasuredSource], rows: pd.DataFrame) -> FloatArray:
-    """Return bootstrap draws of the medians of rows, shape (rows, DRAWS)."""
-    found = np.empty((len(rows), DRAWS))
-    for (gpu, quantity), own in rows.groupby(["gpu", "quantity"], sort=False):
-        found[own.index] = gpus[str(gpu)].drawn(own, str(quantity))
-    return found

@@ -50,13 +50,9 @@ def text(row: Row, name: str, unit: Unit, like: float | None = None) -> str:
     A measured speedup without an interval is an order of magnitude: "about 8000".
     """
     value = float(row[name])
-    if _is_speedup(name) and _has_no_interval(row, name):
+    if (name == "factor" or name.endswith("speedup")) and _has_no_interval(row, name):
         return about(value, unit)
     return show(value, unit, value if like is None else like)
-
-
-def _is_speedup(name: str) -> bool:
-    return name == "factor" or name.endswith("speedup")
 
 
 def _has_no_interval(row: Row, name: str) -> bool:

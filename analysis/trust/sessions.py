@@ -22,8 +22,10 @@ def sessions_table(found: Sequence[MeasuredSource]) -> pd.DataFrame:
     interval of the other sessions contains, leaving out one session at a time (needs three);
     inside_least_noise_share is the share among the third of the cells with the least noise.
     """
-    frames = ((source, _rows(source, _scatters)) for source in found)
-    return stacked("sessions", [labelled(*rows) for rows in once_per_recording(frames)])
+    frames = ((source, _rows(source, Sessions.scatters)) for source in found)
+    table = stacked("sessions", [labelled(*rows) for rows in once_per_recording(frames)])
+    inside, evaluated = (table[f"medians_{each}"].astype(float) for each in ("inside", "evaluated"))
+    return table.assign(inside_share=inside / evaluated.where(evaluated > 0))
 
 
 def session_effects_table(found: Sequence[MeasuredSource]) -> pd.DataFrame:
@@ -33,12 +35,6 @@ def session_effects_table(found: Sequence[MeasuredSource]) -> pd.DataFrame:
     """
     frames = ((source, _rows(source, Sessions.effects)) for source in found)
     return stacked("session_effects", [labelled(*rows) for rows in once_per_recording(frames)])
-
-
-def _scatters(several: Sessions, part: str) -> pd.DataFrame:
-    rows = several.scatters(part)
-    evaluated = rows["medians_evaluated"]
-    return rows.assign(inside_share=(rows["medians_inside"] / evaluated).where(evaluated > 0))
 
 
 def _rows(source: MeasuredSource, of_part: Callable[[Sessions, str], pd.DataFrame]) -> pd.DataFrame:
