@@ -130,7 +130,8 @@ class Tables:
     ) -> Markup:
         caption = Markup(caller()) if caller and lines else ""
         content = {"title": title, "caption": caption, "heads": heads, "lines": lines, "only": only}
-        return Markup(self.template.render(content, id=slug(numbers.visible(title)), csv=csv))
+        made = self.template.render(content, id=slug(numbers.visible(title)), csv=csv)
+        return Markup(made.strip())
 
 
 def _is_of(frame: pd.DataFrame, focus: Device) -> pd.Series:
