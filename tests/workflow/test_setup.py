@@ -500,6 +500,11 @@ def test_the_lock_pins_every_package_by_hash_and_names_pypi_alone():
         assert all(re.fullmatch(r"sha256:[0-9a-f]{64}", file["hash"]) for file in files)
 
 
+def test_packages_without_a_wheel_are_built_after_their_backend_is_installed():
+    built = [each["name"] for each in LOCK["package"] if not each.get("wheels")]
+    assert PROJECT["tool"]["uv"]["no-build-isolation-package"] == sorted(built)
+
+
 def test_uv_and_the_build_backend_are_pinned_as_the_lock_has_them():
     versions = {package["name"]: package.get("version") for package in LOCK["package"]}
     pinned = re.findall(r"^([a-z]+)==([\d.]+) ", (ROOT / "workflow/uv.txt").read_text(), re.M)
