@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
@@ -15,6 +16,8 @@ from analysis.archive.citation import Maker
 from analysis.data.sessions import folders_by_session
 from analysis.data.store import Store
 from analysis.kernels.counts import counts_table, read
+from analysis.render.page import _environment
+from analysis.render.tables import Tables
 from analysis.schema import TABLES as SCHEMA
 from analysis.schema import column
 from kernels.catalog.product import Product
@@ -114,6 +117,12 @@ def report(recordings: Recordings, tables_dir: Path | None = None, focus=None) -
 
     sources = code(*_CODE, "report", "CITATION.cff")
     return made("report", [sources, *named, *named.values(), tables_dir, focus], make)
+
+
+def in_page(kind: str, *arguments: Any, marks: Any = None, focus: Any = None, **more: Any) -> str:
+    """Return a table or a pivot of the page."""
+    template = _environment(TEMPLATE).get_template("table.html.j2")
+    return str(getattr(Tables(template, marks or {}, focus), kind)(*arguments, **more))
 
 
 def tables(folder: Path, **rows: list[dict[str, object]]) -> Store:

@@ -11,8 +11,9 @@ from analysis.cpu.hosts import clock_table, hosts_table
 from analysis.cpu.ladder import cpu_ladder_table
 from analysis.cpu.roofline import AT_MOST, BY_FORMULA, cpu_roofline_table
 from analysis.cpu.split import WHOLE, cpu_split_table
-from analysis.data import ceilings, published
+from analysis.data import published
 from analysis.data import recordings as data
+from analysis.kernels.properties import ceilings_table
 from tests.support.report_data import PUBLISHED, only, rewritten
 from tests.support.simulated import ALL_THREADS, CPU_S_PER_FMA, PARALLEL_EFFICIENCY
 from tests.support.simulated_tables import CPU_CLOCK_HZ
@@ -148,7 +149,7 @@ def test_a_host_of_one_core_has_no_step_to_all(cpu_recording, tmp_path):
 
 
 def roofline_of(found):
-    return cpu_roofline_table(found, ceilings.ceilings_table(found), hosts_table(found))
+    return cpu_roofline_table(found, ceilings_table(found), hosts_table(found))
 
 
 @pytest.fixture(scope="module")

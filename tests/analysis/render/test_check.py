@@ -7,9 +7,8 @@ import pytest
 
 from analysis.render import numbers, query
 from analysis.render.check import check
-from analysis.render.tables import pivot, table
 from analysis.schema import GFLOPS
-from tests.support.report_data import cpu_cell, gpu_cell, recording, tables
+from tests.support.report_data import cpu_cell, gpu_cell, in_page, recording, tables
 
 CELLS = [
     gpu_cell("card", "block", 512, 0.0123456),
@@ -32,7 +31,8 @@ def folder(tmp_path_factory):
 @pytest.fixture(scope="module")
 def page(folder):
     """A page with every kind of number, name and table."""
-    summary = query.rows(query.Store(folder / "tables"), "summary")
+    store = query.Store(folder / "tables")
+    summary = query.rows(store, "summary")
     block = summary.where(variant="block", n=512).first
     naive = summary.where(variant="naive", gpu="card").first
     single = summary.where(n=2048).first
@@ -45,10 +45,18 @@ def page(folder):
         numbers.share((block, "kernel_s"), (block, "total_s"))
     } of it in the kernel;
 {numbers.count(summary.where(n=512, gpu="card"))} cells, {numbers.verdict(block, "series")}.</p>
-{table(summary, "gpu variant n threads total_s± flop_per_s", "All", marks={"card": "SIMULATED"})}
-{table(summary, "variant n block_size", "Blocks")}
-{table(query.rows(query.Store(folder / "tables"), "recordings"), "gpu simulated live", "Recorded")}
-{pivot(summary.where(device="gpu0"), "n", "variant", "total_s±", "By variant")}"""
+{
+        in_page(
+            "table",
+            summary,
+            "gpu variant n threads total_s± flop_per_s",
+            "All",
+            marks={"card": "SIMULATED"},
+        )
+    }
+{in_page("table", summary, "variant n block_size", "Blocks")}
+{in_page("table", query.rows(store, "recordings"), "gpu simulated live", "Recorded")}
+{in_page("pivot", summary.where(device="gpu0"), "n", "variant", "total_s±", "By variant")}"""
 
 
 def faults(page, folder, prose=True):

@@ -6,11 +6,10 @@ import pandas as pd
 import pytest
 
 from analysis.data.devices import Device
-from analysis.render.page import _environment
 from analysis.render.query import Rows, rows
-from analysis.render.tables import MOST_COLUMNS, MOST_ROWS, Tables, _is_of
+from analysis.render.tables import MOST_COLUMNS, MOST_ROWS, _is_of
 from analysis.schema import US
-from tests.support.report_data import EVIL, TEMPLATE, gpu_cell, recording, tables
+from tests.support.report_data import EVIL, gpu_cell, in_page, recording, tables
 
 CELLS = [
     gpu_cell("card", "block", 512, 0.0123456),
@@ -18,12 +17,6 @@ CELLS = [
     gpu_cell("other", EVIL, 512, 0.25, block_size=None),
 ]
 MARKED = {"card": "SIMULATED"}
-
-
-def made(kind, *arguments, marks=None, focus=None, **more):
-    """Return the text of a table or pivot."""
-    template = _environment(TEMPLATE).get_template("table.html.j2")
-    return str(getattr(Tables(template, marks or {}, focus), kind)(*arguments, **more))
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +37,7 @@ def body(text):
 
 
 def test_markup_gives_the_row_and_the_column_of_a_cell(cells):
-    text = made("table", cells.where(n=512), "gpu variant n block_size total_s±", "Some cells")
+    text = in_page("table", cells.where(n=512), "gpu variant n block_size total_s±", "Some cells")
     columns = re.findall(r'<th scope="col" data-column="(\w+)"', text)
     assert columns == ["gpu", "variant", "n", "block_size", "total_s"]
     assert '<span class="unit">ms</span>' in text
@@ -56,37 +49,37 @@ def test_markup_gives_the_row_and_the_column_of_a_cell(cells):
 
 
 def test_numbers_have_a_sort_key_and_overridden_units_a_heading(cells):
-    text = made("table", cells, "n block_size total_s±", "All")
+    text = in_page("table", cells, "n block_size total_s±", "All")
     assert re.findall(r'<td class="number"([^>]*)>([^<]*)', text) == [
         *(("", "512"), ("", "32"), (' data-sort="12.3456"', "12.35")),
         *((' data-sort="17000"', "17\u202f000"), ("", "32"), ("", "500.0")),
         *(("", "512"), (' data-sort=""', "–"), (' data-sort="250"', "250.0")),
     ]
-    text = made("table", cells.where(n=17000), "n total_s±", "One", units={"total_s": US})
+    text = in_page("table", cells.where(n=17000), "n total_s±", "One", units={"total_s": US})
     assert '<span class="unit">µs</span>' in text
     assert body(text)[0][1] == ["17\u202f000", "500\u202f000"], "without interval, none is shown"
 
 
 def test_names_are_escaped_and_simulated_gpus_marked(cells):
-    text = made("table", cells, "gpu recording variant n", "All", marks=MARKED)
+    text = in_page("table", cells, "gpu recording variant n", "All", marks=MARKED)
     assert text.count('<code>card</code> <mark class="badge simulated">SIMULATED</mark>') == 4
     assert "<code>other</code> <mark" not in text
-    text = made("table", cells, "variant", EVIL, caller=None)
+    text = in_page("table", cells, "variant", EVIL, caller=None)
     assert "<script>" not in text
     assert "\u202e" not in text
     assert re.search(r'id="table-[a-z0-9-]+"', text)
 
 
 def test_flags_are_words_and_an_empty_table_is_none(store):
-    text = made("table", rows(store, "recordings"), "gpu simulated live stale", "Recordings")
+    text = in_page("table", rows(store, "recordings"), "gpu simulated live stale", "Recordings")
     assert [cells[1:] for _, cells in body(text)] == [["yes", "no", "no"], ["no", "no", "yes"]]
-    empty = made("table", rows(store, "speedups"), "source total_speedup", "None of them")
+    empty = in_page("table", rows(store, "speedups"), "source total_speedup", "None of them")
     assert "<p>None.</p>" in empty
     assert "<table" not in empty
 
 
 def test_title_caption_and_csv_are_above_the_table(cells):
-    text = made("table", cells, "n", "Some cells", caller=lambda: "What they are.")
+    text = in_page("table", cells, "n", "Some cells", caller=lambda: "What they are.")
     words = '<strong>Some cells.</strong> What they are. <small class="csv">summary.csv</small>'
     assert re.findall(r"<figcaption>(.*?)</figcaption>", text) == [words]
     assert 'id="table-some-cells"' in text
@@ -94,7 +87,7 @@ def test_title_caption_and_csv_are_above_the_table(cells):
 
 
 def test_a_pivot_has_a_column_per_value_and_a_place_per_cell(cells):
-    text = made("pivot", cells, "n", "gpu", "total_s±", "By card", marks=MARKED)
+    text = in_page("pivot", cells, "n", "gpu", "total_s±", "By card", marks=MARKED)
     heads = [f'{name} <span class="unit">ms</span>' for name in ("SIMULATED card", "other")]
     assert re.findall(r'<th scope="col">(.*?)</th>', text) == ["N", *heads]
     (_, first), (_, second) = body(text)
@@ -115,11 +108,11 @@ def many(count, **more):
 
 def test_a_long_table_shows_only_the_gpu_in_focus_with_a_note():
     longest = many(MOST_ROWS, columns=["source"], value=1.0)
-    text = made("table", longest, "source value", "Parameters", focus=FOCUS)
+    text = in_page("table", longest, "source value", "Parameters", focus=FOCUS)
     assert text.count("<tr d") == MOST_ROWS
     longer = many(MOST_ROWS + 2, columns=["source"], value=1.0)
     longer.frame.loc[0, "source"] = "published"
-    text = made("table", longer, "source value", "Parameters", focus=FOCUS)
+    text = in_page("table", longer, "source value", "Parameters", focus=FOCUS)
     assert text.count("<tr d") == text.count("<code>card2</code></td>") + 1 == MOST_ROWS // 3 + 2
     assert "The table shows only <code>card2</code>; the CSV contains the other GPUs." in text
     host = many(6, columns=["recording"], gpu=None)
@@ -132,5 +125,7 @@ def test_a_wide_pivot_shows_only_the_gpu_in_focus():
     for cards, shown in ((MOST_COLUMNS, MOST_COLUMNS), (MOST_COLUMNS + 1, 1)):
         frame = pd.DataFrame({"recording": [f"card{n}" for n in range(cards)], "item": "os"})
         shape = ("item", "recording", "value", "Environment")
-        text = made("pivot", Rows("environment", frame.assign(value="Linux")), *shape, focus=FOCUS)
+        text = in_page(
+            "pivot", Rows("environment", frame.assign(value="Linux")), *shape, focus=FOCUS
+        )
         assert text.count("<th ") == shown + 1

@@ -7,8 +7,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from analysis.data import ceilings
 from analysis.data import recordings as data
+from analysis.kernels.properties import ceilings_table
 from analysis.trust import overheads, telemetry
 from measurement.recording.recording import CELL, KERNEL, TABLES
 from tests.support.simulated_tables import BACK_TO_BACK, COLD_S, SW_POWER_CAP, SW_THERMAL_SLOWDOWN
@@ -141,7 +141,7 @@ def test_cold_starts_are_compared_with_the_same_cell_warm(gpu_recording):
 
 
 def test_ceilings_are_medians_of_rounds_and_the_cpus_stand_once(throttled):
-    table = ceilings.ceilings_table(sources(throttled))
+    table = ceilings_table(sources(throttled))
     on_cpu = table[table["device"] == "cpu"]
     once = on_cpu[on_cpu["threads"].isna()]
     assert sorted(once["quantity"]) == ["empty_total_s", "timer_resolution_s"]
@@ -185,6 +185,6 @@ def test_a_host_without_gpu_has_no_rows_and_their_order_changes_nothing(throttle
     names = ("samples", "back_to_back", "cold_starts", "ceilings")
     shuffled = {name: getattr(throttled, name).sample(frac=1, random_state=1) for name in names}
     shuffled["samples"] = shuffled["samples"].sort_values("round", kind="stable")  # a series a cell
-    for table in (*GPU_TABLES, ceilings.ceilings_table):
+    for table in (*GPU_TABLES, ceilings_table):
         one, other = (table(sources(r)) for r in (throttled, replace(throttled, **shuffled)))
         pd.testing.assert_frame_equal(one, other)
