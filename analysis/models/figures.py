@@ -1,24 +1,62 @@
-"""Figures of the models: the rows that `analysis.models.plots` draws."""
+"""Figures of the models: speedups by block size; errors by model, by kernel, by B and N."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
 
+import numpy as np
 import pandas as pd
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from analysis.data.devices import Device, Devices
 from analysis.data.store import Store
 from analysis.domain import PUBLISHED
-from analysis.drawing import palette, style
-from analysis.models import plots
+from analysis.drawing import palette, rows, style
+from analysis.drawing.style import plain_number, rounded
+from analysis.drawing.svg import INK, hover, label
 from analysis.models.comparison import BEST
-from analysis.models.definitions import ALL_SET, FITTED, HELD_OUT, MODELLED_SET, MODELS, RHO, UNSEEN
-from analysis.models.plots import Series, Speedups
+from analysis.models.definitions import (
+    ALL_SET,
+    FITTED,
+    HELD_OUT,
+    MODELLED_SET,
+    MODELS,
+    RHO,
+    UNSEEN,
+    m0_eta,
+)
+from kernels.catalog.entries import VARIANTS
 
 _M0 = "M0"
+_SPEEDUP = ("speedup", "speedup_low", "speedup_high")
+_NO_BLOCK = 0.5  # position of cells without block size on an axis of block sizes
+_FACTORS = (1.01, 1.02, 1.05, 1.1, 1.2, 1.5, 2, 4, 10, 30, 100, 1000)
+
+
+@dataclass(frozen=True)
+class Speedups:
+    """A panel of speedups: rows of `speedups_of`; M0's ρ, low and high."""
+
+    title: str
+    cells: pd.DataFrame
+    rho: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class Series:
+    """Rows of a table for one GPU or the published times, with name and look."""
+
+    name: str
+    rows: pd.DataFrame
+    look: palette.Look
 
 
 def model(store: Store, devices: Devices) -> Figure | None:
-    """Draw the speedup of `block` over `naive` by block size, measured and by two models."""
+    """Draw the speedup of `block` over `naive` by block size, measured and by two models.
+
+    The models are M0, with the interval of ρ, and the best model.
+    """
     compared = _of(store["model_comparison"], MODELLED_SET)
     predictions = _of(store["model_predictions"], MODELLED_SET)
     fitted = predictions[predictions["role"] == FITTED]
@@ -32,7 +70,41 @@ def model(store: Store, devices: Devices) -> Figure | None:
         if len(cells) and len(own):
             bounds = tuple(float(own[f"value{end}"].iloc[0]) for end in ("", "_low", "_high"))
             found.append(Speedups(f"{_titled(name, cells)}, {best}", cells, bounds))
-    return plots.speedups(found) if found else None
+    if not found:
+        return None
+    figure, axes = style.panels(len(found), columns=3, height=2.5)
+    looks = palette.size_looks(n for panel in found for n in panel.cells["n"])
+    blocks = sorted({int(size) for panel in found for size in panel.cells["block_size"]})
+    gained = pd.concat([panel.cells["speedup"] for panel in found])
+    for axis, panel in zip(axes, found, strict=True):
+        _m0(axis, panel.rho, blocks[-1])
+        axis.plot([], [], ":", color=INK, linewidth=1.1, label="best model, at each N")
+        for n, own in panel.cells.sort_values("block_size").groupby("n"):
+            names = [f"N = {plain_number(n)}, B = {size}" for size in own["block_size"]]
+            text = f"N = {plain_number(n)}"
+            look = looks[int(n)]
+            style.points(axis, own, "block_size", _SPEEDUP, look, text, False, names, style.times)
+            sizes = own["block_size"].to_numpy(dtype=float)
+            axis.plot(sizes, own["predicted_speedup"], ":", color=look.colour, linewidth=1.1)
+        axis.set_title(label(panel.title))
+        axis.set_xlabel("block size B (logarithmic)")
+        axis.set_ylim(gained.min() / 2, gained.max() * 2)
+        style.log_axis(axis, "y")
+        style.ticks_at(axis, blocks)
+    for axis in axes[::3]:
+        axis.set_ylabel("speedup of block over naive\n(logarithmic)")
+    style.legend(figure, axes, columns=5)
+    return figure
+
+
+def _m0(axis: Axes, rho: tuple[float, ...], largest: int) -> None:
+    value, low, high = rho
+    block = np.geomspace(1, max(largest, 2), 25)
+    axis.plot(block, m0_eta(value, block), color=INK, linewidth=1.4, label="M0")
+    if not np.isnan([low, high]).any():
+        shade: dict[str, Any] = {"color": INK, "alpha": 0.15, "linewidth": 0}
+        ends = (m0_eta(low, block), m0_eta(high, block))
+        axis.fill_between(block, *ends, label="M0, interval of ρ", **shade)
 
 
 def speedups_of(cells: pd.DataFrame) -> pd.DataFrame:
@@ -54,7 +126,10 @@ def speedups_of(cells: pd.DataFrame) -> pd.DataFrame:
 
 
 def errors(store: Store, devices: Devices) -> Figure | None:
-    """Draw the error of each model at left-out sizes, on every GPU."""
+    """Draw the error of each model at left-out sizes as a factor, on every GPU.
+
+    There is one row per model. The axis is logarithmic in the logarithm of the factor.
+    """
     compared = _of(store["model_comparison"], MODELLED_SET)
     compared = compared[compared["left_out_log_rms"].notna()]
     gpus = _sources(devices.gpus[: style.MOST_COLOURS])
@@ -63,12 +138,43 @@ def errors(store: Store, devices: Devices) -> Figure | None:
         for (source, name), look in zip(gpus.items(), _looks(gpus), strict=True)
         if len(own := compared[compared["source"] == source])
     ]
-    names = [f"{name}: {one.adds}" for name, one in MODELS.items()]
-    return plots.errors(found, dict(zip(MODELS, names, strict=True))) if found else None
+    if not found:
+        return None
+    shown = [name for name in MODELS if any((one.rows["model"] == name).any() for one in found)]
+    position = {name: at for at, name in enumerate(shown)}
+    height = 1.3 + len(shown) * max(0.43, 0.07 * len(found))
+    figure, (axis,) = style.new_figure(height=height)
+    columns = ("left_out_log_rms", "left_out_log_rms_low", "left_out_log_rms_high")
+    for number, one in enumerate(found):
+        y = [position[name] + rows.offset(number, len(found)) for name in one.rows["model"]]
+        names = [f"{one.name}, {name}" for name in one.rows["model"]]
+        rows.dots(axis, one.rows, columns, y, one.look, names, tell=_factor)
+        rows.key(axis, one.look, one.name)
+    rows.name_rows(axis, [f"{name}: {MODELS[name].adds}" for name in shown])
+    axis.set_xscale("log")
+    low, high = axis.get_xlim()
+    ticks = [tick for tick in _FACTORS if low <= np.log(tick) <= high]
+    axis.set_xticks(np.log(ticks), [f"{plain_number(tick)}×" for tick in ticks])
+    axis.set_xticks([], minor=True)
+    axis.set_xlabel(
+        "typical factor between predicted and measured time at left-out sizes\n"
+        "(logarithm of the factor on a logarithmic axis; smaller is better)"
+    )
+    style.legend(figure, [axis], columns=3)
+    return figure
+
+
+def _factor(log_rms: float) -> str:
+    return f"{plain_number(float(f'{np.exp(log_rms):.3g}'))}×"
 
 
 def unseen(store: Store, devices: Devices) -> Figure | None:
-    """Draw the best model's predictions of held-out sizes and of kernels never fitted."""
+    """Draw the best model's predictions of held-out sizes and of kernels never fitted.
+
+    There is one row per kernel and a panel per role. A line spans all cells of a kernel on a GPU,
+    its dot is the median. Cells outside their 95 % prediction interval are marked, with the
+    interval.
+    """
     compared = _of(store["model_comparison"], ALL_SET)
     predictions = _of(store["model_predictions"], ALL_SET)
     predictions = predictions[predictions["role"].isin((HELD_OUT, UNSEEN))]
@@ -80,17 +186,123 @@ def unseen(store: Store, devices: Devices) -> Figure | None:
         if len(own := _of_model(predictions, source, _best(compared, source)))
     ]
     titles = {HELD_OUT: "held-out sizes", UNSEEN: "kernels excluded from every fit"}
-    return plots.unseen(found, titles) if found else None
+    if not found:
+        return None
+    kernels = {
+        role: sorted({name for one in found for name in _kernels(one.rows, role)}, key=_in_catalog)
+        for role in titles
+    }
+    kernels = {role: names for role, names in kernels.items() if names}
+    counts = [len(names) for names in kernels.values()]
+    step = max(0.22, 0.055 * len(found))
+    figure = style.new_figure(0, 0, height=1.1 + 0.45 * len(counts) + step * sum(counts))[0]
+    axes = figure.subplots(len(counts), sharex=True, height_ratios=counts, squeeze=False)[:, 0]
+    for axis, (role, names) in zip(axes, kernels.items(), strict=True):
+        axis.axvline(1, color=INK, linewidth=1)
+        for number, one in enumerate(found):
+            own = one.rows[one.rows["role"] == role]
+            below = rows.offset(number, len(found))
+            _predicted(axis, own.assign(y=own["variant"].map(names.index) + below), one)
+            rows.key(axis, one.look, one.name)
+        rows.name_rows(axis, names)
+        axis.set_title(titles[role])
+    axes[-1].set_xlabel("predicted / measured time (logarithmic)")
+    style.factor_axis(axes[-1], "x")
+    how: dict[str, Any] = {"linestyle": "none", "color": INK, "markersize": 26**0.5}
+    axes[0].plot([], [], "o", label="median", markeredgewidth=0, **how)
+    axes[0].plot(
+        [], [], "o", label="outside its prediction interval", markerfacecolor="none", **how
+    )
+    axes[0].plot([], [], color=INK, alpha=0.25, linewidth=5, label="95 % prediction interval")
+    style.legend(figure, list(axes), columns=4)
+    return figure
+
+
+def _kernels(cells: pd.DataFrame, role: str) -> list[str]:
+    return list(cells.loc[cells["role"] == role, "variant"])
+
+
+def _in_catalog(kernel: str) -> int:
+    return list(VARIANTS).index(kernel) if kernel in VARIANTS else len(VARIANTS)
+
+
+def _predicted(axis: Axes, cells: pd.DataFrame, one: Series) -> None:
+    """Draw the cells of one GPU; `cells` has y, the position of their kernel's row."""
+    measured = cells["time_s"]
+    cells = cells.assign(
+        factor=cells["predicted_s"] / measured,
+        low=cells["predicted_low_s"] / measured,
+        high=cells["predicted_high_s"] / measured,
+    )
+    colour = one.look.colour
+    how: dict[str, Any] = {"edgecolors": colour, "marker": one.look.marker, "zorder": 3}
+    outside = cells[~cells["in_interval"].fillna(True)]
+    if len(outside):
+        x, y = (outside["low"], outside["high"]), (outside["y"], outside["y"])
+        style.segments(axis, x, y, colour, alpha=0.25, linewidth=4)
+        drawn = axis.scatter(outside["factor"], outside["y"], s=16, facecolors="none", **how)
+        values = outside[["factor", "low", "high"]].to_numpy()
+        named = zip(style.cell_names(outside), values, strict=True)
+        hover(drawn, [style.tooltip(f"{one.name}, {name}", *each) for name, each in named])
+    found = cells.groupby("variant")["factor"].agg(["count", "median", "min", "max"])
+    if len(found):
+        y = cells.groupby("variant")["y"].first()
+        style.segments(axis, (found["min"], found["max"]), (y, y), colour)
+        middle = axis.scatter(found["median"], y, s=20, facecolors=colour, linewidths=0, **how)
+        texts = [
+            f"{one.name}, {name}: {count} cells, median {rounded(median)}, {rounded(low)} to "
+            f"{rounded(high)}"
+            for name, count, median, low, high in found.itertuples()
+        ]
+        hover(middle, texts)
 
 
 def residuals(store: Store, devices: Devices) -> Figure | None:
-    """Draw the errors of M0 and of the best model on the GPU in focus, by B and by N."""
+    """Draw the errors of M0 and of the best model on the GPU in focus, by B and by N.
+
+    There is a row of panels per model. Kernels without block size are at the left of the panels
+    by B.
+    """
     source = devices.focus.label if devices.focus and devices.focus.is_gpu else PUBLISHED
     cells = _of(store["model_predictions"], MODELLED_SET)
     cells = cells[cells["source"] == source]
     best = _best(_of(store["model_comparison"], MODELLED_SET), source)
     names = [name for name in dict.fromkeys((_M0, best)) if (cells["model"] == name).any()]
-    return plots.residuals(cells, names) if names else None
+    if not names:
+        return None
+    figure, axes = style.panels(2 * len(names))
+    looks = palette.looks((False, str(name)) for name in cells["variant"])
+    cells = cells.assign(
+        factor=np.exp(cells["log_residual"]),
+        block=cells["block_size"].astype(float).fillna(_NO_BLOCK),
+    )
+    for row, model in enumerate(names):
+        own = cells[cells["model"] == model]
+        for axis, column in zip(axes[2 * row : 2 * row + 2], ("block", "n"), strict=True):
+            axis.axhline(1, color=INK, linewidth=1)
+            for name, group in own.groupby("variant"):
+                look = looks[False, str(name)]
+                how: dict[str, Any] = {"marker": look.marker, "color": look.colour, "s": 20}
+                drawn = axis.scatter(
+                    group[column], group["factor"], linewidths=0, label=label(name), **how
+                )
+                texts = zip(style.cell_names(group), group["factor"], strict=True)
+                hover(drawn, [f"{text}: {rounded(factor)}" for text, factor in texts])
+            style.factor_axis(axis, "y")
+            _by(axis, own[column], "block size B" if column == "block" else "matrix size N", model)
+        axes[2 * row].set_ylabel("predicted / measured time\n(logarithmic)")
+    style.legend(figure, axes, columns=4)
+    return figure
+
+
+def _by(axis: Axes, column: pd.Series, text: str, model: str) -> None:
+    """Label an axis of block or matrix sizes; "none" is for cells without block size."""
+    positions = sorted(set(column))
+    axis.set_title(f"{model}, by {text[-1]}")
+    axis.set_xlabel(f"{text} (logarithmic)")
+    style.ticks_at(axis, positions)
+    if positions[0] == _NO_BLOCK:
+        axis.set_xticks(positions, ["none", *(plain_number(each) for each in positions[1:])])
 
 
 def _of(frame: pd.DataFrame, kernels: str) -> pd.DataFrame:

@@ -2,11 +2,11 @@
 # code that it runs: a change of a colour draws figures again, but fits no model.
 
 PAGE_CODE = sources("analysis/render", "analysis/archive")
-# Besides drawing, modules named figures and plots in the folder of each topic.
+# Besides drawing, the module figures in the folder of each topic.
 FIGURE_CODE = [
     path
     for path in sources("analysis")
-    if path.startswith("analysis/drawing/") or Path(path).stem in ("figures", "plots")
+    if path.startswith("analysis/drawing/") or Path(path).stem == "figures"
 ]
 TABLE_CODE = sorted({*files_below("analysis")} - {*PAGE_CODE, *FIGURE_CODE})
 
