@@ -37,6 +37,7 @@ EXACT = "exact"
 _BUILD = ["recording", "architecture", "variant", "dtype", "block_size", "build"]
 _ACCESSES = {"global_loads": "LDG", "shared_loads": "LDS", "shared_stores": "STS"}
 _WIDTHS = (32, 64, 128)
+_INSTRUCTION = ("scope", "opcode", "bits", "count")
 _RESOURCES = (
     *("registers_per_thread", "static_shared_bytes", "dynamic_shared_bytes"),
     *("spill_store_bytes", "spill_load_bytes", "threads_per_block"),
@@ -70,7 +71,9 @@ def machine_code_table(
         row |= _launch(product, build)
         listing = listings.get(tuple(named.values()))
         if listing is not None:
-            row |= _instructions(_counts(listing), product.sums_per_thread)
+            columns = zip(*(listing[name] for name in _INSTRUCTION), strict=True)
+            counted = [InstructionCount(*values) for values in columns]
+            row |= _instructions(counted, product.sums_per_thread)
         row |= accesses.get(tuple(list(named.values())[2:]), {})
         rows.append(row)
     return from_rows("machine_code", rows)
@@ -93,11 +96,6 @@ def _launch(product: Product, build: dict[str, object]) -> dict[str, object]:
         row |= {"warps_per_multiprocessor": found.active_warps}
         row |= {"occupancy": found.share, "limiter": found.limiter}
     return row
-
-
-def _counts(listing: pd.DataFrame) -> list[InstructionCount]:
-    columns = ("scope", "opcode", "bits", "count")
-    return [InstructionCount(*row) for row in zip(*(listing[c] for c in columns), strict=True)]
 
 
 def _instructions(counts: list[InstructionCount], sums: int) -> dict[str, object]:

@@ -54,15 +54,10 @@ def bearing(factors: pd.DataFrame, rows: pd.DataFrame) -> pd.Series:
             affects = (factors[column] == value).fillna(False)
             if column == "host_memory":
                 affects |= factors["quantity"] == _EMPTY_RUN
-            found[rows[column] == value] = _furthest(factors.loc[affects, "factor"])
+            own = factors.loc[affects, "factor"]
+            if len(own):
+                found[rows[column] == value] = own[own.where(own >= 1, 1 / own).idxmax()]
     return found
-
-
-def _furthest(factors: pd.Series) -> float:
-    """Return the factor furthest from 1, NaN without factors."""
-    if factors.empty:
-        return float("nan")
-    return float(factors[factors.where(factors >= 1, 1 / factors).idxmax()])
 
 
 def note(factors: pd.DataFrame) -> str | None:
