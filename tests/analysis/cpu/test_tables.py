@@ -13,7 +13,7 @@ from analysis.cpu.roofline import AT_MOST, BY_FORMULA, cpu_roofline_table
 from analysis.cpu.split import WHOLE, cpu_split_table
 from analysis.data import published
 from analysis.data import recordings as data
-from analysis.kernels.properties import ceilings_table
+from analysis.data.ceilings import ceilings_table
 from tests.support.report_data import PUBLISHED, only, rewritten
 from tests.support.simulated import ALL_THREADS, CPU_S_PER_FMA, PARALLEL_EFFICIENCY
 from tests.support.simulated_tables import CPU_CLOCK_HZ

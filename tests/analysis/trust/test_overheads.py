@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from analysis.data import recordings as data
-from analysis.kernels.properties import ceilings_table
+from analysis.data.ceilings import ceilings_table
 from analysis.trust import overheads, telemetry
 from measurement.recording.recording import CELL, KERNEL, TABLES
 from tests.support.simulated_tables import BACK_TO_BACK, COLD_S, SW_POWER_CAP, SW_THERMAL_SLOWDOWN
