@@ -23,7 +23,7 @@ from analysis.models import ratios
 from analysis.models import tables as model_tables
 from analysis.overview import answers, gpu_comparison, speedups
 from analysis.published import audit, claims, cpu_claims, figure2, source_tables, systems
-from analysis.trust import comparison, interference, overheads, sessions, telemetry, threats
+from analysis.trust import comparison, interference, overheads, sessions, threats
 from cpu_reference.cores import usable_threads
 from kernels.cubins.compile import BuildResult
 from measurement.recording.consistency import check_distinct, fingerprint
@@ -164,7 +164,7 @@ def _part(
         "checks": data.checks_table(loaded),
         "builds": data.builds_table(loaded, built),
         "environment": data.environment_table(loaded),
-        "telemetry": telemetry.telemetry_table(sources),
+        "telemetry": overheads.telemetry_table(sources),
         "back_to_back": overheads.back_to_back_table(sources),
         "cold_starts": overheads.cold_starts_table(sources),
         "ceilings": ceilings.ceilings_table(sources),

@@ -259,11 +259,11 @@ class _StudyPacker(_Packer):
     def pack(self) -> None:
         """Add the study with every file of it."""
         workflow = self._workflow()
-        inputs, recordings = self._inputs()
-        results = self._results()
-        self._parameters(workflow, inputs | {"recordings": recordings}, results)
-        self._run(workflow, [*inputs.values(), *recordings], list(chain(*results.values())))
-        for name, dataset in zip(self.study.recordings, recordings, strict=True):
+        inputs, results = self._inputs(), self._results()
+        self._parameters(workflow, "input", inputs)
+        self._parameters(workflow, "output", results)
+        self._run(workflow, list(chain(*inputs.values())), list(chain(*results.values())))
+        for name, dataset in zip(self.study.recordings, inputs["recordings"], strict=True):
             sources = [self.crate.get(folder) for folder in ("kernels/", "cpu_reference/")]
             self._measured(name, dataset, object=sources)
         self._describe(self.citation.title, len(_PROFILES), self.finished.isoformat())
@@ -309,15 +309,14 @@ class _StudyPacker(_Packer):
         self._file(bill, bill.name, description="installed packages with their licences")
         return workflow
 
-    def _inputs(self) -> tuple[dict[str, "Entity"], list["Entity"]]:
-        """Add and return configuration and published tables by parameter, and recordings."""
-        inputs = {
-            "config": self._file(self.study.config, "config.yaml", description="configuration")
-        }
+    def _inputs(self) -> dict[str, list["Entity"]]:
+        """Add and return configuration, published tables and recordings by parameter."""
+        config = self._file(self.study.config, "config.yaml", description="configuration")
+        inputs = {"config": [config]}
         for path in sorted((self.study.root / "data" / "published").glob("*.csv")):
             name = f"data/published/{path.name}"
-            inputs[path.stem] = self._file(path, name, description="numbers of the sources")
-        return inputs, [self._recording(name) for name in self.study.recordings]
+            inputs[path.stem] = [self._file(path, name, description="numbers of the sources")]
+        return inputs | {"recordings": [self._recording(name) for name in self.study.recordings]}
 
     def _results(self) -> dict[str, list["Entity"]]:
         """Add and return report and tables by parameter."""
@@ -332,29 +331,24 @@ class _StudyPacker(_Packer):
         }
 
     def _parameters(
-        self,
-        workflow: "Entity",
-        inputs: Mapping[str, Any],
-        outputs: Mapping[str, list["Entity"]],
+        self, workflow: "Entity", side: str, entities: Mapping[str, list["Entity"]]
     ) -> None:
-        """Describe the workflow's inputs and outputs."""
-        for side, entities in (("input", inputs), ("output", outputs)):
-            for name, given in entities.items():
-                examples = given if isinstance(given, list) else [given]
-                if not examples:
-                    continue
-                parameter = self._context(
-                    f"#{side}-{name}",
-                    "FormalParameter",
-                    name=name,
-                    additionalType="Dataset" if "Dataset" in examples[0].type else "File",
-                    conformsTo={"@id": f"{_BIOSCHEMAS}/FormalParameter/1.0-RELEASE"},
-                    multipleValues=len(examples) > 1,
-                )
-                parameter["workExample"] = examples if len(examples) > 1 else examples[0]
-                for example in examples:
-                    example["exampleOfWork"] = parameter
-                workflow.append_to(side, parameter)
+        """Describe the inputs or outputs (`side`) of the workflow."""
+        for name, examples in entities.items():
+            if not examples:
+                continue
+            parameter = self._context(
+                f"#{side}-{name}",
+                "FormalParameter",
+                name=name,
+                additionalType="Dataset" if "Dataset" in examples[0].type else "File",
+                conformsTo={"@id": f"{_BIOSCHEMAS}/FormalParameter/1.0-RELEASE"},
+                multipleValues=len(examples) > 1,
+            )
+            parameter["workExample"] = examples if len(examples) > 1 else examples[0]
+            for example in examples:
+                example["exampleOfWork"] = parameter
+            workflow.append_to(side, parameter)
 
     # ---- what ran
 

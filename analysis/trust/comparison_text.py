@@ -11,7 +11,7 @@ import kernels.catalog.entries
 from analysis.stats.significance import FASTER, SAME, SLOWER, VERDICTS, within
 from analysis.trust.comparison import OTHER_HOST, STATE, matched
 from analysis.trust.host_factors import host_factors, note
-from analysis.trust.telemetry import telemetry
+from analysis.trust.overheads import telemetry
 from base.command_line import aligned
 from kernels.products.shape import Shape
 from measurement.recording.recording import CELL, Recording
@@ -83,7 +83,7 @@ def changed_sources(first: Mapping[str, str], second: Mapping[str, str]) -> list
 
 
 def with_state(frame: pd.DataFrame, a: Recording, b: Recording) -> pd.DataFrame:
-    """Return `frame` with the state of the GPU in A and in B, see `analysis.trust.telemetry`."""
+    """Return `frame` with the state of the GPU in A and in B, see `analysis.trust.overheads`."""
     for side, samples in (("a", a.samples), ("b", matched(b.samples, a, b))):
         names = {column: name.format(side) for column, name in STATE.items()}
         state = telemetry(samples)[[*CELL, *STATE]].rename(columns=names)

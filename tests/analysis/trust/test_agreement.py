@@ -7,7 +7,7 @@ import pytest
 
 from analysis.data import recordings as data
 from analysis.stats.significance import THRESHOLD
-from analysis.trust import comparison, overheads, telemetry
+from analysis.trust import comparison, overheads
 from measurement.recording.recording import CELL, KERNEL
 from tests.support.simulated import FEW
 
@@ -42,7 +42,7 @@ def agreed(found):
     found = data.sources(found) if isinstance(found, dict) else found
     frames = {
         "summary": data.summary_table(found),
-        "telemetry": telemetry.telemetry_table(found),
+        "telemetry": overheads.telemetry_table(found),
         "back_to_back": overheads.back_to_back_table(found),
     }
     return comparison.agreement_tables(found, frames)

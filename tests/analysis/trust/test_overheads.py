@@ -9,7 +9,7 @@ import pytest
 
 from analysis.data import recordings as data
 from analysis.data.ceilings import ceilings_table
-from analysis.trust import overheads, telemetry
+from analysis.trust import overheads
 from measurement.recording.recording import CELL, KERNEL, TABLES
 from tests.support.simulated_tables import BACK_TO_BACK, COLD_S, SW_POWER_CAP, SW_THERMAL_SLOWDOWN
 
@@ -44,7 +44,7 @@ def test_marked_samples_are_counted_named_and_left_out_of_the_second_median():
     state = {"sm_clock_hz": np.array(clocks) * 10**6, "memory_clock_hz": 10**9}
     state["temperature_celsius"] = [40, 55, 41, 42, 40, 40, 40, 40]
     state["power_w"] = [300.0, 700, 310, 700, 320, 330, 340, 350]
-    row = telemetry.telemetry(samples(masks, [1, 9, 2, 9, 3, 4, 5, 6], **state)).iloc[0]
+    row = overheads.telemetry(samples(masks, [1, 9, 2, 9, 3, 4, 5, 6], **state)).iloc[0]
     assert (row["samples"], row["samples_throttled"]) == (8, 2)
     assert row["throttle_reasons"] == "sw_power_cap + sw_thermal_slowdown"
     assert (row["sm_clock_hz"], row["sm_clock_min_hz"]) == (2e9, 1e9)
@@ -56,19 +56,19 @@ def test_marked_samples_are_counted_named_and_left_out_of_the_second_median():
 
 
 def test_where_every_sample_is_marked_none_is_left_and_what_is_not_known_is_empty():
-    row = telemetry.telemetry(samples([SW_POWER_CAP] * 6, [1, 2, 3, 4, 5, 6])).iloc[0]
+    row = overheads.telemetry(samples([SW_POWER_CAP] * 6, [1, 2, 3, 4, 5, 6])).iloc[0]
     assert (row["samples_throttled"], row["total_s"]) == (6, 3.5)
     assert row[["unthrottled_total_s", "unthrottled_in_run_kernel_high_s"]].isna().all()
-    row = telemetry.telemetry(samples([None] * 6, [1, 2, 3, 4, 5, 6])).iloc[0]
+    row = overheads.telemetry(samples([None] * 6, [1, 2, 3, 4, 5, 6])).iloc[0]
     assert row["throttle_reasons"] == ""
     unknown = ["samples_throttled", "sm_clock_hz", "sm_clock_min_hz", "power_w"]
     assert row[[*unknown, "temperature_max_celsius", "unthrottled_total_s"]].isna().all()
-    half = telemetry.telemetry(samples([None, 0, 0, 0, 0, 0, 0], [9, 1, 2, 3, 4, 5, 6])).iloc[0]
+    half = overheads.telemetry(samples([None, 0, 0, 0, 0, 0, 0], [9, 1, 2, 3, 4, 5, 6])).iloc[0]
     assert half["samples_throttled"] == 0
 
 
 def test_every_gpu_cell_has_its_state_and_the_cpu_none(throttled, cpu_recording):
-    table = telemetry.telemetry_table(sources(throttled, cpu_recording))
+    table = overheads.telemetry_table(sources(throttled, cpu_recording))
     timed = throttled.samples[throttled.samples["device"] != "cpu"].drop_duplicates(CELL)
     assert len(table) == len(timed)
     assert set(table["gpu"]) == {"r0-gpu0", "r0-gpu1"}
@@ -174,7 +174,7 @@ def test_phases_add_up_and_the_cpus_stand_once(throttled, cpu_recording):
     assert overheads.phases_table(sources(none))["share_not_busy"].isna().all()
 
 
-GPU_TABLES = [telemetry.telemetry_table, overheads.back_to_back_table, overheads.cold_starts_table]
+GPU_TABLES = [overheads.telemetry_table, overheads.back_to_back_table, overheads.cold_starts_table]
 
 
 @pytest.mark.slow
