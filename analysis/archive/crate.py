@@ -19,8 +19,7 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from analysis.archive.citation import citation
-from analysis.archive.sbom import bill_of_materials
+from analysis.archive.citation import bill_of_materials, citation
 from analysis.data.store import StoreError
 from base.errors import StudyError
 from base.files import write_atomic

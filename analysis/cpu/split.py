@@ -51,36 +51,20 @@ def _measured(source: MeasuredSource) -> Iterator[PartRow]:
     for memory, own in gpu.groupby("host_memory", sort=True):
         named = {"recording": source.recording_id, "gpu": source.label, "machine": source.machine}
         for start in STARTS:
-            n = _size(on_cpu[start], own)
-            if n is None:
+            common = own[own["n"].isin(on_cpu[start]["n"])]
+            if common.empty:
                 continue
+            n = comparison_size(common)
             later = list(on_cpu)[list(on_cpu).index(start) :]
-            chain = {name: _at(on_cpu[name], n) for name in later}
-            chain[GPU] = int(fastest(own[own["n"] == n], "total_s").index[0])
+            rows = {name: on_cpu[name].index[on_cpu[name]["n"] == n] for name in later}
+            rows[GPU] = fastest(own[own["n"] == n], "total_s").index
+            chain: dict[str, int] = {}  # without stages that were not measured or repeat a cell
+            for name, found_at in rows.items():
+                if len(found_at) and found_at[0] not in chain.values():
+                    chain[name] = int(found_at[0])
             head = named | {"host_memory": memory, "n": n, "start": start}
-            for row in _parts(_steps_taken(chain), cells, source.draws["total"]):
+            for row in _parts(chain, cells, source.draws["total"]):
                 yield head | row
-
-
-def _steps_taken(chain: Mapping[str, int | None]) -> dict[str, int]:
-    """Return a chain without stages that were not measured or repeat the previous cell."""
-    taken: dict[str, int] = {}
-    for name, row in chain.items():
-        if row is not None and row not in taken.values():
-            taken[name] = row
-    return taken
-
-
-def _size(start: pd.DataFrame, gpu: pd.DataFrame) -> int | None:
-    """Return the common size: the source's, else the largest; None if there is none."""
-    common = gpu[gpu["n"].isin(start["n"])]
-    return comparison_size(common) if len(common) else None
-
-
-def _at(cells: pd.DataFrame, n: int) -> int | None:
-    """Return the index of the cell of size `n`; None if there is none."""
-    rows = cells.index[cells["n"] == n]
-    return int(rows[0]) if len(rows) else None
 
 
 def _parts(chain: Mapping[str, int], cells: pd.DataFrame, draws: FloatArray) -> Iterator[PartRow]:

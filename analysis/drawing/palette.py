@@ -37,18 +37,15 @@ STEPS = (
     *("register_tile_async", "sgemm_top", "sgemm_tensor", "cublas_sgemm", "sgemm_tensor_tma"),
 )
 ANY_SHAPE = ("mm_naive", "mm_tile", "bmm_naive", "bmm_tile")
-_CPU_BESIDE = ("naive", "blas", "packed")
-_CPU_ALONE = ("loop_order", "column_buffered", "blocked")
-_CPU_LIBRARIES = ("mkl", "blis")
 # The order of the palette gives the variants of one figure different colours. `block_padded` takes
 # the place of `naive_coalesced` among the steps.
 _ORDER = (
     *((False, name) for name in SOURCE_V),
-    *((True, name) for name in _CPU_BESIDE),
+    *((True, name) for name in ("naive", "blas", "packed")),
     *((False, name) for name in (STEPS[1], "block_padded", *STEPS[2:])),
-    *((True, name) for name in _CPU_ALONE),
+    *((True, name) for name in ("loop_order", "column_buffered", "blocked")),
     *((False, name) for name in ANY_SHAPE),
-    *((True, name) for name in _CPU_LIBRARIES),
+    *((True, name) for name in ("mkl", "blis")),
 )
 
 # Parts of the end-to-end time in order: label, colour, hatch.

@@ -44,7 +44,9 @@ def ladder(store: Store, devices: Devices) -> Figure | None:
     gpus = gpus[: style.MOST_COLOURS]
     if not gpus or gpus[0] is not devices.focus:
         return None
-    of = {gpu.short: _in_tera(listed[listed["gpu"] == gpu.label]) for gpu in gpus}
+    rates = with_rates(listed.assign(batch=1, m=listed["n"], k=listed["n"]), "kernel")
+    rates = rates.assign(**{name: rates[name] / 1e3 for name in RATE})  # in TFLOP/s
+    of = {gpu.short: rates[rates["gpu"] == gpu.label] for gpu in gpus}
     ceilings = store["ceilings"]
     own = ceilings[(ceilings["gpu"] == gpus[0].label) & (ceilings["quantity"] == "fp32_flop_per_s")]
     peak = own["value"].max() / 1e12
@@ -76,11 +78,6 @@ def ladder(store: Store, devices: Devices) -> Figure | None:
     axis.set_xlabel("kernel-only throughput in TFLOP/s")
     style.legend(figure, [axis], columns=3)
     return figure
-
-
-def _in_tera(rows: pd.DataFrame) -> pd.DataFrame:
-    rates = with_rates(rows.assign(batch=1, m=rows["n"], k=rows["n"]), "kernel")
-    return rates.assign(**{name: rates[name] / 1e3 for name in style.RATE})
 
 
 def rate_size(store: Store, devices: Devices) -> Figure | None:

@@ -132,7 +132,10 @@ def _largest(counts: pd.DataFrame) -> dict[tuple[object, ...], dict[str, object]
 def intensities(product: Product, launch: Launch) -> dict[str, float | None]:
     """Return bank conflicts per request and FLOP per byte of one launch from its counts."""
     theory, shape = launch.theory, product.shape
-    loaded = theory["global_load_accesses"] * _load_bytes(product, launch.build)
+    # A thread loads one element, or a float4 in G's exact builds.
+    of_vectors = VARIANTS[product.variant].origin == "G" and launch.build == EXACT
+    load_bytes = ELEMENTS[product.dtype].bytes * (VECTOR if of_vectors else 1)
+    loaded = theory["global_load_accesses"] * load_bytes
     sectors = theory["global_load_sectors"] + theory["global_store_sectors"]
     row: dict[str, float | None] = {
         "flop_per_byte_accessed": shape.flop / loaded,
@@ -143,12 +146,6 @@ def intensities(product: Product, launch: Launch) -> dict[str, float | None]:
         conflicts = theory[f"{operation}_bank_conflicts"]
         row[f"{operation}_conflicts_per_request"] = conflicts / requests if requests else None
     return row
-
-
-def _load_bytes(product: Product, build: str) -> int:
-    """Return the bytes of a thread's load: one element, or a float4 in G's exact builds."""
-    of_vectors = VARIANTS[product.variant].origin == "G" and build == EXACT
-    return ELEMENTS[product.dtype].bytes * (VECTOR if of_vectors else 1)
 
 
 def issued(product: Product, code: Mapping[str, float]) -> float:

@@ -72,7 +72,9 @@ def _implementation(cells: pd.DataFrame, drawn: Callable[[pd.DataFrame], FloatAr
     if not others.empty:
         second = fastest(others, "total_s").index[0]
         row |= _cell(largest, second, "next_", "variant", "block_size")
-        row["implementation_verdict"] = _verdict(largest.loc[[best, second]], drawn)
+        draws = drawn(largest.loc[[best, second]])
+        ratio = largest.at[second, "total_s"] / largest.at[best, "total_s"]
+        row["implementation_verdict"] = verdict(ratio, *percentile_interval(draws[1] / draws[0]))
     if library.any() and not library.all():
         own = fastest(largest[~library], "total_s").index[0]
         row |= _cell(largest, own, "own_", "variant", "block_size")
@@ -87,13 +89,6 @@ def _cell(cells: pd.DataFrame, index: object, prefix: str, *columns: str) -> Ans
     chosen = cells.loc[index]
     names = {f"{prefix}{name}": name for name in (*columns, *with_bounds("total_s"))}
     return {name: chosen[column] for name, column in names.items()}
-
-
-def _verdict(both: pd.DataFrame, drawn: Callable[[pd.DataFrame], FloatArray]) -> str:
-    """Return the verdict on the speedup of the first of two cells over the second."""
-    best, second = drawn(both)
-    times = both["total_s"].to_numpy()
-    return verdict(times[1] / times[0], *percentile_interval(second / best))
 
 
 def _speedup(speedups: pd.DataFrame) -> AnswerRow:
