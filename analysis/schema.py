@@ -174,25 +174,21 @@ def _bounded_column(table: str, name: str) -> str | None:
 
 def documentation() -> str:
     """Return all tables with name, type, unit and heading of each column, in Markdown."""
-    lines = [
-        "# Tables of the study",
-        "",
-        "`python -m analysis schema` writes this page from `analysis/schema.txt`. The CSV files in",
-        "`results/tables/` use SI units. The report converts values to the unit given here. ±: the",
-        "table also has the bounds of a 95 % interval, in columns with `_low` and `_high`.",
-    ]
+    page = """# Tables of the study
+
+`python -m analysis schema` writes this page from `analysis/schema.txt`. The CSV files in
+`results/tables/` use SI units. The report converts values to the unit given here. ±: the
+table also has the bounds of a 95 % interval, in columns with `_low` and `_high`.
+"""
     for table in TABLES.values():
-        lines += ["", f"## {table.name}.csv", ""]
-        lines += [f"{table.description[0].upper()}{table.description[1:]}.", ""]
-        lines += ["| column | type | unit | heading |", "|---|---|---|---|"]
+        page += f"\n## {table.name}.csv\n\n{table.description[0].upper()}{table.description[1:]}.\n"
+        page += "\n| column | type | unit | heading |\n|---|---|---|---|\n"
         for name in table.columns:
             if not _bounded_column(table.name, name):
                 each = column(table.name, name)
                 mark = " ±" if interval_columns(name)[0] in table.columns else ""
-                lines.append(
-                    f"| `{name}`{mark} | {each.kind} | {each.unit.name} | {each.heading} |"
-                )
-    return "\n".join(lines) + "\n"
+                page += f"| `{name}`{mark} | {each.kind} | {each.unit.name} | {each.heading} |\n"
+    return page
 
 
 TABLES: dict[str, Table] = {}

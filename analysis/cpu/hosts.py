@@ -1,7 +1,6 @@
 """The CPU host of a recording, and the clock of its CPU measurements."""
 
 from collections.abc import Iterator
-from typing import Any
 
 import pandas as pd
 
@@ -23,21 +22,16 @@ def hosts_table(found: list[MeasuredSource]) -> pd.DataFrame:
     usable_threads: number of threads that can run at once.
     """
     sessions = {source.recording_id: source.recording.sessions for source in found}
-    rows = [
-        {"recording": name, "session": number, **_facts(provenance)}
-        for name, provenances in sessions.items()
-        for number, provenance in enumerate(provenances)
-    ]
+    rows = []
+    for name, provenances in sessions.items():
+        for number, provenance in enumerate(provenances):
+            host, software = provenance["host"], provenance["software"]
+            row = {"recording": name, "session": number, **{key: host.get(key) for key in _HOST}}
+            for cache in host["caches"]:
+                row |= {f"l{cache['level']}_{fact}": cache[fact] for fact in ("bytes", "shared_by")}
+            rows.append(row | {key: software.get(key) for key in _BLAS})
     sizes = [f"{name}_bytes" for name in ("memory", *(f"l{level}" for level in LEVELS))]
     return from_rows("cpu_hosts", rows).astype(dict.fromkeys(sizes, "Int64"))
-
-
-def _facts(provenance: dict[str, Any]) -> dict[str, object]:
-    host, software = provenance["host"], provenance["software"]
-    facts: dict[str, object] = {name: host.get(name) for name in _HOST}
-    for cache in host["caches"]:
-        facts |= {f"l{cache['level']}_{fact}": cache[fact] for fact in ("bytes", "shared_by")}
-    return facts | {name: software.get(name) for name in _BLAS}
 
 
 def clock_table(found: list[MeasuredSource]) -> pd.DataFrame:

@@ -35,19 +35,14 @@ def together(recordings: Sequence[Recording]) -> Recording:
         for gpu in recording.provenance["devices"]
     }
     devices = [gpus[device] for device in sorted(gpus)]
-    frames = {
-        field.name: _stacked([getattr(each, field.name) for each in recordings])
-        for field in fields(Recording)
-        if field.type is pd.DataFrame and field.name not in _OF_FIRST
-    }
+    frames = {}
+    for field in fields(Recording):
+        if field.type is pd.DataFrame and field.name not in _OF_FIRST:
+            parts = (getattr(each, field.name) for each in recordings)
+            numbered = [part.assign(session=part["session"] + at) for at, part in enumerate(parts)]
+            frames[field.name] = concatenated([numbered[0][:0], *numbered])
     later = tuple(recording.provenance for recording in others)
     return replace(first, provenance=first.provenance | {"devices": devices}, later=later, **frames)
-
-
-def _stacked(frames: list[pd.DataFrame]) -> pd.DataFrame:
-    """Return concatenated frames, numbered as sessions."""
-    numbered = [frame.assign(session=frame["session"] + at) for at, frame in enumerate(frames)]
-    return concatenated([numbered[0][:0], *numbered])
 
 
 def folders_by_session(recordings: Mapping[str, Sequence[Path]]) -> dict[str, Path]:

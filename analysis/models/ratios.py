@@ -36,11 +36,9 @@ def ratios_table(sources: Sequence[MeasuredSource], models: pd.DataFrame) -> pd.
     rho = models[models["parameter"] == RHO]
     rho = rho.loc[rho.groupby(["source", "model"], sort=False)["cells"].idxmax()]
     frames = []
-    for name in dict.fromkeys(rho["source"]):
-        own = rho[rho["source"] == name]
+    for name, own in rho.groupby("source", sort=False):
         frames.append(own.assign(basis=FIT, of=own["model"]))
-        for source in (one for one in sources if one.label == name):
-            frames.append(_of_ceilings(source))
+        frames += [_of_ceilings(source) for source in sources if source.label == name]
     return stacked("model_ratios", frames)
 
 

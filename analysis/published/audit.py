@@ -221,7 +221,9 @@ def _block_sizes(cells: pd.DataFrame) -> Iterator[dict[str, object]]:
     for _, own in swept.groupby(["table", "machine", "implementation", "n"]):
         for first, second in combinations(own.sort_values("block_size").to_dict("records"), 2):
             faster = bool(first["time_s"] < second["time_s"])
-            yield _pair(ORDER, first, second, differs=faster, is_empty=_is_empty(first))
+            most = np.fmax(first["constant_s"], first["constant_high_s"])  # a bound may be missing
+            is_empty = bool(first["time_s"] - first["rounding_s"] <= most)
+            yield _pair(ORDER, first, second, differs=faster, is_empty=is_empty)
 
 
 def _repeats(cells: pd.DataFrame) -> Iterator[dict[str, object]]:
@@ -236,12 +238,6 @@ def _pair(
 ) -> dict[str, object]:
     others = {f"other_{name}": second[name] for name in ("table", "block_size", "time_s")}
     return {"kind": kind, **{name: first[name] for name in _FIRST}, **others, **more}
-
-
-def _is_empty(cell: Mapping[Any, Any]) -> bool:
-    """Return whether a time is indistinguishable from the start-up constant."""
-    most = np.fmax(cell["constant_s"], cell["constant_high_s"])  # a bound may be missing
-    return bool(cell["time_s"] - cell["rounding_s"] <= most)
 
 
 def on_gpu(published: pd.DataFrame) -> pd.Series:
