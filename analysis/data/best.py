@@ -30,7 +30,7 @@ def fastest(
     if known.empty:
         return known.assign(candidates=0)
     numbered = known.reset_index(drop=True)
-    groups = numbered.groupby(list(by) or np.zeros(len(known)), dropna=False)[time]
+    groups = numbered.groupby(list(by) or np.zeros(len(known)))[time]
     chosen = groups.idxmax() if most else groups.idxmin()
     return known.iloc[chosen.to_numpy()].assign(candidates=groups.size().to_numpy())
 
