@@ -2,6 +2,7 @@
 
 import pandas as pd
 
+from analysis.data.best import fastest
 from analysis.data.frames import stacked
 from analysis.data.recordings import MeasuredSource, labelled, once_per_recording, with_gpu
 from analysis.domain import SHAPE
@@ -45,7 +46,7 @@ def with_floors(rows: pd.DataFrame, pieces: pd.DataFrame) -> pd.DataFrame:
 
     The floor is the least time of the copies of a product in pieces, on as many GPUs.
     """
-    floors = pieces.groupby(_FLOOR, as_index=False)["copies_s"].min()
+    floors = fastest(pieces, "copies_s", _FLOOR)[[*_FLOOR, "copies_s"]]
     gpus = rows["variant"].map({name: entry.gpus for name, entry in VARIANTS.items()})
     found = rows.assign(gpus=gpus.fillna(1).astype("Int64")).merge(floors, how="left", on=_FLOOR)
     return found.assign(over_floor=found["total_s"] / found["copies_s"].astype(float))
