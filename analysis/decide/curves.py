@@ -7,12 +7,11 @@ leave-one-out prediction of each size.
 """
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
-from scipy.stats import t as student_t
 
 from analysis.cpu.cells import OWN_ALL, candidates
 from analysis.data.best import fastest
@@ -21,7 +20,7 @@ from analysis.data.frames import stacked
 from analysis.data.recordings import MeasuredSource, once_per_recording
 from analysis.decide.predictors import Curve, fill, square
 from analysis.schema import renaming
-from analysis.stats.estimates import CONFIDENCE, FloatArray
+from analysis.stats.estimates import FloatArray, conformal, rms
 from kernels.catalog.entries import VARIANTS
 from kernels.catalog.variant import UserSupplied
 
@@ -32,7 +31,6 @@ EXPONENTS = ((0.0, 3.0), (2.0, 3.0))
 # The baselines of speedups, and the fastest variant of this project on all threads.
 BEST = "best"
 CPU_BASELINES = ("naive", "own", OWN_ALL, "blas", "blas_all", BEST)
-_UPPER = (1 + CONFIDENCE) / 2
 IMPLEMENTATION = ["variant", "block_size", "threads"]
 _RELEVANT = (
     2.0  # implementations that are always slower than the fastest by this factor are dropped
@@ -95,19 +93,22 @@ class CurveErrors:
         """Root mean square of the inner errors; NaN without any."""
         return rms(self.between)
 
-    @property
-    def half_widths(self) -> tuple[float, float]:
-        """Half-widths of 95 % prediction intervals, by Student's t; infinite without errors."""
-        between, beyond = (
-            float(student_t.ppf(_UPPER, len(errors))) * rms(errors) if len(errors) else math.inf
-            for errors in (self.between, self.beyond)
-        )
-        return between, beyond
 
+def half_widths(errors: Sequence[FloatArray]) -> list[float]:
+    """Return the half-width of the 95 % prediction interval of each curve, from its errors.
 
-def rms(errors: FloatArray) -> float:
-    """Return the root mean square; NaN without values."""
-    return math.sqrt(float(np.mean(errors**2))) if len(errors) else math.nan
+    Errors count in units of the curve's scale, which is the root mean square of its other errors
+    and of those of all curves, with equal weights: curves have few errors, and differ in scale.
+    """
+    spread = rms(np.concatenate(errors))
+
+    def scale(own: FloatArray) -> float:
+        return math.hypot(rms(own) if len(own) else spread, spread) / math.sqrt(2)
+
+    if not spread > 0:  # no errors, or exact curves
+        return [0.0 if spread == 0 else math.inf] * len(errors)
+    scores = [own[at] / scale(np.delete(own, at)) for own in errors for at in range(len(own))]
+    return [conformal(np.array(scores)) * scale(own) for own in errors]
 
 
 def leave_one_out(n: FloatArray, time_s: FloatArray) -> CurveErrors:
@@ -132,8 +133,8 @@ def curves_table(found: list[MeasuredSource]) -> pd.DataFrame:
     filled_s: the time over `analysis.decide.predictors.fill` (else the time). slope: d
     log(filled_s)/d log n of the curve; outer_slope, in the first and last row: the slope beyond.
     half_width_between, half_width_beyond: half-widths of 95 % prediction intervals one octave away,
-    from left_out_between and left_out_beyond leave-one-out errors (pooled over a GPU's kernels,
-    its runs of one host memory, or a CPU baseline).
+    from left_out_between and left_out_beyond leave-one-out errors of a GPU's kernels, its runs of
+    one host memory, or a CPU baseline.
     half_width: that of the widest measured interval. Held-out sizes are excluded.
     """
     frames = []
@@ -220,12 +221,17 @@ def _curve_rows(cells: pd.DataFrame, multiprocessors: int | None) -> pd.DataFram
 
 def _with_half_widths(curves: list[pd.DataFrame]) -> pd.DataFrame:
     """Return concatenated curves with half-widths from their pooled errors."""
-    errors = CurveErrors.of(
+    each = [
         leave_one_out(*(rows[name].to_numpy(dtype=float) for name in ("n", "filled_s")))
         for rows in curves
+    ]
+    widths_between = half_widths([one.between for one in each])
+    table = pd.concat(
+        rows.assign(half_width_between=between)
+        for rows, between in zip(curves, widths_between, strict=True)
     )
-    table = pd.concat(curves)
-    table["half_width_between"], table["half_width_beyond"] = errors.half_widths
+    errors = CurveErrors.of(each)
+    table["half_width_beyond"] = conformal(errors.beyond)
     table["left_out_between"] = len(errors.between)
     table["left_out_beyond"] = len(errors.beyond)
     widths = np.log(table["time_high_s"] / table["time_low_s"]).astype(float) / 2

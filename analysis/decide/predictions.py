@@ -65,10 +65,12 @@ def predictions_table(
     """Return one row per GPU cell at a held-out size: measured, and predicted from `tables`.
 
     error_share: predicted over measured, minus 1. inside: whether the prediction interval contains
-    the measured median. is_fastest, is_predicted_fastest: whether the kernel is the fastest of this
-    study at this size with this kind of host memory.
+    the measured median. Intervals are those of the recorded sessions: the variation between
+    sessions is common to the fitted and the held-out sizes. is_fastest, is_predicted_fastest:
+    whether the kernel is the fastest of this study at this size with this kind of host memory.
     """
-    texts = {name: as_text(tables[name]) for name in ("predictors", "transfers", "curves")}
+    recorded = {**tables, "curves": tables["curves"].assign(half_width=0.0)}
+    texts = {name: as_text(recorded[name]) for name in ("predictors", "transfers", "curves")}
     frames = []
     for source in with_gpu(found):
         cells = source.gpu_square_cells

@@ -15,12 +15,11 @@ from scipy.stats import t as student_t
 
 from analysis.data.frames import stacked
 from analysis.data.recordings import MeasuredSource, with_gpu
-from analysis.decide.curves import rms
 from analysis.decide.predictors import ELEMENT_BYTES, MATRICES, Copies
 from analysis.decide.transfers import KNEE, LINE, PARAMETERS, Points, fit, interval, leave_one_out
 from analysis.domain import CPU
 from analysis.schema import TABLES, bounded, interval_columns
-from analysis.stats.estimates import CONFIDENCE, FloatArray, grouped
+from analysis.stats.estimates import CONFIDENCE, FloatArray, grouped, rms
 from base.intervals import median_interval
 
 END_TO_END, SINGLE = "end-to-end runs", "single copies"

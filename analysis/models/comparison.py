@@ -10,7 +10,7 @@ from scipy.optimize import minimize_scalar
 
 from analysis.models.definitions import EFFECTS, MODELS
 from analysis.schema import bounded, renaming
-from analysis.stats.estimates import FloatArray, IntArray, percentile_interval, seeded
+from analysis.stats.estimates import FloatArray, IntArray, percentile_interval, rms, seeded
 from analysis.stats.fitting import Data, Fit, log_model, solve
 
 # Verdicts on a model, by its error relative to the least error.
@@ -41,11 +41,6 @@ class Candidate:
     def left_out_log_rms(self) -> float:
         """Root mean square of log(prediction/median) at left-out sizes."""
         return rms(self.left_out)
-
-
-def rms(residual: FloatArray) -> float:
-    """Return the root mean square."""
-    return float(np.sqrt(np.mean(residual**2)))
 
 
 def candidate(model: str, data: Data, fit: Fit) -> Candidate:

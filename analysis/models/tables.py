@@ -41,7 +41,7 @@ from analysis.models.definitions import (
 from analysis.models.evaluation import evaluate, half_width, variant_errors
 from analysis.models.work import GpuFacts, with_work
 from analysis.schema import bounded, renaming, with_bounds
-from analysis.stats.estimates import CONFIDENCE, DRAWS, SEED, FloatArray
+from analysis.stats.estimates import CONFIDENCE, DRAWS, SEED, FloatArray, conformal
 from analysis.stats.fitting import Data, log_model
 from analysis.stats.fitting import fit as fit_model
 from analysis.stats.uncertainty import Estimate, Uncertainty
@@ -229,7 +229,7 @@ def _of_case(case: Case, candidates: list[Candidate]) -> dict[str, pd.DataFrame]
     for one in candidates:
         known = Uncertainty(one.data, one.fit, *key, one.model)
         parameters.append(_parameters(case, one, known))
-        predictions[one.model] = _predictions(case, one, known, one in (candidates[0], best))
+        predictions[one.model] = _predictions(case, one, one in (candidates[0], best))
     plain = baselines(_data(case), fitted["n"].to_numpy(dtype=float))
     compared = comparison(candidates, DRAWS, *key)
     worst = pd.DataFrame([_worst(one, fitted) for one in candidates])
@@ -323,11 +323,11 @@ def _worst(one: Candidate, cells: pd.DataFrame) -> dict[str, object]:
     }
 
 
-def _predictions(case: Case, one: Candidate, known: Uncertainty, whole: bool) -> pd.DataFrame:
+def _predictions(case: Case, one: Candidate, whole: bool) -> pd.DataFrame:
     """Return one row per predicted cell, fitted cells only if `whole`.
 
-    Intervals of fitted variants are of `Uncertainty`, of other variants by the errors of left-out
-    variants (`analysis.models.evaluation.half_width`).
+    Intervals of fitted variants are by the errors of the two nearest left-out sizes (`conformal`),
+    of other variants by those of left-out variants (`analysis.models.evaluation.half_width`).
     """
     cells = case.cells if whole else case.cells[~case.fitted]
     design = MODELS[one.model].design(cells)
@@ -336,11 +336,16 @@ def _predictions(case: Case, one: Candidate, known: Uncertainty, whole: bool) ->
     log_predicted = log_model(design, one.fit.theta)
     unseen = (cells["role"] == UNSEEN).to_numpy()
     fitted = case.cells[case.fitted]
-    variants = fitted.groupby("variant").ngroup().to_numpy()
-    width = half_width(variant_errors(one, fitted), variants)
-    low, high = np.exp(log_predicted - width), np.exp(log_predicted + width)
-    low[~unseen], high[~unseen] = known.prediction(design[~unseen])
     left_out = pd.Series(one.left_out, fitted.index)
+    by_size = left_out.dropna().groupby(fitted["n"]).agg(np.array)
+    variants = fitted.groupby("variant").ngroup().to_numpy()
+    width = np.full(len(cells), half_width(variant_errors(one, fitted), variants))
+    width[~unseen] = np.nan
+    for n in cells["n"].unique() if len(by_size) else ():
+        nearest = np.argsort(np.abs(np.log(by_size.index.to_numpy(float) / n)))[:2]
+        own = ~unseen & (cells["n"] == n).to_numpy()
+        width[own] = conformal(np.concatenate(by_size.iloc[nearest].to_list()))
+    low, high = np.exp(log_predicted - width), np.exp(log_predicted + width)
     times = cells["time_s"].to_numpy(dtype=float)
     inside = pd.Series((low <= times) & (times <= high), cells.index, dtype="boolean")
     return cells.assign(

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 from scipy.special import betainc
+from scipy.stats import t as student_t
 
 from analysis.schema import with_bounds
 from base.intervals import interval_ranks, ranks_of_series, sign_correlation
@@ -236,6 +237,25 @@ def percentile_interval(draws: FloatArray) -> FloatArray:
     ordered = np.sort(draws, axis=-1)  # NaN last; a full sort is faster than a partition
     bounds = np.where(np.isnan(ordered[..., -1:]), np.nan, ordered[..., ranks])
     return np.moveaxis(bounds, -1, 0)
+
+
+def rms(errors: FloatArray) -> float:
+    """Return the root mean square; NaN without values."""
+    return float(np.sqrt(np.mean(errors**2))) if len(errors) else float("nan")
+
+
+def conformal(errors: FloatArray) -> float:
+    """Return the half-width of a 95 % prediction interval from leave-one-out errors.
+
+    Of m errors, it is the ⌈0.95·(m + 1)⌉-th smallest size (conformal; Barber et al., Ann. Stat. 49
+    (2021) 486); below 19 errors, Student's quantile times their root mean square. Infinite without.
+    """
+    rank = int(np.ceil(CONFIDENCE * (len(errors) + 1)))
+    if rank <= len(errors):
+        return float(np.sort(np.abs(errors))[rank - 1])
+    if not len(errors):
+        return float("inf")
+    return float(student_t.ppf((1 + CONFIDENCE) / 2, len(errors))) * rms(errors)
 
 
 def seeded(*key: object) -> np.random.Generator:

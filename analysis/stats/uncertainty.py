@@ -1,4 +1,4 @@
-"""Intervals of the parameters and predictions of a fitted model.
+"""Intervals of the parameters of a fitted model.
 
 A model's own errors are common to cells of one kernel and of one size; the samples' errors are
 those of each median. Draws of the former resample the effects of kernels, sizes and single cells
@@ -23,7 +23,6 @@ from analysis.stats.fitting import (
     Data,
     Fit,
     least_squares_beside,
-    log_model,
     shares,
     typical,
 )
@@ -100,17 +99,19 @@ class _Profile:
 
 
 class Uncertainty:
-    """Draws of the errors of a fit, and intervals of its parameters and predictions."""
+    """Draws of the errors of a fit, and intervals of its parameters."""
 
     def __init__(self, data: Data, fit: Fit, *key: object) -> None:
         """Draw the errors as often as `data.noise`; `key` seeds them."""
         self._data, self._fit = data, fit
-        self._rng = seeded("models", *key)
         self._free = fit.theta > 0
         slopes = shares(data.design, fit.theta)[:, self._free]
         reach = _least_squares(slopes, fit.weights)
-        self._effects = _effects(data, fit, np.eye(len(slopes)) - slopes @ reach)
-        self.errors = self._own_errors(data.kernels, data.sizes) + data.noise
+        effects = _effects(data, fit, np.eye(len(slopes)) - slopes @ reach)
+        rng, own = seeded("models", *key), np.zeros(data.noise.shape)
+        for each, of in zip(effects, _levels(data), strict=True):
+            own += each.draw(rng, len(own), int(of.max()) + 1)[:, of]
+        self.errors = own + data.noise
         self._steps = np.full((len(data.noise), len(fit.theta)), np.nan)
         if _are_distinct(slopes, fit.weights):
             self._steps[:, self._free] = self.errors @ reach.T
@@ -149,33 +150,9 @@ class Uncertainty:
             value = float(np.divide(theta[above], theta[below]))
         return self._estimate(value, self._steps[:, above] - self._steps[:, below], profile)
 
-    def prediction(self, design: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return the bounds of 95 % prediction intervals of new cells in seconds, each (cells,).
-
-        They are for medians of any kernel and size; NaN: no interval.
-        """
-        if self._has_no_interval or np.isnan(self._steps[:, self._free]).any():
-            nothing = np.full(len(design), np.nan)
-            return nothing, nothing
-        slopes = shares(design, self._fit.theta)[:, self._free]
-        each = np.arange(len(design))
-        errors = self._steps[:, self._free] @ slopes.T - self._own_errors(each, each)
-        low, high = percentile_interval(errors.T)
-        predicted = log_model(design, self._fit.theta)
-        with np.errstate(over="ignore"):  # infinite: no upper bound
-            return np.exp(predicted + low), np.exp(predicted + high)
-
     @property
     def _has_no_interval(self) -> bool:
         return len(np.unique(self._data.sizes)) < _FEWEST
-
-    def _own_errors(self, kernels: IntArray, sizes: IntArray) -> FloatArray:
-        """Return errors of the model in cells of these kernels and sizes, shape (draws, cells)."""
-        draws, cells = len(self._data.noise), len(kernels)
-        errors = np.zeros((draws, cells))
-        for effects, of in zip(self._effects, (kernels, sizes, np.arange(cells)), strict=True):
-            errors += effects.draw(self._rng, draws, int(of.max(initial=-1)) + 1)[:, of]
-        return errors
 
     def _estimate(self, value: float, steps: FloatArray, profile: "_Profile") -> Estimate:
         """Return a value with the interval by its draws, or by its profile likelihood."""
@@ -241,6 +218,11 @@ def _are_distinct(slopes: FloatArray, weights: FloatArray) -> bool:
     return bool(singular.min() > _ALIKE)
 
 
+def _levels(data: Data) -> tuple[IntArray, IntArray, IntArray]:
+    """Return the kernel, the size and the number of each cell."""
+    return data.kernels, data.sizes, np.arange(len(data.log_times))
+
+
 def _effects(data: Data, fit: Fit, left: FloatArray) -> list[_Effects]:
     """Return the effects of kernels, of sizes and of cells in the residuals of a fit.
 
@@ -248,8 +230,7 @@ def _effects(data: Data, fit: Fit, left: FloatArray) -> list[_Effects]:
     the squares of the residuals summed by kernels, by sizes and by cells have the expectation that
     was found (Rao's MINQUE of weights alone, J. Multivar. Anal. 1 (1971) 257).
     """
-    cells = np.arange(len(fit.residual))
-    levels = (data.kernels, data.sizes, cells)
+    levels = _levels(data)
     members = [(of[:, None] == np.arange(of.max() + 1)).astype(float) for of in levels]
     sums = [
         (own * fit.weights[:, None] / np.sqrt(fit.weights @ own)).T

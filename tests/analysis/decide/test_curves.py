@@ -12,7 +12,14 @@ from scipy.stats import t as student_t
 from analysis.data import recordings as data
 from analysis.data.best import fastest
 from analysis.decide import curves as model
-from analysis.decide.curves import CurveErrors, cpu_baselines, curve, curves_table, leave_one_out
+from analysis.decide.curves import (
+    CurveErrors,
+    cpu_baselines,
+    curve,
+    curves_table,
+    half_widths,
+    leave_one_out,
+)
 from analysis.decide.predictions import as_text
 from analysis.decide.predictors import curves, fill
 from tests.support.products import product_of
@@ -90,9 +97,32 @@ def test_leave_one_out_errors_are_of_one_curve_or_pooled():
     one = CurveErrors(np.array([0.1, -0.3]), np.array([0.2]))
     both = CurveErrors.of([one, CurveErrors(np.array([0.2]), np.empty(0))])
     assert both.spread == pytest.approx(math.sqrt(0.14 / 3))
-    assert both.half_widths[0] == pytest.approx(student_t.ppf(0.975, 3) * math.sqrt(0.14 / 3))
     assert math.isnan(CurveErrors.of([]).spread)
-    assert CurveErrors.of([]).half_widths == (math.inf, math.inf)
+
+
+def test_half_widths_of_few_errors_are_students_and_in_the_scale_of_their_curve():
+    assert half_widths([np.empty(0)]) == [math.inf]
+    assert half_widths([np.zeros(3), np.empty(0)]) == [0, 0]
+    (one,) = half_widths([np.array([-0.2])])
+    assert one == pytest.approx(student_t.ppf(0.975, 1) * 0.2)
+    first, second, without = half_widths([np.array([0.1, 0.1]), np.array([0.4]), np.empty(0)])
+    spread = math.sqrt((0.01 + 0.01 + 0.16) / 3)
+    scales = [math.sqrt((own**2 + spread**2) / 2) for own in (0.1, 0.4, spread)]
+    assert [first / scales[0], second / scales[1]] == pytest.approx(2 * [without / scales[2]])
+    scores = [0.1 / scales[0], 0.1 / scales[0], 0.4 / spread]
+    quantile = student_t.ppf(0.975, 3) * math.sqrt(np.mean(np.square(scores)))
+    assert without == pytest.approx(quantile * spread)
+
+
+def test_intervals_of_curves_of_different_scale_contain_95_percent_of_new_errors():
+    rng = np.random.default_rng(5)
+    inside = []
+    for _ in range(100):
+        sizes = np.exp(rng.normal(-3, 0.7, 40))
+        curves_of = sizes[:, None] * rng.standard_t(4, (40, 7))
+        widths = np.array(half_widths(list(curves_of)))
+        inside.append(np.abs(sizes[:, None] * rng.standard_t(4, (40, 50))) <= widths[:, None])
+    assert 0.94 <= np.mean(inside) <= 0.97
 
 
 def test_between_and_beyond_have_their_own_errors():

@@ -168,3 +168,11 @@ def test_common_effects_cancel_in_ratios_of_pairs_and_below_six_there_are_no_dra
     few, enough = (bootstrap_paired_ratios(np.ones(n), np.ones(n), seeded("pairs")) for n in (5, 6))
     assert np.isnan(few).all()
     assert (enough == 1).all()
+
+
+def test_a_prediction_interval_is_a_quantile_of_the_errors_or_students():
+    errors = np.arange(1, 20) * np.where(np.arange(19) % 2, 0.1, -0.1)
+    assert estimates.conformal(errors) == pytest.approx(1.9), "19 of 20 gaps"
+    assert estimates.conformal(np.arange(39) / 1.0) == 37
+    assert estimates.conformal(errors[:2]) == pytest.approx(4.302653 * np.sqrt(0.025))
+    assert estimates.conformal(np.empty(0)) == np.inf
