@@ -16,6 +16,7 @@ from base.command_line import CommandParser, Commands, add_command, commands_of,
 from base.errors import StudyError, exit_status
 from base.files import write_atomic
 from base.paths import RESULTS
+from kernels.catalog.product import BASELINES, FASTEST_NAIVE
 
 _TABLES = RESULTS / "tables"
 _TABLES_HELP = "folder of the tables (default: results/tables)"
@@ -69,6 +70,8 @@ def _parser() -> CommandParser:
         metavar="N",
         help="matrix sizes of the study, for unmeasured_sizes.csv",
     )
+    text = "baseline of the ladder (default: %(default)s)"
+    tables.add_argument("--baseline", choices=BASELINES, default=FASTEST_NAIVE, help=text)
     answers = add_command(commands, "answers", "print the three answers of the report", _answers)
     answers.add_argument("--tables", default=_TABLES, type=Path, help=_TABLES_HELP)
     for added in (
@@ -224,6 +227,7 @@ def write_tables(
     out: Path,
     missing: Mapping[str, str] | None = None,
     sizes: Sequence[int] = (),
+    baseline: str = FASTEST_NAIVE,
 ) -> None:
     """Write all tables to the folder `out`.
 
@@ -234,7 +238,8 @@ def write_tables(
     from kernels.cubins.compile import read_result
 
     known, built = tables.Published.read(*published), [read_result(path) for path in cubins]
-    frames = tables.compute(recordings, known, built, counted, _progress, missing, sizes)
+    found = (recordings, known, built, counted)
+    frames = tables.compute(*found, _progress, missing, sizes, baseline)
     store.write(frames, out)
 
 
@@ -246,7 +251,8 @@ def _tables(arguments: argparse.Namespace) -> None:
     paths, missing = recordings_of(arguments.recording)
     csvs = (arguments.published, arguments.systems, arguments.statements)
     built, counted = arguments.cubins, arguments.counts
-    write_tables(paths, csvs, built, counted, arguments.out, missing, arguments.sizes)
+    settings = (missing, arguments.sizes, arguments.baseline)
+    write_tables(paths, csvs, built, counted, arguments.out, *settings)
 
 
 def _figures(arguments: argparse.Namespace) -> None:

@@ -30,7 +30,14 @@ from base.validation import (
     name_in,
     not_empty,
 )
-from kernels.catalog.product import BASELINE, BASELINE_BLOCK, Product, products_of
+from kernels.catalog.product import (
+    BASELINE,
+    BASELINE_BLOCK,
+    BASELINES,
+    FASTEST_NAIVE,
+    Product,
+    products_of,
+)
 from kernels.products.shape import LARGEST_SIZE, Shape
 
 # Ids that tables use for published times and for cubins built here.
@@ -371,9 +378,13 @@ class Gpu(Section):
 
 
 class Report(Section):
-    """Settings of the report: `focus` is a GPU by its id or label (default: the first)."""
+    """Settings of the report: `focus` is a GPU by its id or label (default: the first).
+
+    `baseline` is that of the ladder of kernels.
+    """
 
     focus: Text | None = None
+    baseline: Annotated[str, name_in("baseline", BASELINES)] = FASTEST_NAIVE
 
 
 class Toolchain(Section):

@@ -10,10 +10,10 @@ from analysis.data.cells import is_source_naive, of_sizes
 from analysis.data.frames import from_rows, stacked
 from analysis.domain import CPU, verdict
 from analysis.kernels.ladder import measured_before
-from analysis.schema import bounded, with_bounds
+from analysis.schema import bounded, renaming, with_bounds
 from analysis.stats.estimates import FloatArray, percentile_interval
 from kernels.catalog.entries import LIBRARIES, VARIANTS
-from kernels.catalog.product import BASELINE
+from kernels.catalog.product import BASELINE, CUBLAS, FASTEST_CPU, FASTEST_NAIVE, SOURCE_NAIVE
 from kernels.catalog.variant import UserSupplied
 
 # Copies from pinned memory disturb the GPU least.
@@ -21,34 +21,45 @@ _MEMORY = ("pinned", "pageable")
 _CELL = ("recording", "gpu", "variant", "n", "block_size", *with_bounds("kernel_s"))
 _KERNEL_OF = ["gpu", "variant", "n", "block_size"]
 _BOUNDS = ["units", "traffic_bytes", "share_of_units", "bound", "share_of_bound", "limited_by"]
-_FASTEST_NAIVE = "its fastest block size"
-Drawn = Callable[[str, pd.DataFrame], FloatArray]
+_BEST_BLOCK = "its fastest block size"
+Drawn = Callable[[str, pd.DataFrame, str], FloatArray]
 
 
-def ladder_summary_table(frames: Mapping[str, pd.DataFrame], drawn: Drawn) -> pd.DataFrame:
+def ladder_summary_table(
+    frames: Mapping[str, pd.DataFrame], drawn: Drawn, baseline: str = FASTEST_NAIVE
+) -> pd.DataFrame:
     """Return one row per GPU and kernel of square matrices, in the sequence of the catalog.
 
     Each kernel has its fastest block size at its largest size; the naive kernel also has a row in
-    blocks of 32×32, the launch of source V. All baselines are at the same size, with their own
-    fastest block size: the previous step (prefix after_; of the naive kernel, its row in blocks of
-    32×32), the naive kernel (naive_), and the library (share_of_library: its kernel time over the
-    kernel's). Each speedup is the ratio of both throughputs. is_fastest: of the kernels of this
-    study with the same units, at the largest size. Units, traffic and bounds: see
-    `analysis.kernels.roofline`. `drawn` returns draws of the kernel times of a GPU's rows.
+    blocks of 32×32, the launch of source V. It is compared at the same size with the previous step
+    in its fastest block size (prefix after_; of the naive kernel, its row in blocks of 32×32), with
+    `baseline`, one of `kernels.catalog.product.BASELINES` (baseline_; end-to-end on the CPU), and
+    with the library (share_of_library: its kernel time over the kernel's). Each speedup is the
+    ratio of both throughputs. is_fastest: of the kernels of this study with the same units, at the
+    largest size. Units, traffic and bounds: see `analysis.kernels.roofline`. `drawn` returns draws
+    of the "kernel" or "total" times of a GPU's rows.
     """
-    cells = of_sizes(frames["summary"])
-    cells = cells[cells["kernel_s"].notna() & (cells["device"] != CPU)]
+    sizes = of_sizes(frames["summary"])
+    cells = sizes[sizes["kernel_s"].notna() & (sizes["device"] != CPU)]
     cells = cells[cells["variant"].isin(_names())]
     found: list[dict[str, object]] = []
     for gpu, own in cells.groupby("gpu", sort=False):
         memory = next(kind for kind in _MEMORY if (own["host_memory"] == kind).any())
-        found += _rows(own[own["host_memory"] == memory], partial(drawn, str(gpu)))
+        own = own[own["host_memory"] == memory]
+        host = (sizes["device"] == CPU) & (sizes["recording"] == own["recording"].iloc[0])
+        compared = _of_baseline(baseline, own, sizes[host])
+        compared_draws = drawn(str(gpu), compared, "total" if baseline == FASTEST_CPU else "kernel")
+        base = {
+            row["n"]: (index, row, draws)
+            for (index, row), draws in zip(compared.iterrows(), compared_draws, strict=True)
+        }
+        found += _rows(own, base, partial(drawn, str(gpu)))
     bounds = frames["roofline"][[*_KERNEL_OF, *_BOUNDS]]
     summary = from_rows("ladder_summary", found).drop(columns=_BOUNDS)
     summary = summary.merge(bounds, how="left", on=_KERNEL_OF)
     own = summary[~summary["is_library"].fillna(False).astype(bool)]
     largest = own[own["n"] == own.groupby("gpu")["n"].transform("max")]
-    best = fastest(largest, "kernel_s", ["gpu", "units"])
+    best = fastest(largest[largest["units"].notna()], "kernel_s", ["gpu", "units"])
     summary["is_fastest"] = summary.index.isin(best.index)
     return stacked("ladder_summary", [summary])
 
@@ -59,10 +70,27 @@ def _names() -> list[str]:
     return [n for n, v in entries if isinstance(v, UserSupplied) or v.dtypes == ("float32",)]
 
 
+def _of_baseline(baseline: str, cells: pd.DataFrame, cpu: pd.DataFrame) -> pd.DataFrame:
+    """Return the fastest cell of a baseline at each size, of a GPU's `cells` or of its CPU's."""
+    if baseline == FASTEST_CPU:
+        times = renaming("total_s", "kernel_s")
+        own = cpu.drop(columns=list(times.values())).rename(columns=times)
+    elif baseline == SOURCE_NAIVE:
+        own = cells[is_source_naive(cells)]
+    else:
+        own = cells[cells["variant"].isin(LIBRARIES if baseline == CUBLAS else [BASELINE])]
+    return fastest(own, "kernel_s", ["n"])
+
+
 def _rows(
-    cells: pd.DataFrame, drawn: Callable[[pd.DataFrame], FloatArray]
+    cells: pd.DataFrame,
+    base: Mapping[int, tuple[int, pd.Series, FloatArray]],
+    drawn: Callable[[pd.DataFrame, str], FloatArray],
 ) -> Iterator[dict[str, object]]:
-    """Yield the rows of one GPU; `cells` have one kind of host memory."""
+    """Yield the rows of one GPU; `cells` have one kind of host memory.
+
+    `base` has, by size, the index of the baseline's cell, the cell, and draws of its time.
+    """
     best = fastest(cells, "kernel_s", ["variant", "n"])
     listed = best[best["n"] == best.groupby("variant")["n"].transform("max")]
     naive = listed.loc[listed["variant"] == BASELINE, "n"].max()
@@ -71,8 +99,9 @@ def _rows(
     )
     at = {(row["variant"], row["n"]): index for index, row in best.iterrows()}
     rows = pd.concat([source, listed])
-    draws = dict(zip([*source.index, *best.index], drawn(pd.concat([source, best])), strict=True))
-    every = pd.concat([source, best]).to_dict("index")
+    chosen = pd.concat([source, best])
+    draws = dict(zip(chosen.index, drawn(chosen, "kernel"), strict=True))
+    every = chosen.to_dict("index")
     measured = set(cells["variant"])
     library = next((name for name in LIBRARIES if name in measured), None)
     rank = {name: place for place, name in enumerate(VARIANTS)}
@@ -85,20 +114,20 @@ def _rows(
             before = source.index[0]
         row = {name: cell[name] for name in (*_CELL, "kernel_flop_per_s")}
         row |= {"samples": cell["kernel_samples"], "is_library": variant in LIBRARIES}
-        row["idea"] = _FASTEST_NAIVE if before in source.index else entry.idea
+        row["idea"] = _BEST_BLOCK if before in source.index else entry.idea
         if (library, n) in at:
             row["share_of_library"] = every[at[library, n]]["kernel_s"] / cell["kernel_s"]
-        for prefix, baseline in (("after_", before), ("naive_", at.get((BASELINE, n)))):
-            if baseline is None:
-                continue
-            other = every[baseline]
-            bounds = percentile_interval(draws[baseline] / draws[index])
+        others = {"after": (before, every[before], draws[before])} if before is not None else {}
+        others |= {"baseline": base[n]} if n in base else {}
+        for name, (other_index, other, other_draws) in others.items():
+            bounds = percentile_interval(other_draws / draws[index])
             values = (other["kernel_s"] / cell["kernel_s"], *map(float, bounds))
-            row[f"{prefix}block_size"] = other["block_size"]
-            row[f"{prefix}flop_per_s"] = other["kernel_flop_per_s"]
-            if prefix == "after_":
-                row |= {"after": other["variant"], "verdict": verdict(*values)}
-                row |= bounded("speedup", *values)
-            elif variant != BASELINE or is_source:
-                row |= bounded("naive_speedup", *values)
+            row |= {name: other["variant"], f"{name}_block_size": other["block_size"]}
+            row[f"{name}_flop_per_s"] = 2.0 * n**3 / other["kernel_s"]
+            if name == "after":
+                row |= {"verdict": verdict(*values)} | bounded("speedup", *values)
+                continue
+            row["baseline_threads"] = other["threads"]
+            if other_index != index:
+                row |= bounded("baseline_speedup", *values)
         yield row

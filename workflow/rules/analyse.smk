@@ -30,12 +30,14 @@ rule tables:
     params:
         recordings=recording_options(),
         sizes=CONFIG.study.sizes,
+        baseline=CONFIG.report.baseline,
     message:
         "Computing tables, speedups, models and break-even sizes"
     shell:
         "python -m analysis tables --published {input.published} --systems {input.systems}"
         " --statements {input.statements} {params.recordings} --cubins {input.cubins}"
-        " --counts {input.counts} --sizes {params.sizes} --out results/tables 2>&1 | tee {log} >&2"
+        " --counts {input.counts} --sizes {params.sizes} --baseline {params.baseline}"
+        " --out results/tables 2>&1 | tee {log} >&2"
 
 
 rule figures:

@@ -6,10 +6,12 @@ import pytest
 
 from analysis.kernels.ladder_summary import ladder_summary_table
 from kernels.catalog.entries import VARIANTS
+from kernels.catalog.product import CUBLAS, FASTEST_CPU, SOURCE_NAIVE
 from tests.support.report_data import cpu_cell, frame, gpu_cell, only
 
 FLOP = 2 * 2048**3
 LIBRARY = "cublas_sgemm"
+CPU_S = {"naive": 9.0, "packed": 0.05}
 
 
 def cell(variant, kernel_s, n=2048, memory="pinned", block_size=32, label="card"):
@@ -39,14 +41,14 @@ ROOFLINE = [
 ]
 
 
-def drawn(label, rows):
+def drawn(label, rows, quantity):
     """Draws within 1 % of each time."""
     return rows["kernel_s"].to_numpy()[:, None] * np.linspace(0.99, 1.01, 41)[None, :]
 
 
-def summary_of(**rows):
+def summary_of(*baseline, **rows):
     frames = {name: frame(name, each) for name, each in rows.items()}
-    return ladder_summary_table(frames, drawn)
+    return ladder_summary_table(frames, drawn, *baseline)
 
 
 @pytest.fixture(scope="module")
@@ -80,7 +82,7 @@ def test_a_kernel_has_its_fastest_block_size_at_its_largest_size(summary):
 
 
 def test_every_speedup_is_the_ratio_of_the_throughputs_of_its_row(summary):
-    for baseline, speedup in (("after", "speedup"), ("naive", "naive_speedup")):
+    for baseline, speedup in (("after", "speedup"), ("baseline", "baseline_speedup")):
         rows = summary[summary[speedup].notna()]
         assert len(rows) >= 4
         quotient = rows["kernel_flop_per_s"] / rows[f"{baseline}_flop_per_s"]
@@ -89,7 +91,7 @@ def test_every_speedup_is_the_ratio_of_the_throughputs_of_its_row(summary):
 
 
 @pytest.mark.parametrize(
-    ("variant", "block", "after", "after_block", "speedup", "naive_speedup"),
+    ("variant", "block", "after", "after_block", "speedup", "baseline_speedup"),
     [
         ("naive", 32, None, None, None, 0.5),
         ("naive", 8, "naive", 32, 2.0, None),
@@ -99,14 +101,35 @@ def test_every_speedup_is_the_ratio_of_the_throughputs_of_its_row(summary):
     ],
 )
 def test_baselines_have_their_fastest_block_size(
-    summary, variant, block, after, after_block, speedup, naive_speedup
+    summary, variant, block, after, after_block, speedup, baseline_speedup
 ):
     row = one(summary, variant, block_size=block)
     for column, value in (("after", after), ("after_block_size", after_block)):
         assert row[column] == value if value else pd.isna(row[column])
-    for column, value in (("speedup", speedup), ("naive_speedup", naive_speedup)):
+    for column, value in (("speedup", speedup), ("baseline_speedup", baseline_speedup)):
         assert row[column] == pytest.approx(value) if value else pd.isna(row[column])
     assert row["verdict"] == "faster" if speedup else pd.isna(row["verdict"])
+
+
+@pytest.mark.parametrize(
+    ("baseline", "variant", "block", "speedup"),
+    [
+        (SOURCE_NAIVE, "naive", 32, 8.0),
+        (CUBLAS, LIBRARY, None, 0.25),
+        (FASTEST_CPU, "packed", None, 25.0),
+    ],
+)
+def test_each_named_baseline_is_chosen_at_the_size_of_the_row(baseline, variant, block, speedup):
+    on_cpu = [cpu_cell("card", name, 2048, time_s) for name, time_s in CPU_S.items()]
+    summary = summary_of(baseline, summary=[*CELLS, *on_cpu], roofline=ROOFLINE)
+    row = one(summary, "block")
+    assert (row["baseline"], row["kernel_s"]) == (variant, 0.002)
+    assert row["baseline_block_size"] == block if block else pd.isna(row["baseline_block_size"])
+    assert row["baseline_speedup"] == pytest.approx(speedup)
+    assert row["kernel_flop_per_s"] / row["baseline_flop_per_s"] == pytest.approx(speedup)
+    assert pd.isna(one(summary, "buffered_row")["baseline"]), "not measured at N = 1024"
+    itself = summary[(summary["variant"] == variant) & summary["block_size"].eq(block)]
+    assert itself["baseline_speedup"].isna().all()
 
 
 def test_shares_are_those_of_the_same_kernel_and_size(summary):
