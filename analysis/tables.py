@@ -212,6 +212,7 @@ def _part(
     frames["answers"] = answers.answers_table(
         frames, lambda label, cells: of_label[label].drawn(cells, "total")
     )
+    frames["answer_sessions"] = answers.answer_sessions_table(sources, frames["speedups"])
     claimed = [*claims.on_registers(sources, code), *claims.on_times(sources)]
     claimed += cpu_claims.on_cpus(sources, frames["cpu_split"])
     return _Part(frames, claimed, sources)

@@ -229,10 +229,10 @@ def check_break_even(source, label, table, checks):
     for row in (row for row in table if row["gpu"] == label):
         gpu, cpu = sides[row["host_memory"], row["kernels"]], sides[row["cpu_baseline"]]
         ends = [(min(s[0][0] for s in each), max(s[0][-1] for s in each)) for each in (gpu, cpu)]
-        n = np.geomspace(max(ends[0][0], ends[1][0]), min(ends[0][1], ends[1][1]), 20001)
+        n = np.arange(max(ends[0][0], ends[1][0]), min(ends[0][1], ends[1][1]) + 1)
         slower = np.flatnonzero(least(gpu, n) >= least(cpu, n))
         outside = not len(slower) or slower[-1] == len(n) - 1
-        own = math.nan if outside else float(n[slower[-1]])
+        own = math.nan if outside else float(n[slower[-1]]) + 1
         what = cell_of(row, ("gpu", "host_memory", "kernels", "cpu_baseline"))
         checks.compare("break-even sizes", what, own, number(row["n"]), CROSSING)
 

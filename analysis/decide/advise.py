@@ -61,13 +61,13 @@ def advise(tables: Path, gpu: str, n: int, memory: str) -> str:
     """
     if not 1 <= n <= LARGEST_SIZE:
         raise StudyError(f"--n {n} is not a matrix size of the study; use 1 to {LARGEST_SIZE}")
-    read = {name: _read(tables / f"{name}.csv") for name in TABLES}
+    read = {name: read_table(tables / f"{name}.csv") for name in TABLES}
     try:
         gpus = [row["gpu"] for row in read["predictors"]]
         if gpu not in gpus:
             raise StudyError(f"--gpu {gpu!r}: unknown GPU; use one of: {', '.join(gpus) or 'none'}")
         found = predictor(gpu, memory, read["predictors"], read["transfers"], read["curves"])
-        cpu_baselines = _cpu_baselines(read, gpu)
+        baselines = cpu_baselines(read, gpu)
     except (KeyError, ValueError) as error:
         raise StudyError(
             f"{tables}: the tables are invalid ({error}); write them again with `make report`"
@@ -82,10 +82,11 @@ def advise(tables: Path, gpu: str, n: int, memory: str) -> str:
             f"--n {n}: three matrices of this size do not fit into the "
             f"{found.memory_bytes / 1e9:.3g} GB of {gpu}; use {largest} or less"
         )
-    return "\n".join(_lines(found, cpu_baselines, read, n, memory))
+    return "\n".join(_lines(found, baselines, read, n, memory))
 
 
-def _read(path: Path) -> list[CsvRow]:
+def read_table(path: Path) -> list[CsvRow]:
+    """Return the rows of a CSV table; raise StudyError if it is missing."""
     try:
         with path.open(encoding="utf-8", newline="") as stream:
             return list(csv.DictReader(stream))
@@ -95,7 +96,7 @@ def _read(path: Path) -> list[CsvRow]:
 
 def _lines(
     found: Predictor,
-    cpu_baselines: Mapping[str, Sequence[Implementation]],
+    baselines: Mapping[str, Sequence[Implementation]],
     read: Tables,
     n: int,
     memory: str,
@@ -116,10 +117,10 @@ def _lines(
     yield ""
     outside: dict[str, list[str]] = {}  # CPU baselines by their range of measured sizes
     rows = [("CPU baseline", "fastest", "CPU time", "speedup of the GPU", "GPU faster from")]
-    every = [curve for own in cpu_baselines.values() for _, curve in own]
+    every = [curve for own in baselines.values() for _, curve in own]
     floor_s = min((math.exp(curve.log_s.min()) for curve in every), default=0.0)
-    for name, own in cpu_baselines.items():
-        implementation, curve, cpu = _on_cpu(own, n, floor_s)
+    for name, own in baselines.items():
+        implementation, curve, cpu = on_cpu(own, n, floor_s)
         mark = "" if curve.covers(n) else "*"
         value, *ends = ratio(cpu, predicted)
         speedup = f"{_three_digits(value)} ({_bounds(ends, _three_digits)})"
@@ -129,7 +130,7 @@ def _lines(
         if mark:
             outside.setdefault(_outside(curve, n), []).append(CPU_BASELINES[name])
     yield from (
-        aligned(rows) if cpu_baselines else ["No CPU baseline has enough measured sizes for a fit."]
+        aligned(rows) if baselines else ["No CPU baseline has enough measured sizes for a fit."]
     )
     yield ""
     yield from _kernel_notes(kernel, n)
@@ -180,7 +181,7 @@ def _outside(curve: Curve, n: int) -> str:
     return f"N = {n} is outside the measured sizes, N = {least} to {most}"
 
 
-def _cpu_baselines(read: Tables, label: str) -> dict[str, list[Implementation]]:
+def cpu_baselines(read: Tables, label: str) -> dict[str, list[Implementation]]:
     """Return the implementations on a GPU's host, in the sequence of `CPU_BASELINES`."""
     recording = next(row["recording"] for row in read["predictors"] if row["gpu"] == label)
     own = [row for row in read["curves"] if row["cpu_baseline"] and row["recording"] == recording]
@@ -192,7 +193,7 @@ def _cpu_baselines(read: Tables, label: str) -> dict[str, list[Implementation]]:
     return {name: found[name] for name in CPU_BASELINES if name in found}
 
 
-def _on_cpu(
+def on_cpu(
     implementations: Sequence[Implementation], n: int, floor_s: float
 ) -> tuple[str, Curve, Prediction]:
     """Return the fastest implementation on the CPU, its curve, and its time, at least `floor_s`."""

@@ -1,9 +1,9 @@
 """Break-even sizes: the size N from which a GPU, copies included, is faster than a CPU.
 
 Each side is the minimum over the curves (`analysis.decide.curves`) of its implementations. The
-break-even size is the smallest N from which the GPU stays faster up to the largest size measured on
-both sides. It is reported only between measured sizes; beyond them, extrapolation would determine
-it.
+break-even size is the smallest whole N from which the GPU stays faster up to the largest size
+measured on both sides. It is reported only between measured sizes; beyond them, extrapolation would
+determine it.
 """
 
 from collections.abc import Iterator
@@ -170,10 +170,13 @@ def _rows(gpu: Side, cpu: CpuBaselines, seed: str) -> Iterator[dict[str, object]
             continue
         sizes = grid[both]
         (n,) = crossings(sizes, medians[both] - baseline.log_s(sizes))
-        bounds = percentile_interval(crossings(sizes, draws[both] - cpu.draws(name, sizes)))
+        drawn = crossings(sizes, draws[both] - cpu.draws(name, sizes))
+        bounds = np.ceil(percentile_interval(drawn))
         slower = common[(gpu.log_s(common) >= baseline.log_s(common))[:, 0]]
         faster = common[common > slower[-1]] if len(slower) else common
         location = {0.0: BELOW, np.inf: ABOVE}.get(n, MEASURED)
+        if location == MEASURED:
+            n = _first_faster(gpu, baseline, n, sizes[-1])
         at = min(max(n, sizes[0]), sizes[-1])
         on_gpu, on_cpu = gpu.fastest_at(at), baseline.fastest_at(at)
         yield {
@@ -190,6 +193,14 @@ def _rows(gpu: Side, cpu: CpuBaselines, seed: str) -> Iterator[dict[str, object]
             "draws": DRAWS,
             "seed": SEED,
         }
+
+
+def _first_faster(gpu: Side, cpu: Side, near: float, largest: float) -> float:
+    """Return the whole size from which the GPU is faster, within a step of the grid from `near`."""
+    n = np.arange(np.ceil(0.95 * near), min(1.05 * near, largest) + 1)
+    n = n[n <= largest]
+    slower = np.flatnonzero(gpu.log_s(n) >= cpu.log_s(n))
+    return float(n[slower[-1]]) + 1 if len(slower) else float(np.ceil(near))
 
 
 def crossings(grid: FloatArray, log_ratio: FloatArray) -> FloatArray:

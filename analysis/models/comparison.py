@@ -91,7 +91,7 @@ def aicc(data: Data, fit: Fit) -> float:
 def comparison(candidates: Sequence[Candidate], draws: int, *key: object) -> pd.DataFrame:
     """Return one row per model, for candidates with the same cells.
 
-    Columns: model, adds, after, parameters, cells, sizes, log_rms, the columns of `_spread`;
+    Columns: model, adds, after, parameters, cells, sizes, log_rms;
     left_out_log_rms with bounds; over_best with bounds, and verdict, see `ranked`; speedup (the
     first model's left-out error over this one's) with bounds; aicc, and aicc_above_least.
     """
@@ -112,7 +112,6 @@ def comparison(candidates: Sequence[Candidate], draws: int, *key: object) -> pd.
                 "cells": len(one.data.log_times),
                 "sizes": len(np.unique(one.data.sizes)),
                 "log_rms": one.log_rms,
-                **_spread(one.left_out),
                 **bounded("speedup", first / one.left_out_log_rms, *bounds),
                 "aicc": criteria[index],
                 "aicc_above_least": criteria[index] - criteria.min(),
@@ -120,16 +119,6 @@ def comparison(candidates: Sequence[Candidate], draws: int, *key: object) -> pd.
         )
     ranks = ranks.rename(columns=renaming("log_rms", "left_out_log_rms"))
     return pd.concat([pd.DataFrame(rows), ranks], axis=1)
-
-
-def _spread(errors: FloatArray) -> dict[str, float]:
-    """Return median and largest factor of the errors, and the share within their RMS factor."""
-    if np.isnan(errors).any():
-        return {}
-    sizes = np.abs(errors)
-    median, worst = float(np.exp(np.median(sizes))), float(np.exp(sizes.max()))
-    row = {"left_out_median_factor": median, "left_out_worst_factor": worst}
-    return row | {"left_out_share_within": float(np.mean(sizes <= rms(errors)))}
 
 
 def ranked(

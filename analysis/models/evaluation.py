@@ -12,7 +12,7 @@ from scipy.stats import t as student_t
 from analysis.models.baselines import Baseline
 from analysis.models.comparison import Candidate, left_out, ranked
 from analysis.models.definitions import HELD_OUT, MODELS, UNSEEN
-from analysis.stats.estimates import CONFIDENCE, FloatArray, IntArray
+from analysis.stats.estimates import CONFIDENCE, FloatArray, IntArray, rms
 
 # The tests, by what the predicting fit has not seen: one size at a time, sizes of no fit, one block
 # size of a variant at a time, one variant at a time, variants of no fit.
@@ -28,6 +28,14 @@ _UPPER = (1 + CONFIDENCE) / 2
 def variant_errors(one: Candidate, cells: pd.DataFrame) -> FloatArray:
     """Return log(prediction/median) of each fitted cell by a fit without its variant."""
     return left_out(one.data, one.fit, _numbers(cells, ["variant"]))
+
+
+def spread(errors: FloatArray) -> dict[str, float]:
+    """Return the errors as factors: root mean square, median, largest, and the share within."""
+    sizes = np.abs(errors)
+    factors = np.exp([rms(errors), np.median(sizes), sizes.max()])
+    row = dict(zip(("error_factor", "median_factor", "worst_factor"), factors, strict=True))
+    return row | {"share_within": float(np.mean(sizes <= rms(errors)))}
 
 
 def half_width(errors: FloatArray, variants: IntArray) -> float:

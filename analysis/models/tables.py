@@ -38,7 +38,14 @@ from analysis.models.definitions import (
     is_modelled,
     with_effects,
 )
-from analysis.models.evaluation import evaluate, half_width, variant_errors
+from analysis.models.evaluation import (
+    LEFT_OUT_SIZE,
+    VARIANT,
+    evaluate,
+    half_width,
+    spread,
+    variant_errors,
+)
 from analysis.models.work import GpuFacts, with_work
 from analysis.schema import bounded, renaming, with_bounds
 from analysis.stats.estimates import CONFIDENCE, DRAWS, SEED, FloatArray, conformal
@@ -53,9 +60,9 @@ _LABELS = ["source", "machine", "quantity", "kernels"]
 _CELLS = ["variant", "block_size", "n", *with_bounds("time_s"), "samples", "role"]
 _TABLES = (
     *("models", "model_comparison", "model_tests", "model_steps", "model_effects"),
-    "model_predictions",
+    *("model_errors", "model_predictions"),
 )
-_LARGE = 256  # the second range of sizes whose effects are compared, on every GPU and as published
+_LARGE = 256  # the second range of sizes, on every GPU and as published
 _PUBLISHED_TABLES = (5, 4, 3)
 _NORMAL = float(norm.ppf((1 + CONFIDENCE) / 2))
 
@@ -244,25 +251,49 @@ def _of_case(case: Case, candidates: list[Candidate]) -> dict[str, pd.DataFrame]
         "model_tests": evaluated.assign(selected_on_this_gpu=CHOSEN_ON in case.labels["machine"]),
         "model_steps": steps(candidates, fitted),
         "model_effects": _effects(case),
+        "model_errors": _errors(case, best.model),
         "model_predictions": pd.concat(shown, ignore_index=True),
     }
 
 
+def _ranges(case: Case) -> Iterator[tuple[int, Case]]:
+    """Yield the case with all sizes, and with those from `_LARGE` on, each with its first size."""
+    for from_n in dict.fromkeys((int(case.cells.loc[case.fitted, "n"].min()), _LARGE)):
+        large = (case.cells["n"] >= from_n).to_numpy()
+        own = replace(case, cells=case.cells[large], draws=case.draws[large])
+        if own.cells.loc[own.fitted, "n"].nunique() > 2:
+            yield from_n, own
+
+
 def _effects(case: Case) -> pd.DataFrame:
-    """Return the shares of the effects over all sizes, and over those from `_LARGE` on.
+    """Return the shares of the effects in each of `_ranges`.
 
     Only kernels of the source's model have all effects; other cases have no rows.
     """
     frames = []
-    if case.labels["kernels"] == MODELLED_SET:
-        for from_n in dict.fromkeys((int(case.cells.loc[case.fitted, "n"].min()), _LARGE)):
-            large = (case.cells["n"] >= from_n).to_numpy()
-            own = replace(case, cells=case.cells[large], draws=case.draws[large])
-            fitted = own.cells[own.fitted]
-            design = with_effects(EFFECTS).design(fitted)  # 0 where no kernel has an effect
-            if fitted["n"].nunique() > 2 and design.any(axis=0).all():
-                frames.append(effects(partial(_left_out_square, own)).assign(from_n=from_n))
+    for from_n, own in _ranges(case) if case.labels["kernels"] == MODELLED_SET else ():
+        design = with_effects(EFFECTS).design(own.cells[own.fitted])
+        if design.any(axis=0).all():  # 0 where no kernel has an effect
+            frames.append(effects(partial(_left_out_square, own)).assign(from_n=from_n))
     return pd.concat(frames) if frames else pd.DataFrame()
+
+
+def _errors(case: Case, model: str) -> pd.DataFrame:
+    """Return the errors of a model, fitted in each of `_ranges`, at left-out sizes and variants."""
+    rows = []
+    for from_n, own in _ranges(case):
+        fitted = own.cells[own.fitted]
+        data = replace(_data(own), design=MODELS[model].design(fitted))
+        if data.design.any(axis=0).all() and len(fitted) > data.design.shape[1]:
+            one = candidate(model, data, fit_model(data))
+            for test, errors in (
+                (LEFT_OUT_SIZE, one.left_out),
+                (VARIANT, variant_errors(one, fitted)),
+            ):
+                if np.isfinite(errors).all():
+                    row = {"model": model, "test": test, "from_n": from_n, "cells": len(errors)}
+                    rows.append(row | spread(errors))
+    return pd.DataFrame(rows)
 
 
 def _left_out_square(case: Case, chosen: frozenset[str]) -> float:

@@ -5,7 +5,7 @@ fastest implementation of its CPU.
 """
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 import pandas as pd
@@ -13,6 +13,7 @@ import pandas as pd
 from analysis.data.best import fastest
 from analysis.data.cells import is_library, of_sizes
 from analysis.data.frames import from_rows
+from analysis.data.recordings import MeasuredSource, with_gpu
 from analysis.decide.break_even import ABOVE, BELOW
 from analysis.decide.curves import BEST
 from analysis.domain import CPU, FASTER, SLOWER, verdict
@@ -40,6 +41,47 @@ def answers_table(frames: Mapping[str, pd.DataFrame], drawn: Drawn) -> pd.DataFr
     """
     rows = [_answers(frames, device, drawn) for device in frames["recordings"].to_dict("records")]
     return from_rows("answers", rows)
+
+
+def answer_sessions_table(
+    sources: Sequence[MeasuredSource], speedups: pd.DataFrame
+) -> pd.DataFrame:
+    """Return the speedup of each answer in each session, for GPUs with several sessions."""
+    rows = []
+    for source in with_gpu(sources):
+        own = speedups[(speedups["source"] == source.label) & speedups["cpu_best_speedup"].notna()]
+        samples = source.recording.samples
+        if own.empty or samples["session"].nunique() < 2:
+            continue
+        best = _best_speedup(own)
+        shape = dict.fromkeys("mnk", best["n"]) | {"dtype": "float32", "batch": 1}
+        on_gpu = shape | dict(best[["variant", "block_size", "host_memory"]])
+        names = ("variant", "block_size", "threads")
+        on_cpu = shape | {name: best[f"cpu_best_{name}"] for name in names}
+        times = [
+            _by_session(samples[samples["device"] == device], cell)
+            for device, cell in ((source.device, on_gpu), (CPU, on_cpu))
+        ]
+        labels = {"recording": source.recording_id, "gpu": source.label}
+        rows += [
+            labels | {"session": session, "speedup": value}
+            for session, value in (times[1] / times[0]).dropna().items()
+        ]
+    return from_rows("answer_sessions", rows)
+
+
+def _by_session(samples: pd.DataFrame, cell: Mapping[str, object]) -> pd.Series:
+    """Return the median end-to-end time of a cell in each session."""
+    for name, value in cell.items():
+        values = samples[name]
+        samples = samples[values.isna() if pd.isna(value) else (values == value).fillna(False)]
+    return samples.groupby("session")["total_s"].median()
+
+
+def _best_speedup(speedups: pd.DataFrame) -> pd.Series:
+    """Return the row with the largest speedup over the CPU at the largest common size."""
+    largest = speedups[speedups["n"] == speedups["n"].max()]
+    return fastest(largest, "cpu_best_speedup", most=True).iloc[0]
 
 
 def _answers(
@@ -95,8 +137,7 @@ def _speedup(speedups: pd.DataFrame) -> AnswerRow:
     """Return the speedup of the fastest implementation over the CPU at the largest common size."""
     if speedups.empty:
         return {}
-    largest = speedups[speedups["n"] == speedups["n"].max()]
-    best = fastest(largest, "cpu_best_speedup", most=True).iloc[0]
+    best = _best_speedup(speedups)
     bounds = {
         name: best[column] for column, name in renaming("cpu_best_speedup", "speedup").items()
     }

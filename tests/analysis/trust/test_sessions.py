@@ -6,6 +6,8 @@ import pytest
 
 from analysis.data import recordings as data
 from analysis.data.sessions import together
+from analysis.overview.answers import answer_sessions_table
+from analysis.overview.speedups import speedups_table
 from analysis.schema import TABLES
 from analysis.trust.sessions import session_effects_table, sessions_table
 from tests.support.report_data import rewritten
@@ -78,3 +80,22 @@ def test_each_session_is_left_out_in_turn(table):
 def test_recordings_of_one_session_make_no_table(gpu_recording, cpu_recording):
     for recordings in ({"card": gpu_recording}, {"host": cpu_recording}, {}):
         assert sessions_table(data.sources(recordings)).empty
+
+
+def test_the_speedup_of_an_answer_in_a_session_is_the_ratio_of_its_medians(made):
+    source, _ = data.sources({"pair": made})
+    speedups = speedups_table([source])
+    table = answer_sessions_table([source], speedups)
+    assert list(table["session"]) == [0, 1, 2]
+    own = speedups[speedups["n"] == 512]
+    best = own.loc[own["cpu_best_speedup"].idxmax()]
+    samples = made.samples[(made.samples["n"] == 512) & (made.samples["session"] == 1)]
+    medians = []
+    for device, prefix in (("gpu0", ""), ("cpu", "cpu_best_")):
+        cell = samples[samples["device"] == device]
+        for name in ("variant", "block_size", "threads" if prefix else "host_memory"):
+            wanted = best[f"{prefix}{name}"]
+            cell = cell[cell[name].isna() if pd.isna(wanted) else cell[name] == wanted]
+        medians.append(cell["total_s"].median())
+    assert table["speedup"][1] == pytest.approx(medians[1] / medians[0])
+    assert answer_sessions_table(data.sources({"one": made})[:0], speedups).empty
