@@ -52,6 +52,7 @@ def test_most_tables_of_a_study_have_rows(store_of_both):
     empty = {name for name in TABLES if store_of_both[name].empty}
     of_several = {
         "agreement",
+        "answer_sessions",
         "agreement_cells",
         "interference",
         "session_effects",
