@@ -289,12 +289,12 @@ def faster_steps(tables: Tables) -> bool:
 
 
 def registers_matter_more(tables: Tables) -> bool:
-    """ladder_summary: the register tile gains more than the tiles in shared memory."""
-    for row in tables.citations("ladder_summary"):
-        block = tables.where("ladder_summary", gpu=row["gpu"], variant="block")
-        if row["variant"] == "register_tile" and block:
-            return float(row["speedup"]) > float(block[0]["speedup"] or 0)
-    return True
+    """ladder_summary: the register tile gains more than the tiles over the coalesced kernel."""
+    rows = tables.citations("ladder_summary")
+    (register,) = (row for row in rows if row["variant"] == "register_tile")
+    (block,) = tables.where("ladder_summary", gpu=register["gpu"], variant="block")
+    faster = float(register["speedup"]) > float(block["speedup"])
+    return faster and block["after"] == "naive_coalesced"
 
 
 def conflicts_cost(tables: Tables) -> bool:
@@ -302,11 +302,6 @@ def conflicts_cost(tables: Tables) -> bool:
     rows = tables.citations("ladder_summary")
     (free,) = (row for row in rows if row["variant"] == "tile_conflict_free")
     return free["verdict"] == "faster" and free["after"] == "tile_transposed_b"
-
-
-def overlap_helps(tables: Tables) -> bool:
-    """end_to_end_modes: the cited run in pieces is faster than the sequential run."""
-    return all(row["verdict"] == "faster" for row in tables.citations("end_to_end_modes")[:1])
 
 
 Proof = Callable[[Tables], bool] | str

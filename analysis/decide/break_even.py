@@ -17,7 +17,6 @@ from analysis.data.frames import stacked
 from analysis.data.recordings import MeasuredSource, with_gpu
 from analysis.decide.curves import (
     IMPLEMENTATION,
-    CurveErrors,
     cpu_baselines,
     curve,
     implementations,
@@ -26,7 +25,7 @@ from analysis.decide.curves import (
 )
 from analysis.decide.predictors import Curve
 from analysis.schema import bounded
-from analysis.stats.estimates import DRAWS, SEED, FloatArray, percentile_interval, seeded
+from analysis.stats.estimates import DRAWS, SEED, FloatArray, percentile_interval, rms, seeded
 
 # Location of the break-even size: between measured sizes; below the smallest (the GPU is faster at
 # all sizes); above the largest (the GPU is slower there).
@@ -102,8 +101,8 @@ def side(cells: pd.DataFrame, draws: FloatArray) -> Side | None:
         names.append(own.iloc[0][IMPLEMENTATION].to_dict())
         curves.append(curve(n, time_s))
         drawn.append(curve(n, np.where(np.isnan(samples), time_s[:, None], samples)))
-        errors.append(leave_one_out(n, time_s))
-    return Side(names, curves, drawn, CurveErrors.of(errors).spread, without)
+        errors.append(leave_one_out(n, time_s)[0])
+    return Side(names, curves, drawn, rms(np.concatenate(errors)), without)
 
 
 def break_even_table(found: list[MeasuredSource]) -> pd.DataFrame:

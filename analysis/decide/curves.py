@@ -7,8 +7,7 @@ leave-one-out prediction of each size.
 """
 
 import math
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
@@ -32,9 +31,7 @@ EXPONENTS = ((0.0, 3.0), (2.0, 3.0))
 BEST = "best"
 CPU_BASELINES = ("naive", "own", OWN_ALL, "blas", "blas_all", BEST)
 IMPLEMENTATION = ["variant", "block_size", "threads"]
-_RELEVANT = (
-    2.0  # implementations that are always slower than the fastest by this factor are dropped
-)
+_RELEVANT = 2.0  # implementations always slower than the fastest by this factor are dropped
 
 
 def curve(n: FloatArray, time_s: FloatArray) -> Curve:
@@ -72,28 +69,6 @@ def _slopes(steps: FloatArray, secants: FloatArray) -> FloatArray:
     return slopes
 
 
-@dataclass(frozen=True)
-class CurveErrors:
-    """Leave-one-out errors log(predicted/measured), each over its distance from the other sizes.
-
-    `between` are those of inner sizes, `beyond` those of the smallest and the largest.
-    """
-
-    between: FloatArray
-    beyond: FloatArray
-
-    @classmethod
-    def of(cls, curves: Iterable["CurveErrors"]) -> "CurveErrors":
-        """Return the pooled errors of several curves."""
-        found = [(np.empty(0), np.empty(0)), *((one.between, one.beyond) for one in curves)]
-        return cls(*(np.concatenate(errors) for errors in zip(*found, strict=True)))
-
-    @property
-    def spread(self) -> float:
-        """Root mean square of the inner errors; NaN without any."""
-        return rms(self.between)
-
-
 def half_widths(errors: Sequence[FloatArray]) -> list[float]:
     """Return the half-width of the 95 % prediction interval of each curve, from its errors.
 
@@ -111,10 +86,11 @@ def half_widths(errors: Sequence[FloatArray]) -> list[float]:
     return [conformal(np.array(scores)) * scale(own) for own in errors]
 
 
-def leave_one_out(n: FloatArray, time_s: FloatArray) -> CurveErrors:
-    """Return the leave-one-out errors of a curve; shapes are (sizes,). Two sizes have none.
+def leave_one_out(n: FloatArray, time_s: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return the leave-one-out errors log(predicted/measured) of a curve; two sizes have none.
 
-    The distance of a size from the others is `analysis.decide.predictors.Curve.reach`.
+    Each is over its distance from the other sizes (`analysis.decide.predictors.Curve.reach`). The
+    first array has the errors of inner sizes, the second those of the smallest and the largest.
     """
     errors = []
     for index in range(len(n)) if len(n) > 2 else ():
@@ -122,7 +98,7 @@ def leave_one_out(n: FloatArray, time_s: FloatArray) -> CurveErrors:
         others = curve(n[kept], time_s[kept])
         error = others.at(n[index])[0] - math.log(time_s[index])
         errors.append(error / others.reach(n[index])[0])
-    return CurveErrors(np.array(errors[1:-1]), np.array(errors[:1] + errors[-1:]))
+    return np.array(errors[1:-1]), np.array(errors[:1] + errors[-1:])
 
 
 def curves_table(found: list[MeasuredSource]) -> pd.DataFrame:
@@ -225,15 +201,15 @@ def _with_half_widths(curves: list[pd.DataFrame]) -> pd.DataFrame:
         leave_one_out(*(rows[name].to_numpy(dtype=float) for name in ("n", "filled_s")))
         for rows in curves
     ]
-    widths_between = half_widths([one.between for one in each])
+    between, beyond = ([errors[at] for errors in each] for at in (0, 1))
     table = pd.concat(
-        rows.assign(half_width_between=between)
-        for rows, between in zip(curves, widths_between, strict=True)
+        rows.assign(half_width_between=width)
+        for rows, width in zip(curves, half_widths(between), strict=True)
     )
-    errors = CurveErrors.of(each)
-    table["half_width_beyond"] = conformal(errors.beyond)
-    table["left_out_between"] = len(errors.between)
-    table["left_out_beyond"] = len(errors.beyond)
+    table["half_width_beyond"] = conformal(np.concatenate(beyond))
+    table["left_out_between"], table["left_out_beyond"] = (
+        sum(map(len, e)) for e in (between, beyond)
+    )
     widths = np.log(table["time_high_s"] / table["time_low_s"]).astype(float) / 2
     by = [table[name] for name in IMPLEMENTATION]
     own = widths.groupby(by, dropna=False).transform("max")

@@ -166,39 +166,6 @@ def drawn_errors(
     return np.asarray(np.sqrt(errors**2 @ times.T / times.sum(axis=1)))
 
 
-def steps(candidates: Sequence[Candidate], cells: pd.DataFrame) -> pd.DataFrame:
-    """Return one row for each step from the first model to the best, along `Model.after`.
-
-    Columns: model, after, adds; share, by which the step reduces the mean square left-out error, of
-    the first model's (below 0: increases); variant and block_size of the kernel with the largest
-    reduction, and its root mean square errors error_before and error_after. `cells` has variant and
-    block_size of the candidates' cells.
-    """
-    by_name = {one.model: one for one in candidates}
-    best = best_of(candidates)
-    rows = []
-    for before, now in _path(best.model, by_name):
-        errors = {"before": before.left_out**2, "after": now.left_out**2}
-        by_kernel = cells.assign(**errors).groupby(_KERNEL, dropna=False)[list(errors)].mean()
-        largest = int((by_kernel["before"] - by_kernel["after"]).to_numpy().argmax())
-        variant, block = by_kernel.index[largest]
-        most = by_kernel.iloc[largest]
-        first = candidates[0].left_out_log_rms ** 2
-        rows.append(
-            {
-                "model": now.model,
-                "after": before.model,
-                "adds": MODELS[now.model].adds,
-                "share": float(errors["before"].mean() - errors["after"].mean()) / first,
-                "variant": variant,
-                "block_size": block,
-                "error_before": float(np.sqrt(most["before"])),
-                "error_after": float(np.sqrt(most["after"])),
-            }
-        )
-    return pd.DataFrame(rows, columns=_STEP)
-
-
 def effects(of_subset: Callable[[frozenset[str]], float]) -> pd.DataFrame:
     """Return one row per effect of `EFFECTS`: its share of M0's mean square left-out error.
 
@@ -224,18 +191,6 @@ def _subsets(names: Sequence[str]) -> list[frozenset[str]]:
     return [frozenset(each) for size in sizes for each in combinations(names, size)]
 
 
-_STEP = ["model", "after", "adds", "share", "variant", "block_size", "error_before", "error_after"]
-_KERNEL = ["variant", "block_size"]
-
-
 def best_of(candidates: Sequence[Candidate]) -> Candidate:
     """Return the candidate with the least left-out error; the first if none has one."""
     return min(candidates, key=lambda one: np.nan_to_num(one.left_out_log_rms, nan=np.inf))
-
-
-def _path(last: str, by_name: dict[str, Candidate]) -> list[tuple[Candidate, Candidate]]:
-    """Return the steps to a model, as pairs of the models before and after."""
-    after = MODELS[last].after
-    if after not in by_name:
-        return []
-    return [*_path(str(after), by_name), (by_name[str(after)], by_name[last])]

@@ -22,7 +22,6 @@ from analysis.models.comparison import (
     candidate,
     comparison,
     effects,
-    steps,
 )
 from analysis.models.definitions import (
     ALL_SET,
@@ -59,7 +58,7 @@ from kernels.catalog.variant import CatalogKernel
 _LABELS = ["source", "machine", "quantity", "kernels"]
 _CELLS = ["variant", "block_size", "n", *with_bounds("time_s"), "samples", "role"]
 _TABLES = (
-    *("models", "model_comparison", "model_tests", "model_steps", "model_effects"),
+    *("models", "model_comparison", "model_tests", "model_effects"),
     *("model_errors", "model_predictions"),
 )
 _LARGE = 256  # the second range of sizes, on every GPU and as published
@@ -249,7 +248,6 @@ def _of_case(case: Case, candidates: list[Candidate]) -> dict[str, pd.DataFrame]
         "models": pd.concat(parameters, ignore_index=True),
         "model_comparison": pd.concat([compared.assign(**_factors(compared)), worst], axis=1),
         "model_tests": evaluated.assign(selected_on_this_gpu=CHOSEN_ON in case.labels["machine"]),
-        "model_steps": steps(candidates, fitted),
         "model_effects": _effects(case),
         "model_errors": _errors(case, best.model),
         "model_predictions": pd.concat(shown, ignore_index=True),

@@ -13,7 +13,6 @@ from analysis.data import recordings as data
 from analysis.data.best import fastest
 from analysis.decide import curves as model
 from analysis.decide.curves import (
-    CurveErrors,
     cpu_baselines,
     curve,
     curves_table,
@@ -83,21 +82,17 @@ def test_the_reach_is_0_at_a_measured_size_and_1_an_octave_beyond():
     assert [found.covers(n) for n in (255, 256, 4096, 4097)] == [False, True, True, False]
 
 
-def test_leave_one_out_errors_are_of_one_curve_or_pooled():
+def test_leave_one_out_errors_are_over_their_distance():
     time_s = 1e-12 * SIZES**3
-    exact = leave_one_out(SIZES, time_s)
-    assert exact.between == pytest.approx(np.zeros(3), abs=1e-6)
-    assert exact.beyond == pytest.approx(np.zeros(2), abs=1e-6)
+    between, beyond = leave_one_out(SIZES, time_s)
+    assert between == pytest.approx(np.zeros(3), abs=1e-6)
+    assert beyond == pytest.approx(np.zeros(2), abs=1e-6)
     middle, largest = time_s.copy(), time_s.copy()
     middle[2] *= 2
     # one octave on either side: reach √½
-    assert leave_one_out(SIZES, middle).between[1] == pytest.approx(-math.log(2) / math.sqrt(0.5))
+    assert leave_one_out(SIZES, middle)[0][1] == pytest.approx(-math.log(2) / math.sqrt(0.5))
     largest[4] *= 2
-    assert leave_one_out(SIZES, largest).beyond[1] == pytest.approx(-math.log(2))
-    one = CurveErrors(np.array([0.1, -0.3]), np.array([0.2]))
-    both = CurveErrors.of([one, CurveErrors(np.array([0.2]), np.empty(0))])
-    assert both.spread == pytest.approx(math.sqrt(0.14 / 3))
-    assert math.isnan(CurveErrors.of([]).spread)
+    assert leave_one_out(SIZES, largest)[1][1] == pytest.approx(-math.log(2))
 
 
 def test_half_widths_of_few_errors_are_students_and_in_the_scale_of_their_curve():

@@ -102,28 +102,6 @@ def test_draws_take_whole_kernels_and_sizes():
     assert found["left_out_log_rms_high"] > 1.3 * np.sqrt(share)
 
 
-def test_steps_divide_the_error_and_name_the_kernel_with_the_largest_reduction():
-    names = ("M0", "M1", "M2", "M3")
-    candidates = [of(name, "M3", noise=(0.01, 0, 0.01, 0)) for name in names]
-    cells = model_data.cells()
-    found = models.steps(candidates, cells)
-    assert found["model"].tolist() == ["M1", "M2", "M3"]
-    assert found["after"].tolist() == ["M0", "M1", "M2"]
-    errors = [one.left_out_log_rms**2 for one in candidates]
-    np.testing.assert_allclose(found["share"], -np.diff(errors) / errors[0])
-    lanes = found.set_index("model").loc["M2"]
-    assert (lanes["variant"], lanes["block_size"]) == ("block", 1)
-    own = ((cells["variant"] == "block") & (cells["block_size"] == 1)).fillna(False).to_numpy()
-    for column, one in (("error_before", candidates[1]), ("error_after", candidates[2])):
-        expected = np.sqrt(np.mean(one.left_out[own] ** 2))
-        assert lanes[column] == pytest.approx(expected)
-    without = [one for one in candidates if one.model != "M1"]
-    assert models.steps(without, cells)["model"].tolist() == ["M3"]
-    candidates = [of(name, "M0", noise=(0.01, 0, 0.01, 0)) for name in names[:3]]
-    best = models.best_of(candidates).model
-    assert list(models.steps(candidates, cells)["model"]) == list(names[1 : names.index(best) + 1])
-
-
 def test_shares_of_effects_are_averaged_over_their_orders():
     """Two effects that are redundant share what either removes; the third adds its own."""
 
