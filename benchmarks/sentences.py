@@ -282,10 +282,10 @@ def between_measured(tables: Tables) -> bool:
     return all(float(r["least_n"]) <= float(r["n"]) <= float(r["largest_n"]) for r in rows)
 
 
-def faster_steps(tables: Tables) -> bool:
-    """ladder_summary: every cited step is faster than the previous one."""
-    rows = [row for row in tables.citations("ladder_summary") if row["after"]]
-    return all(row["verdict"] == "faster" for row in rows)
+def coalescing_first(tables: Tables) -> bool:
+    """ladder_summary: the coalesced kernel is faster than the step before it."""
+    rows = tables.citations("ladder_summary")
+    return all(row["verdict"] == "faster" for row in rows if row["variant"] == "naive_coalesced")
 
 
 def registers_matter_more(tables: Tables) -> bool:
