@@ -94,10 +94,9 @@ def make(name: str, config: dict[str, Any], kernel: str | None, out: Path, count
             recordings.append(f"{gpu.id}={used}")
     paths, missing = recordings_of(recordings)
     accesses = [p for p in counts.glob("*.csv") if not (kernel and p.name.startswith(f"{kernel}-"))]
-    times, systems, texts = (ROOT / "data" / "published" / f"{each}.csv" for each in PUBLISHED)
+    published = [ROOT / "data" / "published" / f"{each}.csv" for each in PUBLISHED]
     settings = (own.study.sizes, own.report.baseline)
-    published = (times, systems, texts)
-    write_tables(paths, *published, [], accesses, out / "tables", missing, *settings)
+    write_tables(paths, published, [], accesses, out / "tables", missing, *settings)
     write_figures(out / "tables", out / "figures", own.report.focus)
     folders = (out / "tables", out / "figures", folders_by_session(paths), ROOT / "report")
     render(*folders, out / "report.html", own.report.focus)
