@@ -40,7 +40,7 @@ from measurement.recorder.provenance import drivers, utc_now
 from study.cells import Cell, cell
 
 SIZES = [128, 256, 512, 1000, 1024, 2048, 3000, 4001, 4096, 8192]
-VARIANTS = ["sgemm_top", "sgemm_tensor", "sgemm_tensor_tma"]
+VARIANTS = ["sgemm_top", "sgemm_stream_k", "sgemm_tensor", "sgemm_tensor_tma"]
 LIBRARY = "cublas_sgemm"
 _DTYPE = "float32"
 _LOOKS = 3  # samples per tile shape that select the fastest
@@ -68,13 +68,13 @@ class Comparison:
     def __str__(self) -> str:
         rate = 2 * self.n**3 / self.time_s / 1e12
         return (
-            f"{self.variant:<12} {self.block_size or '':>6} {self.n:>5} {self.time_s * 1e6:>10.2f} "
+            f"{self.variant:<16} {self.block_size or '':>6} {self.n:>5} {self.time_s * 1e6:>10.2f} "
             f"{rate:>7.2f} {self.library_s * 1e6:>10.2f} {self.ratio:>6.3f} "
             f"({self.ratio_low:.3f} – {self.ratio_high:.3f})"
         )
 
 
-HEADING = f"{'variant':<12} {'tile':>6} {'N':>5} {'µs':>10} {'TFLOP/s':>7} {'cuBLAS µs':>10} ratio"
+HEADING = f"{'variant':<16} {'tile':>6} {'N':>5} {'µs':>10} {'TFLOP/s':>7} {'cuBLAS µs':>10} ratio"
 
 
 def compare(one: Cell, times_s: Sequence[float], library_s: Sequence[float]) -> Comparison:

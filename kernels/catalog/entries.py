@@ -32,7 +32,7 @@ from kernels.catalog.variant import (
 )
 from kernels.products.elements import ELEMENTS
 from kernels.theory import accesses, register_accesses, tensor_accesses
-from kernels.theory.tiles import TILES
+from kernels.theory.tiles import STREAM_K_TILES, TILES
 
 _ALL_BLOCKS = tuple(range(1, 33))
 
@@ -370,6 +370,26 @@ _ENTRIES: list[Variant] = [
         after="sgemm_top",
         flow=AS_GRAPH,
         edges=(1, 1024),
+    ),
+    CatalogKernel(
+        name="sgemm_stream_k",
+        title="tiles, work divided evenly",
+        idea="blocks share the last tiles, fed by the bulk copy engine",
+        origin="own",
+        description="one block per multiprocessor; blocks divide the steps of k of the last tiles "
+        "evenly (stream-K), in their order; the bulk copy engine (TMA) fills the stages",
+        family="register",
+        kernel="sgemm_stream_k",
+        tile=geometry.shaped_tile,
+        geometry=geometry.stream_tiles,
+        theory=None,
+        block_sizes=STREAM_K_TILES,
+        fixed_blocks=True,
+        shapes="single",
+        after="sgemm_top",
+        flow=PREPARED,
+        device_step=geometry.PADDED_ROWS,
+        only_capability=(9, 0),
     ),
     CatalogKernel(
         name="sgemm_tensor",

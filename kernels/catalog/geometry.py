@@ -117,6 +117,20 @@ PARTS = DeviceStep(
 )
 
 
+def _padded(edge: int) -> int:
+    return -(-edge // 4) * 4
+
+
+# A block stores 4096 words. The bulk tensor copy engine needs rows at multiples of 16 bytes.
+PADDED_ROWS = DeviceStep(
+    "pad_rows",
+    256,
+    lambda lines, k: -(-_padded(lines) * _padded(k) // 4096),
+    lambda lines, k: 4 * _padded(lines) * _padded(k),
+    lambda shape: shape.n % 4 != 0 or shape.k % 4 != 0,
+)
+
+
 def mapped_rows(shape: Shape, _: None) -> Launch:
     """Eight blocks of 256 threads with some rows of A and C each, and all of B."""
     rows = -(-shape.n // 32) * 4
@@ -134,3 +148,16 @@ def persistent_tiles(shape: Shape, _: None) -> Launch:
     image = 1024 * -(-_PARTS_BYTES // 1024)
     shared = 3 * 2 * image + 8 * 4 * 16 * 33 + 3 * 2 * 8
     return Launch((min(tiles, _MULTIPROCESSORS), 1, 1), (384, 1), shared)
+
+
+def stream_tiles(shape: Shape, tile: TileShape) -> Launch:
+    """At most one block per multiprocessor: one of the last 128 threads copies.
+
+    Shared memory holds all stages, the sums of all slices, two tensor maps, and two barriers per
+    stage.
+    """
+    tiles = -(-shape.m // tile.rows) * -(-shape.n // tile.columns)
+    words = tile.stages * tile.step * (tile.rows + tile.columns)
+    words += tile.slices * tile.rows * tile.columns if tile.slices > 1 else 0
+    shared = 4 * words + 2 * 128 + 2 * 8 * tile.stages
+    return Launch((min(tiles, _MULTIPROCESSORS), 1, 1), (tile.threads + 128, 1), shared)

@@ -6,7 +6,15 @@ from itertools import pairwise
 from typing import Any
 
 from kernels.catalog.entries import VARIANTS, variant
-from kernels.catalog.variant import PIECES, CatalogKernel, Kernel, Launch, Tile, Variant
+from kernels.catalog.variant import (
+    PIECES,
+    CatalogKernel,
+    DeviceStep,
+    Kernel,
+    Launch,
+    Tile,
+    Variant,
+)
 from kernels.products.elements import ELEMENTS
 from kernels.products.shape import Shape
 from kernels.theory.cost import Access
@@ -93,9 +101,15 @@ class Product:
         return (seen.n,) if self.entry.shapes == "square" else (seen.m, seen.n, seen.k)
 
     @property
+    def device_step(self) -> DeviceStep | None:
+        """The kernel that prepares the operands; None if the shape needs none."""
+        step = self.kernel and self.kernel.device_step
+        return step if step and step.needed(self.shape) else None
+
+    @property
     def prepared_bytes(self) -> int:
         """Bytes that a kernel prepares on the GPU from A and B (`DeviceStep`)."""
-        step = self.kernel and self.kernel.device_step
+        step = self.device_step
         lines = (self.shape.m, self.shape.n)
         return sum(step.bytes(count, self.shape.k) for count in lines) if step else 0
 

@@ -56,13 +56,14 @@ class DeviceStep:
     """A kernel that prepares the operands of another kernel on the GPU, in one allocation.
 
     `blocks(lines, k)` and `bytes(lines, k)` belong to `lines` rows of A or columns of B. The result
-    of B precedes the result of A. Blocks of A precede blocks of B.
+    of B precedes the result of A. Blocks of A precede blocks of B. Only some shapes may need it.
     """
 
     kernel: str
     threads: int
     blocks: Callable[[int, int], int]
     bytes: Callable[[int, int], int]
+    needed: Callable[[Shape], bool] = lambda _: True
 
 
 @dataclass(frozen=True, kw_only=True)

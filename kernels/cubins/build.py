@@ -81,7 +81,7 @@ def build_for(product: Product) -> Build | None:
 
 def step_build(product: Product) -> Build | None:
     """Return the build of the kernel that prepares a product's operands; None if there is none."""
-    step = product.kernel and product.kernel.device_step
+    step = product.device_step
     return Build(step.kernel, None, product.dtype, product.is_guarded) if step else None
 
 

@@ -92,9 +92,9 @@ def command(nvcc: Path, build: Build, architecture: str, out: Path) -> list[str]
     defines = [f"-D{name}={value}" for name, value in build.defines.items()]
     source = ROOT / build.source
     entry = VARIANTS.get(build.variant)
-    on_tensor_cores = entry.tensor_cores if entry else build == TENSOR_PROBE
-    # Only this architecture has asynchronous products on tensor cores (wgmma).
-    target = "sm_90a" if on_tensor_cores and architecture == "sm_90" else architecture
+    needs = entry.tensor_cores or entry.only_capability if entry else build == TENSOR_PROBE
+    # Only this architecture has wgmma, and registers that warps exchange (setmaxnreg).
+    target = "sm_90a" if needs and architecture == "sm_90" else architecture
     return [
         str(nvcc),
         "-cubin",

@@ -118,7 +118,7 @@ def _prepare(product: Product, a: Array, b: Array, mode: Mode, folder: Path) -> 
 
     Raise KernelFault, also if a word of the result is not stored.
     """
-    build, step = step_build(product), product.kernel and product.kernel.device_step
+    build, step = step_build(product), product.device_step
     assert build
     assert step
     source, (m, n, k) = ROOT / build.source, (product.shape.m, product.shape.n, product.shape.k)

@@ -21,7 +21,8 @@ MODES: tuple[Mode, ...] = get_args(Mode)[:3]  # those that a product is checked 
 HERE = Path(__file__).resolve().parent
 BUILDS = RESULTS / "host_execution"
 
-_COMMON = ["-std=c++17", "-fPIC", "-pipe", "-fmax-errors=1"]
+# Some distributions protect stacks by default, with a function of the C library.
+_COMMON = ["-std=c++17", "-fPIC", "-pipe", "-fmax-errors=1", "-fno-stack-protector"]
 # The stack of a fiber is only slightly larger than this frame.
 # Shared memory of a template belongs to one library, also if a process loads several.
 _KERNEL = [

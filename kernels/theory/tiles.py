@@ -1,4 +1,4 @@
-"""Block sizes, and the tile shapes that `sgemm_top` has instead: the table in its source.
+"""Block sizes, and the tile shapes that some kernels have instead: the tables in their sources.
 
 Recordings, tables and the compiler (``-DBLOCK=``) have one number for either: B, or
 ``rows * 1000 + columns`` of a tile of C (128256 is 128×256). Only this module converts.
@@ -10,7 +10,6 @@ from dataclasses import dataclass
 
 from base.paths import ROOT
 
-_SOURCE = ROOT / "kernels" / "sgemm_top.cu"
 _ROW = re.compile(r"^    \{((?:\d+, ){6}\d+)\},", re.MULTILINE)
 _WORD_BYTES = 4  # float32
 _ROWS = 1000  # factor of the rows in the number of a tile shape
@@ -85,9 +84,10 @@ def shown(number: int) -> str:
     return f"{rows}×{columns}" if rows else str(columns)
 
 
-def _read() -> tuple[TileShape, ...]:
-    rows = _ROW.findall(_SOURCE.read_text())
+def _read(kernel: str) -> tuple[TileShape, ...]:
+    rows = _ROW.findall((ROOT / "kernels" / f"{kernel}.cu").read_text())
     return tuple(TileShape(*map(int, row.split(", "))) for row in rows)
 
 
-TILES = _read()
+TILES = _read("sgemm_top")
+STREAM_K_TILES = _read("sgemm_stream_k")

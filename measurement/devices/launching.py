@@ -112,7 +112,7 @@ class Launches:
 
         `rows`: it prepares A; `columns`: it prepares B.
         """
-        build, step = step_build(product), product.kernel and product.kernel.device_step
+        build, step = step_build(product), product.device_step
         assert build
         assert step
         m, n, k = product.shape.m, product.shape.n, product.shape.k

@@ -10,7 +10,7 @@ from kernels.catalog.variant import IN_TURN
 from kernels.cubins.build import build_for
 from kernels.host_execution.binding import reference
 from kernels.host_execution.check import check, execute, expected_product, inputs_of, predict, sums
-from kernels.theory.tiles import number_of
+from kernels.theory.tiles import STREAM_K_TILES, number_of
 from tests.support.builds import in_parallel
 from tests.support.products import product_of
 
@@ -128,19 +128,23 @@ def test_products_are_exact_and_counts_are_theory(outcomes, name, block, dtype):
 
 
 @pytest.mark.parametrize(
-    ("name", "shape"),
+    ("name", "shape", "block"),
     [
-        *(("sgemm_mapped", n) for n in (1, 3, 4, 16, 17, 33, 64, 127, 128)),
+        *(("sgemm_mapped", n, None) for n in (1, 3, 4, 16, 17, 33, 64, 127, 128)),
         # Exact and guarded; C with rows of odd and even length; one block and many tiles.
         *(
-            ("sgemm_tensor_tma", s)
+            ("sgemm_tensor_tma", s, None)
             for s in ("128x192x256", "17x33x65", "130x200x132", "260x64x260")
         ),
+        # Exact; slices and padded rows; three tiles, of which two blocks share one.
+        ("sgemm_stream_k", "192x64x128", STREAM_K_TILES[0]),
+        ("sgemm_stream_k", "17x33x65", STREAM_K_TILES[-1]),
+        ("sgemm_stream_k", "400x66x128", STREAM_K_TILES[0]),
     ],
 )
-def test_kernels_without_theory_are_right(host_builds, monkeypatch, name, shape):
+def test_kernels_without_theory_are_right(host_builds, monkeypatch, name, shape, block):
     monkeypatch.setattr(geometry, "_MULTIPROCESSORS", 2)
-    assert check(product_of(name, shape), folder=host_builds).counts
+    assert check(product_of(name, shape, block), folder=host_builds).counts
 
 
 def test_exact_and_guarded_builds_are_run_of_every_kernel():

@@ -311,7 +311,8 @@ def test_products_are_bit_for_bit_those_of_the_host_execution(session, variant, 
     for asked in (*small_cells(variant), *others):
         if asked.host_memory == "pageable" or session.not_launchable(asked):
             continue
-        if asked.shape.flop > Shape.parse("640x320x1000").flop:
+        large = asked.shape.flop > Shape.square(200).flop
+        if large and (asked.dtype != "float32" or asked.shape.batch > 1 or asked.block_size == 8):
             continue  # the host would take a minute
         session.run(asked)
         expected, _ = execute(asked.product, "fused", folder=folder)

@@ -1,0 +1,581 @@
+// The product in tiles whose shape fits the size of the matrices, with the work divided evenly
+// among the blocks (stream-K): as fast for odd sizes as for multiples of the tile. BLOCK names a
+// row of TILES by the rows * 1000 + columns of C of a tile.
+//
+// There are at most as many blocks as multiprocessors, and at least as many tiles. Most tiles are
+// multiplied by one block each. The steps of k of the last ones, fewer than two per block, are
+// divided evenly. So a block may begin one tile and complete another one. It begins the tile first,
+// stores the sums in C, and says so on a board in global memory; at last it completes the tile that
+// the block before has begun, with the sums in C as first terms. The order of sums along k stays
+// the same, and no other memory is needed.
+//
+// The bulk tensor copy engine (TMA) fills stages in shared memory, and zeros what is outside of the
+// matrices. Rows of A and B begin at multiples of 16 bytes, as it needs: if 4 does not divide their
+// length, `pad_rows` has copied them to longer ones. Each block describes both matrices to the
+// engine by tensor maps, which it makes in shared memory and copies to global memory.
+//
+// Eight warps multiply, each thread a part of C; `slices` of them share the steps of k of a stage.
+// A's tile has lines of 32 steps of k, with chunks of 16 bytes exchanged so that eight rows are in
+// different banks. Barriers in shared memory signal that a stage is full or empty.
+//
+// On the host one stage is used, which warps that multiply copy, and the block that completes a
+// tile also begins it.
+
+struct Tile {
+    int rows, columns;                // of C
+    int thread_rows, thread_columns;  // of C, a thread
+    int step, stages;                 // of k a stage; stages in shared memory
+    int slices;                       // of the steps of a stage, each by other warps
+};
+
+constexpr Tile TILES[] = {
+    {192, 128, 12, 8, 32, 5, 1},  // from n = 2000 on
+    {96, 128, 12, 8, 32, 4, 2},   // n = 1200
+    {64, 96, 8, 12, 32, 5, 4},    // n = 850
+    {64, 64, 8, 8, 32, 8, 4},     // n = 1000
+    {64, 48, 8, 12, 64, 4, 8},    // n = 550
+};
+
+constexpr Tile tile_of(int block) {
+    for (const Tile &tile : TILES) {
+        if (tile.rows * 1000 + tile.columns == block) return tile;
+    }
+    return {};
+}
+
+constexpr Tile T = tile_of(BLOCK);
+constexpr int VECTOR = 4;  // words of a float4
+constexpr int LANE_ROWS = 8, LANE_COLUMNS = 4;
+constexpr int WARP_ROWS = LANE_ROWS * T.thread_rows, WARP_COLUMNS = LANE_COLUMNS * T.thread_columns;
+constexpr int WARPS_ACROSS = T.columns / WARP_COLUMNS;
+constexpr int SLICE_THREADS = T.rows / WARP_ROWS * WARPS_ACROSS * 32;
+constexpr int MULTIPLIERS = T.slices * SLICE_THREADS, THREADS = MULTIPLIERS + 128;
+constexpr int SLICE_STEPS = T.step / T.slices;
+constexpr int LINE = 32;                            // steps of k of a row of A's tile
+constexpr int A_TILE = T.rows * T.step;             // words, of LINE steps each
+constexpr int STAGE = A_TILE + T.columns * T.step;  // words
+constexpr int SUMS = T.slices > 1 ? T.slices * T.rows * T.columns : 0;  // words
+constexpr int MAP = 32;                                                 // words of a tensor map
+// Steps of k that a thread reads of a row of A at a time: half as many where registers are scarce.
+constexpr int READ = T.thread_rows * T.thread_columns > 64 ? 2 : 4;
+constexpr int TURN = 2 * VECTOR;              // steps of k of a turn of the main loop
+constexpr int GROUP = 2048 / T.rows;          // rows of tiles that are visited together
+constexpr int MOST_BLOCKS = 256, PLACES = 8;  // of the board: blocks, launches at a time
+constexpr bool TALL = T.thread_rows > T.thread_columns;
+static_assert(T.rows % WARP_ROWS == 0 && T.columns % WARP_COLUMNS == 0, "whole warps");
+static_assert(T.step % LINE == 0 && SLICE_STEPS % TURN == 0, "whole lines and turns");
+static_assert(MULTIPLIERS == 256, "eight warps");
+static_assert(4 * (T.stages * STAGE + SUMS) > 116 * 1024, "one block per multiprocessor");
+
+#ifdef __CUDACC__
+
+static __device__ __forceinline__ unsigned address_of(const void *shared) {
+    return static_cast<unsigned>(__cvta_generic_to_shared(shared));
+}
+
+static __device__ __forceinline__ void barrier_init(unsigned barrier, unsigned count) {
+    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(barrier), "r"(count) : "memory");
+}
+
+static __device__ __forceinline__ void barrier_arrive(unsigned barrier) {
+    asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
+}
+
+static __device__ __forceinline__ void barrier_expect(unsigned barrier, unsigned bytes) {
+    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes)
+                 : "memory");
+}
+
+static __device__ __forceinline__ void barrier_wait(unsigned barrier, unsigned parity) {
+    asm volatile(
+        "{ .reg .pred done;\n"
+        "again: mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n"
+        "@!done bra again; }\n" ::"r"(barrier),
+        "r"(parity)
+        : "memory");
+}
+
+// Waits for all threads that multiply.
+static __device__ __forceinline__ void meet() {
+    asm volatile("barrier.sync 1, %0;" ::"n"(MULTIPLIERS) : "memory");
+}
+
+// Which tiles have been begun, by the block that did: the address of C's part. Launches at a time
+// have other addresses; each entry is removed by the block that waits for it.
+__device__ unsigned long long board[MOST_BLOCKS][PLACES];
+
+static __device__ __forceinline__ void tell(const float *part, bool speaks) {
+    const unsigned long long key = reinterpret_cast<unsigned long long>(part);
+    __threadfence();
+    meet();  // all sums are stored
+    if (!speaks) return;
+    for (int i = 0; atomicCAS(&board[blockIdx.x][i % PLACES], 0ull, key); ++i) {
+    }
+}
+
+static __device__ __forceinline__ void wait_for(const float *part, bool listens) {
+    const unsigned long long key = reinterpret_cast<unsigned long long>(part);
+    if (listens) {
+        for (int i = 0; atomicCAS(&board[blockIdx.x - 1][i % PLACES], key, 0ull) != key; ++i) {
+        }
+        __threadfence();
+    }
+    meet();
+}
+
+// Of each multiprocessor, which runs one block of this kernel at a time.
+__device__ __align__(128) unsigned maps[MOST_BLOCKS][2 * MAP];
+
+// Copies from A in lane 0 and from B in lane 1 of a warp.
+struct Copier {
+    unsigned long long map;
+
+    // Describes the matrix in shared memory `own`, and copies that to global memory.
+    __device__ __forceinline__ Copier(int lane, const float *a, const float *b, int m, int n, int k,
+                                      float *own) {
+        own[lane] = own[MAP + lane] = 0.0f;
+        __syncwarp();
+        if (lane < 2) {
+            const bool of_b = lane == 1;
+            const unsigned rows = of_b ? k : m, columns = of_b ? n : k;
+            const unsigned box_rows = of_b ? T.step : T.rows, box_columns = of_b ? T.columns : LINE;
+            const unsigned long long distance = (columns + VECTOR - 1) / VECTOR * 16ull;
+            const unsigned at = address_of(own + lane * MAP);
+            asm volatile(
+                "tensormap.replace.tile.global_address.shared::cta.b1024.b64 [%0], %1;\n"
+                "tensormap.replace.tile.rank.shared::cta.b1024.b32 [%0], 1;\n"
+                "tensormap.replace.tile.box_dim.shared::cta.b1024.b32 [%0], 0, %2;\n"
+                "tensormap.replace.tile.box_dim.shared::cta.b1024.b32 [%0], 1, %3;\n"
+                "tensormap.replace.tile.global_dim.shared::cta.b1024.b32 [%0], 0, %4;\n"
+                "tensormap.replace.tile.global_dim.shared::cta.b1024.b32 [%0], 1, %5;\n"
+                "tensormap.replace.tile.global_stride.shared::cta.b1024.b64 [%0], 0, %6;\n"
+                "tensormap.replace.tile.element_stride.shared::cta.b1024.b32 [%0], 0, 1;\n"
+                "tensormap.replace.tile.element_stride.shared::cta.b1024.b32 [%0], 1, 1;\n"
+                "tensormap.replace.tile.elemtype.shared::cta.b1024.b32 [%0], 7;\n"  // float32
+                "tensormap.replace.tile.interleave_layout.shared::cta.b1024.b32 [%0], 0;\n"
+                "tensormap.replace.tile.fill_mode.shared::cta.b1024.b32 [%0], 0;\n" ::"r"(at),
+                "l"(of_b ? b : a), "r"(box_columns), "r"(box_rows), "r"(columns), "r"(rows),
+                "l"(distance)
+                : "memory");
+            if (of_b) {
+                asm volatile(
+                    "tensormap.replace.tile.swizzle_mode.shared::cta.b1024.b32 [%0], 0;" ::"r"(at)
+                    : "memory");
+            } else {  // chunks of 16 bytes exchanged in lines of 128
+                asm volatile(
+                    "tensormap.replace.tile.swizzle_mode.shared::cta.b1024.b32 [%0], 3;" ::"r"(at)
+                    : "memory");
+            }
+        }
+        __syncwarp();
+        unsigned multiprocessor;
+        asm volatile("mov.u32 %0, %smid;" : "=r"(multiprocessor));
+        const unsigned *const place = maps[multiprocessor % MOST_BLOCKS];
+        for (int i = 0; i < 2; ++i) {
+            asm volatile(
+                "tensormap.cp_fenceproxy.global.shared::cta.tensormap::generic.release.gpu"
+                ".sync.aligned [%0], [%1], 128;" ::"l"(place + i * MAP),
+                "r"(address_of(own + i * MAP))
+                : "memory");
+        }
+        map = reinterpret_cast<unsigned long long>(place + lane % 2 * MAP);
+        asm volatile("fence.proxy.tensormap::generic.acquire.gpu [%0], 128;" ::"l"(map) : "memory");
+    }
+
+    __device__ __forceinline__ void copy(unsigned to, int column, int row, unsigned barrier) const {
+        asm volatile(
+            "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
+            " [%0], [%1, {%2, %3}], [%4];" ::"r"(to),
+            "l"(map), "r"(column), "r"(row), "r"(barrier)
+            : "memory");
+    }
+};
+
+// Keeps the compiler from moving the loads of the next fragments down to where they are needed.
+static __device__ __forceinline__ void loads_first() {
+    __syncwarp();
+}
+
+#else
+
+static __device__ __forceinline__ void meet() {
+    __syncthreads();
+}
+
+static __device__ __forceinline__ void tell(const float *, bool) {
+}
+
+static __device__ __forceinline__ void wait_for(const float *, bool) {
+}
+
+static __device__ __forceinline__ void loads_first() {
+}
+
+#endif
+
+// Calls `use` with each vector of a row of the thread's part of C that is inside, or with each
+// element where rows do not begin at multiples of 16 bytes: its place, and its number in the row.
+template <int WORDS, typename Use>
+static __device__ __forceinline__ void each(float *row, bool inside, int column, int n, Use use) {
+#pragma unroll
+    for (int j = 0; j < T.thread_columns; j += WORDS) {
+        const int at = j / VECTOR * VECTOR * LANE_COLUMNS + j % VECTOR;
+        if (inside && (!GUARDED || column + at < n)) use(row + at, j);
+    }
+}
+
+// Back and forth along the shorter edge, so that each multiply-add has an operand in common with
+// the one before: the register file gives two words a cycle, and a multiply-add needs three.
+static __device__ __forceinline__ void multiply_add(float (&sum)[T.thread_rows][T.thread_columns],
+                                                    const float (&a)[T.thread_rows][READ], int step,
+                                                    const float *b) {
+    constexpr int LONG = TALL ? T.thread_rows : T.thread_columns;
+    constexpr int SHORT = TALL ? T.thread_columns : T.thread_rows;
+#pragma unroll
+    for (int along = 0; along < LONG; ++along) {
+#pragma unroll
+        for (int turn = 0; turn < SHORT; ++turn) {
+            const int across = along % 2 ? SHORT - 1 - turn : turn;
+            const int i = TALL ? along : across, j = TALL ? across : along;
+            sum[i][j] += a[i][step] * b[j];
+        }
+    }
+}
+
+// The tiles of a block, one after the other, with the stages of k from `begin` to `end` of each.
+struct Work {
+    int rows, columns, stages;  // of tiles; of k
+    int whole, count;           // of tiles of this block alone; of all its tiles
+    long long first, last;      // of the stages that blocks share, those of this block
+
+    __device__ __forceinline__ Work(int m, int n, int k)
+        : rows((m + T.rows - 1) / T.rows),
+          columns((n + T.columns - 1) / T.columns),
+          stages((k + T.step - 1) / T.step) {
+        const int tiles = rows * columns, blocks = gridDim.x, block = blockIdx.x;
+        whole = tiles / blocks - (tiles % blocks != 0);
+        const long long shared = static_cast<long long>(tiles - whole * blocks) * stages;
+        first = shared * block / blocks;
+        last = shared * (block + 1) / blocks;
+        count = whole + static_cast<int>((last + stages - 1) / stages - first / stages);
+    }
+
+    // Number `i`: first the tile that it begins, last the one that it completes.
+    __device__ __forceinline__ void part(int i, int &row, int &column, int &begin, int &end) const {
+        int tile = blockIdx.x + i * gridDim.x;
+        begin = 0;
+        end = stages;
+        if (count > whole) {
+            tile -= gridDim.x;
+            if (i == 0 || i > whole) {
+                const int shared =
+                    static_cast<int>(first / stages) + (i == 0 ? count - whole - 1 : count - 1 - i);
+                const long long from = static_cast<long long>(shared) * stages;
+                begin = first > from ? static_cast<int>(first - from) : 0;
+                end = last - from < stages ? static_cast<int>(last - from) : stages;
+                tile = whole * gridDim.x + shared;
+            }
+        }
+        // Blocks that run at the same time share rows of A and columns of B: they go down GROUP
+        // tiles before they go to the next column.
+        const int group = tile / (GROUP * columns) * GROUP, within = tile - group * columns;
+        const int height = min(GROUP, rows - group);
+        row = (group + within % height) * T.rows;
+        column = within / height * T.columns;
+    }
+};
+
+// Where words of the tiles of A and B are in a stage.
+static __device__ __forceinline__ int a_place(int row, int step) {
+    const int chunk = step % LINE / VECTOR ^ row % 8;
+    return step / LINE * T.rows * LINE + row * LINE + chunk * VECTOR + step % VECTOR;
+}
+
+static __device__ __forceinline__ int b_place(int step, int column) {
+    return A_TILE + step * T.columns + column;
+}
+
+static __device__ __forceinline__ int row_of(int i) {
+    return i * LANE_ROWS;
+}
+
+// A thread's part of C, and its fragments: row row_of(i) of each READ steps of A, vectors of B with
+// those of the other lanes between them.
+struct Place {
+    int slice, own, a, b;
+    const float *smem;
+
+    __device__ __forceinline__ Place(const float *stages) : smem(stages) {
+        const int thread = threadIdx.x;
+        slice = thread / SLICE_THREADS;
+        own = thread % SLICE_THREADS;
+        const int warp = own / 32, lane = own % 32;
+        a = warp / WARPS_ACROSS * WARP_ROWS + lane % 16 / 2;
+        b = warp % WARPS_ACROSS * WARP_COLUMNS + (lane / 16 * 2 + lane % 2) * VECTOR;
+    }
+
+    // Steps of k number `step` on of a turn, whose first step is at `from` in the stages.
+    __device__ __forceinline__ void read_a(float (&fragment)[T.thread_rows][READ], int from,
+                                           int step) const {
+        const float *place = smem + (step < VECTOR ? from : from ^ VECTOR) + step % VECTOR;
+#pragma unroll
+        for (int i = 0; i < T.thread_rows; ++i) {
+            const float *at = place + row_of(i) * LINE;
+            if (READ == 4) {
+                const float4 part = *reinterpret_cast<const float4 *>(at);
+                fragment[i][0] = part.x;
+                fragment[i][1] = part.y;
+                fragment[i][READ - 2] = part.z;
+                fragment[i][READ - 1] = part.w;
+            } else {
+                const float2 part = *reinterpret_cast<const float2 *>(at);
+                fragment[i][0] = part.x;
+                fragment[i][1] = part.y;
+            }
+        }
+    }
+
+    __device__ __forceinline__ void read_b(float *fragment, int from, int step) const {
+        const float *place = smem + from + step * T.columns;
+#pragma unroll
+        for (int j = 0; j < T.thread_columns; j += VECTOR) {
+            const float4 part = *reinterpret_cast<const float4 *>(place + j * LANE_COLUMNS);
+            fragment[j] = part.x;
+            fragment[j + 1] = part.y;
+            fragment[j + 2] = part.z;
+            fragment[j + 3] = part.w;
+        }
+    }
+};
+
+// Stores a thread's sums, or those of all slices, which are added through shared memory.
+template <int WORDS>
+static __device__ __forceinline__ void store(const Place &at,
+                                             float (&sum)[T.thread_rows][T.thread_columns],
+                                             float *part, int row, int column, int m, int n,
+                                             float *smem) {
+    if (T.slices == 1) {
+#pragma unroll
+        for (int i = 0; i < T.thread_rows; ++i) {
+            float *to = part + static_cast<size_t>(row_of(i)) * n;
+            each<WORDS>(to, !GUARDED || row + row_of(i) < m, column, n, [&](float *word, int j) {
+                if (WORDS == VECTOR) {
+                    *reinterpret_cast<float4 *>(word) =
+                        make_float4(sum[i][j], sum[i][j + 1], sum[i][j + 2], sum[i][j + 3]);
+                } else {
+                    *word = sum[i][j];
+                }
+            });
+        }
+        return;
+    }
+    // The vectors of all slices lie side by side; each slice adds up some of them.
+    constexpr int VECTORS_ACROSS = T.thread_columns / VECTOR;
+    constexpr int VECTORS = T.thread_rows * VECTORS_ACROSS;
+    float4 *const parts = reinterpret_cast<float4 *>(smem) + at.own;
+    meet();  // nobody reads sums of the tile before any more
+#pragma unroll
+    for (int vector = 0; vector < VECTORS; ++vector) {
+        const float *from = &sum[vector / VECTORS_ACROSS][vector % VECTORS_ACROSS * VECTOR];
+        parts[(at.slice * VECTORS + vector) * SLICE_THREADS] =
+            make_float4(from[0], from[1], from[2], from[3]);
+    }
+    meet();  // all parts of the sums are there
+#pragma unroll 1
+    for (int vector = at.slice; vector < VECTORS; vector += T.slices) {
+        float4 total = parts[vector * SLICE_THREADS];
+#pragma unroll
+        for (int other = 1; other < T.slices; ++other) {
+            const float4 more = parts[(other * VECTORS + vector) * SLICE_THREADS];
+            total.x += more.x;
+            total.y += more.y;
+            total.z += more.z;
+            total.w += more.w;
+        }
+        const int down = row_of(vector / VECTORS_ACROSS);
+        const int across = vector % VECTORS_ACROSS * VECTOR * LANE_COLUMNS;
+        float *to = part + static_cast<size_t>(down) * n + across;
+        if (GUARDED && row + down >= m) continue;
+        const int left = GUARDED ? n - column - across : VECTOR;
+        if (WORDS == VECTOR) {
+            if (left > 0) *reinterpret_cast<float4 *>(to) = total;
+        } else {
+            if (left > 0) to[0] = total.x;
+            if (left > 1) to[1] = total.y;
+            if (left > 2) to[2] = total.z;
+            if (left > 3) to[3] = total.w;
+        }
+    }
+}
+
+// Stores C so many words at a time: 1 where rows do not begin at multiples of 16 bytes.
+template <int WORDS>
+static __device__ __forceinline__ void multiply(const float *a, const float *b, float *c, int m,
+                                                int n, int k, float *smem) {
+    const Work work(m, n, k);
+    int row, column, begin, end;
+#ifdef __CUDACC__
+    const unsigned full = address_of(smem + T.stages * STAGE + SUMS + 2 * MAP);
+    const unsigned empty = full + 8 * T.stages;
+    int slot = 0;
+    unsigned phase = 0;
+    const auto next_slot = [&] {
+        if (++slot == T.stages) {
+            slot = 0;
+            phase ^= 1;
+        }
+    };
+    if (threadIdx.x == 0) {
+        for (int i = 0; i < T.stages; ++i) {
+            barrier_init(full + 8 * i, 1);
+            barrier_init(empty + 8 * i, MULTIPLIERS / 32);
+        }
+        asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+    }
+    __syncthreads();
+    if (__shfl_sync(0xffffffffu, threadIdx.x / 32, 0) >= MULTIPLIERS / 32) {
+        asm volatile("setmaxnreg.dec.sync.aligned.u32 40;");
+        if (threadIdx.x >= MULTIPLIERS + 32) return;
+        const int lane = threadIdx.x % 32;
+        const Copier copier(lane, a, b, m, n, k, smem + T.stages * STAGE + SUMS);
+        for (int i = 0; i < work.count; ++i) {
+            work.part(i, row, column, begin, end);
+#pragma unroll 1
+            for (int stage = begin; stage < end; ++stage) {
+                const unsigned to = address_of(smem + slot * STAGE), barrier = full + 8 * slot;
+                barrier_wait(empty + 8 * slot, phase ^ 1);
+                if (lane == 0) barrier_expect(barrier, 4 * STAGE);
+                __syncwarp();
+                if (lane == 0) {
+#pragma unroll
+                    for (int step = 0; step < T.step; step += LINE) {
+                        copier.copy(to + 4 * T.rows * step, stage * T.step + step, row, barrier);
+                    }
+                } else if (lane == 1) {
+                    copier.copy(to + 4 * A_TILE, column, stage * T.step, barrier);
+                }
+                next_slot();
+            }
+        }
+        return;
+    }
+    asm volatile("setmaxnreg.inc.sync.aligned.u32 232;");
+#else
+    if (threadIdx.x >= MULTIPLIERS) return;
+#endif
+    const Place at(smem);
+    const int first_step = at.slice * SLICE_STEPS;
+    float sum[T.thread_rows][T.thread_columns];
+    float a_fragment[2][T.thread_rows][READ], b_fragment[2][T.thread_columns];
+    const auto multiply_part = [&](int begin, int end) {
+        float *const tile = c + static_cast<size_t>(row) * n + column;
+        const int own_row = row + at.a, own_column = column + at.b;
+        float *const part = tile + static_cast<size_t>(at.a) * n + at.b;
+#pragma unroll
+        for (int r = 0; r < T.thread_rows; ++r) {
+#pragma unroll
+            for (int j = 0; j < T.thread_columns; ++j) {
+                sum[r][j] = 0.0f;
+            }
+        }
+        if (begin > 0) {
+            wait_for(tile, threadIdx.x == 0);
+#pragma unroll
+            for (int r = 0; r < T.thread_rows; ++r) {
+                float *from = part + static_cast<size_t>(row_of(r)) * n;
+                const bool inside = at.slice == 0 && (!GUARDED || own_row + row_of(r) < m);
+                each<1>(from, inside, own_column, n,
+                        [&](float *word, int j) { sum[r][j] = __ldcg(word); });
+            }
+        }
+#ifdef __CUDACC__
+        barrier_wait(full + 8 * slot, phase);
+        int a_from = slot * STAGE + a_place(at.a, first_step);
+        int b_from = slot * STAGE + b_place(first_step, at.b);
+        at.read_a(a_fragment[0], a_from, 0);
+        at.read_b(b_fragment[0], b_from, 0);
+#pragma unroll 1
+        for (int stage = begin; stage < end; ++stage) {
+            const int used_slot = slot;
+#pragma unroll 1
+            for (int turn = TURN; turn <= SLICE_STEPS; turn += TURN) {  // the next one
+                int a_next = used_slot * STAGE + a_place(at.a, first_step + turn);
+                int b_next = b_from + TURN * T.columns;
+#pragma unroll
+                for (int step = 0; step < TURN; ++step) {
+                    if (step == TURN - READ && turn == SLICE_STEPS) {
+                        next_slot();
+                        if (stage + 1 < end) barrier_wait(full + 8 * slot, phase);
+                        // After the last stage, fragments of the same one, which nobody uses.
+                        const int next = (stage + 1 < end ? slot : used_slot) * STAGE;
+                        a_next = next + a_place(at.a, first_step);
+                        b_next = next + b_place(first_step, at.b);
+                    }
+                    const int read = step / READ % 2;
+                    if (step % READ == 0 && step + READ < TURN) {
+                        at.read_a(a_fragment[1 - read], a_from, step + READ);
+                    } else if (step == TURN - READ) {
+                        at.read_a(a_fragment[0], a_next, 0);
+                    }
+                    if (step + 1 < TURN) {
+                        at.read_b(b_fragment[1 - step % 2], b_from, step + 1);
+                    } else {
+                        at.read_b(b_fragment[0], b_next, 0);
+                    }
+                    loads_first();
+                    multiply_add(sum, a_fragment[read], step % READ, b_fragment[step % 2]);
+                }
+                a_from = a_next;
+                b_from = b_next;
+            }
+            __syncwarp();
+            if (threadIdx.x % 32 == 0) barrier_arrive(empty + 8 * used_slot);
+        }
+#else
+        for (int stage = begin; stage < end; ++stage) {
+            __syncthreads();  // nobody reads the stage before any more
+            const size_t a_width = (k + VECTOR - 1) / VECTOR * VECTOR;
+            const size_t b_width = (n + VECTOR - 1) / VECTOR * VECTOR;
+            for (int i = threadIdx.x; i < A_TILE; i += MULTIPLIERS) {
+                const int at_row = row + i / T.step, step = stage * T.step + i % T.step;
+                smem[a_place(i / T.step, i % T.step)] =
+                    at_row < m && step < k ? a[at_row * a_width + step] : 0.0f;
+            }
+            for (int i = threadIdx.x; i < T.columns * T.step; i += MULTIPLIERS) {
+                const int at_column = column + i % T.columns, step = stage * T.step + i / T.columns;
+                smem[b_place(i / T.columns, i % T.columns)] =
+                    at_column < n && step < k ? b[step * b_width + at_column] : 0.0f;
+            }
+            __syncthreads();  // the stage is complete
+            for (int step = 0; step < SLICE_STEPS; ++step) {
+                const int turn = first_step + step / TURN * TURN, within = step % TURN;
+                if (step % READ == 0) at.read_a(a_fragment[0], a_place(at.a, turn), within);
+                at.read_b(b_fragment[0], b_place(turn, at.b), within);
+                multiply_add(sum, a_fragment[0], step % READ, b_fragment[0]);
+            }
+        }
+#endif
+        store<WORDS>(at, sum, part, own_row, own_column, m, n, smem + T.stages * STAGE);
+        if (end < work.stages) tell(tile, threadIdx.x == 0);
+    };
+    for (int i = 0; i < work.count; ++i) {
+        work.part(i, row, column, begin, end);
+#ifndef __CUDACC__
+        if (end < work.stages) continue;  // the block that completes a tile also begins it
+        if (begin > 0) multiply_part(0, begin);
+#endif
+        multiply_part(begin, end);
+    }
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS, 1)
+    sgemm_stream_k(const ELEMENT *a, const ELEMENT *b, ELEMENT *c, int m, int n, int k) {
+#if !defined(__CUDA_ARCH__) || defined(__CUDA_ARCH_FEAT_SM90_ALL)
+    extern __shared__ __align__(1024) float smem[];  // stages, sums of slices, maps, barriers
+    if (GUARDED && n % VECTOR) {
+        multiply<1>(a, b, c, m, n, k, smem);
+    } else {
+        multiply<VECTOR>(a, b, c, m, n, k, smem);
+    }
+#endif
+}
