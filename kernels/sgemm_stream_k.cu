@@ -206,6 +206,7 @@ static __device__ __forceinline__ void tell(const float *, bool) {
 }
 
 static __device__ __forceinline__ void wait_for(const float *, bool) {
+    __syncthreads();  // all sums are stored
 }
 
 static __device__ __forceinline__ void loads_first() {
