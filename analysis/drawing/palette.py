@@ -35,6 +35,7 @@ STEPS = (
     *("outer_product", "outer_product_unrolled", "outer_product_prefetch"),
     *("register_tile", "register_tile_double_buffered", "register_tile_conflict_free"),
     *("register_tile_async", "sgemm_top", "sgemm_tensor", "cublas_sgemm", "sgemm_tensor_tma"),
+    "sgemm_stream_k",
 )
 ANY_SHAPE = ("mm_naive", "mm_tile", "bmm_naive", "bmm_tile")
 # The order of the palette gives the variants of one figure different colours. `block_padded` takes

@@ -376,8 +376,8 @@ _ENTRIES: list[Variant] = [
         title="tiles, work divided evenly",
         idea="blocks share the last tiles, fed by the bulk copy engine",
         origin="own",
-        description="one block per multiprocessor; blocks divide the steps of k of the last tiles "
-        "evenly (stream-K), in their order; the bulk copy engine (TMA) fills the stages",
+        description="one block per multiprocessor; blocks divide the last tiles evenly along k "
+        "(stream-K), in order; the bulk copy engine (TMA) fills the stages",
         family="register",
         kernel="sgemm_stream_k",
         tile=geometry.shaped_tile,
