@@ -418,7 +418,7 @@ def test_list_names_every_variant(run):
     assert (ROOT / rows["block"]["source"]).is_file()
     assert rows["cublas_sgemm"]["source"] is None
     assert rows["bmm_tile"]["dtypes"] == ["float32", "float64", "int32"]
-    tops = [name for name in VARIANTS if name.startswith(("sgemm_top", "sgemm_tensor_"))]
+    tops = [name for name in VARIANTS if name.startswith(("sgemm_top", "sgemm_tensor_", "sgemm_s"))]
     for shapes, names in {
         "single": ["mm_naive", "mm_tile", "cublas_sgemm", *tops],
         "batched": ["bmm_naive", "bmm_tile"],
