@@ -16,7 +16,7 @@ from base.command_line import CommandParser, Commands, add_command, commands_of,
 from base.errors import StudyError, exit_status
 from base.files import write_atomic
 from base.paths import RESULTS
-from kernels.catalog.product import BASELINES, FASTEST_NAIVE
+from kernels.catalog.baselines import BASELINES, FASTEST_NAIVE
 
 _TABLES = RESULTS / "tables"
 _TABLES_HELP = "folder of the tables (default: results/tables)"

@@ -25,7 +25,7 @@ from analysis.overview import answers, gpu_comparison, speedups
 from analysis.published import audit, claims, cpu_claims, figure2, source_tables, systems
 from analysis.trust import comparison, interference, overheads, sessions, threats
 from cpu_reference.cores import usable_threads
-from kernels.catalog.product import FASTEST_NAIVE
+from kernels.catalog.baselines import FASTEST_NAIVE
 from kernels.cubins.compile import BuildResult
 from measurement.recording.consistency import check_distinct, fingerprint
 from measurement.recording.recording import CELL, Recording

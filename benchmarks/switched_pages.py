@@ -29,7 +29,7 @@ from analysis.render.page import render
 from base.files import write_atomic
 from base.paths import ROOT
 from benchmarks import sentences
-from kernels.catalog.product import BASELINES
+from kernels.catalog.baselines import BASELINES
 from measurement.recording.recording import OPTIONAL, TABLES, read, write
 from study.config import read as read_config
 from study.config import validate

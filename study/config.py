@@ -30,14 +30,8 @@ from base.validation import (
     name_in,
     not_empty,
 )
-from kernels.catalog.product import (
-    BASELINE,
-    BASELINE_BLOCK,
-    BASELINES,
-    FASTEST_NAIVE,
-    Product,
-    products_of,
-)
+from kernels.catalog.baselines import BASELINES, FASTEST_NAIVE
+from kernels.catalog.product import BASELINE, BASELINE_BLOCK, Product, products_of
 from kernels.products.shape import LARGEST_SIZE, Shape
 
 # Ids that tables use for published times and for cubins built here.

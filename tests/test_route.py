@@ -19,7 +19,7 @@ READERS = {
     "measurement.devices.cpu",
     *("measurement.recording.consistency", "measurement.sampling.interference"),
     *("measurement.sampling.time_left", "analysis.drawing.style", "analysis.kernels.counts"),
-    *("analysis.kernels.machine_code", "analysis.models.comparison"),
+    "analysis.kernels.machine_code",
 }
 # First and last module of each part of the route, as one imports the other.
 PARTS = [

@@ -12,8 +12,9 @@ from analysis.domain import CPU, verdict
 from analysis.kernels.ladder import measured_before
 from analysis.schema import bounded, renaming, with_bounds
 from analysis.stats.estimates import FloatArray, percentile_interval
+from kernels.catalog.baselines import CUBLAS, FASTEST_CPU, FASTEST_NAIVE, SOURCE_NAIVE
 from kernels.catalog.entries import LIBRARIES, VARIANTS
-from kernels.catalog.product import BASELINE, CUBLAS, FASTEST_CPU, FASTEST_NAIVE, SOURCE_NAIVE
+from kernels.catalog.product import BASELINE
 from kernels.catalog.variant import UserSupplied
 
 # Copies from pinned memory disturb the GPU least.
@@ -33,7 +34,7 @@ def ladder_summary_table(
     Each kernel has its fastest block size at its largest size; the naive kernel also has a row in
     blocks of 32×32, the launch of source V. It is compared at the same size with the previous step
     in its fastest block size (prefix after_; of the naive kernel, its row in blocks of 32×32), with
-    `baseline`, one of `kernels.catalog.product.BASELINES` (baseline_; end-to-end on the CPU), and
+    `baseline`, one of `kernels.catalog.baselines.BASELINES` (baseline_; end-to-end on the CPU), and
     with the library (share_of_library: its kernel time over the kernel's). Each speedup is the
     ratio of both throughputs. is_fastest: of the kernels of this study with the same units, at the
     largest size. Units, traffic and bounds: see `analysis.kernels.roofline`. `drawn` returns draws

@@ -33,9 +33,7 @@ def notes(a: Recording, b: Recording, frame: pd.DataFrame) -> list[str]:
     times in `frame` whose variance between sessions is known.
     """
     first, second = a.provenance, b.provenance
-    both = a.builds.merge(b.builds, on=["variant", "dtype", "block_size", "build"])
-    same_code = len(both) > 0 and (both["cubin_sha256_x"] == both["cubin_sha256_y"]).all()
-    lines = ["A and B ran the same machine code"] if same_code else []
+    lines = ["A and B ran the same machine code"] if _same_code(a, b) else []
     for one, other in zip(first["devices"], second["devices"], strict=False):
         other = {**other, "device": one["device"]}
         lines += _differing(f"the GPUs at {one['device']}", one, other)
@@ -51,6 +49,14 @@ def notes(a: Recording, b: Recording, frame: pd.DataFrame) -> list[str]:
     known = int(frame["session_ratio"].notna().sum())
     rest = "; otherwise slower may be due to the host or the day" if known < len(frame) else ""
     return [*lines, f"variance between sessions is known for {known} of {len(frame)} times{rest}"]
+
+
+def _same_code(a: Recording, b: Recording) -> bool:
+    """Return whether all cubins that both recordings built are identical."""
+    if a.builds.empty or b.builds.empty:  # without columns
+        return False
+    both = a.builds.merge(b.builds, on=["variant", "dtype", "block_size", "build"])
+    return len(both) > 0 and bool((both["cubin_sha256_x"] == both["cubin_sha256_y"]).all())
 
 
 def _differing(name: str, first: Mapping[str, Any], second: Mapping[str, Any]) -> list[str]:

@@ -22,11 +22,6 @@ from kernels.theory.tiles import BlockSize, number_of
 
 # The baseline of every speedup, and the block size of its launch in source V.
 BASELINE, BASELINE_BLOCK = "naive", 32
-# Baselines of the ladder in the report (config.yaml, report: baseline), the default first.
-FASTEST_NAIVE, SOURCE_NAIVE, CUBLAS, FASTEST_CPU = BASELINES = (
-    *("fastest-naive", "source-naive"),
-    *("cublas", "fastest-cpu"),
-)
 
 
 @dataclass(frozen=True)

@@ -47,7 +47,6 @@ def project(tmp_path):
     ignored = shutil.ignore_patterns("__pycache__")
     for name in ("base", "workflow"):
         shutil.copytree(ROOT / name, tmp_path / name, ignore=ignored)
-    (tmp_path / "kernels").symlink_to(ROOT / "kernels")  # the tables of tile shapes
     (tmp_path / "pyproject.toml").touch()  # as in a checkout
     (tmp_path / "Snakefile").write_text(SNAKEFILE)
     return tmp_path

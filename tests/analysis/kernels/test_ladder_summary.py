@@ -5,8 +5,8 @@ import pandas as pd
 import pytest
 
 from analysis.kernels.ladder_summary import ladder_summary_table
+from kernels.catalog.baselines import CUBLAS, FASTEST_CPU, SOURCE_NAIVE
 from kernels.catalog.entries import VARIANTS
-from kernels.catalog.product import CUBLAS, FASTEST_CPU, SOURCE_NAIVE
 from tests.support.report_data import cpu_cell, frame, gpu_cell, only
 
 FLOP = 2 * 2048**3
