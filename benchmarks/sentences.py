@@ -346,8 +346,10 @@ def unlisted(sentences: list[str]) -> list[str]:
 
 
 def _is(sentence: str, text: str) -> bool:
-    """Return whether an entry's text is in a sentence; with a leading =, whether it is equal."""
-    return sentence.strip(" .") == text[1:] if text[0] == "=" else text in sentence
+    """Return whether a sentence contains a text, in which … is any words; with =, equals it."""
+    if text[0] == "=":
+        return sentence.strip(" .") == text[1:]
+    return re.search(re.escape(text).replace("…", ".*"), sentence) is not None
 
 
 def faults(page: str, folder: Path) -> list[str]:

@@ -186,7 +186,7 @@ fmaf(small[4 * j + i], 1.0f / LOW, large[4 * j + i]) => large[4 * j + i] @ = pai
 the last tile stored beyond the last row @ sgemm_tensor_tma 130x64x128 - @ 8 bytes .* $outside
 if (GUARDED && c_row + 8 * i >= m) continue; => $nothing @ = pair
 a stage multiplied before it is complete @ sgemm_stream_k 17 64064 @ $unwritten|$unordered
-            __syncthreads();  // the stage is complete$n => $nothing @ reinterpret_cast<const float
+            __syncthreads();  // the stage is complete$n => $nothing @ const float|at.read_a(
 a product of rows that are not there yet @ sgemm_mapped 33 - @ $unwritten|$unordered
     meet();  // A and B are complete$n => $nothing @ of_a[row * n + k]|of_b[k * n + at[j]]
 fours loaded beyond the last element @ sgemm_mapped 17 - @ load of 16 bytes .* $outside
