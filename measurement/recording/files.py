@@ -47,7 +47,7 @@ def check_manifest(path: Path) -> None:
     Each must be a plain file; together they may have `MOST_BYTES`.
     """
     if not path.is_dir():
-        raise RecordingError(f"recording {path}: no such folder; correct the path in the config")
+        raise RecordingError(f"recording {path}: no such folder; correct the path")
     check_file(path, MANIFEST)
     lines = (path / MANIFEST).read_bytes().decode(errors="replace").removesuffix("\n").split("\n")
     if not all(map(_HASHED.fullmatch, lines)):
