@@ -33,7 +33,7 @@ class SetupError(Exception):
 
 
 def create_venv() -> None:
-    """Make the environment anew with the Python that runs this, or with the one below it."""
+    """Make the environment again with the Python that runs this, or with the one below it."""
     python = getattr(sys, "_base_executable", None) or sys.executable
     package = f"python{sys.version_info.major}.{sys.version_info.minor}-venv"
     remedy = f"install its venv module (Debian, Ubuntu: apt-get install {package})"

@@ -96,6 +96,15 @@ def order(cuda: Any, earlier: Any, later: Any) -> None:
     later.wait_for_event(event)
 
 
+def enqueue(cuda: Any, piece: Piece, up: Any, down: Any) -> None:
+    """Enqueue a piece: its copies in a stream per direction, its kernel in its own stream."""
+    cuda.memcpy_htod_async(piece.a_device, piece.a_host, up)
+    order(cuda, up, piece.stream)
+    piece.launch()
+    order(cuda, piece.stream, down)
+    cuda.memcpy_dtoh_async(piece.c_host, piece.c_device, down)
+
+
 class Duplex:
     """Runs in pieces with one stream per direction of the link, and one for kernels.
 
@@ -126,11 +135,7 @@ class Duplex:
             order(self._cuda, self._up, self._kernels)
             begin()
             for piece in pieces:
-                self._cuda.memcpy_htod_async(piece.a_device, piece.a_host, self._up)
-                order(self._cuda, self._up, self._kernels)
-                piece.launch()
-                order(self._cuda, self._kernels, self._down)
-                self._cuda.memcpy_dtoh_async(piece.c_host, piece.c_device, self._down)
+                enqueue(self._cuda, piece, self._up, self._down)
             order(self._cuda, self._down, self._up)
 
         return queue

@@ -14,7 +14,7 @@ import numpy as np
 from kernels.catalog.limits import DeviceLimits
 from kernels.products.shape import Shape
 from measurement.devices.buffers import Work
-from measurement.devices.flows import Launcher, order, pieces_of
+from measurement.devices.flows import Launcher, enqueue, order, pieces_of
 from measurement.devices.launching import Cubins, Launches
 
 # Parts of a half of B: the other GPU gets each while the next one crosses the link.
@@ -108,11 +108,7 @@ class TwoGpus:
                 for lane, piece in zip(self.lanes, turn, strict=True):
                     if piece:
                         with lane.current():
-                            cuda.memcpy_htod_async(piece.a_device, piece.a_host, lane.up)
-                            order(cuda, lane.up, lane.kernels)
-                            piece.launch()
-                            order(cuda, lane.kernels, lane.down)
-                            cuda.memcpy_dtoh_async(piece.c_host, piece.c_device, lane.down)
+                            enqueue(cuda, piece, lane.up, lane.down)
             for lane in self.lanes:
                 with lane.current():
                     lane.down.synchronize()

@@ -57,7 +57,7 @@ def _become(arguments: list[str], kept: Iterable[int], environment: dict[str, st
     """Run the module `arguments` name; do not return. The streams are in place."""
     status = 1
     try:
-        _begin_anew([*map(str, arguments)], kept, environment)
+        _start_again([*map(str, arguments)], kept, environment)
         runpy.run_module(str(arguments[0]), run_name="__main__", alter_sys=True)
         status = 0
     except SystemExit as ended:
@@ -72,7 +72,7 @@ def _become(arguments: list[str], kept: Iterable[int], environment: dict[str, st
         os._exit(status)
 
 
-def _begin_anew(arguments: list[str], kept: Iterable[int], environment: dict[str, str]) -> None:
+def _start_again(arguments: list[str], kept: Iterable[int], environment: dict[str, str]) -> None:
     gc.freeze()
     for first, last in zip([2, *sorted(kept)], [*sorted(kept), 1 << 16], strict=True):
         os.closerange(first + 1, last)

@@ -219,7 +219,7 @@ def test_python_without_venv_is_one_line(setup, monkeypatch, capsys, tmp_path):
 
 
 @pytest.mark.slow
-def test_environment_of_its_own_is_made_anew_and_links_are_not_followed(setup, tmp_path):
+def test_environment_of_its_own_is_made_again_and_links_are_not_followed(setup, tmp_path):
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "thesis.txt").touch()
     (setup.venv / "old").symlink_to(tmp_path / "other")
@@ -229,7 +229,7 @@ def test_environment_of_its_own_is_made_anew_and_links_are_not_followed(setup, t
     assert (tmp_path / "other" / "thesis.txt").exists()
 
 
-def test_an_activated_environment_is_made_anew_with_the_python_below_it(tmp_path):
+def test_an_activated_environment_is_made_again_with_the_python_below_it(tmp_path):
     """As after a move of the checkout, in a shell in which the environment is activated."""
     inside = tmp_path / ".venv" / "bin" / "python"
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", inside.parents[1]], check=True)
@@ -254,7 +254,7 @@ def host(setup, monkeypatch):
     monkeypatch.setattr(
         setup.environment, "install", lambda layers, _=None: installed.append(sorted(layers))
     )
-    monkeypatch.setattr(setup.environment, "create_venv", lambda: installed.append("anew"))
+    monkeypatch.setattr(setup.environment, "create_venv", lambda: installed.append("again"))
     monkeypatch.setattr(setup.environment, "pycuda_variables", nullcontext)
     monkeypatch.setattr(setup.host, "has_nvidia_gpu", lambda: False)
     monkeypatch.setattr(setup.host, "find_nvcc", lambda: None)
@@ -289,7 +289,7 @@ def test_a_changed_lock_renews_all_layers_in_place(setup, host, name):
     assert host == [["test"], ["test"]]
 
 
-def test_moved_environment_is_made_anew_with_its_layers(setup, host, monkeypatch, tmp_path):
+def test_moved_environment_is_made_again_with_its_layers(setup, host, monkeypatch, tmp_path):
     setup.environment.set_up({"test"})
     moved = tmp_path / "elsewhere"
     setup.venv.rename(moved)
@@ -305,12 +305,12 @@ def test_moved_environment_is_made_anew_with_its_layers(setup, host, monkeypatch
 
 
 @pytest.mark.parametrize("fault", ["gone", "another"])
-def test_environment_whose_python_is_not_the_same_is_made_anew(setup, host, fault):
+def test_environment_whose_python_is_not_the_same_is_made_again(setup, host, fault):
     setup.environment.PYTHON.unlink()
     if fault == "another":
         setup.environment.PYTHON.symlink_to(sys.executable)
     setup.environment.set_up(set())
-    assert host[0] == "anew"
+    assert host[0] == "again"
 
 
 # ---- A full disk
@@ -358,10 +358,10 @@ def fill_disk(setup, fault):
     ("fault", "expected"),
     [
         ("nothing", [[]]),
-        ("file cut off", ["anew", []]),
-        ("file missing", ["anew", []]),
-        ("state cut off", ["anew", []]),
-        ("no configuration", ["anew", []]),
+        ("file cut off", ["again", []]),
+        ("file missing", ["again", []]),
+        ("state cut off", ["again", []]),
+        ("no configuration", ["again", []]),
     ],
 )
 def test_an_interrupted_renewal_is_repaired(setup, host, monkeypatch, fault, expected):

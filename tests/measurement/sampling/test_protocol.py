@@ -276,7 +276,7 @@ def test_every_cell_is_measured_as_often_as_wanted_and_spread_over_the_rounds():
         assert [position for _, position in visited] == list(range(len(visited)))
 
 
-def test_order_is_shuffled_anew_each_round_and_set_by_the_seed():
+def test_order_is_shuffled_again_each_round_and_set_by_the_seed():
     cells, rounds = rounds_of([20] * 10)
     orders = {tuple(c for c, _ in visited) for visited in rounds.values()}
     assert len(orders) == 20
