@@ -508,3 +508,27 @@ def test_a_card_that_cannot_be_had_is_one_line(open_session, cuda, call, message
     with pytest.raises(StudyError, match=message), open_session(asked("block")):
         pass
     assert cuda.log.count("pop") == cuda.log.count("detach") == (call == "mem_alloc")
+
+
+def test_a_piece_is_multiplied_after_its_copy_and_copied_back_after_its_product():
+    calls = []
+
+    class Event:
+        def record(self, stream):
+            self.stream = stream.name
+
+    def stream(name):
+        def wait(event):
+            calls.append(f"{name} after {event.stream}")
+
+        return SimpleNamespace(name=name, wait_for_event=wait)
+
+    cuda = SimpleNamespace(
+        Event=Event,
+        memcpy_htod_async=lambda *_: calls.append("copy of A"),
+        memcpy_dtoh_async=lambda *_: calls.append("copy of C"),
+    )
+    piece = flows.Piece(stream("kernels"), 0, None, lambda: calls.append("product"), None, 0)
+    flows.enqueue(cuda, piece, stream("up"), stream("down"))
+    expected = ["copy of A", "kernels after up", "product", "down after kernels", "copy of C"]
+    assert calls == expected
