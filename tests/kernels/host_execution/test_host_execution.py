@@ -78,7 +78,7 @@ def shapes_of(name, block):
     if entry.shapes != "square":
         return SHAPES[entry.shapes]
     if entry.tensor_cores:  # loads of four elements where they divide N, else of one
-        return (128, 132, 70, 17)
+        return (128, 132, 134, 17)
     if block in FEW_BLOCKS or entry.family == "buffered":
         return ALL_ORDERS
     width = max(entry.tile(block))
