@@ -2,6 +2,8 @@
 #                  STUDY=full measures the whole study, STUDY=quick what the three answers need; without,
 #                  it is what was measured before, at first the quick one
 # make watch       the same, and again after every edit of a template, a style or a figure
+# make reproduce   rebuild tables and report, compare every conclusion with the published ones;
+#                  SESSION=DIR adds a recording of this machine, PUBLISH=1 writes the published ones
 # make provenance  the same, and how it came to be, by Snakemake: results/provenance.html
 # make ro-crate    the same, packed with inputs and workflow for an archive: results/ro-crate.zip
 # make bundle      what records on a host without a network: results/bundle.tar.gz; for its GPUs name
@@ -26,13 +28,16 @@ LAYERS = $(if $(filter full,$(STUDY)),compiler)
 unexport PYTHONDONTWRITEBYTECODE PYTHONPATH PYTHONHOME
 export PYTHONUTF8 = 1
 
-.PHONY: report watch provenance ro-crate bundle check test lint audit clean setup lock
+.PHONY: report watch reproduce provenance ro-crate bundle check test lint audit clean setup lock
 
 report: setup
 	@$(STUDY_RUN)
 
 watch: setup
 	@$(STUDY_RUN) --watch
+
+reproduce: setup
+	@"$(CURDIR)/.venv/bin/gemm-study" reproduce $(if $(SESSION),--session "$(SESSION)") $(if $(PUBLISH),--publish)
 
 provenance: report
 	@$(RUN) snakemake report --cores $(CORES) --report results/provenance.html \

@@ -12,10 +12,18 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from base import command_line
-from base.command_line import CommandParser, Commands, add_command, commands_of, whole_number
+from base.command_line import (
+    CommandParser,
+    Commands,
+    add_command,
+    add_json,
+    commands_of,
+    print_json,
+    whole_number,
+)
 from base.errors import StudyError, exit_status
 from base.files import write_atomic
-from base.paths import RESULTS
+from base.paths import MAKE_REPORT, RESULTS
 from kernels.catalog.baselines import BASELINES, FASTEST_NAIVE
 
 _TABLES = RESULTS / "tables"
@@ -47,12 +55,9 @@ def _parser() -> CommandParser:
         for option in (*options, "out"):
             added.add_argument(f"--{option}", required=True, type=Path, help=_HELP[option])
         if name != "figures":
+            text = "id and folder of a recording; repeat for each recording and session"
             added.add_argument(
-                "--recording",
-                action="append",
-                default=[],
-                metavar="ID=PATH",
-                help="id and folder of a recording; repeat for each recording and session",
+                "--recording", action="append", default=[], metavar="ID=PATH", help=text
             )
         return added
 
@@ -62,14 +67,8 @@ def _parser() -> CommandParser:
         "counts": "tables of `python -m kernels count`, for counts.csv",
     }.items():
         tables.add_argument(f"--{name}", type=Path, nargs="*", default=[], help=text)
-    tables.add_argument(
-        "--sizes",
-        type=whole_number,
-        nargs="*",
-        default=[],
-        metavar="N",
-        help="matrix sizes of the study, for unmeasured_sizes.csv",
-    )
+    text = "matrix sizes of the study, for unmeasured_sizes.csv"
+    tables.add_argument("--sizes", type=whole_number, nargs="*", default=[], metavar="N", help=text)
     text = "baseline of the ladder (default: %(default)s)"
     tables.add_argument("--baseline", choices=BASELINES, default=FASTEST_NAIVE, help=text)
     answers = add_command(commands, "answers", "print the three answers of the report", _answers)
@@ -102,17 +101,11 @@ def add_check(commands: Commands) -> None:
         "The exit status is 1 if a number differs from its table.",
         ["gemm-study check", "gemm-study check results/report.html --templates report"],
     )
-    parser.add_argument(
-        "report",
-        type=Path,
-        nargs="?",
-        default=RESULTS / "report.html",
-        help="the report (default: results/report.html)",
-    )
+    text, default = "the report (default: results/report.html)", RESULTS / "report.html"
+    parser.add_argument("report", type=Path, nargs="?", default=default, help=text)
     parser.add_argument("--tables", metavar="DIR", default=_TABLES, type=Path, help=_TABLES_HELP)
-    parser.add_argument(
-        "--templates", metavar="DIR", type=Path, help="folder of templates: check their prose too"
-    )
+    text = "folder of templates: check their prose too"
+    parser.add_argument("--templates", metavar="DIR", type=Path, help=text)
 
 
 def add_compare(commands: Commands) -> None:
@@ -124,7 +117,8 @@ def add_compare(commands: Commands) -> None:
         _compare,
         "The median times of each configuration are compared. The output is a summary and the ten "
         "times that differ most. The exit status is 1 if B is slower than A in any configuration, "
-        "2 after an error, 3 if nothing is slower but most times are undecided, else 0.",
+        "2 after an error, 3 if nothing is slower but most times are undecided, else 0. Times of "
+        "identical code are listed apart and do not count: they compare GPUs and hosts.",
         [
             "gemm-study compare data/recordings/h100-sxm data/recordings/h100-sxm-again",
             "gemm-study compare A B --threshold 0.05 --csv differences.csv",
@@ -132,28 +126,19 @@ def add_compare(commands: Commands) -> None:
     )
     parser.add_argument("a", metavar="A", type=Path, help="folder of the reference recording")
     parser.add_argument("b", metavar="B", type=Path, help="folder of the other recording")
-    parser.add_argument(
-        "--threshold",
-        type=_threshold,
-        help="smallest relative difference that counts (default: that of the report)",
-    )
-    parser.add_argument(
-        "--tables",
-        metavar="DIR",
-        type=Path,
-        help="tables of a report with the variance between sessions of its GPUs",
-    )
-    parser.add_argument(
-        "--telemetry",
-        action="store_true",
-        help="add clock, temperature, power and throttling of both GPUs to each row",
-    )
-    parser.add_argument(
-        "--csv",
-        metavar="FILE",
-        type=Path,
-        help="write all comparisons to FILE, in an existing folder",
-    )
+    text = "smallest relative difference that counts (default: that of the report)"
+    parser.add_argument("--threshold", type=_threshold, help=text)
+    text = "tables of a report with the variance between sessions of its GPUs"
+    parser.add_argument("--tables", metavar="DIR", type=Path, help=text)
+    text = "text, or annotations for GitHub Actions (default: %(default)s)"
+    parser.add_argument("--format", choices=("text", "github"), default="text", help=text)
+    text = "count differences of identical code, too"
+    parser.add_argument("--hardware", action="store_true", help=text)
+    text = "add clock, temperature, power and throttling of both GPUs to each row"
+    parser.add_argument("--telemetry", action="store_true", help=text)
+    text = "write all comparisons to FILE, in an existing folder"
+    parser.add_argument("--csv", metavar="FILE", type=Path, help=text)
+    add_json(parser)
 
 
 def add_advise(commands: Commands) -> None:
@@ -168,17 +153,18 @@ def add_advise(commands: Commands) -> None:
         [
             "gemm-study advise --gpu h100 --n 3000",
             "gemm-study advise --gpu h100 --n 3000 --host-memory pinned",
+            "gemm-study advise --gpu h100 --n 700 --products 50",
         ],
     )
     parser.add_argument("--gpu", required=True, metavar="ID", help="a GPU of the report")
     parser.add_argument("--n", required=True, type=int, metavar="N", help="matrix size, 1 to 46340")
-    parser.add_argument(
-        "--host-memory",
-        choices=("pageable", "pinned"),
-        default="pageable",
-        help="host memory of the matrices (default: %(default)s, as from malloc)",
-    )
+    kinds = ("pageable", "pinned")
+    text = "host memory of the matrices (default: %(default)s, as from malloc)"
+    parser.add_argument("--host-memory", choices=kinds, default="pageable", help=text)
+    text = "products of the same matrices, which are copied once (default: %(default)s)"
+    parser.add_argument("--products", metavar="COUNT", type=int, default=1, help=text)
     parser.add_argument("--tables", metavar="DIR", type=Path, default=_TABLES, help=_TABLES_HELP)
+    add_json(parser)
 
 
 def _threshold(text: str) -> float:
@@ -316,7 +302,7 @@ def _check(arguments: argparse.Namespace) -> int:
         page = report.read_text()
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "is not valid UTF-8"
-        raise StudyError(f"{report}: {reason}; make it with `make report`") from None
+        raise StudyError(f"{report}: {reason}; make it with {MAKE_REPORT}") from None
     faults = check(page, arguments.tables, arguments.templates)
     shown, more = faults[:_MOST_FAULTS], len(faults) - _MOST_FAULTS
     print("\n".join(shown or ["every number agrees with its table"]))
@@ -327,9 +313,13 @@ def _check(arguments: argparse.Namespace) -> int:
 
 
 def _advise(arguments: argparse.Namespace) -> None:
-    from analysis.decide.advise import advise
+    from analysis.decide.advise import advise, answer
 
-    print(advise(arguments.tables, arguments.gpu, arguments.n, arguments.host_memory))
+    question = (arguments.tables, arguments.gpu, arguments.n, arguments.host_memory)
+    if arguments.json:
+        print_json(answer(*question, arguments.products))
+    else:
+        print(advise(*question, arguments.products))
 
 
 def _compare(arguments: argparse.Namespace) -> int:
@@ -349,16 +339,25 @@ def _compare(arguments: argparse.Namespace) -> int:
     frame = comparison.compare(*recordings, threshold, between)
     if csv:
         write_atomic(csv, frame.to_csv(index=False))
+    status = comparison.status(frame, arguments.hardware)
+    if arguments.json:
+        rows = frame.astype(object).where(frame.notna(), None).to_dict("records")
+        print_json({"a": str(arguments.a), "b": str(arguments.b), "comparisons": rows})
+        return status
     if comparison.identical(*recordings):
         print(f"A and B contain the same samples: {arguments.a} and {arguments.b}", flush=True)
         return 0
+    if arguments.format == "github":
+        print("\n".join(comparison_text.annotations(frame, arguments.hardware)), flush=True)
+        return status
     lines = [f"{side}: {recording.path}" for side, recording in zip("AB", recordings, strict=True)]
     lines += ["", comparison_text.summary(frame, threshold)]
     lines += [f"note: {note}" for note in comparison_text.notes(*recordings, frame)]
     shown = comparison_text.with_state(frame, *recordings) if arguments.telemetry else frame
     lines += comparison_text.table(shown)
+    lines += comparison_text.causes(frame, *recordings)
     print("\n".join(lines), flush=True)
-    return comparison.status(frame)
+    return status
 
 
 def main() -> int | None:

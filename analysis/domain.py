@@ -38,8 +38,7 @@ NOT_MEASURED = "not measured"
 def verdict(speedup: float, low: float, high: float) -> str:
     """Return the verdict for a speedup with this 95 % interval; NaN means not measured.
 
-    It is `FASTER` if the interval lies above 1, `SLOWER` if the upper bound is 1 or less, and
-    `UNDECIDED` otherwise.
+    `FASTER`: the interval lies above 1; `SLOWER`: its upper bound is 1 or less; else `UNDECIDED`.
     """
     if math.isnan(speedup):
         return NOT_MEASURED

@@ -1,11 +1,14 @@
 """Command-line helpers: one-line errors, help with examples, text tables."""
 
 import argparse
+import json
+import math
 import textwrap
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 _WIDTH = 88
+_UNITS = ((1, "s"), (1e3, "ms"), (1e6, "µs"))
 ABSENT = "–"  # in a table
 # The subcommands of a parser; `add_command` adds one.
 Commands = Any
@@ -39,6 +42,31 @@ def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
 def table(rows: Sequence[Sequence[str]]) -> list[str]:
     """Return rows of texts as indented lines with aligned columns."""
     return [f"  {line}" for line in aligned(rows)]
+
+
+def add_json(parser: argparse.ArgumentParser) -> None:
+    """Add the option with which a command prints its answer for programs."""
+    parser.add_argument("--json", action="store_true", help="print JSON")
+
+
+def print_json(value: object) -> None:
+    """Print an answer as JSON; numbers that are not finite become null."""
+    print(as_json(value), end="", flush=True)
+
+
+def as_json(value: object) -> str:
+    """Return an answer as JSON text; numbers that are not finite become null."""
+    return json.dumps(_plain(value), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {str(key): _plain(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(each) for each in value]
+    value = value.item() if hasattr(value, "item") else value  # of NumPy
+    known = value is None or isinstance(value, bool | int | float | str)
+    return value if known and not (isinstance(value, float) and not math.isfinite(value)) else None
 
 
 def commands_of(parser: CommandParser) -> Commands:
@@ -75,3 +103,15 @@ def run(parser: CommandParser) -> int | None:
     arguments = parser.parse_args()
     status: int | None = arguments.run(arguments)
     return status
+
+
+def duration(seconds: float) -> str:
+    """Return seconds with four digits in the largest unit in which they are at least 1."""
+    factor, unit = next((f, u) for f, u in _UNITS if seconds * f >= 1 or u == "µs")
+    return f"{seconds * factor:#.4g} {unit}"
+
+
+def annotation(level: str, text: str) -> str:
+    """Return a line that GitHub Actions shows beside a run; `level` is error, warning or notice."""
+    escaped = text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+    return f"::{level} title=gemm-study::{escaped}"

@@ -9,7 +9,20 @@ FOLDERS = [
     *("measurement", "report", "study", "workflow"),
 ]
 # An installed package must not contain results: there they go to the current folder.
-RESULTS = (ROOT if (ROOT / "pyproject.toml").exists() else Path.cwd()) / "results"
+IS_CHECKOUT = (ROOT / "pyproject.toml").exists()
+RESULTS = (ROOT if IS_CHECKOUT else Path.cwd()) / "results"
+MAKE_REPORT = "`make report`" if IS_CHECKOUT else "`gemm-study report`"
+
+
+def default_config() -> Path:
+    """Return config.yaml of the checkout or the current folder, or else of the installed study."""
+    own = RESULTS.parent / "config.yaml"
+    return own if own.exists() else ROOT / "config.yaml"
+
+
+def remedy(setup: str, packages: str) -> str:
+    """Return the command that installs packages: `setup` in a checkout, or else pip."""
+    return f"`{setup}`" if IS_CHECKOUT else f"`pip install {packages}`"
 
 
 def shown(path: Path) -> str:

@@ -2,12 +2,12 @@
 
     python -m benchmarks.compare_tables [--commit COMMIT] [--recording ID=DIR ...]
 
-Both commits compute their tables from the same recordings, by default all in data/recordings. The
-section Renames of docs/CHANGELOG.md maps former names and values to present ones. Numbers are
-compared as numbers, other cells as text, in the order of rows and columns. Reworded texts must
-correspond one to one. Rows of the kind *changed* name tables, or columns, that are computed in
-another way; they are listed with the reason and not compared. Further options, such as --counts,
-apply to both commits.
+Both commits compute their tables from the same recordings, by default all of the earlier commit,
+which cannot read later ones, with the ids of its config.yaml. The section Renames of
+docs/CHANGELOG.md maps former names and values to present ones. Numbers are compared as numbers,
+other cells as text, in the order of rows and columns. Reworded texts must correspond one to one.
+Rows of the kind *changed* name tables, or columns, that are computed in another way; they are
+listed with the reason and not compared. Further options, such as --counts, apply to both commits.
 """
 
 import argparse
@@ -165,11 +165,11 @@ def _git(*words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(["git", *words], cwd=ROOT, capture_output=True, text=True, check=False)
 
 
-def _committed() -> list[str]:
-    """Return the recordings in data/recordings as ID=DIR, with ids of config.yaml where given."""
-    gpus = yaml.safe_load((ROOT / "config.yaml").read_text())["gpus"]
-    ids = {ROOT / folder: each["id"] for each in gpus for folder in each.get("recordings", [])}
-    folders = sorted(path.parent for path in ROOT.glob("data/recordings/*/MANIFEST.sha256"))
+def _committed(tree: Path) -> list[str]:
+    """Return the recordings of a commit as ID=DIR, with ids of its config.yaml where given."""
+    gpus = yaml.safe_load((tree / "config.yaml").read_text())["gpus"]
+    ids = {tree / folder: each["id"] for each in gpus for folder in each.get("recordings", [])}
+    folders = sorted(path.parent for path in tree.glob("data/recordings/*/MANIFEST.sha256"))
     return [f"{ids.get(folder, folder.name)}={folder}" for folder in folders]
 
 
@@ -182,7 +182,7 @@ def main() -> int:
     with worktree(arguments.commit) as tree, tempfile.TemporaryDirectory() as folder:
         outs = [Path(folder) / "before", Path(folder) / "after"]
         for code, out in zip((tree, ROOT), outs, strict=True):
-            make(code, out, arguments.recording or _committed(), more)
+            make(code, out, arguments.recording or _committed(tree), more)
         found = compare(read(outs[0]), read(outs[1]), Renames.read(CHANGELOG))
     for one in found:
         print(f"{one.table}: {one.equal} cells equal, {len(one.different)} different")

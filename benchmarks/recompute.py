@@ -152,7 +152,8 @@ def bootstrap_variance(values):
 def reml(values, noise):
     """Return the shared and the own variance of sessions; arrays have shape (cells, sessions)."""
     sessions = values.shape[1]
-    scale = np.mean((values - values.mean(axis=1, keepdims=True)) ** 2)
+    values = values - values.mean(axis=1, keepdims=True)  # sums of large logarithms lose digits
+    scale = np.mean(values**2)
     y, noise = values / math.sqrt(scale), np.maximum(noise / scale, math.exp(-13))
 
     def deviance(logs):

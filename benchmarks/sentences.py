@@ -1,9 +1,10 @@
 """Sentences of the report that name an extreme, each with the query that proves it.
 
-A sentence with one of `WORDS` must contain the text of an entry of `LISTED`. Its proof is either a
-query over the tables, which `faults` evaluates on a page, or the part of the project that makes a
-definition true (a module, with a name where it has one). Queries read the tables as text and share
-no code with the page.
+Each of `WORDS` in a sentence must be part of the text of an entry of `LISTED`. The proof of an
+entry is either a query over the tables, which `faults` evaluates on a page, or the part of the
+project that makes a definition true (a module, with a name where it has one). Entries without an
+extreme are conclusions that depend on the recordings. Queries read the tables as text and share no
+code with the page.
 """
 
 import csv
@@ -55,6 +56,11 @@ class Tables:
         """Return `cells` of the CPU of one recording."""
         return self.cells(recording=recording, device="cpu", **equal)
 
+    def shown(self, table: str, **equal: str) -> list[Row]:
+        """Return the rows of a table that the sentence cites, else those with these values."""
+        cited = [self.rows[table][row] for name, row, _ in self.cited if name == table]
+        return cited or self.where(table, **equal)
+
     def citations(self, table: str) -> list[Row]:
         """Return the rows of a table that the sentence cites; at least one."""
         found = dict.fromkeys(row for name, row, _ in self.cited if name == table)
@@ -78,13 +84,14 @@ def _same(row: Row, column: str, value: float) -> bool:
 
 
 def fastest_run(tables: Tables) -> bool:
-    """answers: total_s is the least in summary at the largest size of each GPU."""
-    return all(
-        _same(a, "total_s", _least(tables.on_gpu(a["gpu"], n=a["n"]), "total_s"))
-        and float(a["n"]) == _most(tables.on_gpu(a["gpu"]), "n")
-        for a in tables.rows["answers"]
-        if a["gpu"]
-    )
+    """answers: total_s is the least in summary at the largest of `study: sizes:` of the device."""
+    for a in tables.rows["answers"]:
+        on, device = (tables.on_gpu, a["gpu"]) if a["gpu"] else (tables.on_cpu, a["recording"])
+        every = on(device, series="sizes")
+        least = _least([row for row in every if row["n"] == a["n"]], "total_s")
+        if not _same(a, "total_s", least) or float(a["n"]) != _most(every, "n"):
+            return False
+    return True
 
 
 def next_fastest(tables: Tables) -> bool:
@@ -137,7 +144,7 @@ def faster_from(tables: Tables) -> bool:
 
 
 def fastest_block(tables: Tables) -> bool:
-    """ladder_summary: kernel_s is the least over block sizes, but in the source's launch."""
+    """ladder_summary, end_to_end_modes: least over block sizes, but for the source's launch."""
     for row in tables.rows["ladder_summary"]:
         cells = [c for c in tables.on_gpu(row["gpu"], n=row["n"]) if c["kernel_s"]]
         memory = "pinned" if any(c["host_memory"] == "pinned" for c in cells) else "pageable"
@@ -150,6 +157,11 @@ def fastest_block(tables: Tables) -> bool:
                 flop_per_s = 2 * float(row["n"]) ** 3 / _least(own, "kernel_s")
                 if not _same(row, rate, flop_per_s):
                     return False
+    for row in tables.rows["end_to_end_modes"]:
+        equal = {name: row[name] for name in ("variant", "n", "host_memory")}
+        own = tables.on_gpu(row["gpu"], **equal)
+        if row["m"] == row["k"] and own and not _same(row, "total_s", _least(own, "total_s")):
+            return False
     return True
 
 
@@ -163,9 +175,11 @@ def tiles_below_b(tables: Tables) -> bool:
 
 
 def fastest_on_both(tables: Tables) -> bool:
-    """gpu_comparison: the least kernel_s over the candidates timed alike on both GPUs."""
+    """gpu_comparison: the least time over the candidates timed alike on both GPUs."""
     key = ("variant", "block_size", "host_memory")
-    for row in tables.citations("gpu_comparison"):
+    for row in tables.shown("gpu_comparison", quantity="kernel"):
+        if not row["ratio"]:
+            continue
         sides = []
         for gpu in (row["gpu"], row["first"]):
             own = tables.on_gpu(gpu, n=row["n"], host_memory=row["host_memory"])
@@ -205,10 +219,20 @@ def fastest_of_source(tables: Tables) -> bool:
     return True
 
 
-def all_follow(tables: Tables) -> bool:
-    """audit_cells: each printed throughput is that of the printed time, within its rounding."""
-    rows = [row for row in tables.rows["audit_cells"] if row.get("agree")]
-    return all(row["agree"] == "True" for row in rows)
+def throughputs_follow(tables: Tables) -> bool:
+    """audit_cells: rate_agrees if 2N³ over the printed time, with its rounding, is as printed."""
+    for row in tables.rows["audit_cells"]:
+        if row["printed_flop_per_s"]:
+            printed, flop = float(row["printed_flop_per_s"]) / 1e9, 2e-9 * float(row["n"]) ** 3
+            time_s, off_s = float(row["time_s"]), float(row["rounding_s"])
+            unit = 0.5 * 10.0 ** -len(f"{printed:.6g}".partition(".")[2])
+            low, high = flop / (time_s + off_s) - unit, flop / (time_s - off_s) + unit
+            if (low <= printed <= high) != (row["rate_agrees"] == "True"):
+                return False
+    return True
+
+
+_RANGE = ("source", "kernels", "from_n")
 
 
 def interpolation_is_best(tables: Tables) -> bool:
@@ -224,17 +248,59 @@ def interpolation_is_best(tables: Tables) -> bool:
 
 
 def fastest_kernel(tables: Tables) -> bool:
-    """ladder_summary: the least kernel_s of the GPU at this size without libraries."""
+    """ladder_summary: the largest throughput of the GPU without libraries, of the cited kernel."""
+    for row in tables.shown("ladder_summary", is_fastest="True", units="FP32"):
+        own = tables.where("ladder_summary", gpu=row["gpu"], is_library="False")
+        top = max(own, key=lambda each: float(each["kernel_flop_per_s"] or 0))
+        if top["is_fastest"] != "True" or (tables.cited and row is not top):
+            return False
+    return True
+
+
+def fastest_as_measured(tables: Tables) -> bool:
+    """predictions: the marked rows have the least time, or predicted time, of their size."""
+    for mark, column in (("is_fastest", "time_s"), ("is_predicted_fastest", "predicted_s")):
+        for row in tables.where("predictions", **{mark: "True"}):
+            same = {name: row[name] for name in ("gpu", "host_memory", "n", "is_library")}
+            if not _same(row, column, _least(tables.where("predictions", **same), column)):
+                return False
+    return True
+
+
+def best_throughput(tables: Tables) -> bool:
+    """systems: best_flop_per_s is the largest throughput of the variant in summary."""
+    for row in tables.rows["systems"]:
+        equal = {"variant": row["variant"], "recording": row["recording"]}
+        rate = "kernel_flop_per_s" if row["gpu"] else "flop_per_s"
+        equal |= {"gpu": row["gpu"]} if row["gpu"] else {"device": "cpu"}
+        own = tables.where("summary", **equal)
+        own = [c for c in own if row["gpu"] == "" or c["device"] != "cpu"]
+        if row["best_flop_per_s"] and not _same(row, "best_flop_per_s", _most(own, rate)):
+            return False
+    return True
+
+
+def best_model(tables: Tables) -> bool:
+    """model_comparison: over_best is the error over the least error of left-out sizes."""
+    for row in tables.rows["model_comparison"]:
+        same = {name: row[name] for name in ("source", "kernels")}
+        every = tables.where("model_comparison", **same)
+        best = min(every, key=lambda each: float(each["left_out_log_rms"] or "inf"))
+        ratio = float(row["left_out_log_rms"] or "nan") / float(best["left_out_log_rms"])
+        if row["over_best"] and not _same(row, "over_best", ratio):
+            return False
+    return True
+
+
+def largest_effect(tables: Tables) -> bool:
+    """model_effects: the largest share of its source, kernels and range of sizes."""
     return all(
         _same(
             row,
-            "kernel_s",
-            _least(
-                tables.where("ladder_summary", gpu=row["gpu"], n=row["n"], is_library="False"),
-                "kernel_s",
-            ),
+            "share",
+            _most(tables.where("model_effects", **{k: row[k] for k in _RANGE}), "share"),
         )
-        for row in tables.citations("ladder_summary")
+        for row in tables.citations("model_effects")
     )
 
 
@@ -267,6 +333,16 @@ def over_all_cores(tables: Tables) -> bool:
     return True
 
 
+def nothing_measured(tables: Tables) -> bool:
+    """summary: no rows."""
+    return not tables.rows["summary"]
+
+
+def no_gpu_measured(tables: Tables) -> bool:
+    """summary: rows of CPUs."""
+    return all(row["device"] == "cpu" for row in tables.rows["summary"])
+
+
 def not_timed(tables: Tables) -> bool:
     """checks: no failed configuration has a time in summary."""
     key = ["recording", "device", "variant", "dtype", "batch", "m", "n", "k", "block_size"]
@@ -280,6 +356,11 @@ def between_measured(tables: Tables) -> bool:
     """break_even: n is between least_n and largest_n, else blank."""
     rows = [row for row in tables.rows["break_even"] if row["n"]]
     return all(float(r["least_n"]) <= float(r["n"]) <= float(r["largest_n"]) for r in rows)
+
+
+def crossing_measured(tables: Tables) -> bool:
+    """answers: the break-even size is a size between measured sizes."""
+    return all(row["break_even_location"] == "measured" for row in tables.citations("answers"))
 
 
 def coalescing_first(tables: Tables) -> bool:
@@ -304,6 +385,31 @@ def conflicts_cost(tables: Tables) -> bool:
     return free["verdict"] == "faster" and free["after"] == "tile_transposed_b"
 
 
+def slower_step(tables: Tables) -> bool:
+    """ladder_summary: the cited step is slower than the step before it."""
+    return all(row["verdict"] == "slower" for row in tables.citations("ladder_summary"))
+
+
+def link_limits(tables: Tables) -> bool:
+    """end_to_end_modes: the run takes at most 1.25 times as long as its copies."""
+    rows = tables.citations("end_to_end_modes")
+    (row,) = (row for row in rows if row["variant"] == "sgemm_tensor_pieces")
+    return float(row["total_s"]) <= 1.25 * float(row["copies_s"])
+
+
+def pinned_matters(tables: Tables) -> bool:
+    """summary: pageable memory takes longer than pinned memory by more than the kernel's time."""
+    rows = {row["host_memory"]: row for row in tables.citations("summary")}
+    pinned, pageable = rows["pinned"], rows["pageable"]
+    return float(pageable["total_s"]) - float(pinned["total_s"]) > float(pinned["kernel_s"])
+
+
+def untuned_cpu(tables: Tables) -> bool:
+    """speedups: the fastest CPU program contributes more than half of the logarithm."""
+    (row,) = tables.citations("speedups")
+    return float(row["cpu_naive_speedup"]) > float(row["cpu_best_speedup"]) ** 2
+
+
 Proof = Callable[[Tables], bool] | str
 LISTED: dict[str, Proof] = {}
 
@@ -320,7 +426,8 @@ def _listed() -> Iterator[tuple[str, Proof]]:
 def of_page(page: str) -> list[str]:
     """Return the sentences of a page with ⟦table row column⟧ before each value from a table."""
     page = re.sub(r"<(script|style|svg|form|noscript|tbody)\b.*?</\1>", "", page, flags=re.S)
-    page = re.sub(r'<\w+ data-at="([^"/]*)"[^>]*>([^<]*)</\w+>', r"⟦\1⟧\2", page)
+    page = re.sub(r'<\w+ data-at="([^"]*)"[^>]*>([^<]*)</\w+>', r"⟦\1⟧\2", page)
+    page = re.sub("⟦.*?⟧", lambda at: at[0].replace(" / ", "⟧⟦"), page)
     return _split(page)
 
 
@@ -340,16 +447,22 @@ def _split(markup: str) -> list[str]:
 
 
 def unlisted(sentences: list[str]) -> list[str]:
-    """Return the sentences with one of `WORDS` that no entry of `LISTED` contains."""
+    """Return the sentences with one of `WORDS` outside the texts of `LISTED`."""
     plain = [re.sub("⟦.*?⟧", "", one) for one in sentences]
-    return [one for one in plain if WORDS.search(one) and not any(_is(one, t) for t in LISTED)]
+    return [one for one in plain if WORDS.search(_rest(one))]
 
 
-def _is(sentence: str, text: str) -> bool:
-    """Return whether a sentence contains a text, in which … is any words; with =, equals it."""
+def _rest(sentence: str) -> str:
+    for text in LISTED:
+        sentence = re.sub(_pattern(text), "", sentence)
+    return sentence
+
+
+def _pattern(text: str) -> str:
+    """Return the pattern of an entry: … is any words, and = marks a whole sentence."""
     if text[0] == "=":
-        return sentence.strip(" .") == text[1:]
-    return re.search(re.escape(text).replace("…", ".*"), sentence) is not None
+        return f"^{re.escape(text[1:])}[ .]*$"
+    return re.escape(text).replace("…", ".*?")
 
 
 def faults(page: str, folder: Path) -> list[str]:
@@ -358,11 +471,11 @@ def faults(page: str, folder: Path) -> list[str]:
     found = [f"not listed: {one}" for one in unlisted(sentences)]
     for number, sentence in enumerate(sentences):
         plain = re.sub("⟦.*?⟧", "", sentence)
-        after = "".join(sentences[number : number + 4])  # the paragraph of a heading
-        cited = _PLACE.findall(sentence) or _PLACE.findall(after)
+        around = "".join(sentences[max(number - 4, 0) : number + 4])  # of a heading or conclusion
+        cited = _PLACE.findall(sentence) or _PLACE.findall(around)
         tables.cited = [(table, int(row), column) for table, row, column in cited]
         for text, proof in LISTED.items():
-            if callable(proof) and _is(plain, text):
+            if callable(proof) and re.search(_pattern(text), plain):
                 try:
                     true = proof(tables)
                 except (AssertionError, LookupError, ValueError) as error:

@@ -8,7 +8,8 @@ residuals of the recorded samples. The effects of sessions are those estimated f
 none, shared by all cells, or separate per cell. The first table gives the coverage of the intervals
 of the mean, overall and by third of the cells' noise, and of the prediction intervals of one more
 session. The second table counts the medians of the held-out recordings that are inside the
-prediction intervals of the recordings.
+prediction intervals of the recordings. Its last column counts kernels without a constant per
+sample: the time that two events around an empty kernel are further apart than in the recordings.
 """
 
 import argparse
@@ -23,7 +24,7 @@ from analysis.data.recordings import MeasuredSource, load, sources
 from analysis.stats.estimates import FloatArray, IntArray, median_variance
 from analysis.stats.sessions import Medians
 from base.paths import ROOT
-from measurement.recording.recording import CELL
+from measurement.recording.recording import CELL, KERNEL
 
 RECORDED = ("h200-sxm", "h200-sxm-2", "h200-sxm-3", "h200-sxm-4")
 HELD_OUT = ("h200-sxm-two-in-turn", "h200-sxm-two-at-once")
@@ -118,8 +119,26 @@ def coverages(
             yield name, sessions, [float(each) for each in np.nanmean(covered, axis=0)]
 
 
+def _empty_s(source: MeasuredSource) -> float:
+    """Return the median time between two events around an empty kernel."""
+    ceilings = source.own(source.recording.ceilings)
+    return float(ceilings.loc[ceilings["quantity"] == "empty_kernel_s", "value"].median())
+
+
+def _constant(source: MeasuredSource, other: MeasuredSource, cells: pd.DataFrame) -> FloatArray:
+    """Return the part of the kernel times of `other` that its longer event distance explains."""
+    on = [name for name in KERNEL if name != "device"]
+    kernels = other.own(other.recording.kernels).groupby(on, as_index=False, dropna=False)
+    per_sample = cells[on].merge(kernels["launches"].median(), how="left", on=on)
+    launches = per_sample["launches"].to_numpy(dtype=float)
+    return (_empty_s(other) - _empty_s(source)) / launches
+
+
 def held_out(source: MeasuredSource, others: Sequence[MeasuredSource]) -> pd.DataFrame:
-    """Return how many medians of other GPUs, with pinned memory, are inside: by kind and GPU."""
+    """Return how many medians of other GPUs, with pinned memory, are inside: by kind and GPU.
+
+    `unshifted` counts kernels without the constant of their samples.
+    """
     on = [name for name in CELL if name != "device"]
     frames = []
     for part in PARTS:
@@ -131,11 +150,14 @@ def held_out(source: MeasuredSource, others: Sequence[MeasuredSource]) -> pd.Dat
         known = several.cells[on].assign(cell=range(len(kind)), quantity=part, kind=kind)[pinned]
         for other in others:
             both = known.merge(other.cells[[*on, f"{part}_s"]].dropna(subset=f"{part}_s"), on=on)
-            log_s = np.log(both[f"{part}_s"].to_numpy(dtype=float))
-            inside = medians.inside(both["cell"].to_numpy(), log_s)
-            frames.append(both.assign(gpu=other.label, inside=inside))
-    rows = pd.concat(frames).groupby(["quantity", "kind", "gpu"])["inside"]
-    return rows.agg(["sum", "count"]).astype(int)
+            cell, time_s = both["cell"].to_numpy(), both[f"{part}_s"].to_numpy(dtype=float)
+            inside = unshifted = medians.inside(cell, np.log(time_s))
+            if part == "kernel":
+                shift_s = _constant(source, other, both)
+                unshifted = medians.inside(cell, np.log(time_s - shift_s))
+            frames.append(both.assign(gpu=other.label, inside=inside, unshifted=unshifted, count=1))
+    rows = pd.concat(frames).groupby(["quantity", "kind", "gpu"])
+    return rows[["inside", "unshifted", "count"]].sum().astype(int)
 
 
 def main() -> None:
@@ -163,11 +185,12 @@ def main() -> None:
     if others:
         new = sources(load({path.name: [path] for path in others}))
         counts = held_out(source, new)
-        print("\n| quantity | kind | GPU | inside |\n|---|---|---|---|")
-        for key, (inside, count) in zip(counts.index, counts.to_numpy(), strict=True):
-            print(f"| {' | '.join(key)} | {inside} of {count} |")
-        for quantity, (inside, count) in counts.groupby("quantity").sum().iterrows():
-            print(f"| {quantity} | all | all | {inside} of {count} |")
+        sums = counts.groupby("quantity").sum()
+        sums.index = pd.MultiIndex.from_product([sums.index, ["all"], ["all"]])
+        print("\n| quantity | kind | GPU | inside | without constant |\n|---|---|---|---|---|")
+        for key, row in pd.concat([counts, sums]).iterrows():
+            cells = (f"{row[name]} of {row['count']}" for name in ("inside", "unshifted"))
+            print(f"| {' | '.join((*key, *cells))} |")
 
 
 if __name__ == "__main__":

@@ -38,7 +38,7 @@ from study.config import validate
 KERNELS = (
     *("naive_coalesced", "buffered_column", "block", "block_strided", "block_unroll4"),
     *("tile_transposed_b", "tile_conflict_free", "outer_product_prefetch", "register_tile"),
-    *("sgemm_top", "sgemm_tensor", "cublas_sgemm"),
+    *("sgemm_top", "sgemm_stream_k", "sgemm_tensor", "sgemm_tensor_tma", "cublas_sgemm"),
 )
 PUBLISHED = ("times", "systems", "statements")
 _CACHE = "GEMM_STUDY_PARTS"

@@ -15,6 +15,7 @@ import numpy.typing as npt
 from threadpoolctl import ThreadpoolController
 
 from base.errors import StudyError
+from base.paths import remedy
 from cpu_reference.catalog import BLAS, BLIS, MKL
 
 Matrix = npt.NDArray[np.float32]
@@ -126,4 +127,5 @@ def _files(package: str) -> list[metadata.PackagePath]:
 
 def _missing(package: str, error: Exception) -> StudyError:
     reason = f" ({error})" if _files(package) else ""
-    return StudyError(f"{package}: not installed{reason}; run `make setup LAYERS=blas`")
+    command = remedy("make setup LAYERS=blas", package)
+    return StudyError(f"{package}: not installed{reason}; run {command}")

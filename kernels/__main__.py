@@ -4,13 +4,19 @@ Every command imports what it needs, so that help and completion stay fast.
 """
 
 import argparse
-import json
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from base import command_line
-from base.command_line import CommandParser, Commands, add_command, commands_of
+from base.command_line import (
+    CommandParser,
+    Commands,
+    add_command,
+    add_json,
+    commands_of,
+    print_json,
+)
 from base.errors import exit_status
 
 if TYPE_CHECKING:
@@ -21,7 +27,7 @@ def _parser() -> CommandParser:
     parser = CommandParser(prog="python -m kernels", description="The kernels of the study.")
     commands = commands_of(parser)
     listing = add_command(commands, "list", "print the catalog", _print_catalog)
-    listing.add_argument("--json", action="store_true", help="print JSON")
+    add_json(listing)
     toolchain = add_command(commands, "toolchain", "print the nvcc in use", _print_toolchain)
     build = add_command(commands, "build", "compile one cubin", _build)
     build.add_argument("--architecture", required=True, help="for example sm_90")
@@ -110,8 +116,7 @@ def _print_catalog(arguments: argparse.Namespace) -> None:
     from kernels.catalog.entries import VARIANTS
 
     if arguments.json:
-        rows = [_row(variant) for variant in VARIANTS.values()]
-        print(json.dumps(rows, indent=2, ensure_ascii=False))
+        print_json([_row(variant) for variant in VARIANTS.values()])
         return
     for variant in VARIANTS.values():
         sizes = variant.block_sizes

@@ -5,7 +5,7 @@
 // large.
 //
 // Each of at most as many blocks as multiprocessors computes tiles of 128 x 128 elements of C, one
-// after the other. One thread copies images to three stages of shared memory by the bulk copy
+// after the other. One warp copies images to three stages of shared memory by the bulk copy
 // engine (TMA). Two groups of four warps multiply them by wgmma, 64 rows each. The tensor cores cut
 // sums short, so the sums of two tiles of k are added to float32 registers, which round; the scales
 // are undone there too. Barriers in shared memory signal that a stage is full or empty.
@@ -197,14 +197,14 @@ extern "C" __global__ void __launch_bounds__(384, 1)
     if (threadIdx.x == 0) {
         for (int i = 0; i < STAGES; ++i) {
             barrier_init(full + 8 * i, 1);
-            barrier_init(empty + 8 * i, 8);  // warps that multiply
+            barrier_init(empty + 8 * i, 256);  // threads that multiply
         }
         asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
     }
     __syncthreads();
     if (__shfl_sync(0xffffffffu, warp, 0) < 4) {
         asm volatile("setmaxnreg.dec.sync.aligned.u32 40;");
-        if (threadIdx.x > 0) return;
+        if (threadIdx.x > 31) return;
         for (int tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
             int row, column;
             place(tile, rows, columns, row, column);
@@ -213,9 +213,12 @@ extern "C" __global__ void __launch_bounds__(384, 1)
             for (int step = 0; step < steps; ++step) {
                 const unsigned stage = stages + slot * 2 * SLOT, barrier = full + 8 * slot;
                 barrier_wait(empty + 8 * slot, phase ^ 1);
-                barrier_expect(barrier, 2 * IMAGE);
-                copy_image(stage, from_a, barrier);
-                copy_image(stage + SLOT, from_b, barrier);
+                if (lane == 0) {
+                    barrier_expect(barrier, 2 * IMAGE);
+                    copy_image(stage, from_a, barrier);
+                    copy_image(stage + SLOT, from_b, barrier);
+                }
+                __syncwarp();
                 from_a += IMAGE;
                 from_b += IMAGE;
                 next();
@@ -226,7 +229,7 @@ extern "C" __global__ void __launch_bounds__(384, 1)
     asm volatile("setmaxnreg.inc.sync.aligned.u32 232;");
     auto release = [&](unsigned which) {
         __syncwarp();
-        if (lane == 0) barrier_arrive(empty + 8 * which);
+        barrier_arrive(empty + 8 * which);
     };
 #endif
     const unsigned first = (warp - 4) / 4 * 64;  // row of the group of warps

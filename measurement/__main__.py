@@ -9,9 +9,16 @@ import sys
 from pathlib import Path
 
 from base import command_line
-from base.command_line import CommandParser, Commands, add_command, commands_of, whole_number
+from base.command_line import (
+    CommandParser,
+    Commands,
+    add_command,
+    add_json,
+    commands_of,
+    whole_number,
+)
 from base.errors import StudyError, exit_status
-from base.paths import RESULTS, ROOT
+from base.paths import RESULTS, ROOT, default_config
 
 QUESTIONS = RESULTS / "questions"
 
@@ -70,6 +77,7 @@ def _parser() -> CommandParser:
         )
     add_command(commands, "devices", "list the GPUs of this host", _print_devices)
     add_validate(commands)
+    add_doctor(commands)
     add_command(
         commands, "gallery", "print a Markdown page of the committed recordings", _print_gallery
     )
@@ -94,7 +102,7 @@ def add_record(commands: Commands) -> None:
     recorder.add_argument(
         "--config",
         type=Path,
-        default=ROOT / "config.yaml",
+        default=default_config(),
         metavar="FILE",
         help="the study (default: config.yaml)",
     )
@@ -152,6 +160,47 @@ def add_validate(commands: Commands) -> None:
     validator.add_argument(
         "recordings", nargs="+", type=Path, metavar="DIR", help="folder of a recording"
     )
+
+
+def add_doctor(commands: Commands) -> None:
+    """Add the command that examines this machine."""
+    parser = add_command(
+        commands,
+        "doctor",
+        "place this machine among the recorded ones, and say what is unusual",
+        _doctor,
+        "It measures the ceilings of links, GPUs and CPU in about two minutes and changes nothing. "
+        "Without a GPU it examines the CPU.",
+        ["gemm-study doctor", "gemm-study doctor --device 0 --json"],
+    )
+    parser.add_argument(
+        "--device",
+        type=_device,
+        default="auto",
+        metavar="GPU",
+        help="CUDA index, part of a GPU name, or auto: all GPUs of this host (default: auto)",
+    )
+    parser.add_argument(
+        "--recordings",
+        type=Path,
+        default=ROOT / "data" / "recordings",
+        metavar="DIR",
+        help="folder of the recordings to compare with (default: data/recordings of the study)",
+    )
+    parser.add_argument(
+        "--config",
+        type=Path,
+        default=default_config(),
+        metavar="FILE",
+        help="the study, which names the compiler (default: config.yaml)",
+    )
+    add_json(parser)
+
+
+def _doctor(arguments: argparse.Namespace) -> None:
+    from measurement.health.command import doctor
+
+    doctor(arguments)
 
 
 def _record(arguments: argparse.Namespace) -> None:

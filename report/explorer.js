@@ -14,16 +14,11 @@
     ...["triangle-down", "triangle-left", "triangle-right"],
   ];
   let data, rows, titles; // unpacked by start()
+  const LEAST_TILE = 1000; // block sizes from here are tiles: 128256 is 128×256
   let shown = []; // the points of the chart
+  let brushed = {}; // range of each axis that the brush covers
   let drawn = null; // the result of vega-embed
   let drawing = null; // promise of the latest chart
-
-  /* Return the decompressed text of an element. */
-  async function inflated(element) {
-    const bytes = Uint8Array.from(atob(element.textContent), (letter) => letter.charCodeAt(0));
-    const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
-    return new Response(stream).text();
-  }
 
   /* Convert columns to one object per row; text columns have codes. */
   function unpack(columns) {
@@ -34,13 +29,10 @@
     return values[0].map((_, i) => Object.fromEntries(names.map((name, j) => [name, values[j][i]])));
   }
 
-  /* --- controls --- */
+  const blockText = (block) =>
+    block < LEAST_TILE ? String(block) : `${Math.floor(block / LEAST_TILE)}×${block % LEAST_TILE}`;
 
-  function element(tag, attributes, ...children) {
-    const made = Object.assign(document.createElement(tag), attributes);
-    made.append(...children);
-    return made;
-  }
+  /* --- controls --- */
 
   function checkbox(name, value, text, isChosen) {
     const box = element("input", { type: "checkbox", name, value, defaultChecked: isChosen });
@@ -51,7 +43,7 @@
     const distinct = (column) =>
       [...new Set(rows.map((row) => row[column]))].filter((v) => v !== null).sort((a, b) => a - b);
     const sizes = distinct("n");
-    form.elements.block_size.append(...distinct("block_size").map((b) => new Option(b, b)));
+    form.elements.block_size.append(...distinct("block_size").map((b) => new Option(blockText(b), b)));
     form.elements.n.append(
       ...sizes.map((n) => new Option(n, n, n === sizes.at(-1), n === sizes.at(-1))),
     );
@@ -125,7 +117,7 @@
         (row.gpu === null || choice.memory === "both" || row.host_memory === choice.memory),
     );
     if (choice.x === "block_size") {
-      return found.filter((row) => row.block_size !== null && row.n === choice.n);
+      return found.filter((row) => row.block_size !== null && row.block_size < LEAST_TILE && row.n === choice.n);
     }
     if (choice.block !== "best") {
       const keeps = (row) => row.block_size === null || String(row.block_size) === choice.block;
@@ -157,7 +149,7 @@
       const text = (number) => digits(number * factor, y * factor);
       const isCpu = row.gpu === null;
       const host = data.gpus.find((gpu) => gpu.recording === row.recording);
-      const block = row.block_size ?? "–";
+      const block = row.block_size === null ? "–" : blockText(row.block_size);
       return {
         ...{ x: row[choice.x], y, low, high, kernel: row.variant, size: row.n, block },
         colour: looks.get(row.variant).colour,
@@ -220,7 +212,7 @@
 
   function heading(choice) {
     const gpus = choice.gpus.map((label) => titles.get(label));
-    const block = choice.block === "best" ? "fastest block size" : `block size ${choice.block}`;
+    const block = choice.block === "best" ? "fastest block size" : `block size ${choice.block === "all" ? "all" : blockText(Number(choice.block))}`;
     const fixed = choice.x === "n" ? block : `N = ${choice.n}`;
     const memory = choice.memory === "both" ? "pageable and pinned" : choice.memory;
     return {
@@ -233,6 +225,7 @@
     const choice = choices();
     shown = pointsOf(choice);
     report(choice);
+    brushed = {};
     listPoints();
     drawn?.finalize();
     drawn = null;
@@ -244,7 +237,10 @@
       formatLocale: { decimal: ".", thousands: "\u202f", grouping: [3], currency: ["", ""] },
     });
     chart.querySelector("svg").setAttribute("aria-hidden", "true"); // the label of the chart describes it
-    drawn.view.addSignalListener("brush", (_, brush) => listPoints(brush));
+    drawn.view.addSignalListener("brush", (_, brush) => {
+      brushed = brush;
+      listPoints();
+    });
   }
 
   /* Report the number of points, and chosen kernels without points. */
@@ -259,9 +255,9 @@
   }
 
   /* Fill the table with all points, or with the brushed points. */
-  function listPoints(brush = {}) {
+  function listPoints() {
     const within = (point) =>
-      Object.entries(brush).every(([name, [a, b]]) => Math.min(a, b) <= point[name] && point[name] <= Math.max(a, b));
+      Object.entries(brushed).every(([name, [a, b]]) => Math.min(a, b) <= point[name] && point[name] <= Math.max(a, b));
     const listed = shown.filter(within);
     list.querySelector("summary").textContent =
       listed.length < shown.length
@@ -269,9 +265,10 @@
         : `${listed.length} points as a table`;
     if (!list.open) return;
     const columns = ["kernel", "system", "size", "block", "memory", "shown", "interval", "samples"];
+    const numbers = new Set(["size", "block", "shown", "interval", "samples"]);
     list.querySelector("tbody").replaceChildren(
       ...listed.map((point) =>
-        element("tr", {}, ...columns.map((name) => element("td", { textContent: point[name] }))),
+        element("tr", {}, ...columns.map((name) => element("td", { textContent: point[name], className: numbers.has(name) ? "number" : "" }))),
       ),
     );
   }

@@ -12,8 +12,17 @@ from pathlib import Path
 from typing import Any
 
 from base import command_line
-from base.command_line import CommandParser, add_command, commands_of, whole_number
+from base.command_line import (
+    CommandParser,
+    Commands,
+    add_command,
+    add_json,
+    commands_of,
+    print_json,
+    whole_number,
+)
 from base.errors import exit_status
+from base.paths import RESULTS, default_config
 from base.progress import Progress
 
 # Folder of all earlier results, below --out.
@@ -34,7 +43,60 @@ def _parser() -> CommandParser:
         command.add_argument(
             "--jobs", type=whole_number, default=cores, help="compilers or kernels at a time"
         )
+    add_reproduce(commands)
     return parser
+
+
+def add_reproduce(commands: Commands) -> None:
+    """Add the command that compares everything with the published study."""
+    parser = add_command(
+        commands,
+        "reproduce",
+        "rebuild tables and report, and compare every conclusion with the published ones",
+        _reproduce,
+        "Each file and each conclusion is reproduced, not reproduced, or not testable here. The "
+        "outcomes are written to results/reproduced as JSON and HTML. The exit status is 1 if "
+        "anything is not reproduced.",
+        [
+            "gemm-study reproduce",
+            "gemm-study record --quick --out mine && gemm-study reproduce --session mine",
+        ],
+    )
+    parser.add_argument(
+        "--config",
+        type=Path,
+        default=default_config(),
+        metavar="FILE",
+        help="the study (default: config.yaml)",
+    )
+    parser.add_argument(
+        "--session",
+        type=Path,
+        metavar="DIR",
+        help="a recording of this machine, whose verdicts are compared too",
+    )
+    parser.add_argument(
+        "--publish",
+        action="store_true",
+        help="write data/published/reproduction.json instead of comparing",
+    )
+    add_json(parser)
+
+
+def _reproduce(arguments: argparse.Namespace) -> int:
+    from study import reproduction
+
+    config, publish = arguments.config, arguments.publish
+    found = reproduction.reproduce(config, reproduction.PUBLISHED, arguments.session, publish)
+    if publish:
+        print(f"published: {reproduction.PUBLISHED}")
+        return 0
+    content = reproduction.write(found, RESULTS / "reproduced")
+    if arguments.json:
+        print_json(content)
+    else:
+        print("\n".join(reproduction.summary(found)), flush=True)
+    return int(any(one.outcome == reproduction.NOT_REPRODUCED for one in found))
 
 
 def _announcer(label: str, total: int, unit: str) -> tuple[Progress, Callable[[int, Any], None]]:

@@ -453,10 +453,10 @@ def test_a_copy_of_a_recording_is_no_second_session(sound, tmp_path, change):
 
 
 @pytest.mark.slow
-def test_a_copy_of_a_recording_is_no_second_entry_of_a_study(sound, tmp_path):
-    folder = shutil.copytree(sound, tmp_path / "another")
+def test_a_copy_of_a_recording_is_no_second_entry_of_a_study(tmp_path):
+    made = recorded(gpus=0, sizes=(256, 512), seed=1)
     with pytest.raises(StudyError, match="samples are those of"):
-        chain({"a": sound, "b": folder})
+        chain({"a": made, "b": shutil.copytree(made, tmp_path / "another")})
 
 
 def setting(*path_and_value):

@@ -11,10 +11,11 @@ from pathlib import Path
 
 import analysis.__main__ as analysis
 import measurement.__main__ as measurement
+import study.__main__ as study
 from base import command_line
 from base.command_line import CommandParser, Commands, add_command, commands_of, whole_number
 from base.errors import exit_status
-from base.paths import ROOT
+from base.paths import default_config
 from workflow import run
 
 _MORE = """examples:
@@ -22,6 +23,8 @@ _MORE = """examples:
   gemm-study record --device 0 --out DIR           measure a GPU and its host
   gemm-study try mine.cu                           check your own kernel
   gemm-study compare OLD NEW                       find what became slower
+  gemm-study doctor                                find what is unusual in this machine
+  gemm-study reproduce                             compare all with the published study
   gemm-study validate DIR                          check a recording
   gemm-study advise --gpu h100 --n 3000            predict times
 
@@ -39,10 +42,12 @@ def _parser() -> CommandParser:
         run.add_report,
         measurement.add_record,
         measurement.add_validate,
+        measurement.add_doctor,
         add_try,
         analysis.add_compare,
         analysis.add_advise,
         analysis.add_check,
+        study.add_reproduce,
     ):
         add(commands)
     return parser
@@ -66,9 +71,8 @@ def add_try(commands: Commands) -> None:
         ],
     )
     parser.add_argument("file", type=Path, metavar="FILE", help="the .cu or .py file")
-    parser.add_argument(
-        "--device", type=int, metavar="INDEX", help="time it on the GPU with this CUDA index"
-    )
+    text = "time it on the GPU with this CUDA index"
+    parser.add_argument("--device", type=int, metavar="INDEX", help=text)
     parser.add_argument(
         "--size",
         nargs="+",
@@ -84,17 +88,13 @@ def add_try(commands: Commands) -> None:
         metavar="SM",
         help="only these architectures, such as sm_90 (default: all of nvcc)",
     )
-    parser.add_argument(
-        "--gpu",
-        type=Path,
-        metavar="DIR",
-        help="recording with the roofline to compare with (default: the report's)",
-    )
+    text = "recording with the roofline to compare with (default: the report's)"
+    parser.add_argument("--gpu", type=Path, metavar="DIR", help=text)
     parser.add_argument("--card", type=Path, help=argparse.SUPPRESS)  # the former name of --gpu
     parser.add_argument(
         "--config",
         type=Path,
-        default=ROOT / "config.yaml",
+        default=default_config(),
         metavar="FILE",
         help="the study, which defines the protocol (default: config.yaml)",
     )

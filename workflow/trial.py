@@ -16,13 +16,13 @@ import psutil
 from base.command_line import ABSENT, table
 from base.errors import StudyError
 from base.files import sha256
-from base.paths import RESULTS, ROOT, shown
+from base.paths import RESULTS, ROOT, remedy, shown
 from kernels.catalog.entries import variant
 from kernels.catalog.product import Product
 from kernels.catalog.user_supplied import CALL, adopt
 from kernels.catalog.variant import IN_TURN, UserKernel, UserSupplied
 from kernels.cubins.summary import built
-from kernels.cubins.toolchain import find_nvcc
+from kernels.cubins.toolchain import COMPILER, find_nvcc
 from kernels.host_execution.compiler import CompilerError, NotSupported
 from kernels.host_execution.limited import LimitReached, limited
 from kernels.host_execution.trial import MEMORY_BYTES, SECONDS_WITH_BUILDS, Counted, checked
@@ -80,7 +80,7 @@ def attempt(
         except StudyError as missing:
             if isinstance(unchecked, CompilerError):  # no compiler accepts the kernel
                 raise unchecked from None
-            yield f"not built: {missing} (`make setup STUDY=full` installs it)"
+            yield f"not built: {missing} ({remedy('make setup STUDY=full', COMPILER)} installs it)"
         else:
             machine_code = built(entry, nvcc, architectures, RESULTS / entry.name)
             seconds = max(0.0, end - monotonic())

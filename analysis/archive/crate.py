@@ -23,7 +23,7 @@ from analysis.archive.citation import bill_of_materials, citation
 from analysis.data.store import StoreError
 from base.errors import StudyError
 from base.files import write_atomic
-from base.paths import ROOT
+from base.paths import MAKE_REPORT, ROOT
 from measurement.recording.files import check_manifest, files_of, read_provenance
 
 if TYPE_CHECKING:
@@ -321,13 +321,11 @@ class _StudyPacker(_Packer):
         """Add and return report and tables by parameter."""
         tables = sorted(self.study.tables.glob("*.csv"))
         if not tables:
-            raise StoreError(f"{self.study.tables}: no tables; make them with `make report`")
+            raise StoreError(f"{self.study.tables}: no tables; make them with {MAKE_REPORT}")
         about = "results of the study"
         report = self._file(self.study.report, "results/report.html", description=about)
-        return {
-            "report": [report],
-            "tables": [self._file(path, f"results/tables/{path.name}") for path in tables],
-        }
+        files = [self._file(path, f"results/tables/{path.name}") for path in tables]
+        return {"report": [report], "tables": files}
 
     def _parameters(
         self, workflow: "Entity", side: str, entities: Mapping[str, list["Entity"]]
@@ -389,5 +387,5 @@ def _offset(utc: str) -> str:
 def _checked(path: Path) -> Path:
     """Return `path`; raise StoreError if it is not a file."""
     if not path.is_file():
-        raise StoreError(f"{path} is missing; make it with `make report`")
+        raise StoreError(f"{path} is missing; make it with {MAKE_REPORT}")
     return path

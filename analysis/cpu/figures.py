@@ -24,6 +24,7 @@ from analysis.stats.rounding import order_of_magnitude
 
 # Known medians in SI units, by quantity and number of threads.
 Ceilings = Mapping[tuple[str, int], float]
+Roofs = Mapping[str, tuple[str, str]]
 _PEAK = "fp32_flop_per_s"
 # Bandwidths beyond L1, from the slowest: text and line.
 _ROOFS = {
@@ -31,13 +32,10 @@ _ROOFS = {
     "l3_bytes_per_s": ("L3 cache", "--"),
     "l2_bytes_per_s": ("L2 cache", ":"),
 }
+_L1_ROOF = {"l1_bytes_per_s": ("L1 cache", ":")}
 # The panels of a roofline: column, label, roofs.
-_PANELS: tuple[tuple[str, str, dict[str, tuple[str, str]]], ...] = (
-    (
-        "flop_per_byte_requested",
-        "FLOP per byte requested from L1",
-        {"l1_bytes_per_s": ("L1 cache", ":")},
-    ),
+_PANELS: tuple[tuple[str, str, Roofs], ...] = (
+    ("flop_per_byte_requested", "FLOP per byte requested from L1", _L1_ROOF),
     ("flop_per_byte_beyond_l1", "FLOP per byte fetched beyond L1", _ROOFS),
 )
 _ROOM = 1.35  # least factor of a part that is wide enough for its number
@@ -318,11 +316,7 @@ def edges(cache_bytes: int) -> tuple[float, float]:
 
 
 def _roofs(
-    axis: Axes,
-    ends: tuple[float, float],
-    roofs: Mapping[str, tuple[str, str]],
-    ceilings: Ceilings,
-    threads: int,
+    axis: Axes, ends: tuple[float, float], roofs: Roofs, ceilings: Ceilings, threads: int
 ) -> None:
     """Draw the roof of each memory level, up to the FMA ceiling if known."""
     peak = ceilings.get((_PEAK, threads), np.inf)

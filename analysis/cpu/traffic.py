@@ -60,8 +60,7 @@ def _naive(n: int, _block: int, cache_bytes: int) -> float:
 def _loop_order(n: int, _block: int, cache_bytes: int) -> float:
     """Rows of B are added to a row of C, which stays in the cache.
 
-    B is streamed for each row: 4 bytes per FMA. A row of C that does not fit is fetched again for
-    each row of B.
+    B is streamed per row: 4 bytes per FMA. A row of C that does not fit is fetched per row of B.
     """
     row = ELEMENT_BYTES * n
     if matrix_bytes(n) + 2 * row <= cache_bytes:

@@ -9,22 +9,10 @@ from typing import Any
 
 import pandas as pd
 
+from analysis import domain
 from analysis.data.frames import concatenated, from_rows, stacked
 from analysis.data.kernel_times import kernel_times
 from analysis.data.sessions import session_names, together
-from analysis.domain import (
-    CPU,
-    KERNEL_ONLY,
-    OPTIONAL,
-    OPTIONAL_COVERAGE,
-    PILOT,
-    PUBLISHED,
-    SHAPE,
-    SHAPES,
-    SIZES,
-    STATUSES,
-    TREE,
-)
 from analysis.schema import renaming, with_bounds
 from analysis.stats.estimates import FloatArray, Groups, bootstrap_cells, summarise
 from analysis.stats.sessions import Sessions
@@ -42,7 +30,8 @@ from measurement.recording.recording import CELL, TABLES, Recording, read
 # (malloc), for kernels the one that disturbs the GPU least.
 _MEMORY_ORDER = {"total": ("pageable", "pinned"), "kernel": ("pinned", "pageable")}
 _PILOT_FORMAT = 5  # the first whose number of samples is fixed by a pilot
-_OPTIONAL = {"stopping": OPTIONAL, **OPTIONAL_COVERAGE}  # the rule before, with its coverage
+# The rule before, with its coverage.
+_OPTIONAL = {"stopping": domain.OPTIONAL, **domain.OPTIONAL_COVERAGE}
 _TIMES_COLUMNS = ["implementation", "n", "block_size", *with_bounds("time_s")]
 
 
@@ -122,7 +111,7 @@ class MeasuredSource:
         cells["kernel_samples"] = pd.array(groups.sums(kernels.rows["kernel_s"].notna()), "Int64")
         timing = kernels.rows["kernel_timing"].groupby(groups.number).first()
         cells["kernel_timing"] = timing.to_numpy()
-        kernel_only = (cells["kernel_timing"] == KERNEL_ONLY).fillna(False)
+        kernel_only = (cells["kernel_timing"] == domain.KERNEL_ONLY).fillna(False)
         apart = cells["in_run_kernel_s"] - cells["kernel_s"]
         return cells.assign(overhead_s=cells["overhead_s"] + apart.where(kernel_only, 0.0))
 
@@ -145,12 +134,12 @@ class MeasuredSource:
     @cached_property
     def square_cells(self) -> pd.DataFrame:
         """The `cells` of the study's square matrices; the index stays."""
-        return self.cells[self.series == SIZES]
+        return self.cells[self.series == domain.SIZES]
 
     @property
     def gpu_square_cells(self) -> pd.DataFrame:
         """The `square_cells` of the GPU; the index stays."""
-        return self.square_cells[self.square_cells["device"] != CPU]
+        return self.square_cells[self.square_cells["device"] != domain.CPU]
 
     @property
     def series(self) -> pd.Series:
@@ -160,7 +149,8 @@ class MeasuredSource:
         cells = self.cells
         square = (cells["m"] == cells["n"]) & (cells["k"] == cells["n"]) & (cells["batch"] == 1)
         main = square & (cells["dtype"] == "float32") & cells["n"].isin(planned)
-        return pd.Series(SHAPES, cells.index).mask(main | (cells["device"] == CPU), SIZES)
+        main |= cells["device"] == domain.CPU
+        return pd.Series(domain.SHAPES, cells.index).mask(main, domain.SIZES)
 
     @cached_property
     def draws(self) -> dict[str, FloatArray]:
@@ -206,7 +196,7 @@ class MeasuredSource:
         row in `cells` and `draws`.
         """
         cells = self.square_cells.rename(columns=renaming(f"{quantity}_s", "time_s"))
-        on_cpu = cells["device"] == CPU
+        on_cpu = cells["device"] == domain.CPU
         gpu = cells[~on_cpu & (cells["host_memory"] == self.memory(quantity))]
         baseline = gpu["variant"] == "naive"
         gpu = gpu[~baseline | (gpu["block_size"] == BASELINE_BLOCK)]
@@ -225,7 +215,7 @@ class MeasuredSource:
 
     def own(self, frame: pd.DataFrame) -> pd.DataFrame:
         """Return the rows of this GPU and its host's CPU."""
-        return frame[frame["device"].isin([CPU, self.device])]
+        return frame[frame["device"].isin([domain.CPU, self.device])]
 
 
 def l2_bytes(gpu: Mapping[str, Any]) -> float | None:
@@ -248,7 +238,7 @@ def load(paths: Mapping[str, Sequence[Path]]) -> dict[str, Recording]:
     Raise StudyError naming the first recording that cannot be used.
     """
     for identifier in paths:
-        if identifier in (PUBLISHED, TREE):
+        if identifier in (domain.PUBLISHED, domain.TREE):
             raise StudyError(
                 f"recording {identifier!r}: this id is reserved for the published tables or the "
                 "cubins of this tree; choose another id"
@@ -259,7 +249,7 @@ def load(paths: Mapping[str, Sequence[Path]]) -> dict[str, Recording]:
     }
     for identifier, recording in found.items():
         checks = recording.checks
-        unknown = set(checks.loc[checks["device"] != CPU, "variant"]) - set(VARIANTS)
+        unknown = set(checks.loc[checks["device"] != domain.CPU, "variant"]) - set(VARIANTS)
         kept = {Path(path).stem for path in recording.provenance.get("texts", {})}
         for name in sorted((unknown | set(user_supplied(recording.provenance))) - kept):
             raise StudyError(
@@ -270,10 +260,7 @@ def load(paths: Mapping[str, Sequence[Path]]) -> dict[str, Recording]:
 
 
 def sources(recordings: Mapping[str, Recording]) -> list[MeasuredSource]:
-    """Return one source per GPU, with its host's CPU, and per host without GPU.
-
-    Raise StudyError if two have the same label.
-    """
+    """Return a source per GPU and per host without; raise StudyError for equal labels."""
     found = [
         MeasuredSource(label, identifier, device, recording)
         for identifier, recording in recordings.items()
@@ -342,7 +329,7 @@ def summary_table(found: list[MeasuredSource]) -> pd.DataFrame:
     labelled_cells = ((source, source.cells.assign(series=source.series)) for source in found)
     for source, cells in once_per_recording(labelled_cells):
         cells = cells.merge(source.builds, how="left", on=CELL, validate="1:1")
-        flop = 2.0 * cells[list(SHAPE)].astype(float).prod(axis=1)
+        flop = 2.0 * cells[list(domain.SHAPE)].astype(float).prod(axis=1)
         throughput = {
             "flop_per_s": flop / cells["total_s"],
             "kernel_flop_per_s": flop / cells["kernel_s"],
@@ -357,13 +344,13 @@ def once_per_recording(
     """Yield sources with their rows; CPU rows only with the first source of a recording."""
     seen: set[str] = set()
     for source, rows in found:
-        yield source, rows[rows["device"] != CPU] if source.recording_id in seen else rows
+        yield source, rows[rows["device"] != domain.CPU] if source.recording_id in seen else rows
         seen.add(source.recording_id)
 
 
 def labelled(source: MeasuredSource, rows: pd.DataFrame) -> pd.DataFrame:
     """Return rows of a source with recording and gpu (its label; blank for the CPU)."""
-    gpu = pd.Series(source.label, rows.index, dtype="string").mask(rows["device"] == CPU)
+    gpu = pd.Series(source.label, rows.index, dtype="string").mask(rows["device"] == domain.CPU)
     return rows.assign(recording=source.recording_id, gpu=gpu)
 
 
@@ -384,7 +371,7 @@ def recordings_table(found: list[MeasuredSource], root: Path = ROOT) -> pd.DataF
             {
                 "recording": source.recording_id,
                 "gpu": source.label if source.device else None,
-                "device": source.device or CPU,
+                "device": source.device or domain.CPU,
                 "gpu_name": source.gpu_name,
                 "cpu_model": provenance["host"]["cpu_model"],
                 "live": is_live(source.recording, root),
@@ -396,8 +383,8 @@ def recordings_table(found: list[MeasuredSource], root: Path = ROOT) -> pd.DataF
                 "dirty": True if True in dirty else None if None in dirty else False,
                 "sessions": len(sessions),
                 "samples": int(source.cells["samples"].sum()),
-                **({"stopping": PILOT} if by_pilot else _OPTIONAL),
-                **{f"cells_{s}": int((statuses == s).sum()) for s in STATUSES},
+                **({"stopping": domain.PILOT} if by_pilot else _OPTIONAL),
+                **{f"cells_{s}": int((statuses == s).sum()) for s in domain.STATUSES},
                 "stale": bool(changed),
                 "stale_sources": ";".join(changed),
             }
@@ -407,7 +394,9 @@ def recordings_table(found: list[MeasuredSource], root: Path = ROOT) -> pd.DataF
 
 def unmeasured_sizes_table(sizes: Iterable[int], checks: pd.DataFrame) -> pd.DataFrame:
     """Return those of the study's `sizes` that no GPU measured, if there is a GPU."""
-    on_gpu = set(checks.loc[(checks["device"] != CPU) & (checks["status"] == "passed"), "n"])
+    square = (checks["m"] == checks["n"]) & (checks["k"] == checks["n"]) & (checks["batch"] == 1)
+    passed = square & (checks["device"] != domain.CPU) & (checks["status"] == "passed")
+    on_gpu = set(checks.loc[passed, "n"])
     missing = sorted(set(sizes) - on_gpu) if on_gpu else []
     measured = {"least_n": min(on_gpu, default=0), "largest_n": max(on_gpu, default=0)}
     return from_rows("unmeasured_sizes", [{"n": n} | measured for n in missing])
@@ -423,7 +412,7 @@ def builds_table(
 ) -> pd.DataFrame:
     """Return the resources of every cubin; `built` are those of this tree (recording `TREE`)."""
     tree = _frame("builds.csv", [result.row() for result in built])
-    found = {key: recording.builds for key, recording in recordings.items()} | {TREE: tree}
+    found = {key: recording.builds for key, recording in recordings.items()} | {domain.TREE: tree}
     return stacked("builds", [frame.assign(recording=key) for key, frame in found.items()])
 
 
@@ -432,9 +421,9 @@ def instructions_table(
 ) -> pd.DataFrame:
     """Return the count of each instruction in every cubin of `builds_table`."""
     tree = _frame("instructions.csv", [r for one in built for r in one.instruction_rows()])
-    found = {key: recording.instructions for key, recording in recordings.items()} | {TREE: tree}
+    found = {key: one.instructions for key, one in recordings.items()} | {domain.TREE: tree}
     frames = [frame.assign(recording=key) for key, frame in found.items()]
-    return concatenated([tree.assign(recording=TREE)[:0], *frames])
+    return concatenated([tree.assign(recording=domain.TREE)[:0], *frames])
 
 
 def _frame(file: str, rows: list[dict[str, Any]]) -> pd.DataFrame:
@@ -443,10 +432,7 @@ def _frame(file: str, rows: list[dict[str, Any]]) -> pd.DataFrame:
 
 
 def environment_table(recordings: Mapping[str, Recording]) -> pd.DataFrame:
-    """Return the provenance as text: recording (`session_names`), item (dotted path), value.
-
-    Sources, texts and phases are omitted.
-    """
+    """Return the provenance, less sources, texts and phases: recording, item (path), value."""
     return from_rows(
         "environment",
         (

@@ -2,8 +2,7 @@
 
 Each side is the minimum over the curves (`analysis.decide.curves`) of its implementations. The
 break-even size is the smallest whole N from which the GPU stays faster up to the largest size
-measured on both sides. It is reported only between measured sizes; beyond them, extrapolation would
-determine it.
+measured on both sides. It is reported only between measured sizes, because it is not extrapolated.
 """
 
 from collections.abc import Iterator

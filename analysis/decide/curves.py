@@ -35,10 +35,7 @@ _RELEVANT = 2.0  # implementations always slower than the fastest by this factor
 
 
 def curve(n: FloatArray, time_s: FloatArray) -> Curve:
-    """Return the curve through times in seconds, shape (sizes,) or (sizes, draws).
-
-    `n` are at least two sizes, sorted.
-    """
+    """Return the curve of times in s, (sizes,) or (sizes, draws), at 2 or more sorted `n`."""
     log_n, log_s = np.log(n), np.log(time_s)
     steps = np.diff(log_n).reshape(-1, *(1,) * (log_s.ndim - 1))
     secants = np.diff(log_s, axis=0) / steps

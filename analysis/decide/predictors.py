@@ -19,11 +19,12 @@ import numpy.typing as npt
 
 from kernels.catalog.entries import VARIANTS
 from kernels.catalog.product import Product
-from kernels.catalog.variant import IN_TURN, Library
+from kernels.catalog.variant import IN_TURN, SEQUENTIAL, Library
 from kernels.products.shape import Shape
 
 FloatArray = npt.NDArray[np.float64]
 CsvRow = Mapping[str, str]
+CsvRows = Iterable[CsvRow]
 
 ELEMENT_BYTES = 4
 # Parts of a run besides the kernel: number of latencies, number of matrices that move. No event
@@ -35,8 +36,7 @@ MATRICES = {"h2d": (2, 2), "d2h": (1, 1), "overhead": (1, 3)}
 class Copies:
     """Time of consecutive copies: one latency each, plus all bytes over the bandwidth.
 
-    Bytes beyond `knee_bytes` move at `beyond_bytes_per_s`. The knee is infinite in a model without
-    one.
+    Bytes beyond `knee_bytes` move at `beyond_bytes_per_s`; the knee is infinite without that term.
     """
 
     latency_s: float
@@ -78,8 +78,7 @@ class Curve:
     def _weights(self, n: npt.ArrayLike) -> FloatArray:
         """Return the weights of `log_s`, `slopes` and `outer` at the sizes `n`.
 
-        Between two sizes they are those of the cubic Hermite interpolant. Shape: (len(n),
-        2·sizes + 2).
+        Between two sizes: the cubic Hermite interpolant. Shape: (len(n), 2·sizes + 2).
         """
         x = np.log(np.atleast_1d(np.asarray(n, float)))
         sizes, rows = len(self.log_n), np.arange(len(x))
@@ -164,18 +163,22 @@ class Kernel:
 
     `curve` is that of its kernel time over `fill`, None if no model describes its runs (pieces, a
     graph, work on the host). `runs` is the curve of its end-to-end runs, None if it is never near
-    the fastest.
+    the fastest. `again` is the curve of its kernel time over `fill` in further products of the same
+    matrices, None if copies and kernel overlap or the host works.
     """
 
     variant: str
     block_size: int | None
     curve: Curve | None
     runs: Curve | None = None
+    again: Curve | None = None
 
     @property
     def name(self) -> str:
-        """The variant with its block size: "block (B = 32)"."""
-        return self.variant + (f" (B = {self.block_size})" if self.block_size is not None else "")
+        """The variant with its block size or tile shape: "block (B = 32)", "sgemm_top (64×32)"."""
+        block = VARIANTS[self.variant].block_size(self.block_size)
+        text = f"B = {block}" if isinstance(block, int) else str(block)
+        return self.variant + (f" ({text})" if block is not None else "")
 
     @property
     def is_library(self) -> bool:
@@ -204,45 +207,72 @@ class Predictor:
     copies: Mapping[str, Copies]
     kernels: Sequence[Kernel]
 
-    def predict(self, kernel: Kernel, n: int) -> Prediction:
+    def predict(self, kernel: Kernel, n: int, products: int = 1) -> Prediction:
         """Return the time of an end-to-end run, see the module.
 
         A sum has the parts copies in, kernel, copy back and overhead. They are assumed independent:
-        the squares of their half-widths in seconds add up.
+        the squares of their half-widths in seconds add up. With several `products`, the matrices
+        are copied once, and the kernel runs once per product.
         """
         if kernel.runs and (kernel.curve is None or kernel.runs.covers(n)):
-            return on_curve(kernel.runs, n)
-        assert kernel.curve
-        parts = {
+            parts = {"product": math.exp(float(kernel.runs.at(n)[0]))}
+            widths = {"product": kernel.runs.half_width_at(n)}
+        else:
+            assert kernel.curve
+            parts = self._copies_s(n) | {"kernel": self._kernel_s(kernel, kernel.curve, n)}
+            widths = {part: self.copies[part].half_width for part in MATRICES}
+            widths["kernel"] = kernel.curve.half_width_at(n)
+        if products > 1:
+            assert kernel.again
+            further_s = (products - 1) * self._kernel_s(kernel, kernel.again, n)
+            parts["kernel"] = parts.get("kernel", 0.0) + further_s
+            widths["kernel"] = kernel.again.half_width_at(n)
+        return combined(parts, widths)
+
+    def split(self, kernel: Kernel, n: int, products: int = 1) -> dict[str, float]:
+        """Return the predicted time in parts, in seconds; empty if the parts overlap.
+
+        Parts of a measured run are those of its sum, scaled to the time of the run.
+        """
+        if kernel.again is None:
+            return {}
+        kernel_s = self._kernel_s(kernel, kernel.again, n)
+        parts = self._copies_s(n) | {"kernel": kernel_s}
+        scale = self.predict(kernel, n).time_s / sum(parts.values())
+        parts = {part: time_s * scale for part, time_s in parts.items()}
+        return parts | {"kernel": parts["kernel"] + (products - 1) * kernel_s}
+
+    def _copies_s(self, n: int) -> dict[str, float]:
+        return {
             part: float(self.copies[part].time_s(copies, matrices * ELEMENT_BYTES * n**2))
             for part, (copies, matrices) in MATRICES.items()
         }
-        widths = {part: self.copies[part].half_width for part in MATRICES}
+
+    def _kernel_s(self, kernel: Kernel, curve: Curve, n: int) -> float:
         stretch = fill(square(kernel.variant, kernel.block_size, n), self.multiprocessors)
-        kernel_s = math.exp(float(kernel.curve.at(n)[0])) * stretch
-        parts["kernel"] = max(kernel_s, self.launch_s)
-        widths["kernel"] = kernel.curve.half_width_at(n)
-        return combined(parts, widths)
+        return max(math.exp(float(curve.at(n)[0])) * stretch, self.launch_s)
 
-    def candidates(self, n: int) -> list[Kernel]:
+    def candidates(self, n: int, products: int = 1) -> list[Kernel]:
         """Return the kernels with a prediction at size `n`, see `within_reach`."""
-        found = within_reach([kernel.sizes for kernel in self.kernels], n)
-        return [self.kernels[at] for at in found]
+        known = [kernel for kernel in self.kernels if products == 1 or kernel.again]
+        return [known[at] for at in within_reach([kernel.sizes for kernel in known], n)]
 
-    def fastest(self, n: int, library: bool = False) -> tuple[Kernel, Prediction] | None:
+    def fastest(
+        self, n: int, library: bool = False, products: int = 1
+    ) -> tuple[Kernel, Prediction] | None:
         """Return the fastest kernel at size `n`: of this project, or of a library.
 
         Outside the measured sizes it is the fastest at the nearest measured size, because
         extrapolated curves may cross.
         """
-        ranked = [kernel for kernel in self.candidates(n) if kernel.is_library == library]
+        ranked = [k for k in self.candidates(n, products) if k.is_library == library]
         least, largest = (
             pick((kernel.sizes[end] for kernel in ranked), default=n)
             for pick, end in ((max, 0), (min, 1))
         )
         nearest = min(max(n, least), largest)
-        best = min(ranked, key=lambda k: self.predict(k, nearest).time_s, default=None)
-        return (best, self.predict(best, n)) if best else None
+        best = min(ranked, key=lambda k: self.predict(k, nearest, products).time_s, default=None)
+        return (best, self.predict(best, n, products)) if best else None
 
 
 def sizes(curve: Curve | None) -> tuple[int, int]:
@@ -286,7 +316,7 @@ def ratio(above: Prediction, below: Prediction) -> tuple[float, float, float]:
     return value, value * math.exp(-half), value * math.exp(half)
 
 
-def curves(rows: Iterable[CsvRow]) -> list[tuple[CsvRow, Curve]]:
+def curves(rows: CsvRows) -> list[tuple[CsvRow, Curve]]:
     """Return the curves in rows of curves.csv, each with its first row."""
     names = ("recording", "gpu", "quantity", "host_memory", "cpu_baseline")
     groups: dict[tuple[str, ...], list[CsvRow]] = {}
@@ -310,11 +340,7 @@ def _curve(rows: Sequence[CsvRow]) -> Curve:
 
 
 def predictor(
-    label: str,
-    memory: str,
-    gpus: Iterable[CsvRow],
-    transfers: Iterable[CsvRow],
-    rows: Iterable[CsvRow],
+    label: str, memory: str, gpus: CsvRows, transfers: CsvRows, rows: CsvRows
 ) -> Predictor | None:
     """Return the predictor of a GPU with one kind of host memory; None if it has no fit.
 
@@ -331,9 +357,12 @@ def predictor(
         if first["quantity"] == "kernel" or first["host_memory"] == memory:
             block = int(first["block_size"]) if first["block_size"] else None
             found[first["quantity"]][first["variant"], block] = curve
-    modelled = {name: c for name, c in found["kernel"].items() if VARIANTS[name[0]].flow == IN_TURN}
+    modelled, again = (
+        {name: c for name, c in found["kernel"].items() if VARIANTS[name[0]].flow in flows}
+        for flows in ((IN_TURN,), SEQUENTIAL)
+    )
     kernels = [
-        Kernel(*name, modelled.get(name), found["total"].get(name))
+        Kernel(*name, modelled.get(name), found["total"].get(name), again.get(name))
         for name in dict.fromkeys([*modelled, *found["total"]])
     ]
     if own is None or not kernels or not set(MATRICES) <= set(fitted):

@@ -47,8 +47,10 @@ def render(figure: Figure, name: str) -> str:
     with mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": name}):
         figure.savefig(buffer, format="svg", transparent=True, metadata={"Date": None})
     root = ET.fromstring(buffer.getvalue())
-    for tag in ("metadata", "style"):  # the style sheet of matplotlib would apply to the whole page
-        _drop(root, f"{_SVG}{tag}")
+    dropped = f"{_SVG}metadata", f"{_SVG}style"  # matplotlib's style would apply to the whole page
+    for parent in list(root.iter()):
+        for child in [child for child in parent if child.tag in dropped]:
+            parent.remove(child)
     for group in root.iter(f"{_SVG}g"):
         if group.get("id", "").startswith(_HOVER):
             _title(group, group.attrib.pop("id").removeprefix(_HOVER).split(_BETWEEN))
@@ -65,12 +67,6 @@ def render(figure: Figure, name: str) -> str:
     root.set("role", "img")
     root.set("aria-labelledby", f"caption-{name}")
     return ET.tostring(root, encoding="unicode") + "\n"
-
-
-def _drop(root: ET.Element, tag: str) -> None:
-    for parent in list(root.iter()):
-        for child in [child for child in parent if child.tag == tag]:
-            parent.remove(child)
 
 
 def _title(group: ET.Element, texts: list[str]) -> None:

@@ -58,10 +58,7 @@ def launches(counts: pd.DataFrame) -> dict[Product, Launch]:
 
 
 def read(paths: Iterable[Path]) -> pd.DataFrame:
-    """Return the concatenated tables of counts (see `kernels.host_execution.counts`).
-
-    Raise StudyError if a file cannot be read.
-    """
+    """Return the tables of `kernels.host_execution.counts` as one; raise StudyError."""
     frames = [pd.DataFrame(columns=COLUMNS).astype(_TYPES)]
     for path in paths:
         try:
@@ -111,8 +108,7 @@ _QUANTITY = r"^((?:global|shared)_(?:load|store))_(.*)$"
 def counters(found: Iterable[MeasuredSource]) -> pd.DataFrame:
     """Return the counters of every GPU, one row per launch and counter.
 
-    Columns: recording, gpu, `KERNEL` without the device, ncu_metric, counter (the median of
-    repeated values).
+    Columns: recording, gpu, `KERNEL` without the device, ncu_metric, counter (median of repeats).
     """
     keys = [*_KERNEL, "metric"]
     types = {**{name: _TYPES[name] for name in _KERNEL}, "metric": "string", "value": "Float64"}

@@ -148,10 +148,7 @@ def steps_size(store: Store, devices: Devices) -> Figure | None:
 
 
 def split(store: Store, devices: Devices) -> Figure | None:
-    """Draw the parts of a run of this study's fastest kernel, by matrix size.
-
-    There is one panel per kind of host memory.
-    """
+    """Draw the parts of a run of the fastest kernel by matrix size; a panel per memory."""
     if devices.focus is None:
         return None
     rows = store["ladder_summary"]
@@ -195,10 +192,7 @@ def split(store: Store, devices: Devices) -> Figure | None:
 
 
 def roofline(store: Store, devices: Devices) -> Figure | None:
-    """Draw the kernels of the GPU in focus below its measured ceilings.
-
-    Each kernel has a short line at its nearest ceiling.
-    """
+    """Draw the kernels of the GPU in focus, each with its nearest measured ceiling."""
     if devices.focus is None:
         return None
     rows = store["roofline"]

@@ -79,8 +79,7 @@ _OF_PAGE = [
 def _pairs(cells: pd.DataFrame) -> pd.DataFrame:
     """Return cells merged with those of the previous step, one pair per variant and `_SAME`.
 
-    Columns: `_SAME`, `_SIDE`, and `_SIDE` of the previous step with the prefix after_ (its variant:
-    after).
+    Columns: `_SAME`, `_SIDE`, and `_SIDE` of the previous step as after_ (its variant: after).
     """
     measured = set(cells["variant"])
     after = {name: measured_before(name, measured) for name in measured}

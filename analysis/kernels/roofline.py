@@ -106,10 +106,7 @@ def fastest(source: MeasuredSource) -> pd.DataFrame:
 
 
 def placed(
-    cell: dict[str, Any],
-    rates: Mapping[str, float],
-    counted: dict[Product, Launch],
-    codes: Codes,
+    cell: dict[str, Any], rates: Mapping[str, float], counted: dict[Product, Launch], codes: Codes
 ) -> dict[str, object]:
     """Return a cell with its bounds by a GPU's ceilings (`rates`), and its shares of them.
 

@@ -1,7 +1,6 @@
 """Empirical baselines that a model must outperform.
 
-Each uses only the times of the kernel itself, so it cannot predict other kernels, block sizes or
-GPUs.
+Each uses only the times of the kernel itself, so it predicts no other kernel, block size or GPU.
 """
 
 from collections.abc import Callable

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import combinations, permutations
+from itertools import chain, combinations, permutations
 
 import numpy as np
 import pandas as pd
@@ -173,7 +173,8 @@ def effects(of_subset: Callable[[frozenset[str]], float]) -> pd.DataFrame:
     averaged over all orders in which the effects can be added (Shapley's value), over the error of
     M0; share_low and share_high: the least and the largest of these orders.
     """
-    known = {each: of_subset(each) for each in _subsets(EFFECTS)}
+    subsets = (combinations(EFFECTS, size) for size in range(len(EFFECTS) + 1))
+    known = {each: of_subset(each) for each in map(frozenset, chain.from_iterable(subsets))}
     rows = []
     for effect in EFFECTS:
         gained = []
@@ -184,11 +185,6 @@ def effects(of_subset: Callable[[frozenset[str]], float]) -> pd.DataFrame:
         bounds = bounded("share", shares.mean(), shares.min(), shares.max())
         rows.append({"model": effect, "adds": MODELS[effect].adds, **bounds})
     return pd.DataFrame(rows)
-
-
-def _subsets(names: Sequence[str]) -> list[frozenset[str]]:
-    sizes = range(len(names) + 1)
-    return [frozenset(each) for size in sizes for each in combinations(names, size)]
 
 
 def best_of(candidates: Sequence[Candidate]) -> Candidate:

@@ -133,9 +133,11 @@ def errors(store: Store, devices: Devices) -> Figure | None:
     compared = _of(store["model_comparison"], MODELLED_SET)
     compared = compared[compared["left_out_log_rms"].notna()]
     gpus = _sources(devices.gpus[: style.MOST_COLOURS])
+    measured = palette.gpu_looks(name for name in gpus if name != PUBLISHED)
+    looks = [palette.Look(palette.GREY, "d", "-"), *measured.values()]
     found = [
         Series(_titled(name, own), own, look)
-        for (source, name), look in zip(gpus.items(), _looks(gpus), strict=True)
+        for (source, name), look in zip(gpus.items(), looks, strict=True)
         if len(own := compared[compared["source"] == source])
     ]
     if not found:
@@ -172,8 +174,7 @@ def unseen(store: Store, devices: Devices) -> Figure | None:
     """Draw the best model's predictions of held-out sizes and of kernels never fitted.
 
     There is one row per kernel and a panel per role. A line spans all cells of a kernel on a GPU,
-    its dot is the median. Cells outside their 95 % prediction interval are marked, with the
-    interval.
+    its dot is the median. Cells outside their 95 % prediction interval show it.
     """
     compared = _of(store["model_comparison"], ALL_SET)
     predictions = _of(store["model_predictions"], ALL_SET)
@@ -260,8 +261,7 @@ def _predicted(axis: Axes, cells: pd.DataFrame, one: Series) -> None:
 def residuals(store: Store, devices: Devices) -> Figure | None:
     """Draw the errors of M0 and of the best model on the GPU in focus, by B and by N.
 
-    There is a row of panels per model. Kernels without block size are at the left of the panels
-    by B.
+    There is a row of panels per model. Kernels without block size are at the left.
     """
     source = devices.focus.label if devices.focus and devices.focus.is_gpu else PUBLISHED
     cells = _of(store["model_predictions"], MODELLED_SET)
@@ -328,12 +328,6 @@ def _titled(name: str, rows: pd.DataFrame) -> str:
     """Return a source's name; for the published times, with their GPU."""
     gpu = str(rows["machine"].iloc[0]).split(" + ")[-1]
     return f"{name}, {gpu}" if name == PUBLISHED else name
-
-
-def _looks(names: dict[str, str]) -> list[palette.Look]:
-    """Return the looks of the published times (grey) and of the GPUs."""
-    gpus = [name for name in names if name != PUBLISHED]
-    return [palette.Look(palette.GREY, "d", "-"), *palette.gpu_looks(gpus).values()]
 
 
 FIGURES = style.named(model, errors, unseen, residuals)

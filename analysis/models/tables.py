@@ -13,6 +13,7 @@ from analysis.data.published import MACHINES
 from analysis.data.recordings import MeasuredSource, with_gpu
 from analysis.domain import PUBLISHED
 from analysis.kernels.counts import counters
+from analysis.models import definitions, evaluation
 from analysis.models.baselines import baselines
 from analysis.models.comparison import (
     FACTOR,
@@ -22,28 +23,6 @@ from analysis.models.comparison import (
     candidate,
     comparison,
     effects,
-)
-from analysis.models.definitions import (
-    ALL_SET,
-    CHOSEN_ON,
-    EFFECTS,
-    FITTED,
-    HELD_OUT,
-    MODELLED_SET,
-    MODELS,
-    RHO,
-    SOURCE_V,
-    UNSEEN,
-    is_modelled,
-    with_effects,
-)
-from analysis.models.evaluation import (
-    LEFT_OUT_SIZE,
-    VARIANT,
-    evaluate,
-    half_width,
-    spread,
-    variant_errors,
 )
 from analysis.models.work import GpuFacts, with_work
 from analysis.schema import bounded, renaming, with_bounds
@@ -84,7 +63,7 @@ class Case:
     @property
     def fitted(self) -> pd.Series:
         """Which cells take part in the fit."""
-        return self.cells["role"] == FITTED
+        return self.cells["role"] == definitions.FITTED
 
 
 def model_tables(
@@ -118,7 +97,7 @@ def _cases(
     for machine, rows in published.groupby("machine"):
         cells = _published_cells(rows)
         if (cells["variant"] == "block").any():
-            labels = (PUBLISHED, MACHINES[str(machine)], "total", MODELLED_SET)
+            labels = (PUBLISHED, MACHINES[str(machine)], "total", definitions.MODELLED_SET)
             draws = np.full((len(cells), DRAWS), np.nan)
             yield Case(dict(zip(_LABELS, labels, strict=True)), cells, draws)
     counted = counters(sources)
@@ -127,8 +106,8 @@ def _cases(
         facts = facts_of(source, code, counted)
         cells = with_work(cells, facts)
         draws = source.draws["kernel"][cells.index]
-        for kernels in (MODELLED_SET, ALL_SET):
-            chosen = is_modelled(cells) | (kernels == ALL_SET)
+        for kernels in (definitions.MODELLED_SET, definitions.ALL_SET):
+            chosen = definitions.is_modelled(cells) | (kernels == definitions.ALL_SET)
             labels = (source.label, source.machine, "kernel", kernels)
             yield Case(
                 dict(zip(_LABELS, labels, strict=True)),
@@ -153,16 +132,15 @@ def _published_cells(rows: pd.DataFrame) -> pd.DataFrame:
     cells = rows.assign(
         variant=variants,
         block_size=rows["block_size"].mask(naive, BASELINE_BLOCK),
-        role=FITTED,
+        role=definitions.FITTED,
     ).reindex(columns=_CELLS)
-    return with_work(cells[is_modelled(cells)].reset_index(drop=True), None)
+    return with_work(cells[definitions.is_modelled(cells)].reset_index(drop=True), None)
 
 
 def _measured_cells(source: MeasuredSource) -> pd.DataFrame:
     """Return the kernel times of a GPU's square cells; the index is the row in `source.cells`.
 
-    Kernels without theory (as of a library) and kernels on tensor cores are omitted: no model has a
-    term for them.
+    Kernels without theory (as of a library) and on tensor cores are omitted: no model has a term.
     """
     cells = source.gpu_square_cells
     cells = cells[cells["host_memory"] == source.memory("kernel")]
@@ -172,8 +150,9 @@ def _measured_cells(source: MeasuredSource) -> pd.DataFrame:
         if isinstance(v, CatalogKernel) and v.theory and not v.tensor_cores
     ]
     cells = cells[cells["variant"].isin(known) & cells["kernel_s"].notna()]
-    role = pd.Series(FITTED, cells.index).mask(cells["n"].isin(source.holdout_sizes), HELD_OUT)
-    role = role.mask(~cells["variant"].isin(SOURCE_V), UNSEEN)
+    held_out = cells["n"].isin(source.holdout_sizes)
+    role = pd.Series(definitions.FITTED, cells.index).mask(held_out, definitions.HELD_OUT)
+    role = role.mask(~cells["variant"].isin(definitions.SOURCE_V), definitions.UNSEEN)
     return cells.rename(columns=renaming("kernel_s", "time_s")).assign(role=role)[_CELLS]
 
 
@@ -216,7 +195,7 @@ def _candidates(case: Case) -> list[Candidate]:
     """Return the models that the cells of a case allow, fitted."""
     data, cells = _data(case), case.cells[case.fitted]
     found = []
-    for name, model in MODELS.items() if len(cells) else ():
+    for name, model in definitions.MODELS.items() if len(cells) else ():
         design = model.design(cells)
         if np.isfinite(design).all() and design.any(axis=0).all() and len(cells) > design.shape[1]:
             own = replace(data, design=design)
@@ -239,15 +218,18 @@ def _of_case(case: Case, candidates: list[Candidate]) -> dict[str, pd.DataFrame]
     plain = baselines(_data(case), fitted["n"].to_numpy(dtype=float))
     compared = comparison(candidates, DRAWS, *key)
     worst = pd.DataFrame([_worst(one, fitted) for one in candidates])
-    evaluated = evaluate(candidates, plain, fitted, predictions, DRAWS, *key)
+    evaluated = evaluation.evaluate(candidates, plain, fitted, predictions, DRAWS, *key)
     seen = predictions[candidates[0].model]
+    names = renaming("left_out_log_rms", "left_out_factor")
+    factors = {factor: np.exp(compared[error]) for error, factor in names.items()}
+    chosen_here = definitions.CHOSEN_ON in case.labels["machine"]
     shown = [predictions[best.model]]
     if best is not candidates[0]:
-        shown.insert(0, seen[seen["role"] != UNSEEN])
+        shown.insert(0, seen[seen["role"] != definitions.UNSEEN])
     return {
         "models": pd.concat(parameters, ignore_index=True),
-        "model_comparison": pd.concat([compared.assign(**_factors(compared)), worst], axis=1),
-        "model_tests": evaluated.assign(selected_on_this_gpu=CHOSEN_ON in case.labels["machine"]),
+        "model_comparison": pd.concat([compared.assign(**factors), worst], axis=1),
+        "model_tests": evaluated.assign(selected_on_this_gpu=chosen_here),
         "model_effects": _effects(case),
         "model_errors": _errors(case, best.model),
         "model_predictions": pd.concat(shown, ignore_index=True),
@@ -269,8 +251,8 @@ def _effects(case: Case) -> pd.DataFrame:
     Only kernels of the source's model have all effects; other cases have no rows.
     """
     frames = []
-    for from_n, own in _ranges(case) if case.labels["kernels"] == MODELLED_SET else ():
-        design = with_effects(EFFECTS).design(own.cells[own.fitted])
+    for from_n, own in _ranges(case) if case.labels["kernels"] == definitions.MODELLED_SET else ():
+        design = definitions.with_effects(definitions.EFFECTS).design(own.cells[own.fitted])
         if design.any(axis=0).all():  # 0 where no kernel has an effect
             frames.append(effects(partial(_left_out_square, own)).assign(from_n=from_n))
     return pd.concat(frames) if frames else pd.DataFrame()
@@ -281,40 +263,35 @@ def _errors(case: Case, model: str) -> pd.DataFrame:
     rows = []
     for from_n, own in _ranges(case):
         fitted = own.cells[own.fitted]
-        data = replace(_data(own), design=MODELS[model].design(fitted))
+        data = replace(_data(own), design=definitions.MODELS[model].design(fitted))
         if data.design.any(axis=0).all() and len(fitted) > data.design.shape[1]:
             one = candidate(model, data, fit_model(data))
             for test, errors in (
-                (LEFT_OUT_SIZE, one.left_out),
-                (VARIANT, variant_errors(one, fitted)),
+                (evaluation.LEFT_OUT_SIZE, one.left_out),
+                (evaluation.VARIANT, evaluation.variant_errors(one, fitted)),
             ):
                 if np.isfinite(errors).all():
                     row = {"model": model, "test": test, "from_n": from_n, "cells": len(errors)}
-                    rows.append(row | spread(errors))
+                    rows.append(row | evaluation.spread(errors))
     return pd.DataFrame(rows)
 
 
 def _left_out_square(case: Case, chosen: frozenset[str]) -> float:
     """Return the mean square left-out error of M0 with some effects."""
-    data = replace(_data(case), design=with_effects(chosen).design(case.cells[case.fitted]))
+    design = definitions.with_effects(chosen).design(case.cells[case.fitted])
+    data = replace(_data(case), design=design)
     return float(np.mean(candidate("M0", data, fit_model(data)).left_out ** 2))
-
-
-def _factors(compared: pd.DataFrame) -> dict[str, pd.Series]:
-    """Return the errors at left-out sizes as typical factors."""
-    names = renaming("left_out_log_rms", "left_out_factor")
-    return {factor: np.exp(compared[error]) for error, factor in names.items()}
 
 
 def _parameters(case: Case, one: Candidate, known: Uncertainty) -> pd.DataFrame:
     """Return one row per parameter of a model, ρ first."""
-    names = MODELS[one.model].parameters
-    above, below = (names.index(name) for name in MODELS[one.model].ratio)
+    names = definitions.MODELS[one.model].parameters
+    above, below = (names.index(name) for name in definitions.MODELS[one.model].ratio)
     parts = one.data.design * one.fit.theta
     median_share = np.median(parts / parts.sum(axis=1, keepdims=True), axis=0)
     fitted = case.cells[case.fitted]
     counts = {"cells": len(fitted), "samples": fitted["samples"].sum(min_count=1)}
-    rows = [{"parameter": RHO, "unit": "", **_estimate(known.ratio(above, below))}]
+    rows = [{"parameter": definitions.RHO, "unit": "", **_estimate(known.ratio(above, below))}]
     for index, name in enumerate(names):
         row = {"parameter": name, "unit": "s", **_estimate(known.parameter(index))}
         # Work shared by all multiprocessors takes one of them as many times as long.
@@ -359,16 +336,17 @@ def _predictions(case: Case, one: Candidate, whole: bool) -> pd.DataFrame:
     of other variants by those of left-out variants (`analysis.models.evaluation.half_width`).
     """
     cells = case.cells if whole else case.cells[~case.fitted]
-    design = MODELS[one.model].design(cells)
+    design = definitions.MODELS[one.model].design(cells)
     cells = cells[np.isfinite(design).all(axis=1)]
     design = design[np.isfinite(design).all(axis=1)]
     log_predicted = log_model(design, one.fit.theta)
-    unseen = (cells["role"] == UNSEEN).to_numpy()
+    unseen = (cells["role"] == definitions.UNSEEN).to_numpy()
     fitted = case.cells[case.fitted]
     left_out = pd.Series(one.left_out, fitted.index)
     by_size = left_out.dropna().groupby(fitted["n"]).agg(np.array)
     variants = fitted.groupby("variant").ngroup().to_numpy()
-    width = np.full(len(cells), half_width(variant_errors(one, fitted), variants))
+    half = evaluation.half_width(evaluation.variant_errors(one, fitted), variants)
+    width = np.full(len(cells), half)
     width[~unseen] = np.nan
     for n in cells["n"].unique() if len(by_size) else ():
         nearest = np.argsort(np.abs(np.log(by_size.index.to_numpy(float) / n)))[:2]

@@ -20,7 +20,6 @@ from kernels.cubins.occupancy import LIMITS, WARP_SIZE, occupancy
 from kernels.host_execution.check import predict
 from kernels.host_execution.counts import ncu_metric
 from kernels.products.shape import Shape
-from kernels.theory.cost import Total
 from kernels.theory.tiles import number_of
 from measurement.recording.recording import KERNEL
 
@@ -31,6 +30,7 @@ COLUMNS = ["sectors", "lines", "wavefronts", "instructions", "imbalance", "waits
 _DTYPE = "float32"
 _KEY = [name for name in KERNEL if name != "device"]
 _OPERATIONS = ("load", "store")
+_predict = cache(predict)
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ def with_work(cells: pd.DataFrame, gpu: GpuFacts | None) -> pd.DataFrame:
 
 def _accesses(product: Product, counters: dict[tuple[object, ...], float]) -> dict[str, float]:
     """Return sectors, lines and wavefronts of a launch."""
-    theory = _theory(product)
+    theory = _predict(product, merged=True)
     found = {"lines": float(sum(theory[f"global_{kind}"].lines for kind in _OPERATIONS))}
     for name, memory in (("sectors", "global"), ("wavefronts", "shared")):
         found[name] = 0.0
@@ -79,11 +79,6 @@ def _accesses(product: Product, counters: dict[tuple[object, ...], float]) -> di
             total = theory[f"{memory}_{kind}"].transactions
             found[name] += total if counted is None else counted
     return found
-
-
-@cache
-def _theory(product: Product) -> dict[str, Total]:
-    return predict(product, merged=True)
 
 
 def _kernel(product: Product) -> tuple[object, ...]:

@@ -121,8 +121,7 @@ _TIMES = (
         *("buffered_column", "naive", (None, 32), _BOTH),
     ),
     _RatioClaim(
-        *("bank conflicts are slower in tiles of 16", "T", ABOVE, 1.0),
-        *(*_CONFLICTS, (16, 16)),
+        *("bank conflicts are slower in tiles of 16", "T", ABOVE, 1.0), *(*_CONFLICTS, (16, 16))
     ),
     _RatioClaim("bank conflicts are slower in tiles of 32", "T", ABOVE, 1.0, *_CONFLICTS),
     _RatioClaim(
@@ -248,10 +247,7 @@ def on_times(found: list[MeasuredSource]) -> Iterator[ClaimRow]:
 
 
 def _timed(source: MeasuredSource, quantity: str) -> pd.DataFrame:
-    """Return the cells of a GPU to compare, in the preferred host memory of the quantity.
-
-    `row` is the row in `source.cells`.
-    """
+    """Return a GPU's cells in the quantity's preferred memory; row: in `source.cells`."""
     cells = source.cells[source.cells["device"] != CPU]
     cells = cells[(cells["dtype"] == "float32") & cells[f"{quantity}_s"].notna()]
     cells = cells[(cells["host_memory"] == source.memory(quantity)).fillna(False)]

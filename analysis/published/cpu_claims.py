@@ -41,10 +41,7 @@ _WHOLES = {"naive": OVER_NAIVE, "source": OVER_CACHE}
 
 
 def on_cpus(found: list[MeasuredSource], split: pd.DataFrame) -> Iterator[ClaimRow]:
-    """Yield the claims on CPUs, one row per recording, and on GPUs over CPUs, one row per GPU.
-
-    `split` is the table cpu_split.
-    """
+    """Yield the claims on CPUs per recording, and on GPUs over CPUs per GPU."""
     for source, cells in once_per_recording((source, source.square_cells) for source in found):
         one = cells[with_threads(cells, ONE)]
         if not one.empty:
@@ -75,10 +72,7 @@ def _on_cpu(source: MeasuredSource, one: pd.DataFrame) -> Iterator[ClaimRow]:
 def _ratio(
     source: MeasuredSource, claim: Claim, above: pd.DataFrame, below: pd.DataFrame
 ) -> ClaimRow:
-    """Return the columns of the ratio of two cells' times; none without a common size.
-
-    `above` and `below` have one cell per size.
-    """
+    """Return columns of the ratio of cells' times, one per size; none without a common one."""
     n = _size(set(above["n"]) & set(below["n"]))
     if n is None:
         return {}

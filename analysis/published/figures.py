@@ -15,10 +15,7 @@ from analysis.drawing.svg import INK, label
 from analysis.schema import with_bounds
 
 # The swept kernels of source V, their published tables and block sizes.
-_SWEPT = {
-    "block": ("table5", (1, 2, 4, 8, 16, 32)),
-    "block_unroll4": ("table6", (4, 8, 16, 32)),
-}
+_SWEPT = {"block": ("table5", (1, 2, 4, 8, 16, 32)), "block_unroll4": ("table6", (4, 8, 16, 32))}
 _SPEEDUP = ("speedup", "speedup_low", "speedup_high")
 _PRINTED = "published, GTX 770"
 # Range of most GPUs in the text of source V on its Figure 2, in GFLOP/s.
@@ -81,10 +78,7 @@ def _measured_speedups(store: Store, label_of: str, name: str) -> pd.DataFrame:
 
 
 def figure2(store: Store, devices: Devices) -> Figure | None:
-    """Draw the source's Figure 2: the fastest of its kernels at its matrix size, on each GPU.
-
-    The fastest GPU is at the top.
-    """
+    """Draw the source's Figure 2: its fastest kernel at its size, the fastest GPU on top."""
     titles = {gpu.label: gpu.short for gpu in devices.gpus}
     gpus = store["figure2"]
     gpus = gpus[gpus["gpu"].isin(titles)].sort_values("kernel_flop_per_s", kind="stable")

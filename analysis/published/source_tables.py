@@ -17,8 +17,7 @@ from analysis.stats.estimates import FloatArray, ratios
 class Entry:
     """One implementation in a table; its columns start with `name`.
 
-    `speedup` is the column of its speedup over the table's first entry (blank: none); `rate`:
-    the table prints flop/s.
+    `speedup`: the column of its speedup over the first entry (blank: none); `rate`: in flop/s.
     """
 
     name: str

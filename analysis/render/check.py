@@ -43,9 +43,9 @@ _Shown = tuple[str, str, str]
 
 
 def words(page: str) -> int:
-    """Return the number of words before the appendix, without tables, figures and controls."""
+    """Return the number of words before the appendix, without tables, code, figures, controls."""
     essay = page.partition("<main")[2].partition('<section id="appendix"')[0]
-    return len(_text(_without(essay, *_NOT_TEXT, "table")).split())
+    return len(_text(_without(essay, *_NOT_TEXT, "table", "pre")).split())
 
 
 def check(page: str, tables_dir: Path, templates: Path | None = None) -> list[str]:

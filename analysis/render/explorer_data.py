@@ -55,8 +55,7 @@ def explorer_data(summary: pd.DataFrame, titles: Mapping[str, str], focus: str) 
     """Return the explorer's data as JSON.
 
     `summary` is the table of this name; only its series `SIZES` (square float32 matrices) is used.
-    `titles` are the titles of the devices by label, in the order of the controls. `focus` is the
-    label selected initially.
+    `titles` are those of the devices by label, in the order of the controls; `focus` is selected.
 
     The result has focus, time_unit_s, gpus (label, title, recording), kernels (name, group, colour,
     shape, chosen: selected initially) and rows. Rows are columns of equal length. Numbers have six

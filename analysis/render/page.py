@@ -23,15 +23,26 @@ from analysis import schema
 from analysis.archive.citation import Maker, citation
 from analysis.data.devices import devices
 from analysis.data.store import Store, StoreError
+from analysis.decide.calculator import calculator_data
 from analysis.render import numbers, query, tables
 from analysis.render.explorer_data import LIBRARIES, explorer_data, packed
 from base.files import write_atomic
 from base.paths import ROOT
+from kernels.catalog.walk import walk
 from measurement.recording.files import read_provenance
 
 _TEMPLATE = "page.html.j2"
-_STYLES = ("vendor/pico.fluid.classless.min.css", "style.css", "explorer.css")
-_SCRIPTS = ("vendor/sortable.min.js", "vendor/sortable.a11y.min.js", "explorer.js")
+_STYLES = (
+    "vendor/pico.fluid.classless.min.css",
+    "style.css",
+    "walk.css",
+    "calculator.css",
+    "explorer.css",
+)
+_SCRIPTS = (
+    *("vendor/sortable.min.js", "vendor/sortable.a11y.min.js"),
+    *("shared.js", "calculator.js", "explorer.js"),
+)
 _ARCHIVED_BYTES = 10_000_000
 _UNITS = ("s", "ms", "us", "mib", "gib", "tflops", "gb_per_s", "times", "plain")
 
@@ -72,6 +83,10 @@ def render(
         "maker": maker,
         "archived": (archived := _archived(store)),
         "archive": _archive(store, archived),
+        "walk": walk(),
+        "calculator_data": packed(
+            calculator_data(store, {d.label: numbers.visible(d.title) for d in measured.gpus})
+        ),
         "explorer_data": packed(
             explorer_data(
                 store["summary"],
@@ -157,7 +172,14 @@ def _figure(
     figures_dir: Path, figure_name: str, title: str, caller: Callable[[], str] | None = None
 ) -> Markup:
     """Return a figure with its title and its caption from `caller`; empty if it was not drawn."""
-    drawn = json.loads(_read_index(figures_dir))
+    index = figures_dir / "figures.json"
+    try:
+        drawn = json.loads(index.read_text())
+    except OSError as error:
+        raise StoreError(
+            f"{index} cannot be read ({error.strerror}); draw the figures with "
+            "`python -m analysis figures`"
+        ) from None
     if figure_name not in drawn:
         return Markup("")
     svg = (figures_dir / f"{figure_name}.svg").read_text()
@@ -168,16 +190,6 @@ def _figure(
         '<div class="scroll" tabindex="0" role="region" aria-label="{1}">{2}</div>\n'
         '<figcaption id="caption-{0}"><strong>{1}.</strong> {3}</figcaption></figure>'
     ).format(figure_name, title, Markup(svg), caption)
-
-
-def _read_index(figures_dir: Path) -> str:
-    try:
-        return (figures_dir / "figures.json").read_text()
-    except OSError as error:
-        raise StoreError(
-            f"{figures_dir}/figures.json cannot be read ({error.strerror}); draw the figures with "
-            "`python -m analysis figures`"
-        ) from None
 
 
 def _archived(store: Store) -> list[str]:

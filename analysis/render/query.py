@@ -34,10 +34,7 @@ class Row:
 
 
 class Rows:
-    """Rows of a table, in order. `filters` are the equalities of `where`, None after other methods.
-
-    Methods return new rows.
-    """
+    """Rows of a table, in order; `filters` are the equalities of `where` alone."""
 
     def __init__(
         self, table: str, frame: pd.DataFrame, filters: dict[str, Any] | None = None

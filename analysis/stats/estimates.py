@@ -31,10 +31,7 @@ PARTS = ("total", "host", "h2d", "in_run_kernel", "d2h")
 
 @dataclass(frozen=True)
 class Groups:
-    """Groups of the rows of a frame.
-
-    `keys` has one row per group, sorted; `number` is the group of each row, shape (rows,).
-    """
+    """Groups of rows: `keys`, one row per group, sorted, and `number`, shape (rows,)."""
 
     keys: pd.DataFrame
     number: IntArray

@@ -75,8 +75,7 @@ def fit(data: Data, near: FloatArray | None = None) -> Fit:
     """Fit the model to the data; the search starts at `near`, see `solve`.
 
     Weights are the inverse of the variance of the medians plus that of the model's own scatter,
-    which is estimated with the fit. Cells measured to 0.1 % thus do not dominate a model that is
-    less exact.
+    which is estimated with the fit. Cells measured to 0.1 % thus do not dominate the fit.
     """
     scatter, theta = np.inf, near
     weights = np.ones(len(data.log_times))
@@ -113,10 +112,7 @@ def typical(design: FloatArray, log_times: FloatArray) -> FloatArray:
 
 
 def solve(
-    design: FloatArray,
-    log_times: FloatArray,
-    weights: FloatArray,
-    near: FloatArray | None = None,
+    design: FloatArray, log_times: FloatArray, weights: FloatArray, near: FloatArray | None = None
 ) -> FloatArray:
     """Return the parameters with the least weighted squares, 0 at their lower bound.
 
@@ -181,10 +177,7 @@ def least_squares_beside(
 def _starts(
     design: FloatArray, log_times: FloatArray, root: FloatArray, alone: FloatArray
 ) -> list[FloatArray]:
-    """Return starts: the least relative errors, equal terms, and each term by itself.
-
-    `alone` is the result of `typical`.
-    """
+    """Return starts: least relative errors, equal terms, each alone (`alone`: of `typical`)."""
     relative = root[:, None] * design / np.exp(log_times)[:, None]
     scale = np.linalg.norm(relative, axis=0)
     nearest, _ = nnls(relative / scale, root)

@@ -15,17 +15,8 @@ import numpy as np
 from scipy.optimize import brentq, nnls
 from scipy.stats import norm
 
+from analysis.stats import fitting
 from analysis.stats.estimates import CONFIDENCE, FloatArray, IntArray, percentile_interval, seeded
-from analysis.stats.fitting import (
-    LARGEST,
-    SMALL,
-    SMALLEST,
-    Data,
-    Fit,
-    least_squares_beside,
-    shares,
-    typical,
-)
 
 BOOTSTRAP, PROFILE = "bootstrap", "profile likelihood"
 DETERMINED, AT_MOST, AT_LEAST = "determined", "at most", "at least"
@@ -101,11 +92,11 @@ class _Profile:
 class Uncertainty:
     """Draws of the errors of a fit, and intervals of its parameters."""
 
-    def __init__(self, data: Data, fit: Fit, *key: object) -> None:
+    def __init__(self, data: fitting.Data, fit: fitting.Fit, *key: object) -> None:
         """Draw the errors as often as `data.noise`; `key` seeds them."""
         self._data, self._fit = data, fit
         self._free = fit.theta > 0
-        slopes = shares(data.design, fit.theta)[:, self._free]
+        slopes = fitting.shares(data.design, fit.theta)[:, self._free]
         reach = _least_squares(slopes, fit.weights)
         effects = _effects(data, fit, np.eye(len(slopes)) - slopes @ reach)
         rng, own = seeded("models", *key), np.zeros(data.noise.shape)
@@ -119,11 +110,11 @@ class Uncertainty:
     def parameter(self, index: int) -> Estimate:
         """Return a parameter with its interval, in seconds per unit."""
         design = self._data.design
-        scale = typical(design, self._data.log_times)[index]
+        scale = fitting.typical(design, self._data.log_times)[index]
         profile = _Profile(
             lambda value: (design, design[:, index] * value),
             removed=index,
-            limits=(SMALLEST * scale, LARGEST * scale),
+            limits=(fitting.SMALLEST * scale, fitting.LARGEST * scale),
             worst=index,
         )
         return self._estimate(self._fit.theta[index], self._steps[:, index], profile)
@@ -137,13 +128,13 @@ class Uncertainty:
             merged[:, above] += design[:, below] / value
             return merged, np.zeros(len(design))
 
-        scale = typical(design, self._data.log_times)
+        scale = fitting.typical(design, self._data.log_times)
         like = scale[above] / scale[below]
         spread = np.where(theta > 0, self._steps.std(axis=0), np.inf)
         profile = _Profile(
             fixed,
             removed=below,
-            limits=(SMALLEST * like, like / SMALLEST),
+            limits=(fitting.SMALLEST * like, like / fitting.SMALLEST),
             worst=below if spread[below] >= spread[above] else above,
         )
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -172,13 +163,13 @@ class Uncertainty:
         """
         data, weights = self._data, self._fit.weights
         allowed = _NORMAL**2 * self._inflation(profile.worst)
-        least = SMALL * typical(data.design, data.log_times)
+        least = fitting.SMALL * fitting.typical(data.design, data.log_times)
         near = np.delete(np.maximum(self._fit.theta, least), profile.removed)
 
         def excess(log_value: float) -> float:
             design, known = profile.fixed(float(np.exp(log_value)))
             design = np.delete(design, profile.removed, axis=1)
-            squares = least_squares_beside(known, design, data.log_times, weights, near)
+            squares = fitting.least_squares_beside(known, design, data.log_times, weights, near)
             return squares - self._fit.squares - allowed
 
         ends = np.log(profile.limits)
@@ -218,12 +209,12 @@ def _are_distinct(slopes: FloatArray, weights: FloatArray) -> bool:
     return bool(singular.min() > _ALIKE)
 
 
-def _levels(data: Data) -> tuple[IntArray, IntArray, IntArray]:
+def _levels(data: fitting.Data) -> tuple[IntArray, IntArray, IntArray]:
     """Return the kernel, the size and the number of each cell."""
     return data.kernels, data.sizes, np.arange(len(data.log_times))
 
 
-def _effects(data: Data, fit: Fit, left: FloatArray) -> list[_Effects]:
+def _effects(data: fitting.Data, fit: fitting.Fit, left: FloatArray) -> list[_Effects]:
     """Return the effects of kernels, of sizes and of cells in the residuals of a fit.
 
     `left` is the matrix that maps the model's errors to the residuals. With the variances returned,

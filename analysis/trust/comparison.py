@@ -2,9 +2,7 @@
 
 `agreement_tables` counts the medians of one GPU model that agree. `compare` gives a verdict on each
 configuration of two recordings; docs/explanation/methods.md ("Two recordings") gives its conditions
-and their reasons. All samples of a recording share clocks, load of the host and matrix addresses.
-Recordings of the same kernels, minutes apart on one host, differed by half in CPU times and by a
-tenth in pageable end-to-end times. Therefore a significant difference is not yet a verdict.
+and their reasons.
 """
 
 from collections.abc import Iterator, Mapping
@@ -20,6 +18,7 @@ from analysis.data.kernel_times import kernel_times
 from analysis.data.recordings import MeasuredSource, l2_bytes, with_gpu
 from analysis.domain import CPU, IN_RUN, KERNEL_ONLY
 from analysis.schema import interval_columns, renaming, with_bounds
+from analysis.stats import significance
 from analysis.stats.estimates import (
     CONFIDENCE,
     FloatArray,
@@ -28,19 +27,11 @@ from analysis.stats.estimates import (
     seeded,
 )
 from analysis.stats.sessions import SessionVariance, matrices_in
-from analysis.stats.significance import (
-    FASTER,
-    SAME,
-    SLOWER,
-    THRESHOLD,
-    evaluated,
-    p_same,
-    within,
-)
 from analysis.trust.host_factors import bearing, host_factors
 from analysis.trust.overheads import batch_draws
 from base.errors import StudyError
 from base.intervals import interval_ranks
+from measurement.recording.code import codes
 from measurement.recording.recording import CELL, KERNEL, Recording
 
 # The hardware that a time depends on, and the verdict on a time of hosts that differ.
@@ -86,8 +77,9 @@ def compare(
     samples, medians in seconds, ratio B/A with its 95 % bootstrap interval; session_ratio, within
     which two sessions of one GPU lie in 95 % of cases, NaN if not `known`; separate, whether the
     prediction intervals are disjoint and the ratio is beyond session_ratio; p_differs and p_same,
-    adjusted as q_differs and q_same; side, `GPU` for kernel-only times, else `HOST`; verdict. Below
-    6 samples per side, intervals, p and q are NaN and separate is false. Rows are sorted by `CELL`.
+    adjusted as q_differs and q_same; side, `GPU` for kernel-only times, else `HOST`; build and
+    same_code, whether both ran the same code; samples_needed per side to decide; verdict. Below 6
+    samples per side, intervals, p and q are NaN and separate is false. Rows are sorted by `CELL`.
     Raise StudyError if the recordings have no configuration in common.
     """
     rows = [_comparison(*cell, threshold) for cell in _paired(a, b)]
@@ -101,11 +93,29 @@ def compare(
     frame["session_ratio"] = np.nan if known is None else _session_ratio(frame, a, known)
     frame["separate"] &= ~(np.abs(np.log(frame["ratio"])) <= np.log(frame["session_ratio"]))
     on_gpu = _kernel_only(a, b) & (frame["quantity"] == "kernel")
-    frame = evaluated(frame.assign(side=np.where(on_gpu, GPU, HOST)), threshold)
+    frame = significance.evaluated(frame.assign(side=np.where(on_gpu, GPU, HOST)), threshold)
     factors = bearing(host_factors(a, b), frame)
-    withheld = ~on_gpu & frame["verdict"].isin([SLOWER, FASTER])
-    withheld &= factors.notna() & ~within(factors, threshold)
-    return frame.assign(verdict=frame["verdict"].mask(withheld, OTHER_HOST))
+    withheld = ~on_gpu & frame["verdict"].isin([significance.SLOWER, significance.FASTER])
+    withheld &= factors.notna() & ~significance.within(factors, threshold)
+    frame = frame.assign(verdict=frame["verdict"].mask(withheld, OTHER_HOST))
+    code = codes(a).merge(matched(codes(b), a, b), on=[*CELL, "build"])
+    code = frame[CELL].merge(code.astype(frame.dtypes[CELL].to_dict()), how="left", on=CELL)
+    same = (code["code_x"] == code["code_y"]).fillna(False).astype(bool)
+    frame["samples_needed"] = _samples_needed(frame, threshold)
+    return frame.assign(build=code["build"], same_code=same)
+
+
+def _samples_needed(frame: pd.DataFrame, threshold: float) -> pd.Series:
+    """Return the samples per side with which an undecided interval would end at the threshold.
+
+    Widths fall with the root of the samples. Within session_ratio only more sessions decide.
+    """
+    half = np.log(frame["ratio_high"] / frame["ratio_low"]) / 2
+    distance = np.abs(np.log(frame["ratio"]))
+    reach = half / np.abs(distance - np.log(1 + threshold))
+    needed = frame[["samples_a", "samples_b"]].min(axis=1) * reach**2
+    is_shared = distance <= np.log(frame["session_ratio"])
+    return np.ceil(needed).where((frame["verdict"] == significance.UNDECIDED) & ~is_shared)
 
 
 def identical(a: Recording, b: Recording) -> bool:
@@ -113,10 +123,13 @@ def identical(a: Recording, b: Recording) -> bool:
     return a.samples.equals(b.samples) and a.kernels.equals(b.kernels)
 
 
-def status(frame: pd.DataFrame) -> int:
-    """Return the exit status of a comparison: 1 if anything is slower, 3 if most is undecided."""
-    decided = frame["verdict"].isin([SAME, FASTER, SLOWER])
-    return 1 if (frame["verdict"] == SLOWER).any() else 3 * int(decided.mean() < 0.5)
+def status(frame: pd.DataFrame, hardware: bool = False) -> int:
+    """Return the status 0, 1 or 3 of `compare`; same code counts only with `hardware`."""
+    frame = frame if hardware else frame[~frame["same_code"]]
+    if frame.empty:
+        return 0
+    decided = frame["verdict"].isin([significance.SAME, significance.FASTER, significance.SLOWER])
+    return 1 if (frame["verdict"] == significance.SLOWER).any() else 3 * int(decided.mean() < 0.5)
 
 
 def _session_ratio(frame: pd.DataFrame, a: Recording, known: SessionVariance) -> pd.Series:
@@ -147,10 +160,7 @@ def prediction_interval(times: FloatArray) -> tuple[float, float]:
 
 
 def matched(samples: pd.DataFrame, a: Recording, b: Recording) -> pd.DataFrame:
-    """Return samples of `b` with the device names of `a`, matched by position.
-
-    Devices of `b` beyond those of `a` are dropped.
-    """
+    """Return samples of `b` with the device names of `a` by position, less surplus devices."""
     labels = [[d["device"] for d in recording.provenance["devices"]] for recording in (a, b)]
     of_a = dict(zip(labels[1], labels[0], strict=False))
     samples = samples[~samples["device"].isin(set(labels[1]) - set(of_a))]
@@ -202,7 +212,7 @@ def _comparison(
         "ratio_high": float(high),
         "separate": high_a < low_b or high_b < low_a,
         "p_differs": float(stats.mannwhitneyu(times_a, times_b).pvalue),
-        "p_same": p_same(draws_b / draws_a, threshold),
+        "p_same": significance.p_same(draws_b / draws_a, threshold),
     }
 
 
@@ -220,10 +230,11 @@ def agreement_tables(
     Unlike an interval of one recording, these ratios contain the variation between recordings.
     """
     known, compared = medians(frames), _compared(found)
-    both = ratios(compared, known).assign(agrees=lambda rows: within(rows["ratio"], THRESHOLD))
+    both, tolerance = ratios(compared, known), significance.THRESHOLD
+    both["agrees"] = significance.within(both["ratio"], tolerance)
     counts = both.groupby("pair")["agrees"].agg(cells="size", cells_agreeing="sum")
     share = counts["cells_agreeing"] / counts["cells"]
-    counted = compared.join(counts.assign(tolerance=THRESHOLD, share=share), how="inner")
+    counted = compared.join(counts.assign(tolerance=tolerance, share=share), how="inner")
     apart = both[~both["agrees"]].reset_index(drop=True)
     listed = compared.loc[apart["pair"]].reset_index(drop=True)
     listed[_KEY] = known.loc[apart["row_a"], _KEY].reset_index(drop=True)

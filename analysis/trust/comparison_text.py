@@ -6,34 +6,35 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-import cpu_reference.catalog
-import kernels.catalog.entries
-from analysis.stats.significance import FASTER, SAME, SLOWER, VERDICTS, within
+from analysis.stats.significance import FASTER, SAME, SLOWER, THRESHOLD, VERDICTS, within
 from analysis.trust.comparison import OTHER_HOST, STATE, matched
 from analysis.trust.host_factors import host_factors, note
 from analysis.trust.overheads import telemetry
-from base.command_line import aligned
+from base.command_line import aligned, annotation, duration
 from kernels.products.shape import Shape
+from measurement.recording.code import BUILD, build_facts, build_key, changed_sources
 from measurement.recording.recording import CELL, Recording
 
-_UNITS = ((1, "s"), (1e3, "ms"), (1e6, "µs"))
 _MOST = 10  # rows of the table
 _LONG = ("packages", "limits")  # of software and GPUs: too long for one line
 _TITLES = (
     *("device", "variant", "dtype", "shape", "block", "memory", "threads", "time", "samples"),
     *("A", "B", "B/A", "95 % interval", "adjusted p", "verdict"),
 )
+_CAUSES = {"sm_clock_hz": ("MHz", 1e-6), "power_w": ("W", 1)}
 _STATE_TITLES = ("SM clock in MHz", "at most °C", "power in W", "samples throttled")
 
 
 def notes(a: Recording, b: Recording, frame: pd.DataFrame) -> list[str]:
     """Return a line for each difference of GPUs, host, software, flags and sources.
 
-    The first line says whether both ran the same machine code. The last line gives the number of
+    The first line gives the number of times of the same code. The last line gives the number of
     times in `frame` whose variance between sessions is known.
     """
     first, second = a.provenance, b.provenance
-    lines = ["A and B ran the same machine code"] if _same_code(a, b) else []
+    same = int(frame["same_code"].sum())
+    text = f"identical code in {same} of {len(frame)} times; they compare GPUs, hosts and days"
+    lines = [text] * (same > 0)
     for one, other in zip(first["devices"], second["devices"], strict=False):
         other = {**other, "device": one["device"]}
         lines += _differing(f"the GPUs at {one['device']}", one, other)
@@ -51,14 +52,6 @@ def notes(a: Recording, b: Recording, frame: pd.DataFrame) -> list[str]:
     return [*lines, f"variance between sessions is known for {known} of {len(frame)} times{rest}"]
 
 
-def _same_code(a: Recording, b: Recording) -> bool:
-    """Return whether all cubins that both recordings built are identical."""
-    if a.builds.empty or b.builds.empty:  # without columns
-        return False
-    both = a.builds.merge(b.builds, on=["variant", "dtype", "block_size", "build"])
-    return len(both) > 0 and bool((both["cubin_sha256_x"] == both["cubin_sha256_y"]).all())
-
-
 def _differing(name: str, first: Mapping[str, Any], second: Mapping[str, Any]) -> list[str]:
     """Return one line that lists the items that differ, or none."""
     items = [
@@ -69,18 +62,6 @@ def _differing(name: str, first: Mapping[str, Any], second: Mapping[str, Any]) -
     return [f"{name} differ: {', '.join(items)}"] if items else []
 
 
-def changed_sources(first: Mapping[str, str], second: Mapping[str, str]) -> list[str]:
-    """Return ``NAME (PATH)`` of every source in both whose SHA-256 differs."""
-    kernel = {
-        v.source: v.kernel_name for v in kernels.catalog.entries.VARIANTS.values() if v.source
-    }
-    names = {source: f"{name} ({source})" for source, name in kernel.items()}
-    cpu = cpu_reference.catalog.VARIANTS.values()
-    names |= {v.source: f"{v.name} ({v.source})" for v in cpu if v.source}
-    common = sorted(set(first) & set(second))
-    return [names.get(path, path) for path in common if first[path] != second[path]]
-
-
 def with_state(frame: pd.DataFrame, a: Recording, b: Recording) -> pd.DataFrame:
     """Return `frame` with the state of the GPU in A and in B, see `analysis.trust.overheads`."""
     for side, samples in (("a", a.samples), ("b", matched(b.samples, a, b))):
@@ -88,6 +69,33 @@ def with_state(frame: pd.DataFrame, a: Recording, b: Recording) -> pd.DataFrame:
         state = telemetry(samples)[[*CELL, *STATE]].rename(columns=names)
         frame = frame.merge(state, how="left", on=CELL)
     return frame
+
+
+def causes(frame: pd.DataFrame, a: Recording, b: Recording) -> list[str]:
+    """Return a line per slower or faster kernel with other code: what changed from A to B."""
+    rows = frame[frame["verdict"].isin([SLOWER, FASTER]) & ~frame["same_code"]]
+    rows = with_state(rows[rows["build"].notna()].drop_duplicates(BUILD), a, b)
+    known, lines = [build_facts(each) for each in (a, b)] if len(rows) else [], []
+    for row in rows.to_dict("records"):
+        one, other = ({**each.get(build_key(row), {})} for each in known)
+        for name, (text, factor) in _CAUSES.items():
+            for side, own in (("a", one), ("b", other)):
+                own[text] = _number(row[STATE[name].format(side)], factor)
+        values = ((name, one.get(name, 0), other.get(name, 0)) for name in {**one, **other})
+        changed = [f"{name} {before} → {now}" for name, before, now in values if before != now]
+        block = "" if pd.isna(row["block_size"]) else f" B={row['block_size']}"
+        lines.append(f"{row['variant']} {row['dtype']}{block}: {', '.join(changed)}")
+    return lines
+
+
+def annotations(frame: pd.DataFrame, hardware: bool) -> list[str]:
+    """Return annotations for GitHub Actions: the `_MOST` slowest times, and a summary."""
+    rows = frame[(frame["verdict"] == SLOWER) & (hardware | ~frame["same_code"])]
+    lines = []
+    for row in rows.nlargest(_MOST, "ratio").to_dict("records"):
+        cell = " ".join(filter(None, _cells(row)[:8]))
+        lines.append(annotation("error", f"{row['ratio'] - 1:.1%} slower in B: {cell}"))
+    return [*lines, annotation("notice", summary(frame))]
 
 
 def table(frame: pd.DataFrame) -> list[str]:
@@ -108,11 +116,8 @@ def table(frame: pd.DataFrame) -> list[str]:
 def _cells(row: Mapping[Any, Any]) -> tuple[str, ...]:
     """Return a row as text, in the order of the titles."""
     shape = Shape(*(int(row[edge]) for edge in ("batch", "m", "n", "k")))
-    first, last = (
-        ("device", "variant", "dtype"),
-        ("block_size", "host_memory", "threads", "quantity"),
-    )
-    parts = [*(row[name] for name in first), shape, *(row[name] for name in last)]
+    last = ("block_size", "host_memory", "threads", "quantity")
+    parts = [row["device"], row["variant"], row["dtype"], shape, *(row[name] for name in last)]
     known = not np.isnan(row["q_differs"])
     return (
         *("" if pd.isna(part) else str(part) for part in parts),
@@ -135,16 +140,11 @@ def _number(value: float, factor: float) -> str:
     return "–" if pd.isna(value) else f"{value * factor:.0f}"
 
 
-def duration(seconds: float) -> str:
-    """Return seconds with four digits in the largest unit in which they are at least 1."""
-    factor, unit = next((f, u) for f, u in _UNITS if seconds * f >= 1 or u == "µs")
-    return f"{seconds * factor:#.4g} {unit}"
-
-
-def summary(frame: pd.DataFrame, threshold: float) -> str:
-    """Return the number of each verdict by side, and of medians that agree by quantity."""
+def summary(frame: pd.DataFrame, threshold: float = THRESHOLD) -> str:
+    """Return the number of each verdict by side and code, and of medians that agree."""
     lines = []
-    for side, rows in frame.groupby("side", sort=True):
+    sides = frame["side"].where(~frame["same_code"], frame["side"] + ", same code")
+    for side, rows in frame.groupby(sides, sort=True):
         counts = rows["verdict"].value_counts()
         names = [*VERDICTS, *([OTHER_HOST] if OTHER_HOST in counts else [])]
         lines.append(f"{side}: {', '.join(f'{counts.get(name, 0)} {name}' for name in names)}")
@@ -153,5 +153,7 @@ def summary(frame: pd.DataFrame, threshold: float) -> str:
         f"{rows.sum()} of {len(rows)} {quantity} times ({100 * rows.mean():.1f} %)"
         for quantity, rows in agrees
     ]
+    if (needed := frame["samples_needed"].dropna()).size:
+        lines.append(f"{needed.median():.0f} samples per side would decide half of the undecided")
     lines.append(f"medians agree within {threshold * 100:g} %: {', '.join(shares)}")
     return "\n".join(lines)

@@ -16,15 +16,7 @@ from analysis.drawing.palette import Look
 from analysis.drawing.style import plain_number
 from analysis.drawing.svg import INK, hover, label
 from analysis.stats.significance import THRESHOLD, within
-from analysis.trust.comparison import (
-    BATCHES,
-    GPU_KERNEL,
-    ON_CPU,
-    PAGEABLE,
-    PINNED,
-    medians,
-    ratios,
-)
+from analysis.trust.comparison import BATCHES, GPU_KERNEL, ON_CPU, PAGEABLE, PINNED, medians, ratios
 
 # Label and look of each kind of cell and quantity.
 _KINDS = {

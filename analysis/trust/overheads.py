@@ -34,8 +34,7 @@ def _batches(source: MeasuredSource) -> pd.DataFrame:
     own = source.own(source.recording.back_to_back)
     kernels = Groups.of(own, KERNEL)
     rows = kernels.keys.assign(
-        launches=kernels.medians(own["launches"])[0].astype(int),
-        rounds=kernels.counts,
+        launches=kernels.medians(own["launches"])[0].astype(int), rounds=kernels.counts
     )
     rows[with_bounds("kernel_batch_s")] = kernels.medians(own["kernel_batch_s"]).T
     single = source.cells[source.cells["kernel_s"].notna()].rename_axis("row").reset_index()
@@ -54,11 +53,7 @@ def batch_draws(batches: pd.DataFrame) -> FloatArray:
 
 
 def _with_ratio(
-    rows: pd.DataFrame,
-    ratio: pd.Series,
-    known: np.ndarray,
-    above: FloatArray,
-    below: FloatArray,
+    rows: pd.DataFrame, ratio: pd.Series, known: np.ndarray, above: FloatArray, below: FloatArray
 ) -> pd.DataFrame:
     """Return `rows` with ratio and interval; the draws have one row per `known` ratio."""
     rows = rows.assign(**dict.fromkeys(_RATIO, ratio))

@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from base.errors import StudyError
-from base.paths import shown
+from base.paths import FOLDERS, shown
 from base.validation import check_known
 from kernels.catalog.entries import VARIANTS
 from kernels.catalog.source import without_comments
@@ -40,6 +40,17 @@ CALL = "multiply"
 _CALL_ARGUMENTS = 4
 _MOST_BYTES = 1 << 20  # of a file
 _CALL_KEYS = ("baseline",)
+# What a call cannot use: the clock, this program's data, other processes and threads.
+_WITHHELD = {
+    *("_ctypes", "_thread", "asyncio", "atexit", "builtins", "concurrent", "ctypes", "gc"),
+    *("importlib", "inspect", "io", "mmap", "multiprocessing", "operator", "os", "pathlib"),
+    *("pkgutil", "pynvml", "runpy", "shutil", "signal", "socket", "subprocess", "sys"),
+    *("threading", "time", "timeit", "traceback", "weakref", *FOLDERS),
+}
+_WITHHELD_NAMES = {
+    *("__import__", "breakpoint", "compile", "delattr", "eval", "exec", "getattr", "globals"),
+    *("locals", "open", "setattr", "vars"),
+}
 # Former names of keys, which sources in recordings still have.
 _FORMER = {"after": "baseline"}
 # Accesses per thread, by operation.
@@ -175,6 +186,7 @@ def _call(path: Path, text: str) -> UserCall:
         _refuse(path, 1, f"contains {how} function {CALL}; write exactly one {wanted}")
     if len(found[0].args.posonlyargs + found[0].args.args) != _CALL_ARGUMENTS:
         _refuse(path, found[0].lineno, f"{CALL}: wrong parameters; write {wanted}")
+    _check_reach(path, ast.parse(text))
     if not re.fullmatch(r"[A-Za-z]\w*", path.stem, re.ASCII):
         _refuse(path, 1, "the file name is not a valid variant name; use letters, digits and _")
     _check_name(path, 1, path.stem)
@@ -193,6 +205,30 @@ def _call(path: Path, text: str) -> UserCall:
         after=declared.baseline(),
         file=str(path),
     )
+
+
+def _check_reach(path: Path, tree: ast.AST) -> None:
+    """Refuse a file that names modules, functions or attributes outside the reach of a call."""
+    for node in ast.walk(tree):
+        names: list[str] = []
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            names = ["." * node.level + (node.module or ""), *(each.name for each in node.names)]
+        elif isinstance(node, ast.Attribute):
+            names = [node.attr]
+        elif isinstance(node, ast.Name):
+            names = [node.id] if node.id in _WITHHELD_NAMES else []
+        elif isinstance(node, ast.Assign) and not isinstance(node.value, ast.Constant):
+            own = [each for each in node.targets if isinstance(each, ast.Attribute)]
+            if own:
+                how = "a call may set attributes only to constants; use a variable"
+                _refuse(path, node.lineno, f"{ast.unparse(own[0])}: {how}")
+        for name in names:
+            first = name.split(".")[0]
+            if first in _WITHHELD or not first or name.startswith("__") or name in _WITHHELD_NAMES:
+                how = "a call only enqueues a product; remove it"
+                _refuse(path, getattr(node, "lineno", 1), f"{name} is not available: {how}")
 
 
 def _refuse(path: Path, line: int, message: str) -> NoReturn:

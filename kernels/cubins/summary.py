@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from base.command_line import ABSENT, table
+from base.paths import remedy
 from base.pool import run_all
 from base.progress import Progress
 from kernels.catalog.product import Product
@@ -13,7 +14,12 @@ from kernels.cubins.build import Build
 from kernels.cubins.compile import BuildResult, build_cubin, compute_capability
 from kernels.cubins.machine_code import LOOP, fma_share, loads_by_width, unrolling
 from kernels.cubins.occupancy import LIMITS, occupancy
-from kernels.cubins.toolchain import find_disassembler, list_architectures, nvcc_version
+from kernels.cubins.toolchain import (
+    COMPILER,
+    find_disassembler,
+    list_architectures,
+    nvcc_version,
+)
 from kernels.products.shape import Shape
 
 _SIZE = 1024  # of the launch whose occupancy is computed
@@ -44,7 +50,8 @@ def built(entry: UserKernel, nvcc: Path, wanted: Sequence[str], folder: Path) ->
     heads += ["occupancy", "FMA share of loop", "K per iteration", "widest loads"]
     yield from table([heads, *(_machine_code(entry, result) for result in results)])
     if find_disassembler(nvcc) is None:
-        yield "  instructions not read: no nvdisasm; `make setup STUDY=full` installs it"
+        command = remedy("make setup STUDY=full", COMPILER)
+        yield f"  instructions not read: no nvdisasm; {command} installs it"
 
 
 def _machine_code(entry: UserKernel, result: BuildResult) -> list[str]:

@@ -8,6 +8,9 @@ from functools import cache
 from pathlib import Path
 
 from base.errors import StudyError
+from base.paths import remedy
+
+COMPILER = "'cuda-toolkit[nvcc,cuobjdump,nvdisasm,profiler]==13.2.1'"
 
 # Folder of the programs in the `cuda-toolkit` wheels, below site-packages.
 _WHEEL_PROGRAMS = Path("nvidia", "cu13", "bin")
@@ -30,7 +33,7 @@ def find_nvcc(configured: str | None = None) -> Path:
     if not found:
         raise StudyError(
             "nvcc: not found on PATH or in this Python environment; install a CUDA toolkit, "
-            "or run `make setup LAYERS=compiler`"
+            f"or run {remedy('make setup LAYERS=compiler', COMPILER)}"
         )
     return Path(found)
 

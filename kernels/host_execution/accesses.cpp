@@ -109,6 +109,10 @@ void count_request(Count &count, const uint32_t *address_of, uint32_t active) {
 class Walk {
    public:
     explicit Walk(Worker &w) : w(w) {
+        for (uint32_t lane = 0; lane < WARP; ++lane) {
+            next[lane] = w.traces[lane].data();
+            ends[lane] = next[lane] + w.traces[lane].size();
+        }
     }
 
     void run() {
@@ -122,15 +126,7 @@ class Walk {
 
    private:
     Worker &w;
-    size_t places[WARP] = {};
-
-    bool ended(uint32_t lane) const {
-        return places[lane] == w.traces[lane].size();
-    }
-
-    uint64_t event(uint32_t lane) const {
-        return w.traces[lane][places[lane]];
-    }
+    const uint64_t *next[WARP], *ends[WARP];  // events of each lane
 
     // Steps into the block that is next; returns the lanes that enter it.
     uint32_t next_block() {
@@ -138,8 +134,8 @@ class Walk {
         uint64_t least = ~0ull;
         uint32_t lanes = 0;
         for (uint32_t lane = 0; lane < WARP; ++lane) {
-            if (ended(lane)) continue;
-            const uint64_t key = event(lane) ^ DEPTH;  // deeper is less
+            if (next[lane] == ends[lane]) continue;
+            const uint64_t key = *next[lane] ^ DEPTH;  // deeper is less
             if (key < least) {
                 least = key;
                 lanes = 0;
@@ -147,7 +143,7 @@ class Walk {
             lanes |= static_cast<uint32_t>(key == least) << lane;
         }
         for (uint32_t lane = 0; lane < WARP; ++lane) {
-            places[lane] += lanes >> lane & 1;
+            next[lane] += lanes >> lane & 1;
         }
         return lanes;
     }
@@ -158,13 +154,15 @@ class Walk {
         for (;;) {
             uint32_t addresses[WARP] = {}, active = 0;
             uint64_t site = 0;
-            for (uint32_t lane = 0; lane < WARP; ++lane) {
-                if (!(lanes >> lane & 1) || ended(lane) || !(event(lane) & ACCESS)) continue;
-                if (!active) site = event(lane) >> 32;
-                if (event(lane) >> 32 != site) continue;
-                addresses[lane] = static_cast<uint32_t>(event(lane));
+            for (uint32_t left = lanes; left; left &= left - 1) {
+                const uint32_t lane = __builtin_ctz(left);
+                if (next[lane] == ends[lane] || !(*next[lane] & ACCESS)) continue;
+                const uint64_t event = *next[lane];
+                if (!active) site = event >> 32;
+                if (event >> 32 != site) continue;
+                addresses[lane] = static_cast<uint32_t>(event);
                 active |= 1u << lane;
-                ++places[lane];
+                ++next[lane];
             }
             if (!active) return;
             count_request(w.sites[(site & 0xffff) - 1].count, addresses, active);

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from base.errors import StudyError
 from base.paths import shown
-from kernels.host_execution.compiler import SOURCE_NAME, build_runtime
+from kernels.host_execution.compiler import SOURCE_NAME, NotSupported, build_runtime
 
 Array = npt.NDArray[np.float32 | np.float64 | np.int32 | np.uint32]
 _ALIGNMENT = 256  # bytes, as GPU allocations
@@ -236,6 +236,8 @@ class Kernel:
             constant_bytes=(end.value or 0) - (begin.value or 0),
         )
         self._library.host_launch(ctypes.byref(launch))
+        if launch.fault.kind == len(_TEXTS):
+            raise NotSupported(f"{self._source}: {self._name}: has more than 256 MiB of variables")
         if launch.fault.kind:
             raise KernelFault(self._describe(launch.fault, launch))
         return launch

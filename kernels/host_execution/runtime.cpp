@@ -219,6 +219,10 @@ void prepare(Worker &w, Launch &launch) {
         next += (launch.buffers[i].bytes + 255) / 256 * 256;
     }
     w.buffer_address.push_back(next);  // of the variables
+    if (w.variable_buffer.bytes > VARIABLE_BYTES) {
+        launch.fault.kind = VARIABLE_SIZE;
+        return;
+    }
     w.variable_writers.assign(w.variable_buffer.bytes / WORD_BYTES + 1, Writer{});
     w.variable_buffer.writers = w.variable_writers.data();
 }

@@ -29,6 +29,7 @@ constexpr uint32_t WORD_BYTES = 4;
 constexpr uint32_t MAX_ACCESS_BYTES = 16;  // of a thread
 constexpr uint32_t WAVEFRONT_BYTES = BANKS * WORD_BYTES;
 constexpr size_t STATIC_SHARED_BYTES = 48 * 1024, DYNAMIC_SHARED_BYTES = 227 * 1024;
+constexpr size_t VARIABLE_BYTES = size_t(1) << 28;  // of the file's variables
 // Not a power of two: else the tops of all stacks fall into the same sets of the cache.
 constexpr size_t STACK_BYTES = 65536 + 320;
 // In the place of a thread: several lanes of a warp, whose number is added, or of several warps.
@@ -53,6 +54,7 @@ enum FaultKind : int32_t {
     ENDLESS_BARRIERS,
     ASYNC_SIZE,
     SHARED_SIZE,
+    VARIABLE_SIZE,  // no fault: host execution cannot follow so many
 };
 
 // The structures up to `Sizes` are those of binding.py.

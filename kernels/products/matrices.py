@@ -1,6 +1,6 @@
 """Input matrices, and the reference for their products."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -31,9 +31,10 @@ class Inputs:
     matrices in every study with this seed.
     """
 
-    def __init__(self, problems: Iterable[Problem], seed: int) -> None:
-        """Raise StudyError if this host has too little memory."""
+    def __init__(self, problems: Iterable[Problem], seed: int, spare_bytes: int = 0) -> None:
+        """Make vectors with `spare_bytes` more; raise StudyError if memory is too small."""
         self._problems = list(problems)
+        self.spare_bytes = spare_bytes
         check_memory(self._problems)
         self.a = self._vectors("a_elements", (seed, 0))
         self.b = self._vectors("b_elements", (seed, 1))
@@ -46,18 +47,27 @@ class Inputs:
         counts: dict[str, int] = {}
         for dtype, shape in self._problems:
             counts[dtype] = max(counts.get(dtype, 0), getattr(shape, elements))
-        return {dtype: _random(dtype, count, seed) for dtype, count in counts.items()}
+        spare = {dtype: self.spare_bytes // ELEMENTS[dtype].bytes for dtype in counts}
+        return {
+            dtype: _random(dtype, count + spare[dtype], seed) for dtype, count in counts.items()
+        }
 
-    def pair(self, dtype: str, shape: Shape) -> tuple[Matrix, Matrix]:
-        """Return A and B, shapes (batch, m, k) and (batch, k, n), as views."""
+    def pair(
+        self, dtype: str, shape: Shape, begins: Sequence[int] = (0, 0)
+    ) -> tuple[Matrix, Matrix]:
+        """Return A and B, shapes (batch, m, k) and (batch, k, n), as views.
+
+        `begins`: bytes before them in their vectors, at most the spare bytes.
+        """
+        a, b = (begin // ELEMENTS[dtype].bytes for begin in begins)
         return (
-            matrices(self.a[dtype], shape.batch, shape.m, shape.k),
-            matrices(self.b[dtype], shape.batch, shape.k, shape.n),
+            matrices(self.a[dtype][a:], shape.batch, shape.m, shape.k),
+            matrices(self.b[dtype][b:], shape.batch, shape.k, shape.n),
         )
 
 
 def memory_needed(problems: Iterable[Problem]) -> int:
-    """Return the bytes for `Inputs`, equal buffers and the largest reference."""
+    """Return the bytes for `Inputs` in two processes, equal buffers and the largest reference."""
     vectors: dict[tuple[str, str], int] = {}
     reference_bytes = 0
     for dtype, shape in problems:
@@ -67,7 +77,7 @@ def memory_needed(problems: Iterable[Problem]) -> int:
             vectors[name, dtype] = max(vectors.get((name, dtype), 0), size)
         # In float64: A, B, their absolute values, and both products.
         reference_bytes = max(reference_bytes, 16 * sum(edges.values()))
-    return 2 * sum(vectors.values()) + reference_bytes
+    return 3 * sum(vectors.values()) + reference_bytes
 
 
 def check_memory(problems: Iterable[Problem]) -> None:

@@ -154,6 +154,31 @@ def totals(
     return found
 
 
+def first_request(access: Access, threads: tuple[int, int]) -> list[int]:
+    """Return how the first warp of a block with these threads shares sectors or banks.
+
+    Global memory: the lanes in each sector that the request touches. Shared memory: the distinct
+    words in each of the 32 banks, in the first phase of the request.
+    """
+    block = _Block(threads)
+    if isinstance(access, SharedAccess):
+        words = access.element_bytes * access.vector // WORD_BYTES
+        first = block.each(access.element)[:1] * access.element_bytes // WORD_BYTES
+        lanes, exists = next(
+            phase for phase in _phases(first, block.exists[:1], WARP // words) if len(phase[0])
+        )
+        accessed = {int(lane) + i for lane in lanes[0][exists[0]] for i in range(words)}
+        return [sum(word % BANKS == bank for word in accessed) for bank in range(BANKS)]
+    active = block.exists[0].copy()
+    elements = np.zeros(WARP, np.int64)
+    for axis in access.axes:
+        offset = block.each(axis.offset)[0]
+        active &= offset < axis.extent
+        elements += axis.weight * offset
+    sectors = elements[active] * access.element_bytes // SECTOR_BYTES
+    return np.unique(sectors, return_counts=True)[1].tolist()
+
+
 class _Block:
     """The threads of a block as lanes of warps; arrays have the shape (warps, 32).
 

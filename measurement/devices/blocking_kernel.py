@@ -28,21 +28,29 @@ class BlockingKernel:
         self._stream = stream
         self._events = [cuda.Event() for _ in range(2)]
 
-    def elapsed_s(self, queue: Callable[[], None]) -> float:
+    def elapsed_s(
+        self,
+        queue: Callable[[], None],
+        before: Callable[[], None] = lambda: None,
+        after: Callable[[], None] = lambda: None,
+    ) -> float:
         """Return the time of the work that `queue` enqueues in the stream, in seconds.
 
-        Raise CellError if `queue` waits for the GPU: such code has no kernel-only time.
+        `before` and `after` enqueue work that is not timed. Raise CellError if `queue` waits for
+        the GPU: such code has no kernel-only time.
         """
         begin, end = self._events
         self._words[:] = 0
         self._kernel.prepared_async_call((1, 1), (1, 1, 1), self._stream, *self._arguments)
         try:
+            before()
             begin.record(self._stream)
             queue()
             end.record(self._stream)
+            after()
         finally:
             self._words[0] = 1
-        end.synchronize()
+        self._stream.synchronize()
         if self._words[1]:
             raise CellError(
                 "no kernel-only time: the call waits for the GPU; launch without synchronizing"

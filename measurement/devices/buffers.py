@@ -7,6 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kernels.catalog.host_steps import Fill
+from kernels.products.change import SAME, Change
 from kernels.products.elements import ELEMENTS
 from kernels.products.matrices import Inputs, Matrix, matrices
 from study.cells import Cell
@@ -66,15 +67,33 @@ class HostBuffers:
             shape.n,
         )
 
-    def work(self, cell: Cell) -> Work:
-        """Return the copies and host steps of the cell's run."""
-        shape = cell.shape
-        a = matrices(self._a[cell.dtype], shape.batch, shape.m, shape.k)
-        b = matrices(self._b[cell.dtype], shape.batch, shape.k, shape.n)
+    def inputs(
+        self, cell: Cell, change: Change = SAME, later_bytes: int = 0
+    ) -> tuple[Matrix, Matrix]:
+        """Return A and B, which begin `later_bytes` later than by the change."""
+        shape, size = cell.shape, ELEMENTS[cell.dtype].bytes
+        a, b = ((begin + later_bytes) // size for begin in change.begins)
+        return (
+            matrices(self._a[cell.dtype][a:], shape.batch, shape.m, shape.k),
+            matrices(self._b[cell.dtype][b:], shape.batch, shape.k, shape.n),
+        )
+
+    def work(self, cell: Cell, change: Change = SAME, more_bytes: int = 0) -> Work:
+        """Return the copies and host steps of the cell's run.
+
+        Without host steps, A and B are `more_bytes` longer, for launches that begin later.
+        """
+        a, b = self.inputs(cell, change)
         c = self.product(cell)
         step = cell.product.entry.host_step
         if step is None:
-            return Work(a.ravel(), b.ravel(), c.ravel())
+            more = more_bytes // a.itemsize
+            first, second = (begin // a.itemsize for begin in change.begins)
+            return Work(
+                self._a[cell.dtype][first : first + a.size + more],
+                self._b[cell.dtype][second : second + b.size + more],
+                c.ravel(),
+            )
         seen = cell.product.operands
         edges = {"a": (seen.m, seen.k), "b": (seen.k, seen.n), "c": (seen.m, seen.n)}
         copied = {"a": a, "b": b, "c": c}

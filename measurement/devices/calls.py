@@ -4,15 +4,20 @@ Their file format: see `kernels.catalog.user_supplied`.
 """
 
 import runpy
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from base.paths import FOLDERS
 from kernels.catalog.user_supplied import CALL
 from measurement.devices.session import CellError
+
+# Packages whose functions a call may not replace.
+_GUARDED = frozenset({*FOLDERS, "time", "pycuda", "pynvml"})
 
 
 @dataclass(frozen=True)
@@ -37,6 +42,38 @@ class DeviceMatrix:
             "strides": None,
             "stream": None,  # the function gets the stream as an argument
         }
+
+
+class Intact:
+    """The functions and classes of this program, its clock and its CUDA, as they were before."""
+
+    def __init__(self) -> None:
+        self._before = dict(_callables())
+
+    def check(self, name: str) -> None:
+        """Raise CellError if the call in the file `name` replaced one of them."""
+        found = dict(_callables())
+        changed = [place for place, value in self._before.items() if found.get(place) != value]
+        if changed:
+            raise CellError(f"refused: {name} replaced {'.'.join(changed[0])}; a call may not")
+
+
+def _callables() -> Iterator[tuple[tuple[str, str], tuple[int, int]]]:
+    """Yield module and name of functions and classes, with their identities."""
+    for name, module in list(sys.modules.items()):
+        if name.split(".")[0] not in _GUARDED:
+            continue
+        for key, value in list(vars(module).items()):
+            if isinstance(value, type):
+                for inner, member in list(vars(value).items()):
+                    if callable(member) or isinstance(member, property):
+                        yield (name, f"{key}.{inner}"), _identity(member)
+            if callable(value):
+                yield (name, key), _identity(value)
+
+
+def _identity(value: Any) -> tuple[int, int]:
+    return id(value), id(getattr(value, "__code__", None))
 
 
 def load_call(path: Path) -> Callable[..., None]:

@@ -12,13 +12,14 @@ from base.errors import StudyError
 from cpu_reference.catalog import variant
 from cpu_reference.cores import caches, usable_threads, wait_until_alone
 from cpu_reference.library import Library
+from kernels.products.change import SAME, Change, digest, thinned
 from kernels.products.matrices import POISON_WORD, Inputs, Matrix, matrices
 from kernels.theory.tiles import number_of
 from measurement.devices.ceilings import Ceiling, timer_ceilings
 from measurement.devices.cpu_ceilings import cpu_ceilings
 from measurement.devices.energy import Energy
 from measurement.devices.pieces import Setting, Trial
-from measurement.devices.session import CellError, KernelTime, Timing
+from measurement.devices.session import CellError, KernelTime, Rows, Timing
 from measurement.devices.telemetry import AssignedTelemetry, Reading
 from study.cells import Cell
 
@@ -63,10 +64,15 @@ class CpuSession:
         """Fill C with poison."""
         self.product(cell).view(np.uint32).fill(POISON_WORD)
 
-    def run(self, cell: Cell) -> Timing:
-        """Multiply once, after the threads of another variant have become idle."""
+    def run(self, cell: Cell, change: Change | None = None) -> Timing:
+        """Multiply once, with changed inputs, after threads of other variants have become idle."""
+        change = change or SAME
+        a, b = self._inputs.pair(cell.dtype, cell.shape, change.begins)
+        with thinned(a, change):
+            return self._run(cell, *a, *b)
+
+    def _run(self, cell: Cell, a: Matrix, b: Matrix) -> Timing:
         assert cell.threads is not None
-        (a,), (b,) = self._inputs.pair(cell.dtype, cell.shape)
         (c,) = self.product(cell)
         block_size = number_of(cell.block_size)
         product = self._library.prepare(cell.variant, a, b, c, block_size, cell.threads)
@@ -110,11 +116,15 @@ class CpuSession:
         """Raise CellError: a CPU has no runs in pieces."""
         raise CellError("a CPU has no runs in pieces")
 
-    def product(self, cell: Cell) -> Matrix:
+    def operands(self, cell: Cell, change: Change, rows: Rows, later: int) -> str:
+        """Return the hash of rows of A and of B."""
+        return digest(*self._inputs.pair(cell.dtype, cell.shape, change.begins), *rows)
+
+    def product(self, cell: Cell, kernel_only: bool = False) -> Matrix:
         """Return C, (1, n, n)."""
         return matrices(self._c, 1, cell.shape.n, cell.shape.n)
 
-    def kernel_time(self, cell: Cell, flushed: bool) -> KernelTime:
+    def kernel_time(self, cell: Cell, flushed: bool, change: Change | None = None) -> KernelTime:
         """Raise CellError: a CPU launches no kernels."""
         raise CellError("a CPU has no kernel to launch")
 

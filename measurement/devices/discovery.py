@@ -7,6 +7,7 @@ from types import ModuleType
 import pynvml
 
 from base.errors import StudyError
+from base.paths import remedy
 
 
 @dataclass(frozen=True)
@@ -30,7 +31,7 @@ def driver() -> ModuleType:
                 "libcuda.so.1: not found; install the NVIDIA driver, or remove the live GPU from "
                 "`gpus` in config.yaml"
             ) from None
-        raise StudyError("PyCUDA: not installed; run `make setup`") from None
+        raise StudyError(f"PyCUDA: not installed; run {remedy('make setup', 'pycuda')}") from None
     try:
         cuda.init()
     except cuda.Error as error:

@@ -173,6 +173,18 @@ class Graph:
         _call(DeviceError, "cuGraphExecDestroy", self._executable)
 
 
+def reset_persisting_l2() -> None:
+    """Return the lines that a library made persistent in the L2 to normal, if the GPU has any."""
+    _library().cuCtxResetPersistingL2Cache()
+
+
+def has_context(index: int) -> bool:
+    """Return whether this process opened the primary context of a GPU."""
+    flags, active = ctypes.c_uint(), ctypes.c_int()
+    _library().cuDevicePrimaryCtxGetState(index, ctypes.byref(flags), ctypes.byref(active))
+    return bool(active.value)
+
+
 def _call(kind: type[CellError], function: str, *arguments: object) -> None:
     status = getattr(_library(), function)(*arguments)
     if status:

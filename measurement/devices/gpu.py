@@ -2,7 +2,8 @@
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -16,6 +17,7 @@ from kernels.catalog.limits import DeviceLimits, not_launchable
 from kernels.catalog.variant import SEQUENTIAL, UserCall
 from kernels.cubins.build import HOLD, PROBES, TENSOR_PROBE, build_for
 from kernels.cubins.compile import BuildResult
+from kernels.products.change import MOST_LAUNCHES, SAME, Change, digest, thinned
 from kernels.products.elements import ELEMENTS
 from kernels.products.matrices import POISON_WORD, Inputs, Matrix
 from measurement.devices import buffers, cublas
@@ -23,10 +25,11 @@ from measurement.devices.blocking_kernel import BlockingKernel
 from measurement.devices.ceilings import Ceiling, gpu_ceilings
 from measurement.devices.discovery import CudaDevice, driver
 from measurement.devices.energy import POLL_S, RAMP_S, SETTLE_S, Energy, steps
-from measurement.devices.launching import Cubins, Launches
+from measurement.devices.flows import reset_persisting_l2
+from measurement.devices.launching import Cubins, Launch, Launches
 from measurement.devices.pieces import Setting, Trial
 from measurement.devices.runs import Runs
-from measurement.devices.session import CellError, DeviceError, KernelTime, Timing
+from measurement.devices.session import CellError, DeviceError, KernelTime, Rows, Timing, step_bytes
 from measurement.devices.telemetry import NvmlTelemetry
 from measurement.devices.two_gpus import Lane, TwoGpus, open_lane
 from study.cells import Cell
@@ -34,7 +37,7 @@ from study.cells import Cell
 # The driver rounds up allocations and needs memory for kernels that it loads later.
 _MEMORY_MARGIN_BYTES = 64 * 2**20
 # A kernel-only sample averages enough launches to fill this time: the events alone take 1.3 µs.
-_WINDOW_S, _MAX_LAUNCHES = 0.00025, 100
+_WINDOW_S = 0.00025
 # Longer kernels need no warm-up launch: caches do not affect them.
 _LONG_S = 0.02
 # Length and limit of a batch of launches while energy is read; more would fill the launch queue.
@@ -114,10 +117,11 @@ class GpuSession:
         free_bytes = cuda.mem_get_info()[0] - _MEMORY_MARGIN_BYTES
         self.limits = replace(self.limits, memory_bytes=free_bytes)
         largest = [max(v.nbytes for v in vectors.values()) for vectors in (inputs.a, inputs.b)]
+        largest.append(inputs.c_bytes + inputs.spare_bytes)
         self._stream = cuda.Stream()
         self._events = [cuda.Event() for _ in range(4)]
         self._filler: Any = None  # written to evict everything else from the L2
-        self._bytes = [min(size, free_bytes // 3) for size in (*largest, inputs.c_bytes)]
+        self._bytes = [min(size, free_bytes // 3) for size in largest]
         self._on_device = [cuda.mem_alloc(size) for size in self._bytes]
         parts = (self._cubins, self.limits, self._stream, self._on_device)
         self._launches = Launches(cuda, *parts)
@@ -155,7 +159,7 @@ class GpuSession:
         seen = cell.product.operands
         needed = (seen.a_elements, seen.b_elements, seen.c_elements)
         for elements, has in zip(needed, self._bytes, strict=True):
-            size = elements * ELEMENTS[cell.dtype].bytes
+            size = elements * ELEMENTS[cell.dtype].bytes + self._inputs.spare_bytes
             if size > has:  # on a small GPU each matrix gets a third of the memory
                 return f"needs {size} bytes for a matrix, a third of the GPU's memory is {has}"
         return None
@@ -174,20 +178,46 @@ class GpuSession:
         except self._cuda.Error as error:
             raise DeviceError(str(error)) from error
 
-    def run(self, cell: Cell) -> Timing:
+    def run(self, cell: Cell, change: Change | None = None) -> Timing:
         """Copy A and B to the device, multiply, copy C back; wait for the end.
 
-        The variant's `flow` defines how. Only runs in one stream have separately timed parts.
+        The variant's `flow` defines how. Only runs in one stream have separately timed parts. With
+        a change of the inputs, C on the device is poisoned before.
         """
-        if cell.product.entry.flow in SEQUENTIAL:
-            return self._in_turn(cell)
+        with self._changed(cell, change):
+            if cell.product.entry.flow in SEQUENTIAL:
+                return self._in_turn(cell, change or SAME)
+            try:
+                start = self._runs.of(cell, self._work(cell))
+                begin = time.perf_counter_ns()
+                start()
+                return Timing((time.perf_counter_ns() - begin) / 1e9)
+            except self._cuda.Error as error:
+                raise DeviceError(str(error)) from error
+
+    @contextmanager
+    def _changed(self, cell: Cell, change: Change | None, later: int = 0) -> Iterator[None]:
+        """Poison C on the device, reset what a call may have set, and make rows of A thin."""
+        if change is None:
+            yield
+            return
         try:
-            start = self._runs.of(cell, self._work(cell))
-            begin = time.perf_counter_ns()
-            start()
-            return Timing((time.perf_counter_ns() - begin) / 1e9)
+            if cell.product.entry.flow in SEQUENTIAL:
+                self._poison(cell)
+                self._stream.synchronize()
+            if isinstance(cell.product.entry, UserCall):
+                reset_persisting_l2()
         except self._cuda.Error as error:
             raise DeviceError(str(error)) from error
+        with thinned(self._host[str(cell.host_memory)].inputs(cell, change, later)[0], change):
+            yield
+        if isinstance(cell.product.entry, UserCall):
+            self._launches.verify(cell.product.entry)
+
+    def _poison(self, cell: Cell, more_bytes: int = 0) -> None:
+        """Enqueue the poisoning of C on the device, and of bytes after it."""
+        words = (self._work(cell).c.nbytes + more_bytes) // 4
+        self._cuda.memset_d32_async(self._on_device[2], POISON_WORD, words, self._stream)
 
     def trials(self, cell: Cell) -> list[Trial]:
         """Time a run in pieces, and its copies, in all settings."""
@@ -200,13 +230,18 @@ class GpuSession:
         """Divide the runs of a cell in pieces in this way."""
         self._runs.use(cell, setting)
 
-    def _work(self, cell: Cell) -> buffers.Work:
-        return self._host[str(cell.host_memory)].work(cell)
+    def _work(self, cell: Cell, change: Change = SAME, more_bytes: int = 0) -> buffers.Work:
+        return self._host[str(cell.host_memory)].work(cell, change, more_bytes)
 
-    def _in_turn(self, cell: Cell) -> Timing:
-        """Execute a run in one stream, with host steps before and after it; wait for the end."""
+    def _in_turn(self, cell: Cell, change: Change) -> Timing:
+        """Execute a run in one stream, with host steps before and after it; wait for the end.
+
+        A Python function may have used other streams: the run ends with the last of them.
+        """
         launch = self._launches.of(cell.product)
-        work = self._work(cell)
+        work = self._work(cell, change)
+        is_call = isinstance(cell.product.entry, UserCall)
+        wait = self._cuda.Context.synchronize if is_call else self._stream.synchronize
         c_device, stream = self._on_device[2], self._stream
         started, copied_in, computed, copied_out = self._events
         try:
@@ -220,7 +255,7 @@ class GpuSession:
             computed.record(stream)
             self._cuda.memcpy_dtoh_async(work.c, c_device, stream)
             copied_out.record(stream)
-            stream.synchronize()
+            wait()
             computed_ns = time.perf_counter_ns()
             work.finish()
             end = time.perf_counter_ns()
@@ -235,32 +270,50 @@ class GpuSession:
             computed.time_till(copied_out) / 1e3,
         )
 
-    def kernel_time(self, cell: Cell, flushed: bool) -> KernelTime:
+    def kernel_time(self, cell: Cell, flushed: bool, change: Change | None = None) -> KernelTime:
         """Measure the kernel-only time: a blocking kernel delays the launches (`BlockingKernel`).
 
         A and B are copied as in a run, and a short kernel is launched once before. `flushed`: the
-        L2 is overwritten, so only one launch is timed.
+        L2 is overwritten, so only one launch is timed. With a change, C is poisoned behind the
+        blocking kernel, A and B of each launch begin `step_bytes` after those of the launch
+        before, C begins in two places in turn, so that the old product is in the way of the new
+        one, and C of a checked run is copied to the host when the timed work ends.
         """
-        launch = self._ready(cell)
         known_s = self._kernel_s.get(cell)
         launches = 1
         if known_s and not flushed:
-            launches = min(max(math.ceil(_WINDOW_S / known_s), 1), _MAX_LAUNCHES)
+            launches = min(max(math.ceil(_WINDOW_S / known_s), 1), MOST_LAUNCHES)
+        step = step_bytes(cell) if change else 0
+        last = step * launches  # the launch before them used the first place
+        c = self._host["pinned"].work(cell)
+        source = int(self._on_device[2]) + step * (launches % 2)
 
         def queue() -> None:
-            for _ in range(launches):
-                launch()
+            for number in range(launches):
+                launch(step * (number + 1), step * ((number + 1) % 2))
 
-        try:
-            if flushed:
-                self._flush()
-            elapsed_s = self._blocking_kernel.elapsed_s(queue)
-        except self._cuda.Error as error:
-            raise DeviceError(str(error)) from error
+        def before() -> None:
+            if change and not flushed:  # not into a flushed L2
+                self._poison(cell, step)
+
+        def after() -> None:
+            if change and change.checked:
+                self._cuda.memcpy_dtoh_async(c.c, source, self._stream)
+
+        with self._changed(cell, change, last):
+            launch = self._ready(cell, change or SAME, last)
+            try:
+                if flushed:
+                    self._flush()
+                elapsed_s = self._blocking_kernel.elapsed_s(queue, before, after)
+                if change and change.checked:
+                    c.finish()
+            except self._cuda.Error as error:
+                raise DeviceError(str(error)) from error
         if known_s is None:
             self._kernel_s[cell] = elapsed_s
             if elapsed_s < _WINDOW_S:
-                return self.kernel_time(cell, flushed)
+                return self.kernel_time(cell, flushed, change)
         return KernelTime(launches, elapsed_s / launches)
 
     def energy(self, cell: Cell, length_s: float) -> Energy:
@@ -312,10 +365,10 @@ class GpuSession:
             raise CellError("the GPU has no energy counter")
         return energy_j
 
-    def _ready(self, cell: Cell) -> Callable[[], None]:
+    def _ready(self, cell: Cell, change: Change = SAME, more_bytes: int = 0) -> Launch:
         """Copy A and B in, launch a short kernel once; return the launching function."""
         launch = self._launches.of(cell.product)
-        work = self._work(cell)
+        work = self._work(cell, change, more_bytes)
         work.prepare()
         try:
             self._copy_in(work)
@@ -345,9 +398,24 @@ class GpuSession:
         except self._cuda.Error as error:
             raise DeviceError(str(error)) from error
 
-    def product(self, cell: Cell) -> Matrix:
-        """Return C in the cell's host memory, (batch, m, n)."""
-        return self._host[str(cell.host_memory)].product(cell)
+    def product(self, cell: Cell, kernel_only: bool = False) -> Matrix:
+        """Return C of the cell's last run, or of its last checked kernel-only sample."""
+        return self._host["pinned" if kernel_only else str(cell.host_memory)].product(cell)
+
+    def operands(self, cell: Cell, change: Change, rows: Rows, later: int) -> str:
+        """Return the hash of rows of A and B, from the device if its kernel read them there."""
+        a, b = self._host[str(cell.host_memory)].inputs(cell, change, later)
+        if cell.product.entry.host_step or cell.product.entry.flow not in SEQUENTIAL:
+            return digest(a, b, *rows)
+        (a_rows, b_rows), addresses = rows, self._on_device
+        a = np.empty((len(a_rows), a.shape[-1]), a.dtype)
+        b = np.empty((len(b_rows), b.shape[-1]), b.dtype)
+        for address, copy, own in ((addresses[0], a, a_rows), (addresses[1], b, b_rows)):
+            for row, target in zip(own, copy, strict=True):
+                begin = int(address) + later + row * target.nbytes
+                self._cuda.memcpy_dtoh_async(target, begin, self._stream)
+        self._stream.synchronize()
+        return digest(a, b, range(len(a_rows)), range(len(b_rows)))
 
 
 def _interval(readings: list[tuple[float, float]], since: float = 0.0) -> tuple[float, float]:

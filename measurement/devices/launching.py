@@ -1,7 +1,6 @@
 """Launches of kernels on one GPU, from cubins that are loaded on first use."""
 
 from collections.abc import Callable, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +11,12 @@ from kernels.cubins.build import Build, build_for, step_build
 from kernels.cubins.compile import BuildResult, architecture
 from kernels.products.elements import ELEMENTS
 from measurement.devices import cublas
-from measurement.devices.calls import DeviceMatrix, load_call
+from measurement.devices.calls import DeviceMatrix, Intact, load_call
+from measurement.devices.flows import has_context
 from measurement.devices.session import CellError
+
+# Its arguments are numbers of bytes, see `Launches.of`.
+Launch = Callable[..., None]
 
 
 class Cubins:
@@ -49,6 +52,7 @@ class Launches:
         self.on_device = on_device
         self.moved: Callable[[], None] = lambda: None
         self._calls: dict[str, Callable[..., None]] = {}
+        self._intact: Intact | None = None
         self._functions: dict[Build, Any] = {}
         self._sgemm: cublas.Sgemm | None = None
         self._prepared: Any = None  # memory for operands that a kernel prepares
@@ -65,16 +69,18 @@ class Launches:
         stream: Any = None,
         on_device: Sequence[Any] | None = None,
         whole: bool = True,
-    ) -> Callable[[], None]:
+    ) -> Launch:
         """Return a function that launches the product's kernel, and before it the one for operands.
 
+        Its arguments are numbers of bytes by which A and B, and C, begin later in their buffers.
         Default are the session's stream and buffers. Not `whole`: B is prepared already.
         """
         shape, build = product.shape, build_for(product)
         if isinstance(product.entry, UserCall):
             return self._call(product, product.entry)
         if build is None:
-            return partial(self._library(), *map(int, self.on_device), shape.m, shape.n, shape.k)
+            multiply, sizes = self._library(), (shape.m, shape.n, shape.k)
+            return lambda *later: multiply(*_later(self.on_device, *later), *sizes)
         launch, arguments = product.launch, product.arguments
         function = self.function(build, len(arguments))
         static = self._cubins.results[build].static_shared_bytes
@@ -86,14 +92,15 @@ class Launches:
             before, operands = self.prepare(product, addresses, stream, columns=whole)
             addresses = (*operands, addresses[2])
 
-        def into_stream() -> None:
-            if before:
-                before()
+        def into_stream(later: int = 0, c_later: int = 0) -> None:
+            if before:  # A and B are prepared elsewhere
+                before(later)
+                later = 0
             function.prepared_async_call(
                 launch.grid,
                 (*launch.threads, 1),
                 stream or self._stream,
-                *addresses,
+                *_later(addresses, later, c_later),
                 *arguments,
                 shared_size=launch.dynamic_shared_bytes,
             )
@@ -107,7 +114,7 @@ class Launches:
         stream: Any,
         rows: bool = True,
         columns: bool = True,
-    ) -> tuple[Callable[[], None], tuple[int, int]]:
+    ) -> tuple[Launch, tuple[int, int]]:
         """Return a launch of the product's `DeviceStep`, and the addresses of its results.
 
         `rows`: it prepares A; `columns`: it prepares B.
@@ -120,12 +127,12 @@ class Launches:
         function = self.function(build, 3)
         blocks = rows * step.blocks(m, k) + columns * step.blocks(n, k)
 
-        def into_stream() -> None:
+        def into_stream(later: int = 0) -> None:
             function.prepared_async_call(
                 (blocks, 1, 1),
                 (step.threads, 1, 1),
                 stream or self._stream,
-                *on_device[:2],
+                *_later(on_device[:2], later),
                 prepared,
                 *(m * rows, n, k),
                 shared_size=0,
@@ -141,18 +148,33 @@ class Launches:
             self._prepared, self._prepared_bytes = self._cuda.mem_alloc(size), size
         return int(self._prepared)
 
-    def _call(self, product: Product, entry: UserCall) -> Callable[[], None]:
+    def _call(self, product: Product, entry: UserCall) -> Launch:
         """Return a call of the user's Python function, whose file is executed on first use."""
         if entry.name not in self._calls:
+            self._intact = self._intact or Intact()
             self._calls[entry.name] = load_call(Path(entry.file))
+            self.verify(entry)
         m, n, k = product.shape.m, product.shape.n, product.shape.k
         shapes = ((m, k), (k, n), (m, n))
         dtype = ELEMENTS[product.dtype].dtype
-        matrices = [
-            DeviceMatrix(int(address), shape, dtype)
-            for address, shape in zip(self.on_device, shapes, strict=True)
-        ]
-        return partial(self._calls[entry.name], *matrices, self._stream.handle)
+        multiply = self._calls[entry.name]
+
+        def call(later: int = 0, c_later: int = 0) -> None:
+            addresses = zip(_later(self.on_device, later, c_later), shapes, strict=True)
+            matrices = [DeviceMatrix(address, shape, dtype) for address, shape in addresses]
+            multiply(*matrices, self._stream.handle)
+
+        return call
+
+    def verify(self, entry: UserCall) -> None:
+        """Raise CellError if a call changed this program or computes on another GPU."""
+        assert self._intact
+        name = Path(entry.file).name
+        self._intact.check(name)
+        own = self._cuda.Context.get_device().pci_bus_id()
+        for index in range(self._cuda.Device.count()):
+            if has_context(index) and self._cuda.Device(index).pci_bus_id() != own:
+                raise CellError(f"refused: {name} uses GPU {index}, which is not measured")
 
     def _library(self) -> Callable[..., None]:
         """Return cuBLAS's SGEMM, initialised on first use."""
@@ -173,3 +195,9 @@ class Launches:
                 raise CellError(f"{build.stem}.cubin: cannot be loaded: {error}") from error
             self._functions[build] = function.prepare("PPP" + "i" * arguments)
         return self._functions[build]
+
+
+def _later(addresses: Sequence[Any], later: int = 0, c_later: int = 0) -> list[int]:
+    """Return addresses of A, B and perhaps C that are so many bytes later."""
+    both = (later, later, c_later)
+    return [int(address) + more for address, more in zip(addresses, both, strict=False)]

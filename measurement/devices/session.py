@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Protocol
 
+from kernels.products.change import STEP_BYTES, Change
 from kernels.products.matrices import Matrix
 from measurement.devices.ceilings import Ceiling
 from measurement.devices.energy import Energy
@@ -43,6 +44,18 @@ class KernelTime:
     kernel_s: float
 
 
+# Rows of A and of B, numbered through the batch.
+Rows = tuple[tuple[int, ...], tuple[int, ...]]
+
+
+def step_bytes(cell: Cell) -> int:
+    """Return by how much A and B of a launch begin later than those of the launch before.
+
+    Padded and transposed copies always begin at the start.
+    """
+    return 0 if cell.product.entry.host_step else STEP_BYTES
+
+
 class DeviceSession(Protocol):
     """One device that runs cells; a context manager that releases the device."""
 
@@ -70,8 +83,8 @@ class DeviceSession(Protocol):
     def poison(self, cell: Cell) -> None:
         """Fill C with `matrices.POISON_WORD`, to detect unwritten elements; raise CellError."""
 
-    def run(self, cell: Cell) -> Timing:
-        """Execute one end-to-end run; raise CellError."""
+    def run(self, cell: Cell, change: Change | None = None) -> Timing:
+        """Execute one end-to-end run, with changed inputs; raise CellError."""
 
     def trials(self, cell: Cell) -> list[Trial]:
         """Time a run in pieces, and its copies, in all settings; raise CellError."""
@@ -79,10 +92,16 @@ class DeviceSession(Protocol):
     def use(self, cell: Cell, setting: Setting) -> None:
         """Divide the runs of a cell in pieces in this way."""
 
-    def product(self, cell: Cell) -> Matrix:
-        """Return C of the cell's last run, (batch, m, n)."""
+    def product(self, cell: Cell, kernel_only: bool = False) -> Matrix:
+        """Return C of the cell's last run or checked kernel-only sample, (batch, m, n)."""
 
-    def kernel_time(self, cell: Cell, flushed: bool) -> KernelTime:
+    def operands(self, cell: Cell, change: Change, rows: Rows, later: int) -> str:
+        """Return the hash of rows of A and of B after a run (`kernels.products.change.digest`).
+
+        They begin `later` bytes later than by the change.
+        """
+
+    def kernel_time(self, cell: Cell, flushed: bool, change: Change | None = None) -> KernelTime:
         """Return the cell's kernel-only time; raise CellError.
 
         Caches are as the launch before left them or, if `flushed`, without A, B and C.

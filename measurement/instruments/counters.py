@@ -96,8 +96,9 @@ def _build_of(cell: Cell) -> tuple[object, ...] | None:
 def rows_of(output: str, cells: list[Cell]) -> Iterator[dict[str, Any]]:
     """Yield a row of counters.csv per counter and launch in the output of ncu --csv.
 
-    Kernel name, threads per block and grid identify the cell of a launch. Raise StudyError if there
-    is no matching cell or a counter is missing.
+    Kernel name, threads per block and grid identify the cell of a launch. Kernels that prepare
+    operands (`DeviceStep`) are not counted. Raise StudyError if there is no matching cell or a
+    counter is missing.
     """
     start = output.find('"ID"')
     if start < 0:
@@ -107,8 +108,9 @@ def rows_of(output: str, cells: list[Cell]) -> Iterator[dict[str, Any]]:
             "the permissions to read counters (NVIDIA: ERR_NVGPUCTRPERM)"
         )
     by_launch = {(cell.variant, *_geometry(cell)): cell for cell in cells}
+    preparing = {step.kernel for cell in cells if (step := cell.product.device_step)}
     for launch in csv.DictReader(io.StringIO(output[start:])):
-        if not launch["ID"]:  # the line of units
+        if not launch["ID"] or launch["Kernel Name"] in preparing:  # no ID: the line of units
             continue
         given = launch["Kernel Name"], launch["Block Size"], launch["Grid Size"]
         cell = by_launch.get(given)

@@ -14,6 +14,7 @@ from measurement.devices.discovery import CudaDevice, select
 from measurement.devices.gpu import GpuSession
 from measurement.devices.locks import lock_file
 from measurement.devices.session import DeviceSession
+from measurement.devices.surroundings import gpu_state
 from measurement.recorder import provenance
 from study.cells import Cell
 
@@ -35,6 +36,10 @@ class Host:
     def describe(self, device: CudaDevice) -> dict[str, Any]:
         """Return the provenance of a GPU."""
         return provenance.gpu(device)
+
+    def state(self, device: CudaDevice) -> dict[str, Any]:
+        """Return link, power limit and place of a GPU now."""
+        return gpu_state(device)
 
     def drivers(self) -> dict[str, str | None]:
         """Return the versions of the NVIDIA driver, of its CUDA, and of cuBLAS."""

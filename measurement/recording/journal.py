@@ -24,6 +24,7 @@ import pandas as pd
 
 from base.errors import StudyError
 from base.files import write_atomic
+from kernels.catalog.product import Product
 from measurement.recording.recording import MEASURED
 from study.cells import Cell
 
@@ -75,8 +76,11 @@ class Journal:
         """Return the recording's tables, without the samples of cells that failed later."""
         checks = self.checks()
         rows = dict(self.rows) | {"checks.csv": list(checks.values())}
-        rows["samples.csv.gz"] = [
-            row for row in rows["samples.csv.gz"] if checks[Cell.of(row)]["status"] == "passed"
+        passed = {cell for cell, check in checks.items() if check["status"] == "passed"}
+        rows["samples.csv.gz"] = [row for row in rows["samples.csv.gz"] if Cell.of(row) in passed]
+        kernels = {(cell.device, cell.product) for cell in passed}
+        rows["kernels.csv.gz"] = [
+            row for row in rows["kernels.csv.gz"] if (row["device"], Product.of(row)) in kernels
         ]
         return {name: pd.DataFrame(rows[name], columns=list(MEASURED[name])) for name in MEASURED}
 

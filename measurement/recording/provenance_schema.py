@@ -144,6 +144,7 @@ class Phase(Section):
         "ceilings",
         "cold_starts",
         "checking",
+        "second_check",
         "pilot",
         "sampling",
         "kernels",

@@ -9,8 +9,8 @@ from statistics import median
 from typing import Any
 
 from base.progress import Progress
-from kernels.catalog.entries import variant
-from kernels.catalog.variant import PIECEWISE, SEQUENTIAL, Kernel
+from kernels.catalog.entries import VARIANTS, variant
+from kernels.catalog.variant import PIECEWISE, SEQUENTIAL, Kernel, UserSupplied
 from measurement.devices.cold_start import ColdStart
 from measurement.devices.pieces import Setting, fastest
 from measurement.devices.session import CellError
@@ -18,9 +18,10 @@ from measurement.recording.journal import Journal
 from measurement.recording.recording import KERNEL
 from measurement.recording.schema import SETTING
 from measurement.sampling.protocol import CellCheck, Protocol, Result, Sample, gate, rounded, take
+from measurement.sampling.second_check import REFUSED, check_floor
 from measurement.sampling.supervisor import Supervisor
 from measurement.sampling.time_left import TimeLeft
-from measurement.sampling.worker import Opening, TimedKernel
+from measurement.sampling.worker import Opening, TimedKernel, TimedRun
 from study.cells import CPU, Cell
 from study.config import ProtocolSettings, Study
 
@@ -32,6 +33,7 @@ _ENERGY = "energy.csv"
 _KERNELS = "kernels.csv.gz"
 _PIECES = "pieces.csv"
 _SAMPLES = "samples.csv.gz"
+_SECOND_CHECK = "second_check"  # a phase
 # Kinds of samples in rounds, as journals name them; each kind has its own random orders.
 _RUN, _KERNEL_ONLY = "pass", "alone"
 _SEEDS = {_RUN: 0, _KERNEL_ONLY: 1}
@@ -54,6 +56,7 @@ class DeviceMeasurement:
         self._settings = study.protocol
         self._protocol = protocol_of(self._settings, label)
         self._estimate = TimeLeft()
+        self._refused: dict[str, str] = {}  # reasons by user-supplied variant
 
     def run(
         self,
@@ -70,6 +73,7 @@ class DeviceMeasurement:
         with Supervisor(self._label, opening, self._settings.hang_limit_s) as device:
             with self._phase("start", device):
                 device.start()
+                device.prepare_checks()
             self._ceilings(device)
             meet()
             self._try_settings(device)
@@ -84,17 +88,20 @@ class DeviceMeasurement:
 
     @contextmanager
     def _phase(self, name: str, device: Supervisor | None = None) -> Iterator[None]:
-        """Add the block's duration and the device's busy time to the journal."""
+        """Add the block's duration and the device's busy time to the journal.
+
+        Second checks in the block have their own row.
+        """
         begin, busy_s = time.perf_counter(), device.busy_s if device else 0.0
+        check_s = device.check_s if device else 0.0
         yield
-        self._journal.add_phase(
-            {
-                "device": self._label,
-                "phase": name,
-                "wall_s": round(time.perf_counter() - begin, 6),
-                "busy_s": round((device.busy_s if device else 0.0) - busy_s, 6),
-            }
-        )
+        check_s = device.check_s - check_s if device else 0.0
+        wall_s = time.perf_counter() - begin - check_s
+        busy_s = (device.busy_s if device else 0.0) - busy_s
+        rows = [(name, wall_s, busy_s), *([(_SECOND_CHECK, check_s, 0.0)] if check_s else [])]
+        for phase, wall, busy in rows:
+            times = {"wall_s": round(wall, 6), "busy_s": round(busy, 6)}
+            self._journal.add_phase({"device": self._label, "phase": phase, **times})
 
     def _own(self, table: str) -> list[dict[str, Any]]:
         return [row for row in self._journal.rows[table] if row["device"] == self._label]
@@ -217,9 +224,17 @@ class DeviceMeasurement:
     def _sample(self, device: Supervisor) -> None:
         """Sample the runs of the cells that passed."""
         cells = self._passed()
-        wanted = self._planned(device, _RUN, cells, device.sample, lambda done: done.timing.total_s)
+        ceilings = self._largest_ceilings()
+
+        def run(cell: Cell, last: bool) -> TimedRun:
+            done = device.sample(cell, last)
+            if self._label != CPU:
+                check_floor(cell, done.timing.total_s, ceilings, end_to_end=True)
+            return done
+
+        wanted = self._planned(device, _RUN, cells, run, lambda done: done.timing.total_s)
         taken = Counter(Cell.of(row) for row in self._own(_SAMPLES))
-        steps = self._steps(device, _RUN, "sampling", wanted, taken, device.sample)
+        steps = self._steps(device, _RUN, "sampling", wanted, taken, run)
         for cell, number, position, done in steps:
             self._journal.add(_SAMPLES, Sample(cell, number, position, done).row())
 
@@ -243,10 +258,12 @@ class DeviceMeasurement:
         self, device: Supervisor, cells: list[Cell], begin: Callable[[int], None]
     ) -> None:
         """Sample kernel-only times; call `begin` before each round."""
-        caches = self._settings.caches
+        caches, ceilings = self._settings.caches, self._largest_ceilings()
 
-        def timed(cell: Cell) -> TimedKernel:
-            return device.kernel_time(cell, caches == "flushed")
+        def timed(cell: Cell, last: bool) -> TimedKernel:
+            done = device.kernel_time(cell, caches == "flushed", last)
+            check_floor(cell, done.time.kernel_s, ceilings)
+            return done
 
         wanted = self._planned(device, _KERNEL_ONLY, cells, timed, lambda done: done.time.kernel_s)
         known = {_kernel(cell.row()): cell for cell in wanted}
@@ -283,7 +300,7 @@ class DeviceMeasurement:
         device: Supervisor,
         kind: str,
         cells: list[Cell],
-        measure: Callable[[Cell], Result],
+        measure: Callable[[Cell, bool], Result],
         seconds_of: Callable[[Result], float],
     ) -> dict[Cell, int]:
         """Return the number of samples of each cell; measure missing pilots first."""
@@ -295,7 +312,7 @@ class DeviceMeasurement:
             }
             taken = Counter({cell: len(pilots[cell]) for cell in wanted})
             for cell, number, _, done in self._steps(
-                device, kind, "pilot", wanted, taken, measure, count
+                device, kind, "pilot", wanted, taken, lambda cell, _: measure(cell, False), count
             ):
                 pilots[cell].append(seconds_of(done))
                 self._note_pilot(cell, kind, number, pilots[cell][-1])
@@ -311,7 +328,7 @@ class DeviceMeasurement:
         phase: str,
         wanted: dict[Cell, int],
         taken: Counter[Cell],
-        measure: Callable[[Cell], Result],
+        measure: Callable[[Cell, bool], Result],
         rounds: int | None = None,
         begin: Callable[[int], None] = lambda number: None,
     ) -> Iterator[tuple[Cell, int, int, Result]]:
@@ -321,9 +338,15 @@ class DeviceMeasurement:
             return
         total, seed = sum(wanted.values()), (self._study.seed, _SEEDS[kind], int(phase == "pilot"))
         progress = Progress(f"{self._label}: {phase}", total, "samples")
+
+        def measured(cell: Cell, last: bool) -> Result:
+            if cell.variant in self._refused:
+                raise CellError(self._refused[cell.variant])
+            return measure(cell, last)
+
         with self._phase(phase, device):
             rounds = rounds or self._settings.max_samples
-            for step in take(measure, wanted, taken, rounds, seed, begin):
+            for step in take(measured, wanted, taken, rounds, seed, begin):
                 if isinstance(step, CellCheck):
                     self._fail(step)
                     del left[step.cell]
@@ -335,9 +358,27 @@ class DeviceMeasurement:
         progress.end()
 
     def _fail(self, check: CellCheck) -> None:
-        """Journal a cell that failed after its check, with the build of that check."""
-        build = self._journal.checks()[check.cell]["build"]
-        self._journal.add(_CHECKS, replace(check, build=build).row())
+        """Journal a cell that failed after its check, with the build of that check.
+
+        If a time of user-supplied code is refused, all times of this code are.
+        """
+        failed, reason = [check], str(check.reason)
+        if reason.startswith(REFUSED) and isinstance(
+            VARIANTS.get(check.cell.variant), UserSupplied
+        ):
+            self._refused[check.cell.variant] = reason
+            own = [cell for cell in self._passed() if cell.variant == check.cell.variant]
+            failed += [replace(check, cell=cell) for cell in own if cell != check.cell]
+        checks = self._journal.checks()
+        rows = [replace(each, build=checks[each.cell]["build"]).row() for each in failed]
+        self._journal.add(_CHECKS, *rows)
+
+    def _largest_ceilings(self) -> dict[str, float]:
+        """Return the largest measured value of each ceiling."""
+        found: dict[str, float] = {}
+        for row in self._own(_CEILINGS):
+            found[row["quantity"]] = max(row["value"], found.get(row["quantity"], 0.0))
+        return found
 
     def _passed(self) -> list[Cell]:
         """Return the cells of this device that passed and have not failed since."""

@@ -140,7 +140,7 @@ def gate(
 
 
 def take(
-    measure: Callable[[Cell], Result],
+    measure: Callable[[Cell, bool], Result],
     wanted: Mapping[Cell, int],
     taken: Counter[Cell],
     rounds: int,
@@ -153,7 +153,8 @@ def take(
     `taken` contains the numbers of samples already measured; it is updated. The order depends only
     on the seed, the round and the list of cells, so an interrupted measurement resumes in the same
     order. Yield cell, round, position and result, or the check of a cell that failed; this cell is
-    not measured again. `begin` is called with the number of each round with missing samples.
+    not measured again. `measure` gets the cell, and whether it is its last sample. `begin` is
+    called with the number of each round with missing samples.
     """
     cells = list(wanted)
     failed = set()
@@ -167,7 +168,7 @@ def take(
             if cell in failed or not left[position]:
                 continue
             try:
-                result = measure(cell)
+                result = measure(cell, taken[cell] + 1 == wanted[cell])
             except CellError as error:
                 failed.add(cell)
                 yield CellCheck(cell, None, "failed", str(error))

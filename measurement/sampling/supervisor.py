@@ -7,11 +7,14 @@ from types import TracebackType
 from typing import Any
 
 from base.errors import StudyError
+from kernels.products.change import Change
 from kernels.products.gate import Verdict
+from kernels.products.matrices import Matrix
 from measurement.devices.ceilings import Ceiling
 from measurement.devices.energy import Energy
 from measurement.devices.pieces import Setting, Trial
-from measurement.devices.session import CellError
+from measurement.devices.session import CellError, Rows
+from measurement.sampling.second_check import SecondCheck
 from measurement.sampling.worker import Opening, Reply, TimedKernel, TimedRun, serve
 from study.cells import Cell
 
@@ -41,6 +44,7 @@ class Supervisor:
         self.busy_s = 0.0
         self._process: SpawnProcess | None = None
         self._settings: dict[Cell, Setting] = {}
+        self._second = SecondCheck(opening.problems, opening.seed)
 
     def __enter__(self) -> "Supervisor":
         return self
@@ -67,15 +71,40 @@ class Supervisor:
         found: tuple[TimedRun, Verdict] = self._ask(cell, "check", cell)
         return found
 
-    def sample(self, cell: Cell) -> TimedRun:
-        """Run the cell once, after a warm-up if its run is short."""
-        found: TimedRun = self._ask(cell, "sample", cell)
+    def sample(self, cell: Cell, last: bool = False) -> TimedRun:
+        """Run the cell once, after a warm-up if its run is short; check the product of the last."""
+        change = self._second.draw(cell, last)
+        found: TimedRun = self._ask(cell, "sample", cell, change)
+        self._check_again(cell, change, 0)
         return found
 
-    def kernel_time(self, cell: Cell, flushed: bool) -> TimedKernel:
-        """Measure the cell's kernel-only time."""
-        found: TimedKernel = self._ask(cell, "kernel_time", cell, flushed)
+    def kernel_time(self, cell: Cell, flushed: bool, last: bool = False) -> TimedKernel:
+        """Measure the cell's kernel-only time; check the product of the last sample."""
+        change = self._second.draw(cell, last)
+        found: TimedKernel = self._ask(cell, "kernel_time", cell, flushed, change)
+        self._check_again(cell, change, found.time.launches)
         return found
+
+    def _check_again(self, cell: Cell, change: Change | None, launches: int) -> None:
+        """Check the product of a checked sample, see `SecondCheck.check`."""
+
+        def evidence(change: Change, rows: Rows, later: int) -> tuple[Matrix, str]:
+            found: tuple[Matrix, str] = self._ask(
+                cell, "evidence", cell, change, rows, later, launches > 0
+            )
+            return found
+
+        if change and change.checked:
+            self._second.check(cell, change, evidence, launches)
+
+    def prepare_checks(self) -> None:
+        """Make the inputs for second checks, so that no sample waits for them."""
+        _ = self._second.inputs
+
+    @property
+    def check_s(self) -> float:
+        """The time of all second checks so far."""
+        return self._second.seconds
 
     def energy(self, cell: Cell, length_s: float) -> Energy:
         """Measure the energy of the cell's kernel over about `length_s`."""

@@ -18,13 +18,21 @@ from multiprocessing.connection import Connection, wait
 from pathlib import Path
 
 from base.errors import StudyError
+from kernels.products.change import SPARE_BYTES, Change
 from kernels.products.gate import Verdict, evaluate
-from kernels.products.matrices import Inputs, Problem
+from kernels.products.matrices import Inputs, Matrix, Problem
 from kernels.products.references import References
 from measurement.devices.ceilings import Ceiling
 from measurement.devices.energy import Energy
 from measurement.devices.pieces import Setting, Trial
-from measurement.devices.session import CellError, DeviceError, DeviceSession, KernelTime, Timing
+from measurement.devices.session import (
+    CellError,
+    DeviceError,
+    DeviceSession,
+    KernelTime,
+    Rows,
+    Timing,
+)
 from measurement.devices.telemetry import Reading
 from study.cells import Cell
 
@@ -102,16 +110,25 @@ class Worker:
             product = self._session.product(cell)
             return run, evaluate(product, expected, bound, cell.bound_multiple)
 
-    def sample(self, cell: Cell) -> TimedRun:
+    def sample(self, cell: Cell, change: Change | None = None) -> TimedRun:
         """Run the cell once, after a warm-up if its run is short; raise CellError."""
         self._warm_up(cell)
-        return self._timed_run(cell)
+        return self._timed_run(cell, change)
 
-    def kernel_time(self, cell: Cell, flushed: bool) -> TimedKernel:
+    def evidence(
+        self, cell: Cell, change: Change, rows: Rows, later: int, kernel_only: bool
+    ) -> tuple[Matrix, str]:
+        """Return rows of C, numbered as those of A, and the hash of rows of A and B."""
+        product = self._session.product(cell, kernel_only)
+        product = product.reshape(-1, cell.shape.n)[list(rows[0])]
+        inputs = (tuple(row for row in rows[0] if row not in change.thin), rows[1])
+        return product, self._session.operands(cell, change, inputs, later)
+
+    def kernel_time(self, cell: Cell, flushed: bool, change: Change | None = None) -> TimedKernel:
         """Measure the cell's kernel-only time; raise CellError."""
         self._session.telemetry.begin()
         started = time.time()
-        found = self._session.kernel_time(cell, flushed)
+        found = self._session.kernel_time(cell, flushed, change)
         self.busy_s += found.launches * found.kernel_s
         return TimedKernel(started, found, self._session.telemetry.end())
 
@@ -163,14 +180,14 @@ class Worker:
         while time.perf_counter() - begin < limit_s:
             self._run(cell)
 
-    def _timed_run(self, cell: Cell) -> TimedRun:
+    def _timed_run(self, cell: Cell, change: Change | None = None) -> TimedRun:
         self._session.telemetry.begin()
         started = time.time()
-        timing = self._run(cell)
+        timing = self._run(cell, change)
         return TimedRun(started, timing, self._session.telemetry.end())
 
-    def _run(self, cell: Cell) -> Timing:
-        timing = self._session.run(cell)
+    def _run(self, cell: Cell, change: Change | None = None) -> Timing:
+        timing = self._session.run(cell, change)
         self._run_s[cell] = timing.total_s
         self.busy_s += timing.busy_s
         return timing
@@ -210,7 +227,7 @@ def serve(connection: Connection, opening: Opening) -> None:
             from kernels.catalog.user_supplied import adopt  # rarely needed
 
             adopt(path)
-        inputs = Inputs(opening.problems, opening.seed)
+        inputs = Inputs(opening.problems, opening.seed, SPARE_BYTES)
         with opening.session(inputs) as session:
             references = References(inputs, opening.references)
             worker = Worker(session, inputs, references, opening)

@@ -514,8 +514,15 @@ def test_the_fastest_shape_of_tiles_is_compared_in_pairs_of_both_orders():
     assert "64032" in str(found)
 
 
-def test_tables_are_computed_from_every_recording_with_the_ids_of_the_study():
-    named = dict(one.split("=")[::-1] for one in compare_tables._committed())
+def test_tables_are_computed_from_every_recording_of_a_commit_with_its_ids(tmp_path):
+    for folder in ("old", "older", "unused"):
+        (tmp_path / "data" / "recordings" / folder).mkdir(parents=True)
+        (tmp_path / "data" / "recordings" / folder / "MANIFEST.sha256").touch()
+    gpus = "gpus: [{id: gpu, recordings: [data/recordings/old, data/recordings/older]}, {id: me}]"
+    (tmp_path / "config.yaml").write_text(gpus)
+    ids = [one.split("=")[0] for one in compare_tables._committed(tmp_path)]
+    assert ids == ["gpu", "gpu", "unused"]
+    named = dict(one.split("=")[::-1] for one in compare_tables._committed(ROOT))
     folders = {str(path.parent) for path in ROOT.glob("data/recordings/*/MANIFEST.sha256")}
     assert set(named) == folders
     of_study = re.findall(r"data/recordings/[\w-]+", (ROOT / "config.yaml").read_text())

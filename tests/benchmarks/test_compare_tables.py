@@ -149,3 +149,9 @@ def test_columns_keep_their_table_and_their_bounds(tmp_path):
         assert renames.column("telemetry", f"unmarked_{bound}") == f"unthrottled_{bound}"
     (tmp_path / "CHANGELOG.md").write_text("# Changelog\n\n| kind | before | now |\n")
     assert Renames.read(tmp_path / "CHANGELOG.md") == Renames()
+
+
+def test_every_changed_row_names_a_table():
+    changed = [before for kind, before, _ in Renames.read(CHANGELOG).rows if kind == "changed"]
+    assert len(changed) > 20
+    assert [name for name in changed if name.startswith("*")] == []

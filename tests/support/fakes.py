@@ -19,6 +19,7 @@ from base.files import sha256
 from kernels.catalog.limits import DeviceLimits, not_launchable
 from kernels.cubins.build import build_for
 from kernels.cubins.compile import BuildResult
+from kernels.products.change import SAME, digest, thinned
 from kernels.products.matrices import POISON_WORD
 from kernels.theory.tiles import number_of
 from measurement.devices.ceilings import Ceiling
@@ -26,7 +27,7 @@ from measurement.devices.cold_start import ColdStart
 from measurement.devices.discovery import CudaDevice
 from measurement.devices.energy import Energy
 from measurement.devices.pieces import Setting, Trial
-from measurement.devices.session import CellError, DeviceError, KernelTime, Timing
+from measurement.devices.session import CellError, DeviceError, KernelTime, Timing, step_bytes
 from measurement.devices.telemetry import Reading
 from measurement.recorder.hardware import Host
 from study.plan import builds
@@ -87,9 +88,9 @@ def unwritten(cell):
 class Fault:
     """A fault of a variant at size n, in its `number`th run in a process (from 1).
 
-    wrong, nan, unwritten: the product · refused: an error without effect on other cells · illegal:
-    an error after which all calls fail · crash · hang · lost: a crash after which the device cannot
-    be opened · stopped: the driver ends the kernel.
+    wrong, nan, unwritten: the product · later: every product from this run · refused: an error
+    without effect on other cells · illegal: an error after which all calls fail · crash · hang ·
+    lost: a crash after which the device cannot be opened · stopped: the driver ends the kernel.
     """
 
     kind: str
@@ -150,18 +151,23 @@ class FakeDevice:
         self.c[cell] = unwritten(cell)
         self.c[cell].view(np.uint32).fill(POISON_WORD)
 
-    def run(self, cell):
+    def run(self, cell, change=SAME, later=0):
         if self.broken:
             raise DeviceError("an illegal memory access was encountered (earlier)")
         self.hardware.log(f"run {cell} on core {','.join(map(str, os.sched_getaffinity(0)))}")
         time.sleep(self.hardware.run_s)
         self.runs[cell] = self.runs.get(cell, 0) + 1
         c = self.c.setdefault(cell, unwritten(cell))
-        np.matmul(*self.inputs.pair(cell.dtype, cell.shape), out=c)
+        begins = [begin + later for begin in (change or SAME).begins]
+        a, b = self.inputs.pair(cell.dtype, cell.shape, begins)
+        with thinned(a, change or SAME):
+            np.matmul(a, b, out=c)
         for fault in self.hardware.faults:
             planned = (fault.variant, fault.n, fault.number)
             if planned == (cell.variant, cell.shape.n, self.runs[cell]):
                 self.fail(fault.kind, c[0])
+            if fault.kind == "later" and planned[:2] == (cell.variant, cell.shape.n):
+                c[:] *= self.runs[cell] < fault.number
         return TIMING if self.label != "cpu" else Timing(TIMING.total_s)
 
     def fail(self, kind, c):
@@ -184,6 +190,8 @@ class FakeDevice:
             case "lost":
                 (self.hardware.folder / "lost").touch()
                 os.kill(os.getpid(), signal.SIGKILL)
+            case "later":
+                pass
             case "hang":
                 time.sleep(1e6)
             case _:
@@ -197,11 +205,15 @@ class FakeDevice:
         assert setting == SETTINGS[1]
         self.hardware.log(f"use {cell}")
 
-    def product(self, cell):
+    def product(self, cell, kernel_only=False):
         return self.c[cell]
 
-    def kernel_time(self, cell, flushed):
-        self.run(cell)
+    def operands(self, cell, change, rows, later):
+        begins = [begin + later for begin in change.begins]
+        return digest(*self.inputs.pair(cell.dtype, cell.shape, begins), *rows)
+
+    def kernel_time(self, cell, flushed, change=None):
+        self.run(cell, change, 5 * step_bytes(cell))
         return KernelTime(5, KERNEL_S)
 
     def energy(self, cell, length_s):

@@ -45,7 +45,7 @@ def offline(unpacked, tmp_path):
     path = os.pathsep.join([str(bare), os.defpath])
 
     def run(*command):
-        environment = {"PATH": path, "HOME": str(tmp_path), "PYTHONDONTWRITEBYTECODE": "1"}
+        environment = {"PATH": path, "HOME": str(tmp_path)}
         return subprocess.run(
             [shutil.which(ALONE[0]), *ALONE[1:], *command],
             cwd=unpacked,

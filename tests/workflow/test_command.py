@@ -12,6 +12,7 @@ import pytest
 
 import analysis.__main__
 import measurement.__main__
+import study.__main__
 from tests.support import ROOT
 from workflow import command, run
 
@@ -19,10 +20,12 @@ COMMANDS = {
     "report": (run, []),
     "record": (measurement.__main__, ["--out", "x"]),
     "validate": (measurement.__main__, ["x"]),
+    "doctor": (measurement.__main__, []),
     "try": (command, ["mine.cu"]),
     "compare": (analysis.__main__, ["a", "b"]),
     "advise": (analysis.__main__, ["--gpu", "x", "--n", "3"]),
     "check": (analysis.__main__, []),
+    "reproduce": (study.__main__, []),
 }
 
 
@@ -129,6 +132,7 @@ def test_what_is_wrong_is_one_line(monkeypatch, capsys, arguments, message):
     assert re.fullmatch(rf"error: {message}\n", errors), errors
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("closed", ["", ">&-", "2>&-", "<&- >&- 2>&-", "| true"])
 def test_an_output_that_lacks_characters_or_is_closed_is_no_error(closed):
     command = f'"$0" -m analysis glossary {closed}; exit ${{PIPESTATUS[0]}}'
@@ -139,6 +143,7 @@ def test_an_output_that_lacks_characters_or_is_closed_is_no_error(closed):
     assert b"**?**" in done.stdout or ">&-" in closed or closed == "| true"
 
 
+@pytest.mark.slow
 def test_a_full_disk_is_one_line():
     with open("/dev/full", "w") as full:
         command = [sys.executable, "-m", "analysis", "glossary"]

@@ -320,6 +320,23 @@ def test_a_kernel_that_fails_on_the_card_ends_with_an_error(path, card):
         list(told)
 
 
+@pytest.mark.slow
+def test_a_kernel_that_stops_computing_after_the_gate_has_no_times(path, card):
+    path.write_text(MINE)
+    lazy = replace(card, faults=(Fault("later", "mine", 16, 3),))
+    told = trial._timed(adopt(path), Path("config.yaml"), ["block"], 0, [8, 16], lazy)
+    with pytest.raises(
+        StudyError, match=r"^mine\.cu: mine fails on gpu0: refused: a timed product"
+    ):
+        list(told)
+    made = recording.read(next(Path("tried/mine").iterdir()))
+    assert set(made.samples["variant"]) == {"block", "blas"}, "no time at N = 8, either"
+    assert "mine" not in set(made.kernels["variant"])
+    checks = made.checks[made.checks["variant"] == "mine"]
+    assert set(checks["status"]) == {"failed"}
+    assert set(checks["n"]) == {8, 16}
+
+
 def test_every_key_is_documented():
     told = PAGE.read_text()
     for key in KEYS:

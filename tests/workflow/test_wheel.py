@@ -1,5 +1,6 @@
 """The wheel: it holds every package and data file, and works from any folder without a checkout."""
 
+import json
 import os
 import shutil
 import subprocess
@@ -20,10 +21,10 @@ NOT_SHIPPED = (".", "benchmarks/", "docs/", "kernels/.clang-format", "tests/", "
 NOT_SHIPPED += ("Makefile", "README", "pyproject.toml", "uv.lock")
 
 
-def run(*command, **options):
+def run(*command, fails=False, **options):
     done = subprocess.run(command, capture_output=True, text=True, check=False, **options)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
+    assert done.returncode == 2 * fails, done.stdout + done.stderr
+    return done.stderr if fails else done.stdout
 
 
 @pytest.fixture(scope="module")
@@ -77,10 +78,9 @@ def study(installed, host_builds, tmp_path):
     (here / "results").mkdir(parents=True)
     (here / "results" / host_builds.name).symlink_to(host_builds)
 
-    def study(*arguments):
-        return run(
-            installed.parents[2] / "bin" / "gemm-study", *arguments, cwd=here, env=environment
-        )
+    def study(*arguments, fails=False):
+        command = [installed.parents[2] / "bin" / "gemm-study", *arguments]
+        return run(*command, fails=fails, cwd=here, env=environment)
 
     study.here = here
     yield study
@@ -115,3 +115,16 @@ def test_installed_it_makes_a_report_from_a_recording(study, make_recording):
     assert "Simulated GPU" in report.read_text()
     assert {path.name for path in study.here.iterdir()} == {"config.yaml", "mine", "results"}
     study("check")
+    question = ("--gpu", "card", "--n", "100", "--host-memory", "pinned", "--json")
+    assert json.loads(study("advise", *question))["gpu_name"] == "Simulated GPU"
+    compared = json.loads(study("compare", "mine", "mine", "--json"))["comparisons"]
+    assert {row["verdict"] for row in compared} <= {"same", "undecided"}
+
+
+def test_installed_it_names_its_own_commands_in_errors_and_records(study):
+    missing = study("advise", "--gpu", "h200", "--n", "3000", fails=True)
+    assert missing.endswith("is missing; make it with `gemm-study report`\n")
+    (study.here / "config.yaml").write_text(CONFIG)
+    study("record", "--size", "32", "--out", "mine", "--commit", 40 * "0")
+    assert "mine" in study("validate", "mine")
+    assert json.loads(study("doctor", "--json"))["gpus"] == []

@@ -62,6 +62,7 @@ rule render:
         figures=rules.figures.output,
         recordings=RECORDINGS,
         template=files_below("report"),
+        kernels=KERNEL_SOURCES,  # shown in the report
         citation="CITATION.cff",
         code=PAGE_CODE,
     output:

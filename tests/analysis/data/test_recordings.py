@@ -170,6 +170,14 @@ def test_sizes_that_no_gpu_measured_are_listed_if_there_is_a_gpu(two_gpus, cpu_r
     assert unmeasured(host=cpu_recording) == unmeasured() == []
 
 
+def test_products_of_other_shapes_are_no_measured_sizes(gpu_recording):
+    checks = data.checks_table({"card": gpu_recording})
+    other = checks[checks["device"] != "cpu"].head(1).assign(n=3, k=512, m=1)
+    table = data.unmeasured_sizes_table([3, 1777], pd.concat([checks, other]))
+    assert table["n"].tolist() == [3, 1777]
+    assert (table["least_n"] > 3).all()
+
+
 def test_checks_and_builds_carry_the_id(gpu_recording, cpu_recording):
     recordings = {"card": gpu_recording, "host": cpu_recording}
     checks = data.checks_table(recordings)

@@ -32,7 +32,7 @@ from analysis.decide.predictions import predictions_table, predictors_table
 from analysis.decide.transfer_tables import transfer_tables
 from kernels.products.shape import Shape
 from study.cells import cell
-from tests.support.report_data import chain
+from tests.support import reports
 from tests.support.simulated import kernel_time_s
 
 
@@ -209,18 +209,20 @@ def test_it_answers_with_time_speedups_and_break_even(run, computed):
     assert low <= truth <= high
     assert value == pytest.approx(truth, rel=0.05)
     assert lines[3].startswith("cublas_sgemm: ")
-    assert lines[4].endswith(" implementations compared, each with its block size")
+    assert lines[4].startswith("register_tile_conflict_free: copies in 3.")
+    assert lines[5].endswith(" implementations compared, each with its block size")
     one, every, own = "one thread", "all threads", "fastest of this study"
     names = [f"naive loop, {one}", f"{own}, {one}", f"{own}, {every}"]
     names += [f"BLAS, {one}", f"BLAS, {every}", "fastest of all"]
-    assert [line.split("  ")[0] for line in lines[7:13]] == names
-    speedup = float(re.search(r"  ([\d.]+) \(", lines[11]).group(1))
+    assert [line.split("  ")[0] for line in lines[8:14]] == names
+    speedup = float(re.search(r"  ([\d.]+) \(", lines[12]).group(1))
     assert speedup == pytest.approx(2e-11 * 1536**3 / 3.2 / (truth / 1e3), rel=0.1)
     assert "* extrapolated: N = 1536 is outside the measured sizes, N = 256 to 1024" in out
     assert "note:" not in out
     assert "pinned host memory" in run(computed, 1536, "--host-memory", "pinned")[1]
 
 
+@pytest.mark.slow
 def test_it_agrees_with_the_break_even_sizes_of_the_report(run, computed):
     """A speedup is above 1 exactly from the break-even size, for any N, memory and baseline."""
     table = pd.read_csv(computed / "break_even.csv")
@@ -236,6 +238,23 @@ def test_it_agrees_with_the_break_even_sizes_of_the_report(run, computed):
                 speedup = float(line.split(" µs  ")[-1].split(" ms  ")[-1].split("(")[0])
                 if abs(n / break_even - 1) > 0.01:
                     assert (speedup >= 1) == (n > break_even), (memory, n, name)
+
+
+def test_products_of_the_same_matrices_repeat_only_the_kernel(run, computed, fitted):
+    found = fitted["pinned"]
+    kernel = next(k for k in found.kernels if (k.variant, k.block_size) == ("block", 16))
+    truth = truth_s("block", 16, 512, "pinned")
+    kernel_s = kernel_time_s(cell("gpu0", "block", "float32", Shape.square(512), 16, "pinned"))
+    ten = found.predict(kernel, 512, 10)
+    assert ten.time_s == pytest.approx(truth + 9 * kernel_s, rel=0.1)
+    assert sum(found.split(kernel, 512, 10).values()) == pytest.approx(ten.time_s)
+    beyond = found.predict(kernel, 5000, 3), found.predict(kernel, 5000)
+    assert beyond[0].parts["kernel"] == pytest.approx(3 * beyond[1].parts["kernel"])
+    out = run(computed, 600, "--products", 1000)[1]
+    assert "600, pageable host memory, 1000 products of the same matrices" in out
+    (line,) = [line for line in out.splitlines() if line.startswith("fastest of all  ")]
+    assert re.search(r"(N = \d+|below N = 256, the smallest size measured)$", line)
+    fails_with(run(computed, 600, "--products", 0), "--products 0: use 1 or more")
 
 
 def test_it_marks_extrapolation_and_sizes_that_tiles_do_not_divide(run, computed):
@@ -350,9 +369,8 @@ def test_a_break_even_in_words(location, n, low, high, text):
 
 
 @pytest.mark.slow
-def test_each_gpu_of_a_recording_is_answered(make_recording, tmp_path, run):
-    pair = make_recording(tmp_path / "pair", gpus=2, sizes=(256, 512, 1024), samples=6)
-    for label in ("pair-gpu0", "pair-gpu1"):
-        status, out, _ = run(chain({"pair": pair.path}), 700, "--gpu", label)
+def test_each_gpu_of_a_recording_is_answered(run):
+    for label in ("two-gpu0", "two-gpu1"):
+        status, out, _ = run(reports.made("several") / "tables", 700, "--gpu", label)
         assert status == 0
         assert "BLAS, all threads" in out

@@ -95,7 +95,7 @@ def test_notices_describe_the_content(text, said):
     assert {words for words in notices | said if words in text} == said
 
 
-@pytest.mark.parametrize("sizes", [(7,), (5, 1999), (1021, 97, 1777)])
+@pytest.mark.parametrize("sizes", [(7,), (1021, 5, 1999)])
 def test_any_sizes_give_a_page(sizes):
     made = recorded(sizes=sizes, holdout=(), samples=6, variants=FEW, kernel_only=True)
     folder = report({"card": made})

@@ -74,7 +74,7 @@ def test_flags_are_words_and_an_empty_table_is_none(store):
     text = in_page("table", rows(store, "recordings"), "gpu simulated live stale", "Recordings")
     assert [cells[1:] for _, cells in body(text)] == [["yes", "no", "no"], ["no", "no", "yes"]]
     empty = in_page("table", rows(store, "speedups"), "source total_speedup", "None of them")
-    assert "<p>None.</p>" in empty
+    assert "<p>No rows.</p>" in empty
     assert "<table" not in empty
 
 
@@ -114,7 +114,7 @@ def test_a_long_table_shows_only_the_gpu_in_focus_with_a_note():
     longer.frame.loc[0, "source"] = "published"
     text = in_page("table", longer, "source value", "Parameters", focus=FOCUS)
     assert text.count("<tr d") == text.count("<code>card2</code></td>") + 1 == MOST_ROWS // 3 + 2
-    assert "The table shows only <code>card2</code>; the CSV contains the other GPUs." in text
+    assert "The table shows <code>card2</code>; the CSV contains the other GPUs." in text
     host = many(6, columns=["recording"], gpu=None)
     assert list(host.frame.index[_is_of(host.frame, FOCUS)]) == [2, 5]
     pairs = pd.DataFrame({"gpu_a": ["card1", "card2"], "gpu_b": ["card2", "card3"]})

@@ -60,6 +60,7 @@ def test_loud_cells_do_not_hide_the_variance_of_quiet_ones():
     assert found.common == pytest.approx(np.var([0.02, -0.02, 0.01, -0.01], ddof=1), rel=0.05)
 
 
+@pytest.mark.slow
 def test_reml_is_unbiased_with_few_sessions_and_unequal_noise():
     rng = np.random.default_rng(2)
     noise = np.tile(np.geomspace(1e-5, 1e-3, 30), (3, 1))
@@ -118,12 +119,13 @@ def test_one_session_or_too_few_samples_have_no_interval():
         assert np.isnan(values).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("shared", "own"), [(0, 0), (0, 0.03), (0.03, 0), (0.03, 0.03)])
 def test_intervals_contain_the_mean_and_a_session_left_out(shared, own):
     rng = np.random.default_rng(3)
     noise = np.tile(np.geomspace(1e-6, 1e-3, 60), (4, 1))
     covered = []
-    for _ in range(200):
+    for _ in range(60):
         effects = shared * rng.standard_normal((4, 1)) + own * rng.standard_normal((4, 60))
         every = medians(effects + np.sqrt(noise) * rng.standard_normal((4, 60)), noise)
         in_mean = np.abs(every.means) <= every.half_widths()

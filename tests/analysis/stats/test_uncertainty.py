@@ -14,7 +14,7 @@ pytestmark = pytest.mark.slow
 
 # Errors of kernels, of sizes, of cells, of samples.
 NOISE = (0.05, 0.02, 0.02, 0.02)
-SETS = 200
+SETS = 100
 
 
 def estimates(model, data, key, near=None):
@@ -38,7 +38,7 @@ def truths(model, **changes):
 @pytest.mark.parametrize(
     ("model", "noise"), [("M0", NOISE), ("M4", NOISE), ("M8", NOISE), ("M2", (0, 0, 0.05, 0.02))]
 )
-def test_intervals_contain_the_truth_in_90_to_99_percent_of_200_data_sets(model, noise):
+def test_intervals_contain_the_truth_in_90_to_99_percent_of_data_sets(model, noise):
     covered = dict.fromkeys(truths(model), 0)
     near = model_data.truth(model)
     for seed in range(SETS):

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+import yaml
 
 from analysis.data.recordings import ROOT
 from analysis.stats import significance
@@ -19,6 +20,7 @@ from analysis.trust import comparison, comparison_text
 from base.errors import StudyError
 from measurement.recording import recording
 from measurement.recording.recording import CELL, KERNEL, Recording
+from tests.support import simulated
 from tests.support.report_data import rewritten
 from tests.support.simulated import FEW
 
@@ -32,6 +34,12 @@ STUDY = {
     "compile": {"nvcc_flags": []},
     "sources": {"kernels/block.cu": "0" * 64, "cpu_reference/naive.c": "1" * 64},
 }
+
+
+@pytest.fixture(scope="module")
+def gpu_recording():
+    """One of a few kernels: most of the time is that of resampling each cell."""
+    return recording.read(simulated.recorded(sizes=(256, 512), holdout=(), variants=FEW))
 
 
 def cell(times, kernel=None, device="gpu0", n=256):
@@ -415,7 +423,10 @@ def test_the_status_tells_slower_from_undecided():
         *((["same", "undecided"], 0), (["faster"], 0), (["undecided"], 3)),
         *((["same", "undecided", "other host"], 3), (["slower", "undecided", "undecided"], 1)),
     ):
-        assert comparison.status(pd.DataFrame({"verdict": verdicts})) == status
+        frame = pd.DataFrame({"verdict": verdicts, "same_code": False})
+        assert comparison.status(frame) == status
+        same = frame.assign(same_code=True)
+        assert (comparison.status(same), comparison.status(same, hardware=True)) == (0, status)
 
 
 @pytest.mark.parametrize(
@@ -456,7 +467,7 @@ def test_statuses_and_bytes_in_processes_of_their_own(cpu_recording, tmp_path):
     running = [spawned(cpu_recording.path, tmp_path / "nowhere")]
     for changed, file, seed in zip((slower, shuffled), files, "12", strict=True):
         path = rewritten(changed, tmp_path / f"slower{seed}").path
-        running.append(spawned(cpu_recording.path, path, "--csv", file, seed=seed))
+        running.append(spawned(cpu_recording.path, path, "--csv", file, "--hardware", seed=seed))
     (none, complaint), (one, error), (two, _) = [process.communicate() for process in running]
     assert [process.returncode for process in running] == [2, 1, 1], error
     assert (none, complaint.count("\n"), error) == ("", 1, "")
@@ -464,9 +475,10 @@ def test_statuses_and_bytes_in_processes_of_their_own(cpu_recording, tmp_path):
     lines = one.splitlines()
     assert lines[:2] == [f"A: {cpu_recording.path}", f"B: {tmp_path / 'slower1'}"]
     cells = len(samples.groupby(CELL, dropna=False))
-    assert lines[3] == f"host: 0 same, 0 faster, {cells} slower, 0 undecided"
-    assert lines[5].startswith("note: times of B's host relative to A's: FMAs of the CPU")
-    assert lines[6].startswith("note: variance between sessions is known for 0 of")
+    assert lines[3] == f"host, same code: 0 same, 0 faster, {cells} slower, 0 undecided"
+    assert lines[5].startswith(f"note: identical code in {cells} of {cells} times; ")
+    assert lines[6].startswith("note: times of B's host relative to A's: FMAs of the CPU")
+    assert lines[7].startswith("note: variance between sessions is known for 0 of")
     assert lines[2:] == two.splitlines()[2:]
     assert files[0].read_bytes() == files[1].read_bytes()
 
@@ -474,7 +486,8 @@ def test_statuses_and_bytes_in_processes_of_their_own(cpu_recording, tmp_path):
 def test_the_csv_holds_everything_in_full_precision(run, make_recording, tmp_path):
     one = make_recording(tmp_path / "a", sizes=(256,), holdout=(), variants=FEW)
     other = rewritten(slowed(one, "block", 1.3), tmp_path / "b").path
-    status, out, err = run(one.path, other, "--csv", tmp_path / "all.csv")
+    assert run(one.path, other)[0] == 0, "the same code"
+    status, out, err = run(one.path, other, "--csv", tmp_path / "all.csv", "--hardware")
     assert (status, err) == (1, "")
     table = pd.read_csv(tmp_path / "all.csv", dtype={"block_size": "Int64", "n": "Int64"})
     frame = compared(one, recording.read(other))
@@ -493,7 +506,7 @@ def test_the_threshold_decides_status_and_agreement(run, make_recording, tmp_pat
     other = rewritten(slowed(one, "buffered_row", 1.1, whole=True), tmp_path / "b").path
     cells = len(one.samples.drop_duplicates(CELL))
     for threshold, expected, agreeing in ((0.02, 1, cells - 2), (0.15, 0, cells)):
-        status, out, _ = run(one.path, other, "--threshold", threshold)
+        status, out, _ = run(one.path, other, "--threshold", threshold, "--hardware")
         share = f"{agreeing} of {cells} total times ({100 * agreeing / cells:.1f} %)"
         assert status == expected
         assert f"medians agree within {100 * threshold:g} %: {share}, " in out
@@ -543,11 +556,30 @@ def test_a_copy_is_recognised_in_one_line(run, request, tmp_path, name):
     assert (status, out, err) == (0, said, "")
 
 
-def test_the_first_note_says_that_two_gpus_ran_the_same_code(gpu_recording):
-    changed = gpu_recording.builds.assign(cubin_sha256="0" * 64)
-    said = "A and B ran the same machine code"
-    assert said in noted(gpu_recording, gpu_recording)[0]
-    assert said not in " ".join(noted(gpu_recording, replace(gpu_recording, builds=changed)))
+def test_code_is_compared_per_kernel_and_a_change_has_its_causes(gpu_recording):
+    builds, samples = gpu_recording.builds, gpu_recording.samples
+    is_block = (builds["variant"] == "block") & (builds["block_size"] == 32)
+    changed = builds.assign(
+        cubin_sha256=builds["cubin_sha256"].mask(is_block, "0" * 64),
+        registers_per_thread=builds["registers_per_thread"].mask(is_block, 200),
+    )
+    other = replace(
+        gpu_recording,
+        builds=changed,
+        samples=samples.assign(sm_clock_hz=samples["sm_clock_hz"] - 10**8),
+    )
+    frame = compared(gpu_recording, slowed(other, "block", 1.3, whole=True))
+    own = frame[~frame["same_code"]]
+    assert set(own["variant"]) == {"block"}
+    assert set(own["block_size"]) == {32}
+    note = comparison_text.notes(gpu_recording, other, frame)[0]
+    assert note.startswith(f"identical code in {len(frame) - len(own)} of {len(frame)} times; ")
+    (line, *_) = comparison_text.causes(frame, gpu_recording, other)
+    assert line.startswith("block float32 B=32: registers ")
+    assert line.endswith(" → 200, active warps 32 → 0, MHz 1980 → 1880")
+    assert (
+        comparison_text.causes(compared(gpu_recording, gpu_recording), *[gpu_recording] * 2) == []
+    )
 
 
 def test_mistakes_are_one_line(run, cpu_recording, gpu_recording, tmp_path):
@@ -571,3 +603,23 @@ def test_mistakes_are_one_line(run, cpu_recording, gpu_recording, tmp_path):
 def test_a_threshold_that_is_none_is_refused(run, threshold):
     status, _, err = run("a", "b", f"--threshold={threshold}")
     assert (status, "--threshold" in err) == (2, True)
+
+
+def test_the_recipe_for_repositories_fails_when_a_kernel_is_slower(make_recording, tmp_path):
+    page = (ROOT / "docs" / "how-to" / "guard-a-repository.md").read_text()
+    recipe = page.split("```yaml\n")[1].split("```")[0]
+    assert recipe.count("\n") <= 15
+    *_, last = yaml.safe_load(recipe)["jobs"]["times"]["steps"]
+    base = make_recording(tmp_path / "base", sizes=(256,), holdout=(), noise=0.001, variants=FEW)
+    codes = base.builds.assign(cubin_sha256=base.builds["cubin_sha256"].str[::-1])
+    slow = slowed(replace(base, builds=codes), "block", 1.3, whole=True)
+    for name, made, status in (("head", slow, 1), ("base", base, 0)):
+        folder = rewritten(made, tmp_path / name).path
+        for file, path in (("base.txt", base.path), ("head.txt", folder)):
+            (tmp_path / file).write_text(f"a line\nrecording: {path}\n")
+        line = last["run"].replace("gemm-study", f"PYTHONPATH={ROOT} {sys.executable} -m analysis")
+        done = subprocess.run(
+            line, shell=True, cwd=tmp_path, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == status, done.stderr
+        assert ("::error title=gemm-study::" in done.stdout) == bool(status)

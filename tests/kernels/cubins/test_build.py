@@ -35,12 +35,13 @@ EXACT = Build("block", 32, "float32", False)
 
 
 def few_blocks(name):
-    """Return one block size, or of tiles the two that take most registers and the smallest."""
+    """Return one block size, or of tiles the largest and the smallest."""
     sizes = block_sizes(name, [32])
-    return [*sizes[:2], sizes[-1]] if VARIANTS[name].fixed_blocks else sizes
+    return [sizes[0], sizes[-1]] if VARIANTS[name].fixed_blocks else sizes
 
 
-# Every kernel at few block sizes of every type of elements, exact and, if there is one, guarded.
+# Every kernel at few block sizes, exact and, if there is one, guarded; of other types than float32
+# one build.
 WANTED = [
     Build(name, block, dtype, guarded)
     for name, entry in VARIANTS.items()
@@ -48,6 +49,7 @@ WANTED = [
     for dtype in entry.dtypes
     for block in few_blocks(name)
     for guarded in ([False, True] if max(entry.tile(block)) > 1 else [False])
+    if guarded or dtype == "float32" or max(entry.tile(block)) == 1
 ]
 # For the oldest architecture, which has the least shared memory and registers, what takes most, if
 # it can be launched there.

@@ -30,62 +30,9 @@ from tests.support.compilers import program
 ARCHITECTURES = ["sm_75", "sm_90", "sm_120"]
 
 # From nvdisasm's text of outer_product for sm_90, cut to a few instructions of each part.
-OUTER_PRODUCT = """\
-	.target	sm_90
-
-//--------------------- .text.outer_product       --------------------------
-	.section	.text.outer_product,"ax",@progbits
-	.align	128
-        .global         outer_product
-        .size           outer_product,(.L_x_4 - outer_product)
-outer_product:
-.text.outer_product:
-        /*0000*/                   LDC R1, c[0x0][0x28] ;
-        /*0030*/                   S2R R0, SR_CTAID.X ;
-        /*0060*/                   HFMA2.MMA R2, -RZ, RZ, 0, 0 ;
-        /*0080*/                   ISETP.GE.AND P0, PT, R11, 0x1, PT ;
-        /*0120*/              @!P0 BRA `(.L_x_0) ;
-.L_x_2:
-        /*01e0*/                   IMAD R15, R15, R11, R14 ;
-        /*01f0*/                   IMAD.WIDE R18, R15, 0x4, R18 ;
-        /*0200*/                   LDG.E R17, desc[UR8][R18.64] ;
-        /*0270*/                   STS [R28], R17 ;
-        /*0300*/                   UIADD3 UR4, UR4, 0x10, URZ ;
-        /*0350*/                   BAR.SYNC.DEFER_BLOCKING 0x0 ;
-.L_x_1:
-        /*0360*/                   LDG.E R15, desc[UR8][R18.64] ;
-        /*0370*/                   LDS R16, [R14+UR6+-0x200] ;
-        /*0380*/                   LDS.128 R20, [R14+UR6+-0x1c0] ;
-        /*0390*/                   IMAD.WIDE R18, R11, 0x4, R18 ;
-        /*03a0*/                   FFMA R25, R16, R15, R25 ;
-        /*03b0*/                   FFMA R24, R15.reuse, R17, R24 ;
-        /*05a0*/               @P0 BRA `(.L_x_1) ;
-        /*05b0*/                   BAR.SYNC.DEFER_BLOCKING 0x0 ;
-        /*05c0*/              @!P1 BRA `(.L_x_2) ;
-.L_x_0:
-        /*0620*/                   IMAD.WIDE R26, R3, 0x4, R26 ;
-        /*0630*/                   STG.E desc[UR8][R26.64], R25 ;
-        /*10820*/                   EXIT ;
-.L_x_3:
-        /*10830*/                   BRA `(.L_x_3);
-        /*10840*/                   NOP;
-        /*10850*/                   NOP;
-.L_x_4:
-"""
+OUTER_PRODUCT = (ROOT / "tests/kernels/cubins/outer_product.sass").read_text()
 # Its last kernel, with a label that has the same name as one of the first.
-OTHER = """
-//--------------------- .text.other               --------------------------
-other:
-.text.other:
-        /*0000*/                   NOP ;
-.L_x_1:
-        /*0010*/                   DFMA R4, R8, R10, R4 ;
-        /*0020*/               @P0 BRA `(.L_x_1) ;
-        /*0030*/                   EXIT ;
-.L_x_9:
-        /*0040*/                   BRA `(.L_x_9);
-        /*0050*/                   NOP;
-"""
+OTHER = (ROOT / "tests/kernels/cubins/other.sass").read_text()
 
 
 def listing(text, function="f"):

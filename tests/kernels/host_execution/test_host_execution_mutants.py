@@ -16,6 +16,7 @@ from tests.support.cache import made
 from tests.support.mutants import MUTANTS
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
 def test_mutant_is_found_at_its_line(mutant, host_builds):
     original = (ROOT / catalog.variant(mutant.kernel).source).read_text()

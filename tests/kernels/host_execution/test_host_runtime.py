@@ -342,6 +342,12 @@ def test_what_would_end_the_process_is_a_fault_with_its_line(host_builds, tmp_pa
             kernel.run((1,), (64,), [np.zeros(64, np.float32)])
 
 
+def test_a_kernel_with_too_many_variables_cannot_be_checked(host_builds, tmp_path):
+    kernel = compiled(host_builds, tmp_path, "p[0] = v[1];", before="__device__ float v[1l << 32];")
+    with pytest.raises(NotSupported, match=r"kernel\.cu: \w+: has more than 256 MiB of variables"):
+        kernel.run((1,), (64,), [np.zeros(64, np.float32)])
+
+
 @pytest.mark.parametrize(
     ("name", "library"), [("host_launch", "host execution"), ("malloc", "the C library")]
 )
@@ -530,6 +536,7 @@ def test_indices_are_checked_as_far_as_32_bits_reach(host_builds, tmp_path, inde
         kernel.run_last_block(*options)
 
 
+@pytest.mark.slow
 def test_the_largest_products_of_the_catalog_are_right(host_builds, tmp_path):
     for name in ("naive", "block"):
         product = Product(name, "float32", Shape.square(64), 32)

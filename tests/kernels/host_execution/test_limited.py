@@ -40,6 +40,7 @@ def test_a_signal_is_an_error(number):
         limited(lambda: ended(number), 10, GIB)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "work", [lambda: time.sleep(60), lambda: subprocess.run(["sleep", "61.5"])]
 )
@@ -54,6 +55,7 @@ def test_time_is_limited_and_nothing_runs_on(work):
     ]
 
 
+@pytest.mark.slow
 def test_memory_is_limited():
     with pytest.raises(LimitReached, match=r"more than 0\.25 GiB"):
         limited(lambda: np.ones(GIB // 8).sum(), 10, GIB // 4)

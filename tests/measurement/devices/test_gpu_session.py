@@ -369,7 +369,7 @@ def test_work_of_the_host_is_done_while_its_time_is_taken(open_session, monkeypa
             prepare=lambda: log.append("prepare") or work.prepare(),
             finish=lambda: log.append("finish"),
         )
-        monkeypatch.setattr(host, "work", lambda _: recorded)
+        monkeypatch.setattr(host, "work", lambda *_: recorded)
         ticks = iter(range(100))
         monkeypatch.setattr(gpu.time, "perf_counter_ns", lambda: log.append("clock") or next(ticks))
         session.run(one)
@@ -441,7 +441,7 @@ def test_cublas_is_initialised_once_and_closed_with_the_session(open_session, cu
 
 
 @pytest.fixture
-def called(tmp_path, monkeypatch):
+def called(tmp_path, monkeypatch, graphs):
     path = tmp_path / "called.py"
     path.write_text("def multiply(a, b, c, stream):\n    raise ValueError('two\\nlines')\n")
     monkeypatch.setitem(VARIANTS, "called", read(path))

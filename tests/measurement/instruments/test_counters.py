@@ -52,6 +52,13 @@ def test_counters_are_given_to_the_cells_by_name_and_threads():
     assert last["value"] == 4195304.0
 
 
+def test_kernels_that_prepare_operands_are_not_counted():
+    cells = plan(["sgemm_tensor_tma"], [], ["512"])
+    output = ncu_output([("split_parts", "(256, 1, 1)", 8), ("sgemm_tensor_tma", "(384, 1, 1)", 4)])
+    output = output.replace("(4, 4, 1)", "(16, 1, 1)")
+    assert {row["value"] for row in rows_of(output, cells)} == {4195304.0}
+
+
 @pytest.mark.parametrize(
     ("output", "reason"),
     [

@@ -100,7 +100,7 @@ def test_host_without_gpu_is_recorded(config, study, no_gpu, tmp_path, capfd):
     names = ("naive", "blocked", "ceilings")
     assert set(facts["sources"]) == {f"cpu_reference/{name}.c" for name in names}
     assert facts["software"]["nvcc"] is None
-    phases = ("start", "ceilings", "checking", "pilot", "sampling")
+    phases = ("start", "ceilings", "checking", "pilot", "sampling", "second_check")
     found = {(phase["device"], phase["phase"]) for phase in facts["phases"]}
     assert found == {("cpu", phase) for phase in phases}
     assert all(0 <= phase["busy_s"] <= phase["wall_s"] for phase in facts["phases"])
@@ -181,7 +181,8 @@ def test_gpus_and_their_host_are_one_recording(config, study, gpus, cubins, tmp_
     assert set(pairs) == {12}
     phases = [phase["phase"] for phase in made.provenance["phases"] if phase["device"] == "gpu1"]
     of_passes = ["cold_starts", "start", "ceilings", "checking", "pilot", "sampling"]
-    assert list(dict.fromkeys(phases)) == [*of_passes, "kernels", "energy", "neighbours"]
+    last = ["second_check", "kernels", "energy", "neighbours"]
+    assert list(dict.fromkeys(phases)) == [*of_passes, *last]
     facts = made.provenance
     assert [device["device"] for device in facts["devices"]] == ["gpu0", "gpu1"]
     assert (facts["software"]["nvcc"], facts["software"]["driver"]) == ("13.9.7", "600.1")
@@ -190,7 +191,7 @@ def test_gpus_and_their_host_are_one_recording(config, study, gpus, cubins, tmp_
 
 
 def test_gpus_at_once_sample_while_others_do_and_recording_says_so(config, gpus, cubins, tmp_path):
-    one, other = FakeHardware(tmp_path / "one"), gpus
+    one, other = FakeHardware(tmp_path / "one"), replace(gpus, run_s=1e-3)
     one.folder.mkdir()
     in_turn = record(config, "auto", tmp_path / "in_turn", cubins, None, one)
     made = record(config, "auto", tmp_path / "r", cubins, None, other, True)

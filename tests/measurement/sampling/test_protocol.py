@@ -54,7 +54,7 @@ class FakeSession:
         self.c[cell] = unwritten(cell)
         self.c[cell].view(np.uint32).fill(POISON_WORD)
 
-    def run(self, cell):
+    def run(self, cell, change=None):
         self.log.append(("run", cell))
         a, b = INPUTS.pair(cell.dtype, cell.shape)
         c = self.c.setdefault(cell, unwritten(cell))
@@ -249,7 +249,7 @@ def test_passes_that_are_to_find_their_caches_warm_follow_one_of_their_own(monke
         assert session.log == [("run", c)] * passes
 
 
-def rounds_of(counts, seed=1, most=20, taken=None, measure=lambda cell: None):
+def rounds_of(counts, seed=1, most=20, taken=None, measure=lambda cell, last: None):
     """Measure one cell per count, `count` times; return the cells and each round's steps."""
     cells = [cell(f"v{index}") for index in range(len(counts))]
     rounds = defaultdict(list)
@@ -297,7 +297,7 @@ def test_sampling_goes_on_where_it_was_interrupted():
 def test_a_cell_that_fails_on_the_way_is_measured_no_more():
     passes = Counter()
 
-    def measure(one):
+    def measure(one, last):
         passes[one] += 1
         if (one.variant, passes[one]) == ("v1", 3):
             raise CellError("no luck")

@@ -1,0 +1,104 @@
+"""Does the page's calculator agree with `advise`? ``python -m benchmarks.calculator_agrees``.
+
+Random inputs are typed into the calculator in Chromium. Its times, parts, speedup and break-even
+size must be those of `advise`, to the printed digit.
+"""
+
+import argparse
+import random
+import shutil
+import sys
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from analysis.decide import advise
+from base.command_line import whole_number
+from base.errors import StudyError
+
+SEED = 32
+_CHROMIUM = ("chromium", "chromium-browser", "google-chrome")
+_FILL = """([n, products, memory, gpu, baseline]) => {
+  const form = document.getElementById("calculator-form");
+  const set = (name, value) => {
+    form.elements[name].value = value;
+    form.elements[name].dispatchEvent(new Event("input", {bubbles: true}));
+  };
+  set("gpu", gpu); set("memory", memory); set("products", products);
+  set("baseline", baseline); set("n", n);
+  const text = id => document.getElementById(`calculator-${id}`).textContent;
+  return {
+    shown: !document.getElementById("calculator-answer").hidden,
+    times: [...document.querySelectorAll("#calculator-times li")].map(e => e.textContent),
+    parts: document.getElementById("calculator-key").hidden ? []
+      : ["h2d", "kernel", "d2h", "overhead"].map(text),
+    speedup: text("speedup"), breakEven: text("break-even"), cpu: text("cpu-time"),
+    notes: text("notes"),
+  };
+}"""
+
+
+def disagreements(page: Any, tables: Path, combinations: int) -> Iterator[str]:
+    """Type random inputs into the calculator of an open page; yield what `advise` does not print.
+
+    `page` is a page of Playwright. N is between 1 and 20,000; half of the runs have one product.
+    """
+    page.wait_for_selector(".calculator[data-ready]")
+    options = "select => [...select.options].map(option => option.value)"
+    gpus = page.locator("#calculator-form [name=gpu]").evaluate(options)
+    rng = random.Random(SEED)
+    for _ in range(combinations):
+        gpu, memory = rng.choice(gpus), rng.choice(("pinned", "pageable"))
+        n = round(20000 ** rng.random())
+        products = rng.choice((1, round(1000 ** rng.random())))
+        baseline = rng.choice(list(advise.CPU_BASELINES))
+        shown = page.evaluate(_FILL, [n, products, memory, gpu, baseline])
+        what = f"{gpu}, {memory}, N = {n}, {products} products, {baseline}"
+        try:
+            lines = advise.advise(tables, gpu, n, memory, products).splitlines()
+        except StudyError as error:
+            if shown["shown"]:
+                yield f"{what}: {error}"
+            continue
+        own = next((x for x in lines if x.startswith(advise.CPU_BASELINES[baseline] + "  ")), None)
+        if own is None or not shown["shown"]:
+            if shown["shown"] or own is not None:
+                yield f"{what}: only one side answers: {shown['notes']}"
+            continue
+        printed = "\n".join(lines)
+        names = advise.PARTS.values()
+        parts = ", ".join(f"{x} {y}" for x, y in zip(names, shown["parts"], strict=False))
+        sought = [*((text, printed) for text in shown["times"]), (parts, printed)]
+        sought += [(shown[key], own) for key in ("speedup", "breakEven", "cpu")]
+        yield from (
+            f"{what}: {text!r} is not in {there!r}" for text, there in sought if text not in there
+        )
+        if ("GPU time" in shown["notes"]) != ("note: extrapolated" in printed):
+            yield f"{what}: {shown['notes']}"
+
+
+def main() -> int:
+    """Compare, and print the number of disagreements; return 1 if there are any."""
+    from playwright.sync_api import sync_playwright
+
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--report", type=Path, default=Path("results/report.html"))
+    parser.add_argument("--tables", type=Path, default=Path("results/tables"))
+    parser.add_argument("--combinations", type=whole_number, default=500)
+    asked = parser.parse_args()
+    advise.read_table = cache(advise.read_table)
+    with sync_playwright() as driver:
+        chromium = next(filter(None, map(shutil.which, _CHROMIUM)), None)
+        browser = driver.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        page = browser.new_page()
+        page.goto(asked.report.resolve().as_uri())
+        wrong = list(disagreements(page, asked.tables, asked.combinations))
+        browser.close()
+    print(f"{asked.combinations} random inputs, {len(wrong)} disagreements")
+    print("\n".join(wrong))
+    return int(bool(wrong))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

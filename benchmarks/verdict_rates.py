@@ -1,0 +1,201 @@
+"""How often `compare` calls identical code slower, and which planted slowdowns it finds.
+
+    python -m benchmarks.verdict_rates rates [SESSION ...] [--tables DIR]
+                                             [--planted PERMILLE=SESSION ...]
+    python -m benchmarks.verdict_rates record --start LABEL --out DIR [--sessions N]
+                                              [--planted PERMILLE ...] [--device INDEX]
+
+`rates` compares all pairs of sessions in both orders, and prints the false verdicts on times of
+identical code by kind of configuration. With recordings of planted slowdowns it prints the share of
+kernels that are found slower. The default sessions are the committed ones of the H200.
+
+`record` makes quick sessions DIR/LABEL-1, DIR/LABEL-2 ...; run it once after each start of a
+machine. The cubins are built once, in DIR/cubins. A planted slowdown is built from a changed copy
+of each kernel: after its work, every thread waits for so many thousandths of its own time.
+"""
+
+import argparse
+import os
+import re
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import permutations
+from pathlib import Path
+
+import pandas as pd
+
+from analysis.data.store import Store
+from analysis.stats.sessions import SessionVariance
+from analysis.stats.significance import FASTER, SAME, SLOWER, THRESHOLD, UNDECIDED
+from analysis.trust.comparison import GPU, compare, status
+from base.command_line import aligned
+from base.errors import StudyError, exit_status
+from base.paths import ROOT
+from kernels.cubins.build import INSTRUMENTS, STEPS, Build
+from kernels.cubins.compile import architecture, build_cubin
+from kernels.cubins.toolchain import find_nvcc
+from measurement.recording.recording import Recording, read
+
+COMMITTED = tuple(f"data/recordings/h200-sxm{end}" for end in ("", "-2", "-3", "-4", "-5", "-6"))
+SHORT_S = 20e-6
+KINDS = ("kernel below 20 µs", "kernel from 20 µs", "pinned", "pageable", "CPU")
+_KERNEL = r'extern "C" __global__ void\s+((?:[^()"]|\([^)]*\))*?)\b{}\s*\(([^)]*)\)'
+_WRAPPER = """
+extern "C" __global__ void {attributes}{name}({parameters}) {{
+    long long planted = clock64();
+    {name}_planted({arguments});
+    planted = clock64() + (clock64() - planted) * {permille} / 1000;
+    while (clock64() < planted) {{}}
+}}
+"""
+
+
+def kinds(frame: pd.DataFrame) -> pd.Series:
+    """Return the kind of each comparison, one of `KINDS`."""
+    on_gpu = frame["side"] == GPU
+    short = (frame["median_a_s"] < SHORT_S).map({True: KINDS[0], False: KINDS[1]})
+    return short.where(on_gpu, frame["host_memory"].fillna(KINDS[4]).astype(object))
+
+
+def false_verdicts(
+    recordings: Sequence[Recording], known: SessionVariance | None = None
+) -> tuple[pd.DataFrame, int, int]:
+    """Return the verdicts on identical code by kind, and the numbers of pairs and of status 1.
+
+    Both orders of a pair count; only its first is computed, because verdicts are symmetric.
+    """
+    counts, pairs, ones = [], 0, 0
+    for at, other in permutations(range(len(recordings)), 2):
+        if at > other:
+            continue
+        frame = compare(recordings[at], recordings[other], THRESHOLD, known)
+        own = frame[frame["same_code"]]
+        back = own.assign(verdict=own["verdict"].replace({SLOWER: FASTER, FASTER: SLOWER}))
+        for each in (own, back):
+            pairs += 1
+            ones += status(each, hardware=True) == 1
+            counts.append(each.groupby(kinds(each))["verdict"].value_counts().unstack())
+        print(f"compared {pairs} pairs", file=sys.stderr, flush=True)
+    table = pd.concat(counts).groupby(level=0).sum().reindex(KINDS).fillna(0)
+    return table.reindex(columns=[SAME, FASTER, SLOWER, UNDECIDED], fill_value=0), pairs, ones
+
+
+def found(
+    recordings: Sequence[Recording], planted: Recording, known: SessionVariance | None = None
+) -> pd.DataFrame:
+    """Return by kind of kernel the times with other code, and the share found slower."""
+    parts = []
+    for base in recordings:
+        frame = compare(base, planted, THRESHOLD, known)
+        own = frame[~frame["same_code"] & (frame["side"] == GPU)]
+        parts.append(own.assign(kind=kinds(own), found=own["verdict"] == SLOWER))
+    return pd.concat(parts).groupby("kind")["found"].agg(["size", "mean"])
+
+
+def planted_text(text: str, name: str, permille: int) -> str:
+    """Return a kernel's source with idle work after it; raise StudyError if there is no kernel."""
+    match = re.search(_KERNEL.format(name), text)
+    if not match:
+        raise StudyError(f'{name}: no kernel extern "C" __global__ void {name}(...)')
+    attributes, parameters = match[1], match[2]
+    arguments = ", ".join(re.findall(r"(\w+)\s*$", each)[0] for each in parameters.split(","))
+    body = f"static __device__ __forceinline__ void {name}_planted({parameters})"
+    facts = {"attributes": attributes, "parameters": parameters, "arguments": arguments}
+    wrapper = _WRAPPER.format(name=name, permille=permille, **facts)
+    return text[: match.start()] + body + text[match.end() :] + wrapper
+
+
+@dataclass(frozen=True)
+class PlantedBuild(Build):
+    """A build of a changed source."""
+
+    changed: str
+
+    @property
+    def source(self) -> str:
+        """Absolute path of the changed source."""
+        return self.changed
+
+
+def build(nvcc: Path, builds: Sequence[Build], name: str, folder: Path, permille: int) -> None:
+    """Build cubins for an architecture; with `permille`, those of kernels with idle work."""
+    with tempfile.TemporaryDirectory() as changed:
+        for each in builds:
+            made: Build = each
+            if permille and each not in INSTRUMENTS and each.variant not in STEPS:
+                source = Path(changed) / f"{each.variant}.cu"
+                text = (ROOT / each.source).read_text()
+                source.write_text(planted_text(text, each.variant, permille))
+                own = (each.variant, each.block_size, each.dtype, each.guarded)
+                made = PlantedBuild(*own, str(source))
+            cubin = folder / name / f"{each.stem}.cubin"
+            if not cubin.exists():
+                build_cubin(nvcc, made, name, cubin)
+
+
+def record_sessions(out: Path, start: str, sessions: int, planted: list[int], device: int) -> None:
+    """Record quick sessions of the committed study, and one of each planted slowdown."""
+    from measurement.devices.discovery import select
+    from measurement.recorder.record import record
+    from study.narrow import asked
+    from study.plan import builds
+
+    config = asked(ROOT / "config.yaml", "quick", [], [])
+    name = architecture(select(device)[0].compute_capability)
+    nvcc = find_nvcc(config.toolchain.nvcc)
+    wanted = [(f"{start}-{at + 1}", 0) for at in range(sessions)]
+    for label, permille in [*wanted, *((f"{start}-planted-{each}", each) for each in planted)]:
+        cubins = out / "cubins" / str(permille)
+        build(nvcc, builds(config.study), name, cubins, permille)
+        if not (out / label).exists():
+            record(config, device, out / label, cubins)
+
+
+def _lines(arguments: argparse.Namespace) -> Iterator[str]:
+    paths = arguments.recordings or [ROOT / path for path in COMMITTED]
+    recordings = [read(path) for path in paths]
+    tables = arguments.tables
+    known = SessionVariance.of(Store(tables)["sessions"]) if tables else None
+    counts, pairs, ones = false_verdicts(recordings, known)
+    yield f"{len(recordings)} sessions, {pairs} ordered pairs; times of identical code:"
+    rows = [["kind", *counts.columns, "false slower"]]
+    for kind, row in [*counts.iterrows(), ("all", counts.sum())]:
+        share = row[SLOWER] / max(row.sum(), 1)
+        rows.append([str(kind), *(f"{value:.0f}" for value in row), f"{share:.2%}"])
+    yield from aligned(rows)
+    yield f"exit status 1 with --hardware: {ones} of {pairs} pairs ({ones / max(pairs, 1):.0%})"
+    for text in arguments.planted:
+        permille, _, path = text.partition("=")
+        for kind, size, share in found(recordings, read(Path(path)), known).itertuples():
+            yield f"planted {int(permille) / 10:g} %, {kind}: {share:.1%} of {size} found slower"
+
+
+def main() -> int:
+    """Run the command."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.verdict_rates")
+    commands = parser.add_subparsers(dest="command", required=True)
+    rates = commands.add_parser("rates")
+    rates.add_argument("recordings", nargs="*", type=Path)
+    rates.add_argument("--tables", type=Path)
+    rates.add_argument("--planted", nargs="*", default=[], metavar="PERMILLE=SESSION")
+    make = commands.add_parser("record")
+    make.add_argument("--start", required=True)
+    make.add_argument("--out", required=True, type=Path)
+    make.add_argument("--sessions", type=int, default=5)
+    make.add_argument("--planted", nargs="*", type=int, default=[], metavar="PERMILLE")
+    make.add_argument("--device", type=int, default=0)
+    arguments = parser.parse_args()
+    if arguments.command == "record":
+        own = (arguments.start, arguments.sessions, arguments.planted, arguments.device)
+        record_sessions(arguments.out, *own)
+        return 0
+    for line in _lines(arguments):
+        print(line, flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    sys.exit(exit_status(main))

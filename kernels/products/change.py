@@ -1,0 +1,141 @@
+"""Secret changes of the inputs between runs, and the check of a product from its changed inputs.
+
+A kernel that stored results, or skips work after the gate, would return a product of other inputs.
+So every timed run has other inputs: A and B begin elsewhere in their random vectors. In a checked
+run some rows of A are also almost zero. Their error bound is that of `TERMS` products, so TF32,
+BF16 and FP16 exceed it at every size. The kernel sees equal addresses and shapes.
+"""
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from kernels.products.gate import Verdict, evaluate
+from kernels.products.matrices import Inputs, Matrix, reference
+from kernels.products.shape import Shape
+
+# Matrices begin at a multiple of a page, so copies and vector loads stay aligned.
+PAGE_BYTES = 4096
+_PAGES = 240
+# Launches that are timed together begin this much later each, in the device's buffers.
+STEP_BYTES, MOST_LAUNCHES = 256, 100
+SPARE_BYTES = _PAGES * PAGE_BYTES + -(-STEP_BYTES * MOST_LAUNCHES // PAGE_BYTES) * PAGE_BYTES
+TERMS = 32  # nonzero elements of a thin row
+_THIN_ROWS, _ROWS = 4, 12
+_SMALL = 2**14  # elements of C: all rows are checked
+_FEW = 2**18  # elements of B: all columns are checked
+_BLOCKS, _BLOCK_COLUMNS = 4, 32
+
+
+@dataclass(frozen=True)
+class Change:
+    """Where A and B begin, in pages; `kept` are the nonzero columns of the `thin` rows of A.
+
+    Rows are numbered through all products of a batch. `checked`: the product will be checked.
+    """
+
+    a_page: int = 0
+    b_page: int = 0
+    thin: tuple[int, ...] = ()
+    kept: tuple[int, ...] = ()
+    checked: bool = False
+
+    @property
+    def begins(self) -> tuple[int, int]:
+        """Bytes before A and before B in their vectors."""
+        return self.a_page * PAGE_BYTES, self.b_page * PAGE_BYTES
+
+
+SAME = Change()
+
+
+def draw(rng: np.random.Generator, dtype: str, shape: Shape, moves: bool, checked: bool) -> Change:
+    """Return a random change; `moves`: A and B may begin elsewhere."""
+    pages = rng.integers(0, _PAGES, 2) if moves else (0, 0)
+    change = Change(int(pages[0]), int(pages[1]), checked=checked)
+    if not checked or dtype != "float32" or shape.k <= TERMS:
+        return change
+    rows = rng.permutation(shape.batch * shape.m)[:_THIN_ROWS]
+    kept = np.sort(rng.permutation(shape.k)[:TERMS])
+    return replace(change, thin=tuple(map(int, rows)), kept=tuple(map(int, kept)))
+
+
+@contextmanager
+def thinned(a: Matrix, change: Change) -> Iterator[None]:
+    """Make the thin rows of A, (batch, m, k), almost zero while the block runs."""
+    rows = a.reshape(-1, a.shape[-1])
+    before = [rows[row].copy() for row in change.thin]
+    kept = list(change.kept)
+    for row, own in zip(change.thin, before, strict=True):
+        rows[row] = 0
+        rows[row, kept] = own[kept]
+    try:
+        yield
+    finally:
+        for row, own in zip(change.thin, before, strict=True):
+            rows[row] = own
+
+
+def rows_to_check(rng: np.random.Generator, shape: Shape, change: Change) -> tuple[int, ...]:
+    """Return the thin rows and random rows, numbered through the batch: all of a small product."""
+    random = rng.permutation(shape.batch * shape.m)[: max(_ROWS, _SMALL // shape.n)]
+    return tuple(dict.fromkeys([*change.thin, *map(int, random)]))
+
+
+def check(
+    rng: np.random.Generator,
+    inputs: Inputs,
+    dtype: str,
+    shape: Shape,
+    change: Change,
+    rows: Sequence[int],
+    product: Matrix,
+    multiples: tuple[float, float],
+    later: int = 0,
+) -> Verdict | None:
+    """Check the rows of a product; return the first verdict that failed, or None.
+
+    `product` is (rows, n). A and B begin `later` bytes later than by the change. `multiples` of the
+    error bound are allowed with k and with `TERMS` products per element. In large products a random
+    part of the columns is checked, in thin rows all of them.
+    """
+    a, b = inputs.pair(dtype, shape, [begin + later for begin in change.begins])
+    kept, n = list(change.kept), shape.n
+    blocks = [slice(0, n)]
+    if shape.k * n > _FEW and n > _BLOCKS * _BLOCK_COLUMNS:
+        begins = map(int, rng.integers(0, n - _BLOCK_COLUMNS, _BLOCKS))
+        blocks = [slice(begin, begin + _BLOCK_COLUMNS) for begin in begins]
+    for number in sorted({row // shape.m for row in rows}):
+        own = [(at, row % shape.m) for at, row in enumerate(rows) if row // shape.m == number]
+        for is_thin in (True, False):
+            part = [(at, row) for at, row in own if (rows[at] in change.thin) == is_thin]
+            if not part:
+                continue
+            left, found = a[number][[row for _, row in part]], product[[at for at, _ in part]]
+            if is_thin:
+                left, right = left[:, kept], b[number][kept]
+            else:
+                right = np.concatenate([b[number][:, each] for each in blocks], axis=1)
+                found = np.concatenate([found[:, each] for each in blocks], axis=1)
+            verdict = _evaluate(found, left, right, multiples[is_thin])
+            if not verdict.passed:
+                return verdict
+    return None
+
+
+def digest(a: Matrix, b: Matrix, a_rows: Sequence[int], b_rows: Sequence[int]) -> str:
+    """Return a hash of these rows of A and B, numbered through the batch."""
+    found = hashlib.blake2b(digest_size=16)
+    for matrix, rows in ((a, a_rows), (b, b_rows)):
+        flat = matrix.reshape(-1, matrix.shape[-1])
+        for row in rows:
+            found.update(flat[row].tobytes())
+    return found.hexdigest()
+
+
+def _evaluate(found: Matrix, left: Matrix, right: Matrix, multiple: float) -> Verdict:
+    expected, bound = reference(left[None], right[None])
+    return evaluate(found[None], expected, bound, multiple)

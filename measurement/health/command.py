@@ -1,0 +1,79 @@
+"""``gemm-study doctor``: place this machine among the recorded ones."""
+
+import argparse
+import operator
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+from base.command_line import ABSENT, print_json, table
+from measurement.health.diagnosis import Finding, Row, findings, plain, rows
+from measurement.health.examination import examine
+from measurement.health.machine import Machine, in_folder
+from measurement.health.offload import Threshold, thresholds
+from measurement.recorder.hardware import Host
+from study.config import load
+
+_HEADS = ("", "ceiling", "unit", "here", "recorded", "verdict")
+
+
+def doctor(arguments: argparse.Namespace, hardware: Host | None = None) -> None:
+    """Examine this machine and print its diagnosis; raise StudyError."""
+    study = load(arguments.config)
+    machine = examine(hardware or Host(), arguments.device, study.toolchain.nvcc)
+    report(machine, arguments.recordings, arguments.json)
+
+
+def report(machine: Machine, folder: Path, as_json: bool = False) -> None:
+    """Print the diagnosis of a machine among the recordings in a folder."""
+    recorded = list(in_folder(folder))
+    placed = rows(machine, recorded)
+    found, sizes = findings(machine, placed), thresholds(machine, recorded, folder)
+    if as_json:
+        whole = plain(machine, placed, found) | {"thresholds": [asdict(one) for one in sizes]}
+        print_json(whole)
+    else:
+        print("\n".join(lines(machine, placed, found, sizes)), flush=True)
+
+
+def lines(
+    machine: Machine,
+    placed: Sequence[Row],
+    found: Sequence[Finding],
+    sizes: Sequence[Threshold],
+) -> Iterator[str]:
+    """Yield the lines of a diagnosis."""
+    host = machine.host
+    yield f"{host['cpu_model']}, {host['usable_threads']} threads"
+    for gpu in machine.gpus:
+        power = gpu.state.get("power_w"), gpu.facts["power_limit_w"]
+        clock = gpu.state.get("sm_clock_hz"), gpu.facts["sm_clock_max_hz"]
+        state = (f"{_of(power, 1, 'W')}, SM clock {_of(clock, 1e9, 'GHz')}") if gpu.state else ""
+        yield f"{gpu.facts['device']}: {gpu.facts['name']}; after load: {state or 'unknown'}"
+    if not machine.gpus:
+        yield "no NVIDIA GPU: only the CPU is examined"
+    names = [(row.device, row.quantity, row.unit) for row in placed]
+    values = [(f"{row.value:.3g}", *_known(row)) for row in placed]
+    yield from table([_HEADS, *map(operator.add, names, values)])
+    for one in found:
+        yield f"unusual: {one.device}: {one.what}"
+        yield from (f"  - {cause}" for cause in one.causes)
+    if not found:
+        yield "nothing unusual"
+    for size in sizes:
+        text = f"N = {size.n}" if size.n else f"no size up to N = {size.largest_n}"
+        text = "every size" if size.n == size.least_n else text
+        yield (
+            f"offload a float32 product to {size.device} ({size.host_memory} memory) from: {text}"
+            f" (recorded N = {size.least_n} to {size.largest_n}, scaled from {size.recording})"
+        )
+
+
+def _known(row: Row) -> tuple[str, str]:
+    ends = ABSENT if row.low is None else f"{row.low:.3g} to {row.high:.3g}"
+    return ends, row.verdict
+
+
+def _of(values: tuple[float | None, float | None], scale: float, unit: str) -> str:
+    shown = [ABSENT if value is None else f"{value / scale:.3g}" for value in values]
+    return f"{shown[0]} of {shown[1]} {unit}"

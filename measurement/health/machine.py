@@ -1,0 +1,110 @@
+"""Machines by their ceilings and settings: examined now, or read from a recording."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from measurement.devices.ceilings import Ceiling
+from measurement.recording.files import check_manifest, read_provenance
+from measurement.recording.recording import read_table
+
+_MOST_BYTES = 2**26  # of a table of ceilings
+Ceilings = Mapping[str, float]  # medians by the key of a quantity
+CPU = "cpu"
+_COPIES = ("h2d_bytes_per_s", "d2h_bytes_per_s")
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """A ceiling: the key of its median, its words, unit and scale; `topic` selects the causes."""
+
+    key: str
+    text: str
+    unit: str
+    scale: float
+    topic: str
+    lower_is_better: bool = False
+
+
+GPU_QUANTITIES = (
+    Quantity("h2d_bytes_per_s pinned", "copy to the GPU, pinned", "GB/s", 1e9, "link"),
+    Quantity("d2h_bytes_per_s pinned", "copy from the GPU, pinned", "GB/s", 1e9, "link"),
+    Quantity("h2d_duplex_bytes_per_s pinned", "to the GPU, both at once", "GB/s", 1e9, "duplex"),
+    Quantity("d2h_duplex_bytes_per_s pinned", "from the GPU, both at once", "GB/s", 1e9, "duplex"),
+    Quantity("h2d_bytes_per_s pageable", "copy to the GPU, pageable", "GB/s", 1e9, "pageable"),
+    Quantity("d2h_bytes_per_s pageable", "copy from the GPU, pageable", "GB/s", 1e9, "pageable"),
+    Quantity("empty_total_s", "launch latency (empty run)", "µs", 1e-6, "latency", True),
+    Quantity("fp32_flop_per_s", "FMA peak, float32", "TFLOP/s", 1e12, "compute"),
+    Quantity("fp16_tensor_flop_per_s", "tensor peak, float16", "TFLOP/s", 1e12, "compute"),
+    Quantity("device_copy_bytes_per_s", "memory bandwidth, GPU", "TB/s", 1e12, "memory"),
+)
+CPU_QUANTITIES = (
+    Quantity("fp32_flop_per_s one", "CPU peak, one thread", "GFLOP/s", 1e9, "cpu"),
+    Quantity("fp32_flop_per_s all", "CPU peak, all threads", "GFLOP/s", 1e9, "cpu"),
+    Quantity("memory_bytes_per_s one", "memory bandwidth, one thread", "GB/s", 1e9, "cpu_memory"),
+    Quantity("memory_bytes_per_s all", "memory bandwidth, all threads", "GB/s", 1e9, "cpu_memory"),
+)
+
+
+@dataclass(frozen=True)
+class Gpu:
+    """A GPU: the facts of its provenance, its state under load, and its ceilings."""
+
+    facts: Mapping[str, Any]
+    ceilings: Ceilings
+    copies: Mapping[str, Mapping[int, float]]  # bytes/s by direction and memory, and by size
+    state: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Machine:
+    """A host and its GPUs; `surroundings` are its settings, empty for a recorded machine."""
+
+    label: str
+    host: Mapping[str, Any]
+    gpus: tuple[Gpu, ...]
+    cpu: Ceilings
+    surroundings: Mapping[str, Any] = field(default_factory=dict)
+
+
+def ceilings_of(found: Iterable[Ceiling]) -> tuple[Ceilings, Mapping[str, Mapping[int, float]]]:
+    """Return the medians of ceilings by key, and those of copies by size.
+
+    A key is the quantity, then the host memory of a copy at its largest size, or the threads of a
+    CPU: one or all.
+    """
+    rows = list(found)
+    most = max((row.threads or 1 for row in rows), default=1)
+    sizes: dict[str, dict[int, list[float]]] = {}
+    for row in rows:
+        kinds: list[str | None] = [row.host_memory]
+        if row.threads:
+            kinds = [kind for kind, own in (("one", 1), ("all", most)) if row.threads == own]
+        for kind in kinds:
+            key = f"{row.quantity} {kind}" if kind else row.quantity
+            sizes.setdefault(key, {}).setdefault(row.size_bytes or 0, []).append(row.value)
+    medians = {key: {at: median(own) for at, own in each.items()} for key, each in sizes.items()}
+    copies = {key: each for key, each in medians.items() if key.startswith(_COPIES)}
+    return {key: each[max(each)] for key, each in medians.items()}, copies
+
+
+def recorded(folder: Path) -> Machine:
+    """Return the machine of a recording; raise RecordingError."""
+    check_manifest(folder)
+    facts = read_provenance(folder)
+    frame, _ = read_table(folder, "ceilings.csv", _MOST_BYTES)
+    rows = frame.astype(object).where(frame.notna(), None).to_dict("records")
+    own: dict[str, list[Ceiling]] = {}
+    for row in rows:
+        own.setdefault(row.pop("device"), []).append(Ceiling(**row))
+    gpus = (Gpu(gpu, *ceilings_of(own.get(gpu["device"], []))) for gpu in facts["devices"])
+    return Machine(folder.name, facts["host"], tuple(gpus), ceilings_of(own.get(CPU, []))[0])
+
+
+def in_folder(folder: Path) -> Iterator[Machine]:
+    """Yield the machines of the recordings in a folder."""
+    for path in sorted(folder.iterdir()):
+        if path.is_dir():
+            yield recorded(path)

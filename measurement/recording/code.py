@@ -1,0 +1,95 @@
+"""The code that a recording ran, and how it differs from that of another recording."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import pandas as pd
+
+import cpu_reference.catalog
+from kernels.catalog.entries import VARIANTS
+from kernels.catalog.product import Product
+from kernels.cubins.compile import compute_capability
+from kernels.cubins.occupancy import LIMITS, occupancy
+from kernels.products.shape import Shape
+from measurement.recording.provenance_schema import USER_SUPPLIED
+from measurement.recording.recording import CELL, Recording
+from study.cells import CPU
+
+BUILD = ["variant", "dtype", "block_size", "build"]
+_RESOURCES = {
+    "registers_per_thread": "registers",
+    "static_shared_bytes": "bytes of shared memory",
+    "spill_load_bytes": "bytes of spills",
+}
+_MEMORY = ("LD", "ST", "RED", "ATOM", "UTMA")  # beginnings of instructions that access memory
+_SIZE = 1024  # where the launch of a block depends on N
+
+BuildKey = tuple[Any, ...]
+
+
+def codes(recording: Recording) -> pd.DataFrame:
+    """Return `CELL`, build and code of the checked configurations.
+
+    Equal code has equal texts: the SHA-256 of a kernel's cubin, of other code its source or its
+    version. The text is missing if the code is unknown.
+    """
+    if recording.checks.empty:
+        return pd.DataFrame(columns=[*CELL, "build", "code"])
+    cubins = recording.builds.groupby(BUILD, dropna=False, as_index=False)["cubin_sha256"]
+    found = recording.checks[[*CELL, "build"]].merge(cubins.agg(" ".join), how="left", on=BUILD)
+    pairs = zip(found["device"] == CPU, found["variant"], strict=True)
+    others = pd.Series([_other(recording, *each) for each in pairs], found.index, dtype="string")
+    return found.assign(code=found.pop("cubin_sha256").fillna(others))
+
+
+def _other(recording: Recording, on_cpu: bool, name: str) -> str | None:
+    """Return the code of a CPU variant, a library or a call."""
+    facts = recording.provenance
+    software = facts["software"]
+    entry = cpu_reference.catalog.VARIANTS.get(name) if on_cpu else None
+    path = (entry and entry.source) or f"{USER_SUPPLIED}/{name}.py"
+    if path in facts["sources"]:
+        return f"{facts['sources'][path]} {software['gcc']} {facts['compile']['gcc_flags']}"
+    if on_cpu:
+        return str([software["blas_version"], software["packages"]])
+    return software["cublas"] and f"cuBLAS {software['cublas']}"
+
+
+def build_key(row: dict[Any, Any]) -> BuildKey:
+    """Return the build of a row with the columns `BUILD`."""
+    return tuple(None if pd.isna(row[name]) else row[name] for name in BUILD)
+
+
+def build_facts(recording: Recording) -> dict[BuildKey, dict[str, Any]]:
+    """Return resources, active warps and numbers of instructions of each build, by their names."""
+    found: dict[BuildKey, dict[str, Any]] = {}
+    for build in recording.builds.astype(object).to_dict("records"):
+        key = build_key(build)
+        own = found[key] = {text: build[name] for name, text in _RESOURCES.items()}
+        capability = compute_capability(build["architecture"])
+        if key[0] in VARIANTS and capability in LIMITS:
+            block = VARIANTS[key[0]].block_size(key[2])
+            size = int(min(_SIZE, VARIANTS[key[0]].edges[1]))
+            launch = Product(key[0], key[1], Shape.square(size), block).launch
+            used = (build["registers_per_thread"], build["static_shared_bytes"])
+            threads, shared = launch.threads_per_block, launch.dynamic_shared_bytes
+            own["active warps"] = occupancy(capability, threads, *used, shared).active_warps
+    for row in recording.instructions.astype(object).to_dict("records"):
+        if row["scope"] == "kernel":
+            own = found[build_key(row)]
+            names = [
+                "instructions",
+                *([row["opcode"]] if row["opcode"].startswith(_MEMORY) else []),
+            ]
+            own |= {name: own.get(name, 0) + row["count"] for name in names}
+    return found
+
+
+def changed_sources(first: Mapping[str, str], second: Mapping[str, str]) -> list[str]:
+    """Return ``NAME (PATH)`` of every source in both whose SHA-256 differs."""
+    kernel = {v.source: v.kernel_name for v in VARIANTS.values() if v.source}
+    names = {source: f"{name} ({source})" for source, name in kernel.items()}
+    cpu = cpu_reference.catalog.VARIANTS.values()
+    names |= {v.source: f"{v.name} ({v.source})" for v in cpu if v.source}
+    common = sorted(set(first) & set(second))
+    return [names.get(path, path) for path in common if first[path] != second[path]]

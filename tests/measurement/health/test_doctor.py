@@ -1,0 +1,207 @@
+"""gemm-study doctor: a machine among the recorded ones, sick machines, and this machine."""
+
+import argparse
+import json
+import re
+from dataclasses import replace
+
+import pytest
+
+from measurement.devices import surroundings
+from measurement.health import command, examination, offload
+from measurement.health.command import lines, report
+from measurement.health.diagnosis import findings, link_bytes_per_s, rows
+from measurement.health.machine import Machine, in_folder
+from tests.support import ROOT
+from tests.support.fakes import CONFIG, FakeHardware
+
+FOLDER = ROOT / "data" / "recordings"
+STATE = {"pcie_generation": 5, "pcie_width": 16, "default_power_limit_w": 700.0, "throttled": []}
+STATE |= {"sm_clock_hz": 1.98e9, "memory_clock_hz": 3.2e9, "iommu_domain": None}
+VIRTUAL = {"virtual_machine": True, "numa_nodes": 2, "load": 0.1}
+
+
+@pytest.fixture(scope="module")
+def recorded():
+    return list(in_folder(FOLDER))
+
+
+@pytest.fixture(scope="module")
+def host(recorded):
+    """A recorded host of an H200, and the recordings without it."""
+    (own,) = (one for one in recorded if one.label == "h200-sxm-3")
+    gpu = replace(own.gpus[0], state=STATE)
+    others = [one for one in recorded if one != own]
+    return replace(own, gpus=(gpu,), surroundings=VIRTUAL), others
+
+
+def sick(machine, state=(), facts=(), **factors):
+    """Return the machine with other states and facts; `factors` by the start of a ceiling."""
+    (gpu,) = machine.gpus
+    values = {
+        key: value * next((f for start, f in factors.items() if key.startswith(start)), 1)
+        for key, value in gpu.ceilings.items()
+    }
+    changed = {"state": STATE | dict(state), "facts": {**gpu.facts, **dict(facts)}}
+    return replace(machine, gpus=(replace(gpu, ceilings=values, **changed),))
+
+
+def found(machine, others):
+    return {one.what.split(":")[0]: one.causes for one in findings(machine, rows(machine, others))}
+
+
+def test_a_recorded_host_is_healthy_among_the_other_sessions(host):
+    assert found(*host) == {}
+    verdicts = {row.verdict for row in rows(*host)}
+    assert verdicts == {"as recorded"}
+
+
+@pytest.mark.parametrize(
+    ("factors", "state", "facts", "what", "cause"),
+    [
+        (
+            {"h2d_bytes_per_s pinned": 0.25, "d2h_bytes_per_s pinned": 0.25},
+            *({"pcie_width": 4}, {}, "copy to the GPU, pinned"),
+            r"the PCIe link runs at generation 5, 4 lanes; .* generation 5, 16 lanes: .*",
+        ),
+        (
+            {"h2d_bytes_per_s pinned": 0.8},
+            *({"on_other_node": True}, {}, "copy to the GPU, pinned"),
+            r"the GPU is on another NUMA node .*",
+        ),
+        (
+            {"d2h_bytes_per_s pinned": 0.8},
+            *({"iommu_domain": "DMA-FQ"}, {}, "copy from the GPU, pinned"),
+            r"the IOMMU translates every copy.*",
+        ),
+        (
+            {"fp32_flop_per_s": 0.6},
+            *({"throttled": ["sw_power_cap"]}, {"power_limit_w": 350.0}, "FMA peak, float32"),
+            r"the power limit is 350 W, the default 700 W.*",
+        ),
+        (
+            {"fp16_tensor": 0.6},
+            *({"throttled": ["hw_slowdown"]}, {}, "tensor peak, float16"),
+            r"the GPU reports hw_slowdown",
+        ),
+        (
+            {"device_copy": 0.5},
+            *({"memory_clock_hz": 1.6e9}, {}, "memory bandwidth, GPU"),
+            r"the memory clock is 1\.60 GHz, the highest 3\.20 GHz",
+        ),
+        (
+            {"empty_total_s": 3},
+            *({}, {"persistence_mode": 0}, "launch latency (empty run)"),
+            r"persistence mode is off",
+        ),
+        (
+            *({}, {"pcie_generation": 3}, {}, "a setting limits the GPU, though no rate is low"),
+            r"the PCIe link runs at generation 3, .*",
+        ),
+        (
+            *({}, {}, {"power_limit_w": 400.0}, "a setting limits the GPU, though no rate is low"),
+            r"the power limit is 400 W.*",
+        ),
+        ({}, {}, {"ecc": False}, "ECC is off", r"memory errors stay unnoticed.*"),
+    ],
+)
+def test_a_sick_host_gets_its_diagnosis(host, factors, state, facts, what, cause):
+    machine, others = host
+    causes = found(sick(machine, state, facts, **factors), others)
+    assert list(causes) == [what]
+    assert re.fullmatch(cause, causes[what][0])
+
+
+def test_an_unknown_gpu_is_compared_with_its_own_link(host):
+    machine, others = host
+    slow = sick(machine, facts={"name": "Unknown"}, h2d_bytes_per_s=0.5)
+    assert list(found(slow, others)) == ["copies reach 44% of the link that the GPU supports"]
+    verdicts = {row.verdict for row in rows(slow, others) if row.device == "gpu0"}
+    assert verdicts == {"other hardware"}
+
+
+def test_links_are_twice_as_fast_per_generation():
+    assert link_bytes_per_s(5, 16) == pytest.approx(63e9, rel=0.01)
+    assert link_bytes_per_s(None, 16) is link_bytes_per_s(4, None) is None
+
+
+def test_a_slow_cpu_gets_its_diagnosis(host):
+    machine, others = host
+    slow = {key: value * (0.4 if "all" in key else 1) for key, value in machine.cpu.items()}
+    around = {"virtual_machine": False, "numa_nodes": 2, "granted_cpus": 6.0, "load": 3.0}
+    causes = found(replace(machine, cpu=slow, surroundings=around), others)
+    threads = machine.host["usable_threads"]
+    assert list(causes) == [
+        f"{threads} threads reach 4.9 times the peak of one thread",
+        *("CPU peak, all threads", "memory bandwidth, all threads"),
+    ]
+    loaded = "other processes use the CPU (load 3.0)", "the control group grants 6 CPUs"
+    assert causes["CPU peak, all threads"] == loaded
+    memory = causes["memory bandwidth, all threads"]
+    assert memory == ("fewer memory channels in use", "memory of another NUMA node", *loaded)
+
+
+def test_an_examination_under_load_says_so(host):
+    machine, others = host
+    busy = replace(machine, surroundings={"load": 12.0})
+    load = ("other processes use the CPU (load 12.0)",)
+    assert found(busy, others) == {"other processes ran during the examination": load}
+
+
+@pytest.mark.slow
+def test_the_threshold_is_near_the_break_even_size_of_the_study(host, recorded):
+    machine, _ = host
+    sizes = {one.host_memory: one for one in offload.thresholds(machine, recorded, FOLDER)}
+    # results/tables/break_even.csv, CPU baseline best: 551 (145 to 1973) and 87 (76 to 232).
+    assert 145 < sizes["pageable"].n < 1973
+    assert 76 < sizes["pinned"].n < 232
+    narrow = {
+        way: {at: rate / 8 for at, rate in own.items()}
+        for way, own in machine.gpus[0].copies.items()
+    }
+    slow = replace(machine, gpus=(replace(machine.gpus[0], copies=narrow),))
+    later = {one.host_memory: one.n for one in offload.thresholds(slow, recorded, FOLDER)}
+    assert later["pinned"] > 2 * sizes["pinned"].n
+    assert later["pageable"] is None
+    text = "\n".join(lines(slow, [], [], offload.thresholds(slow, recorded, FOLDER)))
+    assert "(pageable memory) from: no size up to N = 4096" in text
+
+
+def test_a_host_without_gpu_gets_its_cpu_part(recorded, capsys):
+    cpu = {"fp32_flop_per_s one": 30e9, "fp32_flop_per_s all": 58e9}
+    host = recorded[0].host | {"cpu_model": "Other", "usable_threads": 2}
+    report(Machine("this machine", host, (), cpu, VIRTUAL), FOLDER)
+    said = capsys.readouterr().out
+    assert "no NVIDIA GPU: only the CPU is examined" in said
+    assert re.search(r"CPU peak, one thread +GFLOP/s  30 .* other hardware", said)
+    assert said.endswith("nothing unusual\n")
+
+
+@pytest.mark.slow
+def test_an_examination_measures_each_gpu_and_the_cpu(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(examination, "find_nvcc", lambda nvcc: nvcc)
+    monkeypatch.setattr(examination, "find_gcc", lambda: None)
+    monkeypatch.setattr(examination, "build_library", lambda *_: None)
+    monkeypatch.setattr(examination, "build_all", lambda *_, **__: [])
+    monkeypatch.setattr(FakeHardware, "open_gpu", lambda self, *_: self.open_cpu(None, None))
+    monkeypatch.setattr(FakeHardware, "state", lambda *_: {"pcie_width": 8})
+    (tmp_path / "config.yaml").write_text(CONFIG)
+    asked = {"config": tmp_path / "config.yaml", "device": "auto", "json": True}
+    arguments = argparse.Namespace(**asked, recordings=FOLDER)
+    command.doctor(arguments, FakeHardware(tmp_path, gpus=2))
+    answer = json.loads(capsys.readouterr().out)
+    assert [gpu["state"]["pcie_width"] for gpu in answer["gpus"]] == [8, 8]
+    assert answer["gpus"][0]["state"]["throttled"] == []
+    peaks = [row for row in answer["ceilings"] if row["quantity"] == "FMA peak, float32"]
+    assert [row["value"] for row in peaks] == [1.0, 1.0]
+
+
+def test_the_settings_of_a_host_are_read_from_linux(tmp_path):
+    for node in (0, 1):
+        (tmp_path / f"sys/devices/system/node/node{node}").mkdir(parents=True)
+    (tmp_path / "sys/class/iommu/dmar0").mkdir(parents=True)
+    (tmp_path / "proc").mkdir()
+    (tmp_path / "proc/cpuinfo").write_text("flags\t: fpu hypervisor sse\n")
+    found = surroundings.surroundings(tmp_path)
+    assert (found["virtual_machine"], found["numa_nodes"], found["iommu"]) == (True, 2, True)
+    assert surroundings.surroundings(tmp_path / "none")["virtual_machine"] is False

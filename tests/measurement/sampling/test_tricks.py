@@ -1,0 +1,255 @@
+"""Tricks that make code look fast are refused, and their honest twins pass; without a GPU.
+
+The tricks run as calls in the memory of a fake CUDA. test_tricks_gpu.py has those of real kernels.
+"""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from base.errors import StudyError
+from kernels.catalog.entries import VARIANTS
+from kernels.catalog.user_supplied import read
+from kernels.products.shape import Shape
+from measurement.devices import flows, gpu, launching
+from measurement.devices.calls import Intact
+from measurement.devices.discovery import CudaDevice
+from measurement.devices.gpu import GpuSession
+from measurement.sampling import worker
+from measurement.sampling.second_check import SecondCheck
+from study.cells import cell, problems
+from tests.support.fake_cuda import FakeCublas, FakeCuda, FakeGraphs
+from tests.support.fakes import READING
+from tests.support.tricks import SAMPLES, inputs_of, outcome
+
+GATE_CALLS = 2  # the run of the gate, and the warm-up of the first sample
+CEILINGS = {"fp32_flop_per_s": 1e13, "l2_bytes_per_s": 1e12}
+
+
+def test_samples_of_the_catalog_differ_only_at_the_end():
+    own = cell("gpu0", "block", "float32", Shape.square(64), 16, "pinned")
+    second = SecondCheck(problems([own]), 1)
+    assert second.draw(own, last=False) is None
+    assert second.draw(own, last=True).checked
+
+
+class Code:
+    """Code under test: honest here, dishonest in the classes below."""
+
+    calls = 0
+
+    def __init__(self, cuda):
+        self.cuda, self.stored = cuda, {}
+
+    def __call__(self, a, b, c, stream):
+        self.calls += 1
+        # `c` is the memory itself, so what is written there is the product.
+        left, right, product = (
+            self.cuda.matrices(each.address, "float32", 1, *each.shape)[0] for each in (a, b, c)
+        )
+        self.multiply(left, right, product, tuple(each.address for each in (a, b, c)))
+
+    def compute(self, a, b, c):
+        self.cuda.now_ms += self.cuda.launch_ms
+        np.matmul(a, b, out=c)
+
+    def multiply(self, a, b, c, addresses):
+        self.compute(a, b, c)
+
+    def by_key(self, key, a, b, c):
+        if key not in self.stored:
+            self.compute(a, b, c)
+            self.stored[key] = c.copy()
+        c[:] = self.stored[key]
+
+
+class ByPointer(Code):
+    def multiply(self, a, b, c, addresses):
+        self.by_key(addresses, a, b, c)
+
+
+class ByCorners(Code):
+    def multiply(self, a, b, c, addresses):
+        self.by_key((a.shape, addresses), a, b, c)
+
+
+class ByContent(Code):
+    """Is honest: it compares all inputs, which differ in every timed launch."""
+
+    def multiply(self, a, b, c, addresses):
+        self.by_key(a.tobytes() + b.tobytes(), a, b, c)
+
+
+class Once(Code):
+    def multiply(self, a, b, c, addresses):
+        if self.calls <= GATE_CALLS:
+            self.compute(a, b, c)
+
+
+class LeftoverProduct(Code):
+    def multiply(self, a, b, c, addresses):
+        if np.isnan(c[0, 0]):
+            self.compute(a, b, c)
+
+
+class Skipped(Code):
+    def multiply(self, a, b, c, addresses):
+        rows = len(a) if self.calls <= GATE_CALLS else len(a) * 4 // 5
+        self.compute(a[:rows], b, c[:rows])
+
+
+class EarlyExit(Code):
+    def multiply(self, a, b, c, addresses):
+        if len(a) < 100 or self.calls <= GATE_CALLS:
+            self.compute(a, b, c)
+
+
+class ConstantInputs(Code):
+    def multiply(self, a, b, c, addresses):
+        self.by_key("all inputs", a, b, c)
+
+
+class OtherStream(Code):
+    def multiply(self, a, b, c, addresses):
+        if self.calls <= GATE_CALLS:
+            self.compute(a, b, c)
+        else:
+            self.cuda.pending.append(lambda: np.matmul(a, b, out=c))
+
+
+class WrittenInputs(Code):
+    def multiply(self, a, b, c, addresses):
+        self.compute(a, b, c)
+        if self.calls > GATE_CALLS:
+            b[:] = 0
+
+
+class StoppedClock(Code):
+    def multiply(self, a, b, c, addresses):
+        np.matmul(a, b, out=c)  # takes no time of the fake GPU
+
+
+def rounded(matrix, bits):
+    """Round to a significand of so many bits, as tensor cores do."""
+    scaled, exponent = np.frexp(matrix)
+    return np.ldexp(np.round(scaled * 2.0**bits) / 2.0**bits, exponent).astype(np.float32)
+
+
+class Reduced(Code):
+    bits = 11
+
+    def multiply(self, a, b, c, addresses):
+        if self.calls <= GATE_CALLS:
+            self.compute(a, b, c)
+        else:
+            self.compute(rounded(a, self.bits), rounded(b, self.bits), c)
+
+
+class Reduced16(Reduced):
+    bits = 8
+
+
+WRONG, FAST = "refused: a timed product is wrong", "is below the physical floor"
+# Trick: code, shape, reason (None: honest, or nothing is gained).
+TRICKS = {
+    "honest": (Code, 40, None),
+    "honest, large": (Code, 300, None),
+    "honest, long sums": (Code, "16x16384x16", None),
+    "stored by pointer": (ByPointer, 40, WRONG),
+    "stored by shape and pointer": (ByCorners, 40, WRONG),
+    "stored by all content": (ByContent, 40, None),
+    "computed once": (Once, 40, WRONG),
+    "leftover product": (LeftoverProduct, 40, WRONG),
+    "skipped elements": (Skipped, 40, WRONG),
+    "early exit by N": (EarlyExit, 120, WRONG),
+    "constant inputs": (ConstantInputs, 40, WRONG),
+    "another stream, or a late thread": (OtherStream, 40, WRONG),
+    "inputs written": (WrittenInputs, 40, "refused: "),
+    "TF32 or FP16": (Reduced, "16x4096x16", WRONG),
+    "BF16": (Reduced16, "16x16384x16", WRONG),
+    "no time": (StoppedClock, 300, FAST),
+}
+
+
+@pytest.fixture
+def trial(tmp_path, monkeypatch):
+    """Return a function that measures code at size N and returns the reason of its refusal."""
+    cuda = FakeCuda(durations_ms=(0.01, 0.5, 4.0))
+    cuda.cublas = FakeCublas(cuda)
+    telemetry = SimpleNamespace(begin=lambda: None, end=lambda: READING)
+    path = tmp_path / "called.py"
+    path.write_text("def multiply(a, b, c, stream):\n    pass\n")
+    for module, name, value in (
+        (gpu, "driver", lambda: cuda),
+        (gpu, "NvmlTelemetry", lambda _: telemetry),
+        (flows, "_library", lambda: FakeGraphs(cuda)),
+    ):
+        monkeypatch.setattr(module, name, value)
+    monkeypatch.setitem(VARIANTS, "called", read(path))
+
+    def tried(kind, n):
+        code = kind(cuda)
+        monkeypatch.setattr(launching, "load_call", lambda _: code)
+        one = cell("gpu0", "called", "float32", Shape.parse(n), None, "pinned")
+        device = CudaDevice(0, "Stand-in", "8.0")
+        with GpuSession(device, inputs_of([one]), [], tmp_path) as session:
+            return outcome(session, one, tmp_path, CEILINGS)
+
+    return tried
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("kind", "n", "reason"), TRICKS.values(), ids=TRICKS)
+def test_a_trick_is_refused_and_honest_code_is_not(trial, kind, n, reason):
+    said = trial(kind, n)
+    assert (reason in said and "\n" not in said) if reason else said is None, said
+
+
+def test_a_store_of_all_content_computes_every_timed_product(trial, monkeypatch):
+    computed = []
+    compute = Code.compute
+    monkeypatch.setattr(Code, "compute", lambda *own: (compute(*own), computed.append(1)))
+    assert trial(ByContent, 40) is None
+    assert len(computed) >= 2 * SAMPLES
+
+
+REPLACED = {
+    "a clock": (gpu.time, "perf_counter_ns"),
+    "the checker": (worker, "evaluate"),
+    "a method of the session": (GpuSession, "product"),
+}
+
+
+@pytest.mark.parametrize(("owner", "name"), REPLACED.values(), ids=REPLACED)
+def test_a_replaced_function_is_named(monkeypatch, owner, name):
+    intact = Intact()
+    intact.check("called.py")
+    monkeypatch.setattr(owner, name, lambda *_: 0)
+    with pytest.raises(Exception, match=rf"^refused: called.py replaced \S*{name}; a call may not"):
+        intact.check("called.py")
+
+
+WITHHELD = {
+    "a clock": "import time",
+    "threads": "from threading import Thread",
+    "another process": "import torch, subprocess",
+    "this program": "from measurement.sampling import worker",
+    "all modules": "import torch\nmodules = torch.sys.modules",
+    "a file": "journal = open('journal.jsonl')",
+    "names from text": "import torch\nos = getattr(torch, 'o' + 's')",
+    "globals of a function": "found = multiply.__globals__",
+    "another's method": "import torch\ntorch.cuda.Event.elapsed_time = multiply",
+}
+
+
+@pytest.mark.parametrize("line", WITHHELD.values(), ids=WITHHELD)
+def test_a_call_cannot_name_what_it_could_cheat_with(tmp_path, line):
+    path = tmp_path / "called.py"
+    path.write_text("def multiply(a, b, c, stream):\n    pass\n\n\n" + line + "\n")
+    with pytest.raises(StudyError, match=r"called\.py:\d+: .*: a call "):
+        read(path)
+    path.write_text(
+        "import torch\n\n\ndef multiply(a, b, c, stream):\n    torch.matmul(a, b, out=c)\n"
+    )
+    assert read(path).name == "called"
