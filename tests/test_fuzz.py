@@ -1,6 +1,6 @@
 """Fuzzing: reading any file succeeds or gives a one-line error.
 
-`FUZZ_CASES=1000000 pytest tests/test_fuzz.py` tries more cases, different ones each time.
+`FUZZ_CASES=1000000 FUZZ_SEED=10000 pytest tests/test_fuzz.py` tries more cases, and other ones.
 """
 
 import gzip
@@ -30,7 +30,7 @@ from tests.support.simulated import recorded
 from tests.support.studies import SMALL
 
 pytestmark = pytest.mark.slow
-CASES = int(os.environ.get("FUZZ_CASES", "10000"))
+CASES, SEED = (int(os.environ.get(f"FUZZ_{k}", v)) for k, v in (("CASES", "10000"), ("SEED", "0")))
 # Texts that often break parsers.
 TOKENS = [
     *("", "0", "-1", "1e999", "1e-300", "NaN", "nan", "inf", "null", "true", "None", "9" * 30),
@@ -43,9 +43,8 @@ TOKENS = [
 
 
 def drawn(share):
-    """Yield a generator per case: the same each time, unless FUZZ_CASES is set."""
-    for number in range(int(CASES * share)):
-        seed = random.getrandbits(64) if "FUZZ_CASES" in os.environ else number
+    """Yield a generator per case; its seed is the number of the case, counted from SEED."""
+    for seed in range(SEED, SEED + int(CASES * share)):
         print(f"random.Random({seed})")  # the last one is that of a failure
         yield random.Random(seed)
 
