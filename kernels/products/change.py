@@ -34,13 +34,15 @@ _BLOCKS, _BLOCK_COLUMNS = 4, 32
 class Change:
     """Where A and B begin, in pages; `kept` are the nonzero columns of the `thin` rows of A.
 
-    Rows are numbered through all products of a batch. `checked`: the product will be checked.
+    Rows are numbered through all products of a batch. `drawn`: by the second check, which poisons C
+    before the run. `checked`: the product will be checked.
     """
 
     a_page: int = 0
     b_page: int = 0
     thin: tuple[int, ...] = ()
     kept: tuple[int, ...] = ()
+    drawn: bool = False
     checked: bool = False
 
     @property
@@ -49,13 +51,13 @@ class Change:
         return self.a_page * PAGE_BYTES, self.b_page * PAGE_BYTES
 
 
-SAME = Change()
+SAME = Change()  # no change of the inputs
 
 
 def draw(rng: np.random.Generator, dtype: str, shape: Shape, moves: bool, checked: bool) -> Change:
     """Return a random change; `moves`: A and B may begin elsewhere."""
     pages = rng.integers(0, _PAGES, 2) if moves else (0, 0)
-    change = Change(int(pages[0]), int(pages[1]), checked=checked)
+    change = Change(int(pages[0]), int(pages[1]), drawn=True, checked=checked)
     if not checked or dtype != "float32" or shape.k <= TERMS:
         return change
     rows = rng.permutation(shape.batch * shape.m)[:_THIN_ROWS]

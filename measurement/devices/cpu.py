@@ -64,9 +64,8 @@ class CpuSession:
         """Fill C with poison."""
         self.product(cell).view(np.uint32).fill(POISON_WORD)
 
-    def run(self, cell: Cell, change: Change | None = None) -> Timing:
+    def run(self, cell: Cell, change: Change = SAME) -> Timing:
         """Multiply once, with changed inputs, after threads of other variants have become idle."""
-        change = change or SAME
         a, b = self._inputs.pair(cell.dtype, cell.shape, change.begins)
         with thinned(a, change):
             return self._run(cell, *a, *b)
@@ -124,7 +123,7 @@ class CpuSession:
         """Return C, (1, n, n)."""
         return matrices(self._c, 1, cell.shape.n, cell.shape.n)
 
-    def kernel_time(self, cell: Cell, flushed: bool, change: Change | None = None) -> KernelTime:
+    def kernel_time(self, cell: Cell, flushed: bool, change: Change = SAME) -> KernelTime:
         """Raise CellError: a CPU launches no kernels."""
         raise CellError("a CPU has no kernel to launch")
 

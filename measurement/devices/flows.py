@@ -35,24 +35,27 @@ class Piece(NamedTuple):
     c_device: int
 
 
-def pieces_of(
-    shape: Shape,
-    work: Work,
-    on_device: Sequence[Any],
-    rows: list[tuple[int, int]],
-    launcher: Launcher,
-    streams: Iterable[Any],
-) -> list[Piece]:
-    """Return the pieces of a run; `rows` has the first row and the number of rows of each."""
-    pieces = []
-    for (first, count), stream in zip(rows, streams, strict=False):
-        a = slice(first * shape.k, (first + count) * shape.k)
-        c = slice(first * shape.n, (first + count) * shape.n)
-        a_device = int(on_device[0]) + a.start * work.a.itemsize
-        c_device = int(on_device[2]) + c.start * work.c.itemsize
-        launch = launcher(count, a_device, c_device, stream)
-        pieces.append(Piece(stream, a_device, work.a[a], launch, work.c[c], c_device))
-    return pieces
+class Division(NamedTuple):
+    """A run in pieces; `rows` has the first row and the number of rows of each."""
+
+    shape: Shape
+    work: Work
+    on_device: Sequence[Any]
+    rows: list[tuple[int, int]]
+    launcher: Launcher
+
+    def pieces(self, streams: Iterable[Any]) -> list[Piece]:
+        """Return the pieces, each in the next one of the streams."""
+        shape, work, on_device, rows, launcher = self
+        pieces = []
+        for (first, count), stream in zip(rows, streams, strict=False):
+            a = slice(first * shape.k, (first + count) * shape.k)
+            c = slice(first * shape.n, (first + count) * shape.n)
+            a_device = int(on_device[0]) + a.start * work.a.itemsize
+            c_device = int(on_device[2]) + c.start * work.c.itemsize
+            launch = launcher(count, a_device, c_device, stream)
+            pieces.append(Piece(stream, a_device, work.a[a], launch, work.c[c], c_device))
+        return pieces
 
 
 class Pieces:
@@ -64,19 +67,13 @@ class Pieces:
         self._streams = [cuda.Stream() for _ in range(PIECES)]
         self._b_copied = cuda.Event()
 
-    def ready(
-        self,
-        shape: Shape,
-        work: Work,
-        on_device: Sequence[Any],
-        rows: list[tuple[int, int]],
-        launcher: Launcher,
-    ) -> Callable[[], None]:
+    def ready(self, division: Division) -> Callable[[], None]:
         """Return a function that executes one run and waits for its end."""
-        pieces = pieces_of(shape, work, on_device, rows, launcher, self._streams)
+        pieces = division.pieces(self._streams)
+        b_device, b = division.on_device[1], division.work.b
 
         def run() -> None:
-            self._cuda.memcpy_htod_async(on_device[1], work.b, self._streams[0])
+            self._cuda.memcpy_htod_async(b_device, b, self._streams[0])
             self._b_copied.record(self._streams[0])
             for piece in pieces:
                 self._cuda.memcpy_htod_async(piece.a_device, piece.a_host, piece.stream)
@@ -118,20 +115,15 @@ class Duplex:
         self._up, self._kernels, self._down = stream, cuda.Stream(), cuda.Stream()
 
     def ready(
-        self,
-        shape: Shape,
-        work: Work,
-        on_device: Sequence[Any],
-        rows: list[tuple[int, int]],
-        launcher: Launcher,
-        prepare: Callable[[Any], Callable[[], None]],
+        self, division: Division, prepare: Callable[[Any], Callable[[], None]]
     ) -> Callable[[], None]:
         """Return a function that enqueues one run; `prepare(stream)` launches the work on B."""
-        pieces = pieces_of(shape, work, on_device, rows, launcher, repeat(self._kernels))
+        pieces = division.pieces(repeat(self._kernels))
         begin = prepare(self._kernels)
+        b_device, b = division.on_device[1], division.work.b
 
         def queue() -> None:
-            self._cuda.memcpy_htod_async(on_device[1], work.b, self._up)
+            self._cuda.memcpy_htod_async(b_device, b, self._up)
             order(self._cuda, self._up, self._kernels)
             begin()
             for piece in pieces:

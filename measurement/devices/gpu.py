@@ -178,7 +178,7 @@ class GpuSession:
         except self._cuda.Error as error:
             raise DeviceError(str(error)) from error
 
-    def run(self, cell: Cell, change: Change | None = None) -> Timing:
+    def run(self, cell: Cell, change: Change = SAME) -> Timing:
         """Copy A and B to the device, multiply, copy C back; wait for the end.
 
         The variant's `flow` defines how. Only runs in one stream have separately timed parts. With
@@ -186,7 +186,7 @@ class GpuSession:
         """
         with self._changed(cell, change):
             if cell.product.entry.flow in SEQUENTIAL:
-                return self._in_turn(cell, change or SAME)
+                return self._in_turn(cell, change)
             try:
                 start = self._runs.of(cell, self._work(cell))
                 begin = time.perf_counter_ns()
@@ -196,9 +196,9 @@ class GpuSession:
                 raise DeviceError(str(error)) from error
 
     @contextmanager
-    def _changed(self, cell: Cell, change: Change | None, later: int = 0) -> Iterator[None]:
+    def _changed(self, cell: Cell, change: Change, later: int = 0) -> Iterator[None]:
         """Poison C on the device, reset what a call may have set, and make rows of A thin."""
-        if change is None:
+        if not change.drawn:
             yield
             return
         try:
@@ -270,7 +270,7 @@ class GpuSession:
             computed.time_till(copied_out) / 1e3,
         )
 
-    def kernel_time(self, cell: Cell, flushed: bool, change: Change | None = None) -> KernelTime:
+    def kernel_time(self, cell: Cell, flushed: bool, change: Change = SAME) -> KernelTime:
         """Measure the kernel-only time: a blocking kernel delays the launches (`BlockingKernel`).
 
         A and B are copied as in a run, and a short kernel is launched once before. `flushed`: the
@@ -283,7 +283,7 @@ class GpuSession:
         launches = 1
         if known_s and not flushed:
             launches = min(max(math.ceil(_WINDOW_S / known_s), 1), MOST_LAUNCHES)
-        step = step_bytes(cell) if change else 0
+        step = step_bytes(cell) if change.drawn else 0
         last = step * launches  # the launch before them used the first place
         c = self._host["pinned"].work(cell)
         source = int(self._on_device[2]) + step * (launches % 2)
@@ -293,20 +293,20 @@ class GpuSession:
                 launch(step * (number + 1), step * ((number + 1) % 2))
 
         def before() -> None:
-            if change and not flushed:  # not into a flushed L2
+            if change.drawn and not flushed:  # not into a flushed L2
                 self._poison(cell, step)
 
         def after() -> None:
-            if change and change.checked:
+            if change.checked:
                 self._cuda.memcpy_dtoh_async(c.c, source, self._stream)
 
         with self._changed(cell, change, last):
-            launch = self._ready(cell, change or SAME, last)
+            launch = self._ready(cell, change, last)
             try:
                 if flushed:
                     self._flush()
                 elapsed_s = self._blocking_kernel.elapsed_s(queue, before, after)
-                if change and change.checked:
+                if change.checked:
                     c.finish()
             except self._cuda.Error as error:
                 raise DeviceError(str(error)) from error

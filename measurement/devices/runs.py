@@ -8,7 +8,7 @@ from kernels.catalog.product import Product
 from kernels.catalog.variant import AS_GRAPH, MAPPED, ON_TWO_GPUS, STAGED
 from kernels.cubins.build import step_build
 from measurement.devices.buffers import Work
-from measurement.devices.flows import Duplex, Graph, Launcher, Pieces
+from measurement.devices.flows import Division, Duplex, Graph, Launcher, Pieces
 from measurement.devices.launching import Launches
 from measurement.devices.pieces import Setting, Trial, settings_of, try_out
 from measurement.devices.staging import CORES, Staged
@@ -122,17 +122,17 @@ class Runs:
             return self._two.ready(shape, work, pieces, *zip(*every, strict=True))
         (rows,) = pieces
         launcher, prepare = _kernels(self._launches, product, rows, multiplies)
-        own = (shape, work, self._launches.on_device, rows, launcher)
+        own = Division(shape, work, self._launches.on_device, rows, launcher)
         if product.entry.flow == STAGED:
             if self._staged is None:
                 self._staged = Staged(self._cuda, self._context, self._stream)
-            return self._staged.ready(*own, prepare, setting)
+            return self._staged.ready(own, prepare, setting)
         if multiplies and not step_build(product):
             if self._pieces is None:
                 self._pieces = Pieces(self._cuda)
-            return self._pieces.ready(*own)
+            return self._pieces.ready(own)
         duplex = Duplex(self._cuda, self._stream)
-        return self._graph((cell, setting, multiplies), lambda: duplex.ready(*own, prepare))
+        return self._graph((cell, setting, multiplies), lambda: duplex.ready(own, prepare))
 
     def _graph(
         self, key: tuple[Cell, Setting | None, bool], ready: Callable[[], Callable[[], None]]

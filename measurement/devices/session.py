@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Protocol
 
-from kernels.products.change import STEP_BYTES, Change
+from kernels.products.change import SAME, STEP_BYTES, Change
 from kernels.products.matrices import Matrix
 from measurement.devices.ceilings import Ceiling
 from measurement.devices.energy import Energy
@@ -83,7 +83,7 @@ class DeviceSession(Protocol):
     def poison(self, cell: Cell) -> None:
         """Fill C with `matrices.POISON_WORD`, to detect unwritten elements; raise CellError."""
 
-    def run(self, cell: Cell, change: Change | None = None) -> Timing:
+    def run(self, cell: Cell, change: Change = SAME) -> Timing:
         """Execute one end-to-end run, with changed inputs; raise CellError."""
 
     def trials(self, cell: Cell) -> list[Trial]:
@@ -101,7 +101,7 @@ class DeviceSession(Protocol):
         They begin `later` bytes later than by the change.
         """
 
-    def kernel_time(self, cell: Cell, flushed: bool, change: Change | None = None) -> KernelTime:
+    def kernel_time(self, cell: Cell, flushed: bool, change: Change = SAME) -> KernelTime:
         """Return the cell's kernel-only time; raise CellError.
 
         Caches are as the launch before left them or, if `flushed`, without A, B and C.

@@ -5,7 +5,7 @@ The driver copies pageable memory in one thread, far slower than the link.
 
 import os
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from itertools import repeat
 from threading import Barrier
@@ -14,9 +14,8 @@ from typing import Any
 import numpy as np
 
 from kernels.products.matrices import Matrix
-from kernels.products.shape import Shape
-from measurement.devices.buffers import Bytes, Work
-from measurement.devices.flows import Launcher, order, pieces_of
+from measurement.devices.buffers import Bytes
+from measurement.devices.flows import Division, order
 from measurement.devices.pieces import CHUNKS, Setting
 
 _RING = 16  # chunks per ring
@@ -56,11 +55,7 @@ class Staged:
 
     def ready(
         self,
-        shape: Shape,
-        work: Work,
-        on_device: Sequence[Any],
-        rows: list[tuple[int, int]],
-        launcher: Launcher,
+        division: Division,
         prepare: Callable[[Any], Callable[[], None]],
         setting: Setting,
     ) -> Callable[[], None]:
@@ -72,8 +67,8 @@ class Staged:
             order(self._cuda, self._up, self._kernels)
             begin()
 
-        chunks = [*_chunks(int(on_device[1]), work.b, size, split)]
-        for piece in pieces_of(shape, work, on_device, rows, launcher, repeat(self._kernels)):
+        chunks = [*_chunks(int(division.on_device[1]), division.work.b, size, split)]
+        for piece in division.pieces(repeat(self._kernels)):
 
             def multiply(piece: Any = piece) -> None:
                 order(self._cuda, self._up, self._kernels)

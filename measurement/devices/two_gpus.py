@@ -14,7 +14,7 @@ import numpy as np
 from kernels.catalog.limits import DeviceLimits
 from kernels.products.shape import Shape
 from measurement.devices.buffers import Work
-from measurement.devices.flows import Launcher, enqueue, order, pieces_of
+from measurement.devices.flows import Division, Launcher, enqueue, order
 from measurement.devices.launching import Cubins, Launches
 
 # Parts of a half of B: the other GPU gets each while the next one crosses the link.
@@ -92,8 +92,8 @@ class TwoGpus:
         for lane, own, launcher, prepare in zip(self.lanes, rows, launchers, prepares, strict=True):
             with lane.current():
                 on_device, streams = lane.launches.on_device, repeat(lane.kernels)
-                pieces = pieces_of(shape, work, on_device, own, launcher, streams)
-                each.append((lane, pieces, prepare(lane.kernels)))
+                division = Division(shape, work, on_device, own, launcher)
+                each.append((lane, division.pieces(streams), prepare(lane.kernels)))
         turns = [*zip_longest(*(pieces for _, pieces, _ in each))]
 
         def run() -> None:

@@ -209,21 +209,27 @@ def _lines(file: Path) -> list[str]:
     return lines
 
 
-def git(named: str | None = None) -> dict[str, Any]:
-    """Return the commit of the tree and whether it was changed since (None: unknown).
+def git() -> dict[str, Any]:
+    """Return the commit of the tree and whether it was changed since (None: unknown)."""
+    found = tree()
+    del found["changed"]
+    return found
+
+
+def tree(named: str | None = None) -> dict[str, Any]:
+    """Return `git` and the changed files of the study; other files do not matter.
 
     `named` is the user's commit of a tree that was copied without its history or with an older one.
     """
     commit = _git_output("rev-parse", "HEAD")
-    if named or not commit:
-        return {"commit": named, "dirty": None}
-    return {"commit": commit, "dirty": bool(changed())}
-
-
-def changed() -> list[str]:
-    """Return the files of the study that differ from the commit; other files do not matter."""
     status = _git_output("status", "--porcelain", "--untracked-files=all", "--", *_STUDY)
-    return [line.split(maxsplit=1)[1] for line in status.splitlines()]
+    changed = [line.split(maxsplit=1)[1] for line in status.splitlines()]
+    known = bool(commit) and not named
+    return {
+        "commit": commit if known else named,
+        "dirty": bool(changed) if known else None,
+        "changed": changed,
+    }
 
 
 def _git_output(*arguments: str) -> str:

@@ -200,7 +200,7 @@ def _facts(task: Task, journal: Journal, gcc: str, commit: str | None) -> dict[s
             "packages": provenance.packages(),
         },
         "compile": provenance.compile_flags(),
-        "git": provenance.git(commit) | {"changed": provenance.changed()},
+        "git": provenance.tree(commit),
         "configuration": task.study.plain(),
         "seed": task.study.seed,
         "sources": _sources(task.study, task.devices)

@@ -13,6 +13,7 @@ import numpy as np
 
 from kernels.catalog.variant import SEQUENTIAL, UserSupplied
 from kernels.products.change import (
+    SAME,
     SPARE_BYTES,
     TERMS,
     Change,
@@ -55,8 +56,8 @@ class SecondCheck:
         """The random vectors, made on first use."""
         return Inputs(self._problems, self._seed, SPARE_BYTES)
 
-    def draw(self, cell: Cell, last: bool) -> Change | None:
-        """Return the change of a sample, None for no change. The `last` sample is checked.
+    def draw(self, cell: Cell, last: bool) -> Change:
+        """Return the change of a sample. The `last` sample is checked.
 
         Of user-supplied code, all samples have changed inputs, and a random share is checked. Of
         the catalog, only the last sample differs, so times stay comparable with older recordings.
@@ -65,7 +66,7 @@ class SecondCheck:
         entry = None if cell.device == CPU else cell.product.entry
         is_user_supplied = isinstance(entry, UserSupplied)
         if not last and not is_user_supplied:
-            return None
+            return SAME
         checked = last or self._rng.random() < _CHECKED_SHARE
         moves = entry is None or entry.flow in SEQUENTIAL
         return draw(self._rng, cell.dtype, cell.shape, moves, checked)

@@ -85,7 +85,7 @@ class Supervisor:
         self._check_again(cell, change, found.time.launches)
         return found
 
-    def _check_again(self, cell: Cell, change: Change | None, launches: int) -> None:
+    def _check_again(self, cell: Cell, change: Change, launches: int) -> None:
         """Check the product of a checked sample, see `SecondCheck.check`."""
 
         def evidence(change: Change, rows: Rows, later: int) -> tuple[Matrix, str]:
@@ -94,7 +94,7 @@ class Supervisor:
             )
             return found
 
-        if change and change.checked:
+        if change.checked:
             self._second.check(cell, change, evidence, launches)
 
     def prepare_checks(self) -> None:

@@ -18,7 +18,7 @@ from multiprocessing.connection import Connection, wait
 from pathlib import Path
 
 from base.errors import StudyError
-from kernels.products.change import SPARE_BYTES, Change
+from kernels.products.change import SAME, SPARE_BYTES, Change
 from kernels.products.gate import Verdict, evaluate
 from kernels.products.matrices import Inputs, Matrix, Problem
 from kernels.products.references import References
@@ -110,7 +110,7 @@ class Worker:
             product = self._session.product(cell)
             return run, evaluate(product, expected, bound, cell.bound_multiple)
 
-    def sample(self, cell: Cell, change: Change | None = None) -> TimedRun:
+    def sample(self, cell: Cell, change: Change = SAME) -> TimedRun:
         """Run the cell once, after a warm-up if its run is short; raise CellError."""
         self._warm_up(cell)
         return self._timed_run(cell, change)
@@ -124,7 +124,7 @@ class Worker:
         inputs = (tuple(row for row in rows[0] if row not in change.thin), rows[1])
         return product, self._session.operands(cell, change, inputs, later)
 
-    def kernel_time(self, cell: Cell, flushed: bool, change: Change | None = None) -> TimedKernel:
+    def kernel_time(self, cell: Cell, flushed: bool, change: Change = SAME) -> TimedKernel:
         """Measure the cell's kernel-only time; raise CellError."""
         self._session.telemetry.begin()
         started = time.time()
@@ -180,13 +180,13 @@ class Worker:
         while time.perf_counter() - begin < limit_s:
             self._run(cell)
 
-    def _timed_run(self, cell: Cell, change: Change | None = None) -> TimedRun:
+    def _timed_run(self, cell: Cell, change: Change = SAME) -> TimedRun:
         self._session.telemetry.begin()
         started = time.time()
         timing = self._run(cell, change)
         return TimedRun(started, timing, self._session.telemetry.end())
 
-    def _run(self, cell: Cell, change: Change | None = None) -> Timing:
+    def _run(self, cell: Cell, change: Change = SAME) -> Timing:
         timing = self._session.run(cell, change)
         self._run_s[cell] = timing.total_s
         self.busy_s += timing.busy_s

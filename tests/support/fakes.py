@@ -158,9 +158,9 @@ class FakeDevice:
         time.sleep(self.hardware.run_s)
         self.runs[cell] = self.runs.get(cell, 0) + 1
         c = self.c.setdefault(cell, unwritten(cell))
-        begins = [begin + later for begin in (change or SAME).begins]
+        begins = [begin + later for begin in change.begins]
         a, b = self.inputs.pair(cell.dtype, cell.shape, begins)
-        with thinned(a, change or SAME):
+        with thinned(a, change):
             np.matmul(a, b, out=c)
         for fault in self.hardware.faults:
             planned = (fault.variant, fault.n, fault.number)
@@ -212,7 +212,7 @@ class FakeDevice:
         begins = [begin + later for begin in change.begins]
         return digest(*self.inputs.pair(cell.dtype, cell.shape, begins), *rows)
 
-    def kernel_time(self, cell, flushed, change=None):
+    def kernel_time(self, cell, flushed, change=SAME):
         self.run(cell, change, 5 * step_bytes(cell))
         return KernelTime(5, KERNEL_S)
 

@@ -119,22 +119,23 @@ def test_commit_is_told_and_whether_the_tree_was_changed(repository, tmp_path):
     commit = repository("rev-parse", "HEAD")
     assert re.fullmatch(r"[0-9a-f]{40}", commit)
     assert provenance.git() == {"commit": commit, "dirty": False}
-    assert provenance.git("0" * 40) == {"commit": "0" * 40, "dirty": None}
+    named = {"commit": "0" * 40, "dirty": None, "changed": []}
+    assert provenance.tree("0" * 40) == named
     (tmp_path / "mine.cu").write_text("")
-    assert (provenance.git()["dirty"], provenance.changed()) == (False, []), (
+    assert provenance.tree() == {"commit": commit, "dirty": False, "changed": []}, (
         "the study has no mine.cu"
     )
     (tmp_path / "base" / "file").write_text("two")
     (tmp_path / "kernels" / "new").write_text("")
     assert provenance.git() == {"commit": commit, "dirty": True}
-    assert provenance.changed() == ["base/file", "kernels/new"]
+    assert provenance.tree()["changed"] == ["base/file", "kernels/new"]
 
 
 def test_outside_of_git_and_without_git_nothing_is_known(tmp_path, monkeypatch):
     monkeypatch.setattr(provenance, "ROOT", tmp_path)
     monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
     assert provenance.git() == {"commit": None, "dirty": None}
-    assert provenance.git("0" * 40) == {"commit": "0" * 40, "dirty": None}
+    assert provenance.tree("0" * 40) == {"commit": "0" * 40, "dirty": None, "changed": []}
     monkeypatch.setenv("PATH", str(tmp_path))
     assert provenance.git() == {"commit": None, "dirty": None}
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from base.intervals import interval_ranks, median_interval
+from kernels.products.change import SAME
 from kernels.products.matrices import POISON_WORD, Inputs
 from kernels.products.references import References
 from kernels.products.shape import Shape
@@ -54,7 +55,7 @@ class FakeSession:
         self.c[cell] = unwritten(cell)
         self.c[cell].view(np.uint32).fill(POISON_WORD)
 
-    def run(self, cell, change=None):
+    def run(self, cell, change=SAME):
         self.log.append(("run", cell))
         a, b = INPUTS.pair(cell.dtype, cell.shape)
         c = self.c.setdefault(cell, unwritten(cell))
