@@ -5,7 +5,10 @@ import json
 import math
 import textwrap
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any, NoReturn
+
+from base.paths import default_config
 
 _WIDTH = 88
 _UNITS = ((1, "s"), (1e3, "ms"), (1e6, "µs"))
@@ -42,6 +45,12 @@ def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
 def table(rows: Sequence[Sequence[str]]) -> list[str]:
     """Return rows of texts as indented lines with aligned columns."""
     return [f"  {line}" for line in aligned(rows)]
+
+
+def add_config(parser: argparse.ArgumentParser, what: str = "the study") -> None:
+    """Add the option that names the configuration of the study."""
+    text = f"{what} (default: config.yaml)"
+    parser.add_argument("--config", type=Path, default=default_config(), metavar="FILE", help=text)
 
 
 def add_json(parser: argparse.ArgumentParser) -> None:

@@ -13,12 +13,13 @@ from base.command_line import (
     CommandParser,
     Commands,
     add_command,
+    add_config,
     add_json,
     commands_of,
     whole_number,
 )
 from base.errors import StudyError, exit_status
-from base.paths import RESULTS, ROOT, default_config
+from base.paths import RESULTS, ROOT
 
 QUESTIONS = RESULTS / "questions"
 
@@ -99,13 +100,7 @@ def add_record(commands: Commands) -> None:
             "gemm-study record --variant block block_unroll4 --size 2048",
         ],
     )
-    recorder.add_argument(
-        "--config",
-        type=Path,
-        default=default_config(),
-        metavar="FILE",
-        help="the study (default: config.yaml)",
-    )
+    add_config(recorder)
     recorder.add_argument(
         "--device",
         type=_device,
@@ -187,13 +182,7 @@ def add_doctor(commands: Commands) -> None:
         metavar="DIR",
         help="folder of the recordings to compare with (default: data/recordings of the study)",
     )
-    parser.add_argument(
-        "--config",
-        type=Path,
-        default=default_config(),
-        metavar="FILE",
-        help="the study, which names the compiler (default: config.yaml)",
-    )
+    add_config(parser, "the study, which names the compiler")
     add_json(parser)
 
 

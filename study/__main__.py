@@ -16,13 +16,14 @@ from base.command_line import (
     CommandParser,
     Commands,
     add_command,
+    add_config,
     add_json,
     commands_of,
     print_json,
     whole_number,
 )
 from base.errors import exit_status
-from base.paths import RESULTS, default_config
+from base.paths import RESULTS
 from base.progress import Progress
 
 # Folder of all earlier results, below --out.
@@ -62,13 +63,7 @@ def add_reproduce(commands: Commands) -> None:
             "gemm-study record --quick --out mine && gemm-study reproduce --session mine",
         ],
     )
-    parser.add_argument(
-        "--config",
-        type=Path,
-        default=default_config(),
-        metavar="FILE",
-        help="the study (default: config.yaml)",
-    )
+    add_config(parser)
     parser.add_argument(
         "--session",
         type=Path,

@@ -13,9 +13,15 @@ import analysis.__main__ as analysis
 import measurement.__main__ as measurement
 import study.__main__ as study
 from base import command_line
-from base.command_line import CommandParser, Commands, add_command, commands_of, whole_number
+from base.command_line import (
+    CommandParser,
+    Commands,
+    add_command,
+    add_config,
+    commands_of,
+    whole_number,
+)
 from base.errors import exit_status
-from base.paths import default_config
 from workflow import run
 
 _MORE = """examples:
@@ -91,13 +97,7 @@ def add_try(commands: Commands) -> None:
     text = "recording with the roofline to compare with (default: the report's)"
     parser.add_argument("--gpu", type=Path, metavar="DIR", help=text)
     parser.add_argument("--card", type=Path, help=argparse.SUPPRESS)  # the former name of --gpu
-    parser.add_argument(
-        "--config",
-        type=Path,
-        default=default_config(),
-        metavar="FILE",
-        help="the study, which defines the protocol (default: config.yaml)",
-    )
+    add_config(parser, "the study, which defines the protocol")
 
 
 def _try(arguments: argparse.Namespace) -> None:
