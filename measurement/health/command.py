@@ -20,13 +20,15 @@ _HEADS = ("", "ceiling", "unit", "here", "recorded", "verdict")
 def doctor(arguments: argparse.Namespace, hardware: Host | None = None) -> None:
     """Examine this machine and print its diagnosis; raise StudyError."""
     study = load(arguments.config)
+    recorded = in_folder(arguments.recordings)  # first: the path may be wrong
     machine = examine(hardware or Host(), arguments.device, study.toolchain.nvcc)
-    report(machine, arguments.recordings, arguments.json)
+    report(machine, recorded, arguments.recordings, arguments.json)
 
 
-def report(machine: Machine, folder: Path, as_json: bool = False) -> None:
-    """Print the diagnosis of a machine among the recordings in a folder."""
-    recorded = list(in_folder(folder))
+def report(
+    machine: Machine, recorded: Sequence[Machine], folder: Path, as_json: bool = False
+) -> None:
+    """Print the diagnosis of a machine among the recorded ones, whose recordings `folder` has."""
     placed = rows(machine, recorded)
     found, sizes = findings(machine, placed), thresholds(machine, recorded, folder)
     if as_json:
@@ -61,11 +63,12 @@ def lines(
     if not found:
         yield "nothing unusual"
     for size in sizes:
-        text = f"N = {size.n}" if size.n else f"no size up to N = {size.largest_n}"
-        text = "every size" if size.n == size.least_n else text
+        text = f"N = {size.n}" if size.n else f"above N = {size.largest_n}"
+        text = f"below N = {size.n}" if size.n == size.least_n else text
         yield (
-            f"offload a float32 product to {size.device} ({size.host_memory} memory) from: {text}"
-            f" (recorded N = {size.least_n} to {size.largest_n}, scaled from {size.recording})"
+            f"break-even size, float32, {size.device}, {size.host_memory} memory: {text}"
+            f" (recorded N = {size.least_n} to {size.largest_n}, scaled from"
+            f" {', '.join(size.recordings)})"
         )
 
 

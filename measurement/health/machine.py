@@ -1,13 +1,14 @@
 """Machines by their ceilings and settings: examined now, or read from a recording."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
 from typing import Any
 
+from base.errors import StudyError
 from measurement.devices.ceilings import Ceiling
-from measurement.recording.files import check_manifest, read_provenance
+from measurement.recording.files import PROVENANCE, check_manifest, read_provenance
 from measurement.recording.recording import read_table
 
 _MOST_BYTES = 2**26  # of a table of ceilings
@@ -60,13 +61,14 @@ class Gpu:
 
 @dataclass(frozen=True)
 class Machine:
-    """A host and its GPUs; `surroundings` are its settings, empty for a recorded machine."""
+    """A host and its GPUs; `surroundings` are its settings, `facts` those of its recording."""
 
     label: str
     host: Mapping[str, Any]
     gpus: tuple[Gpu, ...]
     cpu: Ceilings
     surroundings: Mapping[str, Any] = field(default_factory=dict)
+    facts: Mapping[str, Any] = field(default_factory=dict)
 
 
 def ceilings_of(found: Iterable[Ceiling]) -> tuple[Ceilings, Mapping[str, Mapping[int, float]]]:
@@ -100,11 +102,16 @@ def recorded(folder: Path) -> Machine:
     for row in rows:
         own.setdefault(row.pop("device"), []).append(Ceiling(**row))
     gpus = (Gpu(gpu, *ceilings_of(own.get(gpu["device"], []))) for gpu in facts["devices"])
-    return Machine(folder.name, facts["host"], tuple(gpus), ceilings_of(own.get(CPU, []))[0])
+    cpu, _ = ceilings_of(own.get(CPU, []))
+    return Machine(folder.name, facts["host"], tuple(gpus), cpu, facts=facts)
 
 
-def in_folder(folder: Path) -> Iterator[Machine]:
-    """Yield the machines of the recordings in a folder."""
-    for path in sorted(folder.iterdir()):
-        if path.is_dir():
-            yield recorded(path)
+def in_folder(folder: Path) -> list[Machine]:
+    """Return the machines of the recordings in a folder; raise StudyError.
+
+    GPUs that were measured at the same time shared links and CPU, so they are no reference.
+    """
+    found = [recorded(path.parent) for path in sorted(folder.glob(f"*/{PROVENANCE}"))]
+    if not found:
+        raise StudyError(f"--recordings {folder}: contains no recordings; name the folder of them")
+    return [one for one in found if not one.facts.get("at_once")]

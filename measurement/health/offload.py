@@ -1,8 +1,9 @@
-"""The size from which a product is faster on the GPU of this machine than on its CPU.
+"""The break-even size of float32 products on this machine's GPU, copies included.
 
-The times are the medians of the recorded machine nearest to this one, scaled to the ceilings
-measured here: kernels by the FMA peak, CPU products by the CPU peak, copies by their measured
-throughput. They are interpolated linearly in the logarithms, within the recorded sizes.
+As in the report, the times are end-to-end times of this study's kernels and of all implementations
+on the CPU: medians over the sessions of the nearest recorded machine. They are scaled by the
+ceilings here: of a GPU by the modelled time of launch, copies and fastest kernel here, over that
+there; of a CPU by its peak. Each implementation is interpolated linearly in the logarithms.
 """
 
 from collections.abc import Sequence
@@ -13,13 +14,16 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from kernels.catalog.entries import LIBRARIES, VARIANTS
 from measurement.health.machine import CPU, Gpu, Machine
-from measurement.recording.recording import Recording, read
+from measurement.recording.files import difference
+from measurement.recording.recording import read
 
 _ELEMENT_BYTES = 4
 _STEPS = 400  # of the size between the smallest and the largest one recorded
 _SQUARE = "dtype == 'float32' and batch == 1 and m == n and n == k"
 _FLOP = "fp32_flop_per_s"
+_KERNELS = {name for name, entry in VARIANTS.items() if entry.gpus == 1} - LIBRARIES
 FloatArray = npt.NDArray[np.float64]
 
 
@@ -32,7 +36,7 @@ class Threshold:
     n: int | None
     least_n: int
     largest_n: int
-    recording: str
+    recordings: tuple[str, ...]
 
 
 def thresholds(machine: Machine, recorded: Sequence[Machine], folder: Path) -> list[Threshold]:
@@ -41,22 +45,27 @@ def thresholds(machine: Machine, recorded: Sequence[Machine], folder: Path) -> l
     for gpu in machine.gpus:
         near = nearest(machine, gpu, recorded)
         if near:
-            recording = read(folder / near.label)
-            memories = [memory for memory in ("pageable", "pinned") if _has(gpu, memory)]
-            found += [_threshold(machine, gpu, near, recording, memory) for memory in memories]
+            labels = [one.label for one in recorded if not difference(near.facts, one.facts)]
+            samples = pd.concat(read(folder / label).samples for label in labels).query(_SQUARE)
+            memories = [
+                memory
+                for memory in ("pageable", "pinned")
+                if _has(gpu, memory) and _has(near.gpus[0], memory)
+            ]
+            every = (_threshold(machine, gpu, near, samples, one, labels) for one in memories)
+            found += [threshold for threshold in every if threshold]
     return found
 
 
 def nearest(machine: Machine, gpu: Gpu, recorded: Sequence[Machine]) -> Machine | None:
-    """Return the recorded machine of the same GPU, and with the nearest number of threads."""
+    """Return the last recorded machine of the same GPU, and with the nearest number of threads."""
 
-    def distance(other: Machine) -> tuple[bool, float, float]:
-        own, its = gpu.ceilings[_FLOP], other.gpus[0].ceilings[_FLOP]
+    def distance(other: Machine) -> tuple[bool, float]:
         threads = other.host["usable_threads"] / machine.host["usable_threads"]
-        is_other = other.gpus[0].facts["name"] != gpu.facts["name"]
-        return is_other, abs(np.log(threads)), abs(np.log(own / its))
+        return other.gpus[0].facts["name"] != gpu.facts["name"], abs(np.log(threads))
 
     with_gpu = [one for one in recorded if one.gpus and _FLOP in one.gpus[0].ceilings]
+    with_gpu.sort(key=lambda one: one.facts["started_utc"], reverse=True)
     return min(with_gpu, key=distance, default=None) if _FLOP in gpu.ceilings else None
 
 
@@ -65,53 +74,61 @@ def _has(gpu: Gpu, memory: str) -> bool:
 
 
 def _threshold(
-    machine: Machine, gpu: Gpu, near: Machine, recording: Recording, memory: str
-) -> Threshold:
-    other = near.gpus[0]
-    kernel = _fastest(_kernels(recording, other), "kernel_s")
-    kernel *= other.ceilings[_FLOP] / gpu.ceilings[_FLOP]
-    runs = recording.samples.query(_SQUARE)
-    runs = runs[runs["device"] == CPU]
-    one = runs["threads"] == 1
-    cpu = {}
-    for kind, own in (("one", runs[one]), ("all", runs[~one])):
+    machine: Machine,
+    gpu: Gpu,
+    near: Machine,
+    samples: pd.DataFrame,
+    memory: str,
+    labels: Sequence[str],
+) -> Threshold | None:
+    other, on_cpu = near.gpus[0], samples["device"] == CPU
+    is_kernel = samples["variant"].isin(_KERNELS) & (samples["device"] == other.facts["device"])
+    runs = _curves(samples[is_kernel & (samples["host_memory"] == memory)], "total_s")
+    cpu = []
+    is_one = samples["threads"] == 1
+    for kind, rows in (("one", samples[on_cpu & is_one]), ("all", samples[on_cpu & ~is_one])):
         key = f"{_FLOP} {kind}"
-        if len(own) and key in machine.cpu and key in near.cpu:
-            cpu[kind] = _fastest(own, "total_s") * (near.cpu[key] / machine.cpu[key])
-    least = max([kernel.index.min(), *(each.index.min() for each in cpu.values())])
-    largest = min([kernel.index.max(), *(each.index.max() for each in cpu.values())])
+        if key in machine.cpu and key in near.cpu:
+            cpu += [near.cpu[key] / machine.cpu[key] * times for times in _curves(rows, "total_s")]
+    if not (runs and cpu):
+        return None
+    least = max(min(int(each.index[0]) for each in curves) for curves in (runs, cpu))
+    largest = min(max(int(each.index[-1]) for each in curves) for curves in (runs, cpu))
     sizes = np.unique(np.geomspace(least, largest, _STEPS).round())
-    squares = _ELEMENT_BYTES * sizes**2
-    copies_s = 2 * _copy_s(gpu, "h2d", memory, squares) + _copy_s(gpu, "d2h", memory, squares)
-    gpu_s = gpu.ceilings.get("empty_total_s", 0.0) + copies_s + _at(kernel, sizes)
-    cpu_s = np.min([_at(each, sizes) for each in cpu.values()], axis=0)
-    slower = np.flatnonzero(gpu_s >= cpu_s)
+    kernel_s = _least(_curves(samples[is_kernel], "in_run_kernel_s"), sizes)
+    here, there = (_modelled_s(one, memory, sizes, kernel_s, other) for one in (gpu, other))
+    slower = np.flatnonzero(_least(runs, sizes) * here / there >= _least(cpu, sizes))
     first = slower[-1] + 1 if len(slower) else 0
     n = int(sizes[first]) if first < len(sizes) else None
-    return Threshold(gpu.facts["device"], memory, n, int(least), int(largest), near.label)
+    return Threshold(gpu.facts["device"], memory, n, least, largest, tuple(labels))
 
 
-def _kernels(recording: Recording, gpu: Gpu) -> pd.DataFrame:
-    """Return the times of square float32 kernels: kernel-only, or in-run in older recordings."""
-    in_run = recording.samples.rename(columns={"in_run_kernel_s": "kernel_s"})
-    for rows in (recording.kernels, in_run):
-        found = rows.query(_SQUARE)
-        found = found[(found["device"] == gpu.facts["device"]) & found["kernel_s"].notna()]
-        if len(found):
-            break
+def _curves(rows: pd.DataFrame, time: str) -> list[pd.Series]:
+    """Return the median times by size of each implementation with several sizes."""
+    keys = ["variant", "block_size", "threads"]
+    medians = rows[rows[time].notna()].groupby([*keys, "n"], dropna=False)[time].median()
+    curves = [own.droplevel(keys) for _, own in medians.groupby(level=keys, dropna=False)]
+    return [times for times in curves if len(times) > 1]
+
+
+def _least(curves: Sequence[pd.Series], sizes: FloatArray) -> FloatArray:
+    """Return the least time of curves at each size, infinite outside their own sizes."""
+    found = np.full(len(sizes), np.inf)
+    for times in curves:
+        known = np.log(times.index.to_numpy(float)), np.log(times.to_numpy(float))
+        own = np.interp(np.log(sizes), *known, left=np.inf, right=np.inf)
+        found = np.minimum(found, np.exp(own))
     return found
 
 
-def _fastest(rows: pd.DataFrame, time: str) -> pd.Series:
-    """Return the least median time per size."""
-    keys = ["n", "variant", "block_size", "threads"]
-    medians = rows.groupby([key for key in keys if key in rows], dropna=False)[time].median()
-    return medians.groupby("n").min()
-
-
-def _at(times: pd.Series, sizes: FloatArray) -> FloatArray:
-    known = times.index.to_numpy(float), times.to_numpy(float)
-    return np.exp(np.interp(np.log(sizes), np.log(known[0]), np.log(known[1])))
+def _modelled_s(
+    gpu: Gpu, memory: str, sizes: FloatArray, kernel_s: FloatArray, recorded: Gpu
+) -> FloatArray:
+    """Return the time of launch, copies and kernel; `kernel_s` was measured on `recorded`."""
+    square = _ELEMENT_BYTES * sizes**2
+    copies_s = 2 * _copy_s(gpu, "h2d", memory, square) + _copy_s(gpu, "d2h", memory, square)
+    kernel_s = kernel_s * (recorded.ceilings[_FLOP] / gpu.ceilings[_FLOP])
+    return np.asarray(gpu.ceilings.get("empty_total_s", 0.0) + copies_s + kernel_s)
 
 
 def _copy_s(gpu: Gpu, way: str, memory: str, size_bytes: FloatArray) -> FloatArray:

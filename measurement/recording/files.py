@@ -98,7 +98,7 @@ def check_sessions(provenances: Mapping[Path, Mapping[str, Any]]) -> None:
     """
     (first, one), *others = provenances.items()
     for path, other in others:
-        fault = _difference(one, other)
+        fault = difference(one, other)
         if fault:
             raise RecordingError(
                 f"recording {path}: {fault} than {first}, so it is not a session of the same "
@@ -110,8 +110,8 @@ def check_sessions(provenances: Mapping[Path, Mapping[str, Any]]) -> None:
 _PER_SESSION = ("protocol", "energy")
 
 
-def _difference(one: Mapping[str, Any], other: Mapping[str, Any]) -> str | None:
-    """Return in which required fact two recordings differ; None if in none."""
+def difference(one: Mapping[str, Any], other: Mapping[str, Any]) -> str | None:
+    """Return in which required fact two recordings differ; None: sessions of the same study."""
     gpus, others = (
         {(gpu["name"], gpu["compute_capability"]) for gpu in each["devices"]}
         for each in (one, other)

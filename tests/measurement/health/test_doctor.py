@@ -23,7 +23,7 @@ VIRTUAL = {"virtual_machine": True, "numa_nodes": 2, "load": 0.1}
 
 @pytest.fixture(scope="module")
 def recorded():
-    return list(in_folder(FOLDER))
+    return in_folder(FOLDER)
 
 
 @pytest.fixture(scope="module")
@@ -150,11 +150,13 @@ def test_an_examination_under_load_says_so(host):
 
 @pytest.mark.slow
 def test_the_threshold_is_near_the_break_even_size_of_the_study(host, recorded):
-    machine, _ = host
+    (machine,) = (one for one in recorded if one.label == "h200-sxm-6")
     sizes = {one.host_memory: one for one in offload.thresholds(machine, recorded, FOLDER)}
     # results/tables/break_even.csv, CPU baseline best: 551 (145 to 1973) and 87 (76 to 232).
-    assert 145 < sizes["pageable"].n < 1973
-    assert 76 < sizes["pinned"].n < 232
+    assert sizes["pageable"].n == pytest.approx(551, rel=0.05)
+    assert sizes["pinned"].n == pytest.approx(87, rel=0.05)
+    assert sizes["pinned"].recordings == ("h200-sxm-5", "h200-sxm-6")
+    assert {one.n for one in offload.thresholds(host[0], recorded, FOLDER)} == {602, 91}
     narrow = {
         way: {at: rate / 8 for at, rate in own.items()}
         for way, own in machine.gpus[0].copies.items()
@@ -162,15 +164,16 @@ def test_the_threshold_is_near_the_break_even_size_of_the_study(host, recorded):
     slow = replace(machine, gpus=(replace(machine.gpus[0], copies=narrow),))
     later = {one.host_memory: one.n for one in offload.thresholds(slow, recorded, FOLDER)}
     assert later["pinned"] > 2 * sizes["pinned"].n
-    assert later["pageable"] is None
-    text = "\n".join(lines(slow, [], [], offload.thresholds(slow, recorded, FOLDER)))
-    assert "(pageable memory) from: no size up to N = 4096" in text
+    assert later["pageable"] > 5 * sizes["pageable"].n
+    shown = [replace(sizes["pinned"], n=n) for n in (90, 16, None)]
+    texts = re.findall("memory: (.*) [(]", "\n".join(lines(slow, [], [], shown)))
+    assert texts == ["N = 90", "below N = 16", "above N = 4096"]
 
 
 def test_a_host_without_gpu_gets_its_cpu_part(recorded, capsys):
     cpu = {"fp32_flop_per_s one": 30e9, "fp32_flop_per_s all": 58e9}
     host = recorded[0].host | {"cpu_model": "Other", "usable_threads": 2}
-    report(Machine("this machine", host, (), cpu, VIRTUAL), FOLDER)
+    report(Machine("this machine", host, (), cpu, VIRTUAL), recorded, FOLDER)
     said = capsys.readouterr().out
     assert "no NVIDIA GPU: only the CPU is examined" in said
     assert re.search(r"CPU peak, one thread +GFLOP/s  30 .* other hardware", said)
