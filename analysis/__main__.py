@@ -69,13 +69,14 @@ def _parser() -> CommandParser:
         tables.add_argument(f"--{name}", type=Path, nargs="*", default=[], help=text)
     text = "matrix sizes of the study, for unmeasured_sizes.csv"
     tables.add_argument("--sizes", type=whole_number, nargs="*", default=[], metavar="N", help=text)
-    text = "baseline of the ladder (default: %(default)s)"
-    tables.add_argument("--baseline", choices=BASELINES, default=FASTEST_NAIVE, help=text)
     answers = add_command(commands, "answers", "print the three answers of the report", _answers)
     answers.add_argument("--tables", default=_TABLES, type=Path, help=_TABLES_HELP)
+    report = command("report", "write the report", _report, "tables", "figures", "template")
+    text = "baseline of the speedups that the page shows first (default: %(default)s)"
+    report.add_argument("--baseline", choices=BASELINES, default=FASTEST_NAIVE, help=text)
     for added in (
         command("figures", "draw the figures from the tables", _figures, "tables"),
-        command("report", "write the report", _report, "tables", "figures", "template"),
+        report,
         answers,
     ):
         added.add_argument("--focus", metavar="ID", help="the GPU in focus (default: the first)")
@@ -213,7 +214,6 @@ def write_tables(
     out: Path,
     missing: Mapping[str, str] | None = None,
     sizes: Sequence[int] = (),
-    baseline: str = FASTEST_NAIVE,
 ) -> None:
     """Write all tables to the folder `out`.
 
@@ -224,8 +224,7 @@ def write_tables(
     from kernels.cubins.compile import read_result
 
     known, built = tables.Published.read(*published), [read_result(path) for path in cubins]
-    found = (recordings, known, built, counted)
-    frames = tables.compute(*found, _progress, missing, sizes, baseline)
+    frames = tables.compute(recordings, known, built, counted, _progress, missing, sizes)
     store.write(frames, out)
 
 
@@ -237,8 +236,7 @@ def _tables(arguments: argparse.Namespace) -> None:
     paths, missing = recordings_of(arguments.recording)
     csvs = (arguments.published, arguments.systems, arguments.statements)
     built, counted = arguments.cubins, arguments.counts
-    settings = (missing, arguments.sizes, arguments.baseline)
-    write_tables(paths, csvs, built, counted, arguments.out, *settings)
+    write_tables(paths, csvs, built, counted, arguments.out, missing, arguments.sizes)
 
 
 def _figures(arguments: argparse.Namespace) -> None:
@@ -256,7 +254,7 @@ def _report(arguments: argparse.Namespace) -> None:
     recordings = folders_by_session(recordings_of(arguments.recording)[0])
     maker = Maker(shlex.join(["python", "-m", "analysis", *sys.argv[1:]]), **git())
     folders = (arguments.tables, arguments.figures, recordings, arguments.template)
-    render(*folders, arguments.out, arguments.focus, maker)
+    render(*folders, arguments.out, arguments.focus, maker, arguments.baseline)
 
 
 def _crate(arguments: argparse.Namespace) -> None:

@@ -25,7 +25,6 @@ from analysis.overview import answers, gpu_comparison, speedups
 from analysis.published import audit, claims, cpu_claims, figure2, source_tables, systems
 from analysis.trust import comparison, interference, overheads, sessions, threats
 from cpu_reference.cores import usable_threads
-from kernels.catalog.baselines import FASTEST_NAIVE
 from kernels.cubins.compile import BuildResult
 from measurement.recording.consistency import check_distinct, fingerprint
 from measurement.recording.recording import CELL, Recording
@@ -69,19 +68,18 @@ def compute(
     progress: Progress,
     missing: Mapping[str, str] | None = None,
     sizes: Sequence[int] = (),
-    baseline: str = FASTEST_NAIVE,
 ) -> Frames:
     """Return all tables by name; raise StudyError for an unusable recording.
 
     `paths` are the folders of the recordings' sessions by id, `known` the published data, `built`
     the cubins of this tree, `counted` tables of `python -m kernels count`, `missing` reasons of
-    missing recordings by id, `sizes` the matrix sizes of the study, `baseline` that of the ladder.
-    Worker processes call `progress`, so it must be picklable.
+    missing recordings by id, `sizes` the matrix sizes of the study. Worker processes call
+    `progress`, so it must be picklable.
     """
     data.check_names(paths)
     accesses = counts.read(counted)
     theory = counts.counts_table(accesses, [])
-    of_one = partial(_of_recording, known.times[:0], theory, progress, baseline)
+    of_one = partial(_of_recording, known.times[:0], theory, progress)
     # The largest first, for an even load.
     by_size = sorted(paths, key=lambda name: sum(map(_bytes, paths[name])), reverse=True)
     with threadpool_limits(1), ProcessPoolExecutor(usable_threads(), initializer=_alone) as pool:
@@ -135,7 +133,6 @@ def _of_recording(
     times: pd.DataFrame,
     theory: pd.DataFrame,
     progress: Progress,
-    baseline: str,
     identifier: str,
     folders: Sequence[Path],
 ) -> _Part:
@@ -143,7 +140,7 @@ def _of_recording(
     loaded = data.load({identifier: folders})
     progress(f"tables of {identifier}")
     with user_supplied.adopted(loaded[identifier]):
-        part = _part(loaded, times, [], theory, progress, baseline)
+        part = _part(loaded, times, [], theory, progress)
     samples = loaded[identifier].samples[[*CELL, "session", "total_s", "host_s", "in_run_kernel_s"]]
     compared = replace(loaded[identifier], samples=samples)
     return replace(part, sources=[replace(one, recording=compared) for one in part.sources])
@@ -155,7 +152,6 @@ def _part(
     built: list[BuildResult],
     theory: pd.DataFrame,
     progress: Progress,
-    baseline: str = FASTEST_NAIVE,
 ) -> _Part:
     """Return the tables of recordings, published times and cubins without comparisons."""
     sources = data.sources(loaded)
@@ -207,7 +203,7 @@ def _part(
     frames |= predictions.decision_tables(sources)
     of_label = {source.label: source for source in sources}
     frames["ladder_summary"] = ladder_summary.ladder_summary_table(
-        frames, lambda label, cells, quantity: of_label[label].drawn(cells, quantity), baseline
+        frames, lambda label, cells, quantity: of_label[label].drawn(cells, quantity)
     )
     frames["answers"] = answers.answers_table(
         frames, lambda label, cells: of_label[label].drawn(cells, "total")

@@ -95,27 +95,25 @@ def make(name: str, config: dict[str, Any], kernel: str | None, out: Path, count
     paths, missing = recordings_of(recordings)
     accesses = [p for p in counts.glob("*.csv") if not (kernel and p.name.startswith(f"{kernel}-"))]
     published = [ROOT / "data" / "published" / f"{each}.csv" for each in PUBLISHED]
-    settings = (own.study.sizes, own.report.baseline)
-    write_tables(paths, published, [], accesses, out / "tables", missing, *settings)
+    write_tables(paths, published, [], accesses, out / "tables", missing, own.study.sizes)
     write_figures(out / "tables", out / "figures", own.report.focus)
     folders = (out / "tables", out / "figures", folders_by_session(paths), ROOT / "report")
-    render(*folders, out / "report.html", own.report.focus)
+    render(*folders, out / "report.html", own.report.focus, baseline=own.report.baseline)
 
 
 def cached(
     times: pd.DataFrame,
     theory: pd.DataFrame,
     progress: tables.Progress,
-    baseline: str,
     identifier: str,
     folders: Sequence[Path],
 ) -> tables._Part:
-    """Return the tables of one recording, computed once for the same folders and baseline."""
+    """Return the tables of one recording, computed once for the same folders."""
     names = sorted(theory["variant"].unique())
-    key = hashlib.sha256(repr((names, baseline, identifier, folders)).encode()).hexdigest()
+    key = hashlib.sha256(repr((names, identifier, folders)).encode()).hexdigest()
     path = Path(os.environ[_CACHE]) / key
     if not path.exists():
-        part = _compute(times, theory, progress, baseline, identifier, folders)
+        part = _compute(times, theory, progress, identifier, folders)
         write_atomic(path, pickle.dumps(part))
     found: tables._Part = pickle.loads(path.read_bytes())
     return found

@@ -1,4 +1,4 @@
-/* Functions of the calculator and the explorer. */
+/* Functions of the other scripts. */
 "use strict";
 
 /* Return the decompressed text of an element. */
@@ -12,4 +12,15 @@ function element(tag, attributes, ...children) {
   const made = Object.assign(document.createElement(tag), attributes);
   made.append(...children);
   return made;
+}
+
+/* Set values in the query of the page's address; null removes a value. */
+function setAddress(changes) {
+  const query = new URLSearchParams(location.search);
+  for (const [name, value] of Object.entries(changes)) {
+    if (value === null) query.delete(name);
+    else query.set(name, value);
+  }
+  const text = query.toString();
+  history.replaceState(null, "", `${text ? `?${text}` : location.pathname}${location.hash}`);
 }

@@ -123,8 +123,9 @@ def _rebuild(root: Path, config: Path, study: Config, folder: Path) -> str | Non
     tables, figures = folder / "tables", folder / "figures"
     focus = ["--focus", study.report.focus] if study.report.focus else []
     files = [counts / f"{one.stem}.csv" for one in plan(study.study, None)]
-    options = ["--baseline", study.report.baseline, "--sizes", *map(str, study.study.sizes)]
+    options = ["--sizes", *map(str, study.study.sizes)]
     page = ["--figures", figures, "--template", ROOT / "report", "--out", folder / "report.html"]
+    page += ["--baseline", study.report.baseline]
     commands = (
         ("study", "count", "--config", quick, "--out", counts),
         ("analysis", *_tables(recordings, tables), "--counts", *files, *options),

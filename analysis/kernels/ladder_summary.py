@@ -12,7 +12,7 @@ from analysis.domain import CPU, verdict
 from analysis.kernels.ladder import measured_before
 from analysis.schema import bounded, renaming, with_bounds
 from analysis.stats.estimates import FloatArray, percentile_interval
-from kernels.catalog.baselines import CUBLAS, FASTEST_CPU, FASTEST_NAIVE, SOURCE_NAIVE
+from kernels.catalog.baselines import BASELINES, CUBLAS, FASTEST_CPU, SOURCE_NAIVE
 from kernels.catalog.entries import LIBRARIES, VARIANTS
 from kernels.catalog.product import BASELINE
 from kernels.catalog.variant import UserSupplied
@@ -20,21 +20,20 @@ from kernels.catalog.variant import UserSupplied
 # Copies from pinned memory disturb the GPU least.
 _MEMORY = ("pinned", "pageable")
 _CELL = ("recording", "gpu", "variant", "n", "block_size", *with_bounds("kernel_s"))
+_COMPARED = ("variant", "block_size", "threads")
 _KERNEL_OF = ["gpu", "variant", "n", "block_size"]
 _BOUNDS = ["units", "traffic_bytes", "share_of_units", "bound", "share_of_bound", "limited_by"]
 _BEST_BLOCK = "its fastest block size"
 Drawn = Callable[[str, pd.DataFrame, str], FloatArray]
 
 
-def ladder_summary_table(
-    frames: Mapping[str, pd.DataFrame], drawn: Drawn, baseline: str = FASTEST_NAIVE
-) -> pd.DataFrame:
+def ladder_summary_table(frames: Mapping[str, pd.DataFrame], drawn: Drawn) -> pd.DataFrame:
     """Return one row per GPU and kernel of square matrices, in the sequence of the catalog.
 
     Each kernel has its fastest block size at its largest size; the naive kernel also has a row in
     blocks of 32×32, the launch of source V. It is compared at the same size with the previous step
     in its fastest block size (prefix after_; of the naive kernel, its row in blocks of 32×32), with
-    `baseline`, one of `kernels.catalog.baselines.BASELINES` (baseline_; end-to-end on the CPU), and
+    each of `kernels.catalog.baselines.BASELINES` (prefix: its name; end-to-end on the CPU), and
     with the library (share_of_library: its kernel time over the kernel's). Each speedup is the
     ratio of both throughputs. is_fastest: of the kernels of this study with the same units, at the
     largest size. Units, traffic and bounds: see `analysis.kernels.roofline`. `drawn` returns draws
@@ -48,12 +47,12 @@ def ladder_summary_table(
         memory = next(kind for kind in _MEMORY if (own["host_memory"] == kind).any())
         own = own[own["host_memory"] == memory]
         host = (sizes["device"] == CPU) & (sizes["recording"] == own["recording"].iloc[0])
-        compared = _of_baseline(baseline, own, sizes[host])
-        compared_draws = drawn(str(gpu), compared, "total" if baseline == FASTEST_CPU else "kernel")
-        base = {
-            row["n"]: (index, row, draws)
-            for (index, row), draws in zip(compared.iterrows(), compared_draws, strict=True)
-        }
+        base = {}
+        for name in BASELINES:
+            compared = _of_baseline(name, own, sizes[host])
+            draws = drawn(str(gpu), compared, "total" if name == FASTEST_CPU else "kernel")
+            for (index, row), of_row in zip(compared.iterrows(), draws, strict=True):
+                base[name.replace("-", "_"), row["n"]] = index, row, of_row
         found += _rows(own, base, partial(drawn, str(gpu)))
     bounds = frames["roofline"][[*_KERNEL_OF, *_BOUNDS]]
     summary = from_rows("ladder_summary", found).drop(columns=_BOUNDS)
@@ -85,12 +84,12 @@ def _of_baseline(baseline: str, cells: pd.DataFrame, cpu: pd.DataFrame) -> pd.Da
 
 def _rows(
     cells: pd.DataFrame,
-    base: Mapping[int, tuple[int, pd.Series, FloatArray]],
+    base: Mapping[tuple[str, int], tuple[int, pd.Series, FloatArray]],
     drawn: Callable[[pd.DataFrame, str], FloatArray],
 ) -> Iterator[dict[str, object]]:
     """Yield the rows of one GPU; `cells` have one kind of host memory.
 
-    `base` has, by size, the index of the baseline's cell, the cell, and draws of its time.
+    `base` has, by baseline and size, the index of its cell, the cell, and draws of its time.
     """
     best = fastest(cells, "kernel_s", ["variant", "n"])
     listed = best[best["n"] == best.groupby("variant")["n"].transform("max")]
@@ -118,17 +117,17 @@ def _rows(
         row["idea"] = _BEST_BLOCK if before in source.index else entry.idea
         if (library, n) in at:
             row["share_of_library"] = every[at[library, n]]["kernel_s"] / cell["kernel_s"]
-        others = {"after": (before, every[before], draws[before])} if before is not None else {}
-        others |= {"baseline": base[n]} if n in base else {}
-        for name, (other_index, other, other_draws) in others.items():
-            bounds = percentile_interval(other_draws / draws[index])
-            values = (other["kernel_s"] / cell["kernel_s"], *map(float, bounds))
-            row |= {name: other["variant"], f"{name}_block_size": other["block_size"]}
-            row[f"{name}_flop_per_s"] = 2.0 * n**3 / other["kernel_s"]
-            if name == "after":
-                row |= {"verdict": verdict(*values)} | bounded("speedup", *values)
-                continue
-            row["baseline_threads"] = other["threads"]
+        others = {f"{name}_": found for (name, size), found in base.items() if size == n}
+        if before is not None:
+            others[""], row["after"] = (
+                (before, every[before], draws[before]),
+                every[before]["variant"],
+            )
+        for prefix, (other_index, other, other_draws) in others.items():
+            row |= {f"{prefix or 'after_'}{name}": other[name] for name in _COMPARED}
+            row[f"{prefix or 'after_'}flop_per_s"] = 2.0 * n**3 / other["kernel_s"]
             if other_index != index:
-                row |= bounded("baseline_speedup", *values)
+                bounds = percentile_interval(other_draws / draws[index])
+                values = (other["kernel_s"] / cell["kernel_s"], *map(float, bounds))
+                row |= {f"{prefix}verdict": verdict(*values)} | bounded(f"{prefix}speedup", *values)
         yield row

@@ -45,6 +45,7 @@ _Shown = tuple[str, str, str]
 def words(page: str) -> int:
     """Return the number of words before the appendix, without tables, code, figures, controls."""
     essay = page.partition("<main")[2].partition('<section id="appendix"')[0]
+    essay = re.sub(r"<span data-baseline=\S* hidden>.*?</span>", "", essay)
     return len(_text(_without(essay, *_NOT_TEXT, "table", "pre")).split())
 
 

@@ -28,6 +28,7 @@ from analysis.render import numbers, query, tables
 from analysis.render.explorer_data import LIBRARIES, explorer_data, packed
 from base.files import write_atomic
 from base.paths import ROOT
+from kernels.catalog.baselines import BASELINES, FASTEST_NAIVE
 from kernels.catalog.walk import walk
 from measurement.recording.files import read_provenance
 
@@ -41,7 +42,7 @@ _STYLES = (
 )
 _SCRIPTS = (
     *("vendor/sortable.min.js", "vendor/sortable.a11y.min.js"),
-    *("shared.js", "calculator.js", "explorer.js"),
+    *("shared.js", "switch.js", "calculator.js", "explorer.js"),
 )
 _ARCHIVED_BYTES = 10_000_000
 _UNITS = ("s", "ms", "us", "mib", "gib", "tflops", "gb_per_s", "times", "plain")
@@ -55,12 +56,13 @@ def render(
     out: Path | str,
     focus: str | None = None,
     maker: Maker | None = None,
+    baseline: str = FASTEST_NAIVE,
 ) -> None:
     """Write the report to `out` atomically.
 
     `recordings` are the folders by id; only provenance and manifest are read. `focus` is the GPU in
-    focus. `maker` describes the command that renders the page. Raise StoreError for a missing
-    table, figure, recording or template.
+    focus. `maker` describes the command that renders the page. `baseline` is the baseline shown
+    first. Raise StoreError for a missing table, figure, recording or template.
     """
     store = Store(tables_dir)
     measured = devices(store, focus)
@@ -84,6 +86,7 @@ def render(
         "archived": (archived := _archived(store)),
         "archive": _archive(store, archived),
         "walk": walk(),
+        "baseline": baseline,
         "calculator_data": packed(
             calculator_data(store, {d.label: numbers.visible(d.title) for d in measured.gpus})
         ),
@@ -126,6 +129,8 @@ def _environment(template_dir: Path) -> jinja2.Environment:
         "verdict": numbers.verdict,
         "schema": schema.TABLES,
         "glossary": glossary(template_dir),
+        "baselines": BASELINES,
+        "baseline": FASTEST_NAIVE,
         "four_digits": schema.FACTOR,
         "whole": schema.COUNT,
         **{name: getattr(schema, name.upper()) for name in _UNITS},

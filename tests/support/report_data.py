@@ -59,14 +59,14 @@ def published_once() -> Iterator[None]:
 
     compute = tables._part
 
-    def part(loaded, times, built, theory, progress, *baseline):
+    def part(loaded, times, built, theory, progress):
         def keep(out):
             (out / "part").write_bytes(
                 pickle.dumps(compute(loaded, times, built, theory, progress))
             )
 
         if len(loaded) + len(built) + len(theory):
-            return compute(loaded, times, built, theory, progress, *baseline)
+            return compute(loaded, times, built, theory, progress)
         folder = made("published", [code(*_CODE), times.to_csv()], keep)
         return pickle.loads((folder / "part").read_bytes())
 

@@ -30,13 +30,12 @@ rule tables:
     params:
         recordings=recording_options(),
         sizes=CONFIG.study.sizes,
-        baseline=CONFIG.report.baseline,
     message:
         "Computing tables, speedups, models and break-even sizes"
     shell:
         "python -m analysis tables --published {input.published} --systems {input.systems}"
         " --statements {input.statements} {params.recordings} --cubins {input.cubins}"
-        " --counts {input.counts} --sizes {params.sizes} --baseline {params.baseline}"
+        " --counts {input.counts} --sizes {params.sizes}"
         " --out results/tables 2>&1 | tee {log} >&2"
 
 
@@ -71,10 +70,10 @@ rule render:
         "results/logs/report.log",
     params:
         recordings=recording_options(),
-        focus=FOCUS,
+        shown=f"{FOCUS} --baseline {CONFIG.report.baseline}",
         tree=git(),  # shown in the report
     message:
         "Writing {output}"
     shell:
         "python -m analysis report --tables results/tables --figures {input.figures}"
-        " {params.recordings} {params.focus} --template report --out {output} 2>&1 | tee {log} >&2"
+        " {params.recordings} {params.shown} --template report --out {output} 2>&1 | tee {log} >&2"

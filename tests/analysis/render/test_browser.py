@@ -6,8 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from analysis.render.page import render
 from benchmarks.calculator_agrees import disagreements
-from tests.support.reports import made
+from kernels.catalog.baselines import BASELINES, FASTEST_NAIVE
+from tests.support.report_data import MAKER, TEMPLATE
+from tests.support.reports import made, recordings
 
 pytestmark = pytest.mark.slow
 MISSING = "no Playwright here; `make test` installs it where there is a Chromium"
@@ -47,7 +50,7 @@ def visit(browser):
     """Open a report in its own window; return it with its log and its requests."""
     contexts = []
 
-    def open_page(kind: str, width: int = DESK, scheme: str = "light", **options):
+    def open_page(kind, width: int = DESK, scheme: str = "light", query: str = "", **options):
         context = browser.new_context(
             viewport={"width": width, "height": 900}, color_scheme=scheme, **options
         )
@@ -58,7 +61,7 @@ def visit(browser):
         page.on("pageerror", lambda error: said.append(f"error: {error}"))
         page.on("dialog", lambda box: (said.append(f"dialog: {box.message}"), box.accept()))
         page.on("request", lambda request: said.append(f"request: {request.url[:100]}"))
-        page.goto(path_of(kind).as_uri(), wait_until="load")
+        page.goto(path_of(kind).as_uri() + query, wait_until="load")
         return page, said
 
     yield open_page
@@ -66,8 +69,8 @@ def visit(browser):
         context.close()
 
 
-def path_of(kind: str) -> Path:
-    return made(kind) / "report.html"
+def path_of(kind: str | Path) -> Path:
+    return (kind if isinstance(kind, Path) else made(kind)) / "report.html"
 
 
 def draw_explorer(page) -> None:
@@ -195,6 +198,32 @@ def test_size_of_the_file_answers_above_the_fold_and_tooltips(visit):
 def test_the_calculator_prints_the_digits_of_advise(visit):
     page, said = visit("several")
     assert list(disagreements(page, made("several") / "tables", 40)) == []
+    assert len(said) == 1, said
+
+
+# Without the explorer: its text depends on the size of the chart.
+TEXT = """[...document.querySelectorAll("main > section:not(#explorer, #answers)")]
+  .map(part => part.innerText).join("\\n")"""
+
+
+@pytest.mark.parametrize("baseline", BASELINES)
+def test_the_switch_gives_the_page_of_its_configuration(visit, tmp_path, baseline):
+    folder = made("several")
+    places = (folder / "tables", folder / "figures", recordings("several"), TEMPLATE)
+    render(*places, tmp_path / "report.html", "card", MAKER, baseline)
+    wanted, _ = visit(tmp_path, java_script_enabled=False)
+    text = wanted.evaluate(TEXT)
+    page, said = visit("several")
+    assert (page.evaluate(TEXT) == text) == (baseline == FASTEST_NAIVE)
+    page.locator("#switch select").focus()
+    page.keyboard.press("Home")
+    for _ in range(BASELINES.index(baseline)):
+        page.keyboard.press("ArrowDown")
+    assert page.evaluate(TEXT) == text
+    query = "" if baseline == FASTEST_NAIVE else f"?baseline={baseline}"
+    assert page.url.endswith(f"report.html{query}")
+    again, _ = visit("several", query=query)
+    assert again.evaluate(TEXT) == text
     assert len(said) == 1, said
 
 
