@@ -5,8 +5,9 @@ import importlib
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from threadpoolctl import threadpool_limits
@@ -41,10 +42,21 @@ def pytest_configure() -> None:
         os.environ.setdefault(name, value)
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(collector: pytest.Collector) -> Generator[None, Any, Any]:
+    """Begin in each worker with other files: they share what one has compiled."""
+    report = yield
+    if isinstance(collector, pytest.Dir) and (worker := os.environ.get("PYTEST_XDIST_WORKER")):
+        count = int(os.environ["PYTEST_XDIST_WORKER_COUNT"])
+        first = int(worker.removeprefix("gw")) * len(report.result) // count
+        report.result = report.result[first:] + report.result[:first]
+    return report
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Begin with the longest files, so that no core is without work in the end."""
     first = {name: place for place, name in enumerate(_LONGEST)}
-    items.sort(key=lambda item: first.get(item.path.stem, len(first)))
+    items.sort(key=lambda item: (first.get(item.path.stem, len(first)), item.path))
 
 
 def pytest_collection_finish() -> None:

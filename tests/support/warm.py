@@ -13,7 +13,7 @@ import subprocess
 import sys
 import traceback
 from collections.abc import Iterable, Mapping
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -32,10 +32,15 @@ class Popen(subprocess.Popen):
 
     def __init__(self, args: Any, **options: Any) -> None:
         if [*args[:2]] == [sys.executable, "-m"]:
-            importlib.import_module("snakemake.cli")
+            _import_snakemake()
             kept, environment = options.get("pass_fds", ()), options.get("env") or os.environ
             options["preexec_fn"] = partial(_become, args[2:], kept, dict(environment))
         super().__init__(args, **options)
+
+
+@cache
+def _import_snakemake() -> None:
+    importlib.import_module("snakemake.cli").get_argument_parser()  # with all plugins
 
 
 def run_module(
