@@ -19,15 +19,22 @@ from measurement.recording import recording
 from study.cells import CPU, cell
 from tests.support import ROOT
 from tests.support.builds import cpu_library
-from tests.support.data import cases
 from tests.support.studies import config_text
-
-CASES = cases(__file__)
 
 pytestmark = pytest.mark.slow
 
 CONFIG = config_text(
-    CASES["config"],
+    {
+        "variants": ["naive"],
+        "block_sizes": [32],
+        "cpu": {
+            "variants": ["naive", "packed", "blas"],
+            "sizes": [200, 800],
+            "size_limits": [{"variant": "naive", "largest_size": 200}],
+            "block_sizes": [8],
+            "threads": [1, "all"],
+        },
+    },
     {"relative_half_width": 0.01, "cpu_cell_budget_s": 0.1, "single_run_s": 10, "warm_up_s": 0.001},
 )
 RECORD = ("measurement", "record", "--config")

@@ -19,9 +19,6 @@ from kernels.products.gate import evaluate
 from kernels.products.matrices import reference
 from tests.support import ROOT
 from tests.support.builds import cpu_library
-from tests.support.data import cases
-
-CASES = cases(__file__)
 
 pytestmark = pytest.mark.slow
 KIB = 1 << 10
@@ -180,7 +177,34 @@ def test_one_thread_enters_no_parallel_region(tmp_path):
     assert run(driver).stdout.split() == ["0", "0", "1"]
 
 
-THREADS = CASES["threads"]
+THREADS = """
+import json, os, sys, time
+import numpy as np
+from pathlib import Path
+from cpu_reference.catalog import VARIANTS
+from cpu_reference.library import Library
+library = Library(Path(sys.argv[1]))
+a = np.ones((300, 300), np.float32)
+c = np.empty_like(a)
+def others_s():
+    return time.process_time() - time.thread_time()
+def settled():  # the threads of the libraries are idle
+    before_s = others_s()
+    time.sleep(0.05)
+    return others_s() - before_s < 1e-4
+while not settled():
+    pass
+def run(name, threads):
+    tasks = len(os.listdir("/proc/self/task"))
+    begin_s = others_s()
+    for _ in range(20):
+        library.multiply(name, a, a, c, 64, threads)
+    elsewhere_s = others_s() - begin_s
+    assert (c == 300).all()
+    return len(os.listdir("/proc/self/task")) - tasks, elsewhere_s
+single = {name: run(name, 1) for name in VARIANTS if name not in ("mkl", "blis")}
+print(json.dumps([single, run("packed", 3)]))
+"""
 
 
 @pytest.mark.parametrize("value", [None, "4", "0", "several", "2,2"])

@@ -7,12 +7,23 @@ from kernels.theory.tiles import TILES
 from measurement.recording.schema import CELL
 from study import cells as planning
 from study.cells import cpu_cells, gpu_cells, problems
-from tests.support.data import cases
 from tests.support.studies import study
 
-CASES = cases(__file__)
-
-STUDY = CASES["study"]
+STUDY = {
+    "dtypes": ["float32"],
+    "variants": ["block_unroll4", "buffered_row"],
+    "sizes": [64, 8],
+    "holdout_sizes": [16],
+    "block_sizes": [2, 4, 8],
+    "host_memory": ["pinned", "pageable"],
+    "cpu": {
+        "variants": ["blocked", "packed", "naive"],
+        "sizes": [32, 8],
+        "size_limits": [{"variant": "naive", "largest_size": 31}],
+        "block_sizes": [4, 16],
+        "threads": [1, "all"],
+    },
+}
 SERIES = {
     "variants": ["bmm_naive", "mm_tile", "block"],
     "dtypes": ["int32", "float32"],

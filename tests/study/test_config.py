@@ -13,11 +13,23 @@ import yaml
 from kernels.catalog.entries import VARIANTS
 from study.config import ConfigError, Gpu, dump, load, read, validate
 from tests.support import ROOT
-from tests.support.data import cases
 
-CASES = cases(__file__)
-
-CONFIG = CASES["config"]
+CONFIG = """
+study:
+  seed: 1
+  dtypes: [float32]
+  sizes: [256, 512, 1024]
+  holdout_sizes: [384]
+  variants: [naive, block]
+  block_sizes: [8, 16, 32]
+  host_memory: [pinned, pageable]
+  cpu: { variants: [naive, blocked], sizes: [256], block_sizes: [64], threads: [1] }
+  protocol: { confidence: 0.95, relative_half_width: 0.01, min_samples: 6, max_samples: 60,
+    gpu_cell_budget_s: 1, cpu_cell_budget_s: 2.5, single_run_s: 3, warm_up_s: 0.001,
+    cpu_warm_run_s: 0, caches: flushed, cold_starts: 0, hang_limit_s: 60 }
+gpus:
+  - { id: local, device: auto }
+"""
 
 
 @pytest.fixture
@@ -155,7 +167,56 @@ WORDS = {
     "a": "id: a, recording: data/recordings/a",
 }
 # Two lines per case: the key and its value; the message.
-MISTAKES = CASES["mistakes"]
+MISTAKES = """
+study.interference = {variant: blok, block_size: 8}
+study.interference.variant: unknown variant blok; did you mean block? $gpu
+study.block_size_limits = [{block_size: 1, largest: 64}]
+study.block_size_limits[0]: unknown key largest; did you mean $limit
+study.block_sizes = [8, 16]
+study.block_sizes: lacks 32, $other_block
+study.cpu = [naive]
+study.cpu: ['naive'] is not a mapping of keys to values; allowed: the keys $keys
+study.sizes = []
+study.sizes: is empty; add an entry
+study.cpu.size_limits = [{variant: naive, largest_size: 255}, {variant: blocked, largest_size: 9}]
+study.cpu: size_limits exclude every size; add smaller sizes, or raise a limit
+study.block_sizes = [32, 8, 32]
+study.block_sizes: 32 is listed twice; remove one
+study.variants[0] = nave
+study.variants[0]: unknown variant nave; did you mean naive? $gpu
+study.cpu.variants[0] = block
+study.cpu.variants[0]: unknown variant block; did you mean blocked? $cpu
+study.cpu.size_limits = [{variant: navie, largest_size: 8}]
+study.cpu.size_limits[0].variant: unknown variant navie; did you mean naive? $cpu
+study.protocol.max_samples = 1
+study.protocol.max_samples: 1 is less than min_samples; use a whole number from 6
+study.protocol.single_pass_s = 1
+study.protocol: single_pass_s is now single_run_s; rename the key
+study.protocol.cpu_warm_pass_s = 1
+study.protocol: cpu_warm_pass_s is now cpu_warm_run_s; rename the key
+gpus[0] = {id: a}
+gpus[0]: $kinds
+gpus[0] = {$a, device: 0}
+gpus[0]: $kinds
+gpus[0] = {$a, at_once: true}
+gpus[0]: at_once applies to device only; remove it
+gpus[0] = {id: a, device: 0, recording: null}
+gpus[0]: recording has no value; give it a value or remove the key
+gpus[0] = {device: 0}
+gpus[0]: missing id; add it (required: id)
+gpus[0] = {id: a, recordng: data/recordings/a}
+gpus[0]: unknown key recordng; did you mean recording? allowed: $of_gpus
+gpus = [{id: a, device: 0}, {id: b, device: 1}, {id: a, device: 2}]
+gpus: a is the id of [0] and [2]; use different ids
+gpus[0].id = published
+gpus[0].id: published is reserved; use another id
+gpu = []
+the file: unknown key gpu; did you mean gpus? allowed: study, gpus, report, toolchain
+study.cpu.size = [256]
+study.cpu: unknown key size; did you mean sizes? allowed: $keys
+toolchain = {cuda: /usr}
+toolchain: unknown key cuda; allowed: nvcc
+"""
 LINES = Template(MISTAKES.strip()).substitute(WORDS).split("\n")
 
 
@@ -349,7 +410,22 @@ def test_the_users_own_values_are_in_force_in_the_quick_scope_too(tmp_path, own,
 
 @pytest.mark.parametrize(
     ("own", "message"),
-    CASES["a_value_that_another_reader_of_yaml_would_change_is_refused"],
+    [
+        ("false", "not a mapping of keys to values; use keys as in "),
+        ("study: { seed: 1 }\n---\nstudy: { seed: 2 }", "expected a single document in the stream"),
+        ("study: { seed: 1, 'seed': 2 }", "line 1, column 19: the key seed is given twice"),
+        ("study: { <<: { seed: 2 } }", "study: unknown key <<; "),
+        ("[a]: 1", "line 1, column 1: a key is not a text; "),
+        ("study: { sizes: [012] }", "study.sizes[0]: '012' is not allowed; use a whole number"),
+        ("study: { sizes: [1:30] }", "study.sizes[0]: '1:30' is not allowed; use a whole number"),
+        ("study: { seed: 1_0 }", "study.seed: '1_0' is not allowed; use a whole number"),
+        ("study: { seed: 0x10 }", "study.seed: '0x10' is not allowed; use a whole number"),
+        ("study: { seed: 1e3 }", "study.seed: 1000.0 is not allowed; use a whole number"),
+        ("gpus: [{ id: a, device: 0, at_once: yes }]", "gpus[0].at_once: 'yes' is not"),
+        ("study: { quick: { scope: full } }", "study.quick: scope is not a value that quick can"),
+        ("study: { cpu: }", "study: missing cpu; add it"),
+        ("report: { focus: h100 }", "report: focus: h100 is not in gpus; use one of local"),
+    ],
 )
 def test_a_value_that_another_reader_of_yaml_would_change_is_refused(tmp_path, own, message):
     (tmp_path / "config.yaml").write_text(CONFIG)

@@ -14,12 +14,22 @@ from study.cells import gpu_cells
 from study.config import load
 from study.plan import builds, products
 from tests.support import ROOT
-from tests.support.data import cases
 from tests.support.studies import study
 
-CASES = cases(__file__)
-
-SERIES = CASES["series"]
+SERIES = [
+    {
+        "variants": ["mm_naive", "bmm_tile", "block"],
+        "dtypes": ["int32", "float32"],
+        "block_sizes": [8, 32],
+        "shapes": [64, "17x33x65", "3x17x33x65"],
+    },
+    {
+        "variants": ["outer_product", "block_padded", "cublas_sgemm"],
+        "dtypes": ["float32"],
+        "block_sizes": [32],
+        "shapes": [100, "64x32x64"],
+    },
+]
 STUDY = {
     "dtypes": ["float32"],
     "variants": [

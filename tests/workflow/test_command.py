@@ -14,10 +14,7 @@ import analysis.__main__
 import measurement.__main__
 import study.__main__
 from tests.support import ROOT
-from tests.support.data import cases
 from workflow import command, run
-
-CASES = cases(__file__)
 
 COMMANDS = {
     "report": (run, []),
@@ -110,7 +107,19 @@ def test_the_former_option_card_of_try_is_accepted_with_a_hint(monkeypatch, caps
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
-    CASES["what_is_wrong_is_one_line"],
+    [
+        ([], r"gemm-study: the following arguments are required: COMMAND; see `gemm-study --help`"),
+        (["recrod"], r"gemm-study: argument COMMAND: invalid choice: 'recrod' .*"),
+        (["report", "--quick", "--full"], r"gemm-study report: argument --full: not allowed .*"),
+        (["report", "--cores", "0"], r"gemm-study report: argument --cores: '0' is not a whole .*"),
+        (["advise", "--gpu", "x"], r"gemm-study advise: .*: --n; see `gemm-study advise --help`"),
+        (["compare", "no/a", "no/b"], r"recording no/a: .*"),
+        (["check", "no/report.html"], r"no/report\.html: No such file .*"),
+        (["advise", "--gpu", "x", "--n", "3", "--tables", "no"], r"no/\w+\.csv is missing.*"),
+        (["record", "--config", "no.yaml", "--out", "x"], r"no\.yaml: No such file .*"),
+        (["record", "--quick"], r"--out: is missing; .*"),
+        (["try", "no.cu"], r"no\.cu: No such file .*"),
+    ],
 )
 def test_what_is_wrong_is_one_line(monkeypatch, capsys, arguments, message):
     monkeypatch.setattr(sys, "argv", ["gemm-study", *arguments])

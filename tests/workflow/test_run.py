@@ -15,15 +15,30 @@ import psutil
 import pytest
 
 from tests.support import ROOT, warm
-from tests.support.data import cases
-
-CASES = cases(__file__)
 
 pytestmark = pytest.mark.slow
 LIMIT_S = 60  # for seconds of work, on a busy machine
 ENVIRONMENT = os.environ | {"PYTHONPATH": str(ROOT)}  # other packages
 # `slow.txt` waits silently for the file `go`.
-SNAKEFILE = CASES["snakefile"]
+SNAKEFILE = """
+rule report:
+    input: "results/slow.txt", "results/quick.txt"
+    message: "The study is complete"
+
+rule quick:
+    output: "results/quick.txt"
+    log: "results/logs/quick.log"
+    message: "Being quick"
+    shell: "echo begun > {log}; echo quick > {output}"
+
+rule slow:
+    input: "results/quick.txt"
+    output: "results/slow.txt"
+    log: "results/logs/slow.log"
+    message: "Being slow"
+    shell: "trap '' INT; echo '1/2 parts, about 1:10 left' > {log}; echo half > {output};"
+           " until [ -e go ]; do sleep 0.05; done; echo whole > {output}"
+"""
 
 
 @pytest.fixture
@@ -220,7 +235,22 @@ def test_closed_standard_streams_change_nothing(project):
 
 @pytest.mark.parametrize(
     ("change", "message"),
-    CASES["an_error_is_one_line"],
+    [
+        (
+            ("echo begun > {log}", "echo 'error: no x' > {log}; exit 3"),
+            r"Being quick: no x \(see results/logs/quick\.log\)",
+        ),
+        (
+            ("echo begun > {log}", "echo spoiled > {log}; exit 3"),
+            r"Being quick: spoiled \(see results/logs/quick\.log\)",
+        ),
+        (("\nrule report", "\nimport sys; sys.exit('error: no y')\nrule report"), "no y"),
+        (
+            ('"results/quick.txt"\n    log', '"results/other.txt"\n    log'),
+            r"MissingInputException .*results/quick\.txt.* \(see results/logs/snakemake\.log\)",
+        ),
+        (("rule quick:", "rule quick"), r".+ \(see results/logs/snakemake\.log\)"),
+    ],
     ids=["told", "untold", "refused", "missing", "syntax"],
 )
 def test_an_error_is_one_line(project, change, message):

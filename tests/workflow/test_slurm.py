@@ -17,11 +17,8 @@ from measurement.recorder import on_node
 from measurement.recording import recording
 from tests.support import ROOT
 from tests.support.compilers import stand_in
-from tests.support.data import cases
 from tests.support.fakes import FakeHardware
 from tests.support.studies import config_text
-
-CASES = cases(__file__)
 
 PARTS = ["analysis", "base", "cpu_reference", "data/published", "kernels", "measurement", "report"]
 PARTS += ["study", "tests/support", "workflow", "CITATION.cff", "README.md", "Snakefile"]
@@ -29,7 +26,17 @@ PROTOCOL = {"max_samples": 6, "gpu_cell_budget_s": 0.1, "cpu_cell_budget_s": 0.1
 PROTOCOL |= {"single_run_s": 100, "hang_limit_s": 600}
 GPUS = [{"id": name, "slurm": "h100"} for name in ("killed", "kept")]
 # Replaces the node's hardware: one GPU, on which a run of `killed` takes too long.
-HARDWARE = CASES["hardware"]
+HARDWARE = """
+import sys
+from pathlib import Path
+from tests.support.fakes import FakeHardware
+
+
+def Host():
+    folder = Path("hardware") / sys.argv[1]
+    folder.mkdir(parents=True, exist_ok=True)
+    return FakeHardware(folder, gpus=1, run_s=60.0 * (sys.argv[1] == "killed"), real_cpu=True)
+"""
 # Cancels the job of `killed` after its first run has started.
 KILL = """
 until grep -q "^run" hardware/killed/log 2>/dev/null; do sleep 0.1; done

@@ -23,14 +23,27 @@ from kernels.products.shape import Shape
 from measurement.recording import recording
 from tests.support import ROOT
 from tests.support.compilers import stand_in
-from tests.support.data import cases
 from tests.support.fakes import CALLED, CONFIG, FakeHardware, Fault
 from workflow import trial
 
-CASES = cases(__file__)
-
 PAGE = ROOT / "docs" / "how-to" / "try-a-kernel.md"
-MINE = CASES["mine"]
+MINE = """// A thread an element of C, columns along x.
+// try: tile=8x8 threads=8x8 baseline=naive
+extern "C" __global__ void mine(const float *a, const float *b, float *c, int n) {
+    const int row = blockIdx.y * 8 + threadIdx.y, column = blockIdx.x * 8 + threadIdx.x;
+    __shared__ float part[8][8];
+    float sum = 0.0f;
+    for (int k = 0; k < n; k += 8) {
+        part[threadIdx.y][threadIdx.x] =
+            row < n && k + threadIdx.x < n ? a[row * n + k + threadIdx.x] : 0.0f;
+        __syncthreads();  // the tile is complete
+        for (int i = 0; i < 8 && k + i < n; ++i)
+            sum += part[threadIdx.y][i] * (column < n ? b[(k + i) * n + column] : 0.0f);
+        __syncthreads();  // before the next
+    }
+    if (row < n && column < n) c[row * n + column] = sum;
+}
+"""
 
 
 @pytest.fixture(autouse=True)
@@ -133,7 +146,21 @@ def test_the_examples_of_calls_are_calls(path):
 
 @pytest.mark.parametrize(
     ("name", "old", "new", "message"),
-    CASES["a_wrong_call_is_one_line_with_its_place"],
+    [
+        ("called", "def multiply", "def product", "1: contains no function multiply; write"),
+        ("called", ", stream):", "):", "5: multiply: wrong parameters; write def mult"),
+        ("called", "product)", "product", r"8: '\(' was never closed \(Python\)"),
+        ("called", "import torch", "\0", "1: .*null bytes"),
+        (
+            "called",
+            "baseline=block",
+            "tile=8x8",
+            "1: tile=8x8: is a key of kernels; for a call, use baseline",
+        ),
+        ("called", "baseline=block", "baseline=blok", "1: baseline=blok: not in the catalog"),
+        ("block", "block", "block", "1: block is a variant of the catalog; choose another name"),
+        ("2-calls", "block", "block", "1: the file name is not a valid variant name; use letters"),
+    ],
 )
 def test_a_wrong_call_is_one_line_with_its_place(path, name, old, new, message):
     file = Path(f"{name}.py")
@@ -145,7 +172,19 @@ def test_a_wrong_call_is_one_line_with_its_place(path, name, old, new, message):
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("old", "new", "message"),
-    CASES["a_wrong_kernel_is_one_line_with_its_place"],
+    [
+        ("__syncthreads();  // the tile is complete", "", "12: .* a barrier may be missing"),
+        ("__syncthreads();  // before the next", "", r"12: .* races with thread .* at line 8"),
+        ("if (row < n && column < n) c", "c", r"15: .*\(at size 65, which the tile does not"),
+        ("c[row * n + column] = ", "c[row * n + column + n] = ", "15: .* out of bounds"),
+        ("b[(k + i) * n + column]", "b[column * n + k + i]", r"15: .*stores C\(0, 0\) = "),
+        ("float sum = 0.0f;", "float sum = 0.0f", r"7: expected .* \(g\+\+\)"),
+        (
+            "baseline=naive",
+            "global_loads=n",
+            "9,12: mine at size 64: global loads per thread: counted 72, decl",
+        ),
+    ],
 )
 def test_a_wrong_kernel_is_one_line_with_its_place(path, old, new, message):
     assert re.match(rf"mine\.cu:{message}", refusal(path, MINE.replace(old, new)))

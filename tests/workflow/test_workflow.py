@@ -20,10 +20,7 @@ from kernels.cubins.build import INSTRUMENTS
 from kernels.cubins.toolchain import find_nvcc
 from measurement.recording import recording
 from tests.support import ROOT, warm
-from tests.support.data import cases
 from tests.support.studies import CPU, config_text
-
-CASES = cases(__file__)
 
 pytestmark = pytest.mark.slow
 PARTS = ["Snakefile", "CITATION.cff", "LICENSE", "Makefile", "README.md", "pyproject.toml"]
@@ -233,7 +230,16 @@ def test_local_settings_are_in_force(finished, own, measured):
 
 @pytest.mark.parametrize(
     ("file", "rules"),
-    CASES["an_edit_reruns_what_uses_the_file_alone"],
+    [
+        ("analysis/overview/speedups.py", ["tables", "figures", "render"]),
+        ("analysis/schema.txt", ["tables", "figures", "render"]),
+        ("analysis/drawing/style.py", ["figures", "render"]),
+        ("analysis/cpu/figures.py", ["figures", "render"]),
+        ("analysis/render/numbers.py", ["render"]),
+        ("report/cpu.html.j2", ["render"]),
+        ("report/style.css", ["render"]),
+        ("analysis/archive/crate.py", ["render"]),
+    ],
 )
 def test_an_edit_reruns_what_uses_the_file_alone(finished, file, rules):
     undo = edit(finished / file, lambda text: text + "\n")
@@ -308,7 +314,14 @@ def project(make_project, tmp_path):
 
 @pytest.mark.parametrize(
     ("old", "new", "message"),
-    CASES["wrong_input_is_one_line"],
+    [
+        ("sizes: [32, 48]", "sizes: [32, 0]", r"config\.yaml: study\.sizes\[1\]: 0 is not "),
+        ("seed: 1", "seed: [", r"config\.yaml: line \d+, column \d+: "),
+        ("device: auto", "device: 99", r"GPU 99: not found on this host"),
+        ("recordings/card", "recordings/gone", r"recording data/recordings/gone: no such folder"),
+        ("data/recordings/card", "'a{b}'", r"recording a\{b\}: braces are wildcards .*; rename it"),
+        ("seed: 1", "scope: some\n  seed: 1", r"config\.yaml: study\.scope: 'some' is not allowed"),
+    ],
 )
 def test_wrong_input_is_one_line(project, old, new, message):
     edit(project / "config.yaml", lambda text: text.replace(old, new, 1))

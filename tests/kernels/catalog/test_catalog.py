@@ -20,10 +20,7 @@ from kernels.products.shape import Shape
 from kernels.theory.tiles import number_of
 from study.config import load
 from tests.support import ROOT
-from tests.support.data import cases
 from tests.support.products import product_of
-
-CASES = cases(__file__)
 
 COMPUTED = [name for name, entry in VARIANTS.items() if entry.kernel_name]
 KERNELS = [
@@ -243,7 +240,17 @@ def test_types_of_elements_are_what_they_say():
 
 @pytest.mark.parametrize(
     ("stem", "exact", "guarded"),
-    CASES["build_checks_bounds_where_the_tile_does_not_divide"],
+    [
+        ("block-b32-float32", [64], [65, 31]),
+        ("naive-b1-float32", [7], []),
+        ("buffered_row-float32", [1023], []),
+        ("outer_product-float32", [64], [80]),
+        ("register_tile-float32", [256], [136]),
+        ("sgemm_top-b192128-float32", [384], [192]),
+        ("mm_tile-b8-int32", ["16x8x24"], ["16x9x24"]),
+        ("mm_naive-b8-float64", ["16x9x24"], ["16x9x25"]),
+        ("bmm_tile-b8-float32", ["3x8x8x8"], ["3x15x8x8"]),
+    ],
 )
 def test_build_checks_bounds_where_the_tile_does_not_divide(stem, exact, guarded):
     name, *block, dtype = re.split("-b?", stem)

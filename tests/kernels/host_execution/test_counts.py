@@ -19,13 +19,27 @@ from study.config import load
 from study.counting import plan
 from study.plan import products
 from tests.support import ROOT
-from tests.support.data import cases
 from tests.support.products import product_of
 from tests.support.studies import study
 
-CASES = cases(__file__)
-
-METRICS = CASES["metrics"]
+METRICS = {
+    "global_load_accesses": "",
+    "global_load_requests": "l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum",
+    "global_load_sectors": "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum",
+    "global_load_lines": "",
+    "global_store_accesses": "",
+    "global_store_requests": "l1tex__t_requests_pipe_lsu_mem_global_op_st.sum",
+    "global_store_sectors": "l1tex__t_sectors_pipe_lsu_mem_global_op_st.sum",
+    "global_store_lines": "",
+    "shared_load_accesses": "",
+    "shared_load_requests": "smsp__sass_inst_executed_op_shared_ld.sum",
+    "shared_load_wavefronts": "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_ld.sum",
+    "shared_load_bank_conflicts": "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_ld.sum",
+    "shared_store_accesses": "",
+    "shared_store_requests": "smsp__sass_inst_executed_op_shared_st.sum",
+    "shared_store_wavefronts": "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_st.sum",
+    "shared_store_bank_conflicts": "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_st.sum",
+}
 
 
 def rows_of(text):
@@ -137,7 +151,21 @@ def test_command_takes_shapes_and_types(run):
     }
 
 
-STUDY = CASES["study"]
+STUDY = {
+    "variants": ["block", "buffered_row", "register_tile", "cublas_sgemm"],
+    "dtypes": ["float32"],
+    "sizes": [32, 512, 2048],
+    "holdout_sizes": [96],
+    "block_sizes": [4, 32],
+    "series": [
+        {
+            "variants": ["bmm_tile", "block"],
+            "dtypes": ["float64", "float32"],
+            "block_sizes": [8, 32],
+            "shapes": ["3x17x33x65", "3x640x320x1000", 100],
+        }
+    ],
+}
 
 
 def texts(products):
@@ -276,7 +304,17 @@ def test_every_kernel_of_the_projects_own_study_is_counted_at_the_size_of_the_co
 
 @pytest.mark.parametrize(
     ("options", "words"),
-    CASES["wrong_input_is_one_line"],
+    [
+        (("--variant", "blok", "--size", 16), "variant 'blok': not in the catalog"),
+        (("--variant", "block", "--size", 16), "block: block size missing; use 1, 2, "),
+        (("--variant", "mm_tile", "--block-size", 8, "--size", "8x8"), "shape '8x8': not valid; "),
+        (
+            ("--variant", "naive", "--block-size", 8, "--size", 8, "--dtype", "int32"),
+            "naive: no int32 version; use float32",
+        ),
+        (("--variant", "cublas_sgemm", "--size", 8), "cublas_sgemm: has no source to execute"),
+        (("--variant", "buffered_row", "--theory-size", 2048), "2048 threads per block, 1024 al"),
+    ],
 )
 def test_wrong_input_is_one_line(run, options, words):
     done = run(*options)

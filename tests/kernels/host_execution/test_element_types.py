@@ -8,13 +8,23 @@ import pytest
 from base.errors import StudyError
 from kernels.host_execution.binding import Kernel, KernelFault, reference
 from kernels.host_execution.compiler import MODES, build_kernel
-from tests.support.data import cases
-
-CASES = cases(__file__)
 
 C_TYPES = {"float32": "float", "float64": "double", "uint32": "unsigned", "int32": "unsigned"}
 # One element of C per thread; the batch along blockIdx.z.
-PRODUCT = CASES["product"]
+PRODUCT = """
+extern "C" __global__ void kernel(const ELEMENT *a, const ELEMENT *b, ELEMENT *c, int k) {
+    __shared__ ELEMENT row[33];
+    const int column = threadIdx.x, width = blockDim.x, product = blockIdx.z;
+    const int line = product * gridDim.y + blockIdx.y;
+    if (column < k) row[column] = a[line * k + column];
+    __syncthreads();
+    ELEMENT sums[12] = {};
+    for (int i = 0; i < k; ++i) {
+        sums[7] += row[i] * b[(product * k + i) * width + column];
+    }
+    c[line * width + column] = sums[7];
+}
+"""
 
 
 def matrices(dtype, *shape):

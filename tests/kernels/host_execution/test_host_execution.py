@@ -14,10 +14,7 @@ from kernels.host_execution.check import check, execute, expected_product, input
 from kernels.theory.tiles import STREAM_K_TILES, number_of
 from study.config import load
 from tests.support.builds import in_parallel
-from tests.support.data import cases
 from tests.support.products import fmas_of_tiles, product_of
-
-CASES = cases(__file__)
 
 pytestmark = pytest.mark.slow
 
@@ -193,7 +190,18 @@ def test_references_differ_and_are_the_triple_loop(host_builds):
 
 @pytest.mark.parametrize(
     ("cell", "message"),
-    CASES["what_cannot_run_is_refused"],
+    [
+        (("blok", 16, 4), "variant 'blok': not in the catalog"),
+        (("block", 16, 33), r"block: block size 33 is not available; use 1, 2, 3, .*, 32$"),
+        (("block", 16, None), "block: block size missing; use 1, "),
+        (("buffered_row", 16, 4), "buffered_row: has no block size; remove 4"),
+        (("buffered_row", 1025, None), "buffered_row at size 1025: needs 1025 threads per block, "),
+        (("block", 16, 8, "int32"), "block: no int32 version; use float32"),
+        (("block", "17x33x65", 8), "block at size 17x33x65: supports square products only"),
+        (("mm_tile", "3x17x33x65", 8), "mm_tile at size 3x17x33x65: supports single products only"),
+        (("cublas_sgemm", 16, None), "cublas_sgemm: has no source to execute on the host"),
+        (("sgemm_mapped", 16, None), "sgemm_mapped: has no theory of its memory accesses; use"),
+    ],
 )
 def test_what_cannot_run_is_refused(cell, message):
     with pytest.raises(StudyError, match=f"^{message}"):

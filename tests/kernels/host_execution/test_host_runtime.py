@@ -14,9 +14,6 @@ from kernels.host_execution.binding import Kernel, KernelFault
 from kernels.host_execution.check import check_largest
 from kernels.host_execution.compiler import NotSupported, build_kernel, unsupported
 from kernels.products.shape import Shape
-from tests.support.data import cases
-
-CASES = cases(__file__)
 
 
 def compiled(folder, tmp_path, body, parameters="float *p", mode="counted", before=""):
@@ -124,7 +121,20 @@ def test_all_built_in_indices(host_builds, tmp_path):
     np.testing.assert_array_equal(p, 100 * np.arange(30) + np.arange(24)[:, None])
 
 
-UNSUPPORTED = CASES["unsupported"]
+UNSUPPORTED = [
+    ('asm("bar.sync 0;");', "asm: host execution does not support inline PTX"),
+    ('__asm__("ud2");', "__asm__: host execution does not support inline PTX"),
+    ("p[0] = __shfl_down(p[0], 1);", "__shfl_down: .* warp functions without a mask"),
+    ("p[0] = __match_any_sync(~0u, 1);", "__match_any_sync: .* these warp functions"),
+    ("atomicInc((unsigned *)p, 1);", "atomicInc: .* these atomics"),
+    ("nvcuda::wmma::fill_fragment(f, 0);", "nvcuda: .* tensor cores"),
+    ("__half h;", "__half: .* 16-bit numbers"),
+    ("cuda::barrier b;", "cuda::barrier: .* the CUDA C\\+\\+ library"),
+    ("p[0] = *new int;", "operator new: host execution has no such function"),
+    ('system("true");', "system: host execution has no such function"),
+    ("p[0] = clock();", "clock: .* services of the device"),
+    ("child<<<1, 1>>>();", "<<<: .* launches from the device"),
+]
 
 
 @pytest.mark.parametrize(("statement", "message"), UNSUPPORTED)
@@ -259,7 +269,41 @@ def test_missing_compiler_is_one_line(monkeypatch, tmp_path):
 
 
 # Before the kernel, in it, and what element 0 is then.
-SUPPORTED = CASES["supported"]
+SUPPORTED = {
+    "fused multiply-add": ("", "p[0] = __fmaf_rn(2.0f, 3.0f, fmaf(1.0f, 1.0f, 1.0f));", 8),
+    "assertion": ("", "assert(blockDim.x == 64); p[0] = 1;", 1),
+    "half as a name": ("", "const int half = blockDim.x / 2; p[0] = half;", 32),
+    "headers of CUDA": ("#include <cuda_runtime.h>\n#include <cassert>\n", "p[0] = 1;", 1),
+    "variable of the file": ("__device__ float one[2] = {3, 4};\n", "p[0] = one[1];", 4),
+    "constant": ("__constant__ float table[4] = {1, 2, 3, 4};\n", "p[0] = table[2];", 3),
+    "dynamic shared memory of any name": (
+        "",
+        "extern __shared__ float tile[]; tile[threadIdx.x] = 5; p[0] = tile[threadIdx.x];",
+        5,
+    ),
+    "template": (
+        "template <int B> __device__ float twice(float x) { static_assert(B); return B * x; }\n",
+        "p[0] = twice<2>(21);",
+        42,
+    ),
+    "read-only loads": ("", "p[0] = __ldg(p + 1) + 7;", 7),
+    "bytes": ("", "__shared__ bool on; on = true; p[0] = on + sizeof(char4);", 5),
+    "alignment of shared memory": ("", "__shared__ alignas(16) float4 q; q.w = 3; p[0] = q.w;", 3),
+    "structure of eight": (
+        "struct Eight { float x[8]; };\n",
+        "__shared__ Eight e[2]; e[0] = Eight{{1, 2}}; e[1] = e[0]; p[0] = e[1].x[1];",
+        2,
+    ),
+    "atomic addition": ("", "p[0] = 1; atomicAdd(p, 2.0f); p[0] += atomicMax((int *)p + 1, 4);", 3),
+    "asynchronous copy": (
+        "#include <cuda_pipeline.h>\n",
+        "__shared__ float s[2]; p[1] = 7; __pipeline_memcpy_async(s, p + 1, 4);"
+        "__pipeline_memcpy_async(s + 1, p, 4, 4); __pipeline_commit(); __pipeline_wait_prior(0);"
+        "p[0] = s[0] + s[1];",
+        7,
+    ),
+    "printing": ("", 'printf("%f", p[1]); p[0] = 1;', 1),
+}
 
 
 @pytest.mark.parametrize("feature", SUPPORTED)
@@ -274,7 +318,18 @@ def test_ordinary_features_are_executed(host_builds, tmp_path, feature, mode):
     assert out[0] == expected
 
 
-FATAL = CASES["fatal"]
+FATAL = {
+    "division by zero": ("", "int n = p[0]; p[1] = 7 / n;", "divides an integer by zero"),
+    "recursion": (
+        "__device__ int deep(int n) { return n ? deep(n - 1) + 1 : 0; }\n",
+        "p[0] = deep(100000);",
+        "needs more than 60 KiB of stack",
+    ),
+    "endless loop": ("", "for (int i = 0; i < 8; i += 0) p[0] += i;", "does this loop end"),
+    "endless loop without access": ("", "bool go = p[0] == 0; while (go) {}", "does this loop end"),
+    "failed assertion": ("", "assert(p[0] == 1);", "an assertion fails"),
+    "null pointer": ("", "float *q = nullptr; p[1] = *q;", "out of bounds"),
+}
 
 
 @pytest.mark.parametrize("fault", FATAL)
@@ -325,7 +380,18 @@ def test_a_file_may_have_any_name(host_builds, tmp_path, monkeypatch, name):
     assert [path.name for path in tmp_path.iterdir()] == [folder.name]
 
 
-LOOPS = CASES["loops"]
+LOOPS = {
+    # Lanes take different turns of a loop: those of one turn make a request together.
+    "skipped turns": ("for (int i = 0; i < 4; ++i) { if (i % 2 == t % 2) p[32 * i + t] = i; }", 4),
+    "fewer turns": ("for (int i = t; i < 64; i += 32) { if (i < 40) p[i] = 1; }", 2),
+    "left early": ("for (int i = 0; i < 4; ++i) { if (i > t) break; p[32 * i + t] = 1; }", 4),
+    "after a branch": ("if (t < 8) { p[64] = 1; } p[t] = 1;", 2),
+    "nested": (
+        "for (int i = 0; i < 2; ++i) for (int j = 0; j <= t % 2; ++j) p[64 * i + 32 * j + t] = 1;",
+        4,
+    ),
+    "a call": ("auto f = [&](int i) { if (t % 2 == i) p[t] = 1; }; f(0); f(1); p[64 + t] = 1;", 3),
+}
 
 
 @pytest.mark.parametrize("loop", LOOPS)
@@ -368,7 +434,54 @@ def test_lanes_of_a_warp_exchange_values(host_builds, tmp_path, operation, mode)
 
 SHARED = "__shared__ float s[64]; __shared__ char bytes[64]; const int t = threadIdx.x;\n"
 # What 64 threads do, and the fault, as line and text; None: there is none.
-JUDGED = CASES["judged"]
+JUDGED = {
+    "same values": ("s[0] = 5; __syncthreads(); p[t] = s[0];", None),
+    "other values": ("s[0] = t;", "3: .* races"),
+    "same values, read at once": ("s[0] = 5; p[t] = s[0];", "3: .* races"),
+    "same values in global memory": ("p[0] = 5;", None),
+    "other values in global memory": ("p[0] = t;", "3: .* races"),
+    "bytes of a word": ("bytes[t] = t; __syncthreads(); p[t] = bytes[63 - t];", None),
+    "one byte": ("bytes[0] = t;", "3: .* races"),
+    "a word and its byte": (
+        "((int *)bytes)[0] = 0x1010101; if (t == 9) bytes[1] = 2;",
+        "3: .* races",
+    ),
+    "threads that end early": ("if (t >= 40) return; __syncthreads(); p[t] = 1;", None),
+    "different barriers": ("if (t < 8) __syncthreads(); else __syncthreads();", "3: .* waits"),
+    "unwritten and unused": (
+        "if (t) s[t] = 1; __syncthreads(); float v = s[t]; if (t) p[t] = v;",
+        None,
+    ),
+    "unwritten index": (
+        "((int *)s)[1] = 1; __syncthreads(); p[((int *)s)[0]] = 1;",
+        "3: .*uninitialised",
+    ),
+    "barrier of the warp": (
+        "s[t] = t; __syncwarp(); p[t] = s[t ^ 1]; __syncwarp(); s[t ^ 1] = 1;",
+        None,
+    ),
+    "another warp": ("s[t] = t; __syncwarp(); p[t] = s[63 - t];", "3: .*(races|uninitialised)"),
+    "lanes apart": ("if (t < 8) __syncwarp(); else __syncthreads();", "3: .* of its warp"),
+    "atomic sums": ("if (!t) s[0] = 0; __syncthreads(); atomicAdd(s, 1.0f);", None),
+    "atomic and plain": (
+        "if (!t) s[0] = 0; __syncthreads(); atomicAdd(s, 1.0f); p[t] = s[0];",
+        "3: .* races",
+    ),
+    "copy without wait": (
+        "__pipeline_memcpy_async(s + t, p + t, 4); __pipeline_commit(); ((int *)p)[(int)s[t]] = 1;",
+        "3: .* is out of bounds",
+    ),
+    "copy and barrier": (
+        "__pipeline_memcpy_async(s + t, p + t, 4); __pipeline_commit();"
+        " __pipeline_wait_prior(0); p[t] = s[63 - t];",
+        "3: .*(races|uninitialised)",
+    ),
+    "copy of three bytes": ("__pipeline_memcpy_async(s, p, 3);", "3: .* copies 3 bytes"),
+    "shared memory beyond 48 KiB": (
+        "__shared__ float more[12289]; more[t] = 1;",
+        ".* needs 49,.* bytes of shared memory",
+    ),
+}
 
 
 @pytest.mark.parametrize("case", JUDGED)
@@ -391,7 +504,19 @@ def test_the_cause_of_an_element_is_what_its_block_read(host_builds, tmp_path):
     assert run.cause(0, 1) is None
 
 
-LARGE = CASES["large"]
+LARGE = {  # fault, or whether an index overflows without one
+    "bytes": ("c[0] = *(const float *)((const char *)a + (n - 1) * n * 4);", True),
+    "elements": ("c[0] = a[(n - 1) * n + n - 1];", False),
+    "behind the last": ("c[0] = a[(long)n * n * 3];", "out of bounds"),
+    "a loop's sum": (
+        "int at = 0; for (int i = 0; i < n; ++i) at += n + 2; c[0] = a[at];",
+        "overflows",
+    ),
+    "an index after its last use": (
+        "for (int at = 0, i = 0; i < 3; ++i, at += 20000 * n) c[0] = a[at];",
+        True,
+    ),
+}
 
 
 @pytest.mark.parametrize("index", LARGE)

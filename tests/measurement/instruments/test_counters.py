@@ -12,11 +12,8 @@ from measurement.instruments import addition
 from measurement.instruments.check import plan
 from measurement.instruments.counters import METRICS, count, rows_of
 from measurement.recording import recording
-from tests.support.data import cases
 from tests.support.fakes import make_cubins
 from tests.support.studies import study
-
-CASES = cases(__file__)
 
 HEADER = ["ID", "Process ID", "Kernel Name", "Block Size", "Grid Size", *METRICS]
 
@@ -86,7 +83,21 @@ def test_what_is_no_counter_is_refused(output, reason):
 def recorded(make_recording, tmp_path, monkeypatch):
     """A recording of two GPUs with the cubins that this host builds."""
     cubins = tmp_path / "cubins"
-    configuration = CASES["recorded"]
+    configuration = {
+        "variants": ["naive", "block", "block_padded", "cublas_sgemm"],
+        "sizes": [512],
+        "holdout_sizes": [],
+        "dtypes": ["float32"],
+        "block_sizes": [8, 16, 32],
+        "series": [
+            {
+                "variants": ["mm_naive"],
+                "dtypes": ["float64", "int32"],
+                "block_sizes": [32],
+                "shapes": [512, "17x33x65"],
+            }
+        ],
+    }
     make_cubins(cubins, study(configuration))
     results = [read_result(path) for path in sorted((cubins / "sm_86").glob("*.cubin"))]
     made = make_recording(

@@ -14,9 +14,6 @@ from base.errors import StudyError
 from measurement.recording import recording
 from measurement.recording.recording import CELL, MANIFEST, MEASURED, TABLES, RecordingError
 from tests.support.broken import edit, edit_cell, edit_provenance, seal
-from tests.support.data import cases
-
-CASES = cases(__file__)
 
 FILES = ["provenance.json", *MEASURED]
 
@@ -248,7 +245,22 @@ def test_manifest_missing_or_no_manifest_is_named(broken):
 
 @pytest.mark.parametrize(
     ("name", "column", "value", "fault"),
-    CASES["wrong_value_is_named_with_its_column"],
+    [
+        ("checks.csv", "status", "skipped", "checks.csv: column status: 'skipped' is not one of"),
+        ("checks.csv", "status", "", "checks.csv: column status is empty in row 3"),
+        ("checks.csv", "n", "12.5", "checks.csv: column n: "),
+        ("checks.csv", "k", "", "checks.csv: column k is empty in row 3"),
+        ("instructions.csv", "count", "some", "instructions.csv: column count: "),
+        ("instructions.csv", "bits", "", "instructions.csv: column bits is empty in row 3"),
+        ("samples.csv.gz", "host_s", "-1", "samples.csv.gz: column host_s is -1, not from 1e-12 "),
+        ("checks.csv", "worst_error", "small", "checks.csv: column worst_error: "),
+        ("checks.csv", "device", "", "checks.csv: column device is empty in row 3"),
+        ("builds.csv", "registers_per_thread", "many", "builds.csv: column registers_per_thread: "),
+        ("builds.csv", "cubin_sha256", "", "builds.csv: column cubin_sha256 is empty in row 3"),
+        ("samples.csv.gz", "round", "first", "samples.csv.gz: column round: "),
+        ("samples.csv.gz", "total_s", "", "samples.csv.gz: column total_s is empty in row 3"),
+        ("samples.csv.gz", "kernel_s", "fast", "samples.csv.gz: column kernel_s: "),
+    ],
 )
 def test_wrong_value_is_named_with_its_column(broken, name, column, value, fault):
     edit_cell(broken, name, column, value)
@@ -311,7 +323,20 @@ def test_unreadable_samples_are_named(broken, data, said):
 
 @pytest.mark.parametrize(
     ("path", "value", "fault"),
-    CASES["wrong_provenance_is_named_with_its_place"],
+    [
+        (["format"], 2, "format: 2 is not allowed; input should be 4"),
+        (["started_utc"], "yesterday", "started_utc: 'yesterday' is not allowed; string should "),
+        (["simulated"], "no", "simulated: 'no' is not allowed; input should be a valid boolean"),
+        (["host", "logical_cpus"], 0, "host.logical_cpus: 0 is not allowed; input should be gr"),
+        (["host", "caches"], [{"level": 1}], "host.caches[0]: missing bytes, shared_by; add it ("),
+        (["phases", 0, "wall_s"], -1.0, "phases[0].wall_s: -1.0 is not allowed; input"),
+        (["devices", 0, "device"], "cpu", "devices[0].device: 'cpu' is not allowed; string should"),
+        (["devices", 0, "limits"], None, "devices[0].limits: None is not allowed; input should"),
+        (["sources", "kernels/block.cu"], "abc", "sources.kernels/block.cu: 'abc' is not allowed"),
+        (["git", "dirty"], "yes", "git.dirty: 'yes' is not allowed; input should be a valid bool"),
+        (["machine"], "x", "the file: unknown key machine; allowed: format, simulated, started"),
+        (["counters"], None, "the file: counters has no value; give it a value or remove the key"),
+    ],
 )
 def test_wrong_provenance_is_named_with_its_place(small, broken, path, value, fault):
     edit_provenance(broken, path, value)
