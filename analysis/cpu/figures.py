@@ -9,7 +9,6 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from analysis.cpu.hosts import LEVELS
 from analysis.cpu.roofline import AT_MOST, rates_by_threads
 from analysis.cpu.split import GPU, WHOLE
 from analysis.data.best import fastest
@@ -39,7 +38,6 @@ _PANELS: tuple[tuple[str, str, Roofs], ...] = (
     ("flop_per_byte_beyond_l1", "FLOP per byte fetched beyond L1", _ROOFS),
 )
 _ROOM = 1.35  # least factor of a part that is wide enough for its number
-_SWEPT = "blocked"
 _PINNED = "pinned"  # the part after GPU: the further speedup with pinned memory
 
 
@@ -93,7 +91,7 @@ def cpu_split(store: Store, devices: Devices) -> Figure | None:
     axis.grid(visible=False, axis="y")
     axis.tick_params(axis="y", length=0)
     axis.set_xlim(min(1.0, *(low for low, _ in ends)), max(high for _, high in ends) * 3)
-    axis.set_xlabel("speedup over the naive loop on one thread (logarithmic)")
+    axis.set_xlabel("speedup over the naive loop on one thread")
     style.log_axis(axis, "x")
     style.legend(figure, [axis], columns=3)
     return figure
@@ -127,35 +125,30 @@ def cpu_rate(store: Store, devices: Devices) -> Figure | None:
     if not hosts:
         return None
     figure, axes = style.panels(len(hosts), columns=3, height=3.2)
-    looks = palette.looks((True, str(name)) for host in hosts for name in host.rows["variant"])
     several = False
     for axis, host in zip(axes, hosts, strict=True):
         best = fastest(host.rows, "total_s", ["variant", "threads", "n"])
         for (name, threads), own in best.groupby(["variant", "threads"]):
             several |= threads > 1
-            look = _line(looks[True, str(name)], threads)
+            look = _line(palette.CPU[str(name)], threads)
             own = own.sort_values("n")
             names = [f"{name}, {_threads(threads)}, N = {plain_number(n)}" for n in own["n"]]
             style.points(axis, own, "n", RATE, look, None, names=names, tell=style.gflops)
         for threads in sorted(set(best["threads"])):
-            if (_PEAK, threads) in host.ceilings:
-                text = f"FMAs, {_threads(threads)}"
-                _peak(axis, host.ceilings[_PEAK, threads], min(best["n"]), text)
-        axis.set_title(label(host.name))
-        axis.set_xlabel("matrix size N (logarithmic)")
+            _peak(axis, host.ceilings, threads)
+        style.title(axis, host.name)
+        axis.set_xlabel("matrix size N")
         style.log_axis(axis, "y")
-        style.ticks_at(axis, (int(n) for n in best["n"]), 0.2)
+        style.ticks_at(axis, (int(n) for n in best["n"]))
     shown = {str(name) for host in hosts for name in host.rows["variant"]}
-    for (is_cpu, name), look in looks.items():
-        if is_cpu and name in shown:
-            how: dict[str, Any] = {"marker": look.marker, "linestyle": "none"}
-            axes[0].plot([], [], color=look.colour, label=label(name), **how)
+    for name in [name for name in palette.CPU if name in shown]:
+        style.key(axes[0], replace(palette.CPU[name], line="none"), name)
     for threads, text in ((1, "one thread"), (2, "all threads")) if several else ():
         line = _line(palette.Look(INK, "", "-"), threads).line
         axes[0].plot([], [], line, color=INK, linewidth=1.1, label=text)
     style.same_y(axes)
     for axis in axes[::3]:
-        axis.set_ylabel("throughput in GFLOP/s (logarithmic)")
+        axis.set_ylabel("throughput in GFLOP/s")
     style.legend(figure, axes, columns=4)
     return figure
 
@@ -175,65 +168,20 @@ def cpu_roofline(store: Store, devices: Devices) -> Figure | None:
     host = hosts[0]
     found = host.rows
     figure, axes = style.new_figure(2, height=4.4)
-    looks = palette.looks((True, str(name)) for name in found["variant"])
     for axis, (column, text, roofs) in zip(axes, _PANELS, strict=True):
         intensity = found[column].to_numpy(dtype=float)
         ends = (float(np.nanmin(intensity)) / 2, float(np.nanmax(intensity)) * 2)
         for threads in sorted(set(found["threads"])):
-            peak = host.ceilings.get((_PEAK, threads), np.nan)
-            if np.isfinite(peak):
-                _peak(axis, peak, ends[0], f"FMAs, {_threads(threads)}")
+            _peak(axis, host.ceilings, threads)
             _roofs(axis, ends, roofs, host.ceilings, threads)
         for row in found.to_dict("records"):
-            _version(axis, row, column, looks[True, str(row["variant"])])
-        axis.set_xlabel(f"{text} (logarithmic)")
+            _version(axis, row, column, palette.CPU[str(row["variant"])])
+        axis.set_xlabel(f"{text}")
         style.log_axis(axis, "x")
         style.log_axis(axis, "y")
-    axes[0].set_ylabel("throughput in GFLOP/s (logarithmic)")
+    axes[0].set_ylabel("throughput in GFLOP/s")
     style.same_y(axes)
     style.legend(figure, axes, columns=3)
-    return figure
-
-
-def cpu_blocks(store: Store, devices: Devices) -> Figure | None:
-    """Draw the throughput of cache blocking by block size on every host, at its largest size.
-
-    The caches are those of the first host. A band starts where three blocks fill a cache (12·B²
-    bytes) and ends where one block does.
-    """
-    cells = _cpu_cells(store)
-    cells = cells[(cells["variant"] == _SWEPT) & cells["block_size"].notna()]
-    cells = cells[cells["n"] == cells.groupby("recording")["n"].transform("max")]
-    hosts = _hosts(cells, _many(_by_focus(devices)), store)
-    if not hosts:
-        return None
-    figure, (axis,) = style.new_figure(height=3.8)
-    looks = palette.gpu_looks(host.name for host in hosts)
-    for host in hosts:
-        own = host.rows.sort_values("block_size")
-        text = f"{host.name}, N = {plain_number(own['n'].iloc[0])}"
-        names = [f"{text}, B = {size}" for size in own["block_size"]]
-        look = looks[host.name]
-        style.points(axis, own, "block_size", RATE, look, text, names=names, tell=style.gflops)
-    axis.set_ylim(0, 1.1 * axis.get_ylim()[1])
-    style.ticks_at(axis, (int(size) for host in hosts for size in host.rows["block_size"]))
-    low, high = axis.get_xlim()
-    known = store["cpu_hosts"]
-    known = known[known["recording"] == hosts[0].recording]
-    sizes = {level: known[f"l{level}_bytes"].dropna() for level in LEVELS}
-    for level, size_bytes in ((level, int(s.iloc[0])) for level, s in sizes.items() if len(s)):
-        three, one = edges(size_bytes)
-        if three < high:
-            axis.axvspan(three, min(one, high), color=INK, alpha=0.08, linewidth=0)
-            axis.axvline(three, color=INK, linewidth=1, linestyle="--")
-            text = f"L{level}, {style.binary_size(size_bytes)}"
-            how: dict[str, Any] = {"xycoords": axis.get_xaxis_transform(), "fontsize": 8}
-            how |= {"xytext": (2, 3), "textcoords": "offset points"}
-            axis.annotate(text, (max(three, low), 1.0), **how)
-    axis.set_xlim(low, high)
-    axis.set_xlabel("block size B (logarithmic)")
-    axis.set_ylabel("throughput in GFLOP/s")
-    style.legend(figure, [axis], columns=4)
     return figure
 
 
@@ -282,9 +230,8 @@ def _bar(axis: Axes, height: int, whole: Whole) -> tuple[float, float]:
             middle = (float(np.sqrt(start * end)), height - 0.27)
             text = _short(factor, part["rough"])
             axis.annotate(text, middle, ha="center", va="bottom", fontsize=8)
-    how: dict[str, Any] = {"xytext": (5, 0), "textcoords": "offset points", "va": "center"}
     text = _short(reached[-1], whole.parts["rough"].any())
-    axis.annotate(text, (max(reached), height), fontsize=9, fontweight="bold", **how)
+    style.note(axis, text, (max(reached), height), (5, 0), fontsize=9, fontweight="bold")
     return min(reached), max(reached)
 
 
@@ -302,17 +249,13 @@ def _threads(threads: int) -> str:
     return "one thread" if threads == 1 else f"{threads} threads"
 
 
-def _peak(axis: Axes, flop_per_s: float, x: float, text: str) -> None:
-    """Draw the FMA ceiling across the panel, with its text above it, starting at `x`."""
-    peak = flop_per_s / 1e9
-    axis.axhline(peak, color=INK, linewidth=1.2)
-    how: dict[str, Any] = {"xytext": (0, 2), "textcoords": "offset points"}
-    axis.annotate(f"{text}: {style.rounded(peak)}", (x, peak), fontsize=8, **how)
-
-
-def edges(cache_bytes: int) -> tuple[float, float]:
-    """Return the block sizes at which three float32 blocks and one block fill a cache."""
-    return float(np.sqrt(cache_bytes / 12)), float(np.sqrt(cache_bytes / 4))
+def _peak(axis: Axes, ceilings: Ceilings, threads: int) -> None:
+    """Draw the FMA ceiling across the panel, if known."""
+    if (_PEAK, threads) in ceilings:
+        peak = ceilings[_PEAK, threads] / 1e9
+        line = _line(palette.Look(INK, "", "-"), threads).line
+        drawn = axis.axhline(peak, color=INK, linewidth=1.2, linestyle=line)
+        hover(drawn, [f"FMAs, {_threads(threads)}: {style.gflops(peak)}"])
 
 
 def _roofs(
@@ -351,4 +294,4 @@ def _version(axis: Axes, row: Mapping[str, Any], column: str, look: palette.Look
         axis.annotate("", ends[0], ends[1], arrowprops=tail)
 
 
-FIGURES = style.named(cpu_split, cpu_rate, cpu_roofline, cpu_blocks)
+FIGURES = style.named(cpu_split, cpu_rate, cpu_roofline)

@@ -43,7 +43,7 @@ def break_even(store: Store, devices: Devices) -> Figure | None:
     low, high = every["least_n"].min() / 1.2, every["largest_n"].max() * 1.2
     step = max(0.34, 0.1 * len(by_gpu))
     figure, axes = style.new_figure(len(memories), height=1.4 + step * len(shown))
-    looks = palette.gpu_looks(by_gpu)
+    looks = palette.gpu_looks(gpu.short for gpu in devices.gpus)
     for axis, memory in zip(axes, memories, strict=True):
         for number, (gpu, own) in enumerate(by_gpu.items()):
             cells = own[own["host_memory"] == memory]
@@ -54,7 +54,7 @@ def break_even(store: Store, devices: Devices) -> Figure | None:
         names = [CPU_BASELINES[name] for name in shown]
         rows.name_rows(axis, names if axis is axes[0] else [""] * len(names))
         axis.set_title(f"{memory} memory")
-        axis.set_xlabel("matrix size N (logarithmic)")
+        axis.set_xlabel("matrix size N")
         axis.set_xlim(low, high)
         style.log_axis(axis, "x", 2)
     style.legend(figure, axes, columns=5)
@@ -93,7 +93,7 @@ def copies(store: Store, devices: Devices) -> Figure | None:
     every = pd.concat(list(by_gpu.values()))
     directions = [direction for direction in DIRECTIONS if (every["direction"] == direction).any()]
     figure, axes = style.new_figure(len(directions), height=3.8)
-    looks = palette.gpu_looks(by_gpu)
+    looks = palette.gpu_looks(gpu.short for gpu in devices.gpus)
     for axis, direction in zip(axes, directions, strict=True):
         for gpu, own in by_gpu.items():
             look = looks[gpu]
@@ -106,10 +106,10 @@ def copies(store: Store, devices: Devices) -> Figure | None:
         for memory, line in _LINES.items():
             axis.plot([], [], line, color=INK, linewidth=1.1, label=f"{memory}, fitted model")
         axis.set_title(DIRECTIONS[direction])
-        axis.set_xlabel("bytes copied per run (logarithmic)")
+        axis.set_xlabel("bytes copied per run")
         axis.set_xscale("log", base=2)
         _byte_ticks(axis, every.loc[every["direction"] == direction, "size_bytes"])
-    axes[0].set_ylabel("bandwidth in GB/s (logarithmic)")
+    axes[0].set_ylabel("bandwidth in GB/s")
     for axis in axes:
         style.log_axis(axis, "y")
     style.same_y(axes)
@@ -171,7 +171,7 @@ def predictions(store: Store, devices: Devices) -> Figure | None:
         return None
     memories = _memories(by_gpu)
     figure, axes = style.new_figure(len(memories), height=3.4)
-    looks = palette.gpu_looks(by_gpu)
+    looks = palette.gpu_looks(gpu.short for gpu in devices.gpus)
     for axis, memory in zip(axes, memories, strict=True):
         axis.axhline(1, color=INK, linewidth=1)
         for gpu, own in by_gpu.items():
@@ -185,7 +185,7 @@ def predictions(store: Store, devices: Devices) -> Figure | None:
         text = "outside its prediction interval"
         axis.plot([], [], "o", label=text, markerfacecolor="none", **how)
         axis.set_title(f"{memory} memory")
-        axis.set_xlabel("measured end-to-end time (logarithmic)")
+        axis.set_xlabel("measured end-to-end time")
         style.log_axis(axis, "x")
         axis.xaxis.set_major_formatter(FuncFormatter(style.plain_time))
     axes[0].set_ylabel("predicted / measured time")

@@ -1,10 +1,11 @@
-"""One colour and marker per variant, matrix size and GPU for all figures; without matplotlib."""
+"""One colour and marker per kernel family, CPU implementation and GPU for all figures."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
-from typing import TypeVar
+from dataclasses import dataclass
+from typing import Any
 
-_Key = TypeVar("_Key")
+from kernels.catalog.entries import VARIANTS
+from kernels.catalog.walk import EXCERPTS
 
 # Every colour has a contrast of at least 3:1 on the light and the dark page (WCAG 1.4.11). Marker
 # shapes repeat the information for colour-blind readers.
@@ -19,35 +20,54 @@ PURPLE = "#8a6fd1"
 TEAL = "#0090a8"
 RED = "#d14a3a"
 LEAF = "#5f8a00"
-_COLOURS = (GREY, BLUE, BROWN, OLIVE, ORANGE, PINK, GREEN, PURPLE, TEAL, RED, LEAF)
+# The first GPUs have no colour of a kernel family.
+_GPUS = (TEAL, RED, LEAF, OLIVE, PURPLE, BROWN, PINK, BLUE)
 # A ramp for matrix sizes.
-_RAMP = ("#9a4fc4", "#6a6ad6", "#2f83c4", "#0091a0", "#22935c", "#6f8b00", "#a87a00", "#c7662a")
+_RAMP = (
+    *("#9a4fc4", "#6a6ad6", "#2f83c4", "#128aad", "#0091a0"),
+    *("#22935c", "#6f8b00", "#a87a00", "#c7662a"),
+)
 _MARKERS = ("o", "s", "v", "^", "D", "X", "P", "<", ">", "p", "h", "*", "d")
+_LINES = ("-", "--", "-.", ":")
 
-# Variants that share a figure: those of source V; the steps of sources T and G with cuBLAS; those
-# for any shape.
-SOURCE_V = (
-    *("naive", "naive_coalesced", "buffered_column", "buffered_row"),
-    *("block", "block_strided", "block_unroll4", "block_unroll8"),
-)
-STEPS = (
-    *("naive_coalesced", "tile_uncoalesced", "tile_transposed_b", "tile_conflict_free"),
-    *("outer_product", "outer_product_unrolled", "outer_product_prefetch"),
-    *("register_tile", "register_tile_double_buffered", "register_tile_conflict_free"),
-    *("register_tile_async", "sgemm_top", "sgemm_tensor", "cublas_sgemm", "sgemm_tensor_tma"),
-    "sgemm_stream_k",
-)
-ANY_SHAPE = ("mm_naive", "mm_tile", "bmm_naive", "bmm_tile")
-# The order of the palette gives the variants of one figure different colours. `block_padded` takes
-# the place of `naive_coalesced` among the steps.
-_ORDER = (
-    *((False, name) for name in SOURCE_V),
-    *((True, name) for name in ("naive", "blas", "packed")),
-    *((False, name) for name in (STEPS[1], "block_padded", *STEPS[2:])),
-    *((True, name) for name in ("loop_order", "column_buffered", "blocked")),
-    *((False, name) for name in ANY_SHAPE),
-    *((True, name) for name in ("mkl", "blis")),
-)
+
+@dataclass(frozen=True)
+class Look:
+    """Colour, marker and line style of one series in all figures."""
+
+    colour: str
+    marker: str
+    line: str
+
+
+# Kernel families of the catalog: title, colour, marker. Kernels of one family differ in line style.
+USER_SUPPLIED = "user-supplied"
+FAMILIES = {
+    "naive": ("naive", GREY, "o"),
+    "buffered": ("buffered row or column", BROWN, "s"),
+    "block": ("tiles in shared memory", BLUE, "v"),
+    "register": ("tiles in registers", ORANGE, "^"),
+    "tensor": ("tensor cores", PURPLE, "D"),
+    "library": ("cuBLAS", GREEN, "P"),
+    USER_SUPPLIED: ("user-supplied", PINK, "X"),
+}
+# Implementations on the CPU.
+CPU = {
+    "naive": Look(GREY, "o", "-"),
+    "loop_order": Look(BROWN, "s", "-"),
+    "column_buffered": Look(OLIVE, "<", "-"),
+    "blocked": Look(BLUE, "v", "-"),
+    "packed": Look(ORANGE, "^", "-"),
+    "blas": Look(GREEN, "P", "-"),
+    "mkl": Look(PURPLE, "D", "-"),
+    "blis": Look(TEAL, "h", "-"),
+}
+# Kinds of host memory, and kernel-only times.
+MEMORY = {
+    "pinned": Look(BLUE, "s", "-"),
+    "pageable": Look(ORANGE, "o", "-"),
+    "kernel": Look(GREEN, "D", "-"),
+}
 
 # Parts of the end-to-end time in order: label, colour, hatch.
 PARTS = {
@@ -68,33 +88,42 @@ SPLIT = {
 }
 
 
-@dataclass(frozen=True)
-class Look:
-    """Colour, marker and line style of one series in all figures."""
-
-    colour: str
-    marker: str
-    line: str
+def family_of(variant: str) -> str:
+    """Return the family of a kernel."""
+    return VARIANTS[variant].family if variant in VARIANTS else USER_SUPPLIED
 
 
-def looks(keys: Iterable[tuple[bool, str]]) -> dict[tuple[bool, str], Look]:
-    """Return the look of each (is CPU, variant); unknown variants follow the known ones."""
-    order = [*_ORDER, *sorted(set(keys) - set(_ORDER))]
-    found = _cycled(order, _COLOURS)
-    return {key: replace(look, line="--") if key[0] else look for key, look in found.items()}
+def kernel_look(variant: str) -> Look:
+    """Return colour and marker of a kernel's family, with the kernel's line style."""
+    _, colour, marker = FAMILIES[family_of(variant)]
+    return Look(colour, marker, _LINES[_member(variant) % len(_LINES)])
+
+
+def explorer_look(is_cpu: bool, variant: str) -> tuple[str, str]:
+    """Return the colour of a series of the explorer, and a marker of its own in the family."""
+    look = CPU[variant] if is_cpu else kernel_look(variant)
+    return look.colour, look.marker if is_cpu else _MARKERS[_member(variant) % len(_MARKERS)]
+
+
+def _member(variant: str) -> int:
+    """Return the place of a kernel in its family; the steps of the walk come first."""
+    order = dict.fromkeys([*(step.variant for step in EXCERPTS), *VARIANTS, variant])
+    return [name for name in order if family_of(name) == family_of(variant)].index(variant)
 
 
 def size_looks(sizes: Iterable[int]) -> dict[int, Look]:
-    """Return a look for each matrix size N."""
-    return _cycled(sorted(set(sizes)), _RAMP)
+    """Return a look for each matrix size N, along the ramp."""
+    found = sorted(set(sizes))
+    steps = max(1, -(-len(found) // len(_RAMP)))
+    return _cycled(found, [colour for colour in _RAMP for _ in range(steps)])
 
 
-def gpu_looks(labels: Iterable[str]) -> dict[str, Look]:
-    """Return a look for each GPU."""
-    return _cycled(labels, _COLOURS[1:])
+def gpu_looks(names: Iterable[str]) -> dict[str, Look]:
+    """Return a look for each GPU; `names` are all GPUs of the report, the one in focus first."""
+    return _cycled(names, _GPUS)
 
 
-def _cycled(keys: Iterable[_Key], colours: Sequence[str]) -> dict[_Key, Look]:
+def _cycled(keys: Iterable[Any], colours: Sequence[str]) -> dict[Any, Look]:
     """Return a look for each key; colours and markers repeat in order."""
     return {
         key: Look(colours[place % len(colours)], _MARKERS[place % len(_MARKERS)], "-")

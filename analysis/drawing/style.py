@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
+from textwrap import wrap
 from typing import Any
 
 import matplotlib as mpl
@@ -12,13 +13,15 @@ import pandas as pd
 import seaborn as sns
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.text import Text
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter, NullLocator
+from matplotlib.transforms import Bbox
 from scipy.optimize import isotonic_regression
 
 from analysis.data.devices import Device, Devices
 from analysis.data.store import Store
 from analysis.drawing.palette import Look
-from analysis.drawing.svg import INK, hover, label
+from analysis.drawing.svg import INK, PAPER, hover, label
 from analysis.stats.estimates import FloatArray
 from analysis.stats.rounding import order_of_magnitude
 from kernels.theory import tiles
@@ -134,20 +137,11 @@ _NEAR, _FAR = 2.0, 20.0
 _FACTORS = (0.05, 0.1, 0.15, 0.2, 0.3, 0.5, 0.7, 1.0, 1.5, 2.0, 3.0, 5.0, 7.0, 10.0, 15.0, 20.0)
 
 
-def ticks_at(axis: Axes, values: Iterable[int], least_gap: float = 0.11) -> None:
-    """Put the ticks of a logarithmic x axis at the measured `values`.
-
-    Labels are at least `least_gap` apart, as a share of the axis; powers of two have priority.
-    """
+def ticks_at(axis: Axes, values: Iterable[int]) -> None:
+    """Put the ticks of a logarithmic x axis at the measured `values`."""
     shown = sorted(set(values))
-    least = (shown[-1] / shown[0]) ** least_gap * (1 - 1e-9)
-    labelled: list[int] = []
-    for value in sorted(shown, key=lambda value: (np.log2(value) % 1 != 0, value)):
-        if all(max(value / other, other / value) >= least for other in labelled):
-            labelled.append(value)
-    texts = [plain_number(value) if value in labelled else "" for value in shown]
     axis.set_xscale("log", base=2)
-    axis.set_xticks(shown, texts)
+    axis.set_xticks(shown, [plain_number(value) for value in shown])
     axis.xaxis.set_minor_locator(NullLocator())
 
 
@@ -200,13 +194,69 @@ def about(value: float) -> str:
     return f"about {times(order_of_magnitude(value))}"
 
 
-def spread(places: FloatArray, gap: float) -> FloatArray:
-    """Return `places` in the same order, moved minimally to be at least `gap` apart."""
-    order = np.argsort(places, kind="stable")
-    steps = gap * np.arange(len(places))
-    moved = np.empty(len(places))
-    moved[order] = isotonic_regression(places[order] - steps).x + steps
-    return moved
+def title(axis: Axes, text: str) -> None:
+    """Set the title of a panel, in lines that fit in the panel."""
+    axis.set_title("\n".join(wrap(label(text), 24)))
+
+
+def note(
+    axis: Axes, text: str, at: tuple[float, float], shift: tuple[float, float], **how: Any
+) -> Text:
+    """Write `text` at a point of the data, `shift` points away; lines do not cross it."""
+    box = {"facecolor": PAPER, "linewidth": 0, "pad": 0.8}
+    own: dict[str, Any] = {"fontsize": 8, "va": "center", "zorder": 5, "annotation_clip": False}
+    how = own | {"bbox": box} | how
+    return axis.annotate(text, at, shift, textcoords="offset points", **how)
+
+
+def name_ends(figure: Figure, axis: Axes, ends: pd.DataFrame, fontsize: float = 8) -> None:
+    """Write the texts of lines to the right of their ends, without overlaps.
+
+    `ends` has the columns x, y, text and colour.
+    """
+    figure.draw_without_rendering()  # the positions of texts depend on the layout
+    for _, same in ends.groupby("x"):
+        heights = (
+            axis.transData.transform(same[["x", "y"]].astype(float))[:, 1] * 72 / axis.figure.dpi
+        )
+        order = np.argsort(heights, kind="stable")
+        steps = 1.25 * fontsize * np.arange(len(heights))
+        moved = isotonic_regression(heights[order] - steps).x + steps
+        for row, shift in zip(same.iloc[order].itertuples(), moved - heights[order], strict=True):
+            how = {"color": row.colour, "fontsize": fontsize}
+            note(axis, label(row.text), (row.x, row.y), (8, shift), **how)
+
+
+def name_points(figure: Figure, axis: Axes, points: pd.DataFrame) -> None:
+    """Write texts beside points where they hide no point and no other text, else not at all.
+
+    `points` has the columns x, y and text; points with an empty text get none.
+    """
+    figure.draw_without_rendering()
+    taken = [
+        Bbox.from_bounds(x - 5, y - 5, 10, 10)
+        for x, y in axis.transData.transform(points[["x", "y"]].astype(float))
+    ]
+    for row in points[points["text"] != ""].itertuples():
+        for ha, va, shift in _BESIDE:
+            text = note(axis, label(row.text), (row.x, row.y), shift, ha=ha, va=va)
+            box = text.get_window_extent()
+            inside = axis.bbox.xmin < box.xmin and box.xmax < axis.bbox.xmax
+            if inside and not box.count_overlaps(taken):
+                taken.append(box)
+                break
+            text.remove()
+
+
+# Places of a text beside its point: alignments, and offset in points.
+_BESIDE = (
+    ("left", "center", (9, 0)),
+    ("right", "center", (-9, 0)),
+    ("center", "bottom", (0, 6)),
+    ("center", "top", (0, -6)),
+    ("left", "bottom", (5, 8)),
+    ("right", "top", (-5, -8)),
+)
 
 
 def binary_size(value: float) -> str:

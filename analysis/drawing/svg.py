@@ -6,11 +6,14 @@ import xml.etree.ElementTree as ET
 from collections.abc import Sequence
 
 import matplotlib as mpl
+import numpy as np
 from matplotlib.artist import Artist
+from matplotlib.axis import Tick
 from matplotlib.figure import Figure
 
 # Placeholder for the colour of the surrounding text (dark mode, print).
 INK = "#010203"
+PAPER = "#030201"  # placeholder for the background of the page
 
 _SVG = "{http://www.w3.org/2000/svg}"
 _XLINK_HREF = "{http://www.w3.org/1999/xlink}href"
@@ -22,6 +25,7 @@ _FONT = re.compile(r"font-family: [^;]*; ?")  # set once, at the root
 _HOVER = "hover-"
 _BETWEEN = "\u2028"  # XML would convert a line break in an attribute to a space
 _LONGEST_LABEL = 40
+_TICK_GAP = 4.0  # least space between tick labels, in points of 1/72 inch
 
 ET.register_namespace("", _SVG.strip("{}"))
 
@@ -43,6 +47,7 @@ def render(figure: Figure, name: str) -> str:
     The text depends only on the figure: it has no date, version or random ids. `INK` becomes
     ``currentColor``, and texts stay texts. Ids begin with `name`, so they are unique in a page.
     """
+    without_overlaps(figure)
     buffer = io.StringIO()
     with mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": name}):
         figure.savefig(buffer, format="svg", transparent=True, metadata={"Date": None})
@@ -69,6 +74,33 @@ def render(figure: Figure, name: str) -> str:
     return ET.tostring(root, encoding="unicode") + "\n"
 
 
+def without_overlaps(figure: Figure) -> None:
+    """Remove tick labels that would overlap; powers of two, and then of ten, have priority."""
+    figure.draw_without_rendering()
+    for axis in [each for axes in figure.axes for each in (axes.xaxis, axes.yaxis)]:
+        low, high = sorted(axis.get_view_interval())
+        ticks = [
+            t for t in axis.get_major_ticks() if low <= t.get_loc() <= high and t.label1.get_text()
+        ]
+        kept: list[Tick] = []
+        for tick in sorted(ticks, key=_priority):
+            box = tick.label1.get_window_extent().padded(_TICK_GAP)
+            if not any(box.overlaps(other.label1.get_window_extent()) for other in kept):
+                kept.append(tick)
+        if len(kept) < len(ticks):
+            shown = {tick.get_loc(): tick.label1.get_text() for tick in kept}
+            places = [tick.get_loc() for tick in ticks]
+            axis.set_ticks(places, [shown.get(place, "") for place in places])
+
+
+def _priority(tick: Tick) -> tuple[bool, bool, float]:
+    """Return the key that sorts ticks by the priority of their labels."""
+    text = tick.label1.get_text().replace("\u202f", "")
+    value = float(text) if text.isdecimal() else 0.0
+    logs = (np.log2(value), np.log10(value)) if value else (0.0, 0.0)
+    return logs[0] % 1 != 0, logs[1] % 1 != 0, tick.get_loc()
+
+
 def _title(group: ET.Element, texts: list[str]) -> None:
     """Add a title to each mark of a group, except to the definitions of marks."""
     defined = {id(part) for defs in group.iter(f"{_SVG}defs") for part in defs.iter()}
@@ -84,13 +116,14 @@ def _title(group: ET.Element, texts: list[str]) -> None:
 
 
 def _convert(element: ET.Element, prefix: str) -> None:
-    """Convert references to HTML syntax, prefix ids, and replace `INK` by ``currentColor``."""
+    """Convert references to HTML syntax, prefix ids, and replace `INK` and `PAPER`."""
     target = element.attrib.pop(_XLINK_HREF, None)
     if target is not None:
         element.set("href", target)
     for key, value in list(element.attrib.items()):
         # XML would escape each line break of a path.
         flat = " ".join(value.split()).replace(INK, "currentColor")
+        flat = flat.replace(PAPER, "var(--pico-background-color)")
         flat = _FONT.sub("", _DECIMALS.sub(r"\1", flat))
         if key == "id":
             flat = prefix + flat

@@ -1,42 +1,48 @@
 """The figures of the kernels: ladder, throughput by size, roofline, parts of the run."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
 import pandas as pd
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from analysis.data.best import fastest
 from analysis.data.ceilings import rates_of
-from analysis.data.cells import compared_memory, comparison_size, of_sizes
+from analysis.data.cells import compared_memory, of_sizes
 from analysis.data.devices import Device, Devices
 from analysis.data.store import Store
 from analysis.domain import CPU, SHAPE
 from analysis.drawing import palette, style
 from analysis.drawing.style import RATE, with_rates
 from analysis.drawing.svg import INK, hover, label
-from kernels.catalog.entries import LIBRARIES
+from kernels.catalog.entries import LIBRARIES, VARIANTS
+from kernels.catalog.walk import EXCERPTS
 from kernels.products.shape import Shape
 
 # Copies from pinned memory disturb a kernel's time least.
 _MEMORY = ("pinned", "pageable")
-# Ceilings of the roofline: name, look of the short lines of the kernels.
+# Ceilings of the roofline.
 _CEILINGS = {
-    "compute": ("arithmetic", palette.BLUE),
-    "l1": ("L1 lines", palette.ORANGE),
-    "shared": ("shared-memory wavefronts", palette.GREEN),
-    "pipe": ("lines and wavefronts", palette.PURPLE),
-    "l2": ("L2 cache", palette.GREY),
-    "issue": ("instruction issue", INK),
-    "dram": ("device memory", palette.TEAL),
+    "compute": "arithmetic",
+    "l1": "L1 lines",
+    "shared": "shared-memory wavefronts",
+    "pipe": "lines and wavefronts",
+    "l2": "L2 cache",
+    "issue": "instruction issue",
+    "dram": "device memory",
 }
+# Kernels with a name in a figure: the steps of the walk, and libraries.
+_NAMED = {each.variant for each in EXCERPTS} | LIBRARIES
+_ANY_SHAPE = {name for name, entry in VARIANTS.items() if entry.origin == "L"}
+_MOST_BARS = 6
 
 
 def ladder(store: Store, devices: Devices) -> Figure | None:
     """Draw the throughput of each kernel: bars for the GPU in focus, points for other GPUs.
 
-    A line marks the FMA ceiling of the GPU in focus, if known.
+    A bar has the colour of its family. A line marks the FMA ceiling of the GPU in focus, if known.
     """
     # Of the naive kernel, only its fastest block size, which follows that of the source.
     listed = store["ladder_summary"].drop_duplicates(["gpu", "variant"], keep="last")
@@ -47,20 +53,21 @@ def ladder(store: Store, devices: Devices) -> Figure | None:
     rates = with_rates(listed.assign(batch=1, m=listed["n"], k=listed["n"]), "kernel")
     rates = rates.assign(**{name: rates[name] / 1e3 for name in RATE})  # in TFLOP/s
     of = {gpu.short: rates[rates["gpu"] == gpu.label] for gpu in gpus}
+    looks = palette.gpu_looks(gpu.short for gpu in devices.gpus)
     ceilings = store["ceilings"]
     own = ceilings[(ceilings["gpu"] == gpus[0].label) & (ceilings["quantity"] == "fp32_flop_per_s")]
     peak = own["value"].max() / 1e12
     (first, rows), *others = of.items()
     heights = {variant: height for height, variant in enumerate(rows["variant"])}
     figure, (axis,) = style.new_figure(width=8.0, height=0.9 + 0.22 * len(rows))
-    looks = palette.gpu_looks(of)
-    bars = axis.barh(list(heights.values()), rows["rate"], 0.62, color=looks[first].colour)
-    how: dict[str, Any] = {"textcoords": "offset points", "va": "center", "fontsize": 8}
+    families = [palette.family_of(variant) for variant in heights]
+    colours = [palette.FAMILIES[family][1] for family in families]
+    bars = axis.barh(list(heights.values()), rows["rate"], 0.62, color=colours)
     texts = _tooltips(rows, (f"{name}, {first}" for name in heights), _tera)
     for bar, text, rate, height in zip(bars, texts, rows["rate"], heights.values(), strict=True):
         hover(bar, [text])
-        axis.annotate(f"{rate:.3g}", (rate, height), xytext=(5, 0), **how)
-    axis.plot([], [], "s", color=looks[first].colour, label=label(first))
+        style.note(axis, f"{rate:.3g}", (rate, height), (5, 0))
+    _family_keys(axis, families, "s")
     for title, own in others:
         own = own[own["variant"].isin(heights)]
         at = own["variant"].map(heights) + 0.38
@@ -72,7 +79,7 @@ def ladder(store: Store, devices: Devices) -> Figure | None:
         axis.axvline(peak, color=INK, linewidth=1.1, linestyle="--", label="FMA throughput")
     axis.set_yticks(list(heights.values()), [label(name) for name in heights])
     axis.invert_yaxis()
-    axis.margins(x=0.08)
+    axis.margins(x=0.08, y=0.01)
     axis.set_xlim(0, None)
     axis.grid(visible=False, axis="y")
     axis.set_xlabel("kernel-only throughput in TFLOP/s")
@@ -80,14 +87,40 @@ def ladder(store: Store, devices: Devices) -> Figure | None:
     return figure
 
 
+def _family_keys(axis: Axes, families: Iterable[str], marker: str | None = None) -> None:
+    """Add kernel families to the legend."""
+    shown = set(families)
+    for family in [family for family in palette.FAMILIES if family in shown]:
+        title, colour, own = palette.FAMILIES[family]
+        style.key(axis, palette.Look(colour, marker or own, "none"), title)
+
+
 def rate_size(store: Store, devices: Devices) -> Figure | None:
-    """Draw kernel throughput over the matrix size, one panel per GPU."""
-    panels = {
-        gpu.short: fastest(_shown(_kernels(store, gpu)), "kernel_s", ["variant", "n"])
-        for gpu in style.panelled(devices.gpus)
-    }
-    panels = {title: rows for title, rows in panels.items() if len(rows)}
-    return _rates(panels, "n", "matrix size N") if panels else None
+    """Draw kernel throughput over the matrix size on the GPU in focus.
+
+    Shown are the steps of the walk, libraries, user-supplied kernels and the fastest kernel.
+    """
+    if devices.focus is None:
+        return None
+    cells = _kernels(store, devices.focus)
+    last = fastest(cells[cells["n"] == cells["n"].max()], "kernel_s")["variant"]
+    shown = cells["variant"].isin({*_NAMED, *last}) | ~cells["variant"].isin(VARIANTS)
+    rows = fastest(cells[shown], "kernel_s", ["variant", "n"])
+    if rows.empty:
+        return None
+    figure, (axis,) = style.new_figure(height=4.2)
+    for variant, own in rows.sort_values("n").groupby("variant"):
+        look, name = palette.kernel_look(str(variant)), str(variant)
+        style.points(axis, own, "n", RATE, look, name, tell=style.gflops)
+    style.log_axis(axis, "y")
+    style.ticks_at(axis, (int(n) for n in rows["n"]))
+    axis.set_xlabel("matrix size N")
+    axis.set_ylabel("throughput in GFLOP/s")
+    ends = rows.sort_values("n").groupby("variant", as_index=False).last()
+    ends = ends.rename(columns={"n": "x", "rate": "y", "variant": "text"})
+    colours = [palette.kernel_look(name).colour for name in ends["text"]]
+    style.name_ends(figure, axis, ends.assign(colour=colours))
+    return figure
 
 
 def _kernels(store: Store, gpu: Device) -> pd.DataFrame:
@@ -96,55 +129,6 @@ def _kernels(store: Store, gpu: Device) -> pd.DataFrame:
     own = cells[(cells["gpu"] == gpu.label).fillna(False) & (cells["device"] != CPU)]
     memory = next((kind for kind in _MEMORY if (own["host_memory"] == kind).any()), None)
     return with_rates(own[own["host_memory"] == memory], "kernel")
-
-
-def _shown(kernels: pd.DataFrame) -> pd.DataFrame:
-    """Return the kernels of source V and of libraries, and the fastest other kernel."""
-    others = kernels[~kernels["variant"].isin({*palette.SOURCE_V, *LIBRARIES})]
-    best = set(fastest(others[others["n"] == others["n"].max()], "kernel_s")["variant"])
-    return kernels[kernels["variant"].isin({*palette.SOURCE_V, *LIBRARIES, *best})]
-
-
-def _rates(panels: Mapping[str, pd.DataFrame], x: str, name: str) -> Figure:
-    """Draw kernel throughput over the column `x` with label `name`, one panel per GPU."""
-    shown = pd.concat(panels.values())
-    looks = palette.looks((False, variant) for variant in shown["variant"].unique())
-    known = [key for key in looks if key[1] in set(shown["variant"]) and not key[0]]
-    figure, axes = style.panels(len(panels), height=2.9)
-    for axis, (title, rows) in zip(axes, panels.items(), strict=True):
-        for key in known:
-            own = rows[rows["variant"] == key[1]].sort_values(x)
-            if len(own):
-                style.points(axis, own, x, RATE, looks[key], key[1], tell=style.gflops)
-        axis.set_title(label(title))
-        axis.set_xlabel(f"{name} (logarithmic)")
-        style.log_axis(axis, "y")
-        style.ticks_at(axis, (int(value) for value in shown[x]))
-    style.same_y(axes)
-    for axis in axes[:: 2 if len(axes) > 1 else 1]:
-        axis.set_ylabel("throughput in GFLOP/s (logarithmic)")
-    style.legend(figure, axes, columns=4)
-    return figure
-
-
-def rate_block(store: Store, devices: Devices) -> Figure | None:
-    """Draw kernel throughput over the block size at the source's matrix size, one panel per GPU."""
-    panels = {}
-    for gpu in style.panelled(devices.gpus):
-        cells = _kernels(store, gpu)
-        cells = cells[cells["block_size"].notna() & cells["variant"].isin(palette.SOURCE_V)]
-        if len(cells):
-            panels[gpu.short] = cells[cells["n"] == comparison_size(cells)]
-    return _rates(panels, "block_size", "block size B") if panels else None
-
-
-def steps_size(store: Store, devices: Devices) -> Figure | None:
-    """Draw the throughput of the steps of sources T and G over the matrix size, for the focus."""
-    if devices.focus is None:
-        return None
-    cells = _kernels(store, devices.focus)
-    rows = fastest(cells[cells["variant"].isin(palette.STEPS)], "kernel_s", ["variant", "n"])
-    return _rates({devices.focus.short: rows}, "n", "matrix size N") if len(rows) else None
 
 
 def split(store: Store, devices: Devices) -> Figure | None:
@@ -167,7 +151,7 @@ def split(store: Store, devices: Devices) -> Figure | None:
     parts = {part: how for part, how in palette.PARTS.items() if (cells[part] > 0).any()}
     figure, axes = style.panels(len(kinds), height=2.9)
     for axis, kind in zip(axes, kinds, strict=True):
-        rows = cells[cells["host_memory"] == kind].sort_values("n")
+        rows = _few(cells[cells["host_memory"] == kind].sort_values("n"))
         whole = rows[list(palette.PARTS)].sum(axis=1).to_numpy(dtype=float)
         bottom = np.zeros(len(rows))
         for part, (text, colour, hatch) in parts.items():
@@ -191,6 +175,13 @@ def split(store: Store, devices: Devices) -> Figure | None:
     return figure
 
 
+def _few(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return up to `_MOST_BARS` rows that are apart in N, of powers of two if there are two."""
+    powers = rows[np.log2(rows["n"].astype(float)) % 1 == 0]
+    rows = powers if len(powers) > 1 else rows
+    return rows[:: -max(1, -(-len(rows) // _MOST_BARS))][::-1]
+
+
 def roofline(store: Store, devices: Devices) -> Figure | None:
     """Draw the kernels of the GPU in focus, each with its nearest measured ceiling."""
     if devices.focus is None:
@@ -204,28 +195,29 @@ def roofline(store: Store, devices: Devices) -> Figure | None:
     rows = rows.assign(bound_flop_per_s=flop / rows["bound_s"])
     rows = with_rates(rows, "kernel")
     figure, (axis,) = style.new_figure(width=8.0, height=4.4)
-    looks = palette.looks((False, name) for name in rows["variant"])
+    x, y = "flop_per_byte_of_sectors", "rate"
     if np.isfinite(peak):
         axis.axhline(peak / 1e9, color=INK, linewidth=1.2)
-        how: dict[str, Any] = {"xytext": (0, 3), "textcoords": "offset points", "fontsize": 8}
-        left = rows["flop_per_byte_of_sectors"].min()
-        axis.annotate("FMA throughput", (left, peak / 1e9), **how)
-    for bound, (text, colour) in _CEILINGS.items():
-        own = rows[rows["bound"] == bound]
-        if len(own):
-            at = own["flop_per_byte_of_sectors"], own["bound_flop_per_s"] / 1e9
-            drawn = axis.scatter(*at, marker="_", s=160, color=colour, label=f"ceiling: {text}")
-            shares = zip(own["variant"], own["share_of_bound"], strict=True)
-            hover(drawn, [f"{name}: {100 * share:.0f} % of {text}" for name, share in shares])
+        at = (rows[x].min(), peak / 1e9)
+        style.note(axis, "FMA throughput", at, (0, 3), va="bottom")
+    at = rows[x], rows["bound_flop_per_s"] / 1e9
+    drawn = axis.scatter(*at, marker="_", s=120, color=INK, label="nearest ceiling of a kernel")
+    shares = zip(rows["variant"], rows["share_of_bound"], rows["bound"], strict=True)
+    hover(drawn, [f"{name}: {100 * share:.0f} % of {_CEILINGS[of]}" for name, share, of in shares])
     for variant, own in rows.groupby("variant", sort=False):
-        look, name = looks[(False, str(variant))], str(variant)
-        columns = ("flop_per_byte_of_sectors", RATE)
-        style.points(axis, own, *columns, look, name, line=False, tell=style.gflops)
-    axis.set_xlabel("FLOP per byte of global-memory sectors (logarithmic)")
-    axis.set_ylabel("throughput in GFLOP/s (logarithmic)")
+        how = {"names": [f"{variant}, {style.rounded(value)} FLOP per byte" for value in own[x]]}
+        look = palette.kernel_look(str(variant))
+        style.points(axis, own, x, RATE, look, None, line=False, tell=style.gflops, **how)
+    _family_keys(axis, map(palette.family_of, rows["variant"]))
+    axis.set_xlabel("FLOP per byte of global-memory sectors")
+    axis.set_ylabel("throughput in GFLOP/s")
     style.log_axis(axis, "x")
     style.log_axis(axis, "y")
-    style.legend(figure, [axis])
+    axis.margins(x=0.15)
+    style.legend(figure, [axis], columns=4)
+    is_named = rows["variant"].isin(_NAMED) & ~rows["variant"].duplicated(keep="last")
+    named = rows["variant"].where(is_named, "")
+    style.name_points(figure, axis, rows.assign(x=rows[x], y=rows[y], text=named))
     return figure
 
 
@@ -234,7 +226,7 @@ def shapes(store: Store, devices: Devices) -> Figure | None:
     if devices.focus is None:
         return None
     cells = store["summary"]
-    own = cells[(cells["gpu"] == devices.focus.label) & cells["variant"].isin(palette.ANY_SHAPE)]
+    own = cells[(cells["gpu"] == devices.focus.label) & cells["variant"].isin(_ANY_SHAPE)]
     own = own[own["kernel_s"].notna()]
     if own.empty:
         return None
@@ -245,23 +237,23 @@ def shapes(store: Store, devices: Devices) -> Figure | None:
     found = sorted(set(rows["shape"]), key=lambda shape: (shape.batch, shape.flop))
     heights = {shape: height for height, shape in enumerate(found)}
     types = list(dict.fromkeys(rows["dtype"]))
-    looks = palette.looks((False, name) for name in rows["variant"])
     figure, axes = style.panels(len(types), columns=3, height=0.8 + 0.24 * len(heights))
     for position, (axis, dtype) in enumerate(zip(axes, types, strict=True)):
         for variant, own in rows[rows["dtype"] == dtype].groupby("variant", sort=False):
-            look = looks[(False, str(variant))]
+            look = palette.kernel_look(str(variant))
             at = own["shape"].map(heights)
             axis.hlines(at, own["rate_low"], own["rate_high"], color=look.colour, linewidth=1.6)
             marks: dict[str, Any] = {"marker": look.marker, "color": look.colour, "s": 26, "lw": 0}
-            drawn = axis.scatter(own["rate"], at, label=label(variant), **marks)
+            drawn = axis.scatter(own["rate"], at, **marks)
             names = (f"{variant}, {shape}" for shape in own["shape"])
             hover(drawn, _tooltips(own, names, style.gflops))
         texts = [str(shape).replace("x", "×") for shape in found]
         axis.set_yticks(range(len(found)), texts if not position else [""] * len(found))
         axis.set_ylim(-0.6, len(found) - 0.4)
         axis.set_title(str(dtype))
-        axis.set_xlabel("10⁹ operations/s (log)")
+        axis.set_xlabel("10⁹ operations/s")
         style.log_axis(axis, "x")
+    _family_keys(axes[0], map(palette.family_of, rows["variant"]))
     style.legend(figure, axes, columns=4)
     return figure
 
@@ -276,4 +268,4 @@ def _tera(value: float) -> str:
     return f"{style.rounded(value)} TFLOP/s"
 
 
-FIGURES = style.named(ladder, rate_size, rate_block, steps_size, split, roofline, shapes)
+FIGURES = style.named(ladder, rate_size, split, roofline, shapes)

@@ -1,7 +1,7 @@
-"""Figures of the models: speedups by block size; errors by model, by kernel, by B and N."""
+"""Figures of the models: speedups by block size; errors by model and by kernel."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,7 @@ from analysis.data.store import Store
 from analysis.domain import PUBLISHED
 from analysis.drawing import palette, rows, style
 from analysis.drawing.style import plain_number, rounded
-from analysis.drawing.svg import INK, hover, label
+from analysis.drawing.svg import INK, hover
 from analysis.models.comparison import BEST
 from analysis.models.definitions import (
     ALL_SET,
@@ -30,7 +30,6 @@ from kernels.catalog.entries import VARIANTS
 
 _M0 = "M0"
 _SPEEDUP = ("speedup", "speedup_low", "speedup_high")
-_NO_BLOCK = 0.5  # position of cells without block size on an axis of block sizes
 _FACTORS = (1.01, 1.02, 1.05, 1.1, 1.2, 1.5, 2, 4, 10, 30, 100, 1000)
 
 
@@ -81,18 +80,19 @@ def model(store: Store, devices: Devices) -> Figure | None:
         axis.plot([], [], ":", color=INK, linewidth=1.1, label="best model, at each N")
         for n, own in panel.cells.sort_values("block_size").groupby("n"):
             names = [f"N = {plain_number(n)}, B = {size}" for size in own["block_size"]]
-            text = f"N = {plain_number(n)}"
             look = looks[int(n)]
-            style.points(axis, own, "block_size", _SPEEDUP, look, text, False, names, style.times)
+            style.points(axis, own, "block_size", _SPEEDUP, look, None, False, names, style.times)
             sizes = own["block_size"].to_numpy(dtype=float)
             axis.plot(sizes, own["predicted_speedup"], ":", color=look.colour, linewidth=1.1)
-        axis.set_title(label(panel.title))
-        axis.set_xlabel("block size B (logarithmic)")
+        style.title(axis, panel.title)
+        axis.set_xlabel("block size B")
         axis.set_ylim(gained.min() / 2, gained.max() * 2)
         style.log_axis(axis, "y")
         style.ticks_at(axis, blocks)
+    for n, look in looks.items():
+        style.key(axes[0], replace(look, line="none"), f"N = {plain_number(n)}")
     for axis in axes[::3]:
-        axis.set_ylabel("speedup of block over naive\n(logarithmic)")
+        axis.set_ylabel("speedup of block over naive")
     style.legend(figure, axes, columns=5)
     return figure
 
@@ -133,11 +133,11 @@ def errors(store: Store, devices: Devices) -> Figure | None:
     compared = _of(store["model_comparison"], MODELLED_SET)
     compared = compared[compared["left_out_log_rms"].notna()]
     gpus = _sources(devices.gpus[: style.MOST_COLOURS])
-    measured = palette.gpu_looks(name for name in gpus if name != PUBLISHED)
-    looks = [palette.Look(palette.GREY, "d", "-"), *measured.values()]
+    measured = palette.gpu_looks(gpu.label for gpu in devices.gpus)
+    looks = {PUBLISHED: palette.Look(palette.GREY, "d", "-"), **measured}
     found = [
-        Series(_titled(name, own), own, look)
-        for (source, name), look in zip(gpus.items(), looks, strict=True)
+        Series(_titled(name, own), own, looks[source])
+        for source, name in gpus.items()
         if len(own := compared[compared["source"] == source])
     ]
     if not found:
@@ -159,8 +159,7 @@ def errors(store: Store, devices: Devices) -> Figure | None:
     axis.set_xticks(np.log(ticks), [f"{plain_number(tick)}×" for tick in ticks])
     axis.set_xticks([], minor=True)
     axis.set_xlabel(
-        "typical factor between predicted and measured time at left-out sizes\n"
-        "(logarithm of the factor on a logarithmic axis; smaller is better)"
+        "typical factor between predicted and measured time at left-out sizes\n(smaller is better)"
     )
     style.legend(figure, [axis], columns=3)
     return figure
@@ -180,7 +179,7 @@ def unseen(store: Store, devices: Devices) -> Figure | None:
     predictions = _of(store["model_predictions"], ALL_SET)
     predictions = predictions[predictions["role"].isin((HELD_OUT, UNSEEN))]
     gpus = {gpu.label: gpu.short for gpu in devices.gpus[: style.MOST_COLOURS]}
-    looks = palette.gpu_looks(gpus)
+    looks = palette.gpu_looks(gpu.label for gpu in devices.gpus)
     found = [
         Series(name, own, looks[source])
         for source, name in gpus.items()
@@ -207,7 +206,7 @@ def unseen(store: Store, devices: Devices) -> Figure | None:
             rows.key(axis, one.look, one.name)
         rows.name_rows(axis, names)
         axis.set_title(titles[role])
-    axes[-1].set_xlabel("predicted / measured time (logarithmic)")
+    axes[-1].set_xlabel("predicted / measured time")
     style.factor_axis(axes[-1], "x")
     how: dict[str, Any] = {"linestyle": "none", "color": INK, "markersize": 26**0.5}
     axes[0].plot([], [], "o", label="median", markeredgewidth=0, **how)
@@ -258,53 +257,6 @@ def _predicted(axis: Axes, cells: pd.DataFrame, one: Series) -> None:
         hover(middle, texts)
 
 
-def residuals(store: Store, devices: Devices) -> Figure | None:
-    """Draw the errors of M0 and of the best model on the GPU in focus, by B and by N.
-
-    There is a row of panels per model. Kernels without block size are at the left.
-    """
-    source = devices.focus.label if devices.focus and devices.focus.is_gpu else PUBLISHED
-    cells = _of(store["model_predictions"], MODELLED_SET)
-    cells = cells[cells["source"] == source]
-    best = _best(_of(store["model_comparison"], MODELLED_SET), source)
-    names = [name for name in dict.fromkeys((_M0, best)) if (cells["model"] == name).any()]
-    if not names:
-        return None
-    figure, axes = style.panels(2 * len(names))
-    looks = palette.looks((False, str(name)) for name in cells["variant"])
-    cells = cells.assign(
-        factor=np.exp(cells["log_residual"]),
-        block=cells["block_size"].astype(float).fillna(_NO_BLOCK),
-    )
-    for row, model in enumerate(names):
-        own = cells[cells["model"] == model]
-        for axis, column in zip(axes[2 * row : 2 * row + 2], ("block", "n"), strict=True):
-            axis.axhline(1, color=INK, linewidth=1)
-            for name, group in own.groupby("variant"):
-                look = looks[False, str(name)]
-                how: dict[str, Any] = {"marker": look.marker, "color": look.colour, "s": 20}
-                drawn = axis.scatter(
-                    group[column], group["factor"], linewidths=0, label=label(name), **how
-                )
-                texts = zip(style.cell_names(group), group["factor"], strict=True)
-                hover(drawn, [f"{text}: {rounded(factor)}" for text, factor in texts])
-            style.factor_axis(axis, "y")
-            _by(axis, own[column], "block size B" if column == "block" else "matrix size N", model)
-        axes[2 * row].set_ylabel("predicted / measured time\n(logarithmic)")
-    style.legend(figure, axes, columns=4)
-    return figure
-
-
-def _by(axis: Axes, column: pd.Series, text: str, model: str) -> None:
-    """Label an axis of block or matrix sizes; "none" is for cells without block size."""
-    positions = sorted(set(column))
-    axis.set_title(f"{model}, by {text[-1]}")
-    axis.set_xlabel(f"{text} (logarithmic)")
-    style.ticks_at(axis, positions)
-    if positions[0] == _NO_BLOCK:
-        axis.set_xticks(positions, ["none", *(plain_number(each) for each in positions[1:])])
-
-
 def _of(frame: pd.DataFrame, kernels: str) -> pd.DataFrame:
     return frame[frame["kernels"] == kernels]
 
@@ -330,4 +282,4 @@ def _titled(name: str, rows: pd.DataFrame) -> str:
     return f"{name}, {gpu}" if name == PUBLISHED else name
 
 
-FIGURES = style.named(model, errors, unseen, residuals)
+FIGURES = style.named(model, errors, unseen)

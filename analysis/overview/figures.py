@@ -20,10 +20,6 @@ from analysis.stats.significance import THRESHOLD
 
 _TIME = ("total_s", "total_low_s", "total_high_s")
 _RATIO = ("ratio", "ratio_low", "ratio_high")
-_LOOKS = {
-    "pinned": palette.Look(palette.BLUE, "s", "-"),
-    "pageable": palette.Look(palette.ORANGE, "o", "-"),
-}
 _CPU_ONE = palette.Look(palette.PURPLE, "<", "--")
 _CPU_ALL = palette.Look(INK, "^", "--")
 _CPU_NAIVE = palette.Look(palette.GREY, "v", "--")
@@ -68,14 +64,18 @@ def headline(store: Store, devices: Devices) -> Figure | None:
             for variant, n, over in zip(*(rows[name] for name in _NAMED), strict=True)
         ]
         style.points(axis, rows, "n", _TIME, line.look, names=names, tell=style.seconds)
-    axis.set_xlabel("matrix size N (logarithmic)")
-    axis.set_ylabel("time of one product (logarithmic)")
+    axis.set_xlabel("matrix size N")
+    axis.set_ylabel("time of one product")
     style.log_axis(axis, "y")
     axis.yaxis.set_major_formatter(FuncFormatter(style.plain_time))
-    style.ticks_at(axis, (int(n) for line in lines for n in line.rows["n"]), 0.05)
+    style.ticks_at(axis, (int(n) for line in lines for n in line.rows["n"]))
     _mark_speedup(axis, store["answers"], devices.focus, lines)
-    figure.draw_without_rendering()  # the positions of texts depend on the layout
-    _name_at_the_ends(axis, lines)
+    ends = [
+        {"x": row["n"], "y": row["total_s"], "text": line.text, "colour": INK}
+        for line in lines
+        for row in [line.rows.iloc[-1]]
+    ]
+    style.name_ends(figure, axis, pd.DataFrame(ends), 10)
     return figure
 
 
@@ -91,7 +91,10 @@ def _lines(cells: pd.DataFrame, device: Device) -> Iterator[_Line]:
         "CPU, all cores": (_CPU_ALL, cpu[shared]),
     }
     for memory in HOST_MEMORY_ORDER:
-        groups[f"GPU, {memory} memory"] = (_LOOKS[memory], gpu[gpu["host_memory"] == memory])
+        groups[f"GPU, {memory} memory"] = (
+            palette.MEMORY[memory],
+            gpu[gpu["host_memory"] == memory],
+        )
     for text, (look, rows) in groups.items():
         if not rows.empty:
             yield _Line(text, look, fastest(rows, "total_s", ["n"]))
@@ -111,21 +114,8 @@ def _mark_speedup(axis: Axes, answers: pd.DataFrame, device: Device, lines: list
     axis.annotate("", (n, ends.iloc[0]), (n, ends.iloc[-1]), arrowprops=arrow)
     speedup, low = own.iloc[0][["speedup", "speedup_low"]]
     text = style.about(speedup) if pd.isna(low) else style.times(speedup, 3)
-    below: dict[str, Any] = {"xytext": (0, -8), "textcoords": "offset points", "ha": "center"}
-    axis.annotate(text, (n, ends.iloc[0]), **below, va="top", fontsize=11, weight="bold")
-
-
-def _name_at_the_ends(axis: Axes, lines: list[_Line]) -> None:
-    """Write the text of each line to the right of its last point without overlaps."""
-    ends = pd.DataFrame([line.rows.iloc[-1][["n", "total_s"]] for line in lines]).astype(float)
-    ends["text"] = [label(line.text) for line in lines]
-    for _, same in ends.groupby("n"):
-        heights = axis.transData.transform(same[["n", "total_s"]])[:, 1]
-        heights *= 72 / axis.figure.dpi
-        shifts = style.spread(heights, 12.0) - heights
-        how: dict[str, Any] = {"textcoords": "offset points", "va": "center", "fontsize": 10}
-        for (n, total_s, text), shift in zip(same.to_numpy(), shifts, strict=True):
-            axis.annotate(text, (n, total_s), xytext=(8, shift), annotation_clip=False, **how)
+    how: dict[str, Any] = {"ha": "center", "va": "top", "fontsize": 11, "weight": "bold"}
+    style.note(axis, text, (n, ends.iloc[0]), (0, -8), **how)
 
 
 def gpus(store: Store, devices: Devices) -> Figure | None:
@@ -147,7 +137,7 @@ def gpus(store: Store, devices: Devices) -> Figure | None:
     if not found:
         return None
     first = titles.get(frame["first"].iloc[0], frame["first"].iloc[0])
-    looks = palette.gpu_looks(shown)
+    looks = palette.gpu_looks(titles)
     figure, axes = style.panels(len(found), columns=3, width=9.0, height=2.9)
     for axis, (title, rows) in zip(axes, found, strict=True):
         band: dict[str, Any] = {"color": palette.GREY, "alpha": 0.25, "linewidth": 0}
@@ -157,17 +147,15 @@ def gpus(store: Store, devices: Devices) -> Figure | None:
             names = [f"{label(titles[gpu])}, N = {style.plain_number(n)}" for n in own["n"]]
             tell = style.times
             style.points(axis, own, "n", _RATIO, looks[gpu], titles[gpu], names=names, tell=tell)
-        axis.set_title(title)
-        axis.set_xlabel("matrix size N (logarithmic)")
+        style.title(axis, title)
+        axis.set_xlabel("matrix size N")
         style.ticks_at(axis, (int(n) for n in rows["n"]))
-    kind = ""
     ratios = frame.loc[frame["ratio"] > 0, "ratio"]
     if ratios.max() / ratios.min() > 3:
-        kind = " (logarithmic)"
         for axis in axes:
             style.log_axis(axis, "y")
     style.same_y(axes)
-    axes[0].set_ylabel(f"time relative to {label(first)}{kind}")
+    axes[0].set_ylabel(f"time relative to {label(first)}")
     style.legend(figure, axes, columns=4)
     return figure
 

@@ -22,9 +22,9 @@ _PRINTED = "published, GTX 770"
 _MOST_GPUS = (100, 300)
 # Columns of figure2.csv, with label and look.
 _PERFORMANCE = {
-    "kernel": ("kernel-only", palette.Look(palette.ORANGE, "D", "-")),
-    "pinned": ("pinned memory", palette.Look(palette.BLUE, "s", "-")),
-    "pageable": ("pageable memory", palette.Look(palette.GREEN, "o", "-")),
+    "kernel": ("kernel-only", palette.MEMORY["kernel"]),
+    "pinned": ("pinned memory", palette.MEMORY["pinned"]),
+    "pageable": ("pageable memory", palette.MEMORY["pageable"]),
 }
 
 
@@ -49,11 +49,11 @@ def speedup_block(store: Store, devices: Devices) -> Figure | None:
                     axis, rows, "block_size", _SPEEDUP, look, gpu.short, tell=style.speedup
                 )
         axis.set_title(name)
-        axis.set_xlabel("block size B (logarithmic)")
+        axis.set_xlabel("block size B")
         style.log_axis(axis, "y")
         style.ticks_at(axis, _SWEPT[name][1])
     style.same_y(axes)
-    axes[0].set_ylabel("speedup over naive (logarithmic)")
+    axes[0].set_ylabel("speedup over naive")
     style.legend(figure, axes, columns=4)
     return figure
 
@@ -104,7 +104,7 @@ def figure2(store: Store, devices: Devices) -> Figure | None:
         axis.scatter([printed], [0], marker="x", s=34, color=INK, label=_PRINTED)
     axis.set_yticks([0, *places.values()], ["GTX 770", *(label(titles[gpu]) for gpu in places)])
     axis.set_ylim(-0.6, len(places) + 0.6)
-    axis.set_xlabel(f"throughput at N = {style.plain_number(n)} in GFLOP/s (logarithmic)")
+    axis.set_xlabel(f"throughput at N = {style.plain_number(n)} in GFLOP/s")
     style.log_axis(axis, "x")
     style.legend(figure, [axis], columns=5)
     return figure

@@ -28,7 +28,7 @@ _BOUNDS = ("", "_low", "_high")
 _SOURCE_V = "Source V"
 _CPU_GROUP = "CPU of the host"
 
-# Vega shapes of the markers of `palette.looks`: a name, or a path within −1 … 1.
+# Vega shapes of the markers of `palette`: a name, or a path within −1 … 1.
 _SHAPES = {
     "o": "circle",
     "s": "square",
@@ -67,7 +67,7 @@ def explorer_data(summary: pd.DataFrame, titles: Mapping[str, str], focus: str) 
     keys = pd.Series(zip(cells["device"] == CPU, cells["variant"], strict=True), dtype=object)
     kernels = sorted(set(keys), key=_place)
     names = {key: visible(f"CPU {key[1]}" if key[0] else key[1]) for key in kernels}
-    looks = palette.looks(kernels)
+    looks = [palette.explorer_look(*key) for key in kernels]
     labels = cells["gpu"].fillna(cells["recording"])
     recording_of = dict(zip(labels, cells["recording"], strict=True))
     on_gpu = set(cells.loc[cells["gpu"] == focus, "variant"])
@@ -81,9 +81,11 @@ def explorer_data(summary: pd.DataFrame, titles: Mapping[str, str], focus: str) 
             if label in recording_of
         ],
         "kernels": [
-            {"name": names[key], "group": group, "colour": looks[key].colour}
-            | {"shape": _SHAPES[looks[key].marker], "chosen": group == shown_group}
-            for key, group in zip(kernels, map(_group, kernels), strict=True)
+            {"name": names[key], "group": group, "colour": colour}
+            | {"shape": _SHAPES[marker], "chosen": group == shown_group}
+            for key, group, (colour, marker) in zip(
+                kernels, map(_group, kernels), looks, strict=True
+            )
         ],
         "rows": {
             "variant": _codes(keys.map(names)),

@@ -11,10 +11,11 @@ from matplotlib.ticker import FuncFormatter
 from analysis.data.best import fastest
 from analysis.data.devices import Devices
 from analysis.data.store import Store
-from analysis.drawing import palette, style
+from analysis.drawing import palette, rows, style
 from analysis.drawing.palette import Look
 from analysis.drawing.style import plain_number
-from analysis.drawing.svg import INK, hover, label
+from analysis.drawing.svg import INK, hover
+from analysis.stats.sessions import DEVICE_MEMORY, L2, LENGTHS
 from analysis.stats.significance import THRESHOLD, within
 from analysis.trust.comparison import BATCHES, GPU_KERNEL, ON_CPU, PAGEABLE, PINNED, medians, ratios
 
@@ -31,7 +32,15 @@ _KINDS = {
 _MARKED = (0.05, 0.25, 0.5, 0.75, 0.95)
 _LEAST_SPAN = 0.05  # of ratios to each side of 1
 _OUTER = 0.02  # share of a series allowed beyond each end of the axis
-_MOST_SESSIONS = 7  # drawn as points
+# Rows of the figure of sessions, by their columns of the table.
+_TIMES = {
+    **{("kernel", "pinned", at): f"kernel-only, data in {at}" for at in (L2, DEVICE_MEMORY)},
+    **{
+        ("total", memory, length): f"{memory}, {length}"
+        for memory in ("pinned", "pageable")
+        for length in LENGTHS
+    },
+}
 _TABLES = ("summary", "telemetry", "back_to_back")
 
 
@@ -71,7 +80,7 @@ def agreement(store: Store, devices: Devices) -> Figure | None:
         for key, (text, look) in _KINDS.items():
             if key in found:
                 _distribution(axis, found[key], text, look)
-        axis.set_title(label(title))
+        style.title(axis, title)
         axis.set_xlabel("ratio of the medians of a configuration")
     every = [ratios for found in panels.values() for ratios in found.values()]
     low = min(1 - _LEAST_SPAN, *(ratios.quantile(_OUTER) for ratios in every))
@@ -118,11 +127,11 @@ def launches(store: Store, devices: Devices) -> Figure | None:
     gpus = devices.gpus[: style.MOST_PANELS]  # more would hide each other
     frame = fastest(frame, "kernel_batch_s", ["gpu", "variant", "n"])
     by_gpu = {gpu.short: frame[frame["gpu"] == gpu.label] for gpu in gpus}
-    by_gpu = {name: rows for name, rows in by_gpu.items() if len(rows)}
+    by_gpu = {name: own for name, own in by_gpu.items() if len(own)}
     if not by_gpu:
         return None
     figure, (axis,) = style.new_figure(height=3.6)
-    looks = palette.gpu_looks(by_gpu)
+    looks = palette.gpu_looks(gpu.short for gpu in devices.gpus)
     axis.axhline(1, color=INK, linewidth=1)
     for gpu, own in by_gpu.items():
         names = [f"{gpu}, {cell}" for cell in style.cell_names(own)]
@@ -130,8 +139,8 @@ def launches(store: Store, devices: Devices) -> Figure | None:
         style.points(
             axis, own, "kernel_batch_s", columns, looks[gpu], gpu, False, names, style.times
         )
-    axis.set_xlabel("kernel time, back to back (logarithmic)")
-    axis.set_ylabel("single launch / back to back\n(logarithmic)")
+    axis.set_xlabel("kernel time, back to back")
+    axis.set_ylabel("single launch / back to back")
     style.log_axis(axis, "x")
     style.factor_axis(axis, "y")
     axis.xaxis.set_major_formatter(FuncFormatter(style.plain_time))
@@ -140,30 +149,33 @@ def launches(store: Store, devices: Devices) -> Figure | None:
 
 
 def sessions(store: Store, devices: Devices) -> Figure | None:
-    """Draw the mean effect of each session on the GPU in focus as a point, if they are few."""
-    frame = store["session_effects"]
-    focus = devices.focus.label if devices.focus else None
-    frame = frame[(frame["gpu"] == focus) & frame["quantity"].isin(["kernel", "total"])]
-    if frame.empty or frame["session"].nunique() > _MOST_SESSIONS:
+    """Draw the factor within which a median is known, by kind of time, for each GPU.
+
+    A line extends to the factor for a new session.
+    """
+    frame = store["sessions"]
+    frame = frame[~frame["host_work"].astype("boolean").fillna(False)]
+    where = frame["matrices_in"].fillna(frame["length"])
+    keys = zip(frame["quantity"], frame["host_memory"], where, strict=True)
+    frame = frame.assign(kind=[_TIMES.get(key, "") for key in keys])
+    frame = frame[frame["kind"] != ""]
+    gpus = [gpu for gpu in devices.gpus[: style.MOST_COLOURS] if (frame["gpu"] == gpu.label).any()]
+    if not gpus:
         return None
-    names = frame[["quantity", "host_memory", "matrices_in", "length"]].astype("string").fillna("")
-    work = frame["host_work"].astype("boolean").fillna(False).map({True: "host work", False: ""})
-    named = names.assign(work=work).apply(lambda row: ", ".join(filter(None, row)), axis=1)
-    rows = frame.assign(kind=named)
-    kinds = list(dict.fromkeys(rows["kind"]))
-    figure, (axis,) = style.new_figure(height=0.8 + 0.24 * len(kinds))
-    axis.axvline(1, color=INK, linewidth=1)
-    looks = palette.gpu_looks([f"session {number}" for number in sorted(set(rows["session"]))])
-    for (name, look), (_, own) in zip(looks.items(), rows.groupby("session"), strict=True):
-        at = own["kind"].map(kinds.index).to_numpy()
-        ratios = own["ratio"].to_numpy(dtype=float)
-        how: dict[str, Any] = {"s": 26, "marker": look.marker, "color": look.colour}
-        drawn = axis.scatter(ratios, at, zorder=3, label=name, **how)
-        texts = zip(own["kind"], ratios, strict=True)
-        hover(drawn, [f"{name}: {kind}: {plain_number(round(ratio, 4))}" for kind, ratio in texts])
-    axis.set_yticks(range(len(kinds)), kinds)
-    axis.invert_yaxis()
-    axis.set_xlabel("times of one session / mean over the sessions")
+    kinds = [kind for kind in _TIMES.values() if (frame["kind"] == kind).any()]
+    looks = palette.gpu_looks(gpu.short for gpu in devices.gpus)
+    figure, (axis,) = style.new_figure(height=1.2 + 0.34 * len(kinds))
+    for number, gpu in enumerate(gpus):
+        own = frame[frame["gpu"] == gpu.label]
+        own = own.assign(low=own["mean_interval_factor"])
+        y = own["kind"].map(kinds.index) + rows.offset(number, len(gpus))
+        names = [f"{gpu.short}, {kind}" for kind in own["kind"]]
+        columns = ("mean_interval_factor", "low", "new_session_interval_factor")
+        rows.dots(axis, own, columns, list(y), looks[gpu.short], names, tell=style.times)
+        rows.key(axis, looks[gpu.short], gpu.short)
+    rows.name_rows(axis, kinds)
+    style.factor_axis(axis, "x")
+    axis.set_xlabel("factor within which a median is known")
     style.legend(figure, [axis], columns=4)
     return figure
 

@@ -1,8 +1,6 @@
-"""Figures of the CPU: parts of a speedup, throughput, ceilings, block sizes."""
+"""Figures of the CPU: parts of a speedup, throughput, ceilings."""
 
-import pytest
-
-from analysis.cpu.figures import FIGURES, edges
+from analysis.cpu.figures import FIGURES
 from tests.support.figures import device, drawn, nothing, stored
 
 
@@ -77,34 +75,13 @@ def test_throughput_has_a_panel_for_each_host_and_the_best_block(tmp_path):
     store = stored(tmp_path, recordings=hosts, summary=rows, ceilings=peaks)
     shown = drawn(FIGURES["cpu-rate"], store, focus="b")
     assert shown.tooltips == [
+        "FMAs, 16 threads: 2500 GFLOP/s",  # not of b: no cell of that host has 16 threads
         "blas, 16 threads, N = 512: 400 GFLOP/s",
         "blocked, one thread, N = 512: 20 GFLOP/s",
         "naive, one thread, N = 256: 2 GFLOP/s",
     ]
     titles = [text for text in shown.texts if "of " in text]
     assert titles == ["SIMULATED of b", "of a"]  # the host in focus first
-    assert "FMAs, 16 threads: 2500" in shown.texts
-    assert "FMAs, 16 threads: 1" not in shown.texts  # no cell of that host has 16 threads
-
-
-def test_blocks_of_every_host_at_its_largest_size(tmp_path):
-    rows = [
-        cell("a", "blocked", 1024, 20.0, block_size=64),
-        cell("a", "blocked", 1024, 10.0, block_size=512),
-        cell("a", "blocked", 512, 30.0, block_size=64),
-        cell("a", "blocked", 1024, 30.0),
-        cell("b", "blocked", 512, 5.0, block_size=8),
-        cell("b", "naive", 512, 5.0, block_size=8),
-    ]
-    caches = [{"recording": "of a", "l1_bytes": 49152, "l3_bytes": 2**30}]
-    store = stored(tmp_path, recordings=[device("a"), device("b")], summary=rows, cpu_hosts=caches)
-    shown = drawn(FIGURES["cpu-blocks"], store)
-    largest = ["a, N = 1024, B = 512: 10", "a, N = 1024, B = 64: 20", "b, N = 512, B = 8: 5"]
-    assert shown.tooltips == [f"of {text} GFLOP/s" for text in largest]
-    assert "L1, 48 KiB" in shown.texts
-    assert "L3, 1 GiB" not in shown.texts  # filled only by blocks larger than those measured
-    three, one = edges(49152)
-    assert (12 * three**2, 4 * one**2) == pytest.approx((49152, 49152))
 
 
 def bounded(host, variant, threads, intensity):
@@ -119,10 +96,9 @@ def test_roofline_is_that_of_the_host_in_focus(tmp_path):
     ceilings = [peak("a", 1, 100.0), peak("b", 1, 7.0)]
     tables = {"recordings": [device("a"), device("b")], "cpu_roofline": rows}
     shown = drawn(FIGURES["cpu-roofline"], stored(tmp_path, **tables, ceilings=ceilings))
-    assert shown.tooltips == [
+    assert shown.tooltips == 2 * ["FMAs, one thread: 100 GFLOP/s"] + [
         f"{name}, N = 1000, {intensity} FLOP per byte: 2 GFLOP/s"
         for name in ("blas, 16 threads", "naive, one thread")
         for intensity in (0.25, 0.5)
     ]
-    assert shown.texts.count("FMAs, one thread: 100") == 2
     assert nothing(FIGURES["cpu-roofline"], stored(tmp_path, **tables))  # without ceilings

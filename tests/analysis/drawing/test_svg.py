@@ -9,6 +9,8 @@ import pytest
 from matplotlib.colors import to_rgb
 
 from analysis.drawing import palette, style, svg
+from kernels.catalog.entries import VARIANTS
+from kernels.catalog.walk import EXCERPTS
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -72,8 +74,8 @@ def luminance(colour):
 
 
 def test_every_colour_has_contrast_on_the_light_and_the_dark_page():
-    shown = palette.looks([(False, name) for name in "abcdefgh"]).values()
-    looks = [*shown, *palette.size_looks(range(20)).values()]
+    looks = [*map(palette.kernel_look, [*VARIANTS, "mine"]), *palette.CPU.values()]
+    looks += [*palette.size_looks(range(20)).values(), *palette.MEMORY.values()]
     looks += palette.gpu_looks(map(str, range(20))).values()
     colours = {look.colour for look in looks} | {colour for _, colour, _ in palette.PARTS.values()}
     for colour, page in product(colours, ("#ffffff", "#13171f")):
@@ -81,9 +83,26 @@ def test_every_colour_has_contrast_on_the_light_and_the_dark_page():
         assert (high + 0.05) / (low + 0.05) >= 3, (colour, page)
 
 
-def test_the_look_of_a_variant_does_not_depend_on_the_others():
-    alone = palette.looks([(False, "block")])
-    among = palette.looks([(True, "blocked"), (False, "block"), (False, "aaa")])
-    assert alone[(False, "block")] == among[(False, "block")]
-    known = [look for key, look in among.items() if key != (False, "aaa")]
-    assert len({(look.colour, look.marker) for look in known}) == len(known)
+def test_colour_and_marker_are_those_of_one_kernel_family_cpu_implementation_or_gpu():
+    families = {palette.family_of(name) for name in VARIANTS} | {palette.USER_SUPPLIED}
+    assert families == set(palette.FAMILIES)
+    gpus = palette.gpu_looks("abcdefgh").values()
+    for looks in (palette.FAMILIES.values(), palette.CPU.values(), gpus):
+        pairs = [(x.colour, x.marker) if isinstance(x, palette.Look) else x[1:] for x in looks]
+        for seen in zip(*pairs, strict=True):
+            assert len(set(seen)) == len(seen), "no colour or marker is used twice"
+    for name in VARIANTS:
+        look = palette.kernel_look(name)
+        assert (look.colour, look.marker) == palette.FAMILIES[palette.family_of(name)][1:]
+    own = [palette.kernel_look(step.variant) for step in EXCERPTS]
+    assert len({(look.colour, look.line) for look in own}) == len(own), "steps of the walk differ"
+    explored = [palette.explorer_look(False, name) for name in VARIANTS]
+    assert len(set(explored)) == len(explored)
+
+
+def test_tick_labels_that_would_overlap_are_removed():
+    figure, (axis,) = style.new_figure(width=3.0)
+    axis.set_xlim(16, 4096)
+    style.ticks_at(axis, [16, 80, 96, 112, 128, 256, 1024, 1536, 2048, 3072, 4096])
+    shown = re.findall(r">(\d+)</text>", svg.render(figure, "x"))
+    assert [text for text in shown if int(text) >= 16] == ["16", "128", "1024", "4096"]

@@ -1,4 +1,4 @@
-"""Figures of the models: speedups, errors, unseen data, residuals."""
+"""Figures of the models: speedups, errors, unseen data."""
 
 import numpy as np
 import pytest
@@ -117,19 +117,3 @@ def test_unseen_shows_medians_and_what_is_outside_of_its_interval(tmp_path):
     assert shown.hollow == [outside]
     names = [text for text in shown.texts if text in ("block", "register_tile", "naive")]
     assert names == ["block", "register_tile"]
-
-
-def test_residuals_are_those_of_the_focus_by_both_models(tmp_path):
-    rows = [
-        predicted("a", "buffered_row", 512, 1.0, 1.5, model="M0"),
-        predicted("a", "block", 1024, 1.0, 0.5, model="M0", block_size=8),
-        predicted("a", "block", 1024, 1.0, 0.9, model="M1", block_size=8),
-        predicted("b", "block", 1024, 1.0, 7.0, model="M1", block_size=8),
-    ]
-    made = {"model_predictions": rows, "model_comparison": [compared("a")]}
-    store = stored(tmp_path, recordings=[device("a"), device("b")], **made)
-    shown = drawn(FIGURES["residuals"], store)
-    each = [f"block, B = 8, N = 1024: {factor}" for factor in (0.5, 0.9)]
-    each += ["buffered_row, N = 512: 1.5"]
-    assert shown.tooltips == sorted(2 * each)  # by B and by N
-    assert {"M0, by B", "M0, by N", "M1, by B", "M1, by N", "none"} <= set(shown.texts)

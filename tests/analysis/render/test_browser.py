@@ -11,6 +11,7 @@ from benchmarks.calculator_agrees import disagreements
 from kernels.catalog.baselines import BASELINES, FASTEST_NAIVE
 from tests.support.report_data import MAKER, TEMPLATE
 from tests.support.reports import made, recordings
+from tests.support.text_boxes import FAULTS
 
 pytestmark = pytest.mark.slow
 MISSING = "no Playwright here; `make test` installs it where there is a Chromium"
@@ -26,6 +27,7 @@ OPTIONS = [
     *("--disable-background-networking", "--disable-component-update"),
 ]
 PHONE, DESK = 360, 1440
+SCHEMES = ("light", "dark")
 LARGEST_BYTES = 3_600_000
 MOST_SHEETS = 15
 
@@ -177,6 +179,37 @@ def test_print_is_dark_on_light_on_few_sheets(visit, tmp_path):
     page.evaluate("document.getElementById('appendix').remove()")
     sheets = page.pdf(prefer_css_page_size=True)
     assert 3 < len(re.findall(rb"/Type\s*/Page\b", sheets)) <= MOST_SHEETS
+
+
+@pytest.mark.parametrize(
+    ("kind", "width", "scheme", "media"),
+    [
+        *(("measured", width, scheme, "screen") for width in (PHONE, DESK) for scheme in SCHEMES),
+        ("measured", DESK, "dark", "print"),
+        ("several", DESK, "light", "screen"),
+        ("hostile", PHONE, "light", "print"),
+    ],
+)
+def test_texts_of_figures_overlap_no_text_and_no_line_and_are_not_clipped(
+    visit, kind, width, scheme, media
+):
+    page, _ = visit(kind, width, scheme)
+    page.emulate_media(media=media)
+    page.evaluate(OPEN_FOLDS)
+    assert page.evaluate(FAULTS) == []
+
+
+def test_faults_of_texts_are_found(visit):
+    page, _ = visit("measured")
+    page.evaluate("""() => {
+      const texts = document.querySelectorAll("#figure-split text");
+      for (const axis of ["x", "y"]) texts[1].setAttribute(axis, texts[0].getAttribute(axis));
+      document.querySelector("#figure-ladder text").setAttribute("transform", "translate(-40 0)");
+    }""")
+    assert {line.split(":")[0] for line in page.evaluate(FAULTS)} == {
+        "figure-split",
+        "figure-ladder",
+    }
 
 
 def test_size_of_the_file_answers_above_the_fold_and_tooltips(visit):

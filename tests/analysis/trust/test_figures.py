@@ -4,7 +4,7 @@ import pytest
 
 from analysis.domain import IN_RUN
 from analysis.trust.figures import FIGURES
-from tests.support.figures import device, drawn, nothing, stored
+from tests.support.figures import device, drawn, stored
 
 PAIR = {"recording_a": "of a", "gpu_a": "a", "recording_b": "of b", "gpu_b": "b"}
 
@@ -74,18 +74,21 @@ def test_launches_of_the_fastest_block_of_square_products(tmp_path):
     assert shown.hollow == ["SIMULATED b, naive, N = 256: 2×"]
 
 
-@pytest.mark.parametrize("count", [3, 8])
-def test_each_session_is_a_point_if_they_are_few(tmp_path, count):
+def test_the_factor_of_each_kind_of_time_extends_to_that_of_a_new_session(tmp_path):
+    kernel = {"gpu": "a", "quantity": "kernel", "host_memory": "pinned", "matrices_in": "L2"}
+    factors = {"mean_interval_factor": 1.1, "new_session_interval_factor": 1.2}
     rows = [
-        {"gpu": "a", "quantity": "kernel", "host_memory": "pinned", "matrices_in": memory}
-        | {"session": session, "cells": 9, "ratio": 1 + session / 100}
-        for memory in ("L2", "device memory")
-        for session in range(count)
+        kernel | factors,
+        kernel | factors | {"gpu": "b", "mean_interval_factor": 1.05},
+        kernel | factors | {"quantity": "h2d"},
+        {"gpu": "a", "quantity": "total", "host_memory": "pageable", "length": "over 1 ms"}
+        | {"host_work": False, **factors},
+        {"gpu": "a", "quantity": "total", "host_memory": "pageable", "length": "over 1 ms"}
+        | {"host_work": True, **factors},
     ]
-    store = stored(tmp_path, recordings=[device("a")], session_effects=rows)
-    if count == 8:
-        assert nothing(FIGURES["sessions"], store)
-    else:
-        tooltips = drawn(FIGURES["sessions"], store).tooltips
-        assert len(tooltips) == 6
-        assert "session 2: kernel, pinned, device memory: 1.02" in tooltips
+    store = stored(tmp_path, recordings=[device("a"), device("b")], sessions=rows)
+    assert drawn(FIGURES["sessions"], store).tooltips == [
+        "a, kernel-only, data in L2: 1.1× (1.1 to 1.2)",
+        "a, pageable, over 1 ms: 1.1× (1.1 to 1.2)",
+        "b, kernel-only, data in L2: 1.05× (1.05 to 1.2)",
+    ]
