@@ -11,6 +11,7 @@ FOLDERS = [
 # An installed package must not contain results: there they go to the current folder.
 IS_CHECKOUT = (ROOT / "pyproject.toml").exists()
 RESULTS = (ROOT if IS_CHECKOUT else Path.cwd()) / "results"
+STORE = ".store"  # earlier results by a digest of their inputs, below the present ones
 MAKE_REPORT = "`make report`" if IS_CHECKOUT else "`gemm-study report`"
 
 

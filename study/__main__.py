@@ -23,11 +23,8 @@ from base.command_line import (
     whole_number,
 )
 from base.errors import exit_status
-from base.paths import RESULTS
+from base.paths import RESULTS, STORE
 from base.progress import Progress
-
-# Folder of all earlier results, below --out.
-_STORE = ".store"
 
 
 def _parser() -> CommandParser:
@@ -109,7 +106,7 @@ def _build(arguments: argparse.Namespace) -> None:
     nvcc, architecture, out = find_nvcc(arguments.nvcc), arguments.architecture, arguments.out
     wanted = builds(load(arguments.config).study)
     progress, announce = _announcer(architecture, len(wanted), "kernels built")
-    build_all(nvcc, wanted, architecture, out, arguments.jobs, out / _STORE, announce)
+    build_all(nvcc, wanted, architecture, out, arguments.jobs, out / STORE, announce)
     progress.end()
 
 
@@ -123,7 +120,7 @@ def _count(arguments: argparse.Namespace) -> None:
     size = COUNTED_SIZE if load(config).study.scope == "full" else None
     tables = plan(load(config, "full").study, size)
     progress, announce = _announcer("accesses", len(tables), "kernels counted")
-    count_all(tables, out, arguments.jobs, out / _STORE, announce)
+    count_all(tables, out, arguments.jobs, out / STORE, announce)
     progress.end()
 
 

@@ -8,29 +8,35 @@ processor in their last digits. On a session of this machine only verdicts are c
 
 import csv
 import html
-import json
 import math
 import os
+import re
+import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from pydantic import ValidationError
+
 from base.command_line import as_json
 from base.errors import StudyError
 from base.files import sha256, write_atomic
-from base.paths import RESULTS, ROOT
-from study.config import Config, dump, in_scope, load, read
-from study.counting import plan
+from base.paths import IS_CHECKOUT, RESULTS, ROOT, STORE
+from base.processes import end_children
+from base.validation import Section, first_fault
+from study.config import Config, in_scope, load, read
+from study.working_folder import fill
 
 PUBLISHED = ROOT / "data" / "published" / "reproduction.json"
 TOLERANCE = 1e-3  # relative
 REPRODUCED, NOT_REPRODUCED, NOT_TESTABLE = "reproduced", "not reproduced", "not testable here"
 HERE = "this machine"
 FASTEST = "fastest implementation"
-_CSVS = ("published", "times"), ("systems", "systems"), ("statements", "statements")
+_CSVS = ("times", "systems", "statements")
 _UNKNOWN = ("", "not measured", "undecided")  # verdicts without a decision
 _FILE = "same SHA-256"
 
@@ -44,6 +50,14 @@ class Statement:
     criterion: str
     value: str
     verdict: str
+
+
+class Published(Section):
+    """The published digests, by path, and statements."""
+
+    inputs: dict[str, str]
+    outputs: dict[str, str]
+    statements: list[Statement]
 
 
 @dataclass(frozen=True)
@@ -67,31 +81,43 @@ def reproduce(
     focus. Raise StudyError for an unusable configuration, or without published digests.
     """
     study, folder = load(config, "full"), RESULTS / "reproduced"
-    if not publish and not published.exists():
-        raise StudyError(f"{published}: is missing; write it with `gemm-study reproduce --publish`")
-    root = config.resolve().parent
-    here = _on(root, folder, session) if session else []  # first: its path may be wrong
+    if publish and not IS_CHECKOUT:
+        raise StudyError("--publish: is not possible in an installed package; use a checkout")
+    known = None if publish else _read(published)
+    folder.mkdir(parents=True, exist_ok=True)
+    root, content = config.resolve().parent, in_scope(read(config), "quick")
+    # First: its path may be wrong.
+    here, variants = _on(root, content, session, folder) if session else ([], set())
     inputs = _digests(root, _inputs(root, study))
-    fault = _rebuild(root, config, study, folder)
-    if publish:
+    # A device would be measured.
+    content["gpus"] = [gpu for gpu in content["gpus"] if {"recording", "recordings"} & set(gpu)]
+    fault = _run(root, content, "report", folder)
+    if known is None:
         if fault:
             raise StudyError(f"nothing is published: {fault}")
-        facts: dict[str, Any] = {"inputs": inputs, "outputs": _outputs(folder)}
-        facts |= {"statements": [asdict(one) for one in statements(folder / "tables")]}
-        write_atomic(published, as_json(facts))
+        found = statements(folder / "tables")
+        facts = Published(inputs=inputs, outputs=_outputs(folder), statements=found)
+        write_atomic(published, as_json(facts.plain()))
         return []
-    known = json.loads(published.read_text(encoding="utf-8"))
-    known["statements"] = [Statement(**one) for one in known["statements"]]
-    found = list(of_files("inputs", known["inputs"], inputs))
+    outcomes = list(of_files("inputs", known.inputs, inputs))
     if fault:
-        found.append(Outcome("rebuilt", fault, "no error", "", "an error", NOT_REPRODUCED))
+        outcomes.append(Outcome("rebuilt", fault, "no error", "", "an error", NOT_REPRODUCED))
     else:
-        found += of_files("rebuilt", known["outputs"], _outputs(folder))
-        found += of_statements(known["statements"], statements(folder / "tables"))
+        outcomes += of_files("rebuilt", known.outputs, _outputs(folder))
+        outcomes += of_statements(known.statements, statements(folder / "tables"))
     focus = study.report.focus or next((gpu.id for gpu in study.gpus if gpu.folders), "")
-    rows = _rows(folder / "session" / "summary.csv") if session else []
-    variants = {row["variant"] for row in rows}
-    return found + list(of_session(known["statements"], focus, here, variants))
+    return outcomes + list(of_session(known.statements, focus, here, variants))
+
+
+def _read(published: Path) -> Published:
+    """Return the published digests and statements; raise StudyError if they are unreadable."""
+    remedy = "restore it, or write it with `gemm-study reproduce --publish`"
+    try:
+        return Published.model_validate_json(published.read_bytes())
+    except OSError as error:
+        raise StudyError(f"{published}: {error.strerror}; {remedy}") from None
+    except ValidationError as error:
+        raise StudyError(f"{published}: {first_fault(error)}; {remedy}") from None
 
 
 def _inputs(root: Path, study: Config) -> list[str]:
@@ -100,7 +126,7 @@ def _inputs(root: Path, study: Config) -> list[str]:
     recorded = [str(path) for folder in folders for path in (root / folder).glob("*.*")]
     sources = [*ROOT.glob("kernels/*.cu"), *ROOT.glob("cpu_reference/*.c")]
     own = [str(path.relative_to(ROOT)) for path in sources]
-    own += [f"data/published/{name}.csv" for _, name in _CSVS]
+    own += [f"data/published/{name}.csv" for name in _CSVS]
     return sorted([*own, *(os.path.relpath(path, root) for path in recorded)])
 
 
@@ -114,61 +140,55 @@ def _outputs(folder: Path) -> dict[str, str]:
     return {str(path.relative_to(folder)): sha256(path) for path in sorted(files)}
 
 
-def _rebuild(root: Path, config: Path, study: Config, folder: Path) -> str | None:
-    """Write tables, figures and report to `folder`; return the error, or None."""
-    counts, quick = RESULTS / "counts", folder / "config.yaml"
-    # The full study also counts large products, which take minutes and confirm the same theory.
-    write_atomic(quick, dump(in_scope(read(config), "quick")))
-    recordings = [f"--recording={gpu.id}={one}" for gpu in study.gpus for one in gpu.folders]
-    tables, figures = folder / "tables", folder / "figures"
-    focus = ["--focus", study.report.focus] if study.report.focus else []
-    files = [counts / f"{one.stem}.csv" for one in plan(study.study, None)]
-    options = ["--sizes", *map(str, study.study.sizes)]
-    page = ["--figures", figures, "--template", ROOT / "report", "--out", folder / "report.html"]
-    page += ["--baseline", study.report.baseline]
-    commands = (
-        ("study", "count", "--config", quick, "--out", counts),
-        ("analysis", *_tables(recordings, tables), "--counts", *files, *options),
-        ("analysis", "figures", "--tables", tables, *focus, "--out", figures),
-        ("analysis", "report", "--tables", tables, *recordings, *focus, *page),
-    )
-    return next(filter(None, (_run(root, command) for command in commands)), None)
-
-
-def _tables(recordings: Sequence[str], out: Path) -> list[object]:
-    published = [(f"--{option}", ROOT / f"data/published/{name}.csv") for option, name in _CSVS]
-    return ["tables", *(word for pair in published for word in pair), *recordings, "--out", out]
-
-
-def _run(root: Path, command: Sequence[object]) -> str | None:
-    """Run a module in the folder `root`; return the error, or None.
+def _run(root: Path, content: dict[str, Any], target: str, out: Path) -> str | None:
+    """Make a target of the workflow, whose results replace `out`; return the error, or None.
 
     Without a git folder the report contains no commit, so its digest is that of its content.
     """
-    print(f"reproduce: {' '.join(map(str, command[:2]))}", file=sys.stderr, flush=True)
-    words = [os.path.relpath(one, root) if isinstance(one, Path) else str(one) for one in command]
-    environment = os.environ | {"GIT_DIR": os.devnull, "PYTHONPATH": str(ROOT)}
-    done = subprocess.run(
-        [sys.executable, "-m", *words],
-        cwd=root,
-        env=environment,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        text=True,
-        check=False,
-    )
-    lines = done.stderr.splitlines() or ["no message"]
-    return lines[-1].removeprefix("error: ") if done.returncode else None
+    with tempfile.TemporaryDirectory(prefix=".reproduced.", dir=RESULTS) as name:
+        folder, store = Path(name), RESULTS / "counts" / STORE
+        fill(folder, content, root)
+        store.mkdir(parents=True, exist_ok=True)
+        (folder / "results" / "counts").mkdir(parents=True)
+        (folder / "results" / "counts" / STORE).symlink_to(store)
+        process = subprocess.Popen(
+            [sys.executable, "-m", "snakemake", target, "--cores", "all"],
+            cwd=folder,
+            env=os.environ | {"GIT_DIR": os.devnull, "PYTHONPATH": str(ROOT), "PYTHONUTF8": "1"},
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        try:
+            lines = [_shown(line.strip()) for line in process.stderr or ()]
+        except BaseException:  # such as KeyboardInterrupt
+            end_children()
+            raise
+        if process.wait():
+            errors = [line for line in lines if line.startswith("error: ")] or lines
+            return (errors or ["no message"])[-1].removeprefix("error: ")
+        shutil.rmtree(out)
+        os.replace(folder / "results", out)
+    return None
 
 
-def _on(root: Path, folder: Path, session: Path) -> list[Statement]:
-    """Return the statements of a session; raise StudyError if it is unusable."""
-    tables = folder / "session"
-    recordings = [f"--recording={HERE.replace(' ', '-')}={session.resolve()}"]
-    fault = _run(root, ("analysis", *_tables(recordings, tables)))
+def _shown(line: str) -> str:
+    """Print the message of a job in a line of Snakemake; return the line."""
+    if job := re.fullmatch(r"Job \d+: (.+)", line):
+        print(f"reproduce: {job[1]}", file=sys.stderr, flush=True)
+    return line
+
+
+def _on(
+    root: Path, content: dict[str, Any], session: Path, out: Path
+) -> tuple[list[Statement], set[str]]:
+    """Return the statements and the variants of a session; raise StudyError if it is unusable."""
+    own = [{"id": HERE.replace(" ", "-"), "recording": str(session.resolve())}]
+    fault = _run(root, content | {"gpus": own, "report": {}}, "tables", out)
     if fault:
         raise StudyError(f"--session {session}: {fault}")
-    return [one for one in statements(tables) if one.where != "all"]
+    variants = {row["variant"] for row in _rows(out / "tables" / "summary.csv")}
+    return [one for one in statements(out / "tables") if one.where != "all"], variants
 
 
 def statements(tables: Path) -> list[Statement]:

@@ -26,13 +26,10 @@ import yaml
 
 from base.command_line import Commands, add_command, whole_number
 from base.errors import StudyError
-from base.files import write_atomic
-from base.paths import FOLDERS, RESULTS, ROOT
+from base.paths import IS_CHECKOUT, RESULTS, ROOT
 from base.processes import adopt_orphans, end_children
 from workflow.progress import EXPECTED_S, FULL_S, Display, State, clock, last_lines
 
-# Paths in the rules are relative to the folder in which Snakemake runs.
-PARTS = (*FOLDERS, "data", "CITATION.cff", "Snakefile")
 CONFIGS = ("config.yaml", "config.local.yaml")
 LOG = Path("results/logs/snakemake.log")
 ALIVE = Path(".snakemake/alive")
@@ -111,16 +108,15 @@ def working_folder() -> Path:
     results/.study contains links to the study and the results, and the config of the current
     folder, or else the study's own.
     """
-    if (ROOT / "pyproject.toml").exists():
+    if IS_CHECKOUT:
         return ROOT
-    from study.config import dump, read  # slow: imports pydantic
+    from study.config import read  # slow: imports pydantic
+    from study.working_folder import fill
 
     folder = RESULTS / ".study"
     folder.mkdir(parents=True, exist_ok=True)
-    for target in (*(ROOT / name for name in PARTS), RESULTS):
-        (folder / target.name).unlink(missing_ok=True)
-        if target.exists():
-            (folder / target.name).symlink_to(target)
+    (folder / RESULTS.name).unlink(missing_ok=True)
+    (folder / RESULTS.name).symlink_to(RESULTS)
     for name in CONFIGS:
         (folder / name).unlink(missing_ok=True)
         found = [path for path in (RESULTS.parent / name, ROOT / name) if path.exists()]
@@ -128,19 +124,8 @@ def working_folder() -> Path:
             shutil.copy(found[0], folder / name)
     content = read(folder / CONFIGS[0])  # merges both files
     (folder / CONFIGS[1]).unlink(missing_ok=True)
-    with suppress(AttributeError, KeyError, TypeError):  # the Snakefile reports errors
-        for gpu in content["gpus"]:
-            gpu |= {key: _placed(gpu[key]) for key in ("recording", "recordings") if key in gpu}
-    write_atomic(folder / CONFIGS[0], dump(content))
+    fill(folder, content, RESULTS.parent)
     return folder
-
-
-def _placed(recording: str | list[str]) -> str | list[str]:
-    """Return the path of one or more recordings in the current folder, or else in the study."""
-    if isinstance(recording, list):
-        return [str(_placed(each)) for each in recording]
-    here, there = RESULTS.parent / recording, ROOT / recording
-    return str(there if there.exists() and not here.exists() else here)
 
 
 def _stop(number: int, frame: FrameType | None) -> None:
@@ -260,7 +245,8 @@ def _show_outcome(took_s: float) -> None:
     if answers.returncode == 0:
         sys.stdout.write(answers.stdout.lstrip())
     is_quick = in_force.get("study", {}).get("scope") == "quick"
-    more = "; for the whole study use STUDY=full" if is_quick else ""
+    whole = "make report STUDY=full" if IS_CHECKOUT else "gemm-study report --full"
+    more = f"; for the whole study use `{whole}`" if is_quick else ""
     print(f"The report: {RESULTS / 'report.html'} (in {clock(took_s)}{more})", flush=True)
 
 

@@ -6,6 +6,7 @@ import shutil
 import sys
 
 import pytest
+import yaml
 
 from base.command_line import as_json
 from base.errors import StudyError, exit_status
@@ -18,19 +19,15 @@ CLAIM = "loading tiles in the slow order takes about twice as long"
 
 @pytest.fixture
 def project(tmp_path, monkeypatch, computed, gpu_recording):
-    """A study of one recording; its commands are parsed, but copy tables computed before."""
+    """A study of one recording, whose tables were computed before."""
     shutil.copytree(gpu_recording.path, tmp_path / "mine")
     gpus = [{"id": "card", "recording": "mine"}, {"id": "local", "device": "auto"}]
     (tmp_path / "config.yaml").write_text(config_text({}, {}, gpus, report={"focus": "card"}))
 
-    def run(root, command):
-        words = [str(word) for word in command]
-        parser = importlib.import_module(f"{words[0]}.__main__")._parser()
-        arguments = parser.parse_args(words[1:])
-        if words[1] == "tables":
-            shutil.copytree(computed, arguments.out, dirs_exist_ok=True)
-        if words[1] == "report":
-            arguments.out.write_text("page")
+    def run(root, content, target, out):
+        assert not [gpu for gpu in content["gpus"] if "device" in gpu]
+        shutil.copytree(computed, out / "tables", dirs_exist_ok=True)
+        (out / "report.html").write_text("page")
 
     monkeypatch.setattr(reproduction, "_run", run)
     monkeypatch.setattr(reproduction, "RESULTS", tmp_path / "results")
@@ -101,8 +98,8 @@ def test_an_altered_or_missing_kernel_source_is_named(project):
 def test_an_altered_criterion_and_source_are_named(project, monkeypatch, before, after):
     copy = reproduction._run
 
-    def altered(root, command):
-        copy(root, command)
+    def altered(*arguments):
+        copy(*arguments)
         table = project / "results" / "reproduced" / "tables" / "claims.csv"
         lines = table.read_text().splitlines(keepends=True)
         (at,) = (n for n, line in enumerate(lines) if CLAIM in line)
@@ -134,15 +131,49 @@ def test_a_failed_command_is_named_and_nothing_is_published(project, monkeypatch
     assert len(runs) == 1  # a wrong path is reported before anything is rebuilt
 
 
-def test_a_real_command_returns_its_error(tmp_path):
-    error = reproduction._run(tmp_path, ("analysis", "check", tmp_path / "no.html"))
-    assert error.startswith("no.html: No such file or directory")
-    assert reproduction._run(tmp_path, ("analysis", "schema")) is None
+@pytest.mark.slow
+def test_the_workflow_rebuilds_the_tables_of_a_recording(tmp_path, monkeypatch, make_recording):
+    monkeypatch.setattr(reproduction, "RESULTS", tmp_path / "results")
+    few = ("naive", "block", "cublas_sgemm")
+    make_recording(tmp_path / "mine", sizes=(32, 64, 128), holdout=(), samples=6, variants=few)
+    content = yaml.safe_load(config_text({}, {}, [{"id": "card", "recording": "mine"}]))
+    content["study"]["scope"] = "quick"
+    out = tmp_path / "results" / "reproduced"
+    out.mkdir(parents=True)
+    (out / "old").touch()
+    assert reproduction._run(tmp_path, content, "tables", out) is None
+    assert {path.name for path in out.iterdir()} == {"config.yaml", "counts", "logs", "tables"}
+    assert "card" in {one.where for one in reproduction.statements(out / "tables")}
+    (tmp_path / "mine" / "checks.csv").unlink()
+    error = reproduction._run(tmp_path, content, "tables", out)
+    assert error.startswith(f"recording {tmp_path / 'mine'}: checks.csv is missing; restore")
+    assert {path.name for path in (tmp_path / "results").iterdir()} == {"counts", "reproduced"}
 
 
-def test_without_published_digests_the_remedy_is_named(project):
+PUBLISHED = '{"inputs": {}, "outputs": {}, "statements": [%s]}'
+STATEMENT = '{"where": "a", "statement": "s", "criterion": "c", "value": "2", "verdict": "holds"}'
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        (None, "No such file or directory"),
+        ("", "the file: .* EOF while parsing"),
+        (PUBLISHED[:20], "the file: .* EOF while parsing"),
+        ("\xff", "the file: .*"),
+        ("[]", r"the file: \[\] is not a mapping of keys to values"),
+        ("{}", "the file: missing inputs, outputs, statements; add it"),
+        ((PUBLISHED % "").replace("{}", '{"a": null}', 1), "inputs.a: None is not allowed"),
+        (PUBLISHED % STATEMENT.replace('"2"', "2"), r"statements\[0\].value: 2 is not allowed"),
+        (PUBLISHED % STATEMENT.replace('"value"', '"values"'), r"statements\[0\].value: "),
+    ],
+)
+def test_unreadable_published_digests_are_named_with_the_remedy(project, text, fault):
     (project / "published.json").unlink()
-    with pytest.raises(StudyError, match=r"published\.json: is missing; write it with `gemm-study"):
+    if text is not None:
+        (project / "published.json").write_bytes(text.encode("latin-1"))
+    remedy = "restore it, or write it with `gemm-study reproduce --publish`"
+    with pytest.raises(StudyError, match=rf"published\.json: {fault}.*; {remedy}$"):
         failed(project)
 
 
