@@ -47,7 +47,7 @@ _SHAPES = {
 
 
 def packed(text: str) -> str:
-    """Return `text` compressed in the format of gzip, in base64; equal for all versions of Python."""
+    """Return `text` in the format of gzip, in base64; equal for all versions of Python."""
     return base64.b64encode(zlib.compress(text.encode(), 9, wbits=31)).decode()
 
 
