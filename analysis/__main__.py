@@ -129,8 +129,6 @@ def add_compare(commands: Commands) -> None:
     parser.add_argument("b", metavar="B", type=Path, help="folder of the other recording")
     text = "smallest relative difference that counts (default: that of the report)"
     parser.add_argument("--threshold", type=_threshold, help=text)
-    text = "tables of a report with the variance between sessions of its GPUs"
-    parser.add_argument("--tables", metavar="DIR", type=Path, help=text)
     text = "text, or annotations for GitHub Actions (default: %(default)s)"
     parser.add_argument("--format", choices=("text", "github"), default="text", help=text)
     text = "count differences of identical code, too"
@@ -322,19 +320,15 @@ def _advise(arguments: argparse.Namespace) -> None:
 
 def _compare(arguments: argparse.Namespace) -> int:
     """Print a comparison of two recordings; return its exit status, see `add_compare`."""
-    from analysis.data.store import Store
     from analysis.stats import significance
-    from analysis.stats.sessions import SessionVariance
     from analysis.trust import comparison, comparison_text
     from measurement.recording.recording import read
 
-    threshold, tables, csv = arguments.threshold, arguments.tables, arguments.csv
-    threshold = threshold or significance.THRESHOLD
+    threshold, csv = arguments.threshold or significance.THRESHOLD, arguments.csv
     if csv and not csv.parent.is_dir():
         raise StudyError(f"--csv {csv}: there is no folder {csv.parent}; create it first")
     recordings = read(arguments.a), read(arguments.b)
-    between = SessionVariance.of(Store(tables)["sessions"]) if tables else None
-    frame = comparison.compare(*recordings, threshold, between)
+    frame = comparison.compare(*recordings, threshold)
     if csv:
         write_atomic(csv, frame.to_csv(index=False))
     status = comparison.status(frame, arguments.hardware)

@@ -36,8 +36,7 @@ def p_same(ratios: FloatArray, threshold: float) -> float:
 def evaluated(frame: pd.DataFrame, threshold: float) -> pd.DataFrame:
     """Return `frame` with q_differs, q_same and verdict, adjusted over all its rows.
 
-    `frame` has one row per comparison: ratio, separate (only chance could explain a
-    difference), p_differs and p_same.
+    `frame` has one row per comparison: ratio, p_differs and p_same.
     """
     frame = frame.assign(q_differs=adjusted(frame["p_differs"]), q_same=adjusted(frame["p_same"]))
     return frame.assign(verdict=verdicts(frame, threshold))
@@ -51,12 +50,12 @@ def adjusted(p_values: pd.Series) -> pd.Series:
 
 
 def verdicts(frame: pd.DataFrame, threshold: float) -> pd.Series:
-    """Return the verdict of every row from its ratio, separate, q_differs and q_same.
+    """Return the verdict of every row from its ratio, q_differs and q_same.
 
     The limits 1 + threshold and its inverse make the verdict symmetric in A and B.
     """
     limit = 1 + threshold
-    moved = (frame["q_differs"] <= FALSE_DISCOVERIES) & frame["separate"]
+    moved = frame["q_differs"] <= FALSE_DISCOVERIES
     conditions = {
         SLOWER: moved & (frame["ratio"] > limit),
         FASTER: moved & (frame["ratio"] < 1 / limit),

@@ -13,30 +13,28 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
+from analysis.data.cells import product_of
 from analysis.data.frames import stacked
 from analysis.data.kernel_times import kernel_times
 from analysis.data.recordings import MeasuredSource, l2_bytes, with_gpu
+from analysis.data.user_supplied import adopted
 from analysis.domain import CPU, IN_RUN, KERNEL_ONLY
 from analysis.schema import interval_columns, renaming, with_bounds
-from analysis.stats import significance
-from analysis.stats.estimates import (
-    CONFIDENCE,
-    FloatArray,
-    bootstrap_medians,
-    ratio_intervals,
-    seeded,
-)
-from analysis.stats.sessions import SessionVariance, matrices_in
-from analysis.trust.host_factors import bearing, host_factors
+from analysis.stats import between, significance
+from analysis.stats.estimates import CONFIDENCE, FloatArray, median_variance, ratio_intervals
+from analysis.stats.sessions import DEVICE_MEMORY, matrices_in
+from analysis.trust.host_factors import explained, host_factors
 from analysis.trust.overheads import batch_draws
 from base.errors import StudyError
-from base.intervals import interval_ranks
+from kernels.catalog.entries import VARIANTS
 from measurement.recording.code import codes
 from measurement.recording.recording import CELL, KERNEL, Recording
 
-# The hardware that a time depends on, and the verdict on a time of hosts that differ.
+# The hardware that a time depends on, and the verdict on a time that its ceilings explain.
 GPU, HOST = "GPU", "host"
-OTHER_HOST = "other host"
+OTHER_HARDWARE = "other hardware"
+# The timer and the launch are a larger share of short kernels, so *same* has a wider margin.
+SHORT_S, SHORT_MARGIN = 20e-6, 0.05
 # Kinds of configurations in the table agreement, and the times compared of each.
 GPU_KERNEL, PINNED, PAGEABLE = "GPU, kernel-only", "GPU, pinned", "GPU, pageable"
 BATCHES, ON_CPU = "GPU, back to back", "CPU"
@@ -68,21 +66,17 @@ def once_per_kernel(rows: pd.DataFrame, by: list[str] = KERNEL) -> pd.DataFrame:
 # ---- Two recordings
 
 
-def compare(
-    a: Recording, b: Recording, threshold: float, known: SessionVariance | None = None
-) -> pd.DataFrame:
+def compare(a: Recording, b: Recording, threshold: float) -> pd.DataFrame:
     """Return one row per configuration and quantity ("total", "kernel") timed in both recordings.
 
     Devices are matched by position and named as in `a`. Columns: `CELL`, quantity, numbers of
-    samples, medians in seconds, ratio B/A with its 95 % bootstrap interval; session_ratio, within
-    which two sessions of one GPU lie in 95 % of cases, NaN if not `known`; separate, whether the
-    prediction intervals are disjoint and the ratio is beyond session_ratio; p_differs and p_same,
-    adjusted as q_differs and q_same; side, `GPU` for kernel-only times, else `HOST`; build and
-    same_code, whether both ran the same code; samples_needed per side to decide; verdict. Below 6
-    samples per side, intervals, p and q are NaN and separate is false. Rows are sorted by `CELL`.
-    Raise StudyError if the recordings have no configuration in common.
+    samples, medians in seconds, bootstrap variances of log medians (noise), ratio B/A, the ratios
+    from explained_low to explained_high that ceilings of GPUs and hosts explain; side, `GPU` for
+    kernel-only times, else `HOST`; blocks of the launch; build and same_code, whether both ran the
+    same code; and those of `decided`. Below 6 samples per side, intervals, p and q are NaN. Rows
+    are sorted by `CELL`. Raise StudyError if nothing was timed in both.
     """
-    rows = [_comparison(*cell, threshold) for cell in _paired(a, b)]
+    rows = [dict(zip([*CELL, "quantity"], key, strict=True)) | row for key, row in _paired(a, b)]
     if not rows:
         raise StudyError(
             f"recordings {a.path} and {b.path}: no cell was timed in both; "
@@ -90,32 +84,71 @@ def compare(
         )
     frame = pd.DataFrame(rows).astype(a.samples[CELL].dtypes.to_dict())
     frame = frame.sort_values(CELL, kind="stable", ignore_index=True)
-    frame["session_ratio"] = np.nan if known is None else _session_ratio(frame, a, known)
-    frame["separate"] &= ~(np.abs(np.log(frame["ratio"])) <= np.log(frame["session_ratio"]))
     on_gpu = _kernel_only(a, b) & (frame["quantity"] == "kernel")
-    frame = significance.evaluated(frame.assign(side=np.where(on_gpu, GPU, HOST)), threshold)
-    factors = bearing(host_factors(a, b), frame)
-    withheld = ~on_gpu & frame["verdict"].isin([significance.SLOWER, significance.FASTER])
-    withheld &= factors.notna() & ~significance.within(factors, threshold)
-    frame = frame.assign(verdict=frame["verdict"].mask(withheld, OTHER_HOST))
+    ratio, side = frame["median_b_s"] / frame["median_a_s"], np.where(on_gpu, GPU, HOST)
+    caches = {gpu["device"]: l2_bytes(gpu) for gpu in a.provenance["devices"]}
+    exceeds = matrices_in(frame, frame["device"].map(caches)) == DEVICE_MEMORY
+    hardware = frame.assign(on_host=~on_gpu, exceeds_l2=exceeds & frame["threads"].isna())
+    low, high = explained(host_factors(a, b), hardware)
+    frame = frame.assign(ratio=ratio, explained_low=low, explained_high=high, side=side)
+    with adopted(a):
+        frame["blocks"] = [_blocks(row) for row in frame.to_dict("records")]
+    frame = decided(frame, threshold, between.KNOWN)
     code = codes(a).merge(matched(codes(b), a, b), on=[*CELL, "build"])
     code = frame[CELL].merge(code.astype(frame.dtypes[CELL].to_dict()), how="left", on=CELL)
     same = (code["code_x"] == code["code_y"]).fillna(False).astype(bool)
-    frame["samples_needed"] = _samples_needed(frame, threshold)
     return frame.assign(build=code["build"], same_code=same)
 
 
-def _samples_needed(frame: pd.DataFrame, threshold: float) -> pd.Series:
-    """Return the samples per side with which an undecided interval would end at the threshold.
+def _blocks(row: Mapping[Any, Any]) -> int:
+    """Return the blocks of the launch; 0 where it is unknown, as for libraries."""
+    is_known = row["device"] != CPU and row["variant"] in VARIANTS
+    return product_of(row).launch.blocks if is_known else 0
 
-    Widths fall with the root of the samples. Within session_ratio only more sessions decide.
+
+def decided(
+    frame: pd.DataFrame, threshold: float, known: dict[str, between.Between]
+) -> pd.DataFrame:
+    """Return `frame` with verdicts and what leads to them, by the variation between sessions.
+
+    Columns: the 95 % interval ratio_low to ratio_high over samples and sessions; p_differs and
+    p_same, adjusted as q_differs and q_same; margin of *same*; samples_needed or sessions_needed
+    per side, each alone, to decide; verdict.
     """
-    half = np.log(frame["ratio_high"] / frame["ratio_low"]) / 2
-    distance = np.abs(np.log(frame["ratio"]))
-    reach = half / np.abs(distance - np.log(1 + threshold))
-    needed = frame[["samples_a", "samples_b"]].min(axis=1) * reach**2
-    is_shared = distance <= np.log(frame["session_ratio"])
-    return np.ceil(needed).where((frame["verdict"] == significance.UNDECIDED) & ~is_shared)
+    on_gpu = frame["side"] == GPU
+    kind = frame["host_memory"].fillna(between.ON_CPU).astype(object).mask(on_gpu, between.KERNEL)
+    parts = between.variances(frame.assign(kind=kind), known)
+    error = np.sqrt(parts.sum(axis=1, skipna=False))
+    distance = np.log(frame["ratio"])
+    low, high = np.log(frame["explained_low"]), np.log(frame["explained_high"])
+    rest = distance - distance.clip(low, high)
+    short = on_gpu & (frame["median_a_s"] < SHORT_S)
+    margin = pd.Series(threshold, frame.index).mask(short, np.maximum(threshold, SHORT_MARGIN))
+    reach = np.log(1 + margin) - distance.abs()
+    student = stats.t(between.DEGREES_OF_FREEDOM)
+    half = student.ppf((1 + CONFIDENCE) / 2) * error
+    p_values = {
+        "p_differs": 2 * student.sf(rest.abs() / error),
+        "p_same": student.sf(reach / error),
+    }
+    found = significance.evaluated(frame.assign(ratio=np.exp(rest), **p_values), threshold / 2)
+    undecided = found["verdict"] == significance.UNDECIDED
+    other = undecided & (distance.abs() > half) & (rest.abs() < distance.abs())
+    largest = np.maximum(reach, rest.abs().where(rest.abs() > np.log(1 + threshold / 2), 0))
+    wanted = (error * largest / half) ** 2  # variance that decides the larger distance
+    fewest = frame[["samples_a", "samples_b"]].min(axis=1)
+    samples = np.ceil(fewest * parts["noise"] / (wanted - parts["between"]))
+    sessions = np.ceil(error**2 / wanted)
+    by_samples = parts["between"] < wanted / 2
+    return found.assign(
+        ratio=frame["ratio"],
+        ratio_low=np.exp(distance - half),
+        ratio_high=np.exp(distance + half),
+        margin=margin,
+        samples_needed=samples.where(undecided & by_samples),
+        sessions_needed=sessions.where(undecided & ~by_samples & (wanted > 0)),
+        verdict=found["verdict"].mask(other, OTHER_HARDWARE),
+    )
 
 
 def identical(a: Recording, b: Recording) -> bool:
@@ -132,33 +165,6 @@ def status(frame: pd.DataFrame, hardware: bool = False) -> int:
     return 1 if (frame["verdict"] == significance.SLOWER).any() else 3 * int(decided.mean() < 0.5)
 
 
-def _session_ratio(frame: pd.DataFrame, a: Recording, known: SessionVariance) -> pd.Series:
-    """Return the ratio within which two sessions of one GPU lie in 95 % of cases, or NaN."""
-    works = a.samples.loc[a.samples["host_s"].notna(), CELL].drop_duplicates()
-    found = frame[CELL].merge(works, how="left", on=CELL, indicator="work")["work"] == "both"
-    host_work = found.to_numpy() & (frame["quantity"] == "total").to_numpy()
-    caches = {gpu["device"]: l2_bytes(gpu) for gpu in a.provenance["devices"]}
-    memory = matrices_in(frame, frame["device"].map(caches))
-    kinds = {"host_work": host_work, "matrices_in": memory, "time_s": frame["median_a_s"]}
-    variance = known.at(frame.assign(**kinds))
-    quantile = stats.t.ppf((1 + CONFIDENCE) / 2, variance["degrees_of_freedom"])
-    return np.exp(quantile * np.sqrt(2 * variance["variance"]))
-
-
-def prediction_interval(times: FloatArray) -> tuple[float, float]:
-    """Return the interval that contains one more of these times (seconds, at least 2) in 95 %.
-
-    It is Student's interval of the logarithms (Hahn and Meeker, Statistical Intervals, 1991,
-    chapter 4), which for few samples is wider than their range.
-    """
-    logarithms = np.log(times)
-    count = len(times)
-    scale = float(logarithms.std(ddof=1)) * (1 + 1 / count) ** 0.5
-    half = float(stats.t.ppf((1 + CONFIDENCE) / 2, count - 1)) * scale
-    middle = float(logarithms.mean())
-    return float(np.exp(middle - half)), float(np.exp(middle + half))
-
-
 def matched(samples: pd.DataFrame, a: Recording, b: Recording) -> pd.DataFrame:
     """Return samples of `b` with the device names of `a` by position, less surplus devices."""
     labels = [[d["device"] for d in recording.provenance["devices"]] for recording in (a, b)]
@@ -171,49 +177,20 @@ def _kernel_only(a: Recording, b: Recording) -> bool:
     return not (a.kernels.empty or b.kernels.empty)
 
 
-def _paired(
-    a: Recording, b: Recording
-) -> Iterator[tuple[tuple[object, ...], FloatArray, FloatArray]]:
-    """Yield key (`CELL`, quantity) and times in seconds of each common configuration."""
+def _paired(a: Recording, b: Recording) -> Iterator[tuple[tuple[object, ...], dict[str, float]]]:
+    """Yield key (`CELL`, quantity), numbers of samples, medians and variances of log medians."""
     kernels = [once_per_kernel(kernel_times(each, _kernel_only(a, b))) for each in (a, b)]
     for quantity, (of_a, of_b) in {"total": (a.samples, b.samples), "kernel": kernels}.items():
         sides = [of_a.assign(side="a"), matched(of_b, a, b).assign(side="b")]
         for key, cell in pd.concat(sides).groupby(CELL, dropna=False, sort=True):
-            is_b = cell["side"].to_numpy() == "b"
             times = cell[f"{quantity}_s"].to_numpy()
-            if is_b.any() and not is_b.all() and not np.isnan(times).any():
-                yield (*key, quantity), times[~is_b], times[is_b]
-
-
-def _comparison(
-    key: tuple[object, ...], times_a: FloatArray, times_b: FloatArray, threshold: float
-) -> dict[str, object]:
-    """Return the columns of a row that do not depend on other rows."""
-    medians = [float(np.median(values)) for values in (times_a, times_b)]
-    row = dict(zip([*CELL, "quantity"], key, strict=True)) | {
-        "samples_a": len(times_a),
-        "samples_b": len(times_b),
-        "median_a_s": medians[0],
-        "median_b_s": medians[1],
-        "ratio": medians[1] / medians[0],
-        **dict.fromkeys(("ratio_low", "ratio_high"), np.nan),
-        "separate": False,
-        **dict.fromkeys(("p_differs", "p_same"), np.nan),
-    }
-    if interval_ranks(min(len(times_a), len(times_b)), CONFIDENCE) is None:
-        return row
-    draws_a = bootstrap_medians(times_a, seeded("A", *key))
-    draws_b = bootstrap_medians(times_b, seeded("B", *key))
-    low, high = ratio_intervals(draws_b, draws_a)
-    low_a, high_a = prediction_interval(times_a)
-    low_b, high_b = prediction_interval(times_b)
-    return row | {
-        "ratio_low": float(low),
-        "ratio_high": float(high),
-        "separate": high_a < low_b or high_b < low_a,
-        "p_differs": float(stats.mannwhitneyu(times_a, times_b).pvalue),
-        "p_same": significance.p_same(draws_b / draws_a, threshold),
-    }
+            both = [times[(cell["side"] == side).to_numpy()] for side in "ab"]
+            if all(map(len, both)) and not np.isnan(times).any():
+                row: dict[str, float] = {}
+                for name, own in zip("ab", both, strict=True):
+                    row |= {f"samples_{name}": len(own), f"median_{name}_s": np.median(own)}
+                    row |= {f"noise_{name}": float(median_variance(np.log(own)))}
+                yield (*key, quantity), row
 
 
 # ---- All recordings of one GPU model

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 
 from analysis.stats.significance import FASTER, SAME, SLOWER, THRESHOLD, VERDICTS, within
-from analysis.trust.comparison import OTHER_HOST, STATE, matched
+from analysis.trust.comparison import OTHER_HARDWARE, STATE, matched
 from analysis.trust.host_factors import host_factors, note
 from analysis.trust.overheads import telemetry
 from base.command_line import aligned, annotation, duration
@@ -28,8 +28,7 @@ _STATE_TITLES = ("SM clock in MHz", "at most °C", "power in W", "samples thrott
 def notes(a: Recording, b: Recording, frame: pd.DataFrame) -> list[str]:
     """Return a line for each difference of GPUs, host, software, flags and sources.
 
-    The first line gives the number of times of the same code. The last line gives the number of
-    times in `frame` whose variance between sessions is known.
+    The first line gives the number of times of the same code.
     """
     first, second = a.provenance, b.provenance
     same = int(frame["same_code"].sum())
@@ -47,9 +46,7 @@ def notes(a: Recording, b: Recording, frame: pd.DataFrame) -> list[str]:
     lines += [factors] if factors else []
     changed = changed_sources(first["sources"], second["sources"])
     lines += [f"different sources: {', '.join(changed)}"] if changed else []
-    known = int(frame["session_ratio"].notna().sum())
-    rest = "; otherwise slower may be due to the host or the day" if known < len(frame) else ""
-    return [*lines, f"variance between sessions is known for {known} of {len(frame)} times{rest}"]
+    return lines
 
 
 def _differing(name: str, first: Mapping[str, Any], second: Mapping[str, Any]) -> list[str]:
@@ -146,14 +143,17 @@ def summary(frame: pd.DataFrame, threshold: float = THRESHOLD) -> str:
     sides = frame["side"].where(~frame["same_code"], frame["side"] + ", same code")
     for side, rows in frame.groupby(sides, sort=True):
         counts = rows["verdict"].value_counts()
-        names = [*VERDICTS, *([OTHER_HOST] if OTHER_HOST in counts else [])]
+        names = [*VERDICTS, *([OTHER_HARDWARE] if OTHER_HARDWARE in counts else [])]
         lines.append(f"{side}: {', '.join(f'{counts.get(name, 0)} {name}' for name in names)}")
     agrees = within(frame["ratio"], threshold).groupby(frame["quantity"], sort=False)
     shares = [
         f"{rows.sum()} of {len(rows)} {quantity} times ({100 * rows.mean():.1f} %)"
         for quantity, rows in agrees
     ]
-    if (needed := frame["samples_needed"].dropna()).size:
-        lines.append(f"{needed.median():.0f} samples per side would decide half of the undecided")
+    lines += [
+        f"{len(needed)} undecided times need more {name}, {needed.median():.0f} per side for half"
+        for name in ("samples", "sessions")
+        if (needed := frame[f"{name}_needed"].dropna()).size
+    ]
     lines.append(f"medians agree within {threshold * 100:g} %: {', '.join(shares)}")
     return "\n".join(lines)

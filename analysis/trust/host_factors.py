@@ -1,7 +1,8 @@
-"""Times of one recording's host relative to another's, from ceilings measured on the hosts.
+"""Times of one recording's hardware relative to another's, from ceilings measured on both.
 
 An end-to-end run depends on the host through launches and copies, a CPU product through cores and
-memory. Where these ceilings differ, a longer run is no evidence about the GPU.
+memory, and a kernel on the latency of device memory if its matrices exceed the L2. Where these
+ceilings differ, a longer time is no evidence about the code.
 """
 
 import pandas as pd
@@ -13,6 +14,7 @@ from measurement.recording.recording import Recording
 _EMPTY_RUN = "empty_total_s"
 _COPIES = ("h2d_bytes_per_s", "d2h_bytes_per_s")
 _CORES = ("fp32_flop_per_s", "memory_bytes_per_s")
+_LATENCY = "dram_latency_s"
 _KEY = ["quantity", "host_memory", "threads"]
 
 
@@ -34,35 +36,36 @@ def _medians(ceilings: pd.DataFrame) -> pd.DataFrame:
         return pd.DataFrame(columns=["device", *_KEY, "value"])
     on_cpu = (ceilings["device"] == CPU).fillna(False)
     quantity = ceilings["quantity"]
-    own = ceilings[
-        (on_cpu & quantity.isin(_CORES)) | (~on_cpu & quantity.isin([_EMPTY_RUN, *_COPIES]))
-    ]
+    of_cpu, of_gpu = quantity.isin(_CORES), quantity.isin([_EMPTY_RUN, _LATENCY, *_COPIES])
+    own = ceilings[(on_cpu & of_cpu) | (~on_cpu & of_gpu)]
     key = ["device", *_KEY]
     sizes = own["size_bytes"].fillna(0)
     largest = sizes == sizes.groupby([own[name] for name in key], dropna=False).transform("max")
     return own[largest].groupby(key, dropna=False, as_index=False, sort=False)["value"].median()
 
 
-def bearing(factors: pd.DataFrame, rows: pd.DataFrame) -> pd.Series:
-    """Return for each row the factor furthest from 1 among those that affect it, or NaN.
+def explained(factors: pd.DataFrame, rows: pd.DataFrame) -> tuple[pd.Series, pd.Series]:
+    """Return the least and the greatest ratio B/A of each row that the ceilings explain.
 
-    `rows` has host_memory (of end-to-end runs) and threads (of CPU products).
+    How much a time depends on a ceiling is unknown, so both include 1. `rows` has on_host,
+    host_memory (of end-to-end runs), threads (of CPU products) and exceeds_l2.
     """
-    found = pd.Series(float("nan"), rows.index)
-    for column in ("host_memory", "threads"):
+    low, high = (pd.Series(1.0, rows.index) for _ in range(2))
+    found = [(rows["exceeds_l2"], factors["quantity"] == _LATENCY)]
+    for column, more in (("host_memory", factors["quantity"] == _EMPTY_RUN), ("threads", False)):
         for value in rows[column].dropna().unique():
-            affects = (factors[column] == value).fillna(False)
-            if column == "host_memory":
-                affects |= factors["quantity"] == _EMPTY_RUN
-            own = factors.loc[affects, "factor"]
-            if len(own):
-                found[rows[column] == value] = own[own.where(own >= 1, 1 / own).idxmax()]
-    return found
+            own = rows["on_host"] & (rows[column] == value).fillna(False)
+            found.append((own, (factors[column] == value).fillna(False) | more))
+    for own, affects in found:
+        low[own] *= min(1, *factors.loc[affects, "factor"], 1)
+        high[own] *= max(1, *factors.loc[affects, "factor"], 1)
+    return low, high
 
 
 def note(factors: pd.DataFrame) -> str | None:
     """Return a line on the times of B's host relative to A's; None if nothing was measured."""
     names = {_EMPTY_RUN: "empty run", "h2d": "copies to the GPU", "d2h": "copies to the host"}
+    names |= {_LATENCY: "latency of device memory"}
     names |= {"fp32": "FMAs of the CPU", "memory": "memory of the CPU"}
     texts = [
         f"{names.get(quantity) or names[quantity.split('_')[0]]}"
@@ -70,4 +73,4 @@ def note(factors: pd.DataFrame) -> str | None:
         f"{'' if pd.isna(threads) else f' ({threads} threads)'} {factor:.3f}"
         for quantity, memory, threads, factor in factors.itertuples(index=False)
     ]
-    return f"times of B's host relative to A's: {', '.join(texts)}" if texts else None
+    return f"times of B's hardware relative to A's: {', '.join(texts)}" if texts else None

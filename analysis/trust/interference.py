@@ -57,8 +57,7 @@ def compare_pairs(runs: pd.DataFrame) -> pd.DataFrame:
                 rows.append(named | {"quantity": quantity} | found)
     types = runs[[*CELL, "neighbours"]].dtypes.to_dict() | dict.fromkeys(_OUTCOME, "float64")
     frame = pd.DataFrame(rows, columns=_ROWS).astype(types)
-    # Only chance and traffic can separate a pair: its runs share the state of the machine.
-    return evaluated(frame.assign(separate=True), THRESHOLD)
+    return evaluated(frame, THRESHOLD)
 
 
 def _compared(

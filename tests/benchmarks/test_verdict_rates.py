@@ -6,7 +6,7 @@ import pytest
 
 from base.errors import StudyError
 from base.paths import ROOT
-from benchmarks.verdict_rates import KINDS, false_verdicts, found, planted_text
+from benchmarks.verdict_rates import KINDS, evaluated_splits, false_verdicts, found, planted_text
 from kernels.catalog.entries import VARIANTS
 from kernels.catalog.variant import Kernel
 from kernels.cubins.build import Build
@@ -32,6 +32,26 @@ def test_both_orders_of_a_pair_count_and_a_planted_slowdown_is_found(make_record
     other = made.builds.assign(cubin_sha256="0" * 64)
     shares = found([made], replace(longer(made, 1.1), builds=other))
     assert set(shares["mean"]) == {1.0}
+
+
+@pytest.mark.slow
+def test_rates_are_those_of_the_sessions_that_took_no_part_in_the_fit(make_recording, tmp_path):
+    options = {"holdout": (), "noise": 0.001, "variants": FEW, "kernel_only": True}
+    made = [
+        make_recording(tmp_path / str(seed), sizes=(1024, 2048), seed=seed, **options)
+        for seed in range(4)
+    ]
+    table = evaluated_splits([*made[:3], longer(made[3], 1.1)])
+    assert len(table) == 12
+    with_last = [3 in pair for pair in table["pair"]]
+    assert not any(
+        set(half) & set(pair) for half, pair in zip(table["half"], table["pair"], strict=True)
+    )
+    assert table.loc[[not each for each in with_last], "status 1"].sum() == 0
+    assert table.loc[with_last, "status 1"].sum() == 3, "slower in one order, faster in the other"
+    honest = evaluated_splits(made)
+    assert honest["status 1"].sum() == 0
+    assert honest["5% from 20 µs"].mean() > 0.95
 
 
 @pytest.mark.parametrize("name", sorted(KERNELS))

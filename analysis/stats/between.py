@@ -1,0 +1,48 @@
+"""Variation between sessions of one GPU model, for comparisons of one session with another.
+
+log time = cell + session + noise. Sessions vary by a share of the time, by a duration, and, for
+kernels of few blocks, by the multiprocessors and parts of the L2 that they get; more blocks average
+this local part. `python -m benchmarks.verdict_rates evaluate` fits it to sessions.
+"""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import pandas as pd
+
+KERNEL, PINNED, PAGEABLE, ON_CPU = "kernel", "pinned", "pageable", "CPU"
+# Of all variances, and the least local part of kernels. Neither is fitted: few sessions without
+# an outlier would give kernels of few blocks no variation at all.
+DEGREES_OF_FREEDOM = 8
+LEAST_LOCAL = 0.01
+
+
+class Between(NamedTuple):
+    """Standard deviations of one session (`local`: of one block); factor of the noise."""
+
+    relative: float
+    absolute_s: float
+    local: float
+    noise: float
+
+
+# Fitted to four sessions of the H200 (h200-sxm to h200-sxm-4).
+KNOWN = {
+    KERNEL: Between(1.6e-4, 0, LEAST_LOCAL, 0.62),
+    PINNED: Between(1.1e-3, 7.5e-7, 0, 1),
+    PAGEABLE: Between(2.2e-3, 1.3e-6, 0, 1),
+    ON_CPU: Between(5.8e-2, 3.1e-7, 0, 0.73),
+}
+
+
+def variances(rows: pd.DataFrame, known: Mapping[str, Between]) -> pd.DataFrame:
+    """Return columns between and noise: variances of log ratios, of sessions and of samples.
+
+    `rows` has kind (a key of `known`), blocks, and per side median_a_s and noise_a (bootstrap
+    variance of the log median), median_b_s and noise_b.
+    """
+    model = pd.DataFrame([known[kind] for kind in rows["kind"]], rows.index, Between._fields)
+    shares = 2 * (model["relative"] ** 2 + model["local"] ** 2 / rows["blocks"].clip(lower=1))
+    absolute = sum((model["absolute_s"] / rows[f"median_{side}_s"]) ** 2 for side in "ab")
+    noise = model["noise"] * (rows["noise_a"] + rows["noise_b"])
+    return pd.DataFrame({"between": shares + absolute, "noise": noise})
