@@ -40,7 +40,8 @@ class Popen(subprocess.Popen):
 
 @cache
 def _import_snakemake() -> None:
-    importlib.import_module("snakemake.cli").get_argument_parser()  # with all plugins
+    sys.path.append(str(ROOT / "workflow" / "events"))  # a plugin, too: they are read once
+    importlib.import_module("snakemake.cli").get_argument_parser()
 
 
 def run_module(
