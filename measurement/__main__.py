@@ -92,12 +92,13 @@ def add_record(commands: Commands) -> None:
         "record",
         "measure this host into one recording",
         _record,
-        "To resume an interrupted recording, rerun the command. With --variant or --size, only "
-        "these configurations are measured and the result is printed.",
+        "To resume an interrupted recording, rerun the command. With --variant, --size or --more, "
+        "only these configurations are measured and the result is printed.",
         [
             "gemm-study record --device 0 --out data/recordings/my-4090",
             "gemm-study record --quick --out data/recordings/my-4090",
             "gemm-study record --variant block block_unroll4 --size 2048",
+            "gemm-study record --more differences.csv --out results/again",
         ],
     )
     add_config(recorder)
@@ -134,6 +135,12 @@ def add_record(commands: Commands) -> None:
         type=whole_number,
         metavar="N",
         help="only these matrix sizes",
+    )
+    recorder.add_argument(
+        "--more",
+        type=Path,
+        metavar="FILE",
+        help="only what is undecided in FILE of `gemm-study compare --csv`, with enough samples",
     )
     recorder.add_argument(
         "--cubins", type=Path, metavar="DIR", help="folder of prebuilt cubins (default: build them)"
@@ -196,9 +203,13 @@ def _record(arguments: argparse.Namespace) -> None:
     from measurement.devices.discovery import select
     from measurement.recorder.answer import answer
     from measurement.recorder.record import record
-    from study.narrow import asked
+    from study.narrow import asked, undecided
 
     variants, sizes, out = arguments.variant, arguments.size, arguments.out
+    samples = None
+    if arguments.more:
+        wanted, of_sizes, samples = undecided(arguments.more)
+        variants, sizes = variants or wanted, sizes or of_sizes
     is_question = bool(variants or sizes)
     if out is None and not is_question:
         raise StudyError("--out: is missing; name a folder for the recording")
@@ -208,7 +219,7 @@ def _record(arguments: argparse.Namespace) -> None:
         )
     out = out or QUESTIONS / "-".join(map(str, [*variants, *sizes, arguments.device]))
     recording = record(
-        asked(arguments.config, arguments.scope, variants, sizes),
+        asked(arguments.config, arguments.scope, variants, sizes, samples=samples),
         arguments.device,
         out,
         arguments.cubins,

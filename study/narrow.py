@@ -1,14 +1,18 @@
 """A narrowed study: some variants at some sizes, without editing the study's file."""
 
+import csv
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from base.errors import StudyError
 from kernels.catalog.entries import VARIANTS
 from kernels.catalog.product import products_of
 from kernels.products.shape import Shape
 from study.config import Config, ConfigError, in_scope, named, read, validate
 
+MOST_SAMPLES = 400  # of one configuration that a comparison may ask for
 # Keys of a study that a narrowed study lacks.
 _MORE = ("holdout_sizes", "series", "interference", "energy", "quick")
 
@@ -19,11 +23,13 @@ def asked(
     variants: Sequence[str],
     sizes: Sequence[int],
     series: Sequence[dict[str, Any]] = (),
+    samples: int | None = None,
 ) -> Config:
     """Return the study in the file `path`, narrowed to these GPU variants and sizes, if any.
 
     Other settings are kept, except long measurements with another purpose; on the CPU only BLAS is
-    measured. Raise ConfigError if a variant supports none of the sizes.
+    measured. `samples`: of each configuration, whatever they cost. Raise ConfigError if a variant
+    supports none of the sizes.
     """
     whole = validate(in_scope(read(path), scope) if scope else read(path), named(path))
     if not (variants or sizes or series):
@@ -34,6 +40,10 @@ def asked(
     study["sizes"] = list(sizes) or study["sizes"]
     study["cpu"] |= {"variants": ["blas"], "sizes": study["sizes"], "threads": ["all"]}
     study["protocol"] |= {"cold_starts": 0}
+    if samples:
+        budget = float(study["protocol"]["single_run_s"]) * samples
+        study["protocol"] |= {"min_samples": samples, "max_samples": samples}
+        study["protocol"] |= {"gpu_cell_budget_s": budget, "cpu_cell_budget_s": budget}
     shapes = [Shape.square(n) for n in study["sizes"]]
     for name in filter(VARIANTS.__contains__, variants):  # `validate` names unknown variants
         if not any(products_of([name], study["dtypes"], study["block_sizes"], shapes)):
@@ -42,3 +52,24 @@ def asked(
                 "see `python -m kernels list`"
             )
     return validate({**whole.plain(), "study": study}, named(path))
+
+
+def undecided(path: Path) -> tuple[list[str], list[int], int]:
+    """Return variants, matrix sizes and samples that would decide the rows of a comparison.
+
+    `path` is a file of `gemm-study compare --csv`. Rows that only more sessions decide need the
+    samples that they have. Raise StudyError if the file is another, or nothing is undecided.
+    """
+    try:
+        with path.open(newline="") as file:
+            rows = [row for row in csv.DictReader(file) if row["verdict"] == "undecided"]
+        needed = [row["samples_needed"] or row["samples_a"] for row in rows]
+        own = [row for row in rows if row["m"] == row["n"] == row["k"] and row["batch"] == "1"]
+        samples = [min(MOST_SAMPLES, math.ceil(float(number))) for number in needed]
+    except (OSError, KeyError, ValueError) as error:
+        message = f"--more {path}: {error}; name a file of `gemm-study compare A B --csv FILE`"
+        raise StudyError(message) from None
+    if not own:
+        raise StudyError(f"--more {path}: no product of square matrices is undecided")
+    variants = {row["variant"] for row in own if row["device"] != "cpu"}
+    return sorted(variants), sorted({int(row["n"]) for row in own}), max(samples)

@@ -6,10 +6,11 @@ from dataclasses import replace
 import pytest
 import yaml
 
+from base.errors import StudyError
 from measurement.recorder.answer import answer
 from study.cells import gpu_cells
 from study.config import ConfigError, load
-from study.narrow import asked
+from study.narrow import asked, undecided
 from tests.support.fakes import CONFIG
 
 
@@ -30,6 +31,24 @@ def test_only_what_is_asked_is_measured(path):
     found = {(cell.variant, cell.dtype) for cell in more}
     assert found == {("block", "float32"), ("mm_tile", "float64")}
     assert asked(path, None, [], []) == load(path)
+
+
+def test_what_a_comparison_left_undecided_gets_enough_samples(path, tmp_path):
+    head = "device,variant,batch,m,n,k,samples_a,samples_needed,verdict"
+    rows = ["gpu0,block,1,12,12,12,9,30.0,undecided", "gpu0,naive,1,8,8,8,9,,same"]
+    rows += ["cpu,blas,1,20,20,20,9,,undecided", "gpu0,mm_tile,1,1,2,3,9,5000,undecided"]
+    file = tmp_path / "differences.csv"
+    file.write_text("\n".join([head, *rows]) + "\n")
+    assert undecided(file) == (["block"], [12, 20], 400)
+    protocol = asked(path, None, ["block"], [12], samples=400).study.protocol
+    assert (protocol.min_samples, protocol.max_samples) == (400, 400)
+    assert protocol.gpu_cell_budget_s >= 400 * protocol.single_run_s
+    file.write_text("\n".join([head, rows[1]]) + "\n")
+    for text, reason in ((None, "is undecided"), ("a,b\n1,2\n", "compare A B --csv FILE")):
+        if text:
+            file.write_text(text)
+        with pytest.raises(StudyError, match=reason):
+            undecided(file)
 
 
 def test_a_question_in_the_quick_scope_has_its_protocol(path):
