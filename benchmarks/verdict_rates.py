@@ -88,13 +88,18 @@ def false_verdicts(recordings: Sequence[Recording]) -> tuple[pd.DataFrame, int, 
 
 
 def found(recordings: Sequence[Recording], planted: Recording) -> pd.DataFrame:
-    """Return by kind of kernel the times with other code, and the share found slower."""
+    """Return by kind of kernel the number of times with other code, found slower, and ratio.
+
+    size: their number; mean: the share that is *slower*; median: the median ratio of the times,
+    because idle threads slow a kernel by less if others fill the GPU.
+    """
     parts = []
     for base in recordings:
         frame = compare(base, planted, THRESHOLD)
         own = frame[~frame["same_code"] & (frame["side"] == GPU)]
         parts.append(own.assign(kind=kinds(own), found=own["verdict"] == SLOWER))
-    return pd.concat(parts).groupby("kind")["found"].agg(["size", "mean"])
+    groups = pd.concat(parts).groupby("kind")
+    return groups["found"].agg(["size", "mean"]).assign(median=groups["ratio"].median())
 
 
 def fitted(frames: Sequence[pd.DataFrame]) -> dict[str, Between]:
@@ -257,8 +262,9 @@ def _lines(arguments: argparse.Namespace) -> Iterator[str]:
     yield f"exit status 1 with --hardware: {ones} of {pairs} pairs ({ones / max(pairs, 1):.0%})"
     for text in arguments.planted:
         permille, _, path = text.partition("=")
-        for kind, size, share in found(recordings, read(Path(path))).itertuples():
-            yield f"planted {int(permille) / 10:g} %, {kind}: {share:.1%} of {size} found slower"
+        for kind, size, share, ratio in found(recordings, read(Path(path))).itertuples():
+            text = f"planted {int(permille) / 10:g} %, {kind}: {share:.1%} of {size} found slower"
+            yield f"{text}, median ratio {ratio:.3f}"
 
 
 def main() -> int:

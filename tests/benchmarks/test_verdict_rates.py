@@ -1,15 +1,26 @@
 """Rates of verdicts: counts by kind, and sources with planted work."""
 
+import sys
 from dataclasses import replace
 
 import pytest
+import yaml
 
+from analysis.trust.comparison import compare
 from base.errors import StudyError
 from base.paths import ROOT
+from benchmarks import verdict_rates
 from benchmarks.verdict_rates import KINDS, evaluated_splits, false_verdicts, found, planted_text
 from kernels.catalog.entries import VARIANTS
 from kernels.catalog.variant import Kernel
 from kernels.cubins.build import Build
+from measurement.devices import discovery
+from measurement.recorder import record as recorder
+from measurement.recording.recording import read
+from study import narrow
+from study.config import validate
+from tests.support.compilers import stand_in
+from tests.support.fakes import CONFIG, FakeHardware
 from tests.support.simulated import FEW
 
 KERNELS = {v.kernel for v in VARIANTS.values() if isinstance(v, Kernel)}
@@ -52,6 +63,38 @@ def test_rates_are_those_of_the_sessions_that_took_no_part_in_the_fit(make_recor
     honest = evaluated_splits(made)
     assert honest["status 1"].sum() == 0
     assert honest["5% from 20 µs"].mean() > 0.95
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("stand_ins")
+def test_sessions_with_and_without_planted_work_are_recorded(tmp_path, monkeypatch, capsys):
+    """With fake GPUs and a compiler whose cubin is the source."""
+    (tmp_path / "hardware").mkdir()
+    hardware = FakeHardware(tmp_path / "hardware", gpus=1)
+    script = 'for file in $arguments; do case $file in *.cu) cat $file > "$out";; esac; done'
+    monkeypatch.setattr(verdict_rates, "find_nvcc", lambda _: stand_in(tmp_path / "nvcc", script))
+    monkeypatch.setattr(discovery, "select", hardware.select)
+    monkeypatch.setattr(recorder, "Host", lambda: hardware)
+    monkeypatch.setattr(narrow, "asked", lambda *_: validate(yaml.safe_load(CONFIG), "config.yaml"))
+    out = tmp_path / "sessions"
+    line = ["verdict_rates", "record", "--start", "one", "--out", str(out), "--sessions", "2"]
+    monkeypatch.setattr("sys.argv", [*line, "--planted", "10", "20", "50", "--device", "0"])
+    assert verdict_rates.main() == 0
+    names = ["one-1", "one-2", *(f"one-planted-{each}" for each in (10, 20, 50))]
+    assert sorted(path.name for path in out.iterdir()) == sorted([*names, "cubins"])
+    measured = len(hardware.lines())
+    assert verdict_rates.main() == 0
+    assert len(hardware.lines()) == measured, "nothing is measured twice"
+    first, second, *planted = (read(out / name) for name in names)
+    assert compare(first, second, 0.02)["same_code"].all()
+    for one in planted:
+        shares = found([first, second], one)
+        assert set(shares["mean"]) == {0.0}
+        assert set(shares["median"]) == {1.0}, "a fake GPU does not execute what was planted"
+    monkeypatch.setattr("sys.argv", ["", "rates", *map(str, (out / "one-1", out / "one-2"))])
+    sys.argv += ["--planted", f"20={out / 'one-planted-20'}"]
+    assert verdict_rates.main() == 0
+    assert "planted 2 %, kernel from 20 µs: 0.0% of" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("name", sorted(KERNELS))
