@@ -196,15 +196,6 @@ def fastest_on_both(tables: Tables) -> bool:
     return True
 
 
-def closest_to_ceiling(tables: Tables) -> bool:
-    """roofline: the largest share_of_bound of the GPU."""
-    return all(
-        _same(row, "share_of_bound", _most(tables.where("roofline", gpu=row["gpu"]), column))
-        for row in tables.citations("roofline")
-        for column in ("share_of_bound",)
-    )
-
-
 def fastest_of_source(tables: Tables) -> bool:
     """figure2: the largest throughput at N = 2048 of the kernels of source V."""
     names = ("naive", "buffered_column", "buffered_row", "block")
@@ -361,21 +352,6 @@ def between_measured(tables: Tables) -> bool:
 def crossing_measured(tables: Tables) -> bool:
     """answers: the break-even size is a size between measured sizes."""
     return all(row["break_even_location"] == "measured" for row in tables.citations("answers"))
-
-
-def coalescing_first(tables: Tables) -> bool:
-    """ladder_summary: the coalesced kernel is faster than the step before it."""
-    rows = tables.citations("ladder_summary")
-    return all(row["verdict"] == "faster" for row in rows if row["variant"] == "naive_coalesced")
-
-
-def registers_matter_more(tables: Tables) -> bool:
-    """ladder_summary: the register tile gains more than the tiles over the coalesced kernel."""
-    rows = tables.citations("ladder_summary")
-    (register,) = (row for row in rows if row["variant"] == "register_tile")
-    (block,) = tables.where("ladder_summary", gpu=register["gpu"], variant="block")
-    faster = float(register["speedup"]) > float(block["speedup"])
-    return faster and block["after"] == "naive_coalesced"
 
 
 def conflicts_cost(tables: Tables) -> bool:

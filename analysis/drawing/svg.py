@@ -79,9 +79,8 @@ def without_overlaps(figure: Figure) -> None:
     figure.draw_without_rendering()
     for axis in [each for axes in figure.axes for each in (axes.xaxis, axes.yaxis)]:
         low, high = sorted(axis.get_view_interval())
-        ticks = [
-            t for t in axis.get_major_ticks() if low <= t.get_loc() <= high and t.label1.get_text()
-        ]
+        ticks = [tick for tick in axis.get_major_ticks() if low <= tick.get_loc() <= high]
+        ticks = [tick for tick in ticks if tick.label1.get_visible() and tick.label1.get_text()]
         kept: list[Tick] = []
         for tick in sorted(ticks, key=_priority):
             box = tick.label1.get_window_extent().padded(_TICK_GAP)

@@ -11,7 +11,7 @@ from benchmarks.calculator_agrees import disagreements
 from kernels.catalog.baselines import BASELINES, FASTEST_NAIVE
 from tests.support.report_data import MAKER, TEMPLATE
 from tests.support.reports import made, recordings
-from tests.support.text_boxes import FAULTS
+from tests.support.text_boxes import FAULTS, WORDS
 
 pytestmark = pytest.mark.slow
 MISSING = "no Playwright here; `make test` installs it where there is a Chromium"
@@ -30,6 +30,7 @@ PHONE, DESK = 360, 1440
 SCHEMES = ("light", "dark")
 LARGEST_BYTES = 3_600_000
 MOST_SHEETS = 15
+MOST_WORDS = 3200
 
 OPEN_FOLDS = "document.querySelectorAll('details').forEach(fold => fold.open = true)"
 # Rows of a table are similar: axe-core checks only the first one.
@@ -197,6 +198,14 @@ def test_texts_of_figures_overlap_no_text_and_no_line_and_are_not_clipped(
     page.emulate_media(media=media)
     page.evaluate(OPEN_FOLDS)
     assert page.evaluate(FAULTS) == []
+
+
+def test_the_essay_is_short(visit):
+    page, _ = visit("measured")
+    words = page.evaluate(WORDS)
+    assert 2500 < words <= MOST_WORDS
+    page.evaluate("document.querySelector('#study p').append(' one two 3 –')")
+    assert page.evaluate(WORDS) == words + 3
 
 
 def test_faults_of_texts_are_found(visit):
