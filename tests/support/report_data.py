@@ -5,6 +5,7 @@ import shutil
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -57,21 +58,26 @@ def published_once() -> Iterator[None]:
     """Compute the tables of the published numbers, a part of every study, only once."""
     from analysis import tables  # a second to import
 
-    compute = tables._part
+    compute, audit_tables = tables._part, tables.audit.audit_tables
 
-    def part(loaded, times, built, theory, progress):
+    def kept(name, times, make):
         def keep(out):
-            (out / "part").write_bytes(
-                pickle.dumps(compute(loaded, times, built, theory, progress))
-            )
+            (out / "part").write_bytes(pickle.dumps(make()))
 
-        if len(loaded) + len(built) + len(theory):
-            return compute(loaded, times, built, theory, progress)
-        folder = made("published", [code(*_CODE), times.to_csv()], keep)
+        folder = made(name, [code(*_CODE), times.to_csv()], keep)
         return pickle.loads((folder / "part").read_bytes())
+
+    def part(loaded, times, built, theory, progress, *baseline):
+        if len(loaded) + len(built) + len(theory):
+            return compute(loaded, times, built, theory, progress, *baseline)
+        return kept("published", times, partial(compute, loaded, times, built, theory, progress))
+
+    def audit(times, statements):
+        return kept("audit", times, partial(audit_tables, times, statements))
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(tables, "_part", part)
+        patch.setattr(tables.audit, "audit_tables", audit)
         yield
 
 
