@@ -27,7 +27,8 @@ MakeRecording = Callable[..., Recording]
 _LONGEST = (
     *("test_faults", "test_host_execution", "test_workflow", "test_build", "test_run"),
     *("test_page", "test_browser", "test_slurm", "test_crate", "test_wheel", "test_record"),
-    *("test_cpu_threads", "test_trial", "test_comparison", "test_reproducible"),
+    *("test_cpu_threads", "test_trial", "test_comparison", "test_reproducible", "test_bundle"),
+    *("test_tables", "test_attacks", "test_setup", "test_systems", "test_doctor"),
 )
 
 

@@ -18,7 +18,7 @@ from measurement.recording import recording
 from measurement.recording.files import read_provenance
 from measurement.recording.provenance_schema import lines_sha256
 from tests.support.report_data import TEMPLATE, report
-from tests.support.simulated import tried
+from tests.support.simulated import FEW, tried
 
 MINE = """// try: tile=32x32 threads=32x8 after=naive_coalesced
 extern "C" __global__ void mine(const float *a, const float *b, float *c, int n) {
@@ -39,9 +39,10 @@ def changed(made, **facts):
 
 @pytest.mark.slow
 def test_a_report_has_the_kernel_in_its_tables_figures_and_page():
-    """As any other, but for what follows from counts; the catalog stays as it is."""
-    asked = {"sizes": (256, 512), "holdout_sizes": (), "series": [], "scope": "quick"}
-    folder = report({"card": tried(MINE, configuration=asked)})
+    """As any other, but for what follows from counts, at any sizes; the catalog stays as it is."""
+    sizes, variants = (1021, 5, 1999), (*FEW, "naive_coalesced", "cublas_sgemm", "mine")
+    asked = {"sizes": sizes, "holdout_sizes": (), "series": [], "scope": "quick"}
+    folder = report({"card": tried(MINE, sizes=sizes, variants=variants, configuration=asked)})
     store = Store(folder / "tables")
 
     def rows(name):
@@ -49,7 +50,7 @@ def test_a_report_has_the_kernel_in_its_tables_figures_and_page():
         return frame[frame["variant"] == "mine"].to_dict("records")
 
     (summary,) = rows("ladder_summary")
-    known = {"idea": "user-supplied", "after": "naive_coalesced", "n": 512}
+    known = {"idea": "user-supplied", "after": "naive_coalesced", "n": 1999}
     assert {name: summary[name] for name in known} == known
     assert min(summary["speedup"], summary["share_of_units"], summary["share_of_library"]) > 0
     assert pd.isna(summary["bound"])

@@ -100,9 +100,8 @@ def test_notices_describe_the_content(text, said):
     assert {words for words in notices | said if words in text} == said
 
 
-@pytest.mark.parametrize("sizes", [(7,), (1021, 5, 1999)])
-def test_any_sizes_give_a_page(sizes):
-    made = recorded(sizes=sizes, holdout=(), samples=6, variants=FEW, kernel_only=True)
+def test_a_single_size_gives_a_page():
+    made = recorded(sizes=(7,), holdout=(), samples=6, variants=FEW, kernel_only=True)
     folder = report({"card": made})
     assert check((folder / "report.html").read_text(), folder / "tables") == []
 

@@ -191,7 +191,7 @@ def test_gpus_and_their_host_are_one_recording(config, study, gpus, cubins, tmp_
 
 
 def test_gpus_at_once_sample_while_others_do_and_recording_says_so(config, gpus, cubins, tmp_path):
-    one, other = FakeHardware(tmp_path / "one"), replace(gpus, run_s=1e-3)
+    one, other = FakeHardware(tmp_path / "one"), replace(gpus, run_s=3e-3)
     one.folder.mkdir()
     in_turn = record(config, "auto", tmp_path / "in_turn", cubins, None, one)
     made = record(config, "auto", tmp_path / "r", cubins, None, other, True)
