@@ -1,5 +1,6 @@
 """Paths of the project and its results."""
 
+import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -10,7 +11,10 @@ FOLDERS = [
 ]
 # An installed package must not contain results: there they go to the current folder.
 IS_CHECKOUT = (ROOT / "pyproject.toml").exists()
-RESULTS = (ROOT if IS_CHECKOUT else Path.cwd()) / "results"
+try:
+    RESULTS = (ROOT if IS_CHECKOUT else Path.cwd()) / "results"
+except FileNotFoundError:
+    sys.exit("error: the current folder was deleted; change to another folder")
 STORE = ".store"  # earlier results by a digest of their inputs, below the present ones
 MAKE_REPORT = "`make report`" if IS_CHECKOUT else "`gemm-study report`"
 

@@ -96,7 +96,7 @@ def _limit(group: Path) -> float | None:
     if not quota:
         quota = _read(group / "cpu.cfs_quota_us").strip()  # version 1
         period = _read(group / "cpu.cfs_period_us").strip()
-    if not (quota.isdigit() and period.isdigit()):  # "max", -1, or no file
+    if not (quota.isdecimal() and period.isdecimal() and int(period)):  # "max", -1, or no file
         return None
     return int(quota) / int(period)
 
@@ -104,6 +104,6 @@ def _limit(group: Path) -> float | None:
 def _read(path: Path) -> str:
     """Return the text of a file; empty if it is not readable."""
     try:
-        return path.read_text()
+        return path.read_text(errors="replace")
     except OSError:
         return ""

@@ -26,11 +26,10 @@ import yaml
 
 from base.command_line import Commands, add_command, whole_number
 from base.errors import StudyError
-from base.paths import IS_CHECKOUT, RESULTS, ROOT
+from base.paths import IS_CHECKOUT, RESULTS, ROOT, default_config
 from base.processes import adopt_orphans, end_children
 from workflow.progress import EXPECTED_S, FULL_S, Display, State, clock, last_lines
 
-CONFIGS = ("config.yaml", "config.local.yaml")
 LOG = Path("results/logs/snakemake.log")
 ALIVE = Path(".snakemake/alive")
 LOCKS = Path(".snakemake/locks")
@@ -117,14 +116,7 @@ def working_folder() -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     (folder / RESULTS.name).unlink(missing_ok=True)
     (folder / RESULTS.name).symlink_to(RESULTS)
-    for name in CONFIGS:
-        (folder / name).unlink(missing_ok=True)
-        found = [path for path in (RESULTS.parent / name, ROOT / name) if path.exists()]
-        if found:
-            shutil.copy(found[0], folder / name)
-    content = read(folder / CONFIGS[0])  # merges both files
-    (folder / CONFIGS[1]).unlink(missing_ok=True)
-    fill(folder, content, RESULTS.parent)
+    fill(folder, read(default_config()), RESULTS.parent)
     return folder
 
 

@@ -60,6 +60,6 @@ def gpu_state(device: CudaDevice, root: Path = _ROOT) -> dict[str, Any]:
 
 def _text(path: Path) -> str:
     try:
-        return path.read_text()
+        return path.read_text(errors="replace")
     except OSError:
         return ""

@@ -121,7 +121,18 @@ def test_installed_it_makes_a_report_from_a_recording(study, make_recording):
     assert {row["verdict"] for row in compared} <= {"same", "undecided"}
 
 
+def test_installed_it_names_a_deleted_folder(installed, tmp_path):
+    own = installed.parents[2] / "bin" / "gemm-study"
+    command = ["sh", "-c", 'rmdir "$PWD" && exec "$0" doctor', own]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr.count("\n")) == (1, 1)
+    assert done.stderr.startswith("error: the current folder was deleted; change to")
+
+
 def test_installed_it_names_its_own_commands_in_errors_and_records(study):
+    (study.here / "config.yaml").write_bytes(b"\xff")
+    fault = "config.yaml: not valid UTF-8; use a configuration file"
+    assert study("report", fails=True) == f"error: {study.here}/{fault}\n"
     missing = study("advise", "--gpu", "h200", "--n", "3000", fails=True)
     assert missing.endswith("is missing; make it with `gemm-study report`\n")
     (study.here / "config.yaml").write_text(CONFIG)

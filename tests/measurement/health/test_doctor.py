@@ -3,10 +3,12 @@
 import argparse
 import json
 import re
+import shutil
 from dataclasses import replace
 
 import pytest
 
+from base.errors import StudyError
 from measurement.devices import surroundings
 from measurement.health import command, examination, offload
 from measurement.health.command import lines, report
@@ -170,6 +172,27 @@ def test_the_threshold_is_near_the_break_even_size_of_the_study(host, recorded):
     assert texts == ["N = 90", "below N = 16", "above N = 4096"]
 
 
+@pytest.mark.parametrize(
+    ("path", "fault"),
+    [
+        ("none", "contains no recordings; name"),
+        ("file", "contains no recordings; name"),
+        ("empty", "contains no recordings; name"),
+        ("mixed/a", "contains no recordings; name"),
+        ("broken", r"recording .*/broken/b: MANIFEST.sha256 is missing"),
+    ],
+)
+def test_a_wrong_folder_of_recordings_is_named(tmp_path, path, fault):
+    (tmp_path / "file").touch()
+    for name in ("empty", "broken/b", "mixed/.git"):
+        (tmp_path / name).mkdir(parents=True)
+    shutil.copytree(FOLDER / "h100-sxm", tmp_path / "mixed" / "a")
+    (tmp_path / "broken" / "b" / "provenance.json").touch()
+    assert [one.label for one in in_folder(tmp_path / "mixed")] == ["a"]
+    with pytest.raises(StudyError, match=fault):
+        in_folder(tmp_path / path)
+
+
 def test_a_host_without_gpu_gets_its_cpu_part(recorded, capsys):
     cpu = {"fp32_flop_per_s one": 30e9, "fp32_flop_per_s all": 58e9}
     host = recorded[0].host | {"cpu_model": "Other", "usable_threads": 2}
@@ -204,7 +227,7 @@ def test_the_settings_of_a_host_are_read_from_linux(tmp_path):
         (tmp_path / f"sys/devices/system/node/node{node}").mkdir(parents=True)
     (tmp_path / "sys/class/iommu/dmar0").mkdir(parents=True)
     (tmp_path / "proc").mkdir()
-    (tmp_path / "proc/cpuinfo").write_text("flags\t: fpu hypervisor sse\n")
+    (tmp_path / "proc/cpuinfo").write_bytes(b"name: \xff\nflags\t: fpu hypervisor sse\n")
     found = surroundings.surroundings(tmp_path)
     assert (found["virtual_machine"], found["numa_nodes"], found["iommu"]) == (True, 2, True)
     assert surroundings.surroundings(tmp_path / "none")["virtual_machine"] is False
