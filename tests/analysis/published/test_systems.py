@@ -9,15 +9,7 @@ from analysis.data import recordings as data
 from analysis.kernels.properties import limits_table
 from analysis.published.systems import read, systems_table
 from base.errors import StudyError
-from measurement.recording.recording import read as read_recording
 from tests.support.report_data import SYSTEMS
-
-# But those of two GPUs of a host, in turn and at once, which hold a part of the study.
-RECORDINGS = [
-    path
-    for path in sorted((SYSTEMS.parent.parent / "recordings").iterdir())
-    if "-two-" not in path.name
-]
 
 
 def systems_of(recordings):
@@ -44,23 +36,6 @@ def test_every_system_has_a_row_on_every_card_or_host(systems):
         assert list(rows["recording"]) == (["card", "host"] if on_cpu else ["card"])
         assert rows["gpu"].isna().all() == on_cpu
         assert {key: rows.iloc[0][key] for key in asdict(system)} == asdict(system)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("folder", RECORDINGS, ids=lambda path: path.name)
-def test_every_system_has_passed_on_the_recorded_cards(folder):
-    """In the recordings that travel, whose sources must be those of this tree."""
-    recording = read_recording(folder)
-    assert data.stale_sources(recording.provenance) == []
-    checks = recording.checks
-    devices = {device["device"] for device in recording.provenance["devices"]}
-    assert devices
-    for system in read(SYSTEMS):
-        own = checks[(checks["variant"] == system.variant)]
-        own = own[(own["device"] == "cpu") == (system.side == "cpu")]
-        assert set(own["status"]) <= {"passed", "not_launchable"}, system
-        passed = own[own["status"] == "passed"]
-        assert set(passed["device"]) == ({"cpu"} if system.side == "cpu" else devices), system
 
 
 def test_a_system_has_its_place_its_gate_and_its_best_rate(systems, gpu_recording):

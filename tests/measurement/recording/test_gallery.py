@@ -5,10 +5,16 @@ from dataclasses import replace
 
 import pytest
 
+from analysis.data.recordings import stale_sources
+from analysis.published.systems import read
 from base.files import sha256
 from measurement.recording import gallery
 from measurement.recording.recording import MANIFEST
 from tests.support import ROOT
+from tests.support.report_data import SYSTEMS
+
+# But those of two GPUs of a host, in turn and at once, which hold a part of the study.
+WHOLE = sorted({path.name for path in gallery.GALLERY.iterdir() if "-two-" not in path.name})
 
 
 @pytest.fixture(scope="module")
@@ -19,15 +25,38 @@ def measured(make_recording, tmp_path_factory):
     return make_recording(folder, **options)
 
 
+@pytest.fixture(scope="module")
+def committed():
+    return {recording.path.name: recording for recording in gallery.committed()}
+
+
 @pytest.mark.slow
-def test_what_travels_is_valid_and_stands_in_the_gallery():
-    recordings = gallery.committed()
-    assert {one.path.name: gallery.faults(one) for one in recordings} == {
-        one.path.name: [] for one in recordings
-    }
+def test_what_travels_is_valid_and_stands_in_the_gallery(committed):
+    found = {name: gallery.faults(recording) for name, recording in committed.items()}
+    assert found == {name: [] for name in committed}
     page = (ROOT / "docs" / "results" / "recordings.md").read_text()
     remedy = "run: python -m measurement gallery > docs/results/recordings.md"
-    assert page == gallery.gallery(recordings) + "\n", remedy
+    assert page == gallery.gallery(committed.values()) + "\n", remedy
+
+
+# But those of two GPUs of a host, in turn and at once, which hold a part of the study.
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "name", [path.name for path in sorted(gallery.GALLERY.iterdir()) if "-two-" not in path.name]
+)
+def test_every_system_has_passed_on_the_recorded_cards(committed, name):
+    """In the recordings that travel, whose sources must be those of this tree."""
+    recording = committed[name]
+    assert stale_sources(recording.provenance) == []
+    checks = recording.checks
+    devices = {device["device"] for device in recording.provenance["devices"]}
+    assert devices
+    for system in read(SYSTEMS):
+        own = checks[(checks["variant"] == system.variant)]
+        own = own[(own["device"] == "cpu") == (system.side == "cpu")]
+        assert set(own["status"]) <= {"passed", "not_launchable"}, system
+        passed = own[own["status"] == "passed"]
+        assert set(passed["device"]) == ({"cpu"} if system.side == "cpu" else devices), system
 
 
 def test_a_recording_is_described_with_what_it_is_cited_by(measured, command):
