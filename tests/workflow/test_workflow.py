@@ -107,11 +107,22 @@ def planned(project, *arguments):
     return Counter({rule: int(count) for rule, count in jobs if rule not in ("report", "total")})
 
 
-def edit(file, change):
-    """Change the text of a file; return a function that restores it."""
+def edit(file, *change):
+    """Replace a text of a file, or append a line to it; return the earlier content."""
     before = file.read_text()
-    file.write_text(change(before))
-    return lambda: file.write_text(before)
+    after = before.replace(*change) if change else f"{before}\n"
+    assert after != before, change
+    file.write_text(after)
+    return before
+
+
+def planned_after(project, edits):
+    """Return the jobs after edits of files, which are undone: arguments of `edit` by file."""
+    before = {project / file: edit(project / file, *change) for file, change in edits.items()}
+    jobs = planned(project)
+    for file, text in before.items():
+        file.write_text(text)
+    return jobs
 
 
 def test_snakemake_tells_how_the_report_came_to_be_without_network(finished):
@@ -195,21 +206,11 @@ def test_a_second_run_keeps_the_scope_and_does_nothing(finished):
 
 
 def test_editing_the_list_of_gpus_measures_nothing_again(finished):
-    undo = edit(
-        finished / "config.yaml",
-        lambda text: text.replace("- {id: local", "- {id: new, device: auto}\n- {id: local"),
-    )
-    added = planned(finished)
-    undo()
-    assert added["measure"] == 1  # only the new entry
-    undo = edit(
-        finished / "config.yaml",
-        lambda text: text.replace("- {id: GPU, recording: data/recordings/card}\n", ""),
-    )
-    removed = planned(finished)
-    undo()
-    assert removed["measure"] == 0
-    assert removed["tables"] == 1
+    entry = ("- {id: local", "- {id: new, device: auto}\n- {id: local")
+    assert planned_after(finished, {"config.yaml": entry})["measure"] == 1  # only the new entry
+    entry = ("- {id: GPU, recording: data/recordings/card}\n", "")
+    removed = planned_after(finished, {"config.yaml": entry})
+    assert (removed["measure"], removed["tables"]) == (0, 1)
 
 
 @pytest.mark.parametrize(
@@ -239,30 +240,16 @@ def test_local_settings_are_in_force(finished, own, measured):
         ("report/cpu.html.j2", ["render"]),
         ("report/style.css", ["render"]),
         ("analysis/archive/crate.py", ["render"]),
+        ("kernels/block.cu", ["build", "count", "tables", "figures", "render"]),
     ],
 )
 def test_an_edit_reruns_what_uses_the_file_alone(finished, file, rules):
-    undo = edit(finished / file, lambda text: text + "\n")
-    jobs = planned(finished)
-    undo()
-    assert jobs == dict.fromkeys(rules, 1)
+    assert planned_after(finished, {file: ()}) == dict.fromkeys(rules, 1)
 
 
 def test_an_edit_of_an_error_message_measures_nothing_again(finished):
-    measurement = finished / "measurement"
-    undo = edit(measurement / "devices/locks.py", lambda t: t.replace("in use by", "used by"))
-    undo_other = edit(measurement / "recorder/record.py", lambda text: text + "\n")
-    jobs = planned(finished)
-    undo()
-    undo_other()
-    assert jobs == {}
-
-
-def test_editing_a_kernel_counts_it_and_renews_the_tables(finished):
-    undo = edit(finished / "kernels" / "block.cu", lambda text: text + "// edited\n")
-    jobs = planned(finished)
-    undo()
-    assert jobs == {"build": 1, "count": 1, "tables": 1, "figures": 1, "render": 1}
+    edits = {"measurement/devices/locks.py": ("in use by", "used by")}
+    assert planned_after(finished, edits | {"measurement/recorder/record.py": ()}) == {}
 
 
 def test_while_snakemake_is_at_work_nothing_else_begins(make_project, tmp_path):
@@ -324,21 +311,22 @@ def project(make_project, tmp_path):
     ],
 )
 def test_wrong_input_is_one_line(project, old, new, message):
-    edit(project / "config.yaml", lambda text: text.replace(old, new, 1))
+    edit(project / "config.yaml", old, new, 1)
     assert re.match(rf"error: {message}", refusal(project))
 
 
 def test_missing_compiler_of_a_full_study_is_one_line(project):
     changed = "toolchain: {nvcc: /no/nvcc}\nstudy:\n  scope: full\n"
-    edit(project / "config.yaml", lambda text: text.replace("study:\n", changed))
+    edit(project / "config.yaml", "study:\n", changed)
     assert refusal(project).startswith("error: toolchain.nvcc: /no/nvcc is not a program")
 
 
 def test_for_a_gpu_of_this_host_kernels_are_built_in_every_scope(project):
     found = "\n\ndef cuda_devices():\n    return [CudaDevice(0, 'a card', '8.6')]\n"
-    edit(project / "measurement" / "devices" / "discovery.py", lambda text: text + found)
+    with (project / "measurement" / "devices" / "discovery.py").open("a") as module:
+        module.write(found)
     compiler = f"toolchain: {{nvcc: {sys.executable}}}\nstudy:\n"
-    edit(project / "config.yaml", lambda text: text.replace("study:\n", compiler))
+    edit(project / "config.yaml", "study:\n", compiler)
     for scope, builds in (("quick", 1), ("full", 2)):
         jobs = planned(project, "--config", f"scope={scope}")
         assert (jobs["build"], jobs["measure"]) == (builds, 1), "the recorded GPU's too in full"
