@@ -15,7 +15,8 @@ ROUTE = [
 ]
 # Modules that read the block size and do not hand it on.
 READERS = {
-    *("kernels.catalog.entries", "kernels.catalog.variant", "kernels.cubins.build"),
+    *("kernels.catalog.entries", "kernels.catalog.variant", "kernels.catalog.walk"),
+    "kernels.cubins.build",
     "measurement.devices.cpu",
     *("measurement.recording.consistency", "measurement.sampling.interference"),
     *("measurement.sampling.time_left", "analysis.drawing.style", "analysis.kernels.counts"),
