@@ -26,7 +26,7 @@ OPTIONS = [
     *("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync"),
     *("--disable-background-networking", "--disable-component-update"),
 ]
-PHONE, DESK = 360, 1440
+PHONE, DESK, PAPER = 360, 1440, 680  # PAPER: A4 within its margins
 SCHEMES = ("light", "dark")
 LARGEST_BYTES = 3_600_000
 MOST_SHEETS = 15
@@ -178,6 +178,9 @@ def test_print_is_dark_on_light_on_few_sheets(visit, tmp_path):
     assert paper == "rgb(255, 255, 255)"
     assert max(int(part) for part in re.findall(r"\d+", body)) < 100, "dark on light"
     page.evaluate("document.getElementById('appendix').remove()")
+    page.set_viewport_size({"width": PAPER, "height": 900})
+    wanted, given = page.evaluate(WIDTHS)
+    assert wanted <= given == PAPER, "a wide part would shrink the whole print"
     sheets = page.pdf(prefer_css_page_size=True)
     assert 3 < len(re.findall(rb"/Type\s*/Page\b", sheets)) <= MOST_SHEETS
 
