@@ -69,12 +69,12 @@ MEMORY = {
     "kernel": Look(GREEN, "D", "-"),
 }
 
-# Parts of the end-to-end time in order: label, colour, hatch.
+# Parts of the end-to-end time in order: label, colour, hatch; hues as in calculator.css.
 PARTS = {
     "host_s": ("host work", OLIVE, ".."),
     "h2d_s": ("copy to the GPU", BLUE, "//"),
-    "kernel_s": ("kernel", ORANGE, ""),
-    "d2h_s": ("copy to the host", GREEN, "\\\\"),
+    "kernel_s": ("kernel", GREEN, ""),
+    "d2h_s": ("copy to the host", PINK, "\\\\"),
     "overhead_s": ("overhead", GREY, ""),
 }
 

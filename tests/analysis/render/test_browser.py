@@ -216,7 +216,7 @@ def test_faults_of_texts_are_found(visit):
     page.evaluate("""() => {
       const texts = document.querySelectorAll("#figure-split text");
       for (const axis of ["x", "y"]) texts[1].setAttribute(axis, texts[0].getAttribute(axis));
-      document.querySelector("#figure-ladder text").setAttribute("transform", "translate(-40 0)");
+      document.querySelector("#figure-ladder text").setAttribute("transform", "translate(-4000 0)");
     }""")
     assert {line.split(":")[0] for line in page.evaluate(FAULTS)} == {
         "figure-split",
