@@ -397,6 +397,11 @@
     form.elements.gpu.append(
       ...Object.entries(data.titles).filter(([label]) => known.has(label)).map(([label, title]) => new Option(title, label)),
     );
+    predictions.at = (label, memory, variant, n) => {
+      const own = gpus.get(`${label}|${memory}`)?.kernels.filter((kernel) => kernel.variant === variant) ?? [];
+      const times = withinReach(own, kernelRange, n).map((kernel) => predict(gpus.get(`${label}|${memory}`), kernel, n, 1).time);
+      return times.length ? Math.min(...times) : null;
+    };
     fillBaselines();
     form.addEventListener("input", (event) => {
       if (event.target === form.elements.gpu) fillBaselines();

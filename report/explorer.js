@@ -13,8 +13,38 @@
     ...["circle", "square", "triangle-up", "diamond", "cross"],
     ...["triangle-down", "triangle-left", "triangle-right"],
   ];
-  let data, rows, titles; // unpacked by start()
+  // Vega shapes of the markers of `analysis.drawing.palette`: a name, or a path within −1 … 1.
+  const SHAPES = {
+    ...{ o: "circle", s: "square", v: "triangle-down", "^": "triangle-up", D: "diamond", P: "cross" },
+    ...{ "<": "triangle-left", ">": "triangle-right", d: "M0,-1L.6,0L0,1L-.6,0Z" },
+    X: "M-1,-.5L-.5,-1L0,-.5L.5,-1L1,-.5L.5,0L1,.5L.5,1L0,.5L-.5,1L-1,.5L-.5,0Z",
+    p: "M0,-1L.95,-.31L.59,.81L-.59,.81L-.95,-.31Z",
+    h: "M0,-1L.87,-.5L.87,.5L0,1L-.87,.5L-.87,-.5Z",
+    "*": "M0,-1L.22,-.31L.95,-.31L.36,.12L.59,.81L0,.38L-.59,.81L-.36,.12L-.95,-.31L-.22,-.31Z",
+  };
+  const DASHES = {
+    ...{ pageable: [6, 3], pinned: [1, 0] },
+    ...{ "CPU, one thread": [2, 2], "CPU, several threads": [8, 2, 2, 2] },
+  };
+  const FASTEST = { GPU: "#d14a3a", CPU: "#5f8a00" }; // colours of the fastest chosen implementations
+  const MOST_LABELS = 12; // lines with a name at their end; more lines have a legend
+  const [LETTER_PX, LINE_PX, AXIS_PX] = [6.4, 13, 70];
   const LEAST_TILE = 1000; // block sizes from here are tiles: 128256 is 128×256
+  // The named baselines of the page (kernels/catalog/baselines.py).
+  const BASELINES = {
+    "fastest-naive": (row) => row.variant === "naive",
+    "source-naive": (row) => row.variant === "naive" && row.block_size === 32,
+    cublas: (row) => row.variant.startsWith("cublas"),
+    "fastest-cpu": (row) => row.gpu === null,
+  };
+  const baseline = document.querySelector("#switch select"); // missing without a GPU
+  const NAMES = [
+    ...["quantity", "over", "matrices", "x", "block_size", "n", "memory", "lines"],
+    ...["log", "predicted", "gpu", "kernel"],
+  ];
+  let data, rows, titles; // unpacked by start()
+  let defaults; // state of the form before any choice
+  let wanted = null; // the view of a figure's link, before the explorer has started
   let shown = []; // the points of the chart
   let brushed = {}; // range of each axis that the brush covers
   let drawn = null; // the result of vega-embed
@@ -31,6 +61,7 @@
 
   const blockText = (block) =>
     block < LEAST_TILE ? String(block) : `${Math.floor(block / LEAST_TILE)}×${block % LEAST_TILE}`;
+  const isPower = (n) => Number.isInteger(Math.log2(n));
 
   /* --- controls --- */
 
@@ -40,13 +71,19 @@
   }
 
   function fillControls() {
-    const distinct = (column) =>
-      [...new Set(rows.map((row) => row[column]))].filter((v) => v !== null).sort((a, b) => a - b);
-    const sizes = distinct("n");
-    form.elements.block_size.append(...distinct("block_size").map((b) => new Option(blockText(b), b)));
-    form.elements.n.append(
-      ...sizes.map((n) => new Option(n, n, n === sizes.at(-1), n === sizes.at(-1))),
-    );
+    const squares = rows.filter((row) => row.shape === null);
+    const distinct = (column, of = squares) => [...new Set(of.map((row) => row[column]))].filter((v) => v !== null);
+    const sizes = distinct("n").sort((a, b) => a - b);
+    const blocks = distinct("block_size").sort((a, b) => a - b);
+    const { elements } = form;
+    elements.block_size.append(...blocks.map((b) => new Option(blockText(b), b)));
+    elements.n.append(...sizes.map((n) => new Option(n, n, n === sizes.at(-1), n === sizes.at(-1))));
+    const types = distinct("dtype", rows.filter((row) => row.shape !== null)).sort();
+    elements.matrices.append(...types.map((type) => new Option(`other shapes, ${type}`, type)));
+    if (!rows.some((row) => row.intensity !== null)) elements.x.querySelector("[value=intensity]").remove();
+    if (baseline) elements.over.append(new Option("the baseline of the page", "baseline"));
+    elements.over.append(...data.kernels.map(({ name }) => new Option(name, name)));
+    if (!rows.some((row) => row.host_memory === "pinned")) elements.memory[0].defaultSelected = true;
     document
       .getElementById("explorer-gpus")
       .append(...data.gpus.map((g) => checkbox("gpu", g.label, g.title, g.label === data.focus)));
@@ -71,21 +108,53 @@
     }
   }
 
+  /* --- the view in the address --- */
+
+  const state = () => Object.fromEntries(NAMES.map((name) => [name, new FormData(form).getAll(name)]));
+
+  /* Set controls from values by name; others get their defaults. Unknown values are ignored. */
+  function restore(view) {
+    for (const control of form.elements) {
+      const values = view.has(control.name) ? view.getAll(control.name) : defaults[control.name];
+      if (!values) continue;
+      if (control.type === "checkbox") {
+        const group = data.kernels.find((kernel) => kernel.name === control.value)?.group;
+        const isNamed = control.name === "kernel" && values.includes(`@${group}`);
+        control.checked = values.includes("*") || values.includes(control.value) || isNamed;
+      } else if ([...control.options].some(({ value }) => value === values[0])) {
+        control.value = values[0];
+      }
+    }
+  }
+
+  function saveAddress() {
+    const changed = Object.entries(state()).map(([name, values]) => {
+      const isDefault = JSON.stringify(values) === JSON.stringify(defaults[name]);
+      return [name, isDefault ? null : values.length ? values : [""]];
+    });
+    setAddress(Object.fromEntries(changed), "#explorer");
+  }
+
   function choices() {
     const found = new FormData(form);
     const [part, kind] = found.get("quantity").split(" ");
     const option = (name) => form.elements[name].selectedOptions[0].text;
+    const over = found.get("over");
+    const matrices = found.get("matrices");
     return {
-      part,
-      isTime: kind === "time",
+      ...{ part, matrices, over },
+      overText: over === "baseline" ? baseline.selectedOptions[0].text : over,
+      kind: over ? "ratio" : kind,
       quantity: option("quantity"),
-      x: found.get("x"),
+      x: matrices ? "operations" : found.get("x"),
       block: found.get("block_size"),
       n: Number(found.get("n")),
       memory: found.get("memory"),
+      lines: found.get("lines"),
       gpus: found.getAll("gpu"),
       kernels: data.kernels.filter((kernel) => found.getAll("kernel").includes(kernel.name)),
       log: found.getAll("log"),
+      isPredicted: found.has("predicted") && part === "total" && !matrices && !over && found.get("x") === "n",
     };
   }
 
@@ -99,23 +168,42 @@
     return part ? `${grouped}.${part}` : grouped;
   }
 
-  function unitOf(value, isTime) {
-    if (!isTime) return [1, "GFLOP/s"];
+  function unitOf(value, kind) {
+    if (kind !== "time") return [1, kind === "ratio" ? "×" : "GFLOP/s"];
     return [[1, "s"], [1e3, "ms"], [1e6, "µs"]].find(([factor]) => value * factor >= 1) ?? [1e9, "ns"];
+  }
+
+  const system = (row) => row.gpu ?? row.recording;
+  const operations = (row) => {
+    const edges = (row.shape ?? String(row.n)).split("x").map(Number);
+    const [batch, m, k, n] = edges.length === 1 ? [1, ...edges, ...edges, ...edges] : edges.length === 3 ? [1, ...edges] : edges;
+    return 2 * batch * m * k * n;
+  };
+
+  /* The row with the least time of each group. */
+  function least(found, keyOf, time) {
+    const best = new Map();
+    for (const row of found.filter((each) => each[time] !== null)) {
+      const key = keyOf(row);
+      const other = best.get(key);
+      if (!other || row[time] < other[time]) best.set(key, row);
+    }
+    return best;
   }
 
   function rowsOf(choice) {
     const names = new Set(choice.kernels.map((kernel) => kernel.name));
     const gpus = data.gpus.filter((gpu) => choice.gpus.includes(gpu.label));
     const recordings = new Set(gpus.map((gpu) => gpu.recording));
-    const system = (row) => row.gpu ?? row.recording;
     const found = rows.filter(
       (row) =>
         names.has(row.variant) &&
         row[choice.part] !== null &&
+        (choice.matrices ? row.shape !== null && row.dtype === choice.matrices : row.shape === null) &&
         (row.gpu === null ? recordings.has(row.recording) : choice.gpus.includes(row.gpu)) &&
         (row.gpu === null || choice.memory === "both" || row.host_memory === choice.memory),
     );
+    if (choice.x === "intensity") return found.filter((row) => row.intensity !== null);
     if (choice.x === "block_size") {
       return found.filter((row) => row.block_size !== null && row.block_size < LEAST_TILE && row.n === choice.n);
     }
@@ -124,96 +212,234 @@
       return choice.block === "all" ? found : found.filter(keeps);
     }
     // Copies do not depend on the block size: show those of the fastest end-to-end run.
-    const time = choice.part === "kernel" ? "kernel" : "total";
-    const best = new Map();
-    for (const row of found) {
-      const key = [row.variant, system(row), row.host_memory, row.threads, row.n].join("|");
-      const other = best.get(key);
-      if (!other || row[time] < other[time]) best.set(key, row);
-    }
-    return [...best.values()];
+    const key = (row) => [row.variant, system(row), row.host_memory, row.threads, row.shape ?? row.n].join("|");
+    return [...least(found, key, choice.part === "kernel" ? "kernel" : "total").values()];
+  }
+
+  /* Times of the reference: a kernel in its fastest block size, or the baseline of the page. Of a
+     kernel on a GPU, the time with the same host memory; of the CPU, the end-to-end time. */
+  function references(choice) {
+    const isNamed = choice.over === "baseline";
+    const matches = isNamed ? BASELINES[baseline.value] : (row) => row.variant === choice.over;
+    const isOnCpu = rows.find(matches)?.gpu === null;
+    const found = rows.filter((row) => matches(row) && (row.gpu === null) === isOnCpu && (!choice.matrices || row.dtype === choice.matrices));
+    const part = isOnCpu ? "total" : choice.part;
+    const key = (row) => [isOnCpu ? row.recording : system(row), isOnCpu ? "" : row.host_memory, row.shape ?? row.n].join("|");
+    const best = least(found, key, part);
+    const memory = choice.memory === "both" ? "pinned" : choice.memory;
+    return (row) => {
+      const gpu = row.gpu ?? data.gpus.find((each) => each.recording === row.recording)?.label;
+      const at = [isOnCpu ? row.recording : gpu, isOnCpu ? "" : (row.host_memory ?? memory), row.shape ?? row.n];
+      return best.get(at.join("|"))?.[part] ?? null;
+    };
+  }
+
+  /* The fastest of the chosen implementations: one line per GPU and host memory, and per CPU. */
+  function withFastest(found, choice) {
+    if (choice.lines === "each" || choice.x === "intensity") return found;
+    const key = (row) => [system(row), row.host_memory, choice.x === "block_size" ? row.block_size : (row.shape ?? row.n)].join("|");
+    const best = [...least(found, key, choice.part).values()].map((row) => ({ ...row, isFastest: true }));
+    return choice.lines === "fastest" ? best : [...found, ...best];
   }
 
   function pointsOf(choice) {
     const looks = new Map(choice.kernels.map((kernel) => [kernel.name, kernel]));
-    return rowsOf(choice).map((row) => {
+    const reference = choice.over ? references(choice) : null;
+    const unit_s = data.time_unit_s;
+    return withFastest(rowsOf(choice), choice).flatMap((row) => {
       const value = (bound) => {
         const time = row[choice.part + bound];
         if (time === null) return null;
-        return choice.isTime ? time * data.time_unit_s : (2e-9 * row.n ** 3) / (time * data.time_unit_s);
+        if (reference) return reference(row) && reference(row) / time;
+        return choice.kind === "time" ? time * unit_s : (1e-9 * operations(row)) / (time * unit_s);
       };
-      const bounds = [value("_low"), value("_high")];
-      const [low, high] = choice.isTime ? bounds : bounds.reverse();
       const y = value("");
-      const [factor, unit] = unitOf(y, choice.isTime);
+      if (y === null) return [];
+      const bounds = reference ? [null, null] : [value("_low"), value("_high")];
+      const [low, high] = choice.kind === "time" ? bounds : bounds.reverse();
+      const [factor, unit] = unitOf(y, choice.kind);
       const text = (number) => digits(number * factor, y * factor);
       const isCpu = row.gpu === null;
       const host = data.gpus.find((gpu) => gpu.recording === row.recording);
-      const block = row.block_size === null ? "–" : blockText(row.block_size);
+      const kind = isCpu ? "CPU" : "GPU";
+      const name = row.isFastest ? `fastest on the ${kind}` : row.variant;
+      const x = choice.x === "operations" ? operations(row) : row[choice.x];
       return {
-        ...{ x: row[choice.x], y, low, high, kernel: row.variant, size: row.n, block },
-        colour: looks.get(row.variant).colour,
+        ...{ x, y, low, high, row, size: row.shape?.replaceAll("x", "×") ?? row.n },
+        kernel: name,
+        measured: row.variant,
+        block: row.block_size === null ? "–" : blockText(row.block_size),
+        colour: row.isFastest ? FASTEST[kind] : looks.get(row.variant).colour,
         system: isCpu ? `CPU of ${host.title}` : titles.get(row.gpu),
         line: isCpu ? `CPU, ${row.threads > 1 ? "several threads" : "one thread"}` : row.host_memory,
         memory: isCpu ? `– (${row.threads} thread${row.threads > 1 ? "s" : ""})` : row.host_memory,
-        shown: `${text(y)} ${unit}`,
+        shown: `${text(y)}${unit === "×" ? "" : " "}${unit}`,
         interval: low === null ? "no interval" : `${text(low)} – ${text(high)} ${unit}`,
         samples: row.samples,
         series: [
-          ...[row.variant, row.gpu ?? row.recording, row.host_memory, row.threads],
+          ...[name, system(row), row.host_memory, row.isFastest ? "" : row.threads],
           choice.x === "n" && choice.block === "all" ? row.block_size : "",
         ].join("|"),
       };
     });
   }
 
+  /* Predicted end-to-end times of the kernels on the GPUs, at and beyond the measured sizes. */
+  function predictionsOf(choice) {
+    if (!choice.isPredicted || !predictions.at) return [];
+    const found = new Map(shown.filter(({ row }) => row.gpu !== null && !row.isFastest).map((point) => [point.series, point]));
+    return [...found.values()].flatMap(({ row, colour, series }) => {
+      const sizes = shown.filter((point) => point.series === series).map(({ x }) => x);
+      const [first, last] = [Math.min(...sizes), 2 * Math.max(...sizes)];
+      const steps = Math.max(Math.ceil(6 * Math.log2(last / first)), 1);
+      const grid = [...Array(steps + 1).keys()].map((step) => Math.round(first * (last / first) ** (step / steps)));
+      return grid.flatMap((n) => {
+        const time = predictions.at(row.gpu, row.host_memory, row.variant, n);
+        return time ? { x: n, y: choice.kind === "time" ? time : (2e-9 * n ** 3) / time, colour, series } : [];
+      });
+    });
+  }
+
   /* --- chart --- */
+
+  /* Powers of ten within a range; 2 and 5 times these within less than two of them. */
+  function decades([low, high]) {
+    const first = Math.floor(Math.log10(low));
+    const steps = high / low < 300 ? [1, 2, 5] : [1];
+    const all = [...Array(Math.ceil(Math.log10(high)) - first + 1).keys()];
+    return all.flatMap((step) => steps.map((factor) => Number(`${factor}e${first + step}`))).filter((tick) => low <= tick && tick <= high);
+  }
+
+  function domainOf(values, isLog, share) {
+    const [low, high] = [Math.min(...values), Math.max(...values)];
+    if (!isLog) return [0, high * (1 + share) || 1];
+    const margin = Math.max((high / low) ** share, 1.05);
+    return [low / margin, high * margin];
+  }
+
+  /* One name at the end of each line, moved apart vertically; null if the lines need a legend. */
+  function namesOf(points, predicted, choice, [low, high], isLog, height) {
+    const ends = new Map();
+    for (const point of [...points, ...predicted]) {
+      const other = ends.get(point.series);
+      if (!other || point.x > other.x) ends.set(point.series, { ...other, ...point });
+    }
+    const isOrdered = choice.x === "n" || choice.x === "block_size";
+    if (!isOrdered || ends.size > MOST_LABELS || ends.size * LINE_PX > height) return null;
+    const scale = isLog ? Math.log : (value) => value;
+    const place = (y) => (height * (scale(high) - scale(y))) / (scale(high) - scale(low));
+    const back = (px) => {
+      const value = scale(high) - (px / height) * (scale(high) - scale(low));
+      return isLog ? Math.exp(value) : value;
+    };
+    const several = new Set(points.map((point) => point.system)).size > 1 && choice.gpus.length > 1;
+    const names = [...ends.values()].map((point) => ({
+      ...{ x: point.x, colour: point.colour, series: point.series, px: place(point.y) },
+      text: [
+        point.kernel,
+        ...(several && point.row.gpu ? [point.row.gpu] : []),
+        ...(point.row.gpu || point.row.isFastest ? [] : [point.row.threads > 1 ? `${point.row.threads} threads` : "1 thread"]),
+        ...(choice.memory === "both" && point.row.gpu ? [point.row.host_memory] : []),
+        ...(choice.x === "n" && choice.block === "all" && point.block !== "–" ? [`B = ${point.block}`] : []),
+      ].join(", "),
+    }));
+    names.sort((a, b) => a.px - b.px);
+    names.forEach((name, at) => (name.px = Math.max(name.px, at ? names[at - 1].px + LINE_PX : LINE_PX / 2)));
+    names.reverse().forEach((name, at) => (name.px = Math.min(name.px, at ? names[at - 1].px - LINE_PX : height - LINE_PX / 2)));
+    const width = Math.max(...names.map(({ text }) => text.length), 0) * LETTER_PX + 14;
+    if (width > 0.42 * chart.clientWidth) return null;
+    return { width, values: names.map((name) => ({ ...name, y: back(name.px) })) };
+  }
 
   function specification(choice, points) {
     const spec = JSON.parse(specText);
-    const present = (name) => [...new Set(points.map((point) => point[name]))];
-    const kernels = choice.kernels.filter((kernel) => present("kernel").includes(kernel.name));
+    const present = (name, of = points) => [...new Set(of.map((point) => point[name]))];
     const isNarrow = chart.clientWidth < NARROW_PX;
-    const [lines, , marks] = spec.layer;
+    const [lines, marks] = [spec.layer[0], spec.layer.at(-1)];
     const { x, y, color } = spec.encoding;
+    const predictedPoints = predictionsOf(choice);
+    const isLog = { x: choice.log.includes("x"), y: choice.log.includes("y") };
 
-    spec.data.values = points;
-    spec.params[0].value = choice.isTime;
-    spec.height = isNarrow ? 320 : spec.height;
+    spec.params[0].value = choice.kind === "time";
+    spec.height = isNarrow ? 260 : spec.height;
     spec.title = { ...spec.title, ...heading(choice), limit: chart.clientWidth };
-    x.axis.title = choice.x === "n" ? "matrix size N" : "block size B";
-    x.axis.values = present("x");
-    y.axis.title = choice.isTime ? choice.quantity : `${choice.quantity} (GFLOP/s)`;
-    for (const [axis, name] of [[x, "x"], [y, "y"]]) {
-      const isLog = choice.log.includes(name);
-      axis.scale = isLog ? { type: "log", nice: false } : { type: "linear", zero: name === "y" };
-      axis.scale.padding = name === "x" || isLog ? 12 : 0;
-    }
+    const gpu = data.gpus.find(({ label }) => label === choice.gpus[0]);
+    const peaks = choice.x === "intensity" && choice.kind === "throughput" && gpu?.flop_per_s ? [gpu.flop_per_s / 1e9] : [];
+    const heights = points.flatMap((point) => [point.y, point.low ?? point.y, point.high ?? point.y]);
+    y.scale = {
+      ...(isLog.y ? { type: "log" } : { type: "linear", zero: false }),
+      nice: false,
+      domain: domainOf([...heights, ...predictedPoints.map((point) => point.y), ...peaks], isLog.y, 0.04),
+    };
+    y.axis.title = choice.over ? `speedup over ${choice.overText}` : choice.kind === "time" ? choice.quantity : `${choice.quantity} (GFLOP/s)`;
+    if (isLog.y) y.axis.values = decades(y.scale.domain);
 
-    color.scale = {
-      domain: kernels.map((kernel) => kernel.name),
-      range: kernels.map((kernel) => kernel.colour),
-    };
-    marks.encoding.shape.scale = {
-      domain: color.scale.domain,
-      range: kernels.map((kernel) => kernel.shape),
-    };
+    const names = namesOf(points, predictedPoints, choice, y.scale.domain, isLog.y, spec.height);
+    const columns = present("x", [...points, ...predictedPoints]);
+    const [low, high] = domainOf(columns, isLog.x, 0.02);
+    const share = names ? names.width / (chart.clientWidth - AXIS_PX - names.width) : 0;
+    const extended = isLog.x ? high * (high / low) ** share : high + (high - low) * share;
+    x.scale = { ...(isLog.x ? { type: "log" } : { type: "linear", zero: false }), nice: false, domain: [low, extended] };
+    x.axis.title = {
+      ...{ n: "matrix size N", block_size: "block size B" },
+      ...{ intensity: "FLOP per byte of global-memory sectors", operations: "operations, 2·M·N·K per product" },
+    }[choice.x];
+    const measured = present("x");
+    const powers = measured.filter(isPower);
+    x.axis.values = ["n", "block_size"].includes(choice.x) ? (measured.length > 9 && powers.length > 2 ? powers : measured) : isLog.x ? decades([low, high]) : undefined;
+    spec.data.values = [
+      ...points.map(({ row, ...point }) => ({ ...point, kind: "point" })),
+      ...predictedPoints.map((point) => ({ ...point, kind: "predicted" })),
+      ...(names?.values ?? []).map((name) => ({ ...name, kind: "name" })),
+      ...peaks.map((value) => ({ y: value, text: `FMA throughput, ${gpu.label}`, kind: "peak" })),
+    ];
+
+    const kernels = new Map(points.map((point) => [point.kernel, point.colour]));
+    const ordered = [...choice.kernels.map(({ name }) => name), ...kernels.keys()].filter((name) => kernels.has(name));
+    const domain = [...new Set(ordered)];
+    color.scale = { domain, range: domain.map((name) => kernels.get(name)) };
+    const shapes = new Map(choice.kernels.map(({ name, marker }) => [name, SHAPES[marker]]));
+    marks.encoding.shape.scale = { domain, range: domain.map((name) => shapes.get(name) ?? "circle") };
     if (choice.gpus.length > 1) {
       const systems = present("system");
       marks.encoding.shape = {
-        ...{ field: "system", type: "nominal", legend: { title: "GPU" } },
+        ...{ field: "system", type: "nominal", legend: { title: "GPU or CPU" } },
         scale: { domain: systems, range: systems.map((_, i) => GPU_SHAPES[i % GPU_SHAPES.length]) },
       };
     }
-    if (present("line").length < 2) lines.encoding.strokeDash.legend = null;
-    if (isNarrow) Object.assign(spec.config.legend, { orient: "bottom", columns: 2, direction: "vertical" });
+    const kinds = Object.keys(DASHES).filter((kind) => present("line").includes(kind));
+    lines.encoding.strokeDash.scale = { domain: kinds, range: kinds.map((kind) => DASHES[kind]) };
+    if (kinds.length < 2) lines.encoding.strokeDash.legend = null;
+    if (names) {
+      color.legend = null;
+      if (choice.gpus.length < 2) marks.encoding.shape.legend = null;
+    }
+    if (["intensity", "operations"].includes(choice.x)) lines.encoding.opacity = { value: 0 }; // points in no order
+    const columnsOf = (texts) => {
+      const longest = Math.max(...texts.map((text) => Math.min(text.length, 44))) * LETTER_PX + 30;
+      return Math.max(Math.floor((chart.clientWidth - AXIS_PX) / longest), 1);
+    };
+    spec.config.legend.columns = columnsOf(domain);
+    spec.config.legend.labelLimit = Math.min(chart.clientWidth - AXIS_PX - 40, 280);
+    if (choice.gpus.length > 1) marks.encoding.shape.legend.columns = columnsOf(present("system"));
     return spec;
+  }
+
+  /* Join the legends of a kernel's colour and shape, which Vega-Lite keeps apart. */
+  function withOneLegend(vega) {
+    const [colours, shapes] = (vega.legends ?? []).filter(({ title }) => title === "kernel");
+    if (shapes) {
+      delete colours.symbolType;
+      colours.shape = "shape";
+      vega.legends = vega.legends.filter((legend) => legend !== shapes);
+    }
+    return vega;
   }
 
   function heading(choice) {
     const gpus = choice.gpus.map((label) => titles.get(label));
     const block = choice.block === "best" ? "fastest block size" : `block size ${choice.block === "all" ? "all" : blockText(Number(choice.block))}`;
-    const fixed = choice.x === "n" ? block : `N = ${choice.n}`;
+    const fixed = { block_size: `N = ${choice.n}`, intensity: "configurations of the roofline" }[choice.x] ?? block;
     const memory = choice.memory === "both" ? "pageable and pinned" : choice.memory;
     return {
       text: gpus.length > 1 ? `${gpus.length} GPUs` : (gpus[0] ?? ""),
@@ -230,10 +456,11 @@
     drawn?.finalize();
     drawn = null;
     chart.replaceChildren();
+    for (const button of form.querySelectorAll(".buttons [type=button]")) button.disabled = !shown.length;
     if (!shown.length) return;
     drawn = await vegaEmbed(chart, specification(choice, shown), {
       ...{ mode: "vega-lite", renderer: "svg", ast: true, actions: false, defaultStyle: false },
-      tooltip: { disableDefaultStyle: true },
+      ...{ tooltip: { disableDefaultStyle: true }, patch: withOneLegend },
       formatLocale: { decimal: ".", thousands: "\u202f", grouping: [3], currency: ["", ""] },
     });
     chart.querySelector("svg").setAttribute("aria-hidden", "true"); // the label of the chart describes it
@@ -245,42 +472,99 @@
 
   /* Report the number of points, and chosen kernels without points. */
   function report(choice) {
-    const present = new Set(shown.map((point) => point.kernel));
-    const missing = choice.kernels.map((k) => k.name).filter((name) => !present.has(name));
+    const present = new Set(shown.map((point) => point.measured));
+    const missing = choice.lines === "fastest" ? [] : choice.kernels.map((k) => k.name).filter((name) => !present.has(name));
     const count = (number, noun) => `${number} ${noun}${number === 1 ? "" : "s"}`;
     status.textContent =
       `${count(shown.length, "point")} of ${count(present.size, "kernel")}.` +
-      (missing.length ? ` Not measured for this choice: ${missing.join(", ")}.` : "");
-    chart.ariaLabel = `${choice.quantity} by ${choice.x === "n" ? "matrix" : "block"} size, ${heading(choice).text}: ${status.textContent} The values are in the table below.`;
+      (choice.over ? ` Speedups are over ${choice.overText}; the table of the ladder has their intervals.` : "") +
+      (missing.length ? ` Not measured for this choice: ${missing.slice(0, 5).join(", ")}${missing.length > 5 ? ` and ${missing.length - 5} others` : ""}.` : "");
+    chart.ariaLabel = `${choice.quantity}, ${heading(choice).text}: ${status.textContent} The values are in the table below.`;
+  }
+
+  function listed() {
+    const within = (point) =>
+      Object.entries(brushed).every(([name, [a, b]]) => Math.min(a, b) <= point[name] && point[name] <= Math.max(a, b));
+    return shown.filter(within);
   }
 
   /* Fill the table with all points, or with the brushed points. */
   function listPoints() {
-    const within = (point) =>
-      Object.entries(brushed).every(([name, [a, b]]) => Math.min(a, b) <= point[name] && point[name] <= Math.max(a, b));
-    const listed = shown.filter(within);
+    const found = listed();
     list.querySelector("summary").textContent =
-      listed.length < shown.length
-        ? `${listed.length} of ${shown.length} points (selected) as a table`
-        : `${listed.length} points as a table`;
+      found.length < shown.length
+        ? `${found.length} of ${shown.length} points (selected) as a table`
+        : `${found.length} points as a table`;
     if (!list.open) return;
-    const columns = ["kernel", "system", "size", "block", "memory", "shown", "interval", "samples"];
+    const columns = ["measured", "system", "size", "block", "memory", "shown", "interval", "samples"];
     const numbers = new Set(["size", "block", "shown", "interval", "samples"]);
     list.querySelector("tbody").replaceChildren(
-      ...listed.map((point) =>
+      ...found.map((point) =>
         element("tr", {}, ...columns.map((name) => element("td", { textContent: point[name], className: numbers.has(name) ? "number" : "" }))),
       ),
     );
+  }
+
+  /* --- files --- */
+
+  function save(blob, name) {
+    const link = element("a", { href: URL.createObjectURL(blob), download: name });
+    link.click();
+    setTimeout(() => URL.revokeObjectURL(link.href), 1000);
+  }
+
+  /* The chart in twice its size, on white: the text is black outside of the page. */
+  async function savePng() {
+    const picture = await drawn.view.toCanvas(2);
+    const paper = element("canvas", { width: picture.width, height: picture.height });
+    const context = paper.getContext("2d");
+    context.fillStyle = "white";
+    context.fillRect(0, 0, paper.width, paper.height);
+    context.drawImage(picture, 0, 0);
+    paper.toBlob((blob) => save(blob, "explorer.png"));
+  }
+
+  /* The listed points in SI units. Texts that a spreadsheet would read as formulas get an apostrophe. */
+  function saveCsv() {
+    const choice = choices();
+    const factor = choice.kind === "throughput" ? 1e9 : 1;
+    const unit = { time: "s", throughput: "FLOP/s", ratio: "speedup" }[choice.kind];
+    const columns = ["kernel", "system", "dtype", "shape", "block_size", "host_memory", "threads", "quantity", "over", "unit", "value", "low", "high", "samples"];
+    const lines = listed().map(({ row, y, low, high, system: name }) => {
+      const scaled = [y, low, high].map((value) => (value === null ? "" : Number((value * factor).toPrecision(6))));
+      const kind = choice.part === "total" ? "end-to-end" : choice.part;
+      return [row.variant, name, row.dtype, row.shape ?? row.n, row.block_size, row.host_memory, row.threads, kind, choice.overText, unit, ...scaled, row.samples];
+    });
+    const cell = (value) => {
+      const text = typeof value === "string" && /^'*[=+\-@\t\r]/.test(value) ? `'${value}` : String(value ?? "");
+      return /[",\n\r]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
+    };
+    const text = [columns, ...lines].map((line) => line.map(cell).join(",")).join("\n");
+    save(new Blob([`${text}\n`], { type: "text/csv" }), "explorer.csv");
   }
 
   /* --- start --- */
 
   function refreshChart(event) {
     updateGroups(event?.target);
-    const byBlock = form.elements.x.value === "block_size";
-    form.elements.block_size.parentElement.hidden = byBlock;
-    form.elements.n.parentElement.hidden = !byBlock;
-    if (drawing) drawing = drawing.then(draw);
+    const { elements } = form;
+    const isSquare = !elements.matrices.value;
+    const byBlock = isSquare && elements.x.value === "block_size";
+    elements.x.parentElement.hidden = !isSquare;
+    elements.block_size.parentElement.hidden = byBlock;
+    elements.n.parentElement.hidden = !byBlock;
+    if (!drawing) return;
+    if (event) saveAddress();
+    drawing = drawing.then(draw);
+  }
+
+  function open(view) {
+    if (!drawing) {
+      wanted = view;
+      return;
+    }
+    restore(view);
+    refreshChart({});
   }
 
   /* Unpack data and libraries, fill the controls, draw the first chart. */
@@ -289,22 +573,33 @@
     rows = unpack(data.rows);
     titles = new Map(data.gpus.map((gpu) => [gpu.label, gpu.title]));
     fillControls();
+    form.reset();
+    defaults = state();
+    restore(wanted ?? new URLSearchParams(location.search));
     refreshChart();
     for (const library of document.querySelectorAll(".explorer-library")) {
       section.append(element("script", { textContent: await inflated(library) }));
     }
     drawing = draw();
+    if (wanted) saveAddress();
     let width = chart.clientWidth;
     new ResizeObserver(() => {
       const crossed = chart.clientWidth < NARROW_PX !== width < NARROW_PX;
       width = chart.clientWidth;
       if (crossed) refreshChart();
     }).observe(chart);
+    form.addEventListener("change", refreshChart);
+    form.addEventListener("reset", () => setTimeout(() => refreshChart({})));
+    document.addEventListener("baseline", () => form.elements.over.value === "baseline" && refreshChart());
+    document.getElementById("explorer-png").addEventListener("click", savePng);
+    document.getElementById("explorer-csv").addEventListener("click", saveCsv);
   }
 
-  form.addEventListener("change", refreshChart);
-  form.addEventListener("reset", () => setTimeout(refreshChart));
   list.addEventListener("toggle", () => listPoints());
+  document.addEventListener("click", (event) => {
+    const link = event.target.closest("a[data-view]");
+    if (link) open(new URLSearchParams(link.dataset.view));
+  });
   const observer = new IntersectionObserver(
     (entries) => {
       if (!entries.some((entry) => entry.isIntersecting)) return;

@@ -14,13 +14,16 @@ function element(tag, attributes, ...children) {
   return made;
 }
 
-/* Set values in the query of the page's address; null removes a value. */
-function setAddress(changes) {
+/* Set values in the query of the page's address: null removes a value, a list sets several. */
+function setAddress(changes, hash = location.hash) {
   const query = new URLSearchParams(location.search);
-  for (const [name, value] of Object.entries(changes)) {
-    if (value === null) query.delete(name);
-    else query.set(name, value);
+  for (const [name, values] of Object.entries(changes)) {
+    query.delete(name);
+    for (const value of [values ?? []].flat()) query.append(name, value);
   }
   const text = query.toString();
-  history.replaceState(null, "", `${text ? `?${text}` : location.pathname}${location.hash}`);
+  history.replaceState(null, "", `${text ? `?${text}` : location.pathname}${hash}`);
 }
+
+/* Set by the calculator: at(GPU, host memory, variant, N) is a predicted time in s, or null. */
+const predictions = { at: null };

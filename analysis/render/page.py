@@ -76,7 +76,7 @@ def render(
         "t": partial(query.rows, store),
         "table": made.table,
         "pivot": made.pivot,
-        "figure": partial(_figure, Path(figures_dir)),
+        "figure": partial(_figure, Path(figures_dir), _read_yaml(template_dir, "views.yaml")),
         "devices": measured,
         "focus": measured.focus,
         "provenances": provenances,
@@ -92,7 +92,7 @@ def render(
         ),
         "explorer_data": packed(
             explorer_data(
-                store["summary"],
+                store,
                 {device.label: device.title for device in measured.all},
                 measured.focus.label if measured.focus else "",
             )
@@ -128,7 +128,7 @@ def _environment(template_dir: Path) -> jinja2.Environment:
         "word": numbers.word,
         "verdict": numbers.verdict,
         "schema": schema.TABLES,
-        "glossary": glossary(template_dir),
+        "glossary": _read_yaml(template_dir, "glossary.yaml"),
         "baselines": BASELINES,
         "baseline": FASTEST_NAIVE,
         "four_digits": schema.FACTOR,
@@ -139,15 +139,16 @@ def _environment(template_dir: Path) -> jinja2.Environment:
     return environment
 
 
-def glossary(template_dir: Path) -> dict[str, str]:
-    """Return the meaning of each term of the glossary."""
-    terms: dict[str, str] = yaml.safe_load(_read(template_dir, "glossary.yaml"))
-    return terms
+def _read_yaml(template_dir: Path, name: str) -> dict[str, str]:
+    """Return texts by name: the meanings of the glossary, or the explorer's views of figures."""
+    texts: dict[str, str] = yaml.safe_load(_read(template_dir, name))
+    return texts
 
 
 def glossary_page() -> str:
     """Return docs/reference/glossary.md."""
-    entries = (f"- **{term}**: {text}" for term, text in glossary(ROOT / "report").items())
+    terms = _read_yaml(ROOT / "report", "glossary.yaml")
+    entries = (f"- **{term}**: {text}" for term, text in terms.items())
     return "\n".join(["# Glossary", "", *entries]) + "\n"
 
 
@@ -174,7 +175,11 @@ def _read(template_dir: Path, name: str) -> str:
 
 
 def _figure(
-    figures_dir: Path, figure_name: str, title: str, caller: Callable[[], str] | None = None
+    figures_dir: Path,
+    views: Mapping[str, str],
+    figure_name: str,
+    title: str,
+    caller: Callable[[], str] | None = None,
 ) -> Markup:
     """Return a figure with its title and its caption from `caller`; empty if it was not drawn."""
     index = figures_dir / "figures.json"
@@ -193,8 +198,9 @@ def _figure(
     return Markup(
         '<figure class="plot" id="figure-{0}">'
         '<div class="scroll" tabindex="0" role="region" aria-label="{1}">{2}</div>\n'
-        '<figcaption id="caption-{0}"><strong>{1}.</strong> {3}</figcaption></figure>'
-    ).format(figure_name, title, Markup(svg), caption)
+        '<figcaption id="caption-{0}"><strong>{1}.</strong> {3} <a class="explore" '
+        'href="#explorer" data-view="{4}">Explore</a></figcaption></figure>'
+    ).format(figure_name, title, Markup(svg), caption, views[figure_name])
 
 
 def _archived(store: Store) -> list[str]:

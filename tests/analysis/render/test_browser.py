@@ -4,6 +4,7 @@ import re
 import shutil
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 from analysis.render.page import render
@@ -284,7 +285,9 @@ def test_the_explorer_follows_its_controls(visit):
     page, said = visit("measured")
     draw_explorer(page)
     before = page.locator("#explorer-status").inner_text()
-    assert re.search(r"\d+ points of \d+ kernels", before)
+    assert re.search(r"\d+ points of 5 kernels", before)
+    page.locator("#explorer-form details summary").click()
+    page.locator("#explorer-form [name=group][value='Source V']").check()
     page.select_option("#explorer-form [name=x]", "block_size")
     page.wait_for_timeout(600)
     after = page.locator("#explorer-status").inner_text()
@@ -312,6 +315,157 @@ def test_the_explorer_follows_its_controls(visit):
     page.wait_for_timeout(100)
     assert rows.count() == selected
     assert len(said) == 1, said
+
+
+def texts_of(page) -> list[str]:
+    """Return the texts of the explorer's chart."""
+    return page.locator("#explorer-chart svg text").all_text_contents()
+
+
+def test_the_explorer_opens_with_a_story_in_decades(visit):
+    page, _ = visit("measured")
+    draw_explorer(page)
+    texts = texts_of(page)
+    story = {"naive", "sgemm_top", "sgemm_tensor_tma", "cublas_sgemm"}
+    assert story < set(texts)
+    assert any(text.startswith("CPU ") for text in texts), "the fastest on the CPU"
+    assert "pinned host memory, fastest block size" in texts
+    assert {"1", "10", "100", "1000", "10\u202f000"} <= set(texts)
+    assert "pinned" in texts
+    assert "pageable" not in texts, "the legend has only the styles of the chart"
+    assert not {"20", "50", "200", "500"} & set(texts)
+
+
+VIEW = "quantity=kernel+time&over=block&x=block_size&n=256&memory=pageable&lines=both"
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(PHONE, "dark"), (DESK, "light")])
+def test_the_address_restores_the_view_set_by_keyboard(visit, width, scheme):
+    page, said = visit("several", width, scheme)
+    draw_explorer(page)
+    page.locator("#explorer-list summary").press("Enter")
+    for name, value in (pair.split("=") for pair in VIEW.split("&")):
+        control = page.locator(f"#explorer-form [name={name}]")
+        control.focus()
+        options = control.evaluate("each => [...each.options].map(one => one.value)")
+        page.keyboard.press("Home")
+        for _ in range(options.index(value.replace("+", " "))):
+            page.keyboard.press("ArrowDown")
+        assert control.input_value() == value.replace("+", " ")
+    page.locator("#explorer-gpus input").last.press("Space")
+    page.wait_for_timeout(800)
+    assert f"?{VIEW}" in page.url
+    assert page.url.endswith("#explorer")
+    box = "getBoundingClientRect()"
+    place = page.evaluate(f"document.querySelector('#explorer-chart svg').{box}")
+    assert -100 < place["top"] < 450, "the chart is in view beside the last control"
+    again, _ = visit("several", width, scheme, query=page.url.partition("report.html")[2])
+    draw_explorer(again)
+    again.locator("#explorer-list summary").press("Enter")
+    again.wait_for_timeout(500)
+    for part in ("#explorer-status", "#explorer-list table"):
+        assert again.locator(part).inner_text() == page.locator(part).inner_text()
+    assert texts_of(again) == texts_of(page)
+    assert len(said) == 1, said
+
+
+@pytest.mark.parametrize("baseline", BASELINES)
+def test_a_ratio_of_the_explorer_is_the_speedup_of_the_table(visit, baseline):
+    query = f"?baseline={baseline}&quantity=kernel+throughput&over=baseline&kernel=*"
+    page, _ = visit("measured", query=query)
+    draw_explorer(page)
+    page.locator("#explorer-list summary").click()
+    listed = {
+        (row[0], row[2]): row[5]
+        for row in page.locator("#explorer-list tbody tr").evaluate_all(
+            "rows => rows.map(row => [...row.cells].map(cell => cell.textContent))"
+        )
+    }
+    cells = page.locator("#kernels table[data-csv=ladder_summary] tbody tr").evaluate_all(
+        """(rows, name) => rows.map(row => ["variant", "n", name].map(column =>
+          row.cells[row.closest("table").querySelector(`[data-column=${column}]`).cellIndex]
+            .firstChild.textContent))""",
+        f"{baseline.replace('-', '_')}_speedup",
+    )
+    compared = [(listed.get((name, n)), text) for name, n, text in cells[2:] if text != "–"]
+    assert len(compared) > 15
+    for shown, text in compared:
+        value = float(shown.rstrip("×").replace("\u202f", ""))
+        digits = text.replace("\u202f", "")
+        step = 10.0 ** -len(digits.partition(".")[2])
+        assert abs(value - float(digits)) <= 0.5001 * step + 0.0006 * value, (shown, text)
+
+
+def test_every_figure_opens_its_data_in_the_explorer(visit):
+    page, said = visit("measured")
+    page.evaluate(OPEN_FOLDS)
+    links = page.locator("figure.plot a.explore")
+    figures = page.locator("figure.plot:has(figcaption[id])").count()
+    assert links.count() == figures > 15
+    for place in range(links.count()):
+        links.nth(place).evaluate("link => link.click()")
+        page.wait_for_selector("#explorer-chart svg")
+        page.wait_for_timeout(700)
+        points = int(page.locator("#explorer-status").inner_text().split()[0])
+        assert points > 0, links.nth(place).get_attribute("data-view")
+    assert page.url.endswith("#explorer")
+    assert len(said) == 1, said
+
+
+CLIPPED = """() => {
+  const svg = document.querySelector("#explorer-chart svg");
+  const paper = svg.getBoundingClientRect();
+  return [...svg.querySelectorAll("text")].filter(text => {
+    const box = text.getBoundingClientRect();
+    return box.width && (box.left < paper.left - 1 || box.right > paper.right + 1 ||
+      box.top < paper.top - 1 || box.bottom > paper.bottom + 1);
+  }).map(text => text.textContent);
+}"""
+STATES = (  # several: of three GPUs
+    ("several", "kernel=*&gpu=*&memory=both"),
+    ("several", "kernel=*&gpu=*&memory=both&lines=both&quantity=total+time&predicted=yes"),
+    ("several", "over=baseline&lines=fastest&kernel=*"),
+    ("several", "gpu=*&quantity=kernel+time&log=y&block_size=all"),
+    ("measured", "kernel=*&quantity=kernel+throughput&matrices=float64"),
+)
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(PHONE, "dark"), (DESK, "light")])
+@pytest.mark.parametrize(("kind", "state"), STATES)
+def test_every_state_of_the_explorer_fits_and_is_accessible(visit, kind, state, width, scheme):
+    page, said = visit(kind, width, scheme, query=f"?{state}", bypass_csp=True)
+    draw_explorer(page)
+    page.evaluate(OPEN_FOLDS)
+    assert page.evaluate(CLIPPED) == []
+    wanted, given = page.evaluate(WIDTHS)
+    assert wanted <= given
+    assert len(said) == 1, said
+    page.evaluate((Path(axe.__file__).parent / "axe.min.js").read_text())
+    page.evaluate(SHORTEN_TABLES)
+    found = page.evaluate("axe.run('#explorer', {resultTypes: ['violations']})")
+    assert [(v["id"], v["nodes"][0]["html"]) for v in found["violations"]] == []
+
+
+def test_the_view_is_saved_as_picture_and_table(visit, tmp_path):
+    page, said = visit("several", query="?quantity=kernel+time&kernel=*")
+    draw_explorer(page)
+    points = int(page.locator("#explorer-status").inner_text().split()[0])
+    for name in ("png", "csv"):
+        with page.expect_download() as saving:
+            page.locator(f"#explorer-{name}").press("Enter")
+        saving.value.save_as(tmp_path / saving.value.suggested_filename)
+    assert (tmp_path / "explorer.png").read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
+    assert (tmp_path / "explorer.png").stat().st_size > 20_000
+    saved = pd.read_csv(tmp_path / "explorer.csv")
+    assert len(saved) == points > 10
+    cells = pd.read_csv(made("several") / "tables" / "summary.csv")
+    cells = cells[(cells["gpu"] == "card") & (cells["series"] == "sizes")]
+    cells = cells[cells["host_memory"] == "pinned"]
+    keys = ["variant", "n", "block_size"]
+    both = saved.rename(columns={"kernel": "variant", "shape": "n"}).merge(cells, on=keys)
+    assert len(both) == points
+    assert both["value"].to_numpy() == pytest.approx(both["kernel_s"].to_numpy(), rel=1e-5)
+    assert len(said) == 1, [line for line in said if "blob:" not in line]
 
 
 def test_hostile_names_stay_text(visit):

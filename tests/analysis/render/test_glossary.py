@@ -1,6 +1,6 @@
 """The glossary: docs/reference/glossary.md is current, terms are sorted."""
 
-from analysis.render.page import glossary, glossary_page
+from analysis.render.page import _read_yaml, glossary_page
 from tests.support import ROOT
 
 
@@ -10,6 +10,6 @@ def test_the_document_is_current():
 
 
 def test_terms_are_sorted_and_each_meaning_is_a_sentence():
-    terms = glossary(ROOT / "report")
+    terms = _read_yaml(ROOT / "report", "glossary.yaml")
     assert list(terms) == sorted(terms, key=str.casefold)
     assert all(meaning.endswith(".") and len(meaning.split()) <= 30 for meaning in terms.values())
