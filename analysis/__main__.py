@@ -74,11 +74,8 @@ def _parser() -> CommandParser:
     report = command("report", "write the report", _report, "tables", "figures", "template")
     text = "baseline of the speedups that the page shows first (default: %(default)s)"
     report.add_argument("--baseline", choices=BASELINES, default=FASTEST_NAIVE, help=text)
-    for added in (
-        command("figures", "draw the figures from the tables", _figures, "tables"),
-        report,
-        answers,
-    ):
+    figures = command("figures", "draw the figures from the tables", _figures, "tables")
+    for added in (figures, report, answers):
         added.add_argument("--focus", metavar="ID", help="the GPU in focus (default: the first)")
     text = "print columns, types and units of all tables as Markdown"
     add_command(commands, "schema", text, _schema)

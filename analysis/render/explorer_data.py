@@ -7,13 +7,13 @@ The explorer consists of `report/explorer.html.j2` (controls), `report/explorer.
 import base64
 import json
 import zlib
-from collections.abc import Mapping
 
 import pandas as pd
 
 from analysis.data.best import fastest
 from analysis.data.ceilings import rates_of
 from analysis.data.cells import of_sizes
+from analysis.data.devices import Device, Devices
 from analysis.data.store import Store
 from analysis.domain import CPU, SHAPE, SIZES
 from analysis.drawing import palette
@@ -30,9 +30,9 @@ LIBRARIES = ("vendor/vega.min.js", "vendor/vega-lite.min.js", "vendor/vega-embed
 _TIME_UNIT_S = 1e-6
 _DIGITS = 6
 _PARTS = ("total", "kernel", "h2d", "d2h")
-_BOUNDS = ("", "_low", "_high")
+_TIMES = [f"{part}{bound}" for part in _PARTS for bound in ("", "_low", "_high")]
 _INTENSITY = ["gpu", "variant", "dtype", *SHAPE, "block_size", "flop_per_byte_of_sectors"]
-_CPU_GROUP = "CPU of the host"
+_Keys = set[tuple[bool, str]]  # is CPU, variant
 
 
 def packed(text: str) -> str:
@@ -40,10 +40,8 @@ def packed(text: str) -> str:
     return base64.b64encode(zlib.compress(text.encode(), 9, wbits=31)).decode()
 
 
-def explorer_data(store: Store, titles: Mapping[str, str], focus: str) -> str:
+def explorer_data(store: Store, measured: Devices) -> str:
     """Return the explorer's data, from the tables of `store`, as JSON.
-
-    `titles` are those of the devices by label, in the order of the controls; `focus` is selected.
 
     The result has focus, time_unit_s, gpus (label, title, recording, measured FMA throughput),
     kernels (name, group, colour, marker, chosen: selected initially) and rows. Rows are columns of
@@ -57,19 +55,17 @@ def explorer_data(store: Store, titles: Mapping[str, str], focus: str) -> str:
     kernels = sorted(set(keys), key=_place)
     names = {key: visible(f"CPU {key[1]}" if key[0] else key[1]) for key in kernels}
     looks = [palette.explorer_look(*key) for key in kernels]
-    labels = cells["gpu"].fillna(cells["recording"])
-    recording_of = dict(zip(labels, cells["recording"], strict=True))
-    chosen = _story(store["ladder_summary"], of_sizes(cells), focus, recording_of.get(focus))
+    timed = {*cells["gpu"], *cells["recording"]}
+    chosen = _story(store["ladder_summary"], of_sizes(cells), measured.focus)
     shapes = [str(Shape(*edges)) for edges in zip(*(cells[name] for name in SHAPE), strict=True)]
-    peaks = {label: rates_of(store["ceilings"], label).get("fp32_flop_per_s") for label in titles}
     data = {
-        "focus": focus,
+        "focus": measured.focus.label if measured.focus else "",
         "time_unit_s": _TIME_UNIT_S,
         "gpus": [
-            {"label": label, "title": visible(title), "recording": recording_of[label]}
-            | {"flop_per_s": peaks[label]}
-            for label, title in titles.items()
-            if label in recording_of
+            {"label": each.label, "title": visible(each.title), "recording": each.recording}
+            | {"flop_per_s": rates_of(store["ceilings"], each.label).get("fp32_flop_per_s")}
+            for each in measured.all
+            if each.label in timed
         ],
         "kernels": [
             {"name": names[key], "group": _group(key), "colour": colour}
@@ -82,27 +78,23 @@ def explorer_data(store: Store, titles: Mapping[str, str], focus: str) -> str:
             **{name: _codes(cells[name]) for name in ("recording", "gpu", "host_memory", "dtype")},
             **{name: _numbers(cells[name]) for name in ("n", "block_size", "threads", "samples")},
             "intensity": _numbers(cells[_INTENSITY[-1]]),
-            **{
-                f"{part}{bound}": _numbers(cells[f"{part}{bound}_s"] / _TIME_UNIT_S)
-                for part in _PARTS
-                for bound in _BOUNDS
-            },
+            **{name: _numbers(cells[f"{name}_s"] / _TIME_UNIT_S) for name in _TIMES},
         },
     }
     return json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 
 
-def _story(
-    ladder: pd.DataFrame, cells: pd.DataFrame, focus: str, recording: str | None
-) -> set[tuple[bool, str]]:
+def _story(ladder: pd.DataFrame, cells: pd.DataFrame, focus: Device | None) -> _Keys:
     """Return the kernels selected initially: naive, the fastest ones, libraries, the fastest CPU.
 
     Without a GPU, these are all CPU implementations.
     """
-    own = ladder[(ladder["gpu"] == focus).fillna(False)]
+    if focus is None:
+        return set()
+    own = ladder[(ladder["gpu"] == focus.label).fillna(False)]
     marks = own[["is_fastest", "is_library"]].fillna(False).astype(bool).any(axis=1)
     chosen = own.loc[marks | (own["variant"] == BASELINE), "variant"]
-    cpu = cells[(cells["device"] == CPU) & (cells["recording"] == recording)]
+    cpu = cells[(cells["device"] == CPU) & (cells["recording"] == focus.recording)]
     best = fastest(cpu[cpu["n"] == cpu["n"].max()], "total_s") if len(own) else cpu
     return {*((False, name) for name in chosen), *((True, name) for name in best["variant"])}
 
@@ -115,10 +107,9 @@ def _place(key: tuple[bool, str]) -> tuple[bool, int, str]:
 
 def _group(key: tuple[bool, str]) -> str:
     """Return the group of a (is CPU, variant) in the controls, by its origin."""
-    is_cpu, name = key
-    if is_cpu:
-        return _CPU_GROUP
-    origin = VARIANTS[name].origin if name in VARIANTS else ""
+    if key[0]:
+        return "CPU of the host"
+    origin = VARIANTS[key[1]].origin if key[1] in VARIANTS else ""
     return f"Source {origin[0]}" if origin[:1] in {*"VTGLH"} else "Others"
 
 

@@ -90,13 +90,7 @@ def render(
         "calculator_data": packed(
             calculator_data(store, {d.label: numbers.visible(d.title) for d in measured.gpus})
         ),
-        "explorer_data": packed(
-            explorer_data(
-                store,
-                {device.label: device.title for device in measured.all},
-                measured.focus.label if measured.focus else "",
-            )
-        ),
+        "explorer_data": packed(explorer_data(store, measured)),
         **_assets(template_dir),
     }
     write_atomic(out, environment.get_template(_TEMPLATE).render())
