@@ -112,8 +112,8 @@ def decided(
     """Return `frame` with verdicts and what leads to them, by the variation between sessions.
 
     Columns: the 95 % interval ratio_low to ratio_high over samples and sessions; p_differs and
-    p_same, adjusted as q_differs and q_same; margin of *same*; samples_needed or sessions_needed
-    per side, each alone, to decide; verdict.
+    p_same, adjusted per side as q_differs and q_same; margin of *same*; samples_needed or
+    sessions_needed in A and in B, each alone, to decide; verdict.
     """
     on_gpu = frame["side"] == GPU
     kind = frame["host_memory"].fillna(between.ON_CPU).astype(object).mask(on_gpu, between.KERNEL)
@@ -131,7 +131,8 @@ def decided(
         "p_differs": 2 * student.sf(rest.abs() / error),
         "p_same": student.sf(reach / error),
     }
-    found = significance.evaluated(frame.assign(ratio=np.exp(rest), **p_values), threshold / 2)
+    sides = frame.assign(ratio=np.exp(rest), **p_values).groupby("side")
+    found = pd.concat(significance.evaluated(own, threshold / 2) for _, own in sides).sort_index()
     undecided = found["verdict"] == significance.UNDECIDED
     other = undecided & (distance.abs() > half) & (rest.abs() < distance.abs())
     largest = np.maximum(reach, rest.abs().where(rest.abs() > np.log(1 + threshold / 2), 0))

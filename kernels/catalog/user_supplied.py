@@ -47,7 +47,11 @@ _WITHHELD = {
     *("pkgutil", "pynvml", "runpy", "shutil", "signal", "socket", "subprocess", "sys"),
     *("threading", "time", "timeit", "traceback", "weakref", *FOLDERS),
 }
+# Further attributes: frames of callers, and files.
 _WITHHELD_NAMES = {
+    *("ag_frame", "cr_frame", "gi_frame", "tb_frame", "tb_next", "f_back", "f_builtins"),
+    *("f_globals", "f_locals", "ctypeslib", "dump", "from_file", "fromfile", "genfromtxt"),
+    *("load", "loadtxt", "memmap", "open_memmap", "save", "savetxt", "savez", "tofile"),
     *("__import__", "breakpoint", "compile", "delattr", "eval", "exec", "getattr", "globals"),
     *("locals", "open", "setattr", "vars"),
 }

@@ -3,11 +3,13 @@
 Their file format: see `kernels.catalog.user_supplied`.
 """
 
+import re
 import runpy
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -18,6 +20,8 @@ from measurement.devices.session import CellError
 
 # Packages whose functions a call may not replace.
 _GUARDED = frozenset({*FOLDERS, "time", "pycuda", "pynvml"})
+# Names and versions of packages that a recording contains.
+_NAME, _VERSION = re.compile(r"[A-Za-z]\w{0,99}", re.ASCII), re.compile(r"[\w.+!-]{1,99}", re.ASCII)
 
 
 @dataclass(frozen=True)
@@ -76,15 +80,24 @@ def _identity(value: Any) -> tuple[int, int]:
     return id(value), id(getattr(value, "__code__", None))
 
 
+# The modules of this process before its first call, and the modules that its calls name.
+_before: set[str] = set()
+_named: set[str] = set()
+
+
 def load_call(path: Path) -> Callable[..., None]:
     """Run a file; return its function that enqueues a product.
 
     All errors of the file and of the function are raised as CellError.
     """
+    if not _before:
+        _before.update(sys.modules)
     try:
         function = runpy.run_path(str(path))[CALL]
     except Exception as error:  # user's code
         raise _failed(path, error) from error
+    values = list(function.__globals__.values())
+    _named.update(value.__name__ for value in values if isinstance(value, ModuleType))
 
     def call(*arguments: object) -> None:
         try:
@@ -93,6 +106,20 @@ def load_call(path: Path) -> Callable[..., None]:
             raise _failed(path, error) from error
 
     return call
+
+
+def imported() -> dict[str, str | None]:
+    """Return the packages that calls have imported in this process, and their versions.
+
+    These include packages that other packages import, but no modules of Python itself.
+    """
+    new = _named | (set(sys.modules) - _before if _before else set())
+    names = {name.split(".")[0] for name in new} - sys.stdlib_module_names
+    found = {}
+    for name in sorted(name for name in names if _NAME.fullmatch(name)):
+        version = str(getattr(sys.modules.get(name), "__version__", ""))
+        found[name] = version if _VERSION.fullmatch(version) else None
+    return found
 
 
 def _failed(path: Path, error: Exception) -> CellError:

@@ -18,6 +18,8 @@ from measurement.devices.session import CellError, DeviceError
 # CU_STREAM_CAPTURE_MODE_THREAD_LOCAL: calls of other threads do not affect the capture.
 _CAPTURE_MODE = 1
 _POINTER = ctypes.c_void_p
+# Numbers of the driver API: a limit, an attribute of streams, and the size of its values.
+_PERSISTING_L2_SIZE, _ACCESS_WINDOW, _ATTRIBUTE_BYTES = 6, 1, 64
 
 
 # Gets the number of rows of a piece, the device addresses of its rows of A and C, and a stream.
@@ -165,9 +167,15 @@ class Graph:
         _call(DeviceError, "cuGraphExecDestroy", self._executable)
 
 
-def reset_persisting_l2() -> None:
-    """Return the lines that a library made persistent in the L2 to normal, if the GPU has any."""
+def reset_persisting_l2(stream: int) -> None:
+    """Undo what code set for the L2: persistent lines, their share, and the window of a stream.
+
+    GPUs without persistent lines return errors, which do not matter.
+    """
     _library().cuCtxResetPersistingL2Cache()
+    _library().cuCtxSetLimit(_PERSISTING_L2_SIZE, ctypes.c_size_t(0))
+    window = ctypes.create_string_buffer(_ATTRIBUTE_BYTES)
+    _library().cuStreamSetAttribute(_POINTER(stream), _ACCESS_WINDOW, window)
 
 
 def has_context(index: int) -> bool:

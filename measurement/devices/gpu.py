@@ -14,7 +14,7 @@ import numpy as np
 from base.errors import StudyError
 from kernels.catalog.entries import VARIANTS
 from kernels.catalog.limits import DeviceLimits, not_launchable
-from kernels.catalog.variant import SEQUENTIAL, UserCall
+from kernels.catalog.variant import SEQUENTIAL, UserCall, UserSupplied
 from kernels.cubins.build import HOLD, PROBES, TENSOR_PROBE, build_for
 from kernels.cubins.compile import BuildResult
 from kernels.products.change import MOST_LAUNCHES, SAME, Change, digest, thinned
@@ -205,8 +205,8 @@ class GpuSession:
             if cell.product.entry.flow in SEQUENTIAL:
                 self._poison(cell)
                 self._stream.synchronize()
-            if isinstance(cell.product.entry, UserCall):
-                reset_persisting_l2()
+            if isinstance(cell.product.entry, UserSupplied):
+                reset_persisting_l2(self._stream.handle)
         except self._cuda.Error as error:
             raise DeviceError(str(error)) from error
         with thinned(self._host[str(cell.host_memory)].inputs(cell, change, later)[0], change):

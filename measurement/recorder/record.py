@@ -205,6 +205,7 @@ def _facts(task: Task, journal: Journal, gcc: str, commit: str | None) -> dict[s
         "seed": task.study.seed,
         "sources": _sources(task.study, task.devices)
         | {path: lines_sha256(lines) for path, lines in texts.items()},
+        **({"imports": journal.imports} if journal.imports else {}),
         "attempts": journal.attempts,
         "at_once": task.at_once,
         "phases": journal.phases,

@@ -37,6 +37,7 @@ _SYNC_S = 1.0
 _PHASE = "phase"
 _PILOT = "pilot"
 _ATTEMPT = "attempt"
+_IMPORTS = "imports"
 
 
 class Journal:
@@ -48,6 +49,7 @@ class Journal:
         self.rows: dict[str, list[JournalRow]] = {name: [] for name in MEASURED}
         self.phases: list[JournalRow] = []
         self.pilots: list[JournalRow] = []
+        self.imports: JournalRow = {}
         self.attempts = 0
         self._one_at_a_time = threading.Lock()
         self._size = self._read()
@@ -67,6 +69,10 @@ class Journal:
     def add_pilot(self, row: JournalRow) -> None:
         """Add a pilot run, which is not a sample."""
         self._append(_PILOT, [row])
+
+    def add_imports(self, versions: JournalRow) -> None:
+        """Add packages that user-supplied calls imported, and their versions."""
+        self._append(_IMPORTS, [versions])
 
     def checks(self) -> dict[Cell, JournalRow]:
         """Return the last check of each cell, in the order of the first checks."""
@@ -107,6 +113,8 @@ class Journal:
             self.phases += rows
         elif kind == _PILOT:
             self.pilots += rows
+        elif kind == _IMPORTS:
+            self.imports |= rows[0]
         else:
             self.rows[kind] += rows
 

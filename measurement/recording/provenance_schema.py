@@ -200,7 +200,8 @@ class Provenance(Section):
     `simulated`: the times were computed, not measured. `configuration` is the section `study` of
     the recorded config as plain JSON. `attempts` is the number of processes, more than one if the
     recording was interrupted. `at_once`: several GPUs were measured at the same time. `texts`
-    contains the lines of the user-supplied `sources`.
+    contains the lines of the user-supplied `sources`, `imports` the versions of the packages that
+    user-supplied calls imported where they were timed.
     """
 
     format: Literal[4, 5]
@@ -216,6 +217,7 @@ class Provenance(Section):
     seed: Count
     sources: dict[SourcePath, Sha256]
     texts: dict[UserSuppliedPath, Lines] = Field(default_factory=dict)
+    imports: dict[Name, Name | None] = Field(default_factory=dict)
     attempts: Number
     at_once: bool = False
     phases: Annotated[list[Phase], Field(max_length=10_000)]

@@ -3,14 +3,14 @@
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, replace
 from statistics import median
 from typing import Any
 
 from base.progress import Progress
 from kernels.catalog.entries import VARIANTS, variant
-from kernels.catalog.variant import PIECEWISE, SEQUENTIAL, Kernel, UserSupplied
+from kernels.catalog.variant import PIECEWISE, SEQUENTIAL, Kernel, UserCall, UserSupplied
 from measurement.devices.cold_start import ColdStart
 from measurement.devices.pieces import Setting, fastest
 from measurement.devices.session import CellError
@@ -83,6 +83,7 @@ class DeviceMeasurement:
             if self._label != CPU:
                 meet()
                 self._kernels(device)
+                self._imports(device)
                 meet()
                 self._energy(device)
 
@@ -392,6 +393,12 @@ class DeviceMeasurement:
         for cell in sorted(cells, key=lambda cell: cell.host_memory != "pinned"):
             found.setdefault(_kernel(cell.row()), cell)
         return found
+
+    def _imports(self, device: Supervisor) -> None:
+        """Journal the packages that user-supplied calls imported."""
+        if any(isinstance(cell.product.entry, UserCall) for cell in self._cells):
+            with suppress(CellError):  # a lost process imported nothing more
+                self._journal.add_imports(device.imported())
 
     def _energy(self, device: Supervisor) -> None:
         """Measure the energy of each variant's fastest block size at the wanted sizes."""

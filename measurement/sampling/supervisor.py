@@ -121,6 +121,11 @@ class Supervisor:
         found: list[Ceiling] = self._ask("the ceilings", "ceilings")
         return found
 
+    def imported(self) -> dict[str, str | None]:
+        """Return the packages that user-supplied calls imported, and their versions."""
+        found: dict[str, str | None] = self._ask("the imported packages", "imported")
+        return found
+
     def trials(self, cell: Cell) -> list[Trial]:
         """Time the cell's run in pieces in all settings."""
         found: list[Trial] = self._ask(cell, "trials", cell)

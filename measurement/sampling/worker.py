@@ -22,6 +22,7 @@ from kernels.products.change import SAME, SPARE_BYTES, Change
 from kernels.products.gate import Verdict, evaluate
 from kernels.products.matrices import Inputs, Matrix, Problem
 from kernels.products.references import References
+from measurement.devices.calls import imported
 from measurement.devices.ceilings import Ceiling
 from measurement.devices.energy import Energy
 from measurement.devices.pieces import Setting, Trial
@@ -147,6 +148,10 @@ class Worker:
         found, busy_s = self._session.ceilings()
         self.busy_s += busy_s
         return found
+
+    def imported(self) -> dict[str, str | None]:
+        """Return the packages that user-supplied calls imported, and their versions."""
+        return imported()
 
     def trials(self, cell: Cell) -> list[Trial]:
         """Time a run in pieces, and its copies, in all settings; raise CellError."""

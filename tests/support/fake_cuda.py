@@ -122,6 +122,7 @@ class FakeCuda:
         self.failing = self.words = None
         self.pending = []  # work in other streams
         self.can_reach = True  # the memory of the other GPU
+        self.opened = {0}  # GPUs with a primary context
         self.now_ms = 0.0
 
     def init(self):
@@ -368,8 +369,10 @@ class FakeGraphs:
         self.made, self.alive = 0, set()
 
     def __getattr__(self, name):
-        def call(graph=None, *_):
+        def call(graph=None, *rest):
             self.cuda.log.append(name)
+            if name == "cuDevicePrimaryCtxGetState":
+                rest[1]._obj.value = graph in self.cuda.opened
             if name == "cuGraphInstantiateWithFlags":
                 self.made += 1
                 graph._obj.value = self.made

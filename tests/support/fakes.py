@@ -8,6 +8,7 @@ import os
 import signal
 import sys
 import time
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -16,12 +17,15 @@ import yaml
 
 from base.errors import StudyError
 from base.files import sha256
+from kernels.catalog.entries import VARIANTS
 from kernels.catalog.limits import DeviceLimits, not_launchable
+from kernels.catalog.variant import UserCall
 from kernels.cubins.build import build_for
 from kernels.cubins.compile import BuildResult
 from kernels.products.change import SAME, digest, thinned
 from kernels.products.matrices import POISON_WORD
 from kernels.theory.tiles import number_of
+from measurement.devices.calls import load_call
 from measurement.devices.ceilings import Ceiling
 from measurement.devices.cold_start import ColdStart
 from measurement.devices.discovery import CudaDevice
@@ -157,6 +161,10 @@ class FakeDevice:
         self.hardware.log(f"run {cell} on core {','.join(map(str, os.sched_getaffinity(0)))}")
         time.sleep(self.hardware.run_s)
         self.runs[cell] = self.runs.get(cell, 0) + 1
+        entry = VARIANTS.get(cell.variant)
+        if isinstance(entry, UserCall):
+            with suppress(CellError):  # without PyTorch
+                load_call(Path(entry.file))
         c = self.c.setdefault(cell, unwritten(cell))
         begins = [begin + later for begin in change.begins]
         a, b = self.inputs.pair(cell.dtype, cell.shape, begins)

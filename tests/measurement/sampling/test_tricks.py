@@ -13,7 +13,7 @@ from kernels.catalog.entries import VARIANTS
 from kernels.catalog.user_supplied import read
 from kernels.products.change import SAME
 from kernels.products.shape import Shape
-from measurement.devices import flows, gpu, launching
+from measurement.devices import calls, flows, gpu, launching
 from measurement.devices.calls import Intact
 from measurement.devices.discovery import CudaDevice
 from measurement.devices.gpu import GpuSession
@@ -119,6 +119,13 @@ class OtherStream(Code):
             self.cuda.pending.append(lambda: np.matmul(a, b, out=c))
 
 
+class OtherGpu(Code):
+    def multiply(self, a, b, c, addresses):
+        self.compute(a, b, c)
+        if self.calls > GATE_CALLS:
+            self.cuda.opened.add(1)
+
+
 class WrittenInputs(Code):
     def multiply(self, a, b, c, addresses):
         self.compute(a, b, c)
@@ -166,6 +173,7 @@ TRICKS = {
     "early exit by N": (EarlyExit, 120, WRONG),
     "constant inputs": (ConstantInputs, 40, WRONG),
     "another stream, or a late thread": (OtherStream, 40, WRONG),
+    "another GPU": (OtherGpu, 40, "refused: called.py uses GPU 1, which is not measured"),
     "inputs written": (WrittenInputs, 40, "refused: "),
     "TF32 or FP16": (Reduced, "16x4096x16", WRONG),
     "BF16": (Reduced16, "16x16384x16", WRONG),
@@ -176,7 +184,8 @@ TRICKS = {
 @pytest.fixture
 def trial(tmp_path, monkeypatch):
     """Return a function that measures code at size N and returns the reason of its refusal."""
-    cuda = FakeCuda(durations_ms=(0.01, 0.5, 4.0))
+    gpus = 2 * [("Stand-in", (8, 0))]
+    cuda = FakeCuda(gpus, durations_ms=(0.01, 0.5, 4.0))
     cuda.cublas = FakeCublas(cuda)
     telemetry = SimpleNamespace(begin=lambda: None, end=lambda: READING)
     path = tmp_path / "called.py"
@@ -207,6 +216,14 @@ def test_a_trick_is_refused_and_honest_code_is_not(trial, kind, n, reason):
     assert (reason in said and "\n" not in said) if reason else said is None, said
 
 
+def test_settings_of_the_l2_are_undone_before_each_run(trial):
+    assert trial(Code, 40) is None
+    log = flows._library().cuda.log
+    resets = ["cuCtxResetPersistingL2Cache", "cuCtxSetLimit", "cuStreamSetAttribute"]
+    assert [log.count(name) for name in resets] == [2 * SAMPLES + 1] * 3, "and the second first"
+
+
+@pytest.mark.slow
 def test_a_store_of_all_content_computes_every_timed_product(trial, monkeypatch):
     computed = []
     compute = Code.compute
@@ -231,6 +248,22 @@ def test_a_replaced_function_is_named(monkeypatch, owner, name):
         intact.check("called.py")
 
 
+def test_what_a_call_imports_is_known_with_its_version(tmp_path, monkeypatch):
+    monkeypatch.setattr(calls, "_before", set())
+    monkeypatch.setattr(calls, "_named", set())
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "loaded_later.py").write_text("import json\n__version__ = '1.2'\n")
+    (tmp_path / "odd.py").write_text("__version__ = 'a\\nb'\n")
+    path = tmp_path / "called.py"
+    inner = "import loaded_later, odd, colorsys"
+    path.write_text(f"import numpy as np\n\n\ndef multiply(a, b, c, stream):\n    {inner}\n")
+    assert calls.imported() == {}
+    function = calls.load_call(path)
+    assert calls.imported() == {"numpy": np.__version__}
+    function(1, 2, 3, 4)
+    assert calls.imported() == {"loaded_later": "1.2", "numpy": np.__version__, "odd": None}
+
+
 WITHHELD = {
     "a clock": "import time",
     "threads": "from threading import Thread",
@@ -240,6 +273,9 @@ WITHHELD = {
     "a file": "journal = open('journal.jsonl')",
     "names from text": "import torch\nos = getattr(torch, 'o' + 's')",
     "globals of a function": "found = multiply.__globals__",
+    "frames of callers": "frame = (each for each in ()).gi_frame",
+    "the gate's data": "import numpy\nexpected = numpy.load('references.npy')",
+    "the journal": "import numpy\nnumpy.ones(8).tofile('journal.jsonl')",
     "another's method": "import torch\ntorch.cuda.Event.elapsed_time = multiply",
 }
 
