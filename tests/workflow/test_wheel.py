@@ -7,6 +7,7 @@ import subprocess
 import sys
 import sysconfig
 import zipfile
+from pathlib import Path
 
 import pytest
 import yaml
@@ -49,16 +50,37 @@ def wheel(tracked, tmp_path_factory):
     return built
 
 
-@pytest.fixture(scope="module")
-def installed(wheel, tmp_path_factory):
-    """An environment of its own with the wheel, which sees the packages that tests run with."""
+def pythons():
+    """Return this Python, and newer ones on PATH or of pyenv."""
+    found = {sys.version_info[1]: sys.executable}
+    for minor in range(sys.version_info[1] + 1, 16):
+        of_pyenv = sorted(Path.home().glob(f".pyenv/versions/3.{minor}.*/bin/python3"))
+        for python in [shutil.which(f"python3.{minor}"), *of_pyenv]:
+            script = [python, "-c", "import ensurepip"]
+            if python and not subprocess.run(script, capture_output=True, check=False).returncode:
+                found[minor] = python
+    return [pytest.param(python, id=f"3.{minor}") for minor, python in found.items()]
+
+
+@pytest.fixture(scope="module", params=pythons())
+def installed(request, wheel, tmp_path_factory):
+    """An environment of its own with the wheel.
+
+    It sees the packages that tests run with; another Python gets those in the cache of uv.
+    """
     venv = tmp_path_factory.mktemp("installed") / "venv"
-    run(sys.executable, "-m", "venv", "--without-pip", venv)
-    pip = [sys.executable, "-m", "pip", "--python", venv / "bin" / "python", "install"]
-    run(*pip, "--no-index", "--no-deps", wheel)
+    run(request.param, "-m", "venv", "--without-pip", venv)
     (packages,) = venv.glob("lib/python*/site-packages")
-    others = dict.fromkeys(sysconfig.get_paths()[name] for name in ("purelib", "platlib"))
-    (packages / "others.pth").write_text("\n".join(others) + "\n")
+    if request.param == sys.executable:
+        pip = [sys.executable, "-m", "pip", "--python", venv / "bin" / "python", "install"]
+        run(*pip, "--no-index", "--no-deps", wheel)
+        others = dict.fromkeys(sysconfig.get_paths()[name] for name in ("purelib", "platlib"))
+        (packages / "others.pth").write_text("\n".join(others) + "\n")
+    else:
+        uv = [Path(sys.executable).with_name("uv"), "pip", "install", "--offline", "--python", venv]
+        done = subprocess.run([*uv, wheel], capture_output=True, text=True, check=False)
+        if done.returncode:
+            pytest.skip(f"packages for {request.param} are not in the cache of uv: {done.stderr}")
     code = "import kernels; print(kernels.__file__)"
     assert str(packages) in run(venv / "bin" / "python", "-P", "-c", code)
     return packages
