@@ -2,6 +2,7 @@
 
 import importlib.util
 import re
+import shlex
 
 import pytest
 from pydantic import BaseModel
@@ -76,6 +77,17 @@ def test_code_and_templates_name_documents_that_exist():
 def test_the_reference_of_commands_is_current():
     written = TEXTS["docs/reference/cli.md"]
     assert written == reference(), "run: python -m docs.cli_reference > docs/reference/cli.md"
+
+
+@pytest.mark.slow
+def test_snakemake_accepts_its_commands():
+    from snakemake.cli import get_argument_parser
+
+    commands = re.findall(r"`snakemake ([^`|]*[^`|\\ ])", TEXTS["docs/how-to/snakemake.md"])
+    assert len(commands) == 10
+    for command in commands:
+        targets = get_argument_parser().parse_args(shlex.split(command)).targets
+        assert [*targets] == ["report"] * (command != "--lint"), command
 
 
 def test_every_key_of_the_configuration_is_described():
