@@ -112,8 +112,11 @@
 
   const state = () => Object.fromEntries(NAMES.map((name) => [name, new FormData(form).getAll(name)]));
 
-  /* Set controls from values by name; others get their defaults. Unknown values are ignored. */
+  /* Set controls from values by name; others get their defaults. Unknown values are ignored, and a
+     view whose kernels were not measured is that of the first visit. */
   function restore(view) {
+    const groups = new Set(data.kernels.flatMap(({ name, group }) => [name, `@${group}`, "*", ""]));
+    if (view.has("kernel") && !view.getAll("kernel").some((name) => groups.has(name))) view = new URLSearchParams();
     for (const control of form.elements) {
       const values = view.has(control.name) ? view.getAll(control.name) : defaults[control.name];
       if (!values) continue;
@@ -441,9 +444,10 @@
     const block = choice.block === "best" ? "fastest block size" : `block size ${choice.block === "all" ? "all" : blockText(Number(choice.block))}`;
     const fixed = { block_size: `N = ${choice.n}`, intensity: "configurations of the roofline" }[choice.x] ?? block;
     const memory = choice.memory === "both" ? "pageable and pinned" : choice.memory;
+    const hasGpu = shown.some(({ row }) => row.gpu !== null);
     return {
       text: gpus.length > 1 ? `${gpus.length} GPUs` : (gpus[0] ?? ""),
-      subtitle: `${memory} host memory, ${fixed}`,
+      subtitle: hasGpu ? `${memory} host memory, ${fixed}` : fixed,
     };
   }
 

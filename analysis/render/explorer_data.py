@@ -85,7 +85,7 @@ def explorer_data(store: Store, measured: Devices) -> str:
 
 
 def _story(ladder: pd.DataFrame, cells: pd.DataFrame, focus: Device | None) -> _Keys:
-    """Return the kernels selected initially: naive, the fastest ones, libraries, the fastest CPU.
+    """Return the kernels selected initially: naive, user-supplied, libraries, the fastest ones.
 
     Without a GPU, these are all CPU implementations.
     """
@@ -93,7 +93,8 @@ def _story(ladder: pd.DataFrame, cells: pd.DataFrame, focus: Device | None) -> _
         return set()
     own = ladder[(ladder["gpu"] == focus.label).fillna(False)]
     marks = own[["is_fastest", "is_library"]].fillna(False).astype(bool).any(axis=1)
-    chosen = own.loc[marks | (own["variant"] == BASELINE), "variant"]
+    marks |= (own["variant"] == BASELINE) | own["idea"].isin(["user-supplied", "your own"])
+    chosen = own.loc[marks, "variant"]
     cpu = cells[(cells["device"] == CPU) & (cells["recording"] == focus.recording)]
     best = fastest(cpu[cpu["n"] == cpu["n"].max()], "total_s") if len(own) else cpu
     return {*((False, name) for name in chosen), *((True, name) for name in best["variant"])}
