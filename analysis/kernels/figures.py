@@ -62,7 +62,7 @@ def ladder(store: Store, devices: Devices) -> Figure | None:
     figure, (axis,) = style.new_figure(width=8.0, height=0.9 + 0.22 * len(rows))
     families = [palette.family_of(variant) for variant in heights]
     colours = [palette.FAMILIES[family][1] for family in families]
-    bars = axis.barh(list(heights.values()), rows["rate"], 0.62, color=colours)
+    bars = axis.barh(list(heights.values()), rows["rate"], 0.62, color=colours, linewidth=0)
     texts = _tooltips(rows, (f"{name}, {first}" for name in heights), _tera)
     for bar, text, rate, height in zip(bars, texts, rows["rate"], heights.values(), strict=True):
         hover(bar, [text])
