@@ -23,14 +23,13 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from analysis.data.kernel_times import kernel_times
 from analysis.stats.significance import FASTER, SAME, SLOWER, THRESHOLD, UNDECIDED
-from analysis.trust.comparison import GPU, SHORT_S, compare, decided, matched, once_per_kernel
+from analysis.trust.comparison import GPU, SHORT_S, compare, decided, matched
 from base.command_line import aligned
 from base.errors import StudyError, exit_status
 from base.paths import ROOT
 from benchmarks.verdict_rates import COMMITTED, fitted
-from measurement.recording.recording import CELL, Recording, read
+from measurement.recording.recording import KERNEL, Recording, read
 
 OWN, TOOLS = "gemm-study compare", ("nvbench-compare-legacy", "nvbench-compare-robust")
 SLOWDOWNS = (0.0, 0.02, 0.05)
@@ -43,9 +42,18 @@ def _summary(tag: str, value: float) -> dict[str, object]:
     return {"tag": tag, "name": tag, "data": data}
 
 
-def _state(number: int, times: np.ndarray, file: Path) -> dict[str, object]:
-    """Return the state of one kernel; its times in seconds are written to `file`."""
-    times.astype("<f4").tofile(file)
+def _file(tag: str, values: np.ndarray, file: Path) -> dict[str, object]:
+    """Write values to `file`; return the summary that names it."""
+    values.astype("<f4").tofile(file)
+    data = [
+        {"name": "filename", "type": "string", "value": str(file)},
+        {"name": "size", "type": "int64", "value": str(len(values))},
+    ]
+    return {"tag": tag, "name": tag, "data": data}
+
+
+def _state(number: int, times: np.ndarray, clocks: np.ndarray, folder: Path) -> dict[str, object]:
+    """Return the state of one kernel; its times and SM clocks are written to `folder`."""
     q1, middle, q3 = np.quantile(times, [0.25, 0.5, 0.75])
     deviation = times.std(ddof=1)
     values = {
@@ -57,32 +65,30 @@ def _state(number: int, times: np.ndarray, file: Path) -> dict[str, object]:
         "stdev/relative": deviation / times.mean(),
         "q1": q1,
         "q3": q3,
-        "ir/absolute": q3 - q1,
-        "ir/relative": (q3 - q1) / middle,
         "iqr/absolute": q3 - q1,
         "iqr/relative": (q3 - q1) / middle,
-    }
-    files = {"filename": ("string", str(file)), "size": ("int64", str(len(times)))}
-    binary = {
-        "tag": "nv/json/bin:nv/cold/sample_times",
-        "name": "Samples Times File",
-        "data": [
-            {"name": name, "type": kind, "value": value} for name, (kind, value) in files.items()
-        ],
     }
     return {
         "name": f"Device=0 cell={number}",
         "device": 0,
         "is_skipped": False,
         "axis_values": [{"name": "cell", "type": "int64", "value": str(number)}],
-        "summaries": [binary, *(_summary(_TIME + name, value) for name, value in values.items())],
+        "summaries": [
+            _file("nv/json/bin:nv/cold/sample_times", times, folder / f"{number}.bin"),
+            _file("nv/json/freqs-bin:nv/cold/sample_freqs", clocks, folder / f"{number}-hz.bin"),
+            _summary("nv/cold/sm_clock_rate/mean", clocks.mean()),
+            *(_summary(_TIME + name, value) for name, value in values.items()),
+        ],
     }
 
 
 def write_json(times: dict[int, np.ndarray], folder: Path) -> Path:
-    """Write times in seconds by number of the kernel as a file of nvbench; return its path."""
+    """Write times in seconds and SM clocks in Hz, (2, samples) by number of the kernel.
+
+    Return the path of the file of nvbench.
+    """
     folder.mkdir()
-    states = [_state(number, own, folder / f"{number}.bin") for number, own in times.items()]
+    states = [_state(number, own[0], own[1], folder) for number, own in times.items()]
     axis = {"name": "cell", "type": "int64", "flags": "", "values": []}
     bench = {"name": "kernels", "devices": [0], "axes": [axis], "states": states}
     version = {"json": {"major": 1, "minor": 0, "patch": 0, "string": "1.0.0"}}
@@ -112,10 +118,11 @@ def verdicts_of_tool(command: Path, a: Path, b: Path) -> dict[int, str]:
 
 
 def kernels(recording: Recording, first: Recording, numbers: pd.DataFrame) -> dict[int, np.ndarray]:
-    """Return the kernel-only times of a recording by number; devices are named as in `first`."""
-    rows = once_per_kernel(matched(kernel_times(recording, True), first, recording))
-    rows = rows.astype(numbers.dtypes[CELL].to_dict()).merge(numbers, on=CELL)
-    return {int(n): own["kernel_s"].to_numpy() for n, own in rows.groupby("number")}
+    """Return kernel-only times and SM clocks, see `write_json`; devices are named as in `first`."""
+    rows = matched(recording.kernels, first, recording)
+    rows = rows.astype(numbers.dtypes[KERNEL].to_dict()).merge(numbers, on=KERNEL)
+    columns = ["kernel_s", "sm_clock_hz"]
+    return {int(n): own[columns].to_numpy(float).T for n, own in rows.groupby("number")}
 
 
 def counted(recordings: Sequence[Recording], folder: Path) -> pd.DataFrame:
@@ -130,18 +137,19 @@ def counted(recordings: Sequence[Recording], folder: Path) -> pd.DataFrame:
         rest = [at for at in range(len(recordings)) if at not in pair]
         known = fitted([frames[each] for each in combinations(rest, 2)])
         frame = frames[pair].reset_index(drop=True)
-        numbers = frame[CELL].assign(number=frame.index)
+        numbers = frame[KERNEL].assign(number=frame.index)
         a, b = (recordings[at] for at in pair)
         sides = [kernels(a, a, numbers), kernels(b, a, numbers)]
         short = frame["median_a_s"] < SHORT_S
         for slowdown in SLOWDOWNS:
             factor = 1 + slowdown
+            longer = np.array([[factor], [1]])
             times = {name: frame[name] * factor for name in ("median_b_s", "ratio")}
             found = {OWN: decided(frame.assign(**times), THRESHOLD, known)["verdict"].to_dict()}
             name = f"{pair[0]}-{pair[1]}-{slowdown}"
             files = [
                 write_json(sides[0], folder / f"{name}-a"),
-                write_json({n: own * factor for n, own in sides[1].items()}, folder / f"{name}-b"),
+                write_json({n: own * longer for n, own in sides[1].items()}, folder / f"{name}-b"),
             ]
             for tool in TOOLS:
                 found[tool] = verdicts_of_tool(folder / "bin" / tool, *files)

@@ -23,7 +23,7 @@ ROWS = """# kernels
 
 def test_times_are_written_as_nvbench_does(tmp_path):
     times = np.array([1e-6, 2e-6, 4e-6])
-    root = json.loads(write_json({7: times}, tmp_path / "a").read_text())
+    root = json.loads(write_json({7: np.array([times, 3 * [1.9e9]])}, tmp_path / "a").read_text())
     (bench,) = root["benchmarks"]
     (state,) = bench["states"]
     values = {each["tag"]: each["data"] for each in state["summaries"]}
@@ -31,6 +31,7 @@ def test_times_are_written_as_nvbench_does(tmp_path):
     assert float(mean["value"]) == pytest.approx(times.mean())
     noise = float(values["nv/cold/time/gpu/stdev/relative"][0]["value"])
     assert noise == pytest.approx(times.std(ddof=1) / times.mean())
+    assert float(values["nv/cold/sm_clock_rate/mean"][0]["value"]) == 1.9e9
     file, size = values["nv/json/bin:nv/cold/sample_times"]
     assert size["value"] == "3"
     assert np.fromfile(file["value"], "<f4").tolist() == times.astype("f4").tolist()
