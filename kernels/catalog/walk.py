@@ -12,6 +12,7 @@ from kernels.catalog.variant import CatalogKernel
 from kernels.products.shape import Shape
 from kernels.theory.cost import GlobalAccess, first_request
 
+SELECTING = ("#if", "#else", "#endif")
 _SIZE = 4096  # of the matrices in the drawings
 
 
@@ -52,7 +53,10 @@ EXCERPTS = (
 
 
 def code(excerpt: Excerpt) -> dict[str, object]:
-    """Return source, sha256, number of the first line and text; raise StudyError if it moved."""
+    """Return source, sha256, number of the first line and text; raise StudyError if it moved.
+
+    The text has no directives that select a build: an excerpt can contain half of a pair.
+    """
     entry = VARIANTS[excerpt.variant]
     assert isinstance(entry, CatalogKernel)
     data = (ROOT / entry.source).read_bytes()
@@ -60,7 +64,8 @@ def code(excerpt: Excerpt) -> dict[str, object]:
     first = next((at for at, line in enumerate(lines) if excerpt.begin in line), None)
     if first is None:
         raise StudyError(f"{entry.source} has no line with {excerpt.begin!r}; correct {__name__}")
-    chosen = lines[first : first + excerpt.lines]
+    passage = lines[first : first + excerpt.lines]
+    chosen = [line for line in passage if not line.startswith(SELECTING)]
     directives = [line.startswith("#") for line in chosen]
     indent = min(
         len(line) - len(line.lstrip())

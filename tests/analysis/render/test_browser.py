@@ -399,14 +399,14 @@ def test_a_ratio_of_the_explorer_is_the_speedup_of_the_table(visit, baseline):
 def test_every_figure_opens_its_data_in_the_explorer(visit):
     page, said = visit("measured")
     page.evaluate(OPEN_FOLDS)
-    links = page.locator("figure.plot a.explore")
+    links, status = page.locator("figure.plot a.explore"), page.locator("#explorer-status")
     figures = page.locator("figure.plot:has(figcaption[id])").count()
     assert links.count() == figures > 15
     for place in range(links.count()):
+        status.evaluate("status => status.textContent = ''")
         links.nth(place).evaluate("link => link.click()")
-        page.wait_for_selector("#explorer-chart svg")
-        page.wait_for_timeout(700)
-        points = int(page.locator("#explorer-status").inner_text().split()[0])
+        status.filter(has_text=" point").wait_for()  # drawn again
+        points = int(status.inner_text().split()[0])
         assert points > 0, links.nth(place).get_attribute("data-view")
     assert page.url.endswith("#explorer")
     assert len(said) == 1, said

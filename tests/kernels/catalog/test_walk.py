@@ -7,7 +7,7 @@ import io
 import pytest
 
 from base.errors import StudyError
-from kernels.catalog.walk import EXCERPTS, Excerpt, code, drawings
+from kernels.catalog.walk import EXCERPTS, SELECTING, Excerpt, code, drawings
 from kernels.host_execution.counts import table
 from tests.support import ROOT
 from tests.support.products import product_of
@@ -23,7 +23,8 @@ def test_code_is_a_passage_of_the_source(excerpt):
     assert shown["sha256"] == hashlib.sha256(data).hexdigest()
     first = shown["first_line"] - 1
     source = data.decode().splitlines()[first : first + excerpt.lines]
-    assert [line.strip() for line in shown["text"].splitlines()] == [x.strip() for x in source]
+    text = [line.strip() for line in source if not line.startswith(SELECTING)]
+    assert [line.strip() for line in shown["text"].splitlines()] == text
 
 
 def test_a_passage_that_moved_is_named():
