@@ -206,6 +206,7 @@ def test_texts_of_figures_overlap_no_text_and_no_line_and_are_not_clipped(
 
 def test_the_essay_is_short(visit):
     page, _ = visit("measured")
+    page.wait_for_selector(".calculator[data-ready]")  # its answer counts
     words = page.evaluate(WORDS)
     assert 2500 < words <= MOST_WORDS
     page.evaluate("document.querySelector('#study p').append(' one two 3 –')")
