@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from kernels.products.gate import Verdict, evaluate
-from kernels.products.matrices import Inputs, Matrix, reference
+from kernels.products.matrices import Inputs, Matrix, Reference, reference
 from kernels.products.shape import Shape
 
 # Matrices begin at a multiple of a page, so copies and vector loads stay aligned.
@@ -26,8 +26,9 @@ SPARE_BYTES = _PAGES * PAGE_BYTES + -(-STEP_BYTES * MOST_LAUNCHES // PAGE_BYTES)
 TERMS = 32  # nonzero elements of a thin row
 _THIN_ROWS, _ROWS = 4, 12
 _SMALL = 2**14  # elements of C: all rows are checked
-_FEW = 2**18  # elements of B: all columns are checked
-_BLOCKS, _BLOCK_COLUMNS = 4, 32
+_FEW = 2**16  # elements of B: all columns are checked
+_BLOCKS, _BLOCK_COLUMNS = 8, 8
+_SUSPECTS = 4  # elements of the suspicious row
 
 
 @dataclass(frozen=True)
@@ -87,6 +88,46 @@ def rows_to_check(rng: np.random.Generator, shape: Shape, change: Change) -> tup
     return tuple(dict.fromkeys([*change.thin, *map(int, random)]))
 
 
+def checks_all(shape: Shape, rows: Sequence[int]) -> bool:
+    """Return whether `check` compares each element of a product if it gets these rows."""
+    return len(rows) == shape.batch * shape.m and not _has_blocks(shape)
+
+
+def _has_blocks(shape: Shape) -> bool:
+    return shape.k * shape.n > _FEW and shape.n > _BLOCKS * _BLOCK_COLUMNS
+
+
+def random_vector(rng: np.random.Generator, dtype: str, n: int) -> Matrix:
+    """Return a random vector for `project`: numbers in (−1, 1), or integers."""
+    if dtype == "int32":
+        return rng.integers(-(2**31), 2**31, n, dtype=np.int32)
+    return rng.uniform(-1, 1, n).astype(dtype)
+
+
+def project(c: Matrix, vector: Matrix) -> Matrix:
+    """Return the product of each row of C, (batch, m, n), with a vector: (batch, m)."""
+    with np.errstate(invalid="ignore", over="ignore"):  # a wrong C
+        product: Matrix = c @ vector
+    return product
+
+
+def suspicious(a: Matrix, b: Matrix, vector: Matrix, projected: Matrix, change: Change) -> int:
+    """Return the row of C whose projection differs most from A·(B·vector), or is not finite.
+
+    Rows are numbered through the batch. Thin rows are left out, `check` compares them wholly.
+    """
+    expected = (a @ (b @ vector)[:, :, None])[:, :, 0]
+    with np.errstate(invalid="ignore", over="ignore"):
+        distance = np.abs((projected - expected).astype(np.float64)).reshape(-1)
+    distance[list(change.thin)] = -1
+    return _largest(distance, 1)[0]
+
+
+def _largest(distance: Reference, count: int) -> list[int]:
+    """Return the places of the largest numbers; those that are not finite come first."""
+    return list(map(int, np.argsort(-np.nan_to_num(distance, nan=np.inf), kind="stable")[:count]))
+
+
 def check(
     rng: np.random.Generator,
     inputs: Inputs,
@@ -97,17 +138,28 @@ def check(
     product: Matrix,
     multiples: tuple[float, float],
     later: int = 0,
+    suspect: int | None = None,
 ) -> Verdict | None:
     """Check the rows of a product; return the first verdict that failed, or None.
 
     `product` is (rows, n). A and B begin `later` bytes later than by the change. `multiples` of the
     error bound are allowed with k and with `TERMS` products per element. In large products a random
-    part of the columns is checked, in thin rows all of them.
+    part of the columns is checked, in thin rows all of them. Of the row `suspect`, the elements
+    that differ most from a product without float64 are checked too.
     """
     a, b = inputs.pair(dtype, shape, [begin + later for begin in change.begins])
     kept, n = list(change.kept), shape.n
+    if suspect is not None:
+        number, row = divmod(suspect, shape.m)
+        left, found = a[number][[row]], product[[rows.index(suspect)]]
+        with np.errstate(invalid="ignore", over="ignore"):
+            distance = np.abs((found - left @ b[number]).astype(np.float64))[0]
+        columns = _largest(distance, _SUSPECTS)
+        verdict = _evaluate(found[:, columns], left, b[number][:, columns], multiples[False])
+        if not verdict.passed:
+            return verdict
     blocks = [slice(0, n)]
-    if shape.k * n > _FEW and n > _BLOCKS * _BLOCK_COLUMNS:
+    if _has_blocks(shape):
         begins = map(int, rng.integers(0, n - _BLOCK_COLUMNS, _BLOCKS))
         blocks = [slice(begin, begin + _BLOCK_COLUMNS) for begin in begins]
     for number in sorted({row // shape.m for row in rows}):

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from functools import cached_property
 
 import numpy as np
+from threadpoolctl import ThreadpoolController
 
 from kernels.catalog.variant import SEQUENTIAL, UserSupplied
 from kernels.products.change import (
@@ -18,9 +19,12 @@ from kernels.products.change import (
     TERMS,
     Change,
     check,
+    checks_all,
     digest,
     draw,
+    random_vector,
     rows_to_check,
+    suspicious,
 )
 from kernels.products.elements import ELEMENTS
 from kernels.products.matrices import Inputs, Matrix, Problem
@@ -29,6 +33,8 @@ from study.cells import CPU, Cell
 
 # Gets the change, the rows, and by how many bytes A, B and C begin later.
 Evidence = Callable[[Change, Rows, int], tuple[Matrix, str]]
+# Gets a vector and returns `project` of the product with it.
+Projection = Callable[[Matrix], Matrix]
 _B_ROWS = 8
 # Share of the samples of user-supplied code that are checked, besides the last.
 _CHECKED_SHARE = 0.25
@@ -71,22 +77,43 @@ class SecondCheck:
         moves = entry is None or entry.flow in SEQUENTIAL
         return draw(self._rng, cell.dtype, cell.shape, moves, checked)
 
-    def check(self, cell: Cell, change: Change, evidence: Evidence, launches: int = 0) -> None:
-        """Check a sample; `launches` of a kernel-only sample. Raise CellError."""
+    @cached_property
+    def _blas(self) -> ThreadpoolController:
+        """Threads of a BLAS would stay awake after a check, and disturb the next sample."""
+        return ThreadpoolController()
+
+    def check(
+        self,
+        cell: Cell,
+        change: Change,
+        evidence: Evidence,
+        launches: int = 0,
+        projection: Projection | None = None,
+    ) -> None:
+        """Check a sample; `launches` of a kernel-only sample. Raise CellError.
+
+        With a `projection`, one row of a large product is chosen by all its elements: that whose
+        projection is the most wrong.
+        """
         begin = time.perf_counter()
         later = step_bytes(cell) * launches if launches else 0
         shape = cell.shape
+        pair = self.inputs.pair(cell.dtype, shape, [each + later for each in change.begins])
         rows = rows_to_check(self._rng, shape, change)
-        b_rows = self._rng.integers(0, shape.batch * shape.k, _B_ROWS)
-        product, inputs = evidence(change, (rows, tuple(map(int, b_rows))), later)
-        own = (tuple(row for row in rows if row not in change.thin), tuple(map(int, b_rows)))
-        begins = [each + later for each in change.begins]
-        pair = self.inputs.pair(cell.dtype, shape, begins)
-        verdict = check(
-            *(self._rng, self.inputs, cell.dtype, shape, change, rows, product),
-            (cell.bound_multiple, _thin_multiple(cell)),
-            later,
-        )
+        suspect = None
+        with self._blas.limit(limits=1, user_api="blas"):
+            if projection and not checks_all(shape, rows):
+                vector = random_vector(self._rng, cell.dtype, shape.n)
+                suspect = suspicious(*pair, vector, projection(vector), change)
+                rows = tuple(dict.fromkeys([*rows, suspect]))
+            b_rows = tuple(map(int, self._rng.integers(0, shape.batch * shape.k, _B_ROWS)))
+            product, inputs = evidence(change, (rows, b_rows), later)
+            verdict = check(
+                *(self._rng, self.inputs, cell.dtype, shape, change, rows, product),
+                (cell.bound_multiple, _thin_multiple(cell)),
+                *(later, suspect),
+            )
+        own = (tuple(row for row in rows if row not in change.thin), b_rows)
         self.seconds += time.perf_counter() - begin
         if verdict:
             raise CellError(f"{REFUSED}a timed product is wrong: {verdict.reason}")

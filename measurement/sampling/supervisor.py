@@ -75,18 +75,22 @@ class Supervisor:
         """Run the cell once, after a warm-up if its run is short; check the product of the last."""
         change = self._second.draw(cell, last)
         found: TimedRun = self._ask(cell, "sample", cell, change)
-        self._check_again(cell, change, 0)
+        self._check_again(cell, change, 0, last)
         return found
 
     def kernel_time(self, cell: Cell, flushed: bool, last: bool = False) -> TimedKernel:
         """Measure the cell's kernel-only time; check the product of the last sample."""
         change = self._second.draw(cell, last)
         found: TimedKernel = self._ask(cell, "kernel_time", cell, flushed, change)
-        self._check_again(cell, change, found.time.launches)
+        self._check_again(cell, change, found.time.launches, last)
         return found
 
-    def _check_again(self, cell: Cell, change: Change, launches: int) -> None:
+    def _check_again(self, cell: Cell, change: Change, launches: int, last: bool) -> None:
         """Check the product of a checked sample, see `SecondCheck.check`."""
+
+        def projection(vector: Matrix) -> Matrix:
+            found: Matrix = self._ask(cell, "projected", cell, vector, launches > 0)
+            return found
 
         def evidence(change: Change, rows: Rows, later: int) -> tuple[Matrix, str]:
             found: tuple[Matrix, str] = self._ask(
@@ -95,7 +99,8 @@ class Supervisor:
             return found
 
         if change.checked:
-            self._second.check(cell, change, evidence, launches)
+            whole = projection if last else None
+            self._second.check(cell, change, evidence, launches, whole)
 
     def prepare_checks(self) -> None:
         """Make the inputs for second checks, so that no sample waits for them."""

@@ -17,8 +17,10 @@ from multiprocessing import parent_process
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 
+from threadpoolctl import ThreadpoolController
+
 from base.errors import StudyError
-from kernels.products.change import SAME, SPARE_BYTES, Change
+from kernels.products.change import SAME, SPARE_BYTES, Change, project
 from kernels.products.gate import Verdict, evaluate
 from kernels.products.matrices import Inputs, Matrix, Problem
 from kernels.products.references import References
@@ -95,6 +97,7 @@ class Worker:
         self._references = references
         self._opening = opening
         self._run_s: dict[Cell, float] = {}
+        self._blas = ThreadpoolController()
         self.busy_s = 0.0
 
     def plan(self, cell: Cell) -> tuple[str | None, str | None]:
@@ -124,6 +127,11 @@ class Worker:
         product = product.reshape(-1, cell.shape.n)[list(rows[0])]
         inputs = (tuple(row for row in rows[0] if row not in change.thin), rows[1])
         return product, self._session.operands(cell, change, inputs, later)
+
+    def projected(self, cell: Cell, vector: Matrix, kernel_only: bool) -> Matrix:
+        """Return `project` of C with a vector."""
+        with self._blas.limit(limits=1, user_api="blas"):
+            return project(self._session.product(cell, kernel_only), vector)
 
     def kernel_time(self, cell: Cell, flushed: bool, change: Change = SAME) -> TimedKernel:
         """Measure the cell's kernel-only time; raise CellError."""

@@ -11,7 +11,16 @@ import pytest
 from base.errors import StudyError
 from kernels.catalog.entries import VARIANTS
 from kernels.catalog.user_supplied import read
-from kernels.products.change import SAME
+from kernels.products.change import (
+    SAME,
+    SPARE_BYTES,
+    check,
+    draw,
+    project,
+    random_vector,
+    suspicious,
+)
+from kernels.products.matrices import Inputs
 from kernels.products.shape import Shape
 from measurement.devices import calls, flows, gpu, launching
 from measurement.devices.calls import Intact
@@ -33,6 +42,25 @@ def test_samples_of_the_catalog_differ_only_at_the_end():
     second = SecondCheck(problems([own]), 1)
     assert second.draw(own, last=False) == SAME
     assert second.draw(own, last=True).checked
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int32"])
+def test_one_element_beyond_its_bound_is_found_anywhere(dtype):
+    shape, rng = Shape(2, 500, 600, 700), np.random.default_rng(3)
+    inputs = Inputs([(dtype, shape)], 1, SPARE_BYTES)
+    change = draw(rng, dtype, shape, True, True)
+    a, b = inputs.pair(dtype, shape, change.begins)
+    product, missed = (a.astype("d") @ b.astype("d") if dtype == "float32" else a @ b), 0
+    for _ in range(20):
+        place = tuple(map(int, (rng.integers(0, each) for each in product.shape)))
+        c = product.astype(dtype)
+        c[place] += 3 * shape.k**2 / 4 * 2.0**-24 if dtype == "float32" else 1
+        vector = random_vector(rng, dtype, shape.n)
+        row = suspicious(a, b, vector, project(c, vector), change)
+        own = (dtype, shape, change, [row], c.reshape(-1, shape.n)[[row]], (1, 1))
+        found = check(rng, inputs, *own, suspect=row)
+        missed += found is None and place[0] * shape.m + place[1] not in change.thin
+    assert missed <= 1
 
 
 class Code:
@@ -98,6 +126,21 @@ class Skipped(Code):
     def multiply(self, a, b, c, addresses):
         rows = len(a) if self.calls <= GATE_CALLS else len(a) * 4 // 5
         self.compute(a[:rows], b, c[:rows])
+
+
+class OneElement(Code):
+    def multiply(self, a, b, c, addresses):
+        self.compute(a, b, c)
+        if self.calls > GATE_CALLS:
+            rng = np.random.default_rng(self.calls)
+            c[rng.integers(0, len(c)), rng.integers(0, len(c))] += 0.1
+
+
+class TwoRows(Code):
+    def multiply(self, a, b, c, addresses):
+        self.compute(a, b, c)
+        if self.calls > GATE_CALLS:
+            c[np.random.default_rng(self.calls).integers(0, len(c), 2)] *= 1.01
 
 
 class EarlyExit(Code):
@@ -170,6 +213,8 @@ TRICKS = {
     "computed once": (Once, 40, WRONG),
     "leftover product": (LeftoverProduct, 40, WRONG),
     "skipped elements": (Skipped, 40, WRONG),
+    "one wrong element": (OneElement, 700, WRONG),
+    "two wrong rows": (TwoRows, 700, WRONG),
     "early exit by N": (EarlyExit, 120, WRONG),
     "constant inputs": (ConstantInputs, 40, WRONG),
     "another stream, or a late thread": (OtherStream, 40, WRONG),

@@ -46,6 +46,7 @@ KERNELS = {
         WRONG,
     ),
     "skipped elements": ("if (LATE && i >= n / 2) return;", "x", "", WRONG),
+    "one wrong element": ("", "x", "if (LATE && i == 77 && j == 300) c[i * n + j] += 1;", WRONG),
     "early exit by N": ("if (LATE && n > 256) return;", "x", "", WRONG),
     "inputs written": ("", "x", "if (LATE) ((float *)b)[j] = 0;", "refused: "),
     "TF32": ("", MASKED.format("ffffe000"), "", WRONG),
