@@ -4,15 +4,23 @@
 #     snakemake report --cores 4 --config scope=full    (`make report STUDY=full`)
 
 import sys
-from study.config import files, load, read
+from study.config import files, load, named, read
 from base.errors import StudyError
+from snakemake.utils import update_config
 
 # Snakemake's own reading loses values of config.local.yaml, and its errors contain no line or key.
 try:
     load("config.yaml")
+    overriding = {**config}  # of --configfile; Snakemake reads numbers in --config as texts
+    for name in {*workflow.config_settings.config} - {"scope"}:
+        raise StudyError(
+            f"--config {name}: use scope=quick or scope=full; --configfile sets others"
+        )
     config.update(read("config.yaml"))
+    update_config(config, overriding)
 except StudyError as error:
     sys.exit(f"error: {error}")
+CONFIG_NAMES = " and ".join(map(str, [named("config.yaml"), *workflow.overwrite_configfiles]))
 workflow.configfiles += files("config.yaml")  # shown by `make provenance`
 
 

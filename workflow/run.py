@@ -10,6 +10,7 @@ import argparse
 import fcntl
 import json
 import os
+import re
 import select
 import shutil
 import signal
@@ -35,6 +36,8 @@ ALIVE = Path(".snakemake/alive")
 LOCKS = Path(".snakemake/locks")
 WATCHED = ("report", "analysis")
 _LONGEST = 300  # characters of a message of Snakemake
+# Errors of Snakemake if the target is an unknown name, a rule with wildcards or empty.
+_NO_TARGET = re.compile("MissingRuleException|.*Target rules may not|.*no path specified", re.S)
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -170,6 +173,11 @@ def run(arguments: argparse.Namespace, lock: IO[str], display: Display) -> int:
     if status < 0:
         name = signal.Signals(-status).name
         raise StudyError(f"Snakemake was ended by {name}; rerun the same command")
+    if status and _NO_TARGET.match(state.error):
+        command = [sys.executable, "-m", "snakemake", "--list-target-rules"]
+        rules = subprocess.run(command, capture_output=True, text=True, check=False).stdout.split()
+        known = f"use {', '.join(rules)}, or a file that a rule makes"
+        raise StudyError(f"TARGET: {arguments.target!r} is unknown; {known}")
     if status:
         display.say(f"error: {_reason(state)}")
     elif arguments.target == "report":
@@ -180,9 +188,10 @@ def run(arguments: argparse.Namespace, lock: IO[str], display: Display) -> int:
 
 def _command(arguments: argparse.Namespace) -> list[str]:
     cores = str(arguments.cores or "all")
-    command = [sys.executable, "-m", "snakemake", arguments.target, "--cores", cores]
+    command = [sys.executable, "-m", "snakemake", "--cores", cores]
     command += ["--rerun-incomplete", "--logger", "events"]
-    return command + (["--config", f"scope={arguments.scope}"] if arguments.scope else [])
+    command += ["--config", f"scope={arguments.scope}"] if arguments.scope else []
+    return [*command, "--", arguments.target]
 
 
 def _environment(written: int) -> dict[str, str]:

@@ -263,6 +263,16 @@ def test_an_error_is_one_line(project, change, message):
     assert re.fullmatch(f"error: {message}", said[0]), said[0]
 
 
+@pytest.mark.parametrize("target", ["gone", "", "-n", "results/gone.txt", "named"])
+def test_an_unknown_target_is_one_line_with_the_known_ones(project, target):
+    rule = 'rule named:\n    output: "{name}.x"\n    shell: "exit 1"\n'
+    (project / "Snakefile").write_text(SNAKEFILE + rule)
+    status, output, errors = run(project, "--", target)
+    known = "quick, report, slow, or a file that a rule makes"
+    assert (status, output) == (2, "")
+    assert errors.splitlines()[1:] == [f"error: TARGET: {target!r} is unknown; use {known}"]
+
+
 def test_watching_makes_it_again_after_an_edit(project):
     (project / "report").mkdir()
     style = project / "report" / "style.css"

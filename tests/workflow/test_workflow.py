@@ -282,10 +282,10 @@ def test_missing_table_is_made_again(finished):
     assert jobs["tables"] == 1
 
 
-def refusal(project, environment=None):
+def refusal(project, *options, environment=None):
     """Return the one-line error of the workflow, which leaves no files."""
     before = sorted(project.rglob("results*"))
-    done = snakemake(project, "report", environment=environment)
+    done = snakemake(project, "report", *options, environment=environment)
     assert done.returncode != 0
     assert "Traceback" not in done.stdout + done.stderr
     lines = (done.stdout + done.stderr).strip().splitlines()
@@ -313,6 +313,18 @@ def project(make_project, tmp_path):
 def test_wrong_input_is_one_line(project, old, new, message):
     edit(project / "config.yaml", old, new, 1)
     assert re.match(rf"error: {message}", refusal(project))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--config", "study={sizes: [0]}"], "--config study: use scope=quick or scope=full"),
+        (["--configfile", "mine.yaml"], r"config\.yaml and .*/mine\.yaml: study\.sizes\[0\]: 0 is"),
+    ],
+)
+def test_a_wrong_value_on_the_command_line_is_one_line(project, options, message):
+    (project / "mine.yaml").write_text("study: {sizes: [0]}")
+    assert re.match(rf"error: {message}", refusal(project, *options))
 
 
 def test_missing_compiler_of_a_full_study_is_one_line(project):

@@ -18,7 +18,7 @@ from kernels.host_execution.compiler import find_gxx
 from measurement.devices.discovery import select
 from measurement.recorder.provenance import git
 from measurement.recording import files as recording_files
-from study.config import dump, in_scope, load, named, validate
+from study.config import dump, in_scope, load, validate
 from study.plan import builds
 
 # Jobs use the Python that runs Snakemake.
@@ -92,11 +92,11 @@ def device_options(entry):
 
 
 try:
-    # `--config scope=full` sets the scope.
-    given = config.pop("scope", None) or config.get("study", {}).get("scope") or last_scope()
-    config.update(in_scope(config, given))
-    CONFIG = validate(config, named("config.yaml"))
-    WHOLE = validate(in_scope(config, "full"), named("config.yaml"))
+    given = config.pop("scope", None)  # of `--config scope=full`
+    validate(config, CONFIG_NAMES)
+    config.update(in_scope(config, given or config["study"].get("scope") or last_scope()))
+    CONFIG = validate(config, CONFIG_NAMES)
+    WHOLE = validate(in_scope(config, "full"), CONFIG_NAMES)
     LIVE = {entry.id: entry for entry in CONFIG.gpus if entry.device is not None}
     CLUSTER = {entry.id: entry for entry in CONFIG.gpus if entry.slurm}
     ARCHITECTURES = {
