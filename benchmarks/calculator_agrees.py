@@ -6,7 +6,6 @@ size must be those of `advise`, to the printed digit.
 
 import argparse
 import random
-import shutil
 import sys
 from collections.abc import Iterator
 from functools import cache
@@ -16,9 +15,9 @@ from typing import Any
 from analysis.decide import advise
 from base.command_line import whole_number
 from base.errors import StudyError
+from benchmarks.chromium import find_chromium
 
 SEED = 32
-_CHROMIUM = ("chromium", "chromium-browser", "google-chrome")
 _FILL = """([n, products, memory, gpu, baseline]) => {
   const form = document.getElementById("calculator-form");
   const set = (name, value) => {
@@ -89,8 +88,7 @@ def main() -> int:
     asked = parser.parse_args()
     advise.read_table = cache(advise.read_table)
     with sync_playwright() as driver:
-        chromium = next(filter(None, map(shutil.which, _CHROMIUM)), None)
-        browser = driver.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        browser = driver.chromium.launch(executable_path=find_chromium(), args=["--no-sandbox"])
         page = browser.new_page()
         page.goto(asked.report.resolve().as_uri())
         wrong = list(disagreements(page, asked.tables, asked.combinations))

@@ -7,14 +7,14 @@ is 1 if a median exceeds its limit.
 """
 
 import argparse
-import shutil
 import sys
 from pathlib import Path
 from statistics import median
 
 from playwright.sync_api import sync_playwright
 
-_NAMES = ("chromium", "chromium-browser", "google-chrome")
+from benchmarks.chromium import find_chromium
+
 _LIMITS_S = {"first paint": 0.6, "explorer": 1.0, "calculator": float("inf")}
 _PAINT = "performance.getEntriesByName('first-contentful-paint')[0].startTime"
 _READY = """selector => new Promise(done => {
@@ -34,9 +34,8 @@ _CALCULATED = """() => new Promise(done => {
 def times_s(page: Path) -> dict[str, float]:
     """Return the times of one opening in a new Chromium."""
     with sync_playwright() as driver:
-        path = next(filter(None, map(shutil.which, _NAMES)), None)
         browser = driver.chromium.launch(
-            executable_path=path, args=["--no-sandbox", "--disable-gpu"]
+            executable_path=find_chromium(), args=["--no-sandbox", "--disable-gpu"]
         )
         tab = browser.new_page(viewport={"width": 1440, "height": 900})
         tab.goto(page.resolve().as_uri(), wait_until="load")

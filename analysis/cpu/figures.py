@@ -176,7 +176,7 @@ def cpu_roofline(store: Store, devices: Devices) -> Figure | None:
             _roofs(axis, ends, roofs, host.ceilings, threads)
         for row in found.to_dict("records"):
             _version(axis, row, column, palette.CPU[str(row["variant"])])
-        axis.set_xlabel(f"{text}")
+        axis.set_xlabel(text)
         style.log_axis(axis, "x")
         style.log_axis(axis, "y")
     axes[0].set_ylabel("throughput in GFLOP/s")

@@ -43,7 +43,7 @@ def break_even(store: Store, devices: Devices) -> Figure | None:
     low, high = every["least_n"].min() / 1.2, every["largest_n"].max() * 1.2
     step = max(0.34, 0.1 * len(by_gpu))
     figure, axes = style.new_figure(len(memories), height=1.4 + step * len(shown))
-    looks = palette.gpu_looks(gpu.short for gpu in devices.gpus)
+    looks = style.looks_of(devices)
     for axis, memory in zip(axes, memories, strict=True):
         for number, (gpu, own) in enumerate(by_gpu.items()):
             cells = own[own["host_memory"] == memory]
@@ -93,7 +93,7 @@ def copies(store: Store, devices: Devices) -> Figure | None:
     every = pd.concat(list(by_gpu.values()))
     directions = [direction for direction in DIRECTIONS if (every["direction"] == direction).any()]
     figure, axes = style.new_figure(len(directions), height=3.8)
-    looks = palette.gpu_looks(gpu.short for gpu in devices.gpus)
+    looks = style.looks_of(devices)
     for axis, direction in zip(axes, directions, strict=True):
         for gpu, own in by_gpu.items():
             look = looks[gpu]
@@ -171,7 +171,7 @@ def predictions(store: Store, devices: Devices) -> Figure | None:
         return None
     memories = _memories(by_gpu)
     figure, axes = style.new_figure(len(memories), height=3.4)
-    looks = palette.gpu_looks(gpu.short for gpu in devices.gpus)
+    looks = style.looks_of(devices)
     for axis, memory in zip(axes, memories, strict=True):
         axis.axhline(1, color=INK, linewidth=1)
         for gpu, own in by_gpu.items():

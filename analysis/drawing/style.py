@@ -20,7 +20,7 @@ from scipy.optimize import isotonic_regression
 
 from analysis.data.devices import Device, Devices
 from analysis.data.store import Store
-from analysis.drawing.palette import Look
+from analysis.drawing.palette import Look, gpu_looks
 from analysis.drawing.svg import INK, PAPER, hover, label
 from analysis.stats.estimates import FloatArray
 from analysis.stats.rounding import order_of_magnitude
@@ -192,6 +192,11 @@ def speedup(value: float) -> str:
 def about(value: float) -> str:
     """Return a speedup without an interval as an order of magnitude: about 8000×."""
     return f"about {times(order_of_magnitude(value))}"
+
+
+def looks_of(devices: Devices, by: str = "short") -> dict[str, Look]:
+    """Return the look of each GPU by its attribute `by`, the same in all figures."""
+    return gpu_looks(getattr(gpu, by) for gpu in devices.gpus)
 
 
 def title(axis: Axes, text: str) -> None:

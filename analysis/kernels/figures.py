@@ -53,7 +53,7 @@ def ladder(store: Store, devices: Devices) -> Figure | None:
     rates = with_rates(listed.assign(batch=1, m=listed["n"], k=listed["n"]), "kernel")
     rates = rates.assign(**{name: rates[name] / 1e3 for name in RATE})  # in TFLOP/s
     of = {gpu.short: rates[rates["gpu"] == gpu.label] for gpu in gpus}
-    looks = palette.gpu_looks(gpu.short for gpu in devices.gpus)
+    looks = style.looks_of(devices)
     ceilings = store["ceilings"]
     own = ceilings[(ceilings["gpu"] == gpus[0].label) & (ceilings["quantity"] == "fp32_flop_per_s")]
     peak = own["value"].max() / 1e12

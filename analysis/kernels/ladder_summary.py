@@ -119,15 +119,14 @@ def _rows(
             row["share_of_library"] = every[at[library, n]]["kernel_s"] / cell["kernel_s"]
         others = {f"{name}_": found for (name, size), found in base.items() if size == n}
         if before is not None:
-            others[""], row["after"] = (
-                (before, every[before], draws[before]),
-                every[before]["variant"],
-            )
+            row["after"] = every[before]["variant"]
+            others["after_"] = before, every[before], draws[before]
         for prefix, (other_index, other, other_draws) in others.items():
-            row |= {f"{prefix or 'after_'}{name}": other[name] for name in _COMPARED}
-            row[f"{prefix or 'after_'}flop_per_s"] = 2.0 * n**3 / other["kernel_s"]
+            row |= {f"{prefix}{name}": other[name] for name in _COMPARED}
+            row[f"{prefix}flop_per_s"] = 2.0 * n**3 / other["kernel_s"]
             if other_index != index:
                 bounds = percentile_interval(other_draws / draws[index])
                 values = (other["kernel_s"] / cell["kernel_s"], *map(float, bounds))
-                row |= {f"{prefix}verdict": verdict(*values)} | bounded(f"{prefix}speedup", *values)
+                over = prefix.removeprefix("after_")  # of columns over the previous step: none
+                row |= {f"{over}verdict": verdict(*values)} | bounded(f"{over}speedup", *values)
         yield row

@@ -133,7 +133,7 @@ def errors(store: Store, devices: Devices) -> Figure | None:
     compared = _of(store["model_comparison"], MODELLED_SET)
     compared = compared[compared["left_out_log_rms"].notna()]
     gpus = _sources(devices.gpus[: style.MOST_COLOURS])
-    measured = palette.gpu_looks(gpu.label for gpu in devices.gpus)
+    measured = style.looks_of(devices, "label")
     looks = {PUBLISHED: palette.Look(palette.GREY, "d", "-"), **measured}
     found = [
         Series(_titled(name, own), own, looks[source])
@@ -179,7 +179,7 @@ def unseen(store: Store, devices: Devices) -> Figure | None:
     predictions = _of(store["model_predictions"], ALL_SET)
     predictions = predictions[predictions["role"].isin((HELD_OUT, UNSEEN))]
     gpus = {gpu.label: gpu.short for gpu in devices.gpus[: style.MOST_COLOURS]}
-    looks = palette.gpu_looks(gpu.label for gpu in devices.gpus)
+    looks = style.looks_of(devices, "label")
     found = [
         Series(name, own, looks[source])
         for source, name in gpus.items()

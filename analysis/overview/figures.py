@@ -137,7 +137,7 @@ def gpus(store: Store, devices: Devices) -> Figure | None:
     if not found:
         return None
     first = titles.get(frame["first"].iloc[0], frame["first"].iloc[0])
-    looks = palette.gpu_looks(titles)
+    looks = style.looks_of(devices, "label")
     figure, axes = style.panels(len(found), columns=3, width=9.0, height=2.9)
     for axis, (title, rows) in zip(axes, found, strict=True):
         band: dict[str, Any] = {"color": palette.GREY, "alpha": 0.25, "linewidth": 0}

@@ -34,7 +34,7 @@ def speedup_block(store: Store, devices: Devices) -> Figure | None:
     At the source's matrix size, a panel for each of its swept kernels.
     """
     gpus = list(devices.gpus[: style.MOST_COLOURS])
-    looks = palette.gpu_looks([gpu.label for gpu in gpus])
+    looks = style.looks_of(devices, "label")
     found = {name: _printed_speedups(store, name) for name in _SWEPT}
     figure, axes = style.panels(len(_SWEPT), height=3.0)
     for axis, (name, printed) in zip(axes, found.items(), strict=True):

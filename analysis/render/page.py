@@ -67,7 +67,7 @@ def render(
     store = Store(tables_dir)
     measured = devices(store, focus)
     template_dir = Path(template_dir)
-    environment = _environment(template_dir)
+    environment = _environment(template_dir, baseline)
     marks = {d.label: d.mark for d in measured.all if d.mark}
     marks |= {d.recording: "SIMULATED" for d in measured.all if d.simulated}
     made = tables.Tables(environment.get_template("table.html.j2"), marks, measured.focus)
@@ -86,7 +86,6 @@ def render(
         "archived": (archived := _archived(store)),
         "archive": _archive(store, archived),
         "walk": walk(),
-        "baseline": baseline,
         "calculator_data": packed(
             calculator_data(store, {d.label: numbers.visible(d.title) for d in measured.gpus})
         ),
@@ -96,7 +95,7 @@ def render(
     write_atomic(out, environment.get_template(_TEMPLATE).render())
 
 
-def _environment(template_dir: Path) -> jinja2.Environment:
+def _environment(template_dir: Path, baseline: str = FASTEST_NAIVE) -> jinja2.Environment:
     """Return the Jinja environment with the functions and units of the templates."""
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(template_dir),
@@ -124,7 +123,7 @@ def _environment(template_dir: Path) -> jinja2.Environment:
         "schema": schema.TABLES,
         "glossary": _read_yaml(template_dir, "glossary.yaml"),
         "baselines": BASELINES,
-        "baseline": FASTEST_NAIVE,
+        "baseline": baseline,
         "four_digits": schema.FACTOR,
         "whole": schema.COUNT,
         **{name: getattr(schema, name.upper()) for name in _UNITS},

@@ -131,7 +131,7 @@ def launches(store: Store, devices: Devices) -> Figure | None:
     if not by_gpu:
         return None
     figure, (axis,) = style.new_figure(height=3.6)
-    looks = palette.gpu_looks(gpu.short for gpu in devices.gpus)
+    looks = style.looks_of(devices)
     axis.axhline(1, color=INK, linewidth=1)
     for gpu, own in by_gpu.items():
         names = [f"{gpu}, {cell}" for cell in style.cell_names(own)]
@@ -163,7 +163,7 @@ def sessions(store: Store, devices: Devices) -> Figure | None:
     if not gpus:
         return None
     kinds = [kind for kind in _TIMES.values() if (frame["kind"] == kind).any()]
-    looks = palette.gpu_looks(gpu.short for gpu in devices.gpus)
+    looks = style.looks_of(devices)
     figure, (axis,) = style.new_figure(height=1.2 + 0.34 * len(kinds))
     for number, gpu in enumerate(gpus):
         own = frame[frame["gpu"] == gpu.label]

@@ -1,4 +1,4 @@
-"""Times of one recording's hardware relative to another's, from ceilings measured on both.
+"""Ratios of the times of two recordings that the ceilings of their hardware explain.
 
 An end-to-end run depends on the host through launches and copies, a CPU product through cores and
 memory, and a kernel on the latency of device memory if its matrices exceed the L2. Where these
@@ -57,8 +57,9 @@ def explained(factors: pd.DataFrame, rows: pd.DataFrame) -> tuple[pd.Series, pd.
             own = rows["on_host"] & (rows[column] == value).fillna(False)
             found.append((own, (factors[column] == value).fillna(False) | more))
     for own, affects in found:
-        low[own] *= min(1, *factors.loc[affects, "factor"], 1)
-        high[own] *= max(1, *factors.loc[affects, "factor"], 1)
+        known = factors.loc[affects, "factor"]
+        low[own] *= min([1.0, *known])
+        high[own] *= max([1.0, *known])
     return low, high
 
 

@@ -8,6 +8,7 @@ there; of a CPU by its peak. Each implementation is interpolated linearly in the
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
@@ -45,8 +46,8 @@ def thresholds(machine: Machine, recorded: Sequence[Machine], folder: Path) -> l
     for gpu in machine.gpus:
         near = nearest(machine, gpu, recorded)
         if near:
-            labels = [one.label for one in recorded if not difference(near.facts, one.facts)]
-            samples = pd.concat(read(folder / label).samples for label in labels).query(_SQUARE)
+            labels = tuple(one.label for one in recorded if not difference(near.facts, one.facts))
+            samples = _samples(folder, labels)
             memories = [
                 memory
                 for memory in ("pageable", "pinned")
@@ -55,6 +56,12 @@ def thresholds(machine: Machine, recorded: Sequence[Machine], folder: Path) -> l
             every = (_threshold(machine, gpu, near, samples, one, labels) for one in memories)
             found += [threshold for threshold in every if threshold]
     return found
+
+
+@lru_cache(maxsize=1)  # GPUs of one host have the same nearest machine
+def _samples(folder: Path, labels: tuple[str, ...]) -> pd.DataFrame:
+    """Return the samples of square float32 products of several sessions."""
+    return pd.concat(read(folder / label).samples for label in labels).query(_SQUARE)
 
 
 def nearest(machine: Machine, gpu: Gpu, recorded: Sequence[Machine]) -> Machine | None:
@@ -79,7 +86,7 @@ def _threshold(
     near: Machine,
     samples: pd.DataFrame,
     memory: str,
-    labels: Sequence[str],
+    labels: tuple[str, ...],
 ) -> Threshold | None:
     other, on_cpu = near.gpus[0], samples["device"] == CPU
     is_kernel = samples["variant"].isin(_KERNELS) & (samples["device"] == other.facts["device"])
@@ -100,7 +107,7 @@ def _threshold(
     slower = np.flatnonzero(_least(runs, sizes) * here / there >= _least(cpu, sizes))
     first = slower[-1] + 1 if len(slower) else 0
     n = int(sizes[first]) if first < len(sizes) else None
-    return Threshold(gpu.facts["device"], memory, n, least, largest, tuple(labels))
+    return Threshold(gpu.facts["device"], memory, n, least, largest, labels)
 
 
 def _curves(rows: pd.DataFrame, time: str) -> list[pd.Series]:

@@ -1,7 +1,6 @@
 """The report in Chromium: keyboard, phone, dark mode, print, axe-core."""
 
 import re
-import shutil
 from pathlib import Path
 
 import pandas as pd
@@ -9,6 +8,7 @@ import pytest
 
 from analysis.render.page import render
 from benchmarks.calculator_agrees import disagreements
+from benchmarks.chromium import find_chromium
 from kernels.catalog.baselines import BASELINES, FASTEST_NAIVE
 from tests.support.report_data import MAKER, TEMPLATE
 from tests.support.reports import made, recordings
@@ -19,8 +19,7 @@ MISSING = "no Playwright here; `make test` installs it where there is a Chromium
 playwright = pytest.importorskip("playwright.sync_api", reason=MISSING)
 axe = pytest.importorskip("axe_playwright_python", reason=MISSING)
 
-NAMES = ("chromium", "chromium-browser", "google-chrome")
-CHROMIUM = next(filter(None, map(shutil.which, NAMES)), None)
+CHROMIUM = find_chromium()
 if CHROMIUM is None:
     pytest.skip("no Chromium here; install it", allow_module_level=True)
 OPTIONS = [
