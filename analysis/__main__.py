@@ -111,7 +111,7 @@ def add_compare(commands: Commands) -> None:
     parser = add_command(
         commands,
         "compare",
-        "compare the times of two recordings",
+        "compare the times of two recordings, or of several sessions each",
         _compare,
         "The median times of each configuration are compared. The output is a summary and the ten "
         "times that differ most. The exit status is 1 if B is slower than A in any configuration, "
@@ -120,14 +120,17 @@ def add_compare(commands: Commands) -> None:
         [
             "gemm-study compare data/recordings/h100-sxm data/recordings/h100-sxm-again",
             "gemm-study compare A B --threshold 0.05 --csv differences.csv",
+            "gemm-study compare A1 A2 --against B1 B2",
         ],
     )
-    parser.add_argument("a", metavar="A", type=Path, help="folder of the reference recording")
-    parser.add_argument("b", metavar="B", type=Path, help="folder of the other recording")
+    text = "folders of the reference recording and of the other one; with --against, all of A"
+    parser.add_argument("recordings", metavar="RECORDING", type=Path, nargs="+", help=text)
+    text = "sessions of B; each side may have several sessions of the same code"
+    parser.add_argument("--against", metavar="B", type=Path, nargs="+", help=text)
     text = "smallest relative difference that counts (default: that of the report)"
     parser.add_argument("--threshold", type=_threshold, help=text)
-    text = "text, or annotations for GitHub Actions (default: %(default)s)"
-    parser.add_argument("--format", choices=("text", "github"), default="text", help=text)
+    text = "text, annotations for GitHub Actions, or XML of JUnit (default: %(default)s)"
+    parser.add_argument("--format", choices=("text", "github", "junit"), default="text", help=text)
     text = "count differences of identical code, too"
     parser.add_argument("--hardware", action="store_true", help=text)
     text = "add clock, temperature, power and throttling of both GPUs to each row"
@@ -316,7 +319,9 @@ def _advise(arguments: argparse.Namespace) -> None:
 
 
 def _compare(arguments: argparse.Namespace) -> int:
-    """Print a comparison of two recordings; return its exit status, see `add_compare`."""
+    """Print a comparison of recordings; return its exit status, see `add_compare`."""
+    from itertools import combinations
+
     from analysis.stats import significance
     from analysis.trust import comparison, comparison_text
     from measurement.recording.recording import read
@@ -324,27 +329,42 @@ def _compare(arguments: argparse.Namespace) -> int:
     threshold, csv = arguments.threshold or significance.THRESHOLD, arguments.csv
     if csv and not csv.parent.is_dir():
         raise StudyError(f"--csv {csv}: there is no folder {csv.parent}; create it first")
-    recordings = read(arguments.a), read(arguments.b)
-    frame = comparison.compare(*recordings, threshold)
+    paths = arguments.recordings, arguments.against
+    if not paths[1]:
+        if len(paths[0]) != 2:
+            raise StudyError("give two recordings, or A1 A2 --against B1 B2")
+        paths = paths[0][:1], paths[0][1:]
+    (a, *more_a), (b, *more_b) = ([read(path) for path in side] for side in paths)
+    more = (more_a, more_b)
+    if more_a or more_b:
+        for one, other in combinations([a, *more_a, b, *more_b], 2):
+            if comparison.identical(one, other):
+                raise StudyError(f"{one.path} and {other.path} contain the same samples; name one")
+    frame = comparison.compare(a, b, threshold, more)
     if csv:
         write_atomic(csv, frame.to_csv(index=False))
     status = comparison.status(frame, arguments.hardware)
     if arguments.json:
         rows = frame.astype(object).where(frame.notna(), None).to_dict("records")
-        print_json({"a": str(arguments.a), "b": str(arguments.b), "comparisons": rows})
+        facts = {"a": str(a.path), "b": str(b.path), "comparisons": rows}
+        others = {"more_a": more_a, "more_b": more_b}
+        print_json(facts | {name: [str(each.path) for each in own] for name, own in others.items()})
         return status
-    if comparison.identical(*recordings):
-        print(f"A and B contain the same samples: {arguments.a} and {arguments.b}", flush=True)
+    if arguments.format == "junit":
+        print(comparison_text.junit(frame, arguments.hardware), flush=True)
+        return status
+    if comparison.identical(a, b):
+        print(f"A and B contain the same samples: {a.path} and {b.path}", flush=True)
         return 0
     if arguments.format == "github":
         print("\n".join(comparison_text.annotations(frame, arguments.hardware)), flush=True)
         return status
-    lines = [f"{side}: {recording.path}" for side, recording in zip("AB", recordings, strict=True)]
+    lines = [f"{name}: {', '.join(map(str, side))}" for name, side in zip("AB", paths, strict=True)]
     lines += ["", comparison_text.summary(frame, threshold)]
-    lines += [f"note: {note}" for note in comparison_text.notes(*recordings, frame)]
-    shown = comparison_text.with_state(frame, *recordings) if arguments.telemetry else frame
+    lines += [f"note: {note}" for note in comparison_text.notes(a, b, frame, more)]
+    shown = comparison_text.with_state(frame, a, b) if arguments.telemetry else frame
     lines += comparison_text.table(shown)
-    lines += comparison_text.causes(frame, *recordings)
+    lines += comparison_text.causes(frame, a, b)
     print("\n".join(lines), flush=True)
     return status
 

@@ -1,4 +1,4 @@
-"""Variation between sessions of one GPU model, for comparisons of one session with another.
+"""Variation between sessions of one GPU model, for comparisons of sessions with others.
 
 log time = cell + session + noise. Sessions vary by a share of the time, by a duration, and, for
 kernels of few blocks, by the multiprocessors and parts of the L2 that they get; more blocks average
@@ -38,11 +38,15 @@ KNOWN = {
 def variances(rows: pd.DataFrame, known: Mapping[str, Between]) -> pd.DataFrame:
     """Return columns between and noise: variances of log ratios, of sessions and of samples.
 
-    `rows` has kind (a key of `known`), blocks, and per side median_a_s and noise_a (bootstrap
-    variance of the log median), median_b_s and noise_b.
+    `rows` has kind (a key of `known`), blocks, and per side sessions_a, median_a_s and noise_a
+    (bootstrap variance of the log median), sessions_b, median_b_s and noise_b. The mean of several
+    sessions has the variance of one divided by their number.
     """
     model = pd.DataFrame([known[kind] for kind in rows["kind"]], rows.index, Between._fields)
-    shares = 2 * (model["relative"] ** 2 + model["local"] ** 2 / rows["blocks"].clip(lower=1))
-    absolute = sum((model["absolute_s"] / rows[f"median_{side}_s"]) ** 2 for side in "ab")
+    shares = model["relative"] ** 2 + model["local"] ** 2 / rows["blocks"].clip(lower=1)
+    between = sum(
+        (shares + (model["absolute_s"] / rows[f"median_{side}_s"]) ** 2) / rows[f"sessions_{side}"]
+        for side in "ab"
+    )
     noise = model["noise"] * (rows["noise_a"] + rows["noise_b"])
-    return pd.DataFrame({"between": shares + absolute, "noise": noise})
+    return pd.DataFrame({"between": between, "noise": noise})

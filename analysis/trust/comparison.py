@@ -5,7 +5,7 @@ configuration of two recordings; docs/explanation/methods.md ("Two recordings") 
 and their reasons.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
 from typing import Any
 
@@ -66,17 +66,24 @@ def once_per_kernel(rows: pd.DataFrame, by: list[str] = KERNEL) -> pd.DataFrame:
 # ---- Two recordings
 
 
-def compare(a: Recording, b: Recording, threshold: float) -> pd.DataFrame:
-    """Return one row per configuration and quantity ("total", "kernel") timed in both recordings.
+def compare(
+    a: Recording,
+    b: Recording,
+    threshold: float,
+    more: tuple[Sequence[Recording], Sequence[Recording]] = ((), ()),
+) -> pd.DataFrame:
+    """Return one row per configuration and quantity ("total", "kernel") timed on both sides.
 
-    Devices are matched by position and named as in `a`. Columns: `CELL`, quantity, numbers of
-    samples, medians in seconds, bootstrap variances of log medians (noise), ratio B/A, the ratios
-    from explained_low to explained_high that ceilings of GPUs and hosts explain; side, `GPU` for
-    kernel-only times, else `HOST`; blocks of the launch; build and same_code, whether both ran the
-    same code; and those of `decided`. Below 6 samples per side, intervals, p and q are NaN. Rows
-    are sorted by `CELL`. Raise StudyError if nothing was timed in both.
+    `more` are other sessions of A and of B; the time of a side is the geometric mean of their
+    medians. Devices are matched by position and named as in `a`. Columns: `CELL`, quantity, numbers
+    of sessions and samples, medians in seconds, variances of log medians (noise), ratio B/A, the
+    ratios from explained_low to explained_high that ceilings of GPUs and hosts explain; side, `GPU`
+    for kernel-only times, else `HOST`; blocks of the launch; build and same_code, whether all ran
+    the same code; and those of `decided`. Below 6 samples per session, intervals, p and q are NaN.
+    Rows are sorted by `CELL`. Raise StudyError if nothing was timed in both.
     """
-    rows = [dict(zip([*CELL, "quantity"], key, strict=True)) | row for key, row in _paired(a, b)]
+    sides = ([a, *more[0]], [b, *more[1]])
+    rows = [dict(zip([*CELL, "quantity"], key, strict=True)) | row for key, row in _paired(*sides)]
     if not rows:
         raise StudyError(
             f"recordings {a.path} and {b.path}: no cell was timed in both; "
@@ -84,19 +91,21 @@ def compare(a: Recording, b: Recording, threshold: float) -> pd.DataFrame:
         )
     frame = pd.DataFrame(rows).astype(a.samples[CELL].dtypes.to_dict())
     frame = frame.sort_values(CELL, kind="stable", ignore_index=True)
-    on_gpu = _kernel_only(a, b) & (frame["quantity"] == "kernel")
+    on_gpu = _kernel_only(*sides) & (frame["quantity"] == "kernel")
     ratio, side = frame["median_b_s"] / frame["median_a_s"], np.where(on_gpu, GPU, HOST)
     caches = {gpu["device"]: l2_bytes(gpu) for gpu in a.provenance["devices"]}
     exceeds = matrices_in(frame, frame["device"].map(caches)) == DEVICE_MEMORY
     hardware = frame.assign(on_host=~on_gpu, exceeds_l2=exceeds & frame["threads"].isna())
-    low, high = explained(host_factors(a, b), hardware)
+    low, high = explained(host_factors(*sides), hardware)
     frame = frame.assign(ratio=ratio, explained_low=low, explained_high=high, side=side)
     with adopted(a):
         frame["blocks"] = [_blocks(row) for row in frame.to_dict("records")]
     frame = decided(frame, threshold, between.KNOWN)
-    code = codes(a).merge(matched(codes(b), a, b), on=[*CELL, "build"])
+    known = pd.concat([matched(codes(each), a, each) for side in sides for each in side])
+    code = known.groupby([*CELL, "build"], dropna=False)["code"]
+    code = code.agg(same_code=lambda own: own.notna().all() and own.nunique() == 1).reset_index()
     code = frame[CELL].merge(code.astype(frame.dtypes[CELL].to_dict()), how="left", on=CELL)
-    same = (code["code_x"] == code["code_y"]).fillna(False).astype(bool)
+    same = code["same_code"].fillna(False).astype(bool)
     return frame.assign(build=code["build"], same_code=same)
 
 
@@ -113,7 +122,7 @@ def decided(
 
     Columns: the 95 % interval ratio_low to ratio_high over samples and sessions; p_differs and
     p_same, adjusted per side as q_differs and q_same; margin of *same*; samples_needed or
-    sessions_needed in A and in B, each alone, to decide; verdict.
+    sessions_needed on each side, each alone, to decide; verdict.
     """
     on_gpu = frame["side"] == GPU
     kind = frame["host_memory"].fillna(between.ON_CPU).astype(object).mask(on_gpu, between.KERNEL)
@@ -139,7 +148,8 @@ def decided(
     wanted = (error * largest / half) ** 2  # variance that decides the larger distance
     fewest = frame[["samples_a", "samples_b"]].min(axis=1)
     samples = np.ceil(fewest * parts["noise"] / (wanted - parts["between"]))
-    sessions = np.ceil(error**2 / wanted)
+    per_session = (1 / frame["sessions_a"] + 1 / frame["sessions_b"]) / 2
+    sessions = np.ceil(error**2 / per_session / wanted)
     by_samples = parts["between"] < wanted / 2
     return found.assign(
         ratio=frame["ratio"],
@@ -174,24 +184,42 @@ def matched(samples: pd.DataFrame, a: Recording, b: Recording) -> pd.DataFrame:
     return samples.assign(device=samples["device"].map(lambda d: of_a.get(d, d)))
 
 
-def _kernel_only(a: Recording, b: Recording) -> bool:
-    return not (a.kernels.empty or b.kernels.empty)
+def _kernel_only(a: Sequence[Recording], b: Sequence[Recording]) -> bool:
+    return not any(each.kernels.empty for each in (*a, *b))
 
 
-def _paired(a: Recording, b: Recording) -> Iterator[tuple[tuple[object, ...], dict[str, float]]]:
-    """Yield key (`CELL`, quantity), numbers of samples, medians and variances of log medians."""
-    kernels = [once_per_kernel(kernel_times(each, _kernel_only(a, b))) for each in (a, b)]
-    for quantity, (of_a, of_b) in {"total": (a.samples, b.samples), "kernel": kernels}.items():
-        sides = [of_a.assign(side="a"), matched(of_b, a, b).assign(side="b")]
-        for key, cell in pd.concat(sides).groupby(CELL, dropna=False, sort=True):
-            times = cell[f"{quantity}_s"].to_numpy()
-            both = [times[(cell["side"] == side).to_numpy()] for side in "ab"]
-            if all(map(len, both)) and not np.isnan(times).any():
+def _paired(
+    a: Sequence[Recording], b: Sequence[Recording]
+) -> Iterator[tuple[tuple[object, ...], dict[str, float]]]:
+    """Yield key (`CELL`, quantity), and per side sessions, samples, median and `noise`."""
+    alone, every = _kernel_only(a, b), [*a, *b]
+    kernels = [once_per_kernel(kernel_times(each, alone)) for each in every]
+    for quantity, own in {"total": [each.samples for each in every], "kernel": kernels}.items():
+        parts = [
+            matched(samples, a[0], each).assign(at=at)
+            for at, (samples, each) in enumerate(zip(own, every, strict=True))
+        ]
+        for key, cell in pd.concat(parts, ignore_index=True).groupby(CELL, dropna=False, sort=True):
+            times, at = cell[f"{quantity}_s"].to_numpy(), cell["at"].to_numpy()
+            sides = [np.unique(at[at < len(a)]), np.unique(at[at >= len(a)])]
+            if all(map(len, sides)) and not np.isnan(times).any():
                 row: dict[str, float] = {}
-                for name, own in zip("ab", both, strict=True):
-                    row |= {f"samples_{name}": len(own), f"median_{name}_s": np.median(own)}
-                    row |= {f"noise_{name}": float(median_variance(np.log(own)))}
+                for name, numbers in zip("ab", sides, strict=True):
+                    row |= _side(name, [times[at == number] for number in numbers])
                 yield (*key, quantity), row
+
+
+def _side(name: str, sessions: list[FloatArray]) -> dict[str, float]:
+    """Return the numbers of side `name`, from the times of each of its sessions."""
+    count, medians = len(sessions), np.array([np.median(own) for own in sessions])
+    noise = sum(float(median_variance(np.log(own))) for own in sessions)
+    return {
+        f"sessions_{name}": count,
+        f"samples_{name}": sum(map(len, sessions)),
+        # Exact for one session.
+        f"median_{name}_s": medians[0] * np.exp(np.log(medians / medians[0]).mean()),
+        f"noise_{name}": noise / count**2,
+    }
 
 
 # ---- All recordings of one GPU model

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from typing import Any
+from xml.etree.ElementTree import Element, SubElement, tostring
 
 import numpy as np
 import pandas as pd
@@ -25,10 +26,13 @@ _CAUSES = {"sm_clock_hz": ("MHz", 1e-6), "power_w": ("W", 1)}
 _STATE_TITLES = ("SM clock in MHz", "at most °C", "power in W", "samples throttled")
 
 
-def notes(a: Recording, b: Recording, frame: pd.DataFrame) -> list[str]:
+def notes(
+    a: Recording, b: Recording, frame: pd.DataFrame, more: tuple[list[Recording], list[Recording]]
+) -> list[str]:
     """Return a line for each difference of GPUs, host, software, flags and sources.
 
-    The first line gives the number of times of the same code.
+    The first line gives the number of times of the same code. `more`: see `compare`; only their
+    ceilings and sources are compared.
     """
     first, second = a.provenance, b.provenance
     same = int(frame["same_code"].sum())
@@ -42,10 +46,15 @@ def notes(a: Recording, b: Recording, frame: pd.DataFrame) -> list[str]:
     names = {"host": "the hosts", "software": "software versions", "compile": "compiler flags"}
     for item, name in names.items():
         lines += _differing(name, first[item], second[item])
-    factors = note(host_factors(a, b))
+    factors = note(host_factors([a, *more[0]], [b, *more[1]]))
     lines += [factors] if factors else []
     changed = changed_sources(first["sources"], second["sources"])
     lines += [f"different sources: {', '.join(changed)}"] if changed else []
+    for one, others in ((a, more[0]), (b, more[1])):
+        for each in others:
+            changed = changed_sources(one.provenance["sources"], each.provenance["sources"])
+            text = f"{one.path} and {each.path} are on one side and have different sources"
+            lines += [f"{text}: {', '.join(changed)}"] if changed else []
     return lines
 
 
@@ -90,9 +99,34 @@ def annotations(frame: pd.DataFrame, hardware: bool) -> list[str]:
     rows = frame[(frame["verdict"] == SLOWER) & (hardware | ~frame["same_code"])]
     lines = []
     for row in rows.nlargest(_MOST, "ratio").to_dict("records"):
-        cell = " ".join(filter(None, _cells(row)[:8]))
-        lines.append(annotation("error", f"{row['ratio'] - 1:.1%} slower in B: {cell}"))
+        lines.append(annotation("error", f"{_slower(row)}: {_cell(row)}"))
     return [*lines, annotation("notice", summary(frame))]
+
+
+def junit(frame: pd.DataFrame, hardware: bool) -> str:
+    """Return XML of JUnit: a test per time that counts; undecided ones are skipped."""
+    rows = frame[hardware | ~frame["same_code"]]
+    failed, skipped = (rows["verdict"] == SLOWER), ~rows["verdict"].isin([SAME, FASTER, SLOWER])
+    counts = {"tests": len(rows), "failures": failed.sum(), "skipped": skipped.sum()}
+    suite = Element(
+        "testsuite", {"name": "gemm-study compare"} | {k: f"{counts[k]}" for k in counts}
+    )
+    for row, fails, skips in zip(rows.to_dict("records"), failed, skipped, strict=True):
+        case = SubElement(suite, "testcase", {"classname": row["side"], "name": _cell(row)})
+        if fails:
+            SubElement(case, "failure", {"message": _slower(row)})
+        if skips:
+            SubElement(case, "skipped", {"message": row["verdict"]})
+    SubElement(suite, "system-out").text = summary(frame)
+    return tostring(suite, "unicode", xml_declaration=True)
+
+
+def _slower(row: Mapping[Any, Any]) -> str:
+    return f"{row['ratio'] - 1:.1%} slower in B"
+
+
+def _cell(row: Mapping[Any, Any]) -> str:
+    return " ".join(filter(None, _cells(row)[:8]))
 
 
 def table(frame: pd.DataFrame) -> list[str]:

@@ -5,7 +5,10 @@ memory, and a kernel on the latency of device memory if its matrices exceed the 
 ceilings differ, a longer time is no evidence about the code.
 """
 
+from collections.abc import Sequence
+
 import pandas as pd
+from scipy import stats
 
 from analysis.domain import CPU
 from measurement.recording.recording import Recording
@@ -18,17 +21,26 @@ _LATENCY = "dram_latency_s"
 _KEY = ["quantity", "host_memory", "threads"]
 
 
-def host_factors(a: Recording, b: Recording) -> pd.DataFrame:
-    """Return the ceilings measured on both hosts: quantity, host_memory, threads, factor.
+def host_factors(a: Sequence[Recording], b: Sequence[Recording]) -> pd.DataFrame:
+    """Return the ceilings measured on all hosts: quantity, host_memory, threads, factor.
 
-    factor is the time of B's host over that of A's, from medians over the rounds. Devices are
-    matched by name, because the ceilings of a GPU are those of its link.
+    factor is the time of B's hosts over that of A's, from medians over the rounds and geometric
+    means over the sessions. Devices are matched by name, because the ceilings of a GPU are those of
+    its link.
     """
-    both = _medians(a.ceilings).merge(_medians(b.ceilings), on=["device", *_KEY])
+    both = _means(a).merge(_means(b), on=["device", *_KEY])
     slower = both["value_y"] / both["value_x"]
     per_s = both["quantity"].str.endswith("_per_s")
     factors = both.assign(factor=slower.mask(per_s, 1 / slower))
     return factors[[*_KEY, "factor"]]
+
+
+def _means(sessions: Sequence[Recording]) -> pd.DataFrame:
+    key = ["device", *_KEY]
+    rows = pd.concat([_medians(each.ceilings) for each in sessions])
+    groups = rows.groupby(key, dropna=False, sort=False)["value"]
+    means = groups.agg(value=stats.gmean, sessions="size").reset_index()
+    return means[means.pop("sessions") == len(sessions)]
 
 
 def _medians(ceilings: pd.DataFrame) -> pd.DataFrame:

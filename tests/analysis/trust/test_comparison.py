@@ -7,6 +7,7 @@ import sys
 from dataclasses import replace
 from math import exp, log
 from pathlib import Path
+from xml.etree.ElementTree import fromstring
 
 import numpy as np
 import pandas as pd
@@ -228,6 +229,52 @@ def test_samples_or_sessions_that_would_decide_are_given():
     assert row["sessions_needed"] > 20
 
 
+def sessions_of(rng, count, ratio=1.0):
+    """Sessions of 150 CPU products that vary as the model says, with little noise."""
+    spread = between.KNOWN["CPU"].relative
+    return [
+        recorded(
+            *(
+                cell(ratio * exp(spread * rng.standard_normal()) * TIMES * 1e3, device="cpu", n=n)
+                for n in range(1, 151)
+            )
+        )
+        for _ in range(count)
+    ]
+
+
+def test_several_sessions_per_side_shrink_the_interval_and_it_keeps_its_coverage():
+    rng, widths = np.random.default_rng(8), {}
+    for count in (1, 4):
+        (a, *more_a), (b, *more_b) = (sessions_of(rng, count) for _ in "ab")
+        frame = comparison.compare(a, b, 0.02, (more_a, more_b))
+        assert set(frame["sessions_a"]) == set(frame["sessions_b"]) == {count}
+        assert set(frame["samples_a"]) == {15 * count}
+        inside = (frame["ratio_low"] < 1) & (frame["ratio_high"] > 1)
+        assert inside.mean() > 0.92
+        widths[count] = np.log(frame["ratio_high"] / frame["ratio_low"]).median()
+    assert widths[1] / widths[4] == pytest.approx(2, rel=0.02)
+    (a, *_), (b, *more_b) = sessions_of(rng, 1), sessions_of(rng, 3)
+    uneven = comparison.compare(a, b, 0.02, ([], more_b))
+    width = np.log(uneven["ratio_high"] / uneven["ratio_low"]).median()
+    assert width / widths[1] == pytest.approx(((1 + 1 / 3) / 2) ** 0.5, rel=0.02)
+
+
+def test_as_many_sessions_as_compare_asks_for_decide():
+    rng = np.random.default_rng(9)
+    (a,), (b,) = sessions_of(rng, 1), sessions_of(rng, 1, ratio=1.15)
+    before = comparison.compare(a, b, 0.15)
+    count = int(before["sessions_needed"].quantile(0.9))
+    assert 2 <= count < 20
+    assert f"more sessions, {before['sessions_needed'].median():.0f} per side for half" in (
+        comparison_text.summary(before)
+    )
+    (a, *more_a), (b, *more_b) = (sessions_of(rng, count, each) for each in (1.0, 1.15))
+    frame = comparison.compare(a, b, 0.15, (more_a, more_b))
+    assert (before["verdict"] == "slower").mean() < 0.5
+    assert (frame["verdict"] == "slower").mean() > 0.9
+
+
 # What is no slower kernel
 
 
@@ -364,7 +411,7 @@ def test_only_cells_of_both_are_compared():
 
 def noted(a, b):
     """The notes on two recordings."""
-    return comparison_text.notes(a, b, comparison.compare(a, a, 0.02))
+    return comparison_text.notes(a, b, comparison.compare(a, a, 0.02), ([], []))
 
 
 def test_notes_name_what_differs():
@@ -499,7 +546,16 @@ def test_the_csv_holds_everything_in_full_precision(run, make_recording, tmp_pat
         assert table[name].tolist() == frame[name].tolist(), name
     assert table["verdict"].value_counts().to_dict() == frame["verdict"].value_counts().to_dict()
     assert {path.name for path in tmp_path.iterdir()} == {"a", "b", "all.csv"}
-    assert f"{(table['verdict'] == 'slower').sum()} slower" in out
+    slower = (table["verdict"] == "slower").sum()
+    assert f"{slower} slower" in out
+    status, xml, _ = run(one.path, other, "--format", "junit", "--hardware")
+    suite = fromstring(xml)
+    assert (status, suite.get("failures"), len(suite.findall(".//failure"))) == (
+        1,
+        f"{slower}",
+        slower,
+    )
+    assert len(suite.findall("testcase")) == len(table) == int(suite.get("tests"))
     shown = out.splitlines()[out.splitlines().index("", 3) :]
     assert len(shown) == 2 + 10 + 1, "blank, titles, ten rows, the number of others"
 
@@ -575,7 +631,7 @@ def test_code_is_compared_per_kernel_and_a_change_has_its_causes(gpu_recording):
     own = frame[~frame["same_code"]]
     assert set(own["variant"]) == {"block"}
     assert set(own["block_size"]) == {32}
-    note = comparison_text.notes(gpu_recording, other, frame)[0]
+    note = comparison_text.notes(gpu_recording, other, frame, ([], []))[0]
     assert note.startswith(f"identical code in {len(frame) - len(own)} of {len(frame)} times; ")
     (line, *_) = comparison_text.causes(frame, gpu_recording, other)
     assert line.startswith("block float32 B=32: registers ")
@@ -595,6 +651,8 @@ def test_mistakes_are_one_line(run, cpu_recording, gpu_recording, tmp_path):
         ((cpu_recording.path, bent), ["bent", "samples.csv.gz was altered or truncated"]),
         ((cpu_recording.path, gpu), [cpu_recording.path, gpu, "no cell was timed in both"]),
         ((gpu, gpu, "--csv", tmp_path / "no" / "x.csv"), ["there is no folder", "create it"]),
+        ((gpu, gpu, gpu), ["give two recordings, or A1 A2 --against B1 B2"]),
+        ((gpu, gpu, "--against", cpu_recording.path), ["contain the same samples", "name one"]),
     ]:
         status, out, err = run(*arguments)
         assert (status, out, err[:7], err.count("\n")) == (2, "", "error: ", 1), err
