@@ -40,8 +40,9 @@ CALL = "multiply"
 _CALL_ARGUMENTS = 4
 _MOST_BYTES = 1 << 20  # of a file
 _CALL_KEYS = ("baseline",)
-# What a call cannot use: the clock, this program's data, other processes and threads.
+# What a call cannot use: the clock, this program's data, other processes and threads, native code.
 _WITHHELD = {
+    *("cffi", "cppyy", "cpp_extension", "distutils", "f2py", "load_inline", "load_library"),
     *("_ctypes", "_thread", "asyncio", "atexit", "builtins", "concurrent", "ctypes", "gc"),
     *("importlib", "inspect", "io", "mmap", "multiprocessing", "operator", "os", "pathlib"),
     *("pkgutil", "pynvml", "runpy", "shutil", "signal", "socket", "subprocess", "sys"),
@@ -52,6 +53,7 @@ _WITHHELD_NAMES = {
     *("ag_frame", "cr_frame", "gi_frame", "tb_frame", "tb_next", "f_back", "f_builtins"),
     *("f_globals", "f_locals", "ctypeslib", "dump", "from_file", "fromfile", "genfromtxt"),
     *("load", "loadtxt", "memmap", "open_memmap", "save", "savetxt", "savez", "tofile"),
+    *("DataSource", "dlopen", "fromregex"),
     *("__import__", "breakpoint", "compile", "delattr", "eval", "exec", "getattr", "globals"),
     *("locals", "open", "setattr", "vars"),
 }

@@ -20,6 +20,8 @@ from measurement.devices.session import CellError
 
 # Packages whose functions a call may not replace.
 _GUARDED = frozenset({*FOLDERS, "time", "pycuda", "pynvml"})
+# Modules of which the same holds, without submodules and members of classes.
+_GUARDED_ALONE = frozenset({"ctypes", "hashlib", "numpy", "os", "threadpoolctl"})
 # Names and versions of packages that a recording contains.
 _NAME, _VERSION = re.compile(r"[A-Za-z]\w{0,99}", re.ASCII), re.compile(r"[\w.+!-]{1,99}", re.ASCII)
 
@@ -65,10 +67,10 @@ class Intact:
 def _callables() -> Iterator[tuple[tuple[str, str], tuple[int, int]]]:
     """Yield module and name of functions and classes, with their identities."""
     for name, module in list(sys.modules.items()):
-        if name.split(".")[0] not in _GUARDED:
+        if name.split(".")[0] not in _GUARDED and name not in _GUARDED_ALONE:
             continue
         for key, value in list(vars(module).items()):
-            if isinstance(value, type):
+            if isinstance(value, type) and name not in _GUARDED_ALONE:
                 for inner, member in list(vars(value).items()):
                     if callable(member) or isinstance(member, property):
                         yield (name, f"{key}.{inner}"), _identity(member)

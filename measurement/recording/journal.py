@@ -125,6 +125,8 @@ class Journal:
     def _append_line(self, kind: str, rows: list[JournalRow]) -> None:
         line = (json.dumps([kind, rows], separators=(",", ":")) + "\n").encode()
         try:
+            if os.fstat(self._file).st_size != self._size:
+                raise StudyError(f"{self._path}: another process changed it; delete its folder")
             written = os.pwrite(self._file, line, self._size)
             if written < len(line):  # the disk is full: the next write raises the error
                 os.pwrite(self._file, line[written:], self._size + written)

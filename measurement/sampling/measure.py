@@ -18,7 +18,7 @@ from measurement.recording.journal import Journal
 from measurement.recording.recording import KERNEL
 from measurement.recording.schema import SETTING
 from measurement.sampling.protocol import CellCheck, Protocol, Result, Sample, gate, rounded, take
-from measurement.sampling.second_check import REFUSED, check_floor
+from measurement.sampling.second_check import REFUSED, check_floor, check_in_run
 from measurement.sampling.supervisor import Supervisor
 from measurement.sampling.time_left import TimeLeft
 from measurement.sampling.worker import Opening, TimedKernel, TimedRun
@@ -260,10 +260,15 @@ class DeviceMeasurement:
     ) -> None:
         """Sample kernel-only times; call `begin` before each round."""
         caches, ceilings = self._settings.caches, self._largest_ceilings()
+        in_run_s: dict[_Key, float] = {}
+        for row in self._own(_SAMPLES):
+            known_s = row["kernel_s"] or 0.0
+            in_run_s[_kernel(row)] = min(known_s, in_run_s.get(_kernel(row), known_s))
 
         def timed(cell: Cell, last: bool) -> TimedKernel:
             done = device.kernel_time(cell, caches == "flushed", last)
             check_floor(cell, done.time.kernel_s, ceilings)
+            check_in_run(cell, done.time.kernel_s, in_run_s.get(_kernel(cell.row()), 0.0))
             return done
 
         wanted = self._planned(device, _KERNEL_ONLY, cells, timed, lambda done: done.time.kernel_s)

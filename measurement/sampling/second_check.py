@@ -12,7 +12,7 @@ from functools import cached_property
 import numpy as np
 from threadpoolctl import ThreadpoolController
 
-from kernels.catalog.variant import SEQUENTIAL, UserSupplied
+from kernels.catalog.variant import SEQUENTIAL, UserCall, UserSupplied
 from kernels.products.change import (
     SAME,
     SPARE_BYTES,
@@ -43,6 +43,10 @@ _SLACK = 0.1
 # Each float32 product takes at least three products of 16-bit parts on tensor cores.
 _PARTS = 3
 
+
+# An in-run kernel time of user-supplied code exceeds its kernel-only time by at most this share and
+# duration: launches of a library from Python take longest.
+_LONGER, _LAUNCH_S, _CALL_S = 0.5, 50e-6, 500e-6
 
 # Begins the reason of a time that is not that of a product.
 REFUSED = "refused: "
@@ -162,4 +166,19 @@ def check_floor(
         raise CellError(
             f"{REFUSED}{seconds * 1e6:.4g} µs is below the physical floor of {least_s * 1e6:.4g} "
             f"µs: {reason}"
+        )
+
+
+def check_in_run(cell: Cell, seconds: float, in_run_s: float) -> None:
+    """Raise CellError if a kernel-only time of user-supplied code omits work of its runs.
+
+    Such code computed before the timer started: in the launch before, or beside the blocked stream.
+    In a run it cannot, because the inputs have just arrived. `in_run_s` is the least time there.
+    """
+    entry = cell.product.entry
+    launch_s = _CALL_S if isinstance(entry, UserCall) else _LAUNCH_S
+    if isinstance(entry, UserSupplied) and in_run_s > (1 + _LONGER) * seconds + launch_s:
+        raise CellError(
+            f"{REFUSED}{seconds * 1e6:.4g} µs without copies, but at least {in_run_s * 1e6:.4g} µs "
+            "in complete runs: work was done before the timer started"
         )

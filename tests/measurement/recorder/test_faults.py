@@ -324,3 +324,13 @@ def test_a_new_journal_replaces_one_whose_folder_went(tmp_path):
     with journal.open_journal(tmp_path / "r", header) as second:
         assert second.attempts == 1
         assert second.phases == []
+
+
+def test_a_journal_changed_from_outside_is_refused(tmp_path):
+    rows = [{"device": "gpu0", "kernel_s": 1e-9}]
+    with journal.open_journal(tmp_path / "r", {"task": {}, "facts": {}}) as own:
+        own.add_phase({"device": "gpu0"})
+        with (tmp_path / "r.partial" / "journal.jsonl").open("a") as file:
+            file.write(json.dumps(["kernels.csv.gz", rows]) + "\n")
+        with pytest.raises(StudyError, match=r"journal.jsonl: another process changed it; delete"):
+            own.add_phase({"device": "gpu0"})

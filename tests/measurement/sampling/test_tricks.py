@@ -3,6 +3,8 @@
 The tricks run as calls in the memory of a fake CUDA. test_tricks_gpu.py has those of real kernels.
 """
 
+import hashlib
+import os
 from types import SimpleNamespace
 
 import numpy as np
@@ -201,6 +203,28 @@ class Reduced16(Reduced):
     bits = 8
 
 
+class PreciseWhereThin(Reduced):
+    def multiply(self, a, b, c, addresses):
+        super().multiply(a, b, c, addresses)
+        thin = (a == 0).any(axis=1)
+        c[thin] = a[thin] @ b
+
+
+class BeforeTheTimer(Code):
+    """Computes the products of later launches in a launch that is not timed."""
+
+    def compute(self, a, b, c):
+        super().compute(a, b, c)
+        is_run = self.calls <= GATE_CALLS + 2 * SAMPLES
+        self.cuda.now_ms += 5 if is_run or self.is_honest else 0
+
+    is_honest = False
+
+
+class Slow(BeforeTheTimer):
+    is_honest = True
+
+
 WRONG, FAST = "refused: a timed product is wrong", "is below the physical floor"
 # Trick: code, shape, reason (None: honest, or nothing is gained).
 TRICKS = {
@@ -222,6 +246,9 @@ TRICKS = {
     "inputs written": (WrittenInputs, 40, "refused: "),
     "TF32 or FP16": (Reduced, "16x4096x16", WRONG),
     "BF16": (Reduced16, "16x16384x16", WRONG),
+    "precise in thin rows": (PreciseWhereThin, "16x4096x16", "float32 allows"),
+    "honest, 5 ms": (Slow, 40, None),
+    "computed before the timer": (BeforeTheTimer, 40, "work was done before the timer started"),
     "no time": (StoppedClock, 300, FAST),
 }
 
@@ -278,6 +305,9 @@ def test_a_store_of_all_content_computes_every_timed_product(trial, monkeypatch)
 
 
 REPLACED = {
+    "a function of NumPy": (np, "abs"),
+    "a hash": (hashlib, "new"),
+    "the affinity": (os, "sched_setaffinity"),
     "a clock": (gpu.time, "perf_counter_ns"),
     "the checker": (worker, "evaluate"),
     "a method of the session": (GpuSession, "product"),
@@ -321,6 +351,11 @@ WITHHELD = {
     "frames of callers": "frame = (each for each in ()).gi_frame",
     "the gate's data": "import numpy\nexpected = numpy.load('references.npy')",
     "the journal": "import numpy\nnumpy.ones(8).tofile('journal.jsonl')",
+    "native code": "import torch\ntorch.utils.cpp_extension.load_inline('a', 'b')",
+    "a library": "import cffi\nclock = cffi.FFI().dlopen(None)",
+    "a timer of signals": "import signal\nsignal.setitimer(signal.ITIMER_REAL, 1)",
+    "a trace": "import torch\ntorch.sys.settrace(multiply)",
+    "files by another reader": "import numpy\nrows = numpy.fromregex('journal.jsonl', 'x', 'U9')",
     "another's method": "import torch\ntorch.cuda.Event.elapsed_time = multiply",
 }
 
