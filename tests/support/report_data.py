@@ -2,7 +2,7 @@
 
 import pickle
 import shutil
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -53,6 +53,15 @@ def rewritten(original: Recording, path: Path | None = None, **changes: pd.DataF
 Recordings = Mapping[str, Path | list[Path]]
 
 
+def _kept(name: str, inputs: Iterable[object], make: Callable[[], Any]) -> Any:
+    """Return what `make` returned, once for the same inputs and the same code."""
+
+    def keep(out: Path) -> None:
+        (out / "part").write_bytes(pickle.dumps(make()))
+
+    return pickle.loads((made(name, [code(*_CODE), *inputs], keep) / "part").read_bytes())
+
+
 @contextmanager
 def published_once() -> Iterator[None]:
     """Compute the tables of the published numbers, a part of every study, only once."""
@@ -60,25 +69,24 @@ def published_once() -> Iterator[None]:
 
     compute, audit_tables = tables._part, tables.audit.audit_tables
 
-    def kept(name, times, make):
-        def keep(out):
-            (out / "part").write_bytes(pickle.dumps(make()))
-
-        folder = made(name, [code(*_CODE), times.to_csv()], keep)
-        return pickle.loads((folder / "part").read_bytes())
-
-    def part(loaded, times, built, theory, progress, *baseline):
-        if len(loaded) + len(built) + len(theory):
-            return compute(loaded, times, built, theory, progress, *baseline)
-        return kept("published", times, partial(compute, loaded, times, built, theory, progress))
+    def part(loaded, times, built, theory, progress):
+        make = partial(compute, loaded, times, built, theory, progress)
+        is_published = not len(loaded) + len(built) + len(theory)
+        return _kept("published", [times.to_csv()], make) if is_published else make()
 
     def audit(times, statements):
-        return kept("audit", times, partial(audit_tables, times, statements))
+        return _kept("audit", [times.to_csv()], partial(audit_tables, times, statements))
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(tables, "_part", part)
         patch.setattr(tables.audit, "audit_tables", audit)
         yield
+
+
+def _of_recording_once(times, theory, progress, identifier, folders):
+    """Compute the tables of a recording once for all studies with it."""
+    make = partial(_of_recording_once.compute, times, theory, progress, identifier, folders)
+    return _kept("part", [theory.to_csv(), identifier, *folders], make)
 
 
 def chain(recordings: Recordings, counts: list[Path] | None = None) -> Path:
@@ -89,7 +97,11 @@ def chain(recordings: Recordings, counts: list[Path] | None = None) -> Path:
     counts, folders = counts or [], sessions(recordings)
 
     def make(out: Path) -> None:
-        with published_once():
+        from analysis import tables
+
+        with published_once(), pytest.MonkeyPatch.context() as patch:
+            patch.setattr(_of_recording_once, "compute", tables._of_recording, raising=False)
+            patch.setattr(tables, "_of_recording", _of_recording_once)
             write_tables(folders, (PUBLISHED, SYSTEMS, STATEMENTS), [], counts, out)
 
     named = folders_by_session(folders)
