@@ -152,13 +152,14 @@ def test_an_examination_under_load_says_so(host):
 
 @pytest.mark.slow
 def test_the_threshold_is_near_the_break_even_size_of_the_study(host, recorded):
-    (machine,) = (one for one in recorded if one.label == "h200-sxm-6")
-    sizes = {one.host_memory: one for one in offload.thresholds(machine, recorded, FOLDER)}
-    # results/tables/break_even.csv, CPU baseline best: 551 (145 to 1973) and 87 (76 to 232).
-    assert sizes["pageable"].n == pytest.approx(551, rel=0.05)
-    assert sizes["pinned"].n == pytest.approx(87, rel=0.05)
-    assert sizes["pinned"].recordings == ("h200-sxm-5", "h200-sxm-6")
-    assert {one.n for one in offload.thresholds(host[0], recorded, FOLDER)} == {602, 91}
+    sessions = tuple(f"h200-sxm-{number}" for number in (5, 6, 7, 8))
+    for machine in (one for one in recorded if one.label in sessions):
+        sizes = {one.host_memory: one for one in offload.thresholds(machine, recorded, FOLDER)}
+        # results/tables/break_even.csv, CPU baseline best: 521 (277 to 969) and 97 (84 to 167).
+        assert 277 < sizes["pageable"].n < 969
+        assert sizes["pinned"].n == pytest.approx(97, rel=0.07)
+        assert sizes["pinned"].recordings == sessions
+    assert {one.n for one in offload.thresholds(host[0], recorded, FOLDER)} == {413, 93}
     narrow = {
         way: {at: rate / 8 for at, rate in own.items()}
         for way, own in machine.gpus[0].copies.items()
