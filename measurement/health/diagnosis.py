@@ -15,6 +15,7 @@ from measurement.health.machine import (
 
 # Bytes/s of one PCIe lane by generation, after encoding; copies reach about 0.87 of it.
 LANE_BYTES_PER_S = {1: 0.25e9, 2: 0.5e9, 3: 0.985e9, 4: 1.969e9, 5: 3.938e9, 6: 7.563e9}
+_AT_FULL_LOAD = "sw_power_cap"  # healthy tensor cores reach the default power limit
 _LEAST_SHARE = 0.7  # of the link's rate
 # Ceilings this far outside the recorded range are unusual. Pageable copies and latency depend on
 # the host, memory bandwidth of hosts on other virtual machines.
@@ -108,8 +109,9 @@ def _of_gpu(machine: Machine, gpu: Gpu, placed: Sequence[Row]) -> Iterator[Findi
         yield Finding(device, _against(row), tuple(_CAUSES[topic](machine, gpu)) or _OTHER)
     explained = {*low, "link"} if slow else set(low)
     for topic, check in (("link", _narrow), ("compute", _capped)):
-        if topic not in explained and (causes := tuple(check(machine, gpu))):
-            yield Finding(device, "a setting limits the GPU, though no rate is low", causes)
+        causes = [cause for cause in check(machine, gpu) if not cause.endswith(_AT_FULL_LOAD)]
+        if topic not in explained and causes:
+            yield Finding(device, "a setting limits the GPU, though no rate is low", tuple(causes))
     if gpu.facts["ecc"] is False:
         yield Finding(device, "ECC is off", ("memory errors stay unnoticed; bandwidth may rise",))
 

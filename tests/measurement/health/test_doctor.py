@@ -56,6 +56,9 @@ def test_a_recorded_host_is_healthy_among_the_other_sessions(host):
     assert found(*host) == {}
     verdicts = {row.verdict for row in rows(*host)}
     assert verdicts == {"as recorded"}
+    # Seen on an H200 after its tensor cores were measured, with every ceiling as recorded.
+    at_full_load = sick(host[0], {"throttled": ["sw_power_cap"]})
+    assert found(at_full_load, host[1]) == {}
 
 
 @pytest.mark.parametrize(
@@ -99,6 +102,11 @@ def test_a_recorded_host_is_healthy_among_the_other_sessions(host):
         (
             *({}, {"pcie_generation": 3}, {}, "a setting limits the GPU, though no rate is low"),
             r"the PCIe link runs at generation 3, .*",
+        ),
+        (
+            *({}, {"throttled": ["hw_thermal_slowdown"]}, {}),
+            "a setting limits the GPU, though no rate is low",
+            r"the GPU reports hw_thermal_slowdown",
         ),
         (
             *({}, {}, {"power_limit_w": 400.0}, "a setting limits the GPU, though no rate is low"),
