@@ -10,8 +10,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from scipy.stats import norm
-from scipy.stats import t as student_t
+from scipy.special import ndtri, stdtrit
 
 from analysis.data.frames import stacked
 from analysis.data.recordings import MeasuredSource, with_gpu
@@ -78,7 +77,7 @@ def _row(points: Points, model: str, best: Copies, spreads: pd.Series) -> dict[s
     errors = rms(leave_one_out(points, best))
     spread = float(np.sqrt(np.nanmean(spreads.astype(float) ** 2))) if spreads.notna().any() else 0
     degrees_of_freedom = len(points.time_s) - PARAMETERS[model]
-    width = np.hypot(student_t.ppf(_UPPER, degrees_of_freedom) * errors, norm.ppf(_UPPER) * spread)
+    width = np.hypot(stdtrit(degrees_of_freedom, _UPPER) * errors, ndtri(_UPPER) * spread)
     row: dict[str, Any] = {"model": model, "sizes": len(points.time_s)}
     row |= {"least_bytes": points.size_bytes.min(), "most_bytes": points.size_bytes.max()}
     row |= {"latency_s": best.latency_s, "bytes_per_s": best.bytes_per_s}

@@ -11,7 +11,7 @@ from functools import cached_property
 
 import numpy as np
 from scipy.optimize import brentq, least_squares
-from scipy.stats import f as fisher
+from scipy.special import fdtri
 
 from analysis.decide.predictors import Copies
 from analysis.stats.estimates import CONFIDENCE, FloatArray
@@ -78,7 +78,7 @@ def interval(points: Points, best: Copies, which: str) -> tuple[float, float]:
     """
     degrees_of_freedom = len(points.time_s) - PARAMETERS[LINE]
     least = float(np.sum(points.log_ratios(best) ** 2))
-    quantile = float(fisher.ppf(CONFIDENCE, 1, degrees_of_freedom))
+    quantile = float(fdtri(1, degrees_of_freedom, CONFIDENCE))
     limit = least * (1 + quantile / degrees_of_freedom) + 1e-12
     # Seconds of each copy: latencies, and bytes at the bandwidth; one is fixed, the other fitted.
     work = [np.full(len(points.time_s), float(points.copies)), points.size_bytes]

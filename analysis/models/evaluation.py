@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pandas as pd
-from scipy.stats import t as student_t
+from scipy.special import stdtrit
 
 from analysis.models.baselines import Baseline
 from analysis.models.comparison import Candidate, left_out, ranked
@@ -50,7 +50,7 @@ def half_width(errors: FloatArray, variants: IntArray) -> float:
     if len(found) < 2:
         return float("nan")
     squares = [np.mean(errors[known & (variants == each)] ** 2) for each in found]
-    return float(student_t.ppf(_UPPER, len(found)) * np.sqrt(np.mean(squares)))
+    return float(stdtrit(len(found), _UPPER) * np.sqrt(np.mean(squares)))
 
 
 def evaluate(

@@ -6,7 +6,7 @@ from functools import partial
 
 import numpy as np
 import pandas as pd
-from scipy.stats import norm
+from scipy.special import ndtri
 
 from analysis.data.frames import stacked
 from analysis.data.published import MACHINES
@@ -42,7 +42,7 @@ _TABLES = (
 )
 _LARGE = 256  # the second range of sizes, on every GPU and as published
 _PUBLISHED_TABLES = (5, 4, 3)
-_NORMAL = float(norm.ppf((1 + CONFIDENCE) / 2))
+_NORMAL = float(ndtri((1 + CONFIDENCE) / 2))
 
 
 @dataclass(frozen=True)

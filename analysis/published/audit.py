@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 from scipy.optimize import least_squares
-from scipy.stats import t as student_t
+from scipy.special import stdtrit
 
 from analysis.data.best import fastest
 from analysis.data.frames import from_rows
@@ -61,7 +61,7 @@ def fit_constant(kernel: npt.NDArray[np.intp], n: FloatArray, time_s: FloatArray
         numbers = np.unique(kernel[kept], return_inverse=True)[1]
         left_out.append(np.log(_robust_constant(numbers, n[kept], time_s[kept])[0]))
     spread = np.sqrt((count - 1) * np.var(left_out))
-    factor = float(np.exp(student_t.ppf((1 + CONFIDENCE) / 2, count - 1) * spread))
+    factor = float(np.exp(stdtrit(count - 1, (1 + CONFIDENCE) / 2) * spread))
     return Constant(value, value / factor, value * factor, log_rms)
 
 

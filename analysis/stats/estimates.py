@@ -12,8 +12,7 @@ from functools import cache
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
-from scipy.special import betainc
-from scipy.stats import t as student_t
+from scipy.special import betainc, stdtrit
 
 from analysis.schema import with_bounds
 from base.intervals import interval_ranks, ranks_of_series, sign_correlation
@@ -252,7 +251,7 @@ def conformal(errors: FloatArray) -> float:
         return float(np.sort(np.abs(errors))[rank - 1])
     if not len(errors):
         return float("inf")
-    return float(student_t.ppf((1 + CONFIDENCE) / 2, len(errors))) * rms(errors)
+    return float(stdtrit(len(errors), (1 + CONFIDENCE) / 2)) * rms(errors)
 
 
 def seeded(*key: object) -> np.random.Generator:

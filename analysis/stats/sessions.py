@@ -14,8 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 from scipy.optimize import minimize
-from scipy.stats import norm
-from scipy.stats import t as student_t
+from scipy.special import ndtri, stdtrit
 
 from analysis.domain import CPU
 from analysis.schema import with_bounds
@@ -44,7 +43,7 @@ KIND = ["host_memory", "host_work", "threads", "matrices_in", "length"]
 TERCILES = ("least_noise", "middle_noise", "most_noise")
 _UPPER = (1 + CONFIDENCE) / 2
 _SEED = "sittings"  # any other text changes the bounds of all intervals over sessions
-_NORMAL = float(norm.ppf(_UPPER))
+_NORMAL = float(ndtri(_UPPER))
 # Logarithms of variances relative to that of the medians: where the search starts, and its limits.
 _START, _LIMITS = (-1.0, -1.0), (-14.0, 4.0)
 _MOST = 100.0  # of a drawn logarithm: e to the 100 is finite
@@ -142,8 +141,8 @@ class Scatter:
         `times`: share of one session's variance. The quantile is between Student's t of both parts.
         """
         common, own = self.common[kind], self.own[kind] + noise
-        of_common = student_t.ppf(_UPPER, self.degrees_of_freedom[kind])
-        of_own = student_t.ppf(_UPPER, self.own_degrees_of_freedom[kind])
+        of_common = stdtrit(self.degrees_of_freedom[kind], _UPPER)
+        of_own = stdtrit(self.own_degrees_of_freedom[kind], _UPPER)
         with np.errstate(invalid="ignore", divide="ignore"):
             share = np.where(common + own > 0, common / (common + own), 0) ** _POWER
         return (of_own + (of_common - of_own) * share) * np.sqrt((common + own) * times)

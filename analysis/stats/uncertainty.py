@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy.optimize import brentq, nnls
-from scipy.stats import norm
+from scipy.special import ndtri
 
 from analysis.stats import fitting
 from analysis.stats.estimates import CONFIDENCE, FloatArray, IntArray, percentile_interval, seeded
@@ -25,7 +25,7 @@ NOT_DETERMINED, NO_INTERVAL = "not determined", "no interval"
 _LINEAR = 0.4  # standard deviation of a log parameter from which the profile likelihood is used
 _FEWEST = 2  # sizes for an interval; kernels or sizes for a common effect
 _ALIKE = 1e-8  # singular value below which two parameters have the same effect
-_NORMAL = float(norm.ppf((1 + CONFIDENCE) / 2))
+_NORMAL = float(ndtri((1 + CONFIDENCE) / 2))
 _NARROWEST = 1e-12
 
 

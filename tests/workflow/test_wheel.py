@@ -51,15 +51,12 @@ def wheel(tracked, tmp_path_factory):
 
 
 def pythons():
-    """Return this Python, and newer ones on PATH or of pyenv."""
-    found = {sys.version_info[1]: sys.executable}
+    """Return this Python, and newer ones on PATH or of pyenv: some may not run."""
+    found = {sys.version_info[1]: [sys.executable]}
     for minor in range(sys.version_info[1] + 1, 16):
         of_pyenv = sorted(Path.home().glob(f".pyenv/versions/3.{minor}.*/bin/python3"))
-        for python in [shutil.which(f"python3.{minor}"), *of_pyenv]:
-            script = [python, "-c", "import ensurepip"]
-            if python and not subprocess.run(script, capture_output=True, check=False).returncode:
-                found[minor] = python
-    return [pytest.param(python, id=f"3.{minor}") for minor, python in found.items()]
+        found[minor] = [*of_pyenv, *filter(None, [shutil.which(f"python3.{minor}")])]
+    return [pytest.param(each, id=f"3.{minor}") for minor, each in found.items() if each]
 
 
 @pytest.fixture(scope="module", params=pythons())
@@ -68,10 +65,16 @@ def installed(request, wheel, tmp_path_factory):
 
     It sees the packages that tests run with; another Python gets those in the cache of uv.
     """
+    for python in request.param:
+        script = [python, "-c", "import ensurepip"]
+        if not subprocess.run(script, capture_output=True, check=False).returncode:
+            break
+    else:
+        pytest.skip(f"{python} does not run here")
     venv = tmp_path_factory.mktemp("installed") / "venv"
-    run(request.param, "-m", "venv", "--without-pip", venv)
+    run(python, "-m", "venv", "--without-pip", venv)
     (packages,) = venv.glob("lib/python*/site-packages")
-    if request.param == sys.executable:
+    if python == sys.executable:
         pip = [sys.executable, "-m", "pip", "--python", venv / "bin" / "python", "install"]
         run(*pip, "--no-index", "--no-deps", wheel)
         others = dict.fromkeys(sysconfig.get_paths()[name] for name in ("purelib", "platlib"))
@@ -80,7 +83,7 @@ def installed(request, wheel, tmp_path_factory):
         uv = [Path(sys.executable).with_name("uv"), "pip", "install", "--offline", "--python", venv]
         done = subprocess.run([*uv, wheel], capture_output=True, text=True, check=False)
         if done.returncode:
-            pytest.skip(f"packages for {request.param} are not in the cache of uv")
+            pytest.skip(f"packages for {python} are not in the cache of uv")
     code = "import kernels; print(kernels.__file__)"
     assert str(packages) in run(venv / "bin" / "python", "-P", "-c", code)
     return packages

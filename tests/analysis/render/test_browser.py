@@ -3,6 +3,7 @@
 import re
 from contextlib import contextmanager
 from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 
 import pandas as pd
@@ -18,8 +19,9 @@ from tests.support.text_boxes import FAULTS, WORDS
 
 pytestmark = pytest.mark.slow
 MISSING = "no Playwright here; `make test` installs it where there is a Chromium"
-playwright = pytest.importorskip("playwright.sync_api", reason=MISSING)
-axe = pytest.importorskip("axe_playwright_python", reason=MISSING)
+if not find_spec("playwright") or (axe := find_spec("axe_playwright_python")) is None:
+    pytest.skip(MISSING, allow_module_level=True)
+AXE = Path(str(axe.origin)).parent / "axe.min.js"
 
 CHROMIUM = find_chromium()
 if CHROMIUM is None:
@@ -46,7 +48,9 @@ KINDS = pytest.mark.parametrize("kind", ["several", "measured", "hostile"])
 
 @pytest.fixture(scope="module")
 def browser():
-    with playwright.sync_playwright() as driver:
+    from playwright.sync_api import sync_playwright  # half a second to import
+
+    with sync_playwright() as driver:
         yield driver.chromium.launch(executable_path=CHROMIUM, args=OPTIONS)
 
 
@@ -152,7 +156,7 @@ def test_axe_finds_no_violation(visit, kind, width, scheme):
     draw_explorer(page)
     page.evaluate(OPEN_FOLDS)
     page.evaluate(SHORTEN_TABLES)
-    page.evaluate((Path(axe.__file__).parent / "axe.min.js").read_text())
+    page.evaluate(AXE.read_text())
     found = page.evaluate("axe.run(document, {resultTypes: ['violations']})")
     assert found["passes"]
     assert [(v["id"], v["nodes"][0]["html"]) for v in found["violations"]] == []
@@ -474,7 +478,7 @@ def test_every_state_of_the_explorer_fits_and_is_accessible(visit, kind, state):
     draw_explorer(page)
     page.evaluate(ONLY_EXPLORER)
     page.evaluate(OPEN_FOLDS)
-    page.evaluate((Path(axe.__file__).parent / "axe.min.js").read_text())
+    page.evaluate(AXE.read_text())
     for width, scheme in ((PHONE, "dark"), (DESK, "light")):
         if width != PHONE:
             with redrawing(page):
