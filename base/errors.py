@@ -1,5 +1,6 @@
 """The exception class of all errors that a user can fix, and the exit status of commands."""
 
+import errno
 import os
 import select
 import sys
@@ -9,6 +10,7 @@ from io import TextIOWrapper
 from typing import TextIO
 
 _LONGEST = 2000  # characters of a message
+_REMEDIES = {errno.ENOSPC: "; free space and rerun the same command"}
 
 
 class StudyError(Exception):
@@ -40,7 +42,10 @@ def exit_status(command: Callable[[], int | None]) -> int:
         # Without standard error nobody sees a failure. The reader of the output (`| head`) may end.
         return _fail("standard error is closed", 141) if reader.poll(0) else 0
     except OSError as error:  # for example no permission, or a full disk
-        return _fail(f"{error.filename or 'input or output'}: {error.strerror}")
+        # A rename names its target, not the temporary file. Errors of libraries lack strerror.
+        thing = error.filename2 or error.filename or "input or output"
+        remedy = _REMEDIES.get(error.errno or 0, "")
+        return _fail(f"{thing}: {error.strerror or error}{remedy}")
     finally:
         _flush(sys.stdout)
 

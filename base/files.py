@@ -9,6 +9,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
+from base.errors import StudyError
+
 
 def write_atomic(path: Path | str, content: str | bytes) -> None:
     """Write `content` to `path` atomically; create parent folders."""
@@ -23,7 +25,9 @@ def atomic_writer(path: Path | str) -> Iterator[IO[bytes]]:
     The temporary file is in the same folder, so the rename stays within one file system. Data are
     flushed to disk before the rename. Parent folders are created.
     """
-    path = Path(path)
+    path = Path(os.path.realpath(path))  # a rename would replace a link
+    if path.exists() and not path.is_file():  # or a device
+        raise StudyError(f"{path}: is not a regular file; name another file")
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
@@ -33,8 +37,12 @@ def atomic_writer(path: Path | str) -> Iterator[IO[bytes]]:
             os.fsync(stream.fileno())
         os.chmod(temporary, 0o666 & ~current_umask())
         os.replace(temporary, path)
-    except BaseException:
+    except BaseException as error:
         Path(temporary).unlink(missing_ok=True)
+        if (
+            isinstance(error, OSError) and error.strerror and error.filename is None
+        ):  # such as a full disk
+            error.filename = str(path)
         raise
 
 

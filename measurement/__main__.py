@@ -33,6 +33,13 @@ def _device(text: str) -> str | int:
     raise argparse.ArgumentTypeError(f"{text!r} is not a GPU; use auto, an index or a name")
 
 
+def _commit(text: str) -> str:
+    """Parse the hash of a commit."""
+    if re.fullmatch("[0-9a-f]{7,64}", text):
+        return text
+    raise argparse.ArgumentTypeError(f"{text!r} is not a hash; use hexadecimal digits as in git")
+
+
 def _parser() -> CommandParser:
     parser = CommandParser(
         prog="python -m measurement", description="Measure and check GPUs and CPUs."
@@ -146,7 +153,10 @@ def add_record(commands: Commands) -> None:
         "--cubins", type=Path, metavar="DIR", help="folder of prebuilt cubins (default: build them)"
     )
     recorder.add_argument(
-        "--commit", metavar="HASH", help="commit of a tree without git history (default: from git)"
+        "--commit",
+        type=_commit,
+        metavar="HASH",
+        help="commit of a tree without git history (default: from git)",
     )
 
 

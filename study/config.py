@@ -463,6 +463,8 @@ def validate(content: Any, name: str) -> Config:
         return Config.model_validate(content)
     except ValidationError as error:
         raise ConfigError(f"{name}: {first_fault(error)}") from None
+    except UnicodeEncodeError:
+        raise ConfigError(f"{name}: a text contains a surrogate (\\uD800 to \\uDFFF)") from None
 
 
 class _Loader(yaml.SafeLoader):

@@ -7,6 +7,7 @@ processor in their last digits. On a session of this machine only verdicts are c
 """
 
 import csv
+import errno
 import html
 import math
 import os
@@ -143,7 +144,8 @@ def _outputs(folder: Path) -> dict[str, str]:
 def _run(root: Path, content: dict[str, Any], target: str, out: Path) -> str | None:
     """Make a target of the workflow, whose results replace `out`; return the error, or None.
 
-    Without a git folder the report contains no commit, so its digest is that of its content.
+    Raise OSError if the disk is full. Without a git folder the report contains no commit, so its
+    digest is that of its content.
     """
     with tempfile.TemporaryDirectory(prefix=".reproduced.", dir=RESULTS) as name:
         folder, store = Path(name), RESULTS / "counts" / STORE
@@ -165,6 +167,9 @@ def _run(root: Path, content: dict[str, Any], target: str, out: Path) -> str | N
             end_children()
             raise
         if process.wait():
+            full = os.strerror(errno.ENOSPC)
+            if any(full in line for line in lines):
+                raise OSError(errno.ENOSPC, full, RESULTS)
             errors = [line for line in lines if line.startswith("error: ")] or lines
             return (errors or ["no message"])[-1].removeprefix("error: ")
         shutil.rmtree(out)
@@ -183,7 +188,7 @@ def _on(
     root: Path, content: dict[str, Any], session: Path, out: Path
 ) -> tuple[list[Statement], set[str]]:
     """Return the statements and the variants of a session; raise StudyError if it is unusable."""
-    own = [{"id": HERE.replace(" ", "-"), "recording": str(session.resolve())}]
+    own = [{"id": HERE.replace(" ", "-"), "recording": str(session.absolute())}]
     fault = _run(root, content | {"gpus": own, "report": {}}, "tables", out)
     if fault:
         raise StudyError(f"--session {session}: {fault}")

@@ -30,6 +30,7 @@ from kernels.products.shape import Shape
 from kernels.theory.cost import OPERATIONS, Total
 from measurement.recorder.answer import answer
 from measurement.recorder.hardware import Host
+from measurement.recording.files import check_manifest
 from study.config import Config, load
 from study.narrow import asked
 
@@ -64,6 +65,10 @@ def attempt(
     age = time() - psutil.Process().create_time()
     end = monotonic() + SECONDS_WITH_BUILDS - min(age, _LONGEST_START_S)
     study, entry = load(config), adopt(path)
+    if recording:  # before the long work
+        check_manifest(recording)
+    if device is not None:
+        (hardware or Host()).select(device)
     yield _introduced(entry)
     counted: Counted = {}
     if not isinstance(entry, UserKernel):

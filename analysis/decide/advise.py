@@ -110,7 +110,7 @@ def _inputs(
             raise StudyError(f"--gpu {gpu!r}: unknown GPU; use one of: {', '.join(gpus) or 'none'}")
         found = predictor(gpu, memory, read["predictors"], read["transfers"], read["curves"])
         baselines = cpu_baselines(read, gpu)
-    except (KeyError, ValueError) as error:
+    except (KeyError, TypeError, ValueError) as error:
         raise StudyError(
             f"{tables}: the tables are invalid ({error}); write them again with {MAKE_REPORT}"
         ) from None

@@ -145,7 +145,7 @@ def read(path: Path) -> UserSupplied:
 
     Print a hint to stderr for a former key.
     """
-    path = path.resolve()
+    path = path.absolute()
     if path.exists() and not path.is_file():
         raise StudyError(f"{shown(path)}: is not a regular file; name a .cu or a .py file")
     try:

@@ -338,6 +338,7 @@ def test_an_entry_may_list_several_recordings(config):
         ("study: [1\ngpus: 2\n", "line 2, column 5: "),
         ("gpus: []\nstudy: {}\ngpus: []\n", "line 3, column 1: the key gpus is given twice"),
         ("study:\n\tsizes: [1]\n", "line 2, column 1: "),
+        ('{"\\ud800": 1}', "a text contains a surrogate"),
     ],
 )
 def test_yaml_mistake_names_line_and_column(tmp_path, text, place):

@@ -150,6 +150,19 @@ def test_the_workflow_rebuilds_the_tables_of_a_recording(tmp_path, monkeypatch, 
     assert {path.name for path in (tmp_path / "results").iterdir()} == {"counts", "reproduced"}
 
 
+def test_a_full_disk_is_an_error_and_no_outcome(tmp_path, monkeypatch):
+    (tmp_path / "python").write_text(
+        "#!/bin/sh\necho $GIT_DIR >$0.git\necho No space left on device >&2\nexec false"
+    )
+    (tmp_path / "python").chmod(0o700)
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
+    monkeypatch.setattr(reproduction, "RESULTS", tmp_path)
+    with pytest.raises(OSError, match="No space left on device") as raised:
+        reproduction._run(tmp_path, {}, "tables", tmp_path / "out")
+    assert raised.value.filename == tmp_path
+    assert (tmp_path / "python.git").read_text() == "/dev/null\n"  # the page has no commit
+
+
 PUBLISHED = '{"inputs": {}, "outputs": {}, "statements": [%s]}'
 STATEMENT = '{"where": "a", "statement": "s", "criterion": "c", "value": "2", "verdict": "holds"}'
 

@@ -119,6 +119,7 @@ def test_the_former_option_card_of_try_is_accepted_with_a_hint(monkeypatch, caps
         (["record", "--config", "no.yaml", "--out", "x"], r"no\.yaml: No such file .*"),
         (["record", "--quick"], r"--out: is missing; .*"),
         (["try", "no.cu"], r"no\.cu: No such file .*"),
+        (["record", "--commit", "a\nb"], r"gemm-study record: .* 'a\\nb' is not a hash; use .*"),
     ],
 )
 def test_what_is_wrong_is_one_line(monkeypatch, capsys, arguments, message):
@@ -149,4 +150,4 @@ def test_a_full_disk_is_one_line():
         command = [sys.executable, "-m", "analysis", "glossary"]
         done = subprocess.run(command, cwd=ROOT, stdout=full, stderr=subprocess.PIPE, text=True)
     assert (done.returncode, done.stderr.count("\n")) == (2, 1)
-    assert done.stderr.endswith("No space left on device\n")
+    assert done.stderr.endswith("No space left on device; free space and rerun the same command\n")

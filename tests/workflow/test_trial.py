@@ -214,6 +214,9 @@ def test_the_readmes_example_is_right_and_its_mistakes_are_what_stands_there(pat
 
 def test_a_file_that_cannot_contain_a_kernel_is_refused(path):
     os.mkfifo("fifo.cu")
+    Path("loop.cu").symlink_to("loop.cu")
+    with pytest.raises(StudyError, match=r"^loop\.cu: Too many levels of symbolic links; name"):
+        adopt(Path("loop.cu"))
     with pytest.raises(StudyError, match=r"^fifo\.cu: is not a regular file; name a \.cu"):
         adopt(Path("fifo.cu"))
     path.write_text(MINE + "//" * 2**19)

@@ -328,8 +328,10 @@ def test_a_gpu_without_fit_is_refused_and_an_invalid_table_is_one_line(run, edit
     tables = edited("transfers", lambda fits: fits[fits["host_memory"] != "pinned"])
     fails_with(run(tables, 512, "--host-memory", "pinned"), "has no fit for pinned host memory")
     assert run(tables, 512)[0] == 0
-    (tables / "curves.csv").write_text("n,m\n1,2\n")
-    fails_with(run(tables, 512), "the tables are invalid")
+    head, *rows = (tables / "curves.csv").read_text().splitlines()
+    for text in ("n,m\n1,2\n", "\n".join([head, *(row.rsplit(",", 3)[0] for row in rows)])):
+        (tables / "curves.csv").write_text(text)
+        fails_with(run(tables, 512), "the tables are invalid")
 
 
 def test_it_imports_no_slow_library(computed):

@@ -4,13 +4,16 @@ import argparse
 import json
 import re
 import shutil
+from contextlib import nullcontext
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from base.errors import StudyError
 from measurement.devices import surroundings
 from measurement.health import command, examination, offload
+from measurement.health import machine as health_machine
 from measurement.health.command import lines, report
 from measurement.health.diagnosis import findings, link_bytes_per_s, rows
 from measurement.health.machine import Machine, in_folder
@@ -32,7 +35,9 @@ def recorded():
 def host(recorded):
     """A recorded host of an H200, and the recordings without it."""
     (own,) = (one for one in recorded if one.label == "h200-sxm-3")
-    gpu = replace(own.gpus[0], state=STATE)
+    (later,) = (one for one in recorded if one.label == "h200-sxm-6")
+    both = {**later.gpus[0].ceilings, **own.gpus[0].ceilings}  # h200-sxm-3 has no duplex copies
+    gpu = replace(own.gpus[0], state=STATE, ceilings=both)
     others = [one for one in recorded if one != own]
     return replace(own, gpus=(gpu,), surroundings=VIRTUAL), others
 
@@ -59,6 +64,10 @@ def test_a_recorded_host_is_healthy_among_the_other_sessions(host):
     # Seen on an H200 after its tensor cores were measured, with every ceiling as recorded.
     at_full_load = sick(host[0], {"throttled": ["sw_power_cap"]})
     assert found(at_full_load, host[1]) == {}
+    unknown = {"pcie_generation": None, "pcie_width": None}
+    assert found(sick(host[0], unknown), host[1]) == {}
+    said = "\n".join(lines(sick(host[0], {"power_w": 300.0}), [], [], []))
+    assert "after load: 300 of 700 W, SM clock 1.98 of 1.98 GHz" in said
 
 
 @pytest.mark.parametrize(
@@ -90,9 +99,23 @@ def test_a_recorded_host_is_healthy_among_the_other_sessions(host):
             r"the GPU reports hw_slowdown",
         ),
         (
-            {"device_copy": 0.5},
+            {"device_copy": 0.75},  # as an H100
             *({"memory_clock_hz": 1.6e9}, {}, "memory bandwidth, GPU"),
             r"the memory clock is 1\.60 GHz, the highest 3\.20 GHz",
+        ),
+        ({"device_copy": 0.75}, {}, {}, "memory bandwidth, GPU", "ECC is on: GPUs with GDDR.*"),
+        (
+            {"h2d_duplex": 0.1},
+            *({"on_other_node": True}, {}, "to the GPU, both at once"),
+            r"the GPU is on another NUMA node .*",
+        ),
+        (
+            *({"h2d_bytes_per_s pageable": 0.1}, {}, {}, "copy to the GPU, pageable"),
+            r"the driver copies pageable memory .*",
+        ),
+        (
+            *({"empty_total_s": 3}, {}, {"persistence_mode": 1}, "launch latency (empty run)"),
+            r"a virtual machine: interrupts .*",
         ),
         (
             {"empty_total_s": 3},
@@ -122,9 +145,24 @@ def test_a_sick_host_gets_its_diagnosis(host, factors, state, facts, what, cause
     assert re.fullmatch(cause, causes[what][0])
 
 
+def test_half_the_fma_peak_doubles_the_time_of_kernels(host):
+    gpu, sizes = host[0].gpus[0], np.array([64.0])
+    slow = replace(gpu, ceilings={**gpu.ceilings, offload._FLOP: gpu.ceilings[offload._FLOP] / 2})
+    whole, twice = (offload._modelled_s(one, "pinned", sizes, 1.0, gpu) for one in (gpu, slow))
+    assert twice - whole == pytest.approx(1)
+
+
+def test_recordings_of_gpus_measured_at_once_are_no_reference(monkeypatch):
+    def read(folder):
+        return Machine(folder.name, {}, (), {}, facts={"at_once": folder.name != "h200-sxm-6"})
+
+    monkeypatch.setattr(health_machine, "recorded", read)
+    assert [one.label for one in in_folder(FOLDER)] == ["h200-sxm-6"]
+
+
 def test_an_unknown_gpu_is_compared_with_its_own_link(host):
     machine, others = host
-    slow = sick(machine, facts={"name": "Unknown"}, h2d_bytes_per_s=0.5)
+    slow = sick(machine, {"pcie_width": 8}, {"name": "Unknown"}, h2d_bytes_per_s=0.5)
     assert list(found(slow, others)) == ["copies reach 44% of the link that the GPU supports"]
     verdicts = {row.verdict for row in rows(slow, others) if row.device == "gpu0"}
     assert verdicts == {"other hardware"}
@@ -139,6 +177,7 @@ def test_a_slow_cpu_gets_its_diagnosis(host):
     machine, others = host
     slow = {key: value * (0.4 if "all" in key else 1) for key, value in machine.cpu.items()}
     around = {"virtual_machine": False, "numa_nodes": 2, "granted_cpus": 6.0, "load": 3.0}
+    around["governor"] = "powersave"
     causes = found(replace(machine, cpu=slow, surroundings=around), others)
     threads = machine.host["usable_threads"]
     assert list(causes) == [
@@ -146,6 +185,7 @@ def test_a_slow_cpu_gets_its_diagnosis(host):
         *("CPU peak, all threads", "memory bandwidth, all threads"),
     ]
     loaded = "other processes use the CPU (load 3.0)", "the control group grants 6 CPUs"
+    loaded += ("the frequency governor is powersave",)
     assert causes["CPU peak, all threads"] == loaded
     memory = causes["memory bandwidth, all threads"]
     assert memory == ("fewer memory channels in use", "memory of another NUMA node", *loaded)
@@ -215,6 +255,9 @@ def test_a_host_without_gpu_gets_its_cpu_part(recorded, capsys):
 @pytest.mark.slow
 def test_an_examination_measures_each_gpu_and_the_cpu(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(examination, "find_nvcc", lambda nvcc: nvcc)
+    locked = []
+    only_run = lambda device, *_: nullcontext(locked.append(device.index))  # noqa: E731
+    monkeypatch.setattr(examination, "only_run", only_run)
     monkeypatch.setattr(examination, "find_gcc", lambda: None)
     monkeypatch.setattr(examination, "build_library", lambda *_: None)
     monkeypatch.setattr(examination, "build_all", lambda *_, **__: [])
@@ -226,7 +269,9 @@ def test_an_examination_measures_each_gpu_and_the_cpu(tmp_path, monkeypatch, cap
     command.doctor(arguments, FakeHardware(tmp_path, gpus=2))
     answer = json.loads(capsys.readouterr().out)
     assert [gpu["state"]["pcie_width"] for gpu in answer["gpus"]] == [8, 8]
-    assert answer["gpus"][0]["state"]["throttled"] == []
+    assert answer["gpus"][0]["state"]["throttled"] == examination._reasons(None) == []
+    assert examination._reasons(4) == ["sw_power_cap"]
+    assert locked == [0, 1]
     peaks = [row for row in answer["ceilings"] if row["quantity"] == "FMA peak, float32"]
     assert [row["value"] for row in peaks] == [1.0, 1.0]
 
