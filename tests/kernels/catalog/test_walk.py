@@ -14,6 +14,7 @@ from tests.support.products import product_of
 
 COUNTED = {"naive": 64, "naive_coalesced": 64, "block": 64, "block_unroll4": 64}
 COUNTED |= {"register_tile": 128, "register_tile_async": 128}
+COUNTED |= {"sgemm_top": 256, "sgemm_tensor": 128}
 
 
 @pytest.mark.parametrize("excerpt", EXCERPTS, ids=lambda excerpt: excerpt.variant)
