@@ -77,9 +77,6 @@ def interval(points: Points, best: Copies, which: str) -> tuple[float, float]:
     means that the data give no bound.
     """
     degrees_of_freedom = len(points.time_s) - PARAMETERS[LINE]
-    least = float(np.sum(points.log_ratios(best) ** 2))
-    quantile = float(fdtri(1, degrees_of_freedom, CONFIDENCE))
-    limit = least * (1 + quantile / degrees_of_freedom) + 1e-12
     # Seconds of each copy: latencies, and bytes at the bandwidth; one is fixed, the other fitted.
     work = [np.full(len(points.time_s), float(points.copies)), points.size_bytes]
     fixed, free = (0, 1) if which == "latency_s" else (1, 0)
@@ -87,12 +84,19 @@ def interval(points: Points, best: Copies, which: str) -> tuple[float, float]:
     fitted = work[free][:, None]
     near = np.exp(logs[[free]])  # the search needs a start above 0
 
-    def surplus(distance: float) -> float:
+    def squares(distance: float) -> float:
         known = work[fixed] * math.exp(logs[fixed] + distance)
         weights = np.ones(len(known))
-        return least_squares_beside(known, fitted, log_times, weights, near) - limit
+        return least_squares_beside(known, fitted, log_times, weights, near)
 
-    low, high = (logs[fixed] + _crossing(surplus, side) for side in (-1, 1))
+    least = float(np.sum(points.log_ratios(best) ** 2))
+    quantile = float(fdtri(1, degrees_of_freedom, CONFIDENCE))
+    # For exact times, the search of `squares` ends above `least`.
+    limit = max(least * (1 + quantile / degrees_of_freedom), squares(0.0)) + 1e-12
+    low, high = (
+        logs[fixed] + _crossing(lambda distance: squares(distance) - limit, side)
+        for side in (-1, 1)
+    )
     return (math.exp(low), math.exp(high)) if fixed == 0 else (math.exp(-high), math.exp(-low))
 
 

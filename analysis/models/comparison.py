@@ -18,6 +18,8 @@ BEST, NOT_WORSE, WORSE = "best", "not significantly worse", "worse"
 LEAST_SIZE = 512  # from this size, launch overhead does not dominate a kernel's time
 FACTOR = 1.5  # accuracy counted at these sizes
 _FEWEST_GROUPS = 2
+_ROUNDING = 1e-9  # errors of logarithms below come from the search, not from the times
+_OVER_NOISE = 2.0  # least error to divide into shares, over the standard error of the medians
 
 
 @dataclass(frozen=True)
@@ -40,7 +42,7 @@ class Candidate:
     @property
     def left_out_log_rms(self) -> float:
         """Root mean square of log(prediction/median) at left-out sizes."""
-        return rms(self.left_out)
+        return max(rms(self.left_out), _ROUNDING)
 
 
 def candidate(model: str, data: Data, fit: Fit) -> Candidate:
@@ -131,7 +133,7 @@ def ranked(
     over_best is above 1. With NaN among the errors the verdict is blank.
     """
     drawn = drawn_errors(errors, groupings, draws, *key)
-    found = np.array([rms(own) for own in errors])
+    found = np.maximum([rms(own) for own in errors], _ROUNDING)
     known = ~np.isnan(found).any()
     best = int(np.argmin(found)) if known else 0
     rows = []
@@ -163,25 +165,28 @@ def drawn_errors(
         count = int(of.max()) + 1
         times *= rng.multinomial(count, np.full(count, 1 / count), draws)[:, of]
     times[times.sum(axis=1) == 0] = 1  # no cell was drawn
-    return np.asarray(np.sqrt(errors**2 @ times.T / times.sum(axis=1)))
+    return np.maximum(np.sqrt(errors**2 @ times.T / times.sum(axis=1)), _ROUNDING)
 
 
-def effects(of_subset: Callable[[frozenset[str]], float]) -> pd.DataFrame:
+def effects(of_subset: Callable[[frozenset[str]], float], variance: float = 0.0) -> pd.DataFrame:
     """Return one row per effect of `EFFECTS`: its share of M0's mean square left-out error.
 
     `of_subset` returns this error of M0 with some effects. share: the reduction by the effect,
     averaged over all orders in which the effects can be added (Shapley's value), over the error of
-    M0; share_low and share_high: the least and the largest of these orders.
+    M0; share_low and share_high: the least and the largest of these orders. Shares are NaN if M0's
+    error is within noise; `variance` is that of the logarithms of the medians.
     """
     subsets = (combinations(EFFECTS, size) for size in range(len(EFFECTS) + 1))
     known = {each: of_subset(each) for each in map(frozenset, chain.from_iterable(subsets))}
+    of_m0 = known[frozenset()]
+    noise = max(_OVER_NOISE**2 * variance, _ROUNDING**2)
     rows = []
     for effect in EFFECTS:
         gained = []
         for order in permutations(EFFECTS):
             before = frozenset(order[: order.index(effect)])
             gained.append(known[before] - known[before | {effect}])
-        shares = np.array(gained) / known[frozenset()]
+        shares = np.array(gained) / (of_m0 if of_m0 > noise else np.nan)
         bounds = bounded("share", shares.mean(), shares.min(), shares.max())
         rows.append({"model": effect, "adds": MODELS[effect].adds, **bounds})
     return pd.DataFrame(rows)

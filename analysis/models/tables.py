@@ -254,7 +254,9 @@ def _effects(case: Case) -> pd.DataFrame:
     for from_n, own in _ranges(case) if case.labels["kernels"] == definitions.MODELLED_SET else ():
         design = definitions.with_effects(definitions.EFFECTS).design(own.cells[own.fitted])
         if design.any(axis=0).all():  # 0 where no kernel has an effect
-            frames.append(effects(partial(_left_out_square, own)).assign(from_n=from_n))
+            variance = float(_data(own).variance.mean())
+            shares = effects(partial(_left_out_square, own), variance)
+            frames.append(shares.assign(from_n=from_n))
     return pd.concat(frames) if frames else pd.DataFrame()
 
 

@@ -75,6 +75,13 @@ def test_copies_without_latency_have_none_and_an_open_end():
     assert low < best.bytes_per_s < high
 
 
+def test_exact_copies_without_latency_have_an_interval():
+    points = measured(Copies(0.0, 2.4e10))
+    low, high = interval(points, fit(points, LINE), "latency_s")
+    assert low == 0
+    assert high < 1e-9
+
+
 def test_an_interval_at_no_latency_is_that_of_its_profile():
     """A higher bandwidth leaves room for a latency."""
     points, best = without_latency(0.05, 0.01)

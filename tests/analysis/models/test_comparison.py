@@ -112,3 +112,5 @@ def test_shares_of_effects_are_averaged_over_their_orders():
     assert found["share"].to_dict() == pytest.approx({"M1": 0.3, "M2": 0.3, "M3": 0.1})
     assert found.loc["M1", ["share_low", "share_high"]].tolist() == pytest.approx([0.0, 0.6])
     assert found["share"].sum() == pytest.approx(1.0 - error(frozenset(("M1", "M2", "M3"))))
+    assert models.effects(error, 0.24)["share"].notna().all()
+    assert models.effects(error, 0.26)["share"].isna().all(), "an error of two standard errors"
