@@ -27,6 +27,7 @@
     ...{ "CPU, one thread": [2, 2], "CPU, several threads": [8, 2, 2, 2] },
   };
   const FASTEST = { GPU: "#d14a3a", CPU: "#5f8a00" }; // colours of the fastest chosen implementations
+  const ROOFS = { L1: "l1_bytes_per_s", "device memory": "device_copy_bytes_per_s" };
   const MOST_LABELS = 12; // lines with a name at their end; more lines have a legend
   const [LETTER_PX, LINE_PX, AXIS_PX] = [6.4, 13, 70];
   const LEAST_TILE = 1000; // block sizes from here are tiles: 128256 is 128×256
@@ -367,7 +368,8 @@
     spec.height = isNarrow ? 260 : spec.height;
     spec.title = { ...spec.title, ...heading(choice), limit: chart.clientWidth };
     const gpu = data.gpus.find(({ label }) => label === choice.gpus[0]);
-    const peaks = choice.x === "intensity" && choice.kind === "throughput" && gpu?.flop_per_s ? [gpu.flop_per_s / 1e9] : [];
+    const peak = choice.x === "intensity" && choice.kind === "throughput" && gpu?.fp32_flop_per_s;
+    const peaks = peak ? [peak / 1e9] : [];
     const heights = points.flatMap((point) => [point.y, point.low ?? point.y, point.high ?? point.y]);
     y.scale = {
       ...(isLog.y ? { type: "log" } : { type: "linear", zero: false }),
@@ -383,6 +385,10 @@
     const share = names ? names.width / (chart.clientWidth - AXIS_PX - names.width) : 0;
     const extended = isLog.x ? high * (high / low) ** share : high + (high - low) * share;
     x.scale = { ...(isLog.x ? { type: "log" } : { type: "linear", zero: false }), nice: false, domain: [low, extended] };
+    const roofs = Object.entries(ROOFS).flatMap(([text, name]) => {
+      const ends = [Math.max(low, (1.5e9 * y.scale.domain[0]) / gpu?.[name]), Math.min(high, peak / gpu?.[name])];
+      return ends[0] < ends[1] ? ends.map((at, end) => ({ x: at, y: (gpu[name] * at) / 1e9, series: name, text: end ? "" : text })) : [];
+    });
     x.axis.title = {
       ...{ n: "matrix size N", block_size: "block size B" },
       ...{ intensity: "FLOP per byte of global-memory sectors", operations: "operations, 2·M·N·K per product" },
@@ -394,6 +400,7 @@
       ...points.map(({ row, ...point }) => ({ ...point, kind: "point" })),
       ...predictedPoints.map((point) => ({ ...point, kind: "predicted" })),
       ...(names?.values ?? []).map((name) => ({ ...name, kind: "name" })),
+      ...roofs.map((end) => ({ ...end, kind: "roof" })),
       ...peaks.map((value) => ({ y: value, text: `FMA throughput, ${gpu.label}`, kind: "peak" })),
     ];
 

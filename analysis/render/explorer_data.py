@@ -32,6 +32,8 @@ _DIGITS = 6
 _PARTS = ("total", "kernel", "h2d", "d2h")
 _TIMES = [f"{part}{bound}" for part in _PARTS for bound in ("", "_low", "_high")]
 _INTENSITY = ["gpu", "variant", "dtype", *SHAPE, "block_size", "flop_per_byte_of_sectors"]
+# Roofs of the explorer's roofline axes: quantities of ceilings.csv.
+_ROOFS = ("fp32_flop_per_s", "l1_bytes_per_s", "device_copy_bytes_per_s")
 _Keys = set[tuple[bool, str]]  # is CPU, variant
 
 
@@ -43,7 +45,7 @@ def packed(text: str) -> str:
 def explorer_data(store: Store, measured: Devices) -> str:
     """Return the explorer's data, from the tables of `store`, as JSON.
 
-    The result has focus, time_unit_s, gpus (label, title, recording, measured FMA throughput),
+    The result has focus, time_unit_s, gpus (label, title, recording, measured `_ROOFS`),
     kernels (name, group, colour, marker, chosen: selected initially) and rows. Rows are columns of
     equal length. Numbers have six significant digits, times are in units of time_unit_s, and
     missing values are null. Text columns have `values` and one index into them per row, `codes`.
@@ -63,7 +65,7 @@ def explorer_data(store: Store, measured: Devices) -> str:
         "time_unit_s": _TIME_UNIT_S,
         "gpus": [
             {"label": each.label, "title": visible(each.title), "recording": each.recording}
-            | {"flop_per_s": rates_of(store["ceilings"], each.label).get("fp32_flop_per_s")}
+            | {name: rates_of(store["ceilings"], each.label).get(name) for name in _ROOFS}
             for each in measured.all
             if each.label in timed
         ],
