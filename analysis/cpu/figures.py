@@ -93,7 +93,7 @@ def cpu_split(store: Store, devices: Devices) -> Figure | None:
     axis.set_xlim(min(1.0, *(low for low, _ in ends)), max(high for _, high in ends) * 3)
     axis.set_xlabel("speedup over the naive loop on one thread")
     style.log_axis(axis, "x")
-    style.legend(figure, [axis], columns=3)
+    style.legend(figure, [axis])
     return figure
 
 
@@ -149,7 +149,7 @@ def cpu_rate(store: Store, devices: Devices) -> Figure | None:
     style.same_y(axes)
     for axis in axes[::3]:
         axis.set_ylabel("throughput in GFLOP/s")
-    style.legend(figure, axes, columns=4)
+    style.legend(figure, axes)
     return figure
 
 
@@ -181,7 +181,7 @@ def cpu_roofline(store: Store, devices: Devices) -> Figure | None:
         style.log_axis(axis, "y")
     axes[0].set_ylabel("throughput in GFLOP/s")
     style.same_y(axes)
-    style.legend(figure, axes, columns=3)
+    style.legend(figure, axes)
     return figure
 
 

@@ -57,7 +57,7 @@ def break_even(store: Store, devices: Devices) -> Figure | None:
         axis.set_xlabel("matrix size N")
         axis.set_xlim(low, high)
         style.log_axis(axis, "x", 2)
-    style.legend(figure, axes, columns=5)
+    style.legend(figure, axes)
     return figure
 
 
@@ -113,7 +113,7 @@ def copies(store: Store, devices: Devices) -> Figure | None:
     for axis in axes:
         style.log_axis(axis, "y")
     style.same_y(axes)
-    style.legend(figure, axes, columns=4)
+    style.legend(figure, axes)
     return figure
 
 
@@ -190,7 +190,7 @@ def predictions(store: Store, devices: Devices) -> Figure | None:
         axis.xaxis.set_major_formatter(FuncFormatter(style.plain_time))
     axes[0].set_ylabel("predicted / measured time")
     style.same_y(axes)
-    style.legend(figure, axes, columns=4)
+    style.legend(figure, axes)
     return figure
 
 

@@ -72,18 +72,25 @@ def panels(
     return figure, axes[:count]
 
 
-def legend(figure: Figure, axes: Sequence[Axes], columns: int | None = None) -> None:
-    """Add one legend for all panels, right of the figure or, with `columns`, below it."""
+def legend(figure: Figure, axes: Sequence[Axes]) -> None:
+    """Add one legend for all panels below the figure, which grows by the rows after the first.
+
+    The columns are as many as fit in the figure, and the rows are about equally long.
+    """
     found: dict[str, Any] = {}
     for axis in axes:
         for handle, text in zip(*axis.get_legend_handles_labels(), strict=True):
             found.setdefault(text, handle)
-    if not found:
-        return
-    how: dict[str, Any] = {"loc": "outside right upper"}
-    if columns:
-        how = {"loc": "outside lower center", "ncols": columns}
-    figure.legend(list(found.values()), list(found), fontsize=8, **how)
+    how: dict[str, Any] = {"loc": "outside lower center", "fontsize": 8}
+    for rows in range(1, len(found) + 1):
+        columns = -(-len(found) // rows)
+        drawn = figure.legend(list(found.values()), list(found), ncols=columns, **how)
+        box = drawn.get_window_extent()
+        if box.width <= figure.bbox.width or columns == 1:
+            more = (rows - 1) / rows * box.height / figure.dpi
+            figure.set_figheight(figure.get_figheight() + more)
+            return
+        drawn.remove()
 
 
 def same_y(axes: Sequence[Axes]) -> None:

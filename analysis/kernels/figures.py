@@ -83,7 +83,7 @@ def ladder(store: Store, devices: Devices) -> Figure | None:
     axis.set_xlim(0, None)
     axis.grid(visible=False, axis="y")
     axis.set_xlabel("kernel-only throughput in TFLOP/s")
-    style.legend(figure, [axis], columns=3)
+    style.legend(figure, [axis])
     return figure
 
 
@@ -171,7 +171,7 @@ def split(store: Store, devices: Devices) -> Figure | None:
         axis.set_ylim(0, 108)
         axis.grid(visible=False, axis="x")
     axes[0].set_ylabel("share of the end-to-end time in %")
-    style.legend(figure, axes, columns=4)
+    style.legend(figure, axes)
     return figure
 
 
@@ -214,7 +214,7 @@ def roofline(store: Store, devices: Devices) -> Figure | None:
     style.log_axis(axis, "x")
     style.log_axis(axis, "y")
     axis.margins(x=0.15)
-    style.legend(figure, [axis], columns=4)
+    style.legend(figure, [axis])
     is_named = rows["variant"].isin(_NAMED) & ~rows["variant"].duplicated(keep="last")
     named = rows["variant"].where(is_named, "")
     style.name_points(figure, axis, rows.assign(x=rows[x], y=rows[y], text=named))
@@ -254,7 +254,7 @@ def shapes(store: Store, devices: Devices) -> Figure | None:
         axis.set_xlabel("10⁹ operations/s")
         style.log_axis(axis, "x")
     _family_keys(axes[0], map(palette.family_of, rows["variant"]))
-    style.legend(figure, axes, columns=4)
+    style.legend(figure, axes)
     return figure
 
 

@@ -93,7 +93,7 @@ def model(store: Store, devices: Devices) -> Figure | None:
         style.key(axes[0], replace(look, line="none"), f"N = {plain_number(n)}")
     for axis in axes[::3]:
         axis.set_ylabel("speedup of block over naive")
-    style.legend(figure, axes, columns=5)
+    style.legend(figure, axes)
     return figure
 
 
@@ -161,7 +161,7 @@ def errors(store: Store, devices: Devices) -> Figure | None:
     axis.set_xlabel(
         "typical factor between predicted and measured time at left-out sizes\n(smaller is better)"
     )
-    style.legend(figure, [axis], columns=3)
+    style.legend(figure, [axis])
     return figure
 
 
@@ -214,7 +214,7 @@ def unseen(store: Store, devices: Devices) -> Figure | None:
         [], [], "o", label="outside its prediction interval", markerfacecolor="none", **how
     )
     axes[0].plot([], [], color=INK, alpha=0.25, linewidth=5, label="95 % prediction interval")
-    style.legend(figure, list(axes), columns=4)
+    style.legend(figure, list(axes))
     return figure
 
 

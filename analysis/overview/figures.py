@@ -156,7 +156,7 @@ def gpus(store: Store, devices: Devices) -> Figure | None:
             style.log_axis(axis, "y")
     style.same_y(axes)
     axes[0].set_ylabel(f"time relative to {label(first)}")
-    style.legend(figure, axes, columns=4)
+    style.legend(figure, axes)
     return figure
 
 

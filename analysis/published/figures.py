@@ -54,7 +54,7 @@ def speedup_block(store: Store, devices: Devices) -> Figure | None:
         style.ticks_at(axis, _SWEPT[name][1])
     style.same_y(axes)
     axes[0].set_ylabel("speedup over naive")
-    style.legend(figure, axes, columns=4)
+    style.legend(figure, axes)
     return figure
 
 
@@ -106,7 +106,7 @@ def figure2(store: Store, devices: Devices) -> Figure | None:
     axis.set_ylim(-0.6, len(places) + 0.6)
     axis.set_xlabel(f"throughput at N = {style.plain_number(n)} in GFLOP/s")
     style.log_axis(axis, "x")
-    style.legend(figure, [axis], columns=5)
+    style.legend(figure, [axis])
     return figure
 
 

@@ -91,7 +91,7 @@ def agreement(store: Store, devices: Devices) -> Figure | None:
         axis.yaxis.set_major_formatter(FuncFormatter(lambda share, _: f"{100 * share:.0f} %"))
     for axis in axes[::2]:
         axis.set_ylabel("configurations with this ratio or less")
-    style.legend(figure, axes, columns=None if len(axes) == 1 else 3)
+    style.legend(figure, axes)
     return figure
 
 
@@ -144,7 +144,7 @@ def launches(store: Store, devices: Devices) -> Figure | None:
     style.log_axis(axis, "x")
     style.factor_axis(axis, "y")
     axis.xaxis.set_major_formatter(FuncFormatter(style.plain_time))
-    style.legend(figure, [axis], columns=4)
+    style.legend(figure, [axis])
     return figure
 
 
@@ -176,7 +176,7 @@ def sessions(store: Store, devices: Devices) -> Figure | None:
     rows.name_rows(axis, kinds)
     style.factor_axis(axis, "x")
     axis.set_xlabel("factor within which a median is known")
-    style.legend(figure, [axis], columns=4)
+    style.legend(figure, [axis])
     return figure
 
 
