@@ -167,7 +167,7 @@ def show(value: float, unit: Unit, like: float) -> str:
 def _grouped(scaled: float, decimals: int) -> str:
     """Group numbers of five and more digits by thousands: 2048, but 17 180."""
     group = "," if abs(scaled) >= 1e4 else ""
-    return _minus(f"{scaled:{group}.{decimals}f}".replace(",", "\u202f"))
+    return _minus(f"{scaled:z{group}.{decimals}f}".replace(",", "\u202f"))
 
 
 def _scientific(scaled: float, digits: int) -> str:

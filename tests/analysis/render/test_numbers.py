@@ -45,6 +45,7 @@ def test_numbers_have_the_digits_of_their_unit(unit, texts):
 def test_bounds_have_at_most_two_decimals_more_than_the_median_needs():
     texts = {(0.00123, 0.0012345): "1.230", (0.0099, 0.0123): "9.90", (1.23, 0.0012): "1230.00"}
     texts |= {(123.456, 0.001234): "123\u202f456", (1.234e-7, 0.012): "0.00"}
+    texts |= {(-1.234e-7, 0.012): "0.00"}
     assert {each: show(each[0], MS, each[1]) for each in texts} == texts
 
 
