@@ -15,7 +15,7 @@ from analysis.render.check import check
 from analysis.render.page import render
 from analysis.schema import TABLES
 from base.errors import StudyError
-from tests.support import reports
+from tests.support import ROOT, reports
 from tests.support.page import Page
 from tests.support.report_data import MAKER, TEMPLATE, report
 from tests.support.simulated import FEW, recorded
@@ -71,6 +71,8 @@ def test_nothing_is_fetched_and_only_own_scripts_run(text):
     links = [a["href"] for _, a in page.elements if "href" in a]
     assert all(link.startswith(("#", "data:", *WORKS)) for link in links)
     assert "@import" not in text
+    (image,) = (a["content"] for _, a in page.elements if a.get("property") == "og:image")
+    assert (ROOT / "results" / image).resolve().read_bytes()[:4] == b"\x89PNG"
 
 
 def test_the_same_input_gives_the_same_bytes_with_all_tables(tmp_path):
