@@ -401,7 +401,7 @@
       ...predictedPoints.map((point) => ({ ...point, kind: "predicted" })),
       ...(names?.values ?? []).map((name) => ({ ...name, kind: "name" })),
       ...roofs.map((end) => ({ ...end, kind: "roof" })),
-      ...peaks.map((value) => ({ y: value, text: `FMA throughput, ${gpu.label}`, kind: "peak" })),
+      ...peaks.map((value) => ({ y: value, text: `FMA throughput${choice.gpus.length > 1 ? `, ${gpu.label}` : ""}`, kind: "peak" })),
     ];
 
     const kernels = new Map(points.map((point) => [point.kernel, point.colour]));

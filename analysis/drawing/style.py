@@ -227,10 +227,12 @@ def name_ends(figure: Figure, axis: Axes, ends: pd.DataFrame, fontsize: float = 
     `ends` has the columns x, y, text and colour.
     """
     figure.draw_without_rendering()  # the positions of texts depend on the layout
-    for _, same in ends.groupby("x"):
-        heights = (
-            axis.transData.transform(same[["x", "y"]].astype(float))[:, 1] * 72 / axis.figure.dpi
-        )
+    places = axis.transData.transform(ends[["x", "y"]].astype(float)) * 72 / figure.dpi
+    reach = 8 + 0.6 * fontsize * ends["text"].str.len().max()
+    across = np.unique(places[:, 0])
+    column = np.cumsum(np.diff(across, prepend=across[0]) > reach)  # of texts that may meet
+    for _, same in ends.groupby(column[np.searchsorted(across, places[:, 0])]):
+        heights = places[ends.index.get_indexer(same.index), 1]
         order = np.argsort(heights, kind="stable")
         steps = 1.25 * fontsize * np.arange(len(heights))
         moved = isotonic_regression(heights[order] - steps).x + steps

@@ -31,9 +31,13 @@ ET.register_namespace("", _SVG.strip("{}"))
 
 
 def label(text: object) -> str:
-    """Return `text` as a figure label: one line without control characters, shortened."""
+    """Return `text` as a figure label: one line without control characters, shortened.
+
+    The GPUs of a host have names with the same start: a label keeps the end of a long text.
+    """
     clean = _CONTROL.sub("", str(text)).strip()
-    return clean if len(clean) <= _LONGEST_LABEL else clean[: _LONGEST_LABEL - 1] + "…"
+    start, end = _LONGEST_LABEL // 2, _LONGEST_LABEL // 2 - 1
+    return clean if len(clean) <= _LONGEST_LABEL else f"{clean[:start]}…{clean[-end:]}"
 
 
 def hover(artist: Artist, texts: Sequence[str]) -> None:

@@ -60,7 +60,10 @@ def test_every_mark_has_one_tooltip():
 
 
 def test_labels_are_one_short_line_and_names_are_escaped():
-    known = {"  card\n": "card", "a\u202eb": "ab", "x" * 50: "x" * 39 + "…", "$\\frac{": "$\\frac{"}
+    known = {"  card\n": "card", "a\u202eb": "ab", "x" * 40: "x" * 40, "$\\frac{": "$\\frac{"}
+    known["rack-7-blackwell-" + "x" * 50 + "-edition-gpu0"] = (
+        "rack-7-blackwell-xxx…xxxxxx-edition-gpu0"
+    )
     assert {text: svg.label(text) for text in known} == known
     text = drawn(title="<script>$\\frac{$ alert('x')</script>")
     assert "<script" not in text
