@@ -6,9 +6,12 @@ from pathlib import Path
 
 import yaml
 
+from kernels.catalog.product import products_of
+from kernels.host_execution.counts import table
+from kernels.products.shape import Shape
 from tests.support import ROOT
 from tests.support.report_data import EVIL, Recordings, chain, hostile, report
-from tests.support.simulated import SOFTWARE, recorded
+from tests.support.simulated import BLOCK_SIZES, FEW, SOFTWARE, recorded, tried
 
 VARIANTS = (
     *("naive", "naive_coalesced", "buffered_row", "block", "block_unroll4"),
@@ -16,6 +19,10 @@ VARIANTS = (
 )
 SMALL = {"sizes": (256, 512), "holdout": (), "samples": 6, "variants": VARIANTS}
 KINDS = ("nothing", "host", "card", "several", "hostile")
+MINE = """// try: tile=32x32 threads=32x8 after=naive_coalesced
+extern "C" __global__ void mine(const float *a, const float *b, float *c, int n) {
+    this is read and never compiled
+}"""
 
 
 @cache
@@ -24,7 +31,8 @@ def recordings(kind: str) -> Recordings:
 
     nothing · host: without a GPU · card: one that is stale · several: two simulated GPUs of one
     host, that GPU, that host · hostile: a GPU whose every name is hostile · measured: the GPU in
-    focus of the study, in two of the sessions that travel with it.
+    focus of the study, in two of the sessions that travel with it · tried: a GPU with a kernel
+    from outside of the catalog, at any sizes · five: GPUs with long names.
     """
     host = {"host": recorded(gpus=0, simulated=False, seed=2, **SMALL)}
     stale = {"simulated": False, "sources": {"kernels/block.cu": "0" * 64}}
@@ -34,6 +42,13 @@ def recordings(kind: str) -> Recordings:
             return host
         case "card":
             return card
+        case "tried":
+            sizes, variants = (1021, 5, 1999), (*FEW, "naive_coalesced", "cublas_sgemm", "mine")
+            asked = {"sizes": sizes, "holdout_sizes": (), "series": [], "scope": "quick"}
+            return {"card": tried(MINE, sizes=sizes, variants=variants, configuration=asked)}
+        case "five":
+            few = SMALL | {"variants": FEW, "gpu_name": "NVIDIA RTX PRO 6000 Blackwell Server"}
+            return {"rack-7-blackwell-server-edition": recorded(gpus=5, **few)}
         case "several":
             return {"two": recorded(gpus=2, throttled=2, **SMALL)} | card | host
         case "hostile":
@@ -53,6 +68,12 @@ def recordings(kind: str) -> Recordings:
 def made(kind: str) -> Path:
     """Return the folder of its report: tables, figures, report.html."""
     named = recordings(kind)
+    if kind == "five":  # with intensities of kernels
+        products = products_of(FEW, ["float32"], BLOCK_SIZES, [Shape.square(512)])
+        with tempfile.TemporaryDirectory() as folder:
+            counts = Path(folder) / "counts.csv"
+            counts.write_text(table([], products))
+            return report(named, chain(named, [counts]))
     if kind == "hostile":
         with tempfile.TemporaryDirectory() as folder:
             return report(named, hostile(chain(named), Path(folder)))

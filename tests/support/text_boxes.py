@@ -36,7 +36,7 @@ FAULTS = """() => {
     const lines = paths.filter(({style}) => style.fill === "none" && style.stroke &&
       style.stroke !== "none" && !(parseFloat(style.strokeOpacity) < 0.3)).map(path => {
         const place = path.getScreenCTM(), length = path.getTotalLength(), points = [];
-        const steps = Math.min(4000, Math.ceil(length / 2));
+        const steps = Math.min(4000, Math.ceil(length / 2)) || 1;
         for (let step = 0; step <= steps; ++step)
           points.push(path.getPointAtLength(length * step / steps).matrixTransform(place));
         return [path, points];

@@ -20,13 +20,11 @@ from kernels.catalog.entries import VARIANTS
 from measurement.recording import recording
 from measurement.recording.files import read_provenance
 from measurement.recording.provenance_schema import lines_sha256
-from tests.support.report_data import TEMPLATE, report
-from tests.support.simulated import FEW, tried
+from tests.support import reports
+from tests.support.report_data import TEMPLATE
+from tests.support.reports import MINE
+from tests.support.simulated import tried
 
-MINE = """// try: tile=32x32 threads=32x8 after=naive_coalesced
-extern "C" __global__ void mine(const float *a, const float *b, float *c, int n) {
-    this is read and never compiled
-}"""
 PATH = "brought/mine.cu"
 NOT_DECLARED = "the source of mine does not declare float32 with block size"
 
@@ -43,9 +41,7 @@ def changed(made, **facts):
 @pytest.mark.slow
 def test_a_report_has_the_kernel_in_its_tables_figures_and_page():
     """As any other, but for what follows from counts, at any sizes; the catalog stays as it is."""
-    sizes, variants = (1021, 5, 1999), (*FEW, "naive_coalesced", "cublas_sgemm", "mine")
-    asked = {"sizes": sizes, "holdout_sizes": (), "series": [], "scope": "quick"}
-    folder = report({"card": tried(MINE, sizes=sizes, variants=variants, configuration=asked)})
+    folder = reports.made("tried")
     store = Store(folder / "tables")
 
     def rows(name):
