@@ -38,10 +38,15 @@ def path_of(module):
 
 
 @cache
+def nodes_of(module):
+    return [*ast.walk(ast.parse(path_of(module).read_text()))]
+
+
+@cache
 def imported(module):
     """Return the modules of the project that a module imports, directly or not, and itself."""
     found = {module}
-    for node in ast.walk(ast.parse(path_of(module).read_text())):
+    for node in nodes_of(module):
         if isinstance(node, ast.ImportFrom):
             names = {f"{node.module}.{alias.name}" for alias in node.names} | {node.module}
             for name in names - found:
@@ -50,14 +55,14 @@ def imported(module):
     return found
 
 
+@cache
 def mentions(module):
     """Return whether code or its table of names, not a docstring or comment, has the block size."""
     names = path_of(module).with_suffix(".txt")
     if names.is_file() and WORDS & set(names.read_text().split()):
         return True
-    tree = ast.parse(path_of(module).read_text())
-    texts = {node.value for node in ast.walk(tree) if isinstance(node, ast.Expr)}
-    for node in ast.walk(tree):
+    texts = {node.value for node in nodes_of(module) if isinstance(node, ast.Expr)}
+    for node in nodes_of(module):
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and node not in texts:
             if WORDS & set(node.value.split()):
                 return True

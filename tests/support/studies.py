@@ -2,7 +2,7 @@
 
 import yaml
 
-from study.config import CpuStudy, Study
+from study.config import Study
 
 CPU = {"variants": ["naive"], "sizes": [8], "block_sizes": [4], "threads": [1]}
 SMALL = {
@@ -23,11 +23,6 @@ SMALL = {
 def study(changes):
     """Return the small study with changed keys."""
     return Study.model_validate(SMALL | changes)
-
-
-def cpu_study(changes):
-    """Return its CPU part with changed keys."""
-    return CpuStudy.model_validate(CPU | changes)
 
 
 def config_text(changes, protocol, gpus=({"id": "local", "device": "auto"},), **sections):
