@@ -78,6 +78,8 @@ def test_an_altered_recording_is_named(project, monkeypatch, capsys):
     assert list(failed(project)) == ["mine/ceilings.csv"]
     assert run(monkeypatch) == 1
     assert "\nnot reproduced: inputs: mine/ceilings.csv: published " in capsys.readouterr().out
+    page = (project / "results/reproduced/reproduction.html").read_text()
+    assert page.index("<td>not reproduced") < page.index("<td>reproduced")
 
 
 def test_an_altered_or_missing_kernel_source_is_named(project):
@@ -114,6 +116,12 @@ def test_an_altered_criterion_and_source_are_named(project, monkeypatch, before,
     assert {one.where for one in found.values()} == {"card"}
     if "factor" in after:
         assert all(after in one.criterion for one in found.values())
+
+
+def test_an_installed_study_publishes_nothing(project, monkeypatch):
+    monkeypatch.setattr(reproduction, "IS_CHECKOUT", False)
+    with pytest.raises(StudyError, match=r"^--publish: is not possible in an installed package"):
+        reproduction.reproduce(*paths(project), publish=True)
 
 
 def test_a_failed_command_is_named_and_nothing_is_published(project, monkeypatch):
@@ -161,6 +169,16 @@ def test_a_full_disk_is_an_error_and_no_outcome(tmp_path, monkeypatch):
         reproduction._run(tmp_path, {}, "tables", tmp_path / "out")
     assert raised.value.filename == tmp_path
     assert (tmp_path / "python.git").read_text() == "/dev/null\n"  # the page has no commit
+
+
+def test_a_break_even_size_below_the_measured_ones_is_a_statement(tmp_path):
+    row = {"gpu": "a", "recording": "", "break_even_n": "", "break_even_location": "below"}
+    row |= dict.fromkeys(("variant", "total_s", "speedup", "speedup_verdict"), "x")
+    row |= dict.fromkeys(("implementation_verdict", "break_even_verdict"), "faster")
+    (tmp_path / "claims.csv").write_text("claim\n")
+    (tmp_path / "answers.csv").write_text(f"{','.join(row)}\n{','.join(row.values())}\n")
+    (found,) = (one for one in reproduction.statements(tmp_path) if "size N" in one.statement)
+    assert (found.value, found.verdict) == ("below", "faster")
 
 
 PUBLISHED = '{"inputs": {}, "outputs": {}, "statements": [%s]}'
