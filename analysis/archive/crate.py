@@ -96,7 +96,7 @@ def write_crate(content: Study | Recordings, out: Path) -> None:
     try:
         from rocrate.rocrate import ROCrate
     except ImportError:
-        raise StudyError("the package rocrate is missing; run `make ro-crate`") from None
+        raise StudyError("the package rocrate is missing; run `make setup LAYERS=crate`") from None
     with tempfile.TemporaryDirectory() as folder:
         crate = ROCrate(gen_preview=True, version="1.1")
         if isinstance(content, Study):

@@ -279,6 +279,6 @@ def test_what_is_missing_is_one_line_and_leaves_no_file(study, tmp_path, field, 
         write_crate(replace(study, **{field: tmp_path / "report.html"}), tmp_path / "out.zip")
     assert "\n" not in str(error.value)
     monkeypatch.setitem(sys.modules, "rocrate.rocrate", None)
-    with pytest.raises(StudyError, match="run `make ro-crate`"):
+    with pytest.raises(StudyError, match="run `make setup LAYERS=crate`"):
         write_crate(study, tmp_path / "out.zip")
     assert not (tmp_path / "out.zip").exists()
