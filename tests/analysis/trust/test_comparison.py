@@ -670,7 +670,9 @@ def test_the_recipe_for_repositories_fails_when_a_kernel_is_slower(make_recordin
     page = (ROOT / "docs" / "how-to" / "guard-a-repository.md").read_text()
     recipe = page.split("```yaml\n")[1].split("```")[0]
     assert recipe.count("\n") <= 15
-    *_, last = yaml.safe_load(recipe)["jobs"]["times"]["steps"]
+    recipe = yaml.safe_load(recipe)
+    assert recipe["defaults"] == {"run": {"shell": "bash"}}, "with pipefail"
+    *_, last = recipe["jobs"]["times"]["steps"]
     base = make_recording(tmp_path / "base", sizes=(256,), holdout=(), noise=0.001, variants=FEW)
     codes = base.builds.assign(cubin_sha256=base.builds["cubin_sha256"].str[::-1])
     slow = slowed(replace(base, builds=codes), "block", 1.3, whole=True)
