@@ -4,8 +4,9 @@
 
 Kernel-only samples of each session are written as JSON of nvbench, with their times as a binary
 file. DIR contains `nvbench-compare-legacy` and `nvbench-compare-robust`, as installed by
-`pip install cuda-bench[compare]` into an environment of its own. All ordered pairs of sessions are
-compared by all tools. The verdicts of this study use the variation between the other sessions.
+`pip install cuda-bench[compare]` into an environment of its own. All ordered pairs of sessions with
+one configuration are compared by all tools. The verdicts of this study use the variation between
+the other sessions.
 Slowdowns are simulated: the times of B are multiplied.
 """
 
@@ -17,7 +18,7 @@ import sys
 import tempfile
 from collections import Counter
 from collections.abc import Sequence
-from itertools import combinations, permutations
+from itertools import permutations
 from pathlib import Path
 
 import numpy as np
@@ -28,7 +29,7 @@ from analysis.trust.comparison import GPU, SHORT_S, compare, decided, matched
 from base.command_line import aligned
 from base.errors import StudyError, exit_status
 from base.paths import ROOT
-from benchmarks.verdict_rates import COMMITTED, fitted
+from benchmarks.verdict_rates import COMMITTED, comparable, fitted
 from measurement.recording.recording import KERNEL, Recording, read
 
 OWN, TOOLS = "gemm-study compare", ("nvbench-compare-legacy", "nvbench-compare-robust")
@@ -127,15 +128,15 @@ def kernels(recording: Recording, first: Recording, numbers: pd.DataFrame) -> di
 
 def counted(recordings: Sequence[Recording], folder: Path) -> pd.DataFrame:
     """Return one row per tool, slowdown, ordered pair and kernel: verdict, and is_short."""
-    pairs = list(permutations(range(len(recordings)), 2))
+    pairs = [pair for group in comparable(recordings) for pair in permutations(group, 2)]
     frames = {}
     for at, other in pairs:
         frame = compare(recordings[at], recordings[other], THRESHOLD)
         frames[at, other] = frame[frame["same_code"] & (frame["side"] == GPU)]
     rows = []
     for pair in pairs:
-        rest = [at for at in range(len(recordings)) if at not in pair]
-        known = fitted([frames[each] for each in combinations(rest, 2)])
+        rest = [each for each in pairs if each[0] < each[1] and not set(each) & set(pair)]
+        known = fitted({each: frames[each] for each in rest})
         frame = frames[pair].reset_index(drop=True)
         numbers = frame[KERNEL].assign(number=frame.index)
         a, b = (recordings[at] for at in pair)

@@ -9,9 +9,10 @@
 identical code by kind of configuration. With recordings of planted slowdowns it prints the share of
 kernels that are found slower.
 
-`evaluate` fits the variation between sessions to each half of the sessions, and prints the rates of
-the pairs of the other half. Slowdowns of 1, 2 and 5 % are simulated: the times of B are multiplied.
-The default sessions are four of the H200, from one version of this program.
+`evaluate` prints the rates of all pairs of sessions with one GPU model and configuration: with the
+present model of the variation between sessions, and with models that are fitted to all other
+sessions, or to those of other configurations. Slowdowns of 1, 2 and 5 % are simulated: the times of
+B are multiplied. The default sessions are eight of the H200, of two configurations.
 
 `record` makes quick sessions DIR/LABEL-1, DIR/LABEL-2 ...; run it once after each start of a
 machine. The cubins are built once, in DIR/cubins. A planted slowdown is built from a changed copy
@@ -23,9 +24,9 @@ import os
 import re
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import combinations, permutations
+from itertools import combinations
 from pathlib import Path
 
 import numpy as np
@@ -33,7 +34,7 @@ import pandas as pd
 from scipy import stats
 from scipy.optimize import minimize
 
-from analysis.stats.between import DEGREES_OF_FREEDOM, KERNEL, LEAST_LOCAL, Between, variances
+from analysis.stats.between import KERNEL, KNOWN, Between, variances
 from analysis.stats.estimates import FloatArray
 from analysis.stats.significance import FASTER, SAME, SLOWER, THRESHOLD, UNDECIDED
 from analysis.trust.comparison import GPU, OTHER_HARDWARE, SHORT_S, compare, decided, status
@@ -45,11 +46,10 @@ from kernels.cubins.compile import architecture, build_cubin
 from kernels.cubins.toolchain import find_nvcc
 from measurement.recording.recording import Recording, read
 
-COMMITTED = tuple(f"data/recordings/h200-sxm{end}" for end in ("", "-2", "-3", "-4"))
+COMMITTED = tuple(f"data/recordings/h200-sxm{end}" for end in ("", *range(-2, -9, -1)))
 SLOWDOWNS = (0.01, 0.02, 0.05)
 KINDS = ("kernel below 20 µs", "kernel from 20 µs", "pinned", "pageable", "CPU")
 VERDICTS = [SAME, FASTER, SLOWER, UNDECIDED, OTHER_HARDWARE]
-_FREEDOM = DEGREES_OF_FREEDOM
 _KERNEL = r'extern "C" __global__ void\s+((?:[^()"]|\([^)]*\))*?)\b{}\s*\(([^)]*)\)'
 _WRAPPER = """
 extern "C" __global__ void {attributes}{name}({parameters}) {{
@@ -102,52 +102,77 @@ def found(recordings: Sequence[Recording], planted: Recording) -> pd.DataFrame:
     return groups["found"].agg(["size", "mean"]).assign(median=groups["ratio"].median())
 
 
-def fitted(frames: Sequence[pd.DataFrame]) -> dict[str, Between]:
-    """Return the variation between sessions of comparisons of identical code, by likelihood.
+def fitted(frames: Mapping[tuple[int, int], pd.DataFrame]) -> dict[str, Between]:
+    """Return the variation between sessions, from comparisons of identical code by pair.
 
-    Log ratios over their standard error have Student's distribution. Kernels that a ceiling of the
-    GPU explains are left out.
+    The variances are those of the largest normal likelihood, so outliers increase them. Those of n
+    sessions in g groups have n − g degrees of freedom, however many times the sessions share.
+    Kernels that a ceiling of the GPU explains are left out.
     """
-    rows = pd.concat(frames, ignore_index=True)
+    # The smallest session that is compared with each session is that of its group.
+    sessions = {at for pair in frames for at in pair}
+    groups = {min(pair[0] for pair in frames if at in pair) for at in sessions}
+    rows = pd.concat(frames.values(), ignore_index=True)
     rows = rows[rows["noise_a"].notna() & rows["noise_b"].notna()]
     kind = rows["host_memory"].fillna("CPU").astype(object).mask(rows["side"] == GPU, KERNEL)
     explained = (rows["explained_high"] / rows["explained_low"] > 1 + THRESHOLD) & (kind == KERNEL)
     rows = rows.assign(kind=kind)[~explained]
-    return {str(name): _fit(str(name), own) for name, own in rows.groupby("kind")}
+    freedom = len(sessions) - len(groups)
+    return {str(name): _fit(str(name), own, freedom) for name, own in rows.groupby("kind")}
 
 
-def _fit(kind: str, rows: pd.DataFrame) -> Between:
+def _fit(kind: str, rows: pd.DataFrame, freedom: int) -> Between:
     """Return the variation of one kind; only kernels have a local part."""
-    start = np.log([1e-3, 1e-7, 1.5 * LEAST_LOCAL, 0.8])
-    bounds = np.log([(1e-4, 0.3), (1e-10, 1e-3), (LEAST_LOCAL, 0.2), (0.3, 1)])
+    start = np.log([1e-3, 1e-7, 1e-2, 0.8])
+    bounds = np.log([(1e-4, 0.3), (1e-10, 1e-3), (1e-4, 0.2), (0.3, 1)])
     distance = np.log(rows["ratio"])
 
     def model(logs: FloatArray) -> Between:
         relative, absolute_s, local, noise = map(float, np.exp(logs))
-        return Between(relative, absolute_s, local if kind == KERNEL else 0, noise)
+        return Between(relative, absolute_s, local if kind == KERNEL else 0, noise, freedom)
 
     def deviance(logs: FloatArray) -> float:
         error = np.sqrt(variances(rows, {kind: model(logs)}).sum(axis=1))
-        return float(np.log(error).sum() - stats.t.logpdf(distance / error, _FREEDOM).sum())
+        return float(np.log(error).sum() - stats.norm.logpdf(distance / error).sum())
 
     return model(minimize(deviance, start, method="L-BFGS-B", bounds=bounds).x)
 
 
-def evaluated_splits(recordings: Sequence[Recording]) -> pd.DataFrame:
-    """Return one row per half of the sessions and ordered pair of the other half: its rates.
+def comparable(recordings: Sequence[Recording]) -> list[list[int]]:
+    """Return the numbers of the recordings of equal GPU models, variants and sizes, in groups."""
+    groups: dict[str, list[int]] = {}
+    for at, each in enumerate(recordings):
+        facts = each.provenance
+        model = [gpu["name"] for gpu in facts["devices"]]
+        study = [facts["configuration"][name] for name in ("variants", "sizes")]
+        groups.setdefault(str([model, study]), []).append(at)
+    return list(groups.values())
 
+
+def evaluated(recordings: Sequence[Recording]) -> pd.DataFrame:
+    """Return the rates of each ordered pair of comparable sessions, by three models.
+
+    model: `KNOWN`; fitted to all other sessions; fitted to the other groups of `comparable`.
     equal_memory: whether the GPUs of the pair have equal ceilings of device memory.
     """
-    every = range(len(recordings))
+    groups = comparable(recordings)
+    pairs = [pair for group in groups for pair in combinations(group, 2)]
     frames = {}
-    for pair in permutations(every, 2):
-        frame = compare(recordings[pair[0]], recordings[pair[1]], THRESHOLD)
-        frames[pair] = frame[frame["same_code"]]
+    for one, other in pairs:
+        for pair in ((one, other), (other, one)):
+            frame = compare(recordings[pair[0]], recordings[pair[1]], THRESHOLD)
+            frames[pair] = frame[frame["same_code"]]
     rows = []
-    for half in combinations(every, len(recordings) // 2):
-        known = fitted([frames[pair] for pair in combinations(half, 2)])
-        for pair in permutations(sorted(set(every) - set(half)), 2):
-            rows.append({"half": half, "pair": pair} | rates(frames[pair], known))
+    for pair in pairs:
+        (own,) = (group for group in groups if pair[0] in group)
+        known = {"present model": KNOWN}
+        for name, used in (("other sessions", pair), ("other groups", own)):
+            rest = [each for each in pairs if not set(each) & set(used)]
+            if rest:
+                known[name] = fitted({each: frames[each] for each in rest})
+        for name, model in known.items():
+            for each in (pair, pair[::-1]):
+                rows.append({"model": name, "pair": each} | rates(frames[each], model))
     return pd.DataFrame(rows)
 
 
@@ -239,17 +264,19 @@ def _lines(arguments: argparse.Namespace) -> Iterator[str]:
     paths = arguments.recordings or [ROOT / path for path in COMMITTED]
     recordings = [read(path) for path in paths]
     if arguments.command == "evaluate":
-        table = evaluated_splits(recordings)
-        names = [name for name in table if name not in ("half", "pair", "equal_memory")]
-        shares = {"all pairs": table, "equal device memory": table[table["equal_memory"]]}
-        yield f"{len(recordings)} sessions, {len(table)} pairs of held-out sessions"
-        rows = [["rate", *shares]]
-        rows += [
-            [name, *(f"{each[name].mean():.2%}" for each in shares.values())] for name in names
-        ]
-        yield from aligned(rows)
-        frames = [compare(*pair, THRESHOLD) for pair in combinations(recordings, 2)]
-        for kind, model in fitted([each[each["same_code"]] for each in frames]).items():
+        table = evaluated(recordings)
+        yield f"{len(recordings)} sessions, {table['pair'].nunique()} ordered pairs"
+        equal = table[table["equal_memory"]].assign(
+            model=lambda own: own["model"] + ", equal memory"
+        )
+        means = pd.concat([table, equal]).drop(columns=["pair", "equal_memory"])
+        means = means.groupby("model", sort=False).mean()
+        rows = [["rate", *means.index]]
+        yield from aligned(rows + [[name, *(f"{x:.2%}" for x in means[name])] for name in means])
+        within = [pair for group in comparable(recordings) for pair in combinations(group, 2)]
+        frames = {(a, b): compare(recordings[a], recordings[b], THRESHOLD) for a, b in within}
+        same = {pair: each[each["same_code"]] for pair, each in frames.items()}
+        for kind, model in fitted(same).items():
             yield f"{kind}: " + ", ".join(f"{k} {v:.2g}" for k, v in model._asdict().items())
         return
     counts, pairs, ones = false_verdicts(recordings)

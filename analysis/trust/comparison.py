@@ -134,7 +134,9 @@ def decided(
     short = on_gpu & (frame["median_a_s"] < SHORT_S)
     margin = pd.Series(threshold, frame.index).mask(short, np.maximum(threshold, SHORT_MARGIN))
     reach = np.log(1 + margin) - distance.abs()
-    student = stats.t(between.DEGREES_OF_FREEDOM)
+    student = stats.t(
+        kind.map({name: model.freedom for name, model in known.items()}).astype(float)
+    )
     half = student.ppf((1 + CONFIDENCE) / 2) * error
     p_values = {
         "p_differs": 2 * student.sf(rest.abs() / error),

@@ -3,6 +3,8 @@
 import sys
 from dataclasses import replace
 
+import numpy as np
+import pandas as pd
 import pytest
 import yaml
 
@@ -10,7 +12,15 @@ from analysis.trust.comparison import compare
 from base.errors import StudyError
 from base.paths import ROOT
 from benchmarks import verdict_rates
-from benchmarks.verdict_rates import KINDS, evaluated_splits, false_verdicts, found, planted_text
+from benchmarks.verdict_rates import (
+    KINDS,
+    comparable,
+    evaluated,
+    false_verdicts,
+    fitted,
+    found,
+    planted_text,
+)
 from kernels.catalog.entries import VARIANTS
 from kernels.catalog.variant import Kernel
 from kernels.cubins.build import Build
@@ -46,23 +56,39 @@ def test_both_orders_of_a_pair_count_and_a_planted_slowdown_is_found(make_record
 
 
 @pytest.mark.slow
-def test_rates_are_those_of_the_sessions_that_took_no_part_in_the_fit(make_recording, tmp_path):
+def test_rates_of_a_pair_are_by_models_that_were_fitted_without_it(make_recording, tmp_path):
     options = {"holdout": (), "noise": 0.001, "variants": FEW, "kernel_only": True}
     made = [
         make_recording(tmp_path / str(seed), sizes=(1024, 2048), seed=seed, **options)
-        for seed in range(4)
+        for seed in range(6)
     ]
-    table = evaluated_splits([*made[:3], longer(made[3], 1.1)])
-    assert len(table) == 12
-    with_last = [3 in pair for pair in table["pair"]]
-    assert not any(
-        set(half) & set(pair) for half, pair in zip(table["half"], table["pair"], strict=True)
-    )
-    assert table.loc[[not each for each in with_last], "status 1"].sum() == 0
-    assert table.loc[with_last, "status 1"].sum() == 3, "slower in one order, faster in the other"
-    honest = evaluated_splits(made)
+    made[2] = longer(made[2], 1.1)
+    for at in (4, 5):
+        other = made[at].provenance["configuration"] | {"sizes": [7]}
+        made[at] = replace(made[at], provenance=made[at].provenance | {"configuration": other})
+    assert comparable(made) == [[0, 1, 2, 3], [4, 5]]
+    table = evaluated(made).set_index(["model", "pair"])
+    assert len(table) == 3 * (12 + 2)
+    slow = table[[2 in pair for _, pair in table.index]]
+    honest = table.drop(slow.index)
     assert honest["status 1"].sum() == 0
-    assert honest["5% from 20 µs"].mean() > 0.95
+    assert slow.loc["other groups", "status 1"].sum() == 3, (
+        "slower in one order, faster in the other"
+    )
+    assert honest.loc["present model", "5% from 20 µs"].mean() > 0.9
+
+
+def test_a_variance_has_the_freedom_of_its_sessions_and_contains_outliers():
+    rng = np.random.default_rng(4)
+    facts = {"side": "GPU", "host_memory": "pinned", "median_a_s": 1e-3, "median_b_s": 1e-3}
+    facts |= {"noise_a": 1e-8, "noise_b": 1e-8, "explained_low": 1.0, "explained_high": 1.0}
+    facts |= {"blocks": 10**6, "sessions_a": 1, "sessions_b": 1}
+    distance = 0.005 * 2**0.5 * rng.standard_normal(2000)
+    distance[::100] *= 8
+    rows = pd.DataFrame({"ratio": np.exp(distance)}).assign(**facts)
+    model = fitted(dict.fromkeys([(0, 1), (0, 2), (1, 2), (5, 6)], rows))["kernel"]
+    assert model.freedom == 3, "five sessions in two groups"
+    assert model.relative == pytest.approx(distance.std() / 2**0.5, rel=0.05)
 
 
 @pytest.mark.slow
