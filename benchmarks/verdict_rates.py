@@ -144,7 +144,7 @@ def comparable(recordings: Sequence[Recording]) -> list[list[int]]:
     for at, each in enumerate(recordings):
         facts = each.provenance
         model = [gpu["name"] for gpu in facts["devices"]]
-        study = [facts["configuration"][name] for name in ("variants", "sizes")]
+        study = [facts["configuration"].get(name) for name in ("variants", "sizes")]
         groups.setdefault(str([model, study]), []).append(at)
     return list(groups.values())
 
