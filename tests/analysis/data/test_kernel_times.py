@@ -91,7 +91,8 @@ def test_recordings_are_compared_by_kernels_timed_alone_where_both_have_them(hel
     kernels = frame[frame["quantity"] == "kernel"]
     assert not kernels.duplicated(KERNEL).any(), "host memory does not matter to them"
     assert set(kernels["samples_a"]) == {10}
-    assert set(kernels["verdict"]) == {"same"}
+    assert set(kernels["verdict"]) <= {"same", "undecided"}
+    np.testing.assert_allclose(kernels["ratio"], 1, atol=0.02)
     older = read(recorded(**SMALL, seed=1))
     frame = compare(held, older, 0.02)
     assert set(frame.loc[frame["quantity"] == "kernel", "host_memory"]) == {"pinned", "pageable"}
