@@ -18,7 +18,6 @@ import sys
 import tempfile
 from collections import Counter
 from collections.abc import Sequence
-from itertools import permutations
 from pathlib import Path
 
 import numpy as np
@@ -29,7 +28,7 @@ from analysis.trust.comparison import GPU, SHORT_S, compare, decided, matched
 from base.command_line import aligned
 from base.errors import StudyError, exit_status
 from base.paths import ROOT
-from benchmarks.verdict_rates import COMMITTED, comparable, fitted
+from benchmarks.verdict_rates import COMMITTED, Sessions, fitted
 from measurement.recording.recording import KERNEL, Recording, read
 
 OWN, TOOLS = "gemm-study compare", ("nvbench-compare-legacy", "nvbench-compare-robust")
@@ -128,7 +127,8 @@ def kernels(recording: Recording, first: Recording, numbers: pd.DataFrame) -> di
 
 def counted(recordings: Sequence[Recording], folder: Path) -> pd.DataFrame:
     """Return one row per tool, slowdown, ordered pair and kernel: verdict, and is_short."""
-    pairs = [pair for group in comparable(recordings) for pair in permutations(group, 2)]
+    sessions = Sessions.of(recordings)
+    pairs = [pair for own in sessions.pairs() for pair in (own, own[::-1])]
     frames = {}
     for at, other in pairs:
         frame = compare(recordings[at], recordings[other], THRESHOLD)
@@ -136,7 +136,7 @@ def counted(recordings: Sequence[Recording], folder: Path) -> pd.DataFrame:
     rows = []
     for pair in pairs:
         rest = [each for each in pairs if each[0] < each[1] and not set(each) & set(pair)]
-        known = fitted({each: frames[each] for each in rest})
+        known = fitted({each: frames[each] for each in rest}, sessions)
         frame = frames[pair].reset_index(drop=True)
         numbers = frame[KERNEL].assign(number=frame.index)
         a, b = (recordings[at] for at in pair)

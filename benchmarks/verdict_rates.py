@@ -1,22 +1,21 @@
 """How often `compare` calls identical code slower, and which planted slowdowns it finds.
 
-    python -m benchmarks.verdict_rates rates [SESSION ...] [--planted PERMILLE=SESSION ...]
     python -m benchmarks.verdict_rates evaluate [SESSION ...]
+    python -m benchmarks.verdict_rates build --out DIR --architecture sm_90 [--planted PERMILLE ...]
     python -m benchmarks.verdict_rates record --start LABEL --out DIR [--sessions N]
                                               [--planted PERMILLE ...] [--device INDEX]
+                                              [--commit HASH]
 
-`rates` compares all pairs of sessions in both orders, and prints the false verdicts on times of
-identical code by kind of configuration. With recordings of planted slowdowns it prints the share of
-kernels that are found slower.
+`evaluate` compares all pairs of sessions with one GPU model and configuration, and each session
+with planted slowdowns. The default sessions are those of `data/calibration` and eight full sessions
+of the H200. Starts of the machine are divided into two halves. Verdicts on one half use the
+variation between sessions of the other half, of the full sessions, or that of `compare`. Slowdowns
+are also simulated: the times of B are multiplied.
 
-`evaluate` prints the rates of all pairs of sessions with one GPU model and configuration: with the
-present model of the variation between sessions, and with models that are fitted to all other
-sessions, or to those of other configurations. Slowdowns of 1, 2 and 5 % are simulated: the times of
-B are multiplied. The default sessions are eight of the H200, of two configurations.
-
-`record` makes quick sessions DIR/LABEL-1, DIR/LABEL-2 ...; run it once after each start of a
-machine. The cubins are built once, in DIR/cubins. A planted slowdown is built from a changed copy
-of each kernel: after its work, every thread waits for so many thousandths of its own time.
+`record` makes short sessions DIR/LABEL-1, DIR/LABEL-2 ... of the committed study at four sizes, and
+DIR/LABEL-planted-PERMILLE; run it once after each start of a machine. `build` makes the cubins that
+all of them use, in DIR/cubins. A planted slowdown is built from a changed copy of each kernel:
+after its work, every thread waits for so many thousandths of its own time.
 """
 
 import argparse
@@ -34,22 +33,31 @@ import pandas as pd
 from scipy import stats
 from scipy.optimize import minimize
 
-from analysis.stats.between import KERNEL, KNOWN, Between, variances
+from analysis.stats.between import KERNEL, KNOWN, ONE_START, Between, variances
 from analysis.stats.estimates import FloatArray
 from analysis.stats.significance import FASTER, SAME, SLOWER, THRESHOLD, UNDECIDED
-from analysis.trust.comparison import GPU, OTHER_HARDWARE, SHORT_S, compare, decided, status
+from analysis.trust.comparison import GPU, OTHER_HARDWARE, SHORT_S, compare, decided, kinds
 from base.command_line import aligned
 from base.errors import StudyError, exit_status
 from base.paths import ROOT
+from base.pool import run_all
 from kernels.cubins.build import INSTRUMENTS, STEPS, Build
-from kernels.cubins.compile import architecture, build_cubin
+from kernels.cubins.compile import build_cubin
 from kernels.cubins.toolchain import find_nvcc
 from measurement.recording.recording import Recording, read
+from study.config import Config, validate
+from study.narrow import asked
+from study.plan import builds
 
+CALIBRATION = Path("data/calibration")
 COMMITTED = tuple(f"data/recordings/h200-sxm{end}" for end in ("", *range(-2, -9, -1)))
 SLOWDOWNS = (0.01, 0.02, 0.05)
+SIZES, BLOCK_SIZES = [64, 256, 1024, 4096], [32]
+SLOW = ("naive", "tile_transposed_b")  # over 0.1 s at N = 4096: a third of a session
 KINDS = ("kernel below 20 µs", "kernel from 20 µs", "pinned", "pageable", "CPU")
 VERDICTS = [SAME, FASTER, SLOWER, UNDECIDED, OTHER_HARDWARE]
+PRESENT, FULL, HALF = "compare", "full sessions", "other half"
+_PLANTED = re.compile(r"-planted-(\d+)$")
 _KERNEL = r'extern "C" __global__ void\s+((?:[^()"]|\([^)]*\))*?)\b{}\s*\(([^)]*)\)'
 _WRAPPER = """
 extern "C" __global__ void {attributes}{name}({parameters}) {{
@@ -60,76 +68,91 @@ extern "C" __global__ void {attributes}{name}({parameters}) {{
 }}
 """
 
+Models = dict[str, dict[str, Between]]
 
-def kinds(frame: pd.DataFrame) -> pd.Series:
+
+# ---- Rates
+
+
+@dataclass(frozen=True)
+class Sessions:
+    """Sessions by number: recording, start of the machine, configuration, planted thousandths."""
+
+    recordings: Sequence[Recording]
+    starts: Sequence[str]
+    groups: Sequence[str]
+    planted: Sequence[int]
+
+    @classmethod
+    def of(cls, recordings: Sequence[Recording]) -> "Sessions":
+        """Return sessions; a session whose start is unknown is the only one of its start."""
+        names = [each.path.name for each in recordings]
+        starts = [each.provenance.get("machine_start") or str(each.path) for each in recordings]
+        planted = [int(match[1]) if (match := _PLANTED.search(name)) else 0 for name in names]
+        return cls(recordings, starts, [_group(each) for each in recordings], planted)
+
+    def pairs(self) -> list[tuple[int, int]]:
+        """Return the pairs of comparable sessions whose first has nothing planted."""
+        numbers = combinations(range(len(self.recordings)), 2)
+        both = [(b, a) if self.planted[a] else (a, b) for a, b in numbers]
+        return [(a, b) for a, b in both if not self.planted[a] and self.groups[a] == self.groups[b]]
+
+    def half(self, number: int) -> int | None:
+        """Return the half of a session: starts alternate; None if its start has no other session.
+
+        These are full sessions; they belong to no half.
+        """
+        several = [own for own in dict.fromkeys(self.starts) if self.starts.count(own) > 1]
+        start = self.starts[number]
+        return several.index(start) % 2 if start in several else None
+
+
+def _group(recording: Recording) -> str:
+    """Return GPU models, variants and sizes of a recording, as text."""
+    facts = recording.provenance
+    study = [facts["configuration"].get(name) for name in ("variants", "sizes")]
+    return str([[gpu["name"] for gpu in facts["devices"]], study])
+
+
+def names_of_kinds(frame: pd.DataFrame) -> pd.Series:
     """Return the kind of each comparison, one of `KINDS`."""
     on_gpu = frame["side"] == GPU
     short = (frame["median_a_s"] < SHORT_S).map({True: KINDS[0], False: KINDS[1]})
     return short.where(on_gpu, frame["host_memory"].fillna(KINDS[4]).astype(object))
 
 
-def false_verdicts(recordings: Sequence[Recording]) -> tuple[pd.DataFrame, int, int]:
-    """Return the verdicts on identical code by kind, and the numbers of pairs and of status 1.
-
-    Both orders of a pair count; only its first is computed, because verdicts are symmetric.
-    """
-    counts, pairs, ones = [], 0, 0
-    for first, second in combinations(recordings, 2):
-        frame = compare(first, second, THRESHOLD)
-        own = frame[frame["same_code"]]
-        back = own.assign(verdict=own["verdict"].replace({SLOWER: FASTER, FASTER: SLOWER}))
-        for each in (own, back):
-            pairs += 1
-            ones += status(each, hardware=True) == 1
-            counts.append(each.groupby(kinds(each))["verdict"].value_counts().unstack())
-        print(f"compared {pairs} pairs", file=sys.stderr, flush=True)
-    table = pd.concat(counts).groupby(level=0).sum().reindex(KINDS).fillna(0)
-    return table.reindex(columns=VERDICTS, fill_value=0), pairs, ones
-
-
-def found(recordings: Sequence[Recording], planted: Recording) -> pd.DataFrame:
-    """Return by kind of kernel the number of times with other code, found slower, and ratio.
-
-    size: their number; mean: the share that is *slower*; median: the median ratio of the times,
-    because idle threads slow a kernel by less if others fill the GPU.
-    """
-    parts = []
-    for base in recordings:
-        frame = compare(base, planted, THRESHOLD)
-        own = frame[~frame["same_code"] & (frame["side"] == GPU)]
-        parts.append(own.assign(kind=kinds(own), found=own["verdict"] == SLOWER))
-    groups = pd.concat(parts).groupby("kind")
-    return groups["found"].agg(["size", "mean"]).assign(median=groups["ratio"].median())
-
-
-def fitted(frames: Mapping[tuple[int, int], pd.DataFrame]) -> dict[str, Between]:
+def fitted(
+    frames: Mapping[tuple[int, int], pd.DataFrame], sessions: Sessions
+) -> dict[str, Between]:
     """Return the variation between sessions, from comparisons of identical code by pair.
 
-    The variances are those of the largest normal likelihood, so outliers increase them. Those of n
-    sessions in g groups have n − g degrees of freedom, however many times the sessions share.
-    Kernels that a ceiling of the GPU explains are left out.
+    The variances are those of the largest normal likelihood, so outliers increase them. Variation
+    within starts has sessions − starts degrees of freedom, that between starts has starts −
+    configurations, however many times the sessions share. Kernels that a ceiling of the GPU
+    explains are left out.
     """
-    # The smallest session that is compared with each session is that of its group.
-    sessions = {at for pair in frames for at in pair}
-    groups = {min(pair[0] for pair in frames if at in pair) for at in sessions}
+    own = {at for pair in frames for at in pair}
+    starts, groups = ({names[at] for at in own} for names in (sessions.starts, sessions.groups))
     rows = pd.concat(frames.values(), ignore_index=True)
     rows = rows[rows["noise_a"].notna() & rows["noise_b"].notna()]
-    kind = rows["host_memory"].fillna("CPU").astype(object).mask(rows["side"] == GPU, KERNEL)
-    explained = (rows["explained_high"] / rows["explained_low"] > 1 + THRESHOLD) & (kind == KERNEL)
-    rows = rows.assign(kind=kind)[~explained]
-    freedom = len(sessions) - len(groups)
-    return {str(name): _fit(str(name), own, freedom) for name, own in rows.groupby("kind")}
+    kind = kinds(rows)
+    explained = rows["explained_high"] / rows["explained_low"] > 1 + THRESHOLD
+    rows = rows.assign(kind=kind)[~(explained & (kind == KERNEL))]
+    freedom = {True: len(own) - len(starts), False: len(starts) - len(groups)}
+    names = [(name, freedom[str(name).endswith(ONE_START)], k) for name, k in rows.groupby("kind")]
+    return {str(name): _fit(str(name), k, free) for name, free, k in names if free > 0}
 
 
 def _fit(kind: str, rows: pd.DataFrame, freedom: int) -> Between:
     """Return the variation of one kind; only kernels have a local part."""
     start = np.log([1e-3, 1e-7, 1e-2, 0.8])
-    bounds = np.log([(1e-4, 0.3), (1e-10, 1e-3), (1e-4, 0.2), (0.3, 1)])
+    bounds = np.log([(1e-5, 0.3), (1e-10, 1e-3), (1e-4, 0.2), (0.3, 1)])
     distance = np.log(rows["ratio"])
 
     def model(logs: FloatArray) -> Between:
         relative, absolute_s, local, noise = map(float, np.exp(logs))
-        return Between(relative, absolute_s, local if kind == KERNEL else 0, noise, freedom)
+        local = local if kind.startswith(KERNEL) else 0
+        return Between(relative, absolute_s, local, noise, freedom)
 
     def deviance(logs: FloatArray) -> float:
         error = np.sqrt(variances(rows, {kind: model(logs)}).sum(axis=1))
@@ -138,67 +161,155 @@ def _fit(kind: str, rows: pd.DataFrame, freedom: int) -> Between:
     return model(minimize(deviance, start, method="L-BFGS-B", bounds=bounds).x)
 
 
-def comparable(recordings: Sequence[Recording]) -> list[list[int]]:
-    """Return the numbers of the recordings of equal GPU models, variants and sizes, in groups."""
-    groups: dict[str, list[int]] = {}
-    for at, each in enumerate(recordings):
-        facts = each.provenance
-        model = [gpu["name"] for gpu in facts["devices"]]
-        study = [facts["configuration"].get(name) for name in ("variants", "sizes")]
-        groups.setdefault(str([model, study]), []).append(at)
-    return list(groups.values())
-
-
-def evaluated(recordings: Sequence[Recording]) -> pd.DataFrame:
-    """Return the rates of each ordered pair of comparable sessions, by three models.
-
-    model: `KNOWN`; fitted to all other sessions; fitted to the other groups of `comparable`.
-    equal_memory: whether the GPUs of the pair have equal ceilings of device memory.
-    """
-    groups = comparable(recordings)
-    pairs = [pair for group in groups for pair in combinations(group, 2)]
+def compared(sessions: Sessions) -> dict[tuple[int, int], pd.DataFrame]:
+    """Return the comparison of each pair of `Sessions.pairs`."""
     frames = {}
-    for one, other in pairs:
-        for pair in ((one, other), (other, one)):
-            frame = compare(recordings[pair[0]], recordings[pair[1]], THRESHOLD)
-            frames[pair] = frame[frame["same_code"]]
-    rows = []
-    for pair in pairs:
-        (own,) = (group for group in groups if pair[0] in group)
-        known = {"present model": KNOWN}
-        for name, used in (("other sessions", pair), ("other groups", own)):
-            rest = [each for each in pairs if not set(each) & set(used)]
-            if rest:
-                known[name] = fitted({each: frames[each] for each in rest})
-        for name, model in known.items():
-            for each in (pair, pair[::-1]):
-                rows.append({"model": name, "pair": each} | rates(frames[each], model))
-    return pd.DataFrame(rows)
+    for at, (a, b) in enumerate(pairs := sessions.pairs(), start=1):
+        frames[a, b] = compare(sessions.recordings[a], sessions.recordings[b], THRESHOLD)
+        print(f"compared {at} of {len(pairs)} pairs", file=sys.stderr, flush=True)
+    return frames
+
+
+def models(frames: Mapping[tuple[int, int], pd.DataFrame], sessions: Sessions) -> list[Models]:
+    """Return the models for the verdicts on half 0, on half 1, and on other pairs.
+
+    `HALF` is fitted to full sessions and those of the other half, `FULL` only to full sessions.
+    """
+    honest = {
+        pair: frame[frame["same_code"]]
+        for pair, frame in frames.items()
+        if not sessions.planted[pair[1]]
+    }
+    sides = {pair: {sessions.half(at) for at in pair} for pair in honest}
+    found: list[Models] = []
+    for half in (0, 1, None):
+        found.append({PRESENT: KNOWN})
+        for name, used in ((FULL, {None}), (HALF, {None, half if half is None else 1 - half})):
+            own = {pair: frame for pair, frame in honest.items() if sides[pair] <= used}
+            if own and half is not None:
+                found[-1][name] = KNOWN | fitted(own, sessions)
+    return found
+
+
+def evaluated(
+    frames: Mapping[tuple[int, int], pd.DataFrame], sessions: Sessions
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Return the rates of each pair without planted work, and of each pair with it, by model.
+
+    Columns: model, one_start (whether both sessions are of one start), those of `rates` or `found`;
+    and planted, in thousandths. Both orders of a pair count: their verdicts are symmetric.
+    """
+    by_half = models(frames, sessions)
+    honest, slowed = [], []
+    for (a, b), frame in frames.items():
+        halves = {sessions.half(at) for at in (a, b)}
+        (half,) = halves if len(halves) == 1 else (None,)
+        for name, known in by_half[2 if half is None else half].items():
+            head = {"model": name, "one_start": sessions.starts[a] == sessions.starts[b]}
+            if planted := sessions.planted[b]:
+                slowed.append(head | {"planted": planted} | found(frame, known))
+            else:
+                honest.append(head | rates(frame[frame["same_code"]], known))
+    return pd.DataFrame(honest), pd.DataFrame(slowed)
 
 
 def rates(frame: pd.DataFrame, known: dict[str, Between]) -> dict[str, float]:
     """Return the rates of one comparison of identical code, and of simulated slowdowns of B."""
     own = decided(frame, THRESHOLD, known)
     kernels = own["side"] == GPU
-    factors = own.loc[kernels, ["explained_low", "explained_high"]]
-    large = (own["m"] == own["n"]) & (own["n"] == own["k"]) & own["n"].between(64, 4096)
-    long = own["median_a_s"] >= SHORT_S
     result = {
-        "status 1": float(status(own, hardware=True) == 1),
-        "false slower": float((own["verdict"] == SLOWER).mean()),
+        "status 1": float(np.mean([(own["verdict"] == each).any() for each in (SLOWER, FASTER)])),
+        "false slower": float(own["verdict"].isin([SLOWER, FASTER]).mean() / 2),
         "undecided": float(own.loc[kernels, "verdict"].isin([UNDECIDED, OTHER_HARDWARE]).mean()),
-        "equal_memory": float(factors["explained_high"].max() / factors["explained_low"].min())
-        <= 1 + THRESHOLD,
     }
     for slowdown in SLOWDOWNS:
         times = {name: frame[name] * (1 + slowdown) for name in ("median_b_s", "ratio")}
         slower = decided(frame.assign(**times), THRESHOLD, known)["verdict"] == SLOWER
-        for name, chosen in (("from 20 µs", long), ("all", True)):
-            result[f"{slowdown:.0%} {name}"] = float(slower[kernels & chosen].mean())
-            result[f"{slowdown:.0%} {name}, N 64 to 4096"] = float(
-                slower[kernels & chosen & large].mean()
-            )
+        for name, chosen in (("from 20 µs", own["median_a_s"] >= SHORT_S), ("all", True)):
+            result[f"{slowdown:.0%} simulated, {name}"] = float(slower[kernels & chosen].mean())
     return result
+
+
+def found(frame: pd.DataFrame, known: dict[str, Between]) -> dict[str, float]:
+    """Return the share of kernels with other code that are slower, and their median ratio.
+
+    Idle threads slow a kernel by less than planted if others fill the GPU.
+    """
+    own = decided(frame, THRESHOLD, known)
+    own = own[~own["same_code"] & (own["side"] == GPU)]
+    long = own[own["median_a_s"] >= SHORT_S]
+    shares = {"from 20 µs": long, "all": own}
+    return {
+        f"{text}, {name}": value
+        for name, rows in shares.items()
+        for text, value in (
+            ("found", float((rows["verdict"] == SLOWER).mean())),
+            ("median ratio", float(rows["ratio"].median())),
+        )
+    }
+
+
+def counts(
+    frames: Mapping[tuple[int, int], pd.DataFrame], sessions: Sessions
+) -> dict[str, pd.DataFrame]:
+    """Return the verdicts of `compare` on identical code by kind, both orders of all pairs."""
+    parts: dict[str, list[pd.DataFrame]] = {}
+    for (a, b), frame in frames.items():
+        if not sessions.planted[b]:
+            own = frame[frame["same_code"]]
+            back = own["verdict"].replace({SLOWER: FASTER, FASTER: SLOWER})
+            kind = names_of_kinds(own)
+            one = "one start" if sessions.starts[a] == sessions.starts[b] else "different starts"
+            for verdict in (own["verdict"], back):
+                parts.setdefault(one, []).append(pd.crosstab(kind, verdict))
+    tables = {one: pd.concat(own).groupby(level=0).sum() for one, own in parts.items()}
+    return {
+        one: own.reindex(KINDS).reindex(columns=VERDICTS).fillna(0).astype(int)
+        for one, own in tables.items()
+    }
+
+
+def _lines(paths: Sequence[Path]) -> Iterator[str]:
+    sessions = Sessions.of([read(path) for path in paths])
+    frames = compared(sessions)
+    honest = sessions.planted.count(0)
+    yield f"{honest} sessions of {len(set(sessions.starts))} starts, {len(paths) - honest} planted"
+    for one, table in counts(frames, sessions).items():
+        yield f"\nverdicts of compare on identical code, {one}:"
+        rows = [["kind", *VERDICTS, "false slower"]]
+        for kind, row in [*table.iterrows(), ("all", table.sum())]:
+            share = row[SLOWER] / max(row.sum(), 1)
+            rows.append([str(kind), *(f"{value}" for value in row), f"{share:.3%}"])
+        yield from aligned(rows)
+    tables = evaluated(frames, sessions)
+    for table, more in zip(tables, ([], ["planted"]), strict=True):
+        if len(table):
+            keys = ["model", *more, "one_start"]
+            groups = table.groupby(keys, sort=False)
+            means, sizes = groups.mean(), groups.size()
+            yield f"\nmeans over pairs by {', '.join(keys)}:"
+            rows = [[*keys, "pairs", *means.columns]]
+            for key, row in means.iterrows():
+                texts = [f"{x:.3f}" if "ratio" in name else f"{x:.1%}" for name, x in row.items()]
+                rows.append([*map(str, key), str(sizes[key]), *texts])
+            yield from aligned(list(map(list, zip(*rows, strict=True))))
+    own = {pair: each[each["same_code"]] for pair, each in frames.items()}
+    own = {pair: each for pair, each in own.items() if not sessions.planted[pair[1]]}
+    yield "\nvariation between sessions, fitted to all:"
+    for kind, model in fitted(own, sessions).items():
+        yield f"{kind}: " + ", ".join(f"{k} {v:.2g}" for k, v in model._asdict().items())
+
+
+# ---- Sessions
+
+
+def study() -> Config:
+    """Return the committed quick study at `SIZES` and `BLOCK_SIZES` without `SLOW` variants."""
+    whole = asked(ROOT / "config.yaml", "quick", [], [])
+    variants = [name for name in whole.study.variants if name not in SLOW]
+    config = asked(ROOT / "config.yaml", "quick", variants, SIZES)
+    narrow = config.study.plain() | {"block_sizes": BLOCK_SIZES}
+    return validate({**config.plain(), "study": narrow}, "config.yaml")
 
 
 def planted_text(text: str, name: str, permille: int) -> str:
@@ -226,95 +337,68 @@ class PlantedBuild(Build):
         return self.changed
 
 
-def build(nvcc: Path, builds: Sequence[Build], name: str, folder: Path, permille: int) -> None:
-    """Build cubins for an architecture; with `permille`, those of kernels with idle work."""
-    with tempfile.TemporaryDirectory() as changed:
-        for each in builds:
-            made: Build = each
-            if permille and each not in INSTRUMENTS and each.variant not in STEPS:
-                source = Path(changed) / f"{each.variant}.cu"
-                text = (ROOT / each.source).read_text()
-                source.write_text(planted_text(text, each.variant, permille))
-                own = (each.variant, each.block_size, each.dtype, each.guarded)
-                made = PlantedBuild(*own, str(source))
-            cubin = folder / name / f"{each.stem}.cubin"
-            if not cubin.exists():
-                build_cubin(nvcc, made, name, cubin)
-
-
-def record_sessions(out: Path, start: str, sessions: int, planted: list[int], device: int) -> None:
-    """Record quick sessions of the committed study, and one of each planted slowdown."""
-    from measurement.devices.discovery import select
-    from measurement.recorder.record import record
-    from study.narrow import asked
-    from study.plan import builds
-
-    config = asked(ROOT / "config.yaml", "quick", [], [])
-    name = architecture(select(device)[0].compute_capability)
+def build(config: Config, name: str, folder: Path, permille: int) -> None:
+    """Build missing cubins for an architecture, of kernels with idle work if `permille` > 0."""
     nvcc = find_nvcc(config.toolchain.nvcc)
+
+    def one(wanted: Build) -> None:
+        cubin = folder / name / f"{wanted.stem}.cubin"
+        if cubin.exists():
+            return
+        with tempfile.TemporaryDirectory() as changed:
+            made = wanted
+            if permille and wanted not in INSTRUMENTS and wanted.variant not in STEPS:
+                source = Path(changed) / f"{wanted.variant}.cu"
+                text = (ROOT / wanted.source).read_text()
+                source.write_text(planted_text(text, wanted.variant, permille))
+                own = (wanted.variant, wanted.block_size, wanted.dtype, wanted.guarded)
+                made = PlantedBuild(*own, str(source))
+            build_cubin(nvcc, made, name, cubin)
+
+    run_all(one, builds(config.study), len(os.sched_getaffinity(0)), lambda *_: None)
+
+
+def record_sessions(
+    out: Path, start: str, sessions: int, planted: list[int], device: int, commit: str | None
+) -> None:
+    """Record short sessions, and one of each planted slowdown, with the cubins in `out`."""
+    from measurement.recorder.record import record
+
+    config = study()
     wanted = [(f"{start}-{at + 1}", 0) for at in range(sessions)]
     for label, permille in [*wanted, *((f"{start}-planted-{each}", each) for each in planted)]:
-        cubins = out / "cubins" / str(permille)
-        build(nvcc, builds(config.study), name, cubins, permille)
         if not (out / label).exists():
-            record(config, device, out / label, cubins)
-
-
-def _lines(arguments: argparse.Namespace) -> Iterator[str]:
-    paths = arguments.recordings or [ROOT / path for path in COMMITTED]
-    recordings = [read(path) for path in paths]
-    if arguments.command == "evaluate":
-        table = evaluated(recordings)
-        yield f"{len(recordings)} sessions, {table['pair'].nunique()} ordered pairs"
-        equal = table[table["equal_memory"]].assign(
-            model=lambda own: own["model"] + ", equal memory"
-        )
-        means = pd.concat([table, equal]).drop(columns=["pair", "equal_memory"])
-        means = means.groupby("model", sort=False).mean()
-        rows = [["rate", *means.index]]
-        yield from aligned(rows + [[name, *(f"{x:.2%}" for x in means[name])] for name in means])
-        within = [pair for group in comparable(recordings) for pair in combinations(group, 2)]
-        frames = {(a, b): compare(recordings[a], recordings[b], THRESHOLD) for a, b in within}
-        same = {pair: each[each["same_code"]] for pair, each in frames.items()}
-        for kind, model in fitted(same).items():
-            yield f"{kind}: " + ", ".join(f"{k} {v:.2g}" for k, v in model._asdict().items())
-        return
-    counts, pairs, ones = false_verdicts(recordings)
-    yield f"{len(recordings)} sessions, {pairs} ordered pairs; times of identical code:"
-    rows = [["kind", *counts.columns, "false slower"]]
-    for kind, row in [*counts.iterrows(), ("all", counts.sum())]:
-        share = row[SLOWER] / max(row.sum(), 1)
-        rows.append([str(kind), *(f"{value:.0f}" for value in row), f"{share:.2%}"])
-    yield from aligned(rows)
-    yield f"exit status 1 with --hardware: {ones} of {pairs} pairs ({ones / max(pairs, 1):.0%})"
-    for text in arguments.planted:
-        permille, _, path = text.partition("=")
-        for kind, size, share, ratio in found(recordings, read(Path(path))).itertuples():
-            text = f"planted {int(permille) / 10:g} %, {kind}: {share:.1%} of {size} found slower"
-            yield f"{text}, median ratio {ratio:.3f}"
+            record(config, device, out / label, out / "cubins" / str(permille), commit)
 
 
 def main() -> int:
     """Run the command."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.verdict_rates")
     commands = parser.add_subparsers(dest="command", required=True)
-    pairs = commands.add_parser("rates")
-    for each in (pairs, commands.add_parser("evaluate")):
-        each.add_argument("recordings", nargs="*", type=Path)
-    pairs.add_argument("--planted", nargs="*", default=[], metavar="PERMILLE=SESSION")
-    make = commands.add_parser("record")
+    evaluate = commands.add_parser("evaluate")
+    evaluate.add_argument("recordings", nargs="*", type=Path)
+    for name in ("build", "record"):
+        make = commands.add_parser(name)
+        make.add_argument("--out", required=True, type=Path)
+        make.add_argument("--planted", nargs="*", type=int, default=[], metavar="PERMILLE")
+    commands.choices["build"].add_argument("--architecture", required=True)
     make.add_argument("--start", required=True)
-    make.add_argument("--out", required=True, type=Path)
-    make.add_argument("--sessions", type=int, default=5)
-    make.add_argument("--planted", nargs="*", type=int, default=[], metavar="PERMILLE")
+    make.add_argument("--sessions", type=int, default=4)
     make.add_argument("--device", type=int, default=0)
+    make.add_argument("--commit")  # of a copy without history
     arguments = parser.parse_args()
     if arguments.command == "record":
         own = (arguments.start, arguments.sessions, arguments.planted, arguments.device)
-        record_sessions(arguments.out, *own)
-        return 0
-    for line in _lines(arguments):
-        print(line, flush=True)
+        record_sessions(arguments.out, *own, arguments.commit)
+    elif arguments.command == "build":
+        for permille in (0, *arguments.planted):
+            folder = arguments.out / "cubins" / str(permille)
+            build(study(), arguments.architecture, folder, permille)
+    else:
+        known = [ROOT / path for path in COMMITTED]
+        paths = arguments.recordings or [*sorted((ROOT / CALIBRATION).glob("*")), *known]
+        for line in _lines(paths):
+            print(line, flush=True)
     return 0
 
 

@@ -2,7 +2,8 @@
 
 log time = cell + session + noise. Sessions vary by a share of the time, by a duration, and, for
 kernels of few blocks, by the multiprocessors and parts of the L2 that they get; more blocks average
-this local part. `python -m benchmarks.verdict_rates evaluate` fits it to sessions.
+this local part. Sessions on one GPU since one start of its host vary less, so they have kinds of
+their own. `python -m benchmarks.verdict_rates evaluate` fits all kinds to sessions.
 """
 
 from collections.abc import Mapping
@@ -11,6 +12,7 @@ from typing import NamedTuple
 import pandas as pd
 
 KERNEL, PINNED, PAGEABLE, ON_CPU = "kernel", "pinned", "pageable", "CPU"
+ONE_START = ", one start"  # end of the kinds of sessions on one GPU since one start of its host
 
 
 class Between(NamedTuple):

@@ -78,8 +78,9 @@ def compare(
     medians. Devices are matched by position and named as in `a`. Columns: `CELL`, quantity, numbers
     of sessions and samples, medians in seconds, variances of log medians (noise), ratio B/A, the
     ratios from explained_low to explained_high that ceilings of GPUs and hosts explain; side, `GPU`
-    for kernel-only times, else `HOST`; blocks of the launch; build and same_code, whether all ran
-    the same code; and those of `decided`. Below 6 samples per session, intervals, p and q are NaN.
+    for kernel-only times, else `HOST`; blocks of the launch; one_start, whether all sessions used
+    one GPU and host since one start; build and same_code, whether all ran the same code; and those
+    of `decided`. Below 6 samples per session, intervals, p and q are NaN.
     Rows are sorted by `CELL`. Raise StudyError if nothing was timed in both.
     """
     sides = ([a, *more[0]], [b, *more[1]])
@@ -98,6 +99,10 @@ def compare(
     hardware = frame.assign(on_host=~on_gpu, exceeds_l2=exceeds & frame["threads"].isna())
     low, high = explained(host_factors(*sides), hardware)
     frame = frame.assign(ratio=ratio, explained_low=low, explained_high=high, side=side)
+    starts = _starts(*sides)
+    frame["one_start"] = [
+        all(starts.get(name, False) for name in {CPU, d}) for d in frame["device"]
+    ]
     with adopted(a):
         frame["blocks"] = [_blocks(row) for row in frame.to_dict("records")]
     frame = decided(frame, threshold, between.KNOWN)
@@ -109,10 +114,31 @@ def compare(
     return frame.assign(build=code["build"], same_code=same)
 
 
+def _starts(a: Sequence[Recording], b: Sequence[Recording]) -> dict[str, bool]:
+    """Return, for `CPU` and each GPU of A, whether all sessions ran since one start of the host.
+
+    A resumed session may contain two starts, so it does not count.
+    """
+    every = [each.provenance for each in (*a, *b)]
+    whole = all(each.get("attempts") == 1 for each in every)
+    known = {CPU: {each.get("machine_start") for each in every}}
+    for at, gpu in enumerate(every[0]["devices"]):
+        gpus = [each["devices"][at : at + 1] for each in every]
+        known[gpu["device"]] = {own[0].get("machine_start") if own else None for own in gpus}
+    return {name: whole and len(own) == 1 and None not in own for name, own in known.items()}
+
+
 def _blocks(row: Mapping[Any, Any]) -> int:
     """Return the blocks of the launch; 0 where it is unknown, as for libraries."""
     is_known = row["device"] != CPU and row["variant"] in VARIANTS
     return product_of(row).launch.blocks if is_known else 0
+
+
+def kinds(frame: pd.DataFrame) -> pd.Series:
+    """Return the kind of variation between the sessions of each comparison, see `between.KNOWN`."""
+    kind = frame["host_memory"].fillna(between.ON_CPU).astype(object)
+    kind = kind.mask(frame["side"] == GPU, between.KERNEL)
+    return kind.mask(frame["one_start"], kind + between.ONE_START)
 
 
 def decided(
@@ -125,7 +151,8 @@ def decided(
     sessions_needed on each side, each alone, to decide; verdict.
     """
     on_gpu = frame["side"] == GPU
-    kind = frame["host_memory"].fillna(between.ON_CPU).astype(object).mask(on_gpu, between.KERNEL)
+    kind = kinds(frame)
+    kind = kind.where(kind.isin(known), kind.str.removesuffix(between.ONE_START))
     parts = between.variances(frame.assign(kind=kind), known)
     error = np.sqrt(parts.sum(axis=1, skipna=False))
     distance = np.log(frame["ratio"])

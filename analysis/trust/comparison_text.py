@@ -17,7 +17,7 @@ from measurement.recording.code import BUILD, build_facts, build_key, changed_so
 from measurement.recording.recording import CELL, Recording
 
 _MOST = 10  # rows of the table
-_LONG = ("packages", "limits")  # of software and GPUs: too long for one line
+_LONG = ("packages", "limits", "machine_start")  # of software and GPUs: not readable on one line
 _TITLES = (
     *("device", "variant", "dtype", "shape", "block", "memory", "threads", "time", "samples"),
     *("A", "B", "B/A", "95 % interval", "adjusted p", "verdict"),

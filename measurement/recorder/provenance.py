@@ -1,8 +1,10 @@
 """The provenance of a recording: host, GPUs, software, sources.
 
-It is published, so it contains no host name, user name, serial number or UUID.
+It is published, so it contains no host name, user name, serial number or UUID. The UUID of a GPU
+enters only a hash, with the random number of the host's start.
 """
 
+import hashlib
 import importlib.metadata
 import os
 import platform
@@ -33,6 +35,7 @@ from measurement.recording.provenance_schema import USER_SUPPLIED, check_lines
 from measurement.recording.schema import check_text
 
 _STUDY = [*FOLDERS, "Snakefile", "pyproject.toml", "uv.lock", "data/published"]
+_BOOT = Path("/proc/sys/kernel/random/boot_id")
 _PACKAGES = ["numpy", "scipy", "pandas", "pycuda", "nvidia-ml-py", "mkl", "blis"]
 
 
@@ -64,6 +67,18 @@ def _cpu_model() -> str:
         if line.startswith("model name"):
             return line.split(":", 1)[1].strip()
     return platform.machine()
+
+
+def machine_start(uuid: str = "") -> str | None:
+    """Return a hash that is new after each start of the host; None if the system has no boot ID.
+
+    With the `uuid` of a GPU, the hash is that of this GPU. See `boot_id` in random(4) of Linux.
+    """
+    try:
+        started = _BOOT.read_text().strip()
+    except OSError:
+        return None
+    return hashlib.sha256(f"{started} {uuid}".encode()).hexdigest()
 
 
 def gpu(device: CudaDevice) -> dict[str, Any]:
@@ -121,6 +136,7 @@ def _nvml_facts(pci_bus_id: str) -> dict[str, Any]:
             "pcie_width": ask(pynvml.nvmlDeviceGetMaxPcieLinkWidth),
             "power_limit_w": power_mw and power_mw / 1000,
             "persistence_mode": ask(pynvml.nvmlDeviceGetPersistenceMode),
+            "machine_start": machine_start(ask(pynvml.nvmlDeviceGetUUID) or pci_bus_id),
         }
     finally:
         pynvml.nvmlShutdown()

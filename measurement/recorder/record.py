@@ -207,6 +207,7 @@ def _facts(task: Task, journal: Journal, gcc: str, commit: str | None) -> dict[s
         | {path: lines_sha256(lines) for path, lines in texts.items()},
         **({"imports": journal.imports} if journal.imports else {}),
         "attempts": journal.attempts,
+        "machine_start": provenance.machine_start(),
         "at_once": task.at_once,
         "phases": journal.phases,
     }

@@ -84,7 +84,10 @@ class HostFacts(Section):
 
 
 class DeviceFacts(Section):
-    """One GPU; None: the driver does not report the value."""
+    """One GPU; None: the driver does not report the value.
+
+    `machine_start` is equal for sessions on one GPU since one start of its host; None: unknown.
+    """
 
     device: Annotated[str, Field(pattern="^gpu[0-9]{1,4}$")]
     name: Name
@@ -99,6 +102,7 @@ class DeviceFacts(Section):
     pcie_width: Count | None
     power_limit_w: Real | None
     persistence_mode: Count | None
+    machine_start: Sha256 | None = None
 
 
 class Software(Section):
@@ -199,7 +203,8 @@ class Provenance(Section):
 
     `simulated`: the times were computed, not measured. `configuration` is the section `study` of
     the recorded config as plain JSON. `attempts` is the number of processes, more than one if the
-    recording was interrupted. `at_once`: several GPUs were measured at the same time. `texts`
+    recording was interrupted. `machine_start` is equal for sessions on one host since one start of
+    it; None: unknown. `at_once`: several GPUs were measured at the same time. `texts`
     contains the lines of the user-supplied `sources`, `imports` the versions of the packages that
     user-supplied calls imported where they were timed.
     """
@@ -219,6 +224,7 @@ class Provenance(Section):
     texts: dict[UserSuppliedPath, Lines] = Field(default_factory=dict)
     imports: dict[Name, Name | None] = Field(default_factory=dict)
     attempts: Number
+    machine_start: Sha256 | None = None
     at_once: bool = False
     phases: Annotated[list[Phase], Field(max_length=10_000)]
     counters: Counters | None = None
