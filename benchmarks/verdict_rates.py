@@ -3,8 +3,7 @@
     python -m benchmarks.verdict_rates evaluate [SESSION ...]
     python -m benchmarks.verdict_rates build --out DIR --architecture sm_90 [--planted PERMILLE ...]
     python -m benchmarks.verdict_rates record --start LABEL --out DIR [--sessions N]
-                                              [--planted PERMILLE ...] [--device INDEX]
-                                              [--commit HASH]
+                                              [--planted PERMILLE ...] [--host-memory ...]
 
 `evaluate` compares all pairs of sessions with one GPU model and configuration, and each session
 with planted slowdowns. The default sessions are those of `data/calibration` and eight full sessions
@@ -52,7 +51,7 @@ from study.plan import builds
 CALIBRATION = Path("data/calibration")
 COMMITTED = tuple(f"data/recordings/h200-sxm{end}" for end in ("", *range(-2, -9, -1)))
 SLOWDOWNS = (0.01, 0.02, 0.05)
-SIZES, BLOCK_SIZES = [64, 256, 1024, 4096], [32]
+SIZES, BLOCK_SIZES, CPU_SIZES = [64, 256, 1024, 4096], [32], [1024]
 SLOW = ("naive", "tile_transposed_b")  # over 0.1 s at N = 4096: a third of a session
 KINDS = ("kernel below 20 µs", "kernel from 20 µs", "pinned", "pageable", "CPU")
 VERDICTS = [SAME, FASTER, SLOWER, UNDECIDED, OTHER_HARDWARE]
@@ -303,12 +302,16 @@ def _lines(paths: Sequence[Path]) -> Iterator[str]:
 # ---- Sessions
 
 
-def study() -> Config:
-    """Return the committed quick study at `SIZES` and `BLOCK_SIZES` without `SLOW` variants."""
+def study(host_memory: Sequence[str] = ("pinned", "pageable")) -> Config:
+    """Return the committed quick study at `SIZES` and `BLOCK_SIZES` without `SLOW` variants.
+
+    A comparison uses the configurations that both of its sessions contain.
+    """
     whole = asked(ROOT / "config.yaml", "quick", [], [])
     variants = [name for name in whole.study.variants if name not in SLOW]
     config = asked(ROOT / "config.yaml", "quick", variants, SIZES)
-    narrow = config.study.plain() | {"block_sizes": BLOCK_SIZES}
+    narrow = config.study.plain() | {"block_sizes": BLOCK_SIZES, "host_memory": [*host_memory]}
+    narrow["cpu"] |= {"sizes": CPU_SIZES}
     return validate({**config.plain(), "study": narrow}, "config.yaml")
 
 
@@ -358,17 +361,17 @@ def build(config: Config, name: str, folder: Path, permille: int) -> None:
     run_all(one, builds(config.study), len(os.sched_getaffinity(0)), lambda *_: None)
 
 
-def record_sessions(
-    out: Path, start: str, sessions: int, planted: list[int], device: int, commit: str | None
-) -> None:
-    """Record short sessions, and one of each planted slowdown, with the cubins in `out`."""
+def record_sessions(arguments: argparse.Namespace) -> None:
+    """Record short sessions, and one of each planted slowdown, with the cubins in `--out`."""
     from measurement.recorder.record import record
 
-    config = study()
-    wanted = [(f"{start}-{at + 1}", 0) for at in range(sessions)]
-    for label, permille in [*wanted, *((f"{start}-planted-{each}", each) for each in planted)]:
+    config, out = study(arguments.host_memory), arguments.out
+    labels = {f"{arguments.start}-{at + 1}": 0 for at in range(arguments.sessions)}
+    labels |= {f"{arguments.start}-planted-{each}": each for each in arguments.planted}
+    for label, permille in labels.items():
         if not (out / label).exists():
-            record(config, device, out / label, out / "cubins" / str(permille), commit)
+            cubins = out / "cubins" / str(permille)
+            record(config, arguments.device, out / label, cubins, arguments.commit)
 
 
 def main() -> int:
@@ -385,11 +388,11 @@ def main() -> int:
     make.add_argument("--start", required=True)
     make.add_argument("--sessions", type=int, default=4)
     make.add_argument("--device", type=int, default=0)
+    make.add_argument("--host-memory", nargs="+", default=["pinned", "pageable"])
     make.add_argument("--commit")  # of a copy without history
     arguments = parser.parse_args()
     if arguments.command == "record":
-        own = (arguments.start, arguments.sessions, arguments.planted, arguments.device)
-        record_sessions(arguments.out, *own, arguments.commit)
+        record_sessions(arguments)
     elif arguments.command == "build":
         for permille in (0, *arguments.planted):
             folder = arguments.out / "cubins" / str(permille)

@@ -88,7 +88,7 @@ def inputs():
     return Inputs([*largest, *awkward], seed=1)
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def session(card, cubins, inputs):
     folder, results = cubins
     partner = next(iter(cuda_devices()[1:]), None)
@@ -250,10 +250,12 @@ def test_a_kernel_that_writes_less_is_caught(card, cubins, inputs):
 
 def test_contexts_are_given_back(card, cubins, inputs):
     folder, results = cubins
+    before = driver().Context.get_current()
     for variant in 2 * ("block", "naive"):
         with GpuSession(card, inputs, results, folder) as session:
             passed(session, [cell(variant, 64, 8)], inputs)
-        assert driver().Context.get_current() is None
+            assert driver().Context.get_current() != before
+        assert driver().Context.get_current() == before
 
 
 def kernel_s(session, asked):
