@@ -59,7 +59,7 @@ def pycuda_variables() -> Iterator[dict[str, str]]:
     with TemporaryDirectory() as folder:
         # A library of the driver's name is enough to link; many hosts lack libcuda.so.
         stub = ["gcc", "-shared", "-Wl,-soname,libcuda.so.1", "-o", f"{folder}/libcuda.so"]
-        run([*stub, "-x", "c", "/dev/null"], "could not stand in for libcuda; install gcc")
+        run([*stub, "-x", "c", "/dev/null"], "could not build a stub of libcuda; install gcc")
         yield {
             "PATH": f"{here[1] if here else nvcc.parent}{os.pathsep}{os.environ['PATH']}",
             "LDFLAGS": f"{os.environ.get('LDFLAGS', '')} -Wl,--no-as-needed".strip(),

@@ -62,7 +62,7 @@ def add_report(commands: Commands) -> None:
             dest="scope",
             action="store_const",
             const=name,
-            help=f"measure {text} (default: as in the last run, first quick)",
+            help=f"measure {text} (default: as in the last run; quick in the first run)",
         )
     parser.add_argument(
         "--cores", type=whole_number, metavar="N", help="number of CPU cores (default: all)"

@@ -295,7 +295,9 @@ def _check_labels(found: Iterable[tuple[str, str]]) -> None:
     seen: set[str] = set()
     for identifier, label in found:
         if label in seen:
-            raise StudyError(f"recording {identifier!r}: the label {label!r} is taken; rename it")
+            raise StudyError(
+                f"recording {identifier!r}: the label {label!r} is already used; rename one"
+            )
         seen.add(label)
 
 

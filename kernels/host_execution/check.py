@@ -34,7 +34,7 @@ _MAP_NORESERVE = 0x4000  # of Linux; Python has no name for it
 WRONG = "are wrong"
 OTHER_ORDER = (
     "differ: the product differs from the reference's order of summation but is within the error "
-    "bound; declare tolerance=bound if that is meant"
+    "bound; declare tolerance=bound if this is intended"
 )
 
 

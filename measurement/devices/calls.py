@@ -61,7 +61,7 @@ class Intact:
         found = dict(_callables())
         changed = [place for place, value in self._before.items() if found.get(place) != value]
         if changed:
-            raise CellError(f"refused: {name} replaced {'.'.join(changed[0])}; a call may not")
+            raise CellError(f"refused: {name} replaced {'.'.join(changed[0])}; leave it unchanged")
 
 
 def _callables() -> Iterator[tuple[tuple[str, str], tuple[int, int]]]:

@@ -42,7 +42,7 @@ _WINDOW_S = 0.00025
 _LONG_S = 0.02
 # Length and limit of a batch of launches while energy is read; more would fill the launch queue.
 _QUEUED_S, _MAX_QUEUED = 0.05, 400
-_ONE_GPU = "needs a second GPU of the same model, in the same recording and not at the same time"
+_ONE_GPU = "needs a second GPU of the same model in the same recording, without --at-once"
 
 
 class GpuSession:

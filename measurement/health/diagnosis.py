@@ -111,7 +111,7 @@ def _of_gpu(machine: Machine, gpu: Gpu, placed: Sequence[Row]) -> Iterator[Findi
     for topic, check in (("link", _narrow), ("compute", _capped)):
         causes = [cause for cause in check(machine, gpu) if not cause.endswith(_AT_FULL_LOAD)]
         if topic not in explained and causes:
-            yield Finding(device, "a setting limits the GPU, though no rate is low", tuple(causes))
+            yield Finding(device, "a setting limits the GPU; no value is low", tuple(causes))
     if gpu.facts["ecc"] is False:
         yield Finding(device, "ECC is off", ("memory errors stay unnoticed; bandwidth may rise",))
 
@@ -195,7 +195,7 @@ def _memory(machine: Machine, gpu: Gpu) -> Iterator[str]:
     yield from _clock(gpu, "memory_clock", "memory clock")
     yield from _capped(machine, gpu)
     if gpu.facts["ecc"]:
-        yield "ECC is on: GPUs with GDDR memory lose bandwidth by it, those with HBM do not"
+        yield "ECC is on: it reduces the bandwidth of GDDR memory, but not of HBM"
 
 
 def _clock(gpu: Gpu, name: str, text: str) -> Iterator[str]:

@@ -113,5 +113,5 @@ def in_folder(folder: Path) -> list[Machine]:
     """
     found = [recorded(path.parent) for path in sorted(folder.glob(f"*/{PROVENANCE}"))]
     if not found:
-        raise StudyError(f"--recordings {folder}: contains no recordings; name the folder of them")
+        raise StudyError(f"--recordings {folder}: contains no recordings; name their folder")
     return [one for one in found if not one.facts.get("at_once")]

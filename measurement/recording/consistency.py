@@ -204,7 +204,7 @@ def check_distinct(samples: Iterable[tuple[Path, np.ndarray]]) -> None:
             equal = int(np.isin(own, known).sum())
             if equal > _MOST_EQUAL * min(len(own), len(known)):
                 raise RecordingError(
-                    f"recording {path}: {equal} of {len(own)} samples are those of {other}; remove "
+                    f"recording {path}: {equal} of {len(own)} samples are also in {other}; remove "
                     "one of the two from gpus in the config"
                 )
         seen.append((path, own))

@@ -179,6 +179,6 @@ def check_in_run(cell: Cell, seconds: float, in_run_s: float) -> None:
     launch_s = _CALL_S if isinstance(entry, UserCall) else _LAUNCH_S
     if isinstance(entry, UserSupplied) and in_run_s > (1 + _LONGER) * seconds + launch_s:
         raise CellError(
-            f"{REFUSED}{seconds * 1e6:.4g} µs without copies, but at least {in_run_s * 1e6:.4g} µs "
-            "in complete runs: work was done before the timer started"
+            f"{REFUSED}{seconds * 1e6:.4g} µs kernel-only, but at least {in_run_s * 1e6:.4g} µs "
+            "in end-to-end runs: work was done before the timer started"
         )
