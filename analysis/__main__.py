@@ -290,7 +290,7 @@ def _glossary(_: argparse.Namespace) -> None:
 
 
 def _check(arguments: argparse.Namespace) -> int:
-    """Print the numbers that differ and a word count; return 1 if there are any, else 0."""
+    """Print the numbers that differ and a word count; return 1 if a number differs, else 0."""
     from analysis.render.check import check, words
 
     report = arguments.report

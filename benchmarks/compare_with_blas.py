@@ -105,7 +105,7 @@ def vectors(gcc: Path, flags: Sequence[str]) -> str:
 
 
 def blas_code(macro: str, chosen: str | None) -> str | None:
-    """Return the OPENBLAS_CORETYPE to set, given the one chosen; None if that is right."""
+    """Return the OPENBLAS_CORETYPE to set, given the chosen type; None if the choice is right."""
     if macro == "__AVX512F__" and chosen not in _WITHOUT_AVX512:
         return None
     return None if chosen == _CODE[macro] else _CODE[macro]

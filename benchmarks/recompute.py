@@ -2,10 +2,11 @@
 
     python -m benchmarks.recompute --tables results/tables ID=DIR [ID=DIR ...]
 
-A reviewer starts here. The script needs only numpy and scipy. From the tables it takes the units of
-work of M8 and the weights of the fits. It recomputes medians, their intervals within one session
-and, for kernel times, over several, break-even sizes, the fits of M0, M1 and M8, and the audit. The
-exit status is 1 if a value differs by more than its tolerance. Repeat an ID for several sessions.
+Reviewers can start here. The script needs only numpy and scipy. From the tables it takes the units
+of work of M8 and the weights of the fits. It recomputes medians, their intervals within one session
+and (kernel times) over several sessions, break-even sizes, the fits of M0, M1 and M8, and the
+audit. The exit status is 1 if a value differs by more than its tolerance. Repeat an ID for several
+sessions.
 """
 
 import argparse

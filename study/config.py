@@ -329,10 +329,10 @@ def _overridden(content: dict[str, Any], own: dict[str, Any]) -> dict[str, Any]:
 class Gpu(Section):
     """One entry per GPU: an earlier `recording`, a `device` of this host, or a Slurm GPU model.
 
-    `recordings` are several of one GPU model; each is a session: one uninterrupted measurement on
-    one host. `device` is a CUDA index, part of a GPU's name, or "auto" for all GPUs of this host,
-    which may have none. Several GPUs are measured one after the other, or `at_once`. `slurm` is a
-    GPU model as in Slurm; a node measures one GPU.
+    `recordings` are several recordings of one GPU model. Each is a session: one uninterrupted
+    measurement on one host. `device` is a CUDA index, part of a GPU's name, or "auto" for all GPUs
+    of this host, which may have none. Several GPUs are measured one after the other, or `at_once`.
+    `slurm` is a GPU model as in Slurm; a node measures one GPU.
     """
 
     id: Annotated[
@@ -374,7 +374,7 @@ class Gpu(Section):
 class Report(Section):
     """Settings of the report: `focus` is a GPU by its id or label (default: the first).
 
-    `baseline` is that of the ladder of kernels.
+    `baseline` is the baseline of the ladder of kernels.
     """
 
     focus: Text | None = None

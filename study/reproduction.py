@@ -257,7 +257,8 @@ def of_session(
 ) -> Iterator[Outcome]:
     """Yield one outcome per published statement on the GPU `focus`, compared with a session.
 
-    `variants` are those that the session measured: the fastest one is not testable without it.
+    `variants` are the variants that the session measured: a fastest variant that is missing is not
+    testable.
     """
     # Of several GPUs in a session, the first one.
     found = {key[1:]: one for key, one in reversed(list(_numbered(here)))}

@@ -89,7 +89,7 @@ class MeasuredSource:
 
     @property
     def holdout_sizes(self) -> set[int]:
-        """Sizes that test fits and take no part in them."""
+        """Sizes that no fit uses; they test the fits."""
         return set(self.recording.provenance["configuration"].get("holdout_sizes", []))
 
     @cached_property

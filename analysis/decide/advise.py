@@ -68,7 +68,7 @@ def advise(tables: Path, gpu: str, n: int, memory: str, products: int = 1) -> st
 
 
 def answer(tables: Path, gpu: str, n: int, memory: str, products: int = 1) -> dict[str, object]:
-    """Return the answer of `advise` for programs: times in s, with their intervals; see there.
+    """Return the answer of `advise` for programs: times in s, with their intervals.
 
     `implementations`: the fastest of this study and of libraries; `break_even`: its table's row.
     """

@@ -107,7 +107,7 @@ def points_table(source: MeasuredSource) -> pd.DataFrame:
     """Return the copies of a GPU as in the table transfer_points, without predictions.
 
     A row of end-to-end runs is the median over the cells' medians at one size, a row of single
-    copies the median over the rounds of one size.
+    copies is the median over the rounds of one size.
     """
     rows = []
     for (memory, n), cells in run_cells(source).groupby(["host_memory", "n"], sort=True):

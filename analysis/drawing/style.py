@@ -242,7 +242,7 @@ def name_ends(figure: Figure, axis: Axes, ends: pd.DataFrame, fontsize: float = 
 
 
 def name_points(figure: Figure, axis: Axes, points: pd.DataFrame) -> None:
-    """Write texts beside points where they hide no point and no other text, else not at all.
+    """Write texts beside points where they hide no point and no other text; omit the rest.
 
     `points` has the columns x, y and text; points with an empty text get none.
     """

@@ -1,7 +1,7 @@
 """The builds of each kernel: resources, occupancy, instructions, arithmetic intensity.
 
 Instructions are read from the machine code, as in source G. Occupancy follows from a build's
-resources, arithmetic intensity (sources T and L) from the theoretical memory accesses.
+resources. Arithmetic intensity (sources T and L) follows from the theoretical memory accesses.
 """
 
 from collections.abc import Iterable, Mapping
@@ -150,8 +150,8 @@ def intensities(product: Product, launch: Launch) -> dict[str, float | None]:
 def issued(product: Product, code: Mapping[str, float]) -> float:
     """Return the number of instructions that a warp issues; NaN without a main loop.
 
-    `code` is a row of the table. The main loop counts as often as the sums need, the rest once,
-    also a loop around the main loop.
+    `code` is a row of the table. The main loop counts as often as the sums need it. All other code
+    counts once, including a loop around the main loop.
     """
     adds = product.shape.k * product.sums_per_thread
     if not code["loop_fmas"] > 0:

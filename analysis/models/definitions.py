@@ -81,13 +81,13 @@ def is_modelled(cells: pd.DataFrame) -> pd.Series:
 
 
 def _m0_global(cells: pd.DataFrame) -> FloatArray:
-    """Global accesses: naive 2n³, buffered n³ + n², block 2n³/B; NaN for what is not modelled."""
+    """Global accesses: naive 2n³, buffered n³ + n², block 2n³/B; NaN for other cells."""
     n, block = _float(cells, "n"), _float(cells, "block_size")
     return _by_kernel(cells, 2 * n**3, n**3 + n**2, 2 * n**3 / block)
 
 
 def _m0_shared(cells: pd.DataFrame) -> FloatArray:
-    """Shared accesses: naive none, buffered n³, block 2n³; NaN for what is not modelled."""
+    """Shared accesses: naive none, buffered n³, block 2n³; NaN for other cells."""
     n = _float(cells, "n")
     return _by_kernel(cells, 0 * n, n**3, 2 * n**3)
 

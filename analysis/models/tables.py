@@ -311,7 +311,8 @@ def _estimate(found: Estimate) -> dict[str, object]:
 def _worst(one: Candidate, cells: pd.DataFrame) -> dict[str, object]:
     """Return the number of cells from `LEAST_SIZE` predicted within `FACTOR`, and the worst.
 
-    Predictions are of the fit to all sizes. With a factor above 1 the model is slower.
+    Predictions are of the fit to all sizes. A factor above 1 means that the predicted time is
+    longer.
     """
     residual = pd.Series(one.fit.residual, cells.index)[cells["n"] >= LEAST_SIZE]
     row: dict[str, object] = {
@@ -334,8 +335,9 @@ def _worst(one: Candidate, cells: pd.DataFrame) -> dict[str, object]:
 def _predictions(case: Case, one: Candidate, whole: bool) -> pd.DataFrame:
     """Return one row per predicted cell, fitted cells only if `whole`.
 
-    Intervals of fitted variants are by the errors of the two nearest left-out sizes (`conformal`),
-    of other variants by those of left-out variants (`analysis.models.evaluation.half_width`).
+    Intervals of fitted variants come from the errors of the two nearest left-out sizes
+    (`conformal`). Intervals of other variants come from the errors of left-out variants
+    (`analysis.models.evaluation.half_width`).
     """
     cells = case.cells if whole else case.cells[~case.fitted]
     design = definitions.MODELS[one.model].design(cells)

@@ -1,7 +1,7 @@
-"""Audit of the published numbers: consistency of Tables 1–6 of V, and of the text with them.
+"""Audit of the published numbers: whether Tables 1–6 and the text of V are consistent.
 
 The published times (`analysis.data.published.read`) are exact to half a unit of their last printed
-digit (`rounding_s`). Bounds are worst cases of that rounding and of the interval of the start-up
+digit (`rounding_s`). Bounds are worst cases of this rounding and of the interval of the start-up
 constant.
 """
 
@@ -161,7 +161,7 @@ def _cell(row: dict[str, Any], constants: pd.DataFrame) -> dict[str, object]:
 
 
 def _rate(row: dict[str, Any]) -> dict[str, object]:
-    """Return the throughput by a cell's time with bounds, and whether the printed one agrees."""
+    """Return the throughput by a cell's time with bounds, and whether it agrees with print."""
     flop = 2.0 * row["n"] ** 3
     low, high = (flop / (row["time_s"] + side * row["rounding_s"]) for side in (1, -1))
     found: dict[str, object] = {"flop_per_s": flop / row["time_s"]}
@@ -210,7 +210,7 @@ def pairs_table(cells: pd.DataFrame) -> pd.DataFrame:
     """Return pairs of `cells_table` that should be consistent.
 
     Kind `ORDER`: two block sizes of a kernel at one n; the smaller should not be faster. `differs`:
-    by the printed digits it is. `is_empty`: its time is indistinguishable from the start-up
+    it is faster by the printed digits. `is_empty`: its time is indistinguishable from the start-up
     constant. Kind `REPEAT`: one cell printed by two tables; `differs`: with different times.
     """
     return from_rows("audit_pairs", [*_block_sizes(cells), *_repeats(cells)])

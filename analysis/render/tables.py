@@ -32,7 +32,8 @@ class _Cell:
     """A cell or a heading.
 
     `at`: its place, of a heading its column; empty if row and heading locate it. `key`: its sort
-    key, None if the text serves. `small`: its interval. `mark`: that of the GPU that it names.
+    key, None if the text is the key. `small`: its interval. `mark`: the mark of the GPU that it
+    names.
     """
 
     text: str

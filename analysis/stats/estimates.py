@@ -145,8 +145,8 @@ def bootstrap_medians(values: FloatArray, rng: np.random.Generator) -> FloatArra
     """Return DRAWS medians of resamples (with replacement) of a 1-D sample.
 
     A sorted resample of size m is the sorted sample at the indices floor(m·U) of m sorted uniform
-    numbers, so its middle is drawn directly: U_(k) is Beta(k, m+1−k), and given U_(k) = u the least
-    of the other m−k numbers is u + (1−u)·(1 − V^(1/(m−k))), V uniform. NaN below 6 values.
+    numbers, so its middle is drawn directly. U_(k) is Beta(k, m+1−k). Given U_(k) = u, the least of
+    the other m−k numbers is u + (1−u)·(1 − V^(1/(m−k))), V uniform. NaN below 6 values.
     """
     count = len(values)
     if interval_ranks(count, CONFIDENCE) is None or np.isnan(values).any():
@@ -187,7 +187,8 @@ def bootstrap_paired_ratios(
 ) -> FloatArray:
     """Return DRAWS ratios of the medians of resampled pairs; both samples have shape (pairs,).
 
-    Effects common to both of a pair, as the state of the machine, cancel. NaN below 6 pairs.
+    Effects common to both samples of a pair, such as the state of the machine, cancel. NaN below 6
+    pairs.
     """
     count = len(numerators)
     if interval_ranks(count, CONFIDENCE) is None:

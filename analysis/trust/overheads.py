@@ -124,8 +124,8 @@ def telemetry_table(found: list[MeasuredSource]) -> pd.DataFrame:
 def telemetry(samples: pd.DataFrame) -> pd.DataFrame:
     """Return the state of the GPU and its times in seconds, one row per cell.
 
-    throttle_reasons lists the reasons of all samples. Times are medians of all samples; those
-    named unthrottled are of samples without throttling, NaN without such samples or without
+    throttle_reasons lists the reasons of all samples. Times are medians of all samples. Times named
+    unthrottled are medians of samples without throttling, NaN without such samples or without
     telemetry. Blank: not recorded.
     """
     cells = Groups.of(samples, CELL)

@@ -49,7 +49,7 @@ def _throttling(cells: pd.DataFrame) -> dict[str, object]:
 
 
 def _intervals(summary: pd.DataFrame, subject: pd.Series) -> dict[str, int]:
-    """Return the numbers of end-to-end cells, of those without and with a wide interval."""
+    """Return the numbers of end-to-end cells: all, without interval, and with a wide interval."""
     own = (summary["gpu"] == subject["gpu"]) | (summary["device"] == CPU)
     own &= (summary["recording"] == subject["recording"]) & summary["total_s"].notna()
     median, low, high = (summary.loc[own, name].astype(float) for name in with_bounds("total_s"))

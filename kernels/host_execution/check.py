@@ -114,7 +114,7 @@ def execute(
 
 
 def _prepare(product: Product, a: Array, b: Array, mode: Mode, folder: Path) -> tuple[Array, Array]:
-    """Run the kernel that prepares the operands on the GPU; return what it makes of A and B.
+    """Run the kernel that prepares the operands on the GPU; return the prepared operands.
 
     Raise KernelFault, also if a word of the result is not stored.
     """

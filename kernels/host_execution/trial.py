@@ -67,9 +67,9 @@ def shapes(entry: UserKernel, block: BlockSize) -> list[Shape]:
     """Return the shapes of a check, the first two with at least five iterations over K.
 
     The tile divides the first one. The next one is odd, and one element larger than whole tiles.
-    The third is twice an odd number: vectors of two elements fit, those of four do not. The fourth
-    is smaller than most tiles, which are then filled in part only. Rectangular and batched shapes
-    follow if the kernel takes them.
+    The third is twice an odd number: vectors of two elements fit, vectors of four do not. The
+    fourth is smaller than most tiles, which are then filled in part only. Rectangular and batched
+    shapes follow if the kernel takes them.
     """
     tile = entry.tile(block)
     width = lcm(*tile)
@@ -84,7 +84,7 @@ def shapes(entry: UserKernel, block: BlockSize) -> list[Shape]:
 
 
 def _divided(size: int, tile: tuple[int, int, int]) -> bool:
-    """Say whether an edge of the tile above 2 divides a size."""
+    """Return whether an edge of the tile above 2 divides a size."""
     return any(edge > 2 and size % edge == 0 for edge in tile)
 
 

@@ -1,4 +1,4 @@
-"""Block sizes, and the tile shapes that some kernels have instead: the tables in their sources.
+"""Block sizes, and the tile shapes of some kernels, from the tables in their sources.
 
 Recordings, tables and the compiler (``-DBLOCK=``) have one number for either: B, or
 ``rows * 1000 + columns`` of a tile of C (128256 is 128×256). Only this module converts.

@@ -70,7 +70,7 @@ class HostBuffers:
     def inputs(
         self, cell: Cell, change: Change = SAME, later_bytes: int = 0
     ) -> tuple[Matrix, Matrix]:
-        """Return A and B, which begin `later_bytes` later than by the change."""
+        """Return A and B, which begin `later_bytes` after the place in the change."""
         shape, size = cell.shape, ELEMENTS[cell.dtype].bytes
         a, b = ((begin + later_bytes) // size for begin in change.begins)
         return (

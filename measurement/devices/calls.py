@@ -51,7 +51,7 @@ class DeviceMatrix:
 
 
 class Intact:
-    """The functions and classes of this program, its clock and its CUDA, as they were before."""
+    """The functions and classes of this program, its clock and its CUDA, before a call."""
 
     def __init__(self) -> None:
         self._before = dict(_callables())

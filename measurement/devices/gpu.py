@@ -275,9 +275,9 @@ class GpuSession:
 
         A and B are copied as in a run, and a short kernel is launched once before. `flushed`: the
         L2 is overwritten, so only one launch is timed. With a change, C is poisoned behind the
-        blocking kernel, A and B of each launch begin `step_bytes` after those of the launch
-        before, C begins in two places in turn, so that the old product is in the way of the new
-        one, and C of a checked run is copied to the host when the timed work ends.
+        blocking kernel. A and B of each launch begin `step_bytes` after A and B of the launch
+        before. C begins alternately in two places, so that a new product overwrites a part of the
+        old product. C of a checked run is copied to the host when the timed work ends.
         """
         known_s = self._kernel_s.get(cell)
         launches = 1
@@ -403,7 +403,7 @@ class GpuSession:
         return self._host["pinned" if kernel_only else str(cell.host_memory)].product(cell)
 
     def operands(self, cell: Cell, change: Change, rows: Rows, later: int) -> str:
-        """Return the hash of rows of A and B, from the device if its kernel read them there."""
+        """Return the hash of rows of A and B, on the device if the kernel read them there."""
         a, b = self._host[str(cell.host_memory)].inputs(cell, change, later)
         if cell.product.entry.host_step or cell.product.entry.flow not in SEQUENTIAL:
             return digest(a, b, *rows)

@@ -22,7 +22,7 @@ _Prepare = Callable[[Any], Callable[[], None]]
 class Runs:
     """The runs of one session, in the current context.
 
-    `launches` are those of this GPU; `open_two` opens the two GPUs of a run on both.
+    `launches` are the launches of this GPU; `open_two` opens the two GPUs of a run on both.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""The diagnosis of a machine: its ceilings among the recorded ones, and causes of unusual ones."""
+"""The diagnosis of a machine: its ceilings compared with recorded ceilings, and possible causes."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
@@ -44,7 +44,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Finding:
-    """Something unusual, and why it may be."""
+    """An unusual value or setting, and its possible causes."""
 
     device: str
     what: str
@@ -88,7 +88,7 @@ def _placed(
 
 
 def findings(machine: Machine, placed: Sequence[Row]) -> list[Finding]:
-    """Return what is unusual in a machine and its rows, with possible causes, likely ones first."""
+    """Return unusual values and settings of a machine, with causes, likely causes first."""
     found: list[Finding] = []
     for gpu in machine.gpus:
         found += _of_gpu(machine, gpu, [r for r in placed if r.device == gpu.facts["device"]])

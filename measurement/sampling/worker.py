@@ -45,9 +45,9 @@ class Opening:
     """The settings of a worker: how to open its session, and for which matrices.
 
     `core` is the core of timed runs, counted from the last (the first handles most interrupts).
-    Before a sample, a cell whose run is shorter than `warm_up_s` is run for this time; one shorter
-    than `warm_run_s` is run at least once. `user_supplied` are files of kernels that the worker
-    adds to the catalog.
+    Before a sample, a cell whose run is shorter than `warm_up_s` is run for this time; a cell whose
+    run is shorter than `warm_run_s` is run at least once. `user_supplied` are files of kernels that
+    the worker adds to the catalog.
     """
 
     session: Callable[[Inputs], DeviceSession]
