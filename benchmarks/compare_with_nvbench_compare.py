@@ -84,7 +84,7 @@ def _state(number: int, times: np.ndarray, clocks: np.ndarray, folder: Path) -> 
 
 
 def write_json(times: dict[int, np.ndarray], folder: Path) -> Path:
-    """Write times in seconds and SM clocks in Hz, (2, samples) by number of the kernel.
+    """Write times in seconds and SM clocks in Hz: shape (2, samples), by kernel number.
 
     Return the path of the file of nvbench.
     """

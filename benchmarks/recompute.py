@@ -143,7 +143,7 @@ def check_medians(source, label, summary, checks):
 
 
 def bootstrap_variance(values):
-    """Return the variance of the median of a resample of log times, at least 6."""
+    """Return the variance of the median of a resample of at least 6 log times."""
     count, logs = len(values), np.sort(np.log(values))
     middle = (count + 1) / 2
     weights = np.diff(betainc(middle, middle, np.arange(count + 1) / count))
@@ -345,7 +345,7 @@ def start_up(kernel, n, time_s):
 
 
 def check_audit(published, tables, checks):
-    """Compare throughputs, start-up times, and speedups without them with the audit's tables."""
+    """Compare throughputs, start-up times and speedups without start-up with the audit's tables."""
     constants = {}
     for table in tables["audit_constants"]:
         first, last = int(table["first_table"]), int(table["last_table"])

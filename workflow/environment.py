@@ -24,7 +24,7 @@ from installer import DISPLAY, ROOT, VENV, SetupError, create_venv, install
 
 PYTHON = VENV / "bin" / "python"
 STATE = VENV / "set-up.json"
-# The study works without these layers: what each is, and what is missing without it.
+# Optional layers: the name of each, and its use.
 OPTIONAL = {
     "disassembler": ("nvdisasm (5 MB)", "no instructions of kernels are counted"),
     "gpu": ("PyCUDA (built here, some minutes)", "no GPU of this host can be measured"),

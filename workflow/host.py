@@ -53,7 +53,8 @@ def pycuda_variables() -> Iterator[dict[str, str]]:
     nvcc = find_nvcc() or next(of_wheels, None)
     if nvcc is None:
         raise SetupError("PyCUDA needs nvcc, and none is here; install a CUDA toolkit")
-    # PyCUDA takes the toolkit of the first nvcc on PATH. That may be a script: ask the real one.
+    # PyCUDA takes the toolkit of the first nvcc on PATH. It may be a script, so the real nvcc is
+    # used.
     told = output([str(nvcc), "--dryrun", "-x", "cu", "/dev/null"])
     here = re.search(r"^#\$ _HERE_=(.+)$", told, re.MULTILINE)
     with TemporaryDirectory() as folder:

@@ -128,7 +128,7 @@ def run(command: Sequence[str], failed: str, environment: Mapping[str, str] = os
             (VENV / "setup.log").write_text(said)
         lines = [line for line in map(str.strip, said.splitlines()) if line]
         lines = [line for line in lines if not line.startswith("WARNING:")] or ["no message"]
-        # A compiler's or linker's own complaint says more than the installer's.
+        # The message of a compiler or linker is more useful than the installer's.
         patterns = ("No space|fatal error:|cannot find -l|not found|No such", "error|failed", "")
         telling = [line for words in patterns for line in lines if re.search(words, line, re.I)]
         raise SetupError(f"{failed} ({telling[0]}; more in {VENV / 'setup.log'})")

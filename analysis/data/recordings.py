@@ -26,8 +26,8 @@ from measurement.recording.files import RecordingError, read_provenance, user_su
 from measurement.recording.provenance_schema import USER_SUPPLIED
 from measurement.recording.recording import CELL, TABLES, Recording, read
 
-# Preferred host memory where a table shows one: for end-to-end runs that of the published programs
-# (malloc), for kernels the one that disturbs the GPU least.
+# Preferred host memory of a table that shows only one: for end-to-end runs, the memory of the
+# published programs (malloc); for kernels, the memory that disturbs the GPU least.
 _MEMORY_ORDER = {"total": ("pageable", "pinned"), "kernel": ("pinned", "pageable")}
 _PILOT_FORMAT = 5  # the first whose number of samples is fixed by a pilot
 # The rule before, with its coverage.

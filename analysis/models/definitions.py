@@ -24,8 +24,9 @@ SOURCE_V = tuple(name for name, entry in VARIANTS.items() if entry.origin.starts
 # Kernels whose warps access one cache line of global memory per lane.
 _UNCOALESCED = ("naive", "buffered_column")
 
-# Sets of kernels fitted together: those of the source's model, and all of the source in all block
-# sizes. Roles of a cell: sizes and kernels that take no part in the fit are only predicted.
+# Sets of kernels fitted together: kernels of the source's model, and all kernels of the source in
+# all block sizes. Roles of a cell: sizes and kernels that take no part in the fit are only
+# predicted.
 MODELLED_SET, ALL_SET = "modelled", "all"
 FITTED, HELD_OUT, UNSEEN = "fitted", "held out", "unseen"
 CONSTANT, RHO = "tau0", "rho"

@@ -177,7 +177,7 @@ def facts_of(source: MeasuredSource, code: pd.DataFrame, counted: pd.DataFrame) 
 
 
 def _data(case: Case) -> Data:
-    """Return the fitted cells of a case, without design."""
+    """Return the fitted cells of a case, without the design matrix."""
     cells = case.cells[case.fitted]
     log_times, low, high = np.log(cells[with_bounds("time_s")].to_numpy(dtype=float)).T
     noise = np.log(case.draws[case.fitted.to_numpy()]).T - log_times
@@ -296,7 +296,7 @@ def _parameters(case: Case, one: Candidate, known: Uncertainty) -> pd.DataFrame:
     rows = [{"parameter": definitions.RHO, "unit": "", **_estimate(known.ratio(above, below))}]
     for index, name in enumerate(names):
         row = {"parameter": name, "unit": "s", **_estimate(known.parameter(index))}
-        # Work shared by all multiprocessors takes one of them as many times as long.
+        # Work that all multiprocessors share would take one multiprocessor that many times as long.
         at_once = case.multiprocessors if name.startswith("c_") else 1
         row |= {"cycles": one.fit.theta[index] * at_once * case.clock_hz}
         rows.append(row | {"share": median_share[index]})

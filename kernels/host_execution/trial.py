@@ -19,7 +19,7 @@ from kernels.theory.tiles import BlockSize
 # Of the whole check, and from the start of Python to the end of the compilation for GPUs: in less
 # than 60 s and 2 GiB.
 SECONDS, SECONDS_WITH_BUILDS, MEMORY_BYTES = 35.0, 47.0, 3 * 2**29
-# Sizes of the counts, about this and twice this one, and the least sizes of the check.
+# Sizes of the counts (about this size and twice this size), and least sizes of the check.
 _COUNTED, _DIVISIBLE, _UNEVEN, _SMALL = 64, 64, 70, 3
 # A race may first show in a later iteration: double buffers alternate, pipelines have more stages.
 _ITERATIONS = 5

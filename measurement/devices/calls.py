@@ -20,7 +20,7 @@ from measurement.devices.session import CellError
 
 # Packages whose functions a call may not replace.
 _GUARDED = frozenset({*FOLDERS, "time", "pycuda", "pynvml"})
-# Modules of which the same holds, without submodules and members of classes.
+# Further modules of this kind, without submodules and members of classes.
 _GUARDED_ALONE = frozenset({"ctypes", "hashlib", "numpy", "os", "threadpoolctl"})
 # Names and versions of packages that a recording contains.
 _NAME, _VERSION = re.compile(r"[A-Za-z]\w{0,99}", re.ASCII), re.compile(r"[\w.+!-]{1,99}", re.ASCII)

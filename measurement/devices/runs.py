@@ -156,7 +156,7 @@ def _kernels(
         return launches.of(piece(count), stream, on_device, whole=False)
 
     def prepare(stream: Any) -> Callable[[], None]:
-        # The first piece is the largest, and the memory of its operands is that of all pieces.
+        # The first piece is the largest, and all pieces use the memory of its operands.
         return launches.prepare(piece(rows[0][1]), launches.on_device, stream, rows=False)[0]
 
     if not multiplies:

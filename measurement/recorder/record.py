@@ -63,7 +63,7 @@ class Task:
     def cpu_opening(self) -> Opening:
         """Return the opening of the CPU's worker."""
         session = OpenCpu(self.hardware, self.library)
-        # Only on the CPU are caches full of the matrices of the cell before.
+        # Only the caches of the CPU contain matrices of the cell before.
         warm_run_s = self.study.protocol.cpu_warm_run_s
         return self._opening(session, self.cpu_cells(), warm_run_s, core=0)
 

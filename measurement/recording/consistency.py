@@ -20,7 +20,7 @@ from study.cells import CPU
 _CHECKS, _SAMPLES, _CEILINGS = "checks.csv", "samples.csv.gz", "ceilings.csv"
 _ADDED = ("counters.csv", "accuracy.csv")  # may contain sizes that were not timed
 _FORM = ["variant", "dtype", "block_size"]
-# Columns of a run's parts, which follow each other, and of what tells two samples apart.
+# Columns of a run's parts, which follow each other, and of the values that distinguish two samples.
 _PARTS = ["host_s", "h2d_s", "kernel_s", "d2h_s"]
 _CLOCKS_DIFFER = 1.01  # the CPU times the run, the GPU its parts
 # Columns with the time of one row, and of how many runs it is the mean.
@@ -184,7 +184,7 @@ def _begin_end_s(provenance: Mapping[str, Any]) -> list[float]:
 
 
 def fingerprint(samples: pd.DataFrame) -> np.ndarray:
-    """Return a 64-bit hash of what each sample measured: its cell, without device, and its times.
+    """Return a 64-bit hash of each sample: of its cell, without device, and of its times.
 
     Names, rounds, order and dates do not count. Very short samples are omitted.
     """

@@ -48,7 +48,7 @@ _PARTS = 3
 # duration: launches of a library from Python take longest.
 _LONGER, _LAUNCH_S, _CALL_S = 0.5, 50e-6, 500e-6
 
-# Begins the reason of a time that is not that of a product.
+# Start of the reason for a refused time.
 REFUSED = "refused: "
 
 
