@@ -178,7 +178,7 @@ def recordings_of(arguments: list[str]) -> tuple[dict[str, list[Path]], dict[str
     """Return the folders of ``ID=PATH`` arguments by id, and reasons of missing recordings by id.
 
     Folders of one id are sessions of one recording. A PATH to a JSON file is the result of a
-    cluster job: it contains the path of a recording, or the reason why it is missing. Raise
+    cluster job. It contains the path of a recording, or the reason why it is missing. Raise
     StudyError for an invalid argument.
     """
     paths: dict[str, list[Path]] = {}

@@ -1,9 +1,9 @@
 """``gemm-study reproduce``: rebuild tables and report, compare them with the published ones.
 
-The published digests and statements are in `PUBLISHED`; ``--publish`` writes them. A statement is
-a claim of a source or an answer of the report. It is reproduced if its criterion and its verdict
-are the published ones and its value differs by less than `TOLERANCE`: fits depend on the
-processor in their last digits. On a session of this machine only verdicts are compared.
+The published digests and statements are in `PUBLISHED`; ``--publish`` writes them. A statement is a
+claim of a source or an answer of the report. It is reproduced if its criterion and its verdict
+equal the published ones and its value differs by less than `TOLERANCE`. The last digits of fits
+depend on the processor. On a session of this machine only verdicts are compared.
 """
 
 import csv

@@ -1,9 +1,9 @@
 """``gemm-study report``: run the workflow and show its progress.
 
 Snakemake's log is written to results/logs/snakemake.log. Only one run at a time is possible in a
-checkout: it locks the file `ALIVE`, and Linux releases the lock when all its processes have ended.
-Snakemake's own lock, which remains after ``kill -9``, is then removed. A run ends with this
-process: after ``kill -9`` the logger plugin ends Snakemake and its jobs.
+checkout. A run locks the file `ALIVE`, and Linux releases the lock when all processes of the run
+have ended. Snakemake's own lock, which remains after ``kill -9``, is then removed. A run ends with
+this process: after ``kill -9`` the logger plugin ends Snakemake and its jobs.
 """
 
 import argparse

@@ -172,7 +172,7 @@ def kernel_cells(source: MeasuredSource) -> pd.DataFrame:
 def cpu_baselines(source: MeasuredSource) -> pd.DataFrame:
     """Return the candidates of each of `CPU_BASELINES` (column cpu_baseline) at the fitted sizes.
 
-    A host with one thread has no cells on all threads. The index is that of `source.cells`.
+    A host with one thread has no cells on all threads. The index is the index of `source.cells`.
     """
     cells = source.square_cells[~source.square_cells["n"].isin(source.holdout_sizes)]
     cells = cells.rename(columns=renaming("total_s", "time_s"))

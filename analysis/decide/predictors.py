@@ -98,9 +98,9 @@ class Curve:
     def reach(self, n: npt.ArrayLike) -> FloatArray:
         """Return the distance of each of `n` from the measured sizes: 0 at one, 1 an octave beyond.
 
-        Between two sizes, at distances a and b, it is the square root of a·b/(a + b): the standard
-        deviation of a random walk tied at both ends (kriging with a linear variogram; Matheron,
-        Economic Geology 58 (1963) 1246).
+        Between two sizes, at distances a and b, it is the square root of a·b/(a + b). This is the
+        standard deviation of a random walk tied at both ends (kriging with a linear variogram;
+        Matheron, Economic Geology 58 (1963) 1246).
         """
         x = np.log(np.atleast_1d(np.asarray(n, float)))
         last = len(self.log_n) - 1

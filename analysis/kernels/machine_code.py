@@ -53,8 +53,8 @@ def machine_code_table(
     `builds` and `instructions` are the tables of these names, `counts` is
     `analysis.kernels.counts.counts_table`. Occupancy is theoretical. Columns with the prefix loop_
     count instructions in the main loop. Bank conflicts and arithmetic intensity are theoretical, at
-    the largest counted shape (batch, m, n, k) of the build: flop_per_byte_accessed over the bytes
-    that threads load from global memory (1/4 for a naive float32 kernel), flop_per_byte_of_sectors
+    the largest counted shape (batch, m, n, k) of the build. flop_per_byte_accessed: over the bytes
+    that threads load from global memory (1/4 for a naive float32 kernel). flop_per_byte_of_sectors:
     over the 32-byte sectors loaded and stored. Unknown values are empty.
     """
     listings = dict(grouped(instructions, _BUILD))

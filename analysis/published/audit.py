@@ -46,9 +46,9 @@ def fit_constant(kernel: npt.NDArray[np.intp], n: FloatArray, time_s: FloatArray
 
     `kernel` numbers the kernels from 0; all arguments have shape (cells,). Residuals are in log
     time, because printed times have two or three digits. Their loss is soft-L1 (Charbonnier et al.,
-    ICIP 1994) with 1.4826 times their median size as scale, so a kernel whose cost does not grow
-    with n³ has little influence. The interval is a jackknife over kernels (Tukey 1958; Efron and
-    Tibshirani, An Introduction to the Bootstrap, 1993, chapter 11) with Student's t, NaN below
+    ICIP 1994) with 1.4826 times their median size as scale. A kernel whose cost does not grow with
+    n³ therefore has little influence. The interval is a jackknife over kernels (Tukey 1958; Efron
+    and Tibshirani, An Introduction to the Bootstrap, 1993, chapter 11) with Student's t, NaN below
     three kernels.
     """
     value, log_rms = _robust_constant(kernel, n, time_s)
@@ -249,7 +249,7 @@ def headline_table(published: pd.DataFrame, statements: Mapping[str, Statement])
     """Return the throughput stated in the text, and the shortest time of Table 6 at that size.
 
     difference_s is the table's time minus the time for the stated throughput; copies_bytes_per_s is
-    the throughput of copying three matrices in that difference (infinite without a difference).
+    the throughput of copying three matrices in this time (infinite without a difference).
     """
     stated, link = statements["best_flop_per_s"], statements["link_bytes_per_s"]
     cells = published[(published["table"] == WARM_TABLE) & (published["n"] == stated.n)]

@@ -1,7 +1,7 @@
 """Ratios of the times of two recordings that the ceilings of their hardware explain.
 
 An end-to-end run depends on the host through launches and copies, a CPU product through cores and
-memory, and a kernel on the latency of device memory if its matrices exceed the L2. Where these
+memory. A kernel depends on the latency of device memory if its matrices exceed the L2. Where these
 ceilings differ, a longer time is no evidence about the code.
 """
 

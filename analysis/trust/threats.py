@@ -15,11 +15,10 @@ WIDE = 0.05  # share of the median; an interval that extends further on either s
 def threats_table(frames: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     """Return one row per GPU (or host without GPU): counts of what weakens its numbers.
 
-    `frames` contains recordings, telemetry, summary and agreement. End-to-end cells include those
-    of the host's CPU. throttling_shift is the largest change of an end-to-end median when
-    throttled samples are dropped; end_to_end_cells_wide have an interval beyond `WIDE`;
-    medians_reproduced of medians_compared agree with another recording of the same GPU model.
-    Blank: not recorded.
+    `frames` contains recordings, telemetry, summary and agreement. End-to-end cells include cells
+    of the host's CPU. throttling_shift is the largest change of an end-to-end median when throttled
+    samples are dropped; end_to_end_cells_wide have an interval beyond `WIDE`; medians_reproduced of
+    medians_compared agree with another recording of the same GPU model. Blank: not recorded.
     """
     rows = []
     for _, subject in frames["recordings"].iterrows():

@@ -109,7 +109,7 @@ class Runs:
     def _in_pieces(
         self, cell: Cell, work: Work, setting: Setting, multiplies: bool = True
     ) -> Callable[[], None]:
-        """Return a function that executes a run in pieces; `multiplies`: with its kernels."""
+        """Return a function that executes a run in pieces; without `multiplies`, only copies."""
         product, shape = cell.product, cell.product.shape
         pieces = product.pieces(setting.pieces)
         if product.entry.flow == ON_TWO_GPUS:

@@ -105,8 +105,8 @@ def record(
     Several GPUs are measured one after the other, or concurrently (`at_once`). `cubins` contains
     prebuilt ``sm_XX/STEM.cubin``; None builds them. `commit` is the commit of a tree without git
     history. An interrupted recording is resumed from ``OUT.partial``. Raise StudyError before
-    measuring if a compiler, GPU or cubin is missing or the GPU is locked; later if a device is lost
-    or a disk is full, in which case all samples so far are kept.
+    measuring if a compiler, GPU or cubin is missing or the GPU is locked. Raise StudyError later if
+    a device is lost or a disk is full; all samples so far are kept.
     """
     hardware = hardware or Host()
     recording.check_target(out)

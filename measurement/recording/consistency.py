@@ -39,10 +39,11 @@ def fault(provenance: Mapping[str, Any], frames: Mapping[str, pd.DataFrame]) -> 
 def _faults(provenance: Mapping[str, Any], frames: Mapping[str, pd.DataFrame]) -> Iterator[str]:
     """Yield the inconsistencies of a recording.
 
-    Each row's device must be in the provenance, and its variant with data type and block size in a
-    catalog, or in the provenance's user-supplied sources. No row may have the key of another row.
-    Each cell and kernel must have one check, and each GPU at least one. A cell must have samples if
-    and only if it passed. Times must fit into the recording, and the parts of a run into its total.
+    Each row's device must be in the provenance. Its variant with data type and block size must be
+    in a catalog, or in the provenance's user-supplied sources. No row may have the key of another
+    row. Each cell and kernel must have one check, and each GPU at least one. A cell must have
+    samples if and only if it passed. Times must fit into the recording, and the parts of a run into
+    its total.
     """
     gpus = [gpu["device"] for gpu in provenance["devices"]]
     paths = [PurePosixPath(path) for path in provenance["sources"]]

@@ -94,7 +94,7 @@ class SecondCheck:
         launches: int = 0,
         projection: Projection | None = None,
     ) -> None:
-        """Check a sample; `launches`: of a kernel-only sample. Raise CellError.
+        """Check a sample; a kernel-only sample has a number of `launches`. Raise CellError.
 
         With a `projection`, the row of a large product with the most wrong projection is checked
         too.
