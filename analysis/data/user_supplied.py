@@ -48,6 +48,6 @@ def check_same(found: Iterable[MeasuredSource]) -> None:
             first, measured = seen.setdefault(name, (own, digest))
             if digest != measured:
                 raise StudyError(
-                    f"recording {own!r}: its {name} differs from that of recording {first!r}; "
+                    f"recording {own!r}: its {name} differs from {name} of recording {first!r}; "
                     "remove one, or rename the kernel and record it again"
                 )

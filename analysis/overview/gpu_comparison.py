@@ -39,7 +39,7 @@ def gpu_comparison_table(
     row. ratio: time_s over first_time_s (empty for `first`, whose candidates are all of its own),
     with a 95 % interval from independent bootstrap draws of both medians over sessions. For a GPU
     with one session the interval is widened by the deviation between sessions of other GPUs
-    (`sessions`, the table of that name). basis: see `TOGETHER`. verdict: on the interval;
+    (the table `sessions`). basis: see `TOGETHER`. verdict: on the interval;
     `ONE_SESSION` if no deviation between sessions is known. `summary` is
     `analysis.data.recordings.summary_table`.
     """

@@ -75,9 +75,9 @@ def components(
     """Return the variances of the shared and of the cells' own effects of sessions, by REML.
 
     log_s has one median per cell and session, `noise` the variance of each. The residual likelihood
-    of shared·ZZ' + diag(own + noise) about the cells' means needs only matrices of the size of the
-    sessions (Searle, Casella and McCulloch, Variance Components, 1992, chapter 6). With one cell
-    the whole variance is shared.
+    of the covariance shared·ZZ' + diag(own + noise) needs only matrices of the size of the sessions
+    (Searle, Casella and McCulloch, Variance Components, 1992, chapter 6). With one cell the whole
+    variance is shared.
     """
     cells, sessions = int(cell.max()) + 1, int(session.max()) + 1
     mean = np.bincount(cell, log_s) / np.maximum(np.bincount(cell), 1)

@@ -90,7 +90,7 @@ def phases_table(found: list[MeasuredSource]) -> pd.DataFrame:
     """Return the wall time of every phase of a measurement and the time its device was busy.
 
     share_not_busy is the share of wall time without transfer or kernel (on a CPU, without product).
-    A row `TOTAL` per session and device is the sum of its phases.
+    A row `TOTAL` per session and device is the sum of the phases.
     """
     own = ((source, _phases(source)) for source in found)
     return stacked("phases", [labelled(*rows) for rows in once_per_recording(own)])

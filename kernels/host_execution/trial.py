@@ -66,10 +66,10 @@ def _totals(products: Sequence[Product], counted: Sequence[Product]) -> list[Tot
 def shapes(entry: UserKernel, block: BlockSize) -> list[Shape]:
     """Return the shapes of a check, the first two with at least five iterations over K.
 
-    The tile divides the first one. The next one is odd, and one element larger than whole tiles.
-    The third is twice an odd number: vectors of two elements fit, vectors of four do not. The
-    fourth is smaller than most tiles, which are then filled in part only. Rectangular and batched
-    shapes follow if the kernel takes them.
+    The tile divides the first shape. The second shape is odd, and one element larger than whole
+    tiles. The third is twice an odd number: vectors of two elements fit, vectors of four do not.
+    The fourth is smaller than most tiles, which are then filled in part only. Rectangular and
+    batched shapes follow if the kernel takes them.
     """
     tile = entry.tile(block)
     width = lcm(*tile)

@@ -23,7 +23,7 @@ HostStepCall = tuple[Fill, Matrix, Matrix]
 class Work:
     """The copies of one run, as flat arrays: `a` and `b` to the device, `c` back; and host steps.
 
-    The host steps `before` run before the copies, `after` after them.
+    The host steps `before` run before the copies, and the host steps `after` run after the copies.
     """
 
     a: Matrix
