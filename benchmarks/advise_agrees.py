@@ -2,7 +2,7 @@
 
 For random combinations of N, host memory and GPU, the predicted times of `advise` are compared with
 the tables of the page. Compared with each CPU baseline, the GPU must be faster from the break-even
-size and slower below it. At held-out sizes, time and fastest kernel must equal those of the table.
+size and slower below it. At held-out sizes, time and fastest kernel must equal the table.
 """
 
 import argparse
@@ -21,7 +21,7 @@ SEED = 29
 def comparisons(
     found: Predictor, read: advise.Tables, n: int, memory: str
 ) -> Iterator[tuple[str, bool]]:
-    """Yield what is compared at size `n`, and whether `advise` agrees with the tables."""
+    """Yield each comparison at size `n`, and whether `advise` agrees with the tables."""
     fastest = found.fastest(n)
     assert fastest
     kernel, predicted = fastest

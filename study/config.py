@@ -310,8 +310,8 @@ def _without(section: dict[str, Any], others: dict[str, Any]) -> dict[str, Any]:
 def _overridden(content: dict[str, Any], own: dict[str, Any]) -> dict[str, Any]:
     """Return the content of a configuration file with the values of the user's `own` file.
 
-    Values of `own` also override those of `quick` in `content`. The focus in `content` applies only
-    while its GPU is in the list of GPUs.
+    Values of `own` also override values of `quick` in `content`. The focus in `content` applies
+    only while its GPU is in the list of GPUs.
     """
     study, changes = content.get("study"), own.get("study")
     if isinstance(study, dict) and isinstance(changes, dict):

@@ -145,7 +145,7 @@ def _run(root: Path, content: dict[str, Any], target: str, out: Path) -> str | N
     """Make a target of the workflow, whose results replace `out`; return the error, or None.
 
     Raise OSError if the disk is full. Without a git folder the report contains no commit, so its
-    digest is that of its content.
+    digest depends only on its content.
     """
     with tempfile.TemporaryDirectory(prefix=".reproduced.", dir=RESULTS) as name:
         folder, store = Path(name), RESULTS / "counts" / STORE

@@ -33,7 +33,7 @@ class SetupError(Exception):
 
 
 def create_venv() -> None:
-    """Make the environment again with this Python, or with the Python of its own environment."""
+    """Make the environment again, with this Python or the Python from which this one was made."""
     python = getattr(sys, "_base_executable", None) or sys.executable
     package = f"python{sys.version_info.major}.{sys.version_info.minor}-venv"
     remedy = f"install its venv module (Debian, Ubuntu: apt-get install {package})"

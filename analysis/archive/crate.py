@@ -69,7 +69,7 @@ class Study:
     """Content of a crate in addition to the tree at `root`.
 
     `config` is the effective configuration, `recordings` are folders by id, `tables` is a folder,
-    `report` the page; `commit` is that of the tree, None without history.
+    `report` the page; `commit` is the commit of the tree, None without history.
     """
 
     config: Path

@@ -395,7 +395,7 @@ def recordings_table(found: list[MeasuredSource], root: Path = ROOT) -> pd.DataF
 
 
 def unmeasured_sizes_table(sizes: Iterable[int], checks: pd.DataFrame) -> pd.DataFrame:
-    """Return those of the study's `sizes` that no GPU measured, if there is a GPU."""
+    """Return the study's `sizes` that no GPU measured, if there is a GPU."""
     square = (checks["m"] == checks["n"]) & (checks["k"] == checks["n"]) & (checks["batch"] == 1)
     passed = square & (checks["device"] != domain.CPU) & (checks["status"] == "passed")
     on_gpu = set(checks.loc[passed, "n"])
@@ -412,7 +412,7 @@ def checks_table(recordings: Mapping[str, Recording]) -> pd.DataFrame:
 def builds_table(
     recordings: Mapping[str, Recording], built: Iterable[BuildResult] = ()
 ) -> pd.DataFrame:
-    """Return the resources of every cubin; `built` are those of this tree (recording `TREE`)."""
+    """Return the resources of every cubin; `built` are cubins of this tree (recording `TREE`)."""
     tree = _frame("builds.csv", [result.row() for result in built])
     found = {key: recording.builds for key, recording in recordings.items()} | {domain.TREE: tree}
     return stacked("builds", [frame.assign(recording=key) for key, frame in found.items()])

@@ -19,7 +19,7 @@ def adopted(recording: Recording) -> Iterator[None]:
     """Add the kernels of a recording to the catalog within the block.
 
     Their texts are parsed, neither compiled nor run. Raise StudyError naming the recording if a
-    text declares no kernel, or not the one measured.
+    text declares no kernel, or another kernel than the measured one.
     """
     try:
         entries = variants(recording.provenance.get("texts", {}))

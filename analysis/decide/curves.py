@@ -89,7 +89,7 @@ def leave_one_out(n: FloatArray, time_s: FloatArray) -> tuple[FloatArray, FloatA
 
     Each error is divided by its distance from the other sizes
     (`analysis.decide.predictors.Curve.reach`). The first array has the errors of inner sizes, the
-    second those of the smallest and the largest.
+    second the errors of the smallest and the largest.
     """
     errors = []
     for index in range(len(n)) if len(n) > 2 else ():

@@ -284,7 +284,7 @@ def cpu_table(published: pd.DataFrame, statements: Mapping[str, Statement]) -> p
     tuned_flop_per_s is the throughput of a version faster by the stated speedup. Verdict:
     `AS_CAPTIONED` if the column reaches the stated throughput of a cache-optimised version, `NAIVE`
     if only tuned_flop_per_s does, both within a factor of 1.25. over_headline is the column's time
-    over that of the stated highest throughput, on the same machine.
+    over the time of the stated highest throughput, on the same machine.
     """
     least, most = (statements[f"tuned_cpu_{end}_flop_per_s"].value for end in ("least", "most"))
     tuned = statements["tuned_cpu_speedup"].value

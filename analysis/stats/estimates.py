@@ -134,7 +134,7 @@ def bootstrap_cells(
 ) -> FloatArray:
     """Return bootstrap draws of the median of `column`, shape (cells, DRAWS).
 
-    Rows are those of ``summarise(samples)``, or of the groups `by` other columns. The draws of a
+    Rows are the rows of ``summarise(samples)``, or the groups `by` other columns. The draws of a
     cell depend only on its samples, its key and `seed` (default: the column). A cell with NaN or
     with too few samples for an interval has NaN.
     """
@@ -262,7 +262,7 @@ def seeded(*key: object) -> np.random.Generator:
 
 
 def _index(uniform: FloatArray, count: int) -> npt.NDArray[np.intp]:
-    """Return the index of the one of `count` equal parts of [0, 1] that contains each number."""
+    """Return for each number the index of its part, of `count` equal parts of [0, 1]."""
     return np.minimum((uniform * count).astype(np.intp), count - 1)
 
 

@@ -24,9 +24,9 @@ _KEY = ["quantity", "host_memory", "threads"]
 def host_factors(a: Sequence[Recording], b: Sequence[Recording]) -> pd.DataFrame:
     """Return the ceilings measured on all hosts: quantity, host_memory, threads, factor.
 
-    factor is the time of B's hosts over that of A's, from medians over the rounds and geometric
-    means over the sessions. Devices are matched by name, because the ceilings of a GPU are those of
-    its link.
+    factor is the time of B's hosts over the time of A's hosts, from medians over the rounds and
+    geometric means over the sessions. Devices are matched by name, because the ceilings of a GPU
+    depend on its link.
     """
     both = _means(a).merge(_means(b), on=["device", *_KEY])
     slower = both["value_y"] / both["value_x"]

@@ -13,7 +13,7 @@ WIDE = 0.05  # share of the median; an interval that extends further on either s
 
 
 def threats_table(frames: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
-    """Return one row per GPU (or host without GPU): counts of what weakens its numbers.
+    """Return one row per GPU (or host without GPU): counts of weaknesses of its numbers.
 
     `frames` contains recordings, telemetry, summary and agreement. End-to-end cells include cells
     of the host's CPU. throttling_shift is the largest change of an end-to-end median when throttled
@@ -61,7 +61,7 @@ def _intervals(summary: pd.DataFrame, subject: pd.Series) -> dict[str, int]:
 
 
 def _agreement(agreement: pd.DataFrame, subject: pd.Series) -> dict[str, int]:
-    """Return the numbers of medians compared with other recordings, and of those that agree."""
+    """Return the numbers of medians compared with other recordings, and of agreeing medians."""
     label = subject["recording"] if pd.isna(subject["gpu"]) else subject["gpu"]
     sides = [
         agreement[f"gpu_{side}"].fillna(agreement[f"recording_{side}"]) == label for side in "ab"

@@ -362,7 +362,7 @@ def _compare_products(
 def expected_product(product: Product, fused: bool, folder: Path = BUILDS) -> Array:
     """Return the expected C, bit for bit, shape (batch, m, n).
 
-    Each slice of a tile shape has sums of its own, which are added in order.
+    Each slice of a tile shape has its own sums, which are added in order.
     """
     tile = product.block_size
     slices = tile.slices if isinstance(tile, TileShape) else 1

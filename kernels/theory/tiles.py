@@ -71,7 +71,7 @@ def number_of(block_size: BlockSize) -> int | None:
 
 
 def block_size_of(number: int | None, known: Iterable[BlockSize]) -> BlockSize:
-    """Return the block size, of the `known` ones of a variant, that a number stands for.
+    """Return the block size for a number, from the `known` block sizes of a variant.
 
     An unknown number is returned unchanged.
     """

@@ -168,7 +168,7 @@ class Graph:
 
 
 def reset_persisting_l2(stream: int) -> None:
-    """Undo what code set for the L2: persistent lines, their share, and the window of a stream.
+    """Reset the L2 settings of other code: persistent lines, their share, the window of a stream.
 
     GPUs without persistent lines return errors, which do not matter.
     """

@@ -197,7 +197,7 @@ class GpuSession:
 
     @contextmanager
     def _changed(self, cell: Cell, change: Change, later: int = 0) -> Iterator[None]:
-        """Poison C on the device, reset what a call may have set, and make rows of A thin."""
+        """Poison C on the device, reset settings of calls, and make rows of A thin."""
         if not change.drawn:
             yield
             return

@@ -146,7 +146,7 @@ class Runs:
 def _kernels(
     launches: Launches, product: Product, rows: Sequence[tuple[int, int]], multiplies: bool
 ) -> tuple[Launcher, _Prepare]:
-    """Return the launches of pieces, and the one before them; not `multiplies`: without work."""
+    """Return the launches of pieces, and the launch before them; not `multiplies`: no work."""
 
     def piece(count: int) -> Product:
         return replace(product, shape=replace(product.shape, m=count))

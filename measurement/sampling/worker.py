@@ -122,7 +122,7 @@ class Worker:
     def evidence(
         self, cell: Cell, change: Change, rows: Rows, later: int, kernel_only: bool
     ) -> tuple[Matrix, str]:
-        """Return rows of C, numbered as those of A, and the hash of rows of A and B."""
+        """Return rows of C, numbered like rows of A, and the hash of rows of A and B."""
         product = self._session.product(cell, kernel_only)
         product = product.reshape(-1, cell.shape.n)[list(rows[0])]
         inputs = (tuple(row for row in rows[0] if row not in change.thin), rows[1])
