@@ -75,7 +75,7 @@ def panels(
 def legend(figure: Figure, axes: Sequence[Axes]) -> None:
     """Add one legend for all panels below the figure, which grows by the rows after the first.
 
-    The columns are as many as fit in the figure, and the rows are about equally long.
+    As many columns are used as fit in the figure, and the rows are about equally long.
     """
     found: dict[str, Any] = {}
     for axis in axes:

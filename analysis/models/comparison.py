@@ -193,5 +193,5 @@ def effects(of_subset: Callable[[frozenset[str]], float], variance: float = 0.0)
 
 
 def best_of(candidates: Sequence[Candidate]) -> Candidate:
-    """Return the candidate with the least left-out error; the first if none has one."""
+    """Return the candidate with the least left-out error; the first if there is no error."""
     return min(candidates, key=lambda one: np.nan_to_num(one.left_out_log_rms, nan=np.inf))

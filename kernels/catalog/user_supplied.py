@@ -126,7 +126,7 @@ def adopting(entries: Mapping[str, UserSupplied]) -> Iterator[None]:
 
 
 def variants(texts: Mapping[str, Sequence[str]]) -> dict[str, UserSupplied]:
-    """Return by name the variants that sources declare, given as lines by path.
+    """Return the variants that sources declare, by name; sources are lines, by path.
 
     The texts are parsed, never run. A file must have the name of its kernel. Raise StudyError as
     `adopt` does.

@@ -85,7 +85,7 @@ class TwoGpus:
     ) -> Callable[[], None]:
         """Return a function that executes one run and waits for its end.
 
-        `rows` has the pieces of each GPU; for each there is one of `launchers` and of `prepares`.
+        `rows`, `launchers` and `prepares` have one entry per GPU; `rows` has its pieces.
         """
         cuda, b = self._cuda, work.b.view(np.uint8)
         each = []
