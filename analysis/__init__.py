@@ -1,1 +1,1 @@
-"""From recordings and published tables to tidy tables, fits and figures; knows no device."""
+"""Compute tables, fits and figures from recordings and published tables, without a device."""

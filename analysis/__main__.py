@@ -116,22 +116,22 @@ def add_compare(commands: Commands) -> None:
         "The median times of each configuration are compared. The output is a summary and the ten "
         "times that differ most. The exit status is 1 if B is slower than A in any configuration, "
         "2 after an error, 3 if nothing is slower but most times are undecided, else 0. Times of "
-        "identical code are listed apart and do not count: they compare GPUs and hosts.",
+        "identical code are listed separately and do not count: they compare GPUs and hosts.",
         [
             "gemm-study compare data/recordings/h100-sxm data/recordings/h100-sxm-again",
             "gemm-study compare A B --threshold 0.05 --csv differences.csv",
             "gemm-study compare A1 A2 --against B1 B2",
         ],
     )
-    text = "folders of the reference recording and of the other one; with --against, all of A"
+    text = "folders of recordings A (the reference) and B; with --against, all folders of A"
     parser.add_argument("recordings", metavar="RECORDING", type=Path, nargs="+", help=text)
     text = "sessions of B; each side may have several sessions of the same code"
     parser.add_argument("--against", metavar="B", type=Path, nargs="+", help=text)
     text = "smallest relative difference that counts (default: that of the report)"
     parser.add_argument("--threshold", type=_threshold, help=text)
-    text = "text, annotations for GitHub Actions, or XML of JUnit (default: %(default)s)"
+    text = "text, annotations for GitHub Actions, or JUnit XML (default: %(default)s)"
     parser.add_argument("--format", choices=("text", "github", "junit"), default="text", help=text)
-    text = "count differences of identical code, too"
+    text = "also count differences of identical code"
     parser.add_argument("--hardware", action="store_true", help=text)
     text = "add clock, temperature, power and throttling of both GPUs to each row"
     parser.add_argument("--telemetry", action="store_true", help=text)
@@ -178,7 +178,7 @@ def recordings_of(arguments: list[str]) -> tuple[dict[str, list[Path]], dict[str
     """Return the folders of ``ID=PATH`` arguments by id, and reasons of missing recordings by id.
 
     Folders of one id are sessions of one recording. A PATH to a JSON file is the result of a
-    cluster job: it contains the path of a recording, or the reason why it is missing. Raise
+    cluster job. It contains the path of a recording, or the reason why it is missing. Raise
     StudyError for an invalid argument.
     """
     paths: dict[str, list[Path]] = {}
@@ -290,7 +290,7 @@ def _glossary(_: argparse.Namespace) -> None:
 
 
 def _check(arguments: argparse.Namespace) -> int:
-    """Print the numbers that differ and a word count; return 1 if there are any, else 0."""
+    """Print the numbers that differ and a word count; return 1 if a number differs, else 0."""
     from analysis.render.check import check, words
 
     report = arguments.report

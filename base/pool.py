@@ -17,7 +17,7 @@ def run_all(
     """Apply `work` to all items, `workers` at a time; return the results in the items' order.
 
     After each item, `announce` gets the number of finished items and the item. After an exception
-    or interrupt no further item starts; it is raised when the running ones have ended.
+    or interrupt no further item starts. The exception is raised when the running items have ended.
     """
     with ThreadPoolExecutor(workers) as pool:
         futures = {pool.submit(work, item): item for item in items}

@@ -42,7 +42,7 @@ class Progress:
     def show_share(self, item: object, done: int) -> None:
         """Show the item finished last; the remaining time assumes equal times per item.
 
-        The time of the first item includes the start, and few items are no estimate of the others.
+        The time of the first item includes the start, and a few items do not predict the others.
         """
         now = time.monotonic()
         if self._first is None:

@@ -1,6 +1,7 @@
-"""Start of every Python of ``.venv``, into which the set-up copies this module.
+"""Start-up code of every Python in ``.venv``; the set-up copies this module there.
 
-A full disk must not cut off bytecode, and modules in PYTHONPATH must not replace the locked ones.
+A full disk must not cut off bytecode, and modules in PYTHONPATH must not replace the locked
+modules.
 """
 
 import _frozen_importlib_external as importing
@@ -9,7 +10,7 @@ import sys
 
 
 def _write_atomic(path: str, data: bytes, mode: int = 0o666) -> None:
-    """Write bytecode, or raise OSError: Python 3.11 keeps the part for which there is space."""
+    """Write bytecode, or raise OSError: on a full disk, Python 3.11 keeps a truncated file."""
     temporary = f"{path}.{os.getpid()}"
     handle = os.open(temporary, os.O_EXCL | os.O_CREAT | os.O_WRONLY, mode & 0o666)
     try:

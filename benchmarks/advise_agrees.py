@@ -1,8 +1,8 @@
 """Does `gemm-study advise` agree with the page? ``python -m benchmarks.advise_agrees``.
 
 For random combinations of N, host memory and GPU, the predicted times of `advise` are compared with
-the tables that the page shows: over each CPU baseline, the GPU must be faster from the break-even
-size on and slower before; at held-out sizes, time and fastest kernel must be those of the table.
+the tables of the page. Compared with each CPU baseline, the GPU must be faster from the break-even
+size and slower below it. At held-out sizes, time and fastest kernel must equal the table.
 """
 
 import argparse
@@ -21,7 +21,7 @@ SEED = 29
 def comparisons(
     found: Predictor, read: advise.Tables, n: int, memory: str
 ) -> Iterator[tuple[str, bool]]:
-    """Yield what is compared at size `n`, and whether `advise` agrees with the tables."""
+    """Yield each comparison at size `n`, and whether `advise` agrees with the tables."""
     fastest = found.fastest(n)
     assert fastest
     kernel, predicted = fastest

@@ -1,7 +1,7 @@
 """Does the page's calculator agree with `advise`? ``python -m benchmarks.calculator_agrees``.
 
 Random inputs are typed into the calculator in Chromium. Its times, parts, speedup and break-even
-size must be those of `advise`, to the printed digit.
+size must equal those of `advise`, to the printed digit.
 """
 
 import argparse

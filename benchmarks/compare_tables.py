@@ -2,9 +2,9 @@
 
     python -m benchmarks.compare_tables [--commit COMMIT] [--recording ID=DIR ...]
 
-Both commits compute their tables from the same recordings, by default all of the earlier commit,
-which cannot read later ones, with the ids of its config.yaml. The section Renames of
-docs/CHANGELOG.md maps former names and values to present ones. Numbers are compared as numbers,
+Both commits compute their tables from the same recordings. The default is all recordings of the
+earlier commit, which cannot read later ones, with the ids of its config.yaml. The section Renames
+of docs/CHANGELOG.md maps former names and values to present ones. Numbers are compared as numbers,
 other cells as text, in the order of rows and columns. Reworded texts must correspond one to one.
 Rows of the kind *changed* name tables, or columns, that are computed in another way; they are
 listed with the reason and not compared. Further options, such as --counts, apply to both commits.

@@ -10,8 +10,8 @@ when the other's threads are idle. Both products must pass the gate.
 `--flags` replaces `-O3 -march=native`. If only one of compiler and OpenBLAS uses AVX-512, the
 benchmark restarts itself with OPENBLAS_CORETYPE set so that both use the same instructions.
 
-The exit status is 1 if a median ratio is below its bound: on one thread 0.90 at N = 1024 and 2048
-with AVX-512 and 0.80 without, on all threads 0.85 at N = 2048, otherwise 0.60.
+The exit status is 1 if a median ratio is below its bound. On one thread at N = 1024 and 2048, the
+bound is 0.90 with AVX-512 and 0.80 without. On all threads at N = 2048 it is 0.85, otherwise 0.60.
 """
 
 import argparse
@@ -105,7 +105,7 @@ def vectors(gcc: Path, flags: Sequence[str]) -> str:
 
 
 def blas_code(macro: str, chosen: str | None) -> str | None:
-    """Return the OPENBLAS_CORETYPE to set, given the one chosen; None if that is right."""
+    """Return the OPENBLAS_CORETYPE to set, given the chosen type; None if the choice is right."""
     if macro == "__AVX512F__" and chosen not in _WITHOUT_AVX512:
         return None
     return None if chosen == _CODE[macro] else _CODE[macro]

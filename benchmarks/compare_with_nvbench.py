@@ -8,8 +8,8 @@ which also flushes the L2 and includes two events. Times with warm caches are co
 nvbench's time per further launch: (cold time of L launches − cold time of one) / (L − 1). The third
 method uses the GPU's clock: one-thread kernels before and after read %globaltimer, and the time
 without a kernel between them is subtracted. All methods alternate in one process, and each round
-uses a new process. The ratios are those of medians over all rounds. The exit status is 1 if a ratio
-to nvbench, warm or flushed, differs from 1 by more than 2 %.
+uses a new process. The ratios are ratios of medians over all rounds. The exit status is 1 if a
+ratio to nvbench, warm or flushed, differs from 1 by more than 2 %.
 """
 
 import argparse

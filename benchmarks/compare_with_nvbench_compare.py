@@ -4,7 +4,7 @@
 
 Kernel-only samples of each session are written as JSON of nvbench, with their times as a binary
 file. DIR contains `nvbench-compare-legacy` and `nvbench-compare-robust`, as installed by
-`pip install cuda-bench[compare]` into an environment of its own. All ordered pairs of sessions with
+`pip install cuda-bench[compare]` into a separate environment. All ordered pairs of sessions with
 one configuration are compared by all tools. The verdicts of this study use the variation between
 the other sessions.
 Slowdowns are simulated: the times of B are multiplied.
@@ -83,7 +83,7 @@ def _state(number: int, times: np.ndarray, clocks: np.ndarray, folder: Path) -> 
 
 
 def write_json(times: dict[int, np.ndarray], folder: Path) -> Path:
-    """Write times in seconds and SM clocks in Hz, (2, samples) by number of the kernel.
+    """Write times in seconds and SM clocks in Hz: shape (2, samples), by kernel number.
 
     Return the path of the file of nvbench.
     """

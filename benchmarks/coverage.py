@@ -5,7 +5,7 @@
 For each kind of noise, N cells are simulated: a pilot, the resulting number of samples
 (`measurement.sampling.protocol.Protocol.samples`), and these samples, spread evenly over a session.
 Noise with memory is a first-order autoregressive process (with two modes: it selects the mode);
-drift is linear over the session. The interval is that of the tables
+drift is linear over the session. The interval is computed as in the tables
 (`base.intervals.ranks_of_series`); the truth is the median over the whole session. For comparison,
 a sequential rule stops as soon as its interval is narrow enough.
 """

@@ -6,8 +6,9 @@ process. Here both tools therefore alternate in one primary context, on the same
 nvbench runs all registered benchmarks at once, so `benchmarks.compare_with_nvbench` starts this
 module once per round. It writes two files. nvbench's file contains, for each kernel, the isolated
 ("cold") time of one launch and of a train of launches. nvbench blocks the stream until a train is
-enqueued. It does not for its batches, which for cuBLAS (two kernels at N = 256) would measure the
-host's launch rate. The second file contains the session's times, measured after each of the two.
+enqueued. It does not block its batches, so for cuBLAS (two kernels at N = 256) they would measure
+the host's launch rate. The second file contains the session's times, measured after each of the
+two.
 """
 
 import argparse

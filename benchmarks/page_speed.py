@@ -1,9 +1,9 @@
 """Time until the page is painted and the explorer draws: ``python -m benchmarks.page_speed``.
 
-The page is opened in Chromium several times, each time in a new process. Printed are the median and
-the largest time, in seconds from the start of the navigation: of the first contentful paint, of the
-answer of the calculator, and from scrolling to the explorer until its chart exists. The exit status
-is 1 if a median exceeds its limit.
+The page is opened in Chromium several times, each time in a new process. The command prints the
+median and the largest of three times in seconds. Two are from the start of the navigation, to the
+first contentful paint and to the answer of the calculator. The third is from scrolling to the
+explorer until its chart exists. The exit status is 1 if a median exceeds its limit.
 """
 
 import argparse

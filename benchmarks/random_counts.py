@@ -63,8 +63,8 @@ def draw(kernel: str, number: int) -> Product:
 def alike(product: Product) -> Product:
     """Return a small product with a whole tile and the same residues of each edge.
 
-    The residues are those of the tile, of two iterations over K, and of a cache line. A batch is
-    cut to two products.
+    The residues are with respect to the tile, to two iterations over K, and to a cache line. A
+    batch is cut to two products.
     """
     rows, columns, steps = product.tile
     line = LINE_BYTES // 4

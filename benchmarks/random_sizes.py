@@ -1,8 +1,8 @@
 """Reports for random lists of sizes: ``python -m benchmarks.random_sizes --out FOLDER``.
 
 FOLDER becomes a clone of this checkout. A list has one to eight sizes from 1 to 2000; the commit's
-hash is the seed. For each list the command writes `config.local.yaml` with a short protocol and
-one of three lists of GPUs, runs `make report`, and checks exit status, page and logs.
+hash is the seed. For each list the command writes `config.local.yaml` with a short protocol and one
+of three lists of GPUs. Then it runs `make report`, and checks exit status, page and logs.
 """
 
 import argparse

@@ -2,10 +2,11 @@
 
     python -m benchmarks.recompute --tables results/tables ID=DIR [ID=DIR ...]
 
-A reviewer starts here. The script needs only numpy and scipy. From the tables it takes the units of
-work of M8 and the weights of the fits. It recomputes medians, their intervals within one session
-and, for kernel times, over several, break-even sizes, the fits of M0, M1 and M8, and the audit. The
-exit status is 1 if a value differs by more than its tolerance. Repeat an ID for several sessions.
+Reviewers can start here. The script needs only numpy and scipy. From the tables it takes the units
+of work of M8 and the weights of the fits. It recomputes medians, their intervals within one session
+and (kernel times) over several sessions, break-even sizes, the fits of M0, M1 and M8, and the
+audit. The exit status is 1 if a value differs by more than its tolerance. Repeat an ID for several
+sessions.
 """
 
 import argparse
@@ -142,7 +143,7 @@ def check_medians(source, label, summary, checks):
 
 
 def bootstrap_variance(values):
-    """Return the variance of the median of a resample of log times, at least 6."""
+    """Return the variance of the median of a resample of at least 6 log times."""
     count, logs = len(values), np.sort(np.log(values))
     middle = (count + 1) / 2
     weights = np.diff(betainc(middle, middle, np.arange(count + 1) / count))
@@ -344,7 +345,7 @@ def start_up(kernel, n, time_s):
 
 
 def check_audit(published, tables, checks):
-    """Compare throughputs, start-up times, and speedups without them with the audit's tables."""
+    """Compare throughputs, start-up times and speedups without start-up with the audit's tables."""
     constants = {}
     for table in tables["audit_constants"]:
         first, last = int(table["first_table"]), int(table["last_table"])

@@ -2,10 +2,10 @@
 
     python -m benchmarks.second_check_cost [--every COUNT] [RECORDING ...]
 
-Recordings since the second check contain its time as a phase. For others the checks are repeated on
-this CPU for each COUNT-th cell, and scaled: of each cell the last run, and on a GPU the last
-kernel-only sample. The right product is not timed, so its copy is missing; the projection is that
-of other numbers.
+Recordings since the second check contain its time as a phase. For older recordings, the checks of
+each COUNT-th cell are repeated on this CPU, and their time is scaled to all cells. The checks are
+of the last run of a cell and, on a GPU, of the last kernel-only sample. The right product is not
+timed, so its copy is missing, and the projection uses other numbers.
 """
 
 import argparse

@@ -1,10 +1,10 @@
 """Sentences of the report that name an extreme, each with the query that proves it.
 
 Each of `WORDS` in a sentence must be part of the text of an entry of `LISTED`. The proof of an
-entry is either a query over the tables, which `faults` evaluates on a page, or the part of the
-project that makes a definition true (a module, with a name where it has one). Entries without an
-extreme are conclusions that depend on the recordings. Queries read the tables as text and share no
-code with the page.
+entry is a query over the tables, which `faults` evaluates on a page. For a definition, the proof is
+the part of the project that makes it true: a module, and a name if any. Entries without an extreme
+are conclusions that depend on the recordings. Queries read the tables as text and share no code
+with the page.
 """
 
 import csv

@@ -9,7 +9,8 @@ none, shared by all cells, or separate per cell. The first table gives the cover
 of the mean, overall and by third of the cells' noise, and of the prediction intervals of one more
 session. The second table counts the medians of the held-out recordings that are inside the
 prediction intervals of the recordings. Its last column counts kernels without a constant per
-sample: the time that two events around an empty kernel are further apart than in the recordings.
+sample. The constant is the additional time between two events around an empty kernel, compared with
+the recordings.
 """
 
 import argparse

@@ -1,8 +1,8 @@
 """Pages of a changed configuration: ``python -m benchmarks.switched_pages --out FOLDER``.
 
-Twenty-four pages: the ladder with each of the four baselines, and the study without one GPU, one
+The 24 pages have the ladder with each of the four baselines, and the study without one GPU, one
 session or one kernel. A kernel is removed from the study, and from the first session of each GPU,
-which is then the only one. The numbers of each page are checked (`gemm-study check`), and its
+which is then its only session. The numbers of each page are checked (`gemm-study check`), and its
 verdicts and sentences recomputed (`benchmarks.sentences`). FOLDER keeps the tables and the page of
 each change; existing pages are only checked.
 """

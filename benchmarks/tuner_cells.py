@@ -2,12 +2,12 @@
 
     python -m benchmarks.tuner_cells [--tuner nvrtc]
 
-Builds the cubins, then runs ``python -m measurement record`` with 20 samples per cell on GPU 0 and
-otherwise the protocol of config.yaml. No config contains exactly these 44 cells, so there are two
-recordings, and each cost is the sum of both. Each recording starts its own processes and also
-measures the GPU's ceilings and one small CPU cell, but no cold starts. With `--tuner`, kernel_tuner
-then times the same 44 kernels (kernel time only, 30 launches, including compilation). The exit
-status is 1 if measuring on the GPU takes more than 12 s.
+The command builds the cubins, then runs ``python -m measurement record`` with 20 samples per cell
+on GPU 0 and otherwise the protocol of config.yaml. No config contains exactly these 44 cells, so
+there are two recordings, and each cost is the sum of both. Each recording starts its own processes
+and also measures the GPU's ceilings and one small CPU cell, but no cold starts. With `--tuner`,
+kernel_tuner then times the same 44 kernels (kernel time only, 30 launches, including compilation).
+The exit status is 1 if measuring on the GPU takes more than 12 s.
 """
 
 import argparse

@@ -78,7 +78,7 @@ def main() -> None:
         import kernel_tuner
     except ImportError as error:
         if (error.name or "").split(".")[0] != "kernel_tuner":
-            raise StudyError(f"kernel_tuner: {error}; install that too") from None
+            raise StudyError(f"kernel_tuner: {error}; install the missing package") from None
         raise StudyError(REMEDY) from None
     inputs = Inputs([(_DTYPE, Shape.square(n)) for n in SIZES], _SEED)
     begin = time.perf_counter()

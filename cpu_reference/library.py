@@ -163,7 +163,8 @@ class Library:
         """Measure the bandwidth of ``out = p + 3·q`` once: `repeats` times on `threads` threads.
 
         The arrays are contiguous float32 of one length; ValueError otherwise. Use arrays much
-        larger than the caches to measure memory, or arrays that fit in a cache to measure it.
+        larger than the caches to measure memory, or arrays that fit in a cache to measure the
+        cache.
         """
         if any(x.dtype != np.float32 or not x.flags.c_contiguous for x in (out, p, q)) or not (
             out.size == p.size == q.size

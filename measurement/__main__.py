@@ -147,7 +147,7 @@ def add_record(commands: Commands) -> None:
         "--more",
         type=Path,
         metavar="FILE",
-        help="only what is undecided in FILE of `gemm-study compare --csv`, with enough samples",
+        help="only undecided rows in FILE of `gemm-study compare --csv`, with enough samples",
     )
     recorder.add_argument(
         "--cubins", type=Path, metavar="DIR", help="folder of prebuilt cubins (default: build them)"
@@ -179,7 +179,7 @@ def add_doctor(commands: Commands) -> None:
     parser = add_command(
         commands,
         "doctor",
-        "place this machine among the recorded ones, and say what is unusual",
+        "compare this machine with the recorded machines and report unusual values",
         _doctor,
         "It measures the ceilings of links, GPUs and CPU in about two minutes and changes nothing. "
         "Without a GPU it examines the CPU.",

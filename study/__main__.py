@@ -28,18 +28,18 @@ from base.progress import Progress
 
 
 def _parser() -> CommandParser:
-    parser = CommandParser(prog="python -m study", description="Builds and counts of one study.")
+    parser = CommandParser(prog="python -m study", description="Build and count a study's kernels.")
     commands = commands_of(parser)
     build = add_command(commands, "build", "compile the cubins of a study", _build)
     build.add_argument("--architecture", required=True, help="for example sm_90")
     build.add_argument("--nvcc", help="compiler (default: from PATH, otherwise from PyPI wheels)")
-    count = add_command(commands, "count", "count the memory accesses of its kernels", _count)
+    count = add_command(commands, "count", "count the memory accesses of a study", _count)
     cores = len(os.sched_getaffinity(0))
     for command in (build, count):
         command.add_argument("--config", required=True, type=Path, help="the study's config.yaml")
         command.add_argument("--out", required=True, type=Path, help="folder for the results")
         command.add_argument(
-            "--jobs", type=whole_number, default=cores, help="compilers or kernels at a time"
+            "--jobs", type=whole_number, default=cores, help="parallel compilers or kernels"
         )
     add_reproduce(commands)
     return parser
@@ -65,7 +65,7 @@ def add_reproduce(commands: Commands) -> None:
         "--session",
         type=Path,
         metavar="DIR",
-        help="a recording of this machine, whose verdicts are compared too",
+        help="a recording of this machine; its verdicts are also compared",
     )
     parser.add_argument(
         "--publish",

@@ -67,7 +67,7 @@ class Cell:
 
     @property
     def bound_multiple(self) -> float:
-        """The error bound over that of sums in the order of k (`Variant.roundoffs`)."""
+        """The error bound over the bound of sums in the order of k (`Variant.roundoffs`)."""
         k = self.shape.k
         return 1.0 if self.device == CPU else self.product.entry.roundoffs(k) / k
 

@@ -310,8 +310,8 @@ def _without(section: dict[str, Any], others: dict[str, Any]) -> dict[str, Any]:
 def _overridden(content: dict[str, Any], own: dict[str, Any]) -> dict[str, Any]:
     """Return the content of a configuration file with the values of the user's `own` file.
 
-    Values of `own` also override those of `quick` in `content`. The focus in `content` applies only
-    while its GPU is in the list of GPUs.
+    Values of `own` also override values of `quick` in `content`. The focus in `content` applies
+    only while its GPU is in the list of GPUs.
     """
     study, changes = content.get("study"), own.get("study")
     if isinstance(study, dict) and isinstance(changes, dict):
@@ -329,10 +329,10 @@ def _overridden(content: dict[str, Any], own: dict[str, Any]) -> dict[str, Any]:
 class Gpu(Section):
     """One entry per GPU: an earlier `recording`, a `device` of this host, or a Slurm GPU model.
 
-    `recordings` are several of one GPU model; each is a session: one uninterrupted measurement on
-    one host. `device` is a CUDA index, part of a GPU's name, or "auto" for all GPUs of this host,
-    which may have none. Several GPUs are measured one after the other, or `at_once`. `slurm` is a
-    GPU model as in Slurm; a node measures one GPU.
+    `recordings` are several recordings of one GPU model. Each is a session: one uninterrupted
+    measurement on one host. `device` is a CUDA index, part of a GPU's name, or "auto" for all GPUs
+    of this host, which may have none. Several GPUs are measured one after the other, or `at_once`.
+    `slurm` is a GPU model as in Slurm; a node measures one GPU.
     """
 
     id: Annotated[
@@ -374,7 +374,7 @@ class Gpu(Section):
 class Report(Section):
     """Settings of the report: `focus` is a GPU by its id or label (default: the first).
 
-    `baseline` is that of the ladder of kernels.
+    `baseline` is the baseline of the ladder of kernels.
     """
 
     focus: Text | None = None

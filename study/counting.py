@@ -22,10 +22,10 @@ def plan(
 ) -> list[Counting]:
     """Return the tables of a study, one per variant, element type and block size.
 
-    Each kernel is run at a small size for the exact build, at one for the guarded build, and at the
-    small shapes of the study. With one of these `block_sizes`, or without block size, it is also
-    run at `size`, if the study has that size. All other shapes are left to theory. So are the
-    small shapes of tile shapes, where lanes differ in their number of iterations.
+    Each kernel is run at two small sizes, for the exact and for the guarded build, and at the small
+    shapes of the study. With one of these `block_sizes`, or without block size, it is also run at
+    `size`, if the study has that size. All other shapes are left to theory. For tile shapes, the
+    small shapes are also left to theory: their lanes differ in the number of iterations.
     """
     found: dict[Product, list[Product]] = {}
     for one in products(study):

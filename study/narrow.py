@@ -28,8 +28,8 @@ def asked(
     """Return the study in the file `path`, narrowed to these GPU variants and sizes, if any.
 
     Other settings are kept, except long measurements with another purpose; on the CPU only BLAS is
-    measured. `samples`: of each configuration, whatever they cost. Raise ConfigError if a variant
-    supports none of the sizes.
+    measured. `samples`: number per configuration, without a time budget. Raise ConfigError if a
+    variant supports none of the sizes.
     """
     whole = validate(in_scope(read(path), scope) if scope else read(path), named(path))
     if not (variants or sizes or series):
@@ -57,8 +57,8 @@ def asked(
 def undecided(path: Path) -> tuple[list[str], list[int], int]:
     """Return variants, matrix sizes and samples that would decide the rows of a comparison.
 
-    `path` is a file of `gemm-study compare --csv`. Rows that only more sessions decide need the
-    samples that they have. Raise StudyError if the file is another, or nothing is undecided.
+    `path` is a file of `gemm-study compare --csv`. Rows that need more sessions keep their number
+    of samples. Raise StudyError if the file has another format, or nothing is undecided.
     """
     try:
         with path.open(newline="") as file:

@@ -1,9 +1,9 @@
 """``gemm-study reproduce``: rebuild tables and report, compare them with the published ones.
 
-The published digests and statements are in `PUBLISHED`; ``--publish`` writes them. A statement is
-a claim of a source or an answer of the report. It is reproduced if its criterion and its verdict
-are the published ones and its value differs by less than `TOLERANCE`: fits depend on the
-processor in their last digits. On a session of this machine only verdicts are compared.
+The published digests and statements are in `PUBLISHED`; ``--publish`` writes them. A statement is a
+claim of a source or an answer of the report. It is reproduced if its criterion and its verdict
+equal the published ones and its value differs by less than `TOLERANCE`. The last digits of fits
+depend on the processor. On a session of this machine only verdicts are compared.
 """
 
 import csv
@@ -145,7 +145,7 @@ def _run(root: Path, content: dict[str, Any], target: str, out: Path) -> str | N
     """Make a target of the workflow, whose results replace `out`; return the error, or None.
 
     Raise OSError if the disk is full. Without a git folder the report contains no commit, so its
-    digest is that of its content.
+    digest depends only on its content.
     """
     with tempfile.TemporaryDirectory(prefix=".reproduced.", dir=RESULTS) as name:
         folder, store = Path(name), RESULTS / "counts" / STORE
@@ -257,7 +257,8 @@ def of_session(
 ) -> Iterator[Outcome]:
     """Yield one outcome per published statement on the GPU `focus`, compared with a session.
 
-    `variants` are those that the session measured: the fastest one is not testable without it.
+    `variants` are the variants that the session measured: a fastest variant that is missing is not
+    testable.
     """
     # Of several GPUs in a session, the first one.
     found = {key[1:]: one for key, one in reversed(list(_numbered(here)))}

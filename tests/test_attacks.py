@@ -447,7 +447,7 @@ def test_a_copy_of_a_recording_is_no_second_session(sound, tmp_path, change):
     change(folder)
     seal(folder)
     with pytest.raises(
-        StudyError, match=r"/another: \d+ of \d+ samples are those of .*; remove one"
+        StudyError, match=r"/another: \d+ of \d+ samples are also in .*; remove one"
     ):
         together([recording.read(sound), recording.read(folder)])
 
@@ -455,7 +455,7 @@ def test_a_copy_of_a_recording_is_no_second_session(sound, tmp_path, change):
 @pytest.mark.slow
 def test_a_copy_of_a_recording_is_no_second_entry_of_a_study(tmp_path):
     made = recorded(gpus=0, sizes=(256, 512), seed=1)
-    with pytest.raises(StudyError, match="samples are those of"):
+    with pytest.raises(StudyError, match="samples are also in"):
         chain({"a": made, "b": shutil.copytree(made, tmp_path / "another")})
 
 

@@ -28,9 +28,9 @@ _MORE = """examples:
   gemm-study report                                write the report, as `make report`
   gemm-study record --device 0 --out DIR           measure a GPU and its host
   gemm-study try mine.cu                           check your own kernel
-  gemm-study compare OLD NEW                       find what became slower
-  gemm-study doctor                                find what is unusual in this machine
-  gemm-study reproduce                             compare all with the published study
+  gemm-study compare OLD NEW                       find slower configurations
+  gemm-study doctor                                find unusual values of this machine
+  gemm-study reproduce                             compare everything with the published study
   gemm-study validate DIR                          check a recording
   gemm-study advise --gpu h100 --n 3000            predict times
 

@@ -1,9 +1,9 @@
-"""Set up ``.venv`` from uv.lock: what ``make setup`` runs. It needs the standard library only.
+"""Set up ``.venv`` from uv.lock, for ``make setup``. It needs the standard library only.
 
     python3 workflow/environment.py [test] [dev] [browser] [crate] [slurm] [blas] [compiler] [gpu]
 
-The names are extras and groups of pyproject.toml. `compiler` installs what the host lacks of nvcc
-and nvdisasm. `gpu` builds PyCUDA; a host with an NVIDIA GPU always gets it. ``uv sync`` decides
+The names are extras and groups of pyproject.toml. `compiler` installs nvcc and nvdisasm if the host
+lacks them. `gpu` builds PyCUDA; a host with an NVIDIA GPU always gets it. ``uv sync`` decides
 whether the environment is complete, and `STATE` holds its answer for the next call.
 """
 
@@ -24,7 +24,7 @@ from installer import DISPLAY, ROOT, VENV, SetupError, create_venv, install
 
 PYTHON = VENV / "bin" / "python"
 STATE = VENV / "set-up.json"
-# The study works without these layers: what each is, and what is missing without it.
+# Optional layers: the name of each, and its use.
 OPTIONAL = {
     "disassembler": ("nvdisasm (5 MB)", "no instructions of kernels are counted"),
     "gpu": ("PyCUDA (built here, some minutes)", "no GPU of this host can be measured"),
@@ -100,20 +100,20 @@ def place() -> str:
 
 
 def locks() -> str:
-    """Return the digest of what the environment is installed from."""
+    """Return the digest of the files from which the environment is installed."""
     names = ("pyproject.toml", "uv.lock", "workflow/uv.txt", "base/start.py")
     return hashlib.sha256(b"".join((ROOT / name).read_bytes() for name in names)).hexdigest()
 
 
 def read_state() -> dict[str, Any]:
-    """Return what the last set-up wrote; an unreadable file counts as none."""
+    """Return the state written by the last set-up; an unreadable file counts as none."""
     with suppress(OSError, ValueError):
         return dict(json.loads(STATE.read_text()))
     return {"layers": []}
 
 
 def install_layers(layers: set[str], variables: Mapping[str, str] | None = None) -> set[str]:
-    """Install layers; return them. `STATE` says if that was not finished."""
+    """Install layers; return them. `STATE` records an unfinished installation."""
     STATE.write_text(json.dumps(read_state() | {"unfinished": True}))
     install(layers, variables)
     return save(layers)
@@ -127,7 +127,7 @@ def save(layers: set[str]) -> set[str]:
 
 
 def is_damaged() -> bool:
-    """Say whether an installed file is missing or cut off by a full disk; uv does not repair it."""
+    """Return whether a full disk has cut off an installed file, which uv does not repair."""
     found = distributions(path=[str(path) for path in VENV.glob("lib/python*/site-packages")])
     files = [file for each in found for file in each.files or ()]
     sizes = [(Path(str(file.locate())), file.size) for file in files if file.size is not None]

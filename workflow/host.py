@@ -1,4 +1,4 @@
-"""What the set-up finds of CUDA on this host: the compiler, the disassembler and a GPU."""
+"""CUDA on this host, for the set-up: the compiler, the disassembler and a GPU."""
 
 import os
 import re
@@ -12,7 +12,7 @@ from installer import ROOT, VENV, SetupError, output, run
 
 
 def needed(asked: set[str], before: set[str]) -> set[str]:
-    """Return the layers asked for, now or before, and those that this host needs for them."""
+    """Return the layers requested now or before, and the layers that this host needs for them."""
     wanted = asked - {"compiler"} | before
     if "gpu" not in wanted and has_nvidia_gpu():
         wanted.add("gpu")
@@ -26,7 +26,7 @@ def needed(asked: set[str], before: set[str]) -> set[str]:
 
 
 def find_nvcc() -> Path | None:
-    """Return the nvcc that the configuration names or PATH has; None where there is none."""
+    """Return the nvcc that the configuration names or PATH has; None if there is none."""
     texts = [path.read_text() for path in ROOT.glob("config*.yaml")]
     named = re.findall(r"\bnvcc: *['\"]?([^\s'\"#}]+)", "\n".join(texts))
     found = next(filter(None, map(shutil.which, [*named, "nvcc"])), None)
@@ -34,13 +34,13 @@ def find_nvcc() -> Path | None:
 
 
 def has_disassembler(nvcc: Path) -> bool:
-    """Say whether the builds will find nvdisasm, as `kernels.cubins.toolchain` looks for it."""
+    """Return whether the builds will find nvdisasm, as `kernels.cubins.toolchain` looks for it."""
     beside = [str(path.with_name("nvdisasm")) for path in (nvcc, nvcc.resolve())]
     return any(shutil.which(path) for path in (*beside, "nvdisasm"))
 
 
 def has_nvidia_gpu() -> bool:
-    """Say whether an NVIDIA GPU can be used on this host."""
+    """Return whether an NVIDIA GPU can be used on this host."""
     if shutil.which("nvidia-smi"):
         return "GPU " in output(["nvidia-smi", "-L"])
     return Path("/dev/nvidia0").exists()
@@ -53,13 +53,14 @@ def pycuda_variables() -> Iterator[dict[str, str]]:
     nvcc = find_nvcc() or next(of_wheels, None)
     if nvcc is None:
         raise SetupError("PyCUDA needs nvcc, and none is here; install a CUDA toolkit")
-    # PyCUDA takes the toolkit of the first nvcc on PATH. That may be a script: ask the real one.
+    # PyCUDA takes the toolkit of the first nvcc on PATH. It may be a script, so the real nvcc is
+    # used.
     told = output([str(nvcc), "--dryrun", "-x", "cu", "/dev/null"])
     here = re.search(r"^#\$ _HERE_=(.+)$", told, re.MULTILINE)
     with TemporaryDirectory() as folder:
         # A library of the driver's name is enough to link; many hosts lack libcuda.so.
         stub = ["gcc", "-shared", "-Wl,-soname,libcuda.so.1", "-o", f"{folder}/libcuda.so"]
-        run([*stub, "-x", "c", "/dev/null"], "could not stand in for libcuda; install gcc")
+        run([*stub, "-x", "c", "/dev/null"], "could not build a stub of libcuda; install gcc")
         yield {
             "PATH": f"{here[1] if here else nvcc.parent}{os.pathsep}{os.environ['PATH']}",
             "LDFLAGS": f"{os.environ.get('LDFLAGS', '')} -Wl,--no-as-needed".strip(),

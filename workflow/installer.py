@@ -1,4 +1,4 @@
-"""uv in ``.venv``: how it gets there, where it takes packages from, and what it says of faults."""
+"""uv in ``.venv``: its installation, its package sources and its errors."""
 
 import ast
 import os
@@ -29,11 +29,11 @@ DISPLAY = Display()
 
 
 class SetupError(Exception):
-    """What stops the set-up; the message is one line that names the remedy."""
+    """An error that stops the set-up; the message is one line that names the remedy."""
 
 
 def create_venv() -> None:
-    """Make the environment again with the Python that runs this, or with the one below it."""
+    """Make the environment again, with this Python or the Python from which this one was made."""
     python = getattr(sys, "_base_executable", None) or sys.executable
     package = f"python{sys.version_info.major}.{sys.version_info.minor}-venv"
     remedy = f"install its venv module (Debian, Ubuntu: apt-get install {package})"
@@ -66,7 +66,7 @@ def install(layers: Collection[str], build: Mapping[str, str] | None = None) -> 
 
 
 def run_cached(command: Sequence[str], failed: str, environment: Mapping[str, str]) -> None:
-    """Run uv without a network, and with one only where its cache lacks something."""
+    """Run uv without a network; if its cache lacks something, run it with the network."""
     with suppress(SetupError):
         return run(command, failed, {**environment, "UV_OFFLINE": "1"})
     return run(command, failed, environment)
@@ -112,7 +112,7 @@ def pip_settings(python: str) -> dict[str, str]:
 
 
 def run(command: Sequence[str], failed: str, environment: Mapping[str, str] = os.environ) -> None:
-    """Run a command in the checkout; raise SetupError with the telling line of its output."""
+    """Run a command in the checkout; raise SetupError with the relevant line of its output."""
     with tempfile.TemporaryFile("w+", errors="replace") as log:
         process = subprocess.Popen(
             command, cwd=ROOT, env=environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log
@@ -128,14 +128,14 @@ def run(command: Sequence[str], failed: str, environment: Mapping[str, str] = os
             (VENV / "setup.log").write_text(said)
         lines = [line for line in map(str.strip, said.splitlines()) if line]
         lines = [line for line in lines if not line.startswith("WARNING:")] or ["no message"]
-        # A compiler's or linker's own complaint says more than the installer's.
+        # The message of a compiler or linker is more useful than the installer's.
         patterns = ("No space|fatal error:|cannot find -l|not found|No such", "error|failed", "")
         telling = [line for words in patterns for line in lines if re.search(words, line, re.I)]
         raise SetupError(f"{failed} ({telling[0]}; more in {VENV / 'setup.log'})")
 
 
 def output(command: Sequence[str]) -> str:
-    """Return what a command prints; nothing where it does not exist."""
+    """Return the output of a command; empty if the command does not exist."""
     try:
         done = subprocess.run(
             command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True

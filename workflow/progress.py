@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-# Seconds of each rule on two cores. An estimate in a log may be of one phase: the longer is used.
+# Seconds of each rule on two cores. An estimate in a log may be for one phase only: the longer of
+# both is used.
 EXPECTED_S = {"build": 30, "count": 25, "measure": 60, "tables": 30, "figures": 20, "render": 10}
 FULL_S = EXPECTED_S | {"measure": 300}
 _REDRAWN_S = 0.5

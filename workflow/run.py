@@ -1,9 +1,9 @@
 """``gemm-study report``: run the workflow and show its progress.
 
 Snakemake's log is written to results/logs/snakemake.log. Only one run at a time is possible in a
-checkout: it locks the file `ALIVE`, and Linux releases the lock when all its processes have ended.
-Snakemake's own lock, which remains after ``kill -9``, is then removed. A run ends with this
-process: after ``kill -9`` the logger plugin ends Snakemake and its jobs.
+checkout. A run locks the file `ALIVE`, and Linux releases the lock when all processes of the run
+have ended. Snakemake's own lock, which remains after ``kill -9``, is then removed. A run ends with
+this process: after ``kill -9`` the logger plugin ends Snakemake and its jobs.
 """
 
 import argparse
@@ -62,7 +62,7 @@ def add_report(commands: Commands) -> None:
             dest="scope",
             action="store_const",
             const=name,
-            help=f"measure {text} (default: as in the last run, first quick)",
+            help=f"measure {text} (default: as in the last run; quick in the first run)",
         )
     parser.add_argument(
         "--cores", type=whole_number, metavar="N", help="number of CPU cores (default: all)"

@@ -44,7 +44,7 @@ _LONGEST_START_S = 10.0  # of Python on a busy host
 
 _BOUNDS = {"compute": "FMAs", "l1": "L1", "shared": "shared memory", "pipe": "L1 + shared memory"}
 _BOUNDS |= {"l2": "L2", "issue": "issue slots", "dram": "memory"}
-_MERGED = "  > assumes that nvcc merges no loads of shared memory; LDS 64 and LDS 128 raise it"
+_MERGED = "  > assumes that nvcc merges no loads of shared memory; merged loads raise it"
 
 
 def attempt(

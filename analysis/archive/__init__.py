@@ -1,1 +1,1 @@
-"""The study as something to cite and to archive."""
+"""Citation and archives of the study."""

@@ -33,7 +33,7 @@ class Maker:
 class Citation:
     """A citation. `data` are the SHA-256 of the recordings' manifests by id, `data_hash` of all.
 
-    `year` is that of the end of the last recording; blank without recordings.
+    `year` is the year in which the last recording ended; blank without recordings.
     """
 
     title: str

@@ -1,7 +1,7 @@
 """Pack the study into a Workflow Run RO-Crate, or recordings into a Process Run Crate.
 
 Profiles: Workflow Run Crate 0.5 and Process Run Crate 0.5 (Leo et al., PLoS ONE 19, 2024) on
-RO-Crate 1.1. An unpacked study is a tree in which it runs again. Only persons in ``CITATION.cff``
+RO-Crate 1.1. The study runs again in the unpacked tree. Only persons in ``CITATION.cff``
 are named; who made a recording or ran the workflow is not recorded.
 """
 
@@ -69,7 +69,7 @@ class Study:
     """Content of a crate in addition to the tree at `root`.
 
     `config` is the effective configuration, `recordings` are folders by id, `tables` is a folder,
-    `report` the page; `commit` is that of the tree, None without history.
+    `report` the page; `commit` is the commit of the tree, None without history.
     """
 
     config: Path
@@ -189,7 +189,7 @@ class _Packer:
     # ---- recordings
 
     def _recording(self, name: str) -> "Entity":
-        """Add a recording as a folder with its files; its hash is that of its manifest."""
+        """Add a recording as a folder with its files; its hash is the hash of its manifest."""
         folder = self.content.recordings[name]
         root = self.content.root.resolve()
         inside = folder.resolve().is_relative_to(root)

@@ -156,8 +156,8 @@ def cpu_rate(store: Store, devices: Devices) -> Figure | None:
 def cpu_roofline(store: Store, devices: Devices) -> Figure | None:
     """Draw the CPU variants of the host in focus below its ceilings.
 
-    The left panel is over flop per byte requested from L1, the right one over flop per byte fetched
-    beyond L1. An arrow marks an upper limit of the intensity; a rim marks several threads.
+    The left panel is over flop per byte requested from L1, the right panel over flop per byte
+    fetched beyond L1. An arrow marks an upper limit of the intensity; a rim marks several threads.
     """
     frame = store["cpu_roofline"]
     frame = frame[frame["flop_per_byte_beyond_l1"].notna()]
@@ -192,7 +192,7 @@ def _cpu_cells(store: Store) -> pd.DataFrame:
 
 
 def _by_focus(devices: Devices) -> list[Device]:
-    """Return the hosts, beginning with that of the GPU in focus."""
+    """Return the hosts, beginning with the host of the GPU in focus."""
     focus = devices.focus.recording if devices.focus else None
     return sorted(devices.hosts, key=lambda host: host.recording != focus)
 

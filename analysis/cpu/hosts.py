@@ -40,7 +40,7 @@ def clock_table(found: list[MeasuredSource]) -> pd.DataFrame:
     Medians and extremes are over the samples with a known clock. samples_clock_changed: samples
     whose clock changed by more than `tolerance` during the run. busy_other_threads: CPU time of
     other threads of the process over the time of all runs, 0 on one thread; its maximum is over
-    cells, because the CPU time of a single run may be shorter than the resolution of the system.
+    cells, because a single run may be shorter than the system's resolution of CPU time.
     """
     frames = []
     samples = ((source, source.own(source.recording.samples)) for source in found)

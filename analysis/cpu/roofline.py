@@ -28,12 +28,12 @@ def cpu_roofline_table(
 ) -> pd.DataFrame:
     """Return one row per CPU variant and number of threads: its fastest cell at its largest size.
 
-    `ceilings` and `hosts` are the tables ceilings and cpu_hosts.
-    flop_per_byte_requested: over the bytes that the loops request from L1; flop_per_byte_beyond_lK:
-    over the bytes fetched into the cache of level K. Each bound is the least time of the traffic at
-    the bandwidth of the level that serves it: requested bytes by L1, bytes fetched into a cache by
-    the next level. Bandwidths of caches are measured on one thread only. bound: the largest bound;
-    share_of_bound: its share of the time.
+    `ceilings` and `hosts` are the tables ceilings and cpu_hosts. flop_per_byte_requested: over the
+    bytes that the loops request from L1; flop_per_byte_beyond_lK: over the bytes fetched into the
+    cache of level K. Each bound is the least time of the traffic at the bandwidth of the level that
+    serves it. L1 serves requested bytes; the next level serves bytes fetched into a cache.
+    Bandwidths of caches are measured on one thread only. bound: the largest bound; share_of_bound:
+    its share of the time.
     """
     frames = []
     for source, cells in once_per_recording((source, source.square_cells) for source in found):

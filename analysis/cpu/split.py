@@ -2,8 +2,8 @@
 
 The source's "2000 times" is its fastest kernel's speedup over its naive CPU loop, its "60 times"
 the speedup over its cache-optimised CPU program. Each whole is a product of factors, one per step.
-The share of a step is its logarithm over that of the whole. Lee et al. warn of comparing plain C on
-one core with a whole GPU ("Debunking the 100X GPU vs. CPU myth", ISCA 2010).
+The share of a step is its logarithm over the logarithm of the whole. Lee et al. warn of comparing
+plain C on one core with a whole GPU ("Debunking the 100X GPU vs. CPU myth", ISCA 2010).
 """
 
 from collections.abc import Iterator, Mapping
@@ -93,7 +93,7 @@ def _side(cells: pd.DataFrame, row: int, prefix: str = "") -> PartRow:
 def _published(published: pd.DataFrame) -> Iterator[PartRow]:
     """Yield the parts of the largest published speedup.
 
-    The factor of cache optimisation is the source's claim, that of the GPU the remainder.
+    The factor of cache optimisation is the source's claim, the factor of the GPU is the remainder.
     """
     wholes = []
     for machine, times in published[published["n"] == SOURCE_SIZE].groupby("machine"):

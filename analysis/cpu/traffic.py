@@ -45,9 +45,9 @@ def matrix_bytes(n: int) -> int:
 def _naive(n: int, _block: int, cache_bytes: int) -> float:
     """Inner products of a row of A and a column of B; each element of the column has its own line.
 
-    If a row and the lines of a column do not fit, each FMA fetches a line of B, and each inner
-    product fetches the row of A and a line of C. If they fit, the lines of a column serve 16
-    columns, and B is fetched once per row of A.
+    If a row and the lines of a column do not fit, each FMA fetches a line of B. Each inner product
+    then fetches the row of A and a line of C. If they fit, the lines of a column serve 16 columns,
+    and B is fetched once per row of A.
     """
     row, column = ELEMENT_BYTES * n, LINE_BYTES * n
     if matrix_bytes(n) + 2 * row <= cache_bytes:
@@ -86,8 +86,8 @@ def _column_buffered(n: int, _block: int, cache_bytes: int) -> float:
 def _blocked(n: int, block: int, cache_bytes: int) -> float:
     """Block products of three blocks, 4·block² bytes each; C is zeroed first.
 
-    If three blocks fit, A's block stays (8·block² bytes per block product); if a row of blocks of C
-    and of B fits, it stays too (4·block²); if B and three rows of blocks fit, B stays. If only one
+    If three blocks fit, A's block stays (8·block² bytes per block product). If a row of blocks of C
+    and of B fits, it stays too (4·block²). If B and three rows of blocks fit, B stays. If only one
     block fits, a block product fetches all three (12·block²). If none fits, B's block is streamed
     for each row of C, as in `loop_order`.
     """

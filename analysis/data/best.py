@@ -1,8 +1,8 @@
 """The fastest of named candidates, and the fastest of two sides over their common candidates.
 
 A candidate is an implementation with its block size and threads, at one size N and with one host
-memory. A minimum over some candidates says nothing about a minimum over others. Therefore every
-*fastest* of the tables is chosen here, and two of them are compared only over the candidates that
+memory. A minimum over some candidates says nothing about a minimum over others. Therefore this
+module chooses every *fastest* of the tables. Two of them are compared only over the candidates that
 were measured on both sides, with the same timing.
 """
 
@@ -23,7 +23,7 @@ def fastest(
 ) -> pd.DataFrame:
     """Return the row with the least `time` of each group `by`, sorted by group; the index stays.
 
-    The new column candidates counts the rows of the group. Rows without a time are no candidates.
+    The new column candidates counts the rows of the group. Rows without a time are not candidates.
     With `most`, the row with the largest value is chosen, for example of a throughput.
     """
     known = cells[cells[time].notna()]
@@ -38,7 +38,7 @@ def fastest(
 def fastest_of_both(
     a: pd.DataFrame, b: pd.DataFrame, time: str, by: Sequence[str], timed: bool
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Return `fastest` of `a` and of `b` over their common candidates, row by row the same group.
+    """Return `fastest` of `a` and of `b` over their common candidates, each row of the same group.
 
     With `timed`, a candidate needs the same timing of the kernel on both sides, or at least 1 ms on
     both. Raise StudyError if no candidate is common.

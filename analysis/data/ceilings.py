@@ -44,7 +44,7 @@ def pieces_table(found: list[MeasuredSource]) -> pd.DataFrame:
 def with_floors(rows: pd.DataFrame, pieces: pd.DataFrame) -> pd.DataFrame:
     """Return rows of cells with copies_s, the floor of total_s, and over_floor.
 
-    The floor is the least time of the copies of a product in pieces, on as many GPUs.
+    The floor is the least time of the copies of a product in pieces, on the same number of GPUs.
     """
     floors = fastest(pieces, "copies_s", _FLOOR)[[*_FLOOR, "copies_s"]]
     gpus = rows["variant"].map({name: entry.gpus for name, entry in VARIANTS.items()})

@@ -30,7 +30,7 @@ class Device:
 
     @property
     def mark(self) -> str:
-        """The mark to show with every name of it; empty if none."""
+        """The mark shown with every name of the device; empty if none."""
         if self.simulated:
             return "SIMULATED"
         if self.at_once and self.is_gpu:

@@ -13,8 +13,8 @@ def kernel_times(recording: Recording, kernel_only: bool = True) -> pd.DataFrame
 
     Columns: `CELL`, session, kernel_s, kernel_timing. `KERNEL_ONLY` times were taken behind a
     blocking kernel and are shared by all host memories. `IN_RUN` times are between events of
-    end-to-end runs and include host work; they are used without `kernel_only` times (format 4) or
-    if these are not wanted. CPU times are blank.
+    end-to-end runs and include host work. They are used without `kernel_only` times (format 4) or
+    if `kernel_only` times are not wanted. CPU times are blank.
     """
     in_run = recording.samples.rename(columns={"in_run_kernel_s": "kernel_s"})[_COLUMNS]
     on_cpu = in_run["device"] == CPU

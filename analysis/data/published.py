@@ -97,7 +97,7 @@ def read_statements(path: Path) -> Mapping[str, Statement]:
 def numbered_rows(path: Path, columns: list[str]) -> Iterator[tuple[int, dict[str, str]]]:
     """Yield the rows of a CSV file of the sources as text, with their numbers (header: row 1).
 
-    Raise StudyError if it is unreadable, or naming the first row without exactly `columns`.
+    Raise StudyError if the file is unreadable or a row does not have exactly `columns`.
     """
     try:
         header, *body = list(csv.reader(path.read_text(encoding="utf-8").splitlines())) or [[]]

@@ -26,8 +26,8 @@ from measurement.recording.files import RecordingError, read_provenance, user_su
 from measurement.recording.provenance_schema import USER_SUPPLIED
 from measurement.recording.recording import CELL, TABLES, Recording, read
 
-# Preferred host memory where a table shows one: for end-to-end runs that of the published programs
-# (malloc), for kernels the one that disturbs the GPU least.
+# Preferred host memory of a table that shows only one: for end-to-end runs, the memory of the
+# published programs (malloc); for kernels, the memory that disturbs the GPU least.
 _MEMORY_ORDER = {"total": ("pageable", "pinned"), "kernel": ("pinned", "pageable")}
 _PILOT_FORMAT = 5  # the first whose number of samples is fixed by a pilot
 # The rule before, with its coverage.
@@ -89,7 +89,7 @@ class MeasuredSource:
 
     @property
     def holdout_sizes(self) -> set[int]:
-        """Sizes that test fits and take no part in them."""
+        """Sizes that no fit uses; they test the fits."""
         return set(self.recording.provenance["configuration"].get("holdout_sizes", []))
 
     @cached_property
@@ -295,7 +295,9 @@ def _check_labels(found: Iterable[tuple[str, str]]) -> None:
     seen: set[str] = set()
     for identifier, label in found:
         if label in seen:
-            raise StudyError(f"recording {identifier!r}: the label {label!r} is taken; rename it")
+            raise StudyError(
+                f"recording {identifier!r}: the label {label!r} is already used; rename one"
+            )
         seen.add(label)
 
 
@@ -393,7 +395,7 @@ def recordings_table(found: list[MeasuredSource], root: Path = ROOT) -> pd.DataF
 
 
 def unmeasured_sizes_table(sizes: Iterable[int], checks: pd.DataFrame) -> pd.DataFrame:
-    """Return those of the study's `sizes` that no GPU measured, if there is a GPU."""
+    """Return the study's `sizes` that no GPU measured, if there is a GPU."""
     square = (checks["m"] == checks["n"]) & (checks["k"] == checks["n"]) & (checks["batch"] == 1)
     passed = square & (checks["device"] != domain.CPU) & (checks["status"] == "passed")
     on_gpu = set(checks.loc[passed, "n"])
@@ -410,7 +412,7 @@ def checks_table(recordings: Mapping[str, Recording]) -> pd.DataFrame:
 def builds_table(
     recordings: Mapping[str, Recording], built: Iterable[BuildResult] = ()
 ) -> pd.DataFrame:
-    """Return the resources of every cubin; `built` are those of this tree (recording `TREE`)."""
+    """Return the resources of every cubin; `built` are cubins of this tree (recording `TREE`)."""
     tree = _frame("builds.csv", [result.row() for result in built])
     found = {key: recording.builds for key, recording in recordings.items()} | {domain.TREE: tree}
     return stacked("builds", [frame.assign(recording=key) for key, frame in found.items()])

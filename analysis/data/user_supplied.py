@@ -19,7 +19,7 @@ def adopted(recording: Recording) -> Iterator[None]:
     """Add the kernels of a recording to the catalog within the block.
 
     Their texts are parsed, neither compiled nor run. Raise StudyError naming the recording if a
-    text declares no kernel, or not the one measured.
+    text declares no kernel, or another kernel than the measured one.
     """
     try:
         entries = variants(recording.provenance.get("texts", {}))
@@ -48,6 +48,6 @@ def check_same(found: Iterable[MeasuredSource]) -> None:
             first, measured = seen.setdefault(name, (own, digest))
             if digest != measured:
                 raise StudyError(
-                    f"recording {own!r}: its {name} differs from that of recording {first!r}; "
+                    f"recording {own!r}: its {name} differs from {name} of recording {first!r}; "
                     "remove one, or rename the kernel and record it again"
                 )

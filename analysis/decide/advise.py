@@ -60,7 +60,7 @@ Tables = Mapping[str, Sequence[CsvRow]]
 def advise(tables: Path, gpu: str, n: int, memory: str, products: int = 1) -> str:
     """Return the answer as text; raise StudyError for an unknown GPU, size or table.
 
-    The time is that of an end-to-end run of float32 matrices of size `n`, with host memory of the
+    The time is for an end-to-end run of float32 matrices of size `n`, with host memory of the
     kind `memory` (``pinned`` or ``pageable``). The `products` of a run use the same matrices.
     """
     found, baselines, read = _inputs(tables, gpu, n, memory, products)
@@ -68,7 +68,7 @@ def advise(tables: Path, gpu: str, n: int, memory: str, products: int = 1) -> st
 
 
 def answer(tables: Path, gpu: str, n: int, memory: str, products: int = 1) -> dict[str, object]:
-    """Return the answer of `advise` for programs: times in s, with their intervals; see there.
+    """Return the answer of `advise` for programs: times in s, with their intervals.
 
     `implementations`: the fastest of this study and of libraries; `break_even`: its table's row.
     """

@@ -110,10 +110,10 @@ def break_even_table(found: list[MeasuredSource]) -> pd.DataFrame:
     kernels: those of this `STUDY` or of a `LIBRARY`. location: of the break-even size, relative to
     the sizes least_n to largest_n that both sides have. n: the break-even size if location is
     `MEASURED`, else NaN. Its 95 % bootstrap interval includes the errors of the curves; a bound of
-    0 is below least_n, an infinite bound above largest_n. variant, block_size and those of the CPU:
-    the fastest implementations at the break-even size, or at the end of the range. slower_at: the
-    largest common size at which the GPU is slower by the medians; faster_at: the smallest common
-    size above it. User-supplied kernels are excluded.
+    0 is below least_n, an infinite bound above largest_n. variant, block_size and the same columns
+    of the CPU: the fastest implementations at the break-even size, or at the end of the range.
+    slower_at: the largest common size at which the GPU is slower by the medians; faster_at: the
+    smallest common size above it. User-supplied kernels are excluded.
     """
     frames = []
     for source in with_gpu(found):

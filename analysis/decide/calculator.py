@@ -22,7 +22,7 @@ _UNBOUNDED = 10**9
 
 
 def calculator_data(store: Store, titles: dict[str, str]) -> str:
-    """Return the data as JSON. `titles` are those of the GPUs by label, in their order."""
+    """Return the data as JSON. `titles` are the titles of the GPUs by label, in order."""
     curves = store["curves"].drop(columns=["samples", "time_s", "time_low_s", "time_high_s"])
     curves = curves.drop(columns=["left_out_between", "left_out_beyond"])
     transfers = store["transfers"]

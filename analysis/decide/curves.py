@@ -47,7 +47,7 @@ def _slopes(steps: FloatArray, secants: FloatArray) -> FloatArray:
     """Return the slopes at the sizes from the secants between them, shape (sizes, …).
 
     Inner slopes are weighted harmonic means of the secants, 0 where the secants change sign. End
-    slopes are those of a parabola, limited to keep the shape (Moler, Numerical Computing with
+    slopes come from a parabola, limited to keep the shape (Moler, Numerical Computing with
     MATLAB, 2004, section 3.6). SciPy's `PchipInterpolator` gives the same in ten times the time.
     """
     if len(secants) == 1:
@@ -69,8 +69,9 @@ def _slopes(steps: FloatArray, secants: FloatArray) -> FloatArray:
 def half_widths(errors: Sequence[FloatArray]) -> list[float]:
     """Return the half-width of the 95 % prediction interval of each curve, from its errors.
 
-    Errors count in units of the curve's scale, which is the root mean square of its other errors
-    and of those of all curves, with equal weights: curves have few errors, and differ in scale.
+    The unit of an error is the scale of its curve. The scale is the root mean square of the curve's
+    other errors and of the errors of all curves, with equal weights: curves have few errors and
+    differ in scale.
     """
     spread = rms(np.concatenate(errors))
 
@@ -86,8 +87,9 @@ def half_widths(errors: Sequence[FloatArray]) -> list[float]:
 def leave_one_out(n: FloatArray, time_s: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return the leave-one-out errors log(predicted/measured) of a curve; two sizes have none.
 
-    Each is over its distance from the other sizes (`analysis.decide.predictors.Curve.reach`). The
-    first array has the errors of inner sizes, the second those of the smallest and the largest.
+    Each error is divided by its distance from the other sizes
+    (`analysis.decide.predictors.Curve.reach`). The first array has the errors of inner sizes, the
+    second the errors of the smallest and the largest.
     """
     errors = []
     for index in range(len(n)) if len(n) > 2 else ():
@@ -108,7 +110,7 @@ def curves_table(found: list[MeasuredSource]) -> pd.DataFrame:
     half_width_between, half_width_beyond: half-widths of 95 % prediction intervals one octave away,
     from left_out_between and left_out_beyond leave-one-out errors of a GPU's kernels, its runs of
     one host memory, or a CPU baseline.
-    half_width: that of the widest measured interval. Held-out sizes are excluded.
+    half_width: the half-width of the widest measured interval. Held-out sizes are excluded.
     """
     frames = []
     on_cpu = ((source, cpu_baselines(source)) for source in found)
@@ -149,7 +151,7 @@ def run_cells(source: MeasuredSource) -> pd.DataFrame:
 
 
 def _in_catalog(cells: pd.DataFrame) -> pd.DataFrame:
-    """Return cells without user-supplied variants, unknown where predictions are read."""
+    """Return cells without user-supplied variants: predictions are read without their sources."""
     entries = VARIANTS.items()
     return cells[~cells["variant"].isin([n for n, v in entries if isinstance(v, UserSupplied)])]
 
@@ -170,7 +172,7 @@ def kernel_cells(source: MeasuredSource) -> pd.DataFrame:
 def cpu_baselines(source: MeasuredSource) -> pd.DataFrame:
     """Return the candidates of each of `CPU_BASELINES` (column cpu_baseline) at the fitted sizes.
 
-    A host with one thread has no cells on all threads. The index is that of `source.cells`.
+    A host with one thread has no cells on all threads. The index is the index of `source.cells`.
     """
     cells = source.square_cells[~source.square_cells["n"].isin(source.holdout_sizes)]
     cells = cells.rename(columns=renaming("total_s", "time_s"))

@@ -163,8 +163,8 @@ def _byte_ticks(axis: Axes, sizes: pd.Series) -> None:
 def predictions(store: Store, devices: Devices) -> Figure | None:
     """Draw predicted over measured times of runs at held-out sizes, by measured time.
 
-    There is one panel per kind of host memory. Shown are the fastest block size of each kernel at
-    each size, and, hollow, all cells outside their 95 % prediction intervals.
+    There is one panel per kind of host memory. It shows the fastest block size of each kernel at
+    each size. Hollow points are all cells outside their 95 % prediction intervals.
     """
     by_gpu = _by_gpu(store["predictions"], devices)
     if not by_gpu:

@@ -1,4 +1,4 @@
-"""Predictions compared with measurements at held-out sizes, which take part in no fit."""
+"""Predictions compared with measurements at held-out sizes, which no fit uses."""
 
 import csv
 import io
@@ -65,9 +65,9 @@ def predictions_table(
     """Return one row per GPU cell at a held-out size: measured, and predicted from `tables`.
 
     error_share: predicted over measured, minus 1. inside: whether the prediction interval contains
-    the measured median. Intervals are those of the recorded sessions: the variation between
-    sessions is common to the fitted and the held-out sizes. is_fastest, is_predicted_fastest:
-    whether the kernel is the fastest of this study at this size with this kind of host memory.
+    the measured median. Intervals exclude the variation between sessions, which is common to the
+    fitted and the held-out sizes. is_fastest, is_predicted_fastest: whether the kernel is the
+    fastest of this study at this size with this kind of host memory.
     """
     recorded = {**tables, "curves": tables["curves"].assign(half_width=0.0)}
     texts = {name: as_text(recorded[name]) for name in ("predictors", "transfers", "curves")}

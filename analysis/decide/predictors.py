@@ -1,12 +1,12 @@
 """Predicted time of an end-to-end run of any size N.
 
-Within the measured sizes it follows the curve of the measured runs of the same implementation, from
-which break-even sizes are read too. Beyond them it is the sum of copies, kernel and overhead. The
-fitted parameters are read from tables (see `analysis.decide.transfers` and
-`analysis.decide.curves`). This module imports only numpy and the catalog, so that `python -m
-analysis advise` starts quickly.
+Within the measured sizes it follows the curve of the measured runs of the same implementation.
+Break-even sizes are read from the same curves. Beyond the measured sizes, the time is the sum of
+copies, kernel and overhead. The fitted parameters are read from tables (see
+`analysis.decide.transfers` and `analysis.decide.curves`). This module imports only numpy and the
+catalog, so that `python -m analysis advise` starts quickly.
 
-Half-widths are those of 95 % prediction intervals, in natural logarithms of time.
+Half-widths belong to 95 % prediction intervals, in natural logarithms of time.
 """
 
 import math
@@ -60,7 +60,7 @@ class Curve:
     Shapes: `log_n` (sizes,); `log_s` and `slopes` (d log s/d log N at the sizes) (sizes,) or
     (sizes, draws); `outer` (the slopes below and above) (2,) or (2, draws). `between` and `beyond`
     are the half-widths of the curve's error at a distance (`reach`) of one octave, between and
-    beyond the measured sizes. `half_width` is that of the measured times.
+    beyond the measured sizes. `half_width` is the half-width of the measured times.
     """
 
     log_n: FloatArray
@@ -98,9 +98,9 @@ class Curve:
     def reach(self, n: npt.ArrayLike) -> FloatArray:
         """Return the distance of each of `n` from the measured sizes: 0 at one, 1 an octave beyond.
 
-        Between two sizes, at distances a and b, it is the square root of a·b/(a + b): the standard
-        deviation of a random walk tied at both ends (kriging with a linear variogram; Matheron,
-        Economic Geology 58 (1963) 1246).
+        Between two sizes, at distances a and b, it is the square root of a·b/(a + b). This is the
+        standard deviation of a random walk tied at both ends (kriging with a linear variogram;
+        Matheron, Economic Geology 58 (1963) 1246).
         """
         x = np.log(np.atleast_1d(np.asarray(n, float)))
         last = len(self.log_n) - 1
@@ -161,10 +161,10 @@ class Prediction:
 class Kernel:
     """One variant with its block size.
 
-    `curve` is that of its kernel time over `fill`, None if no model describes its runs (pieces, a
-    graph, work on the host). `runs` is the curve of its end-to-end runs, None if it is never near
-    the fastest. `again` is the curve of its kernel time over `fill` in further products of the same
-    matrices, None if copies and kernel overlap or the host works.
+    `curve` is the curve of its kernel time over `fill`, None if no model describes its runs
+    (pieces, a graph, work on the host). `runs` is the curve of its end-to-end runs, None if it is
+    never near the fastest. `again` is the curve of its kernel time over `fill` in further products
+    of the same matrices, None if copies and kernel overlap or the host works.
     """
 
     variant: str
@@ -232,7 +232,7 @@ class Predictor:
     def split(self, kernel: Kernel, n: int, products: int = 1) -> dict[str, float]:
         """Return the predicted time in parts, in seconds; empty if the parts overlap.
 
-        Parts of a measured run are those of its sum, scaled to the time of the run.
+        Parts of a measured run are the parts of its sum, scaled to the time of the run.
         """
         if kernel.again is None:
             return {}
@@ -285,8 +285,8 @@ def sizes(curve: Curve | None) -> tuple[int, int]:
 def within_reach(ranges: Sequence[tuple[int, int]], n: int) -> list[int]:
     """Return the positions of the ranges of sizes that contain `n`, or the nearest size of all.
 
-    An implementation measured over a smaller range than others is not extrapolated into theirs: it
-    could not be launched there, takes too long, or was not selected.
+    An implementation measured over a smaller range than others is not extrapolated: outside its
+    range it could not be launched, takes too long, or was not selected.
     """
     nearest = max(n, min((least for least, _ in ranges), default=n))
     nearest = min(nearest, max((largest for _, largest in ranges), default=n))

@@ -73,7 +73,7 @@ def _fits(own: pd.DataFrame) -> tuple[list[dict[str, Any]], pd.DataFrame]:
 
 
 def _row(points: Points, model: str, best: Copies, spreads: pd.Series) -> dict[str, Any]:
-    """Return the row of one fit; `spreads` are those of the cells of each size."""
+    """Return the row of one fit; `spreads` has one spread per size, over its cells."""
     errors = rms(leave_one_out(points, best))
     spread = float(np.sqrt(np.nanmean(spreads.astype(float) ** 2))) if spreads.notna().any() else 0
     degrees_of_freedom = len(points.time_s) - PARAMETERS[model]
@@ -107,7 +107,7 @@ def points_table(source: MeasuredSource) -> pd.DataFrame:
     """Return the copies of a GPU as in the table transfer_points, without predictions.
 
     A row of end-to-end runs is the median over the cells' medians at one size, a row of single
-    copies the median over the rounds of one size.
+    copies is the median over the rounds of one size.
     """
     rows = []
     for (memory, n), cells in run_cells(source).groupby(["host_memory", "n"], sort=True):

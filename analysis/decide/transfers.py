@@ -50,8 +50,8 @@ class Points:
 def fit(points: Points, model: str) -> Copies:
     """Fit a model (`LINE` or `KNEE`) by unweighted least squares of log time.
 
-    With absolute errors only the largest copies would matter, not those that show the latency.
-    Latency and bandwidths are positive; a latency at the search limit is set to 0.
+    With absolute errors only the largest copies would matter, not the small copies that show the
+    latency. Latency and bandwidths are positive; a latency at the search limit is set to 0.
     """
     return _search(points, _starts(points, model))
 

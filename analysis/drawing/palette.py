@@ -100,7 +100,7 @@ def kernel_look(variant: str) -> Look:
 
 
 def explorer_look(is_cpu: bool, variant: str) -> tuple[str, str]:
-    """Return the colour of a series of the explorer, and a marker of its own in the family."""
+    """Return the colour of a series of the explorer, and its own marker in the family."""
     look = CPU[variant] if is_cpu else kernel_look(variant)
     return look.colour, look.marker if is_cpu else _MARKERS[_member(variant) % len(_MARKERS)]
 

@@ -75,7 +75,7 @@ def panels(
 def legend(figure: Figure, axes: Sequence[Axes]) -> None:
     """Add one legend for all panels below the figure, which grows by the rows after the first.
 
-    The columns are as many as fit in the figure, and the rows are about equally long.
+    As many columns are used as fit in the figure, and the rows are about equally long.
     """
     found: dict[str, Any] = {}
     for axis in axes:
@@ -242,7 +242,7 @@ def name_ends(figure: Figure, axis: Axes, ends: pd.DataFrame, fontsize: float = 
 
 
 def name_points(figure: Figure, axis: Axes, points: pd.DataFrame) -> None:
-    """Write texts beside points where they hide no point and no other text, else not at all.
+    """Write texts beside points where they hide no point and no other text; omit the rest.
 
     `points` has the columns x, y and text; points with an empty text get none.
     """

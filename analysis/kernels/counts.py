@@ -151,8 +151,8 @@ def explanations(
 
     The arguments contain requests and, for shared memory, wavefronts and bank_conflicts: by theory,
     by theory with merged loads, and counted. An explanation applies only if its numbers agree
-    exactly, else the counter is `NOT_EXPLAINED`. Loads are merged if the requests are those of
-    `merged` and not those of `theory`.
+    exactly, else the counter is `NOT_EXPLAINED`. Loads are merged if the requests equal `merged`
+    and differ from `theory`.
     """
     nothing = float("nan")
     requests = counter.get("requests", nothing)

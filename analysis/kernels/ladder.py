@@ -1,11 +1,11 @@
 """The steps of the sources' ladders: speedup over the previous step, and changes in the build.
 
-A step is a variant with a predecessor (`after`) in the catalog. Both sides have the same matrices,
-host memory and, if both have one, block size: `PAGE_BLOCK` for the tiles of source T, as on its
-page, else `BASELINE_BLOCK`; if one side was not measured with it, the largest common block size. If
-only one side has a block size, or both have several tile shapes, each side has its fastest. If the
-predecessor was not measured, as in older recordings, its own predecessor is used. End-to-end runs
-in pieces and as graphs have a table of their own.
+A step is a variant with a predecessor (`after`) in the catalog. Both sides have the same matrices
+and host memory. If both have a block size, it is the same: `PAGE_BLOCK` for the tiles of source T,
+as on its page, else `BASELINE_BLOCK`. If one side was not measured with it, both have the largest
+common block size. If only one side has a block size, or both have several tile shapes, each side
+has its fastest. If the predecessor was not measured, as in older recordings, its own predecessor is
+used. End-to-end runs in pieces and as graphs have a separate table.
 """
 
 from collections.abc import Mapping
@@ -160,9 +160,9 @@ def changed(before: Mapping[str, object], after: Mapping[str, object]) -> str:
 def end_to_end_modes_table(ladder: pd.DataFrame, pieces: pd.DataFrame) -> pd.DataFrame:
     """Return one row per variant with pieces or a graph, shape and GPU.
 
-    Arguments are the tables of these names. The run is compared with that of the previous step;
-    both have their fastest tile shapes. The settings are those of the fastest run whose setting was
-    used; copies_s is the floor (`with_floors`).
+    Arguments are the tables of these names. The run is compared with the run of the previous step;
+    both have their fastest tile shapes. The settings are the settings of the fastest run whose
+    setting was used; copies_s is the floor (`with_floors`).
     """
     rows = ladder[(ladder["quantity"] == "total") & ladder["variant"].isin(_FLOWS)]
     rows = rows.rename(columns={"time_s": "total_s", "after_time_s": "after_total_s"})

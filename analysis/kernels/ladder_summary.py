@@ -31,10 +31,10 @@ def ladder_summary_table(frames: Mapping[str, pd.DataFrame], drawn: Drawn) -> pd
     """Return one row per GPU and kernel of square matrices, in the sequence of the catalog.
 
     Each kernel has its fastest block size at its largest size; the naive kernel also has a row in
-    blocks of 32×32, the launch of source V. It is compared at the same size with the previous step
-    in its fastest block size (prefix after_; of the naive kernel, its row in blocks of 32×32), with
-    each of `kernels.catalog.baselines.BASELINES` (prefix: its name; end-to-end on the CPU), and
-    with the library (share_of_library: its kernel time over the kernel's). Each speedup is the
+    blocks of 32×32, the launch of source V. At the same size it is compared with three others.
+    Prefix after_: the previous step in its fastest block size (of the naive kernel, its row in
+    blocks of 32×32). Prefix NAME: each of `kernels.catalog.baselines.BASELINES` (end-to-end on the
+    CPU). share_of_library: the kernel time of the library over the kernel's. Each speedup is the
     ratio of both throughputs. is_fastest: of the kernels of this study with the same units, at the
     largest size. Units, traffic and bounds: see `analysis.kernels.roofline`. `drawn` returns draws
     of the "kernel" or "total" times of a GPU's rows.

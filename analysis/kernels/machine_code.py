@@ -1,7 +1,7 @@
 """The builds of each kernel: resources, occupancy, instructions, arithmetic intensity.
 
 Instructions are read from the machine code, as in source G. Occupancy follows from a build's
-resources, arithmetic intensity (sources T and L) from the theoretical memory accesses.
+resources. Arithmetic intensity (sources T and L) follows from the theoretical memory accesses.
 """
 
 from collections.abc import Iterable, Mapping
@@ -53,8 +53,8 @@ def machine_code_table(
     `builds` and `instructions` are the tables of these names, `counts` is
     `analysis.kernels.counts.counts_table`. Occupancy is theoretical. Columns with the prefix loop_
     count instructions in the main loop. Bank conflicts and arithmetic intensity are theoretical, at
-    the largest counted shape (batch, m, n, k) of the build: flop_per_byte_accessed over the bytes
-    that threads load from global memory (1/4 for a naive float32 kernel), flop_per_byte_of_sectors
+    the largest counted shape (batch, m, n, k) of the build. flop_per_byte_accessed: over the bytes
+    that threads load from global memory (1/4 for a naive float32 kernel). flop_per_byte_of_sectors:
     over the 32-byte sectors loaded and stored. Unknown values are empty.
     """
     listings = dict(grouped(instructions, _BUILD))
@@ -150,8 +150,8 @@ def intensities(product: Product, launch: Launch) -> dict[str, float | None]:
 def issued(product: Product, code: Mapping[str, float]) -> float:
     """Return the number of instructions that a warp issues; NaN without a main loop.
 
-    `code` is a row of the table. The main loop counts as often as the sums need, the rest once,
-    also a loop around the main loop.
+    `code` is a row of the table. The main loop counts as often as the sums need it. All other code
+    counts once, including a loop around the main loop.
     """
     adds = product.shape.k * product.sums_per_thread
     if not code["loop_fmas"] > 0:

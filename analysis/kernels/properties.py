@@ -64,8 +64,8 @@ def accuracy_table(found: list[MeasuredSource]) -> pd.DataFrame:
     """Return one row per kernel, tile shape and kind of matrices.
 
     worst_units, rms_units: maximum and root-mean-square error of the elements of C, in units of
-    2⁻²⁴·|A|·|B|. over_library: worst_units over that of the library. All sessions have the same
-    matrices; the values are the maxima over sessions.
+    2⁻²⁴·|A|·|B|. over_library: worst_units over the worst_units of the library. All sessions have
+    the same matrices; the values are the maxima over sessions.
     """
     return stacked("accuracy", [labelled(source, _errors(source)) for source in with_gpu(found)])
 

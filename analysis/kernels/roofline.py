@@ -4,11 +4,11 @@ Each ceiling gives a lower bound of the time of a launch:
 
 - compute: FMA throughput (tensor cores: throughput of partial products) for the FLOPs.
 - l1, shared, pipe: a multiprocessor serves one L1 line of 128 bytes, or one wavefront of shared
-  memory, per cycle. Both share one pipe, so their sum is a bound too. Its measured
-  bandwidth is the larger of those of L1 and of shared memory.
+  memory, per cycle. Both share one pipe, so their sum is a bound too. The pipe's measured bandwidth
+  is the larger of the bandwidths of L1 and of shared memory.
 - l2: bandwidth of L2 for the rows of A and columns of B that the blocks on one multiprocessor need
   at least, and for C. L1 keeps nothing for later blocks.
-- issue: four instructions per cycle and multiprocessor. The clock is that of the latencies.
+- issue: four instructions per cycle and multiprocessor. The clock is the clock of the latencies.
 - dram: bandwidth of device memory for A, B and C once.
 
 Lines and wavefronts are theoretical; the wavefronts assume merged adjacent loads.
@@ -59,15 +59,14 @@ def roofline_table(
 ) -> pd.DataFrame:
     """Return one row per GPU and variant, with its fastest block size at its largest size.
 
-    The naive kernel also has a row in blocks of 32×32, the launch of source V.
-    `ceilings` is `analysis.data.ceilings.ceilings_table`, `counts`
-    `analysis.kernels.counts.counts_table`, `machine_code` the table of this name.
-    balance_flop_per_byte: FMA throughput over bandwidth of device memory; according to source L, a
-    kernel below it is memory-bound. traffic_bytes: sectors requested from L1. share_of_units:
-    throughput of the kernel over that of its units. bound: the largest lower bound of the time;
-    share_of_bound: its share of the kernel's time; limited_by: the bound if this share is at least
-    `LIMITED`. Unknown bounds are empty: libraries have no counts, and older recordings no ceilings
-    of caches.
+    The naive kernel also has a row in blocks of 32×32, the launch of source V. `ceilings` is
+    `analysis.data.ceilings.ceilings_table`, `counts` `analysis.kernels.counts.counts_table`,
+    `machine_code` the table of this name. balance_flop_per_byte: FMA throughput over bandwidth of
+    device memory; according to source L, a kernel below it is memory-bound. traffic_bytes: sectors
+    requested from L1. share_of_units: throughput of the kernel over the throughput of its units.
+    bound: the largest lower bound of the time; share_of_bound: its share of the kernel's time;
+    limited_by: the bound if this share is at least `LIMITED`. Unknown bounds are empty: libraries
+    have no counts, and older recordings no ceilings of caches.
     """
     counted = launches(counts)
     frames = []

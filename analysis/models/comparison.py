@@ -128,9 +128,9 @@ def ranked(
 ) -> tuple[pd.DataFrame, FloatArray]:
     """Return one row per model (row of `errors`), and draws of its root mean square error.
 
-    Columns: log_rms, and over_best (that over the least of all models), with bounds; verdict.
-    Bounds are percentiles of `drawn_errors`. A model is worse than the best if the interval of
-    over_best is above 1. With NaN among the errors the verdict is blank.
+    Columns: log_rms, and over_best (log_rms over the least log_rms of all models), with bounds;
+    verdict. Bounds are percentiles of `drawn_errors`. A model is worse than the best if the
+    interval of over_best is above 1. With NaN among the errors the verdict is blank.
     """
     drawn = drawn_errors(errors, groupings, draws, *key)
     found = np.maximum([rms(own) for own in errors], _ROUNDING)
@@ -173,8 +173,8 @@ def effects(of_subset: Callable[[frozenset[str]], float], variance: float = 0.0)
 
     `of_subset` returns this error of M0 with some effects. share: the reduction by the effect,
     averaged over all orders in which the effects can be added (Shapley's value), over the error of
-    M0; share_low and share_high: the least and the largest of these orders. Shares are NaN if M0's
-    error is within noise; `variance` is that of the logarithms of the medians.
+    M0; share_low and share_high: the least and the largest reduction of these orders. Shares are
+    NaN if M0's error is within noise; `variance` is the variance of the logarithms of the medians.
     """
     subsets = (combinations(EFFECTS, size) for size in range(len(EFFECTS) + 1))
     known = {each: of_subset(each) for each in map(frozenset, chain.from_iterable(subsets))}
@@ -193,5 +193,5 @@ def effects(of_subset: Callable[[frozenset[str]], float], variance: float = 0.0)
 
 
 def best_of(candidates: Sequence[Candidate]) -> Candidate:
-    """Return the candidate with the least left-out error; the first if none has one."""
+    """Return the candidate with the least left-out error; the first if there is no error."""
     return min(candidates, key=lambda one: np.nan_to_num(one.left_out_log_rms, nan=np.inf))

@@ -24,8 +24,9 @@ SOURCE_V = tuple(name for name, entry in VARIANTS.items() if entry.origin.starts
 # Kernels whose warps access one cache line of global memory per lane.
 _UNCOALESCED = ("naive", "buffered_column")
 
-# Sets of kernels fitted together: those of the source's model, and all of the source in all block
-# sizes. Roles of a cell: sizes and kernels that take no part in the fit are only predicted.
+# Sets of kernels fitted together: kernels of the source's model, and all kernels of the source in
+# all block sizes. Roles of a cell: sizes and kernels that take no part in the fit are only
+# predicted.
 MODELLED_SET, ALL_SET = "modelled", "all"
 FITTED, HELD_OUT, UNSEEN = "fitted", "held out", "unseen"
 CONSTANT, RHO = "tau0", "rho"
@@ -81,13 +82,13 @@ def is_modelled(cells: pd.DataFrame) -> pd.Series:
 
 
 def _m0_global(cells: pd.DataFrame) -> FloatArray:
-    """Global accesses: naive 2n³, buffered n³ + n², block 2n³/B; NaN for what is not modelled."""
+    """Global accesses: naive 2n³, buffered n³ + n², block 2n³/B; NaN for other cells."""
     n, block = _float(cells, "n"), _float(cells, "block_size")
     return _by_kernel(cells, 2 * n**3, n**3 + n**2, 2 * n**3 / block)
 
 
 def _m0_shared(cells: pd.DataFrame) -> FloatArray:
-    """Shared accesses: naive none, buffered n³, block 2n³; NaN for what is not modelled."""
+    """Shared accesses: naive none, buffered n³, block 2n³; NaN for other cells."""
     n = _float(cells, "n")
     return _by_kernel(cells, 0 * n, n**3, 2 * n**3)
 

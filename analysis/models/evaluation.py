@@ -42,8 +42,8 @@ def half_width(errors: FloatArray, variants: IntArray) -> float:
     """Return the half-width of a 95 % prediction interval of the log time of a new variant.
 
     `errors` are `variant_errors` of the numbered `variants`. Each variant's mean square counts
-    once, as its cells err alike; Student's t has one degree of freedom per variant. NaN below two
-    variants.
+    once, because its cells have similar errors; Student's t has one degree of freedom per variant.
+    NaN below two variants.
     """
     known = np.isfinite(errors)
     found = np.unique(variants[known])
@@ -63,12 +63,12 @@ def evaluate(
 ) -> pd.DataFrame:
     """Return one row for each test and each model or baseline that can predict its cells.
 
-    `cells` are the fitted ones; `predictions` has, by model, the rows of model_predictions.csv that
-    are held out or never fitted. Columns: test, model, adds, parameters, cells; log_rms, over_best
-    (with bounds) and verdict as in `ranked`; error_factor, the typical factor of a prediction's
-    error; cells_inside and inside_share of 95 % prediction intervals; interval_factor, their
-    half-width as a factor if it is the same for all cells. The interval of a left-out variant is
-    from the errors of the other left-out variants.
+    `cells` are the fitted cells; `predictions` has, by model, the rows of model_predictions.csv
+    that are held out or never fitted. Columns: test, model, adds, parameters, cells; log_rms,
+    over_best (with bounds) and verdict as in `ranked`; error_factor, the typical factor of a
+    prediction's error; cells_inside and inside_share of 95 % prediction intervals; interval_factor,
+    their half-width as a factor if it is the same for all cells. The interval of a left-out variant
+    is from the errors of the other left-out variants.
     """
     variants, kernels = (_numbers(cells, by) for by in (["variant"], _KERNEL))
     several = cells.groupby("variant")["block_size"].transform("nunique").to_numpy() > 1

@@ -173,7 +173,7 @@ def unseen(store: Store, devices: Devices) -> Figure | None:
     """Draw the best model's predictions of held-out sizes and of kernels never fitted.
 
     There is one row per kernel and a panel per role. A line spans all cells of a kernel on a GPU,
-    its dot is the median. Cells outside their 95 % prediction interval show it.
+    its dot is the median. Cells outside their 95 % prediction interval show the interval.
     """
     compared = _of(store["model_comparison"], ALL_SET)
     predictions = _of(store["model_predictions"], ALL_SET)

@@ -27,11 +27,11 @@ _BANDWIDTHS = {
 
 
 def ratios_table(sources: Sequence[MeasuredSource], models: pd.DataFrame) -> pd.DataFrame:
-    """Return ratios of the cost of a global access to that of a shared access.
+    """Return ratios of the cost of a global access to the cost of a shared access.
 
     `of` is the model that defines ρ (its fit to the most kernels), or the memory that serves the
     global access. Ratios of ceilings are of medians over their rounds, with bootstrap intervals.
-    `models` is the table of that name.
+    `models` is the table models.
     """
     rho = models[models["parameter"] == RHO]
     rho = rho.loc[rho.groupby(["source", "model"], sort=False)["cells"].idxmax()]

@@ -177,7 +177,7 @@ def facts_of(source: MeasuredSource, code: pd.DataFrame, counted: pd.DataFrame) 
 
 
 def _data(case: Case) -> Data:
-    """Return the fitted cells of a case, without design."""
+    """Return the fitted cells of a case, without the design matrix."""
     cells = case.cells[case.fitted]
     log_times, low, high = np.log(cells[with_bounds("time_s")].to_numpy(dtype=float)).T
     noise = np.log(case.draws[case.fitted.to_numpy()]).T - log_times
@@ -296,7 +296,7 @@ def _parameters(case: Case, one: Candidate, known: Uncertainty) -> pd.DataFrame:
     rows = [{"parameter": definitions.RHO, "unit": "", **_estimate(known.ratio(above, below))}]
     for index, name in enumerate(names):
         row = {"parameter": name, "unit": "s", **_estimate(known.parameter(index))}
-        # Work shared by all multiprocessors takes one of them as many times as long.
+        # Work that all multiprocessors share would take one multiprocessor that many times as long.
         at_once = case.multiprocessors if name.startswith("c_") else 1
         row |= {"cycles": one.fit.theta[index] * at_once * case.clock_hz}
         rows.append(row | {"share": median_share[index]})
@@ -311,7 +311,8 @@ def _estimate(found: Estimate) -> dict[str, object]:
 def _worst(one: Candidate, cells: pd.DataFrame) -> dict[str, object]:
     """Return the number of cells from `LEAST_SIZE` predicted within `FACTOR`, and the worst.
 
-    Predictions are of the fit to all sizes. With a factor above 1 the model is slower.
+    Predictions are of the fit to all sizes. A factor above 1 means that the predicted time is
+    longer.
     """
     residual = pd.Series(one.fit.residual, cells.index)[cells["n"] >= LEAST_SIZE]
     row: dict[str, object] = {
@@ -334,8 +335,9 @@ def _worst(one: Candidate, cells: pd.DataFrame) -> dict[str, object]:
 def _predictions(case: Case, one: Candidate, whole: bool) -> pd.DataFrame:
     """Return one row per predicted cell, fitted cells only if `whole`.
 
-    Intervals of fitted variants are by the errors of the two nearest left-out sizes (`conformal`),
-    of other variants by those of left-out variants (`analysis.models.evaluation.half_width`).
+    Intervals of fitted variants come from the errors of the two nearest left-out sizes
+    (`conformal`). Intervals of other variants come from the errors of left-out variants
+    (`analysis.models.evaluation.half_width`).
     """
     cells = case.cells if whole else case.cells[~case.fitted]
     design = definitions.MODELS[one.model].design(cells)

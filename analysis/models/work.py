@@ -1,6 +1,6 @@
 """Units of work of a launch, for models from M4.
 
-None of it is timed. Accesses follow from the kernel's source (`kernels.theory.cost`) or from the
+No unit is a time. Accesses follow from the kernel's source (`kernels.theory.cost`) or from the
 GPU's counters, instructions and registers from the machine code, the rest from the launch.
 """
 

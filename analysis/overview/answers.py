@@ -30,14 +30,14 @@ def answers_table(frames: Mapping[str, pd.DataFrame], drawn: Drawn) -> pd.DataFr
     `drawn` returns draws of the total times of rows of summary.csv, from a device's label and rows.
 
     - total_s: the least end-to-end time at the largest size. Columns with the prefix next_: the
-      fastest other variant; own_: the fastest kernel of this study if a library is among them.
+      fastest other variant; own_: the fastest kernel of this study, if libraries were measured too.
     - speedup: over the fastest implementation on the host's CPU, at speedup_n, the largest size
       measured on both.
     - break_even_n: the least break-even size of all kinds of host memory, over the same baseline;
       empty outside the measured sizes. break_even_location: see `analysis.decide.break_even`.
 
-    Verdicts are those of `analysis.domain.verdict`; implementation_verdict is on the speedup over
-    the next variant, break_even_verdict is `SLOWER` if there is no break-even size.
+    Verdicts are from `analysis.domain.verdict`; implementation_verdict is on the speedup over the
+    next variant, break_even_verdict is `SLOWER` if there is no break-even size.
     """
     rows = [_answers(frames, device, drawn) for device in frames["recordings"].to_dict("records")]
     return from_rows("answers", rows)

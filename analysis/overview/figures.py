@@ -80,7 +80,7 @@ def headline(store: Store, devices: Devices) -> Figure | None:
 
 
 def _lines(cells: pd.DataFrame, device: Device) -> Iterator[_Line]:
-    """Yield the lines with data, those of the CPU first."""
+    """Yield the lines with data, CPU lines first."""
     on_cpu = cells["device"] == CPU
     cpu = cells[on_cpu & (cells["recording"] == device.recording)]
     gpu = cells[~on_cpu & (cells["gpu"] == device.label).fillna(False)]

@@ -35,12 +35,13 @@ def gpu_comparison_table(
 
     The quantity "total" includes the copies. Libraries are included. first: the first GPU of
     `sources` measured at the same size. Both times are the least over the `candidates` common to
-    both GPUs; those on `first` have the prefix first_. A GPU without common candidates has no row.
-    ratio: time_s over first_time_s (empty for `first`, whose candidates are all of its own), with a
-    95 % interval from independent bootstrap draws of both medians over sessions. For a GPU with one
-    session the interval is widened by the deviation between sessions of other GPUs (`sessions`,
-    the table of that name). basis: see `TOGETHER`. verdict: on the interval; `ONE_SESSION` if no
-    deviation between sessions is known. `summary` is `analysis.data.recordings.summary_table`.
+    both GPUs; columns of `first` have the prefix first_. A GPU without common candidates has no
+    row. ratio: time_s over first_time_s (empty for `first`, whose candidates are all of its own),
+    with a 95 % interval from independent bootstrap draws of both medians over sessions. For a GPU
+    with one session the interval is widened by the deviation between sessions of other GPUs
+    (the table `sessions`). basis: see `TOGETHER`. verdict: on the interval;
+    `ONE_SESSION` if no deviation between sessions is known. `summary` is
+    `analysis.data.recordings.summary_table`.
     """
     gpus = {source.label: source for source in with_gpu(sources)}
     cells = of_sizes(summary[summary["gpu"].isin(list(gpus))])
@@ -120,7 +121,7 @@ def verdict(low: float, high: float) -> str:
 def _pairs(
     gpus: Mapping[str, MeasuredSource], cells: pd.DataFrame, quantity: str
 ) -> Iterator[tuple[pd.DataFrame, pd.DataFrame]]:
-    """Yield the fastest cells of each GPU and those on the first GPU, row by row the same size."""
+    """Yield the fastest cells of each GPU and of the first GPU; each row has the same size."""
     by = ["host_memory", "n"]
     cells = cells[cells[f"{quantity}_s"].notna()]
     names = {label: source.gpu_name for label, source in gpus.items()}

@@ -1,7 +1,7 @@
-"""Audit of the published numbers: consistency of Tables 1–6 of V, and of the text with them.
+"""Audit of the published numbers: whether Tables 1–6 and the text of V are consistent.
 
 The published times (`analysis.data.published.read`) are exact to half a unit of their last printed
-digit (`rounding_s`). Bounds are worst cases of that rounding and of the interval of the start-up
+digit (`rounding_s`). Bounds are worst cases of this rounding and of the interval of the start-up
 constant.
 """
 
@@ -46,9 +46,9 @@ def fit_constant(kernel: npt.NDArray[np.intp], n: FloatArray, time_s: FloatArray
 
     `kernel` numbers the kernels from 0; all arguments have shape (cells,). Residuals are in log
     time, because printed times have two or three digits. Their loss is soft-L1 (Charbonnier et al.,
-    ICIP 1994) with 1.4826 times their median size as scale, so a kernel whose cost does not grow
-    with n³ has little influence. The interval is a jackknife over kernels (Tukey 1958; Efron and
-    Tibshirani, An Introduction to the Bootstrap, 1993, chapter 11) with Student's t, NaN below
+    ICIP 1994) with 1.4826 times their median size as scale. A kernel whose cost does not grow with
+    n³ therefore has little influence. The interval is a jackknife over kernels (Tukey 1958; Efron
+    and Tibshirani, An Introduction to the Bootstrap, 1993, chapter 11) with Student's t, NaN below
     three kernels.
     """
     value, log_rms = _robust_constant(kernel, n, time_s)
@@ -161,7 +161,7 @@ def _cell(row: dict[str, Any], constants: pd.DataFrame) -> dict[str, object]:
 
 
 def _rate(row: dict[str, Any]) -> dict[str, object]:
-    """Return the throughput by a cell's time with bounds, and whether the printed one agrees."""
+    """Return the throughput by a cell's time with bounds, and whether it agrees with print."""
     flop = 2.0 * row["n"] ** 3
     low, high = (flop / (row["time_s"] + side * row["rounding_s"]) for side in (1, -1))
     found: dict[str, object] = {"flop_per_s": flop / row["time_s"]}
@@ -210,7 +210,7 @@ def pairs_table(cells: pd.DataFrame) -> pd.DataFrame:
     """Return pairs of `cells_table` that should be consistent.
 
     Kind `ORDER`: two block sizes of a kernel at one n; the smaller should not be faster. `differs`:
-    by the printed digits it is. `is_empty`: its time is indistinguishable from the start-up
+    it is faster by the printed digits. `is_empty`: its time is indistinguishable from the start-up
     constant. Kind `REPEAT`: one cell printed by two tables; `differs`: with different times.
     """
     return from_rows("audit_pairs", [*_block_sizes(cells), *_repeats(cells)])
@@ -249,7 +249,7 @@ def headline_table(published: pd.DataFrame, statements: Mapping[str, Statement])
     """Return the throughput stated in the text, and the shortest time of Table 6 at that size.
 
     difference_s is the table's time minus the time for the stated throughput; copies_bytes_per_s is
-    the throughput of copying three matrices in that difference (infinite without a difference).
+    the throughput of copying three matrices in this time (infinite without a difference).
     """
     stated, link = statements["best_flop_per_s"], statements["link_bytes_per_s"]
     cells = published[(published["table"] == WARM_TABLE) & (published["n"] == stated.n)]
@@ -284,7 +284,7 @@ def cpu_table(published: pd.DataFrame, statements: Mapping[str, Statement]) -> p
     tuned_flop_per_s is the throughput of a version faster by the stated speedup. Verdict:
     `AS_CAPTIONED` if the column reaches the stated throughput of a cache-optimised version, `NAIVE`
     if only tuned_flop_per_s does, both within a factor of 1.25. over_headline is the column's time
-    over that of the stated highest throughput, on the same machine.
+    over the time of the stated highest throughput, on the same machine.
     """
     least, most = (statements[f"tuned_cpu_{end}_flop_per_s"].value for end in ("least", "most"))
     tuned = statements["tuned_cpu_speedup"].value

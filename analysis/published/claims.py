@@ -89,7 +89,7 @@ class _RatioClaim(Claim):
     """A claim on the time of the variant `above` over that of the variant `below`.
 
     `blocks` are their block sizes (None: no block size). `largest`: the largest ratio of all sizes
-    counts, else that at the largest size. `shapes`: it is measured outside the square cells.
+    counts, else the ratio at the largest size. `shapes`: it is measured outside the square cells.
     """
 
     above: str = ""
@@ -154,7 +154,7 @@ def claim_verdicts_table(claims: pd.DataFrame, found: Iterable[MeasuredSource]) 
     """Return one row per claim and GPU model, with the verdicts of kernels and of runs.
 
     `claims` is `claims_table`. The first GPU of each model counts. kernel_n, kernel_value and
-    kernel_verdict are of kernel-only times, or of counts, builds and CPUs; those with the prefix
+    kernel_verdict are of kernel-only times, or of counts, builds and CPUs; columns with the prefix
     total_ are of end-to-end times. verdict: of both, `BY_COPIES` if they differ.
     """
     models: dict[str | None, MeasuredSource] = {}

@@ -72,7 +72,7 @@ def _on_cpu(source: MeasuredSource, one: pd.DataFrame) -> Iterator[ClaimRow]:
 def _ratio(
     source: MeasuredSource, claim: Claim, above: pd.DataFrame, below: pd.DataFrame
 ) -> ClaimRow:
-    """Return columns of the ratio of cells' times, one per size; none without a common one."""
+    """Return columns of the ratio of cells' times, one per size; none without a common size."""
     n = _size(set(above["n"]) & set(below["n"]))
     if n is None:
         return {}

@@ -22,7 +22,7 @@ def figure2_table(
 ) -> pd.DataFrame:
     """Return one row per GPU: throughput of the fastest kernels of source V, and GPU properties.
 
-    The size is that of the source, or the largest measured. Throughput is given for the kernel
+    The size is the source's, or the largest measured. Throughput is given for the kernel
     only and for end-to-end runs from pinned and from pageable memory. `summary` and `ceilings` are
     the tables of these names. Memory bandwidth is measured by a copy within the GPU, link bandwidth
     by the largest copy from pinned host memory. Quantities without a measurement are empty.

@@ -34,7 +34,7 @@ class Row:
 
 
 class Rows:
-    """Rows of a table, in order; `filters` are the equalities of `where` alone."""
+    """Rows of a table, in order; `filters` are the equalities if only `where` selected."""
 
     def __init__(
         self, table: str, frame: pd.DataFrame, filters: dict[str, Any] | None = None

@@ -32,7 +32,8 @@ class _Cell:
     """A cell or a heading.
 
     `at`: its place, of a heading its column; empty if row and heading locate it. `key`: its sort
-    key, None if the text serves. `small`: its interval. `mark`: that of the GPU that it names.
+    key, None if the text is the key. `small`: its interval. `mark`: the mark of the GPU that it
+    names.
     """
 
     text: str
@@ -64,7 +65,7 @@ class Tables:
         """Return a table of rows: a figure with title, caption from `caller`, name of the CSV.
 
         `columns` are separated by spaces; ``total_s±`` also shows the interval. `units` override
-        those of the schema. With more than `MOST_ROWS` rows, only those of the GPU in focus are
+        the schema's units. With more than `MOST_ROWS` rows, only rows of the GPU in focus are
         shown, with a note in the caption.
         """
         only = ""
@@ -96,7 +97,7 @@ class Tables:
         """Return a table with one row per `index` and one column per value of `across`.
 
         Cells show the column `values`, as in `table`. With more than `MOST_COLUMNS` columns, only
-        that of the GPU in focus is shown, with a note in the caption.
+        the column of the GPU in focus is shown, with a note in the caption.
         """
         name, wide = values.removesuffix("±"), values.endswith("±")
         found, only = rows.values(across), ""

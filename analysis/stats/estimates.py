@@ -134,7 +134,7 @@ def bootstrap_cells(
 ) -> FloatArray:
     """Return bootstrap draws of the median of `column`, shape (cells, DRAWS).
 
-    Rows are those of ``summarise(samples)``, or of the groups `by` other columns. The draws of a
+    Rows are the rows of ``summarise(samples)``, or the groups `by` other columns. The draws of a
     cell depend only on its samples, its key and `seed` (default: the column). A cell with NaN or
     with too few samples for an interval has NaN.
     """
@@ -145,8 +145,8 @@ def bootstrap_medians(values: FloatArray, rng: np.random.Generator) -> FloatArra
     """Return DRAWS medians of resamples (with replacement) of a 1-D sample.
 
     A sorted resample of size m is the sorted sample at the indices floor(m·U) of m sorted uniform
-    numbers, so its middle is drawn directly: U_(k) is Beta(k, m+1−k), and given U_(k) = u the least
-    of the other m−k numbers is u + (1−u)·(1 − V^(1/(m−k))), V uniform. NaN below 6 values.
+    numbers, so its middle is drawn directly. U_(k) is Beta(k, m+1−k). Given U_(k) = u, the least of
+    the other m−k numbers is u + (1−u)·(1 − V^(1/(m−k))), V uniform. NaN below 6 values.
     """
     count = len(values)
     if interval_ranks(count, CONFIDENCE) is None or np.isnan(values).any():
@@ -187,7 +187,8 @@ def bootstrap_paired_ratios(
 ) -> FloatArray:
     """Return DRAWS ratios of the medians of resampled pairs; both samples have shape (pairs,).
 
-    Effects common to both of a pair, as the state of the machine, cancel. NaN below 6 pairs.
+    Effects common to both samples of a pair, such as the state of the machine, cancel. NaN below 6
+    pairs.
     """
     count = len(numerators)
     if interval_ranks(count, CONFIDENCE) is None:
@@ -261,7 +262,7 @@ def seeded(*key: object) -> np.random.Generator:
 
 
 def _index(uniform: FloatArray, count: int) -> npt.NDArray[np.intp]:
-    """Return the index of the one of `count` equal parts of [0, 1] that contains each number."""
+    """Return for each number the index of its part, of `count` equal parts of [0, 1]."""
     return np.minimum((uniform * count).astype(np.intp), count - 1)
 
 

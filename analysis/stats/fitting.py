@@ -74,8 +74,8 @@ class Fit:
 def fit(data: Data, near: FloatArray | None = None) -> Fit:
     """Fit the model to the data; the search starts at `near`, see `solve`.
 
-    Weights are the inverse of the variance of the medians plus that of the model's own scatter,
-    which is estimated with the fit. Cells measured to 0.1 % thus do not dominate the fit.
+    A weight is the inverse of the sum of two variances: of the median, and of the model's own
+    scatter, which is estimated with the fit. Cells measured to 0.1 % thus do not dominate the fit.
     """
     scatter, theta = np.inf, near
     weights = np.ones(len(data.log_times))
@@ -177,7 +177,7 @@ def least_squares_beside(
 def _starts(
     design: FloatArray, log_times: FloatArray, root: FloatArray, alone: FloatArray
 ) -> list[FloatArray]:
-    """Return starts: least relative errors, equal terms, each alone (`alone`: of `typical`)."""
+    """Return starts: least relative errors, equal terms, each term alone (`alone`: `typical`)."""
     relative = root[:, None] * design / np.exp(log_times)[:, None]
     scale = np.linalg.norm(relative, axis=0)
     nearest, _ = nnls(relative / scale, root)
@@ -186,7 +186,7 @@ def _starts(
 
 
 def _scatter(residual: FloatArray, variance: FloatArray, parameters: int) -> float:
-    """Return the variance of the residuals beyond that of the medians, at least 0.
+    """Return the variance of the residuals minus the variance of the medians, at least 0.
 
     With it the weighted squares of the residuals equal the degrees of freedom (Paule and Mandel,
     J. Res. NBS 87 (1982) 377).

@@ -2,9 +2,9 @@
 
 log t(cell, session, sample) = mean of the cell + effect of the session + noise. The effect of a
 session has one part shared by all cells of a kind and one part per cell. Both variances are pooled
-over the cells of a kind, because sessions are few. A kind is a host memory, host work in the run,
-on a CPU the number of threads, for kernels the memory that holds the matrices, and for other parts
-of a run the length of the time.
+over the cells of a kind, because sessions are few. A kind has one host memory and one host work. A
+kind on a CPU also has one number of threads; a kind of kernel times, one memory that holds the
+matrices; other kinds, one length of the time.
 """
 
 from dataclasses import dataclass
@@ -75,9 +75,9 @@ def components(
     """Return the variances of the shared and of the cells' own effects of sessions, by REML.
 
     log_s has one median per cell and session, `noise` the variance of each. The residual likelihood
-    of shared·ZZ' + diag(own + noise) about the cells' means needs only matrices of the size of the
-    sessions (Searle, Casella and McCulloch, Variance Components, 1992, chapter 6). With one cell
-    the whole variance is shared.
+    of the covariance shared·ZZ' + diag(own + noise) needs only matrices of the size of the sessions
+    (Searle, Casella and McCulloch, Variance Components, 1992, chapter 6). With one cell the whole
+    variance is shared.
     """
     cells, sessions = int(cell.max()) + 1, int(session.max()) + 1
     mean = np.bincount(cell, log_s) / np.maximum(np.bincount(cell), 1)
@@ -110,8 +110,9 @@ def components(
 class Scatter:
     """Variances of log time about the means of cells, by kind; each field has shape (kinds,).
 
-    `common`: of the effects of sessions that all cells of the kind share; `own`: of those of single
-    cells; `noise`: mean variance of the medians themselves. NaN: no cell has two sessions.
+    `common`: of the session effects that all cells of the kind share; `own`: of the session effects
+    of single cells; `noise`: mean variance of the medians themselves. NaN: no cell has two
+    sessions.
     """
 
     cells: IntArray
@@ -127,12 +128,12 @@ class Scatter:
 
     @property
     def degrees_of_freedom(self) -> FloatArray:
-        """Those of the shared effects: sessions less one, NaN without."""
+        """Degrees of freedom of the shared effects: sessions less one, NaN without sessions."""
         return np.where(self.sessions > 1, self.sessions - 1.0, np.nan)
 
     @property
     def own_degrees_of_freedom(self) -> FloatArray:
-        """Those of the cells' own effects."""
+        """Degrees of freedom of the cells' own effects."""
         return self.degrees_of_freedom * np.maximum(self.cells - 1, 1)
 
     def half_widths(self, kind: IntArray, noise: FloatArray, times: FloatArray) -> FloatArray:
@@ -349,7 +350,7 @@ class Sessions:
         return np.array(found).reshape(-1, DRAWS)
 
     def _shared(self, part: str, seed: str) -> list[tuple[FloatArray, FloatArray]]:
-        """Return what all cells of a kind share: draws of log effects, and scale of own ones."""
+        """Return for each kind draws of the shared log effects, and of the scale of own effects."""
         found, scatter = [], self.medians(part).scatter
         both = (scatter.degrees_of_freedom, scatter.own_degrees_of_freedom)
         for kind, free in enumerate(np.transpose(np.nan_to_num(both, nan=1.0))):

@@ -24,8 +24,8 @@ def within(ratio: pd.Series, tolerance: float) -> pd.Series:
 def p_same(ratios: FloatArray, threshold: float) -> float:
     """Return the p-value of the hypothesis that a ratio is beyond the threshold, from draws.
 
-    It is that of two one-sided tests, ratio ≥ 1 + threshold and ratio ≤ 1/(1 + threshold), by the
-    share of bootstrap draws beyond the limit (Schuirmann, J. Pharmacokin. Biopharm. 15, 1987): it
+    Two one-sided tests, ratio ≥ 1 + threshold and ratio ≤ 1/(1 + threshold), use the share of
+    bootstrap draws beyond the limit (Schuirmann, J. Pharmacokin. Biopharm. 15, 1987). The p-value
     is small if an interval of the ratio is between the limits.
     """
     limit = 1 + threshold

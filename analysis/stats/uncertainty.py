@@ -1,11 +1,11 @@
 """Intervals of the parameters of a fitted model.
 
-A model's own errors are common to cells of one kernel and of one size; the samples' errors are
-those of each median. Draws of the former resample the effects of kernels, sizes and single cells
-among the residuals, scaled to the variance that explains the residuals of the fit (Carpenter,
-Goldstein and Rasbash, J. R. Statist. Soc. C 52 (2003) 431). Draws of the latter are bootstrap
-medians. Each draw moves the log parameters by one Gauss–Newton step. A parameter too uncertain for
-one step has an interval by profile likelihood.
+A model's own errors are common to cells of one kernel and of one size. Each median also has an
+error from its samples. Draws of the model's errors resample the effects of kernels, sizes and
+single cells among the residuals, scaled to the variance that explains the residuals of the fit
+(Carpenter, Goldstein and Rasbash, J. R. Statist. Soc. C 52 (2003) 431). Draws of the medians'
+errors are bootstrap medians. Each draw moves the log parameters by one Gauss–Newton step. A
+parameter too uncertain for one step has an interval by profile likelihood.
 """
 
 from collections.abc import Callable
@@ -158,8 +158,9 @@ class Uncertainty:
     def _bounds(self, value: float, profile: "_Profile") -> tuple[float, float]:
         """Return the bounds of the parameter or ratio by its profile likelihood.
 
-        Within them, the least squares with the value fixed exceed the least of all by at most what
-        the drawn errors allow. A bound that is not reached at its limit is 0 or infinity.
+        With a value within the bounds, the least squares exceed the overall least squares by at
+        most the amount that the drawn errors allow. A bound that is not reached at its limit is 0
+        or infinity.
         """
         data, weights = self._data, self._fit.weights
         allowed = _NORMAL**2 * self._inflation(profile.worst)
@@ -184,7 +185,7 @@ class Uncertainty:
         return bounds[0], bounds[1]
 
     def _inflation(self, index: int) -> float:
-        """Return the variance of a parameter by the drawn errors, over that of independent cells.
+        """Return the variance of a parameter by the drawn errors, over that by independent cells.
 
         It is of the parameter, not of its logarithm, since the parameter may be 0.
         """

@@ -1,7 +1,7 @@
 """Ratios of the times of two recordings that the ceilings of their hardware explain.
 
 An end-to-end run depends on the host through launches and copies, a CPU product through cores and
-memory, and a kernel on the latency of device memory if its matrices exceed the L2. Where these
+memory. A kernel depends on the latency of device memory if its matrices exceed the L2. Where these
 ceilings differ, a longer time is no evidence about the code.
 """
 
@@ -24,9 +24,9 @@ _KEY = ["quantity", "host_memory", "threads"]
 def host_factors(a: Sequence[Recording], b: Sequence[Recording]) -> pd.DataFrame:
     """Return the ceilings measured on all hosts: quantity, host_memory, threads, factor.
 
-    factor is the time of B's hosts over that of A's, from medians over the rounds and geometric
-    means over the sessions. Devices are matched by name, because the ceilings of a GPU are those of
-    its link.
+    factor is the time of B's hosts over the time of A's hosts, from medians over the rounds and
+    geometric means over the sessions. Devices are matched by name, because the ceilings of a GPU
+    depend on its link.
     """
     both = _means(a).merge(_means(b), on=["device", *_KEY])
     slower = both["value_y"] / both["value_x"]

@@ -90,7 +90,7 @@ def phases_table(found: list[MeasuredSource]) -> pd.DataFrame:
     """Return the wall time of every phase of a measurement and the time its device was busy.
 
     share_not_busy is the share of wall time without transfer or kernel (on a CPU, without product).
-    A row `TOTAL` per session and device is the sum of its phases.
+    A row `TOTAL` per session and device is the sum of the phases.
     """
     own = ((source, _phases(source)) for source in found)
     return stacked("phases", [labelled(*rows) for rows in once_per_recording(own)])
@@ -124,8 +124,8 @@ def telemetry_table(found: list[MeasuredSource]) -> pd.DataFrame:
 def telemetry(samples: pd.DataFrame) -> pd.DataFrame:
     """Return the state of the GPU and its times in seconds, one row per cell.
 
-    throttle_reasons lists the reasons of all samples. Times are medians of all samples; those
-    named unthrottled are of samples without throttling, NaN without such samples or without
+    throttle_reasons lists the reasons of all samples. Times are medians of all samples. Times named
+    unthrottled are medians of samples without throttling, NaN without such samples or without
     telemetry. Blank: not recorded.
     """
     cells = Groups.of(samples, CELL)

@@ -15,12 +15,12 @@ _PARTS = ("total", "host", "h2d", "kernel", "d2h")
 def sessions_table(found: Sequence[MeasuredSource]) -> pd.DataFrame:
     """Return one row per source with several sessions, part of its times, and kind of cell.
 
-    Kinds and standard deviations of log time are defined in `analysis.stats.sessions`: between
-    sessions, of it shared by all cells of the kind, and of the noise of one session's median.
+    `analysis.stats.sessions` defines the kinds and three standard deviations of log time: between
+    sessions, the part shared by all cells of the kind, and the noise of one session's median.
     mean_interval_factor is the half-width of a cell's mean as a factor, new_session_interval_factor
-    that of a new session's median. medians_inside counts the medians_evaluated that the prediction
-    interval of the other sessions contains, leaving out one session at a time (needs three);
-    inside_least_noise_share is the share among the third of the cells with the least noise.
+    the half-width of a new session's median. medians_inside counts the medians_evaluated that the
+    prediction interval of the other sessions contains, leaving out one session at a time (needs
+    three); inside_least_noise_share is the share among the third of the cells with the least noise.
     """
     frames = ((source, _rows(source, Sessions.scatters)) for source in found)
     table = stacked("sessions", [labelled(*rows) for rows in once_per_recording(frames)])
@@ -31,7 +31,7 @@ def sessions_table(found: Sequence[MeasuredSource]) -> pd.DataFrame:
 def session_effects_table(found: Sequence[MeasuredSource]) -> pd.DataFrame:
     """Return one row per source, part of its times, kind of cell and session.
 
-    ratio: geometric mean over the cells of the session's median over the mean of all sessions.
+    ratio: a session's median divided by the mean of all sessions, as geometric mean over the cells.
     """
     frames = ((source, _rows(source, Sessions.effects)) for source in found)
     return stacked("session_effects", [labelled(*rows) for rows in once_per_recording(frames)])

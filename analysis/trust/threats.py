@@ -13,13 +13,12 @@ WIDE = 0.05  # share of the median; an interval that extends further on either s
 
 
 def threats_table(frames: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
-    """Return one row per GPU (or host without GPU): counts of what weakens its numbers.
+    """Return one row per GPU (or host without GPU): counts of weaknesses of its numbers.
 
-    `frames` contains recordings, telemetry, summary and agreement. End-to-end cells include those
-    of the host's CPU. throttling_shift is the largest change of an end-to-end median when
-    throttled samples are dropped; end_to_end_cells_wide have an interval beyond `WIDE`;
-    medians_reproduced of medians_compared agree with another recording of the same GPU model.
-    Blank: not recorded.
+    `frames` contains recordings, telemetry, summary and agreement. End-to-end cells include cells
+    of the host's CPU. throttling_shift is the largest change of an end-to-end median when throttled
+    samples are dropped; end_to_end_cells_wide have an interval beyond `WIDE`; medians_reproduced of
+    medians_compared agree with another recording of the same GPU model. Blank: not recorded.
     """
     rows = []
     for _, subject in frames["recordings"].iterrows():
@@ -49,7 +48,7 @@ def _throttling(cells: pd.DataFrame) -> dict[str, object]:
 
 
 def _intervals(summary: pd.DataFrame, subject: pd.Series) -> dict[str, int]:
-    """Return the numbers of end-to-end cells, of those without and with a wide interval."""
+    """Return the numbers of end-to-end cells: all, without interval, and with a wide interval."""
     own = (summary["gpu"] == subject["gpu"]) | (summary["device"] == CPU)
     own &= (summary["recording"] == subject["recording"]) & summary["total_s"].notna()
     median, low, high = (summary.loc[own, name].astype(float) for name in with_bounds("total_s"))
@@ -62,7 +61,7 @@ def _intervals(summary: pd.DataFrame, subject: pd.Series) -> dict[str, int]:
 
 
 def _agreement(agreement: pd.DataFrame, subject: pd.Series) -> dict[str, int]:
-    """Return the numbers of medians compared with other recordings, and of those that agree."""
+    """Return the numbers of medians compared with other recordings, and of agreeing medians."""
     label = subject["recording"] if pd.isna(subject["gpu"]) else subject["gpu"]
     sides = [
         agreement[f"gpu_{side}"].fillna(agreement[f"recording_{side}"]) == label for side in "ab"

@@ -430,7 +430,7 @@ _ENTRIES: list[Variant] = [
         title="tensor cores, copies overlapped",
         idea="copies and kernels overlap in pieces",
         description="the same kernels in pieces of some rows of A and C, as a CUDA graph: B is "
-        "copied and split first; then pieces of A go up while pieces of C come down",
+        "copied and split first; then pieces of A and of C are copied at the same time",
         after="sgemm_tensor_tma",
         flow=IN_PIECES,
         piece_tiles=(2, 4, 8),
@@ -528,7 +528,7 @@ _ENTRIES: list[Variant] = [
         title="cuBLAS SGEMM",
         idea="NVIDIA's library",
         origin="reference",
-        description="NVIDIA's library, where the host has it",
+        description="NVIDIA's library, if the host has it",
         family="library",
         shapes="single",
         after="sgemm_top",

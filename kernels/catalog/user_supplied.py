@@ -68,9 +68,9 @@ KEYS = {
     "shared": "bytes of dynamic shared memory, called smem (default: 0)",
     "x": "direction of blockIdx.x: columns of C, or rows (default: columns)",
     "batched": "yes: blockIdx.z is the product of a batch (default: no)",
-    "tolerance": "bits: sums in the order of k, or bound: within the error bound (default: bits)",
+    "tolerance": "bits: sums in the order of k; bound: within the error bound (default: bits)",
     "baseline": "the variant of the catalog to compare with",
-    **dict.fromkeys(_CLAIMS, "number per thread, which the count must confirm; with m, n, k"),
+    **dict.fromkeys(_CLAIMS, "expected number per thread; a formula of m, n, k"),
 }
 _LARGEST = 2**31 - 1  # of sizes
 _LONGEST = 200  # characters of a formula
@@ -126,7 +126,7 @@ def adopting(entries: Mapping[str, UserSupplied]) -> Iterator[None]:
 
 
 def variants(texts: Mapping[str, Sequence[str]]) -> dict[str, UserSupplied]:
-    """Return by name the variants that sources declare, given as lines by path.
+    """Return the variants that sources declare, by name; sources are lines, by path.
 
     The texts are parsed, never run. A file must have the name of its kernel. Raise StudyError as
     `adopt` does.

@@ -74,10 +74,10 @@ class Variant:
     table or step. `family` is the term of model M0 that describes the kernel. `shapes` is
     ``square`` (square matrices), ``single`` (one product) or ``batched``. The longest edge of a
     matrix must be within `edges`. `block_sizes` is None for a variant without block size. With
-    `fixed_blocks` a study measures all of them, whatever block sizes it lists. A `flow` that is not
-    `SEQUENTIAL` needs pinned memory, `STAGED` pageable memory. `piece_tiles` are numbers of rows of
-    tiles per piece, of which the recorder uses the fastest; the first is the default (empty: all
-    rows are divided into `PIECES`).
+    `fixed_blocks` a study measures all of them, also block sizes that it does not list. A `flow`
+    that is not `SEQUENTIAL` needs pinned memory, `STAGED` pageable memory. `piece_tiles` are
+    numbers of rows of tiles per piece, of which the recorder uses the fastest; the first is the
+    default (empty: all rows are divided into `PIECES`).
     """
 
     name: str

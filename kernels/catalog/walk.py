@@ -28,7 +28,7 @@ class Excerpt:
 
 @dataclass(frozen=True)
 class Drawing:
-    """What the first warp of a launch accesses at once; `cells` are those of `first_request`."""
+    """The simultaneous accesses of the first warp of a launch; for `cells` see `first_request`."""
 
     label: str
     is_shared: bool

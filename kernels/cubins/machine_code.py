@@ -61,7 +61,7 @@ class Instruction:
 
     @property
     def opcode(self) -> str:
-        """Name without modifiers; an IMAD that does not multiply elements has one.
+        """Name without modifiers; an IMAD that does not multiply elements keeps one modifier.
 
         Elements are in registers of the thread. A factor that is an immediate, a constant or a
         uniform register is a stride: the IMAD computes an address.

@@ -10,29 +10,29 @@ modes:
 - ``large``: optimised; addresses and overflows of signed integers are checked. Only the last block
   of a launch runs, on buffers that are nearly all zeros and take no memory.
 
-A counted run reports these faults with the source line of the kernel (`KernelFault`): accesses out
-of bounds of a buffer, of shared memory or of an array; misaligned vectors; races in shared memory
-between two barriers, and in global memory, also between blocks; different barriers of the threads
-of a block; warp functions that not all lanes of their mask reach; failed assertions; divisions by
-zero; loops that do not end; recursion that is too deep. `limited` bounds time and memory of the
-whole check.
+A counted run reports faults with the source line of the kernel (`KernelFault`). Faults of memory
+are accesses out of bounds of a buffer, of shared memory or of an array; misaligned vectors; races
+in shared memory between two barriers, and in global memory, also between blocks. Faults of control
+are different barriers of the threads of a block; warp functions that not all lanes of their mask
+reach; failed assertions; divisions by zero; loops that do not end; recursion that is too deep.
+`limited` bounds time and memory of the whole check.
 
-Some events are faults only if a fault or a wrong product follows, which then names their line: a
-load of uninitialised shared memory, which contains NaN, and an overflow (`Cause` in runtime.h).
-Stores of one value by several threads are no race unless another thread loads it before the next
-barrier. Barriers ignore threads that have ended. On an H200, compute-sanitizer (racecheck and
-synccheck) gives the same verdicts on these cases.
+Two events are faults only if a fault or a wrong product follows: a load of uninitialised shared
+memory, which contains NaN, and an overflow. The message then names their line (`Cause` in
+runtime.h). Stores of one value by several threads are no race unless another thread loads it before
+the next barrier. Barriers ignore threads that have ended. On an H200, compute-sanitizer (racecheck
+and synccheck) gives the same verdicts on these cases.
 
 It counts, per source line: accesses of threads; requests of warps; for global memory the 32-byte
 sectors and 128-byte cache lines of a request; for shared memory the wavefronts of a request and
 their minimum. A request is the set of accesses by the lanes of a warp from one place in the code
-that a GPU executes together: lanes in the same basic block advance together, the lowest block
-first, so that lanes meet again after a branch and in the same iteration of a loop. Wavefronts are
-the most distinct words in one of the 32
-banks, for 32, 16 or 8 lanes at a time with accesses of 4, 8 or 16 bytes, and for twice as many
-lanes with 8 or 16 bytes if lanes access the same address in pairs. These are the definitions of
-Nsight Compute's L1 counters (NVIDIA, Nsight Compute Profiling Guide, Memory Tables), except the
-rule for pairs, which follows from these counters on an H100.
+that a GPU executes together. Lanes in the same basic block advance together, the lowest block
+first. Lanes therefore meet again after a branch and in the same iteration of a loop. The number of
+wavefronts is the largest number of distinct words in one of the 32 banks, for 32, 16 or 8 lanes at
+a time with accesses of 4, 8 or 16 bytes. If lanes access the same address in pairs, twice as many
+lanes with 8 or 16 bytes are served at a time. These are the definitions of Nsight Compute's L1
+counters (NVIDIA, Nsight Compute Profiling Guide, Memory Tables), except the rule for pairs, which
+follows from these counters on an H100.
 
 Elements are float32, float64 or 32-bit integers; a kernel is compiled once per type
 (``-DELEMENT=``).

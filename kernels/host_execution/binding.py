@@ -358,8 +358,8 @@ def _thread(index: int, block: Sequence[int]) -> str:
 def _copies(arrays: Sequence[Array]) -> list[Array]:
     """Copy arrays to memory with the alignment of a GPU, with gaps between them.
 
-    Each gap is as large as the largest array, so that an index that is off by a row, a column or a
-    factor of 2 does not reach another array.
+    Each gap is as large as the largest array. An index that is off by a row, a column or a factor
+    of 2 therefore does not reach another array.
     """
     gap = max((array.nbytes for array in arrays), default=0) + (1 << 20)
     gap += -gap % _ALIGNMENT

@@ -34,7 +34,7 @@ _MAP_NORESERVE = 0x4000  # of Linux; Python has no name for it
 WRONG = "are wrong"
 OTHER_ORDER = (
     "differ: the product differs from the reference's order of summation but is within the error "
-    "bound; declare tolerance=bound if that is meant"
+    "bound; declare tolerance=bound if this is intended"
 )
 
 
@@ -114,7 +114,7 @@ def execute(
 
 
 def _prepare(product: Product, a: Array, b: Array, mode: Mode, folder: Path) -> tuple[Array, Array]:
-    """Run the kernel that prepares the operands on the GPU; return what it makes of A and B.
+    """Run the kernel that prepares the operands on the GPU; return the prepared operands.
 
     Raise KernelFault, also if a word of the result is not stored.
     """
@@ -362,7 +362,7 @@ def _compare_products(
 def expected_product(product: Product, fused: bool, folder: Path = BUILDS) -> Array:
     """Return the expected C, bit for bit, shape (batch, m, n).
 
-    Each slice of a tile shape has sums of its own, which are added in order.
+    Each slice of a tile shape has its own sums, which are added in order.
     """
     tile = product.block_size
     slices = tile.slices if isinstance(tile, TileShape) else 1

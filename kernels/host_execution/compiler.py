@@ -193,7 +193,7 @@ def build_kernel(
         f"-l:{runtime.name}",
         "-Wl,--as-needed",  # linking the C++ library takes longer than compiling
         "-Wl,-rpath,$ORIGIN",
-        # A kernel has no operating system: of the C library, only what g++ calls by itself.
+        # A kernel has no operating system: it gets only the C functions that g++ itself calls.
         *(
             "-nodefaultlibs",
             "-lm",

@@ -19,7 +19,7 @@ from kernels.theory.tiles import BlockSize
 # Of the whole check, and from the start of Python to the end of the compilation for GPUs: in less
 # than 60 s and 2 GiB.
 SECONDS, SECONDS_WITH_BUILDS, MEMORY_BYTES = 35.0, 47.0, 3 * 2**29
-# Sizes of the counts, about this and twice this one, and the least sizes of the check.
+# Sizes of the counts (about this size and twice this size), and least sizes of the check.
 _COUNTED, _DIVISIBLE, _UNEVEN, _SMALL = 64, 64, 70, 3
 # A race may first show in a later iteration: double buffers alternate, pipelines have more stages.
 _ITERATIONS = 5
@@ -66,10 +66,10 @@ def _totals(products: Sequence[Product], counted: Sequence[Product]) -> list[Tot
 def shapes(entry: UserKernel, block: BlockSize) -> list[Shape]:
     """Return the shapes of a check, the first two with at least five iterations over K.
 
-    The tile divides the first one. The next one is odd, and one element larger than whole tiles.
-    The third is twice an odd number: vectors of two elements fit, those of four do not. The fourth
-    is smaller than most tiles, which are then filled in part only. Rectangular and batched shapes
-    follow if the kernel takes them.
+    The tile divides the first shape. The second shape is odd, and one element larger than whole
+    tiles. The third is twice an odd number: vectors of two elements fit, vectors of four do not.
+    The fourth is smaller than most tiles, which are then filled in part only. Rectangular and
+    batched shapes follow if the kernel takes them.
     """
     tile = entry.tile(block)
     width = lcm(*tile)
@@ -84,7 +84,7 @@ def shapes(entry: UserKernel, block: BlockSize) -> list[Shape]:
 
 
 def _divided(size: int, tile: tuple[int, int, int]) -> bool:
-    """Say whether an edge of the tile above 2 divides a size."""
+    """Return whether an edge of the tile above 2 divides a size."""
     return any(edge > 2 and size % edge == 0 for edge in tile)
 
 

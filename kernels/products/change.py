@@ -1,9 +1,10 @@
 """Secret changes of the inputs between runs, and the check of a product from its changed inputs.
 
 A kernel that stored results, or skips work after the gate, would return a product of other inputs.
-So every timed run has other inputs: A and B begin elsewhere in their random vectors. In a checked
-run some rows of A are also almost zero. Their error bound is that of `TERMS` products, so TF32,
-BF16 and FP16 exceed it at every size. The kernel sees equal addresses and shapes.
+Therefore every timed run has other inputs: A and B begin at another place in their random vectors.
+In a checked run some rows of A are also almost zero. Their error bound is the bound of `TERMS`
+products, so TF32, BF16 and FP16 exceed it at every size. The kernel sees equal addresses and
+shapes.
 """
 
 import hashlib
@@ -38,8 +39,8 @@ _IMPRECISE = 2.0**-15
 class Change:
     """Where A and B begin, in pages; `kept` are the nonzero columns of the `thin` rows of A.
 
-    Rows are numbered through all products of a batch. `drawn`: by the second check, which poisons C
-    before the run. `checked`: the product will be checked.
+    Rows are numbered through all products of a batch. `drawn`: the second check drew the change and
+    poisons C before the run. `checked`: the product will be checked.
     """
 
     a_page: int = 0
@@ -117,7 +118,7 @@ def project(c: Matrix, vector: Matrix) -> Matrix:
 def suspicious(a: Matrix, b: Matrix, vector: Matrix, projected: Matrix, change: Change) -> int:
     """Return the row of C whose projection differs most from A·(B·vector), or is not finite.
 
-    Rows are numbered through the batch. Thin rows are left out, `check` compares them wholly.
+    Rows are numbered through the batch. Thin rows are excluded: `check` compares them completely.
     """
     expected = (a @ (b @ vector)[:, :, None])[:, :, 0]
     with np.errstate(invalid="ignore", over="ignore"):
@@ -145,10 +146,10 @@ def check(
 ) -> Verdict | None:
     """Check the rows of a product; return the first verdict that failed, or None.
 
-    `product` is (rows, n). A and B begin `later` bytes later than by the change. `multiples` of the
-    error bound are allowed with k and with `TERMS` products per element. In large products a random
-    part of the columns is checked, in thin rows all of them. Of the row `suspect`, the elements
-    that differ most from a product without float64 are checked too.
+    `product` is (rows, n). A and B begin `later` bytes after the place in the change. `multiples`
+    of the error bound are allowed with k and with `TERMS` products per element. In large products a
+    random part of the columns is checked, in thin rows all of them. Of the row `suspect`, the
+    elements that differ most from a product without float64 are checked too.
     """
     a, b = inputs.pair(dtype, shape, [begin + later for begin in change.begins])
     kept, n = list(change.kept), shape.n

@@ -97,7 +97,7 @@ class SharedAccess:
 
     @property
     def merged(self) -> "SharedAccess":
-        """The access as a compiler may merge it: vectors of up to 16 bytes per run."""
+        """The access after merging by a compiler: vectors of up to 16 bytes per run."""
         vector = gcd(self.run, WIDEST_BYTES // self.element_bytes)
         if vector <= self.vector:
             return self

@@ -100,7 +100,7 @@ def _register_tile(
     first_column: OfThread,
     second: int,
 ) -> list[Access]:
-    """A thread computes four rows from `first_row` and four rows `second` further; so for columns.
+    """A thread computes four rows from `first_row` and four rows `second` further, also columns.
 
     A's tile is stored transposed, in rows of `pitch` elements.
     """

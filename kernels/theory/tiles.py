@@ -1,4 +1,4 @@
-"""Block sizes, and the tile shapes that some kernels have instead: the tables in their sources.
+"""Block sizes, and the tile shapes of some kernels, from the tables in their sources.
 
 Recordings, tables and the compiler (``-DBLOCK=``) have one number for either: B, or
 ``rows * 1000 + columns`` of a tile of C (128256 is 128×256). Only this module converts.
@@ -71,7 +71,7 @@ def number_of(block_size: BlockSize) -> int | None:
 
 
 def block_size_of(number: int | None, known: Iterable[BlockSize]) -> BlockSize:
-    """Return the block size, of the `known` ones of a variant, that a number stands for.
+    """Return the block size for a number, from the `known` block sizes of a variant.
 
     An unknown number is returned unchanged.
     """

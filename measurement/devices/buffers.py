@@ -23,7 +23,7 @@ HostStepCall = tuple[Fill, Matrix, Matrix]
 class Work:
     """The copies of one run, as flat arrays: `a` and `b` to the device, `c` back; and host steps.
 
-    The host steps `before` run before the copies, `after` after them.
+    The host steps `before` run before the copies, and the host steps `after` run after the copies.
     """
 
     a: Matrix
@@ -70,7 +70,7 @@ class HostBuffers:
     def inputs(
         self, cell: Cell, change: Change = SAME, later_bytes: int = 0
     ) -> tuple[Matrix, Matrix]:
-        """Return A and B, which begin `later_bytes` later than by the change."""
+        """Return A and B, which begin `later_bytes` after the place in the change."""
         shape, size = cell.shape, ELEMENTS[cell.dtype].bytes
         a, b = ((begin + later_bytes) // size for begin in change.begins)
         return (

@@ -20,7 +20,7 @@ from measurement.devices.session import CellError
 
 # Packages whose functions a call may not replace.
 _GUARDED = frozenset({*FOLDERS, "time", "pycuda", "pynvml"})
-# Modules of which the same holds, without submodules and members of classes.
+# Further modules of this kind, without submodules and members of classes.
 _GUARDED_ALONE = frozenset({"ctypes", "hashlib", "numpy", "os", "threadpoolctl"})
 # Names and versions of packages that a recording contains.
 _NAME, _VERSION = re.compile(r"[A-Za-z]\w{0,99}", re.ASCII), re.compile(r"[\w.+!-]{1,99}", re.ASCII)
@@ -51,7 +51,7 @@ class DeviceMatrix:
 
 
 class Intact:
-    """The functions and classes of this program, its clock and its CUDA, as they were before."""
+    """The functions and classes of this program, its clock and its CUDA, before a call."""
 
     def __init__(self) -> None:
         self._before = dict(_callables())
@@ -61,7 +61,7 @@ class Intact:
         found = dict(_callables())
         changed = [place for place, value in self._before.items() if found.get(place) != value]
         if changed:
-            raise CellError(f"refused: {name} replaced {'.'.join(changed[0])}; a call may not")
+            raise CellError(f"refused: {name} replaced {'.'.join(changed[0])}; leave it unchanged")
 
 
 def _callables() -> Iterator[tuple[tuple[str, str], tuple[int, int]]]:

@@ -28,8 +28,8 @@ def driver() -> ModuleType:
     except ImportError as error:
         if "libcuda" in str(error):
             raise StudyError(
-                "libcuda.so.1: not found; install the NVIDIA driver, or remove the live GPU from "
-                "`gpus` in config.yaml"
+                "libcuda.so.1: not found; install the NVIDIA driver, or remove this host's GPU "
+                "from `gpus` in config.yaml"
             ) from None
         raise StudyError(f"PyCUDA: not installed; run {remedy('make setup', 'pycuda')}") from None
     try:

@@ -107,8 +107,8 @@ def enqueue(cuda: Any, piece: Piece, up: Any, down: Any) -> None:
 class Duplex:
     """Runs in pieces with one stream per direction of the link, and one for kernels.
 
-    B is copied first; then pieces of A go up while pieces of C come down. All work begins and ends
-    in `stream`, so that a `Graph` can capture it.
+    B is copied first; then pieces of A are copied in while pieces of C are copied back. All work
+    begins and ends in `stream`, so that a `Graph` can capture it.
     """
 
     def __init__(self, cuda: Any, stream: Any) -> None:
@@ -168,7 +168,7 @@ class Graph:
 
 
 def reset_persisting_l2(stream: int) -> None:
-    """Undo what code set for the L2: persistent lines, their share, and the window of a stream.
+    """Reset the L2 settings of other code: persistent lines, their share, the window of a stream.
 
     GPUs without persistent lines return errors, which do not matter.
     """

@@ -42,7 +42,7 @@ _WINDOW_S = 0.00025
 _LONG_S = 0.02
 # Length and limit of a batch of launches while energy is read; more would fill the launch queue.
 _QUEUED_S, _MAX_QUEUED = 0.05, 400
-_ONE_GPU = "needs a second GPU of the same model, in the same recording and not at the same time"
+_ONE_GPU = "needs a second GPU of the same model in the same recording, without --at-once"
 
 
 class GpuSession:
@@ -197,7 +197,7 @@ class GpuSession:
 
     @contextmanager
     def _changed(self, cell: Cell, change: Change, later: int = 0) -> Iterator[None]:
-        """Poison C on the device, reset what a call may have set, and make rows of A thin."""
+        """Poison C on the device, reset settings of calls, and make rows of A thin."""
         if not change.drawn:
             yield
             return
@@ -275,9 +275,9 @@ class GpuSession:
 
         A and B are copied as in a run, and a short kernel is launched once before. `flushed`: the
         L2 is overwritten, so only one launch is timed. With a change, C is poisoned behind the
-        blocking kernel, A and B of each launch begin `step_bytes` after those of the launch
-        before, C begins in two places in turn, so that the old product is in the way of the new
-        one, and C of a checked run is copied to the host when the timed work ends.
+        blocking kernel. A and B of each launch begin `step_bytes` after A and B of the launch
+        before. C begins alternately in two places, so that a new product overwrites a part of the
+        old product. C of a checked run is copied to the host when the timed work ends.
         """
         known_s = self._kernel_s.get(cell)
         launches = 1
@@ -403,7 +403,7 @@ class GpuSession:
         return self._host["pinned" if kernel_only else str(cell.host_memory)].product(cell)
 
     def operands(self, cell: Cell, change: Change, rows: Rows, later: int) -> str:
-        """Return the hash of rows of A and B, from the device if its kernel read them there."""
+        """Return the hash of rows of A and B, on the device if the kernel read them there."""
         a, b = self._host[str(cell.host_memory)].inputs(cell, change, later)
         if cell.product.entry.host_step or cell.product.entry.flow not in SEQUENTIAL:
             return digest(a, b, *rows)

@@ -37,7 +37,7 @@ class Launches:
     """Kernels, prepared operands and cuBLAS of the context that was current at the start.
 
     `on_device` are the buffers of A, B and C. `moved` is called before memory for prepared operands
-    is freed, which older launches use.
+    is freed, because older launches use it.
     """
 
     def __init__(
@@ -70,10 +70,10 @@ class Launches:
         on_device: Sequence[Any] | None = None,
         whole: bool = True,
     ) -> Launch:
-        """Return a function that launches the product's kernel, and before it the one for operands.
+        """Return a function that launches the product's kernel, after the kernel for its operands.
 
         Its arguments are numbers of bytes by which A and B, and C, begin later in their buffers.
-        Default are the session's stream and buffers. Not `whole`: B is prepared already.
+        The default stream and buffers are the session's. Not `whole`: B is already prepared.
         """
         shape, build = product.shape, build_for(product)
         if isinstance(product.entry, UserCall):

@@ -1,6 +1,6 @@
 """Settings of runs in pieces: each is timed with and without the product; the fastest is used.
 
-The time without the product is that of the copies alone, in the order of the run: a floor of any
+The time without the product is the time of the copies, in the order of the run: a floor for any
 kernel.
 """
 

@@ -22,7 +22,7 @@ _Prepare = Callable[[Any], Callable[[], None]]
 class Runs:
     """The runs of one session, in the current context.
 
-    `launches` are those of this GPU; `open_two` opens the two GPUs of a run on both.
+    `launches` are the launches of this GPU; `open_two` opens the two GPUs of a run on both.
     """
 
     def __init__(
@@ -109,7 +109,7 @@ class Runs:
     def _in_pieces(
         self, cell: Cell, work: Work, setting: Setting, multiplies: bool = True
     ) -> Callable[[], None]:
-        """Return a function that executes a run in pieces; `multiplies`: with its kernels."""
+        """Return a function that executes a run in pieces; without `multiplies`, only copies."""
         product, shape = cell.product, cell.product.shape
         pieces = product.pieces(setting.pieces)
         if product.entry.flow == ON_TWO_GPUS:
@@ -146,7 +146,7 @@ class Runs:
 def _kernels(
     launches: Launches, product: Product, rows: Sequence[tuple[int, int]], multiplies: bool
 ) -> tuple[Launcher, _Prepare]:
-    """Return the launches of pieces, and the one before them; not `multiplies`: without work."""
+    """Return the launches of pieces, and the launch before them; not `multiplies`: no work."""
 
     def piece(count: int) -> Product:
         return replace(product, shape=replace(product.shape, m=count))
@@ -156,7 +156,7 @@ def _kernels(
         return launches.of(piece(count), stream, on_device, whole=False)
 
     def prepare(stream: Any) -> Callable[[], None]:
-        # The first piece is the largest, and the memory of its operands is that of all pieces.
+        # The first piece is the largest, and all pieces use the memory of its operands.
         return launches.prepare(piece(rows[0][1]), launches.on_device, stream, rows=False)[0]
 
     if not multiplies:

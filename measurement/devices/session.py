@@ -49,7 +49,7 @@ Rows = tuple[tuple[int, ...], tuple[int, ...]]
 
 
 def step_bytes(cell: Cell) -> int:
-    """Return by how much A and B of a launch begin later than those of the launch before.
+    """Return the bytes by which A and B of a launch begin after A and B of the launch before.
 
     Padded and transposed copies always begin at the start.
     """
@@ -98,13 +98,13 @@ class DeviceSession(Protocol):
     def operands(self, cell: Cell, change: Change, rows: Rows, later: int) -> str:
         """Return the hash of rows of A and of B after a run (`kernels.products.change.digest`).
 
-        They begin `later` bytes later than by the change.
+        They begin `later` bytes after the place in the change.
         """
 
     def kernel_time(self, cell: Cell, flushed: bool, change: Change = SAME) -> KernelTime:
         """Return the cell's kernel-only time; raise CellError.
 
-        Caches are as the launch before left them or, if `flushed`, without A, B and C.
+        Caches are in the state after the launch before or, if `flushed`, contain no A, B and C.
         """
 
     def energy(self, cell: Cell, length_s: float) -> Energy:

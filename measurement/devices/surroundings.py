@@ -13,7 +13,7 @@ _ROOT = Path("/")
 
 
 def surroundings(root: Path = _ROOT) -> dict[str, Any]:
-    """Return the settings of this host that change speeds; `root` is that of the file system."""
+    """Return the settings of this host that change speeds; `root` is the system's root."""
     nodes = list((root / "sys/devices/system/node").glob("node[0-9]*"))
     governor = root / "sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"
     return {

@@ -21,8 +21,8 @@ class Reading:
     """State of a device during and after a run; None if unknown.
 
     `throttle_reasons` is a bit mask of `THROTTLE_REASONS` active during the run. The last three
-    fields are of a CPU: the CPU time of the process's other threads during the run (about 0 for a
-    product on one thread), and the core's clock immediately before and after the run.
+    fields are for a CPU. They are the CPU time of the process's other threads during the run (about
+    0 for a product on one thread), and the core's clock before and after the run.
     """
 
     sm_clock_hz: int | None = None

@@ -59,7 +59,7 @@ class TwoGpus:
     """Runs on two lanes; `reach`: the GPUs can reach each other's memory."""
 
     def __init__(self, cuda: Any, lanes: tuple[Lane, Lane], reach: bool) -> None:
-        """Let the GPUs reach each other's memory; the first lane is that of the session."""
+        """Let the GPUs reach each other's memory; the first lane belongs to the session."""
         self._cuda, self._reach = cuda, reach
         self.lanes: tuple[Lane, ...] = lanes
         if reach:
@@ -85,7 +85,7 @@ class TwoGpus:
     ) -> Callable[[], None]:
         """Return a function that executes one run and waits for its end.
 
-        `rows` has the pieces of each GPU; for each there is one of `launchers` and of `prepares`.
+        `rows`, `launchers` and `prepares` have one entry per GPU; `rows` has its pieces.
         """
         cuda, b = self._cuda, work.b.view(np.uint8)
         each = []

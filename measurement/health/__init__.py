@@ -1,1 +1,1 @@
-"""The health of a machine: its ceilings and settings, compared with those of recorded machines."""
+"""The health of a machine: its ceilings and settings, compared with recorded machines."""

@@ -1,4 +1,4 @@
-"""``gemm-study doctor``: place this machine among the recorded ones."""
+"""``gemm-study doctor``: compare this machine with the recorded machines."""
 
 import argparse
 import operator
@@ -28,7 +28,7 @@ def doctor(arguments: argparse.Namespace, hardware: Host | None = None) -> None:
 def report(
     machine: Machine, recorded: Sequence[Machine], folder: Path, as_json: bool = False
 ) -> None:
-    """Print the diagnosis of a machine among the recorded ones, whose recordings `folder` has."""
+    """Print the diagnosis of a machine, compared with the recordings in `folder`."""
     placed = rows(machine, recorded)
     found, sizes = findings(machine, placed), thresholds(machine, recorded, folder)
     if as_json:

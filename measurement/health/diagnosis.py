@@ -1,4 +1,4 @@
-"""The diagnosis of a machine: its ceilings among the recorded ones, and causes of unusual ones."""
+"""The diagnosis of a machine: its ceilings compared with recorded ceilings, and possible causes."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
@@ -44,7 +44,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Finding:
-    """Something unusual, and why it may be."""
+    """An unusual value or setting, and its possible causes."""
 
     device: str
     what: str
@@ -88,7 +88,7 @@ def _placed(
 
 
 def findings(machine: Machine, placed: Sequence[Row]) -> list[Finding]:
-    """Return what is unusual in a machine and its rows, with possible causes, likely ones first."""
+    """Return unusual values and settings of a machine, with causes, likely causes first."""
     found: list[Finding] = []
     for gpu in machine.gpus:
         found += _of_gpu(machine, gpu, [r for r in placed if r.device == gpu.facts["device"]])
@@ -111,7 +111,7 @@ def _of_gpu(machine: Machine, gpu: Gpu, placed: Sequence[Row]) -> Iterator[Findi
     for topic, check in (("link", _narrow), ("compute", _capped)):
         causes = [cause for cause in check(machine, gpu) if not cause.endswith(_AT_FULL_LOAD)]
         if topic not in explained and causes:
-            yield Finding(device, "a setting limits the GPU, though no rate is low", tuple(causes))
+            yield Finding(device, "a setting limits the GPU; no value is low", tuple(causes))
     if gpu.facts["ecc"] is False:
         yield Finding(device, "ECC is off", ("memory errors stay unnoticed; bandwidth may rise",))
 
@@ -195,7 +195,7 @@ def _memory(machine: Machine, gpu: Gpu) -> Iterator[str]:
     yield from _clock(gpu, "memory_clock", "memory clock")
     yield from _capped(machine, gpu)
     if gpu.facts["ecc"]:
-        yield "ECC is on: GPUs with GDDR memory lose bandwidth by it, those with HBM do not"
+        yield "ECC is on: it reduces the bandwidth of GDDR memory, but not of HBM"
 
 
 def _clock(gpu: Gpu, name: str, text: str) -> Iterator[str]:

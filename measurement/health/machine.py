@@ -72,7 +72,7 @@ class Machine:
 
 
 def ceilings_of(found: Iterable[Ceiling]) -> tuple[Ceilings, Mapping[str, Mapping[int, float]]]:
-    """Return the medians of ceilings by key, and those of copies by size.
+    """Return the medians of ceilings by key, and the medians of copies by size.
 
     A key is the quantity, then the host memory of a copy at its largest size, or the threads of a
     CPU: one or all.
@@ -113,5 +113,5 @@ def in_folder(folder: Path) -> list[Machine]:
     """
     found = [recorded(path.parent) for path in sorted(folder.glob(f"*/{PROVENANCE}"))]
     if not found:
-        raise StudyError(f"--recordings {folder}: contains no recordings; name the folder of them")
+        raise StudyError(f"--recordings {folder}: contains no recordings; name their folder")
     return [one for one in found if not one.facts.get("at_once")]

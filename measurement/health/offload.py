@@ -2,8 +2,9 @@
 
 As in the report, the times are end-to-end times of this study's kernels and of all implementations
 on the CPU: medians over the sessions of the nearest recorded machine. They are scaled by the
-ceilings here: of a GPU by the modelled time of launch, copies and fastest kernel here, over that
-there; of a CPU by its peak. Each implementation is interpolated linearly in the logarithms.
+ceilings of this machine: GPU times by the ratio of the modelled times of launch, copies and fastest
+kernel on both machines, CPU times by the ratio of the peaks. Each implementation is interpolated
+linearly in the logarithms.
 """
 
 from collections.abc import Sequence
@@ -65,7 +66,7 @@ def _samples(folder: Path, labels: tuple[str, ...]) -> pd.DataFrame:
 
 
 def nearest(machine: Machine, gpu: Gpu, recorded: Sequence[Machine]) -> Machine | None:
-    """Return the last recorded machine of the same GPU, and with the nearest number of threads."""
+    """Return the last recorded machine with the same GPU and the nearest number of threads."""
 
     def distance(other: Machine) -> tuple[bool, float]:
         threads = other.host["usable_threads"] / machine.host["usable_threads"]

@@ -57,7 +57,7 @@ def builds_of(cells: list[Cell]) -> list[Build]:
 
 
 def check(session: DeviceSession, cells: list[Cell], inputs: Inputs, outcome: Outcome) -> bool:
-    """Run and check the cells of one product; print the failed ones, count all.
+    """Run and check the cells of one product; print the failed cells, count all cells.
 
     Return False after a device error: no other cell can run then.
     """

@@ -66,7 +66,7 @@ def count(path: Path, device_index: int) -> Recording:
 
 
 def cells_of(recorded: Recording) -> list[list[Cell]]:
-    """Return the cells to count: those of the recorded study with recorded builds.
+    """Return the cells to count: cells of the recorded study with recorded builds.
 
     They are in groups of one dtype and one block size, because ncu identifies kernels only by name.
     Variants that share another variant's kernel are omitted.

@@ -21,8 +21,8 @@ def answer(recording: Recording, ladder_of: str | None = None) -> list[str]:
     """Return one table per device: medians of kernel-only and end-to-end times in milliseconds.
 
     "of cuBLAS" is the library's time divided by the kernel's, for the same product. Cells that did
-    not pass are listed below with their reasons. `ladder_of`: mark this variant, list the other
-    variants only with their fastest block size, and only this variant's failures.
+    not pass are listed below with their reasons. With `ladder_of`, this variant is marked, the
+    other variants have only their fastest block size, and only failures of this variant are listed.
     """
     lines = []
     names = {d["device"]: d["name"] for d in recording.provenance["devices"]}

@@ -90,7 +90,7 @@ def pack(folder: Path, architectures: list[str]) -> None:
             build_all(nvcc, builds(config.study), architecture, folder / "cubins", workers)
     commit = git()
     if commit["dirty"]:
-        print("warning: this tree has changes, so no recording names a commit", file=sys.stderr)
+        print("warning: uncommitted changes; recordings will name no commit", file=sys.stderr)
     known = f" --commit {commit['commit']}" if commit["commit"] and not commit["dirty"] else ""
     version = f"{sys.version_info.major}.{sys.version_info.minor}"
     script = folder / "record"

@@ -63,7 +63,7 @@ class Task:
     def cpu_opening(self) -> Opening:
         """Return the opening of the CPU's worker."""
         session = OpenCpu(self.hardware, self.library)
-        # Only on the CPU are caches full of the matrices of the cell before.
+        # Only the caches of the CPU contain matrices of the cell before.
         warm_run_s = self.study.protocol.cpu_warm_run_s
         return self._opening(session, self.cpu_cells(), warm_run_s, core=0)
 
@@ -105,8 +105,8 @@ def record(
     Several GPUs are measured one after the other, or concurrently (`at_once`). `cubins` contains
     prebuilt ``sm_XX/STEM.cubin``; None builds them. `commit` is the commit of a tree without git
     history. An interrupted recording is resumed from ``OUT.partial``. Raise StudyError before
-    measuring if a compiler, GPU or cubin is missing or the GPU is locked; later if a device is lost
-    or a disk is full, in which case all samples so far are kept.
+    measuring if a compiler, GPU or cubin is missing or the GPU is locked. Raise StudyError later if
+    a device is lost or a disk is full; all samples so far are kept.
     """
     hardware = hardware or Host()
     recording.check_target(out)

@@ -30,8 +30,8 @@ BuildKey = tuple[Any, ...]
 def codes(recording: Recording) -> pd.DataFrame:
     """Return `CELL`, build and code of the checked configurations.
 
-    Equal code has equal texts: the SHA-256 of a kernel's cubin, of other code its source or its
-    version. The text is missing if the code is unknown.
+    Equal code has equal texts. The text is the SHA-256 of a kernel's cubin; for other code, it is
+    the source or the version. The text is missing if the code is unknown.
     """
     if recording.checks.empty:
         return pd.DataFrame(columns=[*CELL, "build", "code"])

@@ -20,7 +20,7 @@ from study.cells import CPU
 _CHECKS, _SAMPLES, _CEILINGS = "checks.csv", "samples.csv.gz", "ceilings.csv"
 _ADDED = ("counters.csv", "accuracy.csv")  # may contain sizes that were not timed
 _FORM = ["variant", "dtype", "block_size"]
-# Columns of a run's parts, which follow each other, and of what tells two samples apart.
+# Columns of a run's parts, which follow each other, and of the values that distinguish two samples.
 _PARTS = ["host_s", "h2d_s", "kernel_s", "d2h_s"]
 _CLOCKS_DIFFER = 1.01  # the CPU times the run, the GPU its parts
 # Columns with the time of one row, and of how many runs it is the mean.
@@ -39,10 +39,11 @@ def fault(provenance: Mapping[str, Any], frames: Mapping[str, pd.DataFrame]) -> 
 def _faults(provenance: Mapping[str, Any], frames: Mapping[str, pd.DataFrame]) -> Iterator[str]:
     """Yield the inconsistencies of a recording.
 
-    Each row's device must be in the provenance, and its variant with data type and block size in a
-    catalog, or in the provenance's user-supplied sources. No row may have the key of another row.
-    Each cell and kernel must have one check, and each GPU at least one. A cell must have samples if
-    and only if it passed. Times must fit into the recording, and the parts of a run into its total.
+    Each row's device must be in the provenance. Its variant with data type and block size must be
+    in a catalog, or in the provenance's user-supplied sources. No row may have the key of another
+    row. Each cell and kernel must have one check, and each GPU at least one. A cell must have
+    samples if and only if it passed. Times must fit into the recording, and the parts of a run into
+    its total.
     """
     gpus = [gpu["device"] for gpu in provenance["devices"]]
     paths = [PurePosixPath(path) for path in provenance["sources"]]
@@ -184,7 +185,7 @@ def _begin_end_s(provenance: Mapping[str, Any]) -> list[float]:
 
 
 def fingerprint(samples: pd.DataFrame) -> np.ndarray:
-    """Return a 64-bit hash of what each sample measured: its cell, without device, and its times.
+    """Return a 64-bit hash of each sample: of its cell, without device, and of its times.
 
     Names, rounds, order and dates do not count. Very short samples are omitted.
     """
@@ -204,7 +205,7 @@ def check_distinct(samples: Iterable[tuple[Path, np.ndarray]]) -> None:
             equal = int(np.isin(own, known).sum())
             if equal > _MOST_EQUAL * min(len(own), len(known)):
                 raise RecordingError(
-                    f"recording {path}: {equal} of {len(own)} samples are those of {other}; remove "
+                    f"recording {path}: {equal} of {len(own)} samples are also in {other}; remove "
                     "one of the two from gpus in the config"
                 )
         seen.append((path, own))

@@ -147,7 +147,7 @@ def open_journal(out: Path, header: Mapping[str, Any]) -> Iterator[Journal]:
     """Open a new journal of the recording `out`, or the journal of an interrupted recording.
 
     After an exception a journal with rows is kept; otherwise it is removed. `header` contains the
-    "task", which must equal that of an older journal, and "facts" of the start, which are kept.
+    "task", which must equal the task of an older journal, and "facts" of the start, which are kept.
     Raise StudyError if another process uses the journal, or if its task differs.
     """
     folder = out.with_name(f"{out.name}.partial")

@@ -451,4 +451,4 @@ class _InvalidRow(Exception):  # noqa: N818  raised again as RecordingError
 
 
 class _OtherColumns(Exception):  # noqa: N818  raised again as RecordingError
-    """A header that is not that of the schema."""
+    """A header that differs from the schema."""

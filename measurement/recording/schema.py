@@ -80,7 +80,7 @@ def one_line(text: str) -> str:
 
 @dataclass(frozen=True)
 class Table:
-    """A table: its columns in their order, those that may have gaps, and its unique `keys`."""
+    """A table: its columns in order, the columns that may have gaps, and its unique `keys`."""
 
     columns: tuple[str, ...]
     gaps: frozenset[str]
@@ -139,7 +139,7 @@ COLUMNS = {
 
 
 def _table(columns: str, *keys: str) -> Table:
-    """Return a table from the names of its columns; those that may have gaps end in ``?``."""
+    """Return a table from the names of its columns; names of columns with gaps end in ``?``."""
     names = columns.split()
     gaps = frozenset(name[:-1] for name in names if name.endswith("?"))
     return Table(

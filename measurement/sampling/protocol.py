@@ -27,11 +27,10 @@ class Protocol:
     """The rule for a cell's number of samples, which is fixed before sampling.
 
     A pilot of `fewest` runs estimates the scatter of the times. The pilot is not part of the
-    samples: their number is then independent of them, and the `confidence` interval of the median
-    has its nominal coverage. The number is what this interval needs to be within
-    ±`relative_half_width` of the median, from `min_samples` to `max_samples`. It is limited by
-    `budget_s`, but at least `fewest`. A cell whose run takes longer than `single_run_s` gets one
-    sample.
+    samples. Their number is therefore independent of them, and the `confidence` interval of the
+    median has its nominal coverage. With this number, the interval is within ±`relative_half_width`
+    of the median. The number is between `min_samples` and `max_samples`. `budget_s` can reduce it,
+    but not below `fewest`. A cell whose run takes longer than `single_run_s` gets one sample.
     """
 
     confidence: float
@@ -68,7 +67,7 @@ class Protocol:
 
 @dataclass(frozen=True)
 class Sample:
-    """One run of a cell. Round 0 is the run of the gate, a sample only of long cells."""
+    """One run of a cell. Round 0 is the run of the gate, which is a sample only for long cells."""
 
     cell: Cell
     round: int

@@ -48,7 +48,7 @@ _PARTS = 3
 # duration: launches of a library from Python take longest.
 _LONGER, _LAUNCH_S, _CALL_S = 0.5, 50e-6, 500e-6
 
-# Begins the reason of a time that is not that of a product.
+# Start of the reason for a refused time.
 REFUSED = "refused: "
 
 
@@ -71,7 +71,7 @@ class SecondCheck:
 
         Of user-supplied code, all samples have changed inputs, and a random share is checked. Of
         the catalog, only the last sample differs, so times stay comparable with older recordings.
-        Runs as graphs and in pieces read fixed host memory, so their inputs begin where they began.
+        Runs as graphs and in pieces read fixed host memory, so their inputs stay at the same place.
         """
         entry = None if cell.device == CPU else cell.product.entry
         is_user_supplied = isinstance(entry, UserSupplied)
@@ -94,10 +94,10 @@ class SecondCheck:
         launches: int = 0,
         projection: Projection | None = None,
     ) -> None:
-        """Check a sample; `launches` of a kernel-only sample. Raise CellError.
+        """Check a sample; a kernel-only sample has a number of `launches`. Raise CellError.
 
-        With a `projection`, one row of a large product is chosen by all its elements: that whose
-        projection is the most wrong.
+        With a `projection`, the row of a large product with the most wrong projection is checked
+        too.
         """
         begin = time.perf_counter()
         later = step_bytes(cell) * launches if launches else 0
@@ -173,12 +173,13 @@ def check_in_run(cell: Cell, seconds: float, in_run_s: float) -> None:
     """Raise CellError if a kernel-only time of user-supplied code omits work of its runs.
 
     Such code computed before the timer started: in the launch before, or beside the blocked stream.
-    In a run it cannot, because the inputs have just arrived. `in_run_s` is the least time there.
+    In an end-to-end run this is impossible, because the inputs have just arrived. `in_run_s` is the
+    least in-run time.
     """
     entry = cell.product.entry
     launch_s = _CALL_S if isinstance(entry, UserCall) else _LAUNCH_S
     if isinstance(entry, UserSupplied) and in_run_s > (1 + _LONGER) * seconds + launch_s:
         raise CellError(
-            f"{REFUSED}{seconds * 1e6:.4g} µs without copies, but at least {in_run_s * 1e6:.4g} µs "
-            "in complete runs: work was done before the timer started"
+            f"{REFUSED}{seconds * 1e6:.4g} µs kernel-only, but at least {in_run_s * 1e6:.4g} µs "
+            "in end-to-end runs: work was done before the timer started"
         )

@@ -147,7 +147,7 @@ class Supervisor:
 
     def end_repeat(self, cell: Cell) -> int:
         """End the repeated runs; return their number."""
-        # Any request ends the runs; its own answer follows theirs.
+        # Any request ends the runs; its answer follows the answer of the runs.
         self._connection.send(("plan", [cell]))
         count: int = self._receive(cell)
         self._receive(cell)

@@ -45,9 +45,9 @@ class Opening:
     """The settings of a worker: how to open its session, and for which matrices.
 
     `core` is the core of timed runs, counted from the last (the first handles most interrupts).
-    Before a sample, a cell whose run is shorter than `warm_up_s` is run for this time; one shorter
-    than `warm_run_s` is run at least once. `user_supplied` are files of kernels that the worker
-    adds to the catalog.
+    Before a sample, a cell whose run is shorter than `warm_up_s` is run for this time; a cell whose
+    run is shorter than `warm_run_s` is run at least once. `user_supplied` are files of kernels that
+    the worker adds to the catalog.
     """
 
     session: Callable[[Inputs], DeviceSession]
@@ -122,7 +122,7 @@ class Worker:
     def evidence(
         self, cell: Cell, change: Change, rows: Rows, later: int, kernel_only: bool
     ) -> tuple[Matrix, str]:
-        """Return rows of C, numbered as those of A, and the hash of rows of A and B."""
+        """Return rows of C, numbered like rows of A, and the hash of rows of A and B."""
         product = self._session.product(cell, kernel_only)
         product = product.reshape(-1, cell.shape.n)[list(rows[0])]
         inputs = (tuple(row for row in rows[0] if row not in change.thin), rows[1])

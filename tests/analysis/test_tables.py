@@ -74,5 +74,5 @@ def test_an_unreadable_recording_is_named(paths, tmp_path):
 
 def test_two_devices_of_one_name_are_refused(paths):
     pair = recorded(gpus=2, sizes=(256,), holdout=(), samples=6, variants=FEW)
-    with pytest.raises(StudyError, match=r"'pair-gpu0'.*the label 'pair-gpu0' is taken"):
+    with pytest.raises(StudyError, match=r"'pair-gpu0'.*the label 'pair-gpu0' is already used"):
         compute({"pair": [pair], "pair-gpu0": paths["a"]})

@@ -75,7 +75,7 @@ def test_two_kernels_of_one_name_are_refused(made):
     other = changed(made, sources=made.provenance["sources"] | {PATH: "0" * 64})
     a, b = (MeasuredSource(name, name, "gpu0", made) for name in "ab")
     user_supplied.check_same([a, b])
-    said = r"^recording 'c': its mine differs from that of recording 'a'; remove one"
+    said = r"^recording 'c': its mine differs from mine of recording 'a'; remove one"
     with pytest.raises(StudyError, match=said):
         user_supplied.check_same([a, b, MeasuredSource("c", "c", "gpu0", other)])
 

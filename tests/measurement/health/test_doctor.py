@@ -103,7 +103,7 @@ def test_a_recorded_host_is_healthy_among_the_other_sessions(host):
             *({"memory_clock_hz": 1.6e9}, {}, "memory bandwidth, GPU"),
             r"the memory clock is 1\.60 GHz, the highest 3\.20 GHz",
         ),
-        ({"device_copy": 0.75}, {}, {}, "memory bandwidth, GPU", "ECC is on: GPUs with GDDR.*"),
+        ({"device_copy": 0.75}, {}, {}, "memory bandwidth, GPU", "ECC is on: it reduces.*"),
         (
             {"h2d_duplex": 0.1},
             *({"on_other_node": True}, {}, "to the GPU, both at once"),
@@ -123,16 +123,16 @@ def test_a_recorded_host_is_healthy_among_the_other_sessions(host):
             r"persistence mode is off",
         ),
         (
-            *({}, {"pcie_generation": 3}, {}, "a setting limits the GPU, though no rate is low"),
+            *({}, {"pcie_generation": 3}, {}, "a setting limits the GPU; no value is low"),
             r"the PCIe link runs at generation 3, .*",
         ),
         (
             *({}, {"throttled": ["hw_thermal_slowdown"]}, {}),
-            "a setting limits the GPU, though no rate is low",
+            "a setting limits the GPU; no value is low",
             r"the GPU reports hw_thermal_slowdown",
         ),
         (
-            *({}, {}, {"power_limit_w": 400.0}, "a setting limits the GPU, though no rate is low"),
+            *({}, {}, {"power_limit_w": 400.0}, "a setting limits the GPU; no value is low"),
             r"the power limit is 400 W.*",
         ),
         ({}, {}, {"ecc": False}, "ECC is off", r"memory errors stay unnoticed.*"),
