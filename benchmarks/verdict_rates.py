@@ -32,7 +32,7 @@ import pandas as pd
 from scipy import stats
 from scipy.optimize import minimize
 
-from analysis.stats.between import KERNEL, KNOWN, ONE_START, Between, variances
+from analysis.stats.between import KERNEL, KNOWN, ONE_START, SMALL, Between, variances
 from analysis.stats.estimates import FloatArray
 from analysis.stats.significance import FASTER, SAME, SLOWER, THRESHOLD, UNDECIDED
 from analysis.trust.comparison import GPU, OTHER_HARDWARE, SHORT_S, compare, decided, kinds
@@ -54,7 +54,11 @@ SLOWDOWNS = (0.01, 0.02, 0.05)
 SIZES, BLOCK_SIZES, CPU_SIZES = [64, 256, 1024, 4096], [32], [1024]
 SLOW = ("naive", "tile_transposed_b")  # over 0.1 s at N = 4096: a third of a session
 KINDS = ("kernel below 20 µs", "kernel from 20 µs", "pinned", "pageable", "CPU")
+# Measured slowdowns that count as 1, 2 and 5 %.
+RANGES = {(0.005, 0.015): "0.5–1.5 %", (0.015, 0.03): "1.5–3 %", (0.04, 0.07): "4–7 %"}
+KERNEL_KEY = ["variant", "block_size", "n"]
 VERDICTS = [SAME, FASTER, SLOWER, UNDECIDED, OTHER_HARDWARE]
+FEWEST = 4  # degrees of freedom; with less, hardly any verdict is possible
 PRESENT, FULL, HALF = "compare", "full sessions", "other half"
 _PLANTED = re.compile(r"-planted-(\d+)$")
 _KERNEL = r'extern "C" __global__ void\s+((?:[^()"]|\([^)]*\))*?)\b{}\s*\(([^)]*)\)'
@@ -128,36 +132,37 @@ def fitted(
     The variances are those of the largest normal likelihood, so outliers increase them. Variation
     within starts has sessions − starts degrees of freedom, that between starts has starts −
     configurations, however many times the sessions share. Kernels that a ceiling of the GPU
-    explains are left out.
+    explains are left out, and so are kinds with less than `FEWEST` degrees of freedom.
     """
-    own = {at for pair in frames for at in pair}
-    starts, groups = ({names[at] for at in own} for names in (sessions.starts, sessions.groups))
-    rows = pd.concat(frames.values(), ignore_index=True)
+    parts = [each.assign(a=pair[0], b=pair[1]) for pair, each in frames.items()]
+    rows = pd.concat(parts, ignore_index=True)
     rows = rows[rows["noise_a"].notna() & rows["noise_b"].notna()]
-    kind = kinds(rows)
+    rows = rows.assign(kind=kinds(rows))
     explained = rows["explained_high"] / rows["explained_low"] > 1 + THRESHOLD
-    rows = rows.assign(kind=kind)[~(explained & (kind == KERNEL))]
-    freedom = {True: len(own) - len(starts), False: len(starts) - len(groups)}
-    names = [(name, freedom[str(name).endswith(ONE_START)], k) for name, k in rows.groupby("kind")]
-    return {str(name): _fit(str(name), k, free) for name, free, k in names if free > 0}
+    found = {}
+    for kind, own in rows[~(explained & rows["kind"].isin([KERNEL, SMALL]))].groupby("kind"):
+        at = sorted({*own["a"], *own["b"]})
+        starts, groups = (
+            len({names[each] for each in at}) for names in (sessions.starts, sessions.groups)
+        )
+        freedom = len(at) - starts if str(kind).endswith(ONE_START) else starts - groups
+        if freedom >= FEWEST:
+            found[str(kind)] = _fit(str(kind), own, freedom)
+    return found
 
 
 def _fit(kind: str, rows: pd.DataFrame, freedom: int) -> Between:
-    """Return the variation of one kind; only kernels have a local part."""
-    start = np.log([1e-3, 1e-7, 1e-2, 0.8])
-    bounds = np.log([(1e-5, 0.3), (1e-10, 1e-3), (1e-4, 0.2), (0.3, 1)])
+    """Return the variation of one kind."""
+    start, bounds = np.log([1e-3, 1e-7, 0.8]), np.log([(1e-5, 0.3), (1e-10, 1e-3), (0.3, 1)])
     distance = np.log(rows["ratio"])
 
-    def model(logs: FloatArray) -> Between:
-        relative, absolute_s, local, noise = map(float, np.exp(logs))
-        local = local if kind.startswith(KERNEL) else 0
-        return Between(relative, absolute_s, local, noise, freedom)
-
     def deviance(logs: FloatArray) -> float:
-        error = np.sqrt(variances(rows, {kind: model(logs)}).sum(axis=1))
+        model = Between(*map(float, np.exp(logs)), freedom)
+        error = np.sqrt(variances(rows, {kind: model}).sum(axis=1))
         return float(np.log(error).sum() - stats.norm.logpdf(distance / error).sum())
 
-    return model(minimize(deviance, start, method="L-BFGS-B", bounds=bounds).x)
+    best = minimize(deviance, start, method="L-BFGS-B", bounds=bounds).x
+    return Between(*map(float, np.exp(best)), freedom)
 
 
 def compared(sessions: Sessions) -> dict[tuple[int, int], pd.DataFrame]:
@@ -193,23 +198,56 @@ def models(frames: Mapping[tuple[int, int], pd.DataFrame], sessions: Sessions) -
 def evaluated(
     frames: Mapping[tuple[int, int], pd.DataFrame], sessions: Sessions
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Return the rates of each pair without planted work, and of each pair with it, by model.
+    """Return the rates of each pair without planted work, and kernels of each pair with it.
 
-    Columns: model, one_start (whether both sessions are of one start), those of `rates` or `found`;
-    and planted, in thousandths. Both orders of a pair count: their verdicts are symmetric.
+    Columns of both: model, one_start (whether both sessions are of one start). The first has the
+    columns of `rates`; both orders of a pair count, because verdicts are symmetric. The second has
+    one row per kernel with slowdown (of `slowdowns`), long (at least 20 µs) and found.
     """
-    by_half = models(frames, sessions)
+    by_half, planted = models(frames, sessions), slowdowns(frames, sessions)
     honest, slowed = [], []
     for (a, b), frame in frames.items():
         halves = {sessions.half(at) for at in (a, b)}
         (half,) = halves if len(halves) == 1 else (None,)
         for name, known in by_half[2 if half is None else half].items():
             head = {"model": name, "one_start": sessions.starts[a] == sessions.starts[b]}
-            if planted := sessions.planted[b]:
-                slowed.append(head | {"planted": planted} | found(frame, known))
-            else:
+            if b in planted:
+                own = decided(frame, THRESHOLD, known)
+                rows = own[KERNEL_KEY].merge(planted[b], how="left", on=KERNEL_KEY)
+                rows = rows.set_axis(own.index)[["slowdown"]].assign(
+                    **head, long=own["median_a_s"] >= SHORT_S, found=own["verdict"] == SLOWER
+                )
+                slowed.append(rows[~own["same_code"] & (own["side"] == GPU)].dropna())
+            elif not sessions.planted[b]:
                 honest.append(head | rates(frame[frame["same_code"]], known))
-    return pd.DataFrame(honest), pd.DataFrame(slowed)
+    return pd.DataFrame(honest), pd.concat(slowed) if slowed else pd.DataFrame()
+
+
+def slowdowns(
+    frames: Mapping[tuple[int, int], pd.DataFrame], sessions: Sessions
+) -> dict[int, pd.DataFrame]:
+    """Return `KERNEL_KEY` and slowdown of the kernels of each planted session.
+
+    The compiler places other instructions in a changed kernel, and idle threads cost less if others
+    fill the GPU, so a slowdown differs from the planted one. It is measured in other starts: the
+    geometric mean of the ratios of the same build there, between sessions of one start.
+    """
+    logs = []
+    for (a, b), frame in frames.items():
+        if sessions.planted[b] and sessions.starts[a] == sessions.starts[b]:
+            own = frame[~frame["same_code"] & (frame["side"] == GPU)]
+            logs.append(own[KERNEL_KEY].assign(session=b, log=np.log(own["ratio"])))
+    if not logs:
+        return {}
+    rows, found = pd.concat(logs), {}
+    for at in sorted(set(rows["session"])):
+        start, permille = sessions.starts[at], sessions.planted[at]
+        others = {b for b in set(rows["session"]) if sessions.planted[b] == permille}
+        others = {b for b in others if sessions.starts[b] != start}
+        means = rows[rows["session"].isin(others)].groupby(KERNEL_KEY, dropna=False)["log"].mean()
+        if others:
+            found[at] = np.expm1(means).rename("slowdown").reset_index()
+    return found
 
 
 def rates(frame: pd.DataFrame, known: dict[str, Between]) -> dict[str, float]:
@@ -229,23 +267,15 @@ def rates(frame: pd.DataFrame, known: dict[str, Between]) -> dict[str, float]:
     return result
 
 
-def found(frame: pd.DataFrame, known: dict[str, Between]) -> dict[str, float]:
-    """Return the share of kernels with other code that are slower, and their median ratio.
-
-    Idle threads slow a kernel by less than planted if others fill the GPU.
-    """
-    own = decided(frame, THRESHOLD, known)
-    own = own[~own["same_code"] & (own["side"] == GPU)]
-    long = own[own["median_a_s"] >= SHORT_S]
-    shares = {"from 20 µs": long, "all": own}
-    return {
-        f"{text}, {name}": value
-        for name, rows in shares.items()
-        for text, value in (
-            ("found", float((rows["verdict"] == SLOWER).mean())),
-            ("median ratio", float(rows["ratio"].median())),
-        )
-    }
+def power(kernels: pd.DataFrame) -> pd.DataFrame:
+    """Return the share of `evaluated` kernels found slower, by model, start and slowdown."""
+    parts = []
+    for (low, high), text in RANGES.items():
+        own = kernels[kernels["slowdown"].between(low, high)].assign(slowdown=text)
+        parts += [own[own["long"]].assign(kernels="from 20 µs"), own.assign(kernels="all")]
+    keys = ["model", "one_start", "slowdown", "kernels"]
+    groups = pd.concat(parts).groupby(keys, sort=False)["found"]
+    return groups.agg(verdicts="size", found="mean").reset_index()
 
 
 def counts(
@@ -280,23 +310,24 @@ def _lines(paths: Sequence[Path]) -> Iterator[str]:
             share = row[SLOWER] / max(row.sum(), 1)
             rows.append([str(kind), *(f"{value}" for value in row), f"{share:.3%}"])
         yield from aligned(rows)
-    tables = evaluated(frames, sessions)
-    for table, more in zip(tables, ([], ["planted"]), strict=True):
-        if len(table):
-            keys = ["model", *more, "one_start"]
-            groups = table.groupby(keys, sort=False)
-            means, sizes = groups.mean(), groups.size()
-            yield f"\nmeans over pairs by {', '.join(keys)}:"
-            rows = [[*keys, "pairs", *means.columns]]
-            for key, row in means.iterrows():
-                texts = [f"{x:.3f}" if "ratio" in name else f"{x:.1%}" for name, x in row.items()]
-                rows.append([*map(str, key), str(sizes[key]), *texts])
-            yield from aligned(list(map(list, zip(*rows, strict=True))))
+    honest_rates, kernels = evaluated(frames, sessions)
+    keys = ["model", "one_start"]
+    groups = honest_rates.groupby(keys, sort=False)
+    yield "\nmeans over pairs:"
+    rows = [[*keys, "pairs", *(name for name in honest_rates if name not in keys)]]
+    for key, row in groups.mean().iterrows():
+        rows.append([*map(str, key), str(groups.size()[key]), *(f"{x:.1%}" for x in row)])
+    yield from aligned(list(map(list, zip(*rows, strict=True))))
+    if len(kernels):
+        table = power(kernels)
+        yield "\nplanted slowdowns:"
+        shares = table.assign(found=[f"{x:.1%}" for x in table["found"]]).astype(str)
+        yield from aligned([list(table), *shares.to_numpy().tolist()])
     own = {pair: each[each["same_code"]] for pair, each in frames.items()}
     own = {pair: each for pair, each in own.items() if not sessions.planted[pair[1]]}
     yield "\nvariation between sessions, fitted to all:"
     for kind, model in fitted(own, sessions).items():
-        yield f"{kind}: " + ", ".join(f"{k} {v:.2g}" for k, v in model._asdict().items())
+        yield f"{kind}: " + ", ".join(f"{k} {v:.3g}" for k, v in model._asdict().items())
 
 
 # ---- Sessions

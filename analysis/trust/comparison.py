@@ -27,7 +27,7 @@ from analysis.trust.host_factors import explained, host_factors
 from analysis.trust.overheads import batch_draws
 from base.errors import StudyError
 from kernels.catalog.entries import VARIANTS
-from measurement.recording.code import codes
+from measurement.recording.code import build_key, codes, on_tensor_cores
 from measurement.recording.recording import CELL, KERNEL, Recording
 
 # The hardware that a time depends on, and the verdict on a time that its ceilings explain.
@@ -79,9 +79,10 @@ def compare(
     of sessions and samples, medians in seconds, variances of log medians (noise), ratio B/A, the
     ratios from explained_low to explained_high that ceilings of GPUs and hosts explain; side, `GPU`
     for kernel-only times, else `HOST`; blocks of the launch; one_start, whether all sessions used
-    one GPU and host since one start; build and same_code, whether all ran the same code; and those
-    of `decided`. Below 6 samples per session, intervals, p and q are NaN.
-    Rows are sorted by `CELL`. Raise StudyError if nothing was timed in both.
+    one GPU and host since one start; build, same_code, whether all ran the same code, and tensor,
+    whether code of a side multiplies on tensor cores; and those of `decided`. Below 6 samples per
+    session, intervals, p and q are NaN. Rows are sorted by `CELL`. Raise StudyError if nothing was
+    timed in both.
     """
     sides = ([a, *more[0]], [b, *more[1]])
     rows = [dict(zip([*CELL, "quantity"], key, strict=True)) | row for key, row in _paired(*sides)]
@@ -105,13 +106,15 @@ def compare(
     ]
     with adopted(a):
         frame["blocks"] = [_blocks(row) for row in frame.to_dict("records")]
-    frame = decided(frame, threshold, between.KNOWN)
     known = pd.concat([matched(codes(each), a, each) for side in sides for each in side])
     code = known.groupby([*CELL, "build"], dropna=False)["code"]
     code = code.agg(same_code=lambda own: own.notna().all() and own.nunique() == 1).reset_index()
     code = frame[CELL].merge(code.astype(frame.dtypes[CELL].to_dict()), how="left", on=CELL)
     same = code["same_code"].fillna(False).astype(bool)
-    return frame.assign(build=code["build"], same_code=same)
+    tensor = set().union(*(on_tensor_cores(each) for side in sides for each in side))
+    builds = [build_key(row) for row in code.astype(object).to_dict("records")]
+    frame = frame.assign(build=code["build"], same_code=same, tensor=[b in tensor for b in builds])
+    return decided(frame, threshold, between.KNOWN)
 
 
 def _starts(a: Sequence[Recording], b: Sequence[Recording]) -> dict[str, bool]:
@@ -137,7 +140,9 @@ def _blocks(row: Mapping[Any, Any]) -> int:
 def kinds(frame: pd.DataFrame) -> pd.Series:
     """Return the kind of variation between the sessions of each comparison, see `between.KNOWN`."""
     kind = frame["host_memory"].fillna(between.ON_CPU).astype(object)
-    kind = kind.mask(frame["side"] == GPU, between.KERNEL)
+    few = frame["blocks"] <= between.FEW_BLOCKS  # also of libraries, whose blocks are unknown
+    kernel = pd.Series(between.KERNEL, frame.index, dtype=object).mask(few, between.SMALL)
+    kind = kind.mask(frame["side"] == GPU, kernel.mask(frame["tensor"], between.TENSOR))
     return kind.mask(frame["one_start"], kind + between.ONE_START)
 
 

@@ -119,11 +119,11 @@ def test_interval_and_p_values_contain_the_variation_between_sessions():
         (model.absolute_s / np.median(each)) ** 2 for each in (TIMES, 1.05 * TIMES)
     )
     error = (noise + shared) ** 0.5
-    assert model.freedom == 6, "of two groups of four sessions"
-    assert row["ratio_high"] == pytest.approx(1.05 * exp(2.446912 * error), rel=1e-6)
-    assert row["ratio_low"] == pytest.approx(1.05 * exp(-2.446912 * error), rel=1e-6)
-    assert row["p_differs"] == pytest.approx(2 * stats.t.sf(log(1.05) / error, 6), rel=1e-9)
-    assert row["p_same"] == pytest.approx(stats.t.sf(log(1.02 / 1.05) / error, 6), rel=1e-9)
+    assert model.freedom == 10, "13 starts in three configurations"
+    assert row["ratio_high"] == pytest.approx(1.05 * exp(2.228139 * error), rel=1e-6)
+    assert row["ratio_low"] == pytest.approx(1.05 * exp(-2.228139 * error), rel=1e-6)
+    assert row["p_differs"] == pytest.approx(2 * stats.t.sf(log(1.05) / error, 10), rel=1e-9)
+    assert row["p_same"] == pytest.approx(stats.t.sf(log(1.02 / 1.05) / error, 10), rel=1e-9)
 
 
 @pytest.mark.parametrize("count", [1, 5])
