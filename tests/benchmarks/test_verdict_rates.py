@@ -1,6 +1,5 @@
 """Rates of verdicts: counts by kind, and sources with planted work."""
 
-import sys
 from dataclasses import replace
 
 import numpy as np
@@ -13,21 +12,21 @@ from base.errors import StudyError
 from base.paths import ROOT
 from benchmarks import verdict_rates
 from benchmarks.verdict_rates import (
+    HALF,
     KINDS,
-    comparable,
+    PRESENT,
+    Sessions,
+    compared,
     evaluated,
-    false_verdicts,
     fitted,
-    found,
     planted_text,
+    power,
 )
 from kernels.catalog.entries import VARIANTS
 from kernels.catalog.variant import Kernel
 from kernels.cubins.build import Build
-from measurement.devices import discovery
 from measurement.recorder import record as recorder
 from measurement.recording.recording import read
-from study import narrow
 from study.config import validate
 from tests.support.compilers import stand_in
 from tests.support.fakes import CONFIG, FakeHardware
@@ -36,91 +35,136 @@ from tests.support.simulated import FEW
 KERNELS = {v.kernel for v in VARIANTS.values() if isinstance(v, Kernel)}
 
 
-def longer(recording, factor):
+def longer(recording, factor, **facts):
     kernels = recording.kernels.assign(kernel_s=recording.kernels["kernel_s"] * factor)
-    return replace(recording, kernels=kernels)
+    return replace(recording, kernels=kernels, **facts)
+
+
+def started(recording, start, name="session"):
+    """Return the recording as a session named `name` since a start of the host."""
+    gpus = [gpu | {"machine_start": start * 64} for gpu in recording.provenance["devices"]]
+    facts = recording.provenance | {"machine_start": start * 64, "devices": gpus}
+    return replace(recording, provenance=facts, path=recording.path.with_name(name))
+
+
+@pytest.fixture(scope="module")
+def sessions(make_recording, tmp_path_factory):
+    """Four starts of three sessions, and in two of them one with planted work, 5 % slower."""
+    options = {"sizes": (1024,), "holdout": (), "noise": 0.001, "variants": ("block",)}
+    folder, recordings = tmp_path_factory.mktemp("sessions"), []
+    for at, start in enumerate("abcd"):
+        for seed in range(3 * at, 3 * at + 3):
+            made = make_recording(folder / str(seed), seed=seed, kernel_only=True, **options)
+            recordings.append(started(made, start))
+        if start in "ac":
+            builds = made.builds.assign(cubin_sha256="0" * 64)
+            slow = started(longer(made, 1.05, builds=builds), start, f"{start}-planted-50")
+            recordings.append(slow)
+    return Sessions.of(recordings)
 
 
 @pytest.mark.slow
-def test_both_orders_of_a_pair_count_and_a_planted_slowdown_is_found(make_recording, tmp_path):
-    options = {"holdout": (), "noise": 0.001, "variants": FEW, "kernel_only": True}
-    made = make_recording(tmp_path / "a", sizes=(256, 1024), **options)
-    counts, pairs, ones = false_verdicts([made, longer(made, 1.1)])
-    assert (pairs, ones) == (2, 1), "slower in one order, faster in the other"
-    assert counts["slower"].tolist() == counts["faster"].tolist()
-    assert counts.loc[list(KINDS[:2]), "slower"].sum() > 0
-    assert counts.loc[list(KINDS[2:]), "slower"].sum() == 0
-    other = made.builds.assign(cubin_sha256="0" * 64)
-    shares = found([made], replace(longer(made, 1.1), builds=other))
-    assert set(shares["mean"]) == {1.0}
+def test_starts_alternate_between_halves_and_planted_sessions_are_known(sessions):
+    halves = dict(zip(sessions.starts, map(sessions.half, range(14)), strict=True))
+    assert [halves[start * 64] for start in "abcd"] == [0, 1, 0, 1]
+    assert [at for at, planted in enumerate(sessions.planted) if planted] == [3, 10]
+    pairs = sessions.pairs()
+    assert len(pairs) == 12 * 11 // 2 + 2 * 12
+    assert not any(sessions.planted[a] for a, _ in pairs)
+    unknown = [started(sessions.recordings[0], "", name) for name in "ab"]
+    assert Sessions.of(unknown).half(0) is None, "it is the only session of its start"
 
 
 @pytest.mark.slow
-def test_rates_of_a_pair_are_by_models_that_were_fitted_without_it(make_recording, tmp_path):
-    options = {"holdout": (), "noise": 0.001, "variants": FEW, "kernel_only": True}
-    made = [
-        make_recording(tmp_path / str(seed), sizes=(1024, 2048), seed=seed, **options)
-        for seed in range(6)
-    ]
-    made[2] = longer(made[2], 1.1)
-    for at in (4, 5):
-        other = made[at].provenance["configuration"] | {"sizes": [7]}
-        made[at] = replace(made[at], provenance=made[at].provenance | {"configuration": other})
-    assert comparable(made) == [[0, 1, 2, 3], [4, 5]]
-    table = evaluated(made).set_index(["model", "pair"])
-    assert len(table) == 3 * (12 + 2)
-    slow = table[[2 in pair for _, pair in table.index]]
-    honest = table.drop(slow.index)
+def test_verdicts_use_the_variation_of_the_other_half(sessions, monkeypatch):
+    frames = compared(sessions)
+    honest, kernels = evaluated(frames, sessions)
+    by_model = honest.groupby(["model", "one_start"])
+    assert by_model.size().to_dict() == {
+        (PRESENT, True): 4 * 3,
+        (PRESENT, False): 54,
+        (HALF, True): 4 * 3,
+        (HALF, False): 2 * 9,
+    }
     assert honest["status 1"].sum() == 0
-    assert slow.loc["other groups", "status 1"].sum() == 3, (
-        "slower in one order, faster in the other"
-    )
-    assert honest.loc["present model", "5% from 20 µs"].mean() > 0.9
+    assert by_model["5% simulated, from 20 µs"].mean().min() > 0.9
+    assert kernels["slowdown"].between(0.03, 0.07).all(), "measured in the other start"
+    table = power(kernels).set_index(["model", "one_start", "slowdown", "kernels"])
+    assert table.loc[(PRESENT, True, "4–7 %", "from 20 µs"), "found"] > 0.9
+    monkeypatch.setattr(verdict_rates, "compared", lambda _: frames)
+    monkeypatch.setattr(verdict_rates, "read", lambda at: sessions.recordings[at])
+    lines = list(verdict_rates._lines(range(14)))
+    assert lines[0] == "12 sessions of 4 starts, 2 planted"
+    assert any(line.startswith("kernel, one start: relative ") for line in lines)
 
 
-def test_a_variance_has_the_freedom_of_its_sessions_and_contains_outliers():
+def test_both_orders_of_a_pair_count(sessions):
+    frame = compare(sessions.recordings[0], longer(sessions.recordings[1], 1.1), 0.02)
+    (table,) = verdict_rates.counts({(0, 1): frame}, sessions).values()
+    assert table["slower"].tolist() == table["faster"].tolist()
+    assert table.loc[list(KINDS[:2]), "slower"].sum() > 0
+    assert table.loc[list(KINDS[2:]), "slower"].sum() == 0
+
+
+def test_a_variance_has_the_freedom_of_its_starts_and_contains_outliers():
     rng = np.random.default_rng(4)
     facts = {"side": "GPU", "host_memory": "pinned", "median_a_s": 1e-3, "median_b_s": 1e-3}
     facts |= {"noise_a": 1e-8, "noise_b": 1e-8, "explained_low": 1.0, "explained_high": 1.0}
-    facts |= {"blocks": 10**6, "sessions_a": 1, "sessions_b": 1}
+    facts |= {"blocks": 10**6, "sessions_a": 1, "sessions_b": 1, "tensor": False}
     distance = 0.005 * 2**0.5 * rng.standard_normal(2000)
     distance[::100] *= 8
-    rows = pd.DataFrame({"ratio": np.exp(distance)}).assign(**facts)
-    model = fitted(dict.fromkeys([(0, 1), (0, 2), (1, 2), (5, 6)], rows))["kernel"]
-    assert model.freedom == 3, "five sessions in two groups"
-    assert model.relative == pytest.approx(distance.std() / 2**0.5, rel=0.05)
+    rows = pd.DataFrame({"ratio": np.exp(distance), "one_start": False}).assign(**facts)
+    names = list("abcdefgg")
+    sessions = Sessions([], names, ["x"] * 5 + ["y"] * 3, [0] * 8)
+    pairs = dict.fromkeys([(0, 1), (0, 2), (1, 2), (3, 4), (5, 6), (5, 7)], rows)
+    found = fitted(pairs | {(6, 7): rows.assign(one_start=True)}, sessions)
+    assert set(found) == {"kernel"}, "two sessions of one start have too few degrees of freedom"
+    assert found["kernel"].freedom == 5, "seven starts in two configurations"
+    assert found["kernel"].relative == pytest.approx(distance.std() / 2**0.5, rel=0.05)
 
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("stand_ins")
-def test_sessions_with_and_without_planted_work_are_recorded(tmp_path, monkeypatch, capsys):
+def test_sessions_with_and_without_planted_work_are_recorded(tmp_path, monkeypatch):
     """With fake GPUs and a compiler whose cubin is the source."""
     (tmp_path / "hardware").mkdir()
     hardware = FakeHardware(tmp_path / "hardware", gpus=1)
     script = 'for file in $arguments; do case $file in *.cu) cat $file > "$out";; esac; done'
     monkeypatch.setattr(verdict_rates, "find_nvcc", lambda _: stand_in(tmp_path / "nvcc", script))
-    monkeypatch.setattr(discovery, "select", hardware.select)
     monkeypatch.setattr(recorder, "Host", lambda: hardware)
-    monkeypatch.setattr(narrow, "asked", lambda *_: validate(yaml.safe_load(CONFIG), "config.yaml"))
+    config = validate(yaml.safe_load(CONFIG), "config.yaml")
+    monkeypatch.setattr(verdict_rates, "study", lambda *_: config)
     out = tmp_path / "sessions"
-    line = ["verdict_rates", "record", "--start", "one", "--out", str(out), "--sessions", "2"]
-    monkeypatch.setattr("sys.argv", [*line, "--planted", "10", "20", "50", "--device", "0"])
-    assert verdict_rates.main() == 0
-    names = ["one-1", "one-2", *(f"one-planted-{each}" for each in (10, 20, 50))]
-    assert sorted(path.name for path in out.iterdir()) == sorted([*names, "cubins"])
+
+    def run(command, *arguments):
+        line = ["", command, "--out", str(out), *arguments, "--planted", "20", "50"]
+        monkeypatch.setattr("sys.argv", line)
+        assert verdict_rates.main() == 0
+
+    run("build", "--architecture", "sm_90")
+    own = ("--start", "one", "--sessions", "2", "--device", "0")
+    run("record", *own)
+    names = ["one-1", "one-2", "one-planted-20", "one-planted-50"]
+    assert sorted(path.name for path in out.iterdir()) == ["cubins", *names]
     measured = len(hardware.lines())
-    assert verdict_rates.main() == 0
+    run("record", *own)
     assert len(hardware.lines()) == measured, "nothing is measured twice"
     first, second, *planted = (read(out / name) for name in names)
     assert compare(first, second, 0.02)["same_code"].all()
     for one in planted:
-        shares = found([first, second], one)
-        assert set(shares["mean"]) == {0.0}
-        assert set(shares["median"]) == {1.0}, "a fake GPU does not execute what was planted"
-    monkeypatch.setattr("sys.argv", ["", "rates", *map(str, (out / "one-1", out / "one-2"))])
-    sys.argv += ["--planted", f"20={out / 'one-planted-20'}"]
-    assert verdict_rates.main() == 0
-    assert "planted 2 %, kernel from 20 µs: 0.0% of" in capsys.readouterr().out
+        frame = compare(first, one, 0.02)
+        assert not frame.loc[frame["side"] == "GPU", "same_code"].any()
+
+
+def test_the_study_of_short_sessions_has_planted_kernels_of_all_variants():
+    study = verdict_rates.study(["pinned"]).study
+    assert (study.sizes, study.block_sizes, study.host_memory) == (
+        [64, 256, 1024, 4096],
+        [32],
+        ["pinned"],
+    )
+    assert {"sgemm_tensor_tma", "cublas_sgemm"} < set(study.variants)
+    assert not {"naive", "tile_transposed_b"} & set(study.variants)
 
 
 @pytest.mark.parametrize("name", sorted(KERNELS))
