@@ -26,7 +26,7 @@
     ...{ pageable: [6, 3], pinned: [1, 0] },
     ...{ "CPU, one thread": [2, 2], "CPU, several threads": [8, 2, 2, 2] },
   };
-  const FASTEST_CPU = "#7f7f7f"; // colour of the fastest chosen implementation; of a GPU, its own
+  const FASTEST_CPU = "#8f7b00"; // colour of the fastest chosen implementation; of a GPU, its own
   const ROOFS = { L1: "l1_bytes_per_s", "device memory": "device_copy_bytes_per_s" };
   const MOST_LABELS = 12; // lines with a name at their end; more lines have a legend
   const [LETTER_PX, LINE_PX, AXIS_PX] = [6.4, 13, 70];

@@ -25,6 +25,7 @@ from analysis.data.devices import devices
 from analysis.data.store import Store, StoreError
 from analysis.decide.calculator import calculator_data
 from analysis.render import numbers, query, tables
+from analysis.render.accesses import access_svg
 from analysis.render.explorer_data import LIBRARIES, explorer_data, packed
 from base.files import write_atomic
 from base.paths import ROOT
@@ -86,6 +87,7 @@ def render(
         "archived": (archived := _archived(store)),
         "archive": _archive(store, archived),
         "walk": walk(),
+        "access_svg": access_svg,
         "calculator_data": packed(
             calculator_data(store, {d.label: numbers.visible(d.title) for d in measured.gpus})
         ),
