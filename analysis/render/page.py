@@ -24,6 +24,7 @@ from analysis.archive.citation import Maker, citation
 from analysis.data.devices import devices
 from analysis.data.store import Store, StoreError
 from analysis.decide.calculator import calculator_data
+from analysis.domain import CEILINGS
 from analysis.render import numbers, query, tables
 from analysis.render.accesses import access_svg
 from analysis.render.explorer_data import LIBRARIES, explorer_data, packed
@@ -88,6 +89,7 @@ def render(
         "archive": _archive(store, archived),
         "walk": walk(),
         "access_svg": access_svg,
+        "ceilings": CEILINGS,
         "calculator_data": packed(
             calculator_data(store, {d.label: numbers.visible(d.title) for d in measured.gpus})
         ),
