@@ -116,6 +116,16 @@ def at_most(width: float) -> Iterator[None]:
         _widest = before
 
 
+def fits(figure: Figure) -> bool:
+    """Return whether no text is wider than the figure; long names of GPUs need much room."""
+    figure.draw_without_rendering()
+    box = figure.get_tightbbox()
+    return bool(box.x0 > -_ROUNDING_INCHES and box.x1 < figure.get_figwidth() + _ROUNDING_INCHES)
+
+
+_ROUNDING_INCHES = 0.01
+
+
 def new_figure(
     columns: int = 1, rows: int = 1, width: float = 8.0, height: float = 3.6
 ) -> tuple[Figure, list[Axes]]:

@@ -60,10 +60,12 @@ def _write(tables_dir: Path, out: Path, focus: str | None, topic: str, name: str
         if figure is None:
             return None
         write_atomic(out / f"{name}.svg", svg.render(figure, name))
+        path = out / NARROW / f"{name}.svg"
+        path.unlink(missing_ok=True)
         if name in _OF_PHONES:
             with style.at_most(_NARROW_WIDTH):
                 narrow = _figures(topic)[name](store, devices(store, focus))
-            assert narrow is not None
-            (out / NARROW).mkdir(exist_ok=True)
-            write_atomic(out / NARROW / f"{name}.svg", svg.render(narrow, name, narrow=True))
+            if narrow is not None and style.fits(narrow):
+                path.parent.mkdir(exist_ok=True)
+                write_atomic(path, svg.render(narrow, name, narrow=True))
     return name
