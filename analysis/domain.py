@@ -47,3 +47,15 @@ def verdict(speedup: float, low: float, high: float) -> str:
     if low > 1:
         return FASTER
     return SLOWER if high <= 1 else UNDECIDED
+
+
+# Ceilings of the roofline, as columns bound and limited_by name them, and their names for readers.
+CEILINGS = {
+    "compute": "arithmetic",
+    "l1": "L1 lines",
+    "shared": "shared-memory wavefronts",
+    "pipe": "lines and wavefronts",
+    "l2": "L2",
+    "issue": "instruction issue",
+    "dram": "device memory",
+}

@@ -26,7 +26,7 @@
     ...{ pageable: [6, 3], pinned: [1, 0] },
     ...{ "CPU, one thread": [2, 2], "CPU, several threads": [8, 2, 2, 2] },
   };
-  const FASTEST = { GPU: "#d14a3a", CPU: "#5f8a00" }; // colours of the fastest chosen implementations
+  const FASTEST_CPU = "#8f7b00"; // colour of the fastest chosen implementation; of a GPU, its own
   const ROOFS = { L1: "l1_bytes_per_s", "device memory": "device_copy_bytes_per_s" };
   const MOST_LABELS = 12; // lines with a name at their end; more lines have a legend
   const [LETTER_PX, LINE_PX, AXIS_PX] = [6.4, 13, 70];
@@ -34,16 +34,17 @@
   // The named baselines of the page (kernels/catalog/baselines.py).
   const BASELINES = {
     "fastest-naive": (row) => row.variant === "naive",
-    "source-naive": (row) => row.variant === "naive" && row.block_size === 32,
+    "source-naive": (row) => row.variant === "naive" && row.block_size === 32, // SOURCE_NAIVE
     cublas: (row) => row.variant.startsWith("cublas"),
     "fastest-cpu": (row) => row.gpu === null,
   };
+  const SOURCE_NAIVE = "source-naive";
   const baseline = document.querySelector("#switch select"); // missing without a GPU
   const NAMES = [
     ...["quantity", "over", "matrices", "x", "block_size", "n", "memory", "lines"],
     ...["log", "predicted", "gpu", "kernel"],
   ];
-  let data, rows, titles; // unpacked by start()
+  let data, rows, labels; // unpacked by start(); labels: marked names of GPUs
   let defaults; // state of the form before any choice
   let wanted = null; // the view of a figure's link, before the explorer has started
   let shown = []; // the points of the chart
@@ -83,6 +84,7 @@
     elements.matrices.append(...types.map((type) => new Option(`other shapes, ${type}`, type)));
     if (!rows.some((row) => row.intensity !== null)) elements.x.querySelector("[value=intensity]").remove();
     if (baseline) elements.over.append(new Option("the baseline of the page", "baseline"));
+    if (rows.some(BASELINES[SOURCE_NAIVE])) elements.over.append(new Option("naive (B = 32)", SOURCE_NAIVE));
     elements.over.append(...data.kernels.map(({ name }) => new Option(name, name)));
     if (!rows.some((row) => row.host_memory === "pinned")) elements.memory[0].defaultSelected = true;
     document
@@ -147,7 +149,7 @@
     const matrices = found.get("matrices");
     return {
       ...{ part, matrices, over },
-      overText: over === "baseline" ? baseline.selectedOptions[0].text : over,
+      overText: over === "baseline" ? baseline.selectedOptions[0].text : option("over"),
       kind: over ? "ratio" : kind,
       quantity: option("quantity"),
       x: matrices ? "operations" : found.get("x"),
@@ -223,8 +225,8 @@
   /* Times of the reference: a kernel in its fastest block size, or the baseline of the page. Of a
      kernel on a GPU, the time with the same host memory; of the CPU, the end-to-end time. */
   function references(choice) {
-    const isNamed = choice.over === "baseline";
-    const matches = isNamed ? BASELINES[baseline.value] : (row) => row.variant === choice.over;
+    const over = choice.over === "baseline" ? baseline.value : choice.over;
+    const matches = BASELINES[over] ?? ((row) => row.variant === over);
     const isOnCpu = rows.find(matches)?.gpu === null;
     const found = rows.filter((row) => matches(row) && (row.gpu === null) === isOnCpu && (!choice.matrices || row.dtype === choice.matrices));
     const part = isOnCpu ? "total" : choice.part;
@@ -264,17 +266,17 @@
       const [factor, unit] = unitOf(y, choice.kind);
       const text = (number) => digits(number * factor, y * factor);
       const isCpu = row.gpu === null;
-      const host = data.gpus.find((gpu) => gpu.recording === row.recording);
-      const kind = isCpu ? "CPU" : "GPU";
-      const name = row.isFastest ? `fastest on the ${kind}` : row.variant;
+      const host = data.gpus.find((gpu) => (isCpu ? gpu.recording === row.recording : gpu.label === row.gpu));
+      const place = isCpu ? "the CPU" : choice.gpus.length > 1 ? labels.get(row.gpu) : "the GPU";
+      const name = row.isFastest ? `fastest on ${place}` : row.variant;
       const x = choice.x === "operations" ? operations(row) : row[choice.x];
       return {
         ...{ x, y, low, high, row, size: row.shape?.replaceAll("x", "×") ?? row.n },
         kernel: name,
         measured: row.variant,
         block: row.block_size === null ? "–" : blockText(row.block_size),
-        colour: row.isFastest ? FASTEST[kind] : looks.get(row.variant).colour,
-        system: isCpu ? `CPU of ${host.title}` : titles.get(row.gpu),
+        colour: !row.isFastest ? looks.get(row.variant).colour : isCpu ? FASTEST_CPU : host.colour,
+        system: isCpu ? `CPU of ${host.name}` : labels.get(row.gpu),
         line: isCpu ? `CPU, ${row.threads > 1 ? "several threads" : "one thread"}` : row.host_memory,
         memory: isCpu ? `– (${row.threads} thread${row.threads > 1 ? "s" : ""})` : row.host_memory,
         shown: `${text(y)}${unit === "×" ? "" : " "}${unit}`,
@@ -341,7 +343,7 @@
       ...{ x: point.x, colour: point.colour, series: point.series, px: place(point.y) },
       text: [
         point.kernel,
-        ...(several && point.row.gpu ? [point.row.gpu] : []),
+        ...(several && point.row.gpu && !point.row.isFastest ? [point.row.gpu] : []),
         ...(point.row.gpu || point.row.isFastest ? [] : [point.row.threads > 1 ? `${point.row.threads} threads` : "1 thread"]),
         ...(choice.memory === "both" && point.row.gpu ? [point.row.host_memory] : []),
         ...(choice.x === "n" && choice.block === "all" && point.block !== "–" ? [`B = ${point.block}`] : []),
@@ -365,7 +367,7 @@
     const isLog = { x: choice.log.includes("x"), y: choice.log.includes("y") };
 
     spec.params[0].value = choice.kind === "time";
-    spec.height = isNarrow ? 260 : spec.height;
+    spec.height = isNarrow ? 220 : spec.height;
     spec.title = { ...spec.title, ...heading(choice), limit: chart.clientWidth };
     const gpu = data.gpus.find(({ label }) => label === choice.gpus[0]);
     const peak = choice.x === "intensity" && choice.kind === "throughput" && gpu?.fp32_flop_per_s;
@@ -380,6 +382,7 @@
     if (isLog.y) y.axis.values = decades(y.scale.domain);
 
     const names = namesOf(points, predictedPoints, choice, y.scale.domain, isLog.y, spec.height);
+    if (!names) spec.height = Math.max(spec.height - Math.max(present("kernel").length - 15, 0) * 6, 260); // room for the legend
     const columns = present("x", [...points, ...predictedPoints]);
     const [low, high] = domainOf(columns, isLog.x, 0.02);
     const share = names ? names.width / (chart.clientWidth - AXIS_PX - names.width) : 0;
@@ -425,12 +428,13 @@
       if (choice.gpus.length < 2) marks.encoding.shape.legend = null;
     }
     if (["intensity", "operations"].includes(choice.x)) lines.encoding.opacity = { value: 0 }; // points in no order
-    const columnsOf = (texts) => {
-      const longest = Math.max(...texts.map((text) => Math.min(text.length, 44))) * LETTER_PX + 30;
+    const columnsOf = (texts, symbolPx = 30) => {
+      const longest = Math.max(...texts.map((text) => Math.min(text.length, 44))) * LETTER_PX + symbolPx;
       return Math.max(Math.floor((chart.clientWidth - AXIS_PX) / longest), 1);
     };
     spec.config.legend.columns = columnsOf(domain);
     spec.config.legend.labelLimit = Math.min(chart.clientWidth - AXIS_PX - 40, 280);
+    if (kinds.length > 1) lines.encoding.strokeDash.legend.columns = columnsOf(kinds, 60);
     if (choice.gpus.length > 1) marks.encoding.shape.legend.columns = columnsOf(present("system"));
     return spec;
   }
@@ -447,13 +451,13 @@
   }
 
   function heading(choice) {
-    const gpus = choice.gpus.map((label) => titles.get(label));
+    const one = data.gpus.find(({ label }) => label === choice.gpus[0]);
     const block = choice.block === "best" ? "fastest block size" : `block size ${choice.block === "all" ? "all" : blockText(Number(choice.block))}`;
     const fixed = { block_size: `N = ${choice.n}`, intensity: "configurations of the roofline" }[choice.x] ?? block;
     const memory = choice.memory === "both" ? "pageable and pinned" : choice.memory;
     const hasGpu = shown.some(({ row }) => row.gpu !== null);
     return {
-      text: gpus.length > 1 ? `${gpus.length} GPUs` : (gpus[0] ?? ""),
+      text: choice.gpus.length > 1 ? choice.gpus.map((label) => labels.get(label)).join(", ") : (one?.title ?? ""),
       subtitle: hasGpu ? `${memory} host memory, ${fixed}` : fixed,
     };
   }
@@ -487,8 +491,8 @@
     const missing = choice.lines === "fastest" ? [] : choice.kernels.map((k) => k.name).filter((name) => !present.has(name));
     const count = (number, noun) => `${number} ${noun}${number === 1 ? "" : "s"}`;
     status.textContent =
-      `${count(shown.length, "point")} of ${count(present.size, "kernel")}.` +
-      (choice.over ? ` Speedups are over ${choice.overText}; the table of the ladder has their intervals.` : "") +
+      (shown.length ? `${count(shown.length, "point")} of ${count(present.size, "kernel")}.` : "No points: choose a GPU and a kernel that was measured on it.") +
+      (choice.over ? ` Speedups are over ${choice.overText}, without intervals.` : "") +
       (missing.length ? ` Not measured for this choice: ${missing.slice(0, 5).join(", ")}${missing.length > 5 ? ` and ${missing.length - 5} others` : ""}.` : "");
     chart.ariaLabel = `${choice.quantity}, ${heading(choice).text}: ${status.textContent} The values are in the table below.`;
   }
@@ -582,7 +586,7 @@
   async function start() {
     data = JSON.parse(await inflated(document.getElementById("explorer-data")));
     rows = unpack(data.rows);
-    titles = new Map(data.gpus.map((gpu) => [gpu.label, gpu.title]));
+    labels = new Map(data.gpus.map((gpu) => [gpu.label, gpu.name]));
     fillControls();
     form.reset();
     defaults = state();

@@ -51,16 +51,17 @@ FAMILIES = {
     "library": ("cuBLAS", GREEN, "P"),
     USER_SUPPLIED: ("user-supplied", PINK, "X"),
 }
-# Implementations on the CPU.
+# Implementations on the CPU. The fast ones have no colour of a kernel family, because the explorer
+# shows both.
 CPU = {
     "naive": Look(GREY, "o", "-"),
     "loop_order": Look(BROWN, "s", "-"),
-    "column_buffered": Look(OLIVE, "<", "-"),
+    "column_buffered": Look(PINK, "<", "-"),
     "blocked": Look(BLUE, "v", "-"),
-    "packed": Look(ORANGE, "^", "-"),
-    "blas": Look(GREEN, "P", "-"),
-    "mkl": Look(PURPLE, "D", "-"),
-    "blis": Look(TEAL, "h", "-"),
+    "packed": Look(TEAL, "^", "-"),
+    "blas": Look(LEAF, "P", "-"),
+    "mkl": Look(RED, "D", "-"),
+    "blis": Look(PURPLE, "h", "-"),
 }
 # Kinds of host memory, and kernel-only times.
 MEMORY = {
@@ -100,9 +101,15 @@ def kernel_look(variant: str) -> Look:
 
 
 def explorer_look(is_cpu: bool, variant: str) -> tuple[str, str]:
-    """Return the colour of a series of the explorer, and its own marker in the family."""
-    look = CPU[variant] if is_cpu else kernel_look(variant)
-    return look.colour, look.marker if is_cpu else _MARKERS[_member(variant) % len(_MARKERS)]
+    """Return the colour of a series of the explorer, and a marker of its own in the family.
+
+    The first kernel of a family has the marker of the family.
+    """
+    if is_cpu:
+        return CPU[variant].colour, CPU[variant].marker
+    look = kernel_look(variant)
+    markers = list(dict.fromkeys([look.marker, *_MARKERS]))
+    return look.colour, markers[_member(variant) % len(markers)]
 
 
 def _member(variant: str) -> int:

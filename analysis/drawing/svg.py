@@ -45,11 +45,12 @@ def hover(artist: Artist, texts: Sequence[str]) -> None:
     artist.set_gid(_HOVER + _BETWEEN.join(_CONTROL.sub("", text) for text in texts))
 
 
-def render(figure: Figure, name: str) -> str:
+def render(figure: Figure, name: str, narrow: bool = False) -> str:
     """Return `figure` as SVG text, labelled by the element ``caption-NAME`` of the page.
 
     The text depends only on the figure: it has no date, version or random ids. `INK` becomes
-    ``currentColor``, and texts stay texts. Ids begin with `name`, so they are unique in a page.
+    ``currentColor``, and texts stay texts. Ids begin with `name`, so they are unique in a page. A
+    `narrow` figure has other ids and no tooltips: phones have no pointer.
     """
     without_overlaps(figure)
     buffer = io.StringIO()
@@ -62,7 +63,9 @@ def render(figure: Figure, name: str) -> str:
             parent.remove(child)
     for group in root.iter(f"{_SVG}g"):
         if group.get("id", "").startswith(_HOVER):
-            _title(group, group.attrib.pop("id").removeprefix(_HOVER).split(_BETWEEN))
+            texts = group.attrib.pop("id").removeprefix(_HOVER).split(_BETWEEN)
+            if not narrow:
+                _title(group, texts)
     referred = set(re.findall(r'(?:url\(|href=")#([^)"]+)', ET.tostring(root, encoding="unicode")))
     for element in root.iter():
         if element.get("id") not in referred:
@@ -71,7 +74,7 @@ def render(figure: Figure, name: str) -> str:
             element.text = None
         if not (element.tail or "").strip():
             element.tail = None
-        _convert(element, f"{name}-")
+        _convert(element, f"{name}-narrow-" if narrow else f"{name}-")
     root.set("style", "font-family:system-ui,sans-serif")
     root.set("role", "img")
     root.set("aria-labelledby", f"caption-{name}")

@@ -13,7 +13,7 @@ from analysis.data.ceilings import rates_of
 from analysis.data.cells import compared_memory, of_sizes
 from analysis.data.devices import Device, Devices
 from analysis.data.store import Store
-from analysis.domain import CPU, SHAPE
+from analysis.domain import CEILINGS, CPU, SHAPE
 from analysis.drawing import palette, style
 from analysis.drawing.style import RATE, with_rates
 from analysis.drawing.svg import INK, hover, label
@@ -23,16 +23,6 @@ from kernels.products.shape import Shape
 
 # Copies from pinned memory disturb a kernel's time least.
 _MEMORY = ("pinned", "pageable")
-# Ceilings of the roofline.
-_CEILINGS = {
-    "compute": "arithmetic",
-    "l1": "L1 lines",
-    "shared": "shared-memory wavefronts",
-    "pipe": "lines and wavefronts",
-    "l2": "L2 cache",
-    "issue": "instruction issue",
-    "dram": "device memory",
-}
 # Kernels with a name in a figure: the steps of the walk, and libraries.
 _NAMED = {each.variant for each in EXCERPTS} | LIBRARIES
 _ANY_SHAPE = {name for name, entry in VARIANTS.items() if entry.origin == "L"}
@@ -78,8 +68,8 @@ def ladder(store: Store, devices: Devices) -> Figure | None:
     if np.isfinite(peak):
         axis.axvline(peak, color=INK, linewidth=1.1, linestyle="--", label="FMA throughput")
     axis.set_yticks(list(heights.values()), [label(name) for name in heights])
-    axis.invert_yaxis()
-    axis.margins(x=0.08, y=0.01)
+    axis.set_ylim(len(heights) - 0.4, -0.5)
+    axis.margins(x=0.08)
     axis.set_xlim(0, None)
     axis.grid(visible=False, axis="y")
     axis.set_xlabel("kernel-only throughput in TFLOP/s")
@@ -203,7 +193,7 @@ def roofline(store: Store, devices: Devices) -> Figure | None:
     at = rows[x], rows["bound_flop_per_s"] / 1e9
     drawn = axis.scatter(*at, marker="_", s=120, color=INK, label="nearest ceiling of a kernel")
     shares = zip(rows["variant"], rows["share_of_bound"], rows["bound"], strict=True)
-    hover(drawn, [f"{name}: {100 * share:.0f} % of {_CEILINGS[of]}" for name, share, of in shares])
+    hover(drawn, [f"{name}: {100 * share:.0f} % of {CEILINGS[of]}" for name, share, of in shares])
     for variant, own in rows.groupby("variant", sort=False):
         how = {"names": [f"{variant}, {style.rounded(value)} FLOP per byte" for value in own[x]]}
         look = palette.kernel_look(str(variant))

@@ -158,9 +158,7 @@ def errors(store: Store, devices: Devices) -> Figure | None:
     ticks = [tick for tick in _FACTORS if low <= np.log(tick) <= high]
     axis.set_xticks(np.log(ticks), [f"{plain_number(tick)}×" for tick in ticks])
     axis.set_xticks([], minor=True)
-    axis.set_xlabel(
-        "typical factor between predicted and measured time at left-out sizes\n(smaller is better)"
-    )
+    axis.set_xlabel("typical error, as a factor\n(smaller is better)")
     style.legend(figure, [axis])
     return figure
 

@@ -102,8 +102,10 @@ def figure2(store: Store, devices: Devices) -> Figure | None:
     if len(cells):
         printed = 2e-9 * n**3 / fastest(cells, "time_s")["time_s"].iloc[0]
         axis.scatter([printed], [0], marker="x", s=34, color=INK, label=_PRINTED)
-    axis.set_yticks([0, *places.values()], ["GTX 770", *(label(titles[gpu]) for gpu in places)])
-    axis.set_ylim(-0.6, len(places) + 0.6)
+    labels = {0: "GTX 770"} if len(cells) else {}
+    labels |= {place: label(titles[gpu]) for gpu, place in places.items()}
+    axis.set_yticks(list(labels), list(labels.values()))
+    axis.set_ylim(min(labels) - 0.6, max(labels) + 0.6)
     axis.set_xlabel(f"throughput at N = {style.plain_number(n)} in GFLOP/s")
     style.log_axis(axis, "x")
     style.legend(figure, [axis])

@@ -17,6 +17,7 @@ from analysis.data.devices import Device, Devices
 from analysis.data.store import Store
 from analysis.domain import CPU, SHAPE, SIZES
 from analysis.drawing import palette
+from analysis.drawing.style import looks_of
 from analysis.render.numbers import visible
 from cpu_reference.catalog import VARIANTS as CPU_VARIANTS
 from kernels.catalog.entries import VARIANTS
@@ -45,7 +46,7 @@ def packed(text: str) -> str:
 def explorer_data(store: Store, measured: Devices) -> str:
     """Return the explorer's data, from the tables of `store`, as JSON.
 
-    The result has focus, time_unit_s, gpus (label, title, recording, measured `_ROOFS`),
+    The result has focus, time_unit_s, gpus (label, title, name, colour, recording, `_ROOFS`),
     kernels (name, group, colour, marker, chosen: selected initially) and rows. Rows are columns of
     equal length. Numbers have six significant digits, times are in units of time_unit_s, and
     missing values are null. Text columns have `values` and one index into them per row, `codes`.
@@ -57,6 +58,7 @@ def explorer_data(store: Store, measured: Devices) -> str:
     kernels = sorted(set(keys), key=_place)
     names = {key: visible(f"CPU {key[1]}" if key[0] else key[1]) for key in kernels}
     looks = [palette.explorer_look(*key) for key in kernels]
+    colours = {gpu: look.colour for gpu, look in looks_of(measured, "label").items()}
     timed = {*cells["gpu"], *cells["recording"]}
     chosen = _story(store["ladder_summary"], of_sizes(cells), measured.focus)
     shapes = [str(Shape(*edges)) for edges in zip(*(cells[name] for name in SHAPE), strict=True)]
@@ -65,6 +67,7 @@ def explorer_data(store: Store, measured: Devices) -> str:
         "time_unit_s": _TIME_UNIT_S,
         "gpus": [
             {"label": each.label, "title": visible(each.title), "recording": each.recording}
+            | {"name": visible(each.short), "colour": colours.get(each.label, palette.GREY)}
             | {name: rates_of(store["ceilings"], each.label).get(name) for name in _ROOFS}
             for each in measured.all
             if each.label in timed

@@ -24,8 +24,11 @@ from analysis.archive.citation import Maker, citation
 from analysis.data.devices import devices
 from analysis.data.store import Store, StoreError
 from analysis.decide.calculator import calculator_data
+from analysis.domain import CEILINGS
 from analysis.render import numbers, query, tables
+from analysis.render.accesses import access_svg
 from analysis.render.explorer_data import LIBRARIES, explorer_data, packed
+from analysis.render.figures import NARROW
 from base.files import write_atomic
 from base.paths import ROOT
 from kernels.catalog.baselines import BASELINES, FASTEST_NAIVE
@@ -86,6 +89,8 @@ def render(
         "archived": (archived := _archived(store)),
         "archive": _archive(store, archived),
         "walk": walk(),
+        "access_svg": access_svg,
+        "ceilings": CEILINGS,
         "calculator_data": packed(
             calculator_data(store, {d.label: numbers.visible(d.title) for d in measured.gpus})
         ),
@@ -186,14 +191,19 @@ def _figure(
     if figure_name not in drawn:
         return Markup("")
     svg = (figures_dir / f"{figure_name}.svg").read_text()
+    narrow = figures_dir / NARROW / f"{figure_name}.svg"
+    if narrow.exists():
+        narrow_svg = Markup('<div class="narrow">{}</div>').format(Markup(narrow.read_text()))
+    else:
+        narrow_svg = Markup("")
     caption = Markup(caller()) if caller else Markup("")
     title = numbers.visible(title)  # may contain user input
     return Markup(
         '<figure class="plot" id="figure-{0}">'
-        '<div class="scroll" tabindex="0" role="region" aria-label="{1}">{2}</div>\n'
+        '<div class="scroll" tabindex="0" role="region" aria-label="{1}">{2}</div>{5}\n'
         '<figcaption id="caption-{0}"><strong>{1}.</strong> {3} <a class="explore" '
         'href="#explorer" data-view="{4}">Explore</a></figcaption></figure>'
-    ).format(figure_name, title, Markup(svg), caption, views[figure_name])
+    ).format(figure_name, title, Markup(svg), caption, views[figure_name], narrow_svg)
 
 
 def _archived(store: Store) -> list[str]:

@@ -8,7 +8,7 @@ import pandas as pd
 from markupsafe import Markup
 
 from analysis.data.devices import Device, slug
-from analysis.domain import PUBLISHED, TREE
+from analysis.domain import CEILINGS, PUBLISHED, TREE
 from analysis.render import numbers
 from analysis.render.query import Row, Rows
 from analysis.schema import Unit, column, interval_columns
@@ -163,7 +163,8 @@ def _cell(row: Row, name: str, wide: bool, unit: Unit, marks: Mapping[str, str])
         return _Cell(text, small=_bounds(row, name, unit) if wide else "", is_number=True)
     if value is None or isinstance(value, bool):
         return _Cell(_TRUTH[value])
-    text = numbers.visible(str(value))
+    of_ceilings = CEILINGS if name in ("bound", "limited_by") else {}
+    text = numbers.visible(of_ceilings.get(str(value), str(value)))
     mark = marks.get(text, "") if name in _MARKED else ""
     return _Cell(text, is_code=name in _CODE, mark=mark)
 

@@ -1,8 +1,10 @@
 """The main line of the ladder: code and accesses of each step, for the report."""
 
 import hashlib
+from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 
 from base.errors import StudyError
 from base.paths import ROOT
@@ -10,7 +12,7 @@ from kernels.catalog.entries import VARIANTS
 from kernels.catalog.product import Product
 from kernels.catalog.variant import CatalogKernel
 from kernels.products.shape import Shape
-from kernels.theory.cost import GlobalAccess, first_request
+from kernels.theory.cost import BANKS, GlobalAccess, first_lanes
 
 SELECTING = ("#if", "#else", "#endif")
 _SIZE = 4096  # of the matrices in the drawings
@@ -28,11 +30,18 @@ class Excerpt:
 
 @dataclass(frozen=True)
 class Drawing:
-    """The simultaneous accesses of the first warp of a launch; for `cells` see `first_request`."""
+    """The simultaneous accesses of the first warp of a launch.
+
+    `cells`: the lanes in each sector that the request touches, or the distinct words in each of the
+    32 banks. `is_joined`: whether the sector after a cell is the next in memory. `lanes`: the place
+    of each lane's accesses among the cells, the mean of several words.
+    """
 
     label: str
     is_shared: bool
     cells: tuple[int, ...]
+    is_joined: tuple[bool, ...] = field(compare=False)
+    lanes: tuple[float, ...] = field(compare=False)
 
     @property
     def transactions(self) -> int:
@@ -84,18 +93,21 @@ def code(excerpt: Excerpt) -> dict[str, object]:
 
 
 def walk() -> list[dict[str, object]]:
-    """Return the steps: variant, block size, `code` and `drawings`."""
+    """Return the steps: variant, block size, `code`, and a function for `drawings`."""
     return [
         {"variant": each.variant, "block_size": each.block_size}
-        | {"code": code(each), "drawings": drawings(each)}
+        | {"code": code(each), "drawings": partial(drawings, each)}
         for each in EXCERPTS
     ]
 
 
-def drawings(excerpt: Excerpt) -> list[Drawing]:
-    """Return different loads of the first warp from A, from B and from shared memory."""
+def drawings(excerpt: Excerpt, number: int | None = None) -> list[Drawing]:
+    """Return different loads of the first warp from A, from B and from shared memory.
+
+    `number` is the block size in a recording; the default is the block size of the excerpt.
+    """
     entry = VARIANTS[excerpt.variant]
-    block = entry.block_size(excerpt.block_size)
+    block = entry.block_size(number or excerpt.block_size)
     product = Product(excerpt.variant, "float32", Shape.square(_SIZE), block)
     return list(dict.fromkeys(_loads(product))) if product.has_theory else []
 
@@ -109,5 +121,17 @@ def _loads(product: Product) -> Iterator[Drawing]:
             label = "A" if access.axes[1].weight else "B"
         if access.operation.endswith("load") and (label not in seen or label == "shared memory"):
             seen.add(label)
-            cells = tuple(first_request(access, threads))
-            yield Drawing(label, label == "shared memory", cells)
+            yield _drawing(label, label == "shared memory", first_lanes(access, threads))
+
+
+def _drawing(label: str, is_shared: bool, lanes: list[tuple[int, ...]]) -> Drawing:
+    if is_shared:
+        banks = Counter(word % BANKS for word in {word for words in lanes for word in words})
+        cells = tuple(banks[bank] for bank in range(BANKS))
+        places = tuple(words[0] % BANKS + (len(words) - 1) / 2 for words in lanes)
+        return Drawing(label, is_shared, cells, (True,) * BANKS, places)
+    counts = Counter(sector for (sector,) in lanes)
+    sectors = sorted(counts)
+    is_joined = tuple(sector + 1 in counts for sector in sectors)
+    places = tuple(float(sectors.index(sector)) for (sector,) in lanes)
+    return Drawing(label, is_shared, tuple(counts[s] for s in sectors), is_joined, places)

@@ -154,11 +154,11 @@ def totals(
     return found
 
 
-def first_request(access: Access, threads: tuple[int, int]) -> list[int]:
-    """Return how the first warp of a block with these threads shares sectors or banks.
+def first_lanes(access: Access, threads: tuple[int, int]) -> list[tuple[int, ...]]:
+    """Return what each lane of the first warp of a block with these threads touches at once.
 
-    Global memory: the lanes in each sector that the request touches. Shared memory: the distinct
-    words in each of the 32 banks, in the first phase of the request.
+    Global memory: one sector per lane. Shared memory: the words per lane of the first phase of the
+    request. Lanes that do not take part are omitted.
     """
     block = _Block(threads)
     if isinstance(access, SharedAccess):
@@ -167,8 +167,7 @@ def first_request(access: Access, threads: tuple[int, int]) -> list[int]:
         lanes, exists = next(
             phase for phase in _phases(first, block.exists[:1], WARP // words) if len(phase[0])
         )
-        accessed = {int(lane) + i for lane in lanes[0][exists[0]] for i in range(words)}
-        return [sum(word % BANKS == bank for word in accessed) for bank in range(BANKS)]
+        return [tuple(range(at, at + words)) for at in lanes[0][exists[0]].tolist()]
     active = block.exists[0].copy()
     elements = np.zeros(WARP, np.int64)
     for axis in access.axes:
@@ -176,7 +175,7 @@ def first_request(access: Access, threads: tuple[int, int]) -> list[int]:
         active &= offset < axis.extent
         elements += axis.weight * offset
     sectors = elements[active] * access.element_bytes // SECTOR_BYTES
-    return np.unique(sectors, return_counts=True)[1].tolist()
+    return [(sector,) for sector in sectors.tolist()]
 
 
 class _Block:

@@ -141,7 +141,7 @@ def test_sessions_with_and_without_planted_work_are_recorded(tmp_path, monkeypat
         monkeypatch.setattr("sys.argv", line)
         assert verdict_rates.main() == 0
 
-    run("build", "--architecture", "sm_90")
+    run("build", "--architecture", "sm_86")
     own = ("--start", "one", "--sessions", "2", "--device", "0")
     run("record", *own)
     names = ["one-1", "one-2", "one-planted-20", "one-planted-50"]

@@ -3,6 +3,7 @@
 import csv
 import hashlib
 import io
+from collections import Counter
 
 import pytest
 
@@ -60,3 +61,19 @@ def test_drawings_are_those_of_host_execution(rows, variant):
         if row["quantity"] == "shared_load_bank_conflicts" and not row["line"]
     ] or [0.0]
     assert (conflicts > 0) == any(each.transactions > 1 for each in drawn if each.is_shared)
+
+
+@pytest.mark.parametrize("block_size", [2, 8, 32])
+def test_drawings_follow_the_block_size(block_size):
+    excerpt = next(each for each in EXCERPTS if each.variant == "naive_coalesced")
+    drawn = drawings(excerpt, block_size)
+    text = table([product_of("naive_coalesced", 64, block_size)], [])
+    counted = {
+        float(row["per_request"])
+        for row in csv.DictReader(io.StringIO(text))
+        if row["line"] and row["quantity"] == "global_load_sectors"
+    }
+    assert counted == {sum(each.transactions for each in drawn) / 2}
+    for each in drawn:
+        places = Counter(each.lanes)
+        assert tuple(places[place] for place in sorted(places)) == each.cells
