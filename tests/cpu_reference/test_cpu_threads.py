@@ -29,15 +29,14 @@ CONFIG = config_text(
         "block_sizes": [32],
         "cpu": {
             "variants": ["naive", "packed", "blas"],
-            "sizes": [200, 800],
+            "sizes": [200, 600],
             "size_limits": [{"variant": "naive", "largest_size": 200}],
             "block_sizes": [8],
             "threads": [1, "all"],
         },
     },
-    {"relative_half_width": 0.01, "cpu_cell_budget_s": 0.1, "single_run_s": 10, "warm_up_s": 0.001},
+    {"max_samples": 6, "cpu_cell_budget_s": 0.1, "single_run_s": 10, "warm_up_s": 0.001},
 )
-RECORD = ("measurement", "record", "--config")
 NUMBERS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 
@@ -47,13 +46,10 @@ def environment(value):
     return others if value is None else others | dict.fromkeys(NUMBERS, value)
 
 
-def recorded(folder, value, command=None, config=CONFIG):
+def recorded(folder, value, config=CONFIG):
     (folder / "config.yaml").write_text(config)
-    command = [
-        sys.executable,
-        "-m",
-        *(command or (*RECORD, folder / "config.yaml", "--out", folder / "out")),
-    ]
+    command = [sys.executable, "-m", "measurement", "record"]
+    command += ["--config", folder / "config.yaml", "--out", folder / "out"]
     options = {"cwd": ROOT, "env": environment(value), "capture_output": True, "text": True}
     done = subprocess.run(command, **options)
     assert done.returncode == 0, done.stderr
@@ -77,25 +73,10 @@ def check_threads(made):
     assert set(ceilings["threads"]) == counts
 
 
-@pytest.mark.parametrize("value", ["many", "4"])
-def test_recorder_runs_single_threads_with_any_number_in_the_environment(tmp_path, value):
-    check_threads(recorded(tmp_path, value))
-
-
-def test_workflow_runs_several_threads_with_one_core(tmp_path):
+@pytest.mark.parametrize("value", ["1", "4"])
+def test_the_environment_changes_no_number_of_threads(tmp_path, value):
     """Snakemake sets OMP_NUM_THREADS of each job to its number of cores."""
-    out = tmp_path / "out"
-    (tmp_path / "Snakefile").write_text(
-        f"""
-rule measure:
-    output: directory("{out}")
-    threads: 1
-    shell: "cd {ROOT} && {sys.executable} -m measurement record --config {tmp_path}/config.yaml "
-        "--out {{output}}"
-"""
-    )
-    command = ["snakemake", "-s", str(tmp_path / "Snakefile"), "-d", str(tmp_path)]
-    check_threads(recorded(tmp_path, "2", [*command, "--cores", "1"]))
+    check_threads(recorded(tmp_path, value))
 
 
 @pytest.fixture(scope="module")
@@ -165,7 +146,7 @@ def spied(library, session, asked):
 
 def test_threads_that_are_not_given_fail_the_cell_and_nothing_else(tmp_path, monkeypatch):
     monkeypatch.setenv("OMP_THREAD_LIMIT", "1")
-    made = recorded(tmp_path, None, config=CONFIG.replace("800", "250"))
+    made = recorded(tmp_path, None, config=CONFIG.replace("600", "250"))
     failed = made.checks[made.checks["status"] == "failed"]
     assert set(failed["variant"]) == ({"packed"} if usable_threads() > 1 else set())
     assert failed["reason"].str.contains("unset OMP_THREAD_LIMIT and OMP_DYNAMIC").all()

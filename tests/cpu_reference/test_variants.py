@@ -93,9 +93,14 @@ def test_product_is_numpys(library, name, block, threads, n):
     np.testing.assert_array_equal(b, before[1])
 
 
-# Smaller blocks would double the run time of this file.
-@pytest.mark.parametrize("case", [case for case in CASES if case[1] not in (1, 3)], ids=str)
-@pytest.mark.parametrize("n", [255, 1000, 1023])
+@pytest.mark.parametrize(
+    ("case", "n"),
+    [
+        *((case, 255) for case in CASES if case[1] not in (1, 3)),
+        *((case, n) for case in CASES if case[0] in ("packed", "blas") for n in (1000, 1023)),
+    ],
+    ids=str,
+)
 def test_larger_products_pass_the_gate(library, gate, case, n):
     a, b, expected, bound = gate(n)
     c = np.full((1, n, n), np.nan, np.float32)
@@ -104,9 +109,13 @@ def test_larger_products_pass_the_gate(library, gate, case, n):
     assert verdict.passed, verdict.reason
 
 
-@pytest.mark.parametrize("n", [100, 700])  # At N = 700 `packed` splits its sums
 @pytest.mark.parametrize(
-    ("name", "block", "threads"), [case for case in CASES if VARIANTS[case[0]].compiled]
+    ("name", "block", "threads", "n"),
+    [
+        *((*case, 100) for case in CASES if VARIANTS[case[0]].compiled),
+        # Several blocks; `packed` splits its sums.
+        *((*case, 700) for case in CASES if case[0] == "packed" or case[1] == 512),
+    ],
 )
 def test_sums_keep_their_order(library, name, block, threads, n):
     """A float32 sum of numbers of very different magnitude depends on their order."""
