@@ -12,6 +12,7 @@ from base.command_line import as_json
 from base.errors import StudyError, exit_status
 from study import reproduction
 from study.reproduction import HERE, NOT_REPRODUCED, NOT_TESTABLE, REPRODUCED, Statement
+from tests.support import warm
 from tests.support.studies import config_text
 
 CLAIM = "loading tiles in the slow order takes about twice as long"
@@ -142,6 +143,7 @@ def test_a_failed_command_is_named_and_nothing_is_published(project, monkeypatch
 @pytest.mark.slow
 def test_the_workflow_rebuilds_the_tables_of_a_recording(tmp_path, monkeypatch, make_recording):
     monkeypatch.setattr(reproduction, "RESULTS", tmp_path / "results")
+    monkeypatch.setattr(reproduction.subprocess, "Popen", warm.Popen)
     few = ("naive", "block", "cublas_sgemm")
     make_recording(tmp_path / "mine", sizes=(32, 64, 128), holdout=(), samples=6, variants=few)
     content = yaml.safe_load(config_text({}, {}, [{"id": "card", "recording": "mine"}]))
