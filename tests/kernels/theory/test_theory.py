@@ -18,7 +18,6 @@ from kernels.theory.cost import (
     Total,
     alike,
     along_x,
-    along_y,
     totals,
 )
 from tests.support.products import product_of
@@ -30,19 +29,10 @@ KERNELS = {
 BYTES = {"float32": 4, "float64": 8, "int32": 4}
 
 
-def of_global(threads, *axes, element_bytes=4):
-    """Return the total of one load with such axes, each (extent, tile, offset, weight)."""
+def of_global(*axes, element_bytes=4):
+    """Return the total of one load by a warp; an axis is (extent, tile, offset, weight)."""
     access = GlobalAccess("global_load", tuple(Axis(*axis) for axis in axes), element_bytes)
-    return totals([access], threads, blocks=1)["global_load"]
-
-
-def of_shared(element, threads=WARP, element_bytes=4, vector=1, times=1, blocks=1):
-    """Return the total of one load from shared memory."""
-    access = SharedAccess("shared_load", element, element_bytes, times, vector)
-    return totals([access], threads, blocks)["shared_load"]
-
-
-# ---- By hand
+    return totals([access], WARP, blocks=1)["global_load"]
 
 
 @pytest.mark.parametrize(
@@ -59,33 +49,17 @@ def of_shared(element, threads=WARP, element_bytes=4, vector=1, times=1, blocks=
     ],
 )
 def test_sectors_and_lines_of_one_request(element_bytes, weight, sectors, lines):
-    found = of_global(WARP, (32, 32, along_x, weight), element_bytes=element_bytes)
+    found = of_global((32, 32, along_x, weight), element_bytes=element_bytes)
     assert found == Total(32, 1, sectors, lines=lines)
 
 
 def test_rows_that_begin_within_a_sector_touch_one_more():
     """Of 33 rows of 33 words, 0, 8, 16, 24 and 32 begin with a sector, 0 and 32 with a line."""
-    found = of_global(WARP, (33, 1, alike, 33), (32, 32, along_x, 1))
+    found = of_global((33, 1, alike, 33), (32, 32, along_x, 1))
     assert found == Total(33 * 32, 33, 5 * 4 + 28 * 5, lines=2 + 31 * 2)
     # Of doubles a sector holds four: each fourth row begins with one, each sixteenth with a line.
-    found = of_global(WARP, (33, 1, alike, 33), (32, 32, along_x, 1), element_bytes=8)
+    found = of_global((33, 1, alike, 33), (32, 32, along_x, 1), element_bytes=8)
     assert found == Total(33 * 32, 33, 9 * 8 + 24 * 9, lines=3 * 2 + 30 * 3)
-
-
-def test_threads_that_are_outside_take_no_part():
-    """A matrix of 5 rows of 10 words, and warps of 8×4 threads: four tiles, three in part outside.
-
-    The whole tile's words are 0–7, 10–17, 20–27 and 30–37: sectors 0 to 4. Right of it are 8–9,
-    18–19, 28–29 and 38–39, below 40–47, at the corner 48–49. Words 32 and on are a second line.
-    """
-    found = of_global((8, 4), (5, 4, along_y, 10), (10, 8, along_x, 1))
-    assert found == Total(50, 4, 5 + 4 + 1 + 1, lines=2 + 2 + 1 + 1)
-
-
-def test_a_coordinate_without_weight_says_how_often():
-    once = of_global(WARP, (32, 32, along_x, 1))
-    assert of_global(WARP, (32, 32, along_x, 1), (7, 2, alike, 0)) == once.times(4)
-    assert of_global((32, 2), (32, 32, along_x, 1), (3, 2, along_y, 0)) == once.times(3)
 
 
 @pytest.mark.parametrize(
@@ -115,19 +89,11 @@ def test_a_coordinate_without_weight_says_how_often():
     ],
 )
 def test_wavefronts_of_one_request(element, element_bytes, vector, wavefronts, ideal):
-    found = of_shared(element, element_bytes=element_bytes, vector=vector)
-    assert found == Total(32, 1, wavefronts, ideal)
+    access = SharedAccess("shared_load", element, element_bytes, 1, vector)
+    assert totals([access], WARP, 1)["shared_load"] == Total(32, 1, wavefronts, ideal)
 
 
-def test_lanes_without_a_thread_ask_for_nothing():
-    # 40 threads: a warp and eight lanes, one phase of float4.
-    assert of_shared(lambda x, y: 4 * x, (40, 1), vector=4) == Total(40, 2, 5, 5)
-    assert of_shared(lambda x, y: 32 * x, (10, 1)) == Total(10, 1, 10, 1)
-    assert of_global((5, 3), (5, 5, along_x, 1), (3, 3, along_y, 8)) == Total(15, 1, 3, lines=1)
-    assert of_shared(along_x, times=3, blocks=5) == Total(32, 1, 1, 1).times(15)
-
-
-# ---- By enumeration of all threads, one after the other
+# ---- By enumeration of all threads
 
 
 def warps_of(threads):
@@ -236,17 +202,6 @@ def test_shared_totals_are_those_of_enumeration(element, width, threads):
 # ---- The kernels
 
 
-def cells_of(kernels, square, others):
-    """Return (name, shape, block size, dtype) for each kernel, shape, type and two block sizes."""
-    return [
-        (name, Shape.parse(text), block, dtype)
-        for name, entry in kernels.items()
-        for text in (square if entry.shapes == "square" else others[entry.shapes])
-        for block in (b for b in entry.block_sizes or (None,) if b in (None, 8, 16))
-        for dtype in entry.dtypes
-    ]
-
-
 def reached(access, threads, vector):
     """Count how often each element of a matrix is accessed."""
     return Counter(
@@ -275,8 +230,15 @@ def times_of_loads(name, shape, block):
 
 
 VECTORS = ("register_tile", "sgemm")  # access four elements of a matrix at a time
-SMALL = {"single": ("17x9x33", "1x20x3"), "batched": ("3x9x5x17",)}
-CELLS = cells_of(KERNELS, ("19",), SMALL)
+SMALL = {"square": ("19",), "single": ("17x9x33", "1x20x3"), "batched": ("3x9x5x17",)}
+# Each kernel, shape and type, with two block sizes.
+CELLS = [
+    (name, shape, block, dtype)
+    for name, entry in KERNELS.items()
+    for shape in SMALL[entry.shapes]
+    for block in (b for b in entry.block_sizes or (None,) if b in (None, 8, 16))
+    for dtype in entry.dtypes
+]
 
 
 @pytest.mark.slow
@@ -285,19 +247,19 @@ CELLS = cells_of(KERNELS, ("19",), SMALL)
     [
         *CELLS,
         *(
-            (name, Shape.square(n), None, "float32")
+            (name, n, None, "float32")
             for name in KERNELS
             if name.startswith(VECTORS) and not KERNELS[name].fixed_blocks
             for n in (128, 134)
         ),
-        *(("sgemm_top", Shape.square(n), 64032, "float32") for n in (64, 68, 70)),
+        *(("sgemm_top", n, 64032, "float32") for n in (64, 68, 70)),
     ],
     ids=str,
 )
 def test_a_kernel_accesses_the_matrices_and_nothing_else(name, shape, block, dtype):
     """Each element of C is stored once, those of A and B are loaded as often as tiles need them."""
     product = product_of(name, shape, block, dtype)
-    threads = product.launch.threads
+    shape, threads = product.shape, product.launch.threads
     of_a, of_b, of_c = Counter(), Counter(), Counter()
     for access in product.accesses():
         if isinstance(access, GlobalAccess):
@@ -310,19 +272,6 @@ def test_a_kernel_accesses_the_matrices_and_nothing_else(name, shape, block, dty
     assert of_c == Counter(range(shape.c_elements))
     assert of_a == Counter(dict.fromkeys(range(shape.a_elements), a_times))
     assert of_b == Counter(dict.fromkeys(range(shape.b_elements), b_times))
-
-
-@pytest.mark.parametrize(("name", "shape", "block", "dtype"), CELLS, ids=str)
-def test_totals_of_a_kernel_are_those_of_enumeration(name, shape, block, dtype):
-    product = product_of(name, shape, block, dtype)
-    launch, blocks, accesses = product.launch, product.launch.blocks, product.accesses()
-    expected = dict.fromkeys(OPERATIONS, Total())
-    for access in accesses:
-        if isinstance(access, GlobalAccess):
-            expected[access.operation] += enumerated_global(access, launch.threads)
-        else:
-            expected[access.operation] += enumerated_shared(access, launch.threads).times(blocks)
-    assert totals(accesses, launch.threads, blocks) == expected
 
 
 def totals_of(name, n, block):
@@ -366,22 +315,6 @@ def test_a_thread_accesses_as_often_as_the_sources_say(n, b):
         assert [found[operation].accesses for operation in OPERATIONS] == [
             threads * count for count in expected
         ], name
-
-
-@pytest.mark.parametrize(
-    ("name", "loads", "stores"),
-    [
-        ("block", 2 * 2 * 16, 2 * 2),  # two tiles of 16 steps
-        ("block_unroll4", 2 * 5 * 16, 2 * 8),
-        ("tile_conflict_free", 2 * 2 * 16, 2 * 2),
-        ("outer_product", 2 * 16 * 16, 2 * 4),
-        ("register_tile", 3 * 8 * 4, 3 * 5),  # three of 8
-    ],
-)
-def test_a_tile_that_is_in_part_outside_is_worked_through_whole(name, loads, stores):
-    found, threads = totals_of(name, 17, 16)
-    assert found["shared_load"].accesses == threads * loads
-    assert found["shared_store"].accesses == threads * stores
 
 
 @pytest.mark.parametrize("b", [16, 32])
