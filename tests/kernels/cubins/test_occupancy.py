@@ -6,8 +6,6 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from base.errors import StudyError
 from kernels.cubins.build import build_for
@@ -110,25 +108,15 @@ def calculator(nvcc, tmp_path_factory):
     return ask
 
 
-@pytest.mark.slow
-@given(
-    st.sampled_from(list(LIMITS)),
-    st.tuples(st.integers(1, 1100), st.integers(0, 255), st.integers(0, 48 * KIB)),
-    st.one_of(st.just(0), st.integers(0, 230 * KIB)),
-)
-def test_occupancy_is_that_of_cudas_calculator(calculator, capability, demands, dynamic):
-    found = occupancy(capability, *demands, dynamic).blocks_per_multiprocessor
-    assert found == calculator(capability, *demands, dynamic)
-
-
 @pytest.mark.parametrize("capability", LIMITS)
-def test_every_warp_register_and_step_of_shared_memory_that_of_calculator(calculator, capability):
+def test_occupancy_is_that_of_cudas_calculator(calculator, capability):
+    """Of every warp and register, and every step of shared memory."""
     most = LIMITS[capability].max_shared_bytes_per_block
-    warps = range(WARP_SIZE, 1025, WARP_SIZE)
-    demands = [(threads, registers, 0, 0) for threads in warps for registers in range(1, 256)]
-    demands += [(32, 16, static, 0) for static in range(0, 48 * KIB + 1, 64)]
-    demands += [(32, 16, static + 1, 0) for static in range(0, 48 * KIB, 64)]
-    demands += [(32, 16, 100, dynamic) for dynamic in range(0, most + 256, 64)]
+    sizes = [*range(WARP_SIZE, 1025, WARP_SIZE), 1, 33, 1000, 1100]
+    demands = [(threads, registers, 0, 0) for threads in sizes for registers in range(256)]
+    steps = range(0, 48 * KIB, 64)
+    demands += [(32, 16, static + more, 0) for static in steps for more in (0, 1, 64)]
+    demands += [(64, 40, 100, dynamic) for dynamic in range(0, most + 256, 64)]
     for asked in demands:
         found = occupancy(capability, *asked).blocks_per_multiprocessor
         assert found == calculator(capability, *asked), asked
