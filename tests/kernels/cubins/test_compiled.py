@@ -72,8 +72,8 @@ TILE, TENSOR, TMA, SPLIT = (
     Build(name, None, "float32", False)
     for name in ("register_tile", "sgemm_tensor", "sgemm_tensor_tma", "split_parts")
 )
-INTEGERS = Build("mm_tile", 8, "int32", False)
-LOOPS = [NAIVE, BLOCK, TILE, INTEGERS]
+INTEGERS, DOUBLES = (Build("mm_tile", 8, dtype, False) for dtype in ("int32", "float64"))
+LOOPS = [NAIVE, BLOCK, TILE, INTEGERS, DOUBLES]
 ON_TENSOR_CORES = [TENSOR, TMA, SPLIT]
 UNITS = {
     "sm_75": [*OLDEST, *LOOPS, *ON_TENSOR_CORES],
@@ -81,31 +81,6 @@ UNITS = {
     "sm_90": list(dict.fromkeys([*WANTED, *LOOPS, *ON_TENSOR_CORES])),
     "sm_120": LOOPS,
 }
-SMALL = """
-extern "C" __global__ void vectors(const float4 *a, float *c, int n) {
-    float sum = 0.0f;
-#pragma unroll 1
-    for (int k = threadIdx.x; k < n; k += 32) {
-        const float4 v = a[k];
-        sum += v.x * v.y + v.z * v.w;
-    }
-    c[threadIdx.x] = sum;
-}
-""" + "".join(
-    f"""
-extern "C" __global__ void steps_{element}_{unroll}(
-    const {element} *a, const {element} *b, {element} *c, int n) {{
-    {element} sum = 0;
-#pragma unroll {unroll}
-    for (int k = 0; k < n; ++k) {{
-        sum += a[k * n + threadIdx.x] * b[k];
-    }}
-    c[threadIdx.x] = sum;
-}}
-"""
-    for element in ("float", "double", "unsigned")
-    for unroll in (1, 8)
-)
 
 
 def target_of(build, architecture):
@@ -120,7 +95,7 @@ def symbol(build):
 
 def unit(builds):
     """Return one source file with all builds, in which each kernel has a name of its own."""
-    parts = [SMALL]
+    parts = []
     for build in builds:
         text = (ROOT / build.source).read_text()
         macros = {build.variant: symbol(build), "smem": f"smem_{symbol(build)}"} | build.defines
@@ -263,20 +238,9 @@ def test_main_loops_are_those_of_the_sources(code_of, architecture):
     assert loads_by_width(counts, "loop", "LDS") == {128: 32}
     assert barriers(counts, "loop") == 2
     assert fma_share(counts, "loop") > 0.8
-    counts = code_of(INTEGERS, architecture)
-    assert fmas(counts, "loop") in (16, 32), "addresses of integers are no FMAs"
-    assert loads_by_width(counts, "loop").keys() == {32}
-
-
-@pytest.mark.parametrize("architecture", ["sm_75", "sm_90", "sm_120"])
-def test_unrolling_is_seen_for_every_type(unit_of, architecture):
-    small = unit_of(NAIVE, architecture)
-    assert loads_by_width(small.instructions("vectors"), "loop") == {128: 1}, "a float4"
-    types = {"float": ("FFMA", 32), "double": ("DFMA", 64), "unsigned": ("IMAD", 32)}
-    for element, (opcode, bits) in types.items():
-        for unroll in (1, 8):
-            counts = small.instructions(f"steps_{element}_{unroll}")
-            found = {c.opcode: c.count for c in counts if c.scope == "loop"}
-            assert found[opcode] == unroll
-            assert unrolling(counts, sums_per_thread=1) == unroll
-            assert loads_by_width(counts, "loop") == {bits: 2 * unroll}
+    for build, opcode, bits in ((INTEGERS, "IMAD", 32), (DOUBLES, "DFMA", 64)):
+        counts = code_of(build, architecture)
+        steps = sum(c.count for c in counts if (c.scope, c.opcode) == ("loop", opcode))
+        assert fmas(counts, "loop") == steps, "addresses of integers are no FMAs"
+        assert steps in (8, 16, 32)
+        assert loads_by_width(counts, "loop").keys() == {bits}

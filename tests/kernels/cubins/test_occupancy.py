@@ -1,19 +1,14 @@
 """Occupancy: known cases, the calculator that comes with CUDA, and the driver of a real GPU."""
 
 import ctypes
-import os
 import subprocess
 from pathlib import Path
 
 import pytest
 
 from base.errors import StudyError
-from kernels.cubins.build import build_for
-from kernels.cubins.compile import architecture, build_all
 from kernels.cubins.occupancy import LIMITERS, LIMITS, WARP_SIZE, Occupancy, limits_of, occupancy
-from kernels.products.shape import Shape
 from measurement.devices.discovery import driver
-from tests.support.products import product_of
 
 KIB = 1024
 
@@ -135,14 +130,6 @@ ATTRIBUTES = {
     106: lambda limits: limits.max_blocks_per_multiprocessor,
     111: lambda limits: limits.reserved_shared_bytes_per_block,
 }
-CASES = [
-    *((name, b) for name in ("naive", "block") for b in (1, 4, 8, 16, 32)),
-    *(("block_unroll4", b) for b in (4, 8, 16, 32)),
-    ("buffered_row", None),
-    ("outer_product", None),
-    ("register_tile", None),
-    ("register_tile_double_buffered", None),
-]
 
 
 def libcuda(name, *arguments):
@@ -165,32 +152,3 @@ def test_limits_are_those_that_the_driver_reports(card, device):
     for number, expected in ATTRIBUTES.items():
         libcuda("cuDeviceGetAttribute", ctypes.byref(value), number, device)
         assert value.value == expected(limits), f"device attribute {number}"
-
-
-@pytest.mark.gpu
-def test_occupancy_is_that_of_the_driver(card, nvcc, device, tmp_path):
-    shape = Shape.square(1024)
-    asked = [product_of(name, shape, block) for name, block in CASES]
-    builds = [build_for(each) for each in asked]
-    name = architecture(card.compute_capability)
-    results = build_all(nvcc, builds, name, tmp_path, len(os.sched_getaffinity(0)))
-    context = ctypes.c_void_p()
-    libcuda("cuDevicePrimaryCtxRetain", ctypes.byref(context), device)
-    libcuda("cuCtxPushCurrent_v2", context)
-    try:
-        for product, build, result in zip(asked, builds, results, strict=True):
-            threads, dynamic = product.launch.threads_per_block, product.launch.dynamic_shared_bytes
-            module, function, blocks = ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_int()
-            cubin = tmp_path / name / f"{build.stem}.cubin"
-            libcuda("cuModuleLoad", ctypes.byref(module), os.fsencode(cubin))
-            kernel = product.variant.encode()
-            libcuda("cuModuleGetFunction", ctypes.byref(function), module, kernel)
-            demand = (ctypes.byref(blocks), function, threads, ctypes.c_size_t(dynamic))
-            libcuda("cuOccupancyMaxActiveBlocksPerMultiprocessor", *demand)
-            libcuda("cuModuleUnload", module)
-            registers, static = result.registers_per_thread, result.static_shared_bytes
-            found = occupancy(card.compute_capability, threads, registers, static, dynamic)
-            assert found.blocks_per_multiprocessor == blocks.value, build.stem
-    finally:
-        libcuda("cuCtxPopCurrent_v2", ctypes.byref(context))
-        libcuda("cuDevicePrimaryCtxRelease_v2", device)

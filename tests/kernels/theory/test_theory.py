@@ -285,7 +285,7 @@ def totals_of(name, n, block):
     return found, launch.blocks * launch.threads_per_block
 
 
-@pytest.mark.parametrize("n", [256, 1024])
+@pytest.mark.parametrize("n", [256, 4096])
 @pytest.mark.parametrize("b", [16, 32])
 def test_a_thread_accesses_as_often_as_the_sources_say(n, b):
     naive = (2 * n, 1, 0, 0)
@@ -343,15 +343,3 @@ def test_no_shape_of_tiles_has_bank_conflicts(tile, n):
     found, _ = totals_of("sgemm_top", n, tile)
     for operation in OPERATIONS[2:]:
         assert found[operation].transactions == found[operation].ideal > 0, operation
-
-
-@pytest.mark.parametrize("name", KERNELS)
-def test_large_shapes_are_summed_too(name):
-    n = 1024 if name.startswith("buffered") else 4096
-    found, _ = totals_of(name, n, 16)
-    of_vectors = 4 if name.startswith(VECTORS) else 1
-    assert found["global_store"].accesses * of_vectors == n * n
-    if KERNELS[name].shapes == "batched":
-        shape = Shape.parse("1000x1021x509x257")
-        accesses = product_of(name, shape, 32, "float64").accesses()
-        assert totals(accesses, (32, 32), 1)["global_store"].accesses == shape.c_elements
