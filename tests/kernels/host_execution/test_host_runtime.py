@@ -3,6 +3,7 @@
 import re
 from contextlib import nullcontext
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,6 +16,19 @@ from kernels.host_execution.binding import KernelFault
 from kernels.host_execution.check import check_largest
 from kernels.host_execution.compiler import NotSupported, build_kernel, unsupported
 from kernels.products.shape import Shape
+
+TEXT = Path(__file__).with_name("cases.txt").read_text()
+
+
+def cases(section):
+    """Return the cases of a section of cases.txt by name: code, and what is expected of it."""
+    lines = TEXT.partition(f"[{section}]\n")[2].partition("\n\n")[0].rstrip().split("\n")
+    return {name: rest for name, *rest in (line.split(" @ ") for line in lines)}
+
+
+def code_of(cases):
+    return {name: code for name, (code, *_) in cases.items()}
+
 
 TID = "threadIdx.x"
 COUNTED = [
@@ -95,23 +109,7 @@ def test_all_built_in_indices(compiled):
     np.testing.assert_array_equal(p, 100 * np.arange(30) + np.arange(24)[:, None])
 
 
-UNSUPPORTED = [
-    ('asm("bar.sync 0;");', "asm: host execution does not support inline PTX"),
-    ('__asm__("ud2");', "__asm__: host execution does not support inline PTX"),
-    ("p[0] = __shfl_down(p[0], 1);", "__shfl_down: .* warp functions without a mask"),
-    ("p[0] = __match_any_sync(~0u, 1);", "__match_any_sync: .* these warp functions"),
-    ("atomicInc((unsigned *)p, 1);", "atomicInc: .* these atomics"),
-    ("nvcuda::wmma::fill_fragment(f, 0);", "nvcuda: .* tensor cores"),
-    ("__half h;", "__half: .* 16-bit numbers"),
-    ("cuda::barrier b;", "cuda::barrier: .* the CUDA C\\+\\+ library"),
-    ("p[0] = *new int;", "operator new: host execution has no such function"),
-    ('system("true");', "system: host execution has no such function"),
-    ("p[0] = clock();", "clock: .* services of the device"),
-    ("child<<<1, 1>>>();", "<<<: .* launches from the device"),
-]
-
-
-@pytest.mark.parametrize(("statement", "message"), UNSUPPORTED)
+@pytest.mark.parametrize(("statement", "message"), code_of(cases("unsupported")).items())
 def test_unsupported_features_are_named_with_their_line(compiled, statement, message):
     body = f"// asm is a word here\n/* and\n here */ {statement}"
     with pytest.raises(NotSupported) as refused:
@@ -218,72 +216,29 @@ def test_missing_compiler_is_one_line(monkeypatch, tmp_path):
         compiler.find_gxx()
 
 
-# Before the kernel, in it, and what element 0 is then.
-SUPPORTED = {
-    "fused multiply-add": ("", "p[0] = __fmaf_rn(2.0f, 3.0f, fmaf(1.0f, 1.0f, 1.0f));", 8),
-    "assertion": ("", "assert(blockDim.x == 64); p[0] = 1;", 1),
-    "half as a name": ("", "const int half = blockDim.x / 2; p[0] = half;", 32),
-    "headers of CUDA": ("#include <cuda_runtime.h>\n#include <cassert>\n", "p[0] = 1;", 1),
-    "variable of the file": ("__device__ float one[2] = {3, 4};\n", "p[0] = one[1];", 4),
-    "constant": ("__constant__ float table[4] = {1, 2, 3, 4};\n", "p[0] = table[2];", 3),
-    "dynamic shared memory of any name": (
-        "",
-        "extern __shared__ float tile[]; tile[threadIdx.x] = 5; p[0] = tile[threadIdx.x];",
-        5,
-    ),
-    "template": (
-        "template <int B> __device__ float twice(float x) { static_assert(B); return B * x; }\n",
-        "p[0] = twice<2>(21);",
-        42,
-    ),
-    "read-only loads": ("", "p[0] = __ldg(p + 1) + 7;", 7),
-    "bytes": ("", "__shared__ bool on; on = true; p[0] = on + sizeof(char4);", 5),
-    "alignment of shared memory": ("", "__shared__ alignas(16) float4 q; q.w = 3; p[0] = q.w;", 3),
-    "structure of eight": (
-        "struct Eight { float x[8]; };\n",
-        "__shared__ Eight e[2]; e[0] = Eight{{1, 2}}; e[1] = e[0]; p[0] = e[1].x[1];",
-        2,
-    ),
-    "atomic addition": ("", "p[0] = 1; atomicAdd(p, 2.0f); p[0] += atomicMax((int *)p + 1, 4);", 3),
-    "asynchronous copy": (
-        "#include <cuda_pipeline.h>\n",
-        "__shared__ float s[2]; p[1] = 7; __pipeline_memcpy_async(s, p + 1, 4);"
-        "__pipeline_memcpy_async(s + 1, p, 4, 4); __pipeline_commit(); __pipeline_wait_prior(0);"
-        "p[0] = s[0] + s[1];",
-        7,
-    ),
-    "printing": ("", 'printf("%f", p[1]); p[0] = 1;', 1),
-}
+SUPPORTED = cases("supported")  # expected: element 0
 
 
 @pytest.mark.parametrize("feature", SUPPORTED)
 @pytest.mark.parametrize("mode", ["counted", "separate"])
 def test_ordinary_features_are_executed(run_case, feature, mode):
-    before = "".join(text for text, _, _ in SUPPORTED.values())
-    bodies = {name: f"if (!threadIdx.x) {{ {body} }}" for name, (_, body, _) in SUPPORTED.items()}
+    before = "\n".join(rest[2].replace("\\n", "\n") for rest in SUPPORTED.values() if rest[2:])
+    bodies = {name: f"if (!threadIdx.x) {{ {code} }}" for name, code in code_of(SUPPORTED).items()}
     out = np.zeros(64, np.float32)
-    run_case(bodies, feature, out, mode=mode, before=before)
-    assert out[0] == SUPPORTED[feature][2]
+    run_case(bodies, feature, out, mode=mode, before=before + "\n")
+    assert out[0] == float(SUPPORTED[feature][1])
 
 
-FATAL = {
-    "recursion": ("p[0] = deep(100000);", "needs more than 60 KiB of stack"),
-    "division by zero": ("int n = p[0]; p[1] = 7 / n;", "divides an integer by zero"),
-    "endless loop": ("for (int i = 0; i < 8; i += 0) p[0] += i;", "does this loop end"),
-    "endless loop without access": ("bool go = p[0] == 0; while (go) {}", "does this loop end"),
-    "failed assertion": ("assert(p[0] == 1);", "an assertion fails"),
-    "null pointer": ("float *q = nullptr; p[1] = *q;", "out of bounds"),
-}
+FATAL = cases("fatal")
 
 
 @pytest.mark.parametrize("fault", FATAL)
 def test_a_signal_or_an_endless_loop_is_a_fault_with_its_line(run_case, fault):
     before = "__device__ int deep(int n) { return n ? deep(n - 1) + 1 : 0; }\n"
-    bodies = {name: body for name, (body, _) in FATAL.items()}
     line = 1 if fault == "recursion" else 4 + [*FATAL].index(fault)
     for _ in range(2):  # the process continues
         with pytest.raises(KernelFault, match=rf"kernel\.cu:{line}: .*{FATAL[fault][1]}"):
-            run_case(bodies, fault, np.zeros(64, np.float32), before=before)
+            run_case(code_of(FATAL), fault, np.zeros(64, np.float32), before=before)
 
 
 def test_a_kernel_with_too_many_variables_cannot_be_checked(compiled):
@@ -324,30 +279,14 @@ def test_a_file_may_have_any_name(compiled, tmp_path, monkeypatch, name):
 
 
 TID_T = f"const int t = {TID};"
-# Lanes of a warp in the same iteration of a loop make a request together. 32 threads run.
-LOOPS = {
-    "iterations": ("for (int k = 0; k < 5; ++k) p[32 * k + t] = k;", 5),
-    "skipped iterations": (
-        "for (int i = 0; i < 4; ++i) { if (i % 2 == t % 2) p[32 * i + t] = i; }",
-        4,
-    ),
-    "fewer iterations": ("for (int i = t; i < 64; i += 32) { if (i < 40) p[i] = 1; }", 2),
-    "left early": ("for (int i = 0; i < 4; ++i) { if (i > t) break; p[32 * i + t] = 1; }", 4),
-    "after a branch": ("if (t < 8) { if (t == 0) p[64] = 1; } p[t] = 1;", 2),
-    "nested": (
-        "for (int i = 0; i < 2; ++i) for (int j = 0; j <= t % 2; ++j) p[64 * i + 32 * j + t] = 1;",
-        4,
-    ),
-    "a call": ("auto f = [&](int i) { if (t % 2 == i) p[t] = 1; }; f(0); f(1); p[64 + t] = 1;", 3),
-}
+LOOPS = cases("loops")  # expected: requests of 32 threads
 
 
 @pytest.mark.parametrize("loop", LOOPS)
 def test_lanes_in_one_iteration_of_a_loop_make_a_request(run_case, loop):
-    bodies = {name: body for name, (body, _) in LOOPS.items()}
-    run = run_case(bodies, loop, np.zeros(256, np.float32), 32, common=TID_T)
+    run = run_case(code_of(LOOPS), loop, np.zeros(256, np.float32), 32, common=TID_T)
     stores = [count.requests for count in run.counts if count.operation == "global_store"]
-    assert sum(stores) == LOOPS[loop][1]
+    assert sum(stores) == int(LOOPS[loop][1])
 
 
 WARPS = {  # of 64 threads
@@ -378,65 +317,15 @@ def test_lanes_of_a_warp_exchange_values(run_case, operation, mode):
 
 
 SHARED = f"__shared__ float s[64]; __shared__ char bytes[64]; {TID_T}"
-# What 64 threads do, and the fault; None: there is none.
-JUDGED = {
-    "same values": ("s[0] = 5; __syncthreads(); p[t] = s[0];", None),
-    "other values": ("s[0] = t;", ".* races"),
-    "same values, read at once": ("s[0] = 5; p[t] = s[0];", ".* races"),
-    "same values in global memory": ("p[0] = 5;", None),
-    "other values in global memory": ("p[0] = t;", ".* races"),
-    "global memory across barriers": (
-        "p[t] = t; __syncthreads(); float q = p[63 - t]; __syncthreads(); p[t] = q;",
-        None,
-    ),
-    "bytes of a word": ("bytes[t] = t; __syncthreads(); p[t] = bytes[63 - t];", None),
-    "one byte": ("bytes[0] = t;", ".* races"),
-    "a word and its byte": (
-        "((int *)bytes)[0] = 0x1010101; if (t == 9) bytes[1] = 2;",
-        ".* races",
-    ),
-    "threads that end early": ("if (t >= 40) return; __syncthreads(); p[t] = 1;", None),
-    "different barriers": ("if (t < 8) __syncthreads(); else __syncthreads();", ".* waits"),
-    "different votes": ("if (t) __syncthreads_or(1); else __syncthreads();", ".* waits at this"),
-    "unwritten and unused": (
-        "if (t) s[t] = 1; __syncthreads(); float v = s[t]; if (t) p[t] = v;",
-        None,
-    ),
-    "unwritten index": (
-        "((int *)s)[1] = 1; __syncthreads(); p[((int *)s)[0]] = 1;",
-        ".*uninitialised",
-    ),
-    "barrier of the warp": (
-        "s[t] = t; __syncwarp(); p[t] = s[t ^ 1]; __syncwarp(); s[t ^ 1] = 1;",
-        None,
-    ),
-    "another warp": ("s[t] = t; __syncwarp(); p[t] = s[63 - t];", ".*(races|uninitialised)"),
-    "lanes apart": ("if (t < 8) __syncwarp(); else __syncthreads();", ".* of its warp"),
-    "atomic sums": ("if (!t) s[0] = 0; __syncthreads(); atomicAdd(s, 1.0f);", None),
-    "atomic and plain": (
-        "if (!t) s[0] = 0; __syncthreads(); atomicAdd(s, 1.0f); p[t] = s[0];",
-        ".* races",
-    ),
-    "copy without wait": (
-        "__pipeline_memcpy_async(s + t, p + t, 4); __pipeline_commit(); ((int *)p)[(int)s[t]] = 1;",
-        ".* is out of bounds",
-    ),
-    "copy and barrier": (
-        "__pipeline_memcpy_async(s + t, p + t, 4); __pipeline_commit();"
-        " __pipeline_wait_prior(0); p[t] = s[63 - t];",
-        ".*(races|uninitialised)",
-    ),
-    "copy of three bytes": ("__pipeline_memcpy_async(s, p, 3);", ".* copies 3 bytes"),
-}
+JUDGED = cases("judged")
 
 
 @pytest.mark.parametrize("case", JUDGED)
 def test_only_faults_are_reported(run_case, case):
-    bodies = {name: body for name, (body, _) in JUDGED.items()}
     fault, at = JUDGED[case][1], 3 + [*JUDGED].index(case)
     fails = pytest.raises(KernelFault, match=rf"kernel\.cu:{at}: {fault}")
-    with fails if fault else nullcontext():
-        run_case(bodies, case, np.zeros(64, np.float32), common=SHARED)
+    with fails if fault != "none" else nullcontext():
+        run_case(code_of(JUDGED), case, np.zeros(64, np.float32), common=SHARED)
 
 
 def test_the_cause_of_an_element_is_what_its_block_read(compiled):
@@ -448,19 +337,7 @@ def test_the_cause_of_an_element_is_what_its_block_read(compiled):
     assert run.cause(0, 1) is None
 
 
-LARGE = {  # fault, or whether an index overflows without one
-    "bytes": ("c[0] = *(const float *)((const char *)a + (n - 1) * n * 4);", True),
-    "elements": ("c[0] = a[(n - 1) * n + n - 1];", False),
-    "behind the last": ("c[0] = a[(long)n * n * 3];", "out of bounds"),
-    "a loop's sum": (
-        "int at = 0; for (int i = 0; i < n; ++i) at += n + 2; c[0] = a[at];",
-        "overflows",
-    ),
-    "an index after its last use": (
-        "for (int at = 0, i = 0; i < 3; ++i, at += 20000 * n) c[0] = a[at];",
-        True,
-    ),
-}
+LARGE = cases("large")  # expected: a fault, or whether an index overflows without one
 
 
 @pytest.mark.parametrize("index", LARGE)
@@ -471,9 +348,9 @@ def test_indices_are_checked_as_far_as_32_bits_reach(compiled, index):
     n = 46340
     a, c = (np.zeros(n * n, np.float32) for _ in range(2))  # untouched pages take no memory
     options = ((2, 2), (32,), [a, c, n])
-    if isinstance(expected, bool):
+    if expected in ("True", "False"):
         run = kernel.run_last_block(*options)
-        assert (run.bytes.tolist(), run.lines, bool(run.cause)) == ([0], [2], expected)
+        assert (run.bytes.tolist(), run.lines, str(bool(run.cause))) == ([0], [2], expected)
         return
     where = r"kernel\.cu:2: kernel, block \(1, 1, 0\)"
     with pytest.raises(KernelFault, match=f"{where}.*{expected}"):
