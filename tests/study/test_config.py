@@ -139,6 +139,12 @@ def test_value_that_is_not_allowed_is_named_with_those_that_are(config, path, va
     assert fault(set_at(config, path, value)) == f"{path}: {value!r} is not allowed; {use}"
 
 
+SERIES = {
+    "variants": ["mm_tile", "bmm_naive"],
+    "dtypes": ["int32", "float64"],
+    "block_sizes": [8],
+    "shapes": [64, "17x33x65"],
+}
 WORDS = {
     "kinds": "use exactly one of recording (a folder), recordings (folders, each a session), "
     "device (auto, a CUDA index or a GPU's name) and slurm (a GPU model)",
@@ -151,71 +157,15 @@ WORDS = {
     "a": "id: a, recording: data/recordings/a",
 }
 # Two lines per case: the key and its value; the message.
-MISTAKES = """
-study.interference = {variant: blok, block_size: 8}
-study.interference.variant: unknown variant blok; did you mean block? $gpu
-study.block_size_limits = [{block_size: 1, largest: 64}]
-study.block_size_limits[0]: unknown key largest; did you mean $limit
-study.block_sizes = [8, 16]
-study.block_sizes: lacks 32, $other_block
-study.cpu = [naive]
-study.cpu: ['naive'] is not a mapping of keys to values; allowed: the keys $keys
-study.sizes = []
-study.sizes: is empty; add an entry
-study.cpu.size_limits = [{variant: naive, largest_size: 255}, {variant: blocked, largest_size: 9}]
-study.cpu: size_limits exclude every size; add smaller sizes, or raise a limit
-study.block_sizes = [32, 8, 32]
-study.block_sizes: 32 is listed twice; remove one
-study.variants[0] = nave
-study.variants[0]: unknown variant nave; did you mean naive? $gpu
-study.cpu.variants[0] = block
-study.cpu.variants[0]: unknown variant block; did you mean blocked? $cpu
-study.cpu.size_limits = [{variant: navie, largest_size: 8}]
-study.cpu.size_limits[0].variant: unknown variant navie; did you mean naive? $cpu
-study.protocol.max_samples = 1
-study.protocol.max_samples: 1 is less than min_samples; use a whole number from 6
-study.protocol.single_pass_s = 1
-study.protocol: single_pass_s is now single_run_s; rename the key
-study.protocol.cpu_warm_pass_s = 1
-study.protocol: cpu_warm_pass_s is now cpu_warm_run_s; rename the key
-gpus[0] = {id: a}
-gpus[0]: $kinds
-gpus[0] = {$a, device: 0}
-gpus[0]: $kinds
-gpus[0] = {$a, at_once: true}
-gpus[0]: at_once applies to device only; remove it
-gpus[0] = {id: a, device: 0, recording: null}
-gpus[0]: recording has no value; give it a value or remove the key
-gpus[0] = {device: 0}
-gpus[0]: missing id; add it (required: id)
-gpus[0] = {id: a, recordng: data/recordings/a}
-gpus[0]: unknown key recordng; did you mean recording? allowed: $of_gpus
-gpus = [{id: a, device: 0}, {id: b, device: 1}, {id: a, device: 2}]
-gpus: a is the id of [0] and [2]; use different ids
-gpus[0].id = published
-gpus[0].id: published is reserved; use another id
-gpu = []
-the file: unknown key gpu; did you mean gpus? allowed: study, gpus, report, toolchain
-study.cpu.size = [256]
-study.cpu: unknown key size; did you mean sizes? allowed: $keys
-toolchain = {cuda: /usr}
-toolchain: unknown key cuda; allowed: nvcc
-"""
+MISTAKES = Path(__file__).with_name("mistakes.txt").read_text()
 LINES = Template(MISTAKES.strip()).substitute(WORDS).split("\n")
 
 
 @pytest.mark.parametrize(("change", "message"), [*zip(LINES[::2], LINES[1::2], strict=True)])
 def test_mistake_names_key_and_what_is_allowed(config, change, message):
     path, value = change.split(" = ")
+    config["study"]["series"] = [SERIES]
     assert fault(set_at(config, path, yaml.safe_load(value))) == message
-
-
-SERIES = {
-    "variants": ["mm_tile", "bmm_naive"],
-    "dtypes": ["int32", "float64"],
-    "block_sizes": [8],
-    "shapes": [64, "17x33x65"],
-}
 
 
 def test_series_of_any_shapes_and_types_are_allowed(config):
@@ -242,10 +192,6 @@ NOTHING = (
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        (
-            {"variants": ["mm_tile", "mm_tyle"]},
-            f".variants[1]: unknown variant mm_tyle; did you mean mm_tile? {WORDS['gpu']}",
-        ),
         ({"shapes": [64, "17x33"]}, f".shapes[1]: '17x33' {NO_SHAPE}"),
         ({"shapes": [64, "17 x 33 x 65"]}, f".shapes[1]: '17 x 33 x 65' {NO_SHAPE}"),
         ({"shapes": ["2x0x3"]}, f".shapes[0]: '2x0x3' {NO_SHAPE}"),
@@ -253,20 +199,11 @@ NOTHING = (
         ({"shapes": [64.0]}, f".shapes[0]: 64.0 {NO_SHAPE}"),
         ({"shapes": []}, ".shapes: is empty; add an entry"),
         ({"shapes": ["8x8x4", "8x8x4"]}, ".shapes: '8x8x4' is listed twice; remove one"),
-        (
-            {"dtypes": ["float16"]},
-            ".dtypes[0]: 'float16' is not allowed; input should be 'float32', 'float64' or 'int32'",
-        ),
         ({"variants": ["mm_tile", "block"]}, f": block {NOTHING}"),
         ({"variants": ["block"], "dtypes": ["float32"], "shapes": ["1x3x5"]}, f": block {NOTHING}"),
         ({"variants": ["bmm_tile", "mm_tile"], "shapes": ["3x8x8x8"]}, f": mm_tile {NOTHING}"),
         ({"block_sizes": [4]}, f": mm_tile {NOTHING}"),
         ({"block_sizes": []}, f": mm_tile {NOTHING}"),
-        (
-            {"block_size": [8]},
-            ": unknown key block_size; did you mean block_sizes? "
-            "allowed: variants, dtypes, block_sizes, shapes",
-        ),
     ],
 )
 def test_mistake_in_a_series_is_one_line(config, changes, message):

@@ -75,61 +75,37 @@ def test_kernels_of_a_cubin_are_kept_apart(said):
     assert [(c.scope, c.opcode, c.count) for c in counts] == expected
 
 
-WIDTHS = {
-    8: "LDG.E.U8",
-    16: "LDG.E.S16",
-    32: "LDG.E LDG.E.SYS LDS.U",
-    64: "LDG.E.64.STRONG.GPU LDG.E.LTC128B.64.CONSTANT STS.64 LDL.64",
-    128: "LDG.E.128.SYS LDS.U.128 STG.E.128",
-    0: "LDC.64 ULDC.64 IMAD.U32 FFMA CS2R.32",
-}
+def test_width_of_an_access():
+    widths = {8: "LDG.E.U8", 16: "LDG.E.S16", 32: "LDG.E LDG.E.SYS LDS.U"}
+    widths[64] = "LDG.E.64.STRONG.GPU LDG.E.LTC128B.64.CONSTANT STS.64 LDL.64"
+    widths |= {128: "LDG.E.128.SYS LDS.U.128 STG.E.128", 0: "LDC.64 ULDC.64 IMAD.U32 FFMA CS2R.32"}
+    for bits, names in widths.items():
+        for name in names.split():
+            assert Instruction(name, False, "R0, [R2]").bits == bits, name
 
 
-@pytest.mark.parametrize(
-    ("name", "bits"), [(name, bits) for bits, names in WIDTHS.items() for name in names.split()]
-)
-def test_width_of_an_access(name, bits):
-    assert Instruction(name, False, "R0, [R2]").bits == bits
+def test_opcode_has_no_modifiers_but_where_imad_multiplies_no_elements():
+    opcodes = {"FFMA.FTZ R1, R2, R3, R4": "FFMA", "BAR.SYNC.DEFER_BLOCKING 0x0": "BAR"}
+    opcodes |= {"UIADD3.X UR9, URZ, UR9, URZ, UP0, !UPT": "UIADD3"}
+    opcodes |= {"IMAD.MOV.U32 R5, RZ, RZ, R2": "IMAD.MOV", "IMAD.WIDE.U32 R8, R5": "IMAD.WIDE"}
+    opcodes |= {f"IMAD R25, R24{word}": "IMAD" for word in (".reuse, -R16, R15", ", R16, RZ")}
+    strides = ("0x8", "UR13", "c[0x0][0x17c]")
+    opcodes |= {f"IMAD R25, R24, {stride}, R15": "IMAD.scalar" for stride in strides}
+    for line, opcode in opcodes.items():
+        name, operands = line.split(" ", 1)
+        assert Instruction(name, False, operands).opcode == opcode, line
 
 
-@pytest.mark.parametrize(
-    ("line", "opcode"),
-    [
-        ("FFMA.FTZ R1, R2, R3, R4", "FFMA"),
-        ("BAR.SYNC.DEFER_BLOCKING 0x0", "BAR"),
-        ("UIADD3.X UR9, URZ, UR9, URZ, UP0, !UPT", "UIADD3"),
-        *((f"IMAD R25, R24{word}", "IMAD") for word in (".reuse, -R16, R15", ", R16, RZ")),
-        *((f"IMAD R25, R24, {x}, R15", "IMAD.scalar") for x in ("0x8", "UR13", "c[0x0][0x17c]")),
-        ("IMAD.MOV.U32 R5, RZ, RZ, R2", "IMAD.MOV"),
-        ("IMAD.WIDE.U32 R8, R5, R2, R6", "IMAD.WIDE"),
-    ],
-)
-def test_opcode_has_no_modifiers_but_where_imad_multiplies_no_elements(line, opcode):
-    name, operands = line.split(" ", 1)
-    assert Instruction(name, False, operands).opcode == opcode
-
-
-@pytest.mark.parametrize(
-    ("line", "target", "falls_through"),
-    [
-        ("BRA `(.L_x_1)", ".L_x_1", False),
-        ("@P0 BRA `(.L_x_1)", ".L_x_1", True),
-        ("@!P0 BRA P1, `(.L_x_1)", ".L_x_1", True),
-        ("BRA.U !UP0, `(.L_x_1)", ".L_x_1", True),
-        ("BRA.U `(.L_x_1)", ".L_x_1", False),
-        ("BRA.DIV UR4, `(.L_x_1)", ".L_x_1", True),
-        ("BRA.CONV `(.L_x_1)", ".L_x_1", True),
-        ("CALL.REL.NOINC `($__internal_0_$__cuda_sm20_rem_u64)", None, True),
-        ("BSSY.RECONVERGENT B0, `(.L_x_1)", None, True),
-        ("RET.REL.NODEC R8 `(f)", None, False),
-        ("EXIT", None, False),
-        ("@P0 EXIT", None, True),
-        ("FADD R0, R1, R2", None, True),
-    ],
-)
-def test_where_an_instruction_may_lead(line, target, falls_through):
-    (found,) = listing(line).instructions
-    assert (found.target, found.falls_through) == (target, falls_through)
+def test_where_an_instruction_may_lead():
+    goes_on = ["@P0 BRA `(.L_x_1)", "@!P0 BRA P1, `(.L_x_1)", "BRA.U !UP0, `(.L_x_1)"]
+    goes_on += ["BRA.DIV UR4, `(.L_x_1)", "BRA.CONV `(.L_x_1)", "FADD R0, R1, R2", "@P0 EXIT"]
+    goes_on += ["CALL.REL.NOINC `($__internal_0_$__cuda_sm20_rem_u64)"]
+    goes_on += ["BSSY.RECONVERGENT B0, `(.L_x_1)"]
+    ends = ["BRA `(.L_x_1)", "BRA.U `(.L_x_1)", "RET.REL.NODEC R8 `(f)", "EXIT"]
+    for line in goes_on + ends:
+        (found,) = listing(line).instructions
+        assert found.target == (".L_x_1" if "BRA" in line else None), line
+        assert found.falls_through == (line in goes_on), line
 
 
 SHORT = {"S": "S2R R0, SR_TID.X", "F": "FFMA R1, R2, R3, R1", "BAR": "BAR.SYNC 0x0", "X": "EXIT"}
