@@ -70,17 +70,11 @@ def test_integers_wrap_around_fused_or_not(host_builds):
         assert (signed.view(np.uint32) == wide).all()
 
 
-@pytest.mark.parametrize(
-    ("a", "b"),
-    [
-        (np.zeros((1, 2, 3), np.float32), np.zeros((1, 3, 2), np.float64)),
-        (np.zeros((1, 2, 3), np.float32), np.zeros((1, 2, 3), np.float32)),
-        (np.zeros((2, 2, 3), np.float32), np.zeros((1, 3, 2), np.float32)),
-    ],
-)
-def test_reference_of_what_does_not_fit_is_refused(host_builds, a, b):
-    with pytest.raises(ValueError, match="incompatible matrices"):
-        reference(a, b, False, host_builds)
+def test_reference_of_what_does_not_fit_is_refused(host_builds):
+    a = np.zeros((1, 2, 3), np.float32)
+    for b in (np.zeros((1, 3, 2)), a, np.zeros((2, 3, 2), np.float32)):
+        with pytest.raises(ValueError, match="incompatible matrices"):
+            reference(a, b, False, host_builds)
 
 
 @pytest.mark.parametrize("mode", MODES)

@@ -219,13 +219,14 @@ def test_the_worst_element_is_found_wherever_it_stands():
     bound = np.full((n, n), 1e-3)
     product = np.ones((n, n), np.float32)
     product[3, 4] = product[790, 5] = 1.1
-    product[600, 7], product[2, 1], bound[2, 1] = 1.5, 1.6, 1  # a larger error within its bound
+    product[600, 7] = 1.5
     verdict = evaluate(product, expected, bound)
     assert at(verdict) == (600, 7)
     assert verdict.reason.startswith("3 of 640000 elements wrong; worst C(600, 7) = 1.5")
-    product[2, 1] = 3  # a larger error, and a smaller multiple of its bound
+    # Larger errors, but smaller multiples of their bounds: in another band and in the same one.
+    product[2, 1], product[600, 8], bound[2, 1], bound[600, 8] = 151, 3, 1, 1
     assert at(evaluate(product, expected, bound)) == (600, 7)
-    product[2, 1] = 1
+    product[2, 1] = product[600, 8] = 1
     bound[3, 4] = 0  # infinitely too much, but a number
     product[790, 6] = np.nan
     product[795, 0] = np.inf
