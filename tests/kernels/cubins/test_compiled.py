@@ -132,16 +132,16 @@ class Unit:
             texts = re.split(r"^(?=\.text\.)", (folder / "code").read_text(), flags=re.M)[1:]
             self.code = {text[6 : text.index(":")]: text for text in texts}
 
-    def resources(self, name):
-        found = building._RESOURCES.items()
-        return {key: building._resource(pattern, self.said[name]) for key, pattern in found}
+    def resources(self, build):
+        said, patterns = self.said[symbol(build)], building._RESOURCES.items()
+        return {key: building._resource(pattern, said) for key, pattern in patterns}
 
-    def instructions(self, name):
+    def instructions(self, build):
         if self.disassembler is None:
             pytest.skip("no nvdisasm next to nvcc, on PATH or in this Python environment")
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(machine_code, "_disassembled", lambda *_: self.code[name])
-            return instructions(Path("x.cubin"), self.disassembler, name)
+            patch.setattr(machine_code, "_disassembled", lambda *_: self.code[symbol(build)])
+            return instructions(Path("x.cubin"), self.disassembler, symbol(build))
 
 
 @pytest.fixture(scope="module")
@@ -155,12 +155,6 @@ def unit_of(nvcc):
         return Unit(nvcc, target, unit(builds))
 
     return lambda build, architecture: of_target(target_of(build, architecture))
-
-
-@pytest.fixture
-def code_of(unit_of):
-    """Return a function: the counted instructions of a build for an architecture."""
-    return lambda build, architecture: unit_of(build, architecture).instructions(symbol(build))
 
 
 def static_shared_bytes(build):
@@ -178,17 +172,17 @@ def static_shared_bytes(build):
 @pytest.mark.parametrize("architecture", COMPILED)
 def test_every_variant_compiles_exact_and_guarded_within_its_resources(unit_of, architecture):
     for build in COMPILED[architecture]:
-        found = unit_of(build, architecture).resources(symbol(build))
+        found = unit_of(build, architecture).resources(build)
         assert found.pop("static_shared_bytes") == static_shared_bytes(build), build
         registers = found.pop("registers_per_thread")
         assert 8 <= registers <= 65536 // launch_of(build).threads_per_block, build
         assert set(found.values()) == {0}, "no stack, nothing spilled"
 
 
-def test_every_kernel_has_instructions_that_its_guard_and_type_change(unit_of, code_of):
+def test_every_kernel_has_instructions_that_its_guard_and_type_change(unit_of):
     for name in {build.variant for build in WANTED}:
         own = [build for build in WANTED if build.variant == name]
-        assert fmas(code_of(own[0], "sm_90"), "kernel")
+        assert fmas(unit_of(own[0], "sm_90").instructions(own[0]), "kernel")
         codes = [parse(unit_of(b, "sm_90").code[symbol(b)], symbol(b)).instructions for b in own]
         assert all(codes.count(each) == 1 for each in codes), name
 
@@ -202,13 +196,11 @@ def test_every_kernel_has_instructions_that_its_guard_and_type_change(unit_of, c
     ],
     ids=str,
 )
-def test_tensor_cores_multiply_as_the_architecture_can(
-    unit_of, code_of, build, architecture, instruction
-):
+def test_tensor_cores_multiply_as_the_architecture_can(unit_of, build, architecture, instruction):
     if build != SPLIT:
-        resources = unit_of(build, architecture).resources(symbol(build))
+        resources = unit_of(build, architecture).resources(build)
         assert (resources["spill_store_bytes"], resources["spill_load_bytes"]) == (0, 0)
-    counts = code_of(build, architecture)
+    counts = unit_of(build, architecture).instructions(build)
     found = {count.opcode: count.count for count in counts if count.scope == "loop"}
     assert {name for name in found if name.endswith("MMA")} == ({instruction} - {None})
     if (build, instruction) == (TENSOR, "HGMMA"):
@@ -217,8 +209,8 @@ def test_tensor_cores_multiply_as_the_architecture_can(
 
 
 @pytest.mark.parametrize("architecture", ["sm_75", "sm_90", "sm_120"])
-def test_main_loops_are_those_of_the_sources(code_of, architecture):
-    counts = code_of(NAIVE, architecture)
+def test_main_loops_are_those_of_the_sources(unit_of, architecture):
+    counts = unit_of(NAIVE, architecture).instructions(NAIVE)
     steps = fmas(counts, "loop")
     assert steps in (4, 8, 16)
     assert loads_by_width(counts, "loop") == {32: 2 * steps}
@@ -227,19 +219,19 @@ def test_main_loops_are_those_of_the_sources(code_of, architecture):
     assert barriers(counts, "kernel") == 0
     assert {c.opcode for c in counts} >= {"FFMA", "EXIT", "STG", "BRA"}
     assert 0.1 < fma_share(counts, "loop") < 0.5
-    counts = code_of(BLOCK, architecture)
+    counts = unit_of(BLOCK, architecture).instructions(BLOCK)
     assert fmas(counts, "loop") == 32, "k is unrolled completely"
     assert loads_by_width(counts, "loop") == {32: 2}
     assert barriers(counts, "loop") == barriers(counts, "kernel") == 2
     assert not any(c.opcode == "NOP" for c in counts)
-    counts = code_of(TILE, architecture)
+    counts = unit_of(TILE, architecture).instructions(TILE)
     assert unrolling(counts, sums_per_thread=64) == 8
     assert loads_by_width(counts, "loop") == {128: 2}
     assert loads_by_width(counts, "loop", "LDS") == {128: 32}
     assert barriers(counts, "loop") == 2
     assert fma_share(counts, "loop") > 0.8
     for build, opcode, bits in ((INTEGERS, "IMAD", 32), (DOUBLES, "DFMA", 64)):
-        counts = code_of(build, architecture)
+        counts = unit_of(build, architecture).instructions(build)
         steps = sum(c.count for c in counts if (c.scope, c.opcode) == ("loop", opcode))
         assert fmas(counts, "loop") == steps, "addresses of integers are no FMAs"
         assert steps in (8, 16, 32)

@@ -45,25 +45,21 @@ def test_occupancy_of_known_cases(asked, expected):
     assert LIMITERS == ("warps", "blocks", "registers", "shared memory")
 
 
-@pytest.mark.parametrize(
-    ("asked", "limiter"),
-    [
+def test_what_does_not_fit_says_why():
+    for asked, limiter in (
         (("9.0", 1025, 16, 0), "warps"),
-        (("9.0", 1024, 65, 0), "registers"),
-        (("9.0", 32, 256, 0), "registers"),
+        *((("9.0", *each, 0), "registers") for each in ((1024, 65), (32, 256))),
         # 25 warps of 2560 registers would fit; 28, seven in each part of the SM, do not.
         (("9.0", 800, 80, 0), "registers"),
         (("9.0", 32, 16, 48 * KIB + 1), "shared memory"),
         (("7.5", 32, 16, 0, 64 * KIB + 1), "shared memory"),
         (("9.0", 32, 16, 1, 227 * KIB), "shared memory"),
         (("9.0", 1025, 256, 49 * KIB), "warps"),
-    ],
-)
-def test_what_does_not_fit_says_why(asked, limiter):
-    found = occupancy(*asked)
-    assert not found.fits
-    assert (found.blocks_per_multiprocessor, found.active_warps, found.share) == (0, 0, 0.0)
-    assert found.limiter == limiter
+    ):
+        found = occupancy(*asked)
+        assert not found.fits
+        assert (found.blocks_per_multiprocessor, found.active_warps, found.share) == (0, 0, 0.0)
+        assert found.limiter == limiter, asked
 
 
 def test_limits_are_those_of_an_sm():

@@ -31,27 +31,17 @@ def code_of(cases):
 
 
 TID = "threadIdx.x"
-COUNTED = [
-    # body, bytes of each access, then (requests, wavefronts, ideal) of 64 threads' shared stores
-    (f"__shared__ float s[64]; s[{TID}] = 1;", (2, 2, 2)),
-    (f"__shared__ float s[128]; s[2 * {TID}] = 1;", (2, 4, 2)),
-    (f"__shared__ float s[64 * 33]; s[33 * {TID}] = 1;", (2, 2, 2)),
-    (f"__shared__ float s[64 * 32]; s[32 * {TID}] = 1;", (2, 64, 2)),
-    (f"__shared__ double s[64]; s[{TID}] = 1;", (2, 4, 4)),
-    (f"__shared__ float4 s[64]; s[{TID}] = make_float4(1, 2, 3, 4);", (2, 8, 8)),
-    (f"__shared__ float4 s[512]; s[8 * {TID}] = make_float4(1, 2, 3, 4);", (2, 64, 8)),
-    (f"__shared__ float s[64]; if ({TID} < 40) s[{TID}] = 1;", (2, 2, 2)),
-    (f"__shared__ float s[64]; if ({TID} % 32 == 5) s[{TID}] = 1;", (2, 2, 2)),
-    (f"__shared__ float s[64]; if ({TID} == 5) s[{TID}] = 1;", (1, 1, 1)),
-]
+TID_T = f"const int t = {TID};"
 
 
 def test_wavefronts_of_shared_stores(compiled):
-    body = "\n".join(f"{{ {statements} }}" for statements, _ in COUNTED)
+    """Expected: requests, wavefronts and the fewest wavefronts of 64 threads."""
+    known = cases("stores")
+    body = "\n".join([TID_T, *(f"{{ {statements} }}" for statements in known)])
     run = compiled(body).run((1,), (64,), [np.zeros(1, np.float32)])
     assert {count.operation for count in run.counts} == {"shared_store"}
-    found = {c.line: (c.requests, c.transactions, c.ideal) for c in run.counts}
-    assert found == {line: expected for line, (_, expected) in enumerate(COUNTED, 2)}
+    found = {c.line: [f"{c.requests} {c.transactions} {c.ideal}"] for c in run.counts}
+    assert found == dict(enumerate(known.values(), 3))
 
 
 def test_sectors_and_lines_of_global_loads(compiled):
@@ -278,7 +268,6 @@ def test_a_file_may_have_any_name(compiled, tmp_path, monkeypatch, name):
     assert [path.name for path in tmp_path.iterdir()] == [folder.name]
 
 
-TID_T = f"const int t = {TID};"
 LOOPS = cases("loops")  # expected: requests of 32 threads
 
 
