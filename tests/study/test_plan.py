@@ -73,7 +73,7 @@ def test_a_series_has_what_each_of_its_variants_takes():
     ]
 
 
-def test_the_square_orders_come_first_then_the_series_without_repeats():
+def test_square_products_come_first_then_the_series_without_repeats():
     squares, both = products(study(STUDY)), products(study(WITH_SERIES))
     assert both[: len(squares)] == squares
     assert max(Counter(both).values()) == 1
@@ -87,15 +87,12 @@ def test_the_square_orders_come_first_then_the_series_without_repeats():
     assert repeated <= set(squares)
     added = [one for series in SERIES for one in products_of(series)]
     assert both[len(squares) :] == [one for one in added if one not in repeated]
+    assert products(study(STUDY | {"series": []})) == squares
+    sizes = [one.shape.n for one in squares if one.variant == "buffered_row"]
+    assert sizes == [64, 100, 96]
 
 
-def test_a_study_without_series_is_one_of_square_matrices():
-    assert products(study(STUDY | {"series": []})) == products(study(STUDY))
-    sizes = [one.shape for one in products(study(STUDY)) if one.variant == "buffered_row"]
-    assert sizes == [Shape.square(n) for n in (64, 100, 96)]
-
-
-def test_limits_hold_up_to_the_largest_size_of_their_block_size_alone():
+def test_limits_apply_to_sizes_above_the_largest_of_their_block_size():
     limits = [{"block_size": block, "largest_size": 64} for block in (1, 32)]
     limited = study(WITH_SERIES | {"block_size_limits": limits})
     every = products(study(WITH_SERIES))

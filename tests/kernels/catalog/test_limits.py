@@ -31,7 +31,7 @@ GRID = {axis: (f"max_grid_{axis}", f"{{}} blocks along {axis}, {{{{}}}} allowed"
         ("buffered_column", 1000, None, (0, 96), SHARED, 4096),
         ("block", 64, 32, (0, 8192), SHARED, 8192),
         ("sgemm_tensor", 1, None, (255, 0), SHARED, 141440),
-        # 65 registers per thread are 72 of each of 1024 threads; 36 threads take two whole warps.
+        # 65 registers per thread are allocated as 72; 36 threads take two whole warps.
         ("block", 64, 32, (65, 0), REGISTERS, 73728),
         ("block", 64, 6, (8, 0), REGISTERS, 512),
         ("naive", 100, 3, (0, 0), GRID["x"], 34),

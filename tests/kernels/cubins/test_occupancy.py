@@ -128,23 +128,12 @@ ATTRIBUTES = {
 }
 
 
-def libcuda(name, *arguments):
-    """Call the CUDA driver; a status other than success is an error."""
-    status = getattr(ctypes.CDLL("libcuda.so.1"), name)(*arguments)
-    assert status == 0, f"{name}: CUDA error {status}"
-
-
-@pytest.fixture
-def device(card):
-    driver()  # numbers the GPUs as `card` was found
-    device = ctypes.c_int()
-    libcuda("cuDeviceGet", ctypes.byref(device), card.index)
-    return device
-
-
 @pytest.mark.gpu
-def test_limits_are_those_that_the_driver_reports(card, device):
-    limits, value = limits_of(card.compute_capability), ctypes.c_int()
+def test_limits_are_those_that_the_driver_reports(card):
+    driver()  # numbers the GPUs as `card` was found
+    library = ctypes.CDLL("libcuda.so.1")
+    device, value, limits = ctypes.c_int(), ctypes.c_int(), limits_of(card.compute_capability)
+    assert library.cuDeviceGet(ctypes.byref(device), card.index) == 0
     for number, expected in ATTRIBUTES.items():
-        libcuda("cuDeviceGetAttribute", ctypes.byref(value), number, device)
+        assert library.cuDeviceGetAttribute(ctypes.byref(value), number, device) == 0
         assert value.value == expected(limits), f"device attribute {number}"

@@ -93,7 +93,7 @@ def test_rows_name_type_and_shape():
     assert loads == [str(2 * 24**3 // 8)]
 
 
-def test_larger_orders_have_theory_alone(rows):
+def test_larger_sizes_have_theory_only(rows):
     predicted = {row["quantity"]: row for row in rows if row["n"] == "4096"}
     assert {quantity: row["ncu_metric"] for quantity, row in predicted.items()} == METRICS
     assert {(row["line"], row["count"]) for row in predicted.values()} == {("", "")}
@@ -145,19 +145,15 @@ STUDY = {
 }
 
 
-def texts(products):
-    return [str(one.shape) for one in products]
-
-
 def planned(asked, size=512, block_sizes=(8, 32)):
     """Return the shapes that are counted and those that are predicted, as texts, by table."""
     return {
-        one.stem: (texts(one.counted), texts(one.predicted))
+        one.stem: tuple([str(p.shape) for p in part] for part in (one.counted, one.predicted))
         for one in plan(asked, size, block_sizes)
     }
 
 
-def test_small_shapes_are_counted_and_the_rest_is_left_to_theory():
+def test_small_shapes_are_counted_and_others_predicted():
     found = planned(study(STUDY))
     assert found["block-b4-float32"] == (["64", "70", "32"], ["96", "512", "2048"])
     assert found["block-b32-float32"] == (["64", "70", "32", "512"], ["96", "100", "2048"])
@@ -170,14 +166,14 @@ def test_small_shapes_are_counted_and_the_rest_is_left_to_theory():
         *(f"bmm_tile-b{block}-{dtype}" for block in (8, 32) for dtype in ("float32", "float64")),
         "register_tile-float32",
     }, "a library's product has no accesses to count"
-    few = planned(study(STUDY), size=None)  # large products are left to theory
+    few = planned(study(STUDY), size=None)  # large products are predicted
     assert few["block-b32-float32"] == (["64", "70", "32"], ["96", "100", "512", "2048"])
     assert set(few) == set(found)
 
 
 @pytest.fixture
 def counted(tmp_path, monkeypatch):
-    """A tree of three kernels and their code, and a way to count them where tables are no work."""
+    """A tree of two kernels and their code, and a function that counts them with cheap tables."""
     for name in ("block.cu", "naive.cu", "theory/cost.py", "host/run.h", "products/matrices.py"):
         path = tmp_path / "kernels" / name
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -53,7 +53,7 @@ def test_reference_sums_in_the_order_of_k(host_builds, dtype):
 
 
 @pytest.mark.parametrize(("dtype", "step"), [(np.float32, 2.0**-13), (np.float64, 2.0**-30)])
-def test_fused_reference_rounds_once_a_step(host_builds, dtype, step):
+def test_fused_reference_rounds_once_per_step(host_builds, dtype, step):
     # -1 + (1 + step)(1 - step): the product is rounded to 1, unless it is fused with the sum.
     a = np.array([[[1, 1 + step]]], dtype)
     b = np.array([[[-1], [1 - step]]], dtype)
@@ -124,8 +124,7 @@ def loads_of(run, operation):
 
 
 def test_wavefronts_of_shared_doubles(compiled):
-    # Half a warp at a time: 16 doubles have the 32 banks to themselves. The whole of it where lanes
-    # read in pairs.
+    # Half a warp per wavefront: 16 doubles fill the 32 banks. A whole warp if lanes read in pairs.
     expected = {"i": (2, 2), "i / 2": (1, 1), "2 * i": (4, 2), "17 * i": (2, 2), "0": (1, 1)}
     expected |= {"16 * i": (32, 2), "i % 8": (2, 2), "i % 2": (1, 1), "i / 2 * 16": (16, 1)}
     body = "__shared__ double s[544];\nconst int i = threadIdx.x;\n"

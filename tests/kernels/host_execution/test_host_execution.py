@@ -28,7 +28,7 @@ KERNELS = [
     for dtype in entry.dtypes
     if dtype == "float32" or block == 8
 ]
-ALL_ORDERS = (16, 17, 70, 96)  # of a few block sizes; of the others one exact, one guarded
+SIZES = (17, 70, 96)  # of a few block sizes; the others have one exact and one guarded size
 FEW_BLOCKS = (8, 16, 32)
 SHAPES = {
     "single": ["32x64x96", "17x33x65", "1x512x3"],
@@ -39,18 +39,18 @@ SHAPES = {
 def shapes_of(name, block):
     """Return the shapes for exact and guarded builds; more for the few block sizes."""
     entry = VARIANTS[name]
-    if entry.fixed_blocks:  # whole tiles; rows of C that begin at 16 bytes, and rows that do not
+    if entry.fixed_blocks:  # whole tiles; rows of C that begin at 16 bytes, and others
         rows, columns, step = entry.tile(block)
         return (f"{rows}x{4 * step}x{columns}", 70, "17x33x65", "68x20x36")
     if entry.shapes != "square":
         return SHAPES[entry.shapes]
-    if entry.tensor_cores:  # loads of four elements where they divide N, else of one
-        return (128, 134, 17, 20)
+    if entry.tensor_cores:  # loads of four elements if they divide N, else of one
+        return (128, 134, 20)
     if block in FEW_BLOCKS or entry.family == "buffered":
-        return ALL_ORDERS
+        return SIZES
     width = max(entry.tile(block))
-    if width > 32:  # blocks of one row of them, of several, and in part outside
-        return (width, 2 * width, 17, width + 6)
+    if width > 32:  # several whole blocks, one in part outside, and several in part outside
+        return (2 * width, 17, width + 6)
     return (width * -(-20 // width), next(n for n in (17, 23) if n % width or width == 1))
 
 
@@ -88,7 +88,7 @@ def outcomes(host_builds):
     def run(product):
         if number_of(product.block_size) in (None, 32, 32016) and product.dtype == "float32":
             return check(product, folder=host_builds)
-        return counted(product, host_builds)  # the optimised builds of one size and type are enough
+        return counted(product, host_builds)  # optimised builds of one size and type suffice
 
     return in_parallel(run, products)
 
@@ -99,9 +99,8 @@ def test_products_are_exact_and_counts_are_theory(outcomes, name, block, dtype):
     failed = {str(one.shape): outcomes[one] for one in products}
     assert {shape: run for shape, run in failed.items() if isinstance(run, Exception)} == {}
     for one in products:
-        # `check` has compared; that it compared something is seen here.
-        totals = sums(outcomes[one])
-        seen = one.operands
+        # `check` has compared; this shows that there was something to compare.
+        totals, seen = sums(outcomes[one]), one.operands
         stores = totals["global_store"]
         vector = 4 if stores.accesses < seen.c_elements else 1
         assert stores.accesses * vector == seen.c_elements

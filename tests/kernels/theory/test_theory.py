@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from kernels.catalog.entries import VARIANTS
 from kernels.catalog.product import Product
+from kernels.products.elements import ELEMENTS
 from kernels.products.shape import Shape
 from kernels.theory.cost import (
     OPERATIONS,
@@ -26,7 +27,6 @@ WARP = (32, 1)
 KERNELS = {
     name: entry for name, entry in VARIANTS.items() if entry.kernel_name == name and entry.theory
 }
-BYTES = {"float32": 4, "float64": 8, "int32": 4}
 
 
 def of_global(*axes, element_bytes=4):
@@ -57,7 +57,7 @@ def test_rows_that_begin_within_a_sector_touch_one_more():
     """Of 33 rows of 33 words, 0, 8, 16, 24 and 32 begin with a sector, 0 and 32 with a line."""
     found = of_global((33, 1, alike, 33), (32, 32, along_x, 1))
     assert found == Total(33 * 32, 33, 5 * 4 + 28 * 5, lines=2 + 31 * 2)
-    # Of doubles a sector holds four: each fourth row begins with one, each sixteenth with a line.
+    # A sector holds four doubles: each fourth row begins with one, each sixteenth with a line.
     found = of_global((33, 1, alike, 33), (32, 32, along_x, 1), element_bytes=8)
     assert found == Total(33 * 32, 33, 9 * 8 + 24 * 9, lines=3 * 2 + 30 * 3)
 
@@ -103,7 +103,7 @@ def warps_of(threads):
 
 
 def requests_of(access, threads):
-    """Yield the elements that each warp accesses, of a global access, where it accesses any."""
+    """Yield the elements that each warp accesses, for warps that access any."""
     warps = warps_of(threads)
     offsets = [
         [[int(axis.offset(x, y)) for axis in access.axes] for x, y in places] for places in warps
@@ -132,7 +132,7 @@ def enumerated_global(access, threads):
 
 
 def phases_of(begins, width):
-    """Return the accesses of a warp that are served together: of `width` lanes, or of two such."""
+    """Return the accesses of a warp that are served together: of `width` or 2 `width` lanes."""
     phases = []
     for first in range(0, len(begins), min(2 * width, 32)):
         both = begins[first : first + 2 * width]
@@ -257,13 +257,13 @@ CELLS = [
     ids=str,
 )
 def test_a_kernel_accesses_the_matrices_and_nothing_else(name, shape, block, dtype):
-    """Each element of C is stored once, those of A and B are loaded as often as tiles need them."""
+    """Each element of C is stored once; elements of A and B are loaded once per tile."""
     product = product_of(name, shape, block, dtype)
     shape, threads = product.shape, product.launch.threads
     of_a, of_b, of_c = Counter(), Counter(), Counter()
     for access in product.accesses():
         if isinstance(access, GlobalAccess):
-            assert access.element_bytes == BYTES[dtype]
+            assert access.element_bytes == ELEMENTS[dtype].bytes
             _batch, row, _k, column = access.axes
             matrix = of_c if access.operation == "global_store" else of_a if row.weight else of_b
             assert matrix is of_c or bool(row.weight) != bool(column.weight)
@@ -287,7 +287,7 @@ def totals_of(name, n, block):
 
 @pytest.mark.parametrize("n", [256, 4096])
 @pytest.mark.parametrize("b", [16, 32])
-def test_a_thread_accesses_as_often_as_the_sources_say(n, b):
+def test_accesses_per_thread_are_those_of_the_sources(n, b):
     naive = (2 * n, 1, 0, 0)
     buffered = (1 + n, 1, n, 1)
     tile = (2 * n // b, 1, 2 * n, 2 * n // b)
@@ -301,7 +301,7 @@ def test_a_thread_accesses_as_often_as_the_sources_say(n, b):
         "block_unroll4": (8 * n // b, 4, 5 * n, 8 * n // b),
         "block_unroll8": (16 * n // b, 8, 9 * n, 16 * n // b),
         "register_tile_async": (5 * n // 8, 16, 4 * n, 5 * n // 8),
-        # 128×256 a block: 8 words of A and 4 vectors of B in each of n/16 stages and 3 of zeros.
+        # 128×256 per block: 8 words of A and 4 vectors of B in each of n/16 stages and 3 of zeros.
         "sgemm_top": (12 * n // 16, 32, 6 * (n + 1), 12 * (n // 16 + 3)),
         # Once: 8 maxima and a scale, and 9 scales for 8 elements of C; 5 maxima, 3 scales, ratios.
         "sgemm_tensor": (n // 4, 16, 5 * n // 64 + 9 + 8 * 9, n // 4 + 8),
@@ -318,8 +318,8 @@ def test_a_thread_accesses_as_often_as_the_sources_say(n, b):
 
 
 @pytest.mark.parametrize("b", [16, 32])
-def test_bank_conflicts_are_those_that_the_sources_speak_of(b):
-    # Wavefronts of loads and of stores over the fewest.
+def test_bank_conflicts_are_those_of_the_sources(b):
+    # Wavefronts over their minimum, of loads and of stores.
     half = b if b == 32 else 8
     expected = {"block_strided": (1, half), "tile_uncoalesced": (1, (1 + half) / 2)}
     expected["tile_transposed_b"] = ((1 + half) / 2, 1)
@@ -339,7 +339,7 @@ def test_bank_conflicts_are_those_that_the_sources_speak_of(b):
 
 @pytest.mark.parametrize("tile", KERNELS["sgemm_top"].block_sizes)
 @pytest.mark.parametrize("n", [384, 388, 390])
-def test_no_shape_of_tiles_has_bank_conflicts(tile, n):
+def test_no_tile_shape_has_bank_conflicts(tile, n):
     found, _ = totals_of("sgemm_top", n, tile)
     for operation in OPERATIONS[2:]:
         assert found[operation].transactions == found[operation].ideal > 0, operation
