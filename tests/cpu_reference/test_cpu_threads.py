@@ -67,7 +67,7 @@ def check_threads(made):
     assert {"naive", "packed", "blas"} == set(samples.loc[samples["threads"] == 1, "variant"])
     single = samples["threads"] == 1
     assert others[single].max() < 0.05
-    # On a busy host the other threads of most samples wait, but work more than with one thread.
+    # On a busy host other threads wait in most samples, but they work more than with one thread.
     assert single.all() or (others[~single].median() > 0.05 and others[~single].max() > 0.2)
     ceilings = made.ceilings[made.ceilings["quantity"] == "fp32_flop_per_s"]
     assert set(ceilings["threads"]) == counts

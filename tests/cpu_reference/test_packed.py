@@ -38,8 +38,8 @@ SANITIZED = ["-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover
 X86 = pytest.mark.skipif(platform.machine() != "x86_64", reason="the flags are those of x86")
 
 BLOCKS = (ROOT / "tests/cpu_reference/packed_blocks.c").read_text()
-# Runs every variant; the sanitizer guards the ends of the matrices. The blocks are those of this
-# host, then those of tiny caches. The expected sums are taken in reverse order.
+# Runs every variant; the sanitizer guards the ends of the matrices. Blocks are those of this host,
+# then those of tiny caches. The expected sums are computed in reverse order.
 DRIVER = (ROOT / "tests/cpu_reference/all_variants.c").read_text()
 DRIVER = DRIVER.replace(" 31, 32, 33, 64, 97, 100, 255, 256}", " 32, 33, 100, 255}")
 # Counts the parallel regions of products: n = 300 on one thread, n = 10 and 300 on two.
@@ -93,7 +93,7 @@ def test_no_variant_meets_a_sanitizer(tmp_path, machine):
     assert (done.stdout, done.stderr, done.returncode) == ("done\n", "", 0)
 
 
-def test_the_sanitizers_would_tell(tmp_path):
+def test_the_sanitizers_find_faults(tmp_path):
     """A product whose C is one element short, and one that shifts beyond a word."""
     few = re.sub(r"(sizes\[\] = ){.*?}", r"\1{12, 33}", DRIVER)
     few = few.replace("n <= 400", "n <= 40").replace("1000, 0, 1", "100, 0, 1")

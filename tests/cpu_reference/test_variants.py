@@ -164,7 +164,7 @@ def test_threads_and_block_sizes_that_a_variant_does_not_take_are_refused(librar
 def test_ceilings_are_above_what_any_variant_reaches(library):
     a, b, c = (np.ones((256, 256), np.float32) for _ in range(3))
     product = library.prepare("packed", a, b, c)
-    # Alternately: on a busy host, the throughput of a moment may be half of that of another.
+    # Measured in turn: on a busy host, the throughput may be halved for a moment.
     rates = [(library.fma_flop_per_s(), timeit.timeit(product, number=1)) for _ in range(40)]
     rate, seconds = max(rate for rate, _ in rates), min(seconds for _, seconds in rates)
     assert 0.02 * rate < 2 * 256**3 / seconds < 1.5 * rate
@@ -198,7 +198,7 @@ def test_other_matrices_are_refused(library):
             library.multiply("naive", *matrices, None)
 
 
-def test_gcc_is_the_first_on_path_and_tells_its_version(monkeypatch, tmp_path):
+def test_gcc_is_the_first_on_path_and_prints_its_version(monkeypatch, tmp_path):
     path = os.environ["PATH"]
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(StudyError, match=r"^gcc: not found on PATH; install it.*$"):

@@ -72,7 +72,7 @@ def test_matrices_end_where_an_index_overflows():
     assert said("block", 46341) == text
     assert said("mm_tile", 1, 1, 1, 2**31 - 1) is None
     assert said("mm_tile", 1, 1, 1, 2**31).startswith("needs 2147483648 elements per matrix")
-    assert said("bmm_tile", 2, 46340, 46340, 46340) is None, "each matrix counts on its own"
+    assert said("bmm_tile", 2, 46340, 46340, 46340) is None, "the limit applies to each matrix"
     assert said("block_padded", 46340).startswith("needs 2149991424 elements per matrix")
 
 

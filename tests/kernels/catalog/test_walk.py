@@ -1,4 +1,4 @@
-"""The walk of the report: its code is that of the sources, its drawings those of host execution."""
+"""The walk of the report: its code is in the sources, and its drawings equal host execution."""
 
 import hashlib
 

@@ -37,7 +37,7 @@ ptxas info    : Used 63 registers, used 1 barriers, 8192 bytes smem, 380 bytes c
 
 
 @pytest.mark.slow
-def test_cubins_of_nvcc_are_described_beside_them(nvcc, tmp_path):
+def test_nvcc_builds_cubins_with_their_descriptions(nvcc, tmp_path):
     wanted = [EXACT, Build("sgemm_top", VARIANTS["sgemm_top"].block_sizes[-1], "float32", True)]
     results = build_all(nvcc, wanted, "sm_90", tmp_path, 2)
     written = {path.name for path in (tmp_path / "sm_90").iterdir()}
@@ -157,7 +157,7 @@ echo "nvcc fatal   : Unsupported gpu architecture '${arguments#*-arch=}'" >&2; e
     ],
 )
 @pytest.mark.parametrize("build", [EXACT, PROBES], ids=lambda build: build.variant)
-def test_failed_build_tells_the_first_complaint_and_keeps_the_older_cubin(
+def test_failed_build_names_the_first_error_and_keeps_the_older_cubin(
     tmp_path, script, complaint, build
 ):
     nvcc = stand_in(tmp_path / "nvcc", f'echo half >"$out"; {script}; exit 1')

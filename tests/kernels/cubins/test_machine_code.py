@@ -66,7 +66,7 @@ def test_instructions_are_counted_in_the_kernel_and_in_its_main_loop(said):
     assert counts == sorted(counts, key=lambda c: (c.scope, c.opcode, c.bits))
 
 
-def test_kernels_of_a_cubin_are_kept_apart(said):
+def test_each_kernel_of_a_cubin_has_its_own_counts(said):
     said += [OUTER_PRODUCT, OTHER]
     counts = instructions(Path("x.cubin"), Path("nvdisasm"), "other")
     kernel = ("BRA", "DFMA", "EXIT", "NOP")  # one NOP is executed
@@ -84,7 +84,7 @@ def test_width_of_an_access():
             assert Instruction(name, False, "R0, [R2]").bits == bits, name
 
 
-def test_opcode_has_no_modifiers_but_where_imad_multiplies_no_elements():
+def test_opcode_has_modifiers_only_if_imad_multiplies_no_elements():
     opcodes = {"FFMA.FTZ R1, R2, R3, R4": "FFMA", "BAR.SYNC.DEFER_BLOCKING 0x0": "BAR"}
     opcodes |= {"UIADD3.X UR9, URZ, UR9, URZ, UP0, !UPT": "UIADD3"}
     opcodes |= {"IMAD.MOV.U32 R5, RZ, RZ, R2": "IMAD.MOV", "IMAD.WIDE.U32 R8, R5": "IMAD.WIDE"}

@@ -1,4 +1,4 @@
-"""Finding the compiler: the configured one, the one on PATH, that of the wheels."""
+"""Finding the compiler: configured, on PATH, or of the wheels."""
 
 import re
 

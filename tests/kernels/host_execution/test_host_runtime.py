@@ -21,7 +21,7 @@ TEXT = Path(__file__).with_name("cases.txt").read_text()
 
 
 def cases(section):
-    """Return the cases of a section of cases.txt by name: code, and what is expected of it."""
+    """Return the cases of a section of cases.txt by name: code and expected result."""
     lines = TEXT.partition(f"[{section}]\n")[2].partition("\n\n")[0].rstrip().split("\n")
     return {name: rest for name, *rest in (line.split(" @ ") for line in lines)}
 

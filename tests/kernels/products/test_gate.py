@@ -227,7 +227,7 @@ def test_the_worst_element_is_found_in_any_band():
     product[2, 1], product[600, 8], bound[2, 1], bound[600, 8] = 151, 3, 1, 1
     assert at(evaluate(product, expected, bound)) == (600, 7)
     product[2, 1] = product[600, 8] = 1
-    bound[3, 4] = 0  # infinitely too much, but a number
+    bound[3, 4] = 0  # an infinite multiple of a finite error
     product[790, 6] = np.nan
     product[795, 0] = np.inf
     verdict = evaluate(product, expected, bound)

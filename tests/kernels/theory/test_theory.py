@@ -1,8 +1,8 @@
 """Totals of accesses by hand and by enumeration; the elements that each kernel accesses."""
 
-from collections import Counter
 from itertools import product
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -202,14 +202,18 @@ def test_shared_totals_are_those_of_enumeration(element, width, threads):
 # ---- The kernels
 
 
-def reached(access, threads, vector):
-    """Count how often each element of a matrix is accessed."""
-    return Counter(
-        element + i
-        for elements in requests_of(access, threads)
-        for element in elements
-        for i in range(vector)
-    )
+def reached(access, threads, size, vector):
+    """Return how often each of `size` elements of a matrix is accessed."""
+    y, x = np.divmod(np.arange(threads[0] * threads[1]), threads[0])
+    offsets = [np.broadcast_to(axis.offset(x, y), x.shape) for axis in access.axes]
+    found = []
+    for starts in product(*(range(0, axis.extent, axis.tile) for axis in access.axes)):
+        at = [start + offset for start, offset in zip(starts, offsets, strict=True)]
+        pairs = list(zip(access.axes, at, strict=True))
+        inside = np.all([values < axis.extent for axis, values in pairs], axis=0)
+        elements = sum(axis.weight * values for axis, values in pairs)[inside]
+        found.append(elements[:, None] + np.arange(vector))
+    return np.bincount(np.concatenate(found).ravel(), minlength=size)
 
 
 def vector_of(name, shape, of_a):
@@ -260,18 +264,19 @@ def test_a_kernel_accesses_the_matrices_and_nothing_else(name, shape, block, dty
     """Each element of C is stored once; elements of A and B are loaded once per tile."""
     product = product_of(name, shape, block, dtype)
     shape, threads = product.shape, product.launch.threads
-    of_a, of_b, of_c = Counter(), Counter(), Counter()
+    sizes = {"a": shape.a_elements, "b": shape.b_elements, "c": shape.c_elements}
+    found = dict.fromkeys(sizes, 0)
     for access in product.accesses():
         if isinstance(access, GlobalAccess):
             assert access.element_bytes == ELEMENTS[dtype].bytes
             _batch, row, _k, column = access.axes
-            matrix = of_c if access.operation == "global_store" else of_a if row.weight else of_b
-            assert matrix is of_c or bool(row.weight) != bool(column.weight)
-            matrix.update(reached(access, threads, vector_of(name, shape, matrix is of_a)))
-    a_times, b_times = times_of_loads(name, shape, block)
-    assert of_c == Counter(range(shape.c_elements))
-    assert of_a == Counter(dict.fromkeys(range(shape.a_elements), a_times))
-    assert of_b == Counter(dict.fromkeys(range(shape.b_elements), b_times))
+            matrix = "c" if access.operation == "global_store" else "a" if row.weight else "b"
+            assert matrix == "c" or bool(row.weight) != bool(column.weight)
+            vector = vector_of(name, shape, matrix == "a")
+            found[matrix] = found[matrix] + reached(access, threads, sizes[matrix], vector)
+    times = dict(zip("abc", (*times_of_loads(name, shape, block), 1), strict=True))
+    for matrix, size in sizes.items():
+        np.testing.assert_array_equal(found[matrix], np.full(size, times[matrix]))
 
 
 def totals_of(name, n, block):
