@@ -37,28 +37,23 @@ CONFIG = config_text(
     },
     {"max_samples": 6, "cpu_cell_budget_s": 0.1, "single_run_s": 10, "warm_up_s": 0.001},
 )
-NUMBERS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+NUMBERS = {"OMP_NUM_THREADS": "4", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 
 
-def environment(value):
-    others = {name: text for name, text in os.environ.items() if name not in NUMBERS}
-    others["CUDA_VISIBLE_DEVICES"] = ""
-    return others if value is None else others | dict.fromkeys(NUMBERS, value)
-
-
-def recorded(folder, value, config=CONFIG):
+def recorded(folder, numbers, config=CONFIG):
     (folder / "config.yaml").write_text(config)
     command = [sys.executable, "-m", "measurement", "record"]
     command += ["--config", folder / "config.yaml", "--out", folder / "out"]
-    options = {"cwd": ROOT, "env": environment(value), "capture_output": True, "text": True}
-    done = subprocess.run(command, **options)
+    others = {name: text for name, text in os.environ.items() if name not in NUMBERS}
+    options = {"cwd": ROOT, "env": others | {"CUDA_VISIBLE_DEVICES": ""} | numbers}
+    done = subprocess.run(command, **options, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return recording.read(folder / "out")
 
 
-def check_threads(made):
+def test_the_environment_changes_no_number_of_threads(tmp_path):
     """Compare each sample's CPU time of other threads with its number of threads."""
-    counts = {1, usable_threads()}
+    made, counts = recorded(tmp_path, NUMBERS), {1, usable_threads()}
     assert set(made.checks["status"]) == {"passed"}
     for name, wanted in (("naive", {1}), ("packed", counts), ("blas", counts)):
         assert set(made.samples.loc[made.samples["variant"] == name, "threads"]) == wanted
@@ -71,12 +66,6 @@ def check_threads(made):
     assert single.all() or (others[~single].median() > 0.05 and others[~single].max() > 0.2)
     ceilings = made.ceilings[made.ceilings["quantity"] == "fp32_flop_per_s"]
     assert set(ceilings["threads"]) == counts
-
-
-@pytest.mark.parametrize("value", ["1", "4"])
-def test_the_environment_changes_no_number_of_threads(tmp_path, value):
-    """Snakemake sets OMP_NUM_THREADS of each job to its number of cores."""
-    check_threads(recorded(tmp_path, value))
 
 
 @pytest.fixture(scope="module")
@@ -146,7 +135,7 @@ def spied(library, session, asked):
 
 def test_threads_that_are_not_given_fail_the_cell_and_nothing_else(tmp_path, monkeypatch):
     monkeypatch.setenv("OMP_THREAD_LIMIT", "1")
-    made = recorded(tmp_path, None, config=CONFIG.replace("600", "250"))
+    made = recorded(tmp_path, {}, CONFIG.replace("600", "250"))
     failed = made.checks[made.checks["status"] == "failed"]
     assert set(failed["variant"]) == ({"packed"} if usable_threads() > 1 else set())
     assert failed["reason"].str.contains("unset OMP_THREAD_LIMIT and OMP_DYNAMIC").all()

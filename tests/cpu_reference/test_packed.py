@@ -191,7 +191,7 @@ print(json.dumps([single, run("packed", 3)]))
 """
 
 
-@pytest.mark.parametrize("value", [None, "4", "0", "several", "2,2"])
+@pytest.mark.parametrize("value", [None, "1", "4", "0", "several", "2,2"])
 def test_single_thread_is_single_threaded(library, value):
     environment = {k: v for k, v in os.environ.items() if not k.startswith(("OMP", "GOMP"))}
     environment |= {} if value is None else {"OMP_NUM_THREADS": value}

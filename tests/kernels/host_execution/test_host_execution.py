@@ -41,7 +41,7 @@ def shapes_of(name, block):
     entry = VARIANTS[name]
     if entry.fixed_blocks:  # whole tiles; rows of C that begin at 16 bytes, and others
         rows, columns, step = entry.tile(block)
-        return (f"{rows}x{4 * step}x{columns}", 70, "17x33x65", "68x20x36")
+        return (f"{rows}x{4 * step}x{columns}", "17x33x65", "68x20x36")
     if entry.shapes != "square":
         return SHAPES[entry.shapes]
     if entry.tensor_cores:  # loads of four elements if they divide N, else of one
