@@ -17,7 +17,7 @@ from tests.support.products import fmas_of_tiles, product_of
 pytestmark = pytest.mark.slow
 
 # Powers of two, their neighbours, odd and even multiples of four and eight.
-BLOCKS = (None, 1, 3, 8, 12, 16, 17, 31, 32)
+BLOCKS = (None, 1, 3, 8, 12, 16, 17, 32)
 # Other types than float32 have one block size here, and the largest one among the residues.
 KERNELS = [
     (name, block, dtype)
@@ -49,8 +49,8 @@ def shapes_of(name, block):
     if block in FEW_BLOCKS or entry.family == "buffered":
         return SIZES
     width = max(entry.tile(block))
-    if width > 32:  # several whole blocks, one in part outside, and several in part outside
-        return (2 * width, 17, width + 6)
+    if width > 32:  # one whole block, one in part outside, and several in part outside
+        return (width, 17, width + 6)
     return (width * -(-20 // width), next(n for n in (17, 23) if n % width or width == 1))
 
 
