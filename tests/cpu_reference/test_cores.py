@@ -74,7 +74,7 @@ def cache_files(index, level, kind, size, sharers="0-1"):
     return {f"{folder}/{name}": f"{text}\n" for name, text in names.items()}
 
 
-def test_caches_for_data_are_told_nearest_first(host):
+def test_caches_for_data_are_listed_nearest_first(host):
     root = host(
         **cache_files(3, 3, "Unified", "300M", "0-2,8,10-11"),
         **cache_files(0, 1, "Data", "48K", "0"),
@@ -88,7 +88,7 @@ def test_caches_for_data_are_told_nearest_first(host):
     ]
 
 
-def test_caches_that_are_not_told_are_left_out(host):
+def test_unknown_caches_are_left_out(host):
     for files in ({}, cache_files(0, 1, "Data", ""), cache_files(0, "", "Data", "48K")):
         assert caches(host(**files)) == []
 

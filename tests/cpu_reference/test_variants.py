@@ -68,11 +68,11 @@ def gate():
     return of
 
 
-@pytest.mark.parametrize("entry", COMPILED.values(), ids=COMPILED)
-def test_source_defines_the_function(entry):
-    text = (ROOT / entry.source).read_text()
-    assert f"int {entry.name}(const float *" in text
-    assert sum(line.startswith("int ") for line in text.splitlines()) == 1
+def test_sources_define_their_functions():
+    for name, entry in COMPILED.items():
+        text = (ROOT / entry.source).read_text()
+        assert f"int {name}(const float *" in text
+        assert sum(line.startswith("int ") for line in text.splitlines()) == 1
 
 
 @pytest.mark.parametrize(("name", "block", "threads"), CASES)
@@ -93,9 +93,14 @@ def test_product_is_numpys(library, name, block, threads, n):
     np.testing.assert_array_equal(b, before[1])
 
 
-# Smaller blocks would double the run time of this file.
-@pytest.mark.parametrize("case", [case for case in CASES if case[1] not in (1, 3)], ids=str)
-@pytest.mark.parametrize("n", [255, 1000, 1023])
+@pytest.mark.parametrize(
+    ("case", "n"),
+    [
+        *((case, 255) for case in CASES if case[1] not in (1, 3)),
+        *((case, n) for case in CASES if case[0] in ("packed", "blas") for n in (1000, 1023)),
+    ],
+    ids=str,
+)
 def test_larger_products_pass_the_gate(library, gate, case, n):
     a, b, expected, bound = gate(n)
     c = np.full((1, n, n), np.nan, np.float32)
@@ -104,9 +109,13 @@ def test_larger_products_pass_the_gate(library, gate, case, n):
     assert verdict.passed, verdict.reason
 
 
-@pytest.mark.parametrize("n", [100, 700])  # At N = 700 `packed` splits its sums
 @pytest.mark.parametrize(
-    ("name", "block", "threads"), [case for case in CASES if VARIANTS[case[0]].compiled]
+    ("name", "block", "threads", "n"),
+    [
+        *((*case, 100) for case in CASES if VARIANTS[case[0]].compiled),
+        # Several blocks; `packed` splits its sums.
+        *((*case, 700) for case in CASES if case[0] == "packed" or case[1] == 512),
+    ],
 )
 def test_sums_keep_their_order(library, name, block, threads, n):
     """A float32 sum of numbers of very different magnitude depends on their order."""
@@ -140,30 +149,25 @@ def test_prepared_product_is_computed_at_every_call(library):
     assert (c == 12).all()
 
 
-@pytest.mark.parametrize(
-    ("name", "block", "threads", "said"),
-    [
+def test_threads_and_block_sizes_that_a_variant_does_not_take_are_refused(library):
+    for name, block, threads, said in (
         *((name, 8, 2, "cannot run on 2 threads") for name in ("naive", "blocked")),
         ("packed", 8, 0, "cannot run on 0 threads"),
         *(("blocked", block, 1, "needs a block size") for block in (None, 0)),
-    ],
-)
-def test_threads_and_block_sizes_that_a_variant_does_not_take_are_refused(
-    library, name, block, threads, said
-):
-    with pytest.raises(ValueError, match=f"{name}: {said}"):
-        library.multiply(name, square(), square(), square(), block, threads)
+    ):
+        with pytest.raises(ValueError, match=f"{name}: {said}"):
+            library.multiply(name, square(), square(), square(), block, threads)
     with pytest.raises(StudyError, match="'fast': unknown; use one of naive, loop_order"):
         variant("fast")
 
 
 def test_ceilings_are_above_what_any_variant_reaches(library):
-    rate = max(library.fma_flop_per_s() for _ in range(5))
     a, b, c = (np.ones((256, 256), np.float32) for _ in range(3))
     product = library.prepare("packed", a, b, c)
-    product()
-    seconds = timeit.repeat(product, number=1, repeat=20)
-    assert 0.02 * rate < 2 * 256**3 / min(seconds) < 1.5 * rate
+    # Measured in turn: on a busy host, the throughput may be halved for a moment.
+    rates = [(library.fma_flop_per_s(), timeit.timeit(product, number=1)) for _ in range(40)]
+    rate, seconds = max(rate for rate, _ in rates), min(seconds for _, seconds in rates)
+    assert 0.02 * rate < 2 * 256**3 / seconds < 1.5 * rate
     p, q = np.full((2, 1 << 22), [[2], [3]], np.float32)
     out = np.empty_like(p)
     assert 1e8 < library.triad_bytes_per_s(out, p, q) < 1e12
@@ -178,30 +182,23 @@ def square(n=4, dtype=np.float32):
     return np.zeros((n, n), dtype)
 
 
-@pytest.mark.parametrize("place", range(3))
-@pytest.mark.parametrize(
-    "wrong",
-    [
-        *(square(dtype=np.float64), square(dtype=np.int32), square(5), square(3)),
-        *(np.zeros(shape, np.float32) for shape in ((4, 5), 16, (4, 4, 1))),
-        np.asfortranarray(np.arange(16, dtype=np.float32).reshape(4, 4)),
-        np.zeros((4, 8), np.float32)[:, ::2],
-    ],
-    ids=["double", "integer", "larger", "smaller", "wide", "flat", "deep", "columns", "strided"],
-)
-def test_other_matrices_are_refused(library, place, wrong):
-    matrices = [square(), square(), square()]
-    matrices[place] = wrong
-    with pytest.raises(ValueError, match="square, of one size, contiguous and float32"):
-        library.multiply("naive", *matrices, None)
-
+def test_other_matrices_are_refused(library):
+    wrong = [square(dtype=np.float64), square(dtype=np.int32), square(5), square(3)]
+    wrong += [np.zeros(shape, np.float32) for shape in ((4, 5), 16, (4, 4, 1))]
+    wrong += [np.asfortranarray(np.arange(16, dtype=np.float32).reshape(4, 4))]
+    wrong += [np.zeros((4, 8), np.float32)[:, ::2]]
+    triples = [[square(), square(), square()] for _ in range(3 * len(wrong))]
+    for number, matrices in enumerate(triples):
+        matrices[number % 3] = wrong[number // 3]
     for shape in ((4, 5), (5, 4), (16,), (4, 4, 1)):  # accepted, they would be read out of bounds
-        matrices = [np.zeros(1000, np.float32)[: np.prod(shape)].reshape(shape) for _ in range(3)]
-        with pytest.raises(ValueError, match="square"):
+        data = np.zeros(1000, np.float32)[: np.prod(shape)]
+        triples.append([data.reshape(shape) for _ in range(3)])
+    for matrices in triples:
+        with pytest.raises(ValueError, match="square, of one size, contiguous and float32"):
             library.multiply("naive", *matrices, None)
 
 
-def test_gcc_is_the_first_on_path_and_tells_its_version(monkeypatch, tmp_path):
+def test_gcc_is_the_first_on_path_and_prints_its_version(monkeypatch, tmp_path):
     path = os.environ["PATH"]
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(StudyError, match=r"^gcc: not found on PATH; install it.*$"):

@@ -32,15 +32,15 @@ SERIES = {
 }
 
 
-def cells_of(device, products, memories):
+def cells_of(device, products):
     return {
         planning.cell(device, name, dtype, Shape.parse(shape), block, memory)
         for name, dtype, shape, block in products
-        for memory in memories
+        for memory in ("pinned", "pageable")
     }
 
 
-def test_planned_cells_are_every_combination_that_exists_small_orders_first():
+def test_planned_cells_are_every_combination_that_exists_small_sizes_first():
     cells = gpu_cells(study(STUDY), "gpu1")
     assert [c.shape.n for c in cells] == [8] * 6 + [16] * 6 + [64] * 6
     products = [
@@ -48,7 +48,7 @@ def test_planned_cells_are_every_combination_that_exists_small_orders_first():
         for variant, block in (("block_unroll4", 4), ("block_unroll4", 8), ("buffered_row", None))
         for n in (8, 16, 64)
     ]
-    assert set(cells) == cells_of("gpu1", products, ("pinned", "pageable"))
+    assert set(cells) == cells_of("gpu1", products)
 
 
 def test_products_of_tensor_cores_have_a_bound_of_their_own():
@@ -61,7 +61,7 @@ def test_products_of_tensor_cores_have_a_bound_of_their_own():
     assert multiple("gpu0", "sgemm_tensor", 4096) == 224 / 4096
 
 
-def test_cells_of_the_cpu_are_on_one_thread_and_on_all_where_the_variant_can():
+def test_cells_of_the_cpu_are_on_one_thread_and_on_all_if_the_variant_can():
     cells = cpu_cells(study(STUDY), 3)
     assert [c.shape.n for c in cells] == [8] * 5 + [32] * 4
     assert {(c.variant, c.shape.n, c.block_size, c.threads) for c in cells} == {
@@ -81,13 +81,13 @@ def test_cells_of_a_series_are_those_that_its_variants_take_by_their_work():
         *(("mm_tile", dtype, 8, 8) for dtype in ("int32", "float32")),
         ("block", "float32", 8, 8),
     ]
-    assert set(added) == cells_of("gpu0", products, ("pinned", "pageable"))
+    assert set(added) == cells_of("gpu0", products)
     work = [c.shape.flop for c in gpu_cells(more, "gpu0")]
     assert work == sorted(work)
     assert cpu_cells(more, 2) == cpu_cells(study(STUDY), 2)
 
 
-def test_matrices_are_made_for_what_a_kernel_sees_too():
+def test_matrices_are_made_for_the_operands_of_a_kernel_too():
     cells = [
         planning.cell("gpu0", "block_padded", "float32", Shape.square(10), 8, "pinned"),
         planning.cell("gpu0", "tile_transposed_b", "float32", Shape.square(10), 16, "pinned"),

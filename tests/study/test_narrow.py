@@ -4,7 +4,6 @@ import re
 from dataclasses import replace
 
 import pytest
-import yaml
 
 from base.errors import StudyError
 from measurement.recorder.answer import answer
@@ -61,22 +60,6 @@ def test_a_variant_that_takes_none_of_the_sizes_is_named(path):
         asked(path, None, ["sgemm_top_graph"], [2048])
     with pytest.raises(ConfigError, match=r"unknown variant blok; did you mean block\?"):
         asked(path, None, ["blok"], [8])
-
-
-def test_what_a_user_has_locally_is_in_the_place_of_the_study(path):
-    own = path.with_name("config.local.yaml")
-    own.write_text("study: { sizes: [9], protocol: { min_samples: 7 } }\n")
-    config = load(path)
-    assert (config.study.sizes, config.study.protocol.min_samples) == ([9], 7)
-    assert config.study.protocol.max_samples == 8
-    own.write_text("study: { sizes: [0] }\n")
-    with pytest.raises(ConfigError, match=r"config\.yaml with config\.local\.yaml: study\.sizes"):
-        load(path)
-    own.write_text("# nothing yet\n")
-    assert load(path).study.plain() == yaml.safe_load(CONFIG)["study"]
-    own.write_text("- study\n")
-    with pytest.raises(ConfigError, match=r"config\.local\.yaml: not a mapping"):
-        load(path)
 
 
 @pytest.mark.slow

@@ -4,11 +4,10 @@ from collections import Counter
 
 import pytest
 
-from kernels.catalog.entries import VARIANTS, variant
+from kernels.catalog.entries import VARIANTS
 from kernels.catalog.product import Product, block_sizes
 from kernels.catalog.product import products_of as products_in
-from kernels.cubins.build import INSTRUMENTS, Build, build_for, parse_build, step_build
-from kernels.products.elements import ELEMENTS
+from kernels.cubins.build import INSTRUMENTS, build_for, parse_build, step_build
 from kernels.products.shape import Shape
 from study.cells import gpu_cells
 from study.config import load
@@ -74,7 +73,7 @@ def test_a_series_has_what_each_of_its_variants_takes():
     ]
 
 
-def test_the_square_orders_come_first_then_the_series_without_repeats():
+def test_square_products_come_first_then_the_series_without_repeats():
     squares, both = products(study(STUDY)), products(study(WITH_SERIES))
     assert both[: len(squares)] == squares
     assert max(Counter(both).values()) == 1
@@ -88,15 +87,12 @@ def test_the_square_orders_come_first_then_the_series_without_repeats():
     assert repeated <= set(squares)
     added = [one for series in SERIES for one in products_of(series)]
     assert both[len(squares) :] == [one for one in added if one not in repeated]
+    assert products(study(STUDY | {"series": []})) == squares
+    sizes = [one.shape.n for one in squares if one.variant == "buffered_row"]
+    assert sizes == [64, 100, 96]
 
 
-def test_a_study_without_series_is_one_of_square_matrices():
-    assert products(study(STUDY | {"series": []})) == products(study(STUDY))
-    sizes = [one.shape for one in products(study(STUDY)) if one.variant == "buffered_row"]
-    assert sizes == [Shape.square(n) for n in (64, 100, 96)]
-
-
-def test_limits_hold_up_to_the_largest_size_of_their_block_size_alone():
+def test_limits_apply_to_sizes_above_the_largest_of_their_block_size():
     limits = [{"block_size": block, "largest_size": 64} for block in (1, 32)]
     limited = study(WITH_SERIES | {"block_size_limits": limits})
     every = products(study(WITH_SERIES))
@@ -157,39 +153,3 @@ def test_the_projects_own_study_has_every_variant_and_type_of_elements():
     assert {str(one.shape) for one in found if one.variant == "mm_tile"} >= {
         *("17x33x65", "1x512x3", "640x320x1000")
     }
-
-
-def test_guarded_builds_only_where_a_shape_needs_them():
-    guarded = {(b.variant, b.block_size) for b in builds(study(STUDY)) if b.guarded}
-    any_block = ("naive", "naive_coalesced", "block", "block_strided")
-    tiles = ("uncoalesced", "transposed_b", "conflict_free")
-    register_tiles = ("", "_double_buffered", "_conflict_free", "_async")
-    assert guarded == {
-        *((name, block) for name in any_block for block in (3, 25, 32)),
-        *(("block_unroll4", 32), ("block_unroll8", 32), ("sgemm_tensor", None)),
-        *((f"tile_{kind}", 32) for kind in tiles),
-        *((f"outer_product{step}", None) for step in ("", "_unrolled", "_prefetch")),
-        *((f"register_tile{step}", None) for step in register_tiles),
-        *(("sgemm_top", tile) for tile in VARIANTS["sgemm_top"].block_sizes),
-    }
-    exact = {(b.variant, b.block_size) for b in builds(study(STUDY)) if not b.guarded}
-    assert {("block_strided", 25), ("block_strided", 3)} < exact, "96 is a multiple of 3"
-    assert ("outer_product", None) in exact, "64 takes all of its tiles"
-    assert ("register_tile", None) not in exact
-    without = builds(study(STUDY | {"holdout_sizes": []}))
-    assert Build("block_strided", 3, "float32", False) not in without
-    assert Build("block", 3, "float32", False) in without, "padded matrices need it"
-    limited = study(STUDY | {"block_size_limits": [{"block_size": 32, "largest_size": 64}]})
-    gone = {(b.variant, b.block_size) for b in {*builds(study(STUDY))} - {*builds(limited)}}
-    assert gone == {each for each in guarded if each[1] == 32}, "only sizes above a limit need them"
-
-
-def test_types_of_elements_are_builds_of_their_own():
-    stems = {build.stem for build in builds(study(WITH_SERIES))}
-    assert {
-        *("mm_naive-b8-int32-exact", "mm_naive-b8-float32-exact", "mm_naive-b32-int32-guarded"),
-        *("bmm_tile-b8-int32-guarded", "bmm_tile-b32-float32-guarded"),
-    } <= stems
-    assert not [stem for stem in stems if "float64" in stem]
-    assert set(ELEMENTS) == {"float32", "float64", "int32"}
-    assert variant("mm_naive").dtypes == tuple(ELEMENTS)

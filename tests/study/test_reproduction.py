@@ -12,6 +12,7 @@ from base.command_line import as_json
 from base.errors import StudyError, exit_status
 from study import reproduction
 from study.reproduction import HERE, NOT_REPRODUCED, NOT_TESTABLE, REPRODUCED, Statement
+from tests.support import warm
 from tests.support.studies import config_text
 
 CLAIM = "loading tiles in the slow order takes about twice as long"
@@ -142,6 +143,7 @@ def test_a_failed_command_is_named_and_nothing_is_published(project, monkeypatch
 @pytest.mark.slow
 def test_the_workflow_rebuilds_the_tables_of_a_recording(tmp_path, monkeypatch, make_recording):
     monkeypatch.setattr(reproduction, "RESULTS", tmp_path / "results")
+    monkeypatch.setattr(reproduction.subprocess, "Popen", warm.Popen)
     few = ("naive", "block", "cublas_sgemm")
     make_recording(tmp_path / "mine", sizes=(32, 64, 128), holdout=(), samples=6, variants=few)
     content = yaml.safe_load(config_text({}, {}, [{"id": "card", "recording": "mine"}]))
@@ -208,20 +210,12 @@ def test_unreadable_published_digests_are_named_with_the_remedy(project, text, f
         failed(project)
 
 
-@pytest.mark.parametrize(
-    ("here", "outcome"),
-    [
-        (("2", "holds"), REPRODUCED),
-        (("2.0015", "holds"), REPRODUCED),
-        (("2.01", "holds"), NOT_REPRODUCED),
-        (("", "holds"), NOT_REPRODUCED),
-        (("2", "undecided"), NOT_REPRODUCED),
-    ],
-)
-def test_a_statement_is_compared_by_value_and_verdict(here, outcome):
+def test_a_statement_is_compared_by_value_and_verdict():
     published = [Statement("a", "s", "c", "2", "holds")]
-    rebuilt = [Statement("a", "s", "c", *here)]
-    assert [one.outcome for one in reproduction.of_statements(published, rebuilt)] == [outcome]
+    same = [("2", "holds"), ("2.0015", "holds")]
+    for here in (*same, ("2.01", "holds"), ("", "holds"), ("2", "undecided")):
+        (one,) = reproduction.of_statements(published, [Statement("a", "s", "c", *here)])
+        assert one.outcome == (REPRODUCED if here in same else NOT_REPRODUCED), here
 
 
 def test_missing_and_additional_statements_are_not_reproduced():
@@ -232,18 +226,15 @@ def test_missing_and_additional_statements_are_not_reproduced():
     ]
 
 
-@pytest.mark.parametrize(
-    ("value", "variants", "outcome"),
-    [
+def test_the_fastest_implementation_is_testable_if_a_session_measured_it():
+    published = [Statement("a", reproduction.FASTEST, "c", "block", "faster")]
+    for value, variants, outcome in (
         *(("block", "block", REPRODUCED), ("naive", ["block"], NOT_REPRODUCED)),
         ("naive", ["naive"], NOT_TESTABLE),
-    ],
-)
-def test_the_fastest_implementation_is_testable_if_a_session_measured_it(value, variants, outcome):
-    published = [Statement("a", reproduction.FASTEST, "c", "block", "faster")]
-    session = [Statement("here", reproduction.FASTEST, "c", value, "faster")]
-    (found,) = reproduction.of_session(published, "a", session, variants)
-    assert found.outcome == outcome
+    ):
+        session = [Statement("here", reproduction.FASTEST, "c", value, "faster")]
+        (found,) = reproduction.of_session(published, "a", session, variants)
+        assert found.outcome == outcome
 
 
 def test_a_session_is_compared_by_its_tables(project):
@@ -252,15 +243,12 @@ def test_a_session_is_compared_by_its_tables(project):
     assert [one.outcome for one in fastest] == [REPRODUCED]
 
 
-@pytest.mark.parametrize(
-    ("verdict", "outcome"),
-    [
-        *(("holds", REPRODUCED), ("does not hold", NOT_REPRODUCED)),
-        *(("undecided", NOT_TESTABLE), ("not measured", NOT_TESTABLE)),
-    ],
-)
-def test_of_a_session_only_decided_verdicts_are_compared(verdict, outcome):
+def test_of_a_session_only_decided_verdicts_are_compared():
     published = [Statement(where, "s", "c", "2", "holds") for where in ("a", "b")]
-    session = [Statement("this-machine", "s", "c", "7", verdict)]
-    (found,) = reproduction.of_session(published, "a", session)
-    assert (found.where, found.outcome, found.here) == (HERE, outcome, f"7 ({verdict})")
+    outcomes = {"holds": REPRODUCED, "does not hold": NOT_REPRODUCED}
+    for verdict, outcome in (
+        outcomes | dict.fromkeys(("undecided", "not measured"), NOT_TESTABLE)
+    ).items():
+        session = [Statement("this-machine", "s", "c", "7", verdict)]
+        (found,) = reproduction.of_session(published, "a", session)
+        assert (found.where, found.outcome, found.here) == (HERE, outcome, f"7 ({verdict})")

@@ -3,7 +3,6 @@
 import csv
 import re
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -15,7 +14,6 @@ from kernels.catalog.entries import VARIANTS
 from kernels.catalog.product import Product
 from kernels.catalog.variant import IN_TURN
 from kernels.cubins.build import INSTRUMENTS, Build, build_for, parse_build, step_build
-from kernels.products.elements import ELEMENTS
 from kernels.products.shape import Shape
 from kernels.theory.tiles import number_of
 from study.config import load
@@ -43,14 +41,14 @@ PARAMETERS = {
 }
 
 
-@pytest.mark.parametrize("name", COMPUTED)
-def test_source_defines_the_kernel(name):
-    entry = VARIANTS[name]
-    text = " ".join((ROOT / entry.source).read_text().split())
-    parameters = PARAMETERS["square" if entry.shapes == "square" else "any"]
-    bounds = r"(?:__launch_bounds__\(\w+, \d+\) )?(?:CLUSTER )?"
-    signature = rf'extern "C" __global__ void {bounds}{entry.kernel_name}\({parameters}\) \{{'
-    assert len(re.findall(signature, text)) == text.count("__global__") == 1
+def test_sources_define_their_kernels():
+    for name in COMPUTED:
+        entry = VARIANTS[name]
+        text = " ".join((ROOT / entry.source).read_text().split())
+        parameters = PARAMETERS["square" if entry.shapes == "square" else "any"]
+        bounds = r"(?:__launch_bounds__\(\w+, \d+\) )?(?:CLUSTER )?"
+        signature = rf'extern "C" __global__ void {bounds}{entry.kernel_name}\({parameters}\) \{{'
+        assert len(re.findall(signature, text)) == text.count("__global__") == 1, name
 
 
 def test_every_source_is_in_the_catalog_under_its_name():
@@ -97,108 +95,35 @@ def test_each_step_is_compared_with_an_earlier_one():
     assert first == ["naive", "mm_naive", "bmm_naive"]
 
 
-def elements(name, launch, block):
-    """Return batch, row and column of the elements of C per block, as the kernels compute them."""
-    z, y, x, j, i = np.ogrid[tuple(slice(n) for n in (*launch.grid[::-1], *launch.threads[::-1]))]
-    if VARIANTS[name].family == "buffered":
-        rows, columns = (i, x) if name == "buffered_column" else (x, i)
-    elif name == "naive":
-        rows, columns = x * block + i, y * block + j
-    elif name.startswith("block_unroll"):
-        parts = int(name[-1])
-        rows = np.concatenate([y * block + j + p * (block // parts) for p in range(parts)], 3)
-        columns = x * block + i
-    elif name.startswith("outer_product"):
-        rows, columns = y * 16 + np.arange(16)[:, None, None, None, None], x * 64 + j * 16 + i
-    elif name == "sgemm_top":
-        height, width, _ = VARIANTS[name].tile(block)
-        place = np.arange(height * width).reshape(-1, 1, 1, 1, 1, 1) + 0 * (i[..., :1] + j[..., :1])
-        rows, columns = y * height + place // width, x * width + place % width
-    elif name.startswith("register_tile"):
-        row, column = fragments(i, name.endswith(("conflict_free", "async")))
-        patch = np.arange(64).reshape(64, 1, 1, 1, 1, 1)
-        rows, columns = y * 128 + row(patch // 8), x * 128 + column(patch % 8)
-    elif name == "sgemm_tensor":
-        warp, lane = i // 32, i % 32
-        patch = np.arange(64).reshape(64, 1, 1, 1, 1, 1)  # 4 rows of two groups of 8
-        rows = y * 128 + warp // 2 * 32 + lane // 4 + patch // 16 * 8
-        columns = x * 128 + warp % 2 * 64 + lane % 4 * 8 + patch // 8 % 2 * 32 + patch % 8
-    else:
-        rows, columns = y * block + j, x * block + i
-    whole = np.broadcast_arrays(z, rows + 0 * (z + y + x), columns + 0 * (z + y + x))
-    whole = [np.moveaxis(each, (-5, -4, -3), (0, 1, 2)) for each in whole]
-    return [each.reshape(np.prod(launch.grid), -1) for each in whole]
-
-
-def fragments(thread, conflict_free):
-    """Return the rows and columns of a thread's 8 × 8 elements, by their number."""
-    if not conflict_free:
-        return (lambda e: thread // 16 * 8 + e), (lambda e: thread % 16 * 8 + e)
-    warp, lane = thread // 32, thread % 32
-    row = warp // 4 * 32 + lane % 16 // 2 * 4
-    column = warp % 4 * 16 + lane // 16 * 8 + lane % 2 * 4
-    return (lambda e: row + e % 4 + e // 4 * 64), (lambda e: column + e % 4 + e // 4 * 64)
-
-
-def shapes(name):
-    most = {"register": 140, "tensor": 140}.get(VARIANTS[name].family, 70)
-    edge = st.integers(1, 270 if VARIANTS[name].fixed_blocks else most)
-    if VARIANTS[name].shapes == "square":
-        return edge.map(Shape.square)
-    batch = st.integers(1, 4) if VARIANTS[name].shapes == "batched" else st.just(1)
-    return st.builds(Shape, batch, edge, edge, edge)
-
-
 @st.composite
 def launches(draw):
     name, block = draw(st.sampled_from(KERNELS))
-    return name, block, draw(shapes(name))
+    batch, m, n, k = draw(st.tuples(st.integers(1, 4), *[st.integers(1, 270)] * 3))
+    kind = VARIANTS[name].shapes
+    batch = batch if kind == "batched" else 1
+    return name, block, Shape.square(n) if kind == "square" else Shape(batch, m, n, k)
 
 
 @given(launches())
 @settings(deadline=None, max_examples=200)
-def test_a_launch_computes_every_element_once_with_no_block_to_spare(drawn):
+def test_a_launch_has_a_block_for_each_tile_of_c(drawn):
+    """Host execution shows that each element is stored once."""
     name, block, shape = drawn
     entry, product = VARIANTS[name], Product(name, VARIANTS[name].dtypes[0], shape, block)
-    launch, seen = product.launch, product.operands
-    batch, rows, columns = elements(name, launch, block)
-    inside = (batch < seen.batch) & (rows < seen.m) & (columns < seen.n)
-    assert inside.any(axis=1).all(), "a block without an element of C"
-    assert inside.sum() == seen.c_elements
-    places = (batch[inside] * seen.m + rows[inside]) * seen.n + columns[inside]
-    assert len(np.unique(places)) == seen.c_elements
-    assert inside.all() or build_for(product).guarded
-    buffers = VARIANTS[name].family == "buffered"
+    launch, seen, (rows, columns, steps) = product.launch, product.operands, product.tile
+    if entry.family == "buffered":
+        expected = (shape.n, shape.n, 1)
+    else:
+        tiles = seen.batch * -(-seen.m // rows) * -(-seen.n // columns)
+        expected = (tiles, launch.threads_per_block, rows * columns / launch.threads_per_block)
+    assert (launch.blocks, launch.threads_per_block, product.sums_per_thread) == expected
+    build = build_for(product)
+    assert build.guarded == bool(seen.m % rows or seen.n % columns or seen.k % steps)
+    assert build in BUILDS
+    assert build.variant == entry.kernel_name
     if not entry.fixed_blocks:
         dynamic = {"buffered": 4 * shape.n, "tensor": 141440}
         assert launch.dynamic_shared_bytes == dynamic.get(entry.family, 0)
-    sums = 1 if buffers else rows.shape[1] / launch.threads_per_block
-    assert product.sums_per_thread == sums
-
-
-def test_arguments_are_the_edges_of_the_operands():
-    assert product_of("bmm_tile", "3x17x33x65", 8).arguments == (17, 65, 33)
-    assert product_of("mm_naive", "17x33x65", 8).arguments == (17, 65, 33)
-    assert product_of("block", 17, 8).arguments == (17,)
-    assert product_of("tile_transposed_b", 17, 16).operands == Shape.square(17)
-    padded = product_of("block_padded", 17, 8)
-    assert padded.operands == Shape.square(24)
-    assert padded.arguments == (24,)
-    assert padded.launch == product_of("block", 24, 8).launch
-
-
-def test_variants_take_what_their_signature_can():
-    square, single, batched = Shape.square(8), Shape.parse("1x8x8"), Shape.parse("2x8x8x8")
-    taken = {
-        name: [shape for shape in (square, single, batched) if entry.takes(shape)]
-        for name, entry in VARIANTS.items()
-    }
-    assert taken["block"] == taken["register_tile"] == taken["block_padded"] == [square]
-    assert taken["mm_tile"] == taken["cublas_sgemm"] == taken["sgemm_top"] == [square, single]
-    assert taken["sgemm_top_pieces"] == []
-    assert taken["bmm_tile"] == taken["bmm_naive"] == [square, single, batched]
-    every = [square, single, batched]
-    assert all(found in [every[:count] for count in range(4)] for found in taken.values())
 
 
 def test_pieces_and_graphs_take_shapes_within_their_edges():
@@ -231,59 +156,19 @@ def test_pieces_are_all_rows_once_in_whole_tiles(m, kernel):
         assert all(first % product.tile[0] == 0 for first, _ in pieces)
 
 
-def test_types_of_elements_are_what_they_say():
-    for name, element in ELEMENTS.items():
-        assert np.dtype(name) == np.dtype(element.dtype)
-        assert element.bytes == np.dtype(name).itemsize
-    assert {e.c_type for e in ELEMENTS.values()} == {"float", "double", "unsigned"}
-
-
-@pytest.mark.parametrize(
-    ("stem", "exact", "guarded"),
-    [
-        ("block-b32-float32", [64], [65, 31]),
-        ("naive-b1-float32", [7], []),
-        ("buffered_row-float32", [1023], []),
-        ("outer_product-float32", [64], [80]),
-        ("register_tile-float32", [256], [136]),
-        ("sgemm_top-b192128-float32", [384], [192]),
-        ("mm_tile-b8-int32", ["16x8x24"], ["16x9x24"]),
-        ("mm_naive-b8-float64", ["16x9x24"], ["16x9x25"]),
-        ("bmm_tile-b8-float32", ["3x8x8x8"], ["3x15x8x8"]),
-    ],
-)
-def test_build_checks_bounds_where_the_tile_does_not_divide(stem, exact, guarded):
-    name, *block, dtype = re.split("-b?", stem)
-    for kind, shapes in (("exact", exact), ("guarded", guarded)):
-        for shape in shapes:
-            build = build_for(product_of(name, shape, int(block[0]) if block else None, dtype))
-            assert (build.stem, build.kind) == (f"{stem}-{kind}", kind)
-
-
 def test_a_padded_product_has_an_exact_build_and_a_library_none():
     assert build_for(product_of("block_padded", 65, 32)).stem == "block-b32-float32-exact"
-    product = product_of("cublas_sgemm", 8)
-    assert build_for(product) is None
-    assert (product.entry.source, product.sums_per_thread) == (None, 0)
+    library = product_of("cublas_sgemm", 8)
+    assert (build_for(library), library.entry.source, library.sums_per_thread) == (None, None, 0)
 
 
-@pytest.mark.parametrize("build", BUILDS, ids=lambda build: build.stem)
-def test_the_name_of_a_build_names_it(build):
-    assert parse_build(build.stem) == build
-    assert build.source == VARIANTS[build.variant].source
-    block = {} if build.block_size is None else {"BLOCK": number_of(build.block_size)}
-    element = {"float32": "float", "float64": "double", "int32": "unsigned"}[build.dtype]
-    assert build.defines == {"GUARDED": int(build.guarded), "ELEMENT": element} | block
-
-
-@given(launches())
-@settings(deadline=None)
-def test_the_build_of_a_product_is_one_of_the_catalog(drawn):
-    name, block, shape = drawn
-    for dtype in VARIANTS[name].dtypes:
-        build = build_for(Product(name, dtype, shape, block))
-        assert build in BUILDS
-        assert build.variant == VARIANTS[name].kernel_name
+def test_the_name_of_a_build_names_it():
+    for build in BUILDS:
+        assert parse_build(build.stem) == build
+        assert build.source == VARIANTS[build.variant].source
+        block = {} if build.block_size is None else {"BLOCK": number_of(build.block_size)}
+        element = {"float32": "float", "float64": "double", "int32": "unsigned"}[build.dtype]
+        assert build.defines == {"GUARDED": int(build.guarded), "ELEMENT": element} | block
 
 
 def test_instruments_are_builds_but_no_variants():
@@ -332,10 +217,3 @@ def test_kernels_that_prepare_operands_are_builds_of_their_products():
     for stem in ("split_parts-b32-float32-exact", "split_parts-float64-exact"):
         with pytest.raises(StudyError):
             parse_build(stem)
-
-
-def test_unknown_variant_is_refused_naming_the_known_ones():
-    with pytest.raises(StudyError) as refused:
-        catalog.variant("blok")
-    assert re.match(r"variant 'blok': not in the catalog; use one of naive, ", str(refused.value))
-    assert all(name in str(refused.value) for name in VARIANTS)

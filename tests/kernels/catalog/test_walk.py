@@ -1,21 +1,19 @@
-"""The walk of the report: its code is that of the sources, its drawings those of host execution."""
+"""The walk of the report: its code is in the sources, and its drawings equal host execution."""
 
-import csv
 import hashlib
-import io
 from collections import Counter
 
 import pytest
 
 from base.errors import StudyError
 from kernels.catalog.walk import EXCERPTS, SELECTING, Excerpt, code, drawings
-from kernels.host_execution.counts import table
+from kernels.host_execution.check import execute
 from tests.support import ROOT
 from tests.support.products import product_of
 
-COUNTED = {"naive": 64, "naive_coalesced": 64, "block": 64, "block_unroll4": 64}
-COUNTED |= {"register_tile": 128, "register_tile_async": 128}
-COUNTED |= {"sgemm_top": 256, "sgemm_tensor": 128}
+COUNTED = dict.fromkeys(("naive", "naive_coalesced", "block", "block_unroll4"), 64)
+COUNTED |= dict.fromkeys(("register_tile", "register_tile_async", "sgemm_tensor"), 128)
+COUNTED["sgemm_top"] = "256x64x256"
 
 
 @pytest.mark.parametrize("excerpt", EXCERPTS, ids=lambda excerpt: excerpt.variant)
@@ -34,46 +32,30 @@ def test_a_passage_that_moved_is_named():
         code(Excerpt("naive", 32, "moved", 1))
 
 
-@pytest.fixture(scope="module")
-def rows():
-    excerpts = [each for each in EXCERPTS if each.variant in COUNTED]
-    products = [product_of(e.variant, COUNTED[e.variant], e.block_size) for e in excerpts]
-    return list(csv.DictReader(io.StringIO(table(products, []))))
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("variant", COUNTED)
-def test_drawings_are_those_of_host_execution(rows, variant):
+def test_drawings_are_those_of_host_execution(host_builds, variant):
     """Every line has the sectors of a drawing, or the mean of A and B; conflicts are drawn."""
-    drawn = drawings(next(each for each in EXCERPTS if each.variant == variant))
+    excerpt = next(each for each in EXCERPTS if each.variant == variant)
+    product = product_of(variant, COUNTED[variant], excerpt.block_size)
+    counts = execute(product, "counted", folder=host_builds)[1].counts
+    found = {c.transactions / c.requests for c in counts if c.operation == "global_load"}
+    drawn = drawings(excerpt)
     sectors = {each.transactions for each in drawn if not each.is_shared}
-    own = [row for row in rows if row["variant"] == variant]
-    found = {
-        float(row["per_request"])
-        for row in own
-        if row["line"] and row["quantity"] == "global_load_sectors"
-    }
     assert found
     assert found in ({*map(float, sectors)}, {sum(sectors) / 2})
-    (conflicts,) = [
-        float(row["count"])
-        for row in own
-        if row["quantity"] == "shared_load_bank_conflicts" and not row["line"]
-    ] or [0.0]
+    conflicts = sum(c.transactions - c.ideal for c in counts if c.operation == "shared_load")
     assert (conflicts > 0) == any(each.transactions > 1 for each in drawn if each.is_shared)
 
 
 @pytest.mark.parametrize("block_size", [2, 8, 32])
-def test_drawings_follow_the_block_size(block_size):
+def test_drawings_follow_the_block_size(host_builds, block_size):
     excerpt = next(each for each in EXCERPTS if each.variant == "naive_coalesced")
     drawn = drawings(excerpt, block_size)
-    text = table([product_of("naive_coalesced", 64, block_size)], [])
-    counted = {
-        float(row["per_request"])
-        for row in csv.DictReader(io.StringIO(text))
-        if row["line"] and row["quantity"] == "global_load_sectors"
-    }
-    assert counted == {sum(each.transactions for each in drawn) / 2}
+    product = product_of("naive_coalesced", 64, block_size)
+    counts = execute(product, "counted", folder=host_builds)[1].counts
+    counted = {c.transactions / c.requests for c in counts if c.operation == "global_load"}
+    assert counted == {each.transactions for each in drawn}
     for each in drawn:
         places = Counter(each.lanes)
         assert tuple(places[place] for place in sorted(places)) == each.cells

@@ -1,8 +1,7 @@
-"""Machine code read: the disassembler that is found, its text, the main loop, and real kernels."""
+"""Machine code: the disassembler that is found, its text and the main loop."""
 
 import math
 import re
-from functools import cache
 from pathlib import Path
 
 import pytest
@@ -24,10 +23,7 @@ from kernels.cubins.machine_code import (
 )
 from kernels.cubins.toolchain import find_disassembler
 from tests.support import ROOT
-from tests.support.builds import cubin
 from tests.support.compilers import program
-
-ARCHITECTURES = ["sm_75", "sm_90", "sm_120"]
 
 # From nvdisasm's text of outer_product for sm_90, cut to a few instructions of each part.
 OUTER_PRODUCT = (ROOT / "tests/kernels/cubins/outer_product.sass").read_text()
@@ -70,7 +66,7 @@ def test_instructions_are_counted_in_the_kernel_and_in_its_main_loop(said):
     assert counts == sorted(counts, key=lambda c: (c.scope, c.opcode, c.bits))
 
 
-def test_kernels_of_a_cubin_are_kept_apart(said):
+def test_each_kernel_of_a_cubin_has_its_own_counts(said):
     said += [OUTER_PRODUCT, OTHER]
     counts = instructions(Path("x.cubin"), Path("nvdisasm"), "other")
     kernel = ("BRA", "DFMA", "EXIT", "NOP")  # one NOP is executed
@@ -79,61 +75,37 @@ def test_kernels_of_a_cubin_are_kept_apart(said):
     assert [(c.scope, c.opcode, c.count) for c in counts] == expected
 
 
-WIDTHS = {
-    8: "LDG.E.U8",
-    16: "LDG.E.S16",
-    32: "LDG.E LDG.E.SYS LDS.U",
-    64: "LDG.E.64.STRONG.GPU LDG.E.LTC128B.64.CONSTANT STS.64 LDL.64",
-    128: "LDG.E.128.SYS LDS.U.128 STG.E.128",
-    0: "LDC.64 ULDC.64 IMAD.U32 FFMA CS2R.32",
-}
+def test_width_of_an_access():
+    widths = {8: "LDG.E.U8", 16: "LDG.E.S16", 32: "LDG.E LDG.E.SYS LDS.U"}
+    widths[64] = "LDG.E.64.STRONG.GPU LDG.E.LTC128B.64.CONSTANT STS.64 LDL.64"
+    widths |= {128: "LDG.E.128.SYS LDS.U.128 STG.E.128", 0: "LDC.64 ULDC.64 IMAD.U32 FFMA CS2R.32"}
+    for bits, names in widths.items():
+        for name in names.split():
+            assert Instruction(name, False, "R0, [R2]").bits == bits, name
 
 
-@pytest.mark.parametrize(
-    ("name", "bits"), [(name, bits) for bits, names in WIDTHS.items() for name in names.split()]
-)
-def test_width_of_an_access(name, bits):
-    assert Instruction(name, False, "R0, [R2]").bits == bits
+def test_opcode_has_modifiers_only_if_imad_multiplies_no_elements():
+    opcodes = {"FFMA.FTZ R1, R2, R3, R4": "FFMA", "BAR.SYNC.DEFER_BLOCKING 0x0": "BAR"}
+    opcodes |= {"UIADD3.X UR9, URZ, UR9, URZ, UP0, !UPT": "UIADD3"}
+    opcodes |= {"IMAD.MOV.U32 R5, RZ, RZ, R2": "IMAD.MOV", "IMAD.WIDE.U32 R8, R5": "IMAD.WIDE"}
+    opcodes |= {f"IMAD R25, R24{word}": "IMAD" for word in (".reuse, -R16, R15", ", R16, RZ")}
+    strides = ("0x8", "UR13", "c[0x0][0x17c]")
+    opcodes |= {f"IMAD R25, R24, {stride}, R15": "IMAD.scalar" for stride in strides}
+    for line, opcode in opcodes.items():
+        name, operands = line.split(" ", 1)
+        assert Instruction(name, False, operands).opcode == opcode, line
 
 
-@pytest.mark.parametrize(
-    ("line", "opcode"),
-    [
-        ("FFMA.FTZ R1, R2, R3, R4", "FFMA"),
-        ("BAR.SYNC.DEFER_BLOCKING 0x0", "BAR"),
-        ("UIADD3.X UR9, URZ, UR9, URZ, UP0, !UPT", "UIADD3"),
-        *((f"IMAD R25, R24{word}", "IMAD") for word in (".reuse, -R16, R15", ", R16, RZ")),
-        *((f"IMAD R25, R24, {x}, R15", "IMAD.scalar") for x in ("0x8", "UR13", "c[0x0][0x17c]")),
-        ("IMAD.MOV.U32 R5, RZ, RZ, R2", "IMAD.MOV"),
-        ("IMAD.WIDE.U32 R8, R5, R2, R6", "IMAD.WIDE"),
-    ],
-)
-def test_opcode_has_no_modifiers_but_where_imad_multiplies_no_elements(line, opcode):
-    name, operands = line.split(" ", 1)
-    assert Instruction(name, False, operands).opcode == opcode
-
-
-@pytest.mark.parametrize(
-    ("line", "target", "falls_through"),
-    [
-        ("BRA `(.L_x_1)", ".L_x_1", False),
-        ("@P0 BRA `(.L_x_1)", ".L_x_1", True),
-        ("@!P0 BRA P1, `(.L_x_1)", ".L_x_1", True),
-        ("BRA.U !UP0, `(.L_x_1)", ".L_x_1", True),
-        ("BRA.U `(.L_x_1)", ".L_x_1", False),
-        ("BRA.DIV UR4, `(.L_x_1)", ".L_x_1", True),
-        ("BRA.CONV `(.L_x_1)", ".L_x_1", True),
-        ("CALL.REL.NOINC `($__internal_0_$__cuda_sm20_rem_u64)", None, True),
-        ("BSSY.RECONVERGENT B0, `(.L_x_1)", None, True),
-        ("RET.REL.NODEC R8 `(f)", None, False),
-        ("EXIT", None, False),
-        ("@P0 EXIT", None, True),
-        ("FADD R0, R1, R2", None, True),
-    ],
-)
-def test_where_an_instruction_may_lead(line, target, falls_through):
-    (found,) = listing(line).instructions
-    assert (found.target, found.falls_through) == (target, falls_through)
+def test_where_an_instruction_may_lead():
+    goes_on = ["@P0 BRA `(.L_x_1)", "@!P0 BRA P1, `(.L_x_1)", "BRA.U !UP0, `(.L_x_1)"]
+    goes_on += ["BRA.DIV UR4, `(.L_x_1)", "BRA.CONV `(.L_x_1)", "FADD R0, R1, R2", "@P0 EXIT"]
+    goes_on += ["CALL.REL.NOINC `($__internal_0_$__cuda_sm20_rem_u64)"]
+    goes_on += ["BSSY.RECONVERGENT B0, `(.L_x_1)"]
+    ends = ["BRA `(.L_x_1)", "BRA.U `(.L_x_1)", "RET.REL.NODEC R8 `(f)", "EXIT"]
+    for line in goes_on + ends:
+        (found,) = listing(line).instructions
+        assert found.target == (".L_x_1" if "BRA" in line else None), line
+        assert found.falls_through == (line in goes_on), line
 
 
 SHORT = {"S": "S2R R0, SR_TID.X", "F": "FFMA R1, R2, R3, R1", "BAR": "BAR.SYNC 0x0", "X": "EXIT"}
@@ -232,108 +204,3 @@ def test_disassembler_that_does_not_answer_is_one_line(tmp_path, script, message
     disassembler.chmod(0o644)
     with pytest.raises(StudyError, match=r"nvdisasm: cannot run \(Permission denied\); install"):
         instructions(tmp_path / "naive.cubin", disassembler, "naive")
-
-
-@pytest.fixture(scope="module")
-def read(nvcc):
-    disassembler = find_disassembler(nvcc)
-    if disassembler is None:
-        pytest.skip("no nvdisasm next to nvcc, on PATH or in this Python environment")
-
-    def compile_and_read(source, function, architecture, *options):
-        flags = [f"-arch={architecture}", "-O3", "-std=c++17", *options]
-        return instructions(cubin(nvcc, source, flags), disassembler, function)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(machine_code, "_disassembled", cache(machine_code._disassembled))
-        yield compile_and_read
-
-
-@pytest.fixture(params=ARCHITECTURES)
-def of_variant(read, request):
-    def of(name, block_size=32, element="float"):
-        defines = (f"-DBLOCK={block_size}", "-DGUARDED=0", f"-DELEMENT={element}")
-        return read(ROOT / "kernels" / f"{name}.cu", name, request.param, *defines)
-
-    return of
-
-
-@pytest.mark.slow
-def test_naive_kernel_loads_words_and_is_unrolled(of_variant):
-    counts = of_variant("naive")
-    steps = fmas(counts, "loop")
-    assert steps in (4, 8, 16)
-    assert loads_by_width(counts, "loop") == {32: 2 * steps}
-    assert set(loads_by_width(counts, "kernel")) == {32}
-    assert loads_by_width(counts, "kernel", "LDS") == {}
-    assert barriers(counts, "kernel") == 0
-    assert {c.opcode for c in counts} >= {"FFMA", "EXIT", "STG", "BRA"}
-    assert 0.1 < fma_share(counts, "loop") < 0.5
-
-
-@pytest.mark.slow
-def test_tile_loops_of_shared_memory_kernels_are_their_main_loops(of_variant):
-    counts = of_variant("block")
-    assert fmas(counts, "loop") == 32, "k is unrolled completely"
-    assert loads_by_width(counts, "loop") == {32: 2}
-    assert barriers(counts, "loop") == barriers(counts, "kernel") == 2
-    assert not any(c.opcode == "NOP" for c in counts)
-    counts = of_variant("register_tile")
-    assert unrolling(counts, sums_per_thread=64) == 8
-    assert loads_by_width(counts, "loop") == {128: 2}
-    assert loads_by_width(counts, "loop", "LDS") == {128: 32}
-    assert barriers(counts, "loop") == 2
-    assert fma_share(counts, "loop") > 0.8
-    counts = of_variant("mm_tile", 8, "unsigned")
-    assert fmas(counts, "loop") in (16, 32), "addresses of integers are no FMAs"
-    assert loads_by_width(counts, "loop").keys() == {32}
-
-
-SMALL = """
-extern "C" __global__ void vectors(const float4 *a, float *c, int n) {
-    float sum = 0.0f;
-#pragma unroll 1
-    for (int k = threadIdx.x; k < n; k += 32) {
-        const float4 v = a[k];
-        sum += v.x * v.y + v.z * v.w;
-    }
-    c[threadIdx.x] = sum;
-}
-""" + "".join(
-    f"""
-extern "C" __global__ void steps_{element}_{unroll}(
-    const {element} *a, const {element} *b, {element} *c, int n) {{
-    {element} sum = 0;
-#pragma unroll {unroll}
-    for (int k = 0; k < n; ++k) {{
-        sum += a[k * n + threadIdx.x] * b[k];
-    }}
-    c[threadIdx.x] = sum;
-}}
-"""
-    for element in ("float", "double", "unsigned")
-    for unroll in (1, 8)
-)
-
-
-@pytest.fixture(scope="module")
-def small(tmp_path_factory):
-    source = tmp_path_factory.mktemp("source") / "small.cu"
-    source.write_text(SMALL)
-    return source
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("architecture", ARCHITECTURES)
-@pytest.mark.parametrize(
-    ("element", "opcode", "bits"),
-    [("float", "FFMA", 32), ("double", "DFMA", 64), ("unsigned", "IMAD", 32)],
-)
-def test_unrolling_is_seen_for_every_type(read, small, architecture, element, opcode, bits):
-    assert loads_by_width(read(small, "vectors", architecture), "loop") == {128: 1}, "a float4"
-    for unroll in (1, 8):
-        counts = read(small, f"steps_{element}_{unroll}", architecture)
-        found = {c.opcode: c.count for c in counts if c.scope == "loop"}
-        assert found[opcode] == unroll
-        assert unrolling(counts, sums_per_thread=1) == unroll
-        assert loads_by_width(counts, "loop") == {bits: 2 * unroll}

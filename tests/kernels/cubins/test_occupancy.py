@@ -1,21 +1,14 @@
 """Occupancy: known cases, the calculator that comes with CUDA, and the driver of a real GPU."""
 
 import ctypes
-import os
 import subprocess
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from base.errors import StudyError
-from kernels.cubins.build import build_for
-from kernels.cubins.compile import architecture, build_all
 from kernels.cubins.occupancy import LIMITERS, LIMITS, WARP_SIZE, Occupancy, limits_of, occupancy
-from kernels.products.shape import Shape
 from measurement.devices.discovery import driver
-from tests.support.products import product_of
 
 KIB = 1024
 
@@ -52,25 +45,21 @@ def test_occupancy_of_known_cases(asked, expected):
     assert LIMITERS == ("warps", "blocks", "registers", "shared memory")
 
 
-@pytest.mark.parametrize(
-    ("asked", "limiter"),
-    [
+def test_what_does_not_fit_says_why():
+    for asked, limiter in (
         (("9.0", 1025, 16, 0), "warps"),
-        (("9.0", 1024, 65, 0), "registers"),
-        (("9.0", 32, 256, 0), "registers"),
+        *((("9.0", *each, 0), "registers") for each in ((1024, 65), (32, 256))),
         # 25 warps of 2560 registers would fit; 28, seven in each part of the SM, do not.
         (("9.0", 800, 80, 0), "registers"),
         (("9.0", 32, 16, 48 * KIB + 1), "shared memory"),
         (("7.5", 32, 16, 0, 64 * KIB + 1), "shared memory"),
         (("9.0", 32, 16, 1, 227 * KIB), "shared memory"),
         (("9.0", 1025, 256, 49 * KIB), "warps"),
-    ],
-)
-def test_what_does_not_fit_says_why(asked, limiter):
-    found = occupancy(*asked)
-    assert not found.fits
-    assert (found.blocks_per_multiprocessor, found.active_warps, found.share) == (0, 0, 0.0)
-    assert found.limiter == limiter
+    ):
+        found = occupancy(*asked)
+        assert not found.fits
+        assert (found.blocks_per_multiprocessor, found.active_warps, found.share) == (0, 0, 0.0)
+        assert found.limiter == limiter, asked
 
 
 def test_limits_are_those_of_an_sm():
@@ -110,25 +99,15 @@ def calculator(nvcc, tmp_path_factory):
     return ask
 
 
-@pytest.mark.slow
-@given(
-    st.sampled_from(list(LIMITS)),
-    st.tuples(st.integers(1, 1100), st.integers(0, 255), st.integers(0, 48 * KIB)),
-    st.one_of(st.just(0), st.integers(0, 230 * KIB)),
-)
-def test_occupancy_is_that_of_cudas_calculator(calculator, capability, demands, dynamic):
-    found = occupancy(capability, *demands, dynamic).blocks_per_multiprocessor
-    assert found == calculator(capability, *demands, dynamic)
-
-
 @pytest.mark.parametrize("capability", LIMITS)
-def test_every_warp_register_and_step_of_shared_memory_that_of_calculator(calculator, capability):
+def test_occupancy_is_that_of_cudas_calculator(calculator, capability):
+    """Of every warp and register, and every step of shared memory."""
     most = LIMITS[capability].max_shared_bytes_per_block
-    warps = range(WARP_SIZE, 1025, WARP_SIZE)
-    demands = [(threads, registers, 0, 0) for threads in warps for registers in range(1, 256)]
-    demands += [(32, 16, static, 0) for static in range(0, 48 * KIB + 1, 64)]
-    demands += [(32, 16, static + 1, 0) for static in range(0, 48 * KIB, 64)]
-    demands += [(32, 16, 100, dynamic) for dynamic in range(0, most + 256, 64)]
+    sizes = [*range(WARP_SIZE, 1025, WARP_SIZE), 1, 33, 1000, 1100]
+    demands = [(threads, registers, 0, 0) for threads in sizes for registers in range(256)]
+    steps = range(0, 48 * KIB, 64)
+    demands += [(32, 16, static + more, 0) for static in steps for more in (0, 1, 64)]
+    demands += [(64, 40, 100, dynamic) for dynamic in range(0, most + 256, 64)]
     for asked in demands:
         found = occupancy(capability, *asked).blocks_per_multiprocessor
         assert found == calculator(capability, *asked), asked
@@ -147,62 +126,14 @@ ATTRIBUTES = {
     106: lambda limits: limits.max_blocks_per_multiprocessor,
     111: lambda limits: limits.reserved_shared_bytes_per_block,
 }
-CASES = [
-    *((name, b) for name in ("naive", "block") for b in (1, 4, 8, 16, 32)),
-    *(("block_unroll4", b) for b in (4, 8, 16, 32)),
-    ("buffered_row", None),
-    ("outer_product", None),
-    ("register_tile", None),
-    ("register_tile_double_buffered", None),
-]
 
 
-def libcuda(name, *arguments):
-    """Call the CUDA driver; a status other than success is an error."""
-    status = getattr(ctypes.CDLL("libcuda.so.1"), name)(*arguments)
-    assert status == 0, f"{name}: CUDA error {status}"
-
-
-@pytest.fixture
-def device(card):
+@pytest.mark.gpu
+def test_limits_are_those_that_the_driver_reports(card):
     driver()  # numbers the GPUs as `card` was found
-    device = ctypes.c_int()
-    libcuda("cuDeviceGet", ctypes.byref(device), card.index)
-    return device
-
-
-@pytest.mark.gpu
-def test_limits_are_those_that_the_driver_reports(card, device):
-    limits, value = limits_of(card.compute_capability), ctypes.c_int()
+    library = ctypes.CDLL("libcuda.so.1")
+    device, value, limits = ctypes.c_int(), ctypes.c_int(), limits_of(card.compute_capability)
+    assert library.cuDeviceGet(ctypes.byref(device), card.index) == 0
     for number, expected in ATTRIBUTES.items():
-        libcuda("cuDeviceGetAttribute", ctypes.byref(value), number, device)
+        assert library.cuDeviceGetAttribute(ctypes.byref(value), number, device) == 0
         assert value.value == expected(limits), f"device attribute {number}"
-
-
-@pytest.mark.gpu
-def test_occupancy_is_that_of_the_driver(card, nvcc, device, tmp_path):
-    shape = Shape.square(1024)
-    asked = [product_of(name, shape, block) for name, block in CASES]
-    builds = [build_for(each) for each in asked]
-    name = architecture(card.compute_capability)
-    results = build_all(nvcc, builds, name, tmp_path, len(os.sched_getaffinity(0)))
-    context = ctypes.c_void_p()
-    libcuda("cuDevicePrimaryCtxRetain", ctypes.byref(context), device)
-    libcuda("cuCtxPushCurrent_v2", context)
-    try:
-        for product, build, result in zip(asked, builds, results, strict=True):
-            threads, dynamic = product.launch.threads_per_block, product.launch.dynamic_shared_bytes
-            module, function, blocks = ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_int()
-            cubin = tmp_path / name / f"{build.stem}.cubin"
-            libcuda("cuModuleLoad", ctypes.byref(module), os.fsencode(cubin))
-            kernel = product.variant.encode()
-            libcuda("cuModuleGetFunction", ctypes.byref(function), module, kernel)
-            demand = (ctypes.byref(blocks), function, threads, ctypes.c_size_t(dynamic))
-            libcuda("cuOccupancyMaxActiveBlocksPerMultiprocessor", *demand)
-            libcuda("cuModuleUnload", module)
-            registers, static = result.registers_per_thread, result.static_shared_bytes
-            found = occupancy(card.compute_capability, threads, registers, static, dynamic)
-            assert found.blocks_per_multiprocessor == blocks.value, build.stem
-    finally:
-        libcuda("cuCtxPopCurrent_v2", ctypes.byref(context))
-        libcuda("cuDevicePrimaryCtxRelease_v2", device)

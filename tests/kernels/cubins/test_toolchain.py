@@ -1,4 +1,4 @@
-"""Finding the compiler: the configured one, the one on PATH, that of the wheels."""
+"""Finding the compiler: configured, on PATH, or of the wheels."""
 
 import re
 
@@ -38,8 +38,10 @@ def test_configured_compiler_is_never_replaced_by_another(compilers, tmp_path):
         toolchain.find_nvcc(str(compilers["configured"]))
 
 
-def test_version_is_that_of_the_compiler(compilers, tmp_path):
+def test_version_and_architectures_are_those_of_the_compiler(compilers, tmp_path):
     assert toolchain.nvcc_version(compilers["path"]) == "13.9.7"
+    nvcc = program(tmp_path / "nvcc", "printf 'sm_100\\nsm_75\\nsm_90\\n'")
+    assert toolchain.list_architectures(nvcc) == ["sm_75", "sm_90", "sm_100"]
     other = program(tmp_path / "other", "echo gcc 12")
     with pytest.raises(StudyError, match="other: --version prints no release"):
         toolchain.nvcc_version(other)
@@ -56,8 +58,3 @@ def test_toolchain_without_a_compiler_is_one_line(compilers, command):
     done = command("kernels", "toolchain")
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
     assert re.match(r"error: nvcc: not found on PATH or .* install a CUDA", done.stderr)
-
-
-def test_architectures_are_those_that_the_compiler_lists(tmp_path):
-    nvcc = program(tmp_path / "nvcc", "printf 'sm_100\\nsm_75\\nsm_90\\n'")
-    assert toolchain.list_architectures(nvcc) == ["sm_75", "sm_90", "sm_100"]

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 from base.errors import StudyError
-from kernels.host_execution.binding import Kernel, KernelFault, reference
-from kernels.host_execution.compiler import MODES, build_kernel
+from kernels.host_execution.binding import KernelFault, reference
+from kernels.host_execution.compiler import MODES
 
 C_TYPES = {"float32": "float", "float64": "double", "uint32": "unsigned", "int32": "unsigned"}
 # One element of C per thread; the batch along blockIdx.z.
+PARAMETERS = "const ELEMENT *a, const ELEMENT *b, ELEMENT *c, int k"
 PRODUCT = """
-extern "C" __global__ void kernel(const ELEMENT *a, const ELEMENT *b, ELEMENT *c, int k) {
     __shared__ ELEMENT row[33];
     const int column = threadIdx.x, width = blockDim.x, product = blockIdx.z;
     const int line = product * gridDim.y + blockIdx.y;
@@ -23,7 +23,6 @@ extern "C" __global__ void kernel(const ELEMENT *a, const ELEMENT *b, ELEMENT *c
         sums[7] += row[i] * b[(product * k + i) * width + column];
     }
     c[line * width + column] = sums[7];
-}
 """
 
 
@@ -36,18 +35,9 @@ def matrices(dtype, *shape):
     return random.integers(limits.min, limits.max, shape, dtype, endpoint=True)
 
 
-def compiled(folder, tmp_path, text, mode="counted", **defines):
-    """Compile the text of a source file with a kernel called ``kernel``."""
-    source = tmp_path / "kernel.cu"
-    source.write_text(text)
-    library = build_kernel("kernel", source, defines, mode, folder)
-    return Kernel(library, source, "kernel", mode == "counted")
-
-
-def run_on(folder, tmp_path, body, p, threads=32):
-    """Run ``kernel(double *p) { body }``, counted, with one block; the body begins at line 2."""
-    text = f'extern "C" __global__ void kernel(double *p) {{\n{body}\n}}\n'
-    return compiled(folder, tmp_path, text).run((1,), (threads,), [p])
+def run_on(compiled, body, p, threads=32):
+    """Run ``kernel(double *p) { body }``, counted, with one block."""
+    return compiled(body, "double *p").run((1,), (threads,), [p])
 
 
 @pytest.mark.slow
@@ -63,7 +53,7 @@ def test_reference_sums_in_the_order_of_k(host_builds, dtype):
 
 
 @pytest.mark.parametrize(("dtype", "step"), [(np.float32, 2.0**-13), (np.float64, 2.0**-30)])
-def test_fused_reference_rounds_once_a_step(host_builds, dtype, step):
+def test_fused_reference_rounds_once_per_step(host_builds, dtype, step):
     # -1 + (1 + step)(1 - step): the product is rounded to 1, unless it is fused with the sum.
     a = np.array([[[1, 1 + step]]], dtype)
     b = np.array([[[-1], [1 - step]]], dtype)
@@ -80,33 +70,27 @@ def test_integers_wrap_around_fused_or_not(host_builds):
         assert (signed.view(np.uint32) == wide).all()
 
 
-@pytest.mark.parametrize(
-    ("a", "b"),
-    [
-        (np.zeros((1, 2, 3), np.float32), np.zeros((1, 3, 2), np.float64)),
-        (np.zeros((1, 2, 3), np.float32), np.zeros((1, 2, 3), np.float32)),
-        (np.zeros((2, 2, 3), np.float32), np.zeros((1, 3, 2), np.float32)),
-    ],
-)
-def test_reference_of_what_does_not_fit_is_refused(host_builds, a, b):
-    with pytest.raises(ValueError, match="incompatible matrices"):
-        reference(a, b, False, host_builds)
+def test_reference_of_what_does_not_fit_is_refused(host_builds):
+    a = np.zeros((1, 2, 3), np.float32)
+    for b in (np.zeros((1, 3, 2)), a, np.zeros((2, 3, 2), np.float32)):
+        with pytest.raises(ValueError, match="incompatible matrices"):
+            reference(a, b, False, host_builds)
 
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("dtype", C_TYPES)
-def test_kernel_of_a_type_equals_the_reference(host_builds, tmp_path, dtype, mode):
+def test_kernel_of_a_type_equals_the_reference(compiled, host_builds, dtype, mode):
     a, b = matrices(dtype, 2, 3, 33), matrices(dtype, 2, 33, 40)
-    kernel = compiled(host_builds, tmp_path, PRODUCT, mode, ELEMENT=C_TYPES[dtype])
+    kernel = compiled(PRODUCT, PARAMETERS, mode, ELEMENT=C_TYPES[dtype])
     c = np.zeros((2, 3, 40), dtype)
     run = kernel.run((1, 3, 2), (40,), [a, b, c, 33])
     assert c.tobytes() == reference(a, b, mode == "fused", host_builds).tobytes()
     assert {count.bytes for count in run.counts} == ({c.itemsize} if mode == "counted" else set())
 
 
-def test_fma_of_doubles(host_builds, tmp_path):
+def test_fma_of_doubles(compiled):
     p = np.array([1 + 2.0**-30, 1 - 2.0**-30, -1])
-    run = run_on(host_builds, tmp_path, "p[0] = fma(p[0], p[1], p[2]);", p, 1)
+    run = run_on(compiled, "p[0] = fma(p[0], p[1], p[2]);", p, 1)
     assert p[0] == -(2.0**-60)
     assert run.stored_by[0].tolist() == [2, 2, 0, 0, 0, 0]  # by word
 
@@ -114,23 +98,23 @@ def test_fma_of_doubles(host_builds, tmp_path):
 @pytest.mark.parametrize(
     "target", ["reinterpret_cast<float *>(p) + 1", "reinterpret_cast<float *>(s) + 1"]
 )
-def test_misaligned_doubles_are_refused(host_builds, tmp_path, target):
+def test_misaligned_doubles_are_refused(compiled, target):
     body = f"__shared__ double s[2];\n*reinterpret_cast<double *>({target}) = 1;"
     with pytest.raises(
         KernelFault, match=r"kernel\.cu:3: .* store of 8 bytes at byte 4 of .* is misaligned"
     ):
-        run_on(host_builds, tmp_path, body, np.zeros(2), 1)
+        run_on(compiled, body, np.zeros(2), 1)
 
 
-def test_half_of_a_double_races_with_the_whole_and_may_be_unwritten(host_builds, tmp_path):
+def test_half_of_a_double_races_with_the_whole_and_may_be_unwritten(compiled):
     for word in (0, 1):
         body = "__shared__ double s[1];\nif (threadIdx.x == 0) s[0] = 1;\n"
         body += f"if (threadIdx.x == 1) reinterpret_cast<float *>(s)[{word}] = 1;"
         place = rf"kernel\.cu:4: .* byte {4 * word} of shared memory races with .* at line 3"
         with pytest.raises(KernelFault, match=place):
-            run_on(host_builds, tmp_path, body, np.zeros(1), 2)
+            run_on(compiled, body, np.zeros(1), 2)
     body = "__shared__ double s[1];\nreinterpret_cast<float *>(s)[0] = 1;\np[0] = s[0];"
-    cause = run_on(host_builds, tmp_path, body, np.zeros(1), 1).cause(0, 0)
+    cause = run_on(compiled, body, np.zeros(1), 1).cause(0, 0)
     assert re.search(r"kernel\.cu:4: .* load of 8 bytes .* wrote it", cause)
 
 
@@ -139,30 +123,28 @@ def loads_of(run, operation):
     return sorted((c for c in run.counts if c.operation == operation), key=lambda c: c.line)
 
 
-def test_wavefronts_of_shared_doubles(host_builds, tmp_path):
-    # Half a warp at a time: 16 doubles have the 32 banks to themselves. The whole of it where lanes
-    # read in pairs.
+def test_wavefronts_of_shared_doubles(compiled):
+    # Half a warp per wavefront: 16 doubles fill the 32 banks. A whole warp if lanes read in pairs.
     expected = {"i": (2, 2), "i / 2": (1, 1), "2 * i": (4, 2), "17 * i": (2, 2), "0": (1, 1)}
     expected |= {"16 * i": (32, 2), "i % 8": (2, 2), "i % 2": (1, 1), "i / 2 * 16": (16, 1)}
     body = "__shared__ double s[544];\nconst int i = threadIdx.x;\n"
     body += "for (int j = i; j < 544; j += 32) s[j] = j;\n__syncthreads();\n"
     body += "\n".join(f"p[i] = s[{index}];" for index in expected)
-    loads = loads_of(run_on(host_builds, tmp_path, body, np.zeros(32)), "shared_load")
+    loads = loads_of(run_on(compiled, body, np.zeros(32)), "shared_load")
     for index, load in zip(expected, loads, strict=True):
         assert (load.bytes, load.accesses, load.requests) == (8, 32, 1)
         assert (load.transactions, load.ideal) == expected[index], index
 
 
-def test_sectors_of_global_doubles(host_builds, tmp_path):
+def test_sectors_of_global_doubles(compiled):
     expected = {"i": 8, "i + 1": 9, "4 * i": 32, "0": 1}
     body = "const int i = threadIdx.x;\n"
     body += "\n".join(f"p[128 + i] = p[{index}];" for index in expected)
-    loads = loads_of(run_on(host_builds, tmp_path, body, np.zeros(160)), "global_load")
+    loads = loads_of(run_on(compiled, body, np.zeros(160)), "global_load")
     assert [(load.bytes, load.requests) for load in loads] == [(8, 1)] * 4
     assert [load.transactions for load in loads] == list(expected.values())
 
 
-def test_what_does_not_link_names_what_is_missing(host_builds, tmp_path):
-    text = 'void missing();\nextern "C" __global__ void kernel(float *p) {\n    missing();\n}\n'
+def test_what_does_not_link_names_what_is_missing(compiled):
     with pytest.raises(StudyError, match=r"kernel\.cu:3: missing: host execution has no"):
-        compiled(host_builds, tmp_path, text)
+        compiled("missing();", before="void missing();\n")

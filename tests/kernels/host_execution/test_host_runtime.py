@@ -1,7 +1,9 @@
 """Host execution of small kernels: counts, faults, unsupported features."""
 
 import re
+from contextlib import nullcontext
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,51 +12,44 @@ from base.errors import StudyError
 from kernels.catalog.entries import VARIANTS
 from kernels.catalog.product import Product
 from kernels.host_execution import compiler
-from kernels.host_execution.binding import Kernel, KernelFault
+from kernels.host_execution.binding import KernelFault
 from kernels.host_execution.check import check_largest
 from kernels.host_execution.compiler import NotSupported, build_kernel, unsupported
 from kernels.products.shape import Shape
 
+TEXT = Path(__file__).with_name("cases.txt").read_text()
 
-def compiled(folder, tmp_path, body, parameters="float *p", mode="counted", before=""):
-    """Compile ``kernel(parameters) { body }``; the body begins at line 2 after `before`."""
-    source = tmp_path / "kernel.cu"
-    source.write_text(f'{before}extern "C" __global__ void kernel({parameters}) {{\n{body}\n}}\n')
-    return Kernel(
-        build_kernel("kernel", source, {}, mode, folder), source, "kernel", mode == "counted"
-    )
+
+def cases(section):
+    """Return the cases of a section of cases.txt by name: code and expected result."""
+    lines = TEXT.partition(f"[{section}]\n")[2].partition("\n\n")[0].rstrip().split("\n")
+    return {name: rest for name, *rest in (line.split(" @ ") for line in lines)}
+
+
+def code_of(cases):
+    return {name: code for name, (code, *_) in cases.items()}
 
 
 TID = "threadIdx.x"
-COUNTED = [
-    # body, bytes of each access, then (requests, wavefronts, ideal) of 64 threads' shared stores
-    (f"__shared__ float s[64]; s[{TID}] = 1;", (2, 2, 2)),
-    (f"__shared__ float s[128]; s[2 * {TID}] = 1;", (2, 4, 2)),
-    (f"__shared__ float s[64 * 33]; s[33 * {TID}] = 1;", (2, 2, 2)),
-    (f"__shared__ float s[64 * 32]; s[32 * {TID}] = 1;", (2, 64, 2)),
-    (f"__shared__ double s[64]; s[{TID}] = 1;", (2, 4, 4)),
-    (f"__shared__ float4 s[64]; s[{TID}] = make_float4(1, 2, 3, 4);", (2, 8, 8)),
-    (f"__shared__ float4 s[512]; s[8 * {TID}] = make_float4(1, 2, 3, 4);", (2, 64, 8)),
-    (f"__shared__ float s[64]; if ({TID} < 40) s[{TID}] = 1;", (2, 2, 2)),
-    (f"__shared__ float s[64]; if ({TID} % 32 == 5) s[{TID}] = 1;", (2, 2, 2)),
-    (f"__shared__ float s[64]; if ({TID} == 5) s[{TID}] = 1;", (1, 1, 1)),
-]
+TID_T = f"const int t = {TID};"
 
 
-def test_wavefronts_of_shared_stores(host_builds, tmp_path):
-    body = "\n".join(f"{{ {statements} }}" for statements, _ in COUNTED)
-    run = compiled(host_builds, tmp_path, body).run((1,), (64,), [np.zeros(1, np.float32)])
+def test_wavefronts_of_shared_stores(compiled):
+    """Expected: requests, wavefronts and the fewest wavefronts of 64 threads."""
+    known = cases("stores")
+    body = "\n".join([TID_T, *(f"{{ {statements} }}" for statements in known)])
+    run = compiled(body).run((1,), (64,), [np.zeros(1, np.float32)])
     assert {count.operation for count in run.counts} == {"shared_store"}
-    found = {c.line: (c.requests, c.transactions, c.ideal) for c in run.counts}
-    assert found == {line: expected for line, (_, expected) in enumerate(COUNTED, 2)}
+    found = {c.line: [f"{c.requests} {c.transactions} {c.ideal}"] for c in run.counts}
+    assert found == dict(enumerate(known.values(), 3))
 
 
-def test_sectors_and_lines_of_global_loads(host_builds, tmp_path):
+def test_sectors_and_lines_of_global_loads(compiled):
     # 64 threads are two warps; shifted by a word, each touches one sector and one line more.
     known = {"i": (8, 2), "i + 1": (10, 4), "0": (2, 2), "8 * i": (64, 16)}
     known |= {"2 * i": (16, 4), "63 - i": (8, 2), "i / 8": (2, 2)}
     body = "\n".join([f"const int i = {TID};", *(f"p[512 + i] = p[{index}];" for index in known)])
-    run = compiled(host_builds, tmp_path, body).run((1,), (64,), [np.zeros(1024, np.float32)])
+    run = compiled(body).run((1,), (64,), [np.zeros(1024, np.float32)])
     loads = {count.line: count for count in run.counts if count.operation == "global_load"}
     for line, index in enumerate(known, 3):
         load = loads[line]
@@ -62,19 +57,10 @@ def test_sectors_and_lines_of_global_loads(host_builds, tmp_path):
         assert (load.transactions, load.lines) == known[index], index
 
 
-def test_visits_of_a_loop_are_requests_of_their_own(host_builds, tmp_path):
-    body = f"for (int k = 0; k < 5 + ({TID} >= 32); ++k) p[64 * k + {TID}] = k;"
-    p = np.zeros(64 * 6, np.float32)
-    run = compiled(host_builds, tmp_path, body).run((1,), (64,), [p])
-    (count,) = run.counts
-    assert (count.accesses, count.requests, count.transactions) == (11 * 32, 11, 44)
-    assert p.reshape(6, 64)[4].tolist() == [4.0] * 64
-
-
-def test_store_to_what_several_threads_read_since_the_barrier(host_builds, tmp_path):
+def test_store_to_what_several_threads_read_since_the_barrier(compiled, tmp_path):
     body = f"__shared__ float s[32];\ns[{TID}] = 1;\n__syncthreads();\np[{TID}] = s[0];\n"
     body += f"if ({TID} == 31) s[0] = 2;"
-    kernel = compiled(host_builds, tmp_path, body)
+    kernel = compiled(body)
     with pytest.raises(KernelFault) as found:
         kernel.run((1,), (32,), [np.zeros(32, np.float32)])
     assert str(found.value) == (
@@ -83,23 +69,15 @@ def test_store_to_what_several_threads_read_since_the_barrier(host_builds, tmp_p
     )
 
 
-def test_race_between_a_load_and_an_earlier_store_of_another_block(host_builds, tmp_path):
-    kernel = compiled(host_builds, tmp_path, "p[blockIdx.x] = 1;\n p[2] = p[0];")
+def test_race_between_a_load_and_an_earlier_store_of_another_block(compiled):
+    kernel = compiled("p[blockIdx.x] = 1;\n p[2] = p[0];")
     with pytest.raises(KernelFault, match=r"kernel\.cu:3: kernel, block \(1, 0, 0\).*at line 2"):
         kernel.run((2,), (1,), [np.zeros(3, np.float32)])
 
 
-def test_threads_may_exchange_global_memory_across_a_barrier(host_builds, tmp_path):
-    body = f"p[{TID}] = {TID};\n__syncthreads();\nconst float q = p[31 - {TID}];\n"
-    body += f"__syncthreads();\np[{TID}] = q;"
-    p = np.zeros(32, np.float32)
-    compiled(host_builds, tmp_path, body).run((1,), (32,), [p])
-    assert p.tolist() == list(range(31, -1, -1))
-
-
-def test_a_kernel_runs_again_after_a_fault(host_builds, tmp_path):
+def test_a_kernel_runs_again_after_a_fault(compiled):
     body = f"__shared__ float s[32]; s[{TID}] = 1; __syncthreads(); p[{TID}] = s[31 - {TID}];"
-    kernel = compiled(host_builds, tmp_path, body)
+    kernel = compiled(body)
     for _ in range(2):
         small, whole = np.zeros(31, np.float32), np.zeros(32, np.float32)
         with pytest.raises(KernelFault, match="byte 124 of buffer 0 is out of bounds"):
@@ -109,56 +87,31 @@ def test_a_kernel_runs_again_after_a_fault(host_builds, tmp_path):
         assert small.tolist() == [0.0] * 31
 
 
-def test_all_built_in_indices(host_builds, tmp_path):
+def test_all_built_in_indices(compiled):
     body = (
         "const int t = threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z);\n"
         "const int b = blockIdx.x + gridDim.x * (blockIdx.y + gridDim.y * blockIdx.z);\n"
         "p[b * blockDim.x * blockDim.y * blockDim.z + t] = factor * t + b;"
     )
-    kernel = compiled(host_builds, tmp_path, body, "int factor, float *p", "fused")
+    kernel = compiled(body, "int factor, float *p", "fused")
     p = np.zeros((24, 30), np.float32)
     kernel.run((2, 3, 4), (5, 3, 2), [100, p])
     np.testing.assert_array_equal(p, 100 * np.arange(30) + np.arange(24)[:, None])
 
 
-UNSUPPORTED = [
-    ('asm("bar.sync 0;");', "asm: host execution does not support inline PTX"),
-    ('__asm__("ud2");', "__asm__: host execution does not support inline PTX"),
-    ("p[0] = __shfl_down(p[0], 1);", "__shfl_down: .* warp functions without a mask"),
-    ("p[0] = __match_any_sync(~0u, 1);", "__match_any_sync: .* these warp functions"),
-    ("atomicInc((unsigned *)p, 1);", "atomicInc: .* these atomics"),
-    ("nvcuda::wmma::fill_fragment(f, 0);", "nvcuda: .* tensor cores"),
-    ("__half h;", "__half: .* 16-bit numbers"),
-    ("cuda::barrier b;", "cuda::barrier: .* the CUDA C\\+\\+ library"),
-    ("p[0] = *new int;", "operator new: host execution has no such function"),
-    ('system("true");', "system: host execution has no such function"),
-    ("p[0] = clock();", "clock: .* services of the device"),
-    ("child<<<1, 1>>>();", "<<<: .* launches from the device"),
-]
-
-
-@pytest.mark.parametrize(("statement", "message"), UNSUPPORTED)
-def test_unsupported_features_are_named_with_their_line(host_builds, tmp_path, statement, message):
+@pytest.mark.parametrize(("statement", "message"), code_of(cases("unsupported")).items())
+def test_unsupported_features_are_named_with_their_line(compiled, statement, message):
     body = f"// asm is a word here\n/* and\n here */ {statement}"
     with pytest.raises(NotSupported) as refused:
-        compiled(host_builds, tmp_path, body, before='extern "C" int system(const char *); ')
+        compiled(body, before='extern "C" int system(const char *); ')
     assert re.search(rf"kernel\.cu:4: {message}", str(refused.value))
     assert "\n" not in str(refused.value)
 
 
 @pytest.mark.parametrize("condition", ["ifdef __CUDACC__", "if __CUDA_ARCH__ >= 800"])
 def test_code_for_gpus_only_is_ignored(condition):
-    text = f"""#{condition}
-#if WIDE
-asm("a");
-#else
-asm("b");
-#endif
-#else
-atomicInc(p, 1);
-#endif
-asm("c");
-"""
+    lines = ["#if WIDE", 'asm("a");', "#else", 'asm("b");', "#endif", "#else", "atomicInc(p, 1);"]
+    text = "\n".join([f"#{condition}", *lines, "#endif", 'asm("c");'])
     assert unsupported(text) == (8, "atomicInc", "these atomics")
     without = text.replace("atomicInc(p, 1);", "")
     assert unsupported(without) == (10, "asm", "inline PTX")
@@ -166,28 +119,13 @@ asm("c");
     assert unsupported(text.replace(condition, "if 1"))[0] == 3
 
 
-def test_a_barrier_that_votes_tells_all_threads_of_the_block(host_builds, tmp_path):
-    body = (
-        "const int t = threadIdx.x; p[4 * blockIdx.x + t] ="
-        " 10 * __syncthreads_or(t == 2 && blockIdx.x == 1) + __syncthreads_or(t == blockIdx.x);"
-    )
-    for mode in compiler.MODES:
-        p = np.zeros(12, np.float32)
-        compiled(host_builds, tmp_path, body, mode=mode).run((3,), (4,), [p])
-        np.testing.assert_array_equal(p, [1] * 4 + [11] * 4 + [1] * 4)
-    body = "if (threadIdx.x) __syncthreads_or(1); else __syncthreads();"
-    kernel = compiled(host_builds, tmp_path, body)
-    with pytest.raises(KernelFault, match="waits at this barrier"):
-        kernel.run((1,), (2,), [np.zeros(1, np.float32)])
-
-
-def test_numbers_of_16_bits_are_those_of_the_standard(host_builds, tmp_path):
+def test_numbers_of_16_bits_are_those_of_the_standard(compiled):
     halves = np.arange(2**16, dtype=np.uint16).view(np.float16)
     body = (
         "const int i = 256 * blockIdx.x + threadIdx.x;"
         "back[i] = host_from_half(i); bits[i] = host_to_half(p[i]);"
     )
-    kernel = compiled(host_builds, tmp_path, body, "float *p, float *back, unsigned *bits", "fused")
+    kernel = compiled(body, "float *p, float *back, unsigned *bits", "fused")
     back, bits = np.zeros(2**16, np.float32), np.zeros(2**16, np.uint32)
     rng = np.random.default_rng(1)
     exact = halves.astype(np.float32)
@@ -204,7 +142,7 @@ def test_numbers_of_16_bits_are_those_of_the_standard(host_builds, tmp_path):
     np.testing.assert_array_equal(back, exact)
 
 
-def test_operands_of_tensor_cores_are_checked_and_not_counted(host_builds, tmp_path):
+def test_operands_of_tensor_cores_are_checked_and_not_counted(compiled):
     before = "#define OPERAND(i) host_tensor_operand((const unsigned *)smem + (i))\n"
     body = (
         "extern __shared__ float smem[]; smem[threadIdx.x] = 1.0f; {barrier}\n"
@@ -213,7 +151,7 @@ def test_operands_of_tensor_cores_are_checked_and_not_counted(host_builds, tmp_p
 
     def run(barrier, index):
         text = body.format(barrier=barrier, index=index)
-        kernel = compiled(host_builds, tmp_path, text, before=before)
+        kernel = compiled(text, before=before)
         p = np.zeros(32, np.float32)
         return p, kernel.run((1,), (32,), [p], 128)
 
@@ -240,24 +178,24 @@ def test_kernels_of_the_catalog_are_supported_and_some_declarations_not():
         assert unsupported(f"\n{line}\n")[::2] == (2, feature)
 
 
-def test_what_does_not_compile_is_one_line(host_builds, tmp_path):
+def test_what_does_not_compile_is_one_line(compiled):
     with pytest.raises(StudyError) as refused:
-        compiled(host_builds, tmp_path, "p[0] = __sinf(p[0]);")
+        compiled("p[0] = __sinf(p[0]);")
     assert re.fullmatch(r"\S*/kernel\.cu:2: .*__sinf.* \(g\+\+\)", str(refused.value))
     with pytest.raises(StudyError, match=r"kernel\.cu.* frame size"):  # too large for a fiber
-        compiled(host_builds, tmp_path, "float f[10000]; for (float &x : f) x = *p; *p = f[99];")
+        compiled("float f[10000]; for (float &x : f) x = *p; *p = f[99];")
 
 
-def test_builds_are_made_once_for_each_content(host_builds, tmp_path, monkeypatch):
-    first = compiled(host_builds, tmp_path, "p[0] = 1;")
+def test_builds_are_made_once_for_each_content(compiled, host_builds, tmp_path, monkeypatch):
+    first = compiled("p[0] = 1;")
     calls = []
     monkeypatch.setattr(compiler, "_run", lambda command: calls.append(command[-1].name))
     (tmp_path / "elsewhere").symlink_to(host_builds)
-    again = compiled(tmp_path / "elsewhere", tmp_path, "p[0] = 1;")
+    again = compiled("p[0] = 1;", folder=tmp_path / "elsewhere")
     assert calls == []
     assert again._path.name == first._path.name
     with pytest.raises(OSError, match="No such file"):  # the compiler was asked, and made nothing
-        compiled(host_builds, tmp_path, "p[0] = 2;")
+        compiled("p[0] = 2;")
     assert calls == ["entry.o", "whole.so"]
 
 
@@ -268,82 +206,33 @@ def test_missing_compiler_is_one_line(monkeypatch, tmp_path):
         compiler.find_gxx()
 
 
-# Before the kernel, in it, and what element 0 is then.
-SUPPORTED = {
-    "fused multiply-add": ("", "p[0] = __fmaf_rn(2.0f, 3.0f, fmaf(1.0f, 1.0f, 1.0f));", 8),
-    "assertion": ("", "assert(blockDim.x == 64); p[0] = 1;", 1),
-    "half as a name": ("", "const int half = blockDim.x / 2; p[0] = half;", 32),
-    "headers of CUDA": ("#include <cuda_runtime.h>\n#include <cassert>\n", "p[0] = 1;", 1),
-    "variable of the file": ("__device__ float one[2] = {3, 4};\n", "p[0] = one[1];", 4),
-    "constant": ("__constant__ float table[4] = {1, 2, 3, 4};\n", "p[0] = table[2];", 3),
-    "dynamic shared memory of any name": (
-        "",
-        "extern __shared__ float tile[]; tile[threadIdx.x] = 5; p[0] = tile[threadIdx.x];",
-        5,
-    ),
-    "template": (
-        "template <int B> __device__ float twice(float x) { static_assert(B); return B * x; }\n",
-        "p[0] = twice<2>(21);",
-        42,
-    ),
-    "read-only loads": ("", "p[0] = __ldg(p + 1) + 7;", 7),
-    "bytes": ("", "__shared__ bool on; on = true; p[0] = on + sizeof(char4);", 5),
-    "alignment of shared memory": ("", "__shared__ alignas(16) float4 q; q.w = 3; p[0] = q.w;", 3),
-    "structure of eight": (
-        "struct Eight { float x[8]; };\n",
-        "__shared__ Eight e[2]; e[0] = Eight{{1, 2}}; e[1] = e[0]; p[0] = e[1].x[1];",
-        2,
-    ),
-    "atomic addition": ("", "p[0] = 1; atomicAdd(p, 2.0f); p[0] += atomicMax((int *)p + 1, 4);", 3),
-    "asynchronous copy": (
-        "#include <cuda_pipeline.h>\n",
-        "__shared__ float s[2]; p[1] = 7; __pipeline_memcpy_async(s, p + 1, 4);"
-        "__pipeline_memcpy_async(s + 1, p, 4, 4); __pipeline_commit(); __pipeline_wait_prior(0);"
-        "p[0] = s[0] + s[1];",
-        7,
-    ),
-    "printing": ("", 'printf("%f", p[1]); p[0] = 1;', 1),
-}
+SUPPORTED = cases("supported")  # expected: element 0
 
 
 @pytest.mark.parametrize("feature", SUPPORTED)
 @pytest.mark.parametrize("mode", ["counted", "separate"])
-def test_ordinary_features_are_executed(host_builds, tmp_path, feature, mode):
-    before, body, expected = SUPPORTED[feature]
-    kernel = compiled(
-        host_builds, tmp_path, f"if (threadIdx.x == 0) {{ {body} }}", before=before, mode=mode
-    )
+def test_ordinary_features_are_executed(run_case, feature, mode):
+    before = "\n".join(rest[2].replace("\\n", "\n") for rest in SUPPORTED.values() if rest[2:])
+    bodies = {name: f"if (!threadIdx.x) {{ {code} }}" for name, code in code_of(SUPPORTED).items()}
     out = np.zeros(64, np.float32)
-    kernel.run((1,), (64,), [out], 256)
-    assert out[0] == expected
+    run_case(bodies, feature, out, mode=mode, before=before + "\n")
+    assert out[0] == float(SUPPORTED[feature][1])
 
 
-FATAL = {
-    "division by zero": ("", "int n = p[0]; p[1] = 7 / n;", "divides an integer by zero"),
-    "recursion": (
-        "__device__ int deep(int n) { return n ? deep(n - 1) + 1 : 0; }\n",
-        "p[0] = deep(100000);",
-        "needs more than 60 KiB of stack",
-    ),
-    "endless loop": ("", "for (int i = 0; i < 8; i += 0) p[0] += i;", "does this loop end"),
-    "endless loop without access": ("", "bool go = p[0] == 0; while (go) {}", "does this loop end"),
-    "failed assertion": ("", "assert(p[0] == 1);", "an assertion fails"),
-    "null pointer": ("", "float *q = nullptr; p[1] = *q;", "out of bounds"),
-}
+FATAL = cases("fatal")
 
 
 @pytest.mark.parametrize("fault", FATAL)
-def test_what_would_end_the_process_is_a_fault_with_its_line(host_builds, tmp_path, fault):
-    before, body, message = FATAL[fault]
-    kernel = compiled(host_builds, tmp_path, body, before=before)
-    line = "1" if fault == "recursion" else str(2 + before.count("\n"))
-    for _ in range(2):  # and the process goes on
-        with pytest.raises(KernelFault, match=rf"kernel\.cu:{line}: .*{message}"):
-            kernel.run((1,), (64,), [np.zeros(64, np.float32)])
+def test_a_signal_or_an_endless_loop_is_a_fault_with_its_line(run_case, fault):
+    before = "__device__ int deep(int n) { return n ? deep(n - 1) + 1 : 0; }\n"
+    line = 1 if fault == "recursion" else 4 + [*FATAL].index(fault)
+    for _ in range(2):  # the process continues
+        with pytest.raises(KernelFault, match=rf"kernel\.cu:{line}: .*{FATAL[fault][1]}"):
+            run_case(code_of(FATAL), fault, np.zeros(64, np.float32), before=before)
 
 
-def test_a_kernel_with_too_many_variables_cannot_be_checked(host_builds, tmp_path):
-    kernel = compiled(host_builds, tmp_path, "p[0] = v[1];", before="__device__ float v[1l << 32];")
+def test_a_kernel_with_too_many_variables_cannot_be_checked(compiled):
+    kernel = compiled("p[0] = v[1];", before="__device__ float v[1l << 32];")
     with pytest.raises(NotSupported, match=r"kernel\.cu: \w+: has more than 256 MiB of variables"):
         kernel.run((1,), (64,), [np.zeros(64, np.float32)])
 
@@ -358,51 +247,35 @@ def test_a_name_of_a_library_is_refused(host_builds, tmp_path, name, library):
         build_kernel(name, source, {}, "counted", host_builds)
 
 
-def test_more_shared_memory_than_a_block_has_is_a_fault(host_builds, tmp_path):
-    kernel = compiled(host_builds, tmp_path, "p[0] = 1;")
-    with pytest.raises(KernelFault, match="needs 400,000 bytes of shared memory; use at most"):
-        kernel.run((1,), (1,), [np.zeros(1, np.float32)], 400000)
+@pytest.mark.parametrize(
+    ("body", "dynamic", "needed"),
+    [("p[0] = 1;", 400000, "400,000"), ("__shared__ float s[12289]; s[0] = 1;", 0, "49,156")],
+)
+def test_more_shared_memory_than_a_block_has_is_a_fault(compiled, body, dynamic, needed):
+    with pytest.raises(KernelFault, match=f"needs {needed} bytes of shared memory; use at most"):
+        compiled(body).run((1,), (1,), [np.zeros(1, np.float32)], dynamic)
 
 
 @pytest.mark.parametrize("name", ["ü; $(touch pwned).cu", 'quo"te.cu', "a b.cu"])
-def test_a_file_may_have_any_name(host_builds, tmp_path, monkeypatch, name):
+def test_a_file_may_have_any_name(compiled, tmp_path, monkeypatch, name):
     monkeypatch.chdir(tmp_path)
     folder = tmp_path / "dol$(touch x)lar"
     folder.mkdir()
-    source = folder / name
-    source.write_text('extern "C" __global__ void kernel(float *p) {\np[64] = 1; }')
-    kernel = Kernel(
-        build_kernel("kernel", source, {}, "counted", host_builds), source, "kernel", True
-    )
+    kernel = compiled("p[64] = 1;", source=folder / name)
     with pytest.raises(KernelFault) as found:
         kernel.run((1,), (1,), [np.zeros(64, np.float32)])
     assert f"{name}:2: " in str(found.value)
     assert [path.name for path in tmp_path.iterdir()] == [folder.name]
 
 
-LOOPS = {
-    # Lanes take different turns of a loop: those of one turn make a request together.
-    "skipped turns": ("for (int i = 0; i < 4; ++i) { if (i % 2 == t % 2) p[32 * i + t] = i; }", 4),
-    "fewer turns": ("for (int i = t; i < 64; i += 32) { if (i < 40) p[i] = 1; }", 2),
-    "left early": ("for (int i = 0; i < 4; ++i) { if (i > t) break; p[32 * i + t] = 1; }", 4),
-    "after a branch": ("if (t < 8) { p[64] = 1; } p[t] = 1;", 2),
-    "nested": (
-        "for (int i = 0; i < 2; ++i) for (int j = 0; j <= t % 2; ++j) p[64 * i + 32 * j + t] = 1;",
-        4,
-    ),
-    "a call": ("auto f = [&](int i) { if (t % 2 == i) p[t] = 1; }; f(0); f(1); p[64 + t] = 1;", 3),
-}
+LOOPS = cases("loops")  # expected: requests of 32 threads
 
 
 @pytest.mark.parametrize("loop", LOOPS)
-def test_lanes_in_one_turn_of_a_loop_make_a_request(host_builds, tmp_path, loop):
-    body, requests = LOOPS[loop]
-    if loop == "after a branch":
-        body = body.replace("p[64] = 1;", "if (t == 0) p[64] = 1;")
-    kernel = compiled(host_builds, tmp_path, f"const int t = threadIdx.x; {body}")
-    run = kernel.run((1,), (32,), [np.zeros(256, np.float32)])
+def test_lanes_in_one_iteration_of_a_loop_make_a_request(run_case, loop):
+    run = run_case(code_of(LOOPS), loop, np.zeros(256, np.float32), 32, common=TID_T)
     stores = [count.requests for count in run.counts if count.operation == "global_store"]
-    assert sum(stores) == requests
+    assert sum(stores) == int(LOOPS[loop][1])
 
 
 WARPS = {  # of 64 threads
@@ -419,117 +292,54 @@ WARPS = {  # of 64 threads
     "any": ("__any_sync(~0u, t == 40)", lambda t: t >= 32),
     "all": ("__all_sync(~0u, t != 40)", lambda t: t < 32),
     "votes": ("__syncthreads_and(t < 63) + 10 * __syncthreads_count(t < 9)", lambda t: 90),
+    "any vote": ("10 * __syncthreads_or(t == 2) + __syncthreads_or(t == 64)", lambda t: 10),
 }
 
 
 @pytest.mark.parametrize("operation", WARPS)
 @pytest.mark.parametrize("mode", ["counted", "separate"])
-def test_lanes_of_a_warp_exchange_values(host_builds, tmp_path, operation, mode):
-    code, expected = WARPS[operation]
-    body = f"const int t = threadIdx.x; float v = t; p[t] = {code};"
+def test_lanes_of_a_warp_exchange_values(run_case, operation, mode):
+    bodies = {name: f"float v = t; p[t] = {code};" for name, (code, _) in WARPS.items()}
     p = np.zeros(64, np.float32)
-    compiled(host_builds, tmp_path, body, mode=mode).run((1,), (64,), [p])
-    assert p.tolist() == [expected(t) for t in range(64)]
+    run_case(bodies, operation, p, mode=mode, common=TID_T)
+    assert p.tolist() == [WARPS[operation][1](t) for t in range(64)]
 
 
-SHARED = "__shared__ float s[64]; __shared__ char bytes[64]; const int t = threadIdx.x;\n"
-# What 64 threads do, and the fault, as line and text; None: there is none.
-JUDGED = {
-    "same values": ("s[0] = 5; __syncthreads(); p[t] = s[0];", None),
-    "other values": ("s[0] = t;", "3: .* races"),
-    "same values, read at once": ("s[0] = 5; p[t] = s[0];", "3: .* races"),
-    "same values in global memory": ("p[0] = 5;", None),
-    "other values in global memory": ("p[0] = t;", "3: .* races"),
-    "bytes of a word": ("bytes[t] = t; __syncthreads(); p[t] = bytes[63 - t];", None),
-    "one byte": ("bytes[0] = t;", "3: .* races"),
-    "a word and its byte": (
-        "((int *)bytes)[0] = 0x1010101; if (t == 9) bytes[1] = 2;",
-        "3: .* races",
-    ),
-    "threads that end early": ("if (t >= 40) return; __syncthreads(); p[t] = 1;", None),
-    "different barriers": ("if (t < 8) __syncthreads(); else __syncthreads();", "3: .* waits"),
-    "unwritten and unused": (
-        "if (t) s[t] = 1; __syncthreads(); float v = s[t]; if (t) p[t] = v;",
-        None,
-    ),
-    "unwritten index": (
-        "((int *)s)[1] = 1; __syncthreads(); p[((int *)s)[0]] = 1;",
-        "3: .*uninitialised",
-    ),
-    "barrier of the warp": (
-        "s[t] = t; __syncwarp(); p[t] = s[t ^ 1]; __syncwarp(); s[t ^ 1] = 1;",
-        None,
-    ),
-    "another warp": ("s[t] = t; __syncwarp(); p[t] = s[63 - t];", "3: .*(races|uninitialised)"),
-    "lanes apart": ("if (t < 8) __syncwarp(); else __syncthreads();", "3: .* of its warp"),
-    "atomic sums": ("if (!t) s[0] = 0; __syncthreads(); atomicAdd(s, 1.0f);", None),
-    "atomic and plain": (
-        "if (!t) s[0] = 0; __syncthreads(); atomicAdd(s, 1.0f); p[t] = s[0];",
-        "3: .* races",
-    ),
-    "copy without wait": (
-        "__pipeline_memcpy_async(s + t, p + t, 4); __pipeline_commit(); ((int *)p)[(int)s[t]] = 1;",
-        "3: .* is out of bounds",
-    ),
-    "copy and barrier": (
-        "__pipeline_memcpy_async(s + t, p + t, 4); __pipeline_commit();"
-        " __pipeline_wait_prior(0); p[t] = s[63 - t];",
-        "3: .*(races|uninitialised)",
-    ),
-    "copy of three bytes": ("__pipeline_memcpy_async(s, p, 3);", "3: .* copies 3 bytes"),
-    "shared memory beyond 48 KiB": (
-        "__shared__ float more[12289]; more[t] = 1;",
-        ".* needs 49,.* bytes of shared memory",
-    ),
-}
+SHARED = f"__shared__ float s[64]; __shared__ char bytes[64]; {TID_T}"
+JUDGED = cases("judged")
 
 
 @pytest.mark.parametrize("case", JUDGED)
-def test_what_is_a_fault_and_what_is_none(host_builds, tmp_path, case):
-    body, fault = JUDGED[case]
-    kernel = compiled(host_builds, tmp_path, SHARED + body)
-    if fault is None:
-        kernel.run((1,), (64,), [np.zeros(64, np.float32)])
-        return
-    with pytest.raises(KernelFault, match=rf"kernel\.cu:{fault}"):
-        kernel.run((1,), (64,), [np.zeros(64, np.float32)])
+def test_only_faults_are_reported(run_case, case):
+    fault, at = JUDGED[case][1], 3 + [*JUDGED].index(case)
+    fails = pytest.raises(KernelFault, match=rf"kernel\.cu:{at}: {fault}")
+    with fails if fault != "none" else nullcontext():
+        run_case(code_of(JUDGED), case, np.zeros(64, np.float32), common=SHARED)
 
 
-def test_the_cause_of_an_element_is_what_its_block_read(host_builds, tmp_path):
+def test_the_cause_of_an_element_is_what_its_block_read(compiled):
     body = "__shared__ float s; if (blockIdx.x) s = 1; __syncthreads(); p[blockIdx.x] = s;"
     p = np.zeros(2, np.float32)
-    run = compiled(host_builds, tmp_path, body).run((2,), (1,), [p])
+    run = compiled(body).run((2,), (1,), [p])
     assert np.isnan(p).tolist() == [True, False]
     assert re.search(r"kernel\.cu:2: .* is uninitialised", run.cause(0, 0) or "")
     assert run.cause(0, 1) is None
 
 
-LARGE = {  # fault, or whether an index overflows without one
-    "bytes": ("c[0] = *(const float *)((const char *)a + (n - 1) * n * 4);", True),
-    "elements": ("c[0] = a[(n - 1) * n + n - 1];", False),
-    "behind the last": ("c[0] = a[(long)n * n * 3];", "out of bounds"),
-    "a loop's sum": (
-        "int at = 0; for (int i = 0; i < n; ++i) at += n + 2; c[0] = a[at];",
-        "overflows",
-    ),
-    "an index after its last use": (
-        "for (int at = 0, i = 0; i < 3; ++i, at += 20000 * n) c[0] = a[at];",
-        True,
-    ),
-}
+LARGE = cases("large")  # expected: a fault, or whether an index overflows without one
 
 
 @pytest.mark.parametrize("index", LARGE)
-def test_indices_are_checked_as_far_as_32_bits_reach(host_builds, tmp_path, index):
+def test_indices_are_checked_as_far_as_32_bits_reach(compiled, index):
     body, expected = LARGE[index]
     parameters = "const float *a, float *c, int n"
-    kernel = compiled(host_builds, tmp_path, body, parameters, mode="large")
+    kernel = compiled(body, parameters, mode="large")
     n = 46340
     a, c = (np.zeros(n * n, np.float32) for _ in range(2))  # untouched pages take no memory
     options = ((2, 2), (32,), [a, c, n])
-    if isinstance(expected, bool):
+    if expected in ("True", "False"):
         run = kernel.run_last_block(*options)
-        assert (run.bytes.tolist(), run.lines, bool(run.cause)) == ([0], [2], expected)
+        assert (run.bytes.tolist(), run.lines, str(bool(run.cause))) == ([0], [2], expected)
         return
     where = r"kernel\.cu:2: kernel, block \(1, 1, 0\)"
     with pytest.raises(KernelFault, match=f"{where}.*{expected}"):
