@@ -52,21 +52,25 @@ def fake_cubins(config, tmp_path):
     return make_cubins(tmp_path / "cubins", validate(config, "config.yaml").study)
 
 
+@pytest.fixture(scope="module")
+def shared():
+    return {}
+
+
+@pytest.fixture
+def whole(shared, config, fake_cubins, tmp_path):
+    """The content of a recording of two GPUs without faults, made once."""
+    if not shared:
+        (tmp_path / "whole").mkdir()
+        shared.update(content(measure(config, tmp_path / "whole", fake_cubins)[0]))
+    return shared
+
+
 def measure(config, folder, cubins, *faults, at_once=False, **options):
     """Record with faulty GPUs; return the recording and the hardware."""
     hardware = FakeHardware(folder, faults, **options)
     checked = validate(config, "config.yaml")
     return record(checked, "auto", folder / "r", cubins, None, hardware, at_once), hardware
-
-
-def statuses(made):
-    """Return status and reason of every GPU cell, by (variant, n)."""
-    checks = made.checks[made.checks["device"] != "cpu"]
-    return {
-        (row.variant, row.n): (row.status, row.reason)
-        for row in checks.itertuples()
-        if row.host_memory == "pinned"
-    }
 
 
 def content(made):
@@ -78,31 +82,37 @@ def content(made):
     }
 
 
-@pytest.mark.parametrize(
-    ("kind", "reason", "restarts"),
-    [
-        ("wrong", "1 of 64 elements wrong; worst C(1, 2) = ", 0),
-        ("nan", "1 of 64 elements wrong; worst C(1, 2) = nan, expected ", 0),
-        ("unwritten", "8 of 64 elements wrong; worst C(3, 0) = nan, expected ", 0),
-        ("refused", "too many resources requested for launch", 0),
-        ("stopped", "the launch timed out and was terminated", 2),
-        ("illegal", "an illegal memory access was encountered", 2),
-        ("crash", "the measuring process was killed by signal 11", 2),
-        ("hang", "no answer within 5 s (study.protocol.hang_limit_s): the process was killed", 2),
-    ],
-)
-def test_fault_at_gate_costs_its_cells_only(config, fake_cubins, tmp_path, kind, reason, restarts):
-    if kind == "hang":
-        config["study"]["protocol"]["hang_limit_s"] = 5  # also limits the start of a process
-    made, hardware = measure(config, tmp_path, fake_cubins, Fault(kind), gpus=1)
-    found = statuses(made)
-    status, said = found.pop(("block", 8))
-    assert status == "failed"
-    assert said.startswith(reason)
+# Cells (variant, N), and the fault of each: its kind, and the beginning of its reason.
+WRONG = {
+    ("block", 8): ("wrong", "1 of 64 elements wrong; worst C(1, 2) = "),
+    ("block", 70): ("nan", "1 of 4900 elements wrong; worst C(1, 2) = nan, expected "),
+    ("naive", 8): ("unwritten", "8 of 64 elements wrong; worst C(3, 0) = nan, expected "),
+    ("naive", 70): ("refused", "too many resources requested for launch"),
+}
+DEADLY = {
+    ("block", 8): ("stopped", "the launch timed out and was terminated"),
+    ("block", 70): ("illegal", "an illegal memory access was encountered"),
+    ("naive", 8): ("crash", "the measuring process was killed by signal 11"),
+    ("naive", 70): ("hang", "no answer within 5 s (study.protocol.hang_limit_s): the process was"),
+}
+
+
+@pytest.mark.parametrize(("faults", "restarts"), [(WRONG, 0), (DEADLY, 8)], ids=["wrong", "deadly"])
+def test_faults_at_the_gate_cost_their_cells_only(config, fake_cubins, tmp_path, faults, restarts):
+    config["study"]["protocol"]["hang_limit_s"] = 5  # also limits the start of a process
+    planned = [Fault(kind, *cell) for cell, (kind, _) in faults.items()]
+    made, hardware = measure(config, tmp_path, fake_cubins, *planned, gpus=1)
+    rows = made.checks[made.checks["host_memory"] == "pinned"].itertuples()
+    found = {(row.variant, row.n): (row.status, row.reason) for row in rows}
+    for cell, (_, reason) in faults.items():
+        status, said = found.pop(cell)
+        assert status == "failed"
+        assert said.startswith(reason)
     assert found.pop(("buffered_row", 70)) == (
         "not_launchable",
         "needs 70 threads per block, 64 allowed",
     )
+    assert set(found) == {("buffered_row", 8), ("bmm_tile", 4)}
     assert {status for status, _ in found.values()} == {"passed"}
     assert len(hardware.lines("open gpu")) == 1 + restarts, "pinned and pageable both fail"
     assert set(made.checks.loc[made.checks["device"] == "cpu", "status"]) == {"passed"}
@@ -112,22 +122,29 @@ def test_fault_at_gate_costs_its_cells_only(config, fake_cubins, tmp_path, kind,
     assert (sampled >= 6).all()
 
 
-@pytest.mark.parametrize(
-    ("kind", "number"), [("refused", 4), ("refused", 10), ("illegal", 10), ("crash", 10)]
-)
-def test_a_fault_while_sampling_drops_cells_samples(config, fake_cubins, tmp_path, kind, number):
+def test_faults_while_sampling_drop_the_samples_of_their_cells(config, fake_cubins, tmp_path):
     """Run 1 is the check, runs 2 to 7 are the pilot, then samples follow."""
-    made, _ = measure(config, tmp_path, fake_cubins, Fault(kind, number=number), gpus=1)
-    checks = made.checks[(made.checks["variant"] == "block") & (made.checks["n"] == 8)]
-    assert set(checks["status"]) == {"failed"}
-    assert set(checks["build"]) == {"exact"}
-    spoiled = (made.samples["variant"] == "block") & (made.samples["n"] == 8)
-    assert not spoiled.any()
-    others = {"naive", "buffered_row", "block", "blocked", "bmm_tile"}
-    assert set(made.samples["variant"]) == others
+    kinds = [("refused", 4), ("refused", 10), ("illegal", 10), ("crash", 10)]
+    cells = {("naive", 8), ("naive", 70), ("block", 8), ("block", 70)}
+    faults = [
+        Fault(k, *cell, number) for (k, number), cell in zip(kinds, sorted(cells), strict=True)
+    ]
+    made, _ = measure(config, tmp_path, fake_cubins, *faults, gpus=1)
+    on_gpu = made.checks[made.checks["device"] != "cpu"]
+    failed = on_gpu[on_gpu["status"] == "failed"]
+    assert set(zip(failed["variant"], failed["n"], strict=True)) == cells
+    assert len(failed) == 8, "in both kinds of memory"
+    assert set(failed["build"]) == {"exact", "guarded"}
+    sampled = made.samples[made.samples["device"] != "cpu"]
+    found = set(zip(sampled["variant"], sampled["n"], strict=True))
+    assert found == {("buffered_row", 8), ("bmm_tile", 4)}
+    assert set(made.samples["variant"]) == {"naive", "buffered_row", "blocked", "bmm_tile"}
 
 
-def test_a_device_that_is_lost_ends_the_recording_and_loses_nothing(config, fake_cubins, tmp_path):
+def test_a_lost_device_ends_the_recording_and_the_next_attempt_loses_nothing(
+    config, fake_cubins, tmp_path
+):
+    """The last line is cut off meanwhile, and the clock is set back."""
     with pytest.raises(StudyError) as lost:
         measure(config, tmp_path, fake_cubins, Fault("lost", number=10), gpus=1)
     said = str(lost.value)
@@ -136,11 +153,30 @@ def test_a_device_that_is_lost_ends_the_recording_and_loses_nothing(config, fake
     assert "\n" not in said
     assert not (tmp_path / "r").exists()
     (tmp_path / "lost").unlink()
-    kept = (tmp_path / "r.partial" / "journal.jsonl").read_text()
+    journal_file, header = (
+        tmp_path / "r.partial" / f"{x}" for x in ("journal.jsonl", "header.json")
+    )
+    kept = journal_file.read_bytes()
+    assert kept.count(b'"cold_starts.csv"') >= 2
+    other = {**config, "study": config["study"] | {"seed": 12}}
+    with pytest.raises(StudyError, match=r"r\.partial: contains an interrupted .* study; restore"):
+        measure(other, tmp_path, fake_cubins, gpus=1)
+    with pytest.raises(StudyError, match="recording with other study, GPUs; restore"):
+        measure(other, tmp_path, fake_cubins, gpus=2)
+    assert journal_file.read_bytes() == kept
+    journal_file.write_bytes(kept[: kept.rstrip(b"\n").rfind(b"\n") + 25])
+    facts = json.loads(header.read_text())
+    facts["facts"]["started_utc"] = "2099-01-01T00:00:00Z"
+    header.write_text(json.dumps(facts))
     made, _ = measure(config, tmp_path, fake_cubins, gpus=1)
-    assert kept.count('"cold_starts.csv"') >= 2
     assert set(made.checks["status"]) == {"passed", "not_launchable"}
     assert made.provenance["attempts"] == 2
+    dates = [made.provenance["started_utc"], made.provenance["finished_utc"]]
+    assert dates == sorted(dates)
+    assert datetime.fromisoformat(dates[1]).year < 2099
+    assert not made.samples.duplicated([*CELL, "round"]).any()
+    assert (made.samples.groupby(CELL, dropna=False).size() == 6).all()
+    assert (made.samples["total_s"] > 0).all()
     assert not (tmp_path / "r.partial").exists()
 
 
@@ -151,14 +187,12 @@ def start_warm(folder, cubins):
     return process
 
 
-def test_killed_at_random_points_nothing_is_lost_or_measured_twice(config, fake_cubins, tmp_path):
-    (tmp_path / "whole").mkdir()
-    whole, _ = measure(config, tmp_path / "whole", fake_cubins)
+def test_killed_at_random_points_nothing_is_lost_or_measured_twice(fake_cubins, whole, tmp_path):
     folder = tmp_path / "killed"
     folder.mkdir()
     path = folder / "r.partial" / "journal.jsonl"
     rng = random.Random(5)
-    rows = {name: len(rows) for name, rows in content(whole).items()}
+    rows = {name: len(rows) for name, rows in whole.items()}
     counted = (SAMPLES, "checks.csv", "kernels.csv.gz", "energy.csv")
     lines = sum(rows[name] for name in counted) + rows["neighbours.csv"] // 2
     lines += rows[SAMPLES] + rows["kernels.csv.gz"]  # here the pilot has as many rows
@@ -168,19 +202,19 @@ def test_killed_at_random_points_nothing_is_lost_or_measured_twice(config, fake_
     for goal in goals:
         process = start_warm(folder, fake_cubins)
         while not path.exists() or path.read_bytes().count(b"\n") < goal:
-            assert process.is_alive(), "its error stands above"
+            assert process.is_alive(), "its error is printed above"
             time.sleep(0.005)
         time.sleep(rng.uniform(0, 0.01))
         process.kill()
         process.join()
         now = path.read_bytes()
-        assert now.startswith(kept), "a line that was on file is gone"
+        assert now.startswith(kept), "a line on file is gone"
         kept = now[: now.rfind(b"\n") + 1]
     process = start_warm(folder, fake_cubins)
     process.join(120)
     assert process.exitcode == 0
     made = recording.read(folder / "r")
-    assert content(made) == content(whole)
+    assert content(made) == whole
     assert 4 < made.provenance["attempts"] <= 9
     assert not (folder / "r.partial").exists()
     written = [json.loads(line) for line in kept.splitlines()]
@@ -191,31 +225,7 @@ def test_killed_at_random_points_nothing_is_lost_or_measured_twice(config, fake_
     assert stamps <= set(made.samples["time_unix_s"])
 
 
-def test_a_line_cut_off_is_measured_again(config, fake_cubins, tmp_path):
-    with pytest.raises(StudyError):
-        measure(config, tmp_path, fake_cubins, Fault("lost", number=3), gpus=1)
-    (tmp_path / "lost").unlink()
-    path = tmp_path / "r.partial" / "journal.jsonl"
-    whole = path.read_bytes()
-    path.write_bytes(whole[: whole.rstrip(b"\n").rfind(b"\n") + 25])
-    made, _ = measure(config, tmp_path, fake_cubins, gpus=1)
-    assert not made.samples.duplicated([*CELL, "round"]).any()
-    assert (made.samples.groupby(CELL, dropna=False).size() == 6).all()
-
-
-def test_interrupted_recording_is_not_continued_with_another_study(config, fake_cubins, tmp_path):
-    with pytest.raises(StudyError):
-        measure(config, tmp_path, fake_cubins, Fault("lost", number=3), gpus=1)
-    before = (tmp_path / "r.partial" / "journal.jsonl").read_bytes()
-    config["study"]["protocol"]["max_samples"] = 9
-    with pytest.raises(StudyError, match=r"r\.partial: contains an interrupted .* study; restore"):
-        measure(config, tmp_path, fake_cubins, gpus=1)
-    with pytest.raises(StudyError, match="recording with other study, GPUs; restore"):
-        measure(config, tmp_path, fake_cubins, gpus=2)
-    assert (tmp_path / "r.partial" / "journal.jsonl").read_bytes() == before
-
-
-def test_gpus_at_once_go_on_where_they_were_interrupted(config, fake_cubins, tmp_path):
+def test_gpus_at_once_resume_where_they_were_interrupted(config, fake_cubins, whole, tmp_path):
     with pytest.raises(StudyError, match=r"^gpu\d: lost after "):
         measure(config, tmp_path, fake_cubins, Fault("lost", number=10), at_once=True)
     kept = (tmp_path / "r.partial" / "journal.jsonl").read_bytes()
@@ -226,15 +236,14 @@ def test_gpus_at_once_go_on_where_they_were_interrupted(config, fake_cubins, tmp
     assert made.provenance["attempts"] == 2
     assert kept.count(b'"samples.csv.gz"') > 0
     assert not made.samples.duplicated([*CELL, "round"]).any()
-    whole, _ = measure(config, tmp_path, fake_cubins)
-    assert content(made)["kernels.csv.gz"] == content(whole)["kernels.csv.gz"]
+    assert content(made)["kernels.csv.gz"] == whole["kernels.csv.gz"]
 
 
 def test_two_recorders_on_one_folder(config, fake_cubins, tmp_path):
     process = start_warm(tmp_path, fake_cubins)
     try:
         while not (tmp_path / "r.partial" / "journal.jsonl").exists():
-            assert process.is_alive(), "its error stands above"
+            assert process.is_alive(), "its error is printed above"
             time.sleep(0.01)
         with pytest.raises(StudyError, match="r: another process is recording there; wait for its"):
             measure(config, tmp_path, fake_cubins, gpus=0)
@@ -258,11 +267,11 @@ def test_the_worker_dies_with_a_killed_recorder(fake_cubins, tmp_path):
     process.wait()
     deadline = time.monotonic() + 10
     while any(Path(f"/proc/{child}").exists() for child in children):
-        assert time.monotonic() < deadline, "a worker goes on without its recorder"
+        assert time.monotonic() < deadline, "a worker outlives its recorder"
         time.sleep(0.05)
 
 
-def test_a_full_disk_ends_in_one_line_and_what_was_measured_is_kept(
+def test_a_full_disk_gives_one_line_and_all_samples_are_kept(
     config, fake_cubins, tmp_path, monkeypatch
 ):
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
@@ -288,22 +297,6 @@ def test_a_full_disk_ends_in_one_line_and_what_was_measured_is_kept(
     assert not made.samples.duplicated([*CELL, "round"]).any()
     assert set(made.checks["status"]) == {"passed", "not_launchable"}
     assert made.provenance["attempts"] == 2
-
-
-def test_clock_set_back_changes_nothing_but_time_stamps(config, fake_cubins, tmp_path, monkeypatch):
-    with pytest.raises(StudyError):
-        measure(config, tmp_path, fake_cubins, Fault("lost", number=3), gpus=1)
-    (tmp_path / "lost").unlink()
-    header = tmp_path / "r.partial" / "header.json"
-    facts = json.loads(header.read_text())
-    facts["facts"]["started_utc"] = "2099-01-01T00:00:00Z"  # a wrong clock
-    header.write_text(json.dumps(facts))
-    made, _ = measure(config, tmp_path, fake_cubins, gpus=1)
-    dates = [made.provenance["started_utc"], made.provenance["finished_utc"]]
-    assert dates == sorted(dates)
-    assert datetime.fromisoformat(dates[1]).year < 2099
-    assert not made.samples.duplicated([*CELL, "round"]).any()
-    assert (made.samples["total_s"] > 0).all()
 
 
 def test_nothing_measured_leaves_nothing_behind(config, fake_cubins, tmp_path):

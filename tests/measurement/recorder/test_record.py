@@ -134,8 +134,22 @@ def test_runs_in_pieces_use_their_fastest_setting_after_restarts_too(
     assert len(gpus.lines("use")) == openings * len(cells)
 
 
-def test_gpus_and_their_host_are_one_recording(config, study, gpus, cubins, tmp_path):
-    made = record(config, "auto", tmp_path / "r", cubins, None, gpus)
+@pytest.fixture(scope="module")
+def shared():
+    return []
+
+
+@pytest.fixture
+def in_turn(shared, config, cubins, tmp_path_factory):
+    """A recording of two GPUs and its hardware, made once."""
+    if not shared:
+        gpus = FakeHardware(tmp_path_factory.mktemp("in_turn"))
+        shared += [record(config, "auto", gpus.folder / "r", cubins, None, gpus), gpus]
+    return shared
+
+
+def test_gpus_and_their_host_are_one_recording(study, in_turn):
+    made, gpus = in_turn
     asked = Study.model_validate(study)
     cells = [*gpu_cells(asked, "gpu0"), *gpu_cells(asked, "gpu1"), *cpu_cells(asked, 1)]
     assert cells_of(made.checks) == planned(cells)
@@ -188,55 +202,46 @@ def test_gpus_and_their_host_are_one_recording(config, study, gpus, cubins, tmp_
     assert (facts["software"]["nvcc"], facts["software"]["driver"]) == ("13.9.7", "600.1")
     measured = [*study["variants"], "bmm_tile"]
     assert {f"kernels/{name}.cu" for name in measured} < set(facts["sources"])
-
-
-def test_gpus_at_once_sample_while_others_do_and_recording_says_so(config, gpus, cubins, tmp_path):
-    one, other = FakeHardware(tmp_path / "one"), replace(gpus, run_s=3e-3)
-    one.folder.mkdir()
-    in_turn = record(config, "auto", tmp_path / "in_turn", cubins, None, one)
-    made = record(config, "auto", tmp_path / "r", cubins, None, other, True)
-    assert not in_turn.provenance["at_once"]
-    assert made.provenance["at_once"]
-    for name in ("checks", "samples", "kernels", "energy"):
-        rows = [getattr(each, name) for each in (in_turn, made)]
-        counts = [table.groupby(["device", "variant", "n"]).size().to_dict() for table in rows]
-        assert counts[0] == counts[1], name
-    for found, overlaps in ((in_turn, False), (made, True)):
-        begun = found.samples.groupby("device")["time_unix_s"]
-        assert (begun.min()["gpu1"] < begun.max()["gpu0"]) == overlaps
-    assert made.kernels["time_unix_s"].min() > begun.max()[["gpu0", "gpu1"]].max(), "they wait"
-
-
-def test_passes_are_run_on_one_core_a_device(config, gpus, cubins, tmp_path):
-    record(config, "auto", tmp_path / "r", cubins, None, gpus)
     cores = sorted(os.sched_getaffinity(0))
     used = {
         device: {line.rsplit(" ", 1)[1] for line in gpus.lines(f"run {device} ")}
-        for device in ("gpu0", "gpu1", "cpu")
+        for device in (*devices, "cpu")
     }
     assert used["gpu0"] == used["cpu"] == {str(cores[-1])}
     assert used["gpu1"] == {str(cores[-2 % len(cores)])}
 
 
-def test_short_kernels_are_timed_in_several_processes(config, gpus, cubins, tmp_path, monkeypatch):
+def test_gpus_at_once_sample_while_others_do_and_recording_says_so(
+    config, gpus, cubins, in_turn, tmp_path
+):
+    gpus = replace(gpus, run_s=3e-3)
+    made = record(config, "auto", tmp_path / "r", cubins, None, gpus, True)
+    alone = in_turn[0]
+    assert not alone.provenance["at_once"]
+    assert made.provenance["at_once"]
+    for name in ("checks", "samples", "kernels", "energy"):
+        rows = [getattr(each, name) for each in (alone, made)]
+        counts = [table.groupby(["device", "variant", "n"]).size().to_dict() for table in rows]
+        assert counts[0] == counts[1], name
+    for found, overlaps in ((alone, False), (made, True)):
+        begun = found.samples.groupby("device")["time_unix_s"]
+        assert (begun.min()["gpu1"] < begun.max()["gpu0"]) == overlaps
+    assert made.kernels["time_unix_s"].min() > begun.max()[["gpu0", "gpu1"]].max(), "they wait"
+
+
+def test_one_gpu_of_two_is_recorded_under_its_index_and_not_at_once(
+    config, gpus, cubins, tmp_path, monkeypatch
+):
+    """Its kernels are short, so several processes time them; it has no energy counter."""
     monkeypatch.setattr(measure, "_SHORT_S", 1.0)
-    made = record(config, 0, tmp_path / "r", cubins, None, gpus)
-    assert len(gpus.lines("open gpu")) == len(gpus.lines("close gpu")) == 4, "of 8 rounds"
-    assert set(made.kernels.groupby(KERNEL, dropna=False).size()) == {6}
-
-
-def test_a_card_that_does_not_tell_its_energy_is_recorded_without(config, gpus, cubins, tmp_path):
     silent = replace(gpus, has_energy=False)
-    made = record(config, 0, tmp_path / "r", cubins, None, silent)
-    assert made.energy.empty
-    assert len(made.kernels)
-
-
-def test_one_gpu_of_two_is_recorded_under_its_index_and_not_at_once(config, gpus, cubins, tmp_path):
-    made = record(config, 1, tmp_path / "r", cubins, None, gpus, True)
+    made = record(config, 1, tmp_path / "r", cubins, None, silent, True)
     assert set(made.checks["device"]) == {"gpu1", "cpu"}
     assert [device["device"] for device in made.provenance["devices"]] == ["gpu1"]
     assert not made.provenance["at_once"]
+    assert len(gpus.lines("open gpu")) == len(gpus.lines("close gpu")) == 4, "of 8 rounds"
+    assert set(made.kernels.groupby(KERNEL, dropna=False).size()) == {6}
+    assert made.energy.empty
 
 
 def test_kernels_are_built_for_the_gpus_where_none_are_given(config, gpus, tmp_path):
