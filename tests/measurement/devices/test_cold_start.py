@@ -1,9 +1,9 @@
 """Process cold starts: request, answer, errors, and a real start."""
 
+import io
 import json
 import os
 import re
-import subprocess
 import sys
 import time
 from dataclasses import asdict, astuple, replace
@@ -11,6 +11,7 @@ from dataclasses import asdict, astuple, replace
 import numpy as np
 import pytest
 
+from base.errors import exit_status
 from kernels.cubins.build import build_for
 from kernels.cubins.compile import architecture, build_cubin
 from measurement.devices import cold_start as module
@@ -114,13 +115,13 @@ def test_missing_pycuda_is_told_by_the_real_process(monkeypatch, tmp_path):
 
 
 @pytest.mark.parametrize("question", ["", "{}", "[]", '{"n": 1', '{"order": 1}'])
-def test_no_request_is_one_line(question):
-    command = [sys.executable, "-m", "measurement.devices.cold_start"]
-    options = {"capture_output": True, "text": True, "cwd": module.ROOT}
-    done = subprocess.run(command, input=question, **options)
-    assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.startswith("error: standard input: not a cold-start request (")
-    assert done.stderr.count("\n") == 1
+def test_no_request_is_one_line(monkeypatch, capsys, question):
+    monkeypatch.setattr(sys, "stdin", io.StringIO(question))
+    assert exit_status(module.main) == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert said.err.startswith("error: standard input: not a cold-start request (")
+    assert said.err.count("\n") == 1
 
 
 @pytest.mark.parametrize(

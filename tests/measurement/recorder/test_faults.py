@@ -288,14 +288,14 @@ def test_a_full_disk_gives_one_line_and_all_samples_are_kept(
         resource.setrlimit(resource.RLIMIT_FSIZE, (12_000, limits[1]))  # maximum size of a file
         return library
 
-    monkeypatch.setattr(recorder, "build_library", fill_the_disk)
     try:
-        with pytest.raises(StudyError, match="all samples so far are kept: free disk space"):
-            measure(config, tmp_path, fake_cubins, gpus=1)
+        with monkeypatch.context() as patch:
+            patch.setattr(recorder, "build_library", fill_the_disk)
+            with pytest.raises(StudyError, match="all samples so far are kept: free disk space"):
+                measure(config, tmp_path, fake_cubins, gpus=1)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
         signal.signal(signal.SIGXFSZ, handler)
-    monkeypatch.undo()
     assert not (tmp_path / "r").exists()
     kept = (tmp_path / "r.partial" / "journal.jsonl").read_bytes()
     assert len(kept) <= 12_000
