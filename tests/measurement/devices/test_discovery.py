@@ -1,6 +1,7 @@
 """The GPUs of a host, and one-line errors for missing parts."""
 
 import os
+import re
 import sys
 from types import SimpleNamespace
 
@@ -106,4 +107,6 @@ def test_command_lists_the_gpus(nvml, pycuda, command):
         "0  NVIDIA H100  compute capability 9.0\n1  NVIDIA RTX PRO 6000  compute capability 12.0\n"
     )
     nvml.count = 0
-    assert command("measurement", "devices").returncode == 2
+    done = command("measurement", "devices")
+    assert done.returncode == 2
+    assert re.fullmatch("error: no NVIDIA GPU: the driver lists none; check.*\n", done.stderr)

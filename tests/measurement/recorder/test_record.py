@@ -44,10 +44,9 @@ def gpus(tmp_path):
 
 
 @pytest.fixture
-def no_gpu(tmp_path):
-    """A host without GPU, with its real CPU."""
-    (tmp_path / "hardware").mkdir()
-    return FakeHardware(tmp_path / "hardware", gpus=0, real_cpu=True)
+def no_gpu(gpus):
+    """A host without GPU."""
+    return replace(gpus, gpus=0)
 
 
 def record(config, *arguments):
@@ -74,7 +73,7 @@ def planned(cells):
 def test_host_without_gpu_is_recorded(config, study, no_gpu, tmp_path, capfd):
     out = tmp_path / "new" / "host"
     before = datetime.now(UTC).replace(microsecond=0)
-    made = record(config, "auto", out, None, None, no_gpu)
+    made = record(config, "auto", out, None, None, replace(no_gpu, real_cpu=True))
     assert made.path == out
     read = recording.read(out)
     cells = planned(cpu_cells(Study.model_validate(study), 1))
@@ -314,25 +313,21 @@ def test_folder_with_something_else_is_refused_and_untouched(config, no_gpu, tmp
     assert [path.name for path in out.iterdir()] == ["thesis.txt"]
 
 
-def test_a_new_recording_replaces_the_older_one(config, no_gpu, tmp_path):
-    first = record(config, "auto", tmp_path / "r", None, None, no_gpu)
-    config["study"]["cpu"]["sizes"] = [8]
-    record(config, "auto", tmp_path / "r", None, None, no_gpu)
-    again = recording.read(tmp_path / "r")
-    assert len(again.checks) < len(first.checks)
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["hardware", "r"]
-
-
-def test_command_records_and_sums_up(config, no_gpu, tmp_path, monkeypatch, capsys):
+def test_command_records_and_sums_up_and_replaces_an_older_recording(
+    config, no_gpu, tmp_path, monkeypatch, capsys
+):
     monkeypatch.setattr(recorder, "Host", lambda: no_gpu)
-    file = tmp_path / "config.yaml"
-    file.write_text(CONFIG)
-    out = tmp_path / "r"
+    file, out = tmp_path / "config.yaml", tmp_path / "r"
     monkeypatch.setattr(sys, "argv", ["m", "record", "--config", str(file), "--out", str(out)])
-    assert exit_status(cli.main) == 0
-    samples = len(recording.read(out).samples)
-    last = capsys.readouterr().err.splitlines()[-1]
-    assert last == f"{out}: {samples} samples; cells: 6 passed"
+    for sizes, passed in (([8, 12], 6), ([8], 3)):
+        config["study"]["cpu"]["sizes"] = sizes
+        file.write_text(yaml.safe_dump(config))
+        assert exit_status(cli.main) == 0
+        read = recording.read(out)
+        assert len(read.checks) == passed
+        last = capsys.readouterr().err.splitlines()[-1]
+        assert last == f"{out}: {len(read.samples)} samples; cells: {passed} passed"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["config.yaml", "hardware", "r"]
 
 
 def test_missing_configuration_is_one_line(command, tmp_path):

