@@ -1,6 +1,7 @@
 """The requirements of committed recordings, checked on all of them."""
 
 import json
+import shutil
 from dataclasses import replace
 
 import pytest
@@ -13,16 +14,15 @@ from measurement.recording.recording import MANIFEST
 from tests.support import ROOT
 from tests.support.report_data import SYSTEMS
 
-# But those of two GPUs of a host, in turn and at once, which hold a part of the study.
+# Recordings of two GPUs of one host contain only a part of the study.
 WHOLE = sorted({path.name for path in gallery.GALLERY.iterdir() if "-two-" not in path.name})
 
 
 @pytest.fixture(scope="module")
 def measured(make_recording, tmp_path_factory):
     """A small recording marked as measured; not to be changed."""
-    folder = tmp_path_factory.mktemp("gallery") / "small"
     options = {"sizes": (32, 64), "holdout": (), "samples": 2, "simulated": False}
-    return make_recording(folder, **options)
+    return make_recording(tmp_path_factory.mktemp("gallery") / "small", **options)
 
 
 @pytest.fixture(scope="module")
@@ -31,7 +31,7 @@ def committed():
 
 
 @pytest.mark.slow
-def test_what_travels_is_valid_and_stands_in_the_gallery(committed):
+def test_committed_recordings_are_valid_and_listed_in_the_gallery(committed):
     found = {name: gallery.faults(recording) for name, recording in committed.items()}
     assert found == {name: [] for name in committed}
     page = (ROOT / "docs" / "results" / "recordings.md").read_text()
@@ -39,32 +39,21 @@ def test_what_travels_is_valid_and_stands_in_the_gallery(committed):
     assert page == gallery.gallery(committed.values()) + "\n", remedy
 
 
-# But those of two GPUs of a host, in turn and at once, which hold a part of the study.
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "name", [path.name for path in sorted(gallery.GALLERY.iterdir()) if "-two-" not in path.name]
-)
-def test_every_system_has_passed_on_the_recorded_cards(committed, name):
-    """In the recordings that travel, whose sources must be those of this tree."""
+@pytest.mark.parametrize("name", WHOLE)
+def test_every_system_has_passed_on_the_recorded_gpus(committed, name):
+    """In the committed recordings, whose sources must be those of this tree."""
     recording = committed[name]
     assert stale_sources(recording.provenance) == []
     checks = recording.checks
     devices = {device["device"] for device in recording.provenance["devices"]}
     assert devices
     for system in read(SYSTEMS):
-        own = checks[(checks["variant"] == system.variant)]
-        own = own[(own["device"] == "cpu") == (system.side == "cpu")]
+        on_side = (checks["device"] == "cpu") == (system.side == "cpu")
+        own = checks[(checks["variant"] == system.variant) & on_side]
         assert set(own["status"]) <= {"passed", "not_launchable"}, system
         passed = own[own["status"] == "passed"]
         assert set(passed["device"]) == ({"cpu"} if system.side == "cpu" else devices), system
-
-
-def test_a_recording_is_described_with_what_it_is_cited_by(measured, command):
-    done = command("measurement", "validate", measured.path)
-    assert done.returncode == 0
-    for words in ("1 × Simulated GPU", "Simulated CPU, 4 CPUs", "passed", "full"):
-        assert words in done.stdout
-    assert sha256(measured.path / MANIFEST) in done.stdout
 
 
 def test_what_was_not_measured_from_a_known_tree_or_never_passed_is_refused(measured):
@@ -82,8 +71,15 @@ def test_what_was_not_measured_from_a_known_tree_or_never_passed_is_refused(meas
     assert "none of its cells passed" in fault
 
 
-def test_other_files_and_altered_ones_are_named(make_recording, tmp_path, command):
-    make_recording(tmp_path / "one", sizes=(32, 64), holdout=(), samples=2, simulated=False)
+def test_a_recording_is_described_and_other_files_and_altered_ones_are_named(
+    measured, tmp_path, command
+):
+    done = command("measurement", "validate", measured.path)
+    assert done.returncode == 0
+    digest = sha256(measured.path / MANIFEST)
+    for words in ("1 × Simulated GPU", "Simulated CPU, 4 CPUs", "passed", "full", digest):
+        assert words in done.stdout
+    shutil.copytree(measured.path, tmp_path / "one")
     (tmp_path / "one" / "notes.txt").write_text("mine")
     done = command("measurement", "validate", tmp_path / "one")
     assert done.returncode == 2
