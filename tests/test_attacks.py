@@ -79,9 +79,8 @@ ENVIRONMENTS = {
 
 @pytest.fixture
 def project(tmp_path):
-    folder = shutil.copytree(
-        ROOT / "workflow", tmp_path / "Übung mit Leerzeichen" / "workflow"
-    ).parent
+    folder = tmp_path / "Übung mit Leerzeichen"
+    shutil.copytree(ROOT / "workflow", folder / "workflow")
     (folder / "uv.lock").write_text("")
     return folder
 
@@ -174,7 +173,12 @@ def text(file, change):
 
 
 def bytes_of(file, data):
-    return lambda folder: (folder / file).write_bytes(data)
+    return lambda folder: (folder / file).write_bytes(data() if callable(data) else data)
+
+
+def rows(file, line, count):
+    """Replace all rows by copies of a line."""
+    return text(file, lambda content: header(content) + count * line)
 
 
 def linked(file):
@@ -245,6 +249,7 @@ def replaced(file, old, new):
 
 
 SAMPLES, CHECKS, KERNELS = "samples.csv.gz", "checks.csv", "kernels.csv.gz"
+BUILDS, CEILINGS = "builds.csv", "ceilings.csv"
 SHA = "0" * 64
 # A failed check, with its rows and its reason.
 CHECK = "cpu,naive,float32,1,%d,32,32,,,1,,failed,x%d,,,,\n"
@@ -260,34 +265,25 @@ RECORDINGS = {
     "a number of 20 digits": (cells(CHECKS, "n", "9" * 20), "column n: '9{20}' is not a whole"),
     "0 launches": (cells(KERNELS, "launches", "0"), "column launches is 0, not from 1 to"),
     "an unknown GPU": (cells(SAMPLES, "device", "gpu7"), "row 3: gpu7 is not a device of"),
-    "its ceiling": (cells("ceilings.csv", "device", "gpu7"), "ceilings.csv: row 3: gpu7 is not"),
+    "its ceiling": (cells(CEILINGS, "device", "gpu7"), "ceilings.csv: row 3: gpu7 is not"),
     "no GPU": (facts("devices", []), "gpu0 is not one of devices"),
     "a GPU twice": (fact("device", "gpu0", 1), "a name is listed twice"),
     "no such variant": (cells(SAMPLES, "variant", "magic"), "magic is not a variant of"),
-    "no such kernel": (cells("builds.csv", "variant", "magic"), "magic is not a variant"),
+    "no such kernel": (cells(BUILDS, "variant", "magic"), "magic is not a variant"),
     "a CPU's on a GPU": (cells(SAMPLES, "device", "gpu0", 0), "row 2: naive does not exist for"),
     "no such type": (cells(CHECKS, "dtype", "float8"), "column dtype: 'float8' is not one of"),
     "no such memory": (cells(SAMPLES, "host_memory", "hot"), "host_memory: 'hot' is not one of"),
     "a cell unchecked": (cells(SAMPLES, "n", "33"), "a row's cell is missing in checks.csv"),
     "a check twice": (text(CHECKS, twice), r"checks.csv: rows \d+ and \d+ have the same cell;"),
     "samples of a failure": (cells(CHECKS, "status", "failed"), "a cell that did not pass"),
-    "no sample of a pass": (text(SAMPLES, header), "a passed cell is missing"),
+    "no sample of a pass": (rows(SAMPLES, "", 0), "a passed cell is missing"),
     "power of NaN": (fact("power_limit_w", math.nan), "NaN is not a valid number"),
     "power without end": (replaced(PROVENANCE, "100,", "1e999,"), "1e999 is not a valid number"),
-    "a number of 5,000 digits": (
-        replaced(PROVENANCE, '"seed": 1', f'"seed": {"1" * 5000}'),
-        "not valid JSON .1{20} is not a valid number",
-    ),
+    "5,000 digits": (replaced(PROVENANCE, ": 1,", f": {'1' * 5000},"), "not valid JSON .1{20} "),
     "no such date": (facts("started_utc", "2024-13-41T00:00:00Z"), "started_utc: month must be in"),
-    "a source elsewhere": (
-        facts("sources", {"../../p.cu": SHA}),
-        "sources[.][.][.]/.* is not allo",
-    ),
+    "a source elsewhere": (facts("sources", {"../../p.cu": SHA}), "sources[.][.][.]/.* is not all"),
     "Python of the tree": (facts("sources", {"base/a.py": SHA}), "sources[.]base/a.py.* is not al"),
-    "limits that are texts": (
-        fact("limits", {"warp_size": "32"}),
-        "limits.warp_size: '32' is not allowed",
-    ),
+    "limits in texts": (fact("limits", {"warp_size": "32"}), "limits.warp_size: '32' is not allo"),
     "sizes that are texts": (facts("configuration", "sizes", "all"), "configuration.sizes: 'all'"),
     "flags that are no list": (facts("compile", "nvcc_flags", "-O3"), "compile.nvcc_flags: '-O3'"),
     "half a character": (facts("host", "os", "\ud800"), "a text contains the character"),
@@ -295,28 +291,13 @@ RECORDINGS = {
     "a text without end": (facts("host", "os", "x" * 5000), "a text has 5000 characters"),
     "5,000 brackets": (bytes_of(PROVENANCE, b"[" * 5000 + b"]" * 5000), "json is not valid JSON"),
     "30 brackets": (facts("host", "x", eval("[" * 30 + "]" * 30)), "more than 16 nested brackets"),
-    "a bomb": (
-        bytes_of(SAMPLES, gzip.compress(bytes(2**26), 1)),
-        "a line has more than 65536 byte",
-    ),
-    "rows that take more memory than is declared": (
-        text("ceilings.csv", lambda t: header(t) + 100_000 * "cpu,x,,,1,1,1\n"),
-        "its 100001 lines are too short: 14 bytes on average",
-    ),
-    "more lines than are unpacked": (
-        text(SAMPLES, lambda t: header(t) + 1_300_000 * f"{'1,' * 25}1\n"),
-        "it unpacks to more than",
-    ),
+    "a bomb": (bytes_of(SAMPLES, lambda: gzip.compress(bytes(2**26), 1)), "a line has more than 6"),
+    "short rows": (rows(CEILINGS, "cpu,x,,,1,1,1\n", 100_000), "100001 lines are too short: 14 by"),
+    "many rows": (rows(SAMPLES, f"{'1,' * 25}1\n", 1_300_000), "it unpacks to more than"),
     "200,000 columns": (bytes_of(CHECKS, b"x," * 200_000 + b"\n"), "a line has more than 65536"),
     "20,000 columns": (bytes_of(CHECKS, b"x," * 20_000 + b"\n"), "has 20001 columns, not"),
-    "ends of files in a row": (
-        bytes_of(SAMPLES, gzip.compress(b"") * 50_000),
-        "it continues after the end of the packed data",
-    ),
-    "a name of 2 MB": (
-        bytes_of(SAMPLES, b"\x1f\x8b\x08\x08" + b"x" * 2**21),
-        "the packed data are cut off",
-    ),
+    "many ends": (bytes_of(SAMPLES, gzip.compress(b"") * 50_000), "it continues after the end of"),
+    "a long name": (bytes_of(SAMPLES, b"\x1f\x8b\x08\x08" + b"x" * 2**21), "packed data are cut o"),
     "200,000 different texts": (
         text(CHECKS, lambda t: t + "".join(CHECK % (i, i) for i in range(2, 140_000))),
         "column reason: more than 131072 different texts",
@@ -341,39 +322,24 @@ RECORDINGS = {
     "a time of -0": (cells(SAMPLES, "other_threads_s", "-0"), "other_threads_s is -0, not from 0"),
     "1e308 s": (cells(SAMPLES, "total_s", "1e308"), "total_s is 1e[+]308, not from 1e-12 to 1"),
     "a block of no kernel": (text(CHECKS, no_block), "naive does not exist for float32 with block"),
-    "a build of a library": (
-        cells("builds.csv", "variant", "cublas_sgemm"),
-        "cublas_sgemm is not a variant of a build",
-    ),
+    "a library's build": (cells(BUILDS, "variant", "cublas_sgemm"), "cublas_sgemm is not a varian"),
     "a sample ten times": (text(SAMPLES, times_ten), "have the same cell and round"),
     "samples in new rounds": (text(SAMPLES, new_rounds), "have the same cell and time_unix_s"),
     "a kernel of 5 s": (cells(SAMPLES, "kernel_s", "5", 200), "row 202: kernel_s is longer than"),
     "copies of 5 s": (cells(SAMPLES, "h2d_s", "5", 200), "row 202: the parts of the run are"),
     "milliseconds": (in_ms(SAMPLES, "total_s"), r"column total_s: the runs of \w+ take"),
-    "kernels in ms": (
-        in_ms(KERNELS, "kernel_s"),
-        "column kernel_s: the runs of gpu0 take .* s, longer than the recording",
-    ),
+    "kernels in ms": (in_ms(KERNELS, "kernel_s"), "kernel_s: the runs of gpu0 take .* s, longer t"),
     "another day": (cells(SAMPLES, "time_unix_s", "1.6e9"), "row 3: time_unix_s is not between"),
     "threads of a GPU": (cells(CHECKS, "threads", "4", 100), "row 102: a CPU has threads, a GPU"),
-    "memory of a CPU": (
-        cells(CHECKS, "host_memory", "pinned", 0),
-        "row 2: a GPU has a host memory, a CPU has none",
-    ),
+    "memory of a CPU": (cells(CHECKS, "host_memory", "pinned", 0), "row 2: a GPU has a host memor"),
     "a GPU without rows": (without("gpu1"), "checks.csv: contains no row of gpu1, a device of"),
     "finished before": (facts("finished_utc", "2023-01-01T00:00:00Z"), "finished_utc: is before"),
     "the year 9999": (facts("finished_utc", "9999-01-01T00:00:00Z"), "finished_utc: .* is not all"),
-    "an hour's offset": (
-        facts("started_utc", "2024-01-01T00:00:00+01:00"),
-        "started_utc: .* is not allowed",
-    ),
+    "an offset": (facts("started_utc", "2024-01-01T00:00:00+01:00"), "started_utc: .* is not allo"),
     "a phase of 1e308 s": (facts("phases", 0, "wall_s", 1e308), r"phases\[0\].wall_s: 1e.308"),
     "a phase of a day": (facts("phases", 0, "busy_s", 86400.0), r"phases\[0\]: longer than"),
     "a phase of no GPU": (facts("phases", 0, "device", "gpu7"), r"phases\[0\]: gpu7 is not one"),
-    "versions in a mapping": (
-        facts("software", "blas", {"a": "b"}),
-        "software.blas: .* is not all",
-    ),
+    "versions in a mapping": (facts("software", "blas", {"a": "b"}), "software.blas: .* is not al"),
     "no versions": (facts("software", {}), "software: missing driver, cuda_driver, cublas"),
     "no flags": (facts("compile", {}), "compile: missing nvcc_flags, gcc_flags; add it"),
     "an unknown fact": (fact("x", [{"a": 1}, 2]), r"devices\[0\]: unknown key x"),
@@ -528,26 +494,21 @@ def test_no_text_of_a_table_is_a_formula_to_a_spreadsheet(tmp_path):
     assert [unescaped(escaped(text)) for text in ["block", "'s", ""]] == ["block", "'s", ""]
 
 
-SOURCE = """
-def half(value):
-    if value < 0:
-        raise ValueError("is negative")
-    return value / 2
-"""
+SOURCE = "def half(x):\n    if x < 0:\n        raise ValueError('negative')\n    return x / 2\n"
 # Edits of a module, and whether its behaviour changes.
 EDITS = {
-    "a comment": (lambda code: code + "# half\n", False),
-    "a docstring": (lambda code: code.replace("):", "):\n    'Return half.'"), False),
-    "the text of an error": (lambda code: code.replace("is negative", "lies below 0"), False),
-    "the kind of an error": (lambda code: code.replace("ValueError", "TypeError"), True),
-    "what it returns": (lambda code: code.replace("/ 2", "/ 3"), True),
+    "a comment": (("/ 2", "/ 2  # half"), False),
+    "a docstring": (("):", "):\n    'Return half.'"), False),
+    "the text of an error": (("negative", "below 0"), False),
+    "the kind of an error": (("ValueError", "TypeError"), True),
+    "the returned value": (("/ 2", "/ 3"), True),
 }
 
 
 @pytest.mark.parametrize(("change", "differs"), EDITS.values(), ids=EDITS)
 def test_an_edit_of_words_measures_nothing_again(tmp_path, change, differs):
     (tmp_path / "a.py").write_text(SOURCE)
-    (tmp_path / "b.py").write_text(change(SOURCE))
+    (tmp_path / "b.py").write_text(SOURCE.replace(*change))
     same = code_digest([tmp_path / "a.py"]) == code_digest([tmp_path / "b.py"])
     assert same != differs
 
@@ -562,24 +523,18 @@ def test_a_crate_holds_a_recordings_own_files(sound, tmp_path):
     assert set(files_of(folder)) == {path.name for path in sound.iterdir()}
 
 
-def signed(folder, key):
-    """Sign a recording; return the line of the key for data/signers."""
-    make = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", key]
-    sign = ["ssh-keygen", "-q", "-Y", "sign", "-f", key, "-n", "matmul-study"]
-    for command in (make, [*sign, folder / "MANIFEST.sha256"]):
-        subprocess.run(command, check=True, capture_output=True)
-    return f"lab@example.org {key.with_suffix('.pub').read_text()}"
-
-
 @pytest.mark.skipif(not shutil.which("ssh-keygen"), reason="no ssh-keygen on this host")
-def test_who_signed_a_recording_is_told_and_another_signature_refused(sound, tmp_path, monkeypatch):
+def test_the_signer_is_reported_and_a_wrong_signature_refused(sound, tmp_path, monkeypatch):
     folder, signers = shutil.copytree(sound, tmp_path / "r"), tmp_path / "signers"
+    make = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", tmp_path / "key"]
+    sign = ["ssh-keygen", "-q", "-Y", "sign", "-f", tmp_path / "key", "-n", "matmul-study"]
     monkeypatch.setattr("measurement.recording.signature.SIGNERS", signers)
     assert "signed_by" not in recording.read(folder).provenance
-    line = signed(folder, tmp_path / "key")
+    for command in (make, [*sign, folder / MANIFEST]):
+        subprocess.run(command, check=True, capture_output=True)
     read = recording.read(folder)
     assert read.provenance["signed_by"] == "a key that is not in data/signers"
-    signers.write_text(line)
+    signers.write_text(f"lab@example.org {(tmp_path / 'key.pub').read_text()}")
     read = recording.read(folder)
     assert read.provenance["signed_by"] == "lab@example.org"
     measured = {name: read.table(name) for name in recording.MEASURED}
@@ -642,8 +597,8 @@ def test_reading_takes_no_more_than_four_times_what_a_recording_holds(sound, tmp
     for folder, (name, content) in zip(folders, changes.items(), strict=True):
         edit(folder, name, lambda text, content=content: holds.append(content(text)) or holds[-1])
         seal(folder)
-    command = [sys.executable, "-c", PEAK, sound, *folders]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    script = [sys.executable, "-c", PEAK, sound, *folders]
+    done = subprocess.run(script, cwd=ROOT, capture_output=True, text=True, check=True)
     for text, peak in zip(holds, done.stdout.split(), strict=True):
         assert 13 * 2**20 > len(text) > 5 * 2**20
         assert int(peak) < 4 * len(text)
