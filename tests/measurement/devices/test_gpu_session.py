@@ -18,7 +18,7 @@ from kernels.products.elements import ELEMENTS
 from kernels.products.gate import evaluate
 from kernels.products.matrices import POISON_WORD, Inputs, reference
 from kernels.products.shape import Shape
-from measurement.devices import flows, gpu, launching, pieces, runs, staging
+from measurement.devices import buffers, flows, gpu, launching, pieces, runs, staging
 from measurement.devices.discovery import CudaDevice
 from measurement.devices.gpu import GpuSession
 from measurement.devices.pieces import Setting, settings_of
@@ -82,7 +82,7 @@ def check(session, one):
 
 
 @pytest.mark.parametrize("memory", ["pinned", "pageable"])
-def test_a_pass_of_every_variant_multiplies_and_hands_the_product_on(open_session, cuda, memory):
+def test_a_run_of_every_variant_multiplies_and_returns_the_product(open_session, cuda, memory):
     cells = [asked(c.variant, c.shape, memory, c.dtype) for c in CELLS]
     with open_session(*cells) as session:
         for one in cells:
@@ -105,19 +105,25 @@ def test_a_pass_of_every_variant_multiplies_and_hands_the_product_on(open_sessio
             assert shared == launch.dynamic_shared_bytes
 
 
-def test_a_pass_copies_in_launches_and_copies_out_between_its_events(open_session, cuda):
+def test_a_run_copies_in_launches_and_copies_out_between_its_events(open_session, cuda):
     one = asked("tile_transposed_b")
     with open_session(one) as session:
         session.run(one)
         cuda.log.clear()
         session.run(one)
-    copies = ["record", "to device", "to device", "record", "launch", "record", "from device"]
-    assert cuda.log[:9] == [*copies, "record", "synchronize"]
-    assert cuda.log[9:] == ["pop", "detach"]
+        copies = ["record", "to device", "to device", "record", "launch", "record", "from device"]
+        assert cuda.log == [*copies, "record", "synchronize"]
+        for call in ("to device", "launch", "from device", "synchronize"):
+            cuda.failing = call
+            with pytest.raises(DeviceError, match=f"^{call} failed: no luck$"):
+                session.run(one)
+        cuda.failing = None
+        cuda.log.clear()
+    assert cuda.log == ["pop", "detach"]
 
 
 @pytest.mark.parametrize("shape", ["100x1024x33", "1024x50x20"])
-def test_a_pass_in_pieces_copies_and_multiplies_all_rows_once(open_session, cuda, shape):
+def test_a_run_in_pieces_copies_and_multiplies_all_rows_once(open_session, cuda, shape):
     one = asked("sgemm_top_pieces", shape)
     count = len(*one.product.pieces(8))
     with open_session(one) as session:
@@ -297,15 +303,26 @@ def test_a_product_in_mapped_memory_is_one_launch_without_copies(open_session, c
             assert cuda.log == ["launch", "synchronize"]
 
 
-def test_alone_a_kernel_is_queued_between_its_events_while_the_stream_is_held(session, cuda):
+def test_a_kernel_is_queued_between_its_events_behind_a_blocking_kernel(session, cuda):
     session.kernel_time(BLOCK, flushed=False)
     for flushed in (False, True):
         cuda.log.clear()
         assert session.kernel_time(BLOCK, flushed) == KernelTime(1, 2e-3)
         before = ["to device", "to device", "launch", *["mem_alloc", "memset"] * flushed]
         assert cuda.log == [*before, "block", "record", "launch", "record", "synchronize"]
-        assert list(cuda.words) == [1, 0], "let go"
+        assert list(cuda.words) == [1, 0], "released"
     assert len(session._filler.data) == 2 * 4096
+    cuda.failing = "record"
+    with pytest.raises(DeviceError, match=r"^record failed: no luck$"):
+        session.kernel_time(BLOCK, flushed=False)
+    assert cuda.words[0] == 1, "released whatever happens"
+    cuda.failing = None
+
+    def expire():
+        cuda.words[1] = 1
+
+    with pytest.raises(CellError, match="no kernel-only time: the call waits for the GPU"):
+        session._blocking_kernel.elapsed_s(expire)
 
 
 @pytest.mark.parametrize(
@@ -321,7 +338,7 @@ def test_a_short_kernel_is_timed_over_several_launches(session, cuda, launch_ms,
     assert session.kernel_time(BLOCK, flushed=True).launches == 1, "a second would find its caches"
 
 
-def test_a_long_kernel_is_run_once_before_it_is_timed_alone_and_then_no_more(session, cuda):
+def test_a_long_kernel_is_run_once_before_its_first_kernel_only_time(session, cuda):
     cuda.launch_ms = 20.1
     for launches in (2, 1, 1):
         cuda.log.clear()
@@ -329,54 +346,24 @@ def test_a_long_kernel_is_run_once_before_it_is_timed_alone_and_then_no_more(ses
         assert cuda.log.count("launch") == launches
 
 
-def test_what_is_queued_behind_a_held_stream_is_let_go_whatever_happens(session, cuda):
-    session.kernel_time(BLOCK, flushed=False)
-    cuda.failing = "record"
-    with pytest.raises(DeviceError, match=r"^record failed: no luck$"):
-        session.kernel_time(BLOCK, flushed=False)
-    assert cuda.words[0] == 1
-    cuda.failing = None
-
-    def expire():
-        cuda.words[1] = 1
-
-    with pytest.raises(CellError, match="no kernel-only time: the call waits for the GPU"):
-        session._blocking_kernel.elapsed_s(expire)
-
-
 HOST_S = {"block": None, "cublas_sgemm": None, "tile_conflict_free": 13e-9, "block_padded": 13e-9}
 
 
 @pytest.mark.parametrize(("name", "host_s"), HOST_S.items())
-def test_the_hosts_own_work_is_in_the_total_and_apart(open_session, monkeypatch, name, host_s):
+def test_the_hosts_own_work_is_part_of_the_total_and_timed(open_session, monkeypatch, name, host_s):
     """The host steps take 10 ns before the copies and 3 ns after them, of 103 ns."""
-    one = asked(name)
+    one, log, clock = asked(name), [], iter([0, 10, 100, 103])
     with open_session(one) as session:
         session.run(one)
-        clock = iter([0, 10, 100, 103])
-        monkeypatch.setattr(gpu.time, "perf_counter_ns", lambda: next(clock))
+        for step in ("prepare", "finish"):
+            monkeypatch.setattr(buffers.Work, step, lambda _, step=step: log.append(step))
+        now = lambda: log.append("clock") or next(clock)  # noqa: E731
+        monkeypatch.setattr(gpu.time, "perf_counter_ns", now)
         assert session.run(one) == Timing(103e-9, host_s, 1e-3, 2e-3, 4e-3)
-
-
-def test_work_of_the_host_is_done_while_its_time_is_taken(open_session, monkeypatch):
-    one = asked("block_padded")
-    log = []
-    with open_session(one) as session:
-        host = session._host["pinned"]
-        work = host.work(one)
-        recorded = SimpleNamespace(
-            **{name: getattr(work, name) for name in ("a", "b", "c", "before", "after")},
-            prepare=lambda: log.append("prepare") or work.prepare(),
-            finish=lambda: log.append("finish"),
-        )
-        monkeypatch.setattr(host, "work", lambda *_: recorded)
-        ticks = iter(range(100))
-        monkeypatch.setattr(gpu.time, "perf_counter_ns", lambda: log.append("clock") or next(ticks))
-        session.run(one)
     assert log == ["clock", "prepare", "clock", "clock", "finish", "clock"]
 
 
-def test_builds_told_and_without_cublas_cells_alone_are_not_launchable(open_session, monkeypatch):
+def test_builds_and_why_a_cell_cannot_be_launched(open_session, cuda, monkeypatch):
     cells = [asked("block", 40), asked("block", 48), asked("block_padded"), asked("cublas_sgemm")]
     with open_session(*cells) as session:
         assert [session.build(one) for one in cells] == ["guarded", "exact", "exact", None]
@@ -385,10 +372,7 @@ def test_builds_told_and_without_cublas_cells_alone_are_not_launchable(open_sess
     with open_session(*cells) as session:
         found = [session.not_launchable(one) for one in cells]
     assert found == [None, None, None, gpu.cublas.MISSING]
-
-
-def test_what_the_builds_use_counts_and_the_free_memory_is_the_limit(open_session, cuda):
-    one = asked("block", 40)
+    one = cells[0]
     with open_session(one, registers=300) as session:
         assert session.not_launchable(one) == "needs 77824 registers per block, 65536 allowed"
     with open_session(one, shared=166913) as session:
@@ -401,7 +385,7 @@ def test_what_the_builds_use_counts_and_the_free_memory_is_the_limit(open_sessio
         assert {buffer.data.size for buffer in session._on_device} == {6399}, "no more than fits"
 
 
-def test_a_card_too_small_for_the_largest_matrices_runs_the_others(open_session, cuda):
+def test_a_gpu_too_small_for_the_largest_matrices_runs_the_others(open_session, cuda):
     wide, tall, small = (asked("mm_tile", shape) for shape in ("200x200x1", "1x200x200", 100))
     cuda.free_bytes = MARGIN + 161600  # of either cell; each matrix gets a third
     with open_session(wide, tall, small) as session:
@@ -414,13 +398,12 @@ def test_a_card_too_small_for_the_largest_matrices_runs_the_others(open_session,
     with open_session(wide, tall, small) as session:
         whole = "needs 161600 bytes for the matrices, the GPU has 161599"
         assert [session.not_launchable(one) for one in (wide, tall, small)] == [whole, whole, None]
-
-
-def test_buffers_are_of_the_largest_matrices_of_any_type(open_session):
-    cells = [asked("mm_tile", "4x100x2", dtype="float64"), asked("bmm_tile", "3x20x5x30")]
-    with open_session(*cells) as session:
+    cuda.free_bytes = 2**30
+    with open_session(
+        asked("mm_tile", "4x100x2", dtype="float64"), asked("bmm_tile", "3x20x5x30")
+    ) as session:
         sizes = [buffer.data.size for buffer in session._on_device]
-    assert sizes == [8 * 400, 4 * 450, 4 * 1800]
+    assert sizes == [8 * 400, 4 * 450, 4 * 1800], "of the largest matrices of any type"
 
 
 def test_cublas_is_initialised_once_and_closed_with_the_session(open_session, cuda):
@@ -430,10 +413,8 @@ def test_cublas_is_initialised_once_and_closed_with_the_session(open_session, cu
         names = [name for name, *_ in cuda.cublas.calls]
         return names.count("cublasCreate_v2"), names.count("cublasDestroy_v2")
 
-    with open_session(one):
-        pass
-    assert counts() == (0, 0), "unused"
     with open_session(one) as session:
+        assert counts() == (0, 0), "unused"
         session.run(one)
         session.kernel_time(one, flushed=False)
         assert counts() == (1, 0)
@@ -478,22 +459,13 @@ def test_what_a_call_raises_fails_its_cell(open_session, called, tmp_path):
         session.run(called)
 
 
-@pytest.mark.parametrize("call", ["to device", "launch", "from device", "synchronize"])
-def test_an_error_of_the_driver_is_one_of_the_device(session, cuda, call):
-    session.run(BLOCK)
-    cuda.failing = call
-    with pytest.raises(DeviceError, match=f"^{call} failed: no luck$"):
-        session.run(BLOCK)
-    cuda.failing = None
-
-
 def test_a_cubin_that_does_not_load_costs_its_cells(open_session, cuda):
     one = asked("mm_tile", dtype="int32")
+    said = r"^mm_tile-b16-int32-guarded\.cubin: cannot be load"
     with open_session(one) as session:
         cuda.failing = "module_from_file"
-        with pytest.raises(CellError, match=r"^mm_tile-b16-int32-guarded\.cubin: cannot be load"):
+        with pytest.raises(CellError, match=said):
             session.run(one)
-        cuda.failing = None
 
 
 @pytest.mark.parametrize(
@@ -503,7 +475,7 @@ def test_a_cubin_that_does_not_load_costs_its_cells(open_session, cuda):
         ("mem_alloc", r"^Stand-in: not enough memory for the buffers \(mem_alloc failed: no luck"),
     ],
 )
-def test_a_card_that_cannot_be_had_is_one_line(open_session, cuda, call, message):
+def test_a_gpu_that_is_not_available_is_one_line(open_session, cuda, call, message):
     cuda.failing = call
     with pytest.raises(StudyError, match=message), open_session(asked("block")):
         pass
@@ -513,22 +485,22 @@ def test_a_card_that_cannot_be_had_is_one_line(open_session, cuda, call, message
 def test_a_piece_is_multiplied_after_its_copy_and_copied_back_after_its_product():
     calls = []
 
+    class Stream(SimpleNamespace):
+        def wait_for_event(self, event):
+            calls.append(f"{self.name} after {event.stream.name}")
+
     class Event:
         def record(self, stream):
-            self.stream = stream.name
-
-    def stream(name):
-        def wait(event):
-            calls.append(f"{name} after {event.stream}")
-
-        return SimpleNamespace(name=name, wait_for_event=wait)
+            self.stream = stream
 
     cuda = SimpleNamespace(
         Event=Event,
         memcpy_htod_async=lambda *_: calls.append("copy of A"),
         memcpy_dtoh_async=lambda *_: calls.append("copy of C"),
     )
-    piece = flows.Piece(stream("kernels"), 0, None, lambda: calls.append("product"), None, 0)
-    flows.enqueue(cuda, piece, stream("up"), stream("down"))
+    own, up, down = (Stream(name=name) for name in ("kernels", "up", "down"))
+    flows.enqueue(
+        cuda, flows.Piece(own, 0, None, lambda: calls.append("product"), None, 0), up, down
+    )
     expected = ["copy of A", "kernels after up", "product", "down after kernels", "copy of C"]
     assert calls == expected
