@@ -70,43 +70,40 @@ def test_a_recorded_host_is_healthy_among_the_other_sessions(host):
     assert "after load: 300 of 700 W, SM clock 1.98 of 1.98 GHz" in said
 
 
+LIMITED = "a setting limits the GPU, though no rate is low"
+UP, DOWN = "h2d_bytes_per_s pinned", "d2h_bytes_per_s pinned"
+
+
 @pytest.mark.parametrize(
     ("factors", "state", "facts", "what", "cause"),
     [
         (
-            {"h2d_bytes_per_s pinned": 0.25, "d2h_bytes_per_s pinned": 0.25},
-            *({"pcie_width": 4}, {}, "copy to the GPU, pinned"),
+            *({UP: 0.25, DOWN: 0.25}, {"pcie_width": 4}, {}, "copy to the GPU, pinned"),
             r"the PCIe link runs at generation 5, 4 lanes; .* generation 5, 16 lanes: .*",
         ),
         (
-            {"h2d_bytes_per_s pinned": 0.8},
-            *({"on_other_node": True}, {}, "copy to the GPU, pinned"),
+            *({UP: 0.8}, {"on_other_node": True}, {}, "copy to the GPU, pinned"),
             r"the GPU is on another NUMA node .*",
         ),
         (
-            {"d2h_bytes_per_s pinned": 0.8},
-            *({"iommu_domain": "DMA-FQ"}, {}, "copy from the GPU, pinned"),
+            *({DOWN: 0.8}, {"iommu_domain": "DMA-FQ"}, {}, "copy from the GPU, pinned"),
             r"the IOMMU translates every copy.*",
         ),
         (
-            {"fp32_flop_per_s": 0.6},
-            *({"throttled": ["sw_power_cap"]}, {"power_limit_w": 350.0}, "FMA peak, float32"),
-            r"the power limit is 350 W, the default 700 W.*",
+            *({"fp32_flop_per_s": 0.6}, {"throttled": ["sw_power_cap"]}, {"power_limit_w": 350.0}),
+            *("FMA peak, float32", r"the power limit is 350 W, the default 700 W.*"),
         ),
         (
-            {"fp16_tensor": 0.6},
-            *({"throttled": ["hw_slowdown"]}, {}, "tensor peak, float16"),
+            *({"fp16_tensor": 0.6}, {"throttled": ["hw_slowdown"]}, {}, "tensor peak, float16"),
             r"the GPU reports hw_slowdown",
         ),
         (
-            {"device_copy": 0.75},  # as an H100
-            *({"memory_clock_hz": 1.6e9}, {}, "memory bandwidth, GPU"),
-            r"the memory clock is 1\.60 GHz, the highest 3\.20 GHz",
+            *({"device_copy": 0.75}, {"memory_clock_hz": 1.6e9}, {}),  # as an H100
+            *("memory bandwidth, GPU", r"the memory clock is 1\.60 GHz, the highest 3\.20 GHz"),
         ),
         ({"device_copy": 0.75}, {}, {}, "memory bandwidth, GPU", "ECC is on: GPUs with GDDR.*"),
         (
-            {"h2d_duplex": 0.1},
-            *({"on_other_node": True}, {}, "to the GPU, both at once"),
+            *({"h2d_duplex": 0.1}, {"on_other_node": True}, {}, "to the GPU, both at once"),
             r"the GPU is on another NUMA node .*",
         ),
         (
@@ -118,23 +115,12 @@ def test_a_recorded_host_is_healthy_among_the_other_sessions(host):
             r"a virtual machine: interrupts .*",
         ),
         (
-            {"empty_total_s": 3},
-            *({}, {"persistence_mode": 0}, "launch latency (empty run)"),
+            *({"empty_total_s": 3}, {}, {"persistence_mode": 0}, "launch latency (empty run)"),
             r"persistence mode is off",
         ),
-        (
-            *({}, {"pcie_generation": 3}, {}, "a setting limits the GPU, though no rate is low"),
-            r"the PCIe link runs at generation 3, .*",
-        ),
-        (
-            *({}, {"throttled": ["hw_thermal_slowdown"]}, {}),
-            "a setting limits the GPU, though no rate is low",
-            r"the GPU reports hw_thermal_slowdown",
-        ),
-        (
-            *({}, {}, {"power_limit_w": 400.0}, "a setting limits the GPU, though no rate is low"),
-            r"the power limit is 400 W.*",
-        ),
+        ({}, {"pcie_generation": 3}, {}, LIMITED, r"the PCIe link runs at generation 3, .*"),
+        ({}, {"throttled": ["hw_thermal"]}, {}, LIMITED, r"the GPU reports hw_thermal"),
+        ({}, {}, {"power_limit_w": 400.0}, LIMITED, r"the power limit is 400 W.*"),
         ({}, {}, {"ecc": False}, "ECC is off", r"memory errors stay unnoticed.*"),
     ],
 )
@@ -166,9 +152,6 @@ def test_an_unknown_gpu_is_compared_with_its_own_link(host):
     assert list(found(slow, others)) == ["copies reach 44% of the link that the GPU supports"]
     verdicts = {row.verdict for row in rows(slow, others) if row.device == "gpu0"}
     assert verdicts == {"other hardware"}
-
-
-def test_links_are_twice_as_fast_per_generation():
     assert link_bytes_per_s(5, 16) == pytest.approx(63e9, rel=0.01)
     assert link_bytes_per_s(None, 16) is link_bytes_per_s(4, None) is None
 
@@ -189,10 +172,6 @@ def test_a_slow_cpu_gets_its_diagnosis(host):
     assert causes["CPU peak, all threads"] == loaded
     memory = causes["memory bandwidth, all threads"]
     assert memory == ("fewer memory channels in use", "memory of another NUMA node", *loaded)
-
-
-def test_an_examination_under_load_says_so(host):
-    machine, others = host
     busy = replace(machine, surroundings={"load": 12.0})
     load = ("other processes use the CPU (load 12.0)",)
     assert found(busy, others) == {"other processes ran during the examination": load}
@@ -221,25 +200,18 @@ def test_the_threshold_is_near_the_break_even_size_of_the_study(host, recorded):
     assert texts == ["N = 90", "below N = 16", "above N = 4096"]
 
 
-@pytest.mark.parametrize(
-    ("path", "fault"),
-    [
-        ("none", "contains no recordings; name"),
-        ("file", "contains no recordings; name"),
-        ("empty", "contains no recordings; name"),
-        ("mixed/a", "contains no recordings; name"),
-        ("broken", r"recording .*/broken/b: MANIFEST.sha256 is missing"),
-    ],
-)
-def test_a_wrong_folder_of_recordings_is_named(tmp_path, path, fault):
+def test_a_wrong_folder_of_recordings_is_named(tmp_path):
     (tmp_path / "file").touch()
     for name in ("empty", "broken/b", "mixed/.git"):
         (tmp_path / name).mkdir(parents=True)
     shutil.copytree(FOLDER / "h100-sxm", tmp_path / "mixed" / "a")
     (tmp_path / "broken" / "b" / "provenance.json").touch()
     assert [one.label for one in in_folder(tmp_path / "mixed")] == ["a"]
-    with pytest.raises(StudyError, match=fault):
-        in_folder(tmp_path / path)
+    for path in ("none", "file", "empty", "mixed/a"):
+        with pytest.raises(StudyError, match="contains no recordings; name"):
+            in_folder(tmp_path / path)
+    with pytest.raises(StudyError, match=r"recording .*/broken/b: MANIFEST.sha256 is missing"):
+        in_folder(tmp_path / "broken")
 
 
 def test_a_host_without_gpu_gets_its_cpu_part(recorded, capsys):

@@ -44,7 +44,7 @@ def errors(variants, **how):
     return list(rows_of(lambda inputs: nullcontext(Multiplier(inputs, **how)), cells, 1))
 
 
-def test_errors_of_a_float32_product_are_some_units_and_of_16_bits_thousands():
+def test_errors_of_float32_are_some_units_and_of_16_bits_thousands():
     rows = errors(["block"])
     assert [row["matrices"] for row in rows] == list(MATRICES)
     for row in rows:
@@ -52,9 +52,7 @@ def test_errors_of_a_float32_product_are_some_units_and_of_16_bits_thousands():
         assert 0 < row["rms_units"] < row["worst_units"] < ORDER
     rows = {row["variant"]: row for row in errors(["naive", "block"], rough=["naive"])[:2]}
     assert rows["naive"]["worst_units"] > 1000 * rows["block"]["rms_units"]
-
-
-def test_what_cannot_be_launched_and_another_ones_kernel_have_no_errors():
+    # What cannot be launched, and a kernel of another variant, have no errors.
     found = errors(["buffered_row", "block", "block_padded", "cublas_sgemm"])
     assert {row["variant"] for row in found} == {"block", "cublas_sgemm"}
     assert len(found) == 2 * len(MATRICES)
@@ -78,7 +76,8 @@ def test_the_matrices_are_what_their_names_say():
 @pytest.fixture
 def card(make_recording, tmp_path, monkeypatch):
     """A recording, and a GPU of the same name with the recorded kernels."""
-    made = make_recording(tmp_path / "r", sizes=(64,), holdout=(), samples=2)
+    few = {"sizes": (64,), "holdout": (), "samples": 2, "variants": ("naive", "block")}
+    made = make_recording(tmp_path / "r", **few)
     study = made.provenance["configuration"] | {"variants": ["block", "naive", "cublas_sgemm"]}
     tables = {name: made.table(name) for name in recording.TABLES}
     made = recording.write(made.path, made.provenance | {"configuration": study}, tables)
@@ -93,8 +92,9 @@ def card(make_recording, tmp_path, monkeypatch):
     return made
 
 
-@pytest.mark.slow
-def test_errors_come_to_the_recording_in_place_of_older_ones(card, capsys):
+def test_errors_are_added_to_the_recording_and_replace_older_ones(
+    card, capsys, monkeypatch, tmp_path
+):
     for _ in range(2):
         added = add_accuracy(card.path, 0)
     read = recording.read(card.path)
@@ -104,9 +104,6 @@ def test_errors_come_to_the_recording_in_place_of_older_ones(card, capsys):
     assert read.samples.equals(card.samples)
     assert list(read.provenance["accuracy"]) == ["added_utc"]
     assert "errors of" in capsys.readouterr().err
-
-
-def test_another_card_or_one_in_use_is_refused(card, monkeypatch, tmp_path):
     with (
         only_run(CudaDevice(0, "Simulated GPU", "8.6"), tmp_path / "lock", "recording"),
         pytest.raises(StudyError, match=r"in use by process \d+ of .*, recording"),

@@ -30,7 +30,9 @@ while [ "$1" != --tool ]; do shift; done
 BANNER = "echo ========= COMPUTE-SANITIZER\n"
 CHECKED = "echo check: 44 cells run, {} failed, 0 not launchable\necho ========= "
 CLEAN = f"{BANNER}{CHECKED.format(0)}ERROR SUMMARY: 0 errors"
-NO_HAZARD = "'RACECHECK SUMMARY: 0 hazards displayed (0 errors, 0 warnings)'"
+NO_HAZARD = (
+    BANNER + CHECKED.format(0) + "'RACECHECK SUMMARY: 0 hazards displayed (0 errors, 0 warnings)'"
+)
 INVALID_READ = f"""{BANNER}
 echo ========= Invalid __global__ read of size 4 bytes
 echo '=========     at block+0x120'
@@ -56,9 +58,7 @@ def host(tmp_path, monkeypatch):
     program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{program.parent}:/usr/bin:/bin")
     for tool in TOOLS:
-        (tmp_path / tool).write_text(
-            BANNER + CHECKED.format(0) + NO_HAZARD if tool == "racecheck" else CLEAN
-        )
+        (tmp_path / tool).write_text(NO_HAZARD if tool == "racecheck" else CLEAN)
     return tmp_path
 
 
