@@ -8,7 +8,7 @@ import pytest
 from measurement.recorder.at_once import run_at_once
 
 
-def test_who_is_first_waits_for_the_others():
+def test_the_first_waits_for_the_others_and_an_error_ends_the_wait():
     seen = []
 
     def job(name, pause_s, meet):
@@ -20,18 +20,15 @@ def test_who_is_first_waits_for_the_others():
     run_at_once([lambda meet: job("a", 0.0, meet), lambda meet: job("b", 0.02, meet)])
     assert seen[:2] == ["a came", "b came"]
     assert sorted(seen[2:]) == ["a went on", "b went on"]
-
-
-def test_a_fault_is_raised_though_others_wait():
     waits = threading.Event()
 
     def fail(meet):
         waits.wait()
-        raise ValueError("no card")
+        raise ValueError("no GPU")
 
     def wait(meet):
         waits.set()
         meet()
 
-    with pytest.raises(ValueError, match="no card"):
+    with pytest.raises(ValueError, match="no GPU"):
         run_at_once([wait, fail])

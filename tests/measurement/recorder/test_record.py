@@ -273,44 +273,40 @@ def test_long_passes_are_sampled_once_at_the_gate(config, study, gpus, cubins, t
     assert set(cells_of(made.samples)) == set(cells_of(passed))
 
 
-def refusal(*arguments):
-    """Return the error message of a recording."""
-    with pytest.raises(StudyError) as refused:
-        record(*arguments)
-    assert "\n" not in str(refused.value)
-    return str(refused.value)
-
-
-def test_without_gcc_nothing_is_written(config, no_gpu, tmp_path, monkeypatch):
-    monkeypatch.setenv("PATH", str(tmp_path))
+def test_what_prevents_a_recording_is_named_before_anything_is_measured(
+    config, gpus, no_gpu, cubins, tmp_path, monkeypatch
+):
     out = tmp_path / "new" / "r"
-    assert refusal(config, "auto", out, None, None, no_gpu).startswith("gcc: not found")
+
+    def refusal(config, out, cubins, hardware):
+        with pytest.raises(StudyError) as refused:
+            record(config, "auto", out, cubins, None, hardware)
+        assert "\n" not in str(refused.value)
+        return str(refused.value)
+
+    with monkeypatch.context() as patch:
+        patch.setenv("PATH", str(tmp_path))
+        assert refusal(config, out, None, no_gpu).startswith("gcc: not found")
+    (gpu,) = gpus.select(1)
+    with only_run(gpu, gpus.lock_file(gpu), "recording into elsewhere"):
+        said = refusal(config, out, None, gpus)
+    assert said.startswith("GPU 1 (Stand-in): in use by process ")
+    assert said.endswith(", recording into elsewhere; wait for its end or choose another GPU")
     assert not out.parent.exists()
-
-
-def test_without_nvcc_no_gpu_is_used(config, gpus, tmp_path):
-    config["toolchain"] = {"nvcc": str(tmp_path / "none")}
-    assert "none is not a program" in refusal(config, "auto", tmp_path / "r", None, None, gpus)
+    without_nvcc = config | {"toolchain": {"nvcc": str(tmp_path / "none")}}
+    assert "none is not a program" in refusal(without_nvcc, out, None, gpus)
+    for suffix in (".cubin", ".json"):
+        path = cubins / "sm_86" / f"block-b4-float32-guarded{suffix}"
+        path.rename(tmp_path / "away")
+        missing = f"{path.with_suffix('.cubin')}: missing, or different"
+        assert refusal(config, out, cubins, gpus).startswith(missing)
+        (tmp_path / "away").rename(path)
     assert gpus.lines() == []
-    assert not (tmp_path / "r").exists()
-
-
-@pytest.mark.parametrize("suffix", [".cubin", ".json"])
-def test_missing_cubin_is_named_before_anything_is_measured(config, gpus, cubins, tmp_path, suffix):
-    (cubins / "sm_86" / f"block-b4-float32-guarded{suffix}").unlink()
-    said = refusal(config, "auto", tmp_path / "r", cubins, None, gpus)
-    assert said.startswith(f"{cubins}/sm_86/block-b4-float32-guarded.cubin: missing, or different")
-    assert gpus.lines() == []
-    assert not (tmp_path / "r").exists()
-
-
-def test_folder_with_something_else_is_refused_and_untouched(config, no_gpu, tmp_path):
-    out = tmp_path / "mine"
-    out.mkdir()
-    (out / "thesis.txt").write_text("years of work")
-    said = refusal(config, "auto", out, None, None, no_gpu)
-    assert said.startswith(f"{out}: is not empty and not a recording")
-    assert [path.name for path in out.iterdir()] == ["thesis.txt"]
+    assert list(out.parent.iterdir()) == []
+    (out.parent / "thesis.txt").write_text("years of work")
+    said = refusal(config, out.parent, None, no_gpu)
+    assert said.startswith(f"{out.parent}: is not empty and not a recording")
+    assert [path.name for path in out.parent.iterdir()] == ["thesis.txt"]
 
 
 def test_command_records_and_sums_up_and_replaces_an_older_recording(
@@ -330,24 +326,19 @@ def test_command_records_and_sums_up_and_replaces_an_older_recording(
     assert sorted(path.name for path in tmp_path.iterdir()) == ["config.yaml", "hardware", "r"]
 
 
-def test_missing_configuration_is_one_line(command, tmp_path):
+def test_missing_configuration_and_invalid_devices_are_one_line(command, tmp_path):
     file = tmp_path / "config.yaml"
     done = command("measurement", "record", "--config", file, "--out", tmp_path / "r")
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == (f"error: {file}: No such file or directory; use a configuration file\n")
     assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.parametrize("device", ["-1", "0.5", "²", ""])
-def test_device_that_is_no_index_and_no_name_is_told_so(tmp_path, monkeypatch, capsys, device):
-    arguments = ["m", "record", "--config=config.yaml", f"--device={device}", f"--out={tmp_path}/r"]
-    monkeypatch.setattr(sys, "argv", arguments)
-    with pytest.raises(SystemExit) as ended:
-        exit_status(cli.main)
-    assert ended.value.code == 2
-    last = capsys.readouterr().err.splitlines()[-1]
-    assert last.startswith("error: python -m measurement record: argument --device: ")
-    assert repr(device) in last
+    for device in ("-1", "0.5", "²", ""):
+        options = (f"--config={file}", f"--device={device}", f"--out={tmp_path}/r")
+        done = command("measurement", "record", *options)
+        assert done.returncode == 2
+        last = done.stderr.splitlines()[-1]
+        assert last.startswith("error: python -m measurement record: argument --device: ")
+        assert repr(device) in last
 
 
 def test_gpu_of_a_host_that_has_none_is_one_line(command, tmp_path):
@@ -359,17 +350,6 @@ def test_gpu_of_a_host_that_has_none_is_one_line(command, tmp_path):
     options = ("--config", ROOT / "config.yaml", "--device", "0", "--out", tmp_path / "r")
     done = command("measurement", "record", *options)
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == (
-        "error: GPU 0: not found on this host (GPUs: none); set the device to one of them or to "
-        "auto\n"
-    )
+    said = "GPU 0: not found on this host (GPUs: none); set the device to one of them or to auto"
+    assert done.stderr == f"error: {said}\n"
     assert list(tmp_path.iterdir()) == []
-
-
-def test_a_gpu_that_another_run_has_is_refused_before_anything_is_written(config, gpus, tmp_path):
-    (card,) = gpus.select(1)
-    with only_run(card, gpus.lock_file(card), "recording into elsewhere"):
-        said = refusal(config, "auto", tmp_path / "new" / "r", None, None, gpus)
-    assert said.startswith("GPU 1 (Stand-in): in use by process ")
-    assert said.endswith(", recording into elsewhere; wait for its end or choose another GPU")
-    assert not (tmp_path / "new").exists()
