@@ -9,14 +9,9 @@ from base import progress
 from base.progress import Progress
 
 
-class Terminal(io.StringIO):
-    def isatty(self):
-        return True
-
-
 @pytest.fixture
 def clock(monkeypatch):
-    """A clock that is set by its only element."""
+    """A clock whose time is the only element."""
     now = [1000.0]
     monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
     return now
@@ -40,7 +35,8 @@ def test_at_most_one_line_every_two_seconds(clock):
 
 
 def test_on_a_terminal_the_line_is_rewritten_in_place(clock):
-    stream = Terminal()
+    stream = io.StringIO()
+    stream.isatty = lambda: True
     shown = Progress("cpu", 2, stream=stream)
     shown.show("block N=64", 0, lambda: 5.0)
     shown.end()

@@ -4,6 +4,7 @@ import ctypes
 import re
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -35,12 +36,17 @@ def test_products_of_rows_are_those_of_columns_exchanged(library):
     assert np.isnan(c[-1])
 
 
-def test_library_is_made_ready_used_and_given_back(library):
+def test_library_is_initialised_and_released_and_a_failed_product_is_of_the_device(library):
     sgemm = cublas.Sgemm(STREAM)
     started = [("cublasCreate_v2",), ("cublasSetStream_v2", STREAM), ("cublasSetMathMode", 2)]
     assert library.calls == started
+    library.statuses = {"cublasSgemm_v2": 13}
+    addresses = [int(library.cuda.mem_alloc(4)) for _ in range(3)]
+    with pytest.raises(DeviceError, match=r"Sgemm_v2 returned CUBLAS_STATUS_EXECUTION_FAILED$"):
+        sgemm.multiply(*addresses, 1, 1, 1)
+    assert ("cublasDestroy_v2",) not in library.calls
     sgemm.close()
-    assert library.calls[3:] == [("cublasDestroy_v2",)]
+    assert library.calls[-1] == ("cublasDestroy_v2",)
     assert cublas.version() == "13.2.1"
 
 
@@ -61,14 +67,6 @@ def test_what_refuses_to_start_fails_the_cell_alone(library, function, status, s
     assert library.calls.count(("cublasDestroy_v2",)) == destroyed
 
 
-def test_a_product_that_fails_may_have_spoiled_the_device(library):
-    library.statuses = {"cublasSgemm_v2": 13}
-    addresses = [int(library.cuda.mem_alloc(4)) for _ in range(3)]
-    sgemm = cublas.Sgemm(STREAM)
-    with pytest.raises(DeviceError, match=r"Sgemm_v2 returned CUBLAS_STATUS_EXECUTION_FAILED$"):
-        sgemm.multiply(*addresses, 1, 1, 1)
-
-
 def test_without_the_library_its_installation_is_named(monkeypatch):
     monkeypatch.setattr(cublas, "find_library", lambda: None)
     assert cublas.version() is None
@@ -79,24 +77,21 @@ def test_without_the_library_its_installation_is_named(monkeypatch):
 @pytest.fixture
 def host(monkeypatch, tmp_path):
     """A host whose loader finds only `loads`; `asked` contains the names in order."""
+    host = SimpleNamespace(loads=(), asked=())
 
-    class Host:
-        loads = ()
-        asked = ()
+    def load(name):
+        host.asked = (*host.asked, name)
+        if name not in host.loads:
+            raise OSError(f"{name}: cannot open shared object file")
+        return FakeCublas()
 
-        def load(self, name):
-            self.asked = (*self.asked, name)
-            if name not in self.loads:
-                raise OSError(f"{name}: cannot open shared object file")
-            return FakeCublas()
+    def file(path):
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).touch()
+        return str(tmp_path / path)
 
-        def file(self, path):
-            (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
-            (tmp_path / path).touch()
-            return str(tmp_path / path)
-
-    host = Host()
-    monkeypatch.setattr(ctypes, "CDLL", host.load)
+    host.file = file
+    monkeypatch.setattr(ctypes, "CDLL", load)
     monkeypatch.setattr(shutil, "which", lambda _: None)
     monkeypatch.setattr(cublas, "_TOOLKIT", tmp_path / "toolkit")
     monkeypatch.setattr(cublas.sys, "path", [str(tmp_path / "own"), str(tmp_path / "site")])
@@ -136,11 +131,9 @@ def test_library_is_found_in_toolkit_and_wheel(host, path):
     assert host.asked == (*SONAMES, *host.loads)
 
 
-def test_toolkit_is_the_one_of_nvcc_or_of_what_its_link_leads_to(host, monkeypatch, tmp_path):
-    nvcc = Path(host.file("cuda-13/bin/nvcc"))
-    library = host.file("cuda-13/lib64/libcublas.so.13")
-    link = tmp_path / "usr" / "bin" / "nvcc"
-    link.parent.mkdir(parents=True)
+def test_toolkit_is_that_of_nvcc_or_of_the_target_of_its_link(host, monkeypatch, tmp_path):
+    nvcc, library = Path(host.file("cuda-13/bin/nvcc")), host.file("cuda-13/lib64/libcublas.so.13")
+    link = tmp_path / "nvcc"
     link.symlink_to(nvcc)
     host.loads = (library,)
     for program in (nvcc, link):
@@ -150,7 +143,7 @@ def test_toolkit_is_the_one_of_nvcc_or_of_what_its_link_leads_to(host, monkeypat
         assert host.asked[-1] == library
 
 
-def test_library_that_does_not_load_is_passed_over(host):
+def test_library_that_does_not_load_is_skipped(host):
     broken = host.file("toolkit/lib64/libcublas.so.13")
     host.loads = (host.file("site/nvidia/cu13/lib/libcublas.so.13"),)
     assert cublas.find_library() is not None

@@ -15,17 +15,12 @@ from tests.support.fake_cuda import FakeCuda, FakeNvml
 CARDS = [("NVIDIA H100", (9, 0)), ("NVIDIA RTX PRO 6000", (12, 0))]
 
 
-@pytest.fixture(autouse=True)
-def no_order(monkeypatch):
-    """Restore the environment variable after the test."""
-    monkeypatch.setenv("CUDA_DEVICE_ORDER", "")
-    monkeypatch.delenv("CUDA_DEVICE_ORDER")
-
-
 @pytest.fixture
 def nvml(monkeypatch):
     fake = FakeNvml()
     monkeypatch.setattr(discovery, "pynvml", fake)
+    monkeypatch.setitem(os.environ, "CUDA_DEVICE_ORDER", "")  # restored after the test
+    del os.environ["CUDA_DEVICE_ORDER"]
     return fake
 
 
@@ -35,14 +30,6 @@ def pycuda(monkeypatch):
     monkeypatch.setitem(sys.modules, "pycuda", SimpleNamespace(driver=driver))
     monkeypatch.setitem(sys.modules, "pycuda.driver", driver)
     return driver
-
-
-def test_gpus_are_those_of_cuda(nvml, pycuda):
-    assert cuda_devices() == [
-        CudaDevice(0, "NVIDIA H100", "9.0"),
-        CudaDevice(1, "NVIDIA RTX PRO 6000", "12.0"),
-    ]
-    assert nvml.open == 0
 
 
 @pytest.mark.parametrize("count", [None, 0])
@@ -57,16 +44,17 @@ def test_without_driver_or_card_pycuda_is_not_asked(nvml, monkeypatch, count):
 
 
 def test_selection_is_by_index_by_name_or_all(nvml, pycuda):
-    h100, rtx = cuda_devices()
-    assert select("auto") == select("nvidia") == [h100, rtx]
+    h100 = CudaDevice(0, "NVIDIA H100", "9.0")
+    rtx = CudaDevice(1, "NVIDIA RTX PRO 6000", "12.0")
+    assert cuda_devices() == select("auto") == select("nvidia") == [h100, rtx]
+    assert nvml.open == 0
     assert select(1) == select("rtx pro") == [rtx]
+    found = "0 (NVIDIA H100), 1 (NVIDIA RTX PRO 6000)"
     for wanted in ("A100", 2):
         with pytest.raises(StudyError) as refused:
             select(wanted)
-        assert str(refused.value) == (
-            f"GPU {wanted}: not found on this host (GPUs: 0 (NVIDIA H100), 1 (NVIDIA RTX PRO "
-            "6000)); set the device to one of them or to auto"
-        )
+        said = f"not found on this host (GPUs: {found}); set the device to one of them or to auto"
+        assert str(refused.value) == f"GPU {wanted}: {said}"
 
 
 def test_missing_pycuda_and_libcuda_are_one_line(nvml, monkeypatch, tmp_path):
@@ -86,18 +74,15 @@ def test_missing_pycuda_and_libcuda_are_one_line(nvml, monkeypatch, tmp_path):
         cuda_devices()
 
 
-def test_driver_that_does_not_start_is_one_line(nvml, pycuda):
-    pycuda.failing = "init"
-    with pytest.raises(StudyError, match=r"^CUDA: the driver does not start \(init failed: no luc"):
-        cuda_devices()
-
-
 def test_gpus_are_numbered_by_bus_unless_the_user_says_otherwise(nvml, pycuda, monkeypatch):
     cuda_devices()
     assert os.environ["CUDA_DEVICE_ORDER"] == "PCI_BUS_ID"
     monkeypatch.setenv("CUDA_DEVICE_ORDER", "FASTEST_FIRST")
     cuda_devices()
     assert os.environ["CUDA_DEVICE_ORDER"] == "FASTEST_FIRST"
+    pycuda.failing = "init"
+    with pytest.raises(StudyError, match=r"^CUDA: the driver does not start \(init failed: no luc"):
+        cuda_devices()
 
 
 def test_command_lists_the_gpus(nvml, pycuda, command):

@@ -18,26 +18,22 @@ def nvml(monkeypatch):
     return fake
 
 
-def test_a_reading_is_in_si_units(nvml):
+def test_a_reading_is_in_si_units_and_shows_throttling_that_ended_within_the_run(nvml):
     watch = NvmlTelemetry("0000:01:00.0")
     watch.begin()
     assert watch.end() == Reading(1_980_000_000, 2_619_000_000, 41, 345.678, 0)
-
-
-def test_throttling_that_ended_within_the_pass_is_seen(nvml):
-    watch = NvmlTelemetry("0000:01:00.0")
     watch.begin()
     nvml.throttled_ns[telemetry._COUNTERS[POWER_CAP]] += 1
     assert watch.end().throttle_reasons == POWER_CAP
     watch.begin()
-    assert watch.end().throttle_reasons == 0, "what was before does not count"
+    assert watch.end().throttle_reasons == 0, "throttling before the run does not count"
     nvml.throttled_ns[telemetry._COUNTERS[THERMAL]] += 1
     watch.begin()
     nvml.values["CurrentClocksEventReasons"] = lambda: SLOWDOWN | IDLE
-    assert watch.end().throttle_reasons == SLOWDOWN, "between passes does not count either"
+    assert watch.end().throttle_reasons == SLOWDOWN, "nor does throttling between runs"
 
 
-def test_what_a_card_does_not_tell_is_unknown(nvml):
+def test_what_a_gpu_does_not_report_is_unknown(nvml):
     watch = NvmlTelemetry("0000:01:00.0")
     counters = nvml.values["FieldValues"]
     nvml.values, throttled_ns, nvml.throttled_ns = {}, nvml.throttled_ns, {}
@@ -52,7 +48,7 @@ def test_what_a_card_does_not_tell_is_unknown(nvml):
     assert watch.end().throttle_reasons == THERMAL
 
 
-def test_a_cpu_tells_what_its_session_noted_in_the_pass():
+def test_the_telemetry_of_a_cpu_is_what_its_session_assigned_during_the_run():
     watch = AssignedTelemetry()
     watch.begin()
     watch.reading = Reading(other_threads_s=0.5)

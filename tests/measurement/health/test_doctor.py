@@ -70,58 +70,55 @@ def test_a_recorded_host_is_healthy_among_the_other_sessions(host):
     assert "after load: 300 of 700 W, SM clock 1.98 of 1.98 GHz" in said
 
 
-LIMITED = "a setting limits the GPU, though no rate is low"
 UP, DOWN = "h2d_bytes_per_s pinned", "d2h_bytes_per_s pinned"
+TO_GPU, FROM_GPU = "copy to the GPU, pinned", "copy from the GPU, pinned"
+MEMORY, LATENCY = "memory bandwidth, GPU", "launch latency (empty run)"
+LIMITED = "a setting limits the GPU, though no rate is low"
+LINK = "the PCIe link runs at generation"
+NODE, OTHER_NODE = {"on_other_node": True}, "the GPU is on another NUMA node .*"
+CAPPED, LOW_LIMIT = {"throttled": ["sw_power_cap"]}, {"power_limit_w": 350.0}
+LIMIT = "the power limit is 350 W, the default 700 W.*"
+SLOWDOWN, HOT = {"throttled": ["hw_slowdown"]}, {"throttled": ["hw_thermal_slowdown"]}
+CLOCK = r"the memory clock is 1\.60 GHz, the highest 3\.20 GHz"
+PAGEABLE, DRIVER_COPIES = "h2d_bytes_per_s pageable", "the driver copies pageable memory .*"
 
 
 @pytest.mark.parametrize(
     ("factors", "state", "facts", "what", "cause"),
     [
         (
-            *({UP: 0.25, DOWN: 0.25}, {"pcie_width": 4}, {}, "copy to the GPU, pinned"),
-            r"the PCIe link runs at generation 5, 4 lanes; .* generation 5, 16 lanes: .*",
+            {UP: 0.25, DOWN: 0.25},
+            {"pcie_width": 4},
+            {},
+            TO_GPU,
+            f"{LINK} 5, 4 lanes; .* 5, 16 lanes: .*",
         ),
+        ({UP: 0.8}, NODE, {}, TO_GPU, OTHER_NODE),
         (
-            *({UP: 0.8}, {"on_other_node": True}, {}, "copy to the GPU, pinned"),
-            r"the GPU is on another NUMA node .*",
+            {DOWN: 0.8},
+            {"iommu_domain": "DMA-FQ"},
+            {},
+            FROM_GPU,
+            "the IOMMU translates every copy.*",
         ),
+        ({"fp32_flop_per_s": 0.6}, CAPPED, LOW_LIMIT, "FMA peak, float32", LIMIT),
+        ({"fp16_tensor": 0.6}, SLOWDOWN, {}, "tensor peak, float16", "the GPU reports hw_slowdown"),
+        ({"device_copy": 0.75}, {"memory_clock_hz": 1.6e9}, {}, MEMORY, CLOCK),  # as an H100
+        ({"device_copy": 0.75}, {}, {}, MEMORY, "ECC is on: GPUs with GDDR.*"),
+        ({"h2d_duplex": 0.1}, NODE, {}, "to the GPU, both at once", OTHER_NODE),
+        ({PAGEABLE: 0.1}, {}, {}, "copy to the GPU, pageable", DRIVER_COPIES),
         (
-            *({DOWN: 0.8}, {"iommu_domain": "DMA-FQ"}, {}, "copy from the GPU, pinned"),
-            r"the IOMMU translates every copy.*",
+            {"empty_total_s": 3},
+            {},
+            {"persistence_mode": 1},
+            LATENCY,
+            "a virtual machine: interrupts .*",
         ),
-        (
-            *({"fp32_flop_per_s": 0.6}, {"throttled": ["sw_power_cap"]}, {"power_limit_w": 350.0}),
-            *("FMA peak, float32", r"the power limit is 350 W, the default 700 W.*"),
-        ),
-        (
-            *({"fp16_tensor": 0.6}, {"throttled": ["hw_slowdown"]}, {}, "tensor peak, float16"),
-            r"the GPU reports hw_slowdown",
-        ),
-        (
-            *({"device_copy": 0.75}, {"memory_clock_hz": 1.6e9}, {}),  # as an H100
-            *("memory bandwidth, GPU", r"the memory clock is 1\.60 GHz, the highest 3\.20 GHz"),
-        ),
-        ({"device_copy": 0.75}, {}, {}, "memory bandwidth, GPU", "ECC is on: GPUs with GDDR.*"),
-        (
-            *({"h2d_duplex": 0.1}, {"on_other_node": True}, {}, "to the GPU, both at once"),
-            r"the GPU is on another NUMA node .*",
-        ),
-        (
-            *({"h2d_bytes_per_s pageable": 0.1}, {}, {}, "copy to the GPU, pageable"),
-            r"the driver copies pageable memory .*",
-        ),
-        (
-            *({"empty_total_s": 3}, {}, {"persistence_mode": 1}, "launch latency (empty run)"),
-            r"a virtual machine: interrupts .*",
-        ),
-        (
-            *({"empty_total_s": 3}, {}, {"persistence_mode": 0}, "launch latency (empty run)"),
-            r"persistence mode is off",
-        ),
-        ({}, {"pcie_generation": 3}, {}, LIMITED, r"the PCIe link runs at generation 3, .*"),
-        ({}, {"throttled": ["hw_thermal"]}, {}, LIMITED, r"the GPU reports hw_thermal"),
-        ({}, {}, {"power_limit_w": 400.0}, LIMITED, r"the power limit is 400 W.*"),
-        ({}, {}, {"ecc": False}, "ECC is off", r"memory errors stay unnoticed.*"),
+        ({"empty_total_s": 3}, {}, {"persistence_mode": 0}, LATENCY, "persistence mode is off"),
+        ({}, {"pcie_generation": 3}, {}, LIMITED, f"{LINK} 3, .*"),
+        ({}, HOT, {}, LIMITED, "the GPU reports hw_thermal_slowdown"),
+        ({}, {}, {"power_limit_w": 400.0}, LIMITED, "the power limit is 400 W.*"),
+        ({}, {}, {"ecc": False}, "ECC is off", "memory errors stay unnoticed.*"),
     ],
 )
 def test_a_sick_host_gets_its_diagnosis(host, factors, state, facts, what, cause):

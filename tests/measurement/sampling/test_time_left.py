@@ -1,5 +1,7 @@
 """The estimate of the remaining time."""
 
+from functools import partial
+
 import pytest
 
 from kernels.products.shape import Shape
@@ -7,12 +9,8 @@ from measurement.sampling.time_left import TimeLeft
 from study import cells
 
 
-def cell(variant="block", n=64, block=8):
-    return product(Shape.square(n), variant, block=block)
-
-
-def product(shape, variant="mm_tile", dtype="float32", block=8):
-    return cells.cell("gpu0", variant, dtype, Shape.parse(str(shape)), block, "pinned")
+def cell(variant="block", n=64, dtype="float32", block=8):
+    return cells.cell("gpu0", variant, dtype, Shape.parse(str(n)), block, "pinned")
 
 
 @pytest.fixture
@@ -20,20 +18,18 @@ def estimate():
     return TimeLeft()
 
 
-def test_first_runs_scale_with_the_cube_of_n(estimate):
+def test_first_runs_scale_with_the_flop_of_their_shape(estimate):
     assert estimate.first_runs_s([cell()]) is None
     estimate.add(cell(n=64), 0.5)
     assert estimate.first_runs_s([cell(n=128)]) == 4.0
     assert estimate.first_runs_s([cell(n=128), cell(n=32)]) == 4.0625
     assert estimate.first_runs_s([cell("naive")]) is None
     assert estimate.first_runs_s([cell(), cell("naive")]) is None
-
-
-def test_first_runs_of_any_shape_scale_with_their_flop(estimate):
-    estimate.add(product("16x32x64"), 0.5)
-    assert estimate.first_runs_s([product("3x16x32x64")]) == 1.5
-    assert estimate.first_runs_s([product("1x32x64")]) == 0.5 / 16
-    assert estimate.first_runs_s([product(32), product("16x32x64", dtype="int32")]) == 1.0
+    tile = partial(cell, "mm_tile")
+    estimate.add(tile("16x32x64"), 0.5)
+    assert estimate.first_runs_s([tile("3x16x32x64")]) == 1.5
+    assert estimate.first_runs_s([tile("1x32x64")]) == 0.5 / 16
+    assert estimate.first_runs_s([tile(32), tile("16x32x64", dtype="int32")]) == 1.0
 
 
 def test_first_runs_follow_the_same_block_size_then_the_nearest_size(estimate):
