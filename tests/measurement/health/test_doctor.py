@@ -23,6 +23,8 @@ from tests.support.fakes import CONFIG, FakeHardware
 FOLDER = ROOT / "data" / "recordings"
 STATE = {"pcie_generation": 5, "pcie_width": 16, "default_power_limit_w": 700.0, "throttled": []}
 STATE |= {"sm_clock_hz": 1.98e9, "memory_clock_hz": 3.2e9, "iommu_domain": None}
+CAPPED, LOW_LIMIT = {"throttled": ["sw_power_cap"]}, {"power_limit_w": 350.0}
+PAGEABLE = "h2d_bytes_per_s pageable"
 VIRTUAL = {"virtual_machine": True, "numa_nodes": 2, "load": 0.1}
 
 
@@ -62,8 +64,7 @@ def test_a_recorded_host_is_healthy_among_the_other_sessions(host):
     verdicts = {row.verdict for row in rows(*host)}
     assert verdicts == {"as recorded"}
     # Seen on an H200 after its tensor cores were measured, with every ceiling as recorded.
-    at_full_load = sick(host[0], {"throttled": ["sw_power_cap"]})
-    assert found(at_full_load, host[1]) == {}
+    assert found(sick(host[0], CAPPED), host[1]) == {}
     unknown = {"pcie_generation": None, "pcie_width": None}
     assert found(sick(host[0], unknown), host[1]) == {}
     said = "\n".join(lines(sick(host[0], {"power_w": 300.0}), [], [], []))
@@ -74,53 +75,31 @@ UP, DOWN = "h2d_bytes_per_s pinned", "d2h_bytes_per_s pinned"
 TO_GPU, FROM_GPU = "copy to the GPU, pinned", "copy from the GPU, pinned"
 MEMORY, LATENCY = "memory bandwidth, GPU", "launch latency (empty run)"
 LIMITED = "a setting limits the GPU, though no rate is low"
-LINK = "the PCIe link runs at generation"
+LINK, POWER = "the PCIe link runs at generation", "the power limit is"
 NODE, OTHER_NODE = {"on_other_node": True}, "the GPU is on another NUMA node .*"
-CAPPED, LOW_LIMIT = {"throttled": ["sw_power_cap"]}, {"power_limit_w": 350.0}
-LIMIT = "the power limit is 350 W, the default 700 W.*"
-SLOWDOWN, HOT = {"throttled": ["hw_slowdown"]}, {"throttled": ["hw_thermal_slowdown"]}
+IOMMU, SLOWED = {"iommu_domain": "DMA-FQ"}, {"throttled": ["hw_slowdown"]}
+HOT, LATE = {"throttled": ["hw_thermal_slowdown"]}, {"empty_total_s": 3}
 CLOCK = r"the memory clock is 1\.60 GHz, the highest 3\.20 GHz"
-PAGEABLE, DRIVER_COPIES = "h2d_bytes_per_s pageable", "the driver copies pageable memory .*"
+SICK = [
+    ({UP: 0.25, DOWN: 0.25}, {"pcie_width": 4}, {}, TO_GPU, f"{LINK} 5, 4 lanes; .* 16 lanes: .*"),
+    ({UP: 0.8}, NODE, {}, TO_GPU, OTHER_NODE),
+    ({DOWN: 0.8}, IOMMU, {}, FROM_GPU, "the IOMMU translates every copy.*"),
+    ({"fp32": 0.6}, CAPPED, LOW_LIMIT, "FMA peak, float32", f"{POWER} 350 W, the default 700 W.*"),
+    ({"fp16_tensor": 0.6}, SLOWED, {}, "tensor peak, float16", "the GPU reports hw_slowdown"),
+    ({"device_copy": 0.75}, {"memory_clock_hz": 1.6e9}, {}, MEMORY, CLOCK),  # as an H100
+    ({"device_copy": 0.75}, {}, {}, MEMORY, "ECC is on: GPUs with GDDR.*"),
+    ({"h2d_duplex": 0.1}, NODE, {}, "to the GPU, both at once", OTHER_NODE),
+    ({PAGEABLE: 0.1}, {}, {}, "copy to the GPU, pageable", "the driver copies pageable memory .*"),
+    (LATE, {}, {"persistence_mode": 1}, LATENCY, "a virtual machine: interrupts .*"),
+    (LATE, {}, {"persistence_mode": 0}, LATENCY, "persistence mode is off"),
+    ({}, {"pcie_generation": 3}, {}, LIMITED, f"{LINK} 3, .*"),
+    ({}, HOT, {}, LIMITED, "the GPU reports hw_thermal_slowdown"),
+    ({}, {}, {"power_limit_w": 400.0}, LIMITED, f"{POWER} 400 W.*"),
+    ({}, {}, {"ecc": False}, "ECC is off", "memory errors stay unnoticed.*"),
+]
 
 
-@pytest.mark.parametrize(
-    ("factors", "state", "facts", "what", "cause"),
-    [
-        (
-            {UP: 0.25, DOWN: 0.25},
-            {"pcie_width": 4},
-            {},
-            TO_GPU,
-            f"{LINK} 5, 4 lanes; .* 5, 16 lanes: .*",
-        ),
-        ({UP: 0.8}, NODE, {}, TO_GPU, OTHER_NODE),
-        (
-            {DOWN: 0.8},
-            {"iommu_domain": "DMA-FQ"},
-            {},
-            FROM_GPU,
-            "the IOMMU translates every copy.*",
-        ),
-        ({"fp32_flop_per_s": 0.6}, CAPPED, LOW_LIMIT, "FMA peak, float32", LIMIT),
-        ({"fp16_tensor": 0.6}, SLOWDOWN, {}, "tensor peak, float16", "the GPU reports hw_slowdown"),
-        ({"device_copy": 0.75}, {"memory_clock_hz": 1.6e9}, {}, MEMORY, CLOCK),  # as an H100
-        ({"device_copy": 0.75}, {}, {}, MEMORY, "ECC is on: GPUs with GDDR.*"),
-        ({"h2d_duplex": 0.1}, NODE, {}, "to the GPU, both at once", OTHER_NODE),
-        ({PAGEABLE: 0.1}, {}, {}, "copy to the GPU, pageable", DRIVER_COPIES),
-        (
-            {"empty_total_s": 3},
-            {},
-            {"persistence_mode": 1},
-            LATENCY,
-            "a virtual machine: interrupts .*",
-        ),
-        ({"empty_total_s": 3}, {}, {"persistence_mode": 0}, LATENCY, "persistence mode is off"),
-        ({}, {"pcie_generation": 3}, {}, LIMITED, f"{LINK} 3, .*"),
-        ({}, HOT, {}, LIMITED, "the GPU reports hw_thermal_slowdown"),
-        ({}, {}, {"power_limit_w": 400.0}, LIMITED, "the power limit is 400 W.*"),
-        ({}, {}, {"ecc": False}, "ECC is off", "memory errors stay unnoticed.*"),
-    ],
-)
+@pytest.mark.parametrize(("factors", "state", "facts", "what", "cause"), SICK)
 def test_a_sick_host_gets_its_diagnosis(host, factors, state, facts, what, cause):
     machine, others = host
     causes = found(sick(machine, state, facts, **factors), others)
@@ -223,13 +202,13 @@ def test_a_host_without_gpu_gets_its_cpu_part(recorded, capsys):
 
 @pytest.mark.slow
 def test_an_examination_measures_each_gpu_and_the_cpu(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(examination, "find_nvcc", lambda nvcc: nvcc)
     locked = []
-    only_run = lambda device, *_: nullcontext(locked.append(device.index))  # noqa: E731
-    monkeypatch.setattr(examination, "only_run", only_run)
-    monkeypatch.setattr(examination, "find_gcc", lambda: None)
-    monkeypatch.setattr(examination, "build_library", lambda *_: None)
-    monkeypatch.setattr(examination, "build_all", lambda *_, **__: [])
+    for name, value in {
+        "only_run": lambda device, *_: nullcontext(locked.append(device.index)),
+        "build_all": lambda *_, **__: [],
+        **dict.fromkeys(("find_nvcc", "find_gcc", "build_library"), lambda *_: None),
+    }.items():
+        monkeypatch.setattr(examination, name, value)
     monkeypatch.setattr(FakeHardware, "open_gpu", lambda self, *_: self.open_cpu(None, None))
     monkeypatch.setattr(FakeHardware, "state", lambda *_: {"pcie_width": 8})
     (tmp_path / "config.yaml").write_text(CONFIG)

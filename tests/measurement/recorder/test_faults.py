@@ -18,8 +18,8 @@ from base.errors import StudyError
 from measurement.recorder import record as recorder
 from measurement.recorder.record import record
 from measurement.recording import journal, recording
-from measurement.recording.recording import CELL, KERNEL, MEASURED
-from measurement.recording.schema import SETTING
+from measurement.recording.recording import CELL, MEASURED
+from measurement.recording.schema import ALL
 from study.config import validate
 from tests.support import ROOT, warm
 from tests.support.builds import cpu_library
@@ -28,18 +28,6 @@ from tests.support.fakes import CONFIG, FakeHardware, Fault, make_cubins, record
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("stand_ins")]
 
 SAMPLES = "samples.csv.gz"
-KEYS = {
-    SAMPLES: [*CELL, "round"],
-    "checks.csv": [*CELL, "build", "status", "reason"],
-    "builds.csv": ["variant", "dtype", "block_size", "build"],
-    "instructions.csv": ["variant", "dtype", "build", "scope", "opcode", "bits"],
-    "kernels.csv.gz": [*KERNEL, "round"],
-    "energy.csv": KERNEL,
-    "pieces.csv": [*KERNEL, "host_memory", *SETTING, "round"],
-    "cold_starts.csv": [*CELL, "round"],
-    "ceilings.csv": ["device", "quantity", "round"],
-    "neighbours.csv": [*CELL, "round", "neighbours"],
-}
 
 
 @pytest.fixture
@@ -74,11 +62,12 @@ def measure(config, folder, cubins, *faults, at_once=False, **options):
 
 
 def content(made):
-    """Return the key of each row of each table."""
-    frames = {name: made.table(name) for name in MEASURED}
+    """Return the key of each row of each table, and the result of each check."""
+    keys = {name: ALL[name].keys[0] for name in MEASURED}
+    keys["checks.csv"] += ("build", "status", "reason")
     return {
-        name: sorted(map(str, frame[KEYS[name]].itertuples(index=False)))
-        for name, frame in frames.items()
+        name: sorted(map(str, made.table(name)[list(key)].itertuples(index=False)))
+        for name, key in keys.items()
     }
 
 
@@ -108,10 +97,8 @@ def test_faults_at_the_gate_cost_their_cells_only(config, fake_cubins, tmp_path,
         status, said = found.pop(cell)
         assert status == "failed"
         assert said.startswith(reason)
-    assert found.pop(("buffered_row", 70)) == (
-        "not_launchable",
-        "needs 70 threads per block, 64 allowed",
-    )
+    too_many = ("not_launchable", "needs 70 threads per block, 64 allowed")
+    assert found.pop(("buffered_row", 70)) == too_many
     assert set(found) == {("naive", 8), ("bmm_tile", 4)}
     assert {status for status, _ in found.values()} == {"passed"}
     assert len(hardware.lines("open gpu")) == 1 + restarts, "pinned and pageable both fail"
@@ -310,9 +297,8 @@ def test_nothing_measured_leaves_nothing_behind(config, fake_cubins, tmp_path):
     config["study"]["protocol"]["cold_starts"] = 0
     with pytest.raises(StudyError, match="gpu0: cannot create a context"):
         measure(config, tmp_path, fake_cubins)
-    assert sorted(path.name for path in tmp_path.iterdir()) == [
-        *("cubins", "gpu0.lock", "gpu1.lock", "lost")
-    ]
+    left = {"cubins", "gpu0.lock", "gpu1.lock", "lost"}
+    assert {path.name for path in tmp_path.iterdir()} == left
 
 
 def test_a_new_journal_replaces_a_removed_one_and_a_changed_one_is_refused(tmp_path):
