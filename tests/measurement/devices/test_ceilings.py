@@ -134,15 +134,12 @@ def test_constants_and_parameters_are_those_of_the_source():
     kernels = re.findall(r'extern "C" __global__ void (\w+)\(([^)]*)\)', SOURCE)
     types = {name: "".join(map(kind, re.split(r",\s*", those))) for name, those in kernels}
     assert types == probes.KERNELS
-
-
-def test_sum_of_the_chains_is_never_the_one_that_is_stored():
     factor, addend, steps, never = probes.FMA_ARGUMENTS
     chain = np.arange(probes.THREADS + probes.CHAINS, dtype=np.float32)
     for _ in range(100):
         chain = chain * np.float32(factor) + np.float32(addend)
     assert len(set(chain)) == 1, "converged"
-    assert probes.CHAINS * chain[0] != never
+    assert probes.CHAINS * chain[0] != never, "the stored sum"
     assert steps % 32 == 0, "whole iterations of the unrolled loop"
 
 
@@ -182,15 +179,12 @@ def test_every_level_is_read_by_the_whole_gpu(faked, sweep):
     np.testing.assert_array_equal(values[f"{sweep.level}_bytes_per_s", None, None], read / 1.0)
 
 
-def test_the_whole_gpu_multiplies_on_tensor_cores(faked):
+def test_the_whole_gpu_multiplies_on_tensor_cores_where_it_has_them(faked):
     gpu, values, _ = faked
     (blocks, _), threads, (steps, never, _) = launches_of(gpu, "fp16_products")
     assert never == float("inf")
     flop = 2 * 64 * 128 * 64 * steps * blocks * threads[0] / 128
     np.testing.assert_array_equal(values["fp16_tensor_flop_per_s", None, None], flop / 1.0)
-
-
-def test_a_gpu_without_tensor_cores_has_no_throughput_of_them():
     names = {ceiling.quantity for ceiling in probed((7, 5))[1]}
     assert "fp32_flop_per_s" in names
     assert "fp16_tensor_flop_per_s" not in names

@@ -50,28 +50,19 @@ def test_library_is_initialised_and_released_and_a_failed_product_is_of_the_devi
     assert cublas.version() == "13.2.1"
 
 
-@pytest.mark.parametrize(
-    ("function", "status", "said", "destroyed"),
-    [
+def test_a_library_that_does_not_start_fails_only_the_cell(library):
+    for function, status, said, destroyed in (
         ("cublasCreate_v2", 1, "CUBLAS_STATUS_NOT_INITIALIZED", 0),
         ("cublasSetStream_v2", 3, "CUBLAS_STATUS_ALLOC_FAILED", 1),
         ("cublasSetMathMode", 99, "status 99", 1),
-    ],
-)
-def test_what_refuses_to_start_fails_the_cell_alone(library, function, status, said, destroyed):
-    library.statuses = {function: status}
-    with pytest.raises(CellError) as refused:
-        cublas.Sgemm(STREAM)
-    assert str(refused.value) == f"cuBLAS 13.2.1: {function} returned {said}"
-    assert not isinstance(refused.value, DeviceError)
-    assert library.calls.count(("cublasDestroy_v2",)) == destroyed
-
-
-def test_without_the_library_its_installation_is_named(monkeypatch):
-    monkeypatch.setattr(cublas, "find_library", lambda: None)
-    assert cublas.version() is None
-    with pytest.raises(CellError, match=r"^cuBLAS: not found; install .* `pip install nvidia-cu"):
-        cublas.Sgemm(STREAM)
+    ):
+        library.calls.clear()
+        library.statuses = {function: status}
+        with pytest.raises(CellError) as refused:
+            cublas.Sgemm(STREAM)
+        assert str(refused.value) == f"cuBLAS 13.2.1: {function} returned {said}"
+        assert not isinstance(refused.value, DeviceError)
+        assert library.calls.count(("cublasDestroy_v2",)) == destroyed
 
 
 @pytest.fixture
@@ -104,7 +95,9 @@ SONAMES = tuple(f"libcublas.so.{major}" for major in (13, 12, 11))
 
 
 def test_loader_is_asked_first_for_the_newest(host):
-    assert cublas.find_library() is None
+    assert cublas.find_library() is cublas.version() is None
+    with pytest.raises(CellError, match=r"^cuBLAS: not found; install .* `pip install nvidia-cu"):
+        cublas.Sgemm(STREAM)
     assert host.asked == SONAMES
     cublas.find_library.cache_clear()
     host.loads = SONAMES[1:]
@@ -118,36 +111,31 @@ def test_loader_is_asked_first_for_the_newest(host):
     assert library.cublasSetStream_v2.argtypes == [ctypes.c_void_p] * 2, "of 64 bits"
 
 
-@pytest.mark.parametrize(
-    "path",
-    [
+def test_library_is_found_in_toolkit_and_wheel(host, monkeypatch, tmp_path):
+    def found():
+        cublas.find_library.cache_clear()
+        return cublas.find_library() is not None
+
+    for path in (
         *("toolkit/lib64/libcublas.so.12", "toolkit/targets/x86_64-linux/lib/libcublas.so.13"),
         *("site/nvidia/cu13/lib/libcublas.so.13", "site/nvidia/cublas/lib/libcublas.so.12"),
-    ],
-)
-def test_library_is_found_in_toolkit_and_wheel(host, path):
-    host.loads = (host.file(path),)
-    assert cublas.find_library() is not None
-    assert host.asked == (*SONAMES, *host.loads)
-
-
-def test_toolkit_is_that_of_nvcc_or_of_the_target_of_its_link(host, monkeypatch, tmp_path):
+    ):
+        host.asked, host.loads = (), (host.file(path),)
+        assert found()
+        assert host.asked == (*SONAMES, *host.loads)
+        Path(*host.loads).unlink()
+    broken = host.file("toolkit/lib64/libcublas.so.13")
+    host.asked, host.loads = (), (host.file("site/nvidia/cu13/lib/libcublas.so.13"),)
+    assert found(), "the next after one that does not load"
+    assert host.asked[3:] == (broken, *host.loads)
     nvcc, library = Path(host.file("cuda-13/bin/nvcc")), host.file("cuda-13/lib64/libcublas.so.13")
     link = tmp_path / "nvcc"
     link.symlink_to(nvcc)
     host.loads = (library,)
     for program in (nvcc, link):
         monkeypatch.setattr(shutil, "which", {"nvcc": str(program)}.get)
-        cublas.find_library.cache_clear()
-        assert cublas.find_library() is not None
+        assert found(), "in the toolkit of nvcc"
         assert host.asked[-1] == library
-
-
-def test_library_that_does_not_load_is_skipped(host):
-    broken = host.file("toolkit/lib64/libcublas.so.13")
-    host.loads = (host.file("site/nvidia/cu13/lib/libcublas.so.13"),)
-    assert cublas.find_library() is not None
-    assert host.asked[3:] == (broken, *host.loads)
 
 
 @pytest.fixture

@@ -278,7 +278,7 @@ def test_trials_time_copies_and_runs_in_all_settings(
     assert launches == times * sum(made), "copies are timed without kernels"
 
 
-def test_operands_are_split_before_every_launch(open_session, cuda):
+def test_operands_are_split_before_every_launch_or_mapped(open_session, cuda):
     small, large = asked("sgemm_tensor_tma", 40), asked("sgemm_tensor_tma", "300x70x200")
     with open_session(small, large) as session:
         for one in (small, large, small):
@@ -289,10 +289,7 @@ def test_operands_are_split_before_every_launch(open_session, cuda):
             assert check(session, one).reason is None
         assert len(session._launches._prepared.data) == large.product.prepared_bytes
         assert session.kernel_time(small, flushed=False).kernel_s == 2e-3
-
-
-def test_a_product_in_mapped_memory_is_one_launch_without_copies(open_session, cuda):
-    one = asked("sgemm_mapped", 40)
+    one = asked("sgemm_mapped", 40)  # in mapped memory, without copies
     with open_session(one) as session:
         for _ in range(2):
             session.poison(one)
@@ -328,7 +325,9 @@ def test_a_kernel_is_queued_between_its_events_behind_a_blocking_kernel(session,
 @pytest.mark.parametrize(
     ("launch_ms", "launches"), [(0.3, 1), (0.2, 2), (0.1, 3), (0.01, 25), (0.001, 100)]
 )
-def test_a_short_kernel_is_timed_over_several_launches(session, cuda, launch_ms, launches):
+def test_short_kernels_are_timed_over_several_launches(
+    session, open_session, cuda, launch_ms, launches
+):
     cuda.launch_ms = launch_ms
     for _ in range(2):
         found = session.kernel_time(BLOCK, flushed=False)
@@ -336,14 +335,12 @@ def test_a_short_kernel_is_timed_over_several_launches(session, cuda, launch_ms,
         queued = cuda.log[len(cuda.log) - cuda.log[::-1].index("block") :]
         assert queued == ["record", *["launch"] * launches, "record", "synchronize"]
     assert session.kernel_time(BLOCK, flushed=True).launches == 1, "a second would find its caches"
-
-
-def test_a_long_kernel_is_run_once_before_its_first_kernel_only_time(session, cuda):
-    cuda.launch_ms = 20.1
-    for launches in (2, 1, 1):
-        cuda.log.clear()
-        session.kernel_time(BLOCK, flushed=False)
-        assert cuda.log.count("launch") == launches
+    with open_session(BLOCK) as other:
+        cuda.launch_ms = 20.1  # a long kernel is run once before its first time
+        for launches in (2, 1, 1):
+            cuda.log.clear()
+            other.kernel_time(BLOCK, flushed=False)
+            assert cuda.log.count("launch") == launches
 
 
 HOST_S = {"block": None, "cublas_sgemm": None, "tile_conflict_free": 13e-9, "block_padded": 13e-9}
@@ -450,16 +447,15 @@ def test_a_call_multiplies_in_the_sessions_stream_and_a_shared_context(
     assert cuda.log.index("retain_primary_context") < cuda.log.index("push")
 
 
-def test_what_a_call_raises_fails_its_cell(open_session, called, tmp_path):
+def test_what_a_call_raises_and_a_cubin_that_does_not_load_fail_their_cells(
+    open_session, cuda, called, tmp_path
+):
     with open_session(called) as session, pytest.raises(CellError, match=r"^called.py: Val.*two$"):
         session.run(called)
     (tmp_path / "called.py").write_text("import no_such_library\n")
     said = r"^called\.py: ModuleNotFoundError: No module named"
     with open_session(called) as session, pytest.raises(CellError, match=said):
         session.run(called)
-
-
-def test_a_cubin_that_does_not_load_costs_its_cells(open_session, cuda):
     one = asked("mm_tile", dtype="int32")
     said = r"^mm_tile-b16-int32-guarded\.cubin: cannot be load"
     with open_session(one) as session:

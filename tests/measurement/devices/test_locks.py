@@ -26,14 +26,21 @@ with only_run(CudaDevice(1, "NVIDIA H200", "9.0"), Path(sys.argv[1]), "recording
 """
 
 
-def test_the_file_is_named_by_the_card_that_it_stands_for(monkeypatch):
+def test_the_file_is_named_by_its_gpu_and_every_user_may_lock_it(monkeypatch, tmp_path):
     monkeypatch.setattr(locks, "driver", lambda: FakeCuda(2 * [("NVIDIA H200", (9, 0))]))
     monkeypatch.setattr(locks, "pynvml", FakeNvml(2))
     assert lock_file(CARD) == Path("/tmp", "matmul-study-GPU-5ca1ab1e-1.lock")
+    mask = os.umask(0o077)
+    try:
+        with only_run(CARD, tmp_path / "lock", "counting"):
+            pass
+    finally:
+        os.umask(mask)
+    assert (tmp_path / "lock").stat().st_mode & 0o777 == 0o666
 
 
 @pytest.mark.slow
-def test_a_second_run_is_told_who_has_the_card_and_has_it_when_that_is_killed(tmp_path):
+def test_a_second_run_gets_the_owner_in_its_error_and_the_gpu_after_the_owners_end(tmp_path):
     file = tmp_path / "lock"
     command = [sys.executable, "-c", HOLD, str(file)]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
@@ -50,13 +57,3 @@ def test_a_second_run_is_told_who_has_the_card_and_has_it_when_that_is_killed(tm
         f"GPU 1 (NVIDIA H200): in use by process {holder.pid} of {user}, recording into x; wait "
         "for its end or choose another GPU"
     )
-
-
-def test_every_user_may_hold_the_lock(tmp_path):
-    mask = os.umask(0o077)
-    try:
-        with only_run(CARD, tmp_path / "lock", "counting"):
-            pass
-    finally:
-        os.umask(mask)
-    assert (tmp_path / "lock").stat().st_mode & 0o777 == 0o666

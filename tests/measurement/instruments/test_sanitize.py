@@ -123,26 +123,24 @@ def test_only_the_tools_asked_for_run_also_of_a_sanitizer_beside_nvcc(host, caps
     assert sanitize(CONFIG, 0, ["8"], ["memcheck"], host / "out") == 0
 
 
-UNUSABLE = [
-    (["8"], TOOLS, "compute-sanitizer: not found; install the CUDA toolkit"),
-    (["8"], ["leakcheck"], "--tools: 'leakcheck' is unknown; use one of memcheck, racecheck, "),
-    *(
-        (["8", n], TOOLS, f"shape '{n}': not valid; use N, MxK")
-        for n in ("0", "8x8", "1.5", "2x0x3")
-    ),
-]
-
-
-@pytest.mark.parametrize(("sizes", "tools", "message"), UNUSABLE)
-def test_what_is_missing_or_invalid_is_one_line(host, sizes, tools, message):
-    if "found" in message:
-        (host / "bin" / "compute-sanitizer").unlink()
-    with pytest.raises(StudyError, match=f"^{re.escape(message)}"):
-        sanitize(CONFIG, 0, sizes, tools, host / "out")
+def test_what_is_missing_or_invalid_is_one_line(host):
+    shapes = [
+        (["8", n], TOOLS, f"shape '{n}': not valid; use N, MxK") for n in ("0", "8x8", "2x0x3")
+    ]
+    leak = "--tools: 'leakcheck' is unknown; use one of memcheck, racecheck, "
+    missing = "compute-sanitizer: not found; install the CUDA toolkit"
+    for sizes, tools, said in (*shapes, (["8"], ["leakcheck"], leak), (["8"], TOOLS, missing)):
+        if said == missing:
+            (host / "bin" / "compute-sanitizer").unlink()
+        with pytest.raises(StudyError, match=f"^{re.escape(said)}"):
+            sanitize(CONFIG, 0, sizes, tools, host / "out")
     assert not (host / "commands").exists()
 
 
-def test_plan_has_every_variant_at_each_of_its_block_sizes():
+SHAPES = ["17x33x65", "3x2x3x4"]
+
+
+def test_plan_has_every_block_size_type_and_shape_of_a_variant():
     names = ["block", "block_unroll4", "buffered_row"]
     cells = plan(names, [1, 8], ["17", "64", "17x33x65"])
     blocks = [("block", 1), ("block", 8), ("block_unroll4", 8), ("buffered_row", None)]
@@ -152,19 +150,14 @@ def test_plan_has_every_variant_at_each_of_its_block_sizes():
     both = {f"{n}-b8-float32-{kind}" for n in names[:2] for kind in ("exact", "guarded")}
     exact = {"block-b1-float32-exact", "buffered_row-float32-exact"}
     assert {build.stem for build in builds_of(cells)} == both | exact
-
-
-def test_plan_has_every_type_and_shape_that_a_variant_takes():
-    names = ["naive", "mm_tile", "bmm_naive", "block_padded"]
-    cells = plan(names, [8], ["16", "17x33x65", "3x2x3x4"], ("float32", "float64", "int32"))
+    cells = plan(["naive", "mm_tile", "bmm_naive", "block_padded"], [8], ["16", *SHAPES], ELEMENTS)
     assert {(c.variant, c.dtype, str(c.shape)) for c in cells} == {
-        ("naive", "float32", "16"),
-        ("block_padded", "float32", "16"),
-        *(("mm_tile", t, s) for t in ELEMENTS for s in ("16", "17x33x65")),
-        *(("bmm_naive", t, s) for t in ELEMENTS for s in ("16", "17x33x65", "3x2x3x4")),
+        *(("naive", "float32", "16"), ("block_padded", "float32", "16")),
+        *(("mm_tile", t, s) for t in ELEMENTS for s in ("16", SHAPES[0])),
+        *(("bmm_naive", t, s) for t in ELEMENTS for s in ("16", *SHAPES)),
     }
     stems = {build.stem for build in builds_of(cells)}
-    assert "block-b8-float32-exact" in stems, "what runs on padded matrices"
+    assert "block-b8-float32-exact" in stems, "for padded matrices"
     assert not [stem for stem in stems if stem.startswith("block_padded")]
 
 
@@ -180,24 +173,18 @@ def run_check(tmp_path, capsys, *faults):
     return str(outcome), lines(capsys)
 
 
-@pytest.mark.parametrize(
-    ("kind", "reason"),
-    [
+def test_a_cell_that_fails_costs_only_itself_and_a_fault_of_the_device_all_others(tmp_path, capsys):
+    said = "check: 5 cells run, 0 failed, 1 not launchable"
+    assert run_check(tmp_path, capsys) == (said, [])
+    for kind, reason in (
         ("wrong", "1 of 64 elements wrong; worst C(1, 2) = "),
         ("nan", "1 of 64 elements wrong; worst C(1, 2) = nan"),
         ("unwritten", "8 of 64 elements wrong; worst C(3, 0) = nan"),
         ("refused", "too many resources requested for launch"),
-    ],
-)
-def test_a_cell_that_fails_costs_only_itself(tmp_path, capsys, kind, reason):
-    said, (line,) = run_check(tmp_path, capsys, Fault(kind))
-    assert said == "check: 5 cells run, 1 failed, 1 not launchable"
-    assert line.startswith(f"gpu block B=4 N=8 pinned: {reason}")
-
-
-def test_nothing_runs_after_an_error_of_the_device(tmp_path, capsys):
-    said = "check: 5 cells run, 0 failed, 1 not launchable"
-    assert run_check(tmp_path, capsys) == (said, [])
+    ):
+        said, (line,) = run_check(tmp_path, capsys, Fault(kind))
+        assert said == "check: 5 cells run, 1 failed, 1 not launchable"
+        assert line.startswith(f"gpu block B=4 N=8 pinned: {reason}")
     said, printed = run_check(tmp_path, capsys, Fault("illegal", "naive", 8))
     assert said == "check: 1 cells run, 1 failed, 0 not launchable"
     fault = "an illegal memory access was encountered; skipping the remaining cells"
