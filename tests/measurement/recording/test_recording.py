@@ -135,13 +135,6 @@ def test_equal_data_give_equal_bytes_with_a_manifest_of_sha256sum(small, tmp_pat
     assert lines == {name: sha256(again / name) for name in FILES}
 
 
-def test_older_recording_is_replaced(small, broken):
-    few = one_of_each(small)
-    recording.write(broken, small.provenance, few)
-    assert len(recording.read(broken).samples) == len(few["samples.csv.gz"]) < len(small.samples)
-    assert [path.name for path in broken.parent.iterdir()] == ["broken"]
-
-
 def test_folder_with_something_else_is_refused_and_untouched(small, tmp_path):
     (tmp_path / "thesis.txt").write_text("years of work")
     with pytest.raises(RecordingError, match=r"\d: is not empty and not a recording; use another"):
