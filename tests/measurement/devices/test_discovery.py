@@ -1,15 +1,19 @@
-"""The GPUs of a host, and one-line errors for missing parts."""
+"""The GPUs of a host, one-line errors for missing parts, and locks that name their owner."""
 
 import os
 import re
+import subprocess
 import sys
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
 from base.errors import StudyError
-from measurement.devices import discovery
+from measurement.devices import discovery, locks
 from measurement.devices.discovery import CudaDevice, cuda_devices, select
+from measurement.devices.locks import lock_file, only_run
+from tests.support import ROOT
 from tests.support.fake_cuda import FakeCuda, FakeNvml
 
 CARDS = [("NVIDIA H100", (9, 0)), ("NVIDIA RTX PRO 6000", (12, 0))]
@@ -95,3 +99,48 @@ def test_command_lists_the_gpus(nvml, pycuda, command):
     done = command("measurement", "devices")
     assert done.returncode == 2
     assert re.fullmatch("error: no NVIDIA GPU: the driver lists none; check.*\n", done.stderr)
+
+
+H200 = CudaDevice(1, "NVIDIA H200", "9.0")
+HOLD = """
+import sys
+from pathlib import Path
+from measurement.devices.discovery import CudaDevice
+from measurement.devices.locks import only_run
+with only_run(CudaDevice(1, "NVIDIA H200", "9.0"), Path(sys.argv[1]), "recording into x"):
+    print("held", flush=True)
+    sys.stdin.read()
+"""
+
+
+def test_the_file_is_named_by_its_gpu_and_every_user_may_lock_it(monkeypatch, tmp_path):
+    monkeypatch.setattr(locks, "driver", lambda: FakeCuda(2 * [("NVIDIA H200", (9, 0))]))
+    monkeypatch.setattr(locks, "pynvml", FakeNvml(2))
+    assert lock_file(H200) == Path("/tmp", "matmul-study-GPU-5ca1ab1e-1.lock")
+    mask = os.umask(0o077)
+    try:
+        with only_run(H200, tmp_path / "lock", "counting"):
+            pass
+    finally:
+        os.umask(mask)
+    assert (tmp_path / "lock").stat().st_mode & 0o777 == 0o666
+
+
+@pytest.mark.slow
+def test_a_second_run_gets_the_owner_in_its_error_and_the_gpu_after_the_owners_end(tmp_path):
+    file = tmp_path / "lock"
+    command = [sys.executable, "-c", HOLD, str(file)]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    with subprocess.Popen(command, cwd=ROOT, **pipes) as holder:
+        assert holder.stdout.readline() == "held\n"
+        with pytest.raises(StudyError) as refused, only_run(H200, file, "counting"):
+            pytest.fail("two runs on one GPU")
+        holder.kill()
+        holder.wait()
+        with only_run(H200, file, "counting"):
+            assert file.read_text().startswith(f"process {os.getpid()} of ")
+    user = locks._user()
+    assert str(refused.value) == (
+        f"GPU 1 (NVIDIA H200): in use by process {holder.pid} of {user}, recording into x; wait "
+        "for its end or choose another GPU"
+    )

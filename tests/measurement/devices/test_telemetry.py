@@ -1,8 +1,9 @@
-"""Telemetry: NVML's values in SI units, and throttling in any part of a run."""
+"""Telemetry in SI units, throttling in any part of a run, and energy from steps of a counter."""
 
 import pytest
 
 from measurement.devices import telemetry
+from measurement.devices.energy import steps
 from measurement.devices.telemetry import AssignedTelemetry, NvmlTelemetry, Reading
 from tests.support.fake_cuda import FakeNvml
 
@@ -55,3 +56,10 @@ def test_the_telemetry_of_a_cpu_is_what_its_session_assigned_during_the_run():
     assert watch.end() == Reading(other_threads_s=0.5)
     watch.begin()
     assert watch.end() == Reading()
+
+
+def test_seconds_and_joules_are_those_between_steps():
+    readings = [(0.0, 5.0), (0.1, 5.0), (0.2, 7.0), (0.3, 7.0), (0.4, 11.0), (0.5, 17.0)]
+    assert steps([*readings, (0.6, 17.0)]) == pytest.approx((0.3, 10.0))
+    for joules in ([], [5.0], [5.0, 5.0, 5.0], [5.0, 5.0, 7.0]):
+        assert steps(list(enumerate(joules))) is None, "fewer than two steps"

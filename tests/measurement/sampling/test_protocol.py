@@ -1,7 +1,8 @@
-"""The protocol on a device with scripted times and faults, and median intervals."""
+"""The protocol on a device with scripted times and faults, median intervals, the time left."""
 
 import itertools
 from collections import Counter, defaultdict
+from functools import partial
 from math import comb
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from measurement.devices.telemetry import AssignedTelemetry, Reading
 from measurement.recording.recording import TABLES
 from measurement.sampling import worker
 from measurement.sampling.protocol import CellCheck, Protocol, Sample, gate, take
+from measurement.sampling.time_left import TimeLeft
 from measurement.sampling.worker import Opening, TimedRun, Worker
 from study import cells as planning
 from tests.support.fakes import unwritten
@@ -26,8 +28,8 @@ PROBLEMS = [("float32", Shape.square(12)), ("int32", Shape.square(12))]
 INPUTS = Inputs(PROBLEMS, seed=1)
 
 
-def cell(variant="block", shape=4, memory="pinned", dtype="float32"):
-    return planning.cell("gpu0", variant, dtype, Shape.parse(shape), 4, memory)
+def cell(variant="block", shape=4, memory="pinned", dtype="float32", block=4):
+    return planning.cell("gpu0", variant, dtype, Shape.parse(shape), block, memory)
 
 
 class FakeSession:
@@ -336,3 +338,38 @@ def test_interval_covers_the_median_as_often_as_it_says(count):
     exact = 1 - 2 * sum(comb(count, k) for k in range(low + 1)) / 2**count
     assert exact >= 0.95
     assert covered == pytest.approx(exact, abs=4 * np.sqrt(exact * (1 - exact) / repeats))
+
+
+@pytest.fixture
+def estimate():
+    return TimeLeft()
+
+
+def test_first_runs_scale_with_the_flop_of_their_shape(estimate):
+    assert estimate.first_runs_s([cell(shape=64)]) is None
+    estimate.add(cell(shape=64), 0.5)
+    assert estimate.first_runs_s([cell(shape=128)]) == 4.0
+    assert estimate.first_runs_s([cell(shape=128), cell(shape=32)]) == 4.0625
+    assert estimate.first_runs_s([cell("naive", 64)]) is None
+    assert estimate.first_runs_s([cell(shape=64), cell("naive", 64)]) is None
+    tile = partial(cell, "mm_tile")
+    estimate.add(tile("16x32x64"), 0.5)
+    assert estimate.first_runs_s([tile("3x16x32x64")]) == 1.5
+    assert estimate.first_runs_s([tile("1x32x64")]) == 0.5 / 16
+    assert estimate.first_runs_s([tile(32), tile("16x32x64", dtype="int32")]) == 1.0
+
+
+def test_first_runs_follow_the_same_block_size_then_the_nearest_size(estimate):
+    estimate.add(cell(shape=64, block=8), 1.0)
+    estimate.add(cell(shape=32, block=8), 0.25)
+    estimate.add(cell(shape=128, block=4), 3.0)
+    assert estimate.first_runs_s([cell(shape=128, block=8)]) == 8.0
+    assert estimate.first_runs_s([cell(shape=128, block=16)]) == 3.0
+
+
+def test_remaining_runs_take_as_long_as_runs_so_far(estimate):
+    estimate.add(cell(shape=64), 0.1)
+    estimate.add(cell("naive", 64), 0.001)
+    assert estimate.left_s({cell(shape=64): 3, cell("naive", 64): 60}) == pytest.approx(0.36)
+    assert estimate.left_s({cell("buffered_row", 64): 5}) == 0, "unknown"
+    assert estimate.left_s({}) == 0
