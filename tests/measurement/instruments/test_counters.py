@@ -1,15 +1,20 @@
-"""Hardware counters: from ncu's output to rows of the recording."""
+"""Hardware counters, from ncu's output, and errors of products: both are added to a recording."""
 
 import os
 import re
+from contextlib import nullcontext
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from base.errors import StudyError
 from kernels.cubins.compile import read_result
+from kernels.products.matrices import Inputs
+from kernels.products.shape import Shape
 from measurement.devices.discovery import CudaDevice
-from measurement.instruments import addition
+from measurement.devices.locks import only_run
+from measurement.instruments import accuracy, addition
 from measurement.instruments.check import plan
 from measurement.instruments.counters import METRICS, count, rows_of
 from measurement.recording import recording
@@ -79,7 +84,14 @@ def test_what_is_no_counter_is_refused(output, reason):
 
 
 @pytest.fixture
-def recorded(make_recording, tmp_path, monkeypatch):
+def gpu(tmp_path, monkeypatch):
+    """A fake GPU, which can be locked."""
+    monkeypatch.setattr(addition, "lock_file", lambda device: tmp_path / "lock")
+    monkeypatch.setattr(addition, "select", lambda n: [CudaDevice(n, "Simulated GPU", "8.6")])
+
+
+@pytest.fixture
+def recorded(make_recording, gpu, tmp_path, monkeypatch):
     """A recording of two GPUs with the cubins that this host builds."""
     cubins = tmp_path / "cubins"
     configuration = {
@@ -108,9 +120,7 @@ def recorded(make_recording, tmp_path, monkeypatch):
         return [r for r in results if r.variant != "probes"]
 
     monkeypatch.setattr(addition, "build_all", build_all)
-    monkeypatch.setattr(addition, "lock_file", lambda device: tmp_path / "lock")
     monkeypatch.setattr(addition, "find_nvcc", lambda _: Path("nvcc"))
-    monkeypatch.setattr(addition, "select", lambda n: [CudaDevice(n, "Simulated GPU", "8.6")])
     return made.path
 
 
@@ -191,3 +201,103 @@ def test_what_cannot_be_counted_leaves_the_recording_as_it_is(recorded, ncu, mon
     with pytest.raises(StudyError, match=r"build of \w+ differs \(recorded: nvcc 13\.9\.7, here"):
         count(recorded, 0)
     assert recording.read(recorded).counters.empty
+
+
+# ---- Errors of products
+
+ORDER = 64
+
+
+class Multiplier:
+    """Multiplies in float32, the variants `rough` in float16."""
+
+    def __init__(self, inputs, rough=()):
+        self.inputs, self.rough, self.c = inputs, rough, None
+
+    def not_launchable(self, cell):
+        return "no" if cell.variant == "buffered_row" else None
+
+    def poison(self, cell):
+        self.c = None
+
+    def run(self, cell):
+        a, b = self.inputs.pair(cell.dtype, cell.shape)
+        self.c = a @ b
+        if cell.variant in self.rough:
+            self.c = (a.astype(np.float16) @ b.astype(np.float16)).astype(np.float32)
+
+    def product(self, cell):
+        return self.c
+
+
+def errors(variants, **how):
+    cells = accuracy.cells_of(variants, ORDER)
+    return list(accuracy.rows_of(lambda inputs: nullcontext(Multiplier(inputs, **how)), cells, 1))
+
+
+def test_errors_of_float32_are_some_units_and_of_16_bits_thousands():
+    rows = errors(["block"])
+    assert [row["matrices"] for row in rows] == list(accuracy.MATRICES)
+    for row in rows:
+        assert (row["variant"], row["block_size"], row["n"]) == ("block", 32, ORDER)
+        assert 0 < row["rms_units"] < row["worst_units"] < ORDER
+    rows = {row["variant"]: row for row in errors(["naive", "block"], rough=["naive"])[:2]}
+    assert rows["naive"]["worst_units"] > 1000 * rows["block"]["rms_units"]
+    # What cannot be launched, and a kernel of another variant, have no errors.
+    found = errors(["buffered_row", "block", "block_padded", "cublas_sgemm"])
+    assert {row["variant"] for row in found} == {"block", "cublas_sgemm"}
+    assert len(found) == 2 * len(accuracy.MATRICES)
+
+
+def test_the_matrices_are_what_their_names_say():
+    made = {}
+    for kind, make in accuracy.MATRICES.items():
+        inputs = Inputs([("float32", Shape.square(512))], 1)
+        made[kind] = inputs.pair("float32", Shape.square(512))
+        make(*made[kind])
+    for matrix in made["scaled"]:
+        magnitudes = np.log10(np.abs(matrix))
+        assert (magnitudes.min(), magnitudes.max()) == pytest.approx((-6, 6), abs=0.01)
+        assert 0.4 < (matrix < 0).mean() < 0.6
+    a, b = (matrix.astype(float) for matrix in made["cancelling"])
+    assert np.abs(a @ b).max() < 0.01 * (np.abs(a) @ np.abs(b)).min()
+    assert np.abs(a @ b).min() > 0
+
+
+@pytest.fixture
+def measured(make_recording, gpu, tmp_path, monkeypatch):
+    """A recording, and a GPU of the same name with the recorded kernels."""
+    few = {"sizes": (64,), "holdout": (), "samples": 2, "variants": ("naive", "block")}
+    made = make_recording(tmp_path / "r", **few)
+    study = made.provenance["configuration"] | {"variants": ["block", "naive", "cublas_sgemm"]}
+    tables = {name: made.table(name) for name in recording.TABLES}
+    made = recording.write(made.path, made.provenance | {"configuration": study}, tables)
+    monkeypatch.setattr(accuracy, "ORDER", ORDER)
+    monkeypatch.setattr(accuracy.cells_of, "__defaults__", (ORDER,))
+    monkeypatch.setattr(addition, "_build", lambda *_: [])
+    monkeypatch.setattr(
+        accuracy, "GpuSession", lambda device, inputs, *_: nullcontext(Multiplier(inputs))
+    )
+    return made
+
+
+def test_errors_are_added_to_the_recording_and_replace_older_ones(
+    measured, capsys, monkeypatch, tmp_path
+):
+    for _ in range(2):
+        added = accuracy.add_accuracy(measured.path, 0)
+    read = recording.read(measured.path)
+    assert len(read.accuracy) == len(added.accuracy) > 2 * len(accuracy.MATRICES)
+    assert set(read.accuracy["matrices"]) == set(accuracy.MATRICES)
+    assert set(read.accuracy["device"]) == {"gpu0"}
+    assert read.samples.equals(measured.samples)
+    assert list(read.provenance["accuracy"]) == ["added_utc"]
+    assert "errors of" in capsys.readouterr().err
+    with (
+        only_run(CudaDevice(0, "Simulated GPU", "8.6"), tmp_path / "lock", "recording"),
+        pytest.raises(StudyError, match=r"in use by process \d+ of .*, recording"),
+    ):
+        accuracy.add_accuracy(measured.path, 0)
+    monkeypatch.setattr(addition, "select", lambda index: [CudaDevice(index, "Other", "8.6")])
+    with pytest.raises(StudyError, match="was made on Simulated GPU, GPU 0 is Other"):
+        accuracy.add_accuracy(measured.path, 0)

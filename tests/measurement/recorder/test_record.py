@@ -56,12 +56,6 @@ def gpus(tmp_path):
     return FakeHardware(tmp_path / "hardware")
 
 
-@pytest.fixture
-def no_gpu(gpus):
-    """A host without GPU."""
-    return replace(gpus, gpus=0)
-
-
 def record(config, *arguments):
     """Record with an unvalidated config."""
     return recorder.record(validate(config, "config.yaml"), *arguments)
@@ -83,10 +77,10 @@ def planned(cells):
     return [tuple(cell.row().values()) for cell in cells]
 
 
-def test_host_without_gpu_is_recorded(config, study, no_gpu, tmp_path, capfd):
+def test_host_without_gpu_is_recorded(config, study, gpus, tmp_path, capfd):
     out = tmp_path / "new" / "host"
     before = datetime.now(UTC).replace(microsecond=0)
-    made = record(config, "auto", out, None, None, replace(no_gpu, real_cpu=True))
+    made = record(config, "auto", out, None, None, replace(gpus, gpus=0, real_cpu=True))
     assert made.path == out
     read = recording.read(out)
     cells = planned(cpu_cells(Study.model_validate(study), 1))
@@ -146,18 +140,16 @@ def test_runs_in_pieces_use_their_fastest_setting_after_restarts_too(
     assert len(gpus.lines("use")) == openings * len(cells)
 
 
-@pytest.fixture(scope="module")
-def shared():
-    return []
+_IN_TURN = []
 
 
 @pytest.fixture
-def in_turn(shared, config, cubins, tmp_path_factory):
+def in_turn(config, cubins, tmp_path_factory):
     """A recording of two GPUs and its hardware, made once."""
-    if not shared:
+    if not _IN_TURN:
         gpus = FakeHardware(tmp_path_factory.mktemp("in_turn"))
-        shared += [record(config, "auto", gpus.folder / "r", cubins, None, gpus), gpus]
-    return shared
+        _IN_TURN[:] = record(config, "auto", gpus.folder / "r", cubins, None, gpus), gpus
+    return _IN_TURN
 
 
 def test_gpus_and_their_host_are_one_recording(study, in_turn):
@@ -269,27 +261,26 @@ def test_kernels_are_built_for_the_gpus_where_none_are_given(config, gpus, tmp_p
     assert gpus.lines("open") == ["open gpu0", "open cpu"]
 
 
-def test_cpu_and_gpu_cells_have_budgets_of_their_own(config, study, gpus, cubins, tmp_path):
+def test_cpu_and_gpu_cells_have_their_own_budgets_and_long_runs_one_sample(
+    config, study, gpus, cubins, tmp_path
+):
     study["protocol"] |= {"min_samples": 20, "max_samples": 20}
     study["protocol"] |= {"gpu_cell_budget_s": 29e-3, "cpu_cell_budget_s": 49e-3}
     made = record(config, 0, tmp_path / "r", cubins, None, gpus)  # runs take 4 ms
     counts = made.samples.groupby(recording.CELL, dropna=False).size().groupby("device").agg(set)
     assert counts.to_dict() == {"gpu0": {7}, "cpu": {12}}
-
-
-def test_long_passes_are_sampled_once_at_the_gate(config, study, gpus, cubins, tmp_path):
     study["protocol"]["single_run_s"] = 1e-3
     made = record(config, 0, tmp_path / "r", cubins, None, gpus)
-    assert (made.samples["round"] == 0).all()
+    assert (made.samples["round"] == 0).all(), "the run of the gate"
     assert not made.samples.duplicated(recording.CELL).any()
     passed = made.checks[made.checks["status"] == "passed"]
     assert set(cells_of(made.samples)) == set(cells_of(passed))
 
 
 def test_what_prevents_a_recording_is_named_before_anything_is_measured(
-    config, gpus, no_gpu, cubins, tmp_path, monkeypatch
+    config, gpus, cubins, tmp_path, monkeypatch
 ):
-    out = tmp_path / "new" / "r"
+    out, no_gpu = tmp_path / "new" / "r", replace(gpus, gpus=0)
 
     def refusal(config, out, cubins, hardware):
         with pytest.raises(StudyError) as refused:
@@ -323,9 +314,9 @@ def test_what_prevents_a_recording_is_named_before_anything_is_measured(
 
 
 def test_command_records_and_sums_up_and_replaces_an_older_recording(
-    config, no_gpu, tmp_path, monkeypatch, capsys
+    config, gpus, tmp_path, monkeypatch, capsys
 ):
-    monkeypatch.setattr(recorder, "Host", lambda: no_gpu)
+    monkeypatch.setattr(recorder, "Host", lambda: replace(gpus, gpus=0))
     file, out = tmp_path / "config.yaml", tmp_path / "r"
     monkeypatch.setattr(sys, "argv", ["m", "record", "--config", str(file), "--out", str(out)])
     for sizes, passed in (([8, 12], 6), ([8], 3)):
