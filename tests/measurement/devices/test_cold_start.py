@@ -116,13 +116,9 @@ def test_an_invalid_request_is_one_line(monkeypatch, capsys):
 
 
 def test_a_product_that_nothing_computed_is_refused():
-    for product, fault in (
-        ([1, np.nan], "NaN"),
-        ([1, -np.inf], "infinite"),
-        ([0, 0], "only zeros"),
-    ):
+    for numbers, fault in (([1, np.nan], "NaN"), ([1, -np.inf], "infinite"), ([0, 0], "only zero")):
         with pytest.raises(CellError, match=fault):
-            module._check(np.array(product, np.float32))
+            module._check(np.array(numbers, np.float32))
     module._check(np.array([0, -1], np.float32))  # some zeros are allowed
 
 

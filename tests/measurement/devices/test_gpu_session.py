@@ -178,9 +178,7 @@ def test_a_run_as_a_graph_is_captured_once(open_session, cuda, graphs):
 
 @pytest.mark.parametrize("shape", ["300x70x600", "1024x50x20", 512])
 @pytest.mark.parametrize("memory", ["pinned", "pageable"])
-def test_pieces_split_b_once_and_each_piece_of_a(
-    open_session, cuda, graphs, monkeypatch, shape, memory
-):
+def test_pieces_split_b_once_and_their_a(open_session, cuda, graphs, monkeypatch, shape, memory):
     """From pageable memory through rings of three chunks of 16 KiB, which are used repeatedly."""
     monkeypatch.setattr(staging, "_RING", 3)
     name = {"pinned": "sgemm_tensor_pieces", "pageable": "sgemm_tensor_staged"}[memory]
@@ -251,9 +249,7 @@ def test_nothing_outlives_its_context_without_garbage_collection(open_session, c
         ("sgemm_tensor_staged", "pageable", 3),
     ],
 )
-def test_trials_time_copies_and_runs_in_all_settings(
-    open_session, cuda, graphs, monkeypatch, name, memory, times
-):
+def test_trials_time_all_settings(open_session, cuda, graphs, monkeypatch, name, memory, times):
     core = {min(staging.CORES)}
     monkeypatch.setattr(staging, "CORES", core)
     monkeypatch.setattr(runs, "CORES", range(2))
@@ -325,9 +321,7 @@ def test_a_kernel_is_queued_between_its_events_behind_a_blocking_kernel(session,
 @pytest.mark.parametrize(
     ("launch_ms", "launches"), [(0.3, 1), (0.2, 2), (0.1, 3), (0.01, 25), (0.001, 100)]
 )
-def test_short_kernels_are_timed_over_several_launches(
-    session, open_session, cuda, launch_ms, launches
-):
+def test_a_short_kernel_is_launched_several_times(session, open_session, cuda, launch_ms, launches):
     cuda.launch_ms = launch_ms
     for _ in range(2):
         found = session.kernel_time(BLOCK, flushed=False)
@@ -396,9 +390,8 @@ def test_a_gpu_too_small_for_the_largest_matrices_runs_the_others(open_session, 
         whole = "needs 161600 bytes for the matrices, the GPU has 161599"
         assert [session.not_launchable(one) for one in (wide, tall, small)] == [whole, whole, None]
     cuda.free_bytes = 2**30
-    with open_session(
-        asked("mm_tile", "4x100x2", dtype="float64"), asked("bmm_tile", "3x20x5x30")
-    ) as session:
+    long, batch = asked("mm_tile", "4x100x2", dtype="float64"), asked("bmm_tile", "3x20x5x30")
+    with open_session(long, batch) as session:
         sizes = [buffer.data.size for buffer in session._on_device]
     assert sizes == [8 * 400, 4 * 450, 4 * 1800], "of the largest matrices of any type"
 
@@ -426,9 +419,7 @@ def called(tmp_path, monkeypatch, graphs):
     return asked("called", "17x33x65")
 
 
-def test_a_call_multiplies_in_the_sessions_stream_and_a_shared_context(
-    open_session, cuda, called, monkeypatch
-):
+def test_a_call_multiplies_in_a_shared_context(open_session, cuda, called, monkeypatch):
     seen = []
 
     def multiply(a, b, c, stream):
@@ -447,9 +438,7 @@ def test_a_call_multiplies_in_the_sessions_stream_and_a_shared_context(
     assert cuda.log.index("retain_primary_context") < cuda.log.index("push")
 
 
-def test_what_a_call_raises_and_a_cubin_that_does_not_load_fail_their_cells(
-    open_session, cuda, called, tmp_path
-):
+def test_faulty_calls_and_cubins_fail_their_cells(open_session, cuda, called, tmp_path):
     with open_session(called) as session, pytest.raises(CellError, match=r"^called.py: Val.*two$"):
         session.run(called)
     (tmp_path / "called.py").write_text("import no_such_library\n")
@@ -495,8 +484,7 @@ def test_a_piece_is_multiplied_after_its_copy_and_copied_back_after_its_product(
         memcpy_dtoh_async=lambda *_: calls.append("copy of C"),
     )
     own, up, down = (Stream(name=name) for name in ("kernels", "up", "down"))
-    flows.enqueue(
-        cuda, flows.Piece(own, 0, None, lambda: calls.append("product"), None, 0), up, down
-    )
+    piece = flows.Piece(own, 0, None, lambda: calls.append("product"), None, 0)
+    flows.enqueue(cuda, piece, up, down)
     expected = ["copy of A", "kernels after up", "product", "down after kernels", "copy of C"]
     assert calls == expected

@@ -163,10 +163,8 @@ def test_the_threshold_is_near_the_break_even_size_of_the_study(host, recorded):
         assert sizes["pinned"].n == pytest.approx(97, rel=0.07)
         assert sizes["pinned"].recordings == sessions
     assert {one.n for one in offload.thresholds(host[0], recorded, FOLDER)} == {413, 93}
-    narrow = {
-        way: {at: rate / 8 for at, rate in own.items()}
-        for way, own in machine.gpus[0].copies.items()
-    }
+    copies = machine.gpus[0].copies.items()
+    narrow = {way: {at: rate / 8 for at, rate in own.items()} for way, own in copies}
     slow = replace(machine, gpus=(replace(machine.gpus[0], copies=narrow),))
     later = {one.host_memory: one.n for one in offload.thresholds(slow, recorded, FOLDER)}
     assert later["pinned"] > 2 * sizes["pinned"].n

@@ -275,15 +275,12 @@ def measured(make_recording, gpu, tmp_path, monkeypatch):
     monkeypatch.setattr(accuracy, "ORDER", ORDER)
     monkeypatch.setattr(accuracy.cells_of, "__defaults__", (ORDER,))
     monkeypatch.setattr(addition, "_build", lambda *_: [])
-    monkeypatch.setattr(
-        accuracy, "GpuSession", lambda device, inputs, *_: nullcontext(Multiplier(inputs))
-    )
+    session = lambda device, inputs, *_: nullcontext(Multiplier(inputs))  # noqa: E731
+    monkeypatch.setattr(accuracy, "GpuSession", session)
     return made
 
 
-def test_errors_are_added_to_the_recording_and_replace_older_ones(
-    measured, capsys, monkeypatch, tmp_path
-):
+def test_errors_are_added_and_replace_older_ones(measured, capsys, monkeypatch, tmp_path):
     for _ in range(2):
         added = accuracy.add_accuracy(measured.path, 0)
     read = recording.read(measured.path)

@@ -18,9 +18,8 @@ from study.config import validate
 from tests.support.fakes import FakeDevice, FakeHardware, Fault
 from tests.support.studies import SMALL
 
-CONFIG = validate(
-    {"study": SMALL | {"block_sizes": [1, 8]}, "gpus": [{"id": "local", "device": 0}]}, "config"
-)
+GPUS = [{"id": "local", "device": 0}]
+CONFIG = validate({"study": SMALL | {"block_sizes": [1, 8]}, "gpus": GPUS}, "config")
 # Runs the script named like the tool after --tool.
 STAND_IN = """#!/bin/sh
 echo "$@" >> {folder}/commands
@@ -30,9 +29,8 @@ while [ "$1" != --tool ]; do shift; done
 BANNER = "echo ========= COMPUTE-SANITIZER\n"
 CHECKED = "echo check: 44 cells run, {} failed, 0 not launchable\necho ========= "
 CLEAN = f"{BANNER}{CHECKED.format(0)}ERROR SUMMARY: 0 errors"
-NO_HAZARD = (
-    BANNER + CHECKED.format(0) + "'RACECHECK SUMMARY: 0 hazards displayed (0 errors, 0 warnings)'"
-)
+SUMMARY = "'RACECHECK SUMMARY: 0 hazards displayed (0 errors, 0 warnings)'"
+NO_HAZARD = BANNER + CHECKED.format(0) + SUMMARY
 INVALID_READ = f"""{BANNER}
 echo ========= Invalid __global__ read of size 4 bytes
 echo '=========     at block+0x120'
@@ -124,9 +122,7 @@ def test_only_the_tools_asked_for_run_also_of_a_sanitizer_beside_nvcc(host, caps
 
 
 def test_what_is_missing_or_invalid_is_one_line(host):
-    shapes = [
-        (["8", n], TOOLS, f"shape '{n}': not valid; use N, MxK") for n in ("0", "8x8", "2x0x3")
-    ]
+    shapes = [(["8", n], TOOLS, f"shape '{n}': not valid; use N, M") for n in ("0", "8x8", "2x0x3")]
     leak = "--tools: 'leakcheck' is unknown; use one of memcheck, racecheck, "
     missing = "compute-sanitizer: not found; install the CUDA toolkit"
     for sizes, tools, said in (*shapes, (["8"], ["leakcheck"], leak), (["8"], TOOLS, missing)):

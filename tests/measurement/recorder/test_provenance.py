@@ -25,10 +25,8 @@ from tests.support.fake_cuda import FakeCuda, FakeNvml
 from tests.support.fakes import FakeHardware
 from tests.support.studies import config_text
 
-CONFIG = config_text(
-    {"variants": ["naive"], "block_sizes": [32]},
-    {"min_samples": 1, "max_samples": 1, "warm_up_s": 0.001},
-)
+ONE = {"min_samples": 1, "max_samples": 1, "warm_up_s": 0.001}
+CONFIG = config_text({"variants": ["naive"], "block_sizes": [32]}, ONE)
 
 
 def test_host_is_described():
@@ -113,9 +111,8 @@ def test_commit_is_reported_and_whether_the_tree_was_changed(tmp_path, monkeypat
     assert provenance.git() == {"commit": commit, "dirty": False}
     assert provenance.tree("0" * 40) == named
     (tmp_path / "mine.cu").write_text("")
-    assert provenance.tree() == {"commit": commit, "dirty": False, "changed": []}, (
-        "not of the study"
-    )
+    clean = {"commit": commit, "dirty": False, "changed": []}
+    assert provenance.tree() == clean, "the study has no mine.cu"
     (tmp_path / "base" / "file").write_text("two")
     (tmp_path / "kernels" / "new").write_text("")
     assert provenance.git() == {"commit": commit, "dirty": True}

@@ -95,10 +95,8 @@ def test_host_without_gpu_is_recorded(config, study, gpus, tmp_path, capfd):
     assert read.samples[["host_s", "h2d_s", "in_run_kernel_s", "d2h_s"]].isna().all(axis=None)
     assert read.samples["round"].min() == 1
     facts = read.provenance
-    started, finished = (
-        datetime.strptime(facts[key], "%Y-%m-%dT%H:%M:%S%z")
-        for key in ("started_utc", "finished_utc")
-    )
+    dates = (facts["started_utc"], facts["finished_utc"])
+    started, finished = (datetime.strptime(date, "%Y-%m-%dT%H:%M:%S%z") for date in dates)
     assert before <= started <= finished <= datetime.now(UTC)
     assert read.samples["time_unix_s"].between(started.timestamp(), finished.timestamp() + 1).all()
     known = {"simulated": False, "devices": [], "configuration": study, "seed": 11, "attempts": 1}
@@ -117,7 +115,7 @@ def test_host_without_gpu_is_recorded(config, study, gpus, tmp_path, capfd):
     assert capfd.readouterr().out == ""
 
 
-def test_runs_in_pieces_use_their_fastest_setting_after_restarts_too(
+def test_runs_in_pieces_use_their_fastest_setting(
     config, study, gpus, cubins, tmp_path, monkeypatch
 ):
     """All variants count as runs in pieces here; a run of `block` ends the worker."""
@@ -207,17 +205,11 @@ def test_gpus_and_their_host_are_one_recording(study, in_turn):
     measured = [*study["variants"], "bmm_tile"]
     assert {f"kernels/{name}.cu" for name in measured} < set(facts["sources"])
     cores = sorted(os.sched_getaffinity(0))
-    used = {
-        device: {line.rsplit(" ", 1)[1] for line in gpus.lines(f"run {device} ")}
-        for device in (*devices, "cpu")
-    }
-    assert used["gpu0"] == used["cpu"] == {str(cores[-1])}
-    assert used["gpu1"] == {str(cores[-2 % len(cores)])}
+    for device, core in (("gpu0", cores[-1]), ("gpu1", cores[-2 % len(cores)]), ("cpu", cores[-1])):
+        assert {line.split()[-1] for line in gpus.lines(f"run {device} ")} == {str(core)}
 
 
-def test_gpus_at_once_sample_while_others_do_and_recording_says_so(
-    config, gpus, cubins, in_turn, tmp_path
-):
+def test_gpus_at_once_sample_while_others_do(config, gpus, cubins, in_turn, tmp_path):
     gpus = replace(gpus, run_s=3e-3)
     made = record(config, "auto", tmp_path / "r", cubins, None, gpus, True)
     alone = in_turn[0]
@@ -233,9 +225,7 @@ def test_gpus_at_once_sample_while_others_do_and_recording_says_so(
     assert made.kernels["time_unix_s"].min() > begun.max()[["gpu0", "gpu1"]].max(), "they wait"
 
 
-def test_one_gpu_of_two_is_recorded_under_its_index_and_not_at_once(
-    config, gpus, cubins, tmp_path, monkeypatch
-):
+def test_one_gpu_of_two_is_recorded_under_its_index(config, gpus, cubins, tmp_path, monkeypatch):
     """Its kernels are short, so several processes time them; it has no energy counter."""
     monkeypatch.setattr(sampling, "_SHORT_S", 1.0)
     silent = replace(gpus, has_energy=False)
@@ -261,9 +251,7 @@ def test_kernels_are_built_for_the_gpus_where_none_are_given(config, gpus, tmp_p
     assert gpus.lines("open") == ["open gpu0", "open cpu"]
 
 
-def test_cpu_and_gpu_cells_have_their_own_budgets_and_long_runs_one_sample(
-    config, study, gpus, cubins, tmp_path
-):
+def test_budgets_and_long_runs_limit_the_samples(config, study, gpus, cubins, tmp_path):
     study["protocol"] |= {"min_samples": 20, "max_samples": 20}
     study["protocol"] |= {"gpu_cell_budget_s": 29e-3, "cpu_cell_budget_s": 49e-3}
     made = record(config, 0, tmp_path / "r", cubins, None, gpus)  # runs take 4 ms
@@ -277,9 +265,7 @@ def test_cpu_and_gpu_cells_have_their_own_budgets_and_long_runs_one_sample(
     assert set(cells_of(made.samples)) == set(cells_of(passed))
 
 
-def test_what_prevents_a_recording_is_named_before_anything_is_measured(
-    config, gpus, cubins, tmp_path, monkeypatch
-):
+def test_obstacles_are_named_before_measuring(config, gpus, cubins, tmp_path, monkeypatch):
     out, no_gpu = tmp_path / "new" / "r", replace(gpus, gpus=0)
 
     def refusal(config, out, cubins, hardware):
@@ -313,9 +299,7 @@ def test_what_prevents_a_recording_is_named_before_anything_is_measured(
     assert [path.name for path in out.parent.iterdir()] == ["thesis.txt"]
 
 
-def test_command_records_and_sums_up_and_replaces_an_older_recording(
-    config, gpus, tmp_path, monkeypatch, capsys
-):
+def test_command_records_and_replaces(config, gpus, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(recorder, "Host", lambda: replace(gpus, gpus=0))
     file, out = tmp_path / "config.yaml", tmp_path / "r"
     monkeypatch.setattr(sys, "argv", ["m", "record", "--config", str(file), "--out", str(out)])
@@ -359,10 +343,8 @@ def content(made):
     """Return the key of each row of each table, and the result of each check."""
     keys = {name: ALL[name].keys[0] for name in recording.MEASURED}
     keys["checks.csv"] += ("build", "status", "reason")
-    return {
-        name: sorted(map(str, made.table(name)[list(key)].itertuples(index=False)))
-        for name, key in keys.items()
-    }
+    rows = {name: made.table(name)[list(key)] for name, key in keys.items()}
+    return {name: sorted(map(str, table.itertuples(index=False))) for name, table in rows.items()}
 
 
 # Cells (variant, N), and the fault of each: its kind, and the beginning of its reason.
@@ -428,9 +410,7 @@ def test_faults_while_sampling_drop_the_samples_of_cells(config, cubins, tmp_pat
     assert set(made.samples["variant"]) == others
 
 
-def test_a_lost_device_ends_the_recording_and_the_next_attempt_loses_nothing(
-    config, cubins, tmp_path
-):
+def test_a_lost_device_ends_the_attempt_and_nothing_is_lost(config, cubins, tmp_path):
     """The last line is cut off meanwhile, and the clock is set back."""
     with pytest.raises(StudyError) as lost:
         measure(config, tmp_path, cubins, Fault("lost", number=10), gpus=1)
@@ -440,9 +420,8 @@ def test_a_lost_device_ends_the_recording_and_the_next_attempt_loses_nothing(
     assert "\n" not in said
     assert not (tmp_path / "r").exists()
     (tmp_path / "lost").unlink()
-    journal_file, header = (
-        tmp_path / "r.partial" / f"{x}" for x in ("journal.jsonl", "header.json")
-    )
+    partial = tmp_path / "r.partial"
+    journal_file, header = partial / "journal.jsonl", partial / "header.json"
     kept = journal_file.read_bytes()
     assert kept.count(b'"cold_starts.csv"') >= 2
     other = {**config, "study": config["study"] | {"seed": 12}}
@@ -508,9 +487,8 @@ def test_killed_at_random_points_nothing_is_lost_or_measured_twice(cubins, in_tu
     written = [json.loads(line) for line in kept.splitlines()]
     stamps = {row["time_unix_s"] for name, rows in written if name == SAMPLES for row in rows}
     assert len(stamps) > 50
-    checked = [
-        tuple(r[k] for k in recording.CELL) for name, rows in written for r in rows if "status" in r
-    ]
+    checks = [row for name, rows in written for row in rows if "status" in row]
+    checked = [tuple(row[key] for key in recording.CELL) for row in checks]
     assert len(checked) == len(set(checked)), "a cell was checked twice"
     assert stamps <= set(made.samples["time_unix_s"])
 

@@ -71,9 +71,7 @@ def test_what_was_not_measured_from_a_known_tree_or_never_passed_is_refused(meas
     assert "none of its cells passed" in fault
 
 
-def test_a_recording_is_described_and_other_files_and_altered_ones_are_named(
-    measured, tmp_path, command
-):
+def test_a_recording_is_described_and_wrong_files_are_named(measured, tmp_path, command):
     done = command("measurement", "validate", measured.path)
     assert done.returncode == 0
     digest = sha256(measured.path / MANIFEST)

@@ -68,10 +68,10 @@ class Code:
     def __call__(self, a, b, c, stream):
         self.calls += 1
         # `c` is the memory itself, so what is written there is the product.
-        left, right, product = (
-            self.cuda.matrices(each.address, "float32", 1, *each.shape)[0] for each in (a, b, c)
-        )
-        self.trick(self, left, right, product, tuple(each.address for each in (a, b, c)))
+        addresses = tuple(each.address for each in (a, b, c))
+        places = zip(addresses, (a.shape, b.shape, c.shape), strict=True)
+        matrices = [self.cuda.matrices(at, "float32", 1, *shape)[0] for at, shape in places]
+        self.trick(self, *matrices, addresses)
 
     @property
     def late(self):
@@ -328,7 +328,5 @@ def test_a_call_cannot_name_what_it_could_cheat_with(tmp_path, line):
     path.write_text("def multiply(a, b, c, stream):\n    pass\n\n\n" + line + "\n")
     with pytest.raises(StudyError, match=r"called\.py:\d+: .*: a call "):
         read(path)
-    path.write_text(
-        "import torch\n\n\ndef multiply(a, b, c, stream):\n    torch.matmul(a, b, out=c)\n"
-    )
+    path.write_text("import torch\ndef multiply(a, b, c, stream):\n    torch.matmul(a, b, out=c)\n")
     assert read(path).name == "called"
