@@ -86,13 +86,9 @@ def edited(text, edits):
 
 def places(value, before=()):
     """Return the paths of all values in nested lists and dictionaries."""
-    inner = value.items() if isinstance(value, dict) else enumerate(value)
-    found = []
-    for key, one in inner:
-        found.append((*before, key))
-        if isinstance(one, dict | list):
-            found += places(one, (*before, key))
-    return found
+    keys = value if isinstance(value, dict) else range(len(value) if isinstance(value, list) else 0)
+    paths = [(*before, key) for key in keys]
+    return [inner for path in paths for inner in (path, *places(value[path[-1]], path))]
 
 
 def changed(plain, path, value):

@@ -1,4 +1,4 @@
-"""The GPUs of a host, one-line errors for missing parts, and locks that name their owner."""
+"""The GPUs of a host, errors for missing parts, locks, telemetry in SI units and energy."""
 
 import os
 import re
@@ -10,9 +10,11 @@ from types import SimpleNamespace
 import pytest
 
 from base.errors import StudyError
-from measurement.devices import discovery, locks
+from measurement.devices import discovery, locks, telemetry
 from measurement.devices.discovery import CudaDevice, cuda_devices, select
+from measurement.devices.energy import steps
 from measurement.devices.locks import lock_file, only_run
+from measurement.devices.telemetry import AssignedTelemetry, NvmlTelemetry, Reading
 from tests.support import ROOT
 from tests.support.fake_cuda import FakeCuda, FakeNvml
 
@@ -40,8 +42,7 @@ def pycuda(monkeypatch):
 def test_without_driver_or_card_pycuda_is_not_asked(nvml, monkeypatch, count):
     nvml.count = count
     monkeypatch.setattr(discovery, "driver", lambda: pytest.fail("asked for PyCUDA"))
-    assert cuda_devices() == []
-    assert select("auto") == []
+    assert cuda_devices() == select("auto") == []
     with pytest.raises(StudyError, match=r"^GPU 0: not found on this host \(GPUs: none\); set "):
         select(0)
     assert nvml.open == 0
@@ -144,3 +145,63 @@ def test_a_second_run_gets_the_owner_in_its_error_and_the_gpu_after_the_owners_e
         f"GPU 1 (NVIDIA H200): in use by process {holder.pid} of {user}, recording into x; wait "
         "for its end or choose another GPU"
     )
+
+
+# ---- Telemetry and energy
+
+POWER_CAP, THERMAL, IDLE, SLOWDOWN = 0x4, 0x20, 0x1, 0x8
+
+
+@pytest.fixture
+def watched(monkeypatch):
+    fake = FakeNvml()
+    fake.throttled_ns = {telemetry._COUNTERS[POWER_CAP]: 5, telemetry._COUNTERS[THERMAL]: 7}
+    fake.values["CurrentClocksEventReasons"] = lambda: IDLE
+    monkeypatch.setattr(telemetry, "pynvml", fake)
+    return fake
+
+
+def test_a_reading_is_in_si_units_and_shows_throttling_that_ended_within_the_run(watched):
+    watch = NvmlTelemetry("0000:01:00.0")
+    watch.begin()
+    assert watch.end() == Reading(1_980_000_000, 2_619_000_000, 41, 345.678, 0)
+    watch.begin()
+    watched.throttled_ns[telemetry._COUNTERS[POWER_CAP]] += 1
+    assert watch.end().throttle_reasons == POWER_CAP
+    watch.begin()
+    assert watch.end().throttle_reasons == 0, "throttling before the run does not count"
+    watched.throttled_ns[telemetry._COUNTERS[THERMAL]] += 1
+    watch.begin()
+    watched.values["CurrentClocksEventReasons"] = lambda: SLOWDOWN | IDLE
+    assert watch.end().throttle_reasons == SLOWDOWN, "nor does throttling between runs"
+
+
+def test_what_a_gpu_does_not_report_is_unknown(watched):
+    watch = NvmlTelemetry("0000:01:00.0")
+    counters = watched.values["FieldValues"]
+    watched.values, throttled_ns, watched.throttled_ns = {}, watched.throttled_ns, {}
+    watch.begin()
+    assert watch.end() == Reading()
+    watched.values["FieldValues"] = counters
+    watch.begin()
+    assert watch.end() == Reading()
+    watched.throttled_ns = throttled_ns
+    watch.begin()
+    watched.throttled_ns[telemetry._COUNTERS[THERMAL]] += 1
+    assert watch.end().throttle_reasons == THERMAL
+
+
+def test_the_telemetry_of_a_cpu_is_what_its_session_assigned_during_the_run():
+    watch = AssignedTelemetry()
+    watch.begin()
+    watch.reading = Reading(other_threads_s=0.5)
+    assert watch.end() == Reading(other_threads_s=0.5)
+    watch.begin()
+    assert watch.end() == Reading()
+
+
+def test_seconds_and_joules_are_those_between_steps():
+    readings = [(0.0, 5.0), (0.1, 5.0), (0.2, 7.0), (0.3, 7.0), (0.4, 11.0), (0.5, 17.0)]
+    assert steps([*readings, (0.6, 17.0)]) == pytest.approx((0.3, 10.0))
+    for joules in ([], [5.0], [5.0, 5.0, 5.0], [5.0, 5.0, 7.0]):
+        assert steps(list(enumerate(joules))) is None, "fewer than two steps"

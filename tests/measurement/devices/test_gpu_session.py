@@ -3,6 +3,7 @@
 import gc
 import os
 import weakref
+from functools import partial
 from types import SimpleNamespace
 
 import numpy as np
@@ -99,8 +100,7 @@ def test_a_run_of_every_variant_multiplies_and_returns_the_product(open_session,
                 continue
             name, seen, grid, threads, shared = cuda.launched
             launch = one.product.launch
-            assert name == one.product.kernel.kernel
-            assert seen == one.product.operands
+            assert (name, seen) == (one.product.kernel.kernel, one.product.operands)
             assert (grid, threads) == (launch.grid, (*launch.threads, 1))
             assert shared == launch.dynamic_shared_bytes
 
@@ -241,15 +241,12 @@ def test_nothing_outlives_its_context_without_garbage_collection(open_session, c
         gc.enable()
 
 
-@pytest.mark.parametrize(
-    ("name", "memory", "times"),  # a graph is enqueued once
-    [
-        ("sgemm_top_pieces", "pinned", 3),
-        ("sgemm_tensor_pieces", "pinned", 1),
-        ("sgemm_tensor_staged", "pageable", 3),
-    ],
-)
-def test_trials_time_all_settings(open_session, cuda, graphs, monkeypatch, name, memory, times):
+TRIALS = {"sgemm_top_pieces": 3, "sgemm_tensor_pieces": 1, "sgemm_tensor_staged": 3}
+
+
+@pytest.mark.parametrize(("name", "times"), TRIALS.items())  # a graph is enqueued once
+def test_trials_time_all_settings(open_session, cuda, graphs, monkeypatch, name, times):
+    memory = "pageable" if name.endswith("staged") else "pinned"
     core = {min(staging.CORES)}
     monkeypatch.setattr(staging, "CORES", core)
     monkeypatch.setattr(runs, "CORES", range(2))
@@ -453,18 +450,15 @@ def test_faulty_calls_and_cubins_fail_their_cells(open_session, cuda, called, tm
             session.run(one)
 
 
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        ("make_context", r"^Stand-in: cannot create a context \(make_context failed: no luck\); "),
-        ("mem_alloc", r"^Stand-in: not enough memory for the buffers \(mem_alloc failed: no luck"),
-    ],
-)
-def test_a_gpu_that_is_not_available_is_one_line(open_session, cuda, call, message):
-    cuda.failing = call
-    with pytest.raises(StudyError, match=message), open_session(asked("block")):
-        pass
-    assert cuda.log.count("pop") == cuda.log.count("detach") == (call == "mem_alloc")
+def test_a_gpu_that_is_not_available_is_one_line(open_session, cuda):
+    for cuda.failing, message in (
+        ("make_context", "cannot create a context"),
+        ("mem_alloc", "not enough memory for the buffers"),
+    ):
+        said = rf"^Stand-in: {message} \({cuda.failing} failed: no luck\); "
+        with pytest.raises(StudyError, match=said), open_session(asked("block")):
+            pass
+        assert cuda.log.count("pop") == cuda.log.count("detach") == (cuda.failing == "mem_alloc")
 
 
 def test_a_piece_is_multiplied_after_its_copy_and_copied_back_after_its_product():
@@ -474,17 +468,10 @@ def test_a_piece_is_multiplied_after_its_copy_and_copied_back_after_its_product(
         def wait_for_event(self, event):
             calls.append(f"{self.name} after {event.stream.name}")
 
-    class Event:
-        def record(self, stream):
-            self.stream = stream
-
-    cuda = SimpleNamespace(
-        Event=Event,
-        memcpy_htod_async=lambda *_: calls.append("copy of A"),
-        memcpy_dtoh_async=lambda *_: calls.append("copy of C"),
-    )
+    event = SimpleNamespace(record=lambda stream: setattr(event, "stream", stream))
+    copy_in, copy_out, multiply = (partial(calls.append, name) for name in ("A", "C", "product"))
+    copies = {"memcpy_htod_async": lambda *_: copy_in(), "memcpy_dtoh_async": lambda *_: copy_out()}
     own, up, down = (Stream(name=name) for name in ("kernels", "up", "down"))
-    piece = flows.Piece(own, 0, None, lambda: calls.append("product"), None, 0)
-    flows.enqueue(cuda, piece, up, down)
-    expected = ["copy of A", "kernels after up", "product", "down after kernels", "copy of C"]
-    assert calls == expected
+    piece = flows.Piece(own, 0, None, multiply, None, 0)
+    flows.enqueue(SimpleNamespace(Event=lambda: event, **copies), piece, up, down)
+    assert calls == ["A", "kernels after up", "product", "down after kernels", "C"]

@@ -84,8 +84,7 @@ def test_host_without_gpu_is_recorded(config, study, gpus, tmp_path, capfd):
     assert made.path == out
     read = recording.read(out)
     cells = planned(cpu_cells(Study.model_validate(study), 1))
-    assert cells_of(read.checks) == cells
-    assert set(read.checks["status"]) == {"passed"}
+    assert (cells_of(read.checks), set(read.checks["status"])) == (cells, {"passed"})
     assert read.checks["build"].isna().all()
     assert (read.checks["worst_error"] <= read.checks["worst_bound"]).all()
     assert sorted(set(cells_of(read.samples)), key=str) == sorted(cells, key=str)
@@ -193,8 +192,7 @@ def test_gpus_and_their_host_are_one_recording(study, in_turn):
     assert made.cold_starts.groupby("device").size().to_dict() == {"gpu0": 2, "gpu1": 2}
     assert set(made.ceilings["device"]) == {*devices, "cpu"}
     pairs = made.interference.groupby(["device", "n", "host_memory", "neighbours"]).size()
-    assert len(pairs) == 2 * 2 * 2 * 2
-    assert set(pairs) == {12}
+    assert (len(pairs), set(pairs)) == (2 * 2 * 2 * 2, {12})
     phases = [phase["phase"] for phase in made.provenance["phases"] if phase["device"] == "gpu1"]
     of_passes = ["cold_starts", "start", "ceilings", "checking", "pilot", "sampling"]
     last = ["second_check", "kernels", "energy", "neighbours"]
@@ -291,8 +289,7 @@ def test_obstacles_are_named_before_measuring(config, gpus, cubins, tmp_path, mo
         missing = f"{path.with_suffix('.cubin')}: missing, or different"
         assert refusal(config, out, cubins, gpus).startswith(missing)
         (tmp_path / "away").rename(path)
-    assert gpus.lines() == []
-    assert list(out.parent.iterdir()) == []
+    assert gpus.lines() == list(out.parent.iterdir()) == []
     (out.parent / "thesis.txt").write_text("years of work")
     said = refusal(config, out.parent, None, no_gpu)
     assert said.startswith(f"{out.parent}: is not empty and not a recording")
@@ -335,8 +332,7 @@ def test_missing_configuration_and_invalid_devices_are_one_line(command, tmp_pat
 def measure(config, folder, cubins, *faults, at_once=False, **options):
     """Record with faulty GPUs; return the recording and the hardware."""
     hardware = FakeHardware(folder, faults, **options)
-    checked = validate(config, "config.yaml")
-    return recorder.record(checked, "auto", folder / "r", cubins, None, hardware, at_once), hardware
+    return record(config, "auto", folder / "r", cubins, None, hardware, at_once), hardware
 
 
 def content(made):
@@ -386,15 +382,14 @@ def test_faults_at_the_gate_cost_their_cells_only(config, cubins, tmp_path, faul
 
 
 # Runs are counted per process, so only the first two faults can be in one recording.
-@pytest.mark.parametrize(
-    "faults",
-    [
-        [Fault("refused", number=4), Fault("refused", "naive", 70, number=10)],
-        [Fault("illegal", number=10)],
-        [Fault("crash", number=10)],
-    ],
-    ids=["refused", "illegal", "crash"],
-)
+WHILE_SAMPLING = {
+    "refused": [Fault("refused", number=4), Fault("refused", "naive", 70, number=10)],
+    "illegal": [Fault("illegal", number=10)],
+    "crash": [Fault("crash", number=10)],
+}
+
+
+@pytest.mark.parametrize("faults", WHILE_SAMPLING.values(), ids=WHILE_SAMPLING)
 def test_faults_while_sampling_drop_the_samples_of_cells(config, cubins, tmp_path, faults):
     """Run 1 is the check, runs 2 to 7 are the pilot, then samples follow."""
     made, _ = measure(config, tmp_path, cubins, *faults, gpus=1)
@@ -406,8 +401,7 @@ def test_faults_while_sampling_drop_the_samples_of_cells(config, cubins, tmp_pat
         assert set(checks["status"]) == {"failed"}
         assert set(checks["build"]) == {"exact" if fault.n == 8 else "guarded"}
         assert samples.empty
-    others = {"naive", "buffered_row", "block", "blocked", "bmm_tile"}
-    assert set(made.samples["variant"]) == others
+    assert set(made.samples["variant"]) == {"naive", "buffered_row", "block", "blocked", "bmm_tile"}
 
 
 def test_a_lost_device_ends_the_attempt_and_nothing_is_lost(config, cubins, tmp_path):
@@ -580,8 +574,7 @@ def test_a_new_journal_replaces_a_removed_one_and_a_changed_one_is_refused(tmp_p
         first.add_phase({"device": "cpu", "phase": "start", "wall_s": 1.0, "busy_s": 0.0})
     assert list(tmp_path.iterdir()) == []
     with journal.open_journal(tmp_path / "r", header) as second:
-        assert second.attempts == 1
-        assert second.phases == []
+        assert (second.attempts, second.phases) == (1, [])
         second.add_phase({"device": "gpu0"})
         with (tmp_path / "r.partial" / "journal.jsonl").open("a") as file:
             file.write(json.dumps(["kernels.csv.gz", [{"kernel_s": 1e-9}]]) + "\n")

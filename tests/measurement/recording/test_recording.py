@@ -1,18 +1,24 @@
-"""Recordings: atomic writes, exact reads, and errors that name the fault."""
+"""Recordings: atomic writes, exact reads, errors that name the fault; the committed ones."""
 
 import gzip
+import json
 import os
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
 import pytest
 
+from analysis.data.recordings import stale_sources
+from analysis.published import systems
 from base.errors import StudyError
 from base.files import sha256
-from measurement.recording import recording
+from measurement.recording import gallery, recording
 from measurement.recording.recording import CELL, MANIFEST, MEASURED, TABLES, RecordingError
+from tests.support import ROOT
 from tests.support.broken import edit, edit_cell, edit_provenance, seal
+from tests.support.report_data import SYSTEMS
 
 FILES = ["provenance.json", *MEASURED]
 
@@ -33,11 +39,6 @@ def broken(small, tmp_path):
 
 def frames(source):
     return {name: source.table(name).copy() for name in MEASURED}
-
-
-def one_of_each(source):
-    """Return its tables with one sample of each cell."""
-    return frames(source) | {"samples.csv.gz": source.samples.drop_duplicates(CELL)}
 
 
 def refusal(folder):
@@ -84,8 +85,7 @@ def test_what_is_written_is_read_with_its_types_and_gaps(small, tmp_path):
     written = recording.write(path, small.provenance, tables)
     assert {file.name for file in path.iterdir()} == {MANIFEST, *FILES}
     again = recording.read(str(path))
-    assert again.path == path
-    assert again.provenance == small.provenance
+    assert (again.path, again.provenance) == (path, small.provenance)
     for name, frame in (("samples.csv.gz", samples), ("checks.csv", checks)):
         wanted = frame.astype(TABLES[name])[list(TABLES[name])]
         wanted = wanted.rename(columns=recording.RENAMED.get(name, {}))
@@ -156,7 +156,7 @@ def test_an_interrupted_write_keeps_the_older_recording(small, broken, monkeypat
 
     monkeypatch.setattr(recording.os, "replace", interrupt)
     with pytest.raises(KeyboardInterrupt):
-        recording.write(broken, small.provenance, one_of_each(small))
+        recording.write(broken, small.provenance | {"seed": 2}, frames(small))
     assert {path.name: path.read_bytes() for path in broken.iterdir()} == before
     if every:  # a first write leaves nothing
         with pytest.raises(KeyboardInterrupt):
@@ -230,22 +230,8 @@ def test_wrong_value_is_named_with_its_column(broken, name, column, value, fault
 
 
 @pytest.mark.parametrize("name", TABLES)
-@pytest.mark.parametrize(
-    "change",
-    [
-        lambda header: header.replace("round", "turn").replace("variant", "kernel"),
-        lambda header: header.replace("round,", "").replace("variant,", ""),
-        lambda header: header + ",note",
-        lambda header: header.replace("round", "device").replace("variant", "device"),
-    ],
-    ids=["renamed", "missing", "added", "twice"],
-)
-def test_wrong_columns_are_named_with_the_right_ones(broken, name, change):
-    def changed(text):
-        header, *rows = text.split("\n")
-        return "\n".join([change(header), *rows])
-
-    edit(broken, name, changed)
+def test_wrong_columns_are_named_with_the_right_ones(broken, name):
+    edit(broken, name, lambda text: text.replace(",", "_", 1))
     seal(broken)
     said = refusal(broken)
     assert said.startswith(f"{name} has the columns [")
@@ -296,3 +282,81 @@ def test_wrong_provenance_is_named_with_its_place(small, broken, path, value, fa
     edit_provenance(broken, path, value)
     seal(broken)
     assert refusal(broken).startswith(f"provenance.json: {fault}")
+
+
+# ---- Committed recordings
+
+# Recordings of two GPUs of one host contain only a part of the study.
+WHOLE = sorted({path.name for path in gallery.GALLERY.iterdir() if "-two-" not in path.name})
+
+
+@pytest.fixture(scope="module")
+def measured(make_recording, tmp_path_factory):
+    """A small recording marked as measured; not to be changed."""
+    options = {"sizes": (32, 64), "holdout": (), "samples": 2, "simulated": False}
+    return make_recording(tmp_path_factory.mktemp("gallery") / "small", **options)
+
+
+@pytest.fixture(scope="module")
+def committed():
+    return {made.path.name: made for made in gallery.committed()}
+
+
+@pytest.mark.slow
+def test_committed_recordings_are_valid_and_listed_in_the_gallery(committed):
+    found = {name: gallery.faults(made) for name, made in committed.items()}
+    assert found == {name: [] for name in committed}
+    page = (ROOT / "docs" / "results" / "recordings.md").read_text()
+    remedy = "run: python -m measurement gallery > docs/results/recordings.md"
+    assert page == gallery.gallery(committed.values()) + "\n", remedy
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", WHOLE)
+def test_every_system_has_passed_on_the_recorded_gpus(committed, name):
+    """In the committed recordings, whose sources must be those of this tree."""
+    made = committed[name]
+    assert stale_sources(made.provenance) == []
+    checks = made.checks
+    devices = {device["device"] for device in made.provenance["devices"]}
+    assert devices
+    for system in systems.read(SYSTEMS):
+        on_side = (checks["device"] == "cpu") == (system.side == "cpu")
+        own = checks[(checks["variant"] == system.variant) & on_side]
+        assert set(own["status"]) <= {"passed", "not_launchable"}, system
+        passed = own[own["status"] == "passed"]
+        assert set(passed["device"]) == ({"cpu"} if system.side == "cpu" else devices), system
+
+
+def test_what_was_not_measured_from_a_known_tree_or_never_passed_is_refused(measured):
+    for changes, words in (
+        ({"simulated": True}, "its times are simulated"),
+        ({"git": {"commit": None, "dirty": None}}, "its commit is unknown"),
+        (
+            {"git": {"commit": "0" * 40, "dirty": True, "changed": ["base/a.py"]}},
+            "it was recorded with uncommitted changes of base/a.py; ",
+        ),
+    ):
+        (fault,) = gallery.faults(replace(measured, provenance=measured.provenance | changes))
+        assert fault.startswith(words)
+    (fault,) = gallery.faults(replace(measured, checks=measured.checks.assign(status="failed")))
+    assert "none of its cells passed" in fault
+
+
+def test_a_recording_is_described_and_wrong_files_are_named(measured, tmp_path, command):
+    done = command("measurement", "validate", measured.path)
+    assert done.returncode == 0
+    digest = sha256(measured.path / MANIFEST)
+    for words in ("1 × Simulated GPU", "Simulated CPU, 4 CPUs", "passed", "full", digest):
+        assert words in done.stdout
+    shutil.copytree(measured.path, tmp_path / "one")
+    (tmp_path / "one" / "notes.txt").write_text("mine")
+    done = command("measurement", "validate", tmp_path / "one")
+    assert done.returncode == 2
+    assert done.stderr.endswith("one: notes.txt does not belong to a recording; remove it\n")
+    provenance = tmp_path / "one" / "provenance.json"
+    provenance.write_text(json.dumps(json.loads(provenance.read_text()) | {"seed": 2}))
+    done = command("measurement", "validate", tmp_path / "one")
+    assert done.returncode == 2
+    assert "provenance.json was altered" in done.stderr
+    assert done.stderr.count("\n") == 1

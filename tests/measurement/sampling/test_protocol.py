@@ -116,17 +116,21 @@ def test_gate_checks_every_cell_once_on_a_poisoned_product_and_keeps_the_run():
     assert sorted(map(str, (c.cell for c in checks))) == sorted(map(str, cells))
     assert [c.cell.shape.n for c in checks] == [4, 4, 4, 4, 8, 8, 8], "small sizes first"
     assert session.log == [(step, c.cell) for c in checks for step in ("poison", "run")]
+    assert list(checks[0].row()) == list(TABLES["checks.csv"])
+    assert list(runs[0].row()) == list(TABLES["samples.csv.gz"])
+    timing = Timing(1 / 3, 1 / 7, None, 1e-10, 123456.7890123456)
+    row = Sample(cell(), 2, 5, TimedRun(1.7e9 + 1 / 3, timing, Reading(throttle_reasons=4))).row()
+    expected = {"throttle_reasons": 4, "sm_clock_hz": None, "total_s": 0.3333333333}
+    expected |= {"host_s": 0.1428571429, "h2d_s": None, "kernel_s": 1e-10, "round": 2}
+    expected |= {"position": 5, "time_unix_s": 1700000000.333333}
+    assert {name: row[name] for name in expected} == expected
 
 
 def test_cells_of_one_product_are_checked_together_whatever_their_type():
     """Each reference is then needed once; the least work comes first."""
     shapes = ["2x3x5x4", 4, "3x4x5"]  # the work of 120, 64 and 60 multiplications
-    cells = [
-        cell(name, shape, dtype=dtype)
-        for dtype in ("int32", "float32")
-        for name in ("bmm_naive", "bmm_tile")
-        for shape in shapes
-    ]
+    forms = itertools.product(("int32", "float32"), ("bmm_naive", "bmm_tile"), shapes)
+    cells = [cell(name, shape, dtype=dtype) for dtype, name, shape in forms]
     checks, passes = check(FakeSession(), cells)
     assert len(passes) == len(cells)
     together = [(str(c.cell.shape), c.cell.dtype) for c in checks]
@@ -173,19 +177,6 @@ def test_what_cannot_be_launched_is_recorded_and_never_run():
     assert refused.row()["worst_error"] is None
     assert big not in [logged for _, logged in session.log]
     assert len(passes) == 5
-
-
-def test_rows_are_those_of_the_tables():
-    session = FakeSession()
-    checks, passes = check(session, CELLS[:1])
-    assert list(checks[0].row()) == list(TABLES["checks.csv"])
-    assert list(passes[0].row()) == list(TABLES["samples.csv.gz"])
-    timing = Timing(1 / 3, 1 / 7, None, 1e-10, 123456.7890123456)
-    row = Sample(cell(), 2, 5, TimedRun(1.7e9 + 1 / 3, timing, Reading(throttle_reasons=4))).row()
-    expected = {"throttle_reasons": 4, "sm_clock_hz": None, "total_s": 0.3333333333}
-    expected |= {"host_s": 0.1428571429, "h2d_s": None, "kernel_s": 1e-10, "round": 2}
-    expected |= {"position": 5, "time_unix_s": 1700000000.333333}
-    assert {name: row[name] for name in expected} == expected
 
 
 def protocol(width=0.01, least=6, most=100, budget=1e9, single=1e9):
@@ -267,8 +258,7 @@ def test_every_cell_is_measured_as_often_as_wanted_and_spread_over_the_rounds():
     cells, rounds = rounds_of([20, 5, 1, 7, 20])
     found = {c: [n for n, visited in rounds.items() if c in dict(visited)] for c in cells}
     assert [len(numbers) for numbers in found.values()] == [20, 5, 1, 7, 20]
-    assert found[cells[1]] == [1, 5, 9, 13, 17]
-    assert found[cells[2]] == [1]
+    assert (found[cells[1]], found[cells[2]]) == ([1, 5, 9, 13, 17], [1])
     assert set(np.diff(found[cells[3]])) == {2, 3}
     for visited in rounds.values():
         assert [position for _, position in visited] == list(range(len(visited)))

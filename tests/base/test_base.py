@@ -1,12 +1,41 @@
-"""Progress lines."""
+"""Atomic writes, errors of the system in one line, and progress lines."""
 
+import errno
 import io
+import os
 import re
+from functools import partial
 
 import pytest
 
 from base import progress
+from base.errors import StudyError, exit_status
+from base.files import atomic_writer, write_atomic
 from base.progress import Progress
+
+
+def test_an_atomic_write_follows_links_and_replaces_no_device(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "link").symlink_to("file")
+    write_atomic(tmp_path / "link", "text")
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "file").read_text() == "text"
+    with pytest.raises(StudyError, match=r"/pipe: is not a regular file; name another file$"):
+        write_atomic(tmp_path / "pipe", "text")
+    assert len(list(tmp_path.iterdir())) == 3
+
+
+def test_an_error_of_the_system_names_the_file(tmp_path, capsys):
+    def write(error):
+        with atomic_writer(tmp_path / "file"):
+            raise error
+
+    full = f"{tmp_path / 'file'}: full; free space and rerun the same command"
+    errors = {full: OSError(errno.ENOSPC, "full"), "input or output: other": OSError("other")}
+    for line, error in errors.items():
+        assert exit_status(partial(write, error)) == 2
+        assert capsys.readouterr().err == f"error: {line}\n"
+        assert list(tmp_path.iterdir()) == []
 
 
 @pytest.fixture
@@ -40,11 +69,8 @@ def test_on_a_terminal_the_line_is_rewritten_in_place(clock):
     shown = Progress("cpu", 2, stream=stream)
     shown.show("block N=64", 0, lambda: 5.0)
     shown.end()
-    _, first, last = stream.getvalue().split("\r\x1b[2K")
-    assert (first, last) == (
-        "cpu: 0/2 cells, at most 0:05 left · block N=64",
-        "cpu: 2/2 cells in 0:00\n",
-    )
+    lines = ["", "cpu: 0/2 cells, at most 0:05 left · block N=64", "cpu: 2/2 cells in 0:00\n"]
+    assert stream.getvalue().split("\r\x1b[2K") == lines
 
 
 @pytest.mark.parametrize(("total", "start_s"), [(40, 30.0), (40, 0.0), (5, 30.0)])
