@@ -147,8 +147,6 @@ def test_a_second_run_gets_the_owner_in_its_error_and_the_gpu_after_the_owners_e
     )
 
 
-# ---- Telemetry and energy
-
 POWER_CAP, THERMAL, IDLE, SLOWDOWN = 0x4, 0x20, 0x1, 0x8
 
 
@@ -189,10 +187,7 @@ def test_what_a_gpu_does_not_report_is_unknown(watched):
     watch.begin()
     watched.throttled_ns[telemetry._COUNTERS[THERMAL]] += 1
     assert watch.end().throttle_reasons == THERMAL
-
-
-def test_the_telemetry_of_a_cpu_is_what_its_session_assigned_during_the_run():
-    watch = AssignedTelemetry()
+    watch = AssignedTelemetry()  # of a CPU, whose session assigns it during the run
     watch.begin()
     watch.reading = Reading(other_threads_s=0.5)
     assert watch.end() == Reading(other_threads_s=0.5)

@@ -107,21 +107,6 @@ def test_a_sick_host_gets_its_diagnosis(host, factors, state, facts, what, cause
     assert re.fullmatch(cause, causes[what][0])
 
 
-def test_half_the_fma_peak_doubles_the_time_of_kernels(host):
-    gpu, sizes = host[0].gpus[0], np.array([64.0])
-    slow = replace(gpu, ceilings={**gpu.ceilings, offload._FLOP: gpu.ceilings[offload._FLOP] / 2})
-    whole, twice = (offload._modelled_s(one, "pinned", sizes, 1.0, gpu) for one in (gpu, slow))
-    assert twice - whole == pytest.approx(1)
-
-
-def test_recordings_of_gpus_measured_at_once_are_no_reference(monkeypatch):
-    def read(folder):
-        return Machine(folder.name, {}, (), {}, facts={"at_once": folder.name != "h200-sxm-6"})
-
-    monkeypatch.setattr(health_machine, "recorded", read)
-    assert [one.label for one in in_folder(FOLDER)] == ["h200-sxm-6"]
-
-
 def test_an_unknown_gpu_is_compared_with_its_own_link(host):
     machine, others = host
     slow = sick(machine, {"pcie_width": 8}, {"name": "Unknown"}, h2d_bytes_per_s=0.5)
@@ -130,6 +115,10 @@ def test_an_unknown_gpu_is_compared_with_its_own_link(host):
     assert verdicts == {"other hardware"}
     assert link_bytes_per_s(5, 16) == pytest.approx(63e9, rel=0.01)
     assert link_bytes_per_s(None, 16) is link_bytes_per_s(4, None) is None
+    gpu, sizes = machine.gpus[0], np.array([64.0])
+    slow = replace(gpu, ceilings={**gpu.ceilings, offload._FLOP: gpu.ceilings[offload._FLOP] / 2})
+    whole, twice = (offload._modelled_s(one, "pinned", sizes, 1.0, gpu) for one in (gpu, slow))
+    assert twice - whole == pytest.approx(1), "half the FMA peak doubles the time of kernels"
 
 
 def test_a_slow_cpu_gets_its_diagnosis(host):
@@ -174,7 +163,7 @@ def test_the_threshold_is_near_the_break_even_size_of_the_study(host, recorded):
     assert texts == ["N = 90", "below N = 16", "above N = 4096"]
 
 
-def test_a_wrong_folder_of_recordings_is_named(tmp_path):
+def test_a_wrong_folder_of_recordings_is_named(tmp_path, monkeypatch):
     (tmp_path / "file").touch()
     for name in ("empty", "broken/b", "mixed/.git"):
         (tmp_path / name).mkdir(parents=True)
@@ -186,6 +175,13 @@ def test_a_wrong_folder_of_recordings_is_named(tmp_path):
             in_folder(tmp_path / path)
     with pytest.raises(StudyError, match=r"recording .*/broken/b: MANIFEST.sha256 is missing"):
         in_folder(tmp_path / "broken")
+
+    def read(folder):
+        return Machine(folder.name, {}, (), {}, facts={"at_once": folder.name != "h200-sxm-6"})
+
+    monkeypatch.setattr(health_machine, "recorded", read)
+    labels = [one.label for one in in_folder(FOLDER)]
+    assert labels == ["h200-sxm-6"], "GPUs measured at once are no reference"
 
 
 def test_a_host_without_gpu_gets_its_cpu_part(recorded, capsys):

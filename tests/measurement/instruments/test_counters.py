@@ -55,10 +55,7 @@ def test_counters_are_given_to_the_cells_by_name_and_threads():
     assert first["value"] == 4194304.0
     assert (last["variant"], last["block_size"]) == ("block", 8)
     assert last["value"] == 4195304.0
-
-
-def test_kernels_that_prepare_operands_are_not_counted():
-    cells = plan(["sgemm_tensor_tma"], [], ["512"])
+    cells = plan(["sgemm_tensor_tma"], [], ["512"])  # its operands are prepared by another kernel
     output = ncu_output([("split_parts", "(256, 1, 1)", 8), ("sgemm_tensor_tma", "(384, 1, 1)", 4)])
     output = output.replace("(4, 4, 1)", "(16, 1, 1)")
     assert {row["value"] for row in rows_of(output, cells)} == {4195304.0}
@@ -202,8 +199,6 @@ def test_what_cannot_be_counted_leaves_the_recording_as_it_is(recorded, ncu, mon
         count(recorded, 0)
     assert recording.read(recorded).counters.empty
 
-
-# ---- Errors of products
 
 ORDER = 64
 

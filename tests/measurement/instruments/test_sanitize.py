@@ -80,6 +80,12 @@ def test_clean_kernels_pass_under_every_tool(host, capsys):
     assert all(line.endswith("--dtypes float32 float64 int32") for line in commands)
     asked = commands[0].partition("--variants ")[2].partition(" --block-sizes")[0].split()
     assert asked == [name for name, entry in VARIANTS.items() if entry.kernel_name]
+    assert sanitize(CONFIG, 0, ["8"], ["synccheck"], host / "out") == 0
+    assert len(lines(capsys)) == 1, "only the tool asked for"
+    beside = host / "toolkit" / "compute-sanitizer"
+    beside.parent.mkdir()
+    (host / "bin" / "compute-sanitizer").rename(beside)
+    assert sanitize(CONFIG, 0, ["8"], ["memcheck"], host / "out") == 0, "found beside nvcc"
 
 
 NO_CALL = "Target application terminated before first instrumented API call"
@@ -110,15 +116,6 @@ def test_what_a_tool_finds_is_told_and_the_others_still_run(host, tool, behaviou
     assert f" s: {fault}" in by_tool[tool]
     assert by_tool[tool].endswith(f"; see {host}/out/{tool}.txt")
     assert sum("; see " in line for line in by_tool.values()) == 1
-
-
-def test_only_the_tools_asked_for_run_also_of_a_sanitizer_beside_nvcc(host, capsys):
-    assert sanitize(CONFIG, 0, ["8"], ["synccheck"], host / "out") == 0
-    assert len(lines(capsys)) == 1
-    beside = host / "toolkit" / "compute-sanitizer"
-    beside.parent.mkdir()
-    (host / "bin" / "compute-sanitizer").rename(beside)
-    assert sanitize(CONFIG, 0, ["8"], ["memcheck"], host / "out") == 0
 
 
 def test_what_is_missing_or_invalid_is_one_line(host):

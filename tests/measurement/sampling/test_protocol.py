@@ -330,12 +330,8 @@ def test_interval_covers_the_median_as_often_as_it_says(count):
     assert covered == pytest.approx(exact, abs=4 * np.sqrt(exact * (1 - exact) / repeats))
 
 
-@pytest.fixture
-def estimate():
-    return TimeLeft()
-
-
-def test_first_runs_scale_with_the_flop_of_their_shape(estimate):
+def test_first_runs_scale_with_the_flop_of_their_shape():
+    estimate = TimeLeft()
     assert estimate.first_runs_s([cell(shape=64)]) is None
     estimate.add(cell(shape=64), 0.5)
     assert estimate.first_runs_s([cell(shape=128)]) == 4.0
@@ -349,15 +345,14 @@ def test_first_runs_scale_with_the_flop_of_their_shape(estimate):
     assert estimate.first_runs_s([tile(32), tile("16x32x64", dtype="int32")]) == 1.0
 
 
-def test_first_runs_follow_the_same_block_size_then_the_nearest_size(estimate):
+def test_first_runs_follow_the_same_block_size_then_the_nearest_size():
+    estimate = TimeLeft()
     estimate.add(cell(shape=64, block=8), 1.0)
     estimate.add(cell(shape=32, block=8), 0.25)
     estimate.add(cell(shape=128, block=4), 3.0)
     assert estimate.first_runs_s([cell(shape=128, block=8)]) == 8.0
     assert estimate.first_runs_s([cell(shape=128, block=16)]) == 3.0
-
-
-def test_remaining_runs_take_as_long_as_runs_so_far(estimate):
+    estimate = TimeLeft()
     estimate.add(cell(shape=64), 0.1)
     estimate.add(cell("naive", 64), 0.001)
     assert estimate.left_s({cell(shape=64): 3, cell("naive", 64): 60}) == pytest.approx(0.36)
