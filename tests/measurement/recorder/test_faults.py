@@ -1,7 +1,4 @@
-"""The recorder with this host's CPU and fake GPUs, errors before measuring, and faults.
-
-Only the cells of a fault fail, and no sample is lost.
-"""
+"""The recorder with this host's CPU and fake GPUs; faults cost only their cells and no sample."""
 
 import json
 import os
