@@ -145,7 +145,7 @@ def test_constants_and_parameters_are_those_of_the_source():
 
 def probed(capability=(9, 0)):
     options = {"moves_data": False, "L2_CACHE_SIZE": H100[0]}
-    cuda = FakeCuda([("H100", capability)], H100[1], (1e3, 1e3, 1e3), **options)
+    cuda = FakeCuda([("H100", capability)], 2 * GIB, (1e3, 1e3, 1e3), **options)
     modules = map(cuda.module_from_file, ("probes", "tensor_probe"))
     return cuda, *gpu_ceilings(cuda, cuda.Device(0), *modules, cuda.Stream())
 

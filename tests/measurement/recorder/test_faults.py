@@ -286,11 +286,12 @@ def test_obstacles_are_named_before_measuring(config, gpus, cubins, tmp_path, mo
         missing = f"{path.with_suffix('.cubin')}: missing, or different"
         assert refusal(config, out, cubins, gpus).startswith(missing)
         (tmp_path / "away").rename(path)
-    assert gpus.lines() == list(out.parent.iterdir()) == []
+    assert list(out.parent.iterdir()) == []
     (out.parent / "thesis.txt").write_text("years of work")
     said = refusal(config, out.parent, None, no_gpu)
     assert said.startswith(f"{out.parent}: is not empty and not a recording")
     assert [path.name for path in out.parent.iterdir()] == ["thesis.txt"]
+    assert gpus.lines() == []
 
 
 def test_command_records_and_replaces(config, gpus, tmp_path, monkeypatch, capsys):
