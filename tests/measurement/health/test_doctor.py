@@ -144,14 +144,15 @@ def test_a_slow_cpu_gets_its_diagnosis(host):
 
 @pytest.mark.slow
 def test_the_threshold_is_near_the_break_even_size_of_the_study(host, recorded):
-    sessions = tuple(f"h200-sxm-{number}" for number in (5, 6, 7, 8))
-    for machine in (one for one in recorded if one.label in sessions[::3]):
+    sessions = ("h200-sxm-5", "h200-sxm-8")
+    recorded = [one for one in recorded if one.label not in ("h200-sxm-6", "h200-sxm-7")]
+    for machine in (one for one in recorded if one.label in sessions):
         sizes = {one.host_memory: one for one in offload.thresholds(machine, recorded, FOLDER)}
         # results/tables/break_even.csv, CPU baseline best: 521 (277 to 969) and 97 (84 to 167).
         assert 277 < sizes["pageable"].n < 969
         assert sizes["pinned"].n == pytest.approx(97, rel=0.07)
         assert sizes["pinned"].recordings == sessions
-    assert {one.n for one in offload.thresholds(host[0], recorded, FOLDER)} == {413, 93}
+    assert {one.n for one in offload.thresholds(host[0], recorded, FOLDER)} == {449, 93}
     copies = machine.gpus[0].copies.items()
     narrow = {way: {at: rate / 8 for at, rate in own.items()} for way, own in copies}
     slow = replace(machine, gpus=(replace(machine.gpus[0], copies=narrow),))
