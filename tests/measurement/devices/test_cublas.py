@@ -14,6 +14,8 @@ from measurement.devices.discovery import driver
 from measurement.devices.session import CellError, DeviceError
 from tests.support.fake_cuda import STREAM, FakeCublas
 
+SONAMES = tuple(f"libcublas.so.{major}" for major in (13, 12, 11))
+
 
 @pytest.fixture
 def library(monkeypatch):
@@ -89,9 +91,6 @@ def host(monkeypatch, tmp_path):
     cublas.find_library.cache_clear()
     yield host
     cublas.find_library.cache_clear()
-
-
-SONAMES = tuple(f"libcublas.so.{major}" for major in (13, 12, 11))
 
 
 def test_loader_is_asked_first_for_the_newest(host):

@@ -67,8 +67,6 @@ CELLS = [
     *(asked("bmm_naive", "3x17x33x65", dtype=dtype) for dtype in ELEMENTS),
     *(asked("cublas_sgemm", shape) for shape in ("17x33x65", "1x50x3")),
 ]
-
-
 BLOCK = asked("block")
 
 

@@ -18,6 +18,8 @@ from study.config import validate
 from tests.support.fakes import FakeDevice, FakeHardware, Fault
 from tests.support.studies import SMALL
 
+SHAPES = ["17x33x65", "3x2x3x4"]
+NO_CALL = "Target application terminated before first instrumented API call"
 GPUS = [{"id": "local", "device": 0}]
 CONFIG = validate({"study": SMALL | {"block_sizes": [1, 8]}, "gpus": GPUS}, "config")
 # Runs the script named like the tool after --tool.
@@ -88,9 +90,6 @@ def test_clean_kernels_pass_under_every_tool(host, capsys):
     assert sanitize(CONFIG, 0, ["8"], ["memcheck"], host / "out") == 0, "found beside nvcc"
 
 
-NO_CALL = "Target application terminated before first instrumented API call"
-
-
 @pytest.mark.parametrize(
     ("tool", "behaviour", "said"),
     [
@@ -128,9 +127,6 @@ def test_what_is_missing_or_invalid_is_one_line(host):
         with pytest.raises(StudyError, match=f"^{re.escape(said)}"):
             sanitize(CONFIG, 0, sizes, tools, host / "out")
     assert not (host / "commands").exists()
-
-
-SHAPES = ["17x33x65", "3x2x3x4"]
 
 
 def test_plan_has_every_block_size_type_and_shape_of_a_variant():

@@ -34,6 +34,7 @@ from tests.support.fakes import CONFIG, KERNEL_S, FakeHardware, Fault, make_cubi
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("stand_ins")]
 SAMPLES = "samples.csv.gz"
+_IN_TURN = []
 
 
 @pytest.fixture
@@ -132,9 +133,6 @@ def test_runs_in_pieces_use_their_fastest_setting(
     openings = len(gpus.lines("open gpu0"))
     assert openings > 2
     assert len(gpus.lines("use")) == openings * len(cells)
-
-
-_IN_TURN = []
 
 
 @pytest.fixture
