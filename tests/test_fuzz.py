@@ -1,6 +1,6 @@
 """Fuzzing: reading any file succeeds or gives a one-line error.
 
-`FUZZ_CASES=1000000 FUZZ_SEED=10000 pytest tests/test_fuzz.py` tries more cases, and other ones.
+`FUZZ_CASES=1000000 FUZZ_SEED=10000 pytest tests/test_fuzz.py` tries other and more cases.
 """
 
 import gzip
@@ -62,24 +62,18 @@ def some_edits(rng):
 
 def some_value(rng, depth=0):
     """Return a value of JSON: mostly of any kind, sometimes nested."""
-    kind = rng.randrange(9 if depth < 3 else 7)
-    match kind:
-        case 0:
-            return rng.choice((None, True, False))
-        case 1:
-            return rng.randint(-3, 3)
-        case 2:
-            return rng.getrandbits(rng.randrange(130)) * rng.choice((-1, 1))
-        case 3:
-            return struct.unpack("d", rng.randbytes(8))[0]
-        case 4:
-            return rng.choice((0.0, -0.0, 0.5, 1e-300, 1e308, math.inf, -math.inf, math.nan))
-        case 5:
-            return some_text(rng)
-        case 6:
-            return rng.choice(TOKENS)
-    values = [some_value(rng, depth + 1) for _ in range(rng.randrange(3))]
-    return values if kind == 7 else {some_text(rng): value for value in values}
+    kinds = (
+        lambda: rng.choice((None, True, False)),
+        lambda: rng.randint(-3, 3),
+        lambda: rng.getrandbits(rng.randrange(130)) * rng.choice((-1, 1)),
+        lambda: struct.unpack("d", rng.randbytes(8))[0],
+        lambda: rng.choice((0.0, -0.0, 0.5, 1e-300, 1e308, math.inf, -math.inf, math.nan)),
+        lambda: some_text(rng),
+        lambda: rng.choice(TOKENS),
+        lambda: [some_value(rng, depth + 1) for _ in range(rng.randrange(3))],
+        lambda: {some_text(rng): some_value(rng, depth + 1) for _ in range(rng.randrange(3))},
+    )
+    return rng.choice(kinds if depth < 3 else kinds[:7])()
 
 
 def edited(text, edits):
@@ -92,13 +86,9 @@ def edited(text, edits):
 
 def places(value, before=()):
     """Return the paths of all values in nested lists and dictionaries."""
-    inner = value.items() if isinstance(value, dict) else enumerate(value)
-    found = []
-    for key, one in inner:
-        found.append((*before, key))
-        if isinstance(one, dict | list):
-            found += places(one, (*before, key))
-    return found
+    keys = value if isinstance(value, dict) else range(len(value) if isinstance(value, list) else 0)
+    paths = [(*before, key) for key in keys]
+    return [inner for path in paths for inner in (path, *places(value[path[-1]], path))]
 
 
 def changed(plain, path, value):
@@ -127,13 +117,8 @@ def small(tmp_path_factory):
     source = recorded(gpus=1, holdout=(), kernel_only=True, **few)
     folder = shutil.copytree(source, tmp_path_factory.mktemp("fuzz") / "r")
     data = {path.name: path.read_bytes() for path in folder.iterdir()}
-    return folder, {name: unpacked(name, one).decode() for name, one in data.items()}
-
-
-@pytest.fixture(scope="module")
-def leaves(small):
-    """The paths of all values of the provenance."""
-    return places(json.loads(small[1][PROVENANCE]))
+    texts = {name: unpacked(name, one).decode() for name, one in data.items()}
+    return folder, texts | {CONFIG: yaml.safe_dump(STUDY)}
 
 
 def unpacked(name, data):
@@ -144,57 +129,44 @@ def put(path, data):
     path.write_bytes(gzip.compress(data, 1) if path.name.endswith(".gz") else data)
 
 
-CONFIG = {"study": SMALL, "gpus": [{"id": "card", "recording": "data/recordings/card"}]}
-CONFIG_TEXT = yaml.safe_dump(CONFIG)
+CONFIG = "config.yaml"
+STUDY = {"study": SMALL, "gpus": [{"id": "card", "recording": "data/recordings/card"}]}
+TEXTS = [
+    (CONFIG, 0.03, lambda folder: load(folder / CONFIG)),
+    (PROVENANCE, 0.3, read_provenance),
+    (MANIFEST, 0.17, check_manifest),
+]
 
 
-def test_config_as_text(small):
-    path = small[0].parent / "config.yaml"
-    for rng in drawn(0.03):
-        path.write_bytes(edited(CONFIG_TEXT, some_edits(rng)))
-        one_line_or_none(load, path)
+@pytest.mark.parametrize(("name", "share", "read"), TEXTS, ids=[name for name, *_ in TEXTS])
+def test_text(small, name, share, read):
+    folder, texts = small
+    for rng in drawn(share):
+        put(folder / name, edited(texts[name], some_edits(rng)))
+        one_line_or_none(read, folder)
 
 
 def test_config_by_value():
+    paths = places(STUDY)
     for rng in drawn(0.25):
-        place = rng.choice(places(CONFIG))
-        one_line_or_none(validate, changed(CONFIG, place, some_value(rng)), "config.yaml")
+        one_line_or_none(validate, changed(STUDY, rng.choice(paths), some_value(rng)), CONFIG)
 
 
-def test_provenance_as_text(small):
+def test_provenance_by_value(small):
     folder, texts = small
-    for rng in drawn(0.3):
-        put(folder / PROVENANCE, edited(texts[PROVENANCE], some_edits(rng)))
-        one_line_or_none(read_provenance, folder)
-
-
-def test_provenance_by_value(small, leaves):
-    folder, texts = small
+    provenance = json.loads(texts[PROVENANCE])
+    paths = places(provenance)
     for rng in drawn(0.22):
-        found = changed(json.loads(texts[PROVENANCE]), rng.choice(leaves), some_value(rng))
+        found = changed(provenance, rng.choice(paths), some_value(rng))
         put(folder / PROVENANCE, json.dumps(found).encode())
         one_line_or_none(read_provenance, folder)
 
 
-def test_manifest(small):
-    folder, texts = small
-    for rng in drawn(0.17):
-        put(folder / MANIFEST, edited(texts[MANIFEST], some_edits(rng)))
-        one_line_or_none(check_manifest, folder)
-
-
-@pytest.fixture(scope="module")
-def sound(small):
-    """The unchanged provenance and tables."""
+def test_tables(small):
     folder, texts = small
     put(folder / PROVENANCE, texts[PROVENANCE].encode())
+    provenance = json.loads(texts[PROVENANCE])
     frames = {name: recording.read_table(folder, name, MOST_BYTES)[0] for name in TABLES}
-    return json.loads(texts[PROVENANCE]), frames
-
-
-def test_tables(small, sound):
-    folder, texts = small
-    provenance, frames = sound
     for rng in drawn(0.03):
         name = rng.choice(list(TABLES))
         put(folder / name, edited(texts[name], some_edits(rng)))

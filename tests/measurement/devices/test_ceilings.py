@@ -5,7 +5,7 @@ import re
 import subprocess
 import time
 from collections import Counter
-from functools import cache, partial
+from functools import partial
 
 import numpy as np
 import pytest
@@ -53,32 +53,15 @@ def test_rings_are_random_and_repeatable():
     assert SLOT_BYTES >= 128, "slots do not share a line"
 
 
-def test_chases_of_a_card_stay_in_their_level():
+def test_chases_and_sweeps_of_a_gpu_stay_in_their_level():
     l1, l2, dram = probes.plan_chases(*H100)
     assert (l1.level, l2.level, dram.level) == ("l1", "l2", "dram")
     assert (l1.kernel, l2.kernel, dram.kernel) == ("chase_through_l1", *2 * ["chase_past_l1"])
     assert l1.ring_bytes == 16 * KIB
     assert 256 * KIB < l2.ring_bytes <= H100[0] // 4, "well over any L1, well below the L2"
     assert dram.ring_bytes == 200 * MIB
-    for resident in (l1, l2):
-        assert resident.warm_up * SLOT_BYTES == resident.ring_bytes, "one lap"
+    assert [each.warm_up * SLOT_BYTES for each in (l1, l2)] == [l1.ring_bytes, l2.ring_bytes]
     assert dram.warm_up == 0
-
-
-@given(st.integers(512 * KIB, 512 * MIB), st.integers(0, 200 * GIB))
-def test_chases_of_any_card_fit_it(l2_bytes, free_bytes):
-    chases = {chase.level: chase for chase in probes.plan_chases(l2_bytes, free_bytes)}
-    assert chases["l2"].ring_bytes <= l2_bytes // 8
-    assert ("dram" in chases) == (24 * l2_bytes <= free_bytes // 6 * 6)
-    if "dram" in chases:
-        ring = chases["dram"].ring_bytes
-        assert ring <= free_bytes // 6
-        assert ring == min(4 * l2_bytes, GIB)
-        assert chases["dram"].steps <= ring // SLOT_BYTES, "no slot twice"
-        assert 2 * probes.device_copy_bytes(free_bytes) > l2_bytes, "what clears the L2"
-
-
-def test_sweeps_of_a_card_stay_in_their_level():
     shared, l1, l2 = probes.plan_sweeps(H100[0])
     assert [sweep.level for sweep in (shared, l1, l2)] == list(LEVELS)
     assert [sweep.kernel for sweep in (shared, l1, l2)] == READS
@@ -89,12 +72,21 @@ def test_sweeps_of_a_card_stay_in_their_level():
     assert l2.buffer_bytes // probes.TILE_BYTES > 132 * blocks_of_an_sm, "no two read the same"
 
 
-@given(st.integers(32 * KIB, 512 * MIB))
-def test_sweeps_of_any_card_read_whole_tiles_within_the_l2(l2_bytes):
-    l2 = probes.plan_sweeps(l2_bytes)[-1]
-    assert l2.buffer_bytes % probes.TILE_BYTES == 0
-    assert l2_bytes // 4 - probes.TILE_BYTES < l2.buffer_bytes <= l2_bytes // 4
-    assert 2 * l2.buffer_bytes < 2**32, "the kernel adds in 32 bits"
+@given(st.integers(512 * KIB, 512 * MIB), st.integers(0, 200 * GIB))
+def test_chases_and_sweeps_fit_any_gpu(l2_bytes, free_bytes):
+    chases = {chase.level: chase for chase in probes.plan_chases(l2_bytes, free_bytes)}
+    assert chases["l2"].ring_bytes <= l2_bytes // 8
+    assert ("dram" in chases) == (24 * l2_bytes <= free_bytes // 6 * 6)
+    if "dram" in chases:
+        ring = chases["dram"].ring_bytes
+        assert ring <= free_bytes // 6
+        assert ring == min(4 * l2_bytes, GIB)
+        assert chases["dram"].steps <= ring // SLOT_BYTES, "no slot twice"
+        assert 2 * probes.device_copy_bytes(free_bytes) > l2_bytes, "clears the L2"
+    swept = probes.plan_sweeps(l2_bytes)[-1].buffer_bytes
+    assert swept % probes.TILE_BYTES == 0
+    assert l2_bytes // 4 - probes.TILE_BYTES < swept <= l2_bytes // 4
+    assert 2 * swept < 2**32, "the kernel adds in 32 bits"
 
 
 def test_work_is_counted_and_long_against_a_launch():
@@ -113,55 +105,47 @@ def test_work_is_counted_and_long_against_a_launch():
     assert 4e-3 < cycles / 1.98e9 < 20e-3, "short against the study"
 
 
-@pytest.mark.parametrize(
-    ("free", "largest", "count", "within"),
-    [
+def test_copies_go_up_by_fours_to_a_sixth_of_memory():
+    for free, largest, count, within in (
         (80 * GIB, 256 * MIB, 9, GIB),
         (3 * GIB, 256 * MIB, 9, 512 * MIB),
         (3 * GIB - 1, 256 * MIB, 9, 511 * MIB),
         (6 * 256 * MIB, 256 * MIB, 9, 256 * MIB),
         (6 * 256 * MIB - 6, 64 * MIB, 8, 255 * MIB),
-    ],
-)
-def test_copies_go_up_by_fours_to_a_sixth_of_memory(free, largest, count, within):
-    sizes = probes.copy_sizes(free)
-    assert (sizes[0], sizes[-1], len(sizes)) == (4096, largest, count)
-    assert all(b == 4 * a for a, b in itertools.pairwise(sizes))
-    assert probes.device_copy_bytes(free) == within
+    ):
+        sizes = probes.copy_sizes(free)
+        assert (sizes[0], sizes[-1], len(sizes)) == (4096, largest, count)
+        assert all(b == 4 * a for a, b in itertools.pairwise(sizes))
+        assert probes.device_copy_bytes(free) == within
 
 
 def test_constants_and_parameters_are_those_of_the_source():
-    defines = dict(re.findall(r"#define (\w+) (\d+)", SOURCE))
     names = ("CHAINS", "SHARED_POINTERS", "READ_THREADS", "READ_LOADS")
     constants = (probes.CHAINS, probes.SHARED_POINTERS, probes.THREADS, probes.READ_LOADS)
+    defines = dict(re.findall(r"#define (\w+) (\d+)", SOURCE))
     assert tuple(int(defines[name]) for name in names) == constants
     assert "#define TILE_BYTES (READ_THREADS * READ_LOADS * 16)\n" in SOURCE
     assert probes.TILE_BYTES == probes.THREADS * probes.READ_LOADS * 16
     kinds = {"float": "f", "int": "i", "unsigned": "I", "unsigned long long": "P"}
+
+    def kind(parameter):
+        return "P" if "*" in parameter else kinds[parameter.rsplit(" ", 1)[0].strip()]
+
     kernels = re.findall(r'extern "C" __global__ void (\w+)\(([^)]*)\)', SOURCE)
-    types = {
-        name: "".join(
-            "P" if "*" in parameter else kinds[parameter.rsplit(" ", 1)[0].strip()]
-            for parameter in re.split(r",\s*", parameters)
-        )
-        for name, parameters in kernels
-    }
+    types = {name: "".join(map(kind, re.split(r",\s*", those))) for name, those in kernels}
     assert types == probes.KERNELS
-
-
-def test_sum_of_the_chains_is_never_the_one_that_is_stored():
     factor, addend, steps, never = probes.FMA_ARGUMENTS
     chain = np.arange(probes.THREADS + probes.CHAINS, dtype=np.float32)
     for _ in range(100):
         chain = chain * np.float32(factor) + np.float32(addend)
     assert len(set(chain)) == 1, "converged"
-    assert probes.CHAINS * chain[0] != never
-    assert steps % 32 == 0, "whole turns of the unrolled loop"
+    assert probes.CHAINS * chain[0] != never, "the stored sum"
+    assert steps % 32 == 0, "whole iterations of the unrolled loop"
 
 
 def probed(capability=(9, 0)):
     options = {"moves_data": False, "L2_CACHE_SIZE": H100[0]}
-    cuda = FakeCuda([("H100", capability)], H100[1], (1e3, 1e3, 1e3), **options)
+    cuda = FakeCuda([("H100", capability)], 2 * GIB, (1e3, 1e3, 1e3), **options)
     modules = map(cuda.module_from_file, ("probes", "tensor_probe"))
     return cuda, *gpu_ceilings(cuda, cuda.Device(0), *modules, cuda.Stream())
 
@@ -180,43 +164,40 @@ def launches_of(cuda, kernel):
 
 
 @pytest.mark.parametrize("sweep", probes.plan_sweeps(H100[0]), ids=lambda sweep: sweep.level)
-def test_every_level_is_read_by_the_whole_card(faked, sweep):
-    card, values, _ = faked
-    (blocks, rows), threads, arguments = launches_of(card, sweep.kernel)
+def test_every_level_is_read_by_the_whole_gpu(faked, sweep):
+    gpu, values, _ = faked
+    (blocks, rows), threads, arguments = launches_of(gpu, sweep.kernel)
     assert (blocks * threads[0], rows, *threads[1:]) == (132 * 2048, 1, 1, 1)
     assert len(arguments) == len(probes.KERNELS[sweep.kernel])
     *buffer, steps, never, sink = arguments
     assert (steps, never) == (sweep.steps, 1)
-    assert (len(sink.data), card.zeroed[0][0] is sink) == (24, False)
+    assert (len(sink.data), gpu.zeroed[0][0] is sink) == (24, False)
     if sweep.level != "shared":
         assert buffer[1] == sweep.buffer_bytes <= len(buffer[0].data)
-        assert card.zeroed == [(buffer[0], len(buffer[0].data) // 4)], "its XOR is never 1"
+        assert gpu.zeroed == [(buffer[0], len(buffer[0].data) // 4)], "its XOR is never 1"
     read = 132 * 2048 * 32 * sweep.steps
     np.testing.assert_array_equal(values[f"{sweep.level}_bytes_per_s", None, None], read / 1.0)
 
 
-def test_the_whole_card_multiplies_on_tensor_cores(faked):
-    card, values, _ = faked
-    (blocks, _), threads, (steps, never, _) = launches_of(card, "fp16_products")
+def test_the_whole_gpu_multiplies_on_tensor_cores_where_it_has_them(faked):
+    gpu, values, _ = faked
+    (blocks, _), threads, (steps, never, _) = launches_of(gpu, "fp16_products")
     assert never == float("inf")
     flop = 2 * 64 * 128 * 64 * steps * blocks * threads[0] / 128
     np.testing.assert_array_equal(values["fp16_tensor_flop_per_s", None, None], flop / 1.0)
-
-
-def test_a_card_without_tensor_cores_has_no_rate_of_them():
     names = {ceiling.quantity for ceiling in probed((7, 5))[1]}
     assert "fp32_flop_per_s" in names
     assert "fp16_tensor_flop_per_s" not in names
 
 
-def test_busy_is_what_the_card_did_and_nothing_stays_allocated(faked):
-    card, values, busy_s = faked
+def test_busy_is_what_the_gpu_did_and_nothing_stays_allocated(faked):
+    gpu, values, busy_s = faked
     copies = sum(name.startswith(("h2d", "d2h")) for name, _, _ in values)
     rates = ("fp32_flop_per_s", "fp16_tensor_flop_per_s", "device_copy_bytes_per_s")
     twice = (*rates, *(f"{x}_bytes_per_s" for x in LEVELS))
     assert busy_s == (ROUNDS + 1) * (copies + 2 * len(twice))
     assert {(name, None) for name in twice} <= {key[:2] for key in values}
-    assert (card.buffers, card.pinned) == ({}, 0)
+    assert (gpu.buffers, gpu.pinned) == ({}, 0)
 
 
 def test_rounds_are_interleaved_and_the_first_is_not_kept():
@@ -254,56 +235,26 @@ def test_clock_of_this_host():
     assert max(each.max() for each in values.values()) < 1e-3
 
 
-@pytest.fixture(scope="module")
-def built(nvcc, tmp_path_factory):
-    @cache
-    def of(architecture):
-        path = tmp_path_factory.mktemp(architecture) / f"{PROBES.stem}.cubin"
-        return build_cubin(nvcc, PROBES, architecture, path), path
-
-    return of
-
-
 ARCHITECTURES = {"sm_75": 1024, "sm_90": 2048, "sm_120": 1536}  # threads of a full SM
+# Machine-code suffixes of loads through L1, and of loads that bypass it.
+THROUGH_L1, PAST_L1 = ("STRONG.SM", "STRONG.CTA"), ("STRONG.GPU",)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ARCHITECTURES)
-def test_probes_are_built_like_a_variant(built, name):
-    result, _ = built(name)
+def test_probes_keep_their_fmas_and_loops_contain_their_loads_and_little_else(nvcc, tmp_path, name):
+    result = build_cubin(nvcc, PROBES, name, tmp_path / "probes.cubin")
     assert (result.variant, result.block_size, result.build) == ("probes", None, "exact")
     assert result.static_shared_bytes == max(4 * probes.SHARED_POINTERS, probes.TILE_BYTES)
     assert (result.spill_store_bytes, result.spill_load_bytes, result.stack_bytes) == (0, 0, 0)
     assert result.registers_per_thread * ARCHITECTURES[name] <= 65536, "a full SM holds them all"
-
-
-# Machine-code suffixes of loads through L1, and of loads that bypass it.
-THROUGH_L1 = ("STRONG.SM", "STRONG.CTA")
-PAST_L1 = ("STRONG.GPU",)
-
-
-@pytest.fixture(scope="module")
-def machine_codes(nvcc, built):
     disassembler = find_disassembler(nvcc)
     if not disassembler:
         pytest.skip("no nvdisasm on this host")
-
-    @cache
-    def of(architecture):
-        command = [disassembler, built(architecture)[1]]
-        done = subprocess.run(command, capture_output=True, text=True, check=True)
-        return {kernel: machine_code.parse(done.stdout, kernel) for kernel in probes.KERNELS}
-
-    return of
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ARCHITECTURES)
-def test_probes_keep_their_fmas_and_loops_hold_their_loads_and_little_else(machine_codes, name):
-    found = {
-        kernel: Counter(instruction.name for instruction in code.instructions)
-        for kernel, code in machine_codes(name).items()
-    }
+    command = [disassembler, tmp_path / "probes.cubin"]
+    listing = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    codes = {kernel: machine_code.parse(listing, kernel) for kernel in probes.KERNELS}
+    found = {name: Counter(each.name for each in code.instructions) for name, code in codes.items()}
     assert found["fp32_fma"]["FFMA"] >= 32 * probes.CHAINS
     for kernel, scopes in {"chase_through_l1": THROUGH_L1, "chase_past_l1": PAST_L1}.items():
         loads = {operation for operation in found[kernel] if operation.startswith("LDG")}
@@ -311,14 +262,12 @@ def test_probes_keep_their_fmas_and_loops_hold_their_loads_and_little_else(machi
         assert sum(found[kernel][load] for load in loads) > 16
     assert not any(operation.startswith("LDG") for operation in found["chase_shared"])
     assert sum(n for operation, n in found["chase_shared"].items() if "LDS" in operation) > 16
-
-    codes = machine_codes(name)
     through, past = ({f"LDG.E.128.{scope}" for scope in each} for each in (THROUGH_L1, PAST_L1))
     for kernel, names in zip(READS, ({"LDS.128", "LDS.U.128"}, through, past), strict=True):
         body = max(machine_code.loops(codes[kernel]).values(), key=len)
         loop = [codes[kernel].instructions[index] for index in body]
         loads = [instruction.name for instruction in loop if instruction.opcode in ("LDG", "LDS")]
-        assert len(loads) == 2 * probes.READ_LOADS, "of the two steps of one turn"
+        assert len(loads) == 2 * probes.READ_LOADS, "of the two steps of one iteration"
         assert set(loads) <= names
         # A warp's load takes at least 4 cycles, in which an SM issues 16 instructions.
         assert len(loop) <= 9 * len(loads)

@@ -1,9 +1,9 @@
 """Process cold starts: request, answer, errors, and a real start."""
 
+import io
 import json
 import os
 import re
-import subprocess
 import sys
 import time
 from dataclasses import asdict, astuple, replace
@@ -11,6 +11,7 @@ from dataclasses import asdict, astuple, replace
 import numpy as np
 import pytest
 
+from base.errors import exit_status
 from kernels.cubins.build import build_for
 from kernels.cubins.compile import architecture, build_cubin
 from measurement.devices import cold_start as module
@@ -31,24 +32,18 @@ def child(monkeypatch):
     return put
 
 
-def test_answer_of_the_process_is_returned(child):
-    child(f"print({json.dumps(asdict(TIMES))!r})")
-    assert cold_start(REQUEST, 30) == TIMES
-
-
-def test_process_is_asked_for_the_request(child, tmp_path, monkeypatch):
+def test_the_process_gets_the_request_and_its_answer_is_returned(child, tmp_path, monkeypatch):
     file = tmp_path / "asked"
     child(
         f"import os, sys; open({str(file)!r}, 'w').write(os.getcwd() + '\\n' + sys.stdin.read())\n"
         f"print({json.dumps(asdict(TIMES))!r})"
     )
     monkeypatch.chdir(tmp_path)
-    cold_start(REQUEST, 30)
+    assert cold_start(REQUEST, 30) == TIMES
     folder, question = file.read_text().splitlines()
     assert folder == str(module.ROOT), "where the package is found"
     cubin = str(tmp_path / "cubins" / "block-b32-float32-exact.cubin")
-    monkeypatch.setattr(sys, "stdin", file.open())
-    sys.stdin.readline()
+    monkeypatch.setattr(sys, "stdin", io.StringIO(question))
     lists = {"grid": [4, 4, 1], "threads": [32, 32], "arguments": [128]}  # JSON has no tuples
     assert module._read_request() == replace(REQUEST, cubin=cubin, **lists)
     assert json.loads(question)["cubin"] == cubin
@@ -98,41 +93,36 @@ def test_process_that_hangs_is_ended_at_the_limit(child, tmp_path):
         os.kill(int(file.read_text()), 0)
 
 
-def test_process_that_cannot_be_started_is_one_line(monkeypatch):
+def test_what_prevents_the_real_process_is_one_line(monkeypatch, tmp_path):
+    (tmp_path / "pycuda.py").write_text("raise ModuleNotFoundError(\"No module named 'pycuda'\")")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    said = r"^cold start: ModuleNotFoundError: No module named 'pycuda'"
+    with pytest.raises(CellError, match=said):
+        cold_start(REQUEST, 60)
     monkeypatch.setattr(module, "_COMMAND", ["/nowhere/python"])
     said = r"^cold start: cannot start a process \(No such file or directory\)"
     with pytest.raises(CellError, match=said):
         cold_start(REQUEST, 5)
 
 
-def test_missing_pycuda_is_told_by_the_real_process(monkeypatch, tmp_path):
-    (tmp_path / "pycuda.py").write_text("raise ModuleNotFoundError(\"No module named 'pycuda'\")")
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    said = r"^cold start: ModuleNotFoundError: No module named 'pycuda'"
-    with pytest.raises(CellError, match=said):
-        cold_start(REQUEST, 60)
+def test_an_invalid_request_is_one_line(monkeypatch, capsys):
+    for question in ("", "{}", "[]", '{"n": 1', '{"order": 1}'):
+        monkeypatch.setattr(sys, "stdin", io.StringIO(question))
+        assert exit_status(module.main) == 2
+        said = capsys.readouterr()
+        assert said.out == ""
+        assert said.err.startswith("error: standard input: not a cold-start request (")
+        assert said.err.count("\n") == 1
 
 
-@pytest.mark.parametrize("question", ["", "{}", "[]", '{"n": 1', '{"order": 1}'])
-def test_no_request_is_one_line(question):
-    command = [sys.executable, "-m", "measurement.devices.cold_start"]
-    options = {"capture_output": True, "text": True, "cwd": module.ROOT}
-    done = subprocess.run(command, input=question, **options)
-    assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.startswith("error: standard input: not a cold-start request (")
-    assert done.stderr.count("\n") == 1
-
-
-@pytest.mark.parametrize(
-    ("product", "fault"), [([1, np.nan], "NaN"), ([1, -np.inf], "infinite"), ([0, 0], "only zeros")]
-)
-def test_product_that_nobody_computed_is_refused(product, fault):
-    with pytest.raises(CellError, match=fault):
-        module._check(np.array(product, np.float32))
+def test_a_product_that_nothing_computed_is_refused():
+    for numbers, fault in (([1, np.nan], "NaN"), ([1, -np.inf], "infinite"), ([0, 0], "only zero")):
+        with pytest.raises(CellError, match=fault):
+            module._check(np.array(numbers, np.float32))
     module._check(np.array([0, -1], np.float32))  # some zeros are allowed
 
 
-def test_stretches_are_timed_apart():
+def test_phases_are_timed_separately():
     clock = module._PhaseClock()
     with clock.timed("slow_s"):
         time.sleep(0.02)

@@ -4,6 +4,7 @@ import ctypes
 import re
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -12,6 +13,8 @@ from measurement.devices import cublas
 from measurement.devices.discovery import driver
 from measurement.devices.session import CellError, DeviceError
 from tests.support.fake_cuda import STREAM, FakeCublas
+
+SONAMES = tuple(f"libcublas.so.{major}" for major in (13, 12, 11))
 
 
 @pytest.fixture
@@ -35,68 +38,53 @@ def test_products_of_rows_are_those_of_columns_exchanged(library):
     assert np.isnan(c[-1])
 
 
-def test_library_is_made_ready_used_and_given_back(library):
+def test_library_is_initialised_and_released_and_a_failed_product_is_of_the_device(library):
     sgemm = cublas.Sgemm(STREAM)
     started = [("cublasCreate_v2",), ("cublasSetStream_v2", STREAM), ("cublasSetMathMode", 2)]
     assert library.calls == started
+    library.statuses = {"cublasSgemm_v2": 13}
+    addresses = [int(library.cuda.mem_alloc(4)) for _ in range(3)]
+    with pytest.raises(DeviceError, match=r"Sgemm_v2 returned CUBLAS_STATUS_EXECUTION_FAILED$"):
+        sgemm.multiply(*addresses, 1, 1, 1)
+    assert ("cublasDestroy_v2",) not in library.calls
     sgemm.close()
-    assert library.calls[3:] == [("cublasDestroy_v2",)]
+    assert library.calls[-1] == ("cublasDestroy_v2",)
     assert cublas.version() == "13.2.1"
 
 
-@pytest.mark.parametrize(
-    ("function", "status", "said", "destroyed"),
-    [
+def test_a_library_that_does_not_start_fails_only_the_cell(library):
+    for function, status, said, destroyed in (
         ("cublasCreate_v2", 1, "CUBLAS_STATUS_NOT_INITIALIZED", 0),
         ("cublasSetStream_v2", 3, "CUBLAS_STATUS_ALLOC_FAILED", 1),
         ("cublasSetMathMode", 99, "status 99", 1),
-    ],
-)
-def test_what_refuses_to_start_fails_the_cell_alone(library, function, status, said, destroyed):
-    library.statuses = {function: status}
-    with pytest.raises(CellError) as refused:
-        cublas.Sgemm(STREAM)
-    assert str(refused.value) == f"cuBLAS 13.2.1: {function} returned {said}"
-    assert not isinstance(refused.value, DeviceError)
-    assert library.calls.count(("cublasDestroy_v2",)) == destroyed
-
-
-def test_a_product_that_fails_may_have_spoiled_the_device(library):
-    library.statuses = {"cublasSgemm_v2": 13}
-    addresses = [int(library.cuda.mem_alloc(4)) for _ in range(3)]
-    sgemm = cublas.Sgemm(STREAM)
-    with pytest.raises(DeviceError, match=r"Sgemm_v2 returned CUBLAS_STATUS_EXECUTION_FAILED$"):
-        sgemm.multiply(*addresses, 1, 1, 1)
-
-
-def test_without_the_library_its_installation_is_named(monkeypatch):
-    monkeypatch.setattr(cublas, "find_library", lambda: None)
-    assert cublas.version() is None
-    with pytest.raises(CellError, match=r"^cuBLAS: not found; install .* `pip install nvidia-cu"):
-        cublas.Sgemm(STREAM)
+    ):
+        library.calls.clear()
+        library.statuses = {function: status}
+        with pytest.raises(CellError) as refused:
+            cublas.Sgemm(STREAM)
+        assert str(refused.value) == f"cuBLAS 13.2.1: {function} returned {said}"
+        assert not isinstance(refused.value, DeviceError)
+        assert library.calls.count(("cublasDestroy_v2",)) == destroyed
 
 
 @pytest.fixture
 def host(monkeypatch, tmp_path):
     """A host whose loader finds only `loads`; `asked` contains the names in order."""
+    host = SimpleNamespace(loads=(), asked=())
 
-    class Host:
-        loads = ()
-        asked = ()
+    def load(name):
+        host.asked = (*host.asked, name)
+        if name not in host.loads:
+            raise OSError(f"{name}: cannot open shared object file")
+        return FakeCublas()
 
-        def load(self, name):
-            self.asked = (*self.asked, name)
-            if name not in self.loads:
-                raise OSError(f"{name}: cannot open shared object file")
-            return FakeCublas()
+    def file(path):
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).touch()
+        return str(tmp_path / path)
 
-        def file(self, path):
-            (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
-            (tmp_path / path).touch()
-            return str(tmp_path / path)
-
-    host = Host()
-    monkeypatch.setattr(ctypes, "CDLL", host.load)
+    host.file = file
+    monkeypatch.setattr(ctypes, "CDLL", load)
     monkeypatch.setattr(shutil, "which", lambda _: None)
     monkeypatch.setattr(cublas, "_TOOLKIT", tmp_path / "toolkit")
     monkeypatch.setattr(cublas.sys, "path", [str(tmp_path / "own"), str(tmp_path / "site")])
@@ -105,11 +93,10 @@ def host(monkeypatch, tmp_path):
     cublas.find_library.cache_clear()
 
 
-SONAMES = tuple(f"libcublas.so.{major}" for major in (13, 12, 11))
-
-
 def test_loader_is_asked_first_for_the_newest(host):
-    assert cublas.find_library() is None
+    assert cublas.find_library() is cublas.version() is None
+    with pytest.raises(CellError, match=r"^cuBLAS: not found; install .* `pip install nvidia-cu"):
+        cublas.Sgemm(STREAM)
     assert host.asked == SONAMES
     cublas.find_library.cache_clear()
     host.loads = SONAMES[1:]
@@ -123,50 +110,39 @@ def test_loader_is_asked_first_for_the_newest(host):
     assert library.cublasSetStream_v2.argtypes == [ctypes.c_void_p] * 2, "of 64 bits"
 
 
-@pytest.mark.parametrize(
-    "path",
-    [
+def test_library_is_found_in_toolkit_and_wheel(host, monkeypatch, tmp_path):
+    def found():
+        cublas.find_library.cache_clear()
+        return cublas.find_library() is not None
+
+    for path in (
         *("toolkit/lib64/libcublas.so.12", "toolkit/targets/x86_64-linux/lib/libcublas.so.13"),
         *("site/nvidia/cu13/lib/libcublas.so.13", "site/nvidia/cublas/lib/libcublas.so.12"),
-    ],
-)
-def test_library_is_found_in_toolkit_and_wheel(host, path):
-    host.loads = (host.file(path),)
-    assert cublas.find_library() is not None
-    assert host.asked == (*SONAMES, *host.loads)
-
-
-def test_toolkit_is_the_one_of_nvcc_or_of_what_its_link_leads_to(host, monkeypatch, tmp_path):
-    nvcc = Path(host.file("cuda-13/bin/nvcc"))
-    library = host.file("cuda-13/lib64/libcublas.so.13")
-    link = tmp_path / "usr" / "bin" / "nvcc"
-    link.parent.mkdir(parents=True)
+    ):
+        host.asked, host.loads = (), (host.file(path),)
+        assert found()
+        assert host.asked == (*SONAMES, *host.loads)
+        Path(*host.loads).unlink()
+    broken = host.file("toolkit/lib64/libcublas.so.13")
+    host.asked, host.loads = (), (host.file("site/nvidia/cu13/lib/libcublas.so.13"),)
+    assert found(), "the next after one that does not load"
+    assert host.asked[3:] == (broken, *host.loads)
+    nvcc, library = Path(host.file("cuda-13/bin/nvcc")), host.file("cuda-13/lib64/libcublas.so.13")
+    link = tmp_path / "nvcc"
     link.symlink_to(nvcc)
     host.loads = (library,)
     for program in (nvcc, link):
         monkeypatch.setattr(shutil, "which", {"nvcc": str(program)}.get)
-        cublas.find_library.cache_clear()
-        assert cublas.find_library() is not None
+        assert found(), "in the toolkit of nvcc"
         assert host.asked[-1] == library
-
-
-def test_library_that_does_not_load_is_passed_over(host):
-    broken = host.file("toolkit/lib64/libcublas.so.13")
-    host.loads = (host.file("site/nvidia/cu13/lib/libcublas.so.13"),)
-    assert cublas.find_library() is not None
-    assert host.asked[3:] == (broken, *host.loads)
-
-
-@pytest.fixture
-def real():
-    if cublas.find_library() is None:
-        pytest.skip("no cuBLAS on this host")
-    assert re.fullmatch(r"1\d\.\d+\.\d+", cublas.version())
 
 
 @pytest.mark.gpu
 @pytest.mark.parametrize(("m", "n", "k"), [(37, 53, 65), (1, 300, 7), (512, 256, 1024)])
-def test_product_of_a_card_is_that_of_numpy_in_full_precision(real, card, m, n, k):
+def test_product_of_a_gpu_is_that_of_numpy_in_full_precision(card, m, n, k):
+    if cublas.find_library() is None:
+        pytest.skip("no cuBLAS on this host")
+    assert re.fullmatch(r"1\d\.\d+\.\d+", cublas.version())
     random = np.random.default_rng(1)
     a, b = (random.standard_normal(shape).astype(np.float32) for shape in ((m, k), (k, n)))
     c = np.ones(m * n + 100, np.float32)  # ones behind the product must be unchanged

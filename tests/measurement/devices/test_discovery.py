@@ -1,30 +1,32 @@
-"""The GPUs of a host, and one-line errors for missing parts."""
+"""The GPUs of a host, errors for missing parts, locks, telemetry in SI units and energy."""
 
 import os
+import re
+import subprocess
 import sys
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
 from base.errors import StudyError
-from measurement.devices import discovery
+from measurement.devices import discovery, locks, telemetry
 from measurement.devices.discovery import CudaDevice, cuda_devices, select
+from measurement.devices.energy import steps
+from measurement.devices.locks import lock_file, only_run
+from measurement.devices.telemetry import AssignedTelemetry, NvmlTelemetry, Reading
+from tests.support import ROOT
 from tests.support.fake_cuda import FakeCuda, FakeNvml
 
 CARDS = [("NVIDIA H100", (9, 0)), ("NVIDIA RTX PRO 6000", (12, 0))]
-
-
-@pytest.fixture(autouse=True)
-def no_order(monkeypatch):
-    """Restore the environment variable after the test."""
-    monkeypatch.setenv("CUDA_DEVICE_ORDER", "")
-    monkeypatch.delenv("CUDA_DEVICE_ORDER")
 
 
 @pytest.fixture
 def nvml(monkeypatch):
     fake = FakeNvml()
     monkeypatch.setattr(discovery, "pynvml", fake)
+    monkeypatch.setitem(os.environ, "CUDA_DEVICE_ORDER", "")  # restored after the test
+    del os.environ["CUDA_DEVICE_ORDER"]
     return fake
 
 
@@ -36,36 +38,28 @@ def pycuda(monkeypatch):
     return driver
 
 
-def test_gpus_are_those_of_cuda(nvml, pycuda):
-    assert cuda_devices() == [
-        CudaDevice(0, "NVIDIA H100", "9.0"),
-        CudaDevice(1, "NVIDIA RTX PRO 6000", "12.0"),
-    ]
-    assert nvml.open == 0
-
-
 @pytest.mark.parametrize("count", [None, 0])
 def test_without_driver_or_card_pycuda_is_not_asked(nvml, monkeypatch, count):
     nvml.count = count
     monkeypatch.setattr(discovery, "driver", lambda: pytest.fail("asked for PyCUDA"))
-    assert cuda_devices() == []
-    assert select("auto") == []
+    assert cuda_devices() == select("auto") == []
     with pytest.raises(StudyError, match=r"^GPU 0: not found on this host \(GPUs: none\); set "):
         select(0)
     assert nvml.open == 0
 
 
 def test_selection_is_by_index_by_name_or_all(nvml, pycuda):
-    h100, rtx = cuda_devices()
-    assert select("auto") == select("nvidia") == [h100, rtx]
+    h100 = CudaDevice(0, "NVIDIA H100", "9.0")
+    rtx = CudaDevice(1, "NVIDIA RTX PRO 6000", "12.0")
+    assert cuda_devices() == select("auto") == select("nvidia") == [h100, rtx]
+    assert nvml.open == 0
     assert select(1) == select("rtx pro") == [rtx]
+    found = "0 (NVIDIA H100), 1 (NVIDIA RTX PRO 6000)"
     for wanted in ("A100", 2):
         with pytest.raises(StudyError) as refused:
             select(wanted)
-        assert str(refused.value) == (
-            f"GPU {wanted}: not found on this host (GPUs: 0 (NVIDIA H100), 1 (NVIDIA RTX PRO "
-            "6000)); set the device to one of them or to auto"
-        )
+        said = f"not found on this host (GPUs: {found}); set the device to one of them or to auto"
+        assert str(refused.value) == f"GPU {wanted}: {said}"
 
 
 def test_missing_pycuda_and_libcuda_are_one_line(nvml, monkeypatch, tmp_path):
@@ -85,25 +79,124 @@ def test_missing_pycuda_and_libcuda_are_one_line(nvml, monkeypatch, tmp_path):
         cuda_devices()
 
 
-def test_driver_that_does_not_start_is_one_line(nvml, pycuda):
-    pycuda.failing = "init"
-    with pytest.raises(StudyError, match=r"^CUDA: the driver does not start \(init failed: no luc"):
-        cuda_devices()
-
-
 def test_gpus_are_numbered_by_bus_unless_the_user_says_otherwise(nvml, pycuda, monkeypatch):
     cuda_devices()
     assert os.environ["CUDA_DEVICE_ORDER"] == "PCI_BUS_ID"
     monkeypatch.setenv("CUDA_DEVICE_ORDER", "FASTEST_FIRST")
     cuda_devices()
     assert os.environ["CUDA_DEVICE_ORDER"] == "FASTEST_FIRST"
+    pycuda.failing = "init"
+    with pytest.raises(StudyError, match=r"^CUDA: the driver does not start \(init failed: no luc"):
+        cuda_devices()
 
 
 def test_command_lists_the_gpus(nvml, pycuda, command):
     done = command("measurement", "devices")
     assert done.returncode == 0
-    assert done.stdout == (
-        "0  NVIDIA H100  compute capability 9.0\n1  NVIDIA RTX PRO 6000  compute capability 12.0\n"
-    )
+    h100, rtx = done.stdout.splitlines()
+    assert h100 == "0  NVIDIA H100  compute capability 9.0"
+    assert rtx == "1  NVIDIA RTX PRO 6000  compute capability 12.0"
     nvml.count = 0
-    assert command("measurement", "devices").returncode == 2
+    done = command("measurement", "devices")
+    assert done.returncode == 2
+    assert re.fullmatch("error: no NVIDIA GPU: the driver lists none; check.*\n", done.stderr)
+
+
+H200 = CudaDevice(1, "NVIDIA H200", "9.0")
+HOLD = """
+import sys
+from pathlib import Path
+from measurement.devices.discovery import CudaDevice
+from measurement.devices.locks import only_run
+with only_run(CudaDevice(1, "NVIDIA H200", "9.0"), Path(sys.argv[1]), "recording into x"):
+    print("held", flush=True)
+    sys.stdin.read()
+"""
+
+
+def test_the_file_is_named_by_its_gpu_and_every_user_may_lock_it(monkeypatch, tmp_path):
+    monkeypatch.setattr(locks, "driver", lambda: FakeCuda(2 * [("NVIDIA H200", (9, 0))]))
+    monkeypatch.setattr(locks, "pynvml", FakeNvml(2))
+    assert lock_file(H200) == Path("/tmp", "matmul-study-GPU-5ca1ab1e-1.lock")
+    mask = os.umask(0o077)
+    try:
+        with only_run(H200, tmp_path / "lock", "counting"):
+            pass
+    finally:
+        os.umask(mask)
+    assert (tmp_path / "lock").stat().st_mode & 0o777 == 0o666
+
+
+@pytest.mark.slow
+def test_a_second_run_gets_the_owner_in_its_error_and_the_gpu_after_the_owners_end(tmp_path):
+    file = tmp_path / "lock"
+    command = [sys.executable, "-c", HOLD, str(file)]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    with subprocess.Popen(command, cwd=ROOT, **pipes) as holder:
+        assert holder.stdout.readline() == "held\n"
+        with pytest.raises(StudyError) as refused, only_run(H200, file, "counting"):
+            pytest.fail("two runs on one GPU")
+        holder.kill()
+        holder.wait()
+        with only_run(H200, file, "counting"):
+            assert file.read_text().startswith(f"process {os.getpid()} of ")
+    user = locks._user()
+    assert str(refused.value) == (
+        f"GPU 1 (NVIDIA H200): in use by process {holder.pid} of {user}, recording into x; wait "
+        "for its end or choose another GPU"
+    )
+
+
+POWER_CAP, THERMAL, IDLE, SLOWDOWN = 0x4, 0x20, 0x1, 0x8
+
+
+@pytest.fixture
+def watched(monkeypatch):
+    fake = FakeNvml()
+    fake.throttled_ns = {telemetry._COUNTERS[POWER_CAP]: 5, telemetry._COUNTERS[THERMAL]: 7}
+    fake.values["CurrentClocksEventReasons"] = lambda: IDLE
+    monkeypatch.setattr(telemetry, "pynvml", fake)
+    return fake
+
+
+def test_a_reading_is_in_si_units_and_shows_throttling_that_ended_within_the_run(watched):
+    watch = NvmlTelemetry("0000:01:00.0")
+    watch.begin()
+    assert watch.end() == Reading(1_980_000_000, 2_619_000_000, 41, 345.678, 0)
+    watch.begin()
+    watched.throttled_ns[telemetry._COUNTERS[POWER_CAP]] += 1
+    assert watch.end().throttle_reasons == POWER_CAP
+    watch.begin()
+    assert watch.end().throttle_reasons == 0, "throttling before the run does not count"
+    watched.throttled_ns[telemetry._COUNTERS[THERMAL]] += 1
+    watch.begin()
+    watched.values["CurrentClocksEventReasons"] = lambda: SLOWDOWN | IDLE
+    assert watch.end().throttle_reasons == SLOWDOWN, "nor does throttling between runs"
+
+
+def test_what_a_gpu_does_not_report_is_unknown(watched):
+    watch = NvmlTelemetry("0000:01:00.0")
+    counters = watched.values["FieldValues"]
+    watched.values, throttled_ns, watched.throttled_ns = {}, watched.throttled_ns, {}
+    watch.begin()
+    assert watch.end() == Reading()
+    watched.values["FieldValues"] = counters
+    watch.begin()
+    assert watch.end() == Reading()
+    watched.throttled_ns = throttled_ns
+    watch.begin()
+    watched.throttled_ns[telemetry._COUNTERS[THERMAL]] += 1
+    assert watch.end().throttle_reasons == THERMAL
+    watch = AssignedTelemetry()  # of a CPU, whose session assigns it during the run
+    watch.begin()
+    watch.reading = Reading(other_threads_s=0.5)
+    assert watch.end() == Reading(other_threads_s=0.5)
+    watch.begin()
+    assert watch.end() == Reading()
+
+
+def test_seconds_and_joules_are_those_between_steps():
+    readings = [(0.0, 5.0), (0.1, 5.0), (0.2, 7.0), (0.3, 7.0), (0.4, 11.0), (0.5, 17.0)]
+    assert steps([*readings, (0.6, 17.0)]) == pytest.approx((0.3, 10.0))
+    for joules in ([], [5.0], [5.0, 5.0, 5.0], [5.0, 5.0, 7.0]):
+        assert steps(list(enumerate(joules))) is None, "fewer than two steps"

@@ -3,6 +3,7 @@
 import gc
 import os
 import weakref
+from functools import partial
 from types import SimpleNamespace
 
 import numpy as np
@@ -18,7 +19,7 @@ from kernels.products.elements import ELEMENTS
 from kernels.products.gate import evaluate
 from kernels.products.matrices import POISON_WORD, Inputs, reference
 from kernels.products.shape import Shape
-from measurement.devices import flows, gpu, launching, pieces, runs, staging
+from measurement.devices import buffers, flows, gpu, launching, pieces, runs, staging
 from measurement.devices.discovery import CudaDevice
 from measurement.devices.gpu import GpuSession
 from measurement.devices.pieces import Setting, settings_of
@@ -66,8 +67,6 @@ CELLS = [
     *(asked("bmm_naive", "3x17x33x65", dtype=dtype) for dtype in ELEMENTS),
     *(asked("cublas_sgemm", shape) for shape in ("17x33x65", "1x50x3")),
 ]
-
-
 BLOCK = asked("block")
 
 
@@ -82,7 +81,7 @@ def check(session, one):
 
 
 @pytest.mark.parametrize("memory", ["pinned", "pageable"])
-def test_a_pass_of_every_variant_multiplies_and_hands_the_product_on(open_session, cuda, memory):
+def test_a_run_of_every_variant_multiplies_and_returns_the_product(open_session, cuda, memory):
     cells = [asked(c.variant, c.shape, memory, c.dtype) for c in CELLS]
     with open_session(*cells) as session:
         for one in cells:
@@ -99,25 +98,30 @@ def test_a_pass_of_every_variant_multiplies_and_hands_the_product_on(open_sessio
                 continue
             name, seen, grid, threads, shared = cuda.launched
             launch = one.product.launch
-            assert name == one.product.kernel.kernel
-            assert seen == one.product.operands
+            assert (name, seen) == (one.product.kernel.kernel, one.product.operands)
             assert (grid, threads) == (launch.grid, (*launch.threads, 1))
             assert shared == launch.dynamic_shared_bytes
 
 
-def test_a_pass_copies_in_launches_and_copies_out_between_its_events(open_session, cuda):
+def test_a_run_copies_in_launches_and_copies_out_between_its_events(open_session, cuda):
     one = asked("tile_transposed_b")
     with open_session(one) as session:
         session.run(one)
         cuda.log.clear()
         session.run(one)
-    copies = ["record", "to device", "to device", "record", "launch", "record", "from device"]
-    assert cuda.log[:9] == [*copies, "record", "synchronize"]
-    assert cuda.log[9:] == ["pop", "detach"]
+        copies = ["record", "to device", "to device", "record", "launch", "record", "from device"]
+        assert cuda.log == [*copies, "record", "synchronize"]
+        for call in ("to device", "launch", "from device", "synchronize"):
+            cuda.failing = call
+            with pytest.raises(DeviceError, match=f"^{call} failed: no luck$"):
+                session.run(one)
+        cuda.failing = None
+        cuda.log.clear()
+    assert cuda.log == ["pop", "detach"]
 
 
 @pytest.mark.parametrize("shape", ["100x1024x33", "1024x50x20"])
-def test_a_pass_in_pieces_copies_and_multiplies_all_rows_once(open_session, cuda, shape):
+def test_a_run_in_pieces_copies_and_multiplies_all_rows_once(open_session, cuda, shape):
     one = asked("sgemm_top_pieces", shape)
     count = len(*one.product.pieces(8))
     with open_session(one) as session:
@@ -172,9 +176,7 @@ def test_a_run_as_a_graph_is_captured_once(open_session, cuda, graphs):
 
 @pytest.mark.parametrize("shape", ["300x70x600", "1024x50x20", 512])
 @pytest.mark.parametrize("memory", ["pinned", "pageable"])
-def test_pieces_split_b_once_and_each_piece_of_a(
-    open_session, cuda, graphs, monkeypatch, shape, memory
-):
+def test_pieces_split_b_once_and_their_a(open_session, cuda, graphs, monkeypatch, shape, memory):
     """From pageable memory through rings of three chunks of 16 KiB, which are used repeatedly."""
     monkeypatch.setattr(staging, "_RING", 3)
     name = {"pinned": "sgemm_tensor_pieces", "pageable": "sgemm_tensor_staged"}[memory]
@@ -237,17 +239,12 @@ def test_nothing_outlives_its_context_without_garbage_collection(open_session, c
         gc.enable()
 
 
-@pytest.mark.parametrize(
-    ("name", "memory", "times"),  # a graph is enqueued once
-    [
-        ("sgemm_top_pieces", "pinned", 3),
-        ("sgemm_tensor_pieces", "pinned", 1),
-        ("sgemm_tensor_staged", "pageable", 3),
-    ],
-)
-def test_trials_time_copies_and_runs_in_all_settings(
-    open_session, cuda, graphs, monkeypatch, name, memory, times
-):
+TRIALS = {"sgemm_top_pieces": 3, "sgemm_tensor_pieces": 1, "sgemm_tensor_staged": 3}
+
+
+@pytest.mark.parametrize(("name", "times"), TRIALS.items())  # a graph is enqueued once
+def test_trials_time_all_settings(open_session, cuda, graphs, monkeypatch, name, times):
+    memory = "pageable" if name.endswith("staged") else "pinned"
     core = {min(staging.CORES)}
     monkeypatch.setattr(staging, "CORES", core)
     monkeypatch.setattr(runs, "CORES", range(2))
@@ -272,7 +269,7 @@ def test_trials_time_copies_and_runs_in_all_settings(
     assert launches == times * sum(made), "copies are timed without kernels"
 
 
-def test_operands_are_split_before_every_launch(open_session, cuda):
+def test_operands_are_split_before_every_launch_or_mapped(open_session, cuda):
     small, large = asked("sgemm_tensor_tma", 40), asked("sgemm_tensor_tma", "300x70x200")
     with open_session(small, large) as session:
         for one in (small, large, small):
@@ -283,10 +280,7 @@ def test_operands_are_split_before_every_launch(open_session, cuda):
             assert check(session, one).reason is None
         assert len(session._launches._prepared.data) == large.product.prepared_bytes
         assert session.kernel_time(small, flushed=False).kernel_s == 2e-3
-
-
-def test_a_product_in_mapped_memory_is_one_launch_without_copies(open_session, cuda):
-    one = asked("sgemm_mapped", 40)
+    one = asked("sgemm_mapped", 40)  # in mapped memory, without copies
     with open_session(one) as session:
         for _ in range(2):
             session.poison(one)
@@ -297,44 +291,19 @@ def test_a_product_in_mapped_memory_is_one_launch_without_copies(open_session, c
             assert cuda.log == ["launch", "synchronize"]
 
 
-def test_alone_a_kernel_is_queued_between_its_events_while_the_stream_is_held(session, cuda):
+def test_a_kernel_is_queued_between_its_events_behind_a_blocking_kernel(session, cuda):
     session.kernel_time(BLOCK, flushed=False)
     for flushed in (False, True):
         cuda.log.clear()
         assert session.kernel_time(BLOCK, flushed) == KernelTime(1, 2e-3)
         before = ["to device", "to device", "launch", *["mem_alloc", "memset"] * flushed]
         assert cuda.log == [*before, "block", "record", "launch", "record", "synchronize"]
-        assert list(cuda.words) == [1, 0], "let go"
+        assert list(cuda.words) == [1, 0], "released"
     assert len(session._filler.data) == 2 * 4096
-
-
-@pytest.mark.parametrize(
-    ("launch_ms", "launches"), [(0.3, 1), (0.2, 2), (0.1, 3), (0.01, 25), (0.001, 100)]
-)
-def test_a_short_kernel_is_timed_over_several_launches(session, cuda, launch_ms, launches):
-    cuda.launch_ms = launch_ms
-    for _ in range(2):
-        found = session.kernel_time(BLOCK, flushed=False)
-        assert found == KernelTime(launches, pytest.approx(launch_ms / 1e3))
-        queued = cuda.log[len(cuda.log) - cuda.log[::-1].index("block") :]
-        assert queued == ["record", *["launch"] * launches, "record", "synchronize"]
-    assert session.kernel_time(BLOCK, flushed=True).launches == 1, "a second would find its caches"
-
-
-def test_a_long_kernel_is_run_once_before_it_is_timed_alone_and_then_no_more(session, cuda):
-    cuda.launch_ms = 20.1
-    for launches in (2, 1, 1):
-        cuda.log.clear()
-        session.kernel_time(BLOCK, flushed=False)
-        assert cuda.log.count("launch") == launches
-
-
-def test_what_is_queued_behind_a_held_stream_is_let_go_whatever_happens(session, cuda):
-    session.kernel_time(BLOCK, flushed=False)
     cuda.failing = "record"
     with pytest.raises(DeviceError, match=r"^record failed: no luck$"):
         session.kernel_time(BLOCK, flushed=False)
-    assert cuda.words[0] == 1
+    assert cuda.words[0] == 1, "released whatever happens"
     cuda.failing = None
 
     def expire():
@@ -344,39 +313,43 @@ def test_what_is_queued_behind_a_held_stream_is_let_go_whatever_happens(session,
         session._blocking_kernel.elapsed_s(expire)
 
 
+@pytest.mark.parametrize(
+    ("launch_ms", "launches"), [(0.3, 1), (0.2, 2), (0.1, 3), (0.01, 25), (0.001, 100)]
+)
+def test_a_short_kernel_is_launched_several_times(session, open_session, cuda, launch_ms, launches):
+    cuda.launch_ms = launch_ms
+    for _ in range(2):
+        found = session.kernel_time(BLOCK, flushed=False)
+        assert found == KernelTime(launches, pytest.approx(launch_ms / 1e3))
+        queued = cuda.log[len(cuda.log) - cuda.log[::-1].index("block") :]
+        assert queued == ["record", *["launch"] * launches, "record", "synchronize"]
+    assert session.kernel_time(BLOCK, flushed=True).launches == 1, "a second would find its caches"
+    with open_session(BLOCK) as other:
+        cuda.launch_ms = 20.1  # a long kernel is run once before its first time
+        for launches in (2, 1, 1):
+            cuda.log.clear()
+            other.kernel_time(BLOCK, flushed=False)
+            assert cuda.log.count("launch") == launches
+
+
 HOST_S = {"block": None, "cublas_sgemm": None, "tile_conflict_free": 13e-9, "block_padded": 13e-9}
 
 
 @pytest.mark.parametrize(("name", "host_s"), HOST_S.items())
-def test_the_hosts_own_work_is_in_the_total_and_apart(open_session, monkeypatch, name, host_s):
+def test_the_hosts_own_work_is_part_of_the_total_and_timed(open_session, monkeypatch, name, host_s):
     """The host steps take 10 ns before the copies and 3 ns after them, of 103 ns."""
-    one = asked(name)
+    one, log, clock = asked(name), [], iter([0, 10, 100, 103])
     with open_session(one) as session:
         session.run(one)
-        clock = iter([0, 10, 100, 103])
-        monkeypatch.setattr(gpu.time, "perf_counter_ns", lambda: next(clock))
+        for step in ("prepare", "finish"):
+            monkeypatch.setattr(buffers.Work, step, lambda _, step=step: log.append(step))
+        now = lambda: log.append("clock") or next(clock)  # noqa: E731
+        monkeypatch.setattr(gpu.time, "perf_counter_ns", now)
         assert session.run(one) == Timing(103e-9, host_s, 1e-3, 2e-3, 4e-3)
-
-
-def test_work_of_the_host_is_done_while_its_time_is_taken(open_session, monkeypatch):
-    one = asked("block_padded")
-    log = []
-    with open_session(one) as session:
-        host = session._host["pinned"]
-        work = host.work(one)
-        recorded = SimpleNamespace(
-            **{name: getattr(work, name) for name in ("a", "b", "c", "before", "after")},
-            prepare=lambda: log.append("prepare") or work.prepare(),
-            finish=lambda: log.append("finish"),
-        )
-        monkeypatch.setattr(host, "work", lambda *_: recorded)
-        ticks = iter(range(100))
-        monkeypatch.setattr(gpu.time, "perf_counter_ns", lambda: log.append("clock") or next(ticks))
-        session.run(one)
     assert log == ["clock", "prepare", "clock", "clock", "finish", "clock"]
 
 
-def test_builds_told_and_without_cublas_cells_alone_are_not_launchable(open_session, monkeypatch):
+def test_builds_and_why_a_cell_cannot_be_launched(open_session, cuda, monkeypatch):
     cells = [asked("block", 40), asked("block", 48), asked("block_padded"), asked("cublas_sgemm")]
     with open_session(*cells) as session:
         assert [session.build(one) for one in cells] == ["guarded", "exact", "exact", None]
@@ -385,10 +358,7 @@ def test_builds_told_and_without_cublas_cells_alone_are_not_launchable(open_sess
     with open_session(*cells) as session:
         found = [session.not_launchable(one) for one in cells]
     assert found == [None, None, None, gpu.cublas.MISSING]
-
-
-def test_what_the_builds_use_counts_and_the_free_memory_is_the_limit(open_session, cuda):
-    one = asked("block", 40)
+    one = cells[0]
     with open_session(one, registers=300) as session:
         assert session.not_launchable(one) == "needs 77824 registers per block, 65536 allowed"
     with open_session(one, shared=166913) as session:
@@ -401,7 +371,7 @@ def test_what_the_builds_use_counts_and_the_free_memory_is_the_limit(open_sessio
         assert {buffer.data.size for buffer in session._on_device} == {6399}, "no more than fits"
 
 
-def test_a_card_too_small_for_the_largest_matrices_runs_the_others(open_session, cuda):
+def test_a_gpu_too_small_for_the_largest_matrices_runs_the_others(open_session, cuda):
     wide, tall, small = (asked("mm_tile", shape) for shape in ("200x200x1", "1x200x200", 100))
     cuda.free_bytes = MARGIN + 161600  # of either cell; each matrix gets a third
     with open_session(wide, tall, small) as session:
@@ -414,13 +384,11 @@ def test_a_card_too_small_for_the_largest_matrices_runs_the_others(open_session,
     with open_session(wide, tall, small) as session:
         whole = "needs 161600 bytes for the matrices, the GPU has 161599"
         assert [session.not_launchable(one) for one in (wide, tall, small)] == [whole, whole, None]
-
-
-def test_buffers_are_of_the_largest_matrices_of_any_type(open_session):
-    cells = [asked("mm_tile", "4x100x2", dtype="float64"), asked("bmm_tile", "3x20x5x30")]
-    with open_session(*cells) as session:
+    cuda.free_bytes = 2**30
+    long, batch = asked("mm_tile", "4x100x2", dtype="float64"), asked("bmm_tile", "3x20x5x30")
+    with open_session(long, batch) as session:
         sizes = [buffer.data.size for buffer in session._on_device]
-    assert sizes == [8 * 400, 4 * 450, 4 * 1800]
+    assert sizes == [8 * 400, 4 * 450, 4 * 1800], "of the largest matrices of any type"
 
 
 def test_cublas_is_initialised_once_and_closed_with_the_session(open_session, cuda):
@@ -430,10 +398,8 @@ def test_cublas_is_initialised_once_and_closed_with_the_session(open_session, cu
         names = [name for name, *_ in cuda.cublas.calls]
         return names.count("cublasCreate_v2"), names.count("cublasDestroy_v2")
 
-    with open_session(one):
-        pass
-    assert counts() == (0, 0), "unused"
     with open_session(one) as session:
+        assert counts() == (0, 0), "unused"
         session.run(one)
         session.kernel_time(one, flushed=False)
         assert counts() == (1, 0)
@@ -448,9 +414,7 @@ def called(tmp_path, monkeypatch, graphs):
     return asked("called", "17x33x65")
 
 
-def test_a_call_multiplies_in_the_sessions_stream_and_a_shared_context(
-    open_session, cuda, called, monkeypatch
-):
+def test_a_call_multiplies_in_a_shared_context(open_session, cuda, called, monkeypatch):
     seen = []
 
     def multiply(a, b, c, stream):
@@ -469,66 +433,43 @@ def test_a_call_multiplies_in_the_sessions_stream_and_a_shared_context(
     assert cuda.log.index("retain_primary_context") < cuda.log.index("push")
 
 
-def test_what_a_call_raises_fails_its_cell(open_session, called, tmp_path):
+def test_faulty_calls_and_cubins_fail_their_cells(open_session, cuda, called, tmp_path):
     with open_session(called) as session, pytest.raises(CellError, match=r"^called.py: Val.*two$"):
         session.run(called)
     (tmp_path / "called.py").write_text("import no_such_library\n")
     said = r"^called\.py: ModuleNotFoundError: No module named"
     with open_session(called) as session, pytest.raises(CellError, match=said):
         session.run(called)
-
-
-@pytest.mark.parametrize("call", ["to device", "launch", "from device", "synchronize"])
-def test_an_error_of_the_driver_is_one_of_the_device(session, cuda, call):
-    session.run(BLOCK)
-    cuda.failing = call
-    with pytest.raises(DeviceError, match=f"^{call} failed: no luck$"):
-        session.run(BLOCK)
-    cuda.failing = None
-
-
-def test_a_cubin_that_does_not_load_costs_its_cells(open_session, cuda):
     one = asked("mm_tile", dtype="int32")
+    said = r"^mm_tile-b16-int32-guarded\.cubin: cannot be load"
     with open_session(one) as session:
         cuda.failing = "module_from_file"
-        with pytest.raises(CellError, match=r"^mm_tile-b16-int32-guarded\.cubin: cannot be load"):
+        with pytest.raises(CellError, match=said):
             session.run(one)
-        cuda.failing = None
 
 
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        ("make_context", r"^Stand-in: cannot create a context \(make_context failed: no luck\); "),
-        ("mem_alloc", r"^Stand-in: not enough memory for the buffers \(mem_alloc failed: no luck"),
-    ],
-)
-def test_a_card_that_cannot_be_had_is_one_line(open_session, cuda, call, message):
-    cuda.failing = call
-    with pytest.raises(StudyError, match=message), open_session(asked("block")):
-        pass
-    assert cuda.log.count("pop") == cuda.log.count("detach") == (call == "mem_alloc")
+def test_a_gpu_that_is_not_available_is_one_line(open_session, cuda):
+    for cuda.failing, message in (
+        ("make_context", "cannot create a context"),
+        ("mem_alloc", "not enough memory for the buffers"),
+    ):
+        said = rf"^Stand-in: {message} \({cuda.failing} failed: no luck\); "
+        with pytest.raises(StudyError, match=said), open_session(asked("block")):
+            pass
+        assert cuda.log.count("pop") == cuda.log.count("detach") == (cuda.failing == "mem_alloc")
 
 
 def test_a_piece_is_multiplied_after_its_copy_and_copied_back_after_its_product():
     calls = []
 
-    class Event:
-        def record(self, stream):
-            self.stream = stream.name
+    class Stream(SimpleNamespace):
+        def wait_for_event(self, event):
+            calls.append(f"{self.name} after {event.stream.name}")
 
-    def stream(name):
-        def wait(event):
-            calls.append(f"{name} after {event.stream}")
-
-        return SimpleNamespace(name=name, wait_for_event=wait)
-
-    cuda = SimpleNamespace(
-        Event=Event,
-        memcpy_htod_async=lambda *_: calls.append("copy of A"),
-        memcpy_dtoh_async=lambda *_: calls.append("copy of C"),
-    )
-    piece = flows.Piece(stream("kernels"), 0, None, lambda: calls.append("product"), None, 0)
-    flows.enqueue(cuda, piece, stream("up"), stream("down"))
-    expected = ["copy of A", "kernels after up", "product", "down after kernels", "copy of C"]
-    assert calls == expected
+    event = SimpleNamespace(record=lambda stream: setattr(event, "stream", stream))
+    copy_in, copy_out, multiply = (partial(calls.append, name) for name in ("A", "C", "product"))
+    copies = {"memcpy_htod_async": lambda *_: copy_in(), "memcpy_dtoh_async": lambda *_: copy_out()}
+    own, up, down = (Stream(name=name) for name in ("kernels", "up", "down"))
+    piece = flows.Piece(own, 0, None, multiply, None, 0)
+    flows.enqueue(SimpleNamespace(Event=lambda: event, **copies), piece, up, down)
+    assert calls == ["A", "kernels after up", "product", "down after kernels", "C"]

@@ -1,14 +1,20 @@
-"""Hardware counters: from ncu's output to rows of the recording."""
+"""Hardware counters, from ncu's output, and errors of products: both are added to a recording."""
 
 import os
+import re
+from contextlib import nullcontext
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from base.errors import StudyError
 from kernels.cubins.compile import read_result
+from kernels.products.matrices import Inputs
+from kernels.products.shape import Shape
 from measurement.devices.discovery import CudaDevice
-from measurement.instruments import addition
+from measurement.devices.locks import only_run
+from measurement.instruments import accuracy, addition
 from measurement.instruments.check import plan
 from measurement.instruments.counters import METRICS, count, rows_of
 from measurement.recording import recording
@@ -21,16 +27,15 @@ HEADER = ["ID", "Process ID", "Kernel Name", "Block Size", "Grid Size", *METRICS
 def ncu_output(launches, values=None, drop=None):
     """Return ncu's output: messages, a header, a line of units, one line per launch.
 
-    Launches are names with threads a block and blocks along either edge.
+    Launches are names with threads per block and blocks along either edge.
     """
-    quoted = lambda row: ",".join(f'"{field}"' for field in row)  # noqa: E731
     header = [name for name in HEADER if name != drop]
-    lines = ["==PROF== Connected to process 7", "check: 2 cells run", quoted(header)]
-    lines.append(quoted(["", "", "", "", "", *(["sector"] * (len(header) - 5))]))
+    rows = [header, [*5 * [""], *(["sector"] * (len(header) - 5))]]
     for index, (name, threads, edge) in enumerate(launches):
         numbers = values or [f"{1000 * index + 4194304:,}"] * (len(header) - 5)
-        lines.append(quoted([index, 7, name, threads, f"({edge}, {edge}, 1)", *numbers]))
-    return "\n".join(lines) + "\n"
+        rows.append([index, 7, name, threads, f"({edge}, {edge}, 1)", *numbers])
+    quoted = [",".join(f'"{field}"' for field in row) for row in rows]
+    return "\n".join(["==PROF== Connected to process 7", "check: 2 cells run", *quoted]) + "\n"
 
 
 def launched(name, edge, **changes):
@@ -50,10 +55,7 @@ def test_counters_are_given_to_the_cells_by_name_and_threads():
     assert first["value"] == 4194304.0
     assert (last["variant"], last["block_size"]) == ("block", 8)
     assert last["value"] == 4195304.0
-
-
-def test_kernels_that_prepare_operands_are_not_counted():
-    cells = plan(["sgemm_tensor_tma"], [], ["512"])
+    cells = plan(["sgemm_tensor_tma"], [], ["512"])  # its operands are prepared by another kernel
     output = ncu_output([("split_parts", "(256, 1, 1)", 8), ("sgemm_tensor_tma", "(384, 1, 1)", 4)])
     output = output.replace("(4, 4, 1)", "(16, 1, 1)")
     assert {row["value"] for row in rows_of(output, cells)} == {4195304.0}
@@ -69,18 +71,24 @@ def test_kernels_that_prepare_operands_are_not_counted():
         (launched("block", 64, drop=METRICS[0]), f"{METRICS[0]} is missing for gpu block B=8 N=5"),
         (
             launched("block", 64, values=["n/a"] * len(METRICS)),
-            f"{METRICS[0]} is n/a for gpu block B=8 N=512",
+            f"{METRICS[0]} is n/a for gpu block B",
         ),
     ],
 )
 def test_what_is_no_counter_is_refused(output, reason):
-    with pytest.raises(StudyError) as refused:
+    with pytest.raises(StudyError, match=f"^ncu: {re.escape(reason)}"):
         list(rows_of(output, CELLS))
-    assert str(refused.value).startswith(f"ncu: {reason}")
 
 
 @pytest.fixture
-def recorded(make_recording, tmp_path, monkeypatch):
+def gpu(tmp_path, monkeypatch):
+    """A fake GPU, which can be locked."""
+    monkeypatch.setattr(addition, "lock_file", lambda device: tmp_path / "lock")
+    monkeypatch.setattr(addition, "select", lambda n: [CudaDevice(n, "Simulated GPU", "8.6")])
+
+
+@pytest.fixture
+def recorded(make_recording, gpu, tmp_path, monkeypatch):
     """A recording of two GPUs with the cubins that this host builds."""
     cubins = tmp_path / "cubins"
     configuration = {
@@ -89,20 +97,14 @@ def recorded(make_recording, tmp_path, monkeypatch):
         "holdout_sizes": [],
         "dtypes": ["float32"],
         "block_sizes": [8, 16, 32],
-        "series": [
-            {
-                "variants": ["mm_naive"],
-                "dtypes": ["float64", "int32"],
-                "block_sizes": [32],
-                "shapes": [512, "17x33x65"],
-            }
-        ],
     }
+    shapes = {"block_sizes": [32], "shapes": [512, "17x33x65"]}
+    series = {"variants": ["mm_naive"], "dtypes": ["float64", "int32"]} | shapes
+    configuration["series"] = [series]
     make_cubins(cubins, study(configuration))
     results = [read_result(path) for path in sorted((cubins / "sm_86").glob("*.cubin"))]
-    made = make_recording(
-        tmp_path / "r", gpus=2, sizes=(64,), holdout=(), samples=2, kernel_only=True
-    )
+    few = {"sizes": (64,), "holdout": (), "samples": 2, "variants": ("naive", "block")}
+    made = make_recording(tmp_path / "r", gpus=2, kernel_only=True, **few)
     builds = made.builds.iloc[:0].copy()
     for result in results:
         builds.loc[len(builds)] = result.row()
@@ -115,9 +117,7 @@ def recorded(make_recording, tmp_path, monkeypatch):
         return [r for r in results if r.variant != "probes"]
 
     monkeypatch.setattr(addition, "build_all", build_all)
-    monkeypatch.setattr(addition, "lock_file", lambda device: tmp_path / "lock")
     monkeypatch.setattr(addition, "find_nvcc", lambda _: Path("nvcc"))
-    monkeypatch.setattr(addition, "select", lambda n: [CudaDevice(n, "Simulated GPU", "8.6")])
     return made.path
 
 
@@ -166,20 +166,6 @@ def test_counters_are_added_to_the_recording(recorded, ncu):
         assert f"--variants mm_naive --sizes 512 --block-sizes 32 --dtypes {dtype}" in called
     again = count(recorded, 0)
     assert len(again.counters) == len(made.counters), "counted again, not added twice"
-
-
-def test_a_recording_of_which_nothing_is_counted_stays_as_it_is(recorded, ncu):
-    for dtype in ("float32", "float64", "int32"):
-        (ncu / dtype).write_text(ncu_output([]))
-    with pytest.raises(StudyError, match="this GPU can run none of its kernels"):
-        count(recorded, 0)
-    made = recording.read(recorded)
-    assert made.counters.empty
-    assert set(made.counters) == {*recording.OPTIONAL["counters.csv"], "session"}
-
-
-def test_counters_are_held_against_the_manifest(recorded, ncu):
-    count(recorded, 0)
     path = recorded / "counters.csv"
     path.write_text(path.read_text().replace("4194304.0", "4194305.0"))
     with pytest.raises(StudyError, match=r"counters\.csv was altered or truncated"):
@@ -190,13 +176,22 @@ def test_counters_are_held_against_the_manifest(recorded, ncu):
 
 
 @pytest.mark.slow
-def test_another_card_or_other_kernels_are_refused(recorded, ncu, monkeypatch):
-    other = [CudaDevice(0, "Another GPU", "8.6")]
+def test_what_cannot_be_counted_leaves_the_recording_as_it_is(recorded, ncu, monkeypatch):
     with monkeypatch.context() as patch:
-        patch.setattr(addition, "select", lambda _: other)
+        patch.setenv("PATH", str(recorded))
+        with pytest.raises(StudyError, match=r"^ncu: not found on PATH; install"):
+            count(recorded, 0)
+    with monkeypatch.context() as patch:
+        patch.setattr(addition, "select", lambda _: [CudaDevice(0, "Another GPU", "8.6")])
         with pytest.raises(StudyError, match="was made on Simulated GPU, Simulated GPU, GPU 0 is"):
             count(recorded, 0)
+    for dtype in ("float32", "float64", "int32"):
+        (ncu / dtype).write_text(ncu_output([]))
+    with pytest.raises(StudyError, match="this GPU can run none of its kernels"):
+        count(recorded, 0)
     made = recording.read(recorded)
+    assert made.counters.empty
+    assert set(made.counters) == {*recording.OPTIONAL["counters.csv"], "session"}
     tables = {name: made.table(name) for name in recording.TABLES}
     changed = made.builds.assign(cubin_sha256="0" * 64)
     recording.write(recorded, made.provenance, tables | {"builds.csv": changed})
@@ -205,7 +200,96 @@ def test_another_card_or_other_kernels_are_refused(recorded, ncu, monkeypatch):
     assert recording.read(recorded).counters.empty
 
 
-def test_without_ncu_it_is_one_line(recorded, monkeypatch, tmp_path):
-    monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(StudyError, match=r"^ncu: not found on PATH; install"):
-        count(recorded, 0)
+ORDER = 64
+
+
+class Multiplier:
+    """Multiplies in float32, the variants `rough` in float16."""
+
+    def __init__(self, inputs, rough=()):
+        self.inputs, self.rough, self.c = inputs, rough, None
+
+    def not_launchable(self, cell):
+        return "no" if cell.variant == "buffered_row" else None
+
+    def poison(self, cell):
+        self.c = None
+
+    def run(self, cell):
+        a, b = self.inputs.pair(cell.dtype, cell.shape)
+        self.c = a @ b
+        if cell.variant in self.rough:
+            self.c = (a.astype(np.float16) @ b.astype(np.float16)).astype(np.float32)
+
+    def product(self, cell):
+        return self.c
+
+
+def errors(variants, **how):
+    cells = accuracy.cells_of(variants, ORDER)
+    return list(accuracy.rows_of(lambda inputs: nullcontext(Multiplier(inputs, **how)), cells, 1))
+
+
+def test_errors_of_float32_are_some_units_and_of_16_bits_thousands():
+    rows = errors(["block"])
+    assert [row["matrices"] for row in rows] == list(accuracy.MATRICES)
+    for row in rows:
+        assert (row["variant"], row["block_size"], row["n"]) == ("block", 32, ORDER)
+        assert 0 < row["rms_units"] < row["worst_units"] < ORDER
+    rows = {row["variant"]: row for row in errors(["naive", "block"], rough=["naive"])[:2]}
+    assert rows["naive"]["worst_units"] > 1000 * rows["block"]["rms_units"]
+    # What cannot be launched, and a kernel of another variant, have no errors.
+    found = errors(["buffered_row", "block", "block_padded", "cublas_sgemm"])
+    assert {row["variant"] for row in found} == {"block", "cublas_sgemm"}
+    assert len(found) == 2 * len(accuracy.MATRICES)
+
+
+def test_the_matrices_are_what_their_names_say():
+    made = {}
+    for kind, make in accuracy.MATRICES.items():
+        inputs = Inputs([("float32", Shape.square(512))], 1)
+        made[kind] = inputs.pair("float32", Shape.square(512))
+        make(*made[kind])
+    for matrix in made["scaled"]:
+        magnitudes = np.log10(np.abs(matrix))
+        assert (magnitudes.min(), magnitudes.max()) == pytest.approx((-6, 6), abs=0.01)
+        assert 0.4 < (matrix < 0).mean() < 0.6
+    a, b = (matrix.astype(float) for matrix in made["cancelling"])
+    assert np.abs(a @ b).max() < 0.01 * (np.abs(a) @ np.abs(b)).min()
+    assert np.abs(a @ b).min() > 0
+
+
+@pytest.fixture
+def measured(make_recording, gpu, tmp_path, monkeypatch):
+    """A recording, and a GPU of the same name with the recorded kernels."""
+    few = {"sizes": (64,), "holdout": (), "samples": 2, "variants": ("naive", "block")}
+    made = make_recording(tmp_path / "r", **few)
+    study = made.provenance["configuration"] | {"variants": ["block", "naive", "cublas_sgemm"]}
+    tables = {name: made.table(name) for name in recording.TABLES}
+    made = recording.write(made.path, made.provenance | {"configuration": study}, tables)
+    monkeypatch.setattr(accuracy, "ORDER", ORDER)
+    monkeypatch.setattr(accuracy.cells_of, "__defaults__", (ORDER,))
+    monkeypatch.setattr(addition, "_build", lambda *_: [])
+    session = lambda device, inputs, *_: nullcontext(Multiplier(inputs))  # noqa: E731
+    monkeypatch.setattr(accuracy, "GpuSession", session)
+    return made
+
+
+def test_errors_are_added_and_replace_older_ones(measured, capsys, monkeypatch, tmp_path):
+    for _ in range(2):
+        added = accuracy.add_accuracy(measured.path, 0)
+    read = recording.read(measured.path)
+    assert len(read.accuracy) == len(added.accuracy) > 2 * len(accuracy.MATRICES)
+    assert set(read.accuracy["matrices"]) == set(accuracy.MATRICES)
+    assert set(read.accuracy["device"]) == {"gpu0"}
+    assert read.samples.equals(measured.samples)
+    assert list(read.provenance["accuracy"]) == ["added_utc"]
+    assert "errors of" in capsys.readouterr().err
+    with (
+        only_run(CudaDevice(0, "Simulated GPU", "8.6"), tmp_path / "lock", "recording"),
+        pytest.raises(StudyError, match=r"in use by process \d+ of .*, recording"),
+    ):
+        accuracy.add_accuracy(measured.path, 0)
+    monkeypatch.setattr(addition, "select", lambda index: [CudaDevice(index, "Other", "8.6")])
+    with pytest.raises(StudyError, match="was made on Simulated GPU, GPU 0 is Other"):
+        accuracy.add_accuracy(measured.path, 0)

@@ -18,36 +18,30 @@ from study.config import validate
 from tests.support.fakes import FakeDevice, FakeHardware, Fault
 from tests.support.studies import SMALL
 
-CONFIG = validate(
-    {"study": SMALL | {"block_sizes": [1, 8]}, "gpus": [{"id": "local", "device": 0}]}, "config"
-)
+SHAPES = ["17x33x65", "3x2x3x4"]
+NO_CALL = "Target application terminated before first instrumented API call"
+GPUS = [{"id": "local", "device": 0}]
+CONFIG = validate({"study": SMALL | {"block_sizes": [1, 8]}, "gpus": GPUS}, "config")
 # Runs the script named like the tool after --tool.
 STAND_IN = """#!/bin/sh
 echo "$@" >> {folder}/commands
 while [ "$1" != --tool ]; do shift; done
 . {folder}/"$2"
 """
-CLEAN = """
-echo ========= COMPUTE-SANITIZER
-echo check: 44 cells run, 0 failed, 0 not launchable
-echo ========= ERROR SUMMARY: 0 errors
-"""
-CLEAN_RACECHECK = CLEAN.replace(
-    "ERROR SUMMARY: 0 errors", "'RACECHECK SUMMARY: 0 hazards displayed (0 errors, 0 warnings)'"
-)
-INVALID_READ = """
-echo ========= COMPUTE-SANITIZER
+BANNER = "echo ========= COMPUTE-SANITIZER\n"
+CHECKED = "echo check: 44 cells run, {} failed, 0 not launchable\necho ========= "
+CLEAN = f"{BANNER}{CHECKED.format(0)}ERROR SUMMARY: 0 errors"
+SUMMARY = "'RACECHECK SUMMARY: 0 hazards displayed (0 errors, 0 warnings)'"
+NO_HAZARD = BANNER + CHECKED.format(0) + SUMMARY
+INVALID_READ = f"""{BANNER}
 echo ========= Invalid __global__ read of size 4 bytes
 echo '=========     at block+0x120'
-echo check: 44 cells run, 1 failed, 0 not launchable
-echo ========= ERROR SUMMARY: 3 errors
+{CHECKED.format(1)}ERROR SUMMARY: 3 errors
 exit 86
 """
-HAZARD = """
-echo ========= COMPUTE-SANITIZER
+HAZARD = f"""{BANNER}
 echo ========= Warning: Race reported between Read access and Write access
-echo check: 44 cells run, 0 failed, 0 not launchable
-echo '========= RACECHECK SUMMARY: 1 hazard displayed (0 errors, 1 warning)'
+{CHECKED.format(0)}'RACECHECK SUMMARY: 1 hazard displayed (0 errors, 1 warning)'
 """
 
 
@@ -64,7 +58,7 @@ def host(tmp_path, monkeypatch):
     program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{program.parent}:/usr/bin:/bin")
     for tool in TOOLS:
-        (tmp_path / tool).write_text(CLEAN_RACECHECK if tool == "racecheck" else CLEAN)
+        (tmp_path / tool).write_text(NO_HAZARD if tool == "racecheck" else CLEAN)
     return tmp_path
 
 
@@ -79,9 +73,7 @@ def test_clean_kernels_pass_under_every_tool(host, capsys):
     assert all("44 cells, 0 errors, " in line and line.endswith(" s") for line in said)
     assert (host / "out" / "memcheck.txt").read_text().startswith("========= COMPUTE-SANITIZER")
     commands = (host / "commands").read_text().splitlines()
-    assert [f"--tool {tool} " in line for tool, line in zip(TOOLS, commands, strict=True)] == [
-        True
-    ] * len(TOOLS)
+    assert all(f"--tool {tool} " in line for tool, line in zip(TOOLS, commands, strict=True))
     assert ["--leak-check no" in line for line in commands] == [True, False, False, False]
     assert all("-m measurement.instruments.check --device 2 --cubins " in line for line in commands)
     shapes = " ".join(SIZES)
@@ -90,6 +82,12 @@ def test_clean_kernels_pass_under_every_tool(host, capsys):
     assert all(line.endswith("--dtypes float32 float64 int32") for line in commands)
     asked = commands[0].partition("--variants ")[2].partition(" --block-sizes")[0].split()
     assert asked == [name for name, entry in VARIANTS.items() if entry.kernel_name]
+    assert sanitize(CONFIG, 0, ["8"], ["synccheck"], host / "out") == 0
+    assert len(lines(capsys)) == 1, "only the tool asked for"
+    beside = host / "toolkit" / "compute-sanitizer"
+    beside.parent.mkdir()
+    (host / "bin" / "compute-sanitizer").rename(beside)
+    assert sanitize(CONFIG, 0, ["8"], ["memcheck"], host / "out") == 0, "found beside nvcc"
 
 
 @pytest.mark.parametrize(
@@ -99,19 +97,12 @@ def test_clean_kernels_pass_under_every_tool(host, capsys):
         ("racecheck", HAZARD, "1 errors, Warning: Race reported between Read access and Write"),
         ("initcheck", CLEAN.replace("0 failed", "2 failed"), "0 errors, 2 products wrong"),
         ("initcheck", CLEAN.replace("44 cells", "0 cells"), "0 errors, no cell ran"),
-        ("synccheck", CLEAN + "exit 3", "0 errors, exit status 3"),
+        ("synccheck", CLEAN + "\nexit 3", "0 errors, exit status 3"),
         ("synccheck", "echo error: no GPU; exit 2", "no result, exit status 2: error: no GPU"),
         ("synccheck", "kill -9 $$", "no result, exit status -9: no message"),
-        (
-            "synccheck",
-            "echo ========= Target application terminated before first instrumented API call",
-            "no result, exit status 0: Target application terminated before first",
-        ),
-        (
-            "memcheck",  # the tool reports no error, but the check died
-            "echo Segmentation fault; echo ========= ERROR SUMMARY: 0 errors",
-            "0 errors, exit status 0: Segmentation fault",
-        ),
+        ("synccheck", f"echo ========= {NO_CALL}", f"no result, exit status 0: {NO_CALL[:54]}"),
+        # The tool reports no error, but the check died.
+        ("memcheck", f"echo Died; {CLEAN.splitlines()[-1]}", "0 errors, exit status 0: Died"),
     ],
 )
 def test_what_a_tool_finds_is_told_and_the_others_still_run(host, tool, behaviour, said, capsys):
@@ -126,37 +117,19 @@ def test_what_a_tool_finds_is_told_and_the_others_still_run(host, tool, behaviou
     assert sum("; see " in line for line in by_tool.values()) == 1
 
 
-def test_only_the_tools_asked_for_run_also_of_a_sanitizer_beside_nvcc(host, capsys):
-    assert sanitize(CONFIG, 0, ["8"], ["synccheck"], host / "out") == 0
-    assert len(lines(capsys)) == 1
-    beside = host / "toolkit" / "compute-sanitizer"
-    beside.parent.mkdir()
-    (host / "bin" / "compute-sanitizer").rename(beside)
-    assert sanitize(CONFIG, 0, ["8"], ["memcheck"], host / "out") == 0
-
-
-@pytest.mark.parametrize(
-    ("sizes", "tools", "message"),
-    [
-        (["8"], TOOLS, "compute-sanitizer: not found; install the CUDA toolkit"),
-        (["8"], ["leakcheck"], "--tools: 'leakcheck' is unknown; use one of memcheck, racecheck, "),
-    ],
-)
-def test_what_is_missing_is_one_line(host, sizes, tools, message):
-    (host / "bin" / "compute-sanitizer").unlink()
-    with pytest.raises(StudyError) as error:
-        sanitize(CONFIG, 0, sizes, tools, host / "out")
-    assert str(error.value).startswith(message)
-
-
-@pytest.mark.parametrize("size", ["0", "8x8", "1.5", "2x0x3"])
-def test_a_size_that_is_none_is_one_line(host, size):
-    with pytest.raises(StudyError, match=rf"^shape '{re.escape(size)}': not valid; use N, MxKxN"):
-        sanitize(CONFIG, 0, ["8", size], TOOLS, host / "out")
+def test_what_is_missing_or_invalid_is_one_line(host):
+    shapes = [(["8", n], TOOLS, f"shape '{n}': not valid; use N, M") for n in ("0", "8x8", "2x0x3")]
+    leak = "--tools: 'leakcheck' is unknown; use one of memcheck, racecheck, "
+    missing = "compute-sanitizer: not found; install the CUDA toolkit"
+    for sizes, tools, said in (*shapes, (["8"], ["leakcheck"], leak), (["8"], TOOLS, missing)):
+        if said == missing:
+            (host / "bin" / "compute-sanitizer").unlink()
+        with pytest.raises(StudyError, match=f"^{re.escape(said)}"):
+            sanitize(CONFIG, 0, sizes, tools, host / "out")
     assert not (host / "commands").exists()
 
 
-def test_plan_has_every_variant_at_each_of_its_block_sizes():
+def test_plan_has_every_block_size_type_and_shape_of_a_variant():
     names = ["block", "block_unroll4", "buffered_row"]
     cells = plan(names, [1, 8], ["17", "64", "17x33x65"])
     blocks = [("block", 1), ("block", 8), ("block_unroll4", 8), ("buffered_row", None)]
@@ -166,19 +139,14 @@ def test_plan_has_every_variant_at_each_of_its_block_sizes():
     both = {f"{n}-b8-float32-{kind}" for n in names[:2] for kind in ("exact", "guarded")}
     exact = {"block-b1-float32-exact", "buffered_row-float32-exact"}
     assert {build.stem for build in builds_of(cells)} == both | exact
-
-
-def test_plan_has_every_type_and_shape_that_a_variant_takes():
-    names = ["naive", "mm_tile", "bmm_naive", "block_padded"]
-    cells = plan(names, [8], ["16", "17x33x65", "3x2x3x4"], ("float32", "float64", "int32"))
+    cells = plan(["naive", "mm_tile", "bmm_naive", "block_padded"], [8], ["16", *SHAPES], ELEMENTS)
     assert {(c.variant, c.dtype, str(c.shape)) for c in cells} == {
-        ("naive", "float32", "16"),
-        ("block_padded", "float32", "16"),
-        *(("mm_tile", t, s) for t in ELEMENTS for s in ("16", "17x33x65")),
-        *(("bmm_naive", t, s) for t in ELEMENTS for s in ("16", "17x33x65", "3x2x3x4")),
+        *(("naive", "float32", "16"), ("block_padded", "float32", "16")),
+        *(("mm_tile", t, s) for t in ELEMENTS for s in ("16", SHAPES[0])),
+        *(("bmm_naive", t, s) for t in ELEMENTS for s in ("16", *SHAPES)),
     }
     stems = {build.stem for build in builds_of(cells)}
-    assert "block-b8-float32-exact" in stems, "what runs on padded matrices"
+    assert "block-b8-float32-exact" in stems, "for padded matrices"
     assert not [stem for stem in stems if stem.startswith("block_padded")]
 
 
@@ -194,31 +162,22 @@ def run_check(tmp_path, capsys, *faults):
     return str(outcome), lines(capsys)
 
 
-@pytest.mark.parametrize(
-    ("kind", "reason"),
-    [
+def test_a_cell_that_fails_costs_only_itself_and_a_fault_of_the_device_all_others(tmp_path, capsys):
+    said = "check: 5 cells run, 0 failed, 1 not launchable"
+    assert run_check(tmp_path, capsys) == (said, [])
+    for kind, reason in (
         ("wrong", "1 of 64 elements wrong; worst C(1, 2) = "),
         ("nan", "1 of 64 elements wrong; worst C(1, 2) = nan"),
         ("unwritten", "8 of 64 elements wrong; worst C(3, 0) = nan"),
         ("refused", "too many resources requested for launch"),
-    ],
-)
-def test_a_cell_that_fails_costs_itself_alone(tmp_path, capsys, kind, reason):
-    said, printed = run_check(tmp_path, capsys, Fault(kind))
-    assert said == "check: 5 cells run, 1 failed, 1 not launchable"
-    assert len(printed) == 1
-    assert printed[0].startswith(f"gpu block B=4 N=8 pinned: {reason}")
-
-
-def test_nothing_runs_after_an_error_of_the_device(tmp_path, capsys):
-    said = "check: 5 cells run, 0 failed, 1 not launchable"
-    assert run_check(tmp_path, capsys) == (said, [])
+    ):
+        said, (line,) = run_check(tmp_path, capsys, Fault(kind))
+        assert said == "check: 5 cells run, 1 failed, 1 not launchable"
+        assert line.startswith(f"gpu block B=4 N=8 pinned: {reason}")
     said, printed = run_check(tmp_path, capsys, Fault("illegal", "naive", 8))
     assert said == "check: 1 cells run, 1 failed, 0 not launchable"
-    assert printed == [
-        "gpu naive B=4 N=8 pinned: an illegal memory access was encountered; skipping the "
-        "remaining cells"
-    ]
+    fault = "an illegal memory access was encountered; skipping the remaining cells"
+    assert printed == [f"gpu naive B=4 N=8 pinned: {fault}"]
 
 
 @pytest.mark.parametrize(("faults", "status"), [((), 0), ((Fault("wrong"),), 1)])
@@ -232,12 +191,14 @@ def test_check_command(tmp_path, monkeypatch, capsys, faults, status):
         return FakeDevice(FakeHardware(tmp_path, faults), "gpu0", inputs)
 
     monkeypatch.setattr(checker, "select", lambda index: [CudaDevice(index, "Stand-in", "8.6")])
-    monkeypatch.setattr(checker, "read_result", lambda path: path)
     monkeypatch.setattr(checker, "GpuSession", session)
     options = ["--sizes", "12", "8", "2x3x5x4", "--cubins", str(tmp_path), "--block-sizes"]
     options += ["4", "8", "--dtypes", "float32", "int32"]
     command = ["check", "--device", "1", "--variants", "naive", "block", "bmm_tile", *options]
     monkeypatch.setattr("sys.argv", command)
+    assert exit_status(checker.main) == 2
+    assert "naive-b4-float32-exact.cubin: missing" in capsys.readouterr().err
+    monkeypatch.setattr(checker, "read_result", lambda path: path)
     assert exit_status(checker.main) == status
     # naive and block with B = 4 and 8, bmm_tile with B = 8 in both dtypes.
     # block at N = 8 is wrong for both block sizes.
@@ -249,11 +210,3 @@ def test_check_command(tmp_path, monkeypatch, capsys, faults, status):
     ], "buffers of the very matrices"
     assert {"naive-b4-float32-exact", "bmm_tile-b8-int32-guarded"} <= opened[0][3]
     assert len({frozenset(stems) for *_, stems in opened}) == 1
-
-
-def test_check_command_without_its_cubins(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(checker, "select", lambda index: [CudaDevice(index, "Stand-in", "8.6")])
-    options = ["--block-sizes", "4", "--sizes", "8", "--cubins", str(tmp_path)]
-    monkeypatch.setattr("sys.argv", ["check", "--device", "0", "--variants", "naive", *options])
-    assert exit_status(checker.main) == 2
-    assert "naive-b4-float32-exact.cubin: missing" in capsys.readouterr().err

@@ -25,10 +25,8 @@ from tests.support.fake_cuda import FakeCuda, FakeNvml
 from tests.support.fakes import FakeHardware
 from tests.support.studies import config_text
 
-CONFIG = config_text(
-    {"variants": ["naive"], "block_sizes": [32]},
-    {"min_samples": 1, "max_samples": 1, "warm_up_s": 0.001},
-)
+ONE = {"min_samples": 1, "max_samples": 1, "warm_up_s": 0.001}
+CONFIG = config_text({"variants": ["naive"], "block_sizes": [32]}, ONE)
 
 
 def test_host_is_described():
@@ -47,38 +45,29 @@ def test_host_is_described():
     assert "pycuda" in packages
 
 
-def record_one(tmp_path):
-    """Record this host's CPU; return the text of all files except gzipped ones."""
-    hardware = FakeHardware(tmp_path, gpus=0, real_cpu=True)
-    config = validate(yaml.safe_load(CONFIG), "config.yaml")
-    made = recorder.record(config, "auto", tmp_path / "r", None, None, hardware)
-    assert made.provenance["host"] == provenance.host()
-    return "".join(file.read_text() for file in made.path.iterdir() if file.suffix != ".gz")
-
-
 @pytest.mark.slow
-def test_recording_names_neither_host_nor_user_nor_place(tmp_path):
-    text = record_one(tmp_path)
+@pytest.mark.usefixtures("stand_ins")
+def test_recording_names_neither_host_nor_user_nor_place(tmp_path, monkeypatch):
+    """Neither the real names nor those that the system reports."""
     names = [name for name in (socket.gethostname(), getpass.getuser()) if len(name) > 3]
-    assert not [name for name in names if re.search(rf"\b{re.escape(name)}\b", text)]
-    places = [place for place in (str(Path.home()), str(ROOT), str(tmp_path)) if place != "/"]
-    assert not [place for place in places if place in text]
-
-
-@pytest.mark.slow
-def test_names_that_the_system_tells_are_not_recorded(tmp_path, monkeypatch):
     fields = {**platform.uname()._asdict(), "node": "secret-host"}
-    uname = os.uname_result(
-        [fields[k] for k in ("system", "node", "release", "version", "machine")]
-    )
-    monkeypatch.setattr(os, "uname", lambda: uname)
+    kept = [fields[key] for key in ("system", "node", "release", "version", "machine")]
+    monkeypatch.setattr(os, "uname", lambda: os.uname_result(kept))
     monkeypatch.setattr(platform, "uname", lambda: SimpleNamespace(**fields))
     monkeypatch.setattr(socket, "gethostname", lambda: "secret-host")
     for variable in ("USER", "LOGNAME", "USERNAME", "HOSTNAME", "LNAME"):
         monkeypatch.setenv(variable, "secret-user")
-    assert getpass.getuser() == "secret-user"
-    assert platform.node() == "secret-host"
-    assert "secret" not in record_one(tmp_path)
+    assert (getpass.getuser(), platform.node()) == ("secret-user", "secret-host")
+    hardware = FakeHardware(tmp_path, gpus=0, real_cpu=True)
+    config = validate(yaml.safe_load(CONFIG), "config.yaml")
+    made = recorder.record(config, "auto", tmp_path / "r", None, None, hardware)
+    assert made.provenance["host"] == provenance.host()
+    files = made.path.iterdir()
+    text = "".join(file.read_text() for file in files if file.suffix != ".gz")
+    assert "secret" not in text
+    assert not [name for name in names if re.search(rf"\b{re.escape(name)}\b", text)]
+    places = [place for place in (str(Path.home()), str(ROOT), str(tmp_path)) if place != "/"]
+    assert not [place for place in places if place in text]
 
 
 def test_every_measured_source_is_hashed():
@@ -92,14 +81,19 @@ def test_every_measured_source_is_hashed():
         provenance.sources([], [], ["blok"])
 
 
-@pytest.fixture
-def repository(tmp_path, monkeypatch):
-    """A git command in a repository with one commit, which replaces the project."""
-    if not shutil.which("git"):
-        pytest.skip("git: not found on PATH")
+def test_commit_is_reported_and_whether_the_tree_was_changed(tmp_path, monkeypatch):
     monkeypatch.setattr(provenance, "ROOT", tmp_path)
     monkeypatch.setenv("GIT_CONFIG_GLOBAL", os.devnull)
     monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
+    unknown = {"commit": None, "dirty": None}
+    assert provenance.git() == unknown
+    named = {"commit": "0" * 40, "dirty": None, "changed": []}
+    assert provenance.tree("0" * 40) == named
+    with monkeypatch.context() as without_git:
+        without_git.setenv("PATH", str(tmp_path))
+        assert provenance.git() == unknown
+    if not shutil.which("git"):
+        pytest.skip("git: not found on PATH")
 
     def git(*arguments):
         name = ["-c", "user.name=A", "-c", "user.email=a@example.org"]
@@ -112,32 +106,17 @@ def repository(tmp_path, monkeypatch):
     git("init", "--quiet")
     git("add", ".")
     git("commit", "--quiet", "-m", "one")
-    return git
-
-
-def test_commit_is_told_and_whether_the_tree_was_changed(repository, tmp_path):
-    commit = repository("rev-parse", "HEAD")
+    commit = git("rev-parse", "HEAD")
     assert re.fullmatch(r"[0-9a-f]{40}", commit)
     assert provenance.git() == {"commit": commit, "dirty": False}
-    named = {"commit": "0" * 40, "dirty": None, "changed": []}
     assert provenance.tree("0" * 40) == named
     (tmp_path / "mine.cu").write_text("")
-    assert provenance.tree() == {"commit": commit, "dirty": False, "changed": []}, (
-        "the study has no mine.cu"
-    )
+    clean = {"commit": commit, "dirty": False, "changed": []}
+    assert provenance.tree() == clean, "the study has no mine.cu"
     (tmp_path / "base" / "file").write_text("two")
     (tmp_path / "kernels" / "new").write_text("")
     assert provenance.git() == {"commit": commit, "dirty": True}
     assert provenance.tree()["changed"] == ["base/file", "kernels/new"]
-
-
-def test_outside_of_git_and_without_git_nothing_is_known(tmp_path, monkeypatch):
-    monkeypatch.setattr(provenance, "ROOT", tmp_path)
-    monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
-    assert provenance.git() == {"commit": None, "dirty": None}
-    assert provenance.tree("0" * 40) == {"commit": "0" * 40, "dirty": None, "changed": []}
-    monkeypatch.setenv("PATH", str(tmp_path))
-    assert provenance.git() == {"commit": None, "dirty": None}
 
 
 @pytest.fixture
@@ -163,16 +142,11 @@ def test_gpu_is_described_in_si_units_without_serial_number(nvml):
     known |= {"power_limit_w": 350.0, "persistence_mode": 1}
     known["limits"] = limits | {"max_shared_bytes_per_block_optin": 166912}
     assert provenance.gpu(CudaDevice(3, "NVIDIA H100", "9.0")) == known
-    nvml.values["EccMode"] = lambda: [1, 1]
-    assert provenance.gpu(CudaDevice(0, "x", "9.0"))["ecc"] is True
-    nvml.values["EccMode"] = lambda: [0, 1]
-    assert provenance.gpu(CudaDevice(0, "x", "9.0"))["ecc"] is False
+    for mode in (1, 0):
+        nvml.values["EccMode"] = lambda mode=mode: [mode, 1]
+        assert provenance.gpu(CudaDevice(0, "x", "9.0"))["ecc"] is bool(mode)
     assert nvml.open == 0
-
-
-def test_drivers_are_told_and_nvml_is_left_when_a_card_is_not_there(nvml):
     assert provenance.drivers() == {"driver": "600.1", "cuda_driver": "13.2", "cublas": "13.1.0"}
-    assert nvml.open == 0
     nvml.count = 0
     with pytest.raises(KeyError):
         provenance.gpu(CudaDevice(0, "x", "9.0"))

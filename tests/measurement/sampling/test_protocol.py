@@ -1,7 +1,8 @@
-"""The protocol on a device with scripted times and faults, and median intervals."""
+"""The protocol on a device with scripted times and faults, median intervals, the time left."""
 
 import itertools
 from collections import Counter, defaultdict
+from functools import partial
 from math import comb
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from measurement.devices.telemetry import AssignedTelemetry, Reading
 from measurement.recording.recording import TABLES
 from measurement.sampling import worker
 from measurement.sampling.protocol import CellCheck, Protocol, Sample, gate, take
+from measurement.sampling.time_left import TimeLeft
 from measurement.sampling.worker import Opening, TimedRun, Worker
 from study import cells as planning
 from tests.support.fakes import unwritten
@@ -26,8 +28,8 @@ PROBLEMS = [("float32", Shape.square(12)), ("int32", Shape.square(12))]
 INPUTS = Inputs(PROBLEMS, seed=1)
 
 
-def cell(variant="block", shape=4, memory="pinned", dtype="float32"):
-    return planning.cell("gpu0", variant, dtype, Shape.parse(shape), 4, memory)
+def cell(variant="block", shape=4, memory="pinned", dtype="float32", block=4):
+    return planning.cell("gpu0", variant, dtype, Shape.parse(shape), block, memory)
 
 
 class FakeSession:
@@ -112,19 +114,23 @@ def test_gate_checks_every_cell_once_on_a_poisoned_product_and_keeps_the_run():
     for row in (c.row() for c in checks):
         assert 0 <= row["worst_error"] <= row["worst_bound"] < 1e-5
     assert sorted(map(str, (c.cell for c in checks))) == sorted(map(str, cells))
-    assert [c.cell.shape.n for c in checks] == [4, 4, 4, 4, 8, 8, 8], "small orders first"
+    assert [c.cell.shape.n for c in checks] == [4, 4, 4, 4, 8, 8, 8], "small sizes first"
     assert session.log == [(step, c.cell) for c in checks for step in ("poison", "run")]
+    assert list(checks[0].row()) == list(TABLES["checks.csv"])
+    assert list(runs[0].row()) == list(TABLES["samples.csv.gz"])
+    timing = Timing(1 / 3, 1 / 7, None, 1e-10, 123456.7890123456)
+    row = Sample(cell(), 2, 5, TimedRun(1.7e9 + 1 / 3, timing, Reading(throttle_reasons=4))).row()
+    expected = {"throttle_reasons": 4, "sm_clock_hz": None, "total_s": 0.3333333333}
+    expected |= {"host_s": 0.1428571429, "h2d_s": None, "kernel_s": 1e-10, "round": 2}
+    expected |= {"position": 5, "time_unix_s": 1700000000.333333}
+    assert {name: row[name] for name in expected} == expected
 
 
 def test_cells_of_one_product_are_checked_together_whatever_their_type():
     """Each reference is then needed once; the least work comes first."""
     shapes = ["2x3x5x4", 4, "3x4x5"]  # the work of 120, 64 and 60 multiplications
-    cells = [
-        cell(name, shape, dtype=dtype)
-        for dtype in ("int32", "float32")
-        for name in ("bmm_naive", "bmm_tile")
-        for shape in shapes
-    ]
+    forms = itertools.product(("int32", "float32"), ("bmm_naive", "bmm_tile"), shapes)
+    cells = [cell(name, shape, dtype=dtype) for dtype, name, shape in forms]
     checks, passes = check(FakeSession(), cells)
     assert len(passes) == len(cells)
     together = [(str(c.cell.shape), c.cell.dtype) for c in checks]
@@ -173,19 +179,6 @@ def test_what_cannot_be_launched_is_recorded_and_never_run():
     assert len(passes) == 5
 
 
-def test_rows_are_those_of_the_tables():
-    session = FakeSession()
-    checks, passes = check(session, CELLS[:1])
-    assert list(checks[0].row()) == list(TABLES["checks.csv"])
-    assert list(passes[0].row()) == list(TABLES["samples.csv.gz"])
-    timing = Timing(1 / 3, 1 / 7, None, 1e-10, 123456.7890123456)
-    row = Sample(cell(), 2, 5, TimedRun(1.7e9 + 1 / 3, timing, Reading(throttle_reasons=4))).row()
-    expected = {"throttle_reasons": 4, "sm_clock_hz": None, "total_s": 0.3333333333}
-    expected |= {"host_s": 0.1428571429, "h2d_s": None, "kernel_s": 1e-10, "round": 2}
-    expected |= {"position": 5, "time_unix_s": 1700000000.333333}
-    assert {name: row[name] for name in expected} == expected
-
-
 def protocol(width=0.01, least=6, most=100, budget=1e9, single=1e9):
     return Protocol(0.95, width, least, most, budget, single)
 
@@ -200,7 +193,7 @@ def test_samples_are_as_many_as_the_scatter_of_the_pilot_asks_for(reach, count):
     assert protocol(least=9).samples(1.0, [200 - p for p in pilot]) == count, "to either side"
 
 
-def test_no_more_samples_than_the_budget_pays_for_but_the_fewest():
+def test_no_more_samples_than_the_budget_allows_but_the_fewest():
     assert (protocol().fewest, Protocol(0.5, 0.01, 1, 9, 1.0, 1.0).fewest) == (6, 2)
     assert protocol(least=20).samples(1.0, [1.0] * 6) == 20
     assert protocol(least=3).samples(1.0, [1.0] * 6) == 6, "five have no interval"
@@ -209,9 +202,7 @@ def test_no_more_samples_than_the_budget_pays_for_but_the_fewest():
     assert protocol(budget=30.0).samples(9.0, wide) == 20, "by the pilot, not by the first run"
     assert protocol(budget=4.0).samples(1.5, wide) == 6
     assert protocol(budget=12.0, least=9).samples(1.0, [1.5] * 6) == 8
-
-
-def test_what_gets_the_fewest_anyway_needs_no_pilot():
+    # Cells with the fewest samples need no pilot.
     asked = protocol(budget=3.0)
     assert asked.wants_pilot(5.0, []), "a first run is slow: others may take a tenth of it"
     assert not asked.wants_pilot(5.01, [])
@@ -224,30 +215,28 @@ def test_what_gets_the_fewest_anyway_needs_no_pilot():
     assert asked.wants_pilot(1.0, [])
 
 
-def test_short_passes_are_warmed_up_for_and_long_ones_are_not(monkeypatch):
-    short, long = cell("naive"), cell("block")
-    session = FakeSession({short: itertools.repeat(1e-3), long: itertools.repeat(2e-2)})
+@pytest.mark.parametrize(
+    ("tick_s", "warm_up_s", "warm_run_s", "times_s", "runs"),
+    [
+        # Short runs are warmed up for 2.5 ms, long ones only once per process.
+        (1e-3, 2.5e-3, 0.0, (1e-3, 2e-2), [(0, 3 + 1), (0, 3 + 1), (1, 3 + 1), (1, 1)]),
+        # Caches are warmed by one run of the same cell, unless the run is longer than 50 ms.
+        (2e-2, 1e-3, 5e-2, (2e-2, 6e-2), [(0, 2), (0, 2), (1, 2), (1, 1), (0, 2)]),
+    ],
+)
+def test_short_runs_are_warmed_up(monkeypatch, tick_s, warm_up_s, warm_run_s, times_s, runs):
+    cells = cell("naive"), cell("block")
+    times = {one: itertools.repeat(time_s) for one, time_s in zip(cells, times_s, strict=True)}
+    session = FakeSession(times)
     clock = itertools.count()
-    monkeypatch.setattr(worker.time, "perf_counter", lambda: next(clock) * 1e-3)
-    device = worker_of(session, warm_up_s=0.0025)
-    for asked, passes in [(short, 3 + 1), (short, 3 + 1), (long, 3 + 1), (long, 1)]:
+    monkeypatch.setattr(worker.time, "perf_counter", lambda: next(clock) * tick_s)
+    device = worker_of(session, warm_up_s, warm_run_s)
+    for which, count in runs:
         session.log.clear()
-        done = device.sample(asked)
-        assert session.log == [("run", asked)] * passes
-        assert done.timing.total_s == (1e-3 if asked == short else 2e-2)
-    assert device.busy_s == pytest.approx(13 * 6e-4), "the host's own work is not the device's"
-
-
-def test_passes_that_are_to_find_their_caches_warm_follow_one_of_their_own(monkeypatch):
-    asked, longer = cell("naive"), cell("block")
-    session = FakeSession({asked: itertools.repeat(2e-2), longer: itertools.repeat(6e-2)})
-    clock = itertools.count()
-    monkeypatch.setattr(worker.time, "perf_counter", lambda: next(clock) * 2e-2)
-    device = worker_of(session, warm_up_s=1e-3, warm_run_s=5e-2)
-    for c, passes in [(asked, 2), (asked, 2), (longer, 2), (longer, 1), (asked, 2)]:
-        session.log.clear()
-        device.sample(c)
-        assert session.log == [("run", c)] * passes
+        assert device.sample(cells[which]).timing.total_s == times_s[which]
+        assert session.log == [("run", cells[which])] * count
+    total = sum(count for _, count in runs)
+    assert device.busy_s == pytest.approx(total * 6e-4), "without the host's own work"
 
 
 def rounds_of(counts, seed=1, most=20, taken=None, measure=lambda cell, last: None):
@@ -269,24 +258,19 @@ def test_every_cell_is_measured_as_often_as_wanted_and_spread_over_the_rounds():
     cells, rounds = rounds_of([20, 5, 1, 7, 20])
     found = {c: [n for n, visited in rounds.items() if c in dict(visited)] for c in cells}
     assert [len(numbers) for numbers in found.values()] == [20, 5, 1, 7, 20]
-    assert found[cells[1]] == [1, 5, 9, 13, 17]
-    assert found[cells[2]] == [1]
-    gaps = np.diff(found[cells[3]])
-    assert set(gaps) == {2, 3}
+    assert (found[cells[1]], found[cells[2]]) == ([1, 5, 9, 13, 17], [1])
+    assert set(np.diff(found[cells[3]])) == {2, 3}
     for visited in rounds.values():
         assert [position for _, position in visited] == list(range(len(visited)))
-
-
-def test_order_is_shuffled_again_each_round_and_set_by_the_seed():
     cells, rounds = rounds_of([20] * 10)
     orders = {tuple(c for c, _ in visited) for visited in rounds.values()}
-    assert len(orders) == 20
+    assert len(orders) == 20, "shuffled again each round"
     assert tuple(cells) not in orders
     assert rounds_of([20] * 10)[1] == rounds
     assert rounds_of([20] * 10, seed=2)[1] != rounds
 
 
-def test_sampling_goes_on_where_it_was_interrupted():
+def test_sampling_resumes_where_it_was_interrupted():
     counts = [3, 7, 20, 9]
     whole = [(n, *step) for n, steps in rounds_of(counts)[1].items() for step in steps]
     for stop in range(1, len(whole)):
@@ -295,7 +279,7 @@ def test_sampling_goes_on_where_it_was_interrupted():
         assert [(n, *step) for n, steps in left.items() for step in steps] == whole[stop:], stop
 
 
-def test_a_cell_that_fails_on_the_way_is_measured_no_more():
+def test_a_cell_that_fails_is_not_measured_again():
     passes = Counter()
 
     def measure(one, last):
@@ -309,10 +293,16 @@ def test_a_cell_that_fails_on_the_way_is_measured_no_more():
     assert [passes[c] for c in cells] == [20, 3, 5]
 
 
-def test_ranks_of_the_interval_by_hand():
+def test_intervals_by_hand():
     ranks = {6: (0, 5), 8: (0, 7), 9: (1, 7), 20: (5, 14), 100: (39, 60)}
     ranks |= dict.fromkeys((0, 1, 5))
     assert {count: interval_ranks(count, 0.95) for count in ranks} == ranks
+    values = np.array([9.0, 1.0, 5.0, 3.0, 7.0, 2.0])
+    assert median_interval(values) == (4.0, 1.0, 9.0)
+    assert median_interval(values, confidence=0.6)[1:] == (2.0, 7.0)
+    median, low, high = median_interval(values[:5])
+    assert median == 5.0
+    assert np.isnan([low, high]).all()
 
 
 @pytest.mark.parametrize("confidence", [0.5, 0.9, 0.95, 0.99])
@@ -340,10 +330,31 @@ def test_interval_covers_the_median_as_often_as_it_says(count):
     assert covered == pytest.approx(exact, abs=4 * np.sqrt(exact * (1 - exact) / repeats))
 
 
-def test_interval_of_unordered_values():
-    values = np.array([9.0, 1.0, 5.0, 3.0, 7.0, 2.0])
-    assert median_interval(values) == (4.0, 1.0, 9.0)
-    assert median_interval(values, confidence=0.6)[1:] == (2.0, 7.0)
-    median, low, high = median_interval(values[:5])
-    assert median == 5.0
-    assert np.isnan([low, high]).all()
+def test_first_runs_scale_with_the_flop_of_their_shape():
+    estimate = TimeLeft()
+    assert estimate.first_runs_s([cell(shape=64)]) is None
+    estimate.add(cell(shape=64), 0.5)
+    assert estimate.first_runs_s([cell(shape=128)]) == 4.0
+    assert estimate.first_runs_s([cell(shape=128), cell(shape=32)]) == 4.0625
+    assert estimate.first_runs_s([cell("naive", 64)]) is None
+    assert estimate.first_runs_s([cell(shape=64), cell("naive", 64)]) is None
+    tile = partial(cell, "mm_tile")
+    estimate.add(tile("16x32x64"), 0.5)
+    assert estimate.first_runs_s([tile("3x16x32x64")]) == 1.5
+    assert estimate.first_runs_s([tile("1x32x64")]) == 0.5 / 16
+    assert estimate.first_runs_s([tile(32), tile("16x32x64", dtype="int32")]) == 1.0
+
+
+def test_first_runs_follow_the_same_block_size_then_the_nearest_size():
+    estimate = TimeLeft()
+    estimate.add(cell(shape=64, block=8), 1.0)
+    estimate.add(cell(shape=32, block=8), 0.25)
+    estimate.add(cell(shape=128, block=4), 3.0)
+    assert estimate.first_runs_s([cell(shape=128, block=8)]) == 8.0
+    assert estimate.first_runs_s([cell(shape=128, block=16)]) == 3.0
+    estimate = TimeLeft()
+    estimate.add(cell(shape=64), 0.1)
+    estimate.add(cell("naive", 64), 0.001)
+    assert estimate.left_s({cell(shape=64): 3, cell("naive", 64): 60}) == pytest.approx(0.36)
+    assert estimate.left_s({cell("buffered_row", 64): 5}) == 0, "unknown"
+    assert estimate.left_s({}) == 0

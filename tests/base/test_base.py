@@ -1,22 +1,46 @@
-"""Progress lines."""
+"""Atomic writes, errors of the system in one line, and progress lines."""
 
+import errno
 import io
+import os
 import re
+from functools import partial
 
 import pytest
 
 from base import progress
+from base.errors import StudyError, exit_status
+from base.files import atomic_writer, write_atomic
 from base.progress import Progress
 
 
-class Terminal(io.StringIO):
-    def isatty(self):
-        return True
+def test_an_atomic_write_follows_links_and_replaces_no_device(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "link").symlink_to("file")
+    write_atomic(tmp_path / "link", "text")
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "file").read_text() == "text"
+    with pytest.raises(StudyError, match=r"/pipe: is not a regular file; name another file$"):
+        write_atomic(tmp_path / "pipe", "text")
+    assert len(list(tmp_path.iterdir())) == 3
+
+
+def test_an_error_of_the_system_names_the_file(tmp_path, capsys):
+    def write(error):
+        with atomic_writer(tmp_path / "file"):
+            raise error
+
+    full = f"{tmp_path / 'file'}: full; free space and rerun the same command"
+    errors = {full: OSError(errno.ENOSPC, "full"), "input or output: other": OSError("other")}
+    for line, error in errors.items():
+        assert exit_status(partial(write, error)) == 2
+        assert capsys.readouterr().err == f"error: {line}\n"
+        assert list(tmp_path.iterdir()) == []
 
 
 @pytest.fixture
 def clock(monkeypatch):
-    """A clock that is set by its only element."""
+    """A clock whose time is the only element."""
     now = [1000.0]
     monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
     return now
@@ -40,13 +64,13 @@ def test_at_most_one_line_every_two_seconds(clock):
 
 
 def test_on_a_terminal_the_line_is_rewritten_in_place(clock):
-    stream = Terminal()
+    stream = io.StringIO()
+    stream.isatty = lambda: True
     shown = Progress("cpu", 2, stream=stream)
     shown.show("block N=64", 0, lambda: 5.0)
     shown.end()
-    assert stream.getvalue() == (
-        "\r\x1b[2Kcpu: 0/2 cells, at most 0:05 left · block N=64\r\x1b[2Kcpu: 2/2 cells in 0:00\n"
-    )
+    lines = ["", "cpu: 0/2 cells, at most 0:05 left · block N=64", "cpu: 2/2 cells in 0:00\n"]
+    assert stream.getvalue().split("\r\x1b[2K") == lines
 
 
 @pytest.mark.parametrize(("total", "start_s"), [(40, 30.0), (40, 0.0), (5, 30.0)])
