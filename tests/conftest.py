@@ -128,12 +128,23 @@ def command(
 
 
 @pytest.fixture
-def stand_ins(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+def patch(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Return a function that replaces attributes of a module until the end of the test."""
+
+    def replace(module: Any, **attributes: Any) -> None:
+        for name, value in attributes.items():
+            monkeypatch.setattr(module, name, value)
+
+    return replace
+
+
+@pytest.fixture
+def stand_ins(tmp_path_factory: pytest.TempPathFactory, patch: Callable[..., None]) -> None:
     """Record with a cache, a CPU library, worker processes and pauses that take no time."""
-    monkeypatch.setattr(recorder, "CACHE", tmp_path_factory.mktemp("references"))
-    monkeypatch.setattr(recorder, "build_library", builds.cpu_library)
-    monkeypatch.setattr(supervisor, "_SPAWN", warm.CONTEXT)
-    monkeypatch.setattr(interference, "_SETTLE_S", fakes.SETTLE_S)
+    references = tmp_path_factory.mktemp("references")
+    patch(recorder, CACHE=references, build_library=builds.cpu_library)
+    patch(supervisor, _SPAWN=warm.CONTEXT)
+    patch(interference, _SETTLE_S=fakes.SETTLE_S)
 
 
 @pytest.fixture(scope="session")

@@ -1,6 +1,5 @@
 """docs/CONTRIBUTING.md draws the imports between folders; the drawing is compared with the code."""
 
-import ast
 import re
 from collections import defaultdict
 from graphlib import TopologicalSorter
@@ -8,6 +7,7 @@ from graphlib import TopologicalSorter
 import pytest
 
 from tests.support import ROOT
+from tests.support.imports import imported
 
 PAGE = (ROOT / "docs" / "CONTRIBUTING.md").read_text()
 DRAWING = re.search(r"```text\n(base\n.*?)```", PAGE, re.S)[1]
@@ -18,16 +18,6 @@ DRAWN = {
 FOLDERS = [name for name in DRAWN if "/" not in name]
 # Folders whose rooms are drawn too; their command lines may import every room.
 SORTED = sorted({name.split("/")[0] for name in DRAWN if "/" in name})
-
-
-def imported(path):
-    """Return the dotted names that a file imports, also inside of functions."""
-    for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            assert not node.level, f"{path}: relative import"
-            yield from (f"{node.module}.{alias.name}" for alias in node.names)
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +32,7 @@ def found():
                 target = rest.partition(".")[0]
                 if other in FOLDERS and other != own:
                     imports[own].setdefault(other, path)
-                elif other == own and own in SORTED and room != target and room[0] != "_":
+                elif other == own in SORTED and target not in ("", room) and room[0] != "_":
                     imports[f"{own}/{room}"].setdefault(target, path)
     return imports
 

@@ -14,17 +14,11 @@ import pandas as pd
 import pytest
 
 from base.errors import StudyError, exit_status
-from benchmarks import (
-    compare_tables,
-    compare_with_cublas,
-    nvbench_kernels,
-    tuner_cells,
-    tuner_kernels,
-)
+from benchmarks import compare_tables, compare_with_cublas, nvbench_kernels, tuner_kernels
 from benchmarks import compare_with_nvbench as against
+from benchmarks import tuner_cells as tuned
 from benchmarks.cells import CELLS, SIZES
 from benchmarks.compare_with_nvbench import Times, compare, read_nvbench, read_ours, table
-from benchmarks.tuner_cells import Cost, configurations
 from kernels.products.matrices import Inputs
 from kernels.products.shape import Shape
 from kernels.theory.tiles import number_of
@@ -59,11 +53,8 @@ def nvbench_json():
 
 
 def test_medians_are_of_the_rounds():
-    rounds = [
-        Times(1.00, 1.5, 1.0, 1.0, 2.0),
-        Times(1.98, 2.5, 1.9, 2.0, 2.5),
-        Times(3.12, 4.1, 3.0, 3.0, 4.0),
-    ]
+    taken = ((1.00, 1.5, 1.0, 1.0, 2.0), (1.98, 2.5, 1.9, 2.0, 2.5), (3.12, 4.1, 3.0, 3.0, 4.0))
+    rounds = [Times(*each) for each in taken]
     found = compare(("block", 32, 1024), rounds)
     assert found.times == Times(1.98, 2.5, 1.9, 2.0, 2.5)
     assert (found.ratio, found.flushed_ratio) == (0.99, 1.0)
@@ -97,27 +88,19 @@ def test_warm_and_flushed_are_evaluated_each_by_itself():
 
 def test_times_of_nvbench_are_read(tmp_path):
     assert [nvbench_kernels.train(n) for n in (256, 512, 1024, 4096)] == [100, 100, 12, 5]
-    path = tmp_path / "r.json"
-    path.write_text(json.dumps(nvbench_json()))
+    path, results = tmp_path / "r.json", nvbench_json()
+    path.write_text(json.dumps(results))
     found = read_nvbench(path)
     assert list(found) == KERNELS
     assert all(times == pytest.approx((2e-4, 3e-4)) for times in found.values())
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"is_skipped": True, "skip_reason": "too short"}, "bNone-n256: skipped: too short"),
+    for change, message in (
         ({"summaries": None}, "n256: results without nv/cold/time/gpu/median"),
-    ],
-)
-def test_measurement_that_nvbench_lacks_is_told(tmp_path, change, message):
-    results = nvbench_json()
-    results["benchmarks"][0]["states"][0] |= change
-    path = tmp_path / "r.json"
-    path.write_text(json.dumps(results))
-    with pytest.raises(StudyError, match=message):
-        read_nvbench(path)
+        ({"is_skipped": True, "skip_reason": "too short"}, "bNone-n256: skipped: too short"),
+    ):
+        results["benchmarks"][0]["states"][0] |= change
+        path.write_text(json.dumps(results))
+        with pytest.raises(StudyError, match=message):
+            read_nvbench(path)
 
 
 class FakeSession:
@@ -168,7 +151,9 @@ def code_for(_, builds, architecture, folder, cores):
 
 
 @pytest.mark.parametrize(("ours_s", "status"), [(2.03e-4, 0), (2.2e-4, 1)])
-def test_both_are_measured_in_one_process_a_round(tmp_path, monkeypatch, capsys, ours_s, status):
+def test_both_are_measured_in_one_process_per_round(
+    tmp_path, monkeypatch, patch, capsys, ours_s, status
+):
     bench, processes = FakeBench(), []
 
     def here(command, **_):
@@ -180,26 +165,20 @@ def test_both_are_measured_in_one_process_a_round(tmp_path, monkeypatch, capsys,
         nvbench_kernels.main()
         return SimpleNamespace(returncode=0)
 
-    monkeypatch.setattr(against, "select", lambda _: [CARD])
-    monkeypatch.setattr(against, "find_nvcc", lambda: Path("nvcc"))
-    monkeypatch.setattr(against, "nvcc_version", lambda _: "13.9.7")
-    monkeypatch.setattr(against, "build_all", code_for)
-    monkeypatch.setattr(against, "drivers", lambda: {"driver": "600.1", "cuda_driver": "13.9"})
-    monkeypatch.setattr(against.importlib.util, "find_spec", lambda _: True)
-    monkeypatch.setattr(against.importlib.metadata, "version", lambda _: "0.0")
-    monkeypatch.setattr(against, "_ROUNDS", 2)
+    of_gpu = {"select": lambda _: [CARD], "find_nvcc": lambda: Path("nvcc"), "_ROUNDS": 2}
+    of_gpu |= {"drivers": lambda: {"driver": "600.1", "cuda_driver": "13.9"}}
+    patch(against, **of_gpu, nvcc_version=lambda _: "13.9.7", build_all=code_for)
+    patch(against.importlib.util, find_spec=lambda _: True)
+    patch(against.importlib.metadata, version=lambda _: "0.0")
     fakes = {"cuda.bench": bench, "cuda.bindings": SimpleNamespace(driver=FakeDriver())}
     for name, fake in ({"cuda": SimpleNamespace(bench=bench)} | fakes).items():
         monkeypatch.setitem(sys.modules, name, fake)
-    monkeypatch.setattr(nvbench_kernels, "select", lambda _: [CARD])
-    monkeypatch.setattr(nvbench_kernels, "read_result", lambda _: None)
-    monkeypatch.setattr(nvbench_kernels, "Inputs", lambda *_: None)
-    monkeypatch.setattr(nvbench_kernels, "GpuSession", lambda *_, primary: FakeSession(ours_s))
-    monkeypatch.setattr(nvbench_kernels, "stamps", lambda _: lambda _: ours_s)
-    monkeypatch.setattr(nvbench_kernels, "Sgemm", FakeSgemm)
-    monkeypatch.setattr(subprocess, "run", here)
+    ours = {"GpuSession": lambda *_, primary: FakeSession(ours_s), "Sgemm": FakeSgemm}
+    ours |= {"select": lambda _: [CARD], "read_result": lambda _: None, "Inputs": lambda *_: None}
+    patch(nvbench_kernels, **ours, stamps=lambda _: lambda _: ours_s)
+    patch(subprocess, run=here)
     out = tmp_path / "new" / "out.json"
-    monkeypatch.setattr("sys.argv", ["against", "--out", str(out)])
+    patch(sys, argv=["against", "--out", str(out)])
     assert exit_status(against.main) == status
     assert len(processes) == 2
     assert capsys.readouterr().out.count(" NO " if status else " yes ") == 2 * len(KERNELS)
@@ -217,16 +196,13 @@ def test_times_of_ours_are_the_medians_of_the_windows(tmp_path):
     assert read_ours(path) == dict.fromkeys(KERNELS, (3e-6, 5e-6, 2e-6))
 
 
-def test_process_of_nvbench_that_fails_is_told(monkeypatch):
+def test_a_missing_nvbench_and_its_errors_are_named(patch, capsys):
     failed = SimpleNamespace(returncode=2, stdout="", stderr="a line\nerror: no driver\n")
-    monkeypatch.setattr(subprocess, "run", lambda *_, **__: failed)
+    patch(subprocess, run=lambda *_, **__: failed)
     with pytest.raises(StudyError, match=r"^nvbench: exit status 2: no driver$"):
         against.run_round(Path("cubins"))
-
-
-def test_without_nvbench_its_installation_is_named(monkeypatch, capsys):
-    monkeypatch.setattr(against.importlib.util, "find_spec", lambda _: None)
-    monkeypatch.setattr("sys.argv", ["against"])
+    patch(against.importlib.util, find_spec=lambda _: None)
+    patch(sys, argv=["against"])
     assert exit_status(against.main) == 2
     assert "run `pip install 'cuda-bench[cu13]==0.3.0'`" in capsys.readouterr().err
 
@@ -284,7 +260,7 @@ class FakeSgemm:
 
 class FakeState:
     def __init__(self, launches):
-        self.get_int64 = {"Launches": launches}.__getitem__
+        self.get_int64 = {"Launches": launches}.get
         self.get_stream = lambda: SimpleNamespace(addressof=lambda: 77)
 
     def exec(self, launch, *, batched):
@@ -296,9 +272,8 @@ def test_nvbench_launches_what_the_catalog_says(tmp_path):
     (tmp_path / "block_unroll4-b32-float32-exact.cubin").write_bytes(b"code")
     driver, after = FakeDriver(), []
     kernel = ("block_unroll4", 32, 64)
-    run = nvbench_kernels.benchmark(
-        driver, kernel, tmp_path, ADDRESSES, lambda: after.append(len(driver.launches))
-    )
+    note = lambda: after.append(len(driver.launches))  # noqa: E731
+    run = nvbench_kernels.benchmark(driver, kernel, tmp_path, ADDRESSES, note)
     run(FakeState(1))
     assert driver.launches == [([2, 2, 1, 32, 8, 1, 0], 77, 64, 0)]
     run(FakeState(2))
@@ -312,7 +287,7 @@ def test_nvbench_launches_what_the_catalog_says(tmp_path):
 
 @pytest.fixture(scope="module")
 def parts():
-    return configurations(load(ROOT / "config.yaml"))
+    return tuned.configurations(load(ROOT / "config.yaml"))
 
 
 def test_recordings_have_the_44_cells_once(parts):
@@ -328,7 +303,7 @@ def test_recordings_have_the_44_cells_once(parts):
     limits = [BlockSizeLimit(block_size=2, largest_size=1024)]
     study = config.study.model_copy(update={"block_size_limits": limits})
     with pytest.raises(StudyError, match="block_size_limits"):
-        configurations(config.model_copy(update={"study": study}))
+        tuned.configurations(config.model_copy(update={"study": study}))
 
 
 def fake_recording(part, status="passed"):
@@ -345,19 +320,13 @@ def fake_recording(part, status="passed"):
     )
 
 
-def test_costs_of_both_recordings_are_added(monkeypatch, capsys):
+def test_costs_of_both_recordings_are_added(patch, capsys):
     built = []
-
-    def fake_record(part, cubins, out):
-        return fake_recording(part), 7.0
-
-    monkeypatch.setattr(tuner_cells, "select", lambda _: [CARD])
-    monkeypatch.setattr(tuner_cells, "find_nvcc", lambda: Path("nvcc"))
-    monkeypatch.setattr(tuner_cells, "build_all", lambda _, wanted, *__: built.extend(wanted))
-    monkeypatch.setattr(tuner_cells, "record", fake_record)
-    monkeypatch.setattr(tuner_cells, "tune", lambda backend: (44, 25.0))
-    monkeypatch.setattr("sys.argv", ["cells", "--tuner", "nvrtc", "--tuner", "pycuda"])
-    assert exit_status(tuner_cells.main) == 0
+    fakes = {"select": lambda _: [CARD], "record": lambda part, *_: (fake_recording(part), 7.0)}
+    fakes["build_all"] = lambda _, wanted, *__: built.extend(wanted)
+    patch(tuned, **fakes, find_nvcc=lambda: Path("nvcc"), tune=lambda backend: (44, 25.0))
+    patch(sys, argv=["cells", "--tuner", "nvrtc", "--tuner", "pycuda"])
+    assert exit_status(tuned.main) == 0
     cells, _, recording, gpu, idle, nvrtc, pycuda = capsys.readouterr().out.splitlines()
     assert cells.endswith(" 44, at least 20 samples each")
     assert recording.endswith(" 14.00 s")
@@ -369,48 +338,43 @@ def test_costs_of_both_recordings_are_added(monkeypatch, capsys):
     assert len(stems) == len(set(stems)) == 14  # 11 kernels and the instruments
 
 
-def test_way_to_compile_that_fails_does_not_cost_the_others(monkeypatch, capsys):
-    cost = Cost(2.0, 8.0, {"sampling": 5.0}, {"sampling": 4.0}, [20] * 44)
+def test_a_tuner_that_fails_does_not_cost_the_others(patch, capsys):
+    cost = tuned.Cost(2.0, 8.0, {"sampling": 5.0}, {"sampling": 4.0}, [20] * 44)
     answers = {
         "cupy": SimpleNamespace(returncode=2, stdout="", stderr="error: no cupy\nException x"),
         "nvrtc": SimpleNamespace(returncode=0, stdout='a line\n{"cells": 44, "seconds": 20}\n'),
     }
-    monkeypatch.setattr(subprocess, "run", lambda command, **_: answers[command[-1]])
-    monkeypatch.setattr(tuner_cells, "select", lambda _: [CARD])
-    monkeypatch.setattr(tuner_cells, "measure", lambda _: cost)
-    monkeypatch.setattr("sys.argv", ["cells", "--tuner", "cupy", "--tuner", "nvrtc"])
-    assert exit_status(tuner_cells.main) == 2
+    patch(subprocess, run=lambda command, **_: answers[command[-1]])
+    patch(tuned, select=lambda _: [CARD], measure=lambda _: cost)
+    patch(sys, argv=["cells", "--tuner", "cupy", "--tuner", "nvrtc"])
+    assert exit_status(tuned.main) == 2
     printed = capsys.readouterr()
     assert "20.00 s for 44 cells, including compilation: 4.00×" in printed.out
     assert "here, 2.00× building and recording" in printed.out
     assert printed.err == "error: kernel_tuner with cupy: no cupy\n"
 
 
-def test_more_than_the_bound_and_a_failed_cell_are_told(monkeypatch, capsys, parts):
-    cost = Cost(wall_s={"sampling": 12.5}, busy_s={"sampling": 5.0}, samples=[20] * 44)
-    monkeypatch.setattr(tuner_cells, "select", lambda _: [CARD])
-    monkeypatch.setattr(tuner_cells, "measure", lambda _: cost)
-    monkeypatch.setattr("sys.argv", ["cells"])
-    assert exit_status(tuner_cells.main) == 1
+def test_more_than_the_bound_and_a_failed_cell_are_errors(patch, capsys, parts):
+    cost = tuned.Cost(wall_s={"sampling": 12.5}, busy_s={"sampling": 5.0}, samples=[20] * 44)
+    patch(tuned, select=lambda _: [CARD], measure=lambda _: cost)
+    patch(sys, argv=["cells"])
+    assert exit_status(tuned.main) == 1
     assert "12.50 s, NOT within 12 s" in capsys.readouterr().out
     with pytest.raises(StudyError, match=r"naive N=256 B=16: failed: 2 elements wrong"):
-        Cost().add(fake_recording(parts[0], status="failed"))
+        tuned.Cost().add(fake_recording(parts[0], status="failed"))
 
 
-def test_recording_is_made_by_the_command(parts, tmp_path, monkeypatch):
-    commands = []
-    done = SimpleNamespace(returncode=0)
-    monkeypatch.setattr(subprocess, "run", lambda command, **_: commands.append(command) or done)
-    monkeypatch.setattr(tuner_cells.recording, "read", lambda path: path)
-    made, taken_s = tuner_cells.record(parts[1], tmp_path / "cubins", tmp_path / "part1")
+def test_recording_is_made_by_the_command(parts, tmp_path, patch):
+    commands, done = [], SimpleNamespace(returncode=0)
+    patch(subprocess, run=lambda command, **_: commands.append(command) or done)
+    patch(tuned.recording, read=lambda path: path)
+    made, taken_s = tuned.record(parts[1], tmp_path / "cubins", tmp_path / "part1")
     assert (made, taken_s > 0) == (tmp_path / "part1", True)
     (command,) = commands
     assert command[1:4] == ["-m", "measurement", "record"]
     assert load(command[command.index("--config") + 1]) == parts[1]
-    assert command[-6:] == [
-        *("--device", "0", "--cubins", str(tmp_path / "cubins")),
-        *("--out", str(tmp_path / "part1")),
-    ]
+    own = ["--cubins", str(tmp_path / "cubins"), "--out", str(tmp_path / "part1")]
+    assert command[-6:] == ["--device", "0", *own]
     assert builds(parts[1].study)
 
 
@@ -452,13 +416,12 @@ def test_tuner_gets_the_geometry_of_the_catalog(name):
             tuner_kernels.tune(FakeTuner(failing=8), "CUPY", name, 256, [4, 8], inputs)
 
 
-def test_tuner_times_every_cell_or_is_one_line(monkeypatch, capsys):
+def test_tuner_times_every_cell_or_is_one_line(monkeypatch, patch, capsys):
     def tune_kernel(*_, **__):
         raise ImportError("pycuda not installed,\ninstall it")
 
-    tuner = FakeTuner()
-    failing = SimpleNamespace(tune_kernel=tune_kernel)
-    monkeypatch.setattr("sys.argv", ["tuner", "--backend", "pycuda"])
+    tuner, failing = FakeTuner(), SimpleNamespace(tune_kernel=tune_kernel)
+    patch(sys, argv=["tuner", "--backend", "pycuda"])
     for module, status in ((tuner, 0), (failing, 2), (None, 2)):
         monkeypatch.setitem(sys.modules, "kernel_tuner", module)
         assert exit_status(tuner_kernels.main) == status
@@ -469,9 +432,9 @@ def test_tuner_times_every_cell_or_is_one_line(monkeypatch, capsys):
     assert said.err.startswith("error: pycuda not installed, install it\nerror: ")
     assert "run `pip install kernel_tuner==1.4.0`" in said.err
     failed = SimpleNamespace(returncode=2, stdout="", stderr="error: kernel_tuner: not installed")
-    monkeypatch.setattr(subprocess, "run", lambda *_, **__: failed)
+    patch(subprocess, run=lambda *_, **__: failed)
     with pytest.raises(StudyError, match=r"^kernel_tuner with nvrtc: kernel_tuner: not installed$"):
-        tuner_cells.tune("nvrtc")
+        tuned.tune("nvrtc")
 
 
 # ---- compare_with_cublas

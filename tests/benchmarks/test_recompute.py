@@ -1,6 +1,5 @@
 """The independent recomputation: its size and imports, and that it finds a changed cell."""
 
-import ast
 import sys
 from functools import cache
 
@@ -10,25 +9,15 @@ import pytest
 
 from benchmarks import recompute
 from tests.support import ROOT
+from tests.support.imports import imported
 
 SCRIPT = ROOT / "benchmarks" / "recompute.py"
 
 
 def test_it_shares_nothing_with_the_project_and_is_short():
-    text = SCRIPT.read_text()
-    imported = {
-        name.split(".")[0]
-        for node in ast.walk(ast.parse(text))
-        for name in (
-            [alias.name for alias in node.names]
-            if isinstance(node, ast.Import)
-            else [str(node.module)]
-            if isinstance(node, ast.ImportFrom)
-            else []
-        )
-    }
-    assert imported - set(sys.stdlib_module_names) == {"numpy", "scipy"}
-    assert len(text.splitlines()) <= 400
+    packages = {name.split(".")[0] for name in imported(SCRIPT)}
+    assert packages - sys.stdlib_module_names == {"numpy", "scipy"}
+    assert len(SCRIPT.read_text().splitlines()) <= 400
 
 
 @pytest.fixture(scope="module")

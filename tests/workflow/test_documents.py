@@ -10,7 +10,8 @@ from pydantic import BaseModel
 from docs.cli_reference import reference
 from study import config
 from tests.support import ROOT
-from tests.test_route import ROUTE, path_of
+from tests.support.imports import path_of
+from tests.test_route import ROUTE
 
 METHODS = (ROOT / "docs" / "explanation" / "methods.md").read_text(encoding="utf-8")
 PAGES = [ROOT / "README.md", *ROOT.glob("docs/**/*.md"), *ROOT.glob("kernels/*.md")]

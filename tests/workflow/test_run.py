@@ -65,6 +65,13 @@ def run(project, *arguments):
     return process.returncode, output, errors
 
 
+def changed(project, old, new, *arguments):
+    """Run a changed workflow, of which no job waits, to its end."""
+    (project / "Snakefile").write_text(SNAKEFILE.replace(old, new))
+    (project / "go").touch()
+    return run(project, *arguments)
+
+
 def wait_for(path):
     until = time.monotonic() + LIMIT_S
     while not path.exists():
@@ -85,32 +92,23 @@ def at_work(project):
 
 def left_in(project):
     """Return the running processes in a project."""
-    found = []
-    for process in psutil.process_iter(["cwd", "status"]):
-        if process.info["cwd"] == str(project) and process.info["status"] != "zombie":
-            found.append(process)
-    return found
+    own = ("cwd", str(project))
+    found = psutil.process_iter(["cwd", "status"])
+    return [each for each in found if own in each.info.items() and each.info["status"] != "zombie"]
 
 
 def test_a_line_for_each_job_and_the_rest_in_a_file(project):
-    text = SNAKEFILE.replace("echo quick >", "echo {config[scope]} >")
-    (project / "Snakefile").write_text(text)
-    (project / "go").touch()
-    status, output, errors = run(project, "--full")
+    status, output, errors = changed(project, "echo quick >", "echo {config[scope]} >", "--full")
     assert status == 0, errors
     assert (project / "results" / "quick.txt").read_text() == "full\n"
     shown = [re.match(r"[^·]* · ([^·]*[^· ])", line)[1] for line in errors.splitlines()]
-    assert list(dict.fromkeys(shown)) == [
-        "planning jobs",
-        "1/3 Being quick",
-        "2/3 Being slow",
-        "3/3 The study is complete",
-    ]
+    jobs = ["1/3 Being quick", "2/3 Being slow", "3/3 The study is complete"]
+    assert list(dict.fromkeys(shown)) == ["planning jobs", *jobs]
     assert re.fullmatch(rf"The report: {project}/results/report\.html \(in 0:\d\d\)\n", output)
     assert "3 of 3 steps (100%) done" in (project / "results/logs/snakemake.log").read_text()
 
 
-def test_a_terminal_is_never_without_a_sign_of_life(project):
+def test_a_terminal_shows_a_running_clock(project):
     terminal, end = pty.openpty()
     process = start(project, stderr=end)
     os.close(end)
@@ -125,9 +123,8 @@ def test_a_terminal_is_never_without_a_sign_of_life(project):
     process.communicate(timeout=LIMIT_S)
     lines = shown.split("\r\x1b[2K")[2:-1]
     assert len(set(lines)) > 2, "the clock runs"
-    assert re.fullmatch(
-        r"0:\d\d, about 1:10 left · 2/3 Being slow · 1/2 parts, about 1:10 le.*", lines[-1]
-    )
+    left = "about 1:10 le"
+    assert re.fullmatch(rf"0:\d\d, {left}ft · 2/3 Being slow · 1/2 parts, {left}.*", lines[-1])
     assert all(len(line) < 80 and "\n" not in line for line in lines)
 
 
@@ -135,11 +132,10 @@ def test_a_second_run_is_refused_in_one_line(project):
     first = at_work(project)
     status, output, errors = run(project)
     assert (status, output) == (2, "")
-    number = re.fullmatch(
-        r"error: another run is active in this folder \(process (\d+)\); wait for its end or .*\n",
-        errors,
-    )[1]
-    assert psutil.Process(int(number)).parent().pid == first.pid
+    told = (
+        r"error: another run is active in this folder \(process (\d+)\); wait for its end or .*\n"
+    )
+    assert psutil.Process(int(re.fullmatch(told, errors)[1])).parent().pid == first.pid
     (project / "go").touch()
     assert first.communicate(timeout=LIMIT_S)
     assert first.returncode == 0
@@ -182,6 +178,7 @@ def fill_disk(project):
         return start(project, stderr=full)
 
 
+OF_QUICK, OF_SNAKEMAKE = (rf"\(see results/logs/{name}\.log\)" for name in ("quick", "snakemake"))
 STOPPED = "stopped; rerun the same command to resume"
 
 
@@ -198,7 +195,7 @@ STOPPED = "stopped; rerun the same command to resume"
     ],
     ids=["INT", "TERM twice", "KILL", "KILL group", "KILL Snakemake", "closed", "full"],
 )
-def test_nothing_runs_on_and_the_same_command_resumes(project, fault, status, message):
+def test_no_process_remains_and_the_same_command_resumes(project, fault, status, message):
     process = fault(project)
     _, errors = process.communicate(timeout=LIMIT_S)
     assert process.returncode == status
@@ -236,31 +233,22 @@ def test_closed_standard_streams_change_nothing(project):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (
-            ("echo begun > {log}", "echo 'error: no x' > {log}; exit 3"),
-            r"Being quick: no x \(see results/logs/quick\.log\)",
-        ),
-        (
-            ("echo begun > {log}", "echo spoiled > {log}; exit 3"),
-            r"Being quick: spoiled \(see results/logs/quick\.log\)",
-        ),
+        (("begun > {log}", "'error: no x' > {log}; exit 3"), rf"Being quick: no x {OF_QUICK}"),
+        (("begun > {log}", "spoiled > {log}; exit 3"), rf"Being quick: spoiled {OF_QUICK}"),
         (("\nrule report", "\nimport sys; sys.exit('error: no y')\nrule report"), "no y"),
         (
             ('"results/quick.txt"\n    log', '"results/other.txt"\n    log'),
-            r"MissingInputException .*results/quick\.txt.* \(see results/logs/snakemake\.log\)",
+            rf"MissingInputException .*results/quick\.txt.* {OF_SNAKEMAKE}",
         ),
-        (("rule quick:", "rule quick"), r".+ \(see results/logs/snakemake\.log\)"),
+        (("rule quick:", "rule quick"), rf".+ {OF_SNAKEMAKE}"),
     ],
     ids=["told", "untold", "refused", "missing", "syntax"],
 )
 def test_an_error_is_one_line(project, change, message):
-    (project / "Snakefile").write_text(SNAKEFILE.replace(*change))
-    (project / "go").touch()
-    status, output, errors = run(project)
+    status, output, errors = changed(project, *change)
     assert (status, output) == (1, "")
-    said = [line for line in errors.splitlines() if not re.match(r"\d+:\d\d", line)]
-    assert len(said) == 1
-    assert re.fullmatch(f"error: {message}", said[0]), said[0]
+    (said,) = (line for line in errors.splitlines() if not re.match(r"\d+:\d\d", line))
+    assert re.fullmatch(f"error: {message}", said)
 
 
 @pytest.mark.parametrize("target", ["gone", "", "-n", "results/gone.txt", "named"])
@@ -278,18 +266,11 @@ def test_watching_makes_it_again_after_an_edit(project):
     style = project / "report" / "style.css"
     style.write_text("a")
     text = SNAKEFILE.replace('input: "results/slow.txt", "results/quick.txt"', 'input: "page"')
-    text += """
-rule page:
-    input: "report/style.css"
-    output: "page"
-    shell: "cp {input} {output}"
-"""
-    (project / "Snakefile").write_text(text)
-    process = start(project, "--watch", stderr=subprocess.PIPE)
+    text += 'rule page:\n    input: "report/style.css"\n    output: "page"\n'
+    (project / "Snakefile").write_text(text + '    shell: "cp {input} {output}"\n')
+    process = start(project, "--watch")
     wait_for(project / "page")
-    for line in process.stderr:
-        if "watching report and analysis" in line:
-            break
+    assert any("watching report and analysis" in line for line in process.stderr)
     (project / "page").rename(project / "before")
     style.write_text("b")
     wait_for(project / "page")
