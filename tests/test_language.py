@@ -1,4 +1,4 @@
-"""The project's texts use the field's words: the glossary of private words is searched for."""
+"""The project's texts use the field's words and none of the private words of earlier versions."""
 
 import argparse
 import ast
@@ -13,6 +13,7 @@ import kernels.__main__
 import measurement.__main__
 import study.__main__
 from tests.support import ROOT
+from tests.support.imports import nodes_of
 from workflow import command
 
 # Private words of earlier versions, and the field's.
@@ -84,28 +85,18 @@ def prose(path: Path) -> str:
 def helps(parser: argparse.ArgumentParser) -> Iterator[str]:
     """Yield the help of a parser and of all its commands."""
     yield parser.format_help()
-    for action in parser._actions:
-        if isinstance(action, argparse._SubParsersAction):
-            for each in action.choices.values():
-                yield from helps(each)
+    commands = [a for a in parser._actions if isinstance(a, argparse._SubParsersAction)]
+    for each in (each for action in commands for each in action.choices.values()):
+        yield from helps(each)
 
 
 def messages(path: Path) -> str:
-    """Return the texts of a module with a space in them, but its docstrings."""
-    tree = ast.parse(path.read_text())
-    docstrings = {
-        id(node.value)
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
-    }
-    texts = (
-        str(node.value)
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Constant)
-        and isinstance(node.value, str)
-        and id(node) not in docstrings
-    )
-    return "\n".join(text for text in texts if " " in text.strip())
+    """Return the texts of a module that contain a space, without docstrings."""
+    nodes = nodes_of(path)
+    docstrings = {node.value for node in nodes if isinstance(node, ast.Expr)}
+    constants = [each for each in nodes if isinstance(each, ast.Constant)]
+    texts = [each.value for each in constants if each not in docstrings]
+    return "\n".join(text for text in texts if isinstance(text, str) and " " in text.strip())
 
 
 @pytest.mark.parametrize("path", DOCUMENTS + TEMPLATES, ids=lambda path: path.name)
@@ -120,10 +111,8 @@ def test_help_uses_the_fields_words(name):
 
 @pytest.mark.parametrize("package", PACKAGES)
 def test_messages_use_the_fields_words(package):
-    found = []
-    for path in sorted((ROOT / package).rglob("*.py")):
-        found += private_words(messages(path), str(path.relative_to(ROOT)))
-    assert found == []
+    for path in (ROOT / package).rglob("*.py"):
+        assert private_words(messages(path), str(path.relative_to(ROOT))) == []
 
 
 def test_a_private_word_is_found():

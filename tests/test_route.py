@@ -39,8 +39,9 @@ def mentions(path):
     names = path.with_suffix(".txt")
     if names.is_file() and WORDS & set(names.read_text().split()):
         return True
-    texts = {node.value for node in nodes_of(path) if isinstance(node, ast.Expr)}
-    for node in nodes_of(path):
+    nodes = nodes_of(path)
+    texts = {node.value for node in nodes if isinstance(node, ast.Expr)}
+    for node in nodes:
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and node not in texts:
             if WORDS & set(node.value.split()):
                 return True

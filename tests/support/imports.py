@@ -11,7 +11,6 @@ def path_of(module: str) -> Path:
     return ROOT / f"{module.replace('.', '/')}.py"
 
 
-@cache
 def nodes_of(path: Path) -> list[ast.AST]:
     return [*ast.walk(ast.parse(path.read_text()))]
 

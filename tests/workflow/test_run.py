@@ -19,7 +19,8 @@ from tests.support import ROOT, warm
 pytestmark = pytest.mark.slow
 LIMIT_S = 60  # for seconds of work, on a busy machine
 ENVIRONMENT = os.environ | {"PYTHONPATH": str(ROOT)}  # other packages
-# `slow.txt` waits silently for the file `go`.
+# `slow.txt` waits silently for the file `go`. Snakemake marks output as incomplete only after the
+# start of a job. Unlike the study's own outputs, this one can be incomplete.
 SNAKEFILE = """
 rule report:
     input: "results/slow.txt", "results/quick.txt"
@@ -36,9 +37,10 @@ rule slow:
     output: "results/slow.txt"
     log: "results/logs/slow.log"
     message: "Being slow"
-    shell: "trap '' INT; echo '1/2 parts, about 1:10 left' > {log}; echo half > {output};"
+    shell: "trap '' INT; echo '1/2 parts, about 1:10 left' > {log};"
+           " until [ -e .snakemake/incomplete/NOTE ]; do sleep 0.02; done; echo half > {output};"
            " until [ -e go ]; do sleep 0.05; done; echo whole > {output}"
-"""
+""".replace("NOTE", base64.b64encode(b"results/slow.txt").decode())
 
 
 @pytest.fixture
@@ -83,10 +85,6 @@ def at_work(project):
     """Start a run; return it when its slow job is running."""
     process = start(project)
     wait_for(project / "results" / "slow.txt")
-    # Snakemake marks output as incomplete only after the start of a job. Unlike the study's own
-    # outputs, this one can be incomplete.
-    notes = project / ".snakemake" / "incomplete"
-    wait_for(notes / base64.b64encode(b"results/slow.txt").decode())
     return process
 
 
