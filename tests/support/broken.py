@@ -1,4 +1,4 @@
-"""Recordings that are changed as a stranger would: a file, a cell, and a manifest that fits."""
+"""Changes of recordings: a file, a cell, and a manifest that matches them."""
 
 import gzip
 import hashlib
@@ -15,7 +15,7 @@ from measurement.recording.recording import MANIFEST
 
 
 def seal(folder: Path) -> None:
-    """Write a manifest that fits the files as they are now."""
+    """Write a manifest that matches the present files."""
     names = [name for name in files_of(folder) if name not in (MANIFEST, SIGNATURE)]
     hashes = {name: hashlib.sha256((folder / name).read_bytes()).hexdigest() for name in names}
     (folder / MANIFEST).write_text("".join(f"{hash_}  {name}\n" for name, hash_ in hashes.items()))

@@ -56,9 +56,7 @@ Recordings = Mapping[str, Path | list[Path]]
 def _kept(name: str, inputs: Iterable[object], make: Callable[[], Any]) -> Any:
     """Return what `make` returned, once for the same inputs and the same code."""
 
-    def keep(out: Path) -> None:
-        (out / "part").write_bytes(pickle.dumps(make()))
-
+    keep = lambda out: (out / "part").write_bytes(pickle.dumps(make()))  # noqa: E731
     return pickle.loads((made(name, [code(*_CODE), *inputs], keep) / "part").read_bytes())
 
 

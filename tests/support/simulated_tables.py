@@ -142,13 +142,8 @@ def kernels(cells: list[Cell], kernel_time_s: Time, rng: Rng) -> pd.DataFrame:
     for cell in _kernels(cells):
         for number in range(1, 11):
             time_s = kernel_time_s(cell) * float(np.exp(0.001 * rng.standard_normal()))
-            row = {
-                "round": number,
-                "position": 0,
-                "time_unix_s": BEGIN_UNIX_S + number,
-                "launches": 1,
-            }
-            row |= {"caches": "warm", "kernel_s": time_s}
+            row = {"round": number, "position": 0, "time_unix_s": BEGIN_UNIX_S + number}
+            row |= {"launches": 1, "caches": "warm", "kernel_s": time_s}
             rows.append(cell.row() | row | {"sm_clock_hz": 1_980_000_000, "throttle_reasons": 0})
     return table("kernels.csv.gz", rows)
 

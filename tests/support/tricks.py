@@ -1,4 +1,4 @@
-"""One device in this process, measured and checked as by a recorder: for tests of tricks."""
+"""One device in this process, measured and checked as by a recorder, for tests of tricks."""
 
 from kernels.products.change import SPARE_BYTES
 from kernels.products.matrices import Inputs
