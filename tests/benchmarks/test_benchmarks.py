@@ -5,7 +5,9 @@ import json
 import re
 import subprocess
 import sys
+from contextlib import nullcontext
 from enum import IntEnum
+from itertools import product
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -66,12 +68,11 @@ def test_medians_are_of_the_rounds():
 
 
 @pytest.mark.parametrize(("ratio", "within"), [(0.979, "NO"), (0.981, "yes"), (1.021, "NO")])
-def test_what_is_off_by_more_than_two_percent_is_told(ratio, within):
+def test_more_than_two_percent_is_outside(ratio, within):
     rounds = 6 * [Times(ratio * 1e-3, 2e-3, ratio * 1e-3, 1e-3, 2e-3)]
     found = compare(("block_unroll4", 32, 2048), rounds)
     assert found.within == (within == "yes")
-    _, line = table([found]).splitlines()
-    words = line.split()
+    words = table([found]).splitlines()[1].split()
     assert (words[0], words.pop(8), words.pop(11)) == ("block_unroll4", within, "yes")
     expected = [32, 2048, 1e3 * ratio, 1e3, ratio, ratio, ratio, 2e3, 2e3, 1, 1e3 * ratio, 1]
     assert [float(number) for number in words[1:]] == pytest.approx(expected)
@@ -103,18 +104,12 @@ def test_times_of_nvbench_are_read(tmp_path):
             read_nvbench(path)
 
 
-class FakeSession:
+class FakeSession(nullcontext):
     """A session whose kernels take `time_s` with warm caches, 1.5 times as much flushed."""
 
     def __init__(self, time_s):
-        self.time_s = time_s
-        self._on_device = [4096, 8192, 12288]
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        pass
+        super().__init__(self)
+        self.time_s, self._on_device = time_s, ADDRESSES
 
     def kernel_time(self, cell, flushed):
         assert (cell.dtype, cell.shape.is_square) == ("float32", True)
@@ -124,13 +119,12 @@ class FakeSession:
 class FakeBench:
     """`cuda.bench`: runs two trains of each kernel and writes fixed times."""
 
-    def __init__(self):
-        self.registered = []
+    registered = ()
 
     def register(self, called):
         one = SimpleNamespace(called=called, set_name=lambda name: setattr(one, "name", name))
         one.add_int64_axis = lambda axis, values: setattr(one, "axis", (axis, values))
-        self.registered.append(one)
+        self.registered = [*self.registered, one]
         return one
 
     def run_all_benchmarks(self, options):
@@ -160,7 +154,7 @@ def test_both_are_measured_in_one_process_per_round(
         """Run a round in this process, without a GPU."""
         assert command[1:3] == ["-m", "benchmarks.nvbench_kernels"]
         processes.append(command)
-        bench.registered.clear()
+        bench.registered = ()
         monkeypatch.setattr("sys.argv", command[2:])
         nvbench_kernels.main()
         return SimpleNamespace(returncode=0)
@@ -173,7 +167,7 @@ def test_both_are_measured_in_one_process_per_round(
     fakes = {"cuda.bench": bench, "cuda.bindings": SimpleNamespace(driver=FakeDriver())}
     for name, fake in ({"cuda": SimpleNamespace(bench=bench)} | fakes).items():
         monkeypatch.setitem(sys.modules, name, fake)
-    ours = {"GpuSession": lambda *_, primary: FakeSession(ours_s), "Sgemm": FakeSgemm}
+    ours = {"GpuSession": lambda *_, primary: FakeSession(ours_s), "Sgemm": fake_sgemm}
     ours |= {"select": lambda _: [CARD], "read_result": lambda _: None, "Inputs": lambda *_: None}
     patch(nvbench_kernels, **ours, stamps=lambda _: lambda _: ours_s)
     patch(subprocess, run=here)
@@ -219,9 +213,7 @@ class FakeDriver:
     """`cuda.bindings.driver`; records launches."""
 
     def __init__(self):
-        self.launches = []
-        self.loaded = 0
-        self.status = Status.CUDA_SUCCESS
+        self.launches, self.loaded, self.status = [], 0, Status.CUDA_SUCCESS
 
     def cuModuleLoadData(self, cubin):  # noqa: N802
         assert cubin == b"code"
@@ -247,15 +239,11 @@ class FakeDriver:
         return (self.status,)
 
 
-class FakeSgemm:
-    def __init__(self, stream):
-        assert stream == 77
+def fake_sgemm(stream):
+    def multiply(*arguments):
+        assert (stream, [*arguments[:3]]) == (77, ADDRESSES)
 
-    def multiply(self, *arguments):
-        assert list(arguments[:3]) == ADDRESSES
-
-    def close(self):
-        pass
+    return SimpleNamespace(multiply=multiply, close=lambda: None)
 
 
 class FakeState:
@@ -340,10 +328,9 @@ def test_costs_of_both_recordings_are_added(patch, capsys):
 
 def test_a_tuner_that_fails_does_not_cost_the_others(patch, capsys):
     cost = tuned.Cost(2.0, 8.0, {"sampling": 5.0}, {"sampling": 4.0}, [20] * 44)
-    answers = {
-        "cupy": SimpleNamespace(returncode=2, stdout="", stderr="error: no cupy\nException x"),
-        "nvrtc": SimpleNamespace(returncode=0, stdout='a line\n{"cells": 44, "seconds": 20}\n'),
-    }
+    failed = SimpleNamespace(returncode=2, stdout="", stderr="error: no cupy\nException x")
+    done = SimpleNamespace(returncode=0, stdout='a line\n{"cells": 44, "seconds": 20}\n')
+    answers = {"cupy": failed, "nvrtc": done}
     patch(subprocess, run=lambda command, **_: answers[command[-1]])
     patch(tuned, select=lambda _: [CARD], measure=lambda _: cost)
     patch(sys, argv=["cells", "--tuner", "cupy", "--tuner", "nvrtc"])
@@ -382,8 +369,7 @@ class FakeTuner:
     """kernel_tuner: times every allowed combination of parameters."""
 
     def __init__(self, failing=None):
-        self.failing = failing
-        self.calls = []
+        self.failing, self.calls = failing, []
 
     def tune_kernel(self, name, source, problem_size, arguments, parameters, **options):
         self.calls.append((name, problem_size, options))
@@ -391,15 +377,13 @@ class FakeTuner:
         n = problem_size[0]
         assert [getattr(argument, "shape", None) for argument in arguments] == [(n, n)] * 3 + [()]
         assert (arguments[3], arguments[3].dtype) == (n, np.int32)
-        results = []
-        for block in parameters["BLOCK"]:
-            for x in parameters["block_size_x"]:
-                for y in parameters["block_size_y"]:
-                    names = {"BLOCK": block, "block_size_x": x, "block_size_y": y}
-                    if all(eval(rule, {}, names) for rule in options["restrictions"]):
-                        assert product_of(name, n, block).launch.threads == (x, y)
-                        time_ms = "failed" if block == self.failing else 1.0
-                        results.append({"BLOCK": block, "time": time_ms})
+        results, names = [], ("BLOCK", "block_size_x", "block_size_y")
+        for values in product(*map(parameters.get, names)):
+            named = dict(zip(names, values, strict=True))
+            if all(eval(rule, {}, named) for rule in options["restrictions"]):
+                assert product_of(name, n, values[0]).launch.threads == values[1:]
+                time_ms = "failed" if values[0] == self.failing else 1.0
+                results.append({"BLOCK": values[0], "time": time_ms})
         return results, {}
 
 
@@ -443,34 +427,31 @@ def test_tuner_times_every_cell_or_is_one_line(monkeypatch, patch, capsys):
 class Timed:
     """A session with a fixed time per tile; the library becomes slower with each call."""
 
-    def __init__(self):
-        self.asked = []
+    asked = ()
 
     def not_launchable(self, one):
         return "needs too much" if number_of(one.block_size) == 192128 else None
 
     def kernel_time(self, one, flushed):
         assert not flushed
-        self.asked.append(one.variant)
+        self.asked += (one.variant,)
         if one.variant == "cublas_sgemm":
             return KernelTime(1, 1e-3 * len(self.asked))
         return KernelTime(1, {128256: 2e-3, 64032: 1e-3}[number_of(one.block_size)])
 
 
-def test_the_fastest_shape_of_tiles_is_compared_in_pairs_of_both_orders():
+def test_the_fastest_tile_shape_is_compared_in_pairs_of_both_orders():
     session = Timed()
-    of_tiles = [
-        Cell("gpu0", product_of("sgemm_top", 512, tile), "pinned")
-        for tile in (128256, 192128, 64032)
-    ]
+    products = (product_of("sgemm_top", 512, tile) for tile in (128256, 192128, 64032))
+    of_tiles = [Cell("gpu0", each, "pinned") for each in products]
     best = compare_with_cublas.fastest(session, of_tiles)
     assert number_of(best.block_size) == 64032
     assert compare_with_cublas.fastest(session, of_tiles[1:2]) is None
-    session.asked.clear()
+    session.asked = ()
     library = cell("gpu0", "cublas_sgemm", "float32", Shape.square(512), None, "pinned")
     found = compare_with_cublas.pairs(session, best, library, 6)
     own, other = "sgemm_top", "cublas_sgemm"
-    assert session.asked == [other, own, own, other] * 3
+    assert session.asked == (other, own, own, other) * 3
     assert (found.n, found.pairs) == (512, 6)
     assert (found.time_s, found.library_s) == pytest.approx((1e-3, 6.5e-3))
     assert (found.ratio, found.ratio_low, found.ratio_high) == pytest.approx((6.5, 1, 12))

@@ -124,8 +124,8 @@ def test_installed_it_tries_a_kernel(study):
 
 
 def test_installed_it_makes_a_report_from_a_recording(study, make_recording):
-    few = ("naive", "block")
-    make_recording(study.here / "mine", sizes=(32, 64), holdout=(), samples=6, variants=few)
+    few = {"sizes": (32, 64), "holdout": (), "samples": 6, "variants": ("naive", "block")}
+    make_recording(study.here / "mine", **few)
     config = yaml.safe_load(CONFIG)
     config["gpus"] = [{"id": "card", "recording": "mine"}]
     (study.here / "config.yaml").write_text(yaml.safe_dump(config))

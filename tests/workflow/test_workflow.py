@@ -41,24 +41,16 @@ CONFIG = config_text(
 
 
 @pytest.fixture(scope="module")
-def card(make_recording, tmp_path_factory):
-    """A small simulated recording of a GPU of compute capability 9.0; not to be changed."""
-    folder = tmp_path_factory.mktemp("recorded") / "card"
-    make_recording(folder, sizes=(32, 64), holdout=(), samples=6, variants=("naive", "block"))
-    return folder
-
-
-@pytest.fixture(scope="module")
-def make_project(card, host_builds):
-    """A function that copies the project with a recording and CONFIG."""
+def make_project(make_recording, host_builds):
+    """A function that copies the project with CONFIG and a small recording of an sm_90 GPU."""
 
     def make(folder):
         folder.mkdir(parents=True, exist_ok=True)
-        for part in PARTS:  # including bytecode
+        for part in [*PARTS, "data/published"]:  # including bytecode
             copy = shutil.copytree if (ROOT / part).is_dir() else shutil.copy
             copy(ROOT / part, folder / part)
-        shutil.copytree(ROOT / "data" / "published", folder / "data" / "published")
-        shutil.copytree(card, folder / "data" / "recordings" / "card")
+        few = {"sizes": (32, 64), "holdout": (), "samples": 6, "variants": ("naive", "block")}
+        make_recording(folder / "data" / "recordings" / "card", **few)
         (folder / "config.yaml").write_text(CONFIG)
         (folder / "results").mkdir()
         (folder / "results" / host_builds.name).symlink_to(host_builds)
@@ -78,8 +70,7 @@ def finished(make_project, tmp_path_factory):
     project = make_project(tmp_path_factory.mktemp("finished") / "project")
     nvcc = stand_in(project.parent / "nvcc")
     edit(project / "config.yaml", "study:\n", f"toolchain: {{nvcc: {nvcc}}}\nstudy:\n")
-    done = snakemake(project, "report", "--config", "scope=full")
-    assert done.returncode == 0, done.stderr
+    made(project, "report", "--config", "scope=full")
     return project
 
 
@@ -90,17 +81,21 @@ def in_force(project):
     return config
 
 
-def snakemake(project, *arguments, environment=None):
+def snakemake(project, *arguments, **options):
     """Run the workflow of a project; return the finished process."""
-    options = {"cwd": project, "environment": environment}
-    return warm.run_module("snakemake", *arguments, "--cores", "2", **options)
+    return warm.run_module("snakemake", *arguments, "--cores", "2", cwd=project, **options)
+
+
+def made(project, *arguments):
+    """Run the workflow of a project without errors; return the output."""
+    done = snakemake(project, *arguments)
+    assert done.returncode == 0, done.stderr
+    return done.stdout + done.stderr
 
 
 def planned(project, *arguments):
     """Return the number of jobs per rule in a dry run, and the updated files in `planned.files`."""
-    done = snakemake(project, "report", "--dry-run", *arguments)
-    assert done.returncode == 0, done.stderr
-    told = done.stdout + done.stderr
+    told = made(project, "report", "--dry-run", *arguments)
     updated = re.findall(r"^Reason: Updated input files: (.*)$", told, re.MULTILINE)
     planned.files = {file for line in updated for file in line.split(", ")}
     jobs = re.findall(r"^(\w+) +(\d+)$", told, re.MULTILINE)
@@ -127,8 +122,7 @@ def planned_after(project, edits):
 
 def test_snakemake_reports_the_provenance_without_network(finished):
     out = finished / "results" / "provenance.html"
-    done = snakemake(finished, "report", "--report", str(out))
-    assert done.returncode == 0, done.stderr
+    made(finished, "report", "--report", str(out))
     page = out.read_text()
     for rule in ("measure", "count", "tables", "figures", "render"):
         assert f'"{rule}"' in page, rule
@@ -139,8 +133,7 @@ def test_snakemake_reports_the_provenance_without_network(finished):
 
 def test_the_study_is_packed_as_a_crate(finished):
     pytest.importorskip("rocrate", reason="the package rocrate is not installed")
-    done = snakemake(finished, "crate")
-    assert done.returncode == 0, done.stderr
+    made(finished, "crate")
     with zipfile.ZipFile(finished / "results" / "ro-crate.zip") as archive:
         names = set(archive.namelist())
         packed = yaml.safe_load(archive.read("config.yaml"))
@@ -160,20 +153,18 @@ def test_report_is_made_from_live_and_recorded_measurements(finished):
     assert sources["simulated"].to_dict() == {"GPU": True, "local": False}
     assert sources["live"].to_dict() == {"GPU": False, "local": True}
     assert len(list((finished / "results" / "figures").glob("*.svg"))) > 0
-
-
-def test_a_full_study_is_measured_and_built_and_stays_the_scope(finished):
-    built = {path.stem for path in (finished / "results" / "cubins" / "sm_90").glob("*.cubin")}
-    assert built == {
-        f"{variant}-{build}"
-        for variant in ("naive", "block")
-        for build in ("b32-float32-exact", "b32-float32-guarded")
-    } | {"bmm_tile-b16-int32-guarded", *(build.stem for build in INSTRUMENTS)}
-    builds = pd.read_csv(finished / "results" / "tables" / "builds.csv")
-    assert set(builds.loc[builds["recording"] == "tree", "architecture"]) == {"sm_90"}
-    live = recording.read(finished / "results" / "recordings" / "local")
     assert live.provenance["configuration"]["scope"] == "full"
     assert planned(finished, "--config", "scope=quick")["measure"] == 1
+
+
+def test_a_full_study_is_built(finished):
+    built = {path.stem for path in (finished / "results" / "cubins" / "sm_90").glob("*.cubin")}
+    kinds = ("b32-float32-exact", "b32-float32-guarded")
+    expected = {f"{variant}-{kind}" for variant in ("naive", "block") for kind in kinds}
+    expected |= {"bmm_tile-b16-int32-guarded", *(build.stem for build in INSTRUMENTS)}
+    assert built == expected
+    builds = pd.read_csv(finished / "results" / "tables" / "builds.csv")
+    assert set(builds.loc[builds["recording"] == "tree", "architecture"]) == {"sm_90"}
 
 
 def test_accesses_of_every_kernel_are_counted_and_agree_with_theory(finished):
@@ -190,9 +181,7 @@ def test_accesses_of_every_kernel_are_counted_and_agree_with_theory(finished):
 
 
 def test_a_second_run_keeps_the_configuration_and_does_nothing(finished):
-    done = snakemake(finished, "report")
-    assert done.returncode == 0
-    assert "Nothing to be done" in done.stdout + done.stderr
+    assert "Nothing to be done" in made(finished, "report")
     written = yaml.safe_load((finished / "results" / "config.yaml").read_text())
     assert written == in_force(finished)
 
@@ -208,8 +197,7 @@ def test_editing_the_list_of_gpus_measures_nothing_again(finished):
 @pytest.mark.parametrize(
     ("own", "measured"),
     [
-        ("study: { seed: 2 }", 1),
-        ("# nothing yet", 0),
+        *(("study: { seed: 2 }", 1), ("# nothing yet", 0)),
         ("gpus: [{ id: GPU, recording: data/recordings/card }]", 0),
     ],
 )
@@ -218,7 +206,7 @@ def test_local_settings_are_in_force(finished, own, measured):
     local.write_text(own)
     jobs = planned(finished)
     local.unlink()
-    assert jobs.get("measure", 0) == measured
+    assert jobs["measure"] == measured
 
 
 @pytest.mark.parametrize(
@@ -227,11 +215,8 @@ def test_local_settings_are_in_force(finished, own, measured):
         ("kernels/block.cu", "build count tables figures render"),
         ("analysis/overview/speedups.py analysis/schema.txt", "tables figures render"),
         ("analysis/drawing/style.py analysis/cpu/figures.py", "figures render"),
-        (
-            "analysis/render/numbers.py analysis/archive/crate.py report/cpu.html.j2"
-            " report/style.css",
-            "render",
-        ),
+        ("analysis/render/numbers.py analysis/archive/crate.py", "render"),
+        ("report/cpu.html.j2 report/style.css", "render"),
     ],
 )
 def test_an_edit_reruns_only_rules_that_use_the_file(finished, files, rules):
@@ -247,8 +232,8 @@ def test_an_edit_of_an_error_message_measures_nothing_again(finished):
 
 def test_while_snakemake_is_at_work_nothing_else_begins(project):
     snakemake = [sys.executable, "-m", "snakemake", "report", "--cores", "1"]
-    silent = {"stderr": subprocess.DEVNULL, "start_new_session": True}
-    at_work = warm.Popen(snakemake, cwd=project, **silent)
+    options = {"cwd": project, "stderr": subprocess.DEVNULL, "start_new_session": True}
+    at_work = warm.Popen(snakemake, **options)
     until = time.monotonic() + 60
     while not (project / "results" / "config.yaml").exists():
         assert time.monotonic() < until
