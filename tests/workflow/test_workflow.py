@@ -225,11 +225,6 @@ def test_an_edit_reruns_only_rules_that_use_the_file(finished, files, rules):
     assert planned.files == {*files}, "each is a reason"
 
 
-def test_an_edit_of_an_error_message_measures_nothing_again(finished):
-    edits = {"measurement/devices/locks.py": ("in use by", "used by")}
-    assert planned_after(finished, edits | {"measurement/recorder/record.py": ()}) == {}
-
-
 def test_while_snakemake_is_at_work_nothing_else_begins(project):
     snakemake = [sys.executable, "-m", "snakemake", "report", "--cores", "1"]
     options = {"cwd": project, "stderr": subprocess.DEVNULL, "start_new_session": True}
