@@ -65,6 +65,9 @@ def test_medians_are_of_the_rounds():
     assert np.isnan([found.ratio_low, found.ratio_high]).all()  # three rounds have no interval
     found = compare(("block", 32, 1024), 3 * rounds)
     assert (found.ratio_low, found.ratio_high) == pytest.approx((0.99, 1.04))
+    for warm_s, flushed_s, within in ((8.1, 11.4, (True, False)), (16.0, 11.0, (False, True))):
+        found = compare(("block", 32, 256), [Times(8.0, 10.8, 8.0, warm_s, flushed_s)])
+        assert (found.within, found.flushed_within) == within
 
 
 @pytest.mark.parametrize(("ratio", "within"), [(0.979, "NO"), (0.981, "yes"), (1.021, "NO")])
@@ -76,15 +79,6 @@ def test_more_than_two_percent_is_outside(ratio, within):
     assert (words[0], words.pop(8), words.pop(11)) == ("block_unroll4", within, "yes")
     expected = [32, 2048, 1e3 * ratio, 1e3, ratio, ratio, ratio, 2e3, 2e3, 1, 1e3 * ratio, 1]
     assert [float(number) for number in words[1:]] == pytest.approx(expected)
-
-
-def test_warm_and_flushed_are_evaluated_each_by_itself():
-    for times, within in (
-        ((8.0, 10.8, 8.0, 8.1, 11.4), (True, False)),
-        ((8.0, 11.2, 8.0, 16.0, 11.3), (False, True)),
-    ):
-        found = compare(("cublas_sgemm", None, 256), [Times(*times)])
-        assert (found.within, found.flushed_within) == within
 
 
 def test_times_of_nvbench_are_read(tmp_path):

@@ -14,6 +14,7 @@ import pytest
 import yaml
 
 from base.errors import StudyError
+from base.paths import FOLDERS
 from kernels.host_execution.counts import table
 from measurement.recorder import on_node
 from measurement.recording import recording
@@ -23,8 +24,7 @@ from tests.support.compilers import program, stand_in
 from tests.support.fakes import FakeHardware
 from tests.support.studies import config_text, study
 
-PARTS = ["analysis", "base", "cpu_reference", "data/published", "kernels", "measurement", "report"]
-PARTS += ["study", "tests/support", "workflow", "CITATION.cff", "README.md", "Snakefile"]
+PARTS = ["CITATION.cff", "README.md", "Snakefile", *FOLDERS, "data/published", "tests/support"]
 PROTOCOL = {"max_samples": 6, "gpu_cell_budget_s": 0.1, "cpu_cell_budget_s": 0.1}
 PROTOCOL |= {"single_run_s": 100, "hang_limit_s": 600}
 GPUS = [{"id": name, "slurm": "h100"} for name in ("killed", "kept")]
@@ -129,22 +129,16 @@ def test_the_profile_reduces_the_threads_of_each_job_that_asks_for_all_cores():
 # ---- Jobs and the reasons of failures
 
 
-@pytest.fixture
-def attempt(tmp_path, monkeypatch):
-    monkeypatch.setenv("SLURM_JOB_ID", "7")
-    return tmp_path / "id.attempt"
-
-
-def test_the_second_attempt_names_a_node_without_a_gpu(attempt, tmp_path):
-    with pytest.raises(StudyError, match="finds no GPU") as error:
-        on_node.measure("id", attempt, FakeHardware(tmp_path, gpus=0))
-    assert on_node.reason(attempt) == str(error.value)
-
-
-def test_outside_of_slurm_the_command_is_named(attempt, tmp_path, monkeypatch):
-    monkeypatch.delenv("SLURM_JOB_ID")
+def test_errors_name_a_node_without_a_gpu_and_the_command_outside_of_slurm(tmp_path, monkeypatch):
+    attempt = tmp_path / "id.attempt"
+    assert on_node.reason(attempt) == "Slurm did not start its job"
+    monkeypatch.delenv("SLURM_JOB_ID", raising=False)
     with pytest.raises(StudyError, match="--workflow-profile workflow/profiles/slurm"):
         on_node.measure("id", attempt, FakeHardware(tmp_path))
+    monkeypatch.setenv("SLURM_JOB_ID", "7")
+    with pytest.raises(StudyError, match="finds no GPU") as error:
+        on_node.measure("id", attempt, FakeHardware(tmp_path, gpus=0))
+    assert on_node.reason(attempt) == str(error.value), "by the second attempt"
 
 
 @pytest.mark.parametrize(
@@ -155,14 +149,9 @@ def test_outside_of_slurm_the_command_is_named(attempt, tmp_path, monkeypatch):
         ("", "the node failed, or the job was cancelled or preempted"),
     ],
 )
-def test_a_job_that_slurm_ended_is_named_with_its_state(
-    attempt, tmp_path, monkeypatch, said, reason
-):
+def test_a_job_that_slurm_ended_is_named_with_its_state(tmp_path, monkeypatch, said, reason):
+    attempt = tmp_path / "id.attempt"
     attempt.write_text(json.dumps({"job": "7"}))
     program(tmp_path / "scontrol", f"echo '{said}'")
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     assert on_node.reason(attempt) == f"Slurm ended its job: {reason}"
-
-
-def test_a_job_that_never_began_is_named(tmp_path):
-    assert on_node.reason(tmp_path / "none") == "Slurm did not start its job"
