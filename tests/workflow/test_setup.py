@@ -163,19 +163,14 @@ def test_failed_installation_is_one_line_and_leaves_no_state(setup, capsys, patc
     assert "no route to host" in (setup.venv / "setup.log").read_text()
 
 
-def test_the_compilers_error_precedes_the_installers(setup, tmp_path):
-    failing = tmp_path / "build"
-    program(failing, "echo 'error: failed' >&2; echo 'a.cpp: fatal error: cuda.h'; exit 1")
-    told = r"no build \(a\.cpp: fatal error: cuda\.h; more in "
-    with pytest.raises(setup.installer.SetupError, match=told):
-        setup.installer.run([str(failing)], "no build")
-
-
 @pytest.mark.slow
-def test_long_work_shows_progress(setup, patch):
+def test_work_shows_progress_and_the_compilers_error_before_the_installers(setup, patch, tmp_path):
     shown = []
     patch(setup.installer.DISPLAY, show_again=lambda: shown.append(1))
-    setup.installer.run(["sleep", "1.2"], "no sleep")
+    work = "sleep 1.2; echo 'error: failed' >&2; echo 'a.cpp: fatal error: cuda.h'; exit 1"
+    told = r"no build \(a\.cpp: fatal error: cuda\.h; more in "
+    with pytest.raises(setup.installer.SetupError, match=told):
+        setup.installer.run([str(program(tmp_path / "build", work))], "no build")
     assert len(shown) >= 3
 
 
@@ -386,8 +381,7 @@ def test_set_up_continues_without_optional_layers(setup, host, patch, capsys, la
 @pytest.mark.parametrize("where", ["beside", "beside the link's target", "path", "nowhere"])
 def test_the_set_up_finds_the_programs_that_the_builds_find(setup, tmp_path, monkeypatch, where):
     real, links = tmp_path / "real", tmp_path / "links"
-    for folder in (real, links):
-        folder.mkdir()
+    links.mkdir()
     program(real / "nvcc", "exit 0")
     monkeypatch.setenv("PATH", str(links))
     monkeypatch.setattr(toolchain, "_of_wheels", lambda _: tmp_path / "none")
@@ -405,7 +399,9 @@ def test_the_set_up_finds_the_programs_that_the_builds_find(setup, tmp_path, mon
     assert setup.host.has_disassembler(nvcc) == (found is not None) == (where != "nowhere")
 
 
-def test_pycuda_is_built_against_the_toolkit_behind_a_script(setup, tmp_path, monkeypatch):
+def test_pycuda_is_built_with_nvcc_behind_a_script_or_of_the_wheels(
+    setup, tmp_path, monkeypatch, patch
+):
     program(tmp_path / "nvcc", "echo '#$ _HERE_=/cuda/bin' >&2")
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     with setup.host.pycuda_variables() as variables:
@@ -413,15 +409,11 @@ def test_pycuda_is_built_against_the_toolkit_behind_a_script(setup, tmp_path, mo
         stub = Path(variables["LIBRARY_PATH"].rpartition(":")[2]) / "libcuda.so"
         assert b"libcuda.so.1" in stub.read_bytes()
         assert "--no-as-needed" in variables["LDFLAGS"]
-
-
-def test_without_nvcc_pycuda_is_refused_and_nvcc_of_the_wheels_builds_it(setup, patch):
     patch(setup.host, find_nvcc=lambda: None)
     needs = pytest.raises(setup.installer.SetupError, match="needs nvcc, and none is here; install")
     with needs, setup.host.pycuda_variables():
         pass
     nvcc = setup.venv / "lib/python3.11/site-packages/nvidia/cu13/bin/nvcc"
-    nvcc.parent.mkdir(parents=True)
     program(nvcc, "exit 0")
     with setup.host.pycuda_variables() as variables:
         assert variables["PATH"].startswith(f"{nvcc.parent}:")
@@ -444,12 +436,9 @@ def test_the_lock_pins_every_package_by_hash_and_names_pypi_alone():
         assert all(re.fullmatch(r"sha256:[0-9a-f]{64}", file["hash"]) for file in files)
 
 
-def test_packages_without_a_wheel_are_built_after_their_backend_is_installed():
+def test_uv_and_the_build_backend_of_packages_without_wheels_are_pinned_as_in_the_lock():
     built = [each["name"] for each in LOCK["package"] if not each.get("wheels")]
     assert PROJECT["tool"]["uv"]["no-build-isolation-package"] == sorted(built)
-
-
-def test_uv_and_the_build_backend_are_pinned_as_the_lock_has_them():
     versions = {package["name"]: package.get("version") for package in LOCK["package"]}
     pinned = re.findall(r"^([a-z]+)==([\d.]+) ", (ROOT / "workflow/uv.txt").read_text(), re.M)
     assert dict(pinned) == {name: versions[name] for name in ("setuptools", "uv")}
@@ -491,7 +480,7 @@ def test_every_layer_is_an_extra_or_a_group_and_the_compilers_wheels_stay_at_one
 # ---- Hooks and continuous integration
 
 
-def test_the_hooks_before_a_commit_are_the_linters_of_make_lint():
+def test_hooks_run_the_linters_of_make_lint_and_the_forge_runs_ci():
     hooks = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text())["repos"][0]["hooks"]
     entries = {hook["entry"].removeprefix(".venv/bin/") for hook in hooks}
     recipe = re.search(r"^lint: setup\n((?:\t.*\n)+)", (ROOT / "Makefile").read_text(), re.M)[1]
@@ -500,8 +489,6 @@ def test_the_hooks_before_a_commit_are_the_linters_of_make_lint():
     for linter in linters:
         assert any(linter == entry or linter.startswith(f"{entry} ") for entry in entries), linter
 
-
-def test_the_forge_runs_what_ci_runs():
     jobs = yaml.safe_load((ROOT / ".github/workflows/ci.yml").read_text())["jobs"]
     assert jobs["run"]["steps"][-1] == {"run": ".ci/run"}
     assert os.access(ROOT / ".ci" / "run", os.X_OK)

@@ -71,7 +71,7 @@ def refusal(path, text):
     return str(refused.value)
 
 
-def test_a_file_becomes_a_variant(path):
+def test_a_file_becomes_a_variant_and_its_former_key_gets_a_hint(path, capsys):
     text = MINE.replace("tile=8x8", "block=8,16 tile=BLOCKx(BLOCK*2)x4 shared=4*n*BLOCK")
     text = text.replace("threads=8x8", "threads=BLOCKxBLOCK/4 x=rows tolerance=bound")
     path.write_text(text.replace("float", "ELEMENT").replace("int n", "int m, int n, int k"))
@@ -84,7 +84,9 @@ def test_a_file_becomes_a_variant(path):
     assert (launch.grid, launch.threads) == ((5, 7, 1), (8, 2))
     assert launch.dynamic_shared_bytes == 4 * 100 * 8
     assert parse_build("mine-b16-float64-guarded").source == str(path.resolve())
-    assert adopt(path).name == "mine"  # a second time, as after an edit
+    path.write_text(MINE.replace("baseline=", "after="))
+    assert adopt(path).after == "naive"  # a second time, as after an edit
+    assert capsys.readouterr().err == "mine.cu:2: after= is now baseline=\n"
 
 
 @pytest.mark.parametrize(
@@ -124,12 +126,6 @@ def test_a_call_becomes_a_variant_and_is_not_run(path):
     assert (entry.source, entry.after) == (str(Path("called.py").resolve()), "block")
     assert (type(entry), entry.dtypes) == (UserCall, ("float32",))
     assert entry.takes(Shape.parse("17x33x65"))
-
-
-def test_the_former_key_after_is_accepted_with_a_hint(path, capsys):
-    path.write_text(MINE.replace("baseline=", "after="))
-    assert adopt(path).after == "naive"
-    assert capsys.readouterr().err == "mine.cu:2: after= is now baseline=\n"
 
 
 def test_the_page_names_every_key_and_its_examples_of_calls_are_calls(path):
@@ -310,7 +306,7 @@ def test_a_source_that_no_recording_can_contain_is_refused_before_measuring(path
 
 
 @pytest.mark.slow
-def test_a_kernel_that_fails_on_the_card_ends_with_an_error(path, card):
+def test_a_kernel_that_fails_on_the_gpu_ends_with_an_error(path, card):
     path.write_text(MINE.replace("float", "ELEMENT"))  # for all dtypes
     broken = replace(card, faults=(Fault("wrong", "mine"),))
     told = trial._timed(adopt(path), Path("config.yaml"), ["block"], 0, [8], broken)

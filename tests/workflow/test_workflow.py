@@ -143,7 +143,7 @@ def test_the_study_is_packed_as_a_crate(finished):
     assert {"Snakefile", "results/report.html", "results/tables/summary.csv"} <= names
 
 
-def test_report_is_made_from_live_and_recorded_measurements(finished):
+def test_report_is_made_from_live_and_recorded_measurements_with_builds_and_counts(finished):
     assert "</html>" in (finished / "results" / "report.html").read_text()
     live = recording.read(finished / "results" / "recordings" / "local")
     assert set(live.checks["status"]) == {"passed"}
@@ -155,22 +155,16 @@ def test_report_is_made_from_live_and_recorded_measurements(finished):
     assert len(list((finished / "results" / "figures").glob("*.svg"))) > 0
     assert live.provenance["configuration"]["scope"] == "full"
     assert planned(finished, "--config", "scope=quick")["measure"] == 1
-
-
-def test_a_full_study_is_built(finished):
     built = {path.stem for path in (finished / "results" / "cubins" / "sm_90").glob("*.cubin")}
     kinds = ("b32-float32-exact", "b32-float32-guarded")
     expected = {f"{variant}-{kind}" for variant in ("naive", "block") for kind in kinds}
     expected |= {"bmm_tile-b16-int32-guarded", *(build.stem for build in INSTRUMENTS)}
     assert built == expected
-    builds = pd.read_csv(finished / "results" / "tables" / "builds.csv")
+    builds = pd.read_csv(tables / "builds.csv")
     assert set(builds.loc[builds["recording"] == "tree", "architecture"]) == {"sm_90"}
-
-
-def test_accesses_of_every_kernel_are_counted_and_agree_with_theory(finished):
     files = {path.stem for path in (finished / "results" / "counts").glob("*.csv")}
     assert files == {"naive-b32-float32", "block-b32-float32", "bmm_tile-b16-int32"}
-    counts = pd.read_csv(finished / "results" / "tables" / "counts.csv")
+    counts = pd.read_csv(tables / "counts.csv")
     squares = counts["batch"] == 1
     assert set(counts.loc[squares, "n"]) == {32, 48, 64, 70}
     assert set(counts.loc[~squares, "variant"]) == {"bmm_tile"}
@@ -186,7 +180,12 @@ def test_a_second_run_keeps_the_configuration_and_does_nothing(finished):
     assert written == in_force(finished)
 
 
-def test_editing_the_list_of_gpus_measures_nothing_again(finished):
+def test_a_missing_table_and_edits_of_the_list_of_gpus_measure_nothing_again(finished):
+    table = finished / "results" / "tables" / "speedups.csv"
+    table.rename(finished / "kept.csv")
+    jobs = planned(finished)
+    (finished / "kept.csv").rename(table)
+    assert (jobs["measure"], jobs["tables"]) == (0, 1)
     entry = ("- {id: local", "- {id: new, device: auto}\n- {id: local")
     assert planned_after(finished, {"config.yaml": entry})["measure"] == 1  # only the new entry
     entry = ("- {id: GPU, recording: data/recordings/card}\n", "")
@@ -243,14 +242,6 @@ def test_while_snakemake_is_at_work_nothing_else_begins(project):
     assert list((project / ".snakemake" / "locks").iterdir()), "left behind"
     done = warm.run_module(*script, "results/counts/naive-b32-float32.csv", cwd=project)
     assert done.returncode == 0, done.stderr
-
-
-def test_missing_table_is_made_again(finished):
-    table = finished / "results" / "tables" / "speedups.csv"
-    table.rename(finished / "kept.csv")
-    jobs = planned(finished)
-    (finished / "kept.csv").rename(table)
-    assert jobs["tables"] == 1
 
 
 def refusal(project, *options, environment=None):
