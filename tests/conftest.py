@@ -169,9 +169,7 @@ def card() -> CudaDevice:
         cards = cuda_devices()
     except StudyError as error:
         pytest.skip(str(error))
-    if not cards:
-        pytest.skip("no NVIDIA GPU on this host")
-    return cards[0]
+    return cards[0] if cards else pytest.skip("no NVIDIA GPU on this host")
 
 
 @pytest.fixture(scope="session")

@@ -74,15 +74,12 @@ def test_tables_columns_and_rows_that_no_rename_accounts_for_are_differences(bef
     assert [text[: len(line)] for text in one.different] == [line]
 
 
-def test_removed_tables_and_columns_are_told_with_the_reason():
+def test_removed_and_changed_tables_and_columns_are_listed_with_the_reason():
     before = tables(ranks={"p": ["1"]}, table={"chance": ["1"], "place": ["below"]})
     removed, kept = compare(before, tables(table={"location": ["below"]}), RENAMES)
     assert (removed.table, removed.removed) == ("ranks", ["removed: too few GPUs"])
     assert (kept.equal, kept.different) == (1, [])
     assert kept.removed == ["chance: removed: not computed"]
-
-
-def test_changed_tables_and_columns_are_told_with_the_reason():
     renames = Renames((("changed", "whole", "another model"), ("changed", "part.n*", "new sizes")))
     whole = found({"whole": {"n": ["1"]}}, {"whole": {"m": ["2", "3"]}}, renames)
     assert (whole.different, whole.removed) == ([], ["changed: another model"])

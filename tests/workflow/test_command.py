@@ -34,7 +34,7 @@ def parsers(parser):
     return found.choices
 
 
-def test_its_commands_are_those_of_the_packages():
+def test_its_commands_are_those_of_the_packages_with_help_and_examples(capsys):
     own = parsers(command._parser())
     assert set(own) == set(COMMANDS)
     for name, (module, arguments) in COMMANDS.items():
@@ -43,10 +43,7 @@ def test_its_commands_are_those_of_the_packages():
         theirs = parsers(module._parser())[name]
         assert own[name].parse_args(arguments) == theirs.parse_args(arguments), name
         assert own[name].get_default("run") is theirs.get_default("run")
-
-
-def test_every_command_has_help_and_examples(capsys):
-    for name, parser in parsers(command._parser()).items():
+    for name, parser in own.items():
         parser.print_help()
         assert re.search(rf"\nexamples:\n  gemm-study {name}", capsys.readouterr().out)
         for option in parser._actions:
@@ -133,8 +130,8 @@ def test_an_output_that_lacks_characters_or_is_closed_is_no_error(closed):
 
 @pytest.mark.slow
 def test_a_full_disk_is_one_line():
+    command = [sys.executable, "-m", "kernels", "list"]
     with open("/dev/full", "w") as full:
-        command = [sys.executable, "-m", "kernels", "list"]
         done = subprocess.run(command, cwd=ROOT, stdout=full, stderr=subprocess.PIPE, text=True)
     assert (done.returncode, done.stderr.count("\n")) == (2, 1)
     assert done.stderr.endswith("No space left on device; free space and rerun the same command\n")

@@ -163,6 +163,7 @@ def fill_disk(project):
 
 OF_QUICK, OF_SNAKEMAKE = (rf"\(see results/logs/{name}\.log\)" for name in ("quick", "snakemake"))
 STOPPED = "stopped; rerun the same command to resume"
+KILLED = "ended by SIGKILL; rerun the same command"
 
 
 @pytest.mark.parametrize(
@@ -172,11 +173,7 @@ STOPPED = "stopped; rerun the same command to resume"
         (signals(signal.SIGTERM, signal.SIGTERM, signal.SIGHUP), 130, STOPPED),
         (signals(signal.SIGKILL), -signal.SIGKILL, ""),
         (signals(signal.SIGKILL, kill=os.killpg), -signal.SIGKILL, ""),
-        (
-            signals(signal.SIGKILL, snakemake=True),
-            2,
-            "error: Snakemake was ended by SIGKILL; rerun the same command",
-        ),
+        (signals(signal.SIGKILL, snakemake=True), 2, f"error: Snakemake was {KILLED}"),
         (close_pipe, 141, None),
         (fill_disk, 2, None),
     ],

@@ -84,7 +84,10 @@ def project(tmp_path_factory):
     real = "from measurement.recorder.hardware import Host\n"
     assert real in script.read_text()
     script.write_text(script.read_text().replace(real, "from stand_in import Host\n"))
-    ports = [str(free_port()) for _ in range(2)]
+    ports = []
+    for _ in range(2):
+        with socket.create_server(("127.0.0.1", 0)) as found:
+            ports.append(str(found.getsockname()[1]))
     script = ["sh", ROOT / "tests" / "support" / "slurm.sh", base / "cluster", *ports]
     profile = ["--workflow-profile", "workflow/profiles/slurm", "--config", "scope=full"]
     run = [sys.executable, "-m", "snakemake", "results/tables/missing.csv", *profile]
@@ -96,18 +99,11 @@ def project(tmp_path_factory):
     return project
 
 
-def free_port():
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return found.getsockname()[1]
-
-
 @pytest.mark.slow
 def test_a_killed_job_costs_only_its_gpu_and_is_named_with_the_reason(project):
     missing = pd.read_csv(project / "results" / "tables" / "missing.csv")
-    assert missing.to_dict("records") == [
-        {"recording": "killed", "reason": "Slurm ended its job: CANCELLED"}
-    ]
+    killed = {"recording": "killed", "reason": "Slurm ended its job: CANCELLED"}
+    assert missing.to_dict("records") == [killed]
     kept = recording.read(project / "results" / "recordings" / "kept")
     assert set(kept.checks["device"]) == {"gpu0", "cpu"}
     assert set(kept.checks["status"]) == {"passed"}

@@ -119,16 +119,13 @@ def test_a_wrong_declaration_is_one_line_with_its_place(path, old, new, message)
     assert re.match(rf"mine\.cu:{message}", refusal(path, MINE.replace(old, new)))
 
 
-def test_a_call_becomes_a_variant_and_is_not_run(path):
+def test_a_call_becomes_a_variant_without_a_run_as_the_examples_of_the_page(path):
     Path("called.py").write_text(CALLED)
     entry = adopt(Path("called.py"))
     assert catalog.variant("called") is entry
     assert (entry.source, entry.after) == (str(Path("called.py").resolve()), "block")
     assert (type(entry), entry.dtypes) == (UserCall, ("float32",))
     assert entry.takes(Shape.parse("17x33x65"))
-
-
-def test_the_page_names_every_key_and_its_examples_of_calls_are_calls(path):
     told = PAGE.read_text()
     assert [key for key in KEYS if f"`{key}=" not in told] == []
     found = re.findall(r"```python\n(.*?)```", told, re.DOTALL)
@@ -272,8 +269,8 @@ def test_a_kernel_goes_all_the_way(path, card):
 
 @pytest.mark.slow
 def test_a_study_without_recordings_gives_no_roofline(path, card):
-    with open("config.local.yaml", "a") as own:
-        own.write("gpus: [{ id: mine, device: auto }]\n")
+    local = Path("config.local.yaml")
+    local.write_text(f"{local.read_text()}gpus: [{{ id: mine, device: auto }}]\n")
     lines = list(trial.attempt(path, Path("config.yaml"), architectures=["sm_86"]))
     assert any(line.startswith("not compared with a roofline: the study has no ") for line in lines)
     assert lines[-1].startswith("to time it on a GPU of this host: ")
