@@ -132,7 +132,6 @@ class FakeBench:
 
 
 def code_for(_, builds, architecture, folder, cores):
-    """Fake the compiler."""
     (folder / architecture).mkdir()
     for build in builds:
         (folder / architecture / f"{build.stem}.cubin").write_bytes(b"code")
@@ -145,7 +144,6 @@ def test_both_are_measured_in_one_process_per_round(
     bench, processes = FakeBench(), []
 
     def here(command, **_):
-        """Run a round in this process, without a GPU."""
         assert command[1:3] == ["-m", "benchmarks.nvbench_kernels"]
         processes.append(command)
         bench.registered = ()
@@ -289,7 +287,6 @@ def test_recordings_have_the_44_cells_once(parts):
 
 
 def fake_recording(part, status="passed"):
-    """A recording with the tables that `Cost` reads."""
     cells = gpu_cells(part.study, "gpu0")
     frame = pd.DataFrame([(c.device, c.variant, c.shape.n, c.block_size) for c in cells])
     frame.columns = ["device", "variant", "n", "block_size"]

@@ -24,8 +24,6 @@ def cpu_library(*_: object) -> Path:
 
 
 def cubin(nvcc: Path, source: Path, options: Sequence[str]) -> Path:
-    """Return the cubin of a source file."""
-
     def make(out: Path) -> None:
         command = [nvcc, "-cubin", *options, "-o", out / "x.cubin", source]
         subprocess.run(command, check=True, capture_output=True)

@@ -18,7 +18,6 @@ COUNTS = tuple(
 
 
 def program(path, script):
-    """Write an executable shell script; return its path."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(f"#!/bin/sh\n{script}\n")
     path.chmod(0o755)

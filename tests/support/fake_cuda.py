@@ -129,11 +129,8 @@ class FakeCuda:
 
     @property
     def Context(self):  # noqa: N802
-        return SimpleNamespace(
-            enable_peer_access=lambda other: self.called("reach"),
-            synchronize=self.finish,
-            get_device=lambda: self.Device(0),
-        )
+        reach, device = lambda _: self.called("reach"), lambda: self.Device(0)
+        return SimpleNamespace(enable_peer_access=reach, synchronize=self.finish, get_device=device)
 
     def finish(self):
         """Wait for all streams of the context: only then is the work in `pending` done."""
@@ -162,10 +159,8 @@ class FakeCuda:
         return array
 
     def Stream(self):  # noqa: N802
-        called = {"synchronize": partial(self.called, "synchronize")}
-        return SimpleNamespace(
-            handle=STREAM, wait_for_event=lambda _: self.called("wait"), **called
-        )
+        facts = {"handle": STREAM, "synchronize": partial(self.called, "synchronize")}
+        return SimpleNamespace(**facts, wait_for_event=lambda _: self.called("wait"))
 
     def memset_d32_async(self, buffer, word, count, stream):
         self.called("memset")

@@ -81,7 +81,6 @@ PARTS = ("total", "h2d", "kernel", "d2h")
 
 
 def unwritten(cell):
-    """Return C before a kernel has written it."""
     return np.empty((cell.shape.batch, cell.shape.m, cell.shape.n), cell.dtype)
 
 

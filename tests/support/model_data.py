@@ -46,7 +46,6 @@ def cells(every: bool = False) -> pd.DataFrame:
 
 
 def truth(model: str, **changes: float) -> np.ndarray:
-    """Return the true parameters of a model."""
     return np.array([(TRUTH | changes)[name] for name in MODELS[model].parameters])
 
 
@@ -77,7 +76,6 @@ def times(
 
 
 def _layout(model: str, frame: pd.DataFrame) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return the design, and the numbers of each cell's kernel and size."""
     kernels = frame.groupby(["variant", "block_size"], dropna=False).ngroup().to_numpy()
     return MODELS[model].design(frame), kernels, frame.groupby("n").ngroup().to_numpy()
 

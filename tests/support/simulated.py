@@ -83,7 +83,6 @@ class Power:
 
     @property
     def ceilings(self) -> dict[str, float]:
-        """The factors by quantity of ceilings.csv."""
         copies = dict.fromkeys(("h2d_bytes_per_s", "d2h_bytes_per_s"), self.link)
         return copies | {"fp32_flop_per_s": self.units, "device_copy_bytes_per_s": self.memory}
 

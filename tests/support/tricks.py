@@ -14,8 +14,6 @@ SAMPLES = 6
 
 
 class InProcess(Supervisor):
-    """A supervisor whose worker is in this process."""
-
     def __init__(self, session, cells, folder):
         inputs = session._inputs
         opening = Opening(lambda _: session, problems(cells), 1, folder, 0.0, 0.0, 0)

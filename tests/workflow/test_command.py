@@ -29,7 +29,6 @@ COMMANDS = {
 
 
 def parsers(parser):
-    """Return the parser of each command of a parser."""
     (found,) = (a for a in parser._actions if isinstance(a, argparse._SubParsersAction))
     return found.choices
 

@@ -14,7 +14,6 @@ RULES = ROOT / "workflow" / "rules"
 
 
 def constants(name):
-    """Return the constants at the start of a file of rules."""
     found = {"sources": python_files_below, "files_below": files_below, "Path": Path}
     text = (RULES / name).read_text()
     with chdir(ROOT):
@@ -23,7 +22,6 @@ def constants(name):
 
 
 def of_analysis(*starts):
-    """Return the files of the analysis that these reach by imports."""
     files = reached(*(path for start in starts for path in ROOT.glob(start)))
     return {str(f.relative_to(ROOT)) for f in files if f.is_relative_to(ROOT / "analysis")}
 

@@ -61,7 +61,6 @@ def start(project, *arguments, **options):
 
 
 def run(project, *arguments):
-    """Run the workflow to its end; return status, output and errors."""
     process = start(project, *arguments)
     output, errors = process.communicate(timeout=LIMIT_S)
     return process.returncode, output, errors
@@ -82,14 +81,12 @@ def wait_for(path):
 
 
 def at_work(project):
-    """Start a run; return it when its slow job is running."""
     process = start(project)
     wait_for(project / "results" / "slow.txt")
     return process
 
 
 def left_in(project):
-    """Return the running processes in a project."""
     own = ("cwd", str(project))
     found = psutil.process_iter(["cwd", "status"])
     return [each for each in found if own in each.info.items() and each.info["status"] != "zombie"]

@@ -291,7 +291,6 @@ def test_no_python_of_the_environment_cuts_off_bytecode_or_finds_other_modules(s
 
 
 def fill_disk(setup, fault):
-    """Leave the environment as a set-up on a full disk."""
     packages = setup.venv / "lib" / "python3.11" / "site-packages"
     (packages / "a-1.dist-info").mkdir()
     (packages / "a-1.dist-info" / "METADATA").write_text("Name: a\n")
@@ -340,23 +339,14 @@ def test_only_with_a_gpu_the_compiler_and_pycuda_are_installed_once(setup, host,
     assert host == [["compiler"], ["compiler", "gpu"]]
 
 
-@pytest.mark.parametrize(
-    ("nvcc", "has_disassembler", "expected"),
-    [
-        (None, False, [["compiler"]]),
-        (Path("/bin/sh"), False, [["disassembler"]]),
-        (Path("/bin/sh"), True, []),
-    ],
-    ids=["no nvcc", "no nvdisasm", "both"],
-)
-def test_only_missing_parts_of_the_compiler_are_installed(
-    setup, host, patch, nvcc, has_disassembler, expected
-):
-    patch(setup.host, find_nvcc=lambda: nvcc, has_disassembler=lambda _: has_disassembler)
+@pytest.mark.parametrize("missing", ["compiler", "disassembler", ""])
+def test_only_missing_parts_of_the_compiler_are_installed(setup, host, patch, missing):
+    nvcc = None if missing == "compiler" else Path("/bin/sh")
+    patch(setup.host, find_nvcc=lambda: nvcc, has_disassembler=lambda _: not missing)
     setup.environment.set_up({"compiler"})
     setup.environment.set_up({"compiler"})
-    assert host == expected
-    if has_disassembler:  # the compiler that was found is removed
+    assert host == ([[missing]] if missing else [])
+    if not missing:  # later, the compiler is removed
         patch(setup.host, find_nvcc=lambda: None)
         setup.environment.set_up({"compiler"})
         assert host == [["compiler"]]

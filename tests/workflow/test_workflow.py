@@ -82,7 +82,6 @@ def in_force(project):
 
 
 def snakemake(project, *arguments, **options):
-    """Run the workflow of a project; return the finished process."""
     return warm.run_module("snakemake", *arguments, "--cores", "2", cwd=project, **options)
 
 
