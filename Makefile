@@ -8,8 +8,8 @@
 # make ro-crate    the same, packed with inputs and workflow for an archive: results/ro-crate.zip
 # make bundle      what records on a host without a network: results/bundle.tar.gz; for its GPUs name
 #                  their architectures, as in ARCHITECTURES="sm_90 sm_89"
-# make check       the same set-up, then the tests that answer within a minute
-# make test        all tests
+# make check       the same set-up, then the fast tests, in less than a minute
+# make test        the same set-up, then all tests
 # make lint        the linters and formatters, checking only
 # make audit       look up known vulnerabilities of all locked packages; needs PyPI
 # make clean       remove what was generated; .venv stays
@@ -54,9 +54,8 @@ bundle: LAYERS += $(if $(ARCHITECTURES),compiler gpu)
 bundle: setup
 	@$(RUN) python -m measurement.recorder.bundle $(if $(ARCHITECTURES),--architecture $(ARCHITECTURES))
 
-# Where there is a Chromium, the report is opened in it.
-# Where there is a Slurm, the study is run through one.
-# Some tests wait for processes and clocks, so one more worker than cores takes less time.
+# Tests open the report in Chromium and run the study on Slurm, if these are installed.
+# Some tests wait for processes, so `make test` uses one more worker than there are cores.
 check: WORKERS = $(CORES)
 test: WORKERS = $(shell expr $(CORES) + 1)
 check test: PYTEST = pytest --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder

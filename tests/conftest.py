@@ -1,4 +1,4 @@
-"""What tests of several packages ask for."""
+"""Fixtures of several packages, and the order of the tests."""
 
 import gc
 import importlib
@@ -23,7 +23,7 @@ from measurement.sampling import interference, supervisor
 from tests.support import builds, cache, fakes, simulated, warm
 
 MakeRecording = Callable[..., Recording]
-# Those that wait for processes and clocks stand beside those that keep several cores busy.
+# The longest files, in this order. Files that wait for processes alternate with files that compute.
 _LONGEST = (
     *("test_faults", "test_host_execution", "test_workflow", "test_build", "test_run"),
     *("test_page", "test_browser", "test_slurm", "test_crate", "test_wheel", "test_record"),
@@ -32,20 +32,28 @@ _LONGEST = (
 )
 
 
-# Threads of a BLAS or of OpenMP that wait for work would keep cores from other tests: they sleep.
+# Waiting threads of a BLAS or of OpenMP sleep: other tests need the cores.
 _ASLEEP = {"OPENBLAS_THREAD_TIMEOUT": "4", "OMP_WAIT_POLICY": "passive"}
 
 
 def pytest_configure() -> None:
-    """Remove what no run has asked for in a week; set what all processes begin with."""
+    """Remove cached files that no run has used for a week; set the environment of all processes."""
+    gc.disable()  # until all tests are collected
     cache.tidy()
     for name, value in _ASLEEP.items():
         os.environ.setdefault(name, value)
 
 
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Ignore files that contain only slow tests if these are deselected."""
+    if config.option.markexpr != "not slow" or collection_path.suffix != ".py":
+        return None
+    return "\npytestmark = pytest.mark.slow\n" in collection_path.read_text() or None
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_make_collect_report(collector: pytest.Collector) -> Generator[None, Any, Any]:
-    """Begin in each worker with other files: they share what one has compiled."""
+    """Collect other files first in each worker: the workers share compiled modules."""
     report = yield
     if isinstance(collector, pytest.Dir) and (worker := os.environ.get("PYTEST_XDIST_WORKER")):
         count = int(os.environ["PYTEST_XDIST_WORKER_COUNT"])
@@ -55,28 +63,28 @@ def pytest_make_collect_report(collector: pytest.Collector) -> Generator[None, A
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with the longest files, so that no core is without work in the end."""
+    """Run the longest files first, so that no core is idle at the end."""
     first = {name: place for place, name in enumerate(_LONGEST)}
     items.sort(key=lambda item: (first.get(item.path.stem, len(first)), item.path))
 
 
 def pytest_collection_finish() -> None:
-    """Spare what stays, libraries and tests, the collector: it took a tenth of all time there."""
-    gc.collect()
+    """Exclude libraries and tests from garbage collection, which took a tenth of the time."""
     gc.freeze()
+    gc.enable()
     gc.set_threshold(100_000, 20, 20)
 
 
 @pytest.fixture(scope="session", autouse=True)
 def one_thread() -> Iterator[None]:
-    """Keep linear algebra to one thread: there are more workers than cores."""
+    """Use one thread for linear algebra: there are more workers than cores."""
     with threadpool_limits(1, "blas"):
         yield
 
 
 @pytest.fixture(autouse=True)
 def own_cores() -> Iterator[None]:
-    """See to it that no test leaves this process bound to a core: the others would crawl."""
+    """Fail if a test leaves this process bound to some cores; undo that for other tests."""
     cores = os.sched_getaffinity(0)
     yield
     left = os.sched_getaffinity(0)
@@ -92,19 +100,19 @@ def make_recording() -> MakeRecording:
 
 @pytest.fixture(scope="session")
 def gpu_recording() -> Recording:
-    """A simulated recording of one GPU and its host; shared by tests, not to be changed."""
+    """A simulated recording of one GPU and its host; do not change it."""
     return recording.read(simulated.recorded())
 
 
 @pytest.fixture(scope="session")
 def cpu_recording() -> Recording:
-    """A small simulated recording of a host without GPU; shared by tests, not to be changed."""
+    """A small simulated recording of a host without GPU; do not change it."""
     return recording.read(simulated.recorded(gpus=0, sizes=(256, 512), seed=1))
 
 
 @pytest.fixture(scope="session")
 def computed(gpu_recording: Recording, cpu_recording: Recording) -> Path:
-    """The folder of all tables of these two, called GPU and host; not to be changed."""
+    """The folder of all tables of these two, called card and host; do not change it."""
     from tests.support.report_data import chain  # a second to import
 
     return chain({"card": gpu_recording.path, "host": cpu_recording.path})
@@ -114,7 +122,7 @@ def computed(gpu_recording: Recording, cpu_recording: Recording) -> Path:
 def command(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> Callable[..., subprocess.CompletedProcess[str]]:
-    """Run the command line of a package in this process; return what it ended with and printed."""
+    """Run the command line of a package in this process; return its exit status and output."""
 
     def run(package: str, *arguments: object) -> subprocess.CompletedProcess[str]:
         monkeypatch.setattr(sys, "argv", [package, *map(str, arguments)])
@@ -128,36 +136,45 @@ def command(
 
 
 @pytest.fixture
-def stand_ins(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+def patch(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Return a function that replaces attributes of a module until the end of the test."""
+
+    def replace(module: Any, **attributes: Any) -> None:
+        for name, value in attributes.items():
+            monkeypatch.setattr(module, name, value)
+
+    return replace
+
+
+@pytest.fixture
+def stand_ins(tmp_path_factory: pytest.TempPathFactory, patch: Callable[..., None]) -> None:
     """Record with a cache, a CPU library, worker processes and pauses that take no time."""
-    monkeypatch.setattr(recorder, "CACHE", tmp_path_factory.mktemp("references"))
-    monkeypatch.setattr(recorder, "build_library", builds.cpu_library)
-    monkeypatch.setattr(supervisor, "_SPAWN", warm.CONTEXT)
-    monkeypatch.setattr(interference, "_SETTLE_S", fakes.SETTLE_S)
+    references = tmp_path_factory.mktemp("references")
+    patch(recorder, CACHE=references, build_library=builds.cpu_library)
+    patch(supervisor, _SPAWN=warm.CONTEXT)
+    patch(interference, _SETTLE_S=fakes.SETTLE_S)
 
 
 @pytest.fixture(scope="session")
 def host_builds() -> Path:
-    """Folder of the builds for the host, each named by the hash of all that went into it."""
+    """Folder of the builds for the host, each named by the hash of its inputs."""
     BUILDS.mkdir(parents=True, exist_ok=True)
     return BUILDS
 
 
 @pytest.fixture(scope="session")
 def card() -> CudaDevice:
-    """The first GPU of this host; where there is none, what asks for it is skipped."""
+    """The first GPU of this host; without one, the test is skipped."""
     try:
         cards = cuda_devices()
     except StudyError as error:
         pytest.skip(str(error))
-    if not cards:
-        pytest.skip("no NVIDIA GPU on this host")
-    return cards[0]
+    return cards[0] if cards else pytest.skip("no NVIDIA GPU on this host")
 
 
 @pytest.fixture(scope="session")
 def nvcc() -> Path:
-    """The CUDA compiler of this host; tests without it are skipped."""
+    """The CUDA compiler of this host; without one, the test is skipped."""
     try:
         return find_nvcc()
     except StudyError as error:

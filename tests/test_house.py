@@ -1,6 +1,5 @@
 """docs/CONTRIBUTING.md draws the imports between folders; the drawing is compared with the code."""
 
-import ast
 import re
 from collections import defaultdict
 from graphlib import TopologicalSorter
@@ -8,6 +7,7 @@ from graphlib import TopologicalSorter
 import pytest
 
 from tests.support import ROOT
+from tests.support.imports import imported
 
 PAGE = (ROOT / "docs" / "CONTRIBUTING.md").read_text()
 DRAWING = re.search(r"```text\n(base\n.*?)```", PAGE, re.S)[1]
@@ -18,16 +18,6 @@ DRAWN = {
 FOLDERS = [name for name in DRAWN if "/" not in name]
 # Folders whose rooms are drawn too; their command lines may import every room.
 SORTED = sorted({name.split("/")[0] for name in DRAWN if "/" in name})
-
-
-def imported(path):
-    """Return the dotted names that a file imports, also inside of functions."""
-    for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            assert not node.level, f"{path}: relative import"
-            yield from (f"{node.module}.{alias.name}" for alias in node.names)
 
 
 @pytest.fixture(scope="module")
@@ -42,14 +32,9 @@ def found():
                 target = rest.partition(".")[0]
                 if other in FOLDERS and other != own:
                     imports[own].setdefault(other, path)
-                elif other == own and own in SORTED and room != target and room[0] != "_":
+                elif other == own in SORTED and target not in ("", room) and room[0] != "_":
                     imports[f"{own}/{room}"].setdefault(target, path)
     return imports
-
-
-def test_every_folder_with_code_is_drawn():
-    packages = {path.parent.name for path in ROOT.glob("*/__init__.py")}
-    assert set(FOLDERS) == packages - {"tests"}
 
 
 @pytest.mark.parametrize("name", sorted(DRAWN))
@@ -57,14 +42,15 @@ def test_the_imports_are_those_that_are_drawn(found, name):
     assert DRAWN[name] == set(found.get(name, {})), dict(found.get(name, {}))
 
 
-def test_every_folder_that_imports_is_drawn(found):
+def test_every_folder_with_code_or_imports_is_drawn(found):
+    packages = {path.parent.name for path in ROOT.glob("*/__init__.py")}
+    assert set(FOLDERS) == packages - {"tests"}
     assert set(found) <= set(DRAWN)
 
 
-@pytest.mark.parametrize("folder", [None, *SORTED])
+@pytest.mark.parametrize("folder", ["", *SORTED])
 def test_no_imports_form_a_circle(folder):
-    rooms = {name: targets for name, targets in DRAWN.items() if "/" not in name}
-    if folder:
-        inside = {name: targets for name, targets in DRAWN.items() if name.startswith(f"{folder}/")}
-        rooms = {name.split("/")[1]: targets for name, targets in inside.items()}
+    parts = [(*name.rpartition("/"), targets) for name, targets in DRAWN.items()]
+    rooms = {room: targets for inside, _, room, targets in parts if inside == folder}
+    assert rooms
     TopologicalSorter(rooms).prepare()

@@ -1,4 +1,4 @@
-"""The project's texts use the field's words: the glossary of private words is searched for."""
+"""The project's texts use the field's words and none of the private words of earlier versions."""
 
 import argparse
 import ast
@@ -13,6 +13,7 @@ import kernels.__main__
 import measurement.__main__
 import study.__main__
 from tests.support import ROOT
+from tests.support.imports import nodes_of
 from workflow import command
 
 # Private words of earlier versions, and the field's.
@@ -84,28 +85,17 @@ def prose(path: Path) -> str:
 def helps(parser: argparse.ArgumentParser) -> Iterator[str]:
     """Yield the help of a parser and of all its commands."""
     yield parser.format_help()
-    for action in parser._actions:
-        if isinstance(action, argparse._SubParsersAction):
-            for each in action.choices.values():
-                yield from helps(each)
+    commands = [a for a in parser._actions if isinstance(a, argparse._SubParsersAction)]
+    for each in (each for action in commands for each in action.choices.values()):
+        yield from helps(each)
 
 
 def messages(path: Path) -> str:
-    """Return the texts of a module with a space in them, but its docstrings."""
-    tree = ast.parse(path.read_text())
-    docstrings = {
-        id(node.value)
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
-    }
-    texts = (
-        str(node.value)
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Constant)
-        and isinstance(node.value, str)
-        and id(node) not in docstrings
-    )
-    return "\n".join(text for text in texts if " " in text.strip())
+    """Return the texts of a module that contain a space, without docstrings."""
+    nodes = nodes_of(path)
+    docstrings = {node.value for node in nodes if isinstance(node, ast.Expr)}
+    texts = [n.value for n in nodes if isinstance(n, ast.Constant) and n not in docstrings]
+    return "\n".join(text for text in texts if isinstance(text, str) and " " in text.strip())
 
 
 @pytest.mark.parametrize("path", DOCUMENTS + TEMPLATES, ids=lambda path: path.name)
@@ -113,17 +103,12 @@ def test_documents_and_templates_use_the_fields_words(path):
     assert private_words(prose(path), str(path.relative_to(ROOT))) == []
 
 
-@pytest.mark.parametrize("name", PARSERS)
-def test_help_uses_the_fields_words(name):
-    assert private_words("\n".join(helps(PARSERS[name]())), f"{name} --help") == []
-
-
-@pytest.mark.parametrize("package", PACKAGES)
-def test_messages_use_the_fields_words(package):
-    found = []
-    for path in sorted((ROOT / package).rglob("*.py")):
-        found += private_words(messages(path), str(path.relative_to(ROOT)))
-    assert found == []
+@pytest.mark.parametrize("name", [*PARSERS, *PACKAGES])
+def test_help_and_messages_use_the_fields_words(name):
+    if name in PARSERS:
+        assert private_words("\n".join(helps(PARSERS[name]())), f"{name} --help") == []
+    for path in (ROOT / name).rglob("*.py"):
+        assert private_words(messages(path), str(path.relative_to(ROOT))) == []
 
 
 def test_a_private_word_is_found():

@@ -3,7 +3,7 @@
 import ast
 from functools import cache
 
-from tests.support import ROOT
+from tests.support.imports import nodes_of, path_of, reached
 
 # In order. After measurement.recording.schema comes a recording, after analysis.schema a table.
 ROUTE = [
@@ -33,36 +33,15 @@ PARTS = [
 WORDS = {"block_size", "block_sizes"}
 
 
-def path_of(module):
-    return ROOT / f"{module.replace('.', '/')}.py"
-
-
 @cache
-def nodes_of(module):
-    return [*ast.walk(ast.parse(path_of(module).read_text()))]
-
-
-@cache
-def imported(module):
-    """Return the modules of the project that a module imports, directly or not, and itself."""
-    found = {module}
-    for node in nodes_of(module):
-        if isinstance(node, ast.ImportFrom):
-            names = {f"{node.module}.{alias.name}" for alias in node.names} | {node.module}
-            for name in names - found:
-                if path_of(name).is_file():
-                    found |= imported(name)
-    return found
-
-
-@cache
-def mentions(module):
+def mentions(path):
     """Return whether code or its table of names, not a docstring or comment, has the block size."""
-    names = path_of(module).with_suffix(".txt")
+    names = path.with_suffix(".txt")
     if names.is_file() and WORDS & set(names.read_text().split()):
         return True
-    texts = {node.value for node in nodes_of(module) if isinstance(node, ast.Expr)}
-    for node in nodes_of(module):
+    nodes = nodes_of(path)
+    texts = {node.value for node in nodes if isinstance(node, ast.Expr)}
+    for node in nodes:
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and node not in texts:
             if WORDS & set(node.value.split()):
                 return True
@@ -72,16 +51,15 @@ def mentions(module):
 
 
 def test_the_block_size_passes_few_files():
-    print(*map(path_of, ROUTE), sep="\n")
     assert len(ROUTE) <= 13
-    assert all(map(mentions, ROUTE))
+    assert all(map(mentions, map(path_of, ROUTE)))
 
 
 def test_every_file_on_the_way_is_on_the_route_or_only_reads():
     between = {
-        module
+        path
         for first, last in PARTS
-        for module in imported(first)
-        if last in imported(module) and mentions(module)
+        for path in reached(path_of(first))
+        if path_of(last) in reached(path) and mentions(path)
     }
-    assert between == {*ROUTE, *READERS}
+    assert between == {*map(path_of, [*ROUTE, *READERS])}

@@ -11,11 +11,9 @@ from tests.support.reports import made
 
 
 @pytest.mark.slow
-def test_advise_agrees_with_the_page_until_a_break_even_size_is_changed(
-    tmp_path, monkeypatch, capsys
-):
+def test_advise_agrees_with_the_page_until_a_break_even_size_is_changed(tmp_path, patch, capsys):
     tables = shutil.copytree(made("measured") / "tables", tmp_path / "tables")
-    monkeypatch.setattr(sys, "argv", ["advise_agrees", "--tables", str(tables)])
+    patch(sys, argv=["advise_agrees", "--tables", str(tables)])
     assert advise_agrees.main() == 0
     assert ", 0 disagreements" in capsys.readouterr().out
     changed = pd.read_csv(tables / "break_even.csv")

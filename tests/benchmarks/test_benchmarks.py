@@ -5,7 +5,9 @@ import json
 import re
 import subprocess
 import sys
+from contextlib import nullcontext
 from enum import IntEnum
+from itertools import product
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -14,17 +16,11 @@ import pandas as pd
 import pytest
 
 from base.errors import StudyError, exit_status
-from benchmarks import (
-    compare_tables,
-    compare_with_cublas,
-    nvbench_kernels,
-    tuner_cells,
-    tuner_kernels,
-)
+from benchmarks import compare_tables, compare_with_cublas, nvbench_kernels, tuner_kernels
 from benchmarks import compare_with_nvbench as against
+from benchmarks import tuner_cells as tuned
 from benchmarks.cells import CELLS, SIZES
 from benchmarks.compare_with_nvbench import Times, compare, read_nvbench, read_ours, table
-from benchmarks.tuner_cells import Cost, configurations
 from kernels.products.matrices import Inputs
 from kernels.products.shape import Shape
 from kernels.theory.tiles import number_of
@@ -59,11 +55,8 @@ def nvbench_json():
 
 
 def test_medians_are_of_the_rounds():
-    rounds = [
-        Times(1.00, 1.5, 1.0, 1.0, 2.0),
-        Times(1.98, 2.5, 1.9, 2.0, 2.5),
-        Times(3.12, 4.1, 3.0, 3.0, 4.0),
-    ]
+    taken = ((1.00, 1.5, 1.0, 1.0, 2.0), (1.98, 2.5, 1.9, 2.0, 2.5), (3.12, 4.1, 3.0, 3.0, 4.0))
+    rounds = [Times(*each) for each in taken]
     found = compare(("block", 32, 1024), rounds)
     assert found.times == Times(1.98, 2.5, 1.9, 2.0, 2.5)
     assert (found.ratio, found.flushed_ratio) == (0.99, 1.0)
@@ -72,66 +65,45 @@ def test_medians_are_of_the_rounds():
     assert np.isnan([found.ratio_low, found.ratio_high]).all()  # three rounds have no interval
     found = compare(("block", 32, 1024), 3 * rounds)
     assert (found.ratio_low, found.ratio_high) == pytest.approx((0.99, 1.04))
+    for warm_s, flushed_s, within in ((8.1, 11.4, (True, False)), (16.0, 11.0, (False, True))):
+        found = compare(("block", 32, 256), [Times(8.0, 10.8, 8.0, warm_s, flushed_s)])
+        assert (found.within, found.flushed_within) == within
 
 
 @pytest.mark.parametrize(("ratio", "within"), [(0.979, "NO"), (0.981, "yes"), (1.021, "NO")])
-def test_what_is_off_by_more_than_two_percent_is_told(ratio, within):
+def test_more_than_two_percent_is_outside(ratio, within):
     rounds = 6 * [Times(ratio * 1e-3, 2e-3, ratio * 1e-3, 1e-3, 2e-3)]
     found = compare(("block_unroll4", 32, 2048), rounds)
     assert found.within == (within == "yes")
-    _, line = table([found]).splitlines()
-    words = line.split()
+    words = table([found]).splitlines()[1].split()
     assert (words[0], words.pop(8), words.pop(11)) == ("block_unroll4", within, "yes")
     expected = [32, 2048, 1e3 * ratio, 1e3, ratio, ratio, ratio, 2e3, 2e3, 1, 1e3 * ratio, 1]
     assert [float(number) for number in words[1:]] == pytest.approx(expected)
 
 
-def test_warm_and_flushed_are_evaluated_each_by_itself():
-    for times, within in (
-        ((8.0, 10.8, 8.0, 8.1, 11.4), (True, False)),
-        ((8.0, 11.2, 8.0, 16.0, 11.3), (False, True)),
-    ):
-        found = compare(("cublas_sgemm", None, 256), [Times(*times)])
-        assert (found.within, found.flushed_within) == within
-
-
 def test_times_of_nvbench_are_read(tmp_path):
     assert [nvbench_kernels.train(n) for n in (256, 512, 1024, 4096)] == [100, 100, 12, 5]
-    path = tmp_path / "r.json"
-    path.write_text(json.dumps(nvbench_json()))
+    path, results = tmp_path / "r.json", nvbench_json()
+    path.write_text(json.dumps(results))
     found = read_nvbench(path)
     assert list(found) == KERNELS
     assert all(times == pytest.approx((2e-4, 3e-4)) for times in found.values())
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"is_skipped": True, "skip_reason": "too short"}, "bNone-n256: skipped: too short"),
+    for change, message in (
         ({"summaries": None}, "n256: results without nv/cold/time/gpu/median"),
-    ],
-)
-def test_measurement_that_nvbench_lacks_is_told(tmp_path, change, message):
-    results = nvbench_json()
-    results["benchmarks"][0]["states"][0] |= change
-    path = tmp_path / "r.json"
-    path.write_text(json.dumps(results))
-    with pytest.raises(StudyError, match=message):
-        read_nvbench(path)
+        ({"is_skipped": True, "skip_reason": "too short"}, "bNone-n256: skipped: too short"),
+    ):
+        results["benchmarks"][0]["states"][0] |= change
+        path.write_text(json.dumps(results))
+        with pytest.raises(StudyError, match=message):
+            read_nvbench(path)
 
 
-class FakeSession:
+class FakeSession(nullcontext):
     """A session whose kernels take `time_s` with warm caches, 1.5 times as much flushed."""
 
     def __init__(self, time_s):
-        self.time_s = time_s
-        self._on_device = [4096, 8192, 12288]
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        pass
+        super().__init__(self)
+        self.time_s, self._on_device = time_s, ADDRESSES
 
     def kernel_time(self, cell, flushed):
         assert (cell.dtype, cell.shape.is_square) == ("float32", True)
@@ -141,13 +113,12 @@ class FakeSession:
 class FakeBench:
     """`cuda.bench`: runs two trains of each kernel and writes fixed times."""
 
-    def __init__(self):
-        self.registered = []
+    registered = ()
 
     def register(self, called):
         one = SimpleNamespace(called=called, set_name=lambda name: setattr(one, "name", name))
         one.add_int64_axis = lambda axis, values: setattr(one, "axis", (axis, values))
-        self.registered.append(one)
+        self.registered = [*self.registered, one]
         return one
 
     def run_all_benchmarks(self, options):
@@ -161,45 +132,39 @@ class FakeBench:
 
 
 def code_for(_, builds, architecture, folder, cores):
-    """Fake the compiler."""
     (folder / architecture).mkdir()
     for build in builds:
         (folder / architecture / f"{build.stem}.cubin").write_bytes(b"code")
 
 
 @pytest.mark.parametrize(("ours_s", "status"), [(2.03e-4, 0), (2.2e-4, 1)])
-def test_both_are_measured_in_one_process_a_round(tmp_path, monkeypatch, capsys, ours_s, status):
+def test_both_are_measured_in_one_process_per_round(
+    tmp_path, monkeypatch, patch, capsys, ours_s, status
+):
     bench, processes = FakeBench(), []
 
     def here(command, **_):
-        """Run a round in this process, without a GPU."""
         assert command[1:3] == ["-m", "benchmarks.nvbench_kernels"]
         processes.append(command)
-        bench.registered.clear()
+        bench.registered = ()
         monkeypatch.setattr("sys.argv", command[2:])
         nvbench_kernels.main()
         return SimpleNamespace(returncode=0)
 
-    monkeypatch.setattr(against, "select", lambda _: [CARD])
-    monkeypatch.setattr(against, "find_nvcc", lambda: Path("nvcc"))
-    monkeypatch.setattr(against, "nvcc_version", lambda _: "13.9.7")
-    monkeypatch.setattr(against, "build_all", code_for)
-    monkeypatch.setattr(against, "drivers", lambda: {"driver": "600.1", "cuda_driver": "13.9"})
-    monkeypatch.setattr(against.importlib.util, "find_spec", lambda _: True)
-    monkeypatch.setattr(against.importlib.metadata, "version", lambda _: "0.0")
-    monkeypatch.setattr(against, "_ROUNDS", 2)
+    of_gpu = {"select": lambda _: [CARD], "find_nvcc": lambda: Path("nvcc"), "_ROUNDS": 2}
+    of_gpu |= {"drivers": lambda: {"driver": "600.1", "cuda_driver": "13.9"}}
+    patch(against, **of_gpu, nvcc_version=lambda _: "13.9.7", build_all=code_for)
+    patch(against.importlib.util, find_spec=lambda _: True)
+    patch(against.importlib.metadata, version=lambda _: "0.0")
     fakes = {"cuda.bench": bench, "cuda.bindings": SimpleNamespace(driver=FakeDriver())}
     for name, fake in ({"cuda": SimpleNamespace(bench=bench)} | fakes).items():
         monkeypatch.setitem(sys.modules, name, fake)
-    monkeypatch.setattr(nvbench_kernels, "select", lambda _: [CARD])
-    monkeypatch.setattr(nvbench_kernels, "read_result", lambda _: None)
-    monkeypatch.setattr(nvbench_kernels, "Inputs", lambda *_: None)
-    monkeypatch.setattr(nvbench_kernels, "GpuSession", lambda *_, primary: FakeSession(ours_s))
-    monkeypatch.setattr(nvbench_kernels, "stamps", lambda _: lambda _: ours_s)
-    monkeypatch.setattr(nvbench_kernels, "Sgemm", FakeSgemm)
-    monkeypatch.setattr(subprocess, "run", here)
+    ours = {"GpuSession": lambda *_, primary: FakeSession(ours_s), "Sgemm": fake_sgemm}
+    ours |= {"select": lambda _: [CARD], "read_result": lambda _: None, "Inputs": lambda *_: None}
+    patch(nvbench_kernels, **ours, stamps=lambda _: lambda _: ours_s)
+    patch(subprocess, run=here)
     out = tmp_path / "new" / "out.json"
-    monkeypatch.setattr("sys.argv", ["against", "--out", str(out)])
+    patch(sys, argv=["against", "--out", str(out)])
     assert exit_status(against.main) == status
     assert len(processes) == 2
     assert capsys.readouterr().out.count(" NO " if status else " yes ") == 2 * len(KERNELS)
@@ -217,16 +182,13 @@ def test_times_of_ours_are_the_medians_of_the_windows(tmp_path):
     assert read_ours(path) == dict.fromkeys(KERNELS, (3e-6, 5e-6, 2e-6))
 
 
-def test_process_of_nvbench_that_fails_is_told(monkeypatch):
+def test_a_missing_nvbench_and_its_errors_are_named(patch, capsys):
     failed = SimpleNamespace(returncode=2, stdout="", stderr="a line\nerror: no driver\n")
-    monkeypatch.setattr(subprocess, "run", lambda *_, **__: failed)
+    patch(subprocess, run=lambda *_, **__: failed)
     with pytest.raises(StudyError, match=r"^nvbench: exit status 2: no driver$"):
         against.run_round(Path("cubins"))
-
-
-def test_without_nvbench_its_installation_is_named(monkeypatch, capsys):
-    monkeypatch.setattr(against.importlib.util, "find_spec", lambda _: None)
-    monkeypatch.setattr("sys.argv", ["against"])
+    patch(against.importlib.util, find_spec=lambda _: None)
+    patch(sys, argv=["against"])
     assert exit_status(against.main) == 2
     assert "run `pip install 'cuda-bench[cu13]==0.3.0'`" in capsys.readouterr().err
 
@@ -243,9 +205,7 @@ class FakeDriver:
     """`cuda.bindings.driver`; records launches."""
 
     def __init__(self):
-        self.launches = []
-        self.loaded = 0
-        self.status = Status.CUDA_SUCCESS
+        self.launches, self.loaded, self.status = [], 0, Status.CUDA_SUCCESS
 
     def cuModuleLoadData(self, cubin):  # noqa: N802
         assert cubin == b"code"
@@ -271,20 +231,16 @@ class FakeDriver:
         return (self.status,)
 
 
-class FakeSgemm:
-    def __init__(self, stream):
-        assert stream == 77
+def fake_sgemm(stream):
+    def multiply(*arguments):
+        assert (stream, [*arguments[:3]]) == (77, ADDRESSES)
 
-    def multiply(self, *arguments):
-        assert list(arguments[:3]) == ADDRESSES
-
-    def close(self):
-        pass
+    return SimpleNamespace(multiply=multiply, close=lambda: None)
 
 
 class FakeState:
     def __init__(self, launches):
-        self.get_int64 = {"Launches": launches}.__getitem__
+        self.get_int64 = {"Launches": launches}.get
         self.get_stream = lambda: SimpleNamespace(addressof=lambda: 77)
 
     def exec(self, launch, *, batched):
@@ -296,9 +252,8 @@ def test_nvbench_launches_what_the_catalog_says(tmp_path):
     (tmp_path / "block_unroll4-b32-float32-exact.cubin").write_bytes(b"code")
     driver, after = FakeDriver(), []
     kernel = ("block_unroll4", 32, 64)
-    run = nvbench_kernels.benchmark(
-        driver, kernel, tmp_path, ADDRESSES, lambda: after.append(len(driver.launches))
-    )
+    note = lambda: after.append(len(driver.launches))  # noqa: E731
+    run = nvbench_kernels.benchmark(driver, kernel, tmp_path, ADDRESSES, note)
     run(FakeState(1))
     assert driver.launches == [([2, 2, 1, 32, 8, 1, 0], 77, 64, 0)]
     run(FakeState(2))
@@ -312,7 +267,7 @@ def test_nvbench_launches_what_the_catalog_says(tmp_path):
 
 @pytest.fixture(scope="module")
 def parts():
-    return configurations(load(ROOT / "config.yaml"))
+    return tuned.configurations(load(ROOT / "config.yaml"))
 
 
 def test_recordings_have_the_44_cells_once(parts):
@@ -328,11 +283,10 @@ def test_recordings_have_the_44_cells_once(parts):
     limits = [BlockSizeLimit(block_size=2, largest_size=1024)]
     study = config.study.model_copy(update={"block_size_limits": limits})
     with pytest.raises(StudyError, match="block_size_limits"):
-        configurations(config.model_copy(update={"study": study}))
+        tuned.configurations(config.model_copy(update={"study": study}))
 
 
 def fake_recording(part, status="passed"):
-    """A recording with the tables that `Cost` reads."""
     cells = gpu_cells(part.study, "gpu0")
     frame = pd.DataFrame([(c.device, c.variant, c.shape.n, c.block_size) for c in cells])
     frame.columns = ["device", "variant", "n", "block_size"]
@@ -345,19 +299,13 @@ def fake_recording(part, status="passed"):
     )
 
 
-def test_costs_of_both_recordings_are_added(monkeypatch, capsys):
+def test_costs_of_both_recordings_are_added(patch, capsys):
     built = []
-
-    def fake_record(part, cubins, out):
-        return fake_recording(part), 7.0
-
-    monkeypatch.setattr(tuner_cells, "select", lambda _: [CARD])
-    monkeypatch.setattr(tuner_cells, "find_nvcc", lambda: Path("nvcc"))
-    monkeypatch.setattr(tuner_cells, "build_all", lambda _, wanted, *__: built.extend(wanted))
-    monkeypatch.setattr(tuner_cells, "record", fake_record)
-    monkeypatch.setattr(tuner_cells, "tune", lambda backend: (44, 25.0))
-    monkeypatch.setattr("sys.argv", ["cells", "--tuner", "nvrtc", "--tuner", "pycuda"])
-    assert exit_status(tuner_cells.main) == 0
+    fakes = {"select": lambda _: [CARD], "record": lambda part, *_: (fake_recording(part), 7.0)}
+    fakes["build_all"] = lambda _, wanted, *__: built.extend(wanted)
+    patch(tuned, **fakes, find_nvcc=lambda: Path("nvcc"), tune=lambda backend: (44, 25.0))
+    patch(sys, argv=["cells", "--tuner", "nvrtc", "--tuner", "pycuda"])
+    assert exit_status(tuned.main) == 0
     cells, _, recording, gpu, idle, nvrtc, pycuda = capsys.readouterr().out.splitlines()
     assert cells.endswith(" 44, at least 20 samples each")
     assert recording.endswith(" 14.00 s")
@@ -369,48 +317,42 @@ def test_costs_of_both_recordings_are_added(monkeypatch, capsys):
     assert len(stems) == len(set(stems)) == 14  # 11 kernels and the instruments
 
 
-def test_way_to_compile_that_fails_does_not_cost_the_others(monkeypatch, capsys):
-    cost = Cost(2.0, 8.0, {"sampling": 5.0}, {"sampling": 4.0}, [20] * 44)
-    answers = {
-        "cupy": SimpleNamespace(returncode=2, stdout="", stderr="error: no cupy\nException x"),
-        "nvrtc": SimpleNamespace(returncode=0, stdout='a line\n{"cells": 44, "seconds": 20}\n'),
-    }
-    monkeypatch.setattr(subprocess, "run", lambda command, **_: answers[command[-1]])
-    monkeypatch.setattr(tuner_cells, "select", lambda _: [CARD])
-    monkeypatch.setattr(tuner_cells, "measure", lambda _: cost)
-    monkeypatch.setattr("sys.argv", ["cells", "--tuner", "cupy", "--tuner", "nvrtc"])
-    assert exit_status(tuner_cells.main) == 2
+def test_a_tuner_that_fails_does_not_cost_the_others(patch, capsys):
+    cost = tuned.Cost(2.0, 8.0, {"sampling": 5.0}, {"sampling": 4.0}, [20] * 44)
+    failed = SimpleNamespace(returncode=2, stdout="", stderr="error: no cupy\nException x")
+    done = SimpleNamespace(returncode=0, stdout='a line\n{"cells": 44, "seconds": 20}\n')
+    answers = {"cupy": failed, "nvrtc": done}
+    patch(subprocess, run=lambda command, **_: answers[command[-1]])
+    patch(tuned, select=lambda _: [CARD], measure=lambda _: cost)
+    patch(sys, argv=["cells", "--tuner", "cupy", "--tuner", "nvrtc"])
+    assert exit_status(tuned.main) == 2
     printed = capsys.readouterr()
     assert "20.00 s for 44 cells, including compilation: 4.00×" in printed.out
     assert "here, 2.00× building and recording" in printed.out
     assert printed.err == "error: kernel_tuner with cupy: no cupy\n"
 
 
-def test_more_than_the_bound_and_a_failed_cell_are_told(monkeypatch, capsys, parts):
-    cost = Cost(wall_s={"sampling": 12.5}, busy_s={"sampling": 5.0}, samples=[20] * 44)
-    monkeypatch.setattr(tuner_cells, "select", lambda _: [CARD])
-    monkeypatch.setattr(tuner_cells, "measure", lambda _: cost)
-    monkeypatch.setattr("sys.argv", ["cells"])
-    assert exit_status(tuner_cells.main) == 1
+def test_more_than_the_bound_and_a_failed_cell_are_errors(patch, capsys, parts):
+    cost = tuned.Cost(wall_s={"sampling": 12.5}, busy_s={"sampling": 5.0}, samples=[20] * 44)
+    patch(tuned, select=lambda _: [CARD], measure=lambda _: cost)
+    patch(sys, argv=["cells"])
+    assert exit_status(tuned.main) == 1
     assert "12.50 s, NOT within 12 s" in capsys.readouterr().out
     with pytest.raises(StudyError, match=r"naive N=256 B=16: failed: 2 elements wrong"):
-        Cost().add(fake_recording(parts[0], status="failed"))
+        tuned.Cost().add(fake_recording(parts[0], status="failed"))
 
 
-def test_recording_is_made_by_the_command(parts, tmp_path, monkeypatch):
-    commands = []
-    done = SimpleNamespace(returncode=0)
-    monkeypatch.setattr(subprocess, "run", lambda command, **_: commands.append(command) or done)
-    monkeypatch.setattr(tuner_cells.recording, "read", lambda path: path)
-    made, taken_s = tuner_cells.record(parts[1], tmp_path / "cubins", tmp_path / "part1")
+def test_recording_is_made_by_the_command(parts, tmp_path, patch):
+    commands, done = [], SimpleNamespace(returncode=0)
+    patch(subprocess, run=lambda command, **_: commands.append(command) or done)
+    patch(tuned.recording, read=lambda path: path)
+    made, taken_s = tuned.record(parts[1], tmp_path / "cubins", tmp_path / "part1")
     assert (made, taken_s > 0) == (tmp_path / "part1", True)
     (command,) = commands
     assert command[1:4] == ["-m", "measurement", "record"]
     assert load(command[command.index("--config") + 1]) == parts[1]
-    assert command[-6:] == [
-        *("--device", "0", "--cubins", str(tmp_path / "cubins")),
-        *("--out", str(tmp_path / "part1")),
-    ]
+    own = ["--cubins", str(tmp_path / "cubins"), "--out", str(tmp_path / "part1")]
+    assert command[-6:] == ["--device", "0", *own]
     assert builds(parts[1].study)
 
 
@@ -418,8 +360,7 @@ class FakeTuner:
     """kernel_tuner: times every allowed combination of parameters."""
 
     def __init__(self, failing=None):
-        self.failing = failing
-        self.calls = []
+        self.failing, self.calls = failing, []
 
     def tune_kernel(self, name, source, problem_size, arguments, parameters, **options):
         self.calls.append((name, problem_size, options))
@@ -427,15 +368,13 @@ class FakeTuner:
         n = problem_size[0]
         assert [getattr(argument, "shape", None) for argument in arguments] == [(n, n)] * 3 + [()]
         assert (arguments[3], arguments[3].dtype) == (n, np.int32)
-        results = []
-        for block in parameters["BLOCK"]:
-            for x in parameters["block_size_x"]:
-                for y in parameters["block_size_y"]:
-                    names = {"BLOCK": block, "block_size_x": x, "block_size_y": y}
-                    if all(eval(rule, {}, names) for rule in options["restrictions"]):
-                        assert product_of(name, n, block).launch.threads == (x, y)
-                        time_ms = "failed" if block == self.failing else 1.0
-                        results.append({"BLOCK": block, "time": time_ms})
+        results, names = [], ("BLOCK", "block_size_x", "block_size_y")
+        for values in product(*map(parameters.get, names)):
+            named = dict(zip(names, values, strict=True))
+            if all(eval(rule, {}, named) for rule in options["restrictions"]):
+                assert product_of(name, n, values[0]).launch.threads == values[1:]
+                time_ms = "failed" if values[0] == self.failing else 1.0
+                results.append({"BLOCK": values[0], "time": time_ms})
         return results, {}
 
 
@@ -452,13 +391,12 @@ def test_tuner_gets_the_geometry_of_the_catalog(name):
             tuner_kernels.tune(FakeTuner(failing=8), "CUPY", name, 256, [4, 8], inputs)
 
 
-def test_tuner_times_every_cell_or_is_one_line(monkeypatch, capsys):
+def test_tuner_times_every_cell_or_is_one_line(monkeypatch, patch, capsys):
     def tune_kernel(*_, **__):
         raise ImportError("pycuda not installed,\ninstall it")
 
-    tuner = FakeTuner()
-    failing = SimpleNamespace(tune_kernel=tune_kernel)
-    monkeypatch.setattr("sys.argv", ["tuner", "--backend", "pycuda"])
+    tuner, failing = FakeTuner(), SimpleNamespace(tune_kernel=tune_kernel)
+    patch(sys, argv=["tuner", "--backend", "pycuda"])
     for module, status in ((tuner, 0), (failing, 2), (None, 2)):
         monkeypatch.setitem(sys.modules, "kernel_tuner", module)
         assert exit_status(tuner_kernels.main) == status
@@ -469,9 +407,9 @@ def test_tuner_times_every_cell_or_is_one_line(monkeypatch, capsys):
     assert said.err.startswith("error: pycuda not installed, install it\nerror: ")
     assert "run `pip install kernel_tuner==1.4.0`" in said.err
     failed = SimpleNamespace(returncode=2, stdout="", stderr="error: kernel_tuner: not installed")
-    monkeypatch.setattr(subprocess, "run", lambda *_, **__: failed)
+    patch(subprocess, run=lambda *_, **__: failed)
     with pytest.raises(StudyError, match=r"^kernel_tuner with nvrtc: kernel_tuner: not installed$"):
-        tuner_cells.tune("nvrtc")
+        tuned.tune("nvrtc")
 
 
 # ---- compare_with_cublas
@@ -480,34 +418,31 @@ def test_tuner_times_every_cell_or_is_one_line(monkeypatch, capsys):
 class Timed:
     """A session with a fixed time per tile; the library becomes slower with each call."""
 
-    def __init__(self):
-        self.asked = []
+    asked = ()
 
     def not_launchable(self, one):
         return "needs too much" if number_of(one.block_size) == 192128 else None
 
     def kernel_time(self, one, flushed):
         assert not flushed
-        self.asked.append(one.variant)
+        self.asked += (one.variant,)
         if one.variant == "cublas_sgemm":
             return KernelTime(1, 1e-3 * len(self.asked))
         return KernelTime(1, {128256: 2e-3, 64032: 1e-3}[number_of(one.block_size)])
 
 
-def test_the_fastest_shape_of_tiles_is_compared_in_pairs_of_both_orders():
+def test_the_fastest_tile_shape_is_compared_in_pairs_of_both_orders():
     session = Timed()
-    of_tiles = [
-        Cell("gpu0", product_of("sgemm_top", 512, tile), "pinned")
-        for tile in (128256, 192128, 64032)
-    ]
+    products = (product_of("sgemm_top", 512, tile) for tile in (128256, 192128, 64032))
+    of_tiles = [Cell("gpu0", each, "pinned") for each in products]
     best = compare_with_cublas.fastest(session, of_tiles)
     assert number_of(best.block_size) == 64032
     assert compare_with_cublas.fastest(session, of_tiles[1:2]) is None
-    session.asked.clear()
+    session.asked = ()
     library = cell("gpu0", "cublas_sgemm", "float32", Shape.square(512), None, "pinned")
     found = compare_with_cublas.pairs(session, best, library, 6)
     own, other = "sgemm_top", "cublas_sgemm"
-    assert session.asked == [other, own, own, other] * 3
+    assert session.asked == (other, own, own, other) * 3
     assert (found.n, found.pairs) == (512, 6)
     assert (found.time_s, found.library_s) == pytest.approx((1e-3, 6.5e-3))
     assert (found.ratio, found.ratio_low, found.ratio_high) == pytest.approx((6.5, 1, 12))

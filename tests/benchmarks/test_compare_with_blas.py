@@ -60,17 +60,10 @@ class FakeLibrary:
     """Variants that multiply by NumPy and log their calls."""
 
     def __init__(self, log, wrong=None):
-        self.log = log
-        self.wrong = wrong
-        self.blas = SimpleNamespace(
-            facts=lambda: {"blas": "b", "blas_version": "1", "blas_architecture": "SkylakeX"}
-        )
-
-    def fma_flop_per_s(self):
-        return 2e11
-
-    def clock_hz(self):
-        return 3e9
+        self.log, self.wrong = log, wrong
+        facts = {"blas": "b", "blas_version": "1", "blas_architecture": "SkylakeX"}
+        self.blas = SimpleNamespace(facts=lambda: facts)
+        self.fma_flop_per_s, self.clock_hz = lambda: 2e11, lambda: 3e9
 
     def prepare(self, name, a, b, c, block_size=None, threads=1):
         def run():
@@ -82,20 +75,20 @@ class FakeLibrary:
         return run
 
 
+FAKES = {"Library": lambda _: FakeLibrary([]), "NumpyBlas": lambda: FakeLibrary([]).blas}
+
+
 @pytest.fixture
-def small(monkeypatch):
-    monkeypatch.setattr(against, "SIZES", [3, 5])
-    monkeypatch.setattr(against, "_WARM_UP_S", 0)
+def small(patch):
+    patch(against, SIZES=[3, 5], _WARM_UP_S=0)
 
 
 @pytest.mark.usefixtures("small")
-def test_both_are_measured_in_turns():
-    log = []
-    cpus = os.sched_getaffinity(0)
+def test_both_are_measured_alternately():
+    log, cpus = [], os.sched_getaffinity(0)
     found = against.measure(FakeLibrary(log), [1, 2], 6, wide=True)
-    assert [(c.threads, c.n, c.pairs) for c in found] == [
-        (threads, n, 6) for threads in (1, 2) for n in (3, 5)
-    ]
+    expected = [(threads, n, 6) for threads in (1, 2) for n in (3, 5)]
+    assert [(c.threads, c.n, c.pairs) for c in found] == expected
     assert all({entry[3] == cpus} == {True} for entry in log if entry[1] == 2)
     assert all(len(entry[3]) == 1 for entry in log if entry[1] == 1)
     assert os.sched_getaffinity(0) == cpus
@@ -108,18 +101,15 @@ def test_both_are_measured_in_turns():
 
 @pytest.mark.usefixtures("small")
 @pytest.mark.parametrize(("ratio", "status"), [(0.61, 0), (0.59, 1)])
-def test_outcome_is_printed_and_written(tmp_path, monkeypatch, capsys, ratio, status):
-    def compare_as_told(threads, n, packed_s, blas_s, wide):
+def test_outcome_is_printed_and_written(tmp_path, patch, capsys, ratio, status):
+    def fixed(threads, n, packed_s, blas_s, wide):
         assert wide
         return against.Comparison(threads, n, len(packed_s), 1e9, 1e9, ratio, 0.5, 0.7, 0.6)
 
-    monkeypatch.setattr(against, "vectors", lambda gcc, flags: "__AVX512F__")
-    monkeypatch.setattr(against, "Library", lambda _: FakeLibrary([]))
-    monkeypatch.setattr(against, "NumpyBlas", lambda: FakeLibrary([]).blas)
-    monkeypatch.setattr(against, "compare", compare_as_told)
-    monkeypatch.setattr(against, "usable_threads", lambda: 4)
+    patch(against, **FAKES, vectors=lambda gcc, flags: "__AVX512F__")
+    patch(against, compare=fixed, usable_threads=lambda: 4)
     out = tmp_path / "new" / "out.json"
-    monkeypatch.setattr("sys.argv", ["against", "--flags=-O3", "--rounds", "2", "--out", str(out)])
+    patch(sys, argv=["against", "--flags=-O3", "--rounds", "2", "--out", str(out)])
     assert exit_status(against.main) == status
     said = capsys.readouterr().out
     assert "code for SkylakeX" in said
@@ -130,7 +120,7 @@ def test_outcome_is_printed_and_written(tmp_path, monkeypatch, capsys, ratio, st
     assert (written["flags"], written["usable_threads"]) == (["-O3"], 4)
 
 
-def test_it_starts_again_with_the_blas_restricted(monkeypatch):
+def test_it_restarts_with_the_blas_restricted(monkeypatch, patch):
     started = []
 
     def execv(path, command):
@@ -138,11 +128,9 @@ def test_it_starts_again_with_the_blas_restricted(monkeypatch):
         raise SystemExit
 
     monkeypatch.setenv("OPENBLAS_CORETYPE", "Prescott")  # ignored
-    monkeypatch.setattr(os, "execv", execv)
-    monkeypatch.setattr(against, "vectors", lambda gcc, flags: "__AVX2__")
-    monkeypatch.setattr(against, "Library", lambda _: FakeLibrary([]))
-    monkeypatch.setattr(against, "NumpyBlas", lambda: FakeLibrary([]).blas)
-    monkeypatch.setattr("sys.argv", ["against", "--flags=-O1 -g", "--rounds", "3"])
+    patch(os, execv=execv)
+    patch(against, **FAKES, vectors=lambda gcc, flags: "__AVX2__")
+    patch(sys, argv=["against", "--flags=-O1 -g", "--rounds", "3"])
     with pytest.raises(SystemExit):
         against.main()
     ((path, command, code),) = started
@@ -154,17 +142,12 @@ def test_it_starts_again_with_the_blas_restricted(monkeypatch):
 
 
 def test_one_command_prints_the_ratios():
-    """The real command, in two rounds, without the largest size, which takes most of the time."""
-    script = f"""
-import sys
-import {against.__name__} as against
-against.SIZES.pop()
-against._COMMAND = sys.orig_argv[:3]  # for a restart
-sys.exit(against.main())
-"""
+    """The real command, in two rounds, without the large sizes, which take most of the time."""
+    script = f"import sys; import {against.__name__} as against; del against.SIZES[3:]\n"
+    script += "against._COMMAND = sys.orig_argv[:3]; sys.exit(against.main())"  # for a restart
     command = [sys.executable, "-c", script, "--rounds", "2"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode in (0, 1), done.stderr
     rows = [line.split() for line in done.stdout.splitlines()[3:]]
-    assert {int(row[1]) for row in rows} == set(SIZES[:-1])
+    assert {int(row[1]) for row in rows} == set(SIZES[:3])
     assert all(0.2 < float(row[5]) < 20 for row in rows if row[0] == "1")

@@ -41,10 +41,9 @@ def test_verdicts_are_read_by_kernel_and_counted(tmp_path):
     script = program(tmp_path / "compare", f"cat <<'END'\n{ROWS}END\nexit 2")
     found = verdicts_of_tool(script, tmp_path, tmp_path)
     assert found == {0: "slower", 1: "faster", 2: "same", 3: "undecided"}
+    script = program(tmp_path / "bad", "echo no such file >&2; exit 1")
     with pytest.raises(StudyError, match="no verdicts: no such file"):
-        verdicts_of_tool(
-            program(tmp_path / "bad", "echo no such file >&2; exit 1"), *[tmp_path] * 2
-        )
+        verdicts_of_tool(script, tmp_path, tmp_path)
     rows = [
         ("tool", slowdown, pair, found[number], number == 0)
         for slowdown in (0.0, 0.02, 0.05)

@@ -9,16 +9,16 @@ from benchmarks import sessions_coverage as coverage
 pytestmark = pytest.mark.slow
 
 
-def test_both_tables_are_printed_and_intervals_cover(monkeypatch, capsys):
-    monkeypatch.setattr(coverage, "EFFECTS", {"as estimated": None})
-    monkeypatch.setattr(sys, "argv", ["sessions_coverage", "--repeats", "42", "--seed", "7"])
+def test_both_tables_are_printed_and_intervals_cover(patch, capsys):
+    patch(coverage, EFFECTS={"as estimated": None})
+    patch(sys, argv=["sessions_coverage", "--repeats", "42", "--seed", "7"])
     coverage.main()
-    simulated, held_out = capsys.readouterr().out.split("\n\n")
-    cells = [[cell.strip() for cell in line.split("|")[1:-1]] for line in simulated.splitlines()]
-    assert [row[1] for row in cells[2:]] == [str(each) for each in coverage.SESSIONS]
-    shares = [[float(cell.rstrip(" %")) for cell in row[2:]] for row in cells[2:]]
-    assert all(90 <= share <= 99 for row in shares for share in row)
-    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in held_out.splitlines()[2:]]
+    simulated, rows = (
+        [[cell.strip() for cell in line.split("|")[1:-1]] for line in text.splitlines()[2:]]
+        for text in capsys.readouterr().out.split("\n\n")
+    )
+    assert [row[1] for row in simulated] == [str(each) for each in coverage.SESSIONS]
+    assert all(90 <= float(share.rstrip(" %")) <= 99 for row in simulated for share in row[2:])
     kernels = [row for row in rows if row[0] == "kernel"]
     counts = {row[1]: [0, 0] for row in kernels}
     for row in kernels:

@@ -1,4 +1,4 @@
-"""What several tests share: stand-ins, simulated recordings, known data."""
+"""Shared by several tests: fakes, simulated recordings, known data."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Recordings that are changed as a stranger would: a file, a cell, and a manifest that fits."""
+"""Changes of recordings: a file, a cell, and a manifest that matches them."""
 
 import gzip
 import hashlib
@@ -15,14 +15,13 @@ from measurement.recording.recording import MANIFEST
 
 
 def seal(folder: Path) -> None:
-    """Write a manifest that fits the files as they are now."""
+    """Write a manifest that matches the present files."""
     names = [name for name in files_of(folder) if name not in (MANIFEST, SIGNATURE)]
     hashes = {name: hashlib.sha256((folder / name).read_bytes()).hexdigest() for name in names}
     (folder / MANIFEST).write_text("".join(f"{hash_}  {name}\n" for name, hash_ in hashes.items()))
 
 
 def edit(folder: Path, name: str, change: Callable[[str], str]) -> None:
-    """Change the text of a table or of the provenance."""
     file = folder / name
     data = file.read_bytes()
     text = gzip.decompress(data) if name.endswith(".gz") else data
@@ -31,8 +30,6 @@ def edit(folder: Path, name: str, change: Callable[[str], str]) -> None:
 
 
 def edit_cell(folder: Path, name: str, column: str, value: str, row: int = 1) -> None:
-    """Replace one value of a table, as text."""
-
     def change(text: str) -> str:
         table = pd.read_csv(io.StringIO(text), dtype=str, keep_default_na=False)
         table.loc[row, column] = value
@@ -42,8 +39,6 @@ def edit_cell(folder: Path, name: str, column: str, value: str, row: int = 1) ->
 
 
 def edit_provenance(folder: Path, path: list[str | int], value: Any) -> None:
-    """Replace one value of the provenance."""
-
     def change(text: str) -> str:
         place = provenance = json.loads(text)
         for step in path[:-1]:

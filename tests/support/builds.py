@@ -1,4 +1,4 @@
-"""What compilers make of the study's own sources, made once: not to be changed."""
+"""Compiled sources of the study, compiled once: do not change them."""
 
 import os
 import platform
@@ -24,8 +24,6 @@ def cpu_library(*_: object) -> Path:
 
 
 def cubin(nvcc: Path, source: Path, options: Sequence[str]) -> Path:
-    """Return the cubin of a source file."""
-
     def make(out: Path) -> None:
         command = [nvcc, "-cubin", *options, "-o", out / "x.cubin", source]
         subprocess.run(command, check=True, capture_output=True)
@@ -35,13 +33,11 @@ def cubin(nvcc: Path, source: Path, options: Sequence[str]) -> Path:
 
 @cache
 def _version(compiler: Path) -> str:
-    return subprocess.run(
-        [compiler, "--version"], capture_output=True, text=True, check=True
-    ).stdout
+    return subprocess.check_output([compiler, "--version"], text=True)
 
 
 def _cpu() -> str:
-    """Return what tells this machine's processor from others."""
+    """Return the model and the flags of this machine's processor."""
     info = Path("/proc/cpuinfo")
     lines = info.read_text().splitlines() if info.exists() else [platform.processor()]
     return "\n".join(sorted({line for line in lines if line.startswith(("model name", "flags"))}))

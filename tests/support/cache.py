@@ -1,6 +1,6 @@
-"""One cache of what is slow to make, for all workers of a run and for the runs that follow.
+"""A cache of results that are slow to compute, shared by all workers and later runs.
 
-What was made lies under the hash of all that went into it, so nothing in it can be outdated.
+The name of a result contains the hash of its inputs, so no result is outdated.
 """
 
 import fcntl
@@ -18,7 +18,7 @@ from pathlib import Path
 from tests.support import ROOT
 
 FOLDER = ROOT / ".pytest_cache" / "made"
-KEPT_S = 7 * 86400.0  # what no run has asked for in that time goes
+KEPT_S = 7 * 86400.0  # after the last use
 _LIBRARIES = ("numpy", "pandas", "scipy", "matplotlib", "seaborn", "jinja2")
 
 
@@ -43,17 +43,14 @@ def made(name: str, inputs: Iterable[object], make: Callable[[Path], object]) ->
 
 @cache
 def code(*names: str) -> str:
-    """Return the hash of files and folders of the study, and of the libraries under them."""
-    digest = hashlib.sha256(sys.version.encode())
-    for library in _LIBRARIES:
-        digest.update(version(library).encode())
-    for name in names:
-        digest.update(_content(ROOT / name))
-    return digest.hexdigest()
+    """Return the hash of files and folders of the study, and of the libraries that they use."""
+    versions = [sys.version, *map(version, _LIBRARIES)]
+    contents = [_content(ROOT / name) for name in names]
+    return hashlib.sha256(b"".join([*map(str.encode, versions), *contents])).hexdigest()
 
 
 def tidy() -> None:
-    """Remove what no run has asked for in `KEPT_S`."""
+    """Remove results that no run has used for `KEPT_S`."""
     for path in FOLDER.glob("*"):
         try:
             if time.time() - path.stat().st_mtime > KEPT_S:

@@ -1,8 +1,8 @@
-"""Compilers and disassemblers that stand in for NVIDIA's."""
+"""Fake compilers and disassemblers instead of NVIDIA's."""
 
 from kernels.cubins.machine_code import InstructionCount
 
-# What `stand_in`'s disassembler says of any cubin: a load, and a loop of one FMA.
+# The listing by `stand_in`'s disassembler of any cubin: a load, and a loop of one FMA.
 LISTING = """.text.$name:
         /*0000*/                   LDG.E.128 R4, [R2] ;
 .L_x_0:
@@ -18,7 +18,6 @@ COUNTS = tuple(
 
 
 def program(path, script):
-    """Write a shell script that can be run; return its path."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(f"#!/bin/sh\n{script}\n")
     path.chmod(0o755)
@@ -28,7 +27,7 @@ def program(path, script):
 def stand_in(path, script='echo code >"$out"'):
     """Write a compiler that answers --version, and otherwise runs `script` with $out its output.
 
-    A disassembler lies beside it: its kernels are called as the cubin's file up to the first dash.
+    A disassembler in the same folder names kernels as the cubin's file up to the first dash.
     """
     script_of_name = "name=${2##*/}\nname=${name%%-*}\n"
     program(path.with_name("nvdisasm"), f"{script_of_name}cat <<END\n{LISTING}END")

@@ -55,14 +55,11 @@ class PinnedArray(np.ndarray):
 
 class Event:
     def __init__(self, cuda):
-        self.cuda = cuda
+        self.cuda, self.synchronize = cuda, partial(cuda.called, "synchronize")
 
     def record(self, stream):
         self.cuda.called("record")
         self.at_ms = self.cuda.now_ms
-
-    def synchronize(self):
-        self.cuda.called("synchronize")
 
     def time_till(self, later):
         return later.at_ms - self.at_ms
@@ -72,10 +69,7 @@ class Devices:
     """`pycuda.driver.Device`."""
 
     def __init__(self, cuda):
-        self.cuda = cuda
-
-    def count(self):
-        return len(self.cuda.gpus)
+        self.cuda, self.count = cuda, lambda: len(cuda.gpus)
 
     def __call__(self, index):
         name, capability = self.cuda.gpus[index]
@@ -124,9 +118,9 @@ class FakeCuda:
         self.can_reach = True  # the memory of the other GPU
         self.opened = {0}  # GPUs with a primary context
         self.now_ms = 0.0
-
-    def init(self):
-        self.called("init")
+        self.init = partial(self.called, "init")
+        self.mem_get_info = lambda: (self.free_bytes, 2**40)
+        self.Event = partial(Event, self)
 
     def called(self, name):
         self.log.append(name)
@@ -135,11 +129,8 @@ class FakeCuda:
 
     @property
     def Context(self):  # noqa: N802
-        return SimpleNamespace(
-            enable_peer_access=lambda other: self.called("reach"),
-            synchronize=self.finish,
-            get_device=lambda: self.Device(0),
-        )
+        reach, device = lambda _: self.called("reach"), lambda: self.Device(0)
+        return SimpleNamespace(enable_peer_access=reach, synchronize=self.finish, get_device=device)
 
     def finish(self):
         """Wait for all streams of the context: only then is the work in `pending` done."""
@@ -156,9 +147,6 @@ class FakeCuda:
         self.called("retain_primary_context")
         return self.make_context()
 
-    def mem_get_info(self):
-        return self.free_bytes, 2**40
-
     def mem_alloc(self, size):
         self.called("mem_alloc")
         return DeviceBuffer(self, size)
@@ -166,24 +154,13 @@ class FakeCuda:
     def pagelocked_empty(self, size, dtype, mem_flags=0):
         array = np.zeros(size, dtype).view(PinnedArray)
         self.pinned += 1
-
-        def free():
-            self.pinned -= 1
-
-        array.free = free
-        if mem_flags:
-            self.words = array
+        array.free = lambda: setattr(self, "pinned", self.pinned - 1)
+        self.words = array if mem_flags else self.words
         return array
 
     def Stream(self):  # noqa: N802
-        return SimpleNamespace(
-            handle=STREAM,
-            synchronize=lambda: self.called("synchronize"),
-            wait_for_event=lambda _: self.called("wait"),
-        )
-
-    def Event(self):  # noqa: N802
-        return Event(self)
+        facts = {"handle": STREAM, "synchronize": partial(self.called, "synchronize")}
+        return SimpleNamespace(**facts, wait_for_event=lambda _: self.called("wait"))
 
     def memset_d32_async(self, buffer, word, count, stream):
         self.called("memset")
@@ -215,12 +192,9 @@ class FakeCuda:
         if left is None or right is None:
             left = self.matrices(a, dtype, shape.batch, shape.m, shape.k)
             right = self.matrices(b, dtype, shape.batch, shape.k, shape.n)
+        right = right.transpose(0, 2, 1) if transposed else right
         with np.errstate(over="ignore"):
-            np.matmul(
-                left,
-                right.transpose(0, 2, 1) if transposed else right,
-                out=self.matrices(c, dtype, shape.batch, shape.m, shape.n),
-            )
+            np.matmul(left, right, out=self.matrices(c, dtype, shape.batch, shape.m, shape.n))
 
     def memcpy_htod_async(self, buffer, array, stream):
         self.called("to device")
@@ -250,8 +224,8 @@ class FakeCuda:
 
     def module_from_file(self, path):
         self.called("module_from_file")
-        kinds = {"hold": BlockingKernel, "probes": Probe, "tensor_probe": Probe}
-        kinds |= {"split_parts": FakeSplit}
+        kinds = {"hold": BlockingKernel, "split_parts": FakeSplit}
+        kinds |= dict.fromkeys(("probes", "tensor_probe"), Probe)
         kind = kinds.get(path.rpartition("/")[2].partition("-")[0], FakeKernel)
         return SimpleNamespace(get_function=lambda name: kind(self, name, path))
 
@@ -268,8 +242,7 @@ class Kernel:
 class BlockingKernel(Kernel):
     def prepared_async_call(self, grid, threads, stream, word, limit_ns, expired):
         self.cuda.called("block")
-        assert self.types == "PQP"
-        assert (grid, threads) == ((1, 1), (1, 1, 1))
+        assert (self.types, grid, threads) == ("PQP", (1, 1), (1, 1, 1))
         assert (word, expired, limit_ns) == (1234, 1238, 2 * 10**9)
         assert list(self.cuda.words) == [0, 0]
 
@@ -398,6 +371,7 @@ class FakeNvml:
 
     def __init__(self, count=1):
         self.count, self.open = count, 0
+        self.nvmlDeviceGetCount = lambda: self.count
         self.throttled_ns = {}  # by field
         self.values = {
             "ClockInfo": {1: 1980, 2: 2619}.__getitem__,
@@ -413,9 +387,8 @@ class FakeNvml:
 
     def counters(self, fields):
         value = self.throttled_ns.get(fields[0])
-        if value is None:
-            return [SimpleNamespace(nvmlReturn=3, value=None)]
-        return [SimpleNamespace(nvmlReturn=0, value=SimpleNamespace(ullVal=value))]
+        result = 3 if value is None else 0
+        return [SimpleNamespace(nvmlReturn=result, value=SimpleNamespace(ullVal=value))]
 
     def nvmlInit(self):  # noqa: N802
         if self.count is None:
@@ -425,24 +398,18 @@ class FakeNvml:
     def nvmlShutdown(self):  # noqa: N802
         self.open -= 1
 
-    def nvmlDeviceGetCount(self):  # noqa: N802
-        return self.count
-
     def nvmlDeviceGetHandleByPciBusId(self, bus):  # noqa: N802
         return {f"0000:0{index + 1}:00.0".encode(): index for index in range(self.count)}[bus]
 
-    def nvmlDeviceGetUUID(self, handle):  # noqa: N802
-        return f"GPU-5ca1ab1e-{handle}"
-
+    nvmlDeviceGetUUID = staticmethod(lambda handle: f"GPU-5ca1ab1e-{handle}")  # noqa: N815
     nvmlSystemGetDriverVersion = staticmethod(lambda: "600.1")  # noqa: N815
     nvmlSystemGetCudaDriverVersion_v2 = staticmethod(lambda: 13020)  # noqa: N815
 
     def __getattr__(self, name):
         def get(handle, *arguments):
-            try:
-                value = self.values[name.removeprefix("nvmlDeviceGet")]
-            except KeyError:
-                raise self.NVMLError from None
+            value = self.values.get(name.removeprefix("nvmlDeviceGet"))
+            if value is None:
+                raise self.NVMLError
             return value(*arguments)
 
         return get

@@ -11,6 +11,7 @@ import time
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import yaml
@@ -46,12 +47,8 @@ CONFIG = config_text(
         # These GPUs cannot launch the baseline.
         "block_size_limits": [{"block_size": 32, "largest_size": 1}],
         "series": [
-            {
-                "variants": ["bmm_tile"],
-                "dtypes": ["float64", "int32"],
-                "block_sizes": [8],
-                "shapes": ["2x3x5x4"],
-            }
+            {"variants": ["bmm_tile"], "dtypes": ["float64", "int32"]}
+            | {"block_sizes": [8], "shapes": ["2x3x5x4"]}
         ],
         "host_memory": ["pinned", "pageable"],
         "cpu": CPU | {"variants": ["naive", "blocked"], "sizes": [8, 12], "block_sizes": [4, 8]},
@@ -84,7 +81,6 @@ PARTS = ("total", "h2d", "kernel", "d2h")
 
 
 def unwritten(cell):
-    """Return C before a kernel has written it."""
     return np.empty((cell.shape.batch, cell.shape.m, cell.shape.n), cell.dtype)
 
 
@@ -115,25 +111,13 @@ def make_cubins(folder, study):
     return folder
 
 
-class FakeTelemetry:
-    def begin(self):
-        pass
-
-    def end(self):
-        return READING
-
-
 class FakeDevice:
     """Multiplies by NumPy, with the faults of its hardware."""
 
     def __init__(self, hardware, label, inputs):
-        self.telemetry = FakeTelemetry()
-        self.hardware = hardware
-        self.label = label
-        self.inputs = inputs
-        self.c = {}
-        self.runs = {}
-        self.broken = False
+        self.telemetry = SimpleNamespace(begin=lambda: None, end=lambda: READING)
+        self.hardware, self.label, self.inputs = hardware, label, inputs
+        self.c, self.runs, self.broken = {}, {}, False
 
     def __enter__(self):
         if (self.hardware.folder / "lost").exists():
@@ -180,10 +164,8 @@ class FakeDevice:
 
     def fail(self, kind, c):
         match kind:
-            case "wrong":
-                c[1, 2] += 1
-            case "nan":
-                c[1, 2] = np.nan
+            case "wrong" | "nan":
+                c[1, 2] = c[1, 2] + 1 if kind == "wrong" else np.nan
             case "unwritten":
                 c[3] = np.nan
             case "refused":
@@ -198,12 +180,10 @@ class FakeDevice:
             case "lost":
                 (self.hardware.folder / "lost").touch()
                 os.kill(os.getpid(), signal.SIGKILL)
-            case "later":
-                pass
             case "hang":
                 time.sleep(1e6)
             case _:
-                raise AssertionError(kind)
+                assert kind == "later"
 
     def trials(self, cell):
         self.run(cell)
@@ -268,15 +248,10 @@ class FakeHardware(Host):
         return self.folder / f"gpu{device.index}.lock"
 
     def describe(self, device):
-        return {
-            "device": f"gpu{device.index}",
-            "name": device.name,
-            "compute_capability": device.compute_capability,
-            "multiprocessors": 1,
-            "memory_bytes": 2**30,
-            "limits": {"max_threads_per_block": LIMITS.max_threads_per_block},
-            **dict.fromkeys(NVML_FACTS),
-        }
+        facts = {"device": f"gpu{device.index}", "name": device.name, "multiprocessors": 1}
+        facts |= {"compute_capability": device.compute_capability, "memory_bytes": 2**30}
+        facts["limits"] = {"max_threads_per_block": LIMITS.max_threads_per_block}
+        return facts | dict.fromkeys(NVML_FACTS)
 
     def drivers(self):
         return {"driver": "600.1", "cuda_driver": "13.9", "cublas": None}

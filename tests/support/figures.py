@@ -42,12 +42,10 @@ class Drawn:
 
     @property
     def tooltips(self) -> list[str]:
-        """The sorted tooltips of all marks."""
         return sorted(text for text, _ in self.marks)
 
     @property
     def hollow(self) -> list[str]:
-        """The sorted tooltips of hollow marks."""
         return sorted(text for text, style in self.marks if "fill: none" in style)
 
 
@@ -67,6 +65,5 @@ def _plain(element: ET.Element) -> str:
 
 
 def nothing(draw, store: Store) -> bool:
-    """Return whether a figure has no data."""
     with style.theme():
         return draw(store, devices(store)) is None

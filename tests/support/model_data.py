@@ -1,4 +1,4 @@
-"""Synthetic times from known parameters, of kernels and orders like those of the study."""
+"""Synthetic times from known parameters, for kernels and sizes like those of the study."""
 
 from functools import cache
 
@@ -14,7 +14,7 @@ from kernels.catalog.entries import VARIANTS
 
 SIZES = (256, 512, 1024, 2048, 4096)
 BLOCKS = (1, 2, 4, 8, 16, 32)
-LARGEST = {1: 1024, 2: 2048}  # order of a block size
+LARGEST = {1: 1024, 2: 2048}  # size N of a block size
 SAMPLES = 15
 # Parameters of the order of an H100's, for every model.
 TRUTH = {"tau0": 1e-5, "t_G": 1e-12, "t_N": 2.5e-12, "t_S": 2e-13, "t_B": 1e-7}
@@ -26,7 +26,7 @@ _NO_COUNTERS = ["variant", "dtype", "batch", "m", "n", "k", "block_size", "ncu_m
 
 @cache
 def cells(every: bool = False) -> pd.DataFrame:
-    """Return the cells that M0 speaks of, or those of all kernels of source V, with their work."""
+    """Return the cells that M0 models, or those of all kernels of source V, with their work."""
     rows, code = [], []
     for name in SOURCE_V:
         for block in (VARIANTS[name].block_sizes and BLOCKS) or (None,):
@@ -46,7 +46,6 @@ def cells(every: bool = False) -> pd.DataFrame:
 
 
 def truth(model: str, **changes: float) -> np.ndarray:
-    """Return the true parameters of a model."""
     return np.array([(TRUTH | changes)[name] for name in MODELS[model].parameters])
 
 
@@ -57,29 +56,26 @@ def times(
     frame: pd.DataFrame | None = None,
     **changes: float,
 ) -> Data:
-    """Return times with lognormal errors of kernels, of orders, of cells, of samples (`noise`).
+    """Return times with lognormal errors of kernels, of sizes, of cells, of samples (`noise`).
 
     `changes` are true parameters other than `TRUTH`; `frame` is `cells()` unless given.
     """
-    design, kernels, orders = _usual(model) if frame is None else _layout(model, frame)
+    design, kernels, sizes = _usual(model) if frame is None else _layout(model, frame)
     rng = np.random.default_rng(seed)
-    of_kernels, of_orders, of_cells, of_samples = noise
+    of_kernels, of_sizes, of_cells, of_samples = noise
     median = of_samples * np.sqrt(np.pi / 2 / SAMPLES)  # of the median of so many samples
     error = of_kernels * rng.standard_normal(kernels.max() + 1)[kernels]
-    error += of_orders * rng.standard_normal(orders.max() + 1)[orders]
+    error += of_sizes * rng.standard_normal(sizes.max() + 1)[sizes]
     error += np.hypot(of_cells, median) * rng.standard_normal(len(design))
-    return Data(
-        design,
+    logs, variances = (
         np.log(design @ truth(model, **changes)) + error,
         np.full(len(design), median**2),
-        kernels,
-        orders,
-        median * rng.standard_normal((DRAWS, len(design))),
     )
+    draws = median * rng.standard_normal((DRAWS, len(design)))
+    return Data(design, logs, variances, kernels, sizes, draws)
 
 
 def _layout(model: str, frame: pd.DataFrame) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return the design, and the numbers of each cell's kernel and size."""
     kernels = frame.groupby(["variant", "block_size"], dropna=False).ngroup().to_numpy()
     return MODELS[model].design(frame), kernels, frame.groupby("n").ngroup().to_numpy()
 

@@ -36,5 +36,4 @@ class Page(HTMLParser):
             self.scripts[-1] += data
 
     def attributes(self, name: str) -> list[str]:
-        """Return all values of an attribute."""
         return [attributes[name] for _, attributes in self.elements if name in attributes]

@@ -56,9 +56,7 @@ Recordings = Mapping[str, Path | list[Path]]
 def _kept(name: str, inputs: Iterable[object], make: Callable[[], Any]) -> Any:
     """Return what `make` returned, once for the same inputs and the same code."""
 
-    def keep(out: Path) -> None:
-        (out / "part").write_bytes(pickle.dumps(make()))
-
+    keep = lambda out: (out / "part").write_bytes(pickle.dumps(make()))  # noqa: E731
     return pickle.loads((made(name, [code(*_CODE), *inputs], keep) / "part").read_bytes())
 
 
@@ -115,7 +113,6 @@ def theory(folder: Path, products: Iterable[Product]) -> pd.DataFrame:
 
 
 def sessions(recordings: Recordings) -> dict[str, list[Path]]:
-    """Return the folders of recordings by id as lists."""
     return {name: [at] if isinstance(at, Path) else at for name, at in recordings.items()}
 
 
@@ -138,7 +135,6 @@ def report(recordings: Recordings, tables_dir: Path | None = None, focus=None) -
 
 
 def in_page(kind: str, *arguments: Any, marks: Any = None, focus: Any = None, **more: Any) -> str:
-    """Return a table or a pivot of the page."""
     template = _environment(TEMPLATE).get_template("table.html.j2")
     return str(getattr(Tables(template, marks or {}, focus), kind)(*arguments, **more))
 
@@ -172,7 +168,6 @@ def frame(name: str, rows: list[dict[str, object]]) -> pd.DataFrame:
 
 
 def recording(label: str, gpu: bool = True, **changes: object) -> dict[str, object]:
-    """Return a row of recordings.csv."""
     row = {"recording": label, "cpu_model": "Host CPU", "cells_failed": 0}
     row |= dict.fromkeys(("live", "at_once", "simulated", "stale"), False)
     names = (label, "gpu0", "Card") if gpu else (None, "cpu", None)
@@ -199,7 +194,6 @@ def interval(name: str, value: float, spread: float | None) -> dict[str, float]:
 
 
 def square(n: int) -> dict[str, object]:
-    """Return the columns of the shape of one product of square matrices."""
     return {"batch": 1, "m": n, "n": n, "k": n}
 
 
@@ -214,7 +208,6 @@ def gpu_cell(label, variant, n, total_s, block_size=32, memory="pageable", sprea
 
 
 def cpu_cell(label, variant, n, total_s, block_size=None, spread=0.01, threads=1):
-    """Return a row of summary.csv of a CPU."""
     row = _cell(label, variant, n, total_s, block_size, spread)
     return row | {"device": "cpu", "threads": threads}
 

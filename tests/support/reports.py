@@ -1,4 +1,4 @@
-"""Reports of several kinds of study, for all who look at the page: not to be changed."""
+"""Reports of several kinds of study, for all tests of the page: do not change them."""
 
 import tempfile
 from functools import cache

@@ -30,22 +30,21 @@ from tests.support.studies import study
 BLOCK_SIZES = [1, 2, 4, 8, 16, 32]
 # The variants for square matrices only, and the library. Those with tile shapes are excluded: their
 # times rise in steps of waves, unlike the times here.
-_PLAIN = {name: entry for name, entry in VARIANTS.items() if not entry.fixed_blocks}
 SQUARE_VARIANTS = [
     name
-    for name, entry in _PLAIN.items()
-    if entry.kernel_name is None or (entry.kernel_name == name and entry.shapes == "square")
+    for name, entry in VARIANTS.items()
+    if not entry.fixed_blocks
+    and (entry.kernel_name is None or (entry.kernel_name == name and entry.shapes == "square"))
 ]
 # Enough for tests of comparing, joining and packing.
 FEW = ("naive", "buffered_row", "block", "block_unroll4")
-_SERIES = (
-    (["mm_naive", "mm_tile"], ["int32", "float32", "float64"], [256, "17x33x65"]),
-    (["bmm_naive", "bmm_tile"], ["int32", "float64"], ["3x17x33x65"]),
-    (["block", "block_padded"], ["float32"], [250]),
-)
 SERIES = [
     {"variants": variants, "dtypes": dtypes, "block_sizes": [32], "shapes": shapes}
-    for variants, dtypes, shapes in _SERIES
+    for variants, dtypes, shapes in (
+        (["mm_naive", "mm_tile"], ["int32", "float32", "float64"], [256, "17x33x65"]),
+        (["bmm_naive", "bmm_tile"], ["int32", "float64"], ["3x17x33x65"]),
+        (["block", "block_padded"], ["float32"], [250]),
+    )
 ]
 # True parameters of each simulated GPU.
 RHO = 12.0
@@ -84,7 +83,6 @@ class Power:
 
     @property
     def ceilings(self) -> dict[str, float]:
-        """The factors by quantity of ceilings.csv."""
         copies = dict.fromkeys(("h2d_bytes_per_s", "d2h_bytes_per_s"), self.link)
         return copies | {"fp32_flop_per_s": self.units, "device_copy_bytes_per_s": self.memory}
 
@@ -98,9 +96,8 @@ def kernel_time_s(cell: Cell) -> float:
     n = shape.n if shape.is_square else (shape.flop / 2) ** (1 / 3)
     t_s = T_G_S / RHO
     blocked_s = 2 * n**3 * (T_G_S / (1 if cell.block_size is None else cell.block_size) + t_s)
-    time_s = {"naive": 2 * n**3 * T_G_S, "buffered": n**3 * T_G_S + n**2 * T_G_S + n**3 * t_s}.get(
-        variant(cell.variant).family, blocked_s
-    )
+    times_s = {"naive": 2 * n**3 * T_G_S, "buffered": n**3 * T_G_S + n**2 * T_G_S + n**3 * t_s}
+    time_s = times_s.get(variant(cell.variant).family, blocked_s)
     factor = FLOAT64_FACTOR if cell.dtype == "float64" else 1.0
     return time_s * factor / SPEEDUP.get(cell.variant, 1.0)
 
@@ -141,26 +138,20 @@ def _check(cell: Cell) -> dict[str, object]:
 
 def _times(cell: Cell, power: Power) -> dict[str, float]:
     """Return the times of the parts of a GPU's run without noise, in seconds."""
-    step, seen = cell.product.entry.host_step, cell.product.operands
-    size = ELEMENTS[cell.dtype].bytes
+    seen, size = cell.product.operands, ELEMENTS[cell.dtype].bytes
+    host_s = size * seen.b_elements / HOST_BYTES_PER_S if cell.product.entry.host_step else np.nan
     rate = BYTES_PER_S[str(cell.host_memory)] * power.link
-    return {
-        "h2d_s": size * (seen.a_elements + seen.b_elements) / rate,
-        "kernel_s": kernel_time_s(cell) / power.speed,
-        "d2h_s": size * seen.c_elements / rate,
-        "host_s": size * seen.b_elements / HOST_BYTES_PER_S if step else np.nan,
-    }
+    copies = {"h2d_s": size * (seen.a_elements + seen.b_elements) / rate}
+    copies["d2h_s"] = size * seen.c_elements / rate
+    return copies | {"kernel_s": kernel_time_s(cell) / power.speed, "host_s": host_s}
 
 
 def _repeated(cells: list[Cell], count: int, columns: dict[str, np.ndarray]) -> pd.DataFrame:
     """Return `count` samples of each cell; columns have the shape (cells, count)."""
     rows = pd.DataFrame([cell.row() for cell in cells], columns=CELL)
     frame = rows.loc[rows.index.repeat(count)].reset_index(drop=True)
-    numbers = {
-        "round": np.arange(count),
-        "position": 0,
-        "time_unix_s": BEGIN_UNIX_S + np.arange(count),
-    }
+    number = np.arange(count)
+    numbers = {"round": number, "position": 0, "time_unix_s": BEGIN_UNIX_S + number}
     shape = (len(cells), count)
     full = {name: np.broadcast_to(each, shape) for name, each in (columns | numbers).items()}
     return frame.assign(**{name: each.ravel() for name, each in full.items()})

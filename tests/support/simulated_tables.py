@@ -142,13 +142,8 @@ def kernels(cells: list[Cell], kernel_time_s: Time, rng: Rng) -> pd.DataFrame:
     for cell in _kernels(cells):
         for number in range(1, 11):
             time_s = kernel_time_s(cell) * float(np.exp(0.001 * rng.standard_normal()))
-            row = {
-                "round": number,
-                "position": 0,
-                "time_unix_s": BEGIN_UNIX_S + number,
-                "launches": 1,
-            }
-            row |= {"caches": "warm", "kernel_s": time_s}
+            row = {"round": number, "position": 0, "time_unix_s": BEGIN_UNIX_S + number}
+            row |= {"launches": 1, "caches": "warm", "kernel_s": time_s}
             rows.append(cell.row() | row | {"sm_clock_hz": 1_980_000_000, "throttle_reasons": 0})
     return table("kernels.csv.gz", rows)
 
@@ -180,7 +175,6 @@ def pieces(cells: list[Cell], bytes_per_s: float) -> pd.DataFrame:
 
 
 def _kernels(cells: list[Cell]) -> Iterator[Cell]:
-    """Yield a GPU cell of every kernel."""
     yield from (cell for cell in cells if cell.host_memory == "pinned")
 
 
@@ -241,7 +235,6 @@ def neighbours(samples: pd.DataFrame, gpus: int, rng: Rng) -> pd.DataFrame:
 
 
 def phases(gpus: int) -> list[dict[str, object]]:
-    """Return the duration of each phase of the measurement."""
     on_gpu = [("start", 1.0, 0.0), ("ceilings", 3.0, 0.0), ("cold_starts", 2.0, 0.1)]
     on_gpu += [("checking", 4.0, 3.0), ("sampling", 20.0, 15.0), ("batches", 1.0, 0.75)]
     on_gpu += [("neighbours", 2.0, 1.0)] if gpus > 1 else []

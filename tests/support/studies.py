@@ -21,12 +21,10 @@ SMALL = {
 
 
 def study(changes):
-    """Return the small study with changed keys."""
     return Study.model_validate(SMALL | changes)
 
 
 def config_text(changes, protocol, gpus=({"id": "local", "device": "auto"},), **sections):
-    """Return a config.yaml of the small study with changed keys."""
     own = SMALL | changes | {"protocol": SMALL["protocol"] | protocol}
     whole = {"study": own, "gpus": list(gpus)} | sections
     return yaml.safe_dump(whole, sort_keys=False, default_flow_style=None, width=1000)

@@ -1,4 +1,4 @@
-"""One device in this process, measured and checked as by a recorder: for tests of tricks."""
+"""One device in this process, measured and checked as by a recorder, for tests of tricks."""
 
 from kernels.products.change import SPARE_BYTES
 from kernels.products.matrices import Inputs
@@ -14,8 +14,6 @@ SAMPLES = 6
 
 
 class InProcess(Supervisor):
-    """A supervisor whose worker is in this process."""
-
     def __init__(self, session, cells, folder):
         inputs = session._inputs
         opening = Opening(lambda _: session, problems(cells), 1, folder, 0.0, 0.0, 0)

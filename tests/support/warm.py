@@ -1,7 +1,4 @@
-"""Processes that begin with their libraries imported, as forks of a process that has done it once.
-
-What starts hundreds of interpreters spends most of its time on imports otherwise.
-"""
+"""Processes with imported libraries: forks of a process that has imported them once."""
 
 import gc
 import importlib
@@ -40,23 +37,20 @@ class Popen(subprocess.Popen):
 
 @cache
 def _import_snakemake() -> None:
-    sys.path.append(str(ROOT / "workflow" / "events"))  # a plugin, too: they are read once
+    sys.path.append(str(ROOT / "workflow" / "events"))  # plugins are read once
     importlib.import_module("snakemake.cli").get_argument_parser()
+    importlib.import_module("smart_open")  # which Snakemake imports later
 
 
 def run_module(
     name: str, *arguments: str, cwd: Path, environment: Mapping[str, str] | None = None
 ) -> subprocess.CompletedProcess[str]:
-    """Do what ``python -m name`` does in a folder; of the study it imports what lies there."""
+    """Run ``python -m name`` in a folder; modules of the study are imported from there."""
     command = [sys.executable, "-m", name, *arguments]
     streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     process = Popen(command, cwd=cwd, env=environment, **streams)
-    return subprocess.CompletedProcess(command, *_ended(process))
-
-
-def _ended(process: Popen) -> tuple[int, str, str]:
-    said = process.communicate()
-    return process.returncode, *said
+    output, errors = process.communicate()
+    return subprocess.CompletedProcess(command, process.returncode, output, errors)
 
 
 def _become(arguments: list[str], kept: Iterable[int], environment: dict[str, str]) -> None:

@@ -19,7 +19,8 @@ from tests.support import ROOT, warm
 pytestmark = pytest.mark.slow
 LIMIT_S = 60  # for seconds of work, on a busy machine
 ENVIRONMENT = os.environ | {"PYTHONPATH": str(ROOT)}  # other packages
-# `slow.txt` waits silently for the file `go`.
+# `slow.txt` waits silently for the file `go`. Snakemake marks output as incomplete only after the
+# start of a job. Unlike the study's own outputs, this one can be incomplete.
 SNAKEFILE = """
 rule report:
     input: "results/slow.txt", "results/quick.txt"
@@ -36,9 +37,10 @@ rule slow:
     output: "results/slow.txt"
     log: "results/logs/slow.log"
     message: "Being slow"
-    shell: "trap '' INT; echo '1/2 parts, about 1:10 left' > {log}; echo half > {output};"
+    shell: "trap '' INT; echo '1/2 parts, about 1:10 left' > {log};"
+           " until [ -e .snakemake/incomplete/NOTE ]; do sleep 0.02; done; echo half > {output};"
            " until [ -e go ]; do sleep 0.05; done; echo whole > {output}"
-"""
+""".replace("NOTE", base64.b64encode(b"results/slow.txt").decode())
 
 
 @pytest.fixture
@@ -59,10 +61,16 @@ def start(project, *arguments, **options):
 
 
 def run(project, *arguments):
-    """Run the workflow to its end; return status, output and errors."""
     process = start(project, *arguments)
     output, errors = process.communicate(timeout=LIMIT_S)
     return process.returncode, output, errors
+
+
+def changed(project, old, new, *arguments):
+    """Run a changed workflow, of which no job waits, to its end."""
+    (project / "Snakefile").write_text(SNAKEFILE.replace(old, new))
+    (project / "go").touch()
+    return run(project, *arguments)
 
 
 def wait_for(path):
@@ -73,61 +81,43 @@ def wait_for(path):
 
 
 def at_work(project):
-    """Start a run; return it when its slow job is running."""
     process = start(project)
     wait_for(project / "results" / "slow.txt")
-    # Snakemake marks output as incomplete only after the start of a job. Unlike the study's own
-    # outputs, this one can be incomplete.
-    notes = project / ".snakemake" / "incomplete"
-    wait_for(notes / base64.b64encode(b"results/slow.txt").decode())
     return process
 
 
 def left_in(project):
-    """Return the running processes in a project."""
-    found = []
-    for process in psutil.process_iter(["cwd", "status"]):
-        if process.info["cwd"] == str(project) and process.info["status"] != "zombie":
-            found.append(process)
-    return found
+    own = ("cwd", str(project))
+    found = psutil.process_iter(["cwd", "status"])
+    return [each for each in found if own in each.info.items() and each.info["status"] != "zombie"]
 
 
 def test_a_line_for_each_job_and_the_rest_in_a_file(project):
-    text = SNAKEFILE.replace("echo quick >", "echo {config[scope]} >")
-    (project / "Snakefile").write_text(text)
-    (project / "go").touch()
-    status, output, errors = run(project, "--full")
+    status, output, errors = changed(project, "echo quick >", "echo {config[scope]} >", "--full")
     assert status == 0, errors
     assert (project / "results" / "quick.txt").read_text() == "full\n"
     shown = [re.match(r"[^·]* · ([^·]*[^· ])", line)[1] for line in errors.splitlines()]
-    assert list(dict.fromkeys(shown)) == [
-        "planning jobs",
-        "1/3 Being quick",
-        "2/3 Being slow",
-        "3/3 The study is complete",
-    ]
+    jobs = ["1/3 Being quick", "2/3 Being slow", "3/3 The study is complete"]
+    assert list(dict.fromkeys(shown)) == ["planning jobs", *jobs]
     assert re.fullmatch(rf"The report: {project}/results/report\.html \(in 0:\d\d\)\n", output)
     assert "3 of 3 steps (100%) done" in (project / "results/logs/snakemake.log").read_text()
 
 
-def test_a_terminal_is_never_without_a_sign_of_life(project):
+def test_a_terminal_shows_a_running_clock(project):
     terminal, end = pty.openpty()
     process = start(project, stderr=end)
     os.close(end)
     wait_for(project / "results" / "slow.txt")
-    shown, pauses_s, until = "", [], time.monotonic() + 4
+    shown, until = "", time.monotonic() + 4
     while time.monotonic() < until:
-        begin = time.monotonic()
-        assert select.select([terminal], [], [], 3)[0], "no sign of life for 3 s"
+        assert select.select([terminal], [], [], 3)[0], "nothing is shown for 3 s"
         shown += os.read(terminal, 1 << 16).decode()
-        pauses_s.append(time.monotonic() - begin)
     (project / "go").touch()
     process.communicate(timeout=LIMIT_S)
     lines = shown.split("\r\x1b[2K")[2:-1]
     assert len(set(lines)) > 2, "the clock runs"
-    assert re.fullmatch(
-        r"0:\d\d, about 1:10 left · 2/3 Being slow · 1/2 parts, about 1:10 le.*", lines[-1]
-    )
+    left = "about 1:10 le"
+    assert re.fullmatch(rf"0:\d\d, {left}ft · 2/3 Being slow · 1/2 parts, {left}.*", lines[-1])
     assert all(len(line) < 80 and "\n" not in line for line in lines)
 
 
@@ -135,38 +125,25 @@ def test_a_second_run_is_refused_in_one_line(project):
     first = at_work(project)
     status, output, errors = run(project)
     assert (status, output) == (2, "")
-    number = re.fullmatch(
-        r"error: another run is active in this folder \(process (\d+)\); wait for its end or .*\n",
-        errors,
-    )[1]
-    assert psutil.Process(int(number)).parent().pid == first.pid
+    owner = r"another run is active in this folder \(process (\d+)\)"
+    told = re.fullmatch(rf"error: {owner}; wait for its end or .*\n", errors)
+    assert psutil.Process(int(told[1])).parent().pid == first.pid
     (project / "go").touch()
     assert first.communicate(timeout=LIMIT_S)
     assert first.returncode == 0
 
 
-def signals(*numbers):
+def signals(*numbers, kill=os.kill, snakemake=False):
     """Return a function that sends these signals to a run at work."""
 
     def send(project):
         process = at_work(project)
+        target = int((project / ".snakemake" / "alive").read_text()) if snakemake else process.pid
         for number in numbers:
-            process.send_signal(number)
+            kill(target, number)
         return process
 
     return send
-
-
-def kill_group(project):
-    process = at_work(project)
-    os.killpg(process.pid, signal.SIGKILL)
-    return process
-
-
-def kill_snakemake(project):
-    process = at_work(project)
-    os.kill(int((project / ".snakemake" / "alive").read_text()), signal.SIGKILL)
-    return process
 
 
 def close_pipe(project):  # as `2>&1 | head -1`
@@ -182,7 +159,9 @@ def fill_disk(project):
         return start(project, stderr=full)
 
 
+OF_QUICK, OF_SNAKEMAKE = (rf"\(see results/logs/{name}\.log\)" for name in ("quick", "snakemake"))
 STOPPED = "stopped; rerun the same command to resume"
+KILLED = "ended by SIGKILL; rerun the same command"
 
 
 @pytest.mark.parametrize(
@@ -191,14 +170,14 @@ STOPPED = "stopped; rerun the same command to resume"
         (signals(signal.SIGINT), 130, STOPPED),
         (signals(signal.SIGTERM, signal.SIGTERM, signal.SIGHUP), 130, STOPPED),
         (signals(signal.SIGKILL), -signal.SIGKILL, ""),
-        (kill_group, -signal.SIGKILL, ""),
-        (kill_snakemake, 2, "error: Snakemake was ended by SIGKILL; rerun the same command"),
+        (signals(signal.SIGKILL, kill=os.killpg), -signal.SIGKILL, ""),
+        (signals(signal.SIGKILL, snakemake=True), 2, f"error: Snakemake was {KILLED}"),
         (close_pipe, 141, None),
         (fill_disk, 2, None),
     ],
     ids=["INT", "TERM twice", "KILL", "KILL group", "KILL Snakemake", "closed", "full"],
 )
-def test_nothing_runs_on_and_the_same_command_resumes(project, fault, status, message):
+def test_no_process_remains_and_the_same_command_resumes(project, fault, status, message):
     process = fault(project)
     _, errors = process.communicate(timeout=LIMIT_S)
     assert process.returncode == status
@@ -210,7 +189,7 @@ def test_nothing_runs_on_and_the_same_command_resumes(project, fault, status, me
     status, _, errors = run(project)
     assert status == 0, errors
     assert (project / "results" / "slow.txt").read_text() == "whole\n"
-    assert message is None or "Being quick" not in errors, "what was done is done"
+    assert message is None or "Being quick" not in errors, "finished jobs are not repeated"
 
 
 def test_a_run_under_nohup_survives_the_terminal(project):
@@ -236,31 +215,22 @@ def test_closed_standard_streams_change_nothing(project):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (
-            ("echo begun > {log}", "echo 'error: no x' > {log}; exit 3"),
-            r"Being quick: no x \(see results/logs/quick\.log\)",
-        ),
-        (
-            ("echo begun > {log}", "echo spoiled > {log}; exit 3"),
-            r"Being quick: spoiled \(see results/logs/quick\.log\)",
-        ),
+        (("begun > {log}", "'error: no x' > {log}; exit 3"), rf"Being quick: no x {OF_QUICK}"),
+        (("begun > {log}", "spoiled > {log}; exit 3"), rf"Being quick: spoiled {OF_QUICK}"),
         (("\nrule report", "\nimport sys; sys.exit('error: no y')\nrule report"), "no y"),
         (
             ('"results/quick.txt"\n    log', '"results/other.txt"\n    log'),
-            r"MissingInputException .*results/quick\.txt.* \(see results/logs/snakemake\.log\)",
+            rf"MissingInputException .*results/quick\.txt.* {OF_SNAKEMAKE}",
         ),
-        (("rule quick:", "rule quick"), r".+ \(see results/logs/snakemake\.log\)"),
+        (("rule quick:", "rule quick"), rf".+ {OF_SNAKEMAKE}"),
     ],
     ids=["told", "untold", "refused", "missing", "syntax"],
 )
 def test_an_error_is_one_line(project, change, message):
-    (project / "Snakefile").write_text(SNAKEFILE.replace(*change))
-    (project / "go").touch()
-    status, output, errors = run(project)
+    status, output, errors = changed(project, *change)
     assert (status, output) == (1, "")
-    said = [line for line in errors.splitlines() if not re.match(r"\d+:\d\d", line)]
-    assert len(said) == 1
-    assert re.fullmatch(f"error: {message}", said[0]), said[0]
+    (said,) = (line for line in errors.splitlines() if not re.match(r"\d+:\d\d", line))
+    assert re.fullmatch(f"error: {message}", said)
 
 
 @pytest.mark.parametrize("target", ["gone", "", "-n", "results/gone.txt", "named"])
@@ -278,18 +248,11 @@ def test_watching_makes_it_again_after_an_edit(project):
     style = project / "report" / "style.css"
     style.write_text("a")
     text = SNAKEFILE.replace('input: "results/slow.txt", "results/quick.txt"', 'input: "page"')
-    text += """
-rule page:
-    input: "report/style.css"
-    output: "page"
-    shell: "cp {input} {output}"
-"""
-    (project / "Snakefile").write_text(text)
-    process = start(project, "--watch", stderr=subprocess.PIPE)
+    text += 'rule page:\n    input: "report/style.css"\n    output: "page"\n'
+    (project / "Snakefile").write_text(text + '    shell: "cp {input} {output}"\n')
+    process = start(project, "--watch")
     wait_for(project / "page")
-    for line in process.stderr:
-        if "watching report and analysis" in line:
-            break
+    assert any("watching report and analysis" in line for line in process.stderr)
     (project / "page").rename(project / "before")
     style.write_text("b")
     wait_for(project / "page")

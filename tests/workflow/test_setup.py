@@ -1,4 +1,4 @@
-"""The set-up of the environment: what is installed when, from which sources, and what it says."""
+"""The set-up of the environment: what it installs, from which sources, and its messages."""
 
 import importlib
 import os
@@ -16,6 +16,7 @@ import yaml
 
 from kernels.cubins import toolchain
 from tests.support import ROOT
+from tests.support.compilers import program
 
 LOCK = tomllib.loads((ROOT / "uv.lock").read_text())
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
@@ -23,8 +24,8 @@ UV = Path(sys.executable).with_name("uv")
 
 
 @pytest.fixture
-def setup(tmp_path, monkeypatch):
-    """The set-up's modules, at work in an empty project with an environment of fake programs."""
+def setup(tmp_path, monkeypatch, patch):
+    """The set-up's modules, in an empty project with an environment of fake programs."""
     monkeypatch.syspath_prepend(str(ROOT / "workflow"))
     names = ("environment", "host", "installer", "progress")
     for name in names:
@@ -38,11 +39,9 @@ def setup(tmp_path, monkeypatch):
     for name in ("pyproject.toml", "uv.lock", "workflow/uv.txt", "base/start.py"):
         (root / name).write_text(f"# {name}\n")
     venv = root / ".venv"
-    for name, value in {"ROOT": root, "VENV": venv}.items():
-        for module in (modules.environment, modules.host, modules.installer):
-            monkeypatch.setattr(module, name, value)
-    monkeypatch.setattr(modules.environment, "PYTHON", venv / "bin" / "python")
-    monkeypatch.setattr(modules.environment, "STATE", venv / "set-up.json")
+    for module in (modules.environment, modules.host, modules.installer):
+        patch(module, ROOT=root, VENV=venv)
+    patch(modules.environment, PYTHON=venv / "bin" / "python", STATE=venv / "set-up.json")
     (venv / "bin").mkdir(parents=True)
     (venv / "lib" / "python3.11" / "site-packages").mkdir(parents=True)
     (venv / "pyvenv.cfg").write_text("prompt = 'matmul-study'\n")
@@ -56,11 +55,6 @@ def setup(tmp_path, monkeypatch):
 
 
 LOGGED = 'echo "$*" >> "$0.calls"; env | grep ^UV_ | sort > "$0.$1$2"'
-
-
-def program(path, script):
-    path.write_text(f"#!/bin/sh\n{script}\n")
-    path.chmod(0o755)
 
 
 def calls(setup, program="uv"):
@@ -88,6 +82,7 @@ def settings(setup):
     return setup.installer.pip_settings(str(setup.venv / "bin" / "python"))
 
 
+@pytest.mark.slow
 def test_pips_package_sources_reach_uv(setup, pip_config, monkeypatch):
     pip_config(
         "[global]\nindex-url = https://mirror.example/simple\nextra-index-url = https://a.example\n"
@@ -97,34 +92,22 @@ def test_pips_package_sources_reach_uv(setup, pip_config, monkeypatch):
     monkeypatch.setenv("PIP_DEFAULT_TIMEOUT", "180")
     found = settings(setup)
     assert set(found.pop("UV_INDEX").split()) == {"https://a.example", "https://b.example"}
-    expected = {
-        "UV_DEFAULT_INDEX": "https://mirror.example/simple",
-        "UV_INSECURE_HOST": "mirror.example",
-        "UV_FIND_LINKS": "/wheels,/more",
-        "UV_HTTP_TIMEOUT": "180",
-        "UV_OFFLINE": "1",
-    }
-    assert expected.items() <= found.items()
-
-
-def test_the_environment_counts_more_than_pips_file(setup, pip_config, monkeypatch):
-    pip_config("[global]\nindex-url = https://file.example/simple\n")
+    expected = {"UV_DEFAULT_INDEX": "https://mirror.example/simple", "UV_HTTP_TIMEOUT": "180"}
+    expected |= {"UV_INSECURE_HOST": "mirror.example", "UV_FIND_LINKS": "/wheels,/more"}
+    assert (expected | {"UV_OFFLINE": "1"}).items() <= found.items()
     monkeypatch.setenv("PIP_INDEX_URL", "https://variable.example/simple")
     assert settings(setup)["UV_DEFAULT_INDEX"] == "https://variable.example/simple"
 
 
-def test_without_pip_settings_uv_keeps_its_defaults(setup):
-    program(setup.venv / "bin" / "python", f'exec {sys.executable} "$@"')
+def test_without_pip_settings_only_sync_installs_with_its_defaults(setup, pip_config):
     assert settings(setup) == {}
-
-
-def test_without_an_index_of_its_own_sync_alone_installs(setup):
     setup.installer.install({"test", "blas"})
     (sync,) = calls(setup)
     python = setup.venv / "bin" / "python"
     assert sync == f"sync --locked --inexact --python {python} --extra=blas --group=test"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("variable", ["PIP_INDEX_URL", "UV_DEFAULT_INDEX", "UV_INDEX_URL"])
 def test_another_index_gives_the_locked_packages_and_sync_never_sees_it(
     setup, pip_config, monkeypatch, variable
@@ -137,18 +120,16 @@ def test_another_index_gives_the_locked_packages_and_sync_never_sees_it(
     assert "--locked --group=test --no-emit-project" in export
     assert "--require-hashes" in pip
     assert pip.split()[-1] == export.split()[-1]
-    seen = {name: setup.venv / "bin" / f"uv.{name}" for name in ("pipinstall", "export--locked")}
-    assert "mirror.example" in seen["pipinstall"].read_text()
-    assert "mirror.example" not in seen["export--locked"].read_text()
-    assert "mirror.example" not in (setup.venv / "bin" / "uv.sync--locked").read_text()
+    names = ("pipinstall", "export--locked", "sync--locked")
+    seen = {name: setup.venv / "bin" / f"uv.{name}" for name in names}
+    told = [name for name, path in seen.items() if "mirror.example" in path.read_text()]
+    assert told == ["pipinstall"]
 
 
 @pytest.mark.parametrize("is_cached", [True, False])
 def test_the_network_is_used_only_where_the_cache_lacks_packages(setup, is_cached):
-    program(
-        setup.venv / "bin" / "uv",
-        f'echo "$1 ${{UV_OFFLINE:-0}}" >> "$0.calls"; [ ${{UV_OFFLINE:-0}} = {int(is_cached)} ]',
-    )
+    script = 'echo "$1 ${UV_OFFLINE:-0}" >> "$0.calls"; [ ${UV_OFFLINE:-0} = '
+    program(setup.venv / "bin" / "uv", f"{script}{int(is_cached)} ]")
     setup.installer.install(set())
     assert calls(setup) == ["sync 1", "sync 0"][: 1 if is_cached else 2]
 
@@ -159,11 +140,8 @@ def test_uv_is_downloaded_only_where_its_cache_lacks_it(setup, monkeypatch, tmp_
     monkeypatch.setenv("UV_CACHE_DIR", str(kept.parent))
     if is_kept:
         kept.mkdir(parents=True)
-    program(
-        setup.venv / "bin" / "python",
-        'echo "$*" >> "$0.calls"; [ $3 != download ] || mkdir -p $5; [ $3 = config ] || [ -d '
-        f"{kept} ]",
-    )
+    script = 'echo "$*" >> "$0.calls"; [ $3 != download ] || mkdir -p $5; [ $3 = config ] ||'
+    program(setup.venv / "bin" / "python", f"{script} [ -d {kept} ]")
     setup.installer.install(set())
     pins = "--no-deps --require-hashes -r workflow/uv.txt"
     install = f"-m pip install --no-index --find-links {kept} {pins}"
@@ -171,11 +149,11 @@ def test_uv_is_downloaded_only_where_its_cache_lacks_it(setup, monkeypatch, tmp_
     assert calls(setup, "python") == ["-m pip config list", install, *download]
 
 
-# ---- What is said
+# ---- Messages
 
 
-def test_failed_installation_is_one_line_and_leaves_no_state(setup, capsys, monkeypatch):
-    monkeypatch.setattr(setup.environment, "create_venv", lambda: None)
+def test_failed_installation_is_one_line_and_leaves_no_state(setup, capsys, patch):
+    patch(setup.environment, create_venv=lambda: None)
     said = 'echo "WARNING: error"; echo "error: no route to host" >&2; exit 2'
     program(setup.venv / "bin" / "uv", said)
     assert setup.environment.main([]) == 2
@@ -185,41 +163,37 @@ def test_failed_installation_is_one_line_and_leaves_no_state(setup, capsys, monk
     assert "no route to host" in (setup.venv / "setup.log").read_text()
 
 
-def test_the_compilers_complaint_is_told_before_the_installers(setup, tmp_path):
-    failing = tmp_path / "build"
-    program(failing, "echo 'error: failed' >&2; echo 'a.cpp: fatal error: cuda.h'; exit 1")
+@pytest.mark.slow
+def test_work_shows_progress_and_the_compilers_error_before_the_installers(setup, patch, tmp_path):
+    shown = []
+    patch(setup.installer.DISPLAY, show_again=lambda: shown.append(1))
+    work = "sleep 1.2; echo 'error: failed' >&2; echo 'a.cpp: fatal error: cuda.h'; exit 1"
     told = r"no build \(a\.cpp: fatal error: cuda\.h; more in "
     with pytest.raises(setup.installer.SetupError, match=told):
-        setup.installer.run([str(failing)], "no build")
-
-
-@pytest.mark.slow
-def test_long_work_shows_that_it_goes_on(setup, monkeypatch):
-    shown = []
-    monkeypatch.setattr(setup.installer.DISPLAY, "show_again", lambda: shown.append(1))
-    setup.installer.run(["sleep", "1.2"], "no sleep")
+        setup.installer.run([str(program(tmp_path / "build", work))], "no build")
     assert len(shown) >= 3
 
 
-def test_python_without_venv_is_one_line(setup, monkeypatch, capsys, tmp_path):
+def test_python_without_venv_is_one_line(setup, patch, capsys, tmp_path):
     program(tmp_path / "python3", "echo 'No module named venv' >&2; exit 1")
-    monkeypatch.setattr(sys, "_base_executable", str(tmp_path / "python3"))
+    patch(sys, _base_executable=str(tmp_path / "python3"))
     shutil.rmtree(setup.venv)
     setup.venv.mkdir()
     assert setup.environment.main([]) == 2
-    message = capsys.readouterr().err.splitlines()[-1]
-    assert re.match(
-        r"error: \S+python3 could not create .*; install its venv module "
-        r"\(Debian, Ubuntu: apt-get install python3\.\d+-venv\) \(No module named venv",
-        message,
+    told = (
+        r"error: \S+python3 could not create .*; install its venv module \(Debian, Ubuntu: apt-get"
     )
+    told += r" install python3\.\d+-venv\) \(No module named venv"
+    assert re.match(told, capsys.readouterr().err.splitlines()[-1])
 
 
 # ---- The environment itself
 
 
-@pytest.mark.slow
-def test_environment_of_its_own_is_made_again_and_links_are_not_followed(setup, tmp_path):
+def test_environment_of_its_own_is_made_again_and_links_are_not_followed(setup, tmp_path, patch):
+    real = setup.installer.run
+    quick = lambda command, failed: real([*command, "--without-pip"], failed)  # noqa: E731
+    patch(setup.installer, run=quick)
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "thesis.txt").touch()
     (setup.venv / "old").symlink_to(tmp_path / "other")
@@ -233,13 +207,8 @@ def test_an_activated_environment_is_made_again_with_the_python_below_it(tmp_pat
     """As after a move of the checkout, in a shell in which the environment is activated."""
     inside = tmp_path / ".venv" / "bin" / "python"
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", inside.parents[1]], check=True)
-    code = f"""
-import sys
-sys.path.insert(0, {str(ROOT / "workflow")!r})
-import installer
-installer.run = lambda command, _: print(command[0])
-installer.create_venv()
-"""
+    code = f"import sys; sys.path.insert(0, {str(ROOT / 'workflow')!r}); import installer\n"
+    code += "installer.run = lambda command, _: print(command[0]); installer.create_venv()"
     done = subprocess.run([inside, "-c", code], capture_output=True, text=True, check=True)
     python = Path(done.stdout.strip())
     assert python.exists()
@@ -247,18 +216,15 @@ installer.create_venv()
 
 
 @pytest.fixture
-def host(setup, monkeypatch):
+def host(setup, patch):
     """A host without GPU and compiler whose base is in place, and what is installed on it."""
     setup.environment.save(set())
     installed = []
-    monkeypatch.setattr(
-        setup.environment, "install", lambda layers, _=None: installed.append(sorted(layers))
-    )
-    monkeypatch.setattr(setup.environment, "create_venv", lambda: installed.append("again"))
-    monkeypatch.setattr(setup.environment, "pycuda_variables", nullcontext)
-    monkeypatch.setattr(setup.host, "has_nvidia_gpu", lambda: False)
-    monkeypatch.setattr(setup.host, "find_nvcc", lambda: None)
-    monkeypatch.setattr(setup.host, "has_disassembler", lambda _: False)
+    patch(setup.environment, install=lambda layers, _=None: installed.append(sorted(layers)))
+    patch(setup.environment, create_venv=lambda: installed.append("again"))
+    patch(setup.environment, pycuda_variables=nullcontext)
+    patch(setup.host, has_nvidia_gpu=lambda: False, find_nvcc=lambda: None)
+    patch(setup.host, has_disassembler=lambda _: False)
     return installed
 
 
@@ -266,17 +232,12 @@ def refuse(*_):
     pytest.fail("was asked for")
 
 
-def test_what_is_in_place_is_not_looked_for(setup, host, monkeypatch):
-    monkeypatch.setattr(setup.installer, "run", refuse)
-    monkeypatch.setattr(setup.installer, "output", refuse)
-    monkeypatch.setattr(setup.host, "find_nvcc", refuse)
-    setup.environment.set_up(set())
-    assert host == []
-
-
-def test_a_layer_is_installed_once_and_no_layer_is_lost(setup, host):
-    for asked in ({"test"}, {"test"}, {"dev"}, set()):
+def test_a_layer_is_installed_and_looked_for_once_and_no_layer_is_lost(setup, host, patch):
+    for asked in ({"test"}, {"test"}, {"dev"}):
         setup.environment.set_up(asked)
+    patch(setup.installer, run=refuse, output=refuse)
+    patch(setup.host, find_nvcc=refuse)
+    setup.environment.set_up(set())
     assert host == [["test"], ["dev", "test"]]
 
 
@@ -289,17 +250,12 @@ def test_a_changed_lock_renews_all_layers_in_place(setup, host, name):
     assert host == [["test"], ["test"]]
 
 
-def test_moved_environment_is_made_again_with_its_layers(setup, host, monkeypatch, tmp_path):
+def test_moved_environment_is_made_again_with_its_layers(setup, host, patch, tmp_path):
     setup.environment.set_up({"test"})
-    moved = tmp_path / "elsewhere"
+    moved, state = tmp_path / "elsewhere", tmp_path / "elsewhere" / "set-up.json"
     setup.venv.rename(moved)
-    for name, value in {
-        "VENV": moved,
-        "PYTHON": moved / "bin" / "python",
-        "STATE": moved / "set-up.json",
-    }.items():
-        monkeypatch.setattr(setup.environment, name, value)
-    monkeypatch.setattr(setup.environment, "create_venv", setup.environment.STATE.unlink)
+    patch(setup.environment, VENV=moved, PYTHON=moved / "bin" / "python", STATE=state)
+    patch(setup.environment, create_venv=state.unlink)
     setup.environment.set_up(set())
     assert host == [["test"], ["test"]]
 
@@ -335,7 +291,6 @@ def test_no_python_of_the_environment_cuts_off_bytecode_or_finds_other_modules(s
 
 
 def fill_disk(setup, fault):
-    """Leave the environment as a set-up on a full disk."""
     packages = setup.venv / "lib" / "python3.11" / "site-packages"
     (packages / "a-1.dist-info").mkdir()
     (packages / "a-1.dist-info" / "METADATA").write_text("Name: a\n")
@@ -355,81 +310,58 @@ def fill_disk(setup, fault):
 
 
 @pytest.mark.parametrize(
-    ("fault", "expected"),
-    [
-        ("nothing", [[]]),
-        ("file cut off", ["again", []]),
-        ("file missing", ["again", []]),
-        ("state cut off", ["again", []]),
-        ("no configuration", ["again", []]),
-    ],
+    "fault", ["", "file cut off", "file missing", "state cut off", "no configuration"]
 )
-def test_an_interrupted_renewal_is_repaired(setup, host, monkeypatch, fault, expected):
+def test_an_interrupted_renewal_is_repaired(setup, host, patch, fault):
     (setup.root / "uv.lock").write_text("# another one\n")
     install = setup.environment.install
-    monkeypatch.setattr(setup.environment, "install", lambda *_: 1 / 0)
+    patch(setup.environment, install=lambda *_: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         setup.environment.set_up(set())
     fill_disk(setup, fault)
-    monkeypatch.setattr(setup.environment, "install", install)
+    patch(setup.environment, install=install)
     setup.environment.set_up(set())
-    assert host == expected
+    assert host == (["again", []] if fault else [[]])
 
 
 # ---- CUDA
 
 
-def test_only_with_a_gpu_the_compiler_and_pycuda_are_installed_once(setup, host, monkeypatch):
+def test_only_with_a_gpu_the_compiler_and_pycuda_are_installed_once(setup, host, patch):
     setup.environment.set_up({"test", "dev"})
     assert host == [["dev", "test"]]
     setup.environment.save(set())
     host.clear()
-    monkeypatch.setattr(setup.host, "has_nvidia_gpu", lambda: True)
+    patch(setup.host, has_nvidia_gpu=lambda: True)
     setup.environment.set_up(set())
-    monkeypatch.setattr(setup.host, "has_nvidia_gpu", refuse)
+    patch(setup.host, has_nvidia_gpu=refuse)
     setup.environment.set_up(set())
     assert host == [["compiler"], ["compiler", "gpu"]]
 
 
-@pytest.mark.parametrize(
-    ("nvcc", "has_disassembler", "expected"),
-    [
-        (None, False, [["compiler"]]),
-        (Path("/bin/sh"), False, [["disassembler"]]),
-        (Path("/bin/sh"), True, []),
-    ],
-    ids=["no nvcc", "no nvdisasm", "both"],
-)
-def test_of_the_compiler_only_what_is_missing_is_installed(
-    setup, host, monkeypatch, nvcc, has_disassembler, expected
-):
-    monkeypatch.setattr(setup.host, "find_nvcc", lambda: nvcc)
-    monkeypatch.setattr(setup.host, "has_disassembler", lambda _: has_disassembler)
+@pytest.mark.parametrize("missing", ["compiler", "disassembler", ""])
+def test_only_missing_parts_of_the_compiler_are_installed(setup, host, patch, missing):
+    nvcc = None if missing == "compiler" else Path("/bin/sh")
+    patch(setup.host, find_nvcc=lambda: nvcc, has_disassembler=lambda _: not missing)
     setup.environment.set_up({"compiler"})
     setup.environment.set_up({"compiler"})
-    assert host == expected
-
-
-def test_a_compiler_that_was_found_is_looked_for_again_when_it_is_gone(setup, host, monkeypatch):
-    monkeypatch.setattr(setup.host, "find_nvcc", lambda: Path("/bin/sh"))
-    monkeypatch.setattr(setup.host, "has_disassembler", lambda _: True)
-    setup.environment.set_up({"compiler"})
-    monkeypatch.setattr(setup.host, "find_nvcc", lambda: None)
-    setup.environment.set_up({"compiler"})
-    assert host == [["compiler"]]
+    assert host == ([[missing]] if missing else [])
+    if not missing:  # later, the compiler is removed
+        patch(setup.host, find_nvcc=lambda: None)
+        setup.environment.set_up({"compiler"})
+        assert host == [["compiler"]]
 
 
 @pytest.mark.parametrize("layer", ["disassembler", "gpu"])
-def test_set_up_goes_on_without_what_it_can_do_without(setup, host, monkeypatch, capsys, layer):
+def test_set_up_continues_without_optional_layers(setup, host, patch, capsys, layer):
     def fail(layers, _=None):
         host.append(sorted(layers))
         if layer in layers:
             raise setup.installer.SetupError("no route")
 
-    nvcc = Path("/bin/sh")
-    monkeypatch.setattr(setup.host, "find_nvcc", lambda: nvcc)
-    monkeypatch.setattr(setup.host, "has_disassembler", lambda _: layer == "gpu")
-    monkeypatch.setattr(setup.environment, "install", fail)
+    is_gpu = layer == "gpu"
+    patch(setup.host, find_nvcc=lambda: Path("/bin/sh"), has_disassembler=lambda _: is_gpu)
+    patch(setup.environment, install=fail)
     for _ in range(2):  # it is tried again the next time
         setup.environment.set_up({"compiler", "test", *({layer} & {"gpu"})})
     assert host == [["test"], sorted([layer, "test"]), sorted([layer, "test"])]
@@ -439,29 +371,27 @@ def test_set_up_goes_on_without_what_it_can_do_without(setup, host, monkeypatch,
 @pytest.mark.parametrize("where", ["beside", "beside the link's target", "path", "nowhere"])
 def test_the_set_up_finds_the_programs_that_the_builds_find(setup, tmp_path, monkeypatch, where):
     real, links = tmp_path / "real", tmp_path / "links"
-    for folder in (real, links):
-        folder.mkdir()
+    links.mkdir()
     program(real / "nvcc", "exit 0")
     monkeypatch.setenv("PATH", str(links))
     monkeypatch.setattr(toolchain, "_of_wheels", lambda _: tmp_path / "none")
-    if where == "beside":
+    if where.startswith("beside"):
         (links / "nvcc").symlink_to(real / "nvcc")
-        program(links / "nvdisasm", "exit 0")
-    elif where == "beside the link's target":
-        (links / "nvcc").symlink_to(real / "nvcc")
-        program(real / "nvdisasm", "exit 0")
     elif where == "path":
         (setup.root / "config.yaml").write_text(f"toolchain:\n  nvcc: {real / 'nvcc'} # mine\n")
-        program(links / "nvdisasm", "exit 0")
     else:
         program(links / "nvcc", "exit 0")
+    if where != "nowhere":
+        program((real if "target" in where else links) / "nvdisasm", "exit 0")
     nvcc = setup.host.find_nvcc()
     assert nvcc == toolchain.find_nvcc(str(real / "nvcc") if where == "path" else None)
     found = toolchain.find_disassembler(nvcc)
     assert setup.host.has_disassembler(nvcc) == (found is not None) == (where != "nowhere")
 
 
-def test_pycuda_is_built_against_the_toolkit_behind_a_script(setup, tmp_path, monkeypatch):
+def test_pycuda_is_built_with_nvcc_behind_a_script_or_of_the_wheels(
+    setup, tmp_path, monkeypatch, patch
+):
     program(tmp_path / "nvcc", "echo '#$ _HERE_=/cuda/bin' >&2")
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     with setup.host.pycuda_variables() as variables:
@@ -469,15 +399,11 @@ def test_pycuda_is_built_against_the_toolkit_behind_a_script(setup, tmp_path, mo
         stub = Path(variables["LIBRARY_PATH"].rpartition(":")[2]) / "libcuda.so"
         assert b"libcuda.so.1" in stub.read_bytes()
         assert "--no-as-needed" in variables["LDFLAGS"]
-
-
-def test_without_nvcc_pycuda_is_refused_and_that_of_the_wheels_builds_it(setup, monkeypatch):
-    monkeypatch.setattr(setup.host, "find_nvcc", lambda: None)
+    patch(setup.host, find_nvcc=lambda: None)
     needs = pytest.raises(setup.installer.SetupError, match="needs nvcc, and none is here; install")
     with needs, setup.host.pycuda_variables():
         pass
     nvcc = setup.venv / "lib/python3.11/site-packages/nvidia/cu13/bin/nvcc"
-    nvcc.parent.mkdir(parents=True)
     program(nvcc, "exit 0")
     with setup.host.pycuda_variables() as variables:
         assert variables["PATH"].startswith(f"{nvcc.parent}:")
@@ -500,12 +426,9 @@ def test_the_lock_pins_every_package_by_hash_and_names_pypi_alone():
         assert all(re.fullmatch(r"sha256:[0-9a-f]{64}", file["hash"]) for file in files)
 
 
-def test_packages_without_a_wheel_are_built_after_their_backend_is_installed():
+def test_uv_and_the_build_backend_of_packages_without_wheels_are_pinned_as_in_the_lock():
     built = [each["name"] for each in LOCK["package"] if not each.get("wheels")]
     assert PROJECT["tool"]["uv"]["no-build-isolation-package"] == sorted(built)
-
-
-def test_uv_and_the_build_backend_are_pinned_as_the_lock_has_them():
     versions = {package["name"]: package.get("version") for package in LOCK["package"]}
     pinned = re.findall(r"^([a-z]+)==([\d.]+) ", (ROOT / "workflow/uv.txt").read_text(), re.M)
     assert dict(pinned) == {name: versions[name] for name in ("setuptools", "uv")}
@@ -514,21 +437,16 @@ def test_uv_and_the_build_backend_are_pinned_as_the_lock_has_them():
 
 
 @pytest.mark.skipif(not UV.exists(), reason="this environment was not made by `make setup`")
-def test_the_lock_is_that_of_the_project(tmp_path):
+def test_the_lock_is_current_and_its_base_contains_what_snakemake_needs_for_provenance(tmp_path):
     environment = {"PATH": os.defpath, "HOME": str(tmp_path), "UV_CACHE_DIR": str(tmp_path)}
-    command = [UV, "lock", "--check", "--offline", "--python", sys.executable]
-    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-
-
-@pytest.mark.skipif(not UV.exists(), reason="this environment was not made by `make setup`")
-def test_the_base_holds_what_snakemake_needs_to_write_the_provenance():
-    export = [UV, "export", "--offline", "--frozen", "--no-hashes", "--python", sys.executable]
-    done = subprocess.run(export, cwd=ROOT, capture_output=True, text=True, check=True)
+    for command in (["lock", "--check"], ["export", "--frozen", "--no-hashes"]):
+        uv = [UV, *command, "--offline", "--python", sys.executable]
+        done = subprocess.run(uv, cwd=ROOT, env=environment, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
     assert re.search("^pygments==", done.stdout, re.M)
 
 
-def test_make_provenance_tells_why_it_fails(tmp_path):
+def test_make_provenance_prints_why_it_fails(tmp_path):
     shutil.copy(ROOT / "Makefile", tmp_path)
     for folder in (".venv/bin", "results/logs"):
         (tmp_path / folder).mkdir(parents=True)
@@ -541,19 +459,18 @@ def test_make_provenance_tells_why_it_fails(tmp_path):
 
 def test_every_layer_is_an_extra_or_a_group_and_the_compilers_wheels_stay_at_one_release(setup):
     extras = set(PROJECT["project"]["optional-dependencies"])
-    groups = set(PROJECT["dependency-groups"])
+    groups = PROJECT["dependency-groups"]
     assert set(setup.installer.EXTRAS) == extras
     layers = set(re.findall(r"\[([a-z]+)\]", setup.environment.__doc__))
-    assert layers | {*setup.environment.OPTIONAL, "build"} == extras | groups
-    groups = PROJECT["dependency-groups"]
+    assert layers | {*setup.environment.OPTIONAL, "build"} == extras | set(groups)
     assert groups["compiler"] == ["cuda-toolkit[nvcc,cuobjdump,nvdisasm,profiler]==13.2.1"]
     assert groups["disassembler"] == ["cuda-toolkit[nvdisasm]==13.2.1"]
 
 
-# ---- What runs the same elsewhere
+# ---- Hooks and continuous integration
 
 
-def test_the_hooks_before_a_commit_are_the_linters_of_make_lint():
+def test_hooks_run_the_linters_of_make_lint_and_the_forge_runs_ci():
     hooks = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text())["repos"][0]["hooks"]
     entries = {hook["entry"].removeprefix(".venv/bin/") for hook in hooks}
     recipe = re.search(r"^lint: setup\n((?:\t.*\n)+)", (ROOT / "Makefile").read_text(), re.M)[1]
@@ -562,8 +479,6 @@ def test_the_hooks_before_a_commit_are_the_linters_of_make_lint():
     for linter in linters:
         assert any(linter == entry or linter.startswith(f"{entry} ") for entry in entries), linter
 
-
-def test_the_forge_runs_what_ci_runs():
     jobs = yaml.safe_load((ROOT / ".github/workflows/ci.yml").read_text())["jobs"]
     assert jobs["run"]["steps"][-1] == {"run": ".ci/run"}
     assert os.access(ROOT / ".ci" / "run", os.X_OK)

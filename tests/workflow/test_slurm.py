@@ -2,26 +2,29 @@
 
 import json
 import os
+import re
 import shutil
 import socket
 import subprocess
 import sys
 from importlib.util import find_spec
-from pathlib import Path
 
 import pandas as pd
 import pytest
+import yaml
 
 from base.errors import StudyError
+from base.paths import FOLDERS
+from kernels.host_execution.counts import table
 from measurement.recorder import on_node
 from measurement.recording import recording
+from study.counting import plan
 from tests.support import ROOT
-from tests.support.compilers import stand_in
+from tests.support.compilers import program, stand_in
 from tests.support.fakes import FakeHardware
-from tests.support.studies import config_text
+from tests.support.studies import config_text, study
 
-PARTS = ["analysis", "base", "cpu_reference", "data/published", "kernels", "measurement", "report"]
-PARTS += ["study", "tests/support", "workflow", "CITATION.cff", "README.md", "Snakefile"]
+PARTS = ["CITATION.cff", "README.md", "Snakefile", *FOLDERS, "data/published", "tests/support"]
 PROTOCOL = {"max_samples": 6, "gpu_cell_budget_s": 0.1, "cpu_cell_budget_s": 0.1}
 PROTOCOL |= {"single_run_s": 100, "hang_limit_s": 600}
 GPUS = [{"id": name, "slurm": "h100"} for name in ("killed", "kept")]
@@ -44,25 +47,24 @@ scancel "$(tr -dc 0-9 <results/measured/killed.attempt)"
 """
 
 
+PATH = f"{os.environ['PATH']}:/usr/sbin:/sbin"
+ALONE = ["unshare", "--mount", "--pid", "--fork"]
+
+
 def lacking():
     """Return what is missing here to run a Slurm; None if nothing."""
-    programs = ("slurmctld", "slurmd", "munged", "sbatch", "unshare")
-    missing = [name for name in programs if not shutil.which(name, path=_path())]
-    if missing:
-        return f"{missing[0]} is not installed (on Debian: slurmctld, slurmd, slurm-client, munge)"
+    for name in ("slurmctld", "slurmd", "munged", "sbatch", "unshare"):
+        if not shutil.which(name, path=PATH):
+            return f"{name} is not installed (on Debian: slurmctld, slurmd, slurm-client, munge)"
     if find_spec("snakemake_executor_plugin_slurm") is None:
         return "the package snakemake-executor-plugin-slurm is not installed"
-    alone = subprocess.run(["unshare", "--mount", "--pid", "--fork", "true"], capture_output=True)
+    alone = subprocess.run([*ALONE, "true"], capture_output=True)
     return "namespaces are not allowed here" if alone.returncode or os.geteuid() else None
-
-
-def _path():
-    return f"{os.environ['PATH']}:/usr/sbin:/sbin"
 
 
 @pytest.fixture(scope="module")
 def project(tmp_path_factory):
-    """A copy of the project after a study on Slurm with one killed job."""
+    """A copy of the project, with counts, after a study on Slurm with one killed job."""
     if why := lacking():
         pytest.skip(why)
     base = tmp_path_factory.mktemp("slurm")
@@ -74,36 +76,34 @@ def project(tmp_path_factory):
     nvcc = {"nvcc": str(stand_in(base / "bin" / "nvcc"))}
     (project / "config.yaml").write_text(config_text({}, PROTOCOL, GPUS, toolchain=nvcc))
     (project / "stand_in.py").write_text(HARDWARE)
+    counts = project / "results" / "counts"
+    counts.mkdir(parents=True)
+    for one in plan(study({}), None):
+        (counts / f"{one.stem}.csv").write_text(table([], one.counted))
     script = project / "measurement" / "recorder" / "on_node.py"
     real = "from measurement.recorder.hardware import Host\n"
     assert real in script.read_text()
     script.write_text(script.read_text().replace(real, "from stand_in import Host\n"))
-    ports = [str(free_port()) for _ in range(2)]
-    alone = ["unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"]
-    cluster = [*alone, "sh", ROOT / "tests" / "support" / "slurm.sh", base / "cluster", *ports]
+    ports = []
+    for _ in range(2):
+        with socket.create_server(("127.0.0.1", 0)) as found:
+            ports.append(str(found.getsockname()[1]))
+    script = ["sh", ROOT / "tests" / "support" / "slurm.sh", base / "cluster", *ports]
     profile = ["--workflow-profile", "workflow/profiles/slurm", "--config", "scope=full"]
-    study = [sys.executable, "-m", "snakemake", "results/tables/missing.csv", *profile]
-    command = [*cluster, "sh", "-c", f'({KILL}) & exec "$@"', "sh", *study]
-    environment = {**os.environ, "PATH": _path()}
-    done = subprocess.run(
-        command, cwd=project, env=environment, capture_output=True, text=True, timeout=300
-    )
+    run = [sys.executable, "-m", "snakemake", "results/tables/missing.csv", *profile]
+    command = [*ALONE, "--kill-child", "--mount-proc", *script]
+    command += ["sh", "-c", f'({KILL}) & exec "$@"', "sh", *run]
+    options = {"cwd": project, "env": {**os.environ, "PATH": PATH}, "timeout": 300}
+    done = subprocess.run(command, capture_output=True, text=True, **options)
     assert done.returncode == 0, done.stderr
     return project
 
 
-def free_port():
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return found.getsockname()[1]
-
-
 @pytest.mark.slow
-def test_a_job_that_is_killed_costs_its_gpu_alone_and_is_named_with_the_reason(project):
+def test_a_killed_job_costs_only_its_gpu_and_is_named_with_the_reason(project):
     missing = pd.read_csv(project / "results" / "tables" / "missing.csv")
-    assert missing.to_dict("records") == [
-        {"recording": "killed", "reason": "Slurm ended its job: CANCELLED"}
-    ]
+    killed = {"recording": "killed", "reason": "Slurm ended its job: CANCELLED"}
+    assert missing.to_dict("records") == [killed]
     kept = recording.read(project / "results" / "recordings" / "kept")
     assert set(kept.checks["device"]) == {"gpu0", "cpu"}
     assert set(kept.checks["status"]) == {"passed"}
@@ -113,25 +113,28 @@ def test_a_job_that_is_killed_costs_its_gpu_alone_and_is_named_with_the_reason(p
     assert (project / "results" / "recordings" / "killed.partial").exists(), "can be resumed"
 
 
+def test_the_profile_reduces_the_threads_of_each_job_that_asks_for_all_cores():
+    """Slurm does not: other jobs with 1024 threads would stay pending."""
+    profile = yaml.safe_load((ROOT / "workflow/profiles/slurm/config.yaml").read_text())
+    rules = "".join(path.read_text() for path in ROOT.glob("workflow/rules/*.smk"))
+    asking = re.findall(r"^rule (\w+):(?:(?!^rule ).)*?^    threads: 1024", rules, re.S | re.M)
+    assert set(profile["set-threads"]) == set(asking) == {"build", "count", "measure"}
+    assert max(profile["set-threads"].values()) <= 8
+
+
 # ---- Jobs and the reasons of failures
 
 
-@pytest.fixture
-def attempt(tmp_path, monkeypatch):
-    monkeypatch.setenv("SLURM_JOB_ID", "7")
-    return tmp_path / "id.attempt"
-
-
-def test_a_node_without_a_gpu_is_told_by_the_second_attempt(attempt, tmp_path):
-    with pytest.raises(StudyError, match="finds no GPU") as error:
-        on_node.measure("id", attempt, FakeHardware(tmp_path, gpus=0))
-    assert on_node.reason(attempt) == str(error.value)
-
-
-def test_outside_of_slurm_the_command_is_named(attempt, tmp_path, monkeypatch):
-    monkeypatch.delenv("SLURM_JOB_ID")
+def test_errors_name_a_node_without_a_gpu_and_the_command_outside_of_slurm(tmp_path, monkeypatch):
+    attempt = tmp_path / "id.attempt"
+    assert on_node.reason(attempt) == "Slurm did not start its job"
+    monkeypatch.delenv("SLURM_JOB_ID", raising=False)
     with pytest.raises(StudyError, match="--workflow-profile workflow/profiles/slurm"):
         on_node.measure("id", attempt, FakeHardware(tmp_path))
+    monkeypatch.setenv("SLURM_JOB_ID", "7")
+    with pytest.raises(StudyError, match="finds no GPU") as error:
+        on_node.measure("id", attempt, FakeHardware(tmp_path, gpus=0))
+    assert on_node.reason(attempt) == str(error.value), "by the second attempt"
 
 
 @pytest.mark.parametrize(
@@ -142,13 +145,9 @@ def test_outside_of_slurm_the_command_is_named(attempt, tmp_path, monkeypatch):
         ("", "the node failed, or the job was cancelled or preempted"),
     ],
 )
-def test_a_job_that_slurm_ended_is_told_by_its_state(attempt, tmp_path, monkeypatch, said, reason):
+def test_a_job_that_slurm_ended_is_named_with_its_state(tmp_path, monkeypatch, said, reason):
+    attempt = tmp_path / "id.attempt"
     attempt.write_text(json.dumps({"job": "7"}))
-    (tmp_path / "scontrol").write_text(f"#!/bin/sh\necho '{said}'\n")
-    (tmp_path / "scontrol").chmod(0o755)
+    program(tmp_path / "scontrol", f"echo '{said}'")
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     assert on_node.reason(attempt) == f"Slurm ended its job: {reason}"
-
-
-def test_a_job_that_never_began_is_told(tmp_path):
-    assert on_node.reason(Path(tmp_path / "none")) == "Slurm did not start its job"

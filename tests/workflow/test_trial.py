@@ -6,6 +6,7 @@ from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 from threading import Event
+from unittest import mock
 
 import pytest
 
@@ -48,19 +49,16 @@ extern "C" __global__ void mine(const float *a, const float *b, float *c, int n)
 
 
 @pytest.fixture(autouse=True)
-def catalog_as_it_was(monkeypatch):
+def catalog_as_it_was():
     """Remove user-supplied kernels from the catalog after each test."""
-    monkeypatch.setattr(catalog, "VARIANTS", catalog.VARIANTS)
-    before = dict(catalog.VARIANTS)
-    yield
-    catalog.VARIANTS.clear()
-    catalog.VARIANTS.update(before)
+    with mock.patch.dict(catalog.VARIANTS):
+        yield
 
 
 @pytest.fixture
-def path(tmp_path, monkeypatch):
+def path(tmp_path, monkeypatch, patch):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(trial, "RESULTS", tmp_path / "tried")
+    patch(trial, RESULTS=tmp_path / "tried")
     (tmp_path / "mine.cu").write_text(MINE)
     (tmp_path / "config.yaml").write_text(CONFIG)
     return Path("mine.cu")
@@ -68,14 +66,12 @@ def path(tmp_path, monkeypatch):
 
 def refusal(path, text):
     path.write_text(text)
-    with pytest.raises(StudyError) as refused:
+    with pytest.raises(StudyError, match=r"^[^\n]+\Z") as refused:
         list(checked(adopt(path)))
-    message = str(refused.value)
-    assert "\n" not in message
-    return message
+    return str(refused.value)
 
 
-def test_a_file_becomes_a_variant(path):
+def test_a_file_becomes_a_variant_and_its_former_key_gets_a_hint(path, capsys):
     text = MINE.replace("tile=8x8", "block=8,16 tile=BLOCKx(BLOCK*2)x4 shared=4*n*BLOCK")
     text = text.replace("threads=8x8", "threads=BLOCKxBLOCK/4 x=rows tolerance=bound")
     path.write_text(text.replace("float", "ELEMENT").replace("int n", "int m, int n, int k"))
@@ -88,7 +84,9 @@ def test_a_file_becomes_a_variant(path):
     assert (launch.grid, launch.threads) == ((5, 7, 1), (8, 2))
     assert launch.dynamic_shared_bytes == 4 * 100 * 8
     assert parse_build("mine-b16-float64-guarded").source == str(path.resolve())
-    assert adopt(path).name == "mine"  # a second time, as after an edit
+    path.write_text(MINE.replace("baseline=", "after="))
+    assert adopt(path).after == "naive"  # a second time, as after an edit
+    assert capsys.readouterr().err == "mine.cu:2: after= is now baseline=\n"
 
 
 @pytest.mark.parametrize(
@@ -121,23 +119,16 @@ def test_a_wrong_declaration_is_one_line_with_its_place(path, old, new, message)
     assert re.match(rf"mine\.cu:{message}", refusal(path, MINE.replace(old, new)))
 
 
-def test_a_call_becomes_a_variant_and_is_not_run(path):
+def test_a_call_becomes_a_variant_without_a_run_as_the_examples_of_the_page(path):
     Path("called.py").write_text(CALLED)
     entry = adopt(Path("called.py"))
     assert catalog.variant("called") is entry
     assert (entry.source, entry.after) == (str(Path("called.py").resolve()), "block")
     assert (type(entry), entry.dtypes) == (UserCall, ("float32",))
     assert entry.takes(Shape.parse("17x33x65"))
-
-
-def test_the_former_key_after_is_accepted_with_a_hint(path, capsys):
-    path.write_text(MINE.replace("baseline=", "after="))
-    assert adopt(path).after == "naive"
-    assert capsys.readouterr().err == "mine.cu:2: after= is now baseline=\n"
-
-
-def test_the_examples_of_calls_are_calls(path):
-    found = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
+    told = PAGE.read_text()
+    assert [key for key in KEYS if f"`{key}=" not in told] == []
+    found = re.findall(r"```python\n(.*?)```", told, re.DOTALL)
     for number, text in enumerate(text for text in found if "def multiply" in text):
         file = Path(f"example{number}.py")
         file.write_text(text)
@@ -192,19 +183,15 @@ def test_a_wrong_kernel_is_one_line_with_its_place(path, old, new, message):
 
 
 @pytest.mark.slow
-def test_the_readmes_example_is_right_and_its_mistakes_are_what_stands_there(path):
+def test_the_example_of_the_page_is_right_and_its_mistakes_have_the_printed_messages(path):
     told = PAGE.read_text()
     (example,) = re.findall(r"```cuda\n(.*?)```", told, re.S)
     path.write_text(example)
     for line in checked(adopt(path)):
         assert line in told
     lines = example.splitlines(keepends=True)
-    for number, old, new in (
-        (14, "__syncthreads();", ""),
-        (11, " && column < n", ""),
-        (13, "b_tile[i][x]", "b_tile[x][i]"),
-        (8, ";", ""),
-    ):
+    mistakes = [(14, "__syncthreads();", ""), (11, " && column < n", ""), (8, ";", "")]
+    for number, old, new in [*mistakes, (13, "b_tile[i][x]", "b_tile[x][i]")]:
         wrong = [*lines[: number - 1], lines[number - 1].replace(old, new), *lines[number:]]
         message = refusal(path, "".join(wrong))
         if message.endswith("(g++)"):  # the compiler's text varies
@@ -225,16 +212,15 @@ def test_a_file_that_cannot_contain_a_kernel_is_refused(path):
 
 
 @pytest.mark.slow
-def test_compilation_is_limited(path, card, monkeypatch):
-    monkeypatch.setattr(trial, "SECONDS_WITH_BUILDS", 0.0)
-    monkeypatch.setattr(trial, "built", lambda *_: iter(Event().wait, None))
+def test_compilation_is_limited(path, card, patch):
+    patch(trial, SECONDS_WITH_BUILDS=0.0, built=lambda *_: iter(Event().wait, None))
     path.write_text(MINE.replace("float sum", "__half h; float sum"))  # not checked on the CPU
     with pytest.raises(StudyError, match=r"^mine\.cu: nvcc takes more than 0 s; simplify the ker"):
         list(trial.attempt(path, Path("config.yaml")))
 
 
 @pytest.mark.slow
-def test_sums_in_parts_need_the_bound_alone(path):
+def test_sums_in_parts_need_only_the_bound(path):
     parts = MINE.replace("sum +=", "(i % 2 ? odd : sum) +=").replace("sum = 0", "odd = 0, sum = 0")
     parts = parts.replace("= sum;", "= sum + odd;")
     assert "bit for bit" in refusal(path, parts)
@@ -244,7 +230,7 @@ def test_sums_in_parts_need_the_bound_alone(path):
     assert re.match(r"mine\.cu:15: mine: 4096 of 4096 elements wrong; ", refusal(path, wrong))
 
 
-def test_totals_are_extended_to_other_orders():
+def test_totals_are_extended_to_other_sizes():
     block = [Product("block", "float32", Shape.square(n), 32) for n in (64, 128, 4096)]
     small, twice, large = map(predict, block)
     for operation, total in large.items():
@@ -257,8 +243,7 @@ def card(tmp_path, stand_ins):
     nvcc = stand_in(tmp_path / "nvcc")
     own = f"toolchain: {{ nvcc: {nvcc} }}\nstudy: {{ series: [] }}\n"
     (tmp_path / "config.local.yaml").write_text(own)
-    (tmp_path / "hardware").mkdir()
-    return FakeHardware(tmp_path / "hardware")
+    return FakeHardware(tmp_path)
 
 
 @pytest.mark.slow
@@ -268,12 +253,14 @@ def test_a_kernel_goes_all_the_way(path, card):
     lines = list(trial.attempt(path, Path("config.yaml"), h100, ["sm_86"], 0, [8], card))
     text = "\n".join(lines)
     assert lines[0] == "mine.cu: mine(a, b, c, n), float32: tiles of 8x8, 8x8 threads"
-    assert re.search(r"global loads +72 ", text)
-    assert re.search(r"sm_86 +float32 +– +0 .* 50% +1 +LDG 128\n", text)
-    assert re.search(r"\n  > mine +– +\S+ +(L1|shared memory|L1 \+ shared memory) +\S+ +– +–", text)
-    assert re.search(r"\n  naive +32 +", text)
-    assert re.search(r"\n  > mine +– +8 +float32 +1\.8 ", text)
-    assert re.search(r"\n  block +4 +8 +float32 +1\.8 ", text)
+    for line in (
+        r"global loads +72 ",
+        r"sm_86 +float32 +– +0 .* 50% +1 +LDG 128\n",
+        r"\n  > mine +– +\S+ +(L1|shared memory|L1 \+ shared memory) +\S+ +– +–",
+        *(r"\n  naive +32 +", r"\n  > mine +– +8 +float32 +1\.8 "),
+        r"\n  block +4 +8 +float32 +1\.8 ",
+    ):
+        assert re.search(line, text)
     assert re.fullmatch(r"recording: tried/mine/gpu0-\w{8}", lines[-1])
     made = recording.read(lines[-1].removeprefix("recording: "))
     assert made.provenance["texts"] == {"brought/mine.cu": MINE.split("\n")}
@@ -282,8 +269,8 @@ def test_a_kernel_goes_all_the_way(path, card):
 
 @pytest.mark.slow
 def test_a_study_without_recordings_gives_no_roofline(path, card):
-    with open("config.local.yaml", "a") as own:
-        own.write("gpus: [{ id: mine, device: auto }]\n")
+    local = Path("config.local.yaml")
+    local.write_text(f"{local.read_text()}gpus: [{{ id: mine, device: auto }}]\n")
     lines = list(trial.attempt(path, Path("config.yaml"), architectures=["sm_86"]))
     assert any(line.startswith("not compared with a roofline: the study has no ") for line in lines)
     assert lines[-1].startswith("to time it on a GPU of this host: ")
@@ -309,14 +296,14 @@ def test_a_call_goes_all_the_way(path, card):
         assert isinstance(catalog.variant("called"), UserCall)
 
 
-def test_a_source_that_no_recording_can_keep_is_refused_before_anything_is_measured(path, card):
+def test_a_source_that_no_recording_can_contain_is_refused_before_measuring(path, card):
     path.write_text(f"{MINE}// \a")
     with pytest.raises(StudyError, match=r"^mine\.cu: does not fit a recording: a text contains "):
         list(trial._timed(adopt(path), Path("config.yaml"), ["block"], 0, [8], card))
 
 
 @pytest.mark.slow
-def test_a_kernel_that_fails_on_the_card_ends_with_an_error(path, card):
+def test_a_kernel_that_fails_on_the_gpu_ends_with_an_error(path, card):
     path.write_text(MINE.replace("float", "ELEMENT"))  # for all dtypes
     broken = replace(card, faults=(Fault("wrong", "mine"),))
     told = trial._timed(adopt(path), Path("config.yaml"), ["block"], 0, [8], broken)
@@ -331,9 +318,8 @@ def test_a_kernel_that_stops_computing_after_the_gate_has_no_times(path, card):
     path.write_text(MINE)
     lazy = replace(card, faults=(Fault("later", "mine", 16, 3),))
     told = trial._timed(adopt(path), Path("config.yaml"), ["block"], 0, [8, 16], lazy)
-    with pytest.raises(
-        StudyError, match=r"^mine\.cu: mine fails on gpu0: refused: a timed product"
-    ):
+    reason = r"^mine\.cu: mine fails on gpu0: refused: a timed product"
+    with pytest.raises(StudyError, match=reason):
         list(told)
     made = recording.read(next(Path("tried/mine").iterdir()))
     assert set(made.samples["variant"]) == {"block", "blas"}, "no time at N = 8, either"
@@ -341,9 +327,3 @@ def test_a_kernel_that_stops_computing_after_the_gate_has_no_times(path, card):
     checks = made.checks[made.checks["variant"] == "mine"]
     assert set(checks["status"]) == {"failed"}
     assert set(checks["n"]) == {8, 16}
-
-
-def test_every_key_is_documented():
-    told = PAGE.read_text()
-    for key in KEYS:
-        assert f"`{key}=" in told
