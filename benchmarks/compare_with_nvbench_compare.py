@@ -23,6 +23,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from analysis.stats.between import KNOWN
 from analysis.stats.significance import FASTER, SAME, SLOWER, THRESHOLD, UNDECIDED
 from analysis.trust.comparison import GPU, SHORT_S, compare, decided, matched
 from base.command_line import aligned
@@ -136,7 +137,7 @@ def counted(recordings: Sequence[Recording], folder: Path) -> pd.DataFrame:
     rows = []
     for pair in pairs:
         rest = [each for each in pairs if each[0] < each[1] and not set(each) & set(pair)]
-        known = fitted({each: frames[each] for each in rest}, sessions)
+        known = KNOWN | fitted({each: frames[each] for each in rest}, sessions)
         frame = frames[pair].reset_index(drop=True)
         numbers = frame[KERNEL].assign(number=frame.index)
         a, b = (recordings[at] for at in pair)
