@@ -55,18 +55,12 @@ def published_only(tmp_path_factory):
     return out, done.stderr
 
 
-def test_one_command_writes_all_tables_and_reports_progress(published_only):
+def test_one_command_writes_the_same_bytes_in_another_process(published_only):
     out, messages = published_only
     assert {path.stem for path in out.iterdir()} == set(TABLES)
     assert messages.splitlines()[0] == "models of published: modelled kernels"
-
-
-def test_the_same_input_gives_the_same_bytes_in_another_process(published_only):
     for path in chain({}).iterdir():
         assert path.read_bytes() == (published_only[0] / path.name).read_bytes(), path.name
-
-
-def test_without_recordings_only_tables_of_published_numbers_have_rows(published_only):
     known = ("table", "model", "claims", "systems", "cpu_split", "audit")
     for name in TABLES:
         table = pd.read_csv(published_only[0] / f"{name}.csv")

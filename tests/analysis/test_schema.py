@@ -40,15 +40,12 @@ def test_a_table_read_with_the_declared_types_is_written_alike(store_of_both, tm
     assert sum(each.equal for each in found) > 1000
 
 
-def test_no_column_of_text_holds_numbers_alone(store_of_both):
+def test_most_tables_have_rows_and_no_column_of_text_holds_only_numbers(store_of_both):
     number = re.compile(r"-?[\d.]+(e-?\d+)?")
     for table, name in EVERY:
         if column(table, name).kind == "text" and name not in VERSIONS:
             texts = store_of_both[table][name].dropna()
             assert texts.empty or not texts.map(number.fullmatch).notna().all(), (table, name)
-
-
-def test_most_tables_of_a_study_have_rows(store_of_both):
     empty = {name for name in TABLES if store_of_both[name].empty}
     of_several = {
         "agreement",

@@ -1,4 +1,4 @@
-"""What was measured, and which of it the report is about."""
+"""The measured devices, and the one in focus of the report."""
 
 from dataclasses import replace
 
@@ -24,15 +24,12 @@ def labels(found):
     return [device.label for device in found]
 
 
-def test_all_are_told_in_the_order_of_the_table_the_one_in_focus_first_among_the_gpus(store):
+def test_devices_are_in_the_sequence_of_the_table_the_one_in_focus_first(store, tmp_path):
     found = devices(store)
     assert labels(found.all) == ["host", "two-gpu0", "two-gpu1", "b200"]
     assert labels(found.hosts) == ["host", "two-gpu0", "b200"]
     assert found.focus.label == "two-gpu0", "the first GPU"
     assert labels(devices(store, "b200").gpus) == ["b200", "two-gpu0", "two-gpu1"]
-
-
-def test_focus_names_a_device_or_a_recording_that_was_measured(store, tmp_path):
     known = {"two-gpu1": "two-gpu1", "two": "two-gpu0", "host": "host"}
     for asked, label in (known | dict.fromkeys(["node", "node-gpu1"], "two-gpu0")).items():
         assert devices(store, asked).focus.label == label
@@ -41,9 +38,6 @@ def test_focus_names_a_device_or_a_recording_that_was_measured(store, tmp_path):
         devices(store, "h300")
     with pytest.raises(StoreError, match="allowed: nothing was measured"):
         devices(tables(tmp_path), "h300")
-
-
-def test_without_a_gpu_the_first_host_is_in_focus_and_nothing_without_either(tmp_path):
     hosts = [recording("a", gpu=False), recording("b", gpu=False)]
     found = devices(tables(tmp_path / "hosts", recordings=hosts))
     assert (found.focus.label, found.gpus) == ("a", ())

@@ -1,4 +1,4 @@
-"""A kernel from outside of the catalog: its rows in tables and page, and what is refused."""
+"""A kernel from outside of the catalog: its rows in tables and page, and its refusals."""
 
 import base64
 import gzip
@@ -40,7 +40,7 @@ def changed(made, **facts):
 
 @pytest.mark.slow
 def test_a_report_has_the_kernel_in_its_tables_figures_and_page():
-    """As any other, but for what follows from counts, at any sizes; the catalog stays as it is."""
+    """It has no rows that follow from counts, and the catalog stays as it is."""
     folder = reports.made("tried")
     store = Store(folder / "tables")
 
@@ -71,17 +71,13 @@ def test_a_report_has_the_kernel_in_its_tables_figures_and_page():
     assert "mine" not in VARIANTS
 
 
-def test_two_kernels_of_one_name_are_refused(made):
+def test_two_kernels_of_one_name_or_one_without_source_are_refused(made, monkeypatch):
     other = changed(made, sources=made.provenance["sources"] | {PATH: "0" * 64})
     a, b = (MeasuredSource(name, name, "gpu0", made) for name in "ab")
     user_supplied.check_same([a, b])
     said = r"^recording 'c': its mine differs from that of recording 'a'; remove one"
     with pytest.raises(StudyError, match=said):
         user_supplied.check_same([a, b, MeasuredSource("c", "c", "gpu0", other)])
-
-
-def test_a_recording_that_kept_no_source_is_refused(made, monkeypatch):
-    """As those that were made before recordings kept it."""
     monkeypatch.setattr(data, "read", lambda _: changed(made, texts={}))
     said = r"^recording 'old': mine is not in .*`gemm-study try` again"
     with pytest.raises(StudyError, match=said):

@@ -103,29 +103,23 @@ def test_floor_is_the_least_time_of_copies_between_the_measured_sizes(n, memory,
     assert found == (expected and pytest.approx(expected, rel=1e-3))
 
 
-def test_beyond_the_measured_sizes_a_run_is_the_sum_of_its_parts(fitted):
-    found = fitted["pinned"]
-    block = next(k for k in found.kernels if (k.variant, k.block_size) == ("block", 16))
-    predicted = found.predict(block, 5000)
-    assert predicted.time_s == pytest.approx(sum(predicted.parts.values()))
-    assert set(predicted.parts) == {"h2d", "kernel", "d2h", "overhead"}
-
-
-def test_the_fastest_has_the_least_predicted_time(fitted):
+def test_candidates_and_the_fastest_by_the_predicted_time(fitted):
     found = fitted["pinned"]
     kernel, predicted = found.fastest(1536)
     others = [found.predict(k, 1536).time_s for k in found.candidates(1536) if not k.is_library]
     assert (predicted.time_s, kernel.variant) == (min(others), "register_tile_conflict_free")
     library, _ = found.fastest(1536, library=True)
     assert library.variant == "cublas_sgemm"
-
-
-def test_a_kernel_is_not_a_candidate_beyond_its_measured_sizes(fitted):
     found = fitted["pinned"]
     at = {n: {k.variant for k in found.candidates(n)} for n in (100, 1024, 1500, 2048, 9000)}
     assert "buffered_row" in at[100] & at[1024]
     assert not {"buffered_row", "buffered_column"} & (at[1500] | at[2048] | at[9000])
     assert "register_tile" in at[100] & at[9000]
+    found = fitted["pinned"]
+    block = next(k for k in found.kernels if (k.variant, k.block_size) == ("block", 16))
+    predicted = found.predict(block, 5000)
+    assert predicted.time_s == pytest.approx(sum(predicted.parts.values()))
+    assert set(predicted.parts) == {"h2d", "kernel", "d2h", "overhead"}
 
 
 def made_gpu(*kernels):
@@ -147,9 +141,6 @@ def test_beyond_the_measured_sizes_the_fastest_is_that_of_the_nearest_size():
         assert found.fastest(n, library=True)[0] is first, n
     assert found.predict(second, 64).time_s < found.predict(first, 64).time_s
     assert found.predict(second, 9000).time_s < found.predict(first, 9000).time_s
-
-
-def test_a_kernel_takes_no_less_than_an_empty_one_and_squares_of_intervals_add():
     found = made_gpu((1e-5, (1.0, 1.0)))
     assert found.predict(found.kernels[0], 1).parts["kernel"] == 2e-6
     assert found.predict(found.kernels[0], 256).parts["kernel"] == pytest.approx(1e-5)
@@ -269,7 +260,7 @@ def test_it_marks_extrapolation_and_sizes_that_tiles_do_not_divide(run, computed
     assert _outside(curve, 600) == "N = 600 differs from the only measured size, N = 512"
 
 
-def test_each_range_of_sizes_names_its_cpu_baselines(run, edited):
+def test_edited_curves_are_named_and_may_lack_intervals_or_the_cpu(run, edited):
     def halved(curves):
         naive = curves["cpu_baseline"] == "naive"
         assert naive.any()
@@ -280,12 +271,11 @@ def test_each_range_of_sizes_names_its_cpu_baselines(run, edited):
     assert len(marked) == 2
     assert marked[0].startswith("* extrapolated (naive loop, one thread): N = 5000 is outside")
     assert "BLAS, one thread; BLAS, all threads" in marked[1]
-
-
-def test_an_extrapolation_from_two_sizes_has_no_interval(run, edited):
     status, out, _ = run(edited("curves", lambda rows: rows.assign(half_width_beyond="inf")), 5000)
     assert status == 0
     assert out.count("(no interval)") > 2
+    tables = edited("curves", lambda rows: rows[rows["cpu_baseline"].isna()])
+    assert "No CPU baseline has enough measured sizes" in advise(tables, "card", 512, "pinned")
 
 
 LARGEST = math.isqrt(2**34 // 12)
@@ -347,11 +337,6 @@ def test_it_imports_no_slow_library(computed):
     loaded = json.loads(done.splitlines()[-1])
     assert "numpy" in loaded
     assert not {"pandas", "scipy", "matplotlib", "seaborn", "pydantic", "jinja2"} & set(loaded)
-
-
-def test_a_recording_without_cpu_has_no_speedup(edited):
-    tables = edited("curves", lambda rows: rows[rows["cpu_baseline"].isna()])
-    assert "No CPU baseline has enough measured sizes" in advise(tables, "card", 512, "pinned")
 
 
 @pytest.mark.parametrize(

@@ -72,7 +72,7 @@ def test_each_draw_is_a_curve():
         assert together[:, column] == pytest.approx(curve(SIZES, draws[:, column]).at(at))
 
 
-def test_the_reach_is_0_at_a_measured_size_and_1_an_octave_beyond():
+def test_reach_and_half_widths_between_and_beyond_the_sizes():
     found = curve(SIZES, SIZES**3)
     assert found.reach(SIZES) == pytest.approx(np.zeros(5), abs=1e-6)
     assert found.reach([128, 8192]) == pytest.approx([1, 1])
@@ -80,9 +80,16 @@ def test_the_reach_is_0_at_a_measured_size_and_1_an_octave_beyond():
     assert found.reach(256 * math.sqrt(2))[0] == pytest.approx(0.5)
     assert found.reach(np.geomspace(256, 512, 101)).argmax() == 50
     assert [found.covers(n) for n in (255, 256, 4096, 4097)] == [False, True, True, False]
+    found = replace(curve(SIZES, SIZES**3), between=0.2, beyond=0.7, half_width=0.05)
+    assert found.half_width_at(512) == pytest.approx(0.05)
+    assert found.half_width_at(512 * math.sqrt(2)) == pytest.approx(math.hypot(0.1, 0.05))
+    assert found.half_width_at(8192) == pytest.approx(math.hypot(0.7, 0.05))
+    nothing = replace(found, between=math.inf, beyond=math.inf)
+    assert nothing.half_width_at(256) == pytest.approx(0.05)
+    assert math.isinf(nothing.half_width_at(300))
 
 
-def test_leave_one_out_errors_are_over_their_distance():
+def test_errors_left_out_are_over_their_distance_and_half_widths_are_students():
     time_s = 1e-12 * SIZES**3
     between, beyond = leave_one_out(SIZES, time_s)
     assert between == pytest.approx(np.zeros(3), abs=1e-6)
@@ -93,9 +100,6 @@ def test_leave_one_out_errors_are_over_their_distance():
     assert leave_one_out(SIZES, middle)[0][1] == pytest.approx(-math.log(2) / math.sqrt(0.5))
     largest[4] *= 2
     assert leave_one_out(SIZES, largest)[1][1] == pytest.approx(-math.log(2))
-
-
-def test_half_widths_of_few_errors_are_students_and_in_the_scale_of_their_curve():
     assert half_widths([np.empty(0)]) == [math.inf]
     assert half_widths([np.zeros(3), np.empty(0)]) == [0, 0]
     (one,) = half_widths([np.array([-0.2])])
@@ -118,16 +122,6 @@ def test_intervals_of_curves_of_different_scale_contain_95_percent_of_new_errors
         widths = np.array(half_widths(list(curves_of)))
         inside.append(np.abs(sizes[:, None] * rng.standard_t(4, (40, 50))) <= widths[:, None])
     assert 0.94 <= np.mean(inside) <= 0.97
-
-
-def test_between_and_beyond_have_their_own_errors():
-    found = replace(curve(SIZES, SIZES**3), between=0.2, beyond=0.7, half_width=0.05)
-    assert found.half_width_at(512) == pytest.approx(0.05)
-    assert found.half_width_at(512 * math.sqrt(2)) == pytest.approx(math.hypot(0.1, 0.05))
-    assert found.half_width_at(8192) == pytest.approx(math.hypot(0.7, 0.05))
-    nothing = replace(found, between=math.inf, beyond=math.inf)
-    assert nothing.half_width_at(256) == pytest.approx(0.05)
-    assert math.isinf(nothing.half_width_at(300))
 
 
 @pytest.mark.parametrize(
@@ -161,7 +155,8 @@ def table(source):
     return curves_table([source])
 
 
-def test_each_cpu_baseline_is_its_fastest_cell(source):
+@pytest.mark.slow
+def test_each_cpu_baseline_is_its_fastest_cell(source, make_recording, tmp_path):
     found = cpu_baselines(source)
     assert tuple(dict.fromkeys(found["cpu_baseline"])) == model.CPU_BASELINES
     at = fastest(found[found["n"] == 1024], "time_s", ["cpu_baseline"]).set_index("cpu_baseline")
@@ -171,17 +166,15 @@ def test_each_cpu_baseline_is_its_fastest_cell(source):
     assert list(at.itertuples(index=False, name=None)) == expected
     for row in found.itertuples():
         assert source.cells.at[row.Index, "total_s"] == row.time_s
-
-
-@pytest.mark.slow
-def test_a_host_with_one_thread_has_no_baseline_on_all(make_recording, tmp_path):
     recorded = make_recording(tmp_path / "card", sizes=(256, 512), samples=6)
     single = recorded.samples["threads"].isna() | (recorded.samples["threads"] == 1)
     (source,) = data.sources({"card": rewritten(recorded, samples=recorded.samples[single])})
     assert set(cpu_baselines(source)["cpu_baseline"]) == {"naive", "own", "blas", "best"}
 
 
-def test_curves_are_the_same_when_read_from_the_table(source, table):
+def test_curves_are_the_same_when_read_and_have_errors_of_their_sizes(
+    source, table, make_recording, tmp_path
+):
     kernels = table[(table["gpu"] == "card") & (table["quantity"] == "kernel")]
     assert kernels["cpu_baseline"].isna().all()
     assert set(kernels["n"]) == {256, 512, 1024, 2048}, "1536 is held out"
@@ -195,9 +188,6 @@ def test_curves_are_the_same_when_read_from_the_table(source, table):
     at = [100, 300, 1536, 9000]
     assert found.at(at) == pytest.approx(by_hand.at(at), abs=1e-12)
     assert ("block", "8") in read
-
-
-def test_curves_of_few_sizes_have_few_errors(make_recording, tmp_path, table):
     cpu = table[table["cpu_baseline"] == "naive"]
     assert (cpu[["left_out_between", "left_out_beyond"]] == [1, 2]).all(axis=None)
     assert np.isfinite(cpu[["half_width_between", "half_width_beyond"]]).all(axis=None)

@@ -66,24 +66,18 @@ def without_latency(noise, exponent):
     return points, best
 
 
-def test_copies_without_latency_have_none_and_an_open_end():
+def test_copies_without_latency_have_intervals():
     points, best = without_latency(0.02, 0.02)
     low, high = interval(points, best, "latency_s")
     assert low == 0
     assert 0 < high < 1e-5
     low, high = interval(points, best, "bytes_per_s")
     assert low < best.bytes_per_s < high
-
-
-def test_exact_copies_without_latency_have_an_interval():
     points = measured(Copies(0.0, 2.4e10))
     low, high = interval(points, fit(points, LINE), "latency_s")
     assert low == 0
     assert high < 1e-9
-
-
-def test_an_interval_at_no_latency_is_that_of_its_profile():
-    """A higher bandwidth leaves room for a latency."""
+    # A higher bandwidth leaves room for a latency.
     points, best = without_latency(0.05, 0.01)
     degrees_of_freedom = len(SIZES) - 2
     least = np.sum(points.log_ratios(best) ** 2)
@@ -135,7 +129,9 @@ def test_the_bandwidth_of_a_recording_is_found(tables, memory, bytes_per_s, dire
     assert found["holdout_log_rms"] < 0.02
 
 
-def test_overhead_and_single_copies_have_their_own_fits(tables):
+def test_overhead_and_single_copies_have_fits_and_few_sizes_a_line(
+    tables, make_recording, tmp_path
+):
     found = only(tables[0], host_memory="pinned", direction="overhead", used=True)
     assert found["latency_s"] == pytest.approx(5e-6, rel=0.05)
     fits, points = tables
@@ -144,9 +140,14 @@ def test_overhead_and_single_copies_have_their_own_fits(tables):
     assert not single["used"].astype(bool).any()
     assert set(single["model"]) == {LINE}
     assert (points.loc[points["data"] == SINGLE, "copies"] == 1).all()
+    recorded = make_recording(tmp_path / "card", sizes=(256, 512), holdout=(), samples=6)
+    fits, points = transfer_tables(data.sources({"card": recorded}))
+    runs = fits[(fits["data"] == END_TO_END) & (fits["direction"] == "h2d")]
+    assert set(points.loc[points["data"] == END_TO_END, "n"]) == {250, 256, 512}
+    assert (set(runs["model"]), set(runs["sizes"])) == ({LINE}, {3})
 
 
-def test_held_out_sizes_and_host_work_are_excluded(tables, gpu_recording):
+def test_points_are_without_host_work_and_predicted_by_the_used_model(tables, gpu_recording):
     fits, points = tables
     runs = points[points["data"] == END_TO_END]
     assert set(runs.loc[runs["holdout"].astype(bool), "n"]) == {1536}
@@ -158,9 +159,6 @@ def test_held_out_sizes_and_host_work_are_excluded(tables, gpu_recording):
     cells = plain[plain["device"] == "gpu0"].drop_duplicates(cell)
     counted = runs.groupby(["n", "host_memory"])["cells"].first()
     assert counted.to_dict() == cells.groupby(["n", "host_memory"]).size().to_dict()
-
-
-def test_each_point_has_the_prediction_of_the_used_model(tables):
     fits, points = tables
     used = fits[fits["used"].astype(bool)].set_index(["host_memory", "direction", "data"])["model"]
     runs = points[points["data"] == END_TO_END]
@@ -170,11 +168,3 @@ def test_each_point_has_the_prediction_of_the_used_model(tables):
         predicted = {LINE: one.line_s, KNEE: one.knee_s}[model]
         assert one.log_residual == pytest.approx(np.log(predicted / one.copy_s))
         assert abs(one.log_residual) < 0.2
-
-
-def test_few_sizes_give_a_line_only(make_recording, tmp_path):
-    recorded = make_recording(tmp_path / "card", sizes=(256, 512), holdout=(), samples=6)
-    fits, points = transfer_tables(data.sources({"card": recorded}))
-    runs = fits[(fits["data"] == END_TO_END) & (fits["direction"] == "h2d")]
-    assert set(points.loc[points["data"] == END_TO_END, "n"]) == {250, 256, 512}
-    assert (set(runs["model"]), set(runs["sizes"])) == ({LINE}, {3})

@@ -26,7 +26,7 @@ def drawn(name="one", title="All of it"):
         return svg.render(figure, name)
 
 
-def test_a_figure_is_the_same_bytes_in_the_colour_and_font_of_the_page():
+def test_a_figure_is_the_same_bytes_with_one_tooltip_per_mark():
     assert drawn() == drawn()
     assert not re.search(r"20\d\d-\d\d-\d\d", drawn())
     text = drawn()
@@ -35,6 +35,13 @@ def test_a_figure_is_the_same_bytes_in_the_colour_and_font_of_the_page():
     black = "#000000"  # the colour of matplotlib
     assert [words for words in (*foreign, black) if words in text] == []
     assert "All of it" in [element.text for element in ET.fromstring(text).iter(f"{SVG}text")]
+    titles = [element.text for element in ET.fromstring(drawn()).iter(f"{SVG}title")]
+    assert (len(titles), titles[-1]) == (3, "three")
+    assert any("0.9" in title and "1.1" in title for title in titles)
+    figure, (axis,) = style.new_figure()
+    svg.hover(axis.scatter([1, 2], [1, 2]), ["only one"])
+    with pytest.raises(ValueError, match="1 tooltips for 2 marks"):
+        svg.render(figure, "x")
 
 
 @pytest.mark.slow
@@ -47,16 +54,6 @@ def test_ids_are_unique_per_figure_and_references_have_targets():
         used = re.findall(r'(?:url\(|href=")#([^)"]*)', drawn(name))
         assert set() < set(used) <= set(ids)
         assert (root.get("role"), root.get("aria-labelledby")) == ("img", f"caption-{name}")
-
-
-def test_every_mark_has_one_tooltip():
-    titles = [element.text for element in ET.fromstring(drawn()).iter(f"{SVG}title")]
-    assert (len(titles), titles[-1]) == (3, "three")
-    assert any("0.9" in title and "1.1" in title for title in titles)
-    figure, (axis,) = style.new_figure()
-    svg.hover(axis.scatter([1, 2], [1, 2]), ["only one"])
-    with pytest.raises(ValueError, match="1 tooltips for 2 marks"):
-        svg.render(figure, "x")
 
 
 def test_labels_are_one_short_line_and_names_are_escaped():

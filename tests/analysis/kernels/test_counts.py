@@ -80,7 +80,7 @@ def one(found, name, block, n, quantity):
     return only(found, variant=name, block_size=block, n=n, quantity=quantity)
 
 
-def test_each_total_has_one_row_with_theory_host_and_counter(found, counted):
+def test_totals_have_theory_host_and_counter_per_request(found, counted):
     assert len(found) == read(counted)["line"].isna().sum()
     assert not found.duplicated(["variant", "n", "block_size", "quantity"]).any()
     of_gpu = found[found["gpu"].notna()]
@@ -89,9 +89,6 @@ def test_each_total_has_one_row_with_theory_host_and_counter(found, counted):
     assert (of_gpu["counter"].notna()).all()
     assert len(of_gpu) == 10 * len(KERNELS), "each metric of each kernel"
     assert found.loc[found["gpu"].isna(), "counter"].isna().all()
-
-
-def test_a_request_has_the_sectors_and_wavefronts_of_the_h100(found):
     expected = {"naive": 16.5, "naive_coalesced": 2.5, "block": 4, "block_strided": 32}
     for name, per_request in (expected | {"block_unroll4": 4}).items():
         row = one(found, name, 32, SIZE, "global_load_sectors")
@@ -105,7 +102,8 @@ def test_a_request_has_the_sectors_and_wavefronts_of_the_h100(found):
     assert pd.isna(conflicts["counter_over_theory"]), "0 in theory"
 
 
-def test_agreement_is_exact_and_unknown_without_counts(found, counted):
+@pytest.mark.slow
+def test_agreement_is_exact_per_gpu_and_unknown_without_counts(found, counted, gpus):
     assert one(found, "buffered_row", None, SIZE, "global_load_sectors")["agrees"]
     assert one(found, "block", 32, 64, "global_load_accesses")["agrees"]
     assert pd.isna(one(found, "block", 32, 1024, "global_load_sectors")["agrees"])
@@ -114,10 +112,6 @@ def test_agreement_is_exact_and_unknown_without_counts(found, counted):
     row = off["line"].isna() & (off["quantity"] == "global_load_accesses") & (off["n"] == SIZE)
     off.loc[row, "count"] += 1
     assert not one(counts_table(off, []), "naive", 32, SIZE, "global_load_accesses")["agrees"]
-
-
-@pytest.mark.slow
-def test_each_gpu_has_a_row_and_counters_of_other_kernels_none(gpus, counted):
     second = counters(counted, "gpu0", {})
     several = second.assign(value=second["value"] + 2.0)
     foreign = second.assign(dtype="float64", value=1.0)
@@ -181,7 +175,7 @@ def explained(theory, counter, merged=None):
     return counts.explanations(*(dict(zip(METRICS, values, strict=True)) for values in sources))
 
 
-def test_a_single_wavefront_too_many_or_few_is_not_arbitration():
+def test_only_exact_arbitration_explains_conflicts():
     for off in (-1, 1):
         found = explained((262144, 262144, 0), (262144, 289255 + off, 27111))
         assert found == {"wavefronts": NOT_EXPLAINED, "bank_conflicts": NOT_EXPLAINED}
@@ -195,9 +189,6 @@ def test_a_single_wavefront_too_many_or_few_is_not_arbitration():
     assert found == {"requests": WIDE, "wavefronts": both, "bank_conflicts": ARBITRATION}
     found = explained(theory, (4194304, 4195168, 863), merged)
     assert found["bank_conflicts"] == NOT_EXPLAINED
-
-
-def test_only_arbitration_adds_conflicts_and_the_rest_is_not_explained():
     theory = (262144, 8388608, 8126464)
     assert explained(theory, (262144, 8388608 + 8126464, 8126464)) == {"wavefronts": NOT_EXPLAINED}
     fewer = explained(theory, (262144, 8388608 - 10, 8126464 - 10))

@@ -60,7 +60,7 @@ def one(summary, variant, gpu="card", block_size=None):
     return only(chosen, variant=variant, gpu=gpu)
 
 
-def test_kernels_are_listed_with_their_idea_in_the_sequence_of_the_catalog(summary):
+def test_kernels_of_the_catalog_have_their_fastest_block_at_the_largest_size(summary):
     own = list(summary.loc[summary["gpu"] == "card", "variant"])
     assert own == ["naive", "naive", "naive_coalesced", "buffered_row", "block", "cublas_sgemm"]
     assert list(dict.fromkeys(own)) == [name for name in VARIANTS if name in own]
@@ -68,9 +68,6 @@ def test_kernels_are_listed_with_their_idea_in_the_sequence_of_the_catalog(summa
     assert summary["idea"].map(len).min() > 0
     assert list(summary["is_library"]) == [False] * 5 + [True, False]
     assert list(summary.loc[summary["is_fastest"], "variant"]) == ["block"]
-
-
-def test_a_kernel_has_its_fastest_block_size_at_its_largest_size(summary):
     block = one(summary, "block")
     assert (block["n"], block["block_size"], block["kernel_s"]) == (2048, 32, 0.002)
     assert (block["kernel_low_s"], block["samples"]) == (0.00198, 20)
@@ -78,9 +75,10 @@ def test_a_kernel_has_its_fastest_block_size_at_its_largest_size(summary):
     assert list(naive["block_size"]) == [32, 8], "the source's launch, then the fastest"
     assert one(summary, "buffered_row")["n"] == 1024
     assert one(summary, "block", "other")["kernel_s"] == 0.001, "only pageable memory"
+    assert summary_of(summary=CELLS[-1:], roofline=[]).empty
 
 
-def test_every_speedup_is_the_ratio_of_the_throughputs_of_its_row(summary):
+def test_speedups_and_shares_are_ratios_of_the_throughputs(summary):
     prefixes = [name.replace("-", "_") for name in BASELINES[:-1]]
     for baseline, speedup in (("after", "speedup"), *((p, f"{p}_speedup") for p in prefixes)):
         rows = summary[summary[speedup].notna()]
@@ -88,6 +86,14 @@ def test_every_speedup_is_the_ratio_of_the_throughputs_of_its_row(summary):
         quotient = rows["kernel_flop_per_s"] / rows[f"{baseline}_flop_per_s"]
         assert quotient.to_numpy() == pytest.approx(rows[speedup].to_numpy(), rel=1e-9)
         assert (rows[f"{speedup}_low"] <= rows[speedup]).all()
+    block = one(summary, "block")
+    assert (block["kernel_flop_per_s"], block["share_of_library"]) == (FLOP / 0.002, 0.0005 / 0.002)
+    assert (block["share_of_units"], block["units"], block["bound"]) == (0.25, "FP32", "shared")
+    assert (block["traffic_bytes"], block["share_of_bound"]) == (1e9, 0.9)
+    library = one(summary, "cublas_sgemm")  # without a block size
+    assert (library["share_of_units"], library["share_of_library"]) == (0.75, 1)
+    assert pd.isna(one(summary, "buffered_row")["share_of_library"]), "not measured at its size"
+    assert one(summary, "block", "other")[["share_of_units", "share_of_library"]].isna().all()
 
 
 @pytest.mark.parametrize(
@@ -134,18 +140,3 @@ def test_each_named_baseline_is_chosen_at_the_size_of_the_row(baseline, variant,
     assert elsewhere == (baseline != "fastest_naive"), "not measured at N = 1024"
     itself = summary[(summary["variant"] == variant) & summary["block_size"].eq(block)]
     assert itself[f"{baseline}_speedup"].isna().all()
-
-
-def test_shares_are_those_of_the_same_kernel_and_size(summary):
-    block = one(summary, "block")
-    assert (block["kernel_flop_per_s"], block["share_of_library"]) == (FLOP / 0.002, 0.0005 / 0.002)
-    assert (block["share_of_units"], block["units"], block["bound"]) == (0.25, "FP32", "shared")
-    assert (block["traffic_bytes"], block["share_of_bound"]) == (1e9, 0.9)
-    library = one(summary, "cublas_sgemm")  # without a block size
-    assert (library["share_of_units"], library["share_of_library"]) == (0.75, 1)
-    assert pd.isna(one(summary, "buffered_row")["share_of_library"]), "not measured at its size"
-    assert one(summary, "block", "other")[["share_of_units", "share_of_library"]].isna().all()
-
-
-def test_without_a_gpu_it_is_empty():
-    assert summary_of(summary=CELLS[-1:], roofline=[]).empty

@@ -46,7 +46,7 @@ def one(code, name, dtype="float32"):
     return only(code, variant=name, dtype=dtype)
 
 
-def test_each_build_except_the_instruments_has_its_occupancy(code, gpu_recording):
+def test_builds_have_their_occupancy_and_instruction_mix(code, gpu_recording):
     assert len(code) == len(gpu_recording.builds) - 2
     assert not {"probes", "hold"} & set(code["variant"])
     assert set(code["recording"]) == {"card"}
@@ -59,9 +59,6 @@ def test_each_build_except_the_instruments_has_its_occupancy(code, gpu_recording
     assert (row["occupancy"], row["limiter"]) == (1.0, "warps")
     tile = one(code, "register_tile")
     assert (tile["threads_per_block"], tile["occupancy"]) == (256, 0.25)
-
-
-def test_the_instruction_mix_is_that_of_the_listing(code):
     block = one(code, "block")
     assert (block["loop_instructions"], block["instructions"]) == (100, 120)
     assert (block["loop_fmas"], block["loop_fma_share"]) == (32, 0.32)
@@ -101,15 +98,14 @@ def test_flop_per_byte_of_sectors_and_conflicts_count_each_access(code, counts, 
     assert one(tree, "tile_transposed_b")["shared_load_conflicts_per_request"] == 15.5
 
 
-def test_builds_of_the_tree_have_their_own_instructions_and_counts(counts):
+def test_builds_of_the_tree_have_their_own_counts_and_unknown_values_are_empty(
+    counts, gpu_recording
+):
     loop = (InstructionCount("kernel", "DFMA", 0, 6), InstructionCount("loop", "DFMA", 0, 4))
     row = one(made({}, counts, [built("mm_tile", "float64", loop)]), "mm_tile", "float64")
     assert (row["recording"], row["loop_fmas"], row["instructions"]) == ("tree", 4, 6)
     assert row["flop_per_byte_accessed"] == 4, "8-byte elements"
     assert one(made({}, counts, [built("block", kind="guarded")]), "block")["n"] == 1000
-
-
-def test_unknown_values_are_empty(gpu_recording):
     unknown = built("block", arch="sm_999")
     code = made({"card": gpu_recording}, counts_table(read([]), []), [unknown])
     assert code["flop_per_byte_accessed"].isna().all(), "no counts"

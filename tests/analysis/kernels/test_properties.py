@@ -27,7 +27,7 @@ def table(recording, *rows):
     return accuracy_table(data.sources({"card": replace(recording, accuracy=made)}))
 
 
-def test_an_error_is_compared_with_the_library_on_the_same_matrices(gpu_recording):
+def test_errors_are_compared_with_the_library_and_the_maximum_over_sessions(gpu_recording):
     found = table(
         gpu_recording,
         errors("block", "uniform", 12.0, 32),
@@ -38,16 +38,14 @@ def test_an_error_is_compared_with_the_library_on_the_same_matrices(gpu_recordin
     assert found.loc[("cublas_sgemm", "uniform"), "over_library"] == 1
     assert pd.isna(found.loc[("block", "scaled"), "over_library"]), "not measured with the library"
     assert set(found["gpu"]) == {"card"}
-
-
-def test_an_error_is_the_maximum_over_sessions_or_unknown(gpu_recording):
     twice = [errors("block", "uniform", worst, 32, at) for at, worst in enumerate((3.0, 4.0))]
     (row,) = table(gpu_recording, *twice).to_dict("records")
     assert row["worst_units"] == 4
     assert table(gpu_recording).empty
 
 
-def test_energy_is_power_times_the_time_of_a_launch():
+@pytest.mark.slow
+def test_energy_is_power_times_the_time_of_a_launch(gpu_recording):
     made = read(recorded(**SMALL))
     table = energy_table(data.sources({"card": made}))
     assert len(table) == len(made.energy) > 10
@@ -55,10 +53,6 @@ def test_energy_is_power_times_the_time_of_a_launch():
     assert (row["gpu"], row["power_w"], row["idle_power_w"]) == ("card", POWER_W, 100.0)
     assert row["energy_j"] == pytest.approx(POWER_W * row["launch_s"])
     assert row["flop_per_j"] == pytest.approx(2 * 256**3 / row["energy_j"])
-
-
-@pytest.mark.slow
-def test_values_are_medians_over_sessions(gpu_recording):
     sessions = [read(recorded(**SMALL, seed=seed)) for seed in (0, 1)]
     assert len(energy_table(data.sources({"card": together(sessions)}))) == len(sessions[0].energy)
     assert energy_table(data.sources({"card": gpu_recording})).empty, "not measured"

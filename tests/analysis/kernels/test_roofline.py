@@ -50,7 +50,7 @@ def one(roofline, name):
     return only(roofline, variant=name)
 
 
-def test_each_variant_has_a_row_at_its_largest_size(roofline, gpu_recording):
+def test_each_variant_has_a_row_and_its_largest_known_bound(roofline, gpu_recording):
     (source,) = data.sources({"card": gpu_recording})
     gpu = source.square_cells[source.square_cells["device"] != "cpu"]
     largest = gpu.groupby("variant")["n"].max().to_dict()
@@ -58,6 +58,15 @@ def test_each_variant_has_a_row_at_its_largest_size(roofline, gpu_recording):
     assert at.set_index("variant")["n"].to_dict() == largest
     assert (largest["buffered_row"], set(roofline["host_memory"])) == (1024, {"pinned"})
     assert 32 in set(roofline.loc[roofline["variant"] == "naive", "block_size"])
+    for row in roofline.to_dict("records"):
+        bounds = {name: row[f"{name}_bound_s"] for name in BOUNDS}
+        assert row["bound_s"] == bounds[row["bound"]] == pd.Series(bounds).max()
+        assert row["share_of_bound"] == row["bound_s"] / row["kernel_s"]
+        limited = row["bound"] if row["share_of_bound"] >= 0.8 else None
+        assert row["limited_by"] == limited or (limited is None and pd.isna(row["limited_by"]))
+    row = one(roofline, "cublas_sgemm")
+    assert row[["l1_bound_s", "shared_bound_s", "flop_per_byte_of_sectors"]].isna().all()
+    assert row["bound"] == "compute"
 
 
 def test_bounds_and_balance_are_work_over_ceilings(roofline, rates):
@@ -82,18 +91,11 @@ def test_bounds_and_balance_are_work_over_ceilings(roofline, rates):
     assert row["kernel_flop_per_s"] == FLOP / row["kernel_s"]
     balance = rates["fp32_flop_per_s"] / rates["device_copy_bytes_per_s"]
     assert set(roofline["balance_flop_per_byte"]) == {balance}
-
-
-def test_the_bound_is_the_largest_of_those_known(roofline):
-    for row in roofline.to_dict("records"):
-        bounds = {name: row[f"{name}_bound_s"] for name in BOUNDS}
-        assert row["bound_s"] == bounds[row["bound"]] == pd.Series(bounds).max()
-        assert row["share_of_bound"] == row["bound_s"] / row["kernel_s"]
-        limited = row["bound"] if row["share_of_bound"] >= 0.8 else None
-        assert row["limited_by"] == limited or (limited is None and pd.isna(row["limited_by"]))
-    row = one(roofline, "cublas_sgemm")
-    assert row[["l1_bound_s", "shared_bound_s", "flop_per_byte_of_sectors"]].isna().all()
-    assert row["bound"] == "compute"
+    # Each of 32 lanes reads a word of another line, of which it uses one sector.
+    row = roofline[(roofline["variant"] == "naive") & (roofline["block_size"] == 32)].iloc[0]
+    in_sectors = row["traffic_bytes"] / max(rates["l1_bytes_per_s"], rates["shared_bytes_per_s"])
+    assert row["bound"] == "l1"
+    assert row["l1_bound_s"] / in_sectors == pytest.approx(4, rel=0.1)
 
 
 @pytest.mark.parametrize(
@@ -102,14 +104,6 @@ def test_the_bound_is_the_largest_of_those_known(roofline):
 def test_a_ceiling_limits_only_from_80_percent(time_s, limited_by):
     found = nearest_bound({"compute": 0.1, "l1": 1.0, "pipe": 1.0}, time_s)
     assert (found["bound"], found.get("limited_by")) == ("l1", limited_by)
-
-
-def test_the_naive_kernel_is_near_its_ceiling_in_lines_not_in_sectors(roofline, rates):
-    """Each of 32 lanes reads a word of another line, of which it uses one sector."""
-    row = roofline[(roofline["variant"] == "naive") & (roofline["block_size"] == 32)].iloc[0]
-    in_sectors = row["traffic_bytes"] / max(rates["l1_bytes_per_s"], rates["shared_bytes_per_s"])
-    assert row["bound"] == "l1"
-    assert row["l1_bound_s"] / in_sectors == pytest.approx(4, rel=0.1)
 
 
 @pytest.mark.slow

@@ -23,7 +23,7 @@ def of(model, truth="M2", seed=0, noise=NOISE, **changes):
     return fitted(model, replace(data, design=MODELS[model].design(model_data.cells())))
 
 
-def test_a_left_out_size_is_predicted_from_the_others():
+def test_left_out_sizes_are_predicted_from_the_others_by_the_true_model():
     one = of("M2")
     out = one.data.sizes == 3
     rest = one.data.only(~out)
@@ -35,9 +35,6 @@ def test_a_left_out_size_is_predicted_from_the_others():
     changed = fitted("M2", replace(one.data, log_times=spoiled))
     same_prediction = changed.left_out[out] + spoiled[out] - one.left_out[out]
     np.testing.assert_allclose(same_prediction, one.data.log_times[out], atol=0.05)
-
-
-def test_the_true_model_predicts_left_out_sizes():
     exact = of("M2", noise=(0, 0, 0, 0))
     assert exact.left_out_log_rms < 1e-6
     assert of("M2").left_out_log_rms < 0.1

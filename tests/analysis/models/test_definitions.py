@@ -28,7 +28,7 @@ def time_s(model, cells, **parameters):
     return float((MODELS[model].design(cells) @ theta)[0])
 
 
-def test_eta_by_hand():
+def test_eta_and_m0_by_hand_and_only_of_the_variants_that_m0_describes():
     assert m0_eta(32, 32) == pytest.approx(16)
     assert m0_eta(1, 1) == pytest.approx(0.5)
     np.testing.assert_allclose(m0_eta(3, [1, 3, 6]), [0.75, 1.5, 2])
@@ -38,9 +38,6 @@ def test_eta_by_hand():
 
     lanes = [1 / 32, 1 / 8, 1 / 2, 1, 1, 1, 25 / 32, 49 / 64]  # 25 and 49 threads: one warp and two
     np.testing.assert_allclose(utilisation([1, 2, 4, 8, 16, 32, 5, 7]), lanes)
-
-
-def test_m0_by_hand_and_only_of_the_variants_that_it_describes():
     costs = {"t_G": 2, "t_S": 1}
     assert time_s("M0", cell("naive", 10, 32), **costs) == 2 * 1000 * 2
     assert time_s("M0", cell("buffered_row", 10), **costs) == 2000 + 200 + 1000
@@ -96,7 +93,7 @@ def test_each_of_the_source_s_extensions_is_m0_where_it_adds_nothing(rho, block,
         assert ratio == pytest.approx(t_n / T_G, rel=1e-9)
 
 
-def test_counted_models_charge_for_counts():
+def test_counted_models_charge_for_counts_and_follow_known_models():
     work = {"sectors": 10, "lines": 5, "wavefronts": 7, "instructions": 100, "waits": 3}
     one = cell("block_strided", 64, 32, **work, imbalance=2)
     costs = {"tau0": 1, "c_G": 2, "c_L": 3, "c_S": 4, "c_I": 0.5, "t_B": 6}
@@ -108,9 +105,6 @@ def test_counted_models_charge_for_counts():
     unknown = cell("block_strided", 64, 32, **(work | {"instructions": np.nan}), imbalance=2)
     assert np.isnan(time_s("M5", unknown, **costs))
     assert time_s("M4", unknown, **costs) == time_s("M4", one, **costs)
-
-
-def test_each_model_comes_after_one_that_is_there_and_has_a_ratio():
     seen = []
     for name, model in MODELS.items():
         assert model.after is None if name == "M0" else model.after in seen

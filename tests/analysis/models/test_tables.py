@@ -56,7 +56,7 @@ def of_h100():
 # ---- A GPU that follows M0
 
 
-def test_a_card_that_follows_m0_has_its_parameters(of_card):
+def test_a_card_that_follows_m0_has_its_parameters_and_known_models(of_card):
     models = of_card["models"]
     own = models[(models["source"] == "card") & (models["kernels"] == "modelled")]
     rho = one(own, model="M0", parameter="rho")
@@ -75,10 +75,7 @@ def test_a_card_that_follows_m0_has_its_parameters(of_card):
     assert t_g["unit"] == "s"
     m0 = one(of_card["model_comparison"], source="card", model="M0", kernels="modelled")
     assert m0["left_out_log_rms"] < 0.02
-
-
-def test_models_whose_work_is_not_known_are_left_out(of_card):
-    """The simulated GPU has machine code of few builds, published GPUs none at all."""
+    # The simulated GPU has machine code of few builds, published GPUs none at all.
     for name in ("models", "model_comparison", "model_predictions"):
         assert list(of_card[name]) == list(TABLES[name].columns)
     compared = of_card["model_comparison"]
@@ -133,12 +130,15 @@ def test_a_study_of_one_order_has_fits_and_no_intervals(make_recording, tmp_path
     assert compared.loc[compared["source"] == "card", "left_out_log_rms"].isna().all()
 
 
-def test_kernels_without_an_effect_have_no_shares(gpu_recording):
+def test_a_card_without_ceilings_or_effects_has_fewer_tables(gpu_recording):
     frame = gpu_recording.samples
     kept = frame[(frame["device"] == "cpu") | (frame["variant"] == "block")]
     kept = kept[~(kept["block_size"] < 16)]
     found = tables_of({"card": replace(gpu_recording, samples=kept)})["model_effects"]
     assert set(found["source"]) == {"published"}
+    bare = replace(gpu_recording, ceilings=gpu_recording.ceilings[:0])
+    found = tables_of({"card": bare})["model_ratios"]
+    assert set(found["basis"]) == {FIT}
 
 
 # ---- Published times
@@ -173,16 +173,13 @@ def test_a_published_time_that_changes_changes_the_fit():
 # ---- The recorded H100: what the study claims of it
 
 
-def test_the_best_extension_predicts_orders_left_out_five_times_better_than_m0(of_h100):
+def test_the_h100_is_predicted_at_left_out_and_held_out_sizes(of_h100):
     compared = of_h100["model_comparison"]
     own = compared[(compared["source"] == "h100") & (compared["kernels"] == "modelled")]
     best = one(own, verdict="best")
     assert best["speedup"] >= 5
     assert best["speedup_low"] >= 5, "with its interval too"
     assert set(own["model"]) == set(MODELS)
-
-
-def test_held_out_medians_of_the_h100_are_predicted_within_15_percent(of_h100):
     found = of_h100["model_predictions"]
     held = found[(found["role"] == "held out") & (found["kernels"] == "all")]
     held = held[held["model"] == held["model"].max()]
@@ -208,15 +205,12 @@ def test_baselines_stand_beside_the_models_of_the_h100(of_h100):
         assert errors[test, model] == pytest.approx(expected, abs=5e-4)
 
 
-def test_intervals_hold_nine_tenths_and_more_of_kernels_never_fitted(of_h100):
+def test_models_of_the_h100_describe_every_kernel_and_those_never_fitted(of_h100):
     found = of_h100["model_predictions"]
     unseen = found[(found["role"] == "unseen") & (found["kernels"] == "all")]
     assert 0.90 <= unseen["in_interval"].mean() <= 0.98
     own = unseen[unseen["variant"] == "register_tile_double_buffered"]
     assert own["in_interval"].all(), "none was within the draws of what the fit misses"
-
-
-def test_one_set_of_constants_describes_every_kernel_of_source_v_on_the_h100(of_h100):
     compared = of_h100["model_comparison"]
     own = compared[(compared["source"] == "h100") & (compared["kernels"] == "all")]
     own = own.set_index("model")
@@ -249,9 +243,3 @@ def test_independent_ratios_stand_beside_the_fitted_one(of_h100):
     assert one(own, basis=BANDWIDTH, of="l1")["value"] == pytest.approx(1, abs=0.05)
     fitted = one(of_h100["models"], source="h100", model="M8", kernels="all", parameter="rho")
     assert one(own, basis=FIT, of="M8")["value"] == fitted["value"]
-
-
-def test_a_card_without_ceilings_has_the_fitted_ratio_alone(gpu_recording: Recording):
-    bare = replace(gpu_recording, ceilings=gpu_recording.ceilings[:0])
-    found = tables_of({"card": bare})["model_ratios"]
-    assert set(found["basis"]) == {FIT}

@@ -30,7 +30,7 @@ BLOCK32 = ("block", "float32", 32, EXACT, 32, 8192, 121, 84, 32)
 NAIVE32 = ("naive", "float32", 32, EXACT, 32, 0, 50, 20, 4)
 
 
-def test_block_by_hand():
+def test_block_and_naive_by_hand_also_with_guarded_builds():
     found = with_work(cells(("block", N, 32)), card([BLOCK32])).iloc[0]
     warps = BLOCKS * 32
     tiles = N // 32
@@ -44,9 +44,6 @@ def test_block_by_hand():
     # 1024 blocks on 132 multiprocessors: some have eight. Two fit at once: four turns of 32 tiles.
     assert found["imbalance"] == pytest.approx(8 * 132 / 1024)
     assert found["waits"] == 4 * 32
-
-
-def test_naive_waits_at_no_barrier_and_a_buffered_kernel_once():
     row = ("buffered_row", "float32", None, EXACT, 32, 0, 50, 20, 4)
     asked = cells(("naive", N, 32), ("buffered_row", N, None))
     found = with_work(asked, card([NAIVE32, row]))
@@ -59,9 +56,21 @@ def test_naive_waits_at_no_barrier_and_a_buffered_kernel_once():
     one, four = (with_work(cells(("block", 256, block)), None).iloc[0]["lines"] for block in (1, 2))
     assert one == pytest.approx(256**3 * 2 + 256**2)
     assert four == pytest.approx(256**3 / 2 / 4 * 4 + 256**2 / 4 * 2)
+    guarded = ("block", "float32", 32, "guarded", 32, 8192, 221, 84, 32)
+    odd, even = cells(("block", N - 1, 32)), cells(("block", N, 32))
+    both, exact = card([BLOCK32, guarded]), card([BLOCK32])
+    issued = [
+        with_work(asked, gpu).iloc[0]["instructions"]
+        for asked, gpu in ((odd, both), (odd, exact), (even, both))
+    ]
+    assert issued[0] - issued[1] == BLOCKS * 32 * 100
+    assert issued[2] == BLOCKS * 32 * (37 + 32 * 84)
+    asked = cells(("block", N, 32), ("naive", N, 32)).set_index(pd.Index([7, 3])).assign(x=1)
+    found = with_work(asked, exact)
+    assert (list(found.index), list(found)) == ([7, 3], [*asked, *COLUMNS])
 
 
-def test_a_counter_of_the_card_goes_before_theory():
+def test_counters_override_theory_and_unknown_work_is_empty():
     key = ("block", "float32", 1, N, N, N, 32)
     loads, stores = (ncu_metric(f"shared_{way}_wavefronts") for way in ("load", "store"))
     sectors = ncu_metric("global_load_sectors")
@@ -75,9 +84,6 @@ def test_a_counter_of_the_card_goes_before_theory():
     assert found["lines"].iloc[0] == theory["lines"].iloc[0], "of which there is no counter"
     counted = ["sectors", "wavefronts"]
     np.testing.assert_array_equal(found.iloc[1][counted], theory.iloc[1][counted])
-
-
-def test_what_is_not_known_is_empty():
     asked = cells(("block", N, 32), ("cublas_sgemm", N, None))
     bare = with_work(asked, None)
     assert bare[COLUMNS].iloc[0].isna().tolist() == [False, False, False, True, True, True]
@@ -90,18 +96,3 @@ def test_what_is_not_known_is_empty():
     assert unknown["instructions"] > 0
     no_loop = (*BLOCK32[:-1], 0)
     assert np.isnan(with_work(asked, card([no_loop])).iloc[0]["instructions"])
-
-
-def test_an_order_that_the_block_does_not_divide_has_the_guarded_build_s_code_or_the_exact_one_s():
-    guarded = ("block", "float32", 32, "guarded", 32, 8192, 221, 84, 32)
-    odd, even = cells(("block", N - 1, 32)), cells(("block", N, 32))
-    both, exact = card([BLOCK32, guarded]), card([BLOCK32])
-    issued = [
-        with_work(asked, gpu).iloc[0]["instructions"]
-        for asked, gpu in ((odd, both), (odd, exact), (even, both))
-    ]
-    assert issued[0] - issued[1] == BLOCKS * 32 * 100
-    assert issued[2] == BLOCKS * 32 * (37 + 32 * 84)
-    asked = cells(("block", N, 32), ("naive", N, 32)).set_index(pd.Index([7, 3])).assign(x=1)
-    found = with_work(asked, exact)
-    assert (list(found.index), list(found)) == ([7, 3], [*asked, *COLUMNS])

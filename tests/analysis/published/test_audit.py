@@ -71,16 +71,13 @@ def test_a_rate_that_is_not_that_of_its_time_is_found(changed, column, value):
 # ---- the constant in gains
 
 
-def test_the_published_constants(audited):
+def test_the_published_constants_bound_speedups_without_them(audited, changed):
     cold = one(audited, "constants", first_table=2, last_table=5)
     assert cold["constant_s"] == pytest.approx(0.0542, abs=5e-5)
     bounds = (cold["constant_low_s"], cold["constant_high_s"])
     assert bounds == pytest.approx((0.0527, 0.0557), 1e-3)
     warm = one(audited, "constants", first_table=6)
     assert warm["shortest_s"] < cold["constant_low_s"], "Table 6 does not hold the constant"
-
-
-def test_speedups_without_the_constant_are_bounded_by_rounding_and_its_interval(audited):
     row = one(audited, "cells", **ROW_AT_1024)
     assert row["speedup_without_constant"] == pytest.approx(2.37, abs=5e-3)
     bounds = [row[f"speedup_without_constant_{end}"] for end in ("low", "high")]
@@ -89,6 +86,11 @@ def test_speedups_without_the_constant_are_bounded_by_rounding_and_its_interval(
     row = one(audited, "cells", **UNROLLED, n=256, block_size=16)
     assert row["speedup_without_constant"] == pytest.approx((0.055 - 0.0542) / 0.0005, rel=0.1)
     assert row["speedup"] == 0.055 / 0.0005
+    cold = {"first_table": 2, "last_table": 5}
+    before = one(audited, "constants", **cold)
+    cell = {"table": 5, "implementation": "gpu_block", "n": 256, "block_size": 32}
+    after = one(changed("time_s", 0.071, **cell), "constants", **cold)
+    assert after["least_n_near"] == before["least_n_near"] - 1 == 6
 
 
 @pytest.mark.parametrize(("time_s", "above"), [(0.15, False), (0.13, None)])
@@ -96,14 +98,6 @@ def test_a_longer_time_lowers_the_speedup_without_the_constant(changed, time_s, 
     row = one(changed("time_s", time_s, **ROW_AT_1024), "cells", **ROW_AT_1024)
     bounds = [row[f"speedup_without_constant_{end}"] > row["m0_limit"] for end in ("low", "high")]
     assert bounds == ([above] * 2 if above is not None else [False, True])
-
-
-def test_cells_near_the_constant_are_counted(audited, changed):
-    cold = {"first_table": 2, "last_table": 5}
-    before = one(audited, "constants", **cold)
-    cell = {"table": 5, "implementation": "gpu_block", "n": 256, "block_size": 32}
-    after = one(changed("time_s", 0.071, **cell), "constants", **cold)
-    assert after["least_n_near"] == before["least_n_near"] - 1 == 6
 
 
 # ---- the text's best rate
@@ -168,7 +162,7 @@ def test_a_changed_statement_changes_the_tables(
 # ---- pairs
 
 
-def test_smaller_blocks_that_are_faster_and_cells_printed_twice(audited):
+def test_pairs_of_cells_change_with_their_times(audited, changed):
     pairs = audited["audit_pairs"]
     order, repeat = (pairs[pairs["kind"] == kind] for kind in (ORDER, REPEAT))
     row = order[(order["n"] == 512) & (order["block_size"] == 8) & (order["table"] == 5)]
@@ -178,8 +172,6 @@ def test_smaller_blocks_that_are_faster_and_cells_printed_twice(audited):
     assert len(repeat) == 17
     assert not repeat["differs"].any()
 
-
-def test_changed_cells_change_their_pairs(audited, changed):
     def faster(tables):
         pairs = tables["audit_pairs"]
         return ((pairs["kind"] == ORDER) & pairs["differs"]).sum()

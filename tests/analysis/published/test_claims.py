@@ -96,7 +96,7 @@ def test_a_claim_has_one_verdict_per_gpu_model(gpu_recording):
     assert row.at["counted", "kernel_verdict"] == "holds"
 
 
-def test_claims_on_accesses_are_of_every_exact_kernel(claims):
+def test_claims_on_accesses_and_registers_cover_every_exact_kernel(claims, counts, gpu_recording):
     naive = one(claims, "1/4 flop")
     assert (naive["value"], naive["verdict"], naive["source"]) == (0.25, "holds", "T, L")
     assert naive["cases"] == 2 * 2, "of 1000 the build checks bounds"
@@ -105,9 +105,13 @@ def test_claims_on_accesses_are_of_every_exact_kernel(claims):
     assert tiles["cases"] == 2 * len(TILED) + 1, "block in tiles of 8 divides 1000 too"
     fewer = one(claims, "to 1/32")
     assert (fewer["value"], fewer["verdict"], fewer["cases"]) == (32.0, "holds", 2)
-
-
-def test_one_count_that_is_off_breaks_a_claim(counts, gpu_recording):
+    row = one(claims, "(block_unroll4)")
+    assert (row["value"], row["expected"], row["verdict"]) == (40, 38, "does not hold")
+    assert row["recording"] == "card"
+    assert pd.isna(row["gpu"])
+    missing = one(claims, "(outer_product_unrolled)")
+    assert missing["verdict"] == "not measured"
+    assert pd.isna(missing["value"])
     off = counts.copy()
     row = (off["variant"] == "block") & (off["n"] == 512) & (off["block_size"] == 32)
     off.loc[row & (off["quantity"] == "global_load_accesses"), "theory"] += 32
@@ -117,16 +121,6 @@ def test_one_count_that_is_off_breaks_a_claim(counts, gpu_recording):
         assert found["verdict"] == "does not hold", words
         assert found["value"] != found["expected"]
     assert one(claims, "1/4 flop")["verdict"] == "holds"
-
-
-def test_registers_are_compared_in_every_recording(claims):
-    row = one(claims, "(block_unroll4)")
-    assert (row["value"], row["expected"], row["verdict"]) == (40, 38, "does not hold")
-    assert row["recording"] == "card"
-    assert pd.isna(row["gpu"])
-    missing = one(claims, "(outer_product_unrolled)")
-    assert missing["verdict"] == "not measured"
-    assert pd.isna(missing["value"])
 
 
 @pytest.mark.parametrize(
@@ -165,24 +159,19 @@ def test_a_claim_of_up_to_is_of_the_largest_speedup(claims, gpu_recording):
 
 
 @pytest.mark.slow
-def test_what_was_not_measured_is_said_not_to_be(gpu_recording, tmp_path):
+def test_claims_not_measured_are_named_and_stand_by_kind(
+    gpu_recording, tmp_path, counts, cpu_recording
+):
     samples = gpu_recording.samples.query("variant != 'block_strided'")
     made = rewritten(gpu_recording, tmp_path / "less", samples=samples)
     claims = claims_of({"card": made}, counts_table(read([]), []))
     assert one(claims, "slow order", "kernel")["verdict"] == "not measured"
     assert one(claims, "1/4 flop")["verdict"] == "not measured"
     assert one(claims, "four elements", "kernel")["verdict"] == "does not hold"
-
-
-@pytest.mark.slow
-def test_claims_stand_by_kind_whatever_order_they_come_in(gpu_recording, counts):
     both = claims_of({"one": gpu_recording, "other": gpu_recording}, counts)
     assert both["recording"].isna().tolist() == [True] * 3 + [False] * (len(both) - 3)
     unrolled = both[both["claim"].str.startswith("unrolling")]
     assert list(unrolled.index) == [3, 4, 5, 6]
     assert list(unrolled["recording"]) == ["one", "other"] * 2
     assert list(dict.fromkeys(both["recording"].iloc[7:])) == ["one", "other"]
-
-
-def test_without_a_gpu_only_the_counts_speak(cpu_recording, counts):
     assert list(claims_of({"host": cpu_recording}, counts)["verdict"]) == ["holds"] * 3

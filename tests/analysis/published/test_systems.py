@@ -27,7 +27,7 @@ def systems(gpu_recording, cpu_recording):
     return systems_of({"card": gpu_recording, "host": cpu_recording})
 
 
-def test_every_system_has_a_row_on_every_card_or_host(systems):
+def test_every_system_has_a_row_per_gpu_or_host(systems, make_recording, tmp_path):
     listed = read(SYSTEMS)
     assert len(listed) > 25
     for system in listed:
@@ -36,6 +36,15 @@ def test_every_system_has_a_row_on_every_card_or_host(systems):
         assert list(rows["recording"]) == (["card", "host"] if on_cpu else ["card"])
         assert rows["gpu"].isna().all() == on_cpu
         assert {key: rows.iloc[0][key] for key in asdict(system)} == asdict(system)
+    made = make_recording(tmp_path / "two", gpus=2, sizes=(256,), holdout=(), samples=1)
+    table = systems_of({"two": made})
+    assert list(table.loc[table["system"] == "CPU naive", "recording"]) == ["two"]
+    assert list(table.loc[table["system"] == "naive", "gpu"]) == ["two-gpu0", "two-gpu1"]
+    row = systems[systems["variant"] == "buffered_row"].iloc[0]
+    assert (row["cells_passed"], row["cells_not_launchable"]) == (6, 4)
+    systems = systems_of({})  # without recordings every system is named once
+    assert len(systems) == len(read(SYSTEMS))
+    assert systems["best_flop_per_s"].isna().all()
 
 
 def test_a_system_has_its_place_its_gate_and_its_best_rate(systems, gpu_recording):
@@ -61,21 +70,6 @@ def test_a_system_has_its_place_its_gate_and_its_best_rate(systems, gpu_recordin
     assert padded["listed_in"] == "kernels/block.cu"
 
 
-def test_the_cpu_of_a_host_with_two_cards_has_one_row(make_recording, tmp_path):
-    made = make_recording(tmp_path / "two", gpus=2, sizes=(256,), holdout=(), samples=1)
-    table = systems_of({"two": made})
-    assert list(table.loc[table["system"] == "CPU naive", "recording"]) == ["two"]
-    assert list(table.loc[table["system"] == "naive", "gpu"]) == ["two-gpu0", "two-gpu1"]
-
-
-def test_buffered_kernels_are_not_launchable_above_1024(systems):
-    row = systems[systems["variant"] == "buffered_row"].iloc[0]
-    assert (row["cells_passed"], row["cells_not_launchable"]) == (6, 4)
-    systems = systems_of({})  # without recordings every system is named once
-    assert len(systems) == len(read(SYSTEMS))
-    assert systems["best_flop_per_s"].isna().all()
-
-
 @pytest.mark.parametrize(
     ("line", "words"),
     [
@@ -95,7 +89,9 @@ def test_a_wrong_row_is_named(tmp_path, line, words):
         read(tmp_path / "no.csv")
 
 
-def test_limits_stand_beside_what_the_driver_reported(gpu_recording, cpu_recording):
+def test_documented_limits_are_compared_with_the_driver(
+    gpu_recording, cpu_recording, make_recording, tmp_path
+):
     found = data.sources({"card": gpu_recording, "host": cpu_recording})
     limits = limits_table(found).set_index("limit")
     assert set(limits["gpu"]) == {"card"}
@@ -109,9 +105,6 @@ def test_limits_stand_beside_what_the_driver_reported(gpu_recording, cpu_recordi
     cache = limits.loc["L2 cache"]
     assert (cache["unit"], cache["driver_value"]) == ("byte", 52428800)
     assert pd.isna(cache["documented_value"])
-
-
-def test_a_driver_that_reports_otherwise_is_seen(gpu_recording, make_recording, tmp_path):
     (device,) = gpu_recording.provenance["devices"]
     device = device | {"compute_capability": "9.9"}
     device["limits"] = {"max_threads_per_block": 512, "warp_size": 32}

@@ -20,7 +20,7 @@ def folder(tmp_path):
 
 
 @pytest.mark.slow
-def test_figures_are_listed_and_old_figures_are_removed(folder):
+def test_figures_are_listed_old_ones_removed_and_matplotlib_is_left_alone(folder):
     out = folder / "out"
     out.mkdir()
     (out / "older.svg").write_text("<svg/>")
@@ -30,10 +30,6 @@ def test_figures_are_listed_and_old_figures_are_removed(folder):
     known = [name for _, name in figures._names()]
     assert set(names) <= set(known)
     assert len(known) == len(set(known))
-
-
-@pytest.mark.slow
-def test_drawing_keeps_the_settings_of_matplotlib(folder):
     before = dict(mpl.rcParams)
     for topic, name in figures._names():
         figures._write(folder / "tables", folder / "out", None, topic, name)

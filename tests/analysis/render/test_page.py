@@ -117,16 +117,13 @@ def test_a_single_size_gives_a_page():
     assert check((folder / "report.html").read_text(), folder / "tables") == []
 
 
-def test_simulated_gpus_are_marked_in_tables_and_figures():
+def test_hostile_names_are_text_and_simulated_gpus_are_marked():
     text = (reports.made("several") / "report.html").read_text()
     badge = '<code>two-gpu0</code> <mark class="badge simulated">SIMULATED</mark>'
     for figure in re.findall(r"<svg.*?</svg>", text, re.DOTALL):
         assert "SIMULATED" in figure or "two-gpu0" not in figure
     for row in re.findall(r"<tr data-row.*?</tr>", text, re.DOTALL):
         assert badge in row or "<code>two-gpu0</code>" not in row
-
-
-def test_hostile_names_are_text():
     text = (reports.made("hostile") / "report.html").read_text()
     page = Page(text)
     assert not any("alert(" in script for script in page.scripts if not script.startswith("{"))
@@ -162,16 +159,13 @@ def test_a_missing_file_is_an_error_and_leaves_no_page(tmp_path, missing, words)
     assert not out.exists()
 
 
-def test_vendored_files_are_in_the_page_and_in_the_licence_list():
+def test_a_page_embeds_the_tables_and_vendored_files_of_the_licence_list(computed, monkeypatch):
     text = (reports.made("nothing") / "report.html").read_text()
     vendor = TEMPLATE / "vendor"
     for path in vendor.glob("*.min.*"):
         assert f"`{path.name}`" in (vendor / "README.md").read_text(), path.name
         if "sortable" in path.name or "pico" in path.name:
             assert path.read_text() in text
-
-
-def test_a_page_embeds_all_tables_or_the_smallest(computed, monkeypatch):
     store = Store(computed)
     assert page._archived(store) == list(TABLES)
     sizes = {name: len(store.bytes(name)) for name in TABLES}

@@ -25,7 +25,7 @@ def places(found):
     return [row.place[1] for row in found]
 
 
-def test_a_row_has_its_place_and_its_values(summary):
+def test_a_row_has_its_place_and_equalities_are_kept_as_filters(summary):
     row = summary.first
     assert row.place == ("summary", 0)
     assert (row["variant"], row["n"], row["block_size"], row["total_s"]) == ("naive", 512, 32, 0.4)
@@ -33,6 +33,10 @@ def test_a_row_has_its_place_and_its_values(summary):
     assert type(row["n"]) is int
     with pytest.raises(KeyError):
         row["unknown"]
+    assert summary.where(n=512).where(variant="block").filters == {"n": 512, "variant": "block"}
+    others = [summary.known("total_low_s"), summary.between("n", low=600), summary.sort("n")]
+    for other in (*others, summary.best_of("total_s", "n")):
+        assert other.filters is other.where(n=512).filters is None
 
 
 @pytest.mark.parametrize(
@@ -48,13 +52,6 @@ def test_rows_selected_by_equality_keep_their_places(summary, equal, found):
     chosen = summary.where(**equal)
     assert (places(chosen), len(chosen), chosen.filters) == (found, len(found), equal)
     assert len(summary) == len(CELLS), "the rows asked are left as they are"
-
-
-def test_filters_are_kept_only_for_equalities(summary):
-    assert summary.where(n=512).where(variant="block").filters == {"n": 512, "variant": "block"}
-    others = [summary.known("total_low_s"), summary.between("n", low=600), summary.sort("n")]
-    for other in (*others, summary.best_of("total_s", "n")):
-        assert other.filters is other.where(n=512).filters is None
 
 
 def test_selection_and_order_keep_places_and_skip_blanks(summary):

@@ -36,7 +36,7 @@ def body(text):
     return [(said, re.findall(r"<td[^>]*>(.*?)</td>", row, re.DOTALL)) for said, row in found]
 
 
-def test_markup_gives_the_row_and_the_column_of_a_cell(cells):
+def test_markup_gives_row_column_title_and_csv_of_a_cell(cells):
     text = in_page("table", cells.where(n=512), "gpu variant n block_size total_s±", "Some cells")
     columns = re.findall(r'<th scope="col" data-column="(\w+)"', text)
     assert columns == ["gpu", "variant", "n", "block_size", "total_s"]
@@ -46,6 +46,11 @@ def test_markup_gives_the_row_and_the_column_of_a_cell(cells):
     cells = ["<code>card</code>", "<code>block</code>", "512", "32"]
     assert body(text)[0][1] == [*cells, "12.35<small>12.22–12.47</small>"]
     assert body(text)[1][1][3] == "–"
+    text = in_page("table", cells, "n", "Some cells", caller=lambda: "What they are.")
+    words = '<strong>Some cells.</strong> What they are. <small class="csv">summary.csv</small>'
+    assert re.findall(r"<figcaption>(.*?)</figcaption>", text) == [words]
+    assert 'id="table-some-cells"' in text
+    assert 'aria-label="Some cells"' in text
 
 
 def test_numbers_have_a_sort_key_and_overridden_units_a_heading(cells):
@@ -60,7 +65,7 @@ def test_numbers_have_a_sort_key_and_overridden_units_a_heading(cells):
     assert body(text)[0][1] == ["17\u202f000", "500\u202f000"], "without interval, none is shown"
 
 
-def test_names_are_escaped_and_simulated_gpus_marked(cells):
+def test_names_are_escaped_simulated_gpus_marked_and_flags_words(cells, store):
     text = in_page("table", cells, "gpu recording variant n", "All", marks=MARKED)
     assert text.count('<code>card</code> <mark class="badge simulated">SIMULATED</mark>') == 4
     assert "<code>other</code> <mark" not in text
@@ -68,22 +73,11 @@ def test_names_are_escaped_and_simulated_gpus_marked(cells):
     assert "<script>" not in text
     assert "\u202e" not in text
     assert re.search(r'id="table-[a-z0-9-]+"', text)
-
-
-def test_flags_are_words_and_an_empty_table_is_none(store):
     text = in_page("table", rows(store, "recordings"), "gpu simulated live stale", "Recordings")
     assert [cells[1:] for _, cells in body(text)] == [["yes", "no", "no"], ["no", "no", "yes"]]
     empty = in_page("table", rows(store, "speedups"), "source total_speedup", "None of them")
     assert "<p>No rows.</p>" in empty
     assert "<table" not in empty
-
-
-def test_title_caption_and_csv_are_above_the_table(cells):
-    text = in_page("table", cells, "n", "Some cells", caller=lambda: "What they are.")
-    words = '<strong>Some cells.</strong> What they are. <small class="csv">summary.csv</small>'
-    assert re.findall(r"<figcaption>(.*?)</figcaption>", text) == [words]
-    assert 'id="table-some-cells"' in text
-    assert 'aria-label="Some cells"' in text
 
 
 def test_a_pivot_has_a_column_per_value_and_a_place_per_cell(cells):
@@ -106,7 +100,7 @@ def many(count, **more):
     return Rows("models", pd.DataFrame(dict.fromkeys(more.pop("columns"), owners)).assign(**more))
 
 
-def test_a_long_table_shows_only_the_gpu_in_focus_with_a_note():
+def test_long_tables_and_wide_pivots_show_only_the_gpu_in_focus():
     longest = many(MOST_ROWS, columns=["source"], value=1.0)
     text = in_page("table", longest, "source value", "Parameters", focus=FOCUS)
     assert text.count("<tr d") == MOST_ROWS
@@ -119,9 +113,6 @@ def test_a_long_table_shows_only_the_gpu_in_focus_with_a_note():
     assert list(host.frame.index[_is_of(host.frame, FOCUS)]) == [2, 5]
     pairs = pd.DataFrame({"gpu_a": ["card1", "card2"], "gpu_b": ["card2", "card3"]})
     assert _is_of(pairs, FOCUS).all()
-
-
-def test_a_wide_pivot_shows_only_the_gpu_in_focus():
     for cards, shown in ((MOST_COLUMNS, MOST_COLUMNS), (MOST_COLUMNS + 1, 1)):
         frame = pd.DataFrame({"recording": [f"card{n}" for n in range(cards)], "item": "os"})
         shape = ("item", "recording", "value", "Environment")

@@ -32,7 +32,7 @@ def samples_of(totals, variant="block", device="gpu0", n=256):
     return frame.assign(host_s=np.nan, **key).astype(types)
 
 
-def test_median_and_interval_of_15_samples_are_order_statistics_8_4_and_12():
+def test_median_and_interval_of_samples_are_order_statistics():
     # Binomial(15, 1/2): P(X <= 3) = 576/32768, so ranks 4 and 12 enclose 96.5 %, 5 and 11 88.2 %.
     row = summarise(samples_of(np.random.default_rng(1).permutation(np.arange(1, 16)))).iloc[0]
     assert [row[f"total{end}"] for end in ("_s", "_low_s", "_high_s")] == [8, 4, 12]
@@ -42,9 +42,6 @@ def test_median_and_interval_of_15_samples_are_order_statistics_8_4_and_12():
     assert (row["host_s"], row["host_low_s"]) == (0.5, 0.5)
     assert row["overhead_s"] == 1.5  # a quarter of 8, less the host work
     assert np.isnan(summarise(samples_of(range(1, 16))).iloc[0]["host_s"])
-
-
-def test_six_samples_have_an_interval_and_five_have_none():
     six = summarise(samples_of([6, 1, 5, 2, 4, 3])).iloc[0]
     assert (six["total_s"], six["total_low_s"], six["total_high_s"]) == (3.5, 1, 6)
     five = summarise(samples_of([1, 2, 3, 4, 5])).iloc[0]
@@ -52,6 +49,12 @@ def test_six_samples_have_an_interval_and_five_have_none():
     assert np.isnan([five["total_low_s"], five["total_high_s"]]).all()
     assert np.isnan(bootstrap_medians(np.arange(5.0), seeded())).all()
     assert np.isfinite(bootstrap_medians(np.arange(6.0), seeded())).all()
+    row = summarise(samples_of(range(1, 8), device="cpu")).iloc[0]
+    assert row["total_s"] == 4
+    assert row[["h2d_s", "in_run_kernel_low_s", "d2h_high_s", "overhead_s"]].isna().all()
+    assert row[["block_size", "host_memory"]].isna().all()
+    assert summarise(samples_of([])).empty
+    assert bootstrap_cells(samples_of([]), "total_s").shape == (0, estimates.DRAWS)
 
 
 @pytest.mark.parametrize("count", [6, 15, 40])
@@ -65,16 +68,7 @@ def test_the_interval_of_a_median_covers_it_as_often_as_it_claims(count):
     assert 0.94 <= covered.mean() <= 0.99
 
 
-def test_a_cpu_cell_has_a_total_and_no_parts_and_an_empty_recording_nothing():
-    row = summarise(samples_of(range(1, 8), device="cpu")).iloc[0]
-    assert row["total_s"] == 4
-    assert row[["h2d_s", "in_run_kernel_low_s", "d2h_high_s", "overhead_s"]].isna().all()
-    assert row[["block_size", "host_memory"]].isna().all()
-    assert summarise(samples_of([])).empty
-    assert bootstrap_cells(samples_of([]), "total_s").shape == (0, estimates.DRAWS)
-
-
-def test_the_order_of_rows_changes_nothing(gpu_recording: Recording):
+def test_draws_belong_to_cells_whatever_the_order_of_rows(gpu_recording: Recording):
     samples = gpu_recording.samples
     mixed = samples.sample(frac=1, random_state=3)
     shuffled = mixed.sort_values("round", kind="stable")  # a cell's samples are a series
@@ -84,16 +78,18 @@ def test_the_order_of_rows_changes_nothing(gpu_recording: Recording):
         bootstrap_cells(few, "in_run_kernel_s"),
         bootstrap_cells(few.sample(frac=1, random_state=4), "in_run_kernel_s"),
     )
-
-
-def test_a_cells_draws_do_not_depend_on_the_other_cells():
+    table = summarise(gpu_recording.samples)
+    draws = bootstrap_cells(gpu_recording.samples, "total_s")
+    assert draws.shape == (len(table), estimates.DRAWS)
+    np.testing.assert_allclose(np.median(draws, axis=1), table["total_s"], rtol=0.02)
+    assert not table.duplicated(CELL).any()
     one, other = samples_of(range(10), "block"), samples_of(range(10), "naive")
     both = bootstrap_cells(pd.concat([one, other]), "total_s")
     np.testing.assert_array_equal(bootstrap_cells(other, "total_s")[0], both[1])
     assert (both[0] != both[1]).any(), "cells of equal samples are drawn independently"
 
 
-def test_ratios_of_cells_and_their_bounds():
+def test_bounds_of_ratios_percentiles_and_predictions():
     medians = pd.Series([4.0, 2.0], index=[0, 2])
     draws = np.array([np.full(estimates.DRAWS, 4.0), np.zeros(estimates.DRAWS), range(1, 2001)])
     above, below = (pd.Series(rows, dtype="Int64") for rows in ([0, None, 0], [2, 2, None]))
@@ -101,14 +97,15 @@ def test_ratios_of_cells_and_their_bounds():
     np.testing.assert_array_equal(ratio, [2, np.nan, np.nan])
     np.testing.assert_array_equal(low, [4 / 1950, np.nan, np.nan])
     np.testing.assert_array_equal(high, [4 / 51, np.nan, np.nan])
-
-
-def test_every_row_of_draws_belongs_to_the_row_of_the_summary(gpu_recording: Recording):
-    table = summarise(gpu_recording.samples)
-    draws = bootstrap_cells(gpu_recording.samples, "total_s")
-    assert draws.shape == (len(table), estimates.DRAWS)
-    np.testing.assert_allclose(np.median(draws, axis=1), table["total_s"], rtol=0.02)
-    assert not table.duplicated(CELL).any()
+    draws = np.arange(1.0, 2001.0)
+    np.testing.assert_array_equal(percentile_interval(draws), [51, 1950])  # 50 below, 50 above
+    infinite = np.where(draws > 1900, np.inf, draws)
+    np.testing.assert_array_equal(percentile_interval(infinite), [51, np.inf])
+    errors = np.arange(1, 20) * np.where(np.arange(19) % 2, 0.1, -0.1)
+    assert estimates.conformal(errors) == pytest.approx(1.9), "19 of 20 gaps"
+    assert estimates.conformal(np.arange(39) / 1.0) == 37
+    assert estimates.conformal(errors[:2]) == pytest.approx(4.302653 * np.sqrt(0.025))
+    assert estimates.conformal(np.empty(0)) == np.inf
 
 
 def test_times_in_another_unit_scale_medians_and_leave_ratios():
@@ -150,13 +147,6 @@ def test_the_interval_of_a_ratio_of_medians_covers_it():
     assert 0.92 <= covered / 400 <= 0.99
 
 
-def test_a_percentile_interval_leaves_a_fortieth_on_either_side():
-    draws = np.arange(1.0, 2001.0)
-    np.testing.assert_array_equal(percentile_interval(draws), [51, 1950])  # 50 below, 50 above
-    infinite = np.where(draws > 1900, np.inf, draws)
-    np.testing.assert_array_equal(percentile_interval(infinite), [51, np.inf])
-
-
 def test_common_effects_cancel_in_ratios_of_pairs_and_below_six_there_are_no_draws():
     rng = np.random.default_rng(5)
     shared = rng.lognormal(0, 0.5, 15)
@@ -168,11 +158,3 @@ def test_common_effects_cancel_in_ratios_of_pairs_and_below_six_there_are_no_dra
     few, enough = (bootstrap_paired_ratios(np.ones(n), np.ones(n), seeded("pairs")) for n in (5, 6))
     assert np.isnan(few).all()
     assert (enough == 1).all()
-
-
-def test_a_prediction_interval_is_a_quantile_of_the_errors_or_students():
-    errors = np.arange(1, 20) * np.where(np.arange(19) % 2, 0.1, -0.1)
-    assert estimates.conformal(errors) == pytest.approx(1.9), "19 of 20 gaps"
-    assert estimates.conformal(np.arange(39) / 1.0) == 37
-    assert estimates.conformal(errors[:2]) == pytest.approx(4.302653 * np.sqrt(0.025))
-    assert estimates.conformal(np.empty(0)) == np.inf

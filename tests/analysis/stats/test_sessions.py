@@ -51,13 +51,20 @@ def test_shared_and_own_variances_are_estimated_apart(effects, common, own):
     assert (found.cells, found.degrees_of_freedom) == (effects.shape[1], 2)
 
 
-def test_loud_cells_do_not_hide_the_variance_of_quiet_ones():
+def test_variances_are_estimated_without_noise_and_by_kind():
     """The mean noise, 0.05, exceeds the variance of the medians."""
     rng = np.random.default_rng(1)
     noise = np.tile(np.repeat([1e-6, 0.1], 10), (4, 1))
     loud = np.sqrt(noise / 2) * rng.standard_normal((4, 20))
     found = medians(np.array([[0.02], [-0.02], [0.01], [-0.01]]) + loud, noise).scatter
     assert found.common == pytest.approx(np.var([0.02, -0.02, 0.01, -0.01], ddof=1), rel=0.05)
+    effects = np.array([[0.1, 0.3, 0.0], [-0.1, -0.3, 0.0]])
+    found = medians(effects, noise=0.005, kind=[0, 1, 1]).scatter
+    assert found.between == pytest.approx([0.015, 0.085], rel=1e-3)
+    assert list(found.cells) == [1, 2]
+    noise = np.array([[1, 2, 3, 10, 20, 30]] * 2) * 1e-6
+    found = medians(np.zeros((2, 6)), noise, [0, 0, 0, 1, 1, 1])
+    assert list(found.tercile) == [0, 1, 2, 0, 1, 2]
 
 
 @pytest.mark.slow
@@ -72,20 +79,27 @@ def test_reml_is_unbiased_with_few_sessions_and_unequal_noise():
     assert np.mean(found, axis=0) == pytest.approx([4e-4, 1e-4], rel=0.15)
 
 
-def test_noise_is_subtracted_and_kinds_are_separate():
-    effects = np.array([[0.1, 0.3, 0.0], [-0.1, -0.3, 0.0]])
-    found = medians(effects, noise=0.005, kind=[0, 1, 1]).scatter
-    assert found.between == pytest.approx([0.015, 0.085], rel=1e-3)
-    assert list(found.cells) == [1, 2]
-
-
-def test_the_quantile_is_between_those_of_both_parts():
+def test_half_widths_by_hand_and_unknown_for_one_session():
     """Four sessions of 11 cells: t(3) = 3.1824 for 0.03, t(30) = 2.0423 for 0.01 + 0.02."""
     one = np.ones(1)
     of = Scatter(np.array([11]), np.array([4]), 0.03 * one, 0.01 * one, 0.02 * one)
     half = of.half_widths(np.array([0]), 0.02 * one, 0.25 * one)
     quantile = 2.0423 + (3.1824 - 2.0423) * 0.5**1.25
     assert half == pytest.approx(quantile * 0.06**0.5 / 2, rel=1e-4)
+    # Two sessions of one cell: t(1) · √(0.02/2) for the mean, t(1) · √(0.02·3/2) for another.
+    one = medians(np.array([[0.1], [-0.1]]))
+    assert one.half_widths() == pytest.approx(12.7062 * 0.1, rel=2e-3)
+    assert one.half_widths(new_session=True) == pytest.approx(12.7062 * 0.03**0.5, rel=2e-3)
+    noise = np.array([[1e-6, 1e-6], [1e-6, np.nan]])
+    found = medians(np.array([[0.1, 5.0], [-0.1, -5.0]]), noise)
+    assert found.scatter.cells == 1
+    assert np.isnan(found.half_widths()).tolist() == [False, True]
+    alone = medians(np.zeros((1, 3)))
+    for values in (alone.scatter.between, alone.half_widths(), alone.left_out()):
+        assert np.isnan(values).all()
+    three = medians(np.vstack([np.zeros((2, 5)), np.full((1, 5), 0.5)]), noise=1e-4).left_out()
+    assert not three[-5:].any()
+    assert np.isnan(medians(np.zeros((2, 5))).left_out()).all(), "one session has no deviation"
 
 
 @pytest.mark.parametrize("sessions", [2, 3, 4, 8])
@@ -102,23 +116,6 @@ def test_intervals_cover_at_every_ratio_of_shared_to_own_variance(sessions, rati
     assert 0.925 < 1 - 2 * norm.sf(deviations).mean() < 0.975
 
 
-def test_intervals_by_hand():
-    """Two sessions of one cell: t(1) · √(0.02/2) for the mean, t(1) · √(0.02·3/2) for another."""
-    one = medians(np.array([[0.1], [-0.1]]))
-    assert one.half_widths() == pytest.approx(12.7062 * 0.1, rel=2e-3)
-    assert one.half_widths(new_session=True) == pytest.approx(12.7062 * 0.03**0.5, rel=2e-3)
-
-
-def test_one_session_or_too_few_samples_have_no_interval():
-    noise = np.array([[1e-6, 1e-6], [1e-6, np.nan]])
-    found = medians(np.array([[0.1, 5.0], [-0.1, -5.0]]), noise)
-    assert found.scatter.cells == 1
-    assert np.isnan(found.half_widths()).tolist() == [False, True]
-    alone = medians(np.zeros((1, 3)))
-    for values in (alone.scatter.between, alone.half_widths(), alone.left_out()):
-        assert np.isnan(values).all()
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(("shared", "own"), [(0, 0), (0, 0.03), (0.03, 0), (0.03, 0.03)])
 def test_intervals_contain_the_mean_and_a_session_left_out(shared, own):
@@ -132,18 +129,6 @@ def test_intervals_contain_the_mean_and_a_session_left_out(shared, own):
         left_out = every.left_out().reshape(4, 60).mean(axis=0)
         covered.append([np.mean(each.reshape(3, 20), axis=1) for each in (in_mean, left_out)])
     assert ((np.mean(covered, axis=0) > 0.92) & (np.mean(covered, axis=0) < 0.98)).all()
-
-
-def test_a_session_far_from_two_that_agree_is_outside():
-    three = medians(np.vstack([np.zeros((2, 5)), np.full((1, 5), 0.5)]), noise=1e-4).left_out()
-    assert not three[-5:].any()
-    assert np.isnan(medians(np.zeros((2, 5))).left_out()).all(), "one session has no deviation"
-
-
-def test_terciles_of_noise_are_of_their_kind():
-    noise = np.array([[1, 2, 3, 10, 20, 30]] * 2) * 1e-6
-    found = medians(np.zeros((2, 6)), noise, [0, 0, 0, 1, 1, 1])
-    assert list(found.tercile) == [0, 1, 2, 0, 1, 2]
 
 
 # ---- samples
@@ -164,7 +149,7 @@ def samples(seed=0, sessions=3, cells=8, shared=0.05, count=12, time_s=5e-3):
     return pd.concat(frames, ignore_index=True).astype(TYPES | {"session": "Int64"})
 
 
-def test_a_time_is_the_geometric_mean_of_the_sessions_medians():
+def test_times_are_geometric_means_and_of_one_session_as_within_it():
     frame = samples()
     table = Sessions(frame).summary()
     assert list(table) == list(summarise(frame))
@@ -176,9 +161,6 @@ def test_a_time_is_the_geometric_mean_of_the_sessions_medians():
     assert (table["total_s"] < table["total_high_s"]).all()
     assert table["host_s"].isna().all()
     np.testing.assert_allclose(table["overhead_s"], table["total_s"] / 4, rtol=0.01)
-
-
-def test_a_cell_of_one_session_has_the_interval_within_it():
     frame = samples()
     alone = frame[(frame["m"] != 256) | (frame["session"] == 1)]
     table = Sessions(alone).summary()
@@ -214,7 +196,7 @@ def test_the_order_of_cells_changes_nothing():
     pd.testing.assert_frame_equal(Sessions(frame).summary(), Sessions(shuffled).summary())
 
 
-def test_one_row_per_kind():
+def test_rows_are_by_kind_length_and_memory_that_holds_the_matrices():
     host = samples(seed=1).assign(host_s=1e-4, host_memory="pageable").astype(TYPES)
     found = Sessions(pd.concat([samples(), host])).scatters("total")
     assert found["host_memory"].tolist() == ["pageable", "pinned"]
@@ -224,13 +206,6 @@ def test_one_row_per_kind():
     assert (found["medians_evaluated"] == 24).all()
     assert (found["medians_inside"] >= 16).all(), "medians of one session may miss together"
     assert (found["common_log_sd"] > 0.9 * found["between_log_sd"]).all()
-
-
-def test_lengths_have_their_bounds():
-    assert lengths(np.array([1e-6, 5e-5, 5e-4, 1.0])) == [*LENGTHS]
-
-
-def test_kernels_are_grouped_by_the_memory_that_holds_their_matrices():
     cells = samples(sessions=1, cells=2, count=1).assign(batch=[1, 4])
     size = 4 * (3 * 256**2)
     assert list(matrices_in(cells, size)) == [L2, DEVICE_MEMORY]
@@ -241,3 +216,7 @@ def test_kernels_are_grouped_by_the_memory_that_holds_their_matrices():
     assert kinds["matrices_in"].tolist() == [L2] + [DEVICE_MEMORY] * 7
     assert kinds["length"].isna().all()
     assert Sessions(frame, size).kinds("total")["matrices_in"].isna().all()
+
+
+def test_lengths_have_their_bounds():
+    assert lengths(np.array([1e-6, 5e-5, 5e-4, 1.0])) == [*LENGTHS]

@@ -64,7 +64,7 @@ def test_a_cost_too_small_to_be_seen_has_an_upper_bound_that_holds():
     assert covered >= 54
 
 
-def test_parameters_that_only_occur_together_are_not_determined():
+def test_parameters_without_distinct_effects_or_sizes_have_no_interval():
     """With one block size, global and shared accesses always occur together."""
     frame = model_data.cells()
     frame = frame[(frame["variant"] == "block") & (frame["block_size"] == 32).fillna(False)]
@@ -73,33 +73,24 @@ def test_parameters_that_only_occur_together_are_not_determined():
     assert found["t_G"].low == found["t_S"].low == 0
     assert found["rho"].status == uncertainty.NOT_DETERMINED
     assert (found["rho"].low, found["rho"].high) == (0, np.inf)
-
-
-def test_one_size_has_a_fit_and_no_interval():
     frame = model_data.cells()
     found = estimates("M0", model_data.times("M0", 0, NOISE, frame[frame["n"] == 512]), 0)
     assert found["rho"].value == pytest.approx(truths("M0")["rho"], rel=0.5)
     assert {one.status for one in found.values()} == {uncertainty.NO_INTERVAL}
     assert np.isnan([found["t_G"].low, found["rho"].high]).all()
-
-
-def test_status_by_the_bounds():
     known = {(0.5, 2.0): uncertainty.DETERMINED, (0.0, np.inf): uncertainty.NOT_DETERMINED}
     known |= {(0.0, 2.0): uncertainty.AT_MOST, (0.5, np.inf): uncertainty.AT_LEAST}
     for bounds, status in (known | {(np.nan, np.nan): uncertainty.NO_INTERVAL}).items():
         assert uncertainty.Estimate(1.0, *bounds, uncertainty.BOOTSTRAP).status == status
 
 
-def test_the_unit_of_time_changes_no_interval_of_a_ratio():
+def test_neither_the_unit_nor_the_same_key_changes_intervals():
     for model, changes in (("M3", {}), ("M1", {"t_S": 1e-16})):  # by draws, by profile
         data = model_data.times(model, 1, NOISE, **changes)
         other = replace(data, log_times=data.log_times + np.log(1e6))
         one, two = (estimates(model, unit, 1)["rho"] for unit in (data, other))
         assert two.method == one.method
         assert (two.low, two.high) == pytest.approx((one.low, one.high), rel=1e-3)
-
-
-def test_only_the_same_key_draws_the_same_errors():
     data = model_data.times("M4", 2, NOISE)
     assert estimates("M4", data, "a") == estimates("M4", data, "a")
     assert estimates("M4", data, "a") != estimates("M4", data, "b")

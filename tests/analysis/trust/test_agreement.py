@@ -48,7 +48,7 @@ def agreed(found):
     return comparison.agreement_tables(found, frames)
 
 
-def test_a_pass_without_parts_is_compared_as_a_whole(one):
+def test_only_common_cells_and_whole_runs_without_parts_are_compared(one, cpu_recording):
     samples = one.samples.copy()
     samples.loc[samples["variant"] == "block", "in_run_kernel_s"] = np.nan
     in_pieces = replace(one, samples=samples)
@@ -57,21 +57,29 @@ def test_a_pass_without_parts_is_compared_as_a_whole(one):
     assert 0 < kernels.max() < whole.max()
     assert set(shares["share"]) == {1.0}
     assert cells.empty
+    small = one.samples[one.samples["n"] == 256]
+    few = replace(one, samples=small, back_to_back=one.back_to_back[:0])
+    shares, cells = agreed({"x": few, "y": one})
+    assert comparison.BATCHES not in set(shares["kind"])
+    full, _ = agreed({"x": one, "y": one})
+    assert full["cells"][0] > shares["cells"][0] > 0
+    assert cells.empty
+    for found in ([], data.sources({"x": one, "host": cpu_recording})):  # without pairs
+        for table in agreed(found):
+            assert table.empty
+            assert list(table)[:2] == ["recording_a", "gpu_a"]
 
 
 def pairs(**made):
     return [(a.label, b.label) for a, b in comparison.pairs(data.sources(made))]
 
 
-def test_cards_of_the_same_name_in_two_recordings_are_pairs(one, two, cpu_recording):
+def test_gpus_of_one_name_in_two_recordings_are_pairs_by_index(one, two, cpu_recording):
     assert pairs(x=one, y=one, host=cpu_recording) == [("x", "y")]
     assert pairs(x=one, y=one, z=one) == [("x", "y"), ("x", "z"), ("y", "z")]
     assert pairs(x=named(one, "A"), y=named(one, "A 2")) == []
     assert pairs(two=two) == [], "cards of one recording are no pair"
     assert pairs(host=cpu_recording, other=cpu_recording) == []
-
-
-def test_cards_of_the_same_index_come_first_and_none_is_taken_twice(one, two):
     assert pairs(x=two, y=two) == [("x-gpu0", "y-gpu0"), ("x-gpu1", "y-gpu1")]
     assert pairs(x=one, y=two) == [("x", "y-gpu0")]
     assert pairs(x=one, y=named(two, "other", "Simulated GPU")) == [("x", "y-gpu1")]
@@ -151,20 +159,6 @@ def test_hosts_are_compared_once_if_of_one_model_and_measured_by_one_protocol(tw
         pair = {"x": measured_with(cpu_warm_run_s=0.5, warm_up_s=1), "y": measured_with(**other)}
         kinds = agreed(pair)[0]["kind"]
         assert (comparison.ON_CPU in set(kinds)) is compared
-
-
-def test_only_common_cells_count(one, cpu_recording):
-    small = one.samples[one.samples["n"] == 256]
-    few = replace(one, samples=small, back_to_back=one.back_to_back[:0])
-    shares, cells = agreed({"x": few, "y": one})
-    assert comparison.BATCHES not in set(shares["kind"])
-    full, _ = agreed({"x": one, "y": one})
-    assert full["cells"][0] > shares["cells"][0] > 0
-    assert cells.empty
-    for found in ([], data.sources({"x": one, "host": cpu_recording})):  # without pairs
-        for table in agreed(found):
-            assert table.empty
-            assert list(table)[:2] == ["recording_a", "gpu_a"]
 
 
 def test_kernels_timed_alone_are_compared_once(make_recording, tmp_path):

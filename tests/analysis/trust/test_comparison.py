@@ -90,7 +90,7 @@ def slowed(original: Recording, variant: str, factor: float, whole: bool = False
 TIMES = 1e-3 * np.random.default_rng(3).lognormal(0, 0.002, 15)
 
 
-def test_the_ratio_is_that_of_the_medians_for_total_and_kernel():
+def test_the_ratio_of_the_medians_has_an_interval():
     a = recorded(cell([1, 2, 3, 4, 5, 6, 7], kernel=[1, 1, 1, 2, 3, 3, 3]))
     b = recorded(cell([9, 1, 8, 2, 7, 3], kernel=[4, 4, 4, 6, 6, 6]))
     rows = compared(a, b).set_index("quantity")
@@ -100,9 +100,6 @@ def test_the_ratio_is_that_of_the_medians_for_total_and_kernel():
     assert rows["ratio"].tolist() == [1.25, 2.5]
     assert rows["samples_a"].tolist() == [7, 7]
     assert rows["samples_b"].tolist() == [6, 6]
-
-
-def test_a_recording_against_itself_has_an_interval_and_agrees():
     times = np.random.default_rng(2).lognormal(0, 0.01, 30)
     row = compared(recorded(cell(times)), recorded(cell(times))).iloc[0]
     assert (row["ratio"], row["p_differs"], row["verdict"]) == (1, 1, "same")
@@ -390,7 +387,7 @@ def test_real_kernels_slower_by_10_percent_are_found():
 # Matching
 
 
-def test_devices_are_matched_by_their_order():
+def test_common_cells_of_devices_in_their_order_are_matched():
     one, two, three = ([base + step / 100 for step in range(6)] for base in (1, 2, 3))
     a = recorded(cell(one, device="gpu0"), cell(one, device="cpu"))
     b = recorded(
@@ -399,9 +396,6 @@ def test_devices_are_matched_by_their_order():
     )
     rows = compared(a, b).set_index(["device", "quantity"])["ratio"].round(1)
     assert rows.to_dict() == {("cpu", "total"): 1, ("gpu0", "total"): 2, ("gpu0", "kernel"): 2}
-
-
-def test_only_cells_of_both_are_compared():
     times = [1, 2, 3, 4, 5, 6]
     a = recorded(cell(times, n=1), cell(times, n=2))
     b = recorded(cell(times, n=2), cell(times, n=3))

@@ -34,9 +34,6 @@ def test_agreement_counts_the_cells_that_both_have(tmp_path):
     assert all(within in text for text in shown.tooltips)
     assert f"kernel, pinned memory: 50 % at 0.995 or less; {within}" in shown.tooltips
     assert "b / a" in shown.texts
-
-
-def test_agreement_of_kernels_back_to_back_and_of_cpus(tmp_path):
     cpu = {"gpu": None, "device": "cpu", "host_memory": None, "threads": 1}
     rows = [cell(host, 64, 1.0) | cpu for host in "ab"]
     launched = [back_to_back(gpu, "naive", 64, 1.0, 1.5) for gpu in "ab"]

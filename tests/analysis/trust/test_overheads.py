@@ -38,7 +38,7 @@ def samples(reasons, totals, **state):
 # ---- state of the GPU
 
 
-def test_marked_samples_are_counted_named_and_left_out_of_the_second_median():
+def test_marked_samples_are_counted_and_left_out_and_unknown_states_empty():
     masks = [0, SW_POWER_CAP, 0, SW_POWER_CAP | SW_THERMAL_SLOWDOWN, 0, 0, 0, 0]
     clocks = [2000, 1000, 2000, 1500, 2000, 2000, 2000, 2000]
     state = {"sm_clock_hz": np.array(clocks) * 10**6, "memory_clock_hz": 10**9}
@@ -53,9 +53,6 @@ def test_marked_samples_are_counted_named_and_left_out_of_the_second_median():
     assert (row["total_s"], row["total_low_s"], row["total_high_s"]) == (4.5, 1, 9)
     assert (row["unthrottled_total_s"], row["unthrottled_in_run_kernel_s"]) == (3.5, 1.75)
     assert (row["unthrottled_total_low_s"], row["unthrottled_total_high_s"]) == (1, 6)
-
-
-def test_where_every_sample_is_marked_none_is_left_and_what_is_not_known_is_empty():
     row = overheads.telemetry(samples([SW_POWER_CAP] * 6, [1, 2, 3, 4, 5, 6])).iloc[0]
     assert (row["samples_throttled"], row["total_s"]) == (6, 3.5)
     assert row[["unthrottled_total_s", "unthrottled_in_run_kernel_high_s"]].isna().all()
@@ -88,7 +85,7 @@ def trust_cells(recording):
 
 
 @pytest.mark.slow
-def test_single_launches_stand_beside_batches(throttled, gpu_recording):
+def test_single_launches_are_compared_with_batches(throttled, gpu_recording):
     table = overheads.back_to_back_table(sources(throttled, gpu_recording))
     kernels = gpu_recording.back_to_back.drop_duplicates(KERNEL)
     assert (table["gpu"] == "r1").sum() == len(kernels) > 50
@@ -105,9 +102,6 @@ def test_single_launches_stand_beside_batches(throttled, gpu_recording):
     same = batches[(batches["variant"] == "buffered_row") & (batches["n"] == 512)]
     assert row["kernel_batch_s"] == same["kernel_batch_s"].median()
     assert row["launches"] == same["launches"].iloc[0]
-
-
-def test_pageable_launches_stand_in_and_a_kernel_without_any_has_no_ratio(gpu_recording):
     taken = gpu_recording.samples
     pinned = (taken["host_memory"] == "pinned").fillna(False)
     gone = (taken["n"] == 512).fillna(False) & (taken["variant"] == "block")
@@ -140,7 +134,7 @@ def test_cold_starts_are_compared_with_the_same_cell_warm(gpu_recording):
     assert np.isnan([row["ratio"], row["warm_total_s"]]).all()
 
 
-def test_ceilings_are_medians_of_rounds_and_the_cpus_stand_once(throttled):
+def test_ceilings_and_phases_of_the_cpu_have_one_row(throttled, cpu_recording):
     table = ceilings_table(sources(throttled))
     on_cpu = table[table["device"] == "cpu"]
     once = on_cpu[on_cpu["threads"].isna()]
@@ -159,9 +153,6 @@ def test_ceilings_are_medians_of_rounds_and_the_cpus_stand_once(throttled):
     rounds = rounds[(rounds["size_bytes"] == 2**20) & (rounds["host_memory"] == "pinned")]
     names = ["value", "value_low", "value_high", "rounds"]
     assert list(row[names]) == [*rounds["value"].agg(["median", "min", "max"]), 6]
-
-
-def test_phases_add_up_and_the_cpus_stand_once(throttled, cpu_recording):
     table = overheads.phases_table(sources(throttled))
     totals = table[table["phase"] == overheads.TOTAL]
     assert sorted(totals["device"]) == ["cpu", "gpu0", "gpu1"]

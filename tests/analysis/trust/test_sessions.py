@@ -35,7 +35,9 @@ def table(made, make_recording, tmp_path_factory):
     return sessions_table(data.sources({"pair": made, "alone": alone}))
 
 
-def test_every_kind_of_a_card_with_several_sessions_has_a_row(table):
+def test_every_kind_of_a_gpu_with_several_sessions_has_its_deviation(
+    table, gpu_recording, cpu_recording
+):
     assert list(table) == list(TABLES["sessions"].columns)
     assert set(table["recording"]) == {"pair"}, "one session tells of no other"
     assert (table["sessions"] == 3).all()
@@ -44,9 +46,6 @@ def test_every_kind_of_a_card_with_several_sessions_has_a_row(table):
     assert set(table.loc[on_cpu, "quantity"]) == {"total"}
     key = ["gpu", "quantity", "host_memory", "host_work", "threads", "length"]
     assert not table.duplicated(key).any(), "the CPU's stand once"
-
-
-def test_totals_are_apart_by_what_all_of_them_share_and_kernels_are_not(table):
     spread = np.std(np.log(APART), ddof=1)
     totals = table[(table["quantity"] == "total") & (table["cells"] > 10)]
     assert len(totals)
@@ -57,6 +56,14 @@ def test_totals_are_apart_by_what_all_of_them_share_and_kernels_are_not(table):
     assert (kernels["mean_interval_factor"] < 1.03).all()
     assert (totals["mean_interval_factor"] > 1.1).all()
     assert (totals["new_session_interval_factor"] > totals["mean_interval_factor"]).all()
+    known = table["medians_evaluated"] > 0
+    assert known.any()
+    share = table["medians_inside"] / table["medians_evaluated"]
+    own = table.loc[known, "inside_share"].astype(float)
+    pd.testing.assert_series_equal(own, share[known].astype(float), check_names=False)
+    assert (table.loc[known, "medians_evaluated"] == 3 * table.loc[known, "cells"]).all()
+    for recordings in ({"card": gpu_recording}, {"host": cpu_recording}, {}):
+        assert sessions_table(data.sources(recordings)).empty
 
 
 def test_effects_of_sessions_are_their_mean_ratios(made):
@@ -66,20 +73,6 @@ def test_effects_of_sessions_are_their_mean_ratios(made):
     expected = np.array(APART) / 1.1
     ratios = totals["ratio"].to_numpy(dtype=float)
     np.testing.assert_allclose(ratios, expected[totals["session"].to_numpy(int)], rtol=0.02)
-
-
-def test_each_session_is_left_out_in_turn(table):
-    known = table["medians_evaluated"] > 0
-    assert known.any()
-    share = table["medians_inside"] / table["medians_evaluated"]
-    own = table.loc[known, "inside_share"].astype(float)
-    pd.testing.assert_series_equal(own, share[known].astype(float), check_names=False)
-    assert (table.loc[known, "medians_evaluated"] == 3 * table.loc[known, "cells"]).all()
-
-
-def test_recordings_of_one_session_make_no_table(gpu_recording, cpu_recording):
-    for recordings in ({"card": gpu_recording}, {"host": cpu_recording}, {}):
-        assert sessions_table(data.sources(recordings)).empty
 
 
 def test_the_speedup_of_an_answer_in_a_session_is_the_ratio_of_its_medians(made):

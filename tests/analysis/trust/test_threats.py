@@ -50,7 +50,7 @@ def told(tmp_path):
     return of(store)
 
 
-def test_throttling_is_counted_with_what_it_moves_and_the_clocks(told):
+def test_states_intervals_and_agreement_are_counted(told):
     card = told.loc["card"]
     assert (card["samples"], card["samples_throttled"]) == (20, 1)
     assert card["share_throttled"] == 0.05
@@ -59,9 +59,6 @@ def test_throttling_is_counted_with_what_it_moves_and_the_clocks(told):
     columns = ["samples", "samples_throttled", "share_throttled", "sm_clock_low_hz"]
     columns += ["throttling_shift"]
     assert told.loc[["again", "host"], columns].isna().all(axis=None), "not recorded"
-
-
-def test_intervals_and_agreement_are_counted_and_what_the_recording_says_is_taken_over(told):
     columns = ["end_to_end_cells", "end_to_end_cells_without_interval", "end_to_end_cells_wide"]
     assert told[columns].to_numpy().tolist() == [[4, 2, 1], [1, 0, 0], [1, 0, 0]]
     columns = ["medians_compared", "medians_reproduced"]
