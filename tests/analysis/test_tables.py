@@ -14,7 +14,7 @@ SMALL = {"gpus": 0, "sizes": (256, 512), "holdout": ()}
 
 
 def ignore(line):
-    """Ignore the progress; a picklable function for the processes."""
+    """Ignore the progress; processes need a function that can be pickled."""
 
 
 def compute(paths, progress=ignore):

@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 from dataclasses import replace
+from functools import cache
 from types import SimpleNamespace
 
 import numpy as np
@@ -17,23 +18,16 @@ import pytest
 
 from analysis.data import recordings as data
 from analysis.data.recordings import ROOT
+from analysis.decide import advise as advising
 from analysis.decide import predictors
-from analysis.decide.advise import (
-    CPU_BASELINES,
-    TABLES,
-    _copies_s,
-    _outside,
-    _seconds,
-    advise,
-    break_even_text,
-)
+from analysis.decide.advise import CPU_BASELINES, TABLES, advise
 from analysis.decide.curves import curves_table
 from analysis.decide.predictions import predictions_table, predictors_table
 from analysis.decide.transfer_tables import transfer_tables
 from kernels.products.shape import Shape
+from measurement.recording.recording import read
 from study.cells import cell
-from tests.support import reports
-from tests.support.simulated import kernel_time_s
+from tests.support.simulated import FEW, kernel_time_s, recorded
 
 
 @pytest.fixture
@@ -49,10 +43,11 @@ def run(command):
 @pytest.fixture
 def edited(computed, tmp_path):
     def copy(name, change):
-        copied = shutil.copytree(computed, tmp_path / "tables")
-        frame = pd.read_csv(copied / f"{name}.csv", dtype=str)
-        change(frame).to_csv(copied / f"{name}.csv", index=False)
-        return copied
+        for each in TABLES:
+            shutil.copy(computed / f"{each}.csv", tmp_path)
+        frame = pd.read_csv(computed / f"{name}.csv", dtype=str)
+        change(frame).to_csv(tmp_path / f"{name}.csv", index=False)
+        return tmp_path
 
     return copy
 
@@ -92,14 +87,14 @@ def test_a_run_is_predicted_within_the_measured_sizes(fitted, memory, n):
     ],
 )
 def test_floor_is_the_least_time_of_copies_between_the_measured_sizes(n, memory, expected):
-    key = {"gpu": "card", "host_memory": "pinned", "gpus": "1"}
     times = ((512, "1", 2e-4), (512, "1", 1e-4), (1024, "1", 3e-4), (1024, "2", 1e-5))
     rows = [
-        key | dict.fromkeys("mnk", str(size)) | {"gpus": gpus, "copies_s": str(time_s)}
+        dict.fromkeys("mnk", str(size)) | {"gpus": gpus, "copies_s": str(time_s)}
         for size, gpus, time_s in times
     ]
+    rows = [row | {"gpu": "card", "host_memory": "pinned"} for row in rows]
     kernel = predictors.Kernel("sgemm_tensor_pieces", None, None)
-    found = _copies_s(rows, "card", kernel, n, memory)
+    found = advising._copies_s(rows, "card", kernel, n, memory)
     assert found == (expected and pytest.approx(expected, rel=1e-3))
 
 
@@ -110,12 +105,10 @@ def test_candidates_and_the_fastest_by_the_predicted_time(fitted):
     assert (predicted.time_s, kernel.variant) == (min(others), "register_tile_conflict_free")
     library, _ = found.fastest(1536, library=True)
     assert library.variant == "cublas_sgemm"
-    found = fitted["pinned"]
     at = {n: {k.variant for k in found.candidates(n)} for n in (100, 1024, 1500, 2048, 9000)}
     assert "buffered_row" in at[100] & at[1024]
     assert not {"buffered_row", "buffered_column"} & (at[1500] | at[2048] | at[9000])
     assert "register_tile" in at[100] & at[9000]
-    found = fitted["pinned"]
     block = next(k for k in found.kernels if (k.variant, k.block_size) == ("block", 16))
     predicted = found.predict(block, 5000)
     assert predicted.time_s == pytest.approx(sum(predicted.parts.values()))
@@ -166,22 +159,20 @@ def test_held_out_sizes_are_predicted_within_their_intervals(computed):
         assert not own.loc[own["is_fastest"], "is_library"].any()
 
 
-def predicted(recorded):
-    found = data.sources({"card": recorded})
-    made = {"predictors": predictors_table(found), "curves": curves_table(found)}
-    made["transfers"] = transfer_tables(found)[0]
-    return made, predictions_table(found, made)
+def predicted(made):
+    found = data.sources({"card": made})
+    tables = {"predictors": predictors_table(found), "curves": curves_table(found)}
+    tables["transfers"] = transfer_tables(found)[0]
+    return tables, predictions_table(found, tables)
 
 
-@pytest.mark.slow
-def test_held_out_times_do_not_change_predictions(make_recording, tmp_path):
-    recorded = make_recording(tmp_path / "card", sizes=(256, 512, 1024, 2048), samples=7)
-    tables_before, before = predicted(recorded)
-    samples = recorded.samples.copy()
-    held_out = samples["n"] == 1536
-    for name in ("total_s", "in_run_kernel_s", "h2d_s", "d2h_s"):
-        samples.loc[held_out, name] *= 1.7
-    tables_after, after = predicted(replace(recorded, samples=samples))
+def test_held_out_times_do_not_change_predictions():
+    made = read(recorded(samples=7, variants=FEW))
+    tables_before, before = predicted(made)
+    samples = made.samples.copy()
+    times = ["total_s", "in_run_kernel_s", "h2d_s", "d2h_s"]
+    samples.loc[samples["n"] == 1536, times] *= 1.7
+    tables_after, after = predicted(replace(made, samples=samples))
     pd.testing.assert_series_equal(before["predicted_s"], after["predicted_s"])
     for name in ("curves", "predictors"):
         pd.testing.assert_frame_equal(tables_before[name], tables_after[name])
@@ -213,9 +204,9 @@ def test_it_answers_with_time_speedups_and_break_even(run, computed):
     assert "pinned host memory" in run(computed, 1536, "--host-memory", "pinned")[1]
 
 
-@pytest.mark.slow
-def test_it_agrees_with_the_break_even_sizes_of_the_report(run, computed):
+def test_it_agrees_with_the_break_even_sizes_of_the_report(computed, monkeypatch):
     """A speedup is above 1 exactly from the break-even size, for any N, memory and baseline."""
+    monkeypatch.setattr(advising, "read_table", cache(advising.read_table))
     table = pd.read_csv(computed / "break_even.csv")
     table = table[(table["kernels"] == "study") & table["n"].notna()]
     rng = np.random.default_rng(29)
@@ -223,7 +214,7 @@ def test_it_agrees_with_the_break_even_sizes_of_the_report(run, computed):
         known = {CPU_BASELINES[row.cpu_baseline]: row.n for row in rows.itertuples()}
         assert known
         for n in np.unique(np.exp(rng.uniform(*np.log([256, 1024]), 100)).astype(int)):
-            out = run(computed, n, "--host-memory", memory)[1]
+            out = advise(computed, "card", int(n), memory)
             for name, break_even in known.items():
                 line = next(line for line in out.splitlines() if line.startswith(f"{name}  "))
                 speedup = float(line.split(" µs  ")[-1].split(" ms  ")[-1].split("(")[0])
@@ -257,7 +248,7 @@ def test_it_marks_extrapolation_and_sizes_that_tiles_do_not_divide(run, computed
     assert "note: the tiles of register_tile_conflict_free do not divide N = 5000" in outside
     assert outside.count("* extrapolated: N = 5000") == 1
     curve = SimpleNamespace(log_n=[math.log(512)])
-    assert _outside(curve, 600) == "N = 600 differs from the only measured size, N = 512"
+    assert advising._outside(curve, 600) == "N = 600 differs from the only measured size, N = 512"
 
 
 def test_edited_curves_are_named_and_may_lack_intervals_or_the_cpu(run, edited):
@@ -285,7 +276,7 @@ LARGEST = math.isqrt(2**34 // 12)
 def test_the_smallest_and_the_largest_size_are_answered(run, computed, n):
     status, out, _ = run(computed, n)
     shortest = pd.read_csv(computed / "curves.csv").query("cpu_baseline.notna()")["time_s"].min()
-    floor = _seconds(shortest)
+    floor = advising._seconds(shortest)
     assert status == 0
     assert f"No CPU time is predicted below {floor}, the shortest time measured." in out
     assert (f"  {floor}* " in out) == (n == 1)
@@ -352,12 +343,4 @@ def test_it_imports_no_slow_library(computed):
 def test_a_break_even_in_words(location, n, low, high, text):
     row = {"location": location, "least_n": "256", "largest_n": "2048"}
     row |= {"n": str(n), "n_low": str(low), "n_high": str(high)}
-    assert break_even_text(row) == text
-
-
-@pytest.mark.slow
-def test_each_gpu_of_a_recording_is_answered(run):
-    for label in ("two-gpu0", "two-gpu1"):
-        status, out, _ = run(reports.made("several") / "tables", 700, "--gpu", label)
-        assert status == 0
-        assert "BLAS, all threads" in out
+    assert advising.break_even_text(row) == text

@@ -118,7 +118,7 @@ def test_a_side_is_the_least_of_its_curves_none_of_which_is_extrapolated():
     at = np.exp(both.log_s(np.array([512.0, 1024.0]))[:, 0])
     assert (at[0], at[1]) == (pytest.approx(512e-9), pytest.approx(1024e-7))
     assert [both.fastest_at(n)["variant"] for n in (512.0, 1024.0)] == ["short", "long"]
-    # One curve through the minima of two programs is above both between the sizes.
+    # The CPU, too, is the least of the curves of its programs, not one curve through the minima.
     time_s = {"a": lambda n: 1e-12 * n**3, "b": lambda n: 1e-10 * n**2 * 4.5}
     cells = [
         NAME | {"variant": name, "n": n, "total_s": own(float(n))}

@@ -12,17 +12,12 @@ from scipy.stats import t as student_t
 from analysis.data import recordings as data
 from analysis.data.best import fastest
 from analysis.decide import curves as model
-from analysis.decide.curves import (
-    cpu_baselines,
-    curve,
-    curves_table,
-    half_widths,
-    leave_one_out,
-)
+from analysis.decide.curves import cpu_baselines, curve, curves_table, half_widths, leave_one_out
 from analysis.decide.predictions import as_text
 from analysis.decide.predictors import curves, fill
+from measurement.recording.recording import read
 from tests.support.products import product_of
-from tests.support.report_data import rewritten
+from tests.support.simulated import FEW, recorded
 
 SIZES = np.array([256.0, 512.0, 1024.0, 2048.0, 4096.0])
 times = st.lists(st.floats(1e-6, 1e2), min_size=5, max_size=5).map(np.array)
@@ -73,7 +68,7 @@ def test_each_draw_is_a_curve():
 
 
 def test_reach_and_half_widths_between_and_beyond_the_sizes():
-    found = curve(SIZES, SIZES**3)
+    found = curve(SIZES, SIZES**3)  # the reach is 1 an octave beyond
     assert found.reach(SIZES) == pytest.approx(np.zeros(5), abs=1e-6)
     assert found.reach([128, 8192]) == pytest.approx([1, 1])
     assert found.reach(64)[0] == pytest.approx(math.sqrt(2))
@@ -155,8 +150,7 @@ def table(source):
     return curves_table([source])
 
 
-@pytest.mark.slow
-def test_each_cpu_baseline_is_its_fastest_cell(source, make_recording, tmp_path):
+def test_each_cpu_baseline_is_its_fastest_cell(source):
     found = cpu_baselines(source)
     assert tuple(dict.fromkeys(found["cpu_baseline"])) == model.CPU_BASELINES
     at = fastest(found[found["n"] == 1024], "time_s", ["cpu_baseline"]).set_index("cpu_baseline")
@@ -166,15 +160,13 @@ def test_each_cpu_baseline_is_its_fastest_cell(source, make_recording, tmp_path)
     assert list(at.itertuples(index=False, name=None)) == expected
     for row in found.itertuples():
         assert source.cells.at[row.Index, "total_s"] == row.time_s
-    recorded = make_recording(tmp_path / "card", sizes=(256, 512), samples=6)
-    single = recorded.samples["threads"].isna() | (recorded.samples["threads"] == 1)
-    (source,) = data.sources({"card": rewritten(recorded, samples=recorded.samples[single])})
+    made = read(recorded(sizes=(256, 512), samples=6, variants=FEW))
+    single = made.samples["threads"].isna() | (made.samples["threads"] == 1)
+    (source,) = data.sources({"card": replace(made, samples=made.samples[single])})
     assert set(cpu_baselines(source)["cpu_baseline"]) == {"naive", "own", "blas", "best"}
 
 
-def test_curves_are_the_same_when_read_and_have_errors_of_their_sizes(
-    source, table, make_recording, tmp_path
-):
+def test_curves_are_the_same_when_read_and_have_errors_of_their_sizes(source, table):
     kernels = table[(table["gpu"] == "card") & (table["quantity"] == "kernel")]
     assert kernels["cpu_baseline"].isna().all()
     assert set(kernels["n"]) == {256, 512, 1024, 2048}, "1536 is held out"
@@ -193,8 +185,8 @@ def test_curves_are_the_same_when_read_and_have_errors_of_their_sizes(
     assert np.isfinite(cpu[["half_width_between", "half_width_beyond"]]).all(axis=None)
     widths = np.log(cpu["time_high_s"] / cpu["time_low_s"]).astype(float)
     assert cpu["half_width"].iloc[0] == pytest.approx(widths.max() / 2)
-    recorded = make_recording(tmp_path / "two", gpus=2, sizes=(256, 512), holdout=(), samples=6)
-    table = curves_table(data.sources({"pair": recorded}))
+    pair = recorded(gpus=2, sizes=(256, 512), holdout=(), samples=6, variants=FEW)
+    table = curves_table(data.sources({"pair": read(pair)}))
     assert set(table["gpu"].dropna()) == {"pair-gpu0", "pair-gpu1"}
     cpu = table[table["cpu_baseline"] == "naive"]
     assert (list(cpu["n"]), cpu["gpu"].isna().all()) == ([256, 512], True), "one per recording"

@@ -12,7 +12,9 @@ from analysis.data import recordings as data
 from analysis.decide.predictors import Copies
 from analysis.decide.transfer_tables import END_TO_END, SINGLE, transfer_tables
 from analysis.decide.transfers import KNEE, LINE, Points, fit, interval, leave_one_out
+from measurement.recording.recording import read
 from tests.support.report_data import only
+from tests.support.simulated import FEW, recorded
 
 SIZES = 4.0 * np.array([128, 256, 384, 512, 1000, 1024, 2048, 4096]) ** 2
 TRUTH = Copies(8e-6, 2e10)
@@ -77,7 +79,7 @@ def test_copies_without_latency_have_intervals():
     low, high = interval(points, fit(points, LINE), "latency_s")
     assert low == 0
     assert high < 1e-9
-    # A higher bandwidth leaves room for a latency.
+    # The interval is that of the profile: a higher bandwidth leaves room for a latency.
     points, best = without_latency(0.05, 0.01)
     degrees_of_freedom = len(SIZES) - 2
     least = np.sum(points.log_ratios(best) ** 2)
@@ -129,9 +131,7 @@ def test_the_bandwidth_of_a_recording_is_found(tables, memory, bytes_per_s, dire
     assert found["holdout_log_rms"] < 0.02
 
 
-def test_overhead_and_single_copies_have_fits_and_few_sizes_a_line(
-    tables, make_recording, tmp_path
-):
+def test_overhead_and_single_copies_have_fits_and_few_sizes_a_line(tables):
     found = only(tables[0], host_memory="pinned", direction="overhead", used=True)
     assert found["latency_s"] == pytest.approx(5e-6, rel=0.05)
     fits, points = tables
@@ -140,8 +140,8 @@ def test_overhead_and_single_copies_have_fits_and_few_sizes_a_line(
     assert not single["used"].astype(bool).any()
     assert set(single["model"]) == {LINE}
     assert (points.loc[points["data"] == SINGLE, "copies"] == 1).all()
-    recorded = make_recording(tmp_path / "card", sizes=(256, 512), holdout=(), samples=6)
-    fits, points = transfer_tables(data.sources({"card": recorded}))
+    few = read(recorded(sizes=(256, 512), holdout=(), samples=6, variants=FEW))
+    fits, points = transfer_tables(data.sources({"card": few}))
     runs = fits[(fits["data"] == END_TO_END) & (fits["direction"] == "h2d")]
     assert set(points.loc[points["data"] == END_TO_END, "n"]) == {250, 256, 512}
     assert (set(runs["model"]), set(runs["sizes"])) == ({LINE}, {3})

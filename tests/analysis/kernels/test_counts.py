@@ -11,9 +11,11 @@ from analysis.kernels import counts
 from analysis.kernels.counts import ARBITRATION, NOT_EXPLAINED, WIDE, counts_table, read
 from base.errors import StudyError
 from kernels.host_execution.counts import COLUMNS, table
+from measurement.recording import recording
 from measurement.recording.recording import OPTIONAL
 from tests.support.products import product_of
-from tests.support.report_data import only, rewritten
+from tests.support.report_data import only
+from tests.support.simulated import FEW, recorded
 
 SIZE = 512
 KERNELS = [
@@ -64,11 +66,10 @@ def counters(counted, device="gpu0", changes=MEASURED):
 
 
 @pytest.fixture(scope="module")
-def gpus(make_recording, counted, tmp_path_factory):
+def gpus(counted):
     """A recording of two GPUs; only the second one has hardware counters."""
-    path = tmp_path_factory.mktemp("counters") / "two"
-    made = make_recording(path, gpus=2, sizes=(256, 512), holdout=(), samples=6)
-    return rewritten(made, counters=counters(counted, "gpu1"))
+    made = recording.read(recorded(gpus=2, sizes=(256,), holdout=(), samples=6, variants=FEW))
+    return replace(made, counters=counters(counted, "gpu1").assign(session=0))
 
 
 @pytest.fixture(scope="module")

@@ -1,22 +1,25 @@
 """Steps: speedups over the previous step, verdicts, and changes in the machine code."""
 
+from dataclasses import replace
+
 import pandas as pd
 import pytest
 
 from analysis.data import recordings as data
-from analysis.kernels.counts import counts_table, read
+from analysis.kernels import counts
 from analysis.kernels.ladder import _FACTS, changed, ladder_table
 from analysis.kernels.machine_code import machine_code_table
 from analysis.kernels.properties import energy_table
 from kernels.catalog.entries import VARIANTS
-from tests.support.report_data import only, rewritten
-from tests.support.simulated import SPEEDUP
+from measurement.recording.recording import read
+from tests.support.report_data import only
+from tests.support.simulated import FEW, SPEEDUP, recorded
 
 
 def steps_of(recording):
     recordings = {"card": recording}
     tables = data.builds_table(recordings), data.instructions_table(recordings)
-    code = machine_code_table(*tables, counts_table(read([]), []))
+    code = machine_code_table(*tables, counts.counts_table(counts.read([]), []))
     found = data.sources(recordings)
     return ladder_table(found, code, energy_table(found))
 
@@ -46,9 +49,7 @@ def test_each_variant_with_a_predecessor_has_steps_of_its_types_and_shapes(steps
     assert (set(padded["n"]), set(padded["after"])) == ({250}, {"block"})
 
 
-def test_speedups_are_over_the_nearest_measured_predecessor(
-    steps, gpu_recording, make_recording, tmp_path
-):
+def test_speedups_are_over_the_nearest_measured_predecessor(steps, gpu_recording):
     known = (("block_unroll4", 3.0, "faster"), ("block_strided", 0.5, "slower"))
     for name, speedup, verdict in known:
         row = one(steps, name)
@@ -66,14 +67,13 @@ def test_speedups_are_over_the_nearest_measured_predecessor(
     kernel, total = (one(steps, "tile_transposed_b", quantity=q) for q in ("kernel", "total"))
     assert kernel["verdict"] == "faster"
     assert total["verdict"] == "slower", "transposing takes longer than it saves"
-    made = make_recording(tmp_path / "few", sizes=(256,), holdout=(), samples=5)
-    row = one(steps_of(made), "block_unroll4", n=256)
+    few = read(recorded(sizes=(256,), holdout=(), samples=5, variants=FEW))
+    row = one(steps_of(few), "block_unroll4", n=256)
     assert row["speedup"] == pytest.approx(3, rel=0.05)
     assert (row["verdict"], pd.isna(row["speedup_low"])) == ("no interval", True)
 
 
-@pytest.mark.slow
-def test_both_sides_have_one_block_size_or_the_fastest(steps, gpu_recording, tmp_path):
+def test_both_sides_have_one_block_size_or_the_fastest(steps, gpu_recording):
     both = steps[steps["block_size"].notna() & steps["after_block_size"].notna()]
     assert (both["block_size"] == both["after_block_size"]).all()
     sizes = both.groupby("variant")["block_size"].unique().map(list).to_dict()
@@ -88,8 +88,8 @@ def test_both_sides_have_one_block_size_or_the_fastest(steps, gpu_recording, tmp
     assert list(row[["after_block_size", "after_time_s"]]) == list(fastest)
     samples = gpu_recording.samples
     gone = (samples["variant"] == "block") & (samples["block_size"] == 32)
-    made = rewritten(gpu_recording, tmp_path / "less", samples=samples[~gone])
-    assert one(steps_of(made), "block_unroll4")["block_size"] == 16
+    made = replace(gpu_recording, samples=samples[~gone])
+    assert one(steps_of(made), "block_unroll4")["block_size"] == 16, "the largest common one"
 
 
 def test_changes_are_the_known_differences_between_the_two_builds(steps):

@@ -71,21 +71,12 @@ def test_builds_have_their_occupancy_and_instruction_mix(code, gpu_recording):
     assert one(code, "mm_tile", "int32")["loop_fmas"] == 32, "IMAD"
 
 
-@pytest.mark.parametrize(
-    ("name", "dtype", "expected"),
-    [
-        ("naive", "float32", 0.25),
-        ("naive_coalesced", "float32", 0.25),
-        ("block", "float32", 8),
-        ("mm_tile", "int32", 8),
-        ("register_tile", "float32", 32),  # loads of four words: 1/128 + 1/128 words per FMA
-    ],
-)
-def test_flop_per_byte_is_a_quarter_of_the_tile_edge(code, name, dtype, expected):
-    assert one(code, name, dtype)["flop_per_byte_accessed"] == expected
-
-
-def test_flop_per_byte_of_sectors_and_conflicts_count_each_access(code, counts, gpu_recording):
+def test_flop_per_byte_and_conflicts_count_each_access(code, counts):
+    expected = {"naive": 0.25, "naive_coalesced": 0.25, "block": 8}  # a quarter of the tile edge
+    expected["register_tile"] = 32  # loads of four words: 1/128 + 1/128 words per FMA
+    for name, flop_per_byte in expected.items():
+        assert one(code, name)["flop_per_byte_accessed"] == flop_per_byte, name
+    assert one(code, "mm_tile", "int32")["flop_per_byte_accessed"] == 8
     naive = one(code, "naive_coalesced")
     assert naive["n"] == 1024
     sectors = 2 * 1024**3 / (32 * (1024**3 // 32 * 5 + 1024**2 // 32 * 4))
@@ -98,9 +89,7 @@ def test_flop_per_byte_of_sectors_and_conflicts_count_each_access(code, counts, 
     assert one(tree, "tile_transposed_b")["shared_load_conflicts_per_request"] == 15.5
 
 
-def test_builds_of_the_tree_have_their_own_counts_and_unknown_values_are_empty(
-    counts, gpu_recording
-):
+def test_builds_of_the_tree_have_their_own_counts_unknown_ones_none(counts, gpu_recording):
     loop = (InstructionCount("kernel", "DFMA", 0, 6), InstructionCount("loop", "DFMA", 0, 4))
     row = one(made({}, counts, [built("mm_tile", "float64", loop)]), "mm_tile", "float64")
     assert (row["recording"], row["loop_fmas"], row["instructions"]) == ("tree", 4, 6)

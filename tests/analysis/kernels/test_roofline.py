@@ -9,7 +9,7 @@ from analysis.data import recordings as data
 from analysis.data.ceilings import ceilings_table
 from analysis.kernels.roofline import BOUNDS, nearest_bound, roofline_table
 from tests.support.products import product_of
-from tests.support.report_data import frame, only, rewritten, theory
+from tests.support.report_data import frame, only, theory
 
 N = 2048
 FLOP = 2 * N**3
@@ -91,7 +91,7 @@ def test_bounds_and_balance_are_work_over_ceilings(roofline, rates):
     assert row["kernel_flop_per_s"] == FLOP / row["kernel_s"]
     balance = rates["fp32_flop_per_s"] / rates["device_copy_bytes_per_s"]
     assert set(roofline["balance_flop_per_byte"]) == {balance}
-    # Each of 32 lanes reads a word of another line, of which it uses one sector.
+    # Each of 32 lanes of the naive kernel uses one sector of another line.
     row = roofline[(roofline["variant"] == "naive") & (roofline["block_size"] == 32)].iloc[0]
     in_sectors = row["traffic_bytes"] / max(rates["l1_bytes_per_s"], rates["shared_bytes_per_s"])
     assert row["bound"] == "l1"
@@ -106,15 +106,13 @@ def test_a_ceiling_limits_only_from_80_percent(time_s, limited_by):
     assert (found["bound"], found.get("limited_by")) == ("l1", limited_by)
 
 
-@pytest.mark.slow
-def test_missing_ceilings_of_older_recordings_give_no_bound(gpu_recording, counts, tmp_path):
+def test_missing_ceilings_of_older_recordings_give_no_bound(gpu_recording, counts):
     ceilings = gpu_recording.ceilings
     older = ceilings[~ceilings["quantity"].isin(["l1_bytes_per_s", "shared_bytes_per_s"])]
-    made = roofline_of(rewritten(gpu_recording, tmp_path / "a", ceilings=older), counts)
-    row = one(made, "block")
+    row = one(roofline_of(replace(gpu_recording, ceilings=older), counts), "block")
     assert row[["l1_bound_s", "shared_bound_s"]].isna().all()
     assert row["bound"] == "issue"
-    none = roofline_of(rewritten(gpu_recording, tmp_path / "b", ceilings=ceilings[:0]), counts)
+    none = roofline_of(replace(gpu_recording, ceilings=ceilings[:0]), counts)
     assert none[["bound", "bound_s", "balance_flop_per_byte"]].isna().all(axis=None)
     assert none["kernel_flop_per_s"].notna().all()
 

@@ -1,4 +1,4 @@
-"""The empirical baselines: what follows their law is predicted, of what was left out and beyond."""
+"""The empirical baselines predict times that follow their law, left out and beyond."""
 
 from dataclasses import replace
 

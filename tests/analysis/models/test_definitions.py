@@ -35,7 +35,6 @@ def test_eta_and_m0_by_hand_and_only_of_the_variants_that_m0_describes():
     np.testing.assert_allclose(m0_eta(np.inf, [1, 32]), [1, 32], rtol=1e-14)
     np.testing.assert_allclose(m0_eta(5, 1e9), 5, rtol=1e-6)
     np.testing.assert_array_equal(m0_eta(0, [1, 32]), 0)
-
     lanes = [1 / 32, 1 / 8, 1 / 2, 1, 1, 1, 25 / 32, 49 / 64]  # 25 and 49 threads: one warp and two
     np.testing.assert_allclose(utilisation([1, 2, 4, 8, 16, 32, 5, 7]), lanes)
     costs = {"t_G": 2, "t_S": 1}

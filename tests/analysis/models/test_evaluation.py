@@ -1,6 +1,7 @@
-"""Models beside empirical baselines: what each did not see, and the intervals of new variants."""
+"""Models compared with empirical baselines: unseen data and the intervals of new variants."""
 
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ CELLS = model_data.cells()
 NOISE = (0.05, 0.02, 0.02, 0.02)
 
 
+@cache
 def of(model):
     own = replace(model_data.times("M2", 0, NOISE), design=model_data.MODELS[model].design(CELLS))
     return candidate(model, own, fit(own))
@@ -27,6 +29,7 @@ def predictions(candidates, role=HELD_OUT):
     return {one.model: frame for one in candidates}
 
 
+@cache
 def evaluated(role=HELD_OUT):
     candidates = [of("M0"), of("M2")]
     plain = baselines(candidates[0].data, CELLS["n"].to_numpy(dtype=float))
@@ -44,7 +47,7 @@ def test_every_model_has_a_row_of_every_test_and_the_true_one_is_best():
     assert (found["log_rms_low"] <= found["log_rms_high"]).all()
     blocks = found[found["test"] == evaluation.BLOCK]
     assert set(blocks["cells"]) == {int((CELLS["variant"] == "block").sum())}
-    found = evaluated().set_index(["test", "model"])
+    found = found.set_index(["test", "model"])
     assert found.at[(evaluation.BLOCK, "M2"), "verdict"] == BEST
     for test in (evaluation.LEFT_OUT_SIZE, evaluation.BLOCK):
         assert found.at[(test, "M2"), "log_rms"] < 0.15

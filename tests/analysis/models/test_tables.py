@@ -13,8 +13,9 @@ from analysis.models.definitions import MODELS
 from analysis.models.ratios import BANDWIDTH, FIT, LATENCY, ratios_table
 from analysis.models.tables import model_tables
 from analysis.schema import TABLES
-from measurement.recording.recording import Recording
+from measurement.recording.recording import read
 from tests.support.report_data import only as one
+from tests.support.simulated import FEW, recorded
 
 pytestmark = pytest.mark.slow
 
@@ -22,23 +23,23 @@ CSV = data.ROOT / "data" / "published" / "times.csv"
 H100 = data.ROOT / "data" / "recordings" / "h100-sxm"
 
 
-def tables_of(recordings, published_times=None, progress=lambda _: None):
+TIMES = published.read(CSV)
+
+
+def tables_of(recordings, times=TIMES[:0], progress=lambda _: None):
+    """Return the tables of recordings, by default without published times."""
     sources = data.sources(recordings)
-    code = machine_code.machine_code_table(
-        data.builds_table(recordings),
-        data.instructions_table(recordings),
-        counts.counts_table(counts.read([]), []),
-    )
-    times = published.read(CSV) if published_times is None else published_times
+    builds = data.builds_table(recordings), data.instructions_table(recordings)
+    code = machine_code.machine_code_table(*builds, counts.counts_table(counts.read([]), []))
     frames = model_tables(times, sources, code, progress)
     return frames | {"model_ratios": ratios_table(sources, frames["models"])}
 
 
 @pytest.fixture(scope="module")
-def of_card(gpu_recording: Recording):
-    """The tables of the simulated GPU, which follows M0."""
-    lines: list[str] = []
-    found = tables_of({"card": gpu_recording}, progress=lines.append)
+def of_card(gpu_recording):
+    """The tables of the simulated GPU, which follows M0, and of the published times."""
+    lines = []
+    found = tables_of({"card": gpu_recording}, TIMES, lines.append)
     assert lines == [
         "models of published: modelled kernels",
         "models of card: modelled kernels",
@@ -51,9 +52,6 @@ def of_card(gpu_recording: Recording):
 def of_h100():
     """The tables of the H100 recorded first."""
     return tables_of(data.load({"h100": [H100]}))
-
-
-# ---- A GPU that follows M0
 
 
 def test_a_card_that_follows_m0_has_its_parameters_and_known_models(of_card):
@@ -69,7 +67,7 @@ def test_a_card_that_follows_m0_has_its_parameters_and_known_models(of_card):
     assert rho["value"] == pytest.approx(t_g["value"] / t_s["value"])
     constant = one(own, model="M1", parameter="tau0")
     assert constant["value_high"] < 1e-6
-    # 4 orders of naive and 6 blocks, buffered kernels up to 1024 twice; twelve samples each.
+    # 4 sizes of naive and 6 blocks, buffered kernels up to 1024 twice; twelve samples each.
     assert (rho["cells"], rho["samples"], rho["draws"]) == (34, 34 * 12, 2000)
     assert rho["unit"] == ""
     assert t_g["unit"] == "s"
@@ -107,8 +105,8 @@ def test_predictions_cover_held_out_orders_and_other_sources_kernels(of_card):
     assert inside.mean() > 0.9
 
 
-def test_held_out_orders_do_not_move_the_fit(make_recording, tmp_path):
-    held = make_recording(tmp_path / "held", sizes=(256, 512, 1024), holdout=(1536,))
+def test_held_out_sizes_do_not_change_the_fit():
+    held = read(recorded(sizes=(256, 512, 1024), holdout=(1536,), variants=FEW))
     spoiled = held.samples.copy()
     rows = (spoiled["n"] == 1536) & (spoiled["variant"] == "block")
     spoiled.loc[rows, ["in_run_kernel_s", "total_s"]] *= 7
@@ -118,33 +116,27 @@ def test_held_out_orders_do_not_move_the_fit(make_recording, tmp_path):
     assert not before["model_predictions"].equals(after["model_predictions"])
 
 
-def test_a_study_of_one_order_has_fits_and_no_intervals(make_recording, tmp_path, cpu_recording):
+def test_a_study_of_one_size_has_fits_and_no_intervals(cpu_recording):
     """A host without GPU has no model."""
-    made = make_recording(tmp_path / "one", sizes=(512,), holdout=())
+    made = read(recorded(sizes=(512,), holdout=()))
     found = tables_of({"card": made, "host": cpu_recording})
     for name in ("models", "model_comparison", "model_predictions", "model_ratios"):
-        assert set(found[name]["source"]) == {"published", "card"}
-    own = found["models"][found["models"]["source"] == "card"]
-    assert set(own["status"]) == {"no interval"}
-    compared = found["model_comparison"]
-    assert compared.loc[compared["source"] == "card", "left_out_log_rms"].isna().all()
+        assert set(found[name]["source"]) == {"card"}
+    assert set(found["models"]["status"]) == {"no interval"}
+    assert found["model_comparison"]["left_out_log_rms"].isna().all()
 
 
 def test_a_card_without_ceilings_or_effects_has_fewer_tables(gpu_recording):
     frame = gpu_recording.samples
     kept = frame[(frame["device"] == "cpu") | (frame["variant"] == "block")]
     kept = kept[~(kept["block_size"] < 16)]
-    found = tables_of({"card": replace(gpu_recording, samples=kept)})["model_effects"]
-    assert set(found["source"]) == {"published"}
-    bare = replace(gpu_recording, ceilings=gpu_recording.ceilings[:0])
-    found = tables_of({"card": bare})["model_ratios"]
-    assert set(found["basis"]) == {FIT}
+    bare = replace(gpu_recording, samples=kept, ceilings=gpu_recording.ceilings[:0])
+    found = tables_of({"card": bare})
+    assert found["model_effects"].empty
+    assert set(found["model_ratios"]["basis"]) == {FIT}
 
 
-# ---- Published times
-
-
-def test_published_times_are_each_taken_once_and_hold_a_start_up_constant(of_card):
+def test_published_times_count_once_and_contain_a_start_up_constant(of_card):
     models, compared = of_card["models"], of_card["model_comparison"]
     published_fit = one(models, source="published", model="M0", parameter="rho")
     # Table 5's 4 naive and 21 block times, Table 4's 3 of either buffered kernel.
@@ -158,19 +150,18 @@ def test_published_times_are_each_taken_once_and_hold_a_start_up_constant(of_car
     assert plain["left_out_log_rms"] > 3 * with_constant["left_out_log_rms"]
 
 
-def test_a_published_time_that_changes_changes_the_fit():
-    times = published.read(CSV)
-    changed = times.copy()
+def test_a_published_time_that_changes_changes_the_fit(of_card):
+    changed = TIMES.copy()
     row = (changed["table"] == 5) & (changed["block_size"] == 32).fillna(False)
     changed.loc[row, "time_s"] *= 0.5
     before, after = (
-        one(tables_of({}, frame)["models"], model="M1", parameter="tau0")["value"]
-        for frame in (times, changed)
+        one(found["models"], source="published", model="M1", parameter="tau0")["value"]
+        for found in (of_card, tables_of({}, changed))
     )
     assert after < 0.95 * before
 
 
-# ---- The recorded H100: what the study claims of it
+# Claims of the study on the recorded H100
 
 
 def test_the_h100_is_predicted_at_left_out_and_held_out_sizes(of_h100):

@@ -1,4 +1,4 @@
-"""What a launch asks of a card: counted by hand, taken from counters, or not known."""
+"""The work of a launch: counted by hand, taken from counters, or unknown."""
 
 import numpy as np
 import pandas as pd

@@ -1,6 +1,7 @@
 """GPUs compared: the fastest implementation on each, and its ratio to the first."""
 
 import math
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
@@ -12,21 +13,22 @@ from analysis.domain import KERNEL_ONLY, ONE_SESSION
 from analysis.overview import gpu_comparison
 from analysis.overview.gpu_comparison import FROM_OTHERS, SEVERAL, TOGETHER
 from analysis.stats.sessions import DEVICE_MEMORY, L2, LENGTHS
-from tests.support.report_data import frame, only, rewritten
+from measurement.recording.recording import read
+from tests.support.report_data import frame, only
+from tests.support.simulated import FEW, recorded
 
 pytestmark = pytest.mark.slow
 NAN = math.nan
+SMALL = {"samples": 8, "variants": (*FEW, "register_tile", "cublas_sgemm")}
 
 
 @pytest.fixture(scope="module")
-def recordings(make_recording, tmp_path_factory):
+def recordings():
     """Two GPUs of one model; the kernels of the second take half the time."""
-    base = tmp_path_factory.mktemp("recorded")
-    first = make_recording(base / "first", sizes=(256, 512), samples=8)
-    other = make_recording(base / "other", sizes=(256, 512, 1024), samples=8, seed=3)
-    samples = other.samples.copy()
-    samples["in_run_kernel_s"] /= 2
-    return {"first": first, "other": rewritten(other, samples=samples)}
+    first = read(recorded(sizes=(256, 512), **SMALL))
+    other = read(recorded(sizes=(256, 512, 1024), seed=3, **SMALL))
+    halved = other.samples.assign(in_run_kernel_s=other.samples["in_run_kernel_s"] / 2)
+    return {"first": first, "other": replace(other, samples=halved)}
 
 
 @pytest.fixture(scope="module")
@@ -101,14 +103,13 @@ def test_one_session_each_gives_no_verdict_and_no_gpu_no_rows(recordings, cpu_re
         assert compared(recordings).empty
 
 
-def test_gpus_of_the_same_or_several_sessions_have_their_own_deviations(make_recording, tmp_path):
-    pair = make_recording(tmp_path / "pair", sizes=(256, 512), samples=8, gpus=2)
+def test_gpus_of_the_same_or_several_sessions_have_their_own_deviations():
+    pair = read(recorded(sizes=(256, 512), gpus=2, **SMALL))
     gpus = compared({"pair": pair}, deviations(0.5))
     both = gpus[gpus["ratio"].notna()]
     assert set(both["basis"]) == {TOGETHER}
     assert np.log(both["ratio_high"] / both["ratio_low"]).max() < 0.5
-    small = {"sizes": (256,), "holdout": (), "samples": 8}
-    made = [make_recording(tmp_path / f"{n}", **small, seed=n) for n in range(4)]
+    made = [read(recorded(sizes=(256,), holdout=(), seed=n, **SMALL)) for n in range(4)]
     gpus = compared({"first": together(made[:2]), "other": together(made[2:])})
     both = gpus[gpus["ratio"].notna()]
     assert set(both["basis"]) == {SEVERAL}

@@ -1,4 +1,4 @@
-"""The audit of the published numbers: what it finds, and that no figure of it is typed in."""
+"""The audit of the published numbers: its findings, all of which follow from the tables."""
 
 import numpy as np
 import pandas as pd
@@ -48,9 +48,6 @@ def one(tables, name, **where):
     return only(tables[f"audit_{name}"], **where)
 
 
-# ---- rates
-
-
 def test_every_rate_printed_beside_a_time_is_that_of_the_time(audited):
     printed = audited["audit_cells"].dropna(subset="printed_flop_per_s")
     assert len(printed) == 25
@@ -66,9 +63,6 @@ def test_a_rate_that_is_not_that_of_its_time_is_found(changed, column, value):
     cells = changed(column, value, **ROW_AT_1024)["audit_cells"]
     (wrong,) = cells[cells["rate_agrees"].eq(False)].to_dict("records")
     assert {name: wrong[name] for name in ROW_AT_1024} == ROW_AT_1024
-
-
-# ---- the constant in gains
 
 
 def test_the_published_constants_bound_speedups_without_them(audited, changed):
@@ -100,9 +94,6 @@ def test_a_longer_time_lowers_the_speedup_without_the_constant(changed, time_s, 
     assert bounds == ([above] * 2 if above is not None else [False, True])
 
 
-# ---- the text's best rate
-
-
 def test_the_best_rate_of_the_text_beside_table_6(audited):
     (row,) = audited["audit_headline"].to_dict("records")
     assert (row["n"], row["headline_flop_per_s"], row["time_s"]) == (2048, 344e9, 0.058)
@@ -118,9 +109,6 @@ def test_a_shorter_time_leaves_less_for_copies(changed, time_s, low, high):
     assert row["time_s"] == time_s
     assert low < row["copies_bytes_per_s"] <= high
     assert row["copies_bytes_per_s"] > row["link_bytes_per_s"]
-
-
-# ---- what the CPU columns are
 
 
 def test_the_cpu_of_table_2_is_the_naive_loop(audited):
@@ -159,9 +147,6 @@ def test_a_changed_statement_changes_the_tables(
     assert after == (expected if isinstance(expected, str) else pytest.approx(expected, rel=1e-3))
 
 
-# ---- pairs
-
-
 def test_pairs_of_cells_change_with_their_times(audited, changed):
     pairs = audited["audit_pairs"]
     order, repeat = (pairs[pairs["kind"] == kind] for kind in (ORDER, REPEAT))
@@ -192,9 +177,6 @@ def test_tables_without_a_part_are_empty(times, statements):
         assert found[f"audit_{name}"].empty, name
         assert len(found[f"audit_{name}"].columns) > 5
     assert set(found["audit_cpu"]["verdict"]) == {"neither"}
-
-
-# ---- the start-up constant
 
 
 def kernels(rng, constant=0.05, noise=0.03, count=7):

@@ -1,6 +1,6 @@
 """The list of systems, and the limits of GPUs."""
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 import pandas as pd
 import pytest
@@ -9,7 +9,9 @@ from analysis.data import recordings as data
 from analysis.kernels.properties import limits_table
 from analysis.published.systems import read, systems_table
 from base.errors import StudyError
+from measurement.recording import recording
 from tests.support.report_data import SYSTEMS
+from tests.support.simulated import recorded
 
 
 def systems_of(recordings):
@@ -27,7 +29,7 @@ def systems(gpu_recording, cpu_recording):
     return systems_of({"card": gpu_recording, "host": cpu_recording})
 
 
-def test_every_system_has_a_row_per_gpu_or_host(systems, make_recording, tmp_path):
+def test_every_system_has_a_row_per_gpu_or_host(systems):
     listed = read(SYSTEMS)
     assert len(listed) > 25
     for system in listed:
@@ -36,8 +38,9 @@ def test_every_system_has_a_row_per_gpu_or_host(systems, make_recording, tmp_pat
         assert list(rows["recording"]) == (["card", "host"] if on_cpu else ["card"])
         assert rows["gpu"].isna().all() == on_cpu
         assert {key: rows.iloc[0][key] for key in asdict(system)} == asdict(system)
-    made = make_recording(tmp_path / "two", gpus=2, sizes=(256,), holdout=(), samples=1)
-    table = systems_of({"two": made})
+    table = systems_of(
+        {"two": recording.read(recorded(gpus=2, sizes=(256,), holdout=(), samples=1))}
+    )
     assert list(table.loc[table["system"] == "CPU naive", "recording"]) == ["two"]
     assert list(table.loc[table["system"] == "naive", "gpu"]) == ["two-gpu0", "two-gpu1"]
     row = systems[systems["variant"] == "buffered_row"].iloc[0]
@@ -89,9 +92,7 @@ def test_a_wrong_row_is_named(tmp_path, line, words):
         read(tmp_path / "no.csv")
 
 
-def test_documented_limits_are_compared_with_the_driver(
-    gpu_recording, cpu_recording, make_recording, tmp_path
-):
+def test_documented_limits_are_compared_with_the_driver(gpu_recording, cpu_recording):
     found = data.sources({"card": gpu_recording, "host": cpu_recording})
     limits = limits_table(found).set_index("limit")
     assert set(limits["gpu"]) == {"card"}
@@ -106,12 +107,12 @@ def test_documented_limits_are_compared_with_the_driver(
     assert (cache["unit"], cache["driver_value"]) == ("byte", 52428800)
     assert pd.isna(cache["documented_value"])
     (device,) = gpu_recording.provenance["devices"]
-    device = device | {"compute_capability": "9.9"}
-    device["limits"] = {"max_threads_per_block": 512, "warp_size": 32}
-    made = make_recording(tmp_path / "a", sizes=(256,), holdout=(), samples=1, devices=[device])
-    unknown = limits_table(data.sources({"a": made})).set_index("limit")
-    assert unknown["documented_value"].isna().all()
-    device["compute_capability"] = "9.0"
-    made = make_recording(tmp_path / "b", sizes=(256,), holdout=(), samples=1, devices=[device])
-    known = limits_table(data.sources({"b": made})).set_index("limit")
-    assert not known.loc["threads per block", "agree"]
+    device = device | {"limits": {"max_threads_per_block": 512, "warp_size": 32}}
+
+    def of_capability(text):
+        devices = [device | {"compute_capability": text}]
+        made = replace(gpu_recording, provenance=gpu_recording.provenance | {"devices": devices})
+        return limits_table(data.sources({"a": made})).set_index("limit")
+
+    assert of_capability("9.9")["documented_value"].isna().all()
+    assert not of_capability("9.0").loc["threads per block", "agree"]

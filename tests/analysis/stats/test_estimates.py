@@ -5,16 +5,9 @@ import pandas as pd
 import pytest
 
 from analysis.stats import estimates
-from analysis.stats.estimates import (
-    bootstrap_cells,
-    bootstrap_medians,
-    bootstrap_paired_ratios,
-    percentile_interval,
-    ratio_intervals,
-    ratios,
-    seeded,
-    summarise,
-)
+from analysis.stats.estimates import bootstrap_cells, bootstrap_medians, seeded, summarise
+from analysis.stats.estimates import bootstrap_paired_ratios as paired
+from analysis.stats.estimates import percentile_interval, ratio_intervals, ratios
 from measurement.recording.recording import CELL, TABLES, Recording
 
 PARTS = ["total_s", "h2d_s", "in_run_kernel_s", "d2h_s"]

@@ -6,16 +6,8 @@ import pytest
 from scipy.stats import norm
 
 from analysis.stats.estimates import DRAWS, percentile_interval, summarise
-from analysis.stats.sessions import (
-    DEVICE_MEMORY,
-    L2,
-    LENGTHS,
-    Medians,
-    Scatter,
-    Sessions,
-    lengths,
-    matrices_in,
-)
+from analysis.stats import sessions as over
+from analysis.stats.sessions import DEVICE_MEMORY, L2, LENGTHS, Medians, Scatter, Sessions
 from measurement.recording.recording import CELL, TABLES
 
 TYPES = {name: TABLES["samples.csv.gz"][name] for name in CELL}
@@ -131,9 +123,6 @@ def test_intervals_contain_the_mean_and_a_session_left_out(shared, own):
     assert ((np.mean(covered, axis=0) > 0.92) & (np.mean(covered, axis=0) < 0.98)).all()
 
 
-# ---- samples
-
-
 def samples(seed=0, sessions=3, cells=8, shared=0.05, count=12, time_s=5e-3):
     """Return samples of pinned cells of one kernel, with shared effects of sessions."""
     rng = np.random.default_rng(seed)
@@ -188,7 +177,6 @@ def test_draws_are_as_wide_as_the_intervals_and_share_effects_of_sessions():
 
 
 def test_the_order_of_cells_changes_nothing():
-    assert lengths(np.array([1e-6, 5e-5, 5e-4, 1.0])) == [*LENGTHS]
     frame = samples()
     in_time = frame.groupby([*CELL, "session"], dropna=False).cumcount()
     shuffled = frame.assign(at=in_time).sample(frac=1, random_state=0)
@@ -208,15 +196,12 @@ def test_rows_are_by_kind_length_and_memory_that_holds_the_matrices():
     assert (found["common_log_sd"] > 0.9 * found["between_log_sd"]).all()
     cells = samples(sessions=1, cells=2, count=1).assign(batch=[1, 4])
     size = 4 * (3 * 256**2)
-    assert list(matrices_in(cells, size)) == [L2, DEVICE_MEMORY]
-    assert list(matrices_in(cells.assign(dtype="float64"), size)) == [DEVICE_MEMORY] * 2
-    assert matrices_in(cells, None).isna().all()
+    assert list(over.matrices_in(cells, size)) == [L2, DEVICE_MEMORY]
+    assert list(over.matrices_in(cells.assign(dtype="float64"), size)) == [DEVICE_MEMORY] * 2
+    assert over.matrices_in(cells, None).isna().all()
+    assert over.lengths(np.array([1e-6, 5e-5, 5e-4, 1.0])) == [*LENGTHS]
     frame = samples().rename(columns={"in_run_kernel_s": "kernel_s"})
     kinds = Sessions(frame, l2_bytes=size).kinds("kernel")
     assert kinds["matrices_in"].tolist() == [L2] + [DEVICE_MEMORY] * 7
     assert kinds["length"].isna().all()
     assert Sessions(frame, size).kinds("total")["matrices_in"].isna().all()
-
-
-def test_lengths_have_their_bounds():
-    assert lengths(np.array([1e-6, 5e-5, 5e-4, 1.0])) == [*LENGTHS]

@@ -8,25 +8,29 @@ import pytest
 from analysis.data import recordings as data
 from analysis.stats.significance import THRESHOLD
 from analysis.trust import comparison, overheads
-from measurement.recording.recording import CELL, KERNEL
-from tests.support.simulated import FEW
+from measurement.recording.recording import CELL, KERNEL, read
+from tests.support.simulated import FEW, recorded
 
 pytestmark = pytest.mark.slow
-
-
 SIZES = {"sizes": (256, 512), "holdout": (), "noise": 0.001, "variants": FEW}
 
 
 @pytest.fixture(scope="module")
-def one(make_recording, tmp_path_factory):
-    """A GPU; not to be changed."""
-    return make_recording(tmp_path_factory.mktemp("agreement") / "one", throttled=2, **SIZES)
+def one():
+    """A GPU with throttled samples."""
+    return read(recorded(throttled=2, **SIZES))
 
 
 @pytest.fixture(scope="module")
-def two(make_recording, tmp_path_factory):
+def two():
     """A host with two such GPUs, without throttled samples."""
-    return make_recording(tmp_path_factory.mktemp("agreement") / "two", gpus=2, seed=1, **SIZES)
+    return read(recorded(gpus=2, seed=1, **SIZES))
+
+
+@pytest.fixture(scope="module")
+def small():
+    """A host with two GPUs and few cells."""
+    return read(recorded(gpus=2, **SIZES | {"sizes": (256,), "variants": ("buffered_row",)}))
 
 
 def named(recording, *names, cpu_model="Simulated CPU"):
@@ -110,7 +114,7 @@ def test_cells_within_the_tolerance_are_counted_and_the_others_listed(one):
     ]
     assert set(shares["tolerance"]) == {THRESHOLD} == {0.02}
     counts = shares["cells"] - shares["cells_agreeing"]
-    assert counts.tolist() == [2, 2, 2, 2, 2, 0], "two orders of the variant"
+    assert counts.tolist() == [2, 2, 2, 2, 2, 0], "two sizes of the variant"
     assert shares["share"].tolist() == (shares["cells_agreeing"] / shares["cells"]).tolist()
     gpu = one.samples[one.samples["device"] == "gpu0"]
     assert shares["cells"][0] == len(gpu.drop_duplicates(CELL)) / 2
@@ -142,18 +146,17 @@ def test_listed_cells_have_the_state_of_both_cards(one, two):
     assert len(batches) == 2
 
 
-def test_hosts_are_compared_once_if_of_one_model_and_measured_by_one_protocol(two):
-    found = data.sources({"x": two, "y": replace(two)})
-    kinds = agreed(found)[0]["kind"]
+def test_hosts_are_compared_once_if_of_one_model_and_measured_by_one_protocol(small):
+    kinds = agreed({"x": small, "y": replace(small)})[0]["kind"]
     assert (kinds == comparison.ON_CPU).sum() == 1
     assert (kinds == comparison.BATCHES).sum() == 2
-    other = named(two, *["Simulated GPU"] * 2, cpu_model="Another CPU")
-    kinds = agreed({"x": two, "y": other})[0]["kind"]
+    other = named(small, *["Simulated GPU"] * 2, cpu_model="Another CPU")
+    kinds = agreed({"x": small, "y": other})[0]["kind"]
     assert comparison.ON_CPU not in set(kinds)
 
     def measured_with(**protocol):
-        configuration = two.provenance["configuration"] | {"protocol": protocol}
-        return replace(two, provenance=two.provenance | {"configuration": configuration})
+        configuration = small.provenance["configuration"] | {"protocol": protocol}
+        return replace(small, provenance=small.provenance | {"configuration": configuration})
 
     for other, compared in [({"cpu_warm_run_s": 0.5}, True), ({"cpu_warm_run_s": 0}, False)]:
         pair = {"x": measured_with(cpu_warm_run_s=0.5, warm_up_s=1), "y": measured_with(**other)}
@@ -161,9 +164,9 @@ def test_hosts_are_compared_once_if_of_one_model_and_measured_by_one_protocol(tw
         assert (comparison.ON_CPU in set(kinds)) is compared
 
 
-def test_kernels_timed_alone_are_compared_once(make_recording, tmp_path):
-    sizes = {"sizes": (256,), "holdout": (), "noise": 0.001, "kernel_only": True}
-    made = {name: make_recording(tmp_path / name, seed=at, **sizes) for at, name in enumerate("ab")}
+def test_kernels_timed_alone_are_compared_once():
+    sizes = SIZES | {"sizes": (256,), "kernel_only": True}
+    made = {name: read(recorded(seed=at, **sizes)) for at, name in enumerate("ab")}
     shares, cells = agreed(made)
     kinds = shares.set_index(["kind", "quantity"])
     assert (comparison.PINNED, "kernel") not in kinds.index

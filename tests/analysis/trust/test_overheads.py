@@ -1,4 +1,4 @@
-"""The state of the GPU, what timing costs, where the time went: tables from recordings."""
+"""The state of the GPU, the cost of timing, the duration of phases: tables from recordings."""
 
 import itertools
 from dataclasses import replace
@@ -10,15 +10,16 @@ import pytest
 from analysis.data import recordings as data
 from analysis.data.ceilings import ceilings_table
 from analysis.trust import overheads
-from measurement.recording.recording import CELL, KERNEL, TABLES
+from measurement.recording.recording import CELL, KERNEL, TABLES, read
+from tests.support.simulated import FEW, recorded
 from tests.support.simulated_tables import BACK_TO_BACK, COLD_S, SW_POWER_CAP, SW_THERMAL_SLOWDOWN
 
 
 @pytest.fixture(scope="module")
-def throttled(make_recording, tmp_path_factory):
+def throttled():
     """Two GPUs of one host, three of twelve samples of each cell marked and slower."""
-    path = tmp_path_factory.mktemp("trust") / "two"
-    return make_recording(path, gpus=2, sizes=(256, 512), holdout=(), throttled=3)
+    few = {"sizes": (256, 512), "holdout": (), "variants": FEW}
+    return read(recorded(gpus=2, throttled=3, **few))
 
 
 def sources(*made):
@@ -33,9 +34,6 @@ def samples(reasons, totals, **state):
     frame["in_run_kernel_s"] = frame["total_s"] / 2
     types = TABLES["samples.csv.gz"] | {"in_run_kernel_s": "float64"}
     return frame.reindex(columns=list(types)).astype(types)
-
-
-# ---- state of the GPU
 
 
 def test_marked_samples_are_counted_and_left_out_and_unknown_states_empty():
@@ -81,9 +79,6 @@ def trust_cells(recording):
     return pd.concat([source.cells for source in found]).drop_duplicates(CELL)
 
 
-# ---- batches
-
-
 @pytest.mark.slow
 def test_single_launches_are_compared_with_batches(throttled, gpu_recording):
     table = overheads.back_to_back_table(sources(throttled, gpu_recording))
@@ -106,13 +101,10 @@ def test_single_launches_are_compared_with_batches(throttled, gpu_recording):
     pinned = (taken["host_memory"] == "pinned").fillna(False)
     gone = (taken["n"] == 512).fillna(False) & (taken["variant"] == "block")
     few = replace(gpu_recording, samples=taken[~pinned & ~gone])
-    table = overheads.back_to_back_table(sources(few))
+    table = overheads.back_to_back_table(sources(few))  # pageable launches stand in
     lacking = (table["variant"] == "block") & (table["n"] == 512)
     assert table[lacking][["ratio", "ratio_low", "kernel_s", "host_memory"]].isna().all(axis=None)
     assert set(table[~lacking]["host_memory"]) == {"pageable"}
-
-
-# ---- cold starts, ceilings, phases
 
 
 def test_cold_starts_are_compared_with_the_same_cell_warm(gpu_recording):
@@ -175,7 +167,7 @@ def test_a_host_without_gpu_has_no_rows_and_their_order_changes_nothing(throttle
         assert list(table(found))[:2] == ["recording", "gpu"]
     names = ("samples", "back_to_back", "cold_starts", "ceilings")
     shuffled = {name: getattr(throttled, name).sample(frac=1, random_state=1) for name in names}
-    shuffled["samples"] = shuffled["samples"].sort_values("round", kind="stable")  # a series a cell
+    shuffled["samples"] = shuffled["samples"].sort_values("round", kind="stable")  # in time order
+    both = [sources(each) for each in (throttled, replace(throttled, **shuffled))]
     for table in (*GPU_TABLES, ceilings_table):
-        one, other = (table(sources(r)) for r in (throttled, replace(throttled, **shuffled)))
-        pd.testing.assert_frame_equal(one, other)
+        pd.testing.assert_frame_equal(*map(table, both))

@@ -1,4 +1,6 @@
-"""The table of sessions: what of a GPU's is told by several, once a recording for its CPU."""
+"""The table of sessions: deviations of a GPU's times, and of its CPU once per recording."""
+
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -10,28 +12,26 @@ from analysis.overview.answers import answer_sessions_table
 from analysis.overview.speedups import speedups_table
 from analysis.schema import TABLES
 from analysis.trust.sessions import session_effects_table, sessions_table
-from tests.support.report_data import rewritten
+from measurement.recording.recording import read
+from tests.support.simulated import FEW, recorded
 
 pytestmark = pytest.mark.slow
 APART = (1.0, 1.1, 1.21)  # of the times of three sessions
 
 
 @pytest.fixture(scope="module")
-def made(make_recording, tmp_path_factory):
-    """Of a pair of GPUs whose runs take longer from session to session."""
-    base = tmp_path_factory.mktemp("recorded")
-    made = []
-    for session, slower in enumerate(APART):
-        sizes = {"sizes": (256, 512), "holdout": (), "samples": 8}
-        one = make_recording(base / f"{session}", gpus=2, seed=session, **sizes)
-        samples = one.samples.assign(total_s=one.samples["total_s"] * slower)
-        made.append(rewritten(one, samples=samples))
-    return together(made)
+def made():
+    """Sessions of two GPUs; end-to-end runs take longer from session to session."""
+    few = {"sizes": (256, 512), "holdout": (), "samples": 8, "variants": FEW}
+    each = [read(recorded(gpus=2, seed=session, **few)) for session in range(len(APART))]
+    totals = [one.samples["total_s"] * slower for one, slower in zip(each, APART, strict=True)]
+    pairs = zip(each, totals, strict=True)
+    return together([replace(one, samples=one.samples.assign(total_s=t)) for one, t in pairs])
 
 
 @pytest.fixture(scope="module")
-def table(made, make_recording, tmp_path_factory):
-    alone = make_recording(tmp_path_factory.mktemp("alone") / "alone", sizes=(256,), samples=6)
+def table(made):
+    alone = read(recorded(sizes=(256,), samples=6, variants=FEW))
     return sessions_table(data.sources({"pair": made, "alone": alone}))
 
 
