@@ -5,9 +5,15 @@ import pandas as pd
 import pytest
 
 from analysis.stats import estimates
-from analysis.stats.estimates import bootstrap_cells, bootstrap_medians, seeded, summarise
-from analysis.stats.estimates import bootstrap_paired_ratios as paired
-from analysis.stats.estimates import percentile_interval, ratio_intervals, ratios
+from analysis.stats.estimates import (
+    bootstrap_cells,
+    bootstrap_medians,
+    percentile_interval,
+    ratio_intervals,
+    ratios,
+    seeded,
+    summarise,
+)
 from measurement.recording.recording import CELL, TABLES, Recording
 
 PARTS = ["total_s", "h2d_s", "in_run_kernel_s", "d2h_s"]
@@ -141,13 +147,13 @@ def test_the_interval_of_a_ratio_of_medians_covers_it():
 
 
 def test_common_effects_cancel_in_ratios_of_pairs_and_below_six_there_are_no_draws():
-    rng = np.random.default_rng(5)
+    rng, paired = np.random.default_rng(5), estimates.bootstrap_paired_ratios
     shared = rng.lognormal(0, 0.5, 15)
-    draws = bootstrap_paired_ratios(1.1 * shared, shared, seeded("pairs"))
+    draws = paired(1.1 * shared, shared, seeded("pairs"))
     assert draws.shape == (estimates.DRAWS,)
     assert draws == pytest.approx(np.full(estimates.DRAWS, 1.1))
-    apart = bootstrap_paired_ratios(1.1 * shared, rng.permutation(shared), seeded("pairs"))
+    apart = paired(1.1 * shared, rng.permutation(shared), seeded("pairs"))
     assert np.ptp(percentile_interval(apart)) > 0.2
-    few, enough = (bootstrap_paired_ratios(np.ones(n), np.ones(n), seeded("pairs")) for n in (5, 6))
+    few, enough = (paired(np.ones(n), np.ones(n), seeded("pairs")) for n in (5, 6))
     assert np.isnan(few).all()
     assert (enough == 1).all()

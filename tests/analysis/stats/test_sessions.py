@@ -5,8 +5,8 @@ import pandas as pd
 import pytest
 from scipy.stats import norm
 
-from analysis.stats.estimates import DRAWS, percentile_interval, summarise
 from analysis.stats import sessions as over
+from analysis.stats.estimates import DRAWS, percentile_interval, summarise
 from analysis.stats.sessions import DEVICE_MEMORY, L2, LENGTHS, Medians, Scatter, Sessions
 from measurement.recording.recording import CELL, TABLES
 
