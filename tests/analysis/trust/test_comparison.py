@@ -25,6 +25,7 @@ from base.errors import StudyError
 from measurement.recording import recording
 from measurement.recording.recording import CELL, KERNEL, Recording
 from tests.support import simulated
+from tests.support.compilers import program
 from tests.support.report_data import rewritten
 from tests.support.simulated import FEW
 
@@ -157,7 +158,7 @@ def test_benjamini_and_hochbergs_own_example():
 
 def test_the_more_comparisons_the_more_one_of_them_must_show():
     a, b = [1.00, 1.01, 1.02, 0.99, 0.98, 1.0], [1.40, 1.41, 1.42, 1.39, 1.38, 1.4]
-    for last, verdict in ((4, "slower"), (30, "undecided")):  # p = 0.01, of 2 of 58
+    for last, verdict in ((4, "slower"), (30, "undecided")):  # p = 0.01 of 6, of 58 comparisons
         others = [cell(a, device="cpu", n=n) for n in range(2, last)]
         sides = (recorded(cell(own, device="cpu", n=1), *others) for own in (a, b))
         assert set(compared(*sides).query("n == 1")["verdict"]) == {verdict}
@@ -225,10 +226,8 @@ def test_samples_or_sessions_that_would_decide_are_given():
 def sessions_of(rng, count, ratio=1.0):
     """Sessions of 150 CPU products that vary as the model says, with little noise."""
     spread = 1e3 * ratio * np.exp(between.KNOWN["CPU"].relative * rng.standard_normal((count, 150)))
-    return [
-        recorded(*(cell(one * TIMES, device="cpu", n=n) for n, one in enumerate(session, 1)))
-        for session in spread
-    ]
+    n = np.repeat(np.arange(1, 151), len(TIMES))
+    return [recorded(cell(np.outer(one, TIMES).ravel(), device="cpu", n=n)) for one in spread]
 
 
 def test_several_sessions_per_side_shrink_the_interval_and_it_keeps_its_coverage():
@@ -466,30 +465,25 @@ def run(command):
     return compare
 
 
-def test_status_and_bytes_in_processes_of_their_own(cpu_recording, tmp_path):
+def test_status_and_bytes_are_the_same_in_another_process(run, cpu_recording, tmp_path):
     """Neither the hash seed nor the order of rows changes a byte."""
     samples = cpu_recording.samples
     slower = replace(cpu_recording, samples=samples.assign(total_s=samples["total_s"] * 1.3))
     shuffled = replace(slower, samples=slower.samples.sample(frac=1, random_state=1))
-    files = [tmp_path / "one.csv", tmp_path / "two.csv"]
-    running = []
-    for changed, file, seed in zip((slower, shuffled), files, "12", strict=True):
-        path = rewritten(changed, tmp_path / f"slower{seed}").path
-        line = [sys.executable, "-m", "analysis", "compare", cpu_recording.path, path]
-        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-        pipes["env"] = os.environ | {"PYTHONHASHSEED": seed}
-        line += ["--csv", file, "--hardware"]
-        running.append(subprocess.Popen(line, cwd=ROOT, **pipes))
-    (one, error), (two, _) = [process.communicate() for process in running]
-    assert ([process.returncode for process in running], error) == ([1, 1], "")
-    lines = one.splitlines()
-    assert lines[:2] == [f"A: {cpu_recording.path}", f"B: {tmp_path / 'slower1'}"]
+    one, two = (rewritten(slower, tmp_path / "1").path, rewritten(shuffled, tmp_path / "2").path)
+    status, out, err = run(cpu_recording.path, one, "--csv", tmp_path / "1.csv", "--hardware")
+    line = [sys.executable, "-m", "analysis", "compare", cpu_recording.path, two, "--hardware"]
+    options = {"env": os.environ | {"PYTHONHASHSEED": "2"}, "capture_output": True, "text": True}
+    done = subprocess.run([*line, "--csv", tmp_path / "2.csv"], cwd=ROOT, check=False, **options)
+    assert (status, err) == (done.returncode, done.stderr) == (1, "")
+    lines = out.splitlines()
+    assert lines[:2] == [f"A: {cpu_recording.path}", f"B: {one}"]
     cells = len(samples.groupby(CELL, dropna=False))
     assert lines[3] == f"host, same code: 0 same, 0 faster, {cells} slower, 0 undecided"
     assert lines[5].startswith(f"note: identical code in {cells} of {cells} times; ")
     assert lines[6].startswith("note: times of B's hardware relative to A's: FMAs of the CPU")
-    assert lines[2:] == two.splitlines()[2:]
-    assert files[0].read_bytes() == files[1].read_bytes()
+    assert lines[2:] == done.stdout.splitlines()[2:]
+    assert (tmp_path / "1.csv").read_bytes() == (tmp_path / "2.csv").read_bytes()
 
 
 def test_the_csv_holds_everything_in_full_precision(run, make_recording, tmp_path):
@@ -595,7 +589,7 @@ def test_mistakes_are_one_line(run, cpu_recording, gpu_recording, tmp_path):
         assert (status, "--threshold" in err) == (2, True)
 
 
-def test_the_recipe_for_repositories_fails_when_a_kernel_is_slower(tmp_path):
+def test_the_recipe_for_repositories_fails_when_a_kernel_is_slower(command, tmp_path):
     page = (ROOT / "docs" / "how-to" / "guard-a-repository.md").read_text()
     recipe = page.split("```yaml\n")[1].split("```")[0]
     assert recipe.count("\n") <= 15
@@ -605,12 +599,18 @@ def test_the_recipe_for_repositories_fails_when_a_kernel_is_slower(tmp_path):
     base = recording.read(simulated.recorded(**FEW_CELLS, noise=0.001))
     codes = base.builds.assign(cubin_sha256=base.builds["cubin_sha256"].str[::-1])
     slow = slowed(replace(base, builds=codes), "block", 1.3, whole=True)
+    # A stand-in of the command keeps its arguments, and repeats what `compare` printed for them.
+    program(tmp_path / "gemm-study", 'echo "$@" >arguments; cat out; exit $(cat status)')
+    line = {"args": last["run"].replace("gemm-study", "./gemm-study"), "shell": True}
+    line |= {"cwd": tmp_path, "capture_output": True, "text": True, "check": False}
     for name, made, status in (("head", slow, 1), ("base", base, 0)):
         folder = rewritten(made, tmp_path / name).path
         for file, path in (("base.txt", base.path), ("head.txt", folder)):
             (tmp_path / file).write_text(f"a line\nrecording: {path}\n")
-        line = last["run"].replace("gemm-study", f"PYTHONPATH={ROOT} {sys.executable} -m analysis")
-        options = {"cwd": tmp_path, "capture_output": True, "text": True}
-        done = subprocess.run(line, shell=True, check=False, **options)
+        subprocess.run(**line)
+        done = command("analysis", *(tmp_path / "arguments").read_text().split())
+        (tmp_path / "out").write_text(done.stdout)
+        (tmp_path / "status").write_text(str(done.returncode))
+        done = subprocess.run(**line)
         assert done.returncode == status, done.stderr
         assert ("::error title=gemm-study::" in done.stdout) == bool(status)
