@@ -26,8 +26,7 @@ def test_labels_are_ids_and_every_gpu_has_its_own_samples(gpu_recording, cpu_rec
     assert [s.label for s in found] == ["card", "host", "two-gpu0", "two-gpu1"]
     assert [s.device for s in found] == ["gpu0", None, "gpu0", "gpu1"]
     assert found[0].machine == "Simulated CPU + Simulated GPU"
-    assert found[1].machine == "Simulated CPU"
-    assert found[0].holdout_sizes == {1536}
+    assert (found[1].machine, found[0].holdout_sizes) == ("Simulated CPU", {1536})
     with pytest.raises(StudyError, match="'two-gpu1' is taken"):
         data.sources({"two": two_gpus, "two-gpu1": gpu_recording})
     first, second = data.sources({"two": two_gpus})
@@ -96,8 +95,7 @@ def test_summary_has_a_row_for_each_measured_cell(gpu_recording, cpu_recording, 
 def test_square_cells_are_products_of_float32_at_the_sizes_of_the_study(gpu_recording):
     (source,) = data.sources({"card": gpu_recording})
     squares = source.square_cells
-    assert set(squares["n"]) == {256, 512, 1024, 1536, 2048}
-    assert set(squares["dtype"]) == {"float32"}
+    assert (set(squares["n"]), set(squares["dtype"])) == ({256, 512, 1024, 1536, 2048}, {"float32"})
     assert (squares[["m", "k"]].eq(squares["n"], axis=0)).all(axis=None)
     others = source.cells.drop(squares.index)
     assert {"int32", "float64"} < set(others["dtype"])
@@ -125,15 +123,12 @@ def test_recordings_and_environment_are_described(gpu_recording, cpu_recording):
     statuses = gpu_recording.checks["status"].value_counts()
     for status in ("passed", "failed", "not_launchable"):
         assert card[f"cells_{status}"] == statuses[status] > 0
-    assert host["cells_failed"] == 0
-    assert (card["stale"], card["stale_sources"]) == (False, "")
+    assert (host["cells_failed"], card["stale"], card["stale_sources"]) == (0, False, "")
     table = data.environment_table({"card": gpu_recording})
     values = dict(zip(table["item"], table["value"], strict=True))
-    assert values["host.cpu_model"] == "Simulated CPU"
-    assert values["gpu0.name"] == "Simulated GPU"
+    assert (values["host.cpu_model"], values["gpu0.name"]) == ("Simulated CPU", "Simulated GPU")
     assert values["gpu0.limits.max_threads_per_block"] == "1024"
-    assert values["compile.nvcc_flags"] == "-O3 -std=c++17"
-    assert values["simulated"] == "True"
+    assert (values["compile.nvcc_flags"], values["simulated"]) == ("-O3 -std=c++17", "True")
     assert "software.packages.pycuda" not in values, "not known"
     assert not [item for item in values if item.startswith("sources")]
     host = data.environment_table({"host": cpu_recording})

@@ -21,8 +21,7 @@ def test_columns_are_typed_and_blank_cells_are_missing(tmp_path):
     assert {name: summary[name].dtype == DTYPES[kind] for name, kind in kinds.items()} == (
         dict.fromkeys(TABLES["summary"].columns, True)
     )
-    assert list(summary.index) == [0, 1]
-    assert summary["block_size"].tolist() == [32, pd.NA]
+    assert (list(summary.index), summary["block_size"].tolist()) == ([0, 1], [32, pd.NA])
     assert summary["total_s"].tolist() == [0.5, 3]
     assert math.isnan(summary["total_low_s"][0])
     assert pd.isna(summary["gpu"][1])

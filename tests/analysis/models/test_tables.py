@@ -69,8 +69,7 @@ def test_a_card_that_follows_m0_has_its_parameters_and_known_models(of_card):
     assert constant["value_high"] < 1e-6
     # 4 sizes of naive and 6 blocks, buffered kernels up to 1024 twice; twelve samples each.
     assert (rho["cells"], rho["samples"], rho["draws"]) == (34, 34 * 12, 2000)
-    assert rho["unit"] == ""
-    assert t_g["unit"] == "s"
+    assert (rho["unit"], t_g["unit"]) == ("", "s")
     m0 = one(of_card["model_comparison"], source="card", model="M0", kernels="modelled")
     assert m0["left_out_log_rms"] < 0.02
     # The simulated GPU has machine code of few builds, published GPUs none at all.

@@ -63,8 +63,7 @@ def test_block_and_naive_by_hand_also_with_guarded_builds():
         with_work(asked, gpu).iloc[0]["instructions"]
         for asked, gpu in ((odd, both), (odd, exact), (even, both))
     ]
-    assert issued[0] - issued[1] == BLOCKS * 32 * 100
-    assert issued[2] == BLOCKS * 32 * (37 + 32 * 84)
+    assert (issued[0] - issued[1], issued[2]) == (BLOCKS * 32 * 100, BLOCKS * 32 * (37 + 32 * 84))
     asked = cells(("block", N, 32), ("naive", N, 32)).set_index(pd.Index([7, 3])).assign(x=1)
     found = with_work(asked, exact)
     assert (list(found.index), list(found)) == ([7, 3], [*asked, *COLUMNS])

@@ -58,8 +58,7 @@ def test_a_system_has_its_place_its_gate_and_its_best_rate(systems, gpu_recordin
     (source,) = data.sources({"card": gpu_recording})
     cells = source.cells[source.cells["variant"] == "block_strided"]
     rates = 2 * cells["n"].astype(float) ** 3 / cells["kernel_s"]
-    assert row["best_flop_per_s"] == rates.max()
-    assert row["n"] == cells.loc[rates.idxmax(), "n"]
+    assert (row["best_flop_per_s"], row["n"]) == (rates.max(), cells.loc[rates.idxmax(), "n"])
     cpu = systems[systems["system"] == "CPU cache-blocked"].iloc[0]
     cells = source.cells[source.cells["variant"] == "blocked"]
     cells = cells[cells["device"] == "cpu"]
@@ -95,8 +94,7 @@ def test_a_wrong_row_is_named(tmp_path, line, words):
 def test_documented_limits_are_compared_with_the_driver(gpu_recording, cpu_recording):
     found = data.sources({"card": gpu_recording, "host": cpu_recording})
     limits = limits_table(found).set_index("limit")
-    assert set(limits["gpu"]) == {"card"}
-    assert set(limits["compute_capability"]) == {"9.0"}
+    assert (set(limits["gpu"]), set(limits["compute_capability"])) == ({"card"}, {"9.0"})
     threads = limits.loc["threads per multiprocessor"]
     values = (threads["documented_value"], threads["driver_value"], threads["agree"])
     assert values == (2048, 2048, True)

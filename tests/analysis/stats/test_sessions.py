@@ -84,8 +84,7 @@ def test_half_widths_by_hand_and_unknown_for_one_session():
     assert one.half_widths(new_session=True) == pytest.approx(12.7062 * 0.03**0.5, rel=2e-3)
     noise = np.array([[1e-6, 1e-6], [1e-6, np.nan]])
     found = medians(np.array([[0.1, 5.0], [-0.1, -5.0]]), noise)
-    assert found.scatter.cells == 1
-    assert np.isnan(found.half_widths()).tolist() == [False, True]
+    assert (found.scatter.cells, np.isnan(found.half_widths()).tolist()) == (1, [False, True])
     alone = medians(np.zeros((1, 3)))
     for values in (alone.scatter.between, alone.half_widths(), alone.left_out()):
         assert np.isnan(values).all()
@@ -144,8 +143,7 @@ def test_times_are_geometric_means_and_of_one_session_as_within_it():
     assert list(table) == list(summarise(frame))
     medians = frame.groupby(["m", "session"])["total_s"].median().unstack()
     np.testing.assert_allclose(table["total_s"], np.exp(np.log(medians).mean(axis=1)))
-    assert set(table["sessions"]) == {3}
-    assert set(table["samples"]) == {36}
+    assert (set(table["sessions"]), set(table["samples"])) == ({3}, {36})
     assert (table["total_low_s"] < table["total_s"]).all()
     assert (table["total_s"] < table["total_high_s"]).all()
     assert table["host_s"].isna().all()
@@ -188,8 +186,7 @@ def test_rows_are_by_kind_length_and_memory_that_holds_the_matrices():
     host = samples(seed=1).assign(host_s=1e-4, host_memory="pageable").astype(TYPES)
     found = Sessions(pd.concat([samples(), host])).scatters("total")
     assert found["host_memory"].tolist() == ["pageable", "pinned"]
-    assert found["host_work"].tolist() == [True, False]
-    assert set(found["length"]) == {"over 1 ms"}
+    assert (found["host_work"].tolist(), set(found["length"])) == ([True, False], {"over 1 ms"})
     assert (found["cells"] == 8).all()
     assert (found["medians_evaluated"] == 24).all()
     assert (found["medians_inside"] >= 16).all(), "medians of one session may miss together"

@@ -130,8 +130,7 @@ def test_listed_cells_have_the_state_of_both_cards(one, two):
     slower = changed(two, "buffered_row", 0.9)
     _, cells = agreed({"x": one, "y": slower})
     rows = cells[(cells["kind"] == comparison.PINNED) & (cells["quantity"] == "kernel")]
-    assert set(rows["gpu_b"]) == {"y-gpu0"}
-    assert rows["sm_clock_a_hz"].tolist() == [1.98e9] * 2
+    assert (set(rows["gpu_b"]), rows["sm_clock_a_hz"].tolist()) == ({"y-gpu0"}, [1.98e9] * 2)
     assert rows["samples_throttled_a"].tolist() == [2, 2]
     assert rows["samples_throttled_b"].tolist() == [0, 0]
     assert rows["power_b_w"].tolist() == [350.5] * 2
@@ -148,8 +147,7 @@ def test_listed_cells_have_the_state_of_both_cards(one, two):
 
 def test_hosts_are_compared_once_if_of_one_model_and_measured_by_one_protocol(small):
     kinds = agreed({"x": small, "y": replace(small)})[0]["kind"]
-    assert (kinds == comparison.ON_CPU).sum() == 1
-    assert (kinds == comparison.BATCHES).sum() == 2
+    assert ((kinds == comparison.ON_CPU).sum(), (kinds == comparison.BATCHES).sum()) == (1, 2)
     other = named(small, *["Simulated GPU"] * 2, cpu_model="Another CPU")
     kinds = agreed({"x": small, "y": other})[0]["kind"]
     assert comparison.ON_CPU not in set(kinds)

@@ -88,9 +88,6 @@ def slowed(original: Recording, variant: str, factor: float, whole: bool = False
     return replace(original, samples=samples, back_to_back=batches, kernels=kernels)
 
 
-# The numbers of one row
-
-
 TIMES = 1e-3 * np.random.default_rng(3).lognormal(0, 0.002, 15)
 
 
@@ -98,36 +95,14 @@ def test_the_ratio_of_the_medians_has_an_interval():
     a = recorded(cell([1, 2, 3, 4, 5, 6, 7], kernel=[1, 1, 1, 2, 3, 3, 3]))
     b = recorded(cell([9, 1, 8, 2, 7, 3], kernel=[4, 4, 4, 6, 6, 6]))
     rows = compared(a, b).set_index("quantity")
-    assert list(rows.index) == ["total", "kernel"]
-    assert rows["median_a_s"].tolist() == [4, 2]
-    assert rows["median_b_s"].tolist() == [5, 5]
-    assert rows["ratio"].tolist() == [1.25, 2.5]
-    assert rows["samples_a"].tolist() == [7, 7]
-    assert rows["samples_b"].tolist() == [6, 6]
+    assert (list(rows.index), rows["median_a_s"].tolist()) == (["total", "kernel"], [4, 2])
+    assert (rows["median_b_s"].tolist(), rows["ratio"].tolist()) == ([5, 5], [1.25, 2.5])
+    assert (rows["samples_a"].tolist(), rows["samples_b"].tolist()) == ([7, 7], [6, 6])
     times = np.random.default_rng(2).lognormal(0, 0.01, 30)
     row = compared(recorded(cell(times)), recorded(cell(times))).iloc[0]
     assert (row["ratio"], row["p_differs"], row["verdict"]) == (1, 1, "same")
     assert row["ratio_low"] < 0.999
     assert row["ratio_high"] > 1.001
-
-
-def test_interval_and_p_values_contain_the_variation_between_sessions():
-    a, b = recorded(cell(TIMES, n=512)), recorded(cell(1.05 * TIMES, n=512))
-    row = comparison.compare(a, b, 0.02).set_index("quantity").loc["total"]
-    model = between.KNOWN["pinned"]
-    noise = model.noise * 2 * median_variance(np.log(TIMES))
-    shared = 2 * model.relative**2 + sum(
-        (model.absolute_s / np.median(each)) ** 2 for each in (TIMES, 1.05 * TIMES)
-    )
-    error = (noise + shared) ** 0.5
-    assert model.freedom == 6, "of two groups of four sessions"
-    assert row["ratio_high"] == pytest.approx(1.05 * exp(2.446912 * error), rel=1e-6)
-    assert row["ratio_low"] == pytest.approx(1.05 * exp(-2.446912 * error), rel=1e-6)
-    assert row["p_differs"] == pytest.approx(2 * stats.t.sf(log(1.05) / error, 6), rel=1e-9)
-    assert row["p_same"] == pytest.approx(stats.t.sf(log(1.02 / 1.05) / error, 6), rel=1e-9)
-
-
-def test_too_few_samples_leave_the_ratio_and_no_verdict():
     many = [1.0, 1.1, 0.9, 1.05, 0.95, 1.0]
     for few, is_first in itertools.product(([2.0], [2.0] * 5), (True, False)):
         row = compared(*((few, many) if is_first else (many, few))).iloc[0]
@@ -136,10 +111,21 @@ def test_too_few_samples_leave_the_ratio_and_no_verdict():
         assert row[["ratio_low", "ratio_high", "p_differs", "p_same", "q_same"]].isna().all()
 
 
-# Many comparisons
+def test_interval_and_p_values_contain_the_variation_between_sessions():
+    a, b = recorded(cell(TIMES, n=512)), recorded(cell(1.05 * TIMES, n=512))
+    row = comparison.compare(a, b, 0.02).set_index("quantity").loc["total"]
+    model = between.KNOWN["pinned"]
+    noise = model.noise * 2 * median_variance(np.log(TIMES))
+    absolute = [model.absolute_s / np.median(each) for each in (TIMES, 1.05 * TIMES)]
+    error = (noise + 2 * model.relative**2 + np.sum(np.square(absolute))) ** 0.5
+    assert model.freedom == 6, "of two groups of four sessions"
+    assert row["ratio_high"] == pytest.approx(1.05 * exp(2.446912 * error), rel=1e-6)
+    assert row["ratio_low"] == pytest.approx(1.05 * exp(-2.446912 * error), rel=1e-6)
+    assert row["p_differs"] == pytest.approx(2 * stats.t.sf(log(1.05) / error, 6), rel=1e-9)
+    assert row["p_same"] == pytest.approx(stats.t.sf(log(1.02 / 1.05) / error, 6), rel=1e-9)
 
 
-def test_benjamini_and_hochbergs_own_example():
+def test_many_comparisons_are_adjusted_as_benjamini_and_hochberg_do():
     # Section 4.1 of their paper: 15 tests, of which 5 % false discoveries allow the first four.
     p = [0.0001, 0.0004, 0.0019, 0.0095, 0.0201, 0.0278, 0.0298, 0.0344]
     p += [0.0459, 0.3240, 0.4262, 0.5719, 0.6528, 0.7590, 1.0]
@@ -150,13 +136,9 @@ def test_benjamini_and_hochbergs_own_example():
     assert significance.adjusted(pd.Series(np.array(p)[order])).tolist() == q[order].tolist()
     # Comparisons without p do not count.
     q = significance.adjusted(pd.Series([np.nan, 0.01, np.nan, 0.04], index=[5, 3, 2, 9]))
-    assert list(q.index) == [5, 3, 2, 9]
-    assert q[[3, 9]].tolist() == [0.02, 0.04]
+    assert (list(q.index), q[[3, 9]].tolist()) == ([5, 3, 2, 9], [0.02, 0.04])
     assert q[[5, 2]].isna().all()
     assert significance.adjusted(pd.Series([np.nan, np.nan])).isna().all()
-
-
-def test_the_more_comparisons_the_more_one_of_them_must_show():
     a, b = [1.00, 1.01, 1.02, 0.99, 0.98, 1.0], [1.40, 1.41, 1.42, 1.39, 1.38, 1.4]
     for last, verdict in ((4, "slower"), (30, "undecided")):  # p = 0.01 of 6, of 58 comparisons
         others = [cell(a, device="cpu", n=n) for n in range(2, last)]
@@ -164,52 +146,31 @@ def test_the_more_comparisons_the_more_one_of_them_must_show():
         assert set(compared(*sides).query("n == 1")["verdict"]) == {verdict}
 
 
-# Verdicts
-
-
-@pytest.mark.parametrize(
-    ("ratio", "q_differs", "q_same", "verdict"),
-    [
-        (1.03, 0.04, 1.0, "slower"),
-        (1.03, 0.06, 1.0, "undecided"),  # not significant
+def test_verdicts_need_significance_and_more_than_the_threshold():
+    cases = [
+        *((1.03, 0.04, 1.0, "slower"), (1 / 1.03, 0.04, 1.0, "faster")),
+        *((1.03, 0.06, 1.0, "undecided"), (1 / 1.03, 0.06, 1.0, "undecided")),  # not significant
         (1.02, 0.04, 1.0, "undecided"),  # not beyond the threshold
-        (1.02, 0.04, 0.04, "same"),
-        (1.01, 1e-9, 0.04, "same"),  # different, but too little to matter
+        *((1.02, 0.04, 0.04, "same"), (1.0, 1.0, 0.05, "same")),
+        (1.01, 1e-9, 0.04, "same"),  # a difference too small to matter
         (1.01, 1e-9, 0.06, "undecided"),
-        (1 / 1.03, 0.04, 1.0, "faster"),
-        (0.9802, 0.04, 1.0, "faster"),  # the limit is 1/1.02
-        (1 / 1.03, 0.06, 1.0, "undecided"),
-        (0.981, 0.04, 1.0, "undecided"),
-        (1.0, 1.0, 0.05, "same"),
+        *((0.9802, 0.04, 1.0, "faster"), (0.981, 0.04, 1.0, "undecided")),  # the limit is 1/1.02
         (1.5, np.nan, np.nan, "undecided"),
-    ],
-)
-def test_verdict(ratio, q_differs, q_same, verdict):
-    row = {"ratio": ratio, "q_differs": q_differs, "q_same": q_same}
-    assert significance.verdicts(pd.DataFrame([row]), 0.02).tolist() == [verdict]
-
-
-def test_the_threshold_decides_what_matters():
+    ]
+    frame = pd.DataFrame(cases, columns=["ratio", "q_differs", "q_same", "verdict"])
+    assert significance.verdicts(frame, 0.02).tolist() == frame["verdict"].tolist()
     a, b = (recorded(cell(factor * TIMES)) for factor in (1, 1.03))
     for threshold, one, other in ((0.02, "slower", "faster"), (0.1, "same", "same")):
         assert set(compared(a, b, threshold)["verdict"]) == {one}
         assert set(compared(b, a, threshold)["verdict"]) == {other}
 
 
-@pytest.mark.parametrize(
-    ("quantity", "factor", "verdict"),
-    [("kernel", 1.02, "slower"), ("kernel", 1.007, "same"), ("cpu", 1.1, "undecided")],
-)
-def test_a_ratio_is_compared_with_the_variation_between_sessions(quantity, factor, verdict):
-    a, b = (each * TIMES for each in (1, factor))
-    if quantity == "cpu":
-        assert compared(a, b)["verdict"].item() == verdict
-        return
-    one, other = held(TIMES, a, n=4096), held(TIMES, b, n=4096)
-    frame = compared(one, other).set_index("quantity")
-    assert frame.at["kernel", "verdict"] == verdict
-    few = (held(TIMES, each, n=32) for each in (a, b))  # one block
-    assert compared(*few).set_index("quantity").at["kernel", "verdict"] == "undecided"
+def test_a_ratio_is_compared_with_the_variation_between_sessions():
+    assert compared(TIMES, 1.1 * TIMES)["verdict"].item() == "undecided", "of a CPU"
+    for factor, verdict in ((1.02, "slower"), (1.007, "same")):
+        for n, word in ((4096, verdict), (32, "undecided")):  # 32: one block
+            sides = (held(TIMES, each * TIMES, n=n) for each in (1, factor))
+            assert compared(*sides).set_index("quantity").at["kernel", "verdict"] == word
 
 
 def test_samples_or_sessions_that_would_decide_are_given():
@@ -253,16 +214,12 @@ def test_as_many_sessions_as_compare_asks_for_decide():
     before = comparison.compare(a, b, 0.15)
     count = int(before["sessions_needed"].quantile(0.9))
     assert 2 <= count < 40
-    assert f"more sessions, {before['sessions_needed'].median():.0f} per side for half" in (
-        comparison_text.summary(before)
-    )
+    said = f"more sessions, {before['sessions_needed'].median():.0f} per side for half"
+    assert said in comparison_text.summary(before)
     (a, *more_a), (b, *more_b) = (sessions_of(rng, count, each) for each in (1.0, 1.15))
     frame = comparison.compare(a, b, 0.15, (more_a, more_b))
     assert (before["verdict"] == "slower").mean() < 0.5
     assert (frame["verdict"] == "slower").mean() > 0.9
-
-
-# Causes other than a slower kernel
 
 
 def held(total, kernel, n=256, **ceilings):
@@ -278,7 +235,7 @@ def held(total, kernel, n=256, **ceilings):
     return replace(made, kernels=kernels, ceilings=pd.DataFrame(known))
 
 
-def test_slower_passes_are_the_hosts_where_its_copies_are_slower():
+def test_slower_runs_are_of_the_host_if_its_copies_are_slower():
     total, kernel = np.linspace(1, 1.01, 20), np.linspace(0.5, 0.51, 20)
     one = held(total, kernel, h2d_bytes_per_s=1e10, d2h_bytes_per_s=2e10)
     slow = held(1.3 * total, kernel, h2d_bytes_per_s=0.7e10, d2h_bytes_per_s=2e10)
@@ -329,7 +286,7 @@ def test_identical_runs_are_never_slower():
         assert verdicts <= {"same", "undecided"}, seed
 
 
-def test_first_and_last_rounds_of_a_real_recording_differ_in_no_kernel():
+def test_real_kernels_differ_only_if_they_are_slower_by_10_percent():
     whole = recording.read(H100)
     halves = whole.samples.groupby(CELL, dropna=False)["round"].transform("median")
     early = whole.samples["round"] <= halves
@@ -337,6 +294,10 @@ def test_first_and_last_rounds_of_a_real_recording_differ_in_no_kernel():
     assert len(frame) > 500
     assert set(frame["verdict"]) == {"same", "undecided"}
     assert (frame["ratio"] < 1 / 1.05).any()  # what the verdicts must see through
+    whole = replace(whole, samples=whole.samples[whole.samples["n"].isin((512, 2048))])
+    variants = {"naive", "block", "block_unroll4", "buffered_column"}
+    frame = compared(whole, reduce(lambda made, name: slowed(made, name, 1.1), variants, whole))
+    assert set(frame[frame["verdict"] == "slower"]["variant"]) == variants
 
 
 def test_a_variant_slower_by_5_percent_is_found_and_no_other():
@@ -350,17 +311,6 @@ def test_a_variant_slower_by_5_percent_is_found_and_no_other():
     mirrored = compared(slowed(b, "block", 1.05), a)
     assert set(mirrored[touched]["verdict"]) == {"faster"}
     assert "slower" not in set(mirrored["verdict"])
-
-
-def test_real_kernels_slower_by_10_percent_are_found():
-    whole = recording.read(H100)
-    whole = replace(whole, samples=whole.samples[whole.samples["n"].isin((512, 2048))])
-    variants = {"naive", "block", "block_unroll4", "buffered_column"}
-    frame = compared(whole, reduce(lambda made, name: slowed(made, name, 1.1), variants, whole))
-    assert set(frame[frame["verdict"] == "slower"]["variant"]) == variants
-
-
-# Matching
 
 
 def test_common_cells_of_devices_in_their_order_are_matched():
@@ -407,10 +357,7 @@ def test_notes_name_what_differs():
     assert noted(a, recorded(cell([1]), devices=[])) == ["GPUs: 1 in A, 0 in B"]
 
 
-# What is printed
-
-
-def test_the_table_shows_ten_times_that_differ_most_and_leaves_out_the_same():
+def test_the_table_summary_and_status_show_what_differs():
     rng = np.random.default_rng(6)
 
     def side(factors):
@@ -428,8 +375,7 @@ def test_the_table_shows_ten_times_that_differ_most_and_leaves_out_the_same():
     assert " ".join(lines[4].split()[4:]) == "1 total 1, 1 1.000 s 1.000 s 1.000 undecided"
     assert {line[lines[0].index("B/A") + 1] for line in lines[1:]} == {"."}  # 0.4 below B/A
     many = comparison_text.table(pd.concat([frame] * 5, ignore_index=True))
-    assert len(many) == 13
-    assert many[-1] == "10 more are not the same: see --csv FILE"
+    assert (len(many), many[-1]) == (13, "10 more are not the same: see --csv FILE")
     assert comparison_text.summary(frame, 0.02) == (
         "host: 1 same, 1 faster, 2 slower, 1 undecided\n"
         "medians agree within 2 %: 2 of 5 total times (40.0 %)"
@@ -438,9 +384,6 @@ def test_the_table_shows_ten_times_that_differ_most_and_leaves_out_the_same():
     texts = {2.3866: "2.387 s", 1.0: "1.000 s", 0.5: "500.0 ms", 9.5e-5: "95.00 µs"}
     assert {seconds: comparison_text.duration(seconds) for seconds in texts} == texts
     assert comparison_text.duration(2e-8).startswith("0.0")
-
-
-def test_the_status_tells_slower_from_undecided():
     for verdicts, status in (
         *((["same", "undecided"], 0), (["faster"], 0), (["undecided"], 3)),
         *((["same", "undecided", "other hardware"], 3), (["slower", "undecided", "undecided"], 1)),
@@ -449,9 +392,6 @@ def test_the_status_tells_slower_from_undecided():
         assert comparison.status(frame) == status
         same = frame.assign(same_code=True)
         assert (comparison.status(same), comparison.status(same, hardware=True)) == (0, status)
-
-
-# The command
 
 
 @pytest.fixture
@@ -533,24 +473,19 @@ def test_the_threshold_decides_and_telemetry_adds_the_state_of_both_gpus(run, tm
     assert "samples throttled" not in run(one.path, other)[1]
 
 
-def test_a_state_that_was_not_recorded_is_a_dash(gpu_recording):
+def test_the_state_of_the_gpu_and_causes_of_changed_code_are_listed(gpu_recording):
     blank = ["sm_clock_hz", "temperature_celsius", "power_w", "throttle_reasons"]
     samples = gpu_recording.samples.assign(**dict.fromkeys(blank, np.nan))
     blind = replace(gpu_recording, samples=samples.astype(gpu_recording.samples.dtypes.to_dict()))
     frame = comparison_text.with_state(compared(blind, blind), blind, blind)
     lines = comparison_text.table(frame.assign(verdict="undecided"))
     assert lines[2].split()[-12:] == ["–", "/", "–"] * 4
-
-
-def test_code_is_compared_per_kernel_and_a_change_has_its_causes(gpu_recording):
     builds, samples = gpu_recording.builds, gpu_recording.samples
     is_block = (builds["variant"] == "block") & (builds["block_size"] == 32)
     new = {"cubin_sha256": "0" * 64, "registers_per_thread": 200}
-    changed = builds.assign(
-        **{name: builds[name].mask(is_block, each) for name, each in new.items()}
-    )
+    masked = {name: builds[name].mask(is_block, each) for name, each in new.items()}
     slower_clock = samples.assign(sm_clock_hz=samples["sm_clock_hz"] - 10**8)
-    other = replace(gpu_recording, builds=changed, samples=slower_clock)
+    other = replace(gpu_recording, builds=builds.assign(**masked), samples=slower_clock)
     frame = compared(gpu_recording, slowed(other, "block", 1.3, whole=True))
     own = frame[~frame["same_code"]]
     assert (set(own["variant"]), set(own["block_size"])) == ({"block"}, {32})

@@ -65,8 +65,7 @@ def test_marked_samples_are_counted_and_left_out_and_unknown_states_empty():
 def test_every_gpu_cell_has_its_state_and_the_cpu_none(throttled, cpu_recording):
     table = overheads.telemetry_table(sources(throttled, cpu_recording))
     timed = throttled.samples[throttled.samples["device"] != "cpu"].drop_duplicates(CELL)
-    assert len(table) == len(timed)
-    assert set(table["gpu"]) == {"r0-gpu0", "r0-gpu1"}
+    assert (len(table), set(table["gpu"])) == (len(timed), {"r0-gpu0", "r0-gpu1"})
     assert set(table["samples_throttled"]) == {3}
     assert (table["unthrottled_total_s"] < table["total_s"]).all()
     merged = table.merge(trust_cells(throttled), on=CELL, suffixes=("", "_summary"))
@@ -85,8 +84,7 @@ def test_single_launches_are_compared_with_batches(throttled, gpu_recording):
     kernels = gpu_recording.back_to_back.drop_duplicates(KERNEL)
     assert (table["gpu"] == "r1").sum() == len(kernels) > 50
     own = table[table["gpu"] == "r1"]
-    assert set(own["host_memory"]) == {"pinned"}
-    assert set(own["rounds"]) == {6}
+    assert (set(own["host_memory"]), set(own["rounds"])) == ({"pinned"}, {6})
     assert own["ratio"].median() == pytest.approx(1 / BACK_TO_BACK, rel=0.01)
     assert own["ratio"].tolist() == (own["kernel_s"] / own["kernel_batch_s"]).tolist()
     assert (own["ratio_low"] <= own["ratio"]).all()
@@ -149,8 +147,7 @@ def test_ceilings_and_phases_of_the_cpu_have_one_row(throttled, cpu_recording):
     totals = table[table["phase"] == overheads.TOTAL]
     assert sorted(totals["device"]) == ["cpu", "gpu0", "gpu1"]
     gpu = table[table["gpu"] == "r0-gpu0"].set_index("phase")
-    assert gpu.at[overheads.TOTAL, "wall_s"] == 33
-    assert gpu.at["sampling", "share_not_busy"] == 0.25
+    assert (gpu.at[overheads.TOTAL, "wall_s"], gpu.at["sampling", "share_not_busy"]) == (33, 0.25)
     assert gpu.at[overheads.TOTAL, "share_not_busy"] == pytest.approx(1 - 19.85 / 33)
     phases = [{"device": "cpu", "phase": "checking", "wall_s": 0, "busy_s": 0}]
     none = replace(cpu_recording, provenance=cpu_recording.provenance | {"phases": phases})
