@@ -29,6 +29,9 @@ from measurement.recording.recording import read
 from study.cells import cell
 from tests.support.simulated import FEW, kernel_time_s, recorded
 
+COPIES = ("512 1 2e-4", "512 1 1e-4", "1024 1 3e-4", "1024 2 1e-5")  # N, GPUs, seconds
+LARGEST = math.isqrt(2**34 // 12)
+
 
 @pytest.fixture
 def run(command):
@@ -67,11 +70,15 @@ def fitted(computed):
     return {memory: predictors.predictor("card", memory, *rows) for memory in memories}
 
 
+def block_of(found):
+    """Return the kernel block with B = 16."""
+    return next(k for k in found.kernels if (k.variant, k.block_size) == ("block", 16))
+
+
 @pytest.mark.parametrize("memory", ["pinned", "pageable"])
 @pytest.mark.parametrize("n", [256, 300, 768, 1024, 1536, 2048])
 def test_a_run_is_predicted_within_the_measured_sizes(fitted, memory, n):
-    found = fitted[memory]
-    block = next(k for k in found.kernels if (k.variant, k.block_size) == ("block", 16))
+    block = block_of(found := fitted[memory])
     predicted = found.predict(block, n)
     truth = truth_s("block", 16, n, memory)
     assert predicted.low_s <= truth <= predicted.high_s
@@ -79,23 +86,18 @@ def test_a_run_is_predicted_within_the_measured_sizes(fitted, memory, n):
     assert found.predict(replace(block, runs=None), n).time_s == pytest.approx(truth, rel=0.15)
 
 
-@pytest.mark.parametrize(
-    ("n", "memory", "expected"),
-    [
-        *((512, "pinned", 1e-4), (1024, "pinned", 3e-4), (724, "pinned", 3**0.5 * 1e-4)),
-        *((511, "pinned", None), (1025, "pinned", None), (512, "pageable", None)),
-    ],
-)
-def test_floor_is_the_least_time_of_copies_between_the_measured_sizes(n, memory, expected):
-    times = ((512, "1", 2e-4), (512, "1", 1e-4), (1024, "1", 3e-4), (1024, "2", 1e-5))
+def test_floor_is_the_least_time_of_copies_between_the_measured_sizes():
+    key = {"gpu": "card", "host_memory": "pinned"}
     rows = [
-        dict.fromkeys("mnk", str(size)) | {"gpus": gpus, "copies_s": str(time_s)}
-        for size, gpus, time_s in times
+        key | dict.fromkeys("mnk", n) | {"gpus": gpus, "copies_s": time_s}
+        for n, gpus, time_s in (line.split() for line in COPIES)
     ]
-    rows = [row | {"gpu": "card", "host_memory": "pinned"} for row in rows]
     kernel = predictors.Kernel("sgemm_tensor_pieces", None, None)
-    found = advising._copies_s(rows, "card", kernel, n, memory)
-    assert found == (expected and pytest.approx(expected, rel=1e-3))
+    floors = {(512, "pinned"): 1e-4, (1024, "pinned"): 3e-4, (724, "pinned"): 3**0.5 * 1e-4}
+    floors |= dict.fromkeys([(511, "pinned"), (1025, "pinned"), (512, "pageable")])
+    for (n, memory), expected in floors.items():
+        found = advising._copies_s(rows, "card", kernel, n, memory)
+        assert found == (expected and pytest.approx(expected, rel=1e-3)), (n, memory)
 
 
 def test_candidates_and_the_fastest_by_the_predicted_time(fitted):
@@ -109,8 +111,7 @@ def test_candidates_and_the_fastest_by_the_predicted_time(fitted):
     assert "buffered_row" in at[100] & at[1024]
     assert not {"buffered_row", "buffered_column"} & (at[1500] | at[2048] | at[9000])
     assert "register_tile" in at[100] & at[9000]
-    block = next(k for k in found.kernels if (k.variant, k.block_size) == ("block", 16))
-    predicted = found.predict(block, 5000)
+    predicted = found.predict(block_of(found), 5000)
     assert predicted.time_s == pytest.approx(sum(predicted.parts.values()))
     assert set(predicted.parts) == {"h2d", "kernel", "d2h", "overhead"}
 
@@ -159,14 +160,13 @@ def test_held_out_sizes_are_predicted_within_their_intervals(computed):
         assert not own.loc[own["is_fastest"], "is_library"].any()
 
 
-def predicted(made):
-    found = data.sources({"card": made})
-    tables = {"predictors": predictors_table(found), "curves": curves_table(found)}
-    tables["transfers"] = transfer_tables(found)[0]
-    return tables, predictions_table(found, tables)
-
-
 def test_held_out_times_do_not_change_predictions():
+    def predicted(made):
+        found = data.sources({"card": made})
+        tables = {"predictors": predictors_table(found), "curves": curves_table(found)}
+        tables["transfers"] = transfer_tables(found)[0]
+        return tables, predictions_table(found, tables)
+
     made = read(recorded(samples=7, variants=FEW))
     tables_before, before = predicted(made)
     samples = made.samples.copy()
@@ -223,8 +223,7 @@ def test_it_agrees_with_the_break_even_sizes_of_the_report(computed, monkeypatch
 
 
 def test_products_of_the_same_matrices_repeat_only_the_kernel(run, computed, fitted):
-    found = fitted["pinned"]
-    kernel = next(k for k in found.kernels if (k.variant, k.block_size) == ("block", 16))
+    kernel = block_of(found := fitted["pinned"])
     truth = truth_s("block", 16, 512, "pinned")
     kernel_s = kernel_time_s(cell("gpu0", "block", "float32", Shape.square(512), 16, "pinned"))
     ten = found.predict(kernel, 512, 10)
@@ -269,17 +268,13 @@ def test_edited_curves_are_named_and_may_lack_intervals_or_the_cpu(run, edited):
     assert "No CPU baseline has enough measured sizes" in advise(tables, "card", 512, "pinned")
 
 
-LARGEST = math.isqrt(2**34 // 12)
-
-
-@pytest.mark.parametrize("n", [1, LARGEST])
-def test_the_smallest_and_the_largest_size_are_answered(run, computed, n):
-    status, out, _ = run(computed, n)
+def test_the_smallest_and_the_largest_size_are_answered(run, computed):
     shortest = pd.read_csv(computed / "curves.csv").query("cpu_baseline.notna()")["time_s"].min()
     floor = advising._seconds(shortest)
-    assert status == 0
-    assert f"No CPU time is predicted below {floor}, the shortest time measured." in out
-    assert (f"  {floor}* " in out) == (n == 1)
+    for n in (1, LARGEST):
+        status, out, _ = run(computed, n)
+        assert (status, f"  {floor}* " in out) == (0, n == 1)
+        assert f"No CPU time is predicted below {floor}, the shortest time measured." in out
 
 
 def fails_with(result, *words):
@@ -298,14 +293,11 @@ def test_an_error_is_one_line(run, computed):
         assert (status, "Traceback" in err) == (2, False)
 
 
-@pytest.mark.parametrize("name", TABLES)
-def test_a_missing_table_names_the_command_that_makes_it(run, edited, name):
-    path = edited(name, lambda frame: frame) / f"{name}.csv"
-    path.unlink()
-    fails_with(run(path.parent, 512), f"error: {path} is missing; make it with `make report`\n")
-
-
-def test_a_gpu_without_fit_is_refused_and_an_invalid_table_is_one_line(run, edited):
+def test_a_gpu_without_fit_and_a_missing_or_invalid_table_are_one_line(run, edited):
+    for name in TABLES:
+        path = edited(name, lambda frame: frame) / f"{name}.csv"
+        path.unlink()
+        fails_with(run(path.parent, 512), f"error: {path} is missing; make it with `make report`\n")
     tables = edited("transfers", lambda fits: fits[fits["host_memory"] != "pinned"])
     fails_with(run(tables, 512, "--host-memory", "pinned"), "has no fit for pinned host memory")
     assert run(tables, 512)[0] == 0

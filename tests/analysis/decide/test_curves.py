@@ -174,12 +174,12 @@ def test_curves_are_the_same_when_read_and_have_errors_of_their_sizes(source, ta
     own = kernels[(kernels["variant"] == "register_tile")]
     filled = [fill(product_of("register_tile", n), 100) for n in own["n"]]
     assert (own["time_s"] / own["filled_s"]).to_numpy() == pytest.approx(filled)
-    read = {(row["variant"], row["block_size"]): found for row, found in curves(as_text(kernels))}
-    found = read["register_tile", ""]
+    as_read = {(r["variant"], r["block_size"]): each for r, each in curves(as_text(kernels))}
+    found = as_read["register_tile", ""]
     by_hand = curve(*(own[name].to_numpy(dtype=float) for name in ("n", "filled_s")))
     at = [100, 300, 1536, 9000]
     assert found.at(at) == pytest.approx(by_hand.at(at), abs=1e-12)
-    assert ("block", "8") in read
+    assert ("block", "8") in as_read
     cpu = table[table["cpu_baseline"] == "naive"]
     assert (cpu[["left_out_between", "left_out_beyond"]] == [1, 2]).all(axis=None)
     assert np.isfinite(cpu[["half_width_between", "half_width_beyond"]]).all(axis=None)

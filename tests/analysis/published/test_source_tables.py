@@ -115,7 +115,6 @@ def test_a_host_without_gpu_fills_only_the_cpu_column(cpu_recording):
     assert own[["gpu_time_s", "speedup", "speedup_low"]].isna().all(axis=None)
     assert set(own["machine"]) == {"Simulated CPU"}
     assert "host" not in set(found[5]["source"])
-
     # Neither the order of rows nor the unit of time changes a speedup.
     times = data.published_times(published.read(CSV), 5)
     table = build(LAYOUTS[5], times)

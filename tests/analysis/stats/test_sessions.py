@@ -148,7 +148,6 @@ def test_times_are_geometric_means_and_of_one_session_as_within_it():
     assert (table["total_s"] < table["total_high_s"]).all()
     assert table["host_s"].isna().all()
     np.testing.assert_allclose(table["overhead_s"], table["total_s"] / 4, rtol=0.01)
-    frame = samples()
     alone = frame[(frame["m"] != 256) | (frame["session"] == 1)]
     table = Sessions(alone).summary()
     own = summarise(frame[(frame["m"] == 256) & (frame["session"] == 1)]).iloc[0]
@@ -161,7 +160,7 @@ def test_times_are_geometric_means_and_of_one_session_as_within_it():
 
 
 def test_draws_are_as_wide_as_the_intervals_and_share_effects_of_sessions():
-    found = Sessions(samples())
+    found = Sessions(frame := samples())
     draws = found.draws("total", "seed")
     assert draws.shape == (8, DRAWS)
     table = found.summary()
@@ -172,10 +171,7 @@ def test_draws_are_as_wide_as_the_intervals_and_share_effects_of_sessions():
     assert np.log(of_ratio[1] / of_ratio[0]) < 0.4 * np.log(high / low)[0]
     np.testing.assert_array_equal(found.draws("total", "seed", np.array([3])), draws[[3]])
     assert (found.draws("total", "other") != draws).any()
-
-
-def test_the_order_of_cells_changes_nothing():
-    frame = samples()
+    # The order of cells changes nothing.
     in_time = frame.groupby([*CELL, "session"], dropna=False).cumcount()
     shuffled = frame.assign(at=in_time).sample(frac=1, random_state=0)
     shuffled = shuffled.sort_values("at", kind="stable").drop(columns="at")
