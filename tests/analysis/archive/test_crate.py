@@ -81,20 +81,6 @@ def test_only_the_recording_is_packed_and_no_path_of_this_machine(contents, stud
     assert not [name for name in contents if "__pycache__" in name]
 
 
-def test_every_package_is_in_the_bill_of_materials_with_a_licence(contents):
-    bill = json.loads(contents["sbom.cdx.json"])
-    assert (bill["bomFormat"], bill["specVersion"]) == ("CycloneDX", "1.6")
-    named = {one["name"]: one for one in bill["components"]}
-    assert named["numpy"]["purl"] == f"pkg:pypi/numpy@{importlib.metadata.version('numpy')}"
-    packages = tomllib.loads((ROOT / "uv.lock").read_text())["package"]
-    needs = {one["name"]: {n["name"] for n in one.get("dependencies", ())} for one in packages}
-    locked = {"matmul-study"}  # and what it needs without extras and groups
-    while more := {each for name in locked for each in needs[name]} - locked:
-        locked |= more
-    assert len(locked & set(named)) > 20
-    assert not [n for n in locked & set(named) if "unknown" in str(named[n]["licenses"])]
-
-
 def ids(value):
     return {one["@id"] for one in (value if isinstance(value, list) else [value])}
 
@@ -179,15 +165,26 @@ def test_a_crate_of_recordings_has_the_hash_that_cites_them(study, issues, tmp_p
     assert "use --config, --tables and --report" in done.stderr
 
 
-def test_every_file_has_the_hash_and_the_size_that_it_names(contents, graph):
+def test_files_have_the_hashes_and_packages_the_licences_that_are_named(contents, graph):
     files = {name: entity for name, entity in graph.items() if "sha256" in entity}
     assert len(files) > 40
     for name, entity in files.items():
         assert entity["sha256"] == hashlib.sha256(contents[name]).hexdigest()
         assert entity["contentSize"] == str(len(contents[name]))
+    bill = json.loads(contents["sbom.cdx.json"])
+    assert (bill["bomFormat"], bill["specVersion"]) == ("CycloneDX", "1.6")
+    named = {one["name"]: one for one in bill["components"]}
+    assert named["numpy"]["purl"] == f"pkg:pypi/numpy@{importlib.metadata.version('numpy')}"
+    packages = tomllib.loads((ROOT / "uv.lock").read_text())["package"]
+    needs = {one["name"]: {n["name"] for n in one.get("dependencies", ())} for one in packages}
+    locked = {"matmul-study"}  # and what it needs without extras and groups
+    while more := {each for name in locked for each in needs[name]} - locked:
+        locked |= more
+    assert len(locked & set(named)) > 20
+    assert not [n for n in locked & set(named) if "unknown" in str(named[n]["licenses"])]
 
 
-def test_recordings_tables_report_and_configuration_are_inputs_and_outputs(graph, study):
+def test_the_graph_names_inputs_outputs_measurements_licence_and_authors(graph, study):
     workflow = graph["Snakefile"]
     parameters = [graph[name] for name in ids(workflow["input"]) | ids(workflow["output"])]
     examples = {one["name"]: ids(one["workExample"]) for one in parameters}
@@ -204,9 +201,6 @@ def test_recordings_tables_report_and_configuration_are_inputs_and_outputs(graph
     assert ids(run["result"]) == examples["report"] | examples["tables"]
     parts = {Path(name).name for name in ids(graph["data/recordings/card/"]["hasPart"])}
     assert parts == set(files_of(study.recordings["card"]))
-
-
-def test_every_recording_is_the_result_of_a_measurement_with_its_times_and_software(graph):
     card, host = graph["#measurement-card"], graph["#measurement-host"]
     times = [f"2024-01-01T00:{minute}:00+00:00" for minute in ("00", "10")]
     assert [card["startTime"], card["endTime"]] == times
@@ -223,9 +217,6 @@ def test_every_recording_is_the_result_of_a_measurement_with_its_times_and_softw
     versions |= {"Python": "3.12.3", "NumPy": "2.4"}
     assert {one["name"]: one["softwareVersion"] for one in used} == versions
     assert ids(graph["./"]["mentions"]) == {"#run", "#measurement-card", "#measurement-host"}
-
-
-def test_licence_version_and_authors_are_those_of_the_citation_and_no_person_is_named(graph):
     root = graph["./"]
     assert ids(root["license"]) == {"https://spdx.org/licenses/MIT"}
     (author,) = ids(root["author"])

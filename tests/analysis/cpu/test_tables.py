@@ -153,7 +153,9 @@ def ceiling(source, quantity, threads):
     return rows.loc[rows["threads"] == threads, "value"].median()
 
 
-def test_bounds_are_bytes_over_the_bandwidth_of_the_level_that_serves_them(roofline, both):
+def test_bounds_are_bytes_over_the_bandwidth_of_the_level_that_serves_them(
+    roofline, both, gpu_recording
+):
     own = roofline[roofline["recording"] == "card"]
     expected = [*((name, 1) for name in CPU_S_PER_FMA), ("packed", 4), ("blas", 4)]
     assert sorted(zip(own["variant"], own["threads"], strict=True)) == sorted(expected)
@@ -181,9 +183,6 @@ def test_bounds_are_bytes_over_the_bandwidth_of_the_level_that_serves_them(roofl
     assert np.isnan(caches).all(), "measured on one thread only"
     rate = ceiling(both[0], "memory_bytes_per_s", ALL_THREADS)
     assert row["memory_bound_s"] == pytest.approx(12 * 1024**2 / rate)
-
-
-def test_without_ceilings_there_is_throughput_and_no_bound(gpu_recording):
     none = gpu_recording.ceilings[gpu_recording.ceilings["threads"].isna()]
     found = data.sources({"card": replace(gpu_recording, ceilings=none)})
     row = one(roofline_of(found), "blocked")
@@ -217,7 +216,7 @@ def test_factors_multiply_to_the_whole_and_shares_add_to_one(split, start, first
     assert rows["factor"].between(rows["factor_low"], rows["factor_high"]).all()
 
 
-def test_parts_are_the_steps_between_the_fastest_of_their_kind(split, gpu):
+def test_parts_are_the_steps_between_the_fastest_of_their_kind(split, gpu, gpu_recording):
     rows = parts_of(split)
     rate = CPU_S_PER_FMA
     expected = {"source": rate["naive"] / rate["blocked"]}
@@ -232,9 +231,6 @@ def test_parts_are_the_steps_between_the_fastest_of_their_kind(split, gpu):
     assert set(rows["n"]) == {1024}, "the largest size of the CPU, not the source's"
     logs = np.log(rows["factor"])
     assert rows.at["gpu", "share"] == logs["gpu"] / logs[WHOLE]
-
-
-def test_a_stage_that_was_not_measured_adds_to_the_next_part(gpu_recording):
     chosen = "device == 'cpu' and (variant in ['blas', 'packed'] or threads > 1)"
     rows = parts_of(split_of(gpu_recording, chosen))
     assert list(rows.index) == ["source", "gpu", WHOLE], "loop_order is not faster than blocked"

@@ -40,7 +40,7 @@ def test_labels_are_ids_and_every_gpu_has_its_own_samples(gpu_recording, cpu_rec
     assert list(chosen["time_s"]) == [own["in_run_kernel_s"].median()]
 
 
-def test_times_name_implementations_and_point_into_cells(gpu_recording):
+def test_times_and_square_cells_point_into_the_cells(gpu_recording):
     source = data.sources({"card": gpu_recording})[0]
     for quantity, memory in (("total", "pageable"), ("kernel", "pinned")):
         times = source.times(quantity)
@@ -60,6 +60,19 @@ def test_times_name_implementations_and_point_into_cells(gpu_recording):
     packed = times[times["implementation"] == "cpu_packed"]
     assert list(packed["n"]) == sorted(set(packed["n"]))
     assert set(source.cells.loc[packed.index, "threads"]) == {1}
+    (source,) = data.sources({"card": gpu_recording})
+    squares = source.square_cells
+    assert (set(squares["n"]), set(squares["dtype"])) == ({256, 512, 1024, 1536, 2048}, {"float32"})
+    assert (squares[["m", "k"]].eq(squares["n"], axis=0)).all(axis=None)
+    others = source.cells.drop(squares.index)
+    assert {"int32", "float64"} < set(others["dtype"])
+    assert set(others.loc[others["variant"] == "block", "n"]) == {250}
+    assert "mm_tile" in set(squares["variant"]), "at a size of the study"
+    # The index is the row in cells and in draws.
+    pd.testing.assert_frame_equal(source.cells.loc[squares.index], squares)
+    table = data.summary_table([source])
+    assert (table.loc[table["series"] == "sizes", "total_s"] == squares["total_s"].array).all()
+    assert set(table["series"]) == {"sizes", "shapes"}
 
 
 def test_summary_has_a_row_for_each_measured_cell(gpu_recording, cpu_recording, two_gpus):
@@ -90,22 +103,6 @@ def test_summary_has_a_row_for_each_measured_cell(gpu_recording, cpu_recording, 
     assert gpu["overhead_s"].to_numpy() == pytest.approx(5e-6)
     has_work = {"tile_transposed_b", "tile_conflict_free", "block_padded"}
     assert set(gpu.loc[gpu["host_s"].notna(), "variant"]) == has_work
-
-
-def test_square_cells_are_products_of_float32_at_the_sizes_of_the_study(gpu_recording):
-    (source,) = data.sources({"card": gpu_recording})
-    squares = source.square_cells
-    assert (set(squares["n"]), set(squares["dtype"])) == ({256, 512, 1024, 1536, 2048}, {"float32"})
-    assert (squares[["m", "k"]].eq(squares["n"], axis=0)).all(axis=None)
-    others = source.cells.drop(squares.index)
-    assert {"int32", "float64"} < set(others["dtype"])
-    assert set(others.loc[others["variant"] == "block", "n"]) == {250}
-    assert "mm_tile" in set(squares["variant"]), "at a size of the study"
-    # The index is the row in cells and in draws.
-    pd.testing.assert_frame_equal(source.cells.loc[squares.index], squares)
-    table = data.summary_table([source])
-    assert (table.loc[table["series"] == "sizes", "total_s"] == squares["total_s"].array).all()
-    assert set(table["series"]) == {"sizes", "shapes"}
 
 
 def test_recordings_and_environment_are_described(gpu_recording, cpu_recording):

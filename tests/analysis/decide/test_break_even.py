@@ -83,18 +83,6 @@ def test_break_even_sizes_in_and_outside_the_measured_range():
     row = measured(2, lambda n: ratio * gpu_s(n), noise=0.2)
     assert row["n_low"] == 0
     assert 256 < row["n_high"] < 512
-
-
-@given(st.lists(st.floats(-3, 3).filter(lambda x: abs(x) > 1e-3), min_size=4, max_size=4))
-def test_above_the_break_even_the_gpu_is_faster(log_ratio):
-    sizes = np.array([256.0, 512, 1024, 2048])
-    (n,) = crossings(sizes, np.array(log_ratio)[:, None])
-    assert all(value < 0 for value in np.array(log_ratio)[sizes > n])
-    if 256 < n < 2048:
-        assert log_ratio[int(np.sum(sizes <= n)) - 1] > 0
-
-
-def test_cells_without_interval_use_their_medians():
     rng = np.random.default_rng(7)
     cells = pd.DataFrame({"n": SIZES, "total_s": [cpu_s(n) for n in SIZES], **NAME})
     known = side(cells, np.full((len(SIZES), DRAWS), np.nan))
@@ -107,6 +95,15 @@ def test_cells_without_interval_use_their_medians():
     assert row["n"] == pytest.approx(TRUTH, rel=0.05)
     assert np.isnan([row["n_low"], row["n_high"]]).all()
     assert side(cells[:1], np.ones((1, DRAWS))) is None
+
+
+@given(st.lists(st.floats(-3, 3).filter(lambda x: abs(x) > 1e-3), min_size=4, max_size=4))
+def test_above_the_break_even_the_gpu_is_faster(log_ratio):
+    sizes = np.array([256.0, 512, 1024, 2048])
+    (n,) = crossings(sizes, np.array(log_ratio)[:, None])
+    assert all(value < 0 for value in np.array(log_ratio)[sizes > n])
+    if 256 < n < 2048:
+        assert log_ratio[int(np.sum(sizes <= n)) - 1] > 0
 
 
 def test_a_side_is_the_least_of_its_curves_none_of_which_is_extrapolated():

@@ -57,7 +57,7 @@ def test_the_unit_of_time_does_not_matter(time_s, unit):
     assert scaled == pytest.approx(plain + math.log(unit))
 
 
-def test_each_draw_is_a_curve():
+def test_each_draw_is_a_curve_with_its_reach_and_half_widths():
     draws = np.array([1e-3, 2e-3, 9e-3, 6e-2, 0.5])[:, None] * np.array([1.0, 1.2, 0.7])
     draws[2, 1] *= 1.3
     at = np.array([200.0, 700.0, 2048.0, 5000.0])
@@ -65,9 +65,6 @@ def test_each_draw_is_a_curve():
     assert together.shape == (4, 3)
     for column in range(3):
         assert together[:, column] == pytest.approx(curve(SIZES, draws[:, column]).at(at))
-
-
-def test_reach_and_half_widths_between_and_beyond_the_sizes():
     found = curve(SIZES, SIZES**3)  # the reach is 1 an octave beyond
     assert found.reach(SIZES) == pytest.approx(np.zeros(5), abs=1e-6)
     assert found.reach([128, 8192]) == pytest.approx([1, 1])

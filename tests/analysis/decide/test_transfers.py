@@ -50,12 +50,22 @@ def test_intervals_cover_the_truth():
     assert all(180 <= count <= 198 for count in inside.values()), inside
 
 
-def test_the_unit_of_time_does_not_matter():
+def test_a_knee_is_found_and_the_unit_of_time_does_not_matter():
     points = measured(TRUTH, np.random.default_rng(1))
     best = fit(points, LINE)
     slower = fit(Points(points.copies, points.size_bytes, 1e3 * points.time_s), LINE)
     assert slower.latency_s == pytest.approx(1e3 * best.latency_s, rel=1e-3)
     assert slower.bytes_per_s == pytest.approx(best.bytes_per_s / 1e3, rel=1e-4)
+    points = measured(Copies(5e-6, 1.5e10, 4e6, 5e9), np.random.default_rng(3), noise=0.01)
+    line, knee = (fit(points, model) for model in (LINE, KNEE))
+    assert knee.knee_bytes == pytest.approx(4e6, rel=0.3)
+    assert knee.bytes_per_s == pytest.approx(1.5e10, rel=0.1)
+    assert knee.beyond_bytes_per_s == pytest.approx(5e9, rel=0.1)
+    errors = [float(np.sqrt(np.mean(leave_one_out(points, one) ** 2))) for one in (line, knee)]
+    assert errors[1] < 0.5 * errors[0]
+    points = measured(TRUTH)
+    points.time_s[3] *= 2  # which its own prediction does not use
+    assert leave_one_out(points, fit(points, LINE))[3] == pytest.approx(-math.log(2), abs=1e-3)
 
 
 def without_latency(noise, exponent):
@@ -92,19 +102,6 @@ def test_copies_without_latency_have_intervals():
     assert (low, high) == pytest.approx((inside[0], inside[-1]), rel=1e-3)
 
 
-def test_a_knee_is_found_and_predicts_better_than_a_line():
-    points = measured(Copies(5e-6, 1.5e10, 4e6, 5e9), np.random.default_rng(3), noise=0.01)
-    line, knee = (fit(points, model) for model in (LINE, KNEE))
-    assert knee.knee_bytes == pytest.approx(4e6, rel=0.3)
-    assert knee.bytes_per_s == pytest.approx(1.5e10, rel=0.1)
-    assert knee.beyond_bytes_per_s == pytest.approx(5e9, rel=0.1)
-    errors = [float(np.sqrt(np.mean(leave_one_out(points, one) ** 2))) for one in (line, knee)]
-    assert errors[1] < 0.5 * errors[0]
-    points = measured(TRUTH)
-    points.time_s[3] *= 2  # which its own prediction does not use
-    assert leave_one_out(points, fit(points, LINE))[3] == pytest.approx(-math.log(2), abs=1e-3)
-
-
 @given(st.floats(1, 1e9), st.floats(1, 1e9))
 def test_more_bytes_never_take_less_time(a, b):
     model = Copies(1e-6, 1e10, 1e6, 5e9)
@@ -131,7 +128,7 @@ def test_the_bandwidth_of_a_recording_is_found(tables, memory, bytes_per_s, dire
     assert found["holdout_log_rms"] < 0.02
 
 
-def test_overhead_and_single_copies_have_fits_and_few_sizes_a_line(tables):
+def test_points_and_fits_are_of_runs_without_host_work_and_single_copies(tables, gpu_recording):
     found = only(tables[0], host_memory="pinned", direction="overhead", used=True)
     assert found["latency_s"] == pytest.approx(5e-6, rel=0.05)
     fits, points = tables
@@ -145,9 +142,6 @@ def test_overhead_and_single_copies_have_fits_and_few_sizes_a_line(tables):
     runs = fits[(fits["data"] == END_TO_END) & (fits["direction"] == "h2d")]
     assert set(points.loc[points["data"] == END_TO_END, "n"]) == {250, 256, 512}
     assert (set(runs["model"]), set(runs["sizes"])) == ({LINE}, {3})
-
-
-def test_points_are_without_host_work_and_predicted_by_the_used_model(tables, gpu_recording):
     fits, points = tables
     runs = points[points["data"] == END_TO_END]
     assert set(runs.loc[runs["holdout"].astype(bool), "n"]) == {1536}

@@ -26,7 +26,8 @@ def drawn(name="one", title="All of it"):
         return svg.render(figure, name)
 
 
-def test_a_figure_is_the_same_bytes_with_one_tooltip_per_mark():
+@pytest.mark.slow
+def test_a_figure_is_the_same_bytes_with_tooltips_and_ids_of_its_own():
     assert drawn() == drawn()
     assert not re.search(r"20\d\d-\d\d-\d\d", drawn())
     text = drawn()
@@ -42,10 +43,6 @@ def test_a_figure_is_the_same_bytes_with_one_tooltip_per_mark():
     svg.hover(axis.scatter([1, 2], [1, 2]), ["only one"])
     with pytest.raises(ValueError, match="1 tooltips for 2 marks"):
         svg.render(figure, "x")
-
-
-@pytest.mark.slow
-def test_ids_are_unique_per_figure_and_references_have_targets():
     for name in ("one", "two"):
         root = ET.fromstring(drawn(name))
         ids = [element.get("id") for element in root.iter() if element.get("id")]
@@ -73,7 +70,7 @@ def luminance(colour):
     return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
 
 
-def test_every_colour_has_contrast_on_the_light_and_the_dark_page():
+def test_colours_have_contrast_and_are_those_of_one_family_or_gpu():
     looks = [*map(palette.kernel_look, [*VARIANTS, "mine"]), *palette.CPU.values()]
     looks += [*palette.size_looks(range(20)).values(), *palette.MEMORY.values()]
     looks += palette.gpu_looks(map(str, range(20))).values()
@@ -81,9 +78,6 @@ def test_every_colour_has_contrast_on_the_light_and_the_dark_page():
     for colour, page in product(colours, ("#ffffff", "#13171f")):
         low, high = sorted((luminance(colour), luminance(page)))
         assert (high + 0.05) / (low + 0.05) >= 3, (colour, page)
-
-
-def test_colour_and_marker_are_those_of_one_kernel_family_cpu_implementation_or_gpu():
     families = {palette.family_of(name) for name in VARIANTS} | {palette.USER_SUPPLIED}
     assert families == set(palette.FAMILIES)
     gpus = palette.gpu_looks("abcdefgh").values()

@@ -159,7 +159,7 @@ def texts(found, name, block, operation):
     return [row["explanation"] for row in rows]
 
 
-def test_the_counters_of_the_h100_are_explained(found):
+def test_only_exact_arbitration_explains_the_counters_of_the_h100(found):
     for name, block in (("block", 8), ("block", 32), ("block_strided", 32)):
         agreed, *more = texts(found, name, block, "shared_store")
         assert pd.isna(agreed)
@@ -169,14 +169,6 @@ def test_the_counters_of_the_h100_are_explained(found):
         assert texts(found, name, 32, "shared_load") == [WIDE, both, ARBITRATION]
     assert found["explanation"].notna().sum() == 3 * 2 + 2 * 3
     assert (found["explanation"].notna() == ~found["agrees"].fillna(True)).all()
-
-
-def explained(theory, counter, merged=None):
-    sources = (theory, merged or theory, counter)
-    return counts.explanations(*(dict(zip(METRICS, values, strict=True)) for values in sources))
-
-
-def test_only_exact_arbitration_explains_conflicts():
     for off in (-1, 1):
         found = explained((262144, 262144, 0), (262144, 289255 + off, 27111))
         assert found == {"wavefronts": NOT_EXPLAINED, "bank_conflicts": NOT_EXPLAINED}
@@ -202,3 +194,8 @@ def test_only_exact_arbitration_explains_conflicts():
     for requests in (999, 251, 249, 1001):  # neither plain nor merged
         found = explained((1000, 1000, 0), (requests, 1003, 3), (250, 1000, 0))
         assert found == dict.fromkeys(METRICS, NOT_EXPLAINED)
+
+
+def explained(theory, counter, merged=None):
+    sources = (theory, merged or theory, counter)
+    return counts.explanations(*(dict(zip(METRICS, values, strict=True)) for values in sources))

@@ -34,7 +34,7 @@ def one(steps, name, n=2048, quantity="kernel", memory="pinned", dtype="float32"
     return only(steps, variant=name, **where)
 
 
-def test_each_variant_with_a_predecessor_has_steps_of_its_types_and_shapes(steps):
+def test_variants_have_steps_of_their_types_and_shapes_with_changes(steps):
     after = steps["variant"].map(lambda name: VARIANTS[name].after)
     assert (steps["after"] == after.where(after != "sgemm_top", "register_tile_async")).all()
     keys = ["gpu", "variant", "dtype", "batch", "m", "n", "k", "host_memory", "quantity"]
@@ -47,6 +47,15 @@ def test_each_variant_with_a_predecessor_has_steps_of_its_types_and_shapes(steps
     assert set(steps[steps["variant"] == "bmm_tile"]["batch"]) == {3}
     padded = steps[steps["variant"] == "block_padded"]
     assert (set(padded["n"]), set(padded["after"])) == ({250}, {"block"})
+    text = one(steps, "block_unroll4")["changed"]
+    shares = "occupancy 50 → 75 %; FMAs of the loop 32 → 51.2 %"
+    assert text == f"registers per thread 38 → 40; {shares}"
+    assert one(steps, "block_strided")["changed"] == "", "its build is unknown"
+    assert one(steps, "cublas_sgemm")["changed"] == "", "a library has no build"
+    before = {column: 1.0 for column, _ in _FACTS}
+    assert changed(before, before) == ""
+    after = before | {"widest_shared_loads_bits": 128, "occupancy": 0.25, "unrolling": None}
+    assert changed(before, after) == "occupancy 100 → 25 %; widest shared load 1 → 128 bits"
 
 
 def test_speedups_are_over_the_nearest_measured_predecessor(steps, gpu_recording):
@@ -90,15 +99,3 @@ def test_both_sides_have_one_block_size_or_the_fastest(steps, gpu_recording):
     gone = (samples["variant"] == "block") & (samples["block_size"] == 32)
     made = replace(gpu_recording, samples=samples[~gone])
     assert one(steps_of(made), "block_unroll4")["block_size"] == 16, "the largest common one"
-
-
-def test_changes_are_the_known_differences_between_the_two_builds(steps):
-    text = one(steps, "block_unroll4")["changed"]
-    shares = "occupancy 50 → 75 %; FMAs of the loop 32 → 51.2 %"
-    assert text == f"registers per thread 38 → 40; {shares}"
-    assert one(steps, "block_strided")["changed"] == "", "its build is unknown"
-    assert one(steps, "cublas_sgemm")["changed"] == "", "a library has no build"
-    before = {column: 1.0 for column, _ in _FACTS}
-    assert changed(before, before) == ""
-    after = before | {"widest_shared_loads_bits": 128, "occupancy": 0.25, "unrolling": None}
-    assert changed(before, after) == "occupancy 100 → 25 %; widest shared load 1 → 128 bits"

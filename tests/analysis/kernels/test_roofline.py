@@ -106,7 +106,7 @@ def test_a_ceiling_limits_only_from_80_percent(time_s, limited_by):
     assert (found["bound"], found.get("limited_by")) == ("l1", limited_by)
 
 
-def test_missing_ceilings_of_older_recordings_give_no_bound(gpu_recording, counts):
+def test_tensor_kernels_have_their_units_and_missing_ceilings_no_bound(gpu_recording, counts):
     ceilings = gpu_recording.ceilings
     older = ceilings[~ceilings["quantity"].isin(["l1_bytes_per_s", "shared_bytes_per_s"])]
     row = one(roofline_of(replace(gpu_recording, ceilings=older), counts), "block")
@@ -115,9 +115,6 @@ def test_missing_ceilings_of_older_recordings_give_no_bound(gpu_recording, count
     none = roofline_of(replace(gpu_recording, ceilings=ceilings[:0]), counts)
     assert none[["bound", "bound_s", "balance_flop_per_byte"]].isna().all(axis=None)
     assert none["kernel_flop_per_s"].notna().all()
-
-
-def test_a_tensor_kernel_is_bounded_by_its_units(gpu_recording, counts):
     variants = gpu_recording.samples["variant"].replace("register_tile", "sgemm_tensor")
     made = replace(gpu_recording, samples=gpu_recording.samples.assign(variant=variants))
     found = data.sources({"card": made})

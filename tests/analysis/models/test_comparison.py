@@ -41,7 +41,8 @@ def test_left_out_sizes_are_predicted_from_the_others_by_the_true_model():
     assert of("M0").left_out_log_rms > 0.5
 
 
-def test_aicc_by_hand():
+@pytest.mark.slow
+def test_aicc_by_hand_prefers_the_true_model_to_a_useless_parameter():
     """Equal variances, no samples' own: cells·(log(2π·s²) + 1) + 2k + 2k(k + 1)/(cells − k − 1)."""
     data = model_data.times("M0", 1, (0, 0, 0.1, 0))
     found = fit(data)
@@ -53,10 +54,6 @@ def test_aicc_by_hand():
     few = np.arange(cells) < 4
     less = Fit(found.theta, found.residual[few], found.weights, 0)
     assert np.isnan(models.aicc(data.only(few), less))
-
-
-@pytest.mark.slow
-def test_aicc_prefers_the_true_model_to_one_parameter_more_that_does_nothing():
     better = 0
     for seed in range(20):
         plain, more = of("M0", "M0", seed), of("M1", "M0", seed)
@@ -65,7 +62,7 @@ def test_aicc_prefers_the_true_model_to_one_parameter_more_that_does_nothing():
     assert better >= 12
 
 
-def test_verdicts_on_clearly_worse_and_similar_models():
+def test_verdicts_on_clearly_worse_and_similar_models_by_whole_kernels():
     table = models.comparison([of("M0"), of("M1"), of("M2"), of("M3")], 2000).set_index("model")
     assert table.loc["M0", "verdict"] == table.loc["M1", "verdict"] == models.WORSE
     assert set(table.loc[["M2", "M3"], "verdict"]) == {models.BEST, models.NOT_WORSE}
@@ -85,10 +82,7 @@ def test_verdicts_on_clearly_worse_and_similar_models():
     found = models.comparison([fitted("M0", data)], 100)
     assert found["left_out_log_rms"].isna().all(), "a single size cannot be left out"
     assert (found["verdict"].tolist(), found["log_rms"].notna().all()) == ([""], True)
-
-
-def test_draws_take_whole_kernels_and_sizes():
-    """An error of one kernel is in some draws several times, and in a third of them not at all."""
+    # An error of one kernel is in some draws several times, and in a third of them not at all.
     data = model_data.times("M0", 0, NOISE)
     one = fitted("M0", data)
     left_out = np.where(data.kernels == 2, 1.0, 1e-6)

@@ -54,7 +54,7 @@ def test_every_model_has_a_row_of_every_test_and_the_true_one_is_best():
         assert found.at[(test, "M0"), "log_rms"] > 3 * found.at[(test, "M2"), "log_rms"]
 
 
-def test_held_out_cells_and_unseen_variants_are_counted():
+def test_held_out_cells_unseen_and_left_out_variants_are_predicted():
     held = evaluated().set_index(["test", "model"]).loc[(evaluation.HELD_OUT_SIZE, "M2")]
     assert held["log_rms"] == pytest.approx(np.log(1.1))
     assert (held["cells_inside"], held["inside_share"]) == (len(CELLS), 1)
@@ -62,9 +62,6 @@ def test_held_out_cells_and_unseen_variants_are_counted():
     errors = evaluation.variant_errors(of("M2"), CELLS)
     width = evaluation.half_width(errors, CELLS.groupby("variant").ngroup())
     assert never["interval_factor"] == pytest.approx(np.exp(width))
-
-
-def test_a_variant_left_out_takes_no_part_in_its_own_prediction():
     one = of("M2")
     own = (CELLS["variant"] == "block").to_numpy()
     errors = evaluation.variant_errors(one, CELLS)
@@ -73,16 +70,13 @@ def test_a_variant_left_out_takes_no_part_in_its_own_prediction():
     np.testing.assert_allclose(moved[own], errors[own] - 3.0, atol=1e-4)
 
 
-def test_half_width_by_hand():
+def test_half_width_by_hand_covers_cells_of_a_new_variant():
     """Variants of mean square 0.04 and 0.16, however many their cells: t(2) · √0.1."""
     errors = np.array([0.2, -0.2, 0.2, 0.4, np.nan])
     width = evaluation.half_width(errors, np.array([0, 0, 0, 1, 2]))
     assert width == pytest.approx(4.30265 * np.sqrt(0.1), rel=1e-4)
     assert np.isnan(evaluation.half_width(errors[:3], np.zeros(3, int)))
-
-
-def test_cells_of_a_new_variant_are_covered():
-    """Seven variants of four cells; each has an error of its own, and each cell."""
+    # Seven variants of four cells; each has an error of its own, and each cell.
     rng = np.random.default_rng(0)
     inside = []
     for _ in range(2000):

@@ -95,7 +95,9 @@ def test_measured_rows_have_the_columns_sizes_and_intervals(printed, measured):
         np.testing.assert_allclose(speedup, expected, rtol=1e-14)
 
 
-def test_measured_times_are_pageable_totals_naive_in_blocks_of_32(measured, gpu_recording):
+def test_measured_times_are_pageable_totals_and_those_of_a_host_of_its_cpu(
+    measured, gpu_recording, cpu_recording
+):
     samples = gpu_recording.samples
     cell = samples.query("variant == 'naive' and n == 512 and block_size == 32")
     medians = cell.groupby("host_memory")["total_s"].median()
@@ -105,9 +107,6 @@ def test_measured_times_are_pageable_totals_naive_in_blocks_of_32(measured, gpu_
     only_pinned = replace(gpu_recording, samples=pinned)
     table = tables(published.read(CSV), data.sources({"card": only_pinned}))[5]
     assert at(table, 512, "card")["naive_time_s"] == medians["pinned"]
-
-
-def test_a_host_without_gpu_fills_only_the_cpu_column(cpu_recording):
     found = tables(published.read(CSV), data.sources({"host": cpu_recording}))
     own = found[2][found[2]["source"] == "host"]
     assert list(own["n"]) == [256, 512]

@@ -67,7 +67,7 @@ def test_the_interval_of_a_median_covers_it_as_often_as_it_claims(count):
     assert 0.94 <= covered.mean() <= 0.99
 
 
-def test_draws_belong_to_cells_whatever_the_order_of_rows(gpu_recording: Recording):
+def test_draws_belong_to_cells_in_any_order_and_unit(gpu_recording: Recording):
     samples = gpu_recording.samples
     mixed = samples.sample(frac=1, random_state=3)
     shuffled = mixed.sort_values("round", kind="stable")  # a cell's samples are a series
@@ -86,6 +86,15 @@ def test_draws_belong_to_cells_whatever_the_order_of_rows(gpu_recording: Recordi
     both = bootstrap_cells(pd.concat([one, other]), "total_s")
     np.testing.assert_array_equal(bootstrap_cells(other, "total_s")[0], both[1])
     assert (both[0] != both[1]).any(), "cells of equal samples are drawn independently"
+    one, other = samples_of(range(5, 20), "block"), samples_of(range(30, 50), "naive")
+    samples = pd.concat([one, other])
+    scaled = samples.assign(**{name: samples[name] * 1024 for name in PARTS})
+    times = ["total_s", "total_low_s", "in_run_kernel_high_s", "overhead_s"]
+    pd.testing.assert_frame_equal(summarise(samples)[times] * 1024, summarise(scaled)[times])
+    before, after = (bootstrap_cells(s, "total_s") for s in (samples, scaled))
+    np.testing.assert_array_equal(
+        ratio_intervals(before[:1], before[1:]), ratio_intervals(after[:1], after[1:])
+    )
 
 
 def test_bounds_of_ratios_percentiles_and_predictions():
@@ -105,18 +114,6 @@ def test_bounds_of_ratios_percentiles_and_predictions():
     assert estimates.conformal(np.arange(39) / 1.0) == 37
     assert estimates.conformal(errors[:2]) == pytest.approx(4.302653 * np.sqrt(0.025))
     assert estimates.conformal(np.empty(0)) == np.inf
-
-
-def test_times_in_another_unit_scale_medians_and_leave_ratios():
-    one, other = samples_of(range(5, 20), "block"), samples_of(range(30, 50), "naive")
-    samples = pd.concat([one, other])
-    scaled = samples.assign(**{name: samples[name] * 1024 for name in PARTS})
-    times = ["total_s", "total_low_s", "in_run_kernel_high_s", "overhead_s"]
-    pd.testing.assert_frame_equal(summarise(samples)[times] * 1024, summarise(scaled)[times])
-    before, after = (bootstrap_cells(s, "total_s") for s in (samples, scaled))
-    np.testing.assert_array_equal(
-        ratio_intervals(before[:1], before[1:]), ratio_intervals(after[:1], after[1:])
-    )
 
 
 @pytest.mark.parametrize("count", [6, 7, 20, 21])

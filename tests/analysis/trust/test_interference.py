@@ -59,17 +59,7 @@ def test_traffic_that_does_nothing_slows_nothing():
         assert "slower" not in set(interference.compare_pairs(pd.concat(frames))["verdict"]), seed
 
 
-def test_the_more_comparisons_the_more_one_of_them_must_show():
-    """Seven of seven pairs: enough for one comparison, too little among a hundred."""
-    alone = np.linspace(1, 1.2, 7)
-    slower, others = passes(alone, alone * 1.1), range(1, 40)
-    among = pd.concat([slower, *(passes(alone, alone[::-1], n=n) for n in others)])
-    for frame, verdict in ((slower, "slower"), (among, "undecided")):
-        found = interference.compare_pairs(frame).set_index(["n", "quantity"])
-        assert found.at[(1024, "h2d"), "verdict"] == verdict
-
-
-def test_only_rounds_with_both_passes_are_pairs():
+def test_only_rounds_with_both_runs_are_pairs_and_many_must_show_more():
     frame = passes([1.0] * 8, [1.5] * 8)
     frame = frame[~((frame["neighbours"] == 1) & (frame["round"] == 3))]
     assert set(interference.compare_pairs(frame)["pairs"]) == {7}
@@ -78,6 +68,13 @@ def test_only_rounds_with_both_passes_are_pairs():
     row = compared([1.0] * 5, [2.0] * 5).loc["h2d"]  # below six pairs nothing is claimed
     assert (row["ratio"], row["verdict"]) == (2, "undecided")
     assert row[["ratio_low", "p_differs", "q_same", "isolated_low_s"]].isna().all()
+    # Seven of seven pairs: enough for one comparison, too little among a hundred.
+    alone = np.linspace(1, 1.2, 7)
+    slower, others = passes(alone, alone * 1.1), range(1, 40)
+    among = pd.concat([slower, *(passes(alone, alone[::-1], n=n) for n in others)])
+    for frame, verdict in ((slower, "slower"), (among, "undecided")):
+        found = interference.compare_pairs(frame).set_index(["n", "quantity"])
+        assert found.at[(1024, "h2d"), "verdict"] == verdict
 
 
 def test_the_table_names_gpus_and_is_empty_where_there_is_one(gpu_recording, cpu_recording):

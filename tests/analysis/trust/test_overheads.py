@@ -62,7 +62,9 @@ def test_marked_samples_are_counted_and_left_out_and_unknown_states_empty():
     assert half["samples_throttled"] == 0
 
 
-def test_every_gpu_cell_has_its_state_and_the_cpu_none(throttled, cpu_recording):
+def test_gpu_cells_have_their_state_and_cold_starts_their_warm_cell(
+    throttled, cpu_recording, gpu_recording
+):
     table = overheads.telemetry_table(sources(throttled, cpu_recording))
     timed = throttled.samples[throttled.samples["device"] != "cpu"].drop_duplicates(CELL)
     assert (len(table), set(table["gpu"])) == (len(timed), {"r0-gpu0", "r0-gpu1"})
@@ -71,6 +73,22 @@ def test_every_gpu_cell_has_its_state_and_the_cpu_none(throttled, cpu_recording)
     merged = table.merge(trust_cells(throttled), on=CELL, suffixes=("", "_summary"))
     assert len(merged) == len(table)
     assert (merged["in_run_kernel_s"] == merged["in_run_kernel_s_summary"]).all()
+    (row,) = overheads.cold_starts_table(sources(gpu_recording)).to_dict("records")
+    starts = gpu_recording.cold_starts
+    assert row["processes"] == len(starts) == 6
+    for part, seconds in COLD_S.items():
+        assert row[part] == pytest.approx(seconds, rel=0.05)
+    for name, expected in (("total_low_s", "min"), ("total_s", "median"), ("total_high_s", "max")):
+        assert row[name] == starts["total_s"].agg(expected)
+    assert row["ratio"] == row["total_s"] / row["warm_total_s"]
+    assert row["ratio_low"] < row["ratio"] < row["ratio_high"]
+    cells = trust_cells(gpu_recording)
+    warm = cells[(cells["variant"] == row["variant"]) & (cells["n"] == row["n"])]
+    warm = warm[(warm["block_size"] == 32) & (warm["host_memory"] == "pinned")]
+    assert [row["warm_total_s"]] == list(warm["total_s"])
+    cold = replace(gpu_recording, samples=gpu_recording.samples[:50])
+    (row,) = overheads.cold_starts_table(sources(cold)).to_dict("records")
+    assert np.isnan([row["ratio"], row["warm_total_s"]]).all()
 
 
 def trust_cells(recording):
@@ -103,25 +121,6 @@ def test_single_launches_are_compared_with_batches(throttled, gpu_recording):
     lacking = (table["variant"] == "block") & (table["n"] == 512)
     assert table[lacking][["ratio", "ratio_low", "kernel_s", "host_memory"]].isna().all(axis=None)
     assert set(table[~lacking]["host_memory"]) == {"pageable"}
-
-
-def test_cold_starts_are_compared_with_the_same_cell_warm(gpu_recording):
-    (row,) = overheads.cold_starts_table(sources(gpu_recording)).to_dict("records")
-    starts = gpu_recording.cold_starts
-    assert row["processes"] == len(starts) == 6
-    for part, seconds in COLD_S.items():
-        assert row[part] == pytest.approx(seconds, rel=0.05)
-    for name, expected in (("total_low_s", "min"), ("total_s", "median"), ("total_high_s", "max")):
-        assert row[name] == starts["total_s"].agg(expected)
-    assert row["ratio"] == row["total_s"] / row["warm_total_s"]
-    assert row["ratio_low"] < row["ratio"] < row["ratio_high"]
-    cells = trust_cells(gpu_recording)
-    warm = cells[(cells["variant"] == row["variant"]) & (cells["n"] == row["n"])]
-    warm = warm[(warm["block_size"] == 32) & (warm["host_memory"] == "pinned")]
-    assert [row["warm_total_s"]] == list(warm["total_s"])
-    cold = replace(gpu_recording, samples=gpu_recording.samples[:50])
-    (row,) = overheads.cold_starts_table(sources(cold)).to_dict("records")
-    assert np.isnan([row["ratio"], row["warm_total_s"]]).all()
 
 
 def test_ceilings_and_phases_of_the_cpu_have_one_row(throttled, cpu_recording):
