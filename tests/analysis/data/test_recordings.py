@@ -134,11 +134,10 @@ def test_recordings_and_environment_are_described(gpu_recording, cpu_recording):
     assert values["host.usable_threads"] == "4"
 
 
-def test_a_recording_of_the_workflow_is_live_and_stale_if_a_source_changes(
-    make_recording, tmp_path, gpu_recording
-):
+def test_a_recording_of_the_workflow_is_live_and_stale_if_a_source_changes(tmp_path, gpu_recording):
     path = tmp_path / "results" / "recordings" / "local"
-    made = make_recording(path, gpus=0, sizes=(256,))
+    path.mkdir(parents=True)
+    made = replace(gpu_recording, path=path)
     assert data.is_live(made, tmp_path)
     assert not data.is_live(made, tmp_path / "elsewhere")
     assert not data.is_live(replace(made, path=tmp_path / "data" / "recordings" / "x"), tmp_path)
@@ -146,7 +145,7 @@ def test_a_recording_of_the_workflow_is_live_and_stale_if_a_source_changes(
     for name in ("a.cu", "b.cu"):
         (tmp_path / name).write_text(f"// {name}\n")
     hashes = {name: sha256(tmp_path / name) for name in ("b.cu", "a.cu")}
-    made = make_recording(tmp_path / "r", gpus=0, sizes=(256,), sources=hashes)
+    made = replace(gpu_recording, provenance=gpu_recording.provenance | {"sources": hashes})
 
     def stale():
         row = data.recordings_table(data.sources({"r": made}), tmp_path).iloc[0]
@@ -160,9 +159,7 @@ def test_a_recording_of_the_workflow_is_live_and_stale_if_a_source_changes(
     assert data.stale_sources(made.provenance, tmp_path) == ["a.cu", "b.cu"]
 
 
-def test_square_sizes_that_no_gpu_measured_are_listed_if_there_is_a_gpu(
-    two_gpus, cpu_recording, gpu_recording
-):
+def test_square_sizes_that_no_gpu_measured_are_listed(two_gpus, cpu_recording, gpu_recording):
     def unmeasured(**recordings):
         table = data.unmeasured_sizes_table([1777, 256, 96], data.checks_table(recordings))
         return table["n"].tolist()

@@ -55,9 +55,8 @@ def test_a_figure_is_the_same_bytes_with_tooltips_and_ids_of_its_own():
 
 def test_labels_are_one_short_line_and_names_are_escaped():
     known = {"  card\n": "card", "a\u202eb": "ab", "x" * 40: "x" * 40, "$\\frac{": "$\\frac{"}
-    known["rack-7-blackwell-" + "x" * 50 + "-edition-gpu0"] = (
-        "rack-7-blackwell-xxx…xxxxxx-edition-gpu0"
-    )
+    long = "rack-7-blackwell-" + "x" * 50 + "-edition-gpu0"
+    known[long] = "rack-7-blackwell-xxx…xxxxxx-edition-gpu0"
     assert {text: svg.label(text) for text in known} == known
     text = drawn(title="<script>$\\frac{$ alert('x')</script>")
     assert "<script" not in text

@@ -97,24 +97,21 @@ def test_speedups_and_shares_are_ratios_of_the_throughputs(summary):
 
 
 @pytest.mark.parametrize(
-    ("variant", "block", "after", "after_block", "speedup", "baseline_speedup"),
+    ("variant", "block", "expected"),
     [
-        ("naive", 32, None, None, None, 0.5),
-        ("naive", 8, "naive", 32, 2.0, None),
-        ("naive_coalesced", 8, "naive", 8, 2.0, 2.0),  # not over blocks of 32×32: 4.0
-        ("block", 32, "naive_coalesced", 8, 2.0, 4.0),
-        ("buffered_row", None, "naive", 8, 1.5, 1.5),  # at N = 1024
+        ("naive", 32, (None, None, None, 0.5, None)),
+        ("naive", 8, ("naive", 32, 2.0, None, "faster")),
+        ("naive_coalesced", 8, ("naive", 8, 2.0, 2.0, "faster")),  # not over 32×32: 4.0
+        ("block", 32, ("naive_coalesced", 8, 2.0, 4.0, "faster")),
+        ("buffered_row", None, ("naive", 8, 1.5, 1.5, "faster")),  # at N = 1024
     ],
 )
-def test_baselines_have_their_fastest_block_size(
-    summary, variant, block, after, after_block, speedup, baseline_speedup
-):
+def test_baselines_have_their_fastest_block_size(summary, variant, block, expected):
     row = one(summary, variant, block_size=block)
-    for column, value in (("after", after), ("after_block_size", after_block)):
-        assert row[column] == value if value else pd.isna(row[column])
-    for column, value in (("speedup", speedup), ("fastest_naive_speedup", baseline_speedup)):
-        assert row[column] == pytest.approx(value) if value else pd.isna(row[column])
-    assert row["verdict"] == "faster" if speedup else pd.isna(row["verdict"])
+    names = ("after", "after_block_size", "speedup", "fastest_naive_speedup", "verdict")
+    for name, value in zip(names, expected, strict=True):
+        near = pytest.approx(value) if isinstance(value, float) else value
+        assert row[name] == near if value else pd.isna(row[name]), name
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,7 @@
 """The models' formulas, by hand and by their properties."""
 
+from functools import cache
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -15,6 +17,7 @@ SIZES = st.integers(2, 8192)
 T_G = 3e-12
 
 
+@cache
 def cell(variant, n, block_size=None, **work):
     """Return one cell as a frame; `work` are its counts, those not named are not known."""
     counts = dict.fromkeys(COLUMNS, np.nan) | work

@@ -35,25 +35,17 @@ def page(folder):
     summary = query.rows(store, "summary")
     block = summary.where(variant="block", n=512).first
     naive = summary.where(variant="naive", gpu="card").first
-    single = summary.where(n=2048).first
+    single, total = summary.where(n=2048).first, (block, "total_s")
+    ratios = [numbers.ratio((above, "total_s"), total) for above in (naive, single)]
+    share = numbers.share((block, "kernel_s"), total)
+    columns, marks = "gpu variant n threads total_s± flop_per_s", {"card": "SIMULATED"}
     return f"""<!doctype html><title>Of 3 cards</title><style>a {{ width: 7px }}</style>
 <p>Medians of at least 6 samples, 2N³ flop. {numbers.name(block)} from
-{numbers.word(block, "host_memory")} memory takes {numbers.interval(block, "total_s")}, at
-{numbers.number(block, "flop_per_s", GFLOPS, bare=True)}: {
-        numbers.ratio((naive, "total_s"), (block, "total_s"))
-    }, {numbers.ratio((single, "total_s"), (block, "total_s"))}, {
-        numbers.share((block, "kernel_s"), (block, "total_s"))
-    } of it in the kernel;
-{numbers.count(summary.where(n=512, gpu="card"))} cells, {numbers.verdict(block, "series")}.</p>
-{
-        in_page(
-            "table",
-            summary,
-            "gpu variant n threads total_s± flop_per_s",
-            "All",
-            marks={"card": "SIMULATED"},
-        )
-    }
+{numbers.word(block, "host_memory")} memory takes {numbers.interval(*total)}, at
+{numbers.number(block, "flop_per_s", GFLOPS, bare=True)}: {", ".join(map(str, ratios))}, {share} of
+it in the kernel; {numbers.count(summary.where(n=512, gpu="card"))} cells,
+{numbers.verdict(block, "series")}.</p>
+{in_page("table", summary, columns, "All", marks=marks)}
 {in_page("table", summary, "variant n block_size", "Blocks")}
 {in_page("table", query.rows(store, "recordings"), "gpu simulated live", "Recorded")}
 {in_page("pivot", summary.where(device="gpu0"), "n", "variant", "total_s±", "By variant")}"""

@@ -116,7 +116,6 @@ def test_long_tables_and_wide_pivots_show_only_the_gpu_in_focus():
     for cards, shown in ((MOST_COLUMNS, MOST_COLUMNS), (MOST_COLUMNS + 1, 1)):
         frame = pd.DataFrame({"recording": [f"card{n}" for n in range(cards)], "item": "os"})
         shape = ("item", "recording", "value", "Environment")
-        text = in_page(
-            "pivot", Rows("environment", frame.assign(value="Linux")), *shape, focus=FOCUS
-        )
+        rows_of = Rows("environment", frame.assign(value="Linux"))
+        text = in_page("pivot", rows_of, *shape, focus=FOCUS)
         assert text.count("<th ") == shown + 1
