@@ -94,8 +94,7 @@ def test_bounds_and_balance_are_work_over_ceilings(roofline, rates):
     # Each of 32 lanes of the naive kernel uses one sector of another line.
     row = roofline[(roofline["variant"] == "naive") & (roofline["block_size"] == 32)].iloc[0]
     in_sectors = row["traffic_bytes"] / max(rates["l1_bytes_per_s"], rates["shared_bytes_per_s"])
-    assert row["bound"] == "l1"
-    assert row["l1_bound_s"] / in_sectors == pytest.approx(4, rel=0.1)
+    assert (row["bound"], row["l1_bound_s"] / in_sectors) == ("l1", pytest.approx(4, rel=0.1))
 
 
 @pytest.mark.parametrize(

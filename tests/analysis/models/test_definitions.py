@@ -32,8 +32,7 @@ def time_s(model, cells, **parameters):
 
 
 def test_eta_and_m0_by_hand_and_only_of_the_variants_that_m0_describes():
-    assert m0_eta(32, 32) == pytest.approx(16)
-    assert m0_eta(1, 1) == pytest.approx(0.5)
+    assert (m0_eta(32, 32), m0_eta(1, 1)) == (pytest.approx(16), pytest.approx(0.5))
     np.testing.assert_allclose(m0_eta(3, [1, 3, 6]), [0.75, 1.5, 2])
     np.testing.assert_allclose(m0_eta(np.inf, [1, 32]), [1, 32], rtol=1e-14)
     np.testing.assert_allclose(m0_eta(5, 1e9), 5, rtol=1e-6)

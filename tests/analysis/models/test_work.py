@@ -42,8 +42,7 @@ def test_block_and_naive_by_hand_also_with_guarded_builds():
     assert found["wavefronts"] == warps * tiles * (2 + 32 + 2 * 8)
     assert found["instructions"] == warps * (37 + tiles * 84)
     # 1024 blocks on 132 multiprocessors: some have eight. Two fit at once: four turns of 32 tiles.
-    assert found["imbalance"] == pytest.approx(8 * 132 / 1024)
-    assert found["waits"] == 4 * 32
+    assert (found["imbalance"], found["waits"]) == (pytest.approx(8 * 132 / 1024), 4 * 32)
     row = ("buffered_row", "float32", None, EXACT, 32, 0, 50, 20, 4)
     asked = cells(("naive", N, 32), ("buffered_row", N, None))
     found = with_work(asked, card([NAIVE32, row]))
