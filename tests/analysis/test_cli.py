@@ -80,7 +80,7 @@ def test_a_cubin_that_differs_from_its_json_is_one_line(run, tmp_path):
     fails_with(run("tables", *inputs), cubin, "build it again")
 
 
-def test_a_missing_or_altered_recording_is_one_line(run, tmp_path, gpu_recording):
+def test_recordings_that_cannot_be_used_are_one_line(run, tmp_path, gpu_recording):
     result = run("tables", *INPUTS, "--recording=h100=nowhere", "--out", tmp_path)
     fails_with(result, "nowhere", "no such folder")
     assert list(tmp_path.iterdir()) == []
@@ -90,9 +90,6 @@ def test_a_missing_or_altered_recording_is_one_line(run, tmp_path, gpu_recording
     result = run("tables", *INPUTS, f"--recording=a={path}", "--out", out)
     fails_with(result, path, "checks.csv was altered or truncated")
     assert not out.exists()
-
-
-def test_an_id_without_path_given_twice_or_taken_is_one_line(run, gpu_recording, tmp_path):
     end = [*INPUTS, "--out", tmp_path]
     for argument in ("h100", "=data/x", "h100="):
         fails_with(run("tables", *end, f"--recording={argument}"), argument, "use ID=PATH")

@@ -9,6 +9,7 @@ import pytest
 from analysis import schema
 from analysis.data import store
 from analysis.data.store import Store
+from analysis.render.page import _read_yaml, glossary_page
 from analysis.schema import TABLES, column, interval_columns
 from benchmarks.compare_tables import Renames, compare, read
 from tests.support import ROOT
@@ -67,32 +68,12 @@ def test_every_column_is_declared_once_and_bounds_like_their_value(monkeypatch):
                 assert other.heading.startswith(f"{value.heading}, ")
 
 
-@pytest.mark.parametrize(
-    ("table", "name", "kind", "unit", "heading"),
-    [
-        ("summary", "total_low_s", "number", schema.MS, "end-to-end, lower bound"),
-        ("summary", "total_high_s", "number", schema.MS, "end-to-end, upper bound"),
-        ("summary", "n", "count", schema.COUNT, "N"),
-        ("break_even", "n", "number", schema.PLAIN, "break-even size N"),
-        ("model_predictions", "kernels", "text", schema.PLAIN, "kernels"),
-        ("audit_constants", "kernels", "count", schema.COUNT, "kernels"),
-        ("audit_cells", "time_s", "number", schema.Unit(1.0, "s", None), "time"),
-        ("audit_constants", "constant_s", "number", schema.Unit(1.0, "s", 3), "start-up time"),
-        ("builds", "static_shared_bytes", "count", schema.BYTES, "shared memory, static"),
-        ("builds", "block_size", "count", schema.BLOCK, "B"),
-        ("answers", "cpu_best_variant", "text", schema.PLAIN, "variant, CPU best"),
-        ("table6", "block_unroll4_16_time_s", "number", schema.MS, "time, B = 16"),
-        ("cpu_hosts", "l1_bytes", "number", schema.KIB, "L1 cache"),
-        ("recordings", "stale", "flag", schema.PLAIN, "stale"),
-        ("transfers", "bytes_per_s", "number", schema.GB_PER_S, "bandwidth"),
-    ],
-)
-def test_kind_unit_and_heading_of_a_column(table, name, kind, unit, heading):
-    found = column(table, name)
-    assert (found.kind, found.unit, found.heading) == (kind, unit, heading)
-
-
-def test_the_page_of_tables_is_that_of_the_schema():
+def test_the_pages_of_tables_and_of_the_glossary_are_current():
+    terms = _read_yaml(ROOT / "report", "glossary.yaml")
+    assert list(terms) == sorted(terms, key=str.casefold)
+    assert all(meaning.endswith(".") and len(meaning.split()) <= 30 for meaning in terms.values())
+    written = (ROOT / "docs" / "reference" / "glossary.md").read_text()
+    assert written == glossary_page(), "python -m analysis glossary > docs/reference/glossary.md"
     written = (ROOT / "docs" / "reference" / "tables.md").read_text()
     command = [sys.executable, "-m", "analysis", "schema"]
     made = subprocess.check_output(command, cwd=ROOT, text=True)

@@ -34,15 +34,12 @@ def both(paths):
     return compute(paths)
 
 
-def test_recordings_are_listed_in_the_given_sequence(both):
+def test_recordings_are_computed_separately_in_the_given_sequence(both, paths):
     for name in ("recordings", "summary", "cpu_hosts", "curves", "environment"):
         assert list(dict.fromkeys(both[name]["recording"])) == ["z", "a"], name
     assert list(dict.fromkeys(both["table1"]["source"])) == ["published", "z", "a"]
     for name in ("ladder", "roofline", "speedups", "transfer_points", "transfers"):
         assert both[name].empty, "both are hosts without a GPU"
-
-
-def test_the_rows_of_a_recording_do_not_depend_on_others(both, paths):
     single = compute({"a": paths["a"]})
     for name in ("summary", "checks", "curves", "cpu_ladder", "telemetry", "claims"):
         rows, own = (made[name][made[name]["recording"].isin(["a"])] for made in (both, single))

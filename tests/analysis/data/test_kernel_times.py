@@ -54,7 +54,7 @@ def again():
     return read(recorded(**SMALL, kernel_only=True, seed=1))
 
 
-def test_kernels_timed_alone_have_sessions_too(held, again):
+def test_kernel_only_times_have_sessions_and_are_compared(held, again):
     both = together([held, again])
     (source,) = data.sources({"card": both})
     cells = source.cells[source.cells["device"] != "cpu"]
@@ -65,6 +65,15 @@ def test_kernels_timed_alone_have_sessions_too(held, again):
     own = cells.groupby(KERNEL, dropna=False)["kernel_s"].first()
     np.testing.assert_allclose(own, means)
     assert source.draws["kernel"][cells.index].shape == (len(cells), 2000)
+    frame = compare(held, again, 0.02)
+    kernels = frame[frame["quantity"] == "kernel"]
+    assert not kernels.duplicated(KERNEL).any(), "host memory does not matter to them"
+    assert set(kernels["samples_a"]) == {10}
+    assert set(kernels["verdict"]) <= {"same", "undecided"}
+    np.testing.assert_allclose(kernels["ratio"], 1, atol=0.02)
+    older = read(recorded(**SMALL, seed=1))
+    frame = compare(held, older, 0.02)
+    assert set(frame.loc[frame["quantity"] == "kernel", "host_memory"]) == {"pinned", "pageable"}
 
 
 def test_a_cell_whose_kernel_was_not_timed_alone_has_that_of_its_passes(held, gpu_recording):
@@ -79,15 +88,3 @@ def test_a_cell_whose_kernel_was_not_timed_alone_has_that_of_its_passes(held, gp
     others = times[~of_one & (times["device"] != "cpu")]
     assert set(others["kernel_timing"]) == {"kernel-only"}
     assert len(times[CELL].drop_duplicates()) == len(held.samples[CELL].drop_duplicates())
-
-
-def test_recordings_are_compared_by_kernels_timed_alone_where_both_have_them(held, again):
-    frame = compare(held, again, 0.02)
-    kernels = frame[frame["quantity"] == "kernel"]
-    assert not kernels.duplicated(KERNEL).any(), "host memory does not matter to them"
-    assert set(kernels["samples_a"]) == {10}
-    assert set(kernels["verdict"]) <= {"same", "undecided"}
-    np.testing.assert_allclose(kernels["ratio"], 1, atol=0.02)
-    older = read(recorded(**SMALL, seed=1))
-    frame = compare(held, older, 0.02)
-    assert set(frame.loc[frame["quantity"] == "kernel", "host_memory"]) == {"pinned", "pageable"}

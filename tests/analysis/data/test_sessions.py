@@ -15,7 +15,7 @@ def first():
     return read(recorded(**SMALL))
 
 
-def test_every_row_has_the_number_of_its_session(first, tmp_path):
+def test_every_row_has_the_number_of_its_session_and_gpus_of_one_are_kept(first, tmp_path):
     assert together([first]) is first
     assert set(first.samples["session"]) == {0}
     assert first.sessions == (first.provenance,)
@@ -33,9 +33,6 @@ def test_every_row_has_the_number_of_its_session(first, tmp_path):
     folders = {"a": [tmp_path / "x"], "b": [tmp_path / "y", tmp_path / "z"]}
     named = {name: path.name for name, path in folders_by_session(folders).items()}
     assert named == {"a": "x", "b.0": "y", "b.1": "z"}
-
-
-def test_a_gpu_that_only_one_session_has_is_kept(first):
     pair = read(recorded(**SMALL, gpus=2, seed=1))
     found = data.sources({"card": together([first, pair])})
     assert [source.label for source in found] == ["card-gpu0", "card-gpu1"]

@@ -13,7 +13,7 @@ from tests.support.report_data import cpu_cell, gpu_cell, recording, tables
 DTYPES = {"text": "str", "flag": "boolean", "count": "Int64", "number": "float64"}
 
 
-def test_columns_are_typed_and_blank_cells_are_missing(tmp_path):
+def test_columns_are_typed_and_names_like_numbers_or_blanks_stay_text(tmp_path):
     cells = [gpu_cell("card", "block", 64, 0.5, spread=None), cpu_cell("card", "naive", 64, 3)]
     read = tables(tmp_path, recordings=[recording("card")], summary=cells)
     summary = read["summary"]
@@ -26,9 +26,6 @@ def test_columns_are_typed_and_blank_cells_are_missing(tmp_path):
     assert math.isnan(summary["total_low_s"][0])
     assert pd.isna(summary["gpu"][1])
     assert read["recordings"]["simulated"].tolist() == [False]
-
-
-def test_names_like_numbers_or_blanks_stay_text_and_a_table_is_read_once(tmp_path):
     labels = ["4090", "NA", "None", "1e3", "nan", "True"]
     read = tables(tmp_path, recordings=[recording(label) for label in labels])
     for path in tmp_path.glob("*.csv"):

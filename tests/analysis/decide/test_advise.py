@@ -179,7 +179,7 @@ def test_held_out_times_do_not_change_predictions():
     assert (after["error_share"] < before["error_share"]).all()
 
 
-def test_it_answers_with_time_speedups_and_break_even(run, computed):
+def test_it_answers_with_time_speedups_and_break_even_at_any_size(run, computed):
     status, out, err = run(computed, 1536)
     assert (status, err) == (0, "")
     lines = out.splitlines()
@@ -202,6 +202,12 @@ def test_it_answers_with_time_speedups_and_break_even(run, computed):
     assert "* extrapolated: N = 1536 is outside the measured sizes, N = 256 to 1024" in out
     assert "note:" not in out
     assert "pinned host memory" in run(computed, 1536, "--host-memory", "pinned")[1]
+    shortest = pd.read_csv(computed / "curves.csv").query("cpu_baseline.notna()")["time_s"].min()
+    floor = advising._seconds(shortest)
+    for n in (1, LARGEST):
+        status, out, _ = run(computed, n)
+        assert (status, f"  {floor}* " in out) == (0, n == 1)
+        assert f"No CPU time is predicted below {floor}, the shortest time measured." in out
 
 
 def test_it_agrees_with_the_break_even_sizes_of_the_report(computed, monkeypatch):
@@ -238,7 +244,7 @@ def test_products_of_the_same_matrices_repeat_only_the_kernel(run, computed, fit
     fails_with(run(computed, 600, "--products", 0), "--products 0: use 1 or more")
 
 
-def test_it_marks_extrapolation_and_sizes_that_tiles_do_not_divide(run, computed):
+def test_extrapolations_are_marked_with_their_ranges_of_sizes(run, computed, edited):
     inside = run(computed, 512)[1]
     assert "extrapolated: N = 512" not in inside
     assert "note:" not in inside
@@ -249,8 +255,6 @@ def test_it_marks_extrapolation_and_sizes_that_tiles_do_not_divide(run, computed
     curve = SimpleNamespace(log_n=[math.log(512)])
     assert advising._outside(curve, 600) == "N = 600 differs from the only measured size, N = 512"
 
-
-def test_edited_curves_are_named_and_may_lack_intervals_or_the_cpu(run, edited):
     def halved(curves):
         naive = curves["cpu_baseline"] == "naive"
         assert naive.any()
@@ -266,15 +270,6 @@ def test_edited_curves_are_named_and_may_lack_intervals_or_the_cpu(run, edited):
     assert out.count("(no interval)") > 2
     tables = edited("curves", lambda rows: rows[rows["cpu_baseline"].isna()])
     assert "No CPU baseline has enough measured sizes" in advise(tables, "card", 512, "pinned")
-
-
-def test_the_smallest_and_the_largest_size_are_answered(run, computed):
-    shortest = pd.read_csv(computed / "curves.csv").query("cpu_baseline.notna()")["time_s"].min()
-    floor = advising._seconds(shortest)
-    for n in (1, LARGEST):
-        status, out, _ = run(computed, n)
-        assert (status, f"  {floor}* " in out) == (0, n == 1)
-        assert f"No CPU time is predicted below {floor}, the shortest time measured." in out
 
 
 def fails_with(result, *words):

@@ -138,17 +138,17 @@ def test_lines_are_those_of_the_host_execution_and_need_counts(counted):
 
 
 @pytest.mark.parametrize(
-    ("change", "words"),
+    ("old", "new", "words"),
     [
-        (lambda text: text.replace("quantity", "what", 1), "its columns are"),
-        (lambda text: text.replace(",64,64,64,32,", ",64,64,64,wide,", 1), "wide"),
-        (None, "No such file"),
+        ("quantity", "what", "its columns are"),
+        (",64,64,64,32,", ",64,64,64,wide,", "wide"),
+        (None, None, "No such file"),
     ],
 )
-def test_unreadable_counts_are_one_line(counted, tmp_path, change, words):
+def test_unreadable_counts_are_one_line(counted, tmp_path, old, new, words):
     file = tmp_path / "counts.csv"
-    if change:
-        file.write_text(change(counted[0].read_text()))
+    if old:
+        file.write_text(counted[0].read_text().replace(old, new, 1))
     with pytest.raises(StudyError, match=r"python -m kernels count") as error:
         read([file])
     assert re.fullmatch(f"counts {file}: invalid table.*{words}.*", str(error.value))

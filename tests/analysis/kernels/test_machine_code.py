@@ -71,7 +71,7 @@ def test_builds_have_their_occupancy_and_instruction_mix(code, gpu_recording):
     assert one(code, "mm_tile", "int32")["loop_fmas"] == 32, "IMAD"
 
 
-def test_flop_per_byte_and_conflicts_count_each_access(code, counts):
+def test_flop_per_byte_counts_each_access_and_rows_are_found_by_build(code, counts):
     expected = {"naive": 0.25, "naive_coalesced": 0.25, "block": 8}  # a quarter of the tile edge
     expected["register_tile"] = 32  # loads of four words: 1/128 + 1/128 words per FMA
     for name, flop_per_byte in expected.items():
@@ -87,6 +87,13 @@ def test_flop_per_byte_and_conflicts_count_each_access(code, counts):
     tree = made({}, counts, [built("tile_transposed_b")])
     # b_tile[x][k] has 31 conflicts, a_tile[y][k] none: a mean of 15.5
     assert one(tree, "tile_transposed_b")["shared_load_conflicts_per_request"] == 15.5
+    read_back = pd.read_csv(io.StringIO(code.to_csv(index=False)))
+    builds = (("sm_90", "block", 32), ("sm_90", "buffered_row", None), ("sm_80", "block", 32))
+    keys = [("card", arch, name, "float32", block, "exact") for arch, name, block in builds]
+    for frame in (code, read_back):
+        rows = rows_of(frame, keys)
+        assert list(frame.loc[rows[:2], "variant"]) == ["block", "buffered_row"]
+        assert pd.isna(rows[2])
 
 
 def test_builds_of_the_tree_have_their_own_counts_unknown_ones_none(counts, gpu_recording):
@@ -102,13 +109,3 @@ def test_builds_of_the_tree_have_their_own_counts_unknown_ones_none(counts, gpu_
     assert tree[["occupancy", "limiter", "loop_fmas", "unrolling"]].isna().all()
     assert tree["threads_per_block"] == 1024
     assert made({}, counts_table(read([]), [])).empty
-
-
-def test_rows_are_found_by_build_also_when_read_from_csv(code):
-    read_back = pd.read_csv(io.StringIO(code.to_csv(index=False)))
-    builds = (("sm_90", "block", 32), ("sm_90", "buffered_row", None), ("sm_80", "block", 32))
-    keys = [("card", arch, name, "float32", block, "exact") for arch, name, block in builds]
-    for frame in (code, read_back):
-        rows = rows_of(frame, keys)
-        assert list(frame.loc[rows[:2], "variant"]) == ["block", "buffered_row"]
-        assert pd.isna(rows[2])

@@ -109,7 +109,7 @@ def test_held_out_sizes_do_not_change_the_fit():
     assert not before["model_predictions"].equals(after["model_predictions"])
 
 
-def test_a_study_of_one_size_has_fits_and_no_intervals(cpu_recording):
+def test_a_study_of_one_size_or_without_ceilings_has_fewer_rows(cpu_recording, gpu_recording):
     """A host without GPU has no model."""
     made = read(recorded(sizes=(512,), holdout=()))
     found = tables_of({"card": made, "host": cpu_recording})
@@ -117,9 +117,6 @@ def test_a_study_of_one_size_has_fits_and_no_intervals(cpu_recording):
         assert set(found[name]["source"]) == {"card"}
     assert set(found["models"]["status"]) == {"no interval"}
     assert found["model_comparison"]["left_out_log_rms"].isna().all()
-
-
-def test_a_card_without_ceilings_or_effects_has_fewer_tables(gpu_recording):
     frame = gpu_recording.samples
     kept = frame[(frame["device"] == "cpu") | (frame["variant"] == "block")]
     kept = kept[~(kept["block_size"] < 16)]
@@ -166,9 +163,6 @@ def test_the_h100_is_predicted_at_left_out_and_held_out_sizes(of_h100):
     assert len(held) > 30
     assert np.abs(np.exp(held["log_residual"]) - 1).max() < 0.15
     assert held["in_interval"].mean() >= 0.9
-
-
-def test_baselines_stand_beside_the_models_of_the_h100(of_h100):
     found = of_h100["model_tests"]
     own = found[found["kernels"] == "all"].set_index(["test", "model"])
     errors = own["log_rms"].to_dict()
@@ -197,7 +191,7 @@ def test_models_of_the_h100_describe_every_kernel_and_those_never_fitted(of_h100
     assert own.loc["M4", "worst_variant"] == "buffered_row"
 
 
-def test_cycles_of_the_h100_are_of_its_clock_and_multiprocessors(of_h100):
+def test_cycles_and_ratios_of_the_h100_are_those_of_its_ceilings(of_h100):
     own = of_h100["models"].query("kernels == 'all'")
     line, wait = (one(own, model="M7", parameter=name) for name in ("c_L", "t_B"))
     clock_hz = wait["cycles"] / wait["value"]
@@ -206,9 +200,6 @@ def test_cycles_of_the_h100_are_of_its_clock_and_multiprocessors(of_h100):
     assert 0.9 < line["cycles"] < 1.2, "a multiprocessor looks up a line a cycle"
     shares = own[own["model"] == "M7"].set_index("parameter")["share"].drop("rho")
     assert (shares > 0).all()
-
-
-def test_independent_ratios_stand_beside_the_fitted_one(of_h100):
     own = of_h100["model_ratios"]
     assert set(own.loc[own["basis"] == FIT, "of"]) == set(MODELS)
     chase = one(own, basis=LATENCY, of="dram")

@@ -39,7 +39,7 @@ def entry_of(row):
     return f"{name}_{row['block_size']}" if row["block_size"] else name
 
 
-def test_tables_by_hand(printed):
+def test_printed_times_stand_in_their_tables_and_give_the_printed_rates(printed):
     row = at(printed[2], 2048)
     assert row["gpu_flop_per_s"] == pytest.approx(2 * 2048**3 / 1.3)
     assert row["gpu_flop_per_s"] / 1e9 == pytest.approx(13.2, abs=0.05)
@@ -57,9 +57,6 @@ def test_tables_by_hand(printed):
     intervals = [c for c in printed[5] if c.endswith(("_low", "_high", "_low_s", "_high_s"))]
     assert len(intervals) == 7 * 2 + 6 * 2
     assert printed[5][intervals].isna().all(axis=None)
-
-
-def test_printed_times_stand_in_their_tables_and_give_the_printed_rates(printed):
     rows = list(csv.DictReader(CSV.read_text().splitlines()))
     assert len(rows) == 76
     for row in rows:
@@ -162,7 +159,17 @@ def test_a_wrong_value_is_named_with_file_row_and_column(tmp_path, text, message
     assert str(error.value).startswith(f"{path}: {message}")
 
 
-def test_a_missing_or_binary_file_is_refused_by_name(tmp_path):
+def test_wrong_statements_and_missing_or_binary_files_are_one_line(tmp_path):
+    path, refused = tmp_path / "statements.csv", "row 2: n, value and factor must be numbers above"
+    for row, words in (
+        *((",2048,fast,1,x", refused), (",2048,-1,1,x", refused)),
+        *((",2048,1", "row 2: has 3 values; it must have 5"), (",2048,1,1,x", "row 'speedup_over")),
+    ):
+        path.write_text(f"statement,n,value,factor,said\nbest_flop_per_s{row}\n")
+        with pytest.raises(StudyError, match=rf"statements\.csv.*{words}"):
+            published.read_statements(path)
+    with pytest.raises(StudyError, match=r"none\.csv"):
+        published.read_statements(tmp_path / "none.csv")
     (tmp_path / "b.csv").write_bytes(b"\xff\xfe\x00")
     for name, words in (("none", "No such file"), ("b", "not valid UTF-8")):
         with pytest.raises(StudyError, match=rf"{name}\.csv: {words}"):

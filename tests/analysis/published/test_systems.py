@@ -29,7 +29,7 @@ def systems(gpu_recording, cpu_recording):
     return systems_of({"card": gpu_recording, "host": cpu_recording})
 
 
-def test_every_system_has_a_row_per_gpu_or_host(systems):
+def test_every_system_has_a_row_with_its_gate_and_best_rate(systems, gpu_recording):
     listed = read(SYSTEMS)
     assert len(listed) > 25
     for system in listed:
@@ -48,9 +48,6 @@ def test_every_system_has_a_row_per_gpu_or_host(systems):
     systems = systems_of({})  # without recordings every system is named once
     assert len(systems) == len(read(SYSTEMS))
     assert systems["best_flop_per_s"].isna().all()
-
-
-def test_a_system_has_its_place_its_gate_and_its_best_rate(systems, gpu_recording):
     row = systems[systems["system"] == "block_strided"].iloc[0]
     assert row["listed_in"] == "kernels/block_strided.cu"
     checks = gpu_recording.checks[gpu_recording.checks["variant"] == "block_strided"]
@@ -72,21 +69,15 @@ def test_a_system_has_its_place_its_gate_and_its_best_rate(systems, gpu_recordin
     assert padded["listed_in"] == "kernels/block.cu"
 
 
-@pytest.mark.parametrize(
-    ("line", "words"),
-    [
-        ("V,naive,gpu,nave", "row 2: gpu 'nave' is not in the catalog"),
-        ("V,naive,cpu,block", "row 2: cpu 'block' is not in the catalog"),
-        ("V,naive,tpu,naive", "row 2: tpu 'naive' is not in the catalog"),
-        ("V,naive,gpu", "row 2: has 3 values; it must have 4"),
-        ("V,naive,gpu,naive,more", "row 2: has 5 values; it must have 4"),
-    ],
-)
-def test_a_wrong_row_is_named(tmp_path, line, words):
-    path = tmp_path / "systems.csv"
-    path.write_text(f"source,system,side,variant\n{line}\n")
-    with pytest.raises(StudyError, match=words):
-        read(path)
+def test_a_wrong_row_is_named(tmp_path):
+    for line, words in (
+        *(("gpu,nave", "gpu 'nave' is not in"), ("cpu,block", "cpu 'block' is not in")),
+        *(("tpu,naive", "tpu 'naive' is not in the catalog"), ("gpu", "has 3 values; it must")),
+        ("gpu,naive,more", "has 5 values; it must have 4"),
+    ):
+        (tmp_path / "systems.csv").write_text(f"source,system,side,variant\nV,naive,{line}\n")
+        with pytest.raises(StudyError, match=f"row 2: {words}"):
+            read(tmp_path / "systems.csv")
     with pytest.raises(StudyError, match=r"no\.csv: No such file .*; restore it"):
         read(tmp_path / "no.csv")
 

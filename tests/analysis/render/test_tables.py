@@ -36,7 +36,7 @@ def body(text):
     return [(said, re.findall(r"<td[^>]*>(.*?)</td>", row, re.DOTALL)) for said, row in found]
 
 
-def test_markup_gives_row_column_title_and_csv_of_a_cell(cells):
+def test_markup_gives_row_column_title_csv_and_sort_key(cells):
     text = in_page("table", cells.where(n=512), "gpu variant n block_size total_s±", "Some cells")
     columns = re.findall(r'<th scope="col" data-column="(\w+)"', text)
     assert columns == ["gpu", "variant", "n", "block_size", "total_s"]
@@ -51,9 +51,6 @@ def test_markup_gives_row_column_title_and_csv_of_a_cell(cells):
     assert re.findall(r"<figcaption>(.*?)</figcaption>", text) == [words]
     assert 'id="table-some-cells"' in text
     assert 'aria-label="Some cells"' in text
-
-
-def test_numbers_have_a_sort_key_and_overridden_units_a_heading(cells):
     text = in_page("table", cells, "n block_size total_s±", "All")
     assert re.findall(r'<td class="number"([^>]*)>([^<]*)', text) == [
         *(("", "512"), ("", "32"), (' data-sort="12.3456"', "12.35")),

@@ -1,8 +1,10 @@
-"""Medians, their intervals and bootstrap draws."""
+"""Medians, their intervals and bootstrap draws, and half a unit of the last printed digit."""
 
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from analysis.stats import estimates
 from analysis.stats.estimates import (
@@ -14,7 +16,8 @@ from analysis.stats.estimates import (
     seeded,
     summarise,
 )
-from measurement.recording.recording import CELL, TABLES, Recording
+from analysis.stats.rounding import half_unit
+from measurement.recording.recording import CELL, TABLES
 
 PARTS = ["total_s", "h2d_s", "in_run_kernel_s", "d2h_s"]
 
@@ -67,7 +70,7 @@ def test_the_interval_of_a_median_covers_it_as_often_as_it_claims(count):
     assert 0.94 <= covered.mean() <= 0.99
 
 
-def test_draws_belong_to_cells_in_any_order_and_unit(gpu_recording: Recording):
+def test_draws_belong_to_cells_in_any_order_and_unit(gpu_recording):
     samples = gpu_recording.samples
     mixed = samples.sample(frac=1, random_state=3)
     shuffled = mixed.sort_values("round", kind="stable")  # a cell's samples are a series
@@ -116,6 +119,20 @@ def test_bounds_of_ratios_percentiles_and_predictions():
     assert estimates.conformal(np.empty(0)) == np.inf
 
 
+@pytest.mark.parametrize(
+    ("value", "half"), [(0.055, 5e-4), (103.0, 0.5), (340.0, 0.5), (40.8, 0.05), (0.0005, 5e-5)]
+)
+def test_half_a_unit_of_the_last_digit(value, half):
+    assert half_unit(value) == pytest.approx(half)
+
+
+@given(st.integers(1, 10**6), st.integers(0, 6))
+def test_a_number_is_within_the_rounding_of_its_digits(digits, decimals):
+    printed = round(digits / 10**decimals, decimals)
+    assert 0 < half_unit(printed) <= printed
+    assert half_unit(printed) >= 0.5 * 10.0**-decimals * (1 - 1e-9)
+
+
 @pytest.mark.parametrize("count", [6, 7, 20, 21])
 def test_bootstrap_medians_are_distributed_like_medians_of_resamples(count, monkeypatch):
     monkeypatch.setattr(estimates, "DRAWS", 100_000)
@@ -132,7 +149,7 @@ def test_bootstrap_medians_are_distributed_like_medians_of_resamples(count, monk
     assert distance.max() / 100_000 < 0.0087
 
 
-def test_the_interval_of_a_ratio_of_medians_covers_it():
+def test_the_interval_of_a_ratio_covers_it_and_common_effects_cancel_in_pairs():
     rng = np.random.default_rng(6)
     covered = 0
     for _ in range(400):
@@ -141,9 +158,6 @@ def test_the_interval_of_a_ratio_of_medians_covers_it():
         low, high = ratio_intervals(above[None], below[None])
         covered += low[0] <= 3 <= high[0]
     assert 0.92 <= covered / 400 <= 0.99
-
-
-def test_common_effects_cancel_in_ratios_of_pairs_and_below_six_there_are_no_draws():
     rng, paired = np.random.default_rng(5), estimates.bootstrap_paired_ratios
     shared = rng.lognormal(0, 0.5, 15)
     draws = paired(1.1 * shared, shared, seeded("pairs"))

@@ -136,7 +136,7 @@ def samples(seed=0, sessions=3, cells=8, shared=0.05, count=12, time_s=5e-3):
     return pd.concat(frames, ignore_index=True).astype(TYPES | {"session": "Int64"})
 
 
-def test_times_are_geometric_means_and_of_one_session_as_within_it():
+def test_times_and_draws_are_over_sessions_and_of_one_as_within_it():
     frame = samples()
     table = Sessions(frame).summary()
     assert list(table) == list(summarise(frame))
@@ -155,9 +155,6 @@ def test_times_are_geometric_means_and_of_one_session_as_within_it():
     draws = Sessions(alone).draws("total", "seed")
     widths = np.log(np.divide(*percentile_interval(draws)[::-1]))
     assert widths[0] < 0.5 * widths[1]
-
-
-def test_draws_are_as_wide_as_the_intervals_and_share_effects_of_sessions():
     found = Sessions(frame := samples())
     draws = found.draws("total", "seed")
     assert draws.shape == (8, DRAWS)

@@ -113,7 +113,7 @@ def test_one_step_is_as_wide_as_new_fits():
         assert widths[0] == pytest.approx(widths[1], rel=0.2)
 
 
-def test_samples_widen_the_interval_of_cells_that_agree_with_the_model():
+def test_samples_widen_intervals_and_an_error_of_a_kernel_counts_once():
     data = model_data.times("M0", 0, (0, 0, 0, 0))
     assert estimates("M0", data, 0)["rho"].high == pytest.approx(5, rel=1e-4)
     rng = np.random.default_rng(0)
@@ -126,10 +126,7 @@ def test_samples_widen_the_interval_of_cells_that_agree_with_the_model():
     reach = np.linalg.pinv(slopes)
     sigma = 0.02 * np.linalg.norm(reach[0] - reach[1])
     assert np.log(found.high / found.low) == pytest.approx(2 * 1.96 * sigma, rel=0.06)
-
-
-def test_an_error_that_all_cells_of_a_kernel_share_counts_once():
-    """Scatter common to the sizes of a kernel leaves its parameters less certain."""
+    # Scatter common to the sizes of a kernel leaves its parameters less certain.
     widths = {}
     for name, noise in (("shared", (0.05, 0, 0, 0.01)), ("independent", (0, 0, 0.05, 0.01))):
         found = [estimates("M4", model_data.times("M4", s, noise), s)["c_S"] for s in range(20)]

@@ -104,7 +104,7 @@ def changed(recording, variant, factor):
     return replace(recording, samples=samples, back_to_back=batches)
 
 
-def test_cells_within_the_tolerance_are_counted_and_the_others_listed(one):
+def test_cells_beyond_the_tolerance_are_listed_with_the_state_of_both_gpus(one, two):
     other = changed(one, "buffered_row", 1.03)
     shares, cells = agreed({"x": one, "y": other})
     assert list(zip(shares["kind"], shares["quantity"], strict=True)) == [
@@ -123,9 +123,6 @@ def test_cells_within_the_tolerance_are_counted_and_the_others_listed(one):
     assert cells["ratio"].tolist() == pytest.approx([1.03] * 10)
     assert cells["ratio"].between(cells["ratio_low"], cells["ratio_high"]).all()
     assert shares.iloc[-1][["gpu_a", "gpu_b"]].isna().all()
-
-
-def test_listed_cells_have_the_state_of_both_cards(one, two):
     slower = changed(two, "buffered_row", 0.9)
     _, cells = agreed({"x": one, "y": slower})
     rows = cells[(cells["kind"] == comparison.PINNED) & (cells["quantity"] == "kernel")]
