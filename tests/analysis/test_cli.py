@@ -15,7 +15,7 @@ from analysis import __main__ as cli
 from analysis.data.recordings import ROOT
 from analysis.data.store import Store
 from analysis.schema import TABLES
-from base.errors import StudyError, exit_status
+from base.errors import StudyError
 from base.files import sha256
 from kernels.cubins.compile import BuildResult
 from tests.support.report_data import PUBLISHED, STATEMENTS, SYSTEMS, chain, published_once
@@ -26,16 +26,13 @@ INPUTS = ("--published", PUBLISHED, "--systems", SYSTEMS, "--statements", STATEM
 
 
 @pytest.fixture
-def run(monkeypatch, capsys):
-    def command(*arguments: object) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["analysis", *map(str, arguments)])
-        capsys.readouterr()  # drop output of fixtures
+def run(command):
+    def analysis(*arguments):
         with published_once():
-            status = exit_status(cli.main)
-        captured = capsys.readouterr()
-        return status, captured.out, captured.err
+            done = command("analysis", *arguments)
+        return done.returncode, done.stdout, done.stderr
 
-    return command
+    return analysis
 
 
 def fails_with(result, *words):

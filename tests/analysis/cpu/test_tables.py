@@ -106,9 +106,7 @@ def ladder(both):
     return cpu_ladder_table(both)
 
 
-def test_steps_are_compared_with_the_previous_one_and_have_an_efficiency(
-    ladder, both, cpu_recording
-):
+def test_steps_have_a_speedup_over_the_previous_one_and_an_efficiency(ladder, both, cpu_recording):
     steps = ladder[ladder["recording"] == "card"]
     assert (len(steps), set(ladder.loc[ladder["recording"] == "host", "n"])) == (8 * 3, {256, 512})
     cells = both[0].square_cells.set_index(["variant", "threads", "n"])
@@ -153,9 +151,7 @@ def ceiling(source, quantity, threads):
     return rows.loc[rows["threads"] == threads, "value"].median()
 
 
-def test_bounds_are_bytes_over_the_bandwidth_of_the_level_that_serves_them(
-    roofline, both, gpu_recording
-):
+def test_bounds_are_bytes_over_the_bandwidth_of_their_level(roofline, both, gpu_recording):
     own = roofline[roofline["recording"] == "card"]
     expected = [*((name, 1) for name in CPU_S_PER_FMA), ("packed", 4), ("blas", 4)]
     assert sorted(zip(own["variant"], own["threads"], strict=True)) == sorted(expected)

@@ -317,17 +317,14 @@ def test_it_imports_no_slow_library(computed):
     assert not {"pandas", "scipy", "matplotlib", "seaborn", "pydantic", "jinja2"} & set(loaded)
 
 
-@pytest.mark.parametrize(
-    ("location", "n", "low", "high", "text"),
-    [
+def test_a_break_even_in_words():
+    for location, n, low, high, text in (
         ("measured", 412.3, 390, 440, "N = 412 (390 to 440)"),
         ("measured", 412.3, 0, math.inf, "N = 412 (below 256 to above 2048)"),
         ("measured", 412.3, math.nan, math.nan, "N = 412"),
         ("below", math.nan, 0, 300, "below N = 256, the smallest size measured"),
         ("above", math.nan, 2000, math.inf, "above N = 2048, the largest size measured"),
-    ],
-)
-def test_a_break_even_in_words(location, n, low, high, text):
-    row = {"location": location, "least_n": "256", "largest_n": "2048"}
-    row |= {"n": str(n), "n_low": str(low), "n_high": str(high)}
-    assert advising.break_even_text(row) == text
+    ):
+        row = {"location": location, "least_n": "256", "largest_n": "2048"}
+        row |= {"n": str(n), "n_low": str(low), "n_high": str(high)}
+        assert advising.break_even_text(row) == text

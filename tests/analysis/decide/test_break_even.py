@@ -117,11 +117,8 @@ def test_a_side_is_the_least_of_its_curves_none_of_which_is_extrapolated():
     assert [both.fastest_at(n)["variant"] for n in (512.0, 1024.0)] == ["short", "long"]
     # The CPU, too, is the least of the curves of its programs, not one curve through the minima.
     time_s = {"a": lambda n: 1e-12 * n**3, "b": lambda n: 1e-10 * n**2 * 4.5}
-    cells = [
-        NAME | {"variant": name, "n": n, "total_s": own(float(n))}
-        for name, own in time_s.items()
-        for n in SIZES
-    ]
+    sizes = [{"variant": name, "n": n} for name in time_s for n in SIZES]
+    cells = [NAME | c | {"total_s": time_s[c["variant"]](float(c["n"]))} for c in sizes]
     both = side(pd.DataFrame(cells), np.full((len(cells), DRAWS), np.nan))
     least = [min(own(n) for own in time_s.values()) for n in (300.0, 450.0, 600.0)]
     assert np.exp(both.log_s(np.array([300.0, 450.0, 600.0]))[:, 0]) == pytest.approx(least)

@@ -116,19 +116,15 @@ def test_intervals_of_curves_of_different_scale_contain_95_percent_of_new_errors
     assert 0.94 <= np.mean(inside) <= 0.97
 
 
-@pytest.mark.parametrize(
-    ("variant", "block", "n", "expected"),
-    [
+def test_fill_is_the_largest_number_of_blocks_over_the_mean():
+    for variant, block, n, expected in (
         ("register_tile", None, 1536, 2 / (144 / 132)),  # 144 tiles of 128 on 132 multiprocessors
         ("register_tile", None, 1024, 1 / (64 / 132)),
         ("register_tile", None, 4224, 9 / (1089 / 132)),
         ("block", 32, 2048, math.ceil(4096 / 132) / (4096 / 132)),
-        ("buffered_row", None, 132, 1.0),  # one block per row
-        ("cublas_sgemm", None, 1000, 1.0),
-    ],
-)
-def test_fill_is_the_largest_number_of_blocks_over_the_mean(variant, block, n, expected):
-    assert fill(product_of(variant, n, block), 132) == pytest.approx(expected)
+        *(("buffered_row", None, 132, 1.0), ("cublas_sgemm", None, 1000, 1.0)),  # a block per row
+    ):
+        assert fill(product_of(variant, n, block), 132) == pytest.approx(expected)
 
 
 @given(st.sampled_from(["naive", "block", "block_unroll4"]), st.integers(1, 5000))

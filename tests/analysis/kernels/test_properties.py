@@ -28,12 +28,9 @@ def table(recording, *rows):
 
 
 def test_errors_are_compared_with_the_library_and_the_maximum_over_sessions(gpu_recording):
-    found = table(
-        gpu_recording,
-        errors("block", "uniform", 12.0, 32),
-        errors("block", "scaled", 5.0, 32),
-        errors("cublas_sgemm", "uniform", 6.0),
-    ).set_index(["variant", "matrices"])
+    rows = [errors("block", "uniform", 12.0, 32), errors("block", "scaled", 5.0, 32)]
+    rows.append(errors("cublas_sgemm", "uniform", 6.0))
+    found = table(gpu_recording, *rows).set_index(["variant", "matrices"])
     assert tuple(found.loc[("block", "uniform"), ["over_library", "rms_units"]]) == (2, 1.5)
     assert found.loc[("cublas_sgemm", "uniform"), "over_library"] == 1
     assert pd.isna(found.loc[("block", "scaled"), "over_library"]), "not measured with the library"

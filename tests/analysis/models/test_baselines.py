@@ -48,8 +48,5 @@ def test_a_size_left_out_or_a_kernel_of_one_size_is_not_predicted_by_itself():
     assert np.isnan(found["interpolation"].at(np.array([3]), np.array([700.0]))).all()
     kernels = DATA.kernels.max() + 1
     found = {name: one.parameters for name, one in of(DATA.log_times).items()}
-    assert found == {
-        "constant per kernel": kernels + 1,
-        "power law": 2 * kernels,
-        "interpolation": len(N),
-    }
+    parameters = {"constant per kernel": kernels + 1, "power law": 2 * kernels}
+    assert found == parameters | {"interpolation": len(N)}

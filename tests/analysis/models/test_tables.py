@@ -138,7 +138,6 @@ def test_published_times_count_once_and_contain_a_start_up_constant(of_card):
     plain = one(compared, source="published", model="M0")
     with_constant = one(compared, source="published", model="M1")
     assert plain["left_out_log_rms"] > 3 * with_constant["left_out_log_rms"]
-
     changed = TIMES.copy()
     row = (changed["table"] == 5) & (changed["block_size"] == 32).fillna(False)
     changed.loc[row, "time_s"] *= 0.5

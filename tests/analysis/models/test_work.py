@@ -58,10 +58,8 @@ def test_block_and_naive_by_hand_also_with_guarded_builds():
     guarded = ("block", "float32", 32, "guarded", 32, 8192, 221, 84, 32)
     odd, even = cells(("block", N - 1, 32)), cells(("block", N, 32))
     both, exact = card([BLOCK32, guarded]), card([BLOCK32])
-    issued = [
-        with_work(asked, gpu).iloc[0]["instructions"]
-        for asked, gpu in ((odd, both), (odd, exact), (even, both))
-    ]
+    pairs = ((odd, both), (odd, exact), (even, both))
+    issued = [with_work(asked, gpu).iloc[0]["instructions"] for asked, gpu in pairs]
     assert (issued[0] - issued[1], issued[2]) == (BLOCKS * 32 * 100, BLOCKS * 32 * (37 + 32 * 84))
     asked = cells(("block", N, 32), ("naive", N, 32)).set_index(pd.Index([7, 3])).assign(x=1)
     found = with_work(asked, exact)

@@ -40,7 +40,6 @@ def test_every_rate_printed_beside_a_time_is_that_of_the_time(audited):
     assert row["flop_per_s"] == 2 * 1024**3 / 0.12
     bounds = (row["flop_per_low_s"], row["flop_per_high_s"])
     assert bounds == pytest.approx((17.18e9, 18.67e9), 1e-3)
-
     for column, value in (("gflops_printed", 19.9), ("time_s", 0.15)):
         cells = changed(column, value, **ROW_AT_1024)["audit_cells"]
         (wrong,) = cells[cells["rate_agrees"].eq(False)].to_dict("records")
@@ -80,7 +79,6 @@ def test_the_best_rate_of_the_text_and_the_cpu_of_table_2(audited):
     assert row["flop_per_s"] == pytest.approx(296.2e9, rel=1e-4)
     assert (row["copies"], row["copy_bytes"]) == (3, 4 * 2048**2)
     assert row["copies_bytes_per_s"] == pytest.approx(6.25e9, rel=1e-2)
-
     for time_s, low, high in ((0.051, 30e9, 100e9), (0.0499, 1e12, np.inf)):  # less for copies
         row = one(changed("time_s", time_s, **UNROLLED, n=2048, block_size=32), "headline")
         assert row["time_s"] == time_s

@@ -68,13 +68,11 @@ def test_cache_optimisation_is_the_source_s_best_program_over_the_naive(claims, 
     assert (row["expected"], row["verdict"]) == (5.5, "does not hold")
 
 
-@pytest.mark.parametrize(
-    ("factor", "verdict"), [(3.5, "holds"), (2.85, "holds"), (2.7, "does not hold"), (4.5, None)]
-)
-def test_thirty_five_times_is_within_a_factor_of_it(cpu_recording, factor, verdict):
-    row = one(claims_with(cpu_recording, factor), cpu_claims.CACHE_SPEEDUP)
-    assert row["value"] == pytest.approx(10 * factor, rel=0.03)
-    assert row["verdict"] == (verdict or "does not hold")
+def test_thirty_five_times_is_within_a_factor_of_it(cpu_recording):
+    for factor, verdict in ((3.5, ""), (2.85, ""), (2.7, "does not "), (4.5, "does not ")):
+        row = one(claims_with(cpu_recording, factor), cpu_claims.CACHE_SPEEDUP)
+        assert row["value"] == pytest.approx(10 * factor, rel=0.03)
+        assert row["verdict"] == (f"{verdict}hold" if verdict else "holds")
 
 
 def test_block_size_matters_above_a_factor_of_two_and_single_samples_decide_nothing(cpu_recording):

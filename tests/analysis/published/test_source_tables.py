@@ -92,9 +92,7 @@ def test_measured_rows_have_the_columns_sizes_and_intervals(printed, measured):
         np.testing.assert_allclose(speedup, expected, rtol=1e-14)
 
 
-def test_measured_times_are_pageable_totals_and_those_of_a_host_of_its_cpu(
-    measured, gpu_recording, cpu_recording
-):
+def test_measured_times_are_pageable_totals_or_of_a_host(measured, gpu_recording, cpu_recording):
     samples = gpu_recording.samples
     cell = samples.query("variant == 'naive' and n == 512 and block_size == 32")
     medians = cell.groupby("host_memory")["total_s"].median()

@@ -16,11 +16,8 @@ from tests.support.simulated import recorded
 
 def systems_of(recordings):
     found = data.sources(recordings)
-    frames = {
-        "recordings": data.recordings_table(found),
-        "checks": data.checks_table(recordings),
-        "summary": data.summary_table(found),
-    }
+    frames = {"recordings": data.recordings_table(found), "summary": data.summary_table(found)}
+    frames["checks"] = data.checks_table(recordings)
     return systems_table(read(SYSTEMS), frames)
 
 
@@ -38,16 +35,15 @@ def test_every_system_has_a_row_with_its_gate_and_best_rate(systems, gpu_recordi
         assert list(rows["recording"]) == (["card", "host"] if on_cpu else ["card"])
         assert rows["gpu"].isna().all() == on_cpu
         assert {key: rows.iloc[0][key] for key in asdict(system)} == asdict(system)
-    table = systems_of(
-        {"two": recording.read(recorded(gpus=2, sizes=(256,), holdout=(), samples=1))}
-    )
+    two = recording.read(recorded(gpus=2, sizes=(256,), holdout=(), samples=1))
+    table = systems_of({"two": two})
     assert list(table.loc[table["system"] == "CPU naive", "recording"]) == ["two"]
     assert list(table.loc[table["system"] == "naive", "gpu"]) == ["two-gpu0", "two-gpu1"]
     row = systems[systems["variant"] == "buffered_row"].iloc[0]
     assert (row["cells_passed"], row["cells_not_launchable"]) == (6, 4)
-    systems = systems_of({})  # without recordings every system is named once
-    assert len(systems) == len(read(SYSTEMS))
-    assert systems["best_flop_per_s"].isna().all()
+    unmeasured = systems_of({})  # every system is named once
+    assert len(unmeasured) == len(listed)
+    assert unmeasured["best_flop_per_s"].isna().all()
     row = systems[systems["system"] == "block_strided"].iloc[0]
     assert row["listed_in"] == "kernels/block_strided.cu"
     checks = gpu_recording.checks[gpu_recording.checks["variant"] == "block_strided"]

@@ -39,22 +39,16 @@ def test_a_row_has_its_place_and_equalities_are_kept_as_filters(summary):
         assert other.filters is other.where(n=512).filters is None
 
 
-@pytest.mark.parametrize(
-    ("equal", "found"),
-    [
+def test_selection_and_order_keep_places_and_skip_blanks(summary):
+    for equal, found in (
         *(({"variant": "block"}, [1, 2, 3]), ({"variant": ["naive", "buffered_row"]}, [0, 4, 5])),
         *(({"variant": "block", "n": 512, "block_size": 16}, [1]), ({"gpu": None}, [5])),
         *(({"gpu": None, "block_size": None}, [5]), ({"block_size": None}, [4, 5])),
         *(({"block_size": 32}, [0, 2, 3]), ({"n": 3}, [])),
-    ],
-)
-def test_rows_selected_by_equality_keep_their_places(summary, equal, found):
-    chosen = summary.where(**equal)
-    assert (places(chosen), len(chosen), chosen.filters) == (found, len(found), equal)
-    assert len(summary) == len(CELLS), "the rows asked are left as they are"
-
-
-def test_selection_and_order_keep_places_and_skip_blanks(summary):
+    ):
+        chosen = summary.where(**equal)
+        assert (places(chosen), len(chosen), chosen.filters) == (found, len(found), equal)
+        assert len(summary) == len(CELLS), "the selection leaves the rows unchanged"
     assert places(summary.known("total_low_s")) == [0, 1, 2, 4, 5]
     assert places(summary.known("total_low_s", "block_size")) == [0, 1, 2]
     assert places(summary.between("total_s", 0.2, 0.4)) == [0, 1]

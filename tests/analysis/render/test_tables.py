@@ -43,8 +43,8 @@ def test_markup_gives_row_column_title_csv_and_sort_key(cells):
     assert '<span class="unit">ms</span>' in text
     assert '<table class="sortable n-last" data-csv="summary">' in text
     assert [said for said, _ in body(text)] == [' data-row="0"', ' data-row="2"']
-    cells = ["<code>card</code>", "<code>block</code>", "512", "32"]
-    assert body(text)[0][1] == [*cells, "12.35<small>12.22–12.47</small>"]
+    known = ["<code>card</code>", "<code>block</code>", "512", "32"]
+    assert body(text)[0][1] == [*known, "12.35<small>12.22–12.47</small>"]
     assert body(text)[1][1][3] == "–"
     text = in_page("table", cells, "n", "Some cells", caller=lambda: "What they are.")
     words = '<strong>Some cells.</strong> What they are. <small class="csv">summary.csv</small>'

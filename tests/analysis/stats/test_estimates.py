@@ -7,15 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from analysis.stats import estimates
-from analysis.stats.estimates import (
-    bootstrap_cells,
-    bootstrap_medians,
-    percentile_interval,
-    ratio_intervals,
-    ratios,
-    seeded,
-    summarise,
-)
+from analysis.stats.estimates import bootstrap_cells, bootstrap_medians, ratio_intervals, summarise
 from analysis.stats.rounding import half_unit
 from measurement.recording.recording import CELL, TABLES
 
@@ -49,8 +41,8 @@ def test_median_and_interval_of_samples_are_order_statistics():
     five = summarise(samples_of([1, 2, 3, 4, 5])).iloc[0]
     assert five["total_s"] == 3
     assert np.isnan([five["total_low_s"], five["total_high_s"]]).all()
-    assert np.isnan(bootstrap_medians(np.arange(5.0), seeded())).all()
-    assert np.isfinite(bootstrap_medians(np.arange(6.0), seeded())).all()
+    assert np.isnan(bootstrap_medians(np.arange(5.0), estimates.seeded())).all()
+    assert np.isfinite(bootstrap_medians(np.arange(6.0), estimates.seeded())).all()
     row = summarise(samples_of(range(1, 8), device="cpu")).iloc[0]
     assert row["total_s"] == 4
     assert row[["h2d_s", "in_run_kernel_low_s", "d2h_high_s", "overhead_s"]].isna().all()
@@ -76,10 +68,8 @@ def test_draws_belong_to_cells_in_any_order_and_unit(gpu_recording):
     shuffled = mixed.sort_values("round", kind="stable")  # a cell's samples are a series
     pd.testing.assert_frame_equal(summarise(samples), summarise(shuffled))
     few = samples[samples["n"] == 256]
-    np.testing.assert_array_equal(
-        bootstrap_cells(few, "in_run_kernel_s"),
-        bootstrap_cells(few.sample(frac=1, random_state=4), "in_run_kernel_s"),
-    )
+    orders = (few, few.sample(frac=1, random_state=4))
+    np.testing.assert_array_equal(*(bootstrap_cells(one, "in_run_kernel_s") for one in orders))
     table = summarise(gpu_recording.samples)
     draws = bootstrap_cells(gpu_recording.samples, "total_s")
     assert draws.shape == (len(table), estimates.DRAWS)
@@ -95,23 +85,22 @@ def test_draws_belong_to_cells_in_any_order_and_unit(gpu_recording):
     times = ["total_s", "total_low_s", "in_run_kernel_high_s", "overhead_s"]
     pd.testing.assert_frame_equal(summarise(samples)[times] * 1024, summarise(scaled)[times])
     before, after = (bootstrap_cells(s, "total_s") for s in (samples, scaled))
-    np.testing.assert_array_equal(
-        ratio_intervals(before[:1], before[1:]), ratio_intervals(after[:1], after[1:])
-    )
+    intervals = (ratio_intervals(draws[:1], draws[1:]) for draws in (before, after))
+    np.testing.assert_array_equal(*intervals)
 
 
 def test_bounds_of_ratios_percentiles_and_predictions():
     medians = pd.Series([4.0, 2.0], index=[0, 2])
     draws = np.array([np.full(estimates.DRAWS, 4.0), np.zeros(estimates.DRAWS), range(1, 2001)])
     above, below = (pd.Series(rows, dtype="Int64") for rows in ([0, None, 0], [2, 2, None]))
-    ratio, low, high = ratios(medians, draws, above, below)
+    ratio, low, high = estimates.ratios(medians, draws, above, below)
     np.testing.assert_array_equal(ratio, [2, np.nan, np.nan])
     np.testing.assert_array_equal(low, [4 / 1950, np.nan, np.nan])
     np.testing.assert_array_equal(high, [4 / 51, np.nan, np.nan])
     draws = np.arange(1.0, 2001.0)
-    np.testing.assert_array_equal(percentile_interval(draws), [51, 1950])  # 50 below, 50 above
     infinite = np.where(draws > 1900, np.inf, draws)
-    np.testing.assert_array_equal(percentile_interval(infinite), [51, np.inf])
+    for each, bounds in ((draws, [51, 1950]), (infinite, [51, np.inf])):  # 50 below, 50 above
+        np.testing.assert_array_equal(estimates.percentile_interval(each), bounds)
     errors = np.arange(1, 20) * np.where(np.arange(19) % 2, 0.1, -0.1)
     assert estimates.conformal(errors) == pytest.approx(1.9), "19 of 20 gaps"
     assert estimates.conformal(np.arange(39) / 1.0) == 37
@@ -142,11 +131,8 @@ def test_bootstrap_medians_are_distributed_like_medians_of_resamples(count, monk
     drawn = bootstrap_medians(values, rng)
     # Two samples of 100 000: their distribution functions differ by more than 0.0087 in 0.1 %.
     points = np.sort(np.concatenate([resampled, drawn]))
-    distance = np.abs(
-        np.searchsorted(np.sort(resampled), points, "right")
-        - np.searchsorted(np.sort(drawn), points, "right")
-    )
-    assert distance.max() / 100_000 < 0.0087
+    one, other = (np.searchsorted(np.sort(each), points, "right") for each in (resampled, drawn))
+    assert np.abs(one - other).max() / 100_000 < 0.0087
 
 
 def test_the_interval_of_a_ratio_covers_it_and_common_effects_cancel_in_pairs():
@@ -160,11 +146,11 @@ def test_the_interval_of_a_ratio_covers_it_and_common_effects_cancel_in_pairs():
     assert 0.92 <= covered / 400 <= 0.99
     rng, paired = np.random.default_rng(5), estimates.bootstrap_paired_ratios
     shared = rng.lognormal(0, 0.5, 15)
-    draws = paired(1.1 * shared, shared, seeded("pairs"))
+    draws = paired(1.1 * shared, shared, estimates.seeded("pairs"))
     assert draws.shape == (estimates.DRAWS,)
     assert draws == pytest.approx(np.full(estimates.DRAWS, 1.1))
-    apart = paired(1.1 * shared, rng.permutation(shared), seeded("pairs"))
-    assert np.ptp(percentile_interval(apart)) > 0.2
-    few, enough = (paired(np.ones(n), np.ones(n), seeded("pairs")) for n in (5, 6))
+    apart = paired(1.1 * shared, rng.permutation(shared), estimates.seeded("pairs"))
+    assert np.ptp(estimates.percentile_interval(apart)) > 0.2
+    few, enough = (paired(np.ones(n), np.ones(n), estimates.seeded("pairs")) for n in (5, 6))
     assert np.isnan(few).all()
     assert (enough == 1).all()

@@ -90,11 +90,9 @@ def test_cells_weigh_by_their_noise_and_the_errors_of_the_model():
     data.log_times[-1] += 0.3
     variance[-1] = 0.25
     truth = model_data.truth("M0")
-    errors = [
-        np.abs(np.log(fit(replace(data, variance=v)).theta / truth)).max()
-        for v in (variance, np.full(len(variance), 1e-6))
-    ]
-    assert errors[0] < errors[1] / 10
+    fits = (fit(replace(data, variance=v)) for v in (variance, np.full(len(variance), 1e-6)))
+    noisy, alike = (np.abs(np.log(each.theta / truth)).max() for each in fits)
+    assert noisy < alike / 10
 
 
 @pytest.mark.slow

@@ -42,13 +42,10 @@ def named(recording, *names, cpu_model="Simulated CPU"):
     return replace(recording, provenance=provenance | {"devices": devices, "host": host})
 
 
-def agreed(found):
-    found = data.sources(found) if isinstance(found, dict) else found
-    frames = {
-        "summary": data.summary_table(found),
-        "telemetry": overheads.telemetry_table(found),
-        "back_to_back": overheads.back_to_back_table(found),
-    }
+def agreed(recordings):
+    frames = {"summary": data.summary_table(found := data.sources(recordings))}
+    frames["telemetry"] = overheads.telemetry_table(found)
+    frames["back_to_back"] = overheads.back_to_back_table(found)
     return comparison.agreement_tables(found, frames)
 
 
@@ -68,10 +65,9 @@ def test_only_common_cells_and_whole_runs_without_parts_are_compared(one, cpu_re
     full, _ = agreed({"x": one, "y": one})
     assert full["cells"][0] > shares["cells"][0] > 0
     assert cells.empty
-    for found in ([], data.sources({"x": one, "host": cpu_recording})):  # without pairs
-        for table in agreed(found):
-            assert table.empty
-            assert list(table)[:2] == ["recording_a", "gpu_a"]
+    for without_pairs in ({}, {"x": one, "host": cpu_recording}):
+        for table in agreed(without_pairs):
+            assert (table.empty, list(table)[:2]) == (True, ["recording_a", "gpu_a"])
 
 
 def pairs(**made):
@@ -97,8 +93,7 @@ def changed(recording, variant, factor):
     """The recording with all GPU times of a variant multiplied."""
     samples = recording.samples.copy()
     rows = (samples["variant"] == variant) & (samples["device"] != "cpu")
-    for column in ("total_s", "in_run_kernel_s"):
-        samples.loc[rows, column] *= factor
+    samples.loc[rows, ["total_s", "in_run_kernel_s"]] *= factor
     batches = recording.back_to_back.copy()
     batches.loc[batches["variant"] == variant, "kernel_batch_s"] *= factor
     return replace(recording, samples=samples, back_to_back=batches)
@@ -127,18 +122,15 @@ def test_cells_beyond_the_tolerance_are_listed_with_the_state_of_both_gpus(one, 
     _, cells = agreed({"x": one, "y": slower})
     rows = cells[(cells["kind"] == comparison.PINNED) & (cells["quantity"] == "kernel")]
     assert (set(rows["gpu_b"]), rows["sm_clock_a_hz"].tolist()) == ({"y-gpu0"}, [1.98e9] * 2)
-    assert rows["samples_throttled_a"].tolist() == [2, 2]
-    assert rows["samples_throttled_b"].tolist() == [0, 0]
-    assert rows["power_b_w"].tolist() == [350.5] * 2
-    assert rows["temperature_max_a_celsius"].tolist() == [42, 42]
+    state = ["samples_throttled_a", "samples_throttled_b", "power_b_w", "temperature_max_a_celsius"]
+    assert rows[state].to_numpy().tolist() == [[2, 0, 350.5, 42]] * 2
     cells_of_a = data.sources({"x": one})[0].cells
     chosen = "variant == 'buffered_row' and n == 256 and host_memory == 'pinned'"
     (row,) = cells_of_a.query(chosen).to_dict("records")
     for bound in ("", "_low", "_high"):
         assert rows.iloc[0][f"median_a{bound}_s"] == row[f"kernel{bound}_s"]
     batches = cells[cells["kind"] == comparison.BATCHES]
-    assert batches["sm_clock_a_hz"].isna().all()
-    assert len(batches) == 2
+    assert batches["sm_clock_a_hz"].isna().tolist() == [True, True]
 
 
 def test_hosts_are_compared_once_if_of_one_model_and_measured_by_one_protocol(small):

@@ -32,7 +32,6 @@ from tests.support.simulated import FEW
 pytestmark = pytest.mark.slow
 
 FEW_CELLS = {"sizes": (256,), "holdout": (), "variants": FEW}
-H100 = ROOT / "data" / "recordings" / "h100-sxm"
 STUDY = {
     "devices": [{"device": "gpu0", "name": "Card"}],
     "host": {"cpu_model": "CPU"},
@@ -227,12 +226,9 @@ def held(total, kernel, n=256, **ceilings):
     made = recorded(cell(total, n=n))
     key = made.samples[[*KERNEL, "session"]].iloc[:1]
     kernels = key.merge(pd.DataFrame({"kernel_s": kernel}), how="cross")
-    known = [
-        {"device": "gpu0", "quantity": quantity, "host_memory": "pinned", "value": value}
-        | {"size_bytes": 4096, "threads": None, "session": 0}
-        for quantity, value in ceilings.items()
-    ]
-    return replace(made, kernels=kernels, ceilings=pd.DataFrame(known))
+    known = pd.DataFrame({"quantity": ceilings.keys(), "value": ceilings.values()})
+    known = known.assign(device="gpu0", host_memory="pinned", size_bytes=4096, session=0)
+    return replace(made, kernels=kernels, ceilings=known.assign(threads=None))
 
 
 def test_slower_runs_are_of_the_host_if_its_copies_are_slower():
@@ -287,7 +283,7 @@ def test_identical_runs_are_never_slower():
 
 
 def test_real_kernels_differ_only_if_they_are_slower_by_10_percent():
-    whole = recording.read(H100)
+    whole = recording.read(ROOT / "data" / "recordings" / "h100-sxm")
     halves = whole.samples.groupby(CELL, dropna=False)["round"].transform("median")
     early = whole.samples["round"] <= halves
     frame = compared(*(replace(whole, samples=whole.samples[rows]) for rows in (early, ~early)))

@@ -62,9 +62,7 @@ def test_marked_samples_are_counted_and_left_out_and_unknown_states_empty():
     assert half["samples_throttled"] == 0
 
 
-def test_gpu_cells_have_their_state_and_cold_starts_their_warm_cell(
-    throttled, cpu_recording, gpu_recording
-):
+def test_gpu_cells_have_states_cold_starts_a_warm_cell(throttled, cpu_recording, gpu_recording):
     table = overheads.telemetry_table(sources(throttled, cpu_recording))
     timed = throttled.samples[throttled.samples["device"] != "cpu"].drop_duplicates(CELL)
     assert (len(table), set(table["gpu"])) == (len(timed), {"r0-gpu0", "r0-gpu1"})
@@ -130,9 +128,8 @@ def test_ceilings_and_phases_of_the_cpu_have_one_row(throttled, cpu_recording):
     rates = on_cpu[on_cpu["quantity"] == "fp32_flop_per_s"].set_index("threads")["value"]
     assert rates.to_dict() == pytest.approx({1: 1.25e11, 4: 4.5e11}, rel=0.02)
     assert on_cpu["gpu"].isna().all()
-    assert not table.duplicated(
-        ["recording", "device", "quantity", "host_memory", "size_bytes", "threads"]
-    ).any()
+    key = ["recording", "device", "quantity", "host_memory", "size_bytes", "threads"]
+    assert not table.duplicated(key).any()
     copies = table[(table["gpu"] == "r0-gpu1") & (table["quantity"] == "h2d_bytes_per_s")]
     assert sorted(copies["size_bytes"]) == sorted([2**12, 2**16, 2**20, 2**26] * 2)
     row = copies[(copies["size_bytes"] == 2**20) & (copies["host_memory"] == "pinned")].iloc[0]

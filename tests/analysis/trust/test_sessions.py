@@ -35,9 +35,7 @@ def table(made):
     return sessions_table(data.sources({"pair": made, "alone": alone}))
 
 
-def test_every_kind_of_a_gpu_with_several_sessions_has_its_deviation(
-    table, gpu_recording, cpu_recording
-):
+def test_kinds_of_several_sessions_have_their_deviation(table, gpu_recording, cpu_recording):
     assert list(table) == list(TABLES["sessions"].columns)
     assert set(table["recording"]) == {"pair"}, "one session tells of no other"
     assert (table["sessions"] == 3).all()

@@ -41,10 +41,7 @@ def told(tmp_path):
             state("card", 512, throttled=1, clock=1.2e9, unmarked=0.9),
             state("card", 1024, clock=1.98e9, unmarked=1.02),
         ],
-        agreement=[
-            {**pair, "cells": cells, "cells_agreeing": agreeing}
-            for cells, agreeing in ((10, 7), (5, 5))
-        ],
+        agreement=[pair | {"cells": n, "cells_agreeing": same} for n, same in ((10, 7), (5, 5))],
     )
     return of(store)
 
