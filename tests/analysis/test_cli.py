@@ -105,15 +105,7 @@ def test_a_missing_or_invalid_published_file_is_one_line(run, tmp_path, place):
     assert not (tmp_path / "out").exists()
 
 
-def test_a_folder_that_cannot_be_written_is_one_line(run, tmp_path, monkeypatch):
-    made = Store(chain({}))
-    frames = {name: made[name] for name in TABLES}
-    monkeypatch.setattr("analysis.tables.compute", lambda *_: frames)
-    (tmp_path / "file").write_text("")
-    fails_with(run("tables", *INPUTS, "--out", tmp_path / "file" / "tables"), "file")
-
-
-def test_a_recording_is_a_path_or_the_result_of_a_cluster_job(tmp_path):
+def test_recordings_are_paths_or_results_of_jobs_and_folders_writable(tmp_path, run, monkeypatch):
     assert cli.recordings_of(["a=b=c/d"]) == ({"a": [Path("b=c/d")]}, {})
     there, gone = tmp_path / "there.json", tmp_path / "gone.json"
     there.write_text('{"recording": "results/recordings/there"}')
@@ -123,3 +115,8 @@ def test_a_recording_is_a_path_or_the_result_of_a_cluster_job(tmp_path):
     assert missing == {"gone": "its node failed"}
     with pytest.raises(StudyError, match=r"none\.json is unreadable"):
         cli.recordings_of([f"card={tmp_path}/none.json"])
+    made = Store(chain({}))
+    frames = {name: made[name] for name in TABLES}
+    monkeypatch.setattr("analysis.tables.compute", lambda *_: frames)
+    (tmp_path / "file").write_text("")
+    fails_with(run("tables", *INPUTS, "--out", tmp_path / "file" / "tables"), "file")

@@ -25,14 +25,11 @@ def store_of_both(computed):
 
 
 @pytest.mark.slow
-def test_a_table_read_with_the_declared_types_is_written_alike(store_of_both, tmp_path):
+def test_tables_are_written_as_read_and_most_have_rows_and_typed_columns(store_of_both, tmp_path):
     store.write({name: store_of_both[name] for name in TABLES}, tmp_path)
     found = compare(read(store_of_both.folder), read(tmp_path), Renames())
     assert [(each.table, each.different[:3]) for each in found if each.different] == []
     assert sum(each.equal for each in found) > 1000
-
-
-def test_most_tables_have_rows_and_no_column_of_text_holds_only_numbers(store_of_both):
     number = re.compile(r"-?[\d.]+(e-?\d+)?")
     for table, name in EVERY:
         if column(table, name).kind == "text" and name not in VERSIONS:
@@ -58,6 +55,10 @@ def test_every_column_is_declared_once_and_bounds_like_their_value(monkeypatch):
     monkeypatch.setitem(TABLES, "checks", schema.Table("checks", "checks", ("recording", "colour")))
     with pytest.raises(KeyError, match=r"checks\.colour is not declared"):
         column("checks", "colour")
+    digits = {"audit_cells.time_s": None, "audit_constants.constant_s": 3}  # of seconds
+    for name, decimals in digits.items():
+        assert column(*name.split(".")).unit == schema.Unit(1.0, "s", decimals)
+    assert column("builds", "block_size").unit == schema.BLOCK
     assert interval_columns("total_s") == ("total_low_s", "total_high_s")
     assert interval_columns("speedup") == ("speedup_low", "speedup_high")
     for table, name in EVERY:

@@ -25,12 +25,8 @@ def paths():
     return {"z": [recorded(**SMALL, samples=60)], "a": [recorded(**SMALL, samples=8, seed=5)]}
 
 
-@pytest.fixture(scope="module")
-def both(paths):
-    return compute(paths)
-
-
-def test_recordings_are_computed_separately_in_the_given_sequence(both, paths):
+def test_recordings_are_computed_separately_in_the_given_sequence(paths):
+    both = compute(paths)
     for name in ("recordings", "summary", "cpu_hosts", "curves", "environment"):
         assert list(dict.fromkeys(both[name]["recording"])) == ["z", "a"], name
     assert list(dict.fromkeys(both["table1"]["source"])) == ["published", "z", "a"]

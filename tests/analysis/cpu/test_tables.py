@@ -39,7 +39,7 @@ def without(recording, chosen, name="card"):
     return data.sources({name: kept})
 
 
-def test_baselines_and_stages_are_the_fastest_of_their_kind(gpu):
+def test_baselines_and_hosts_are_the_fastest_of_their_kind_and_described(gpu, gpu_recording):
     assert SOURCE_OPTIMISED == ["column_buffered", "blocked"]
     threads = pd.array([None, 1, 16], "Int64")
     cells = pd.DataFrame({"device": ["gpu0", "cpu", "cpu"], "threads": threads})
@@ -53,9 +53,6 @@ def test_baselines_and_stages_are_the_fastest_of_their_kind(gpu):
     steps = stages(gpu[0].square_cells)
     names = {"naive": "naive", "source": "blocked", "one_thread": "blas", "all_threads": "blas"}
     assert {name: "/".join(set(rows["variant"])) for name, rows in steps.items()} == names
-
-
-def test_a_host_has_one_row_with_its_caches_and_its_blas(gpu_recording):
     two = read(recorded(gpus=2, sizes=(256,), holdout=(), samples=1))
     (row,) = hosts_table(data.sources({"two": two})).to_dict("records")
     assert (row["usable_threads"], row["logical_cpus"]) == (ALL_THREADS, 8)

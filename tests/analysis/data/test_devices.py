@@ -24,7 +24,7 @@ def labels(found):
     return [device.label for device in found]
 
 
-def test_devices_are_in_the_sequence_of_the_table_the_one_in_focus_first(store, tmp_path):
+def test_devices_and_their_names_are_in_sequence_the_one_in_focus_first(store, tmp_path):
     found = devices(store)
     assert labels(found.all) == ["host", "two-gpu0", "two-gpu1", "b200"]
     assert labels(found.hosts) == ["host", "two-gpu0", "b200"]
@@ -43,9 +43,6 @@ def test_devices_are_in_the_sequence_of_the_table_the_one_in_focus_first(store, 
     assert (found.focus.label, found.gpus) == ("a", ())
     found = devices(tables(tmp_path / "none"))
     assert (found.focus, found.all, found.hosts) == (None, (), ())
-
-
-def test_names_say_what_is_simulated_and_nothing_twice(store):
     host, card, _, simulated = devices(store).all
     assert (card.title, card.short) == ("Card (two-gpu0)", "two-gpu0")
     assert (simulated.title, simulated.short) == ("SIMULATED b200", "SIMULATED b200")

@@ -60,7 +60,6 @@ def test_times_and_square_cells_point_into_the_cells(gpu_recording):
     packed = times[times["implementation"] == "cpu_packed"]
     assert list(packed["n"]) == sorted(set(packed["n"]))
     assert set(source.cells.loc[packed.index, "threads"]) == {1}
-    (source,) = data.sources({"card": gpu_recording})
     squares = source.square_cells
     assert (set(squares["n"]), set(squares["dtype"])) == ({256, 512, 1024, 1536, 2048}, {"float32"})
     assert (squares[["m", "k"]].eq(squares["n"], axis=0)).all(axis=None)

@@ -145,7 +145,7 @@ def test_beyond_the_measured_sizes_the_fastest_is_that_of_the_nearest_size():
     assert (value, math.log(high / low) / 2) == (3, pytest.approx(0.5))
 
 
-def test_held_out_sizes_are_predicted_within_their_intervals(computed):
+def test_held_out_sizes_are_predicted_within_intervals_and_change_nothing(computed):
     frame = pd.read_csv(computed / "predictions.csv")
     assert set(frame["n"]) == {1536}
     assert frame["error_share"].abs().median() < 0.05
@@ -159,8 +159,6 @@ def test_held_out_sizes_are_predicted_within_their_intervals(computed):
         assert (fastest, own["is_fastest"].sum()) == (["register_tile_conflict_free"], 1)
         assert not own.loc[own["is_fastest"], "is_library"].any()
 
-
-def test_held_out_times_do_not_change_predictions():
     def predicted(made):
         found = data.sources({"card": made})
         tables = {"predictors": predictors_table(found), "curves": curves_table(found)}

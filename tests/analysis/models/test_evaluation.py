@@ -54,7 +54,7 @@ def test_every_model_has_a_row_of_every_test_and_the_true_one_is_best():
         assert found.at[(test, "M0"), "log_rms"] > 3 * found.at[(test, "M2"), "log_rms"]
 
 
-def test_held_out_cells_unseen_and_left_out_variants_are_predicted():
+def test_unseen_and_left_out_variants_have_intervals_that_cover_new_cells():
     held = evaluated().set_index(["test", "model"]).loc[(evaluation.HELD_OUT_SIZE, "M2")]
     assert held["log_rms"] == pytest.approx(np.log(1.1))
     assert (held["cells_inside"], held["inside_share"]) == (len(CELLS), 1)
@@ -68,10 +68,7 @@ def test_held_out_cells_unseen_and_left_out_variants_are_predicted():
     spoiled = replace(one.data, log_times=one.data.log_times + np.where(own, 3.0, 0.0))
     moved = evaluation.variant_errors(candidate("M2", spoiled, one.fit), CELLS)
     np.testing.assert_allclose(moved[own], errors[own] - 3.0, atol=1e-4)
-
-
-def test_half_width_by_hand_covers_cells_of_a_new_variant():
-    """Variants of mean square 0.04 and 0.16, however many their cells: t(2) · √0.1."""
+    # Variants of mean square 0.04 and 0.16, however many their cells: t(2) · √0.1.
     errors = np.array([0.2, -0.2, 0.2, 0.4, np.nan])
     width = evaluation.half_width(errors, np.array([0, 0, 0, 1, 2]))
     assert width == pytest.approx(4.30265 * np.sqrt(0.1), rel=1e-4)

@@ -48,7 +48,7 @@ def of_h100():
     return tables_of(data.load({"h100": [data.ROOT / "data" / "recordings" / "h100-sxm"]}))
 
 
-def test_a_card_that_follows_m0_has_its_parameters_and_known_models(of_card):
+def test_a_card_that_follows_m0_has_its_parameters_and_predictions(of_card):
     models = of_card["models"]
     own = models[(models["source"] == "card") & (models["kernels"] == "modelled")]
     rho = one(own, model="M0", parameter="rho")
@@ -74,9 +74,6 @@ def test_a_card_that_follows_m0_has_its_parameters_and_known_models(of_card):
     assert known["published", "modelled"] == ["M0", "M1", "M2", "M3", "M4", "M6"]
     assert known["card", "modelled"] == ["M0", "M1", "M2", "M3", "M4", "M6"]
     assert known["card", "all"] == ["M4", "M6"]
-
-
-def test_predictions_cover_held_out_orders_and_other_sources_kernels(of_card):
     found = of_card["model_predictions"]
     card = found[found["source"] == "card"]
     held = card[card["role"] == "held out"]

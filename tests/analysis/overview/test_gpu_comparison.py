@@ -53,11 +53,29 @@ def deviations(log_sd, degrees_of_freedom=50.0):
     return [row | {"host_work": False if row["quantity"] == "total" else None} for row in rows]
 
 
-def test_verdict_compares_the_interval_with_the_tolerance():
+def test_verdicts_are_on_candidates_measured_alike_on_both_gpus(recordings):
     words = {(0.5, 0.97): "faster", (0.99, 1.01): "same", (1.03, 1.5): "slower"}
     words |= dict.fromkeys([(0.5, 0.99), (0.99, 1.03), (1.01, 1.5)], "undecided")
     words[NAN, NAN] = "no interval"
     assert {each: gpu_comparison.verdict(*each) for each in words} == words
+    every = compared(recordings)
+    best = every.loc[(every["gpu"] == "other") & (every["n"] == 512), "variant"]
+    lost = "variant not in @best or gpu != 'first'"
+    found = compared(recordings, (), lambda s: s.query(lost, local_dict={"best": list(best)}))
+    both = found[found["ratio"].notna()]
+    assert not {*both["variant"], *both["first_variant"]} & set(best)
+    assert (both["candidates"] < every["candidates"].max()).all()
+    assert both["ratio"].tolist() == (both["time_s"] / both["first_time_s"]).tolist()
+
+    def kernel_only(summary):
+        timing = summary["kernel_timing"].mask(summary["gpu"] == "other", KERNEL_ONLY)
+        return summary.assign(kernel_timing=timing)
+
+    found = compared(recordings, (), kernel_only)
+    both = found[(found["quantity"] == "kernel") & found["ratio"].notna()]
+    assert (both[["time_s", "first_time_s"]] >= 1e-3).all(axis=None)
+    total = found[(found["quantity"] == "total") & (found["gpu"] == "other")]
+    assert set(total["n"]) == {256, 512, 1024, 1536}
 
 
 def test_each_gpu_has_its_fastest_implementation_and_ratios_to_the_first(gpus, recordings):
@@ -112,24 +130,3 @@ def test_gpus_of_the_same_or_several_sessions_have_their_own_deviations():
     assert set(both["basis"]) == {SEVERAL}
     assert (both[["sessions", "first_sessions"]] == 2).all(axis=None)
     assert both["verdict"].isin(("same", "undecided")).all()
-
-
-def test_only_candidates_measured_alike_on_both_gpus_count(recordings):
-    every = compared(recordings)
-    best = every.loc[(every["gpu"] == "other") & (every["n"] == 512), "variant"]
-    lost = "variant not in @best or gpu != 'first'"
-    found = compared(recordings, (), lambda s: s.query(lost, local_dict={"best": list(best)}))
-    both = found[found["ratio"].notna()]
-    assert not {*both["variant"], *both["first_variant"]} & set(best)
-    assert (both["candidates"] < every["candidates"].max()).all()
-    assert both["ratio"].tolist() == (both["time_s"] / both["first_time_s"]).tolist()
-
-    def kernel_only(summary):
-        timing = summary["kernel_timing"].mask(summary["gpu"] == "other", KERNEL_ONLY)
-        return summary.assign(kernel_timing=timing)
-
-    found = compared(recordings, (), kernel_only)
-    both = found[(found["quantity"] == "kernel") & found["ratio"].notna()]
-    assert (both[["time_s", "first_time_s"]] >= 1e-3).all(axis=None)
-    total = found[(found["quantity"] == "total") & (found["gpu"] == "other")]
-    assert set(total["n"]) == {256, 512, 1024, 1536}

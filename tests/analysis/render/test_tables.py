@@ -77,7 +77,7 @@ def test_names_are_escaped_simulated_gpus_marked_and_flags_words(cells, store):
     assert "<table" not in empty
 
 
-def test_a_pivot_has_a_column_per_value_and_a_place_per_cell(cells):
+def test_pivots_have_a_column_per_value_and_wide_ones_only_the_gpu_in_focus(cells):
     text = in_page("pivot", cells, "n", "gpu", "total_s±", "By card", marks=MARKED)
     heads = [f'{name} <span class="unit">ms</span>' for name in ("SIMULATED card", "other")]
     assert re.findall(r'<th scope="col">(.*?)</th>', text) == ["N", *heads]
@@ -86,18 +86,6 @@ def test_a_pivot_has_a_column_per_value_and_a_place_per_cell(cells):
     known = f"{data.format(0, 12.35)}<small>12.22–12.47</small>"
     assert first == ["512", known, f"{data.format(2, '250.0')}<small>247.5–252.5</small>"]
     assert second == ["17000", data.format(1, "500.0"), "–"]
-
-
-FOCUS = Device("card2", "card2", True, "Card", "CPU", False, False, False, ())
-
-
-def many(count, **more):
-    """Return `count` rows that belong to three GPUs in turn."""
-    owners = [f"card{place % 3}" for place in range(count)]
-    return Rows("models", pd.DataFrame(dict.fromkeys(more.pop("columns"), owners)).assign(**more))
-
-
-def test_long_tables_and_wide_pivots_show_only_the_gpu_in_focus():
     longest = many(MOST_ROWS, columns=["source"], value=1.0)
     text = in_page("table", longest, "source value", "Parameters", focus=FOCUS)
     assert text.count("<tr d") == MOST_ROWS
@@ -116,3 +104,12 @@ def test_long_tables_and_wide_pivots_show_only_the_gpu_in_focus():
         rows_of = Rows("environment", frame.assign(value="Linux"))
         text = in_page("pivot", rows_of, *shape, focus=FOCUS)
         assert text.count("<th ") == shown + 1
+
+
+FOCUS = Device("card2", "card2", True, "Card", "CPU", False, False, False, ())
+
+
+def many(count, **more):
+    """Return `count` rows that belong to three GPUs in turn."""
+    owners = [f"card{place % 3}" for place in range(count)]
+    return Rows("models", pd.DataFrame(dict.fromkeys(more.pop("columns"), owners)).assign(**more))
