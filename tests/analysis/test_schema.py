@@ -19,13 +19,9 @@ VERSIONS = ("commit", "cubin_sha256", "nvcc", "blas_version", "compute_capabilit
 EVERY = [(table.name, name) for table in TABLES.values() for name in table.columns]
 
 
-@pytest.fixture(scope="module")
-def store_of_both(computed):
-    return Store(computed)
-
-
 @pytest.mark.slow
-def test_tables_are_written_as_read_and_most_have_rows_and_typed_columns(store_of_both, tmp_path):
+def test_tables_are_written_as_read_and_most_have_rows_and_typed_columns(tmp_path, computed):
+    store_of_both = Store(computed)
     store.write({name: store_of_both[name] for name in TABLES}, tmp_path)
     found = compare(read(store_of_both.folder), read(tmp_path), Renames())
     assert [(each.table, each.different[:3]) for each in found if each.different] == []

@@ -98,12 +98,8 @@ def test_the_clock_is_listed_by_threads_with_the_number_of_changes(gpu, gpu_reco
     assert clock_table(data.sources({"old": made})).empty, "samples without a clock"
 
 
-@pytest.fixture(scope="module")
-def ladder(both):
-    return cpu_ladder_table(both)
-
-
-def test_steps_have_a_speedup_over_the_previous_one_and_an_efficiency(ladder, both, cpu_recording):
+def test_steps_have_a_speedup_over_the_previous_one_and_an_efficiency(both, cpu_recording):
+    ladder = cpu_ladder_table(both)
     steps = ladder[ladder["recording"] == "card"]
     assert (len(steps), set(ladder.loc[ladder["recording"] == "host", "n"])) == (8 * 3, {256, 512})
     cells = both[0].square_cells.set_index(["variant", "threads", "n"])
@@ -133,11 +129,6 @@ def roofline_of(found):
     return cpu_roofline_table(found, ceilings_table(found), hosts_table(found))
 
 
-@pytest.fixture(scope="module")
-def roofline(both):
-    return roofline_of(both)
-
-
 def one(table, variant, threads=1, recording="card"):
     return only(table, variant=variant, threads=threads, recording=recording)
 
@@ -148,7 +139,8 @@ def ceiling(source, quantity, threads):
     return rows.loc[rows["threads"] == threads, "value"].median()
 
 
-def test_bounds_are_bytes_over_the_bandwidth_of_their_level(roofline, both, gpu_recording):
+def test_bounds_are_bytes_over_the_bandwidth_of_their_level(both, gpu_recording):
+    roofline = roofline_of(both)
     own = roofline[roofline["recording"] == "card"]
     expected = [*((name, 1) for name in CPU_S_PER_FMA), ("packed", 4), ("blas", 4)]
     assert sorted(zip(own["variant"], own["threads"], strict=True)) == sorted(expected)

@@ -9,22 +9,17 @@ from analysis.data.store import StoreError
 from tests.support.report_data import recording, tables
 
 
-@pytest.fixture(scope="module")
-def store(tmp_path_factory):
-    """Tables of a host, of two GPUs of a recording and of one of another."""
+def labels(found):
+    return [device.label for device in found]
+
+
+def test_devices_and_their_names_are_in_sequence_the_one_in_focus_first(tmp_path):
     cards = [recording("two") | {"gpu": f"two-gpu{k}", "device": f"gpu{k}"} for k in range(2)]
     other = recording("b200", gpu_name="b200", simulated=True, live=True)
     rows = [recording("host", gpu=False), *cards, other]
     rows[0] |= {"stale": True, "stale_sources": "kernels/block.cu;cpu_reference/naive.c"}
     missing = [{"recording": "node", "reason": "needs Slurm"}]
-    return tables(tmp_path_factory.mktemp("tables"), recordings=rows, missing=missing)
-
-
-def labels(found):
-    return [device.label for device in found]
-
-
-def test_devices_and_their_names_are_in_sequence_the_one_in_focus_first(store, tmp_path):
+    store = tables(tmp_path / "all", recordings=rows, missing=missing)
     found = devices(store)
     assert labels(found.all) == ["host", "two-gpu0", "two-gpu1", "b200"]
     assert labels(found.hosts) == ["host", "two-gpu0", "b200"]

@@ -49,12 +49,8 @@ def test_kernel_only_times_are_those_of_all_host_memories_with_the_in_run_time(h
     assert cells["overhead_s"][short].median() == pytest.approx(5e-6 + LAUNCH_S, rel=0.1)
 
 
-@pytest.fixture(scope="module")
-def again():
-    return read(recorded(**SMALL, kernel_only=True, seed=1))
-
-
-def test_kernel_only_times_have_sessions_and_are_compared(held, again):
+def test_kernel_only_times_have_sessions_and_are_compared(held):
+    again = read(recorded(**SMALL, kernel_only=True, seed=1))
     both = together([held, again])
     (source,) = data.sources({"card": both})
     cells = source.cells[source.cells["device"] != "cpu"]

@@ -138,11 +138,6 @@ def source(gpu_recording):
     return found
 
 
-@pytest.fixture(scope="module")
-def table(source):
-    return curves_table([source])
-
-
 def test_each_cpu_baseline_is_its_fastest_cell(source):
     found = cpu_baselines(source)
     assert tuple(dict.fromkeys(found["cpu_baseline"])) == model.CPU_BASELINES
@@ -159,7 +154,8 @@ def test_each_cpu_baseline_is_its_fastest_cell(source):
     assert set(cpu_baselines(source)["cpu_baseline"]) == {"naive", "own", "blas", "best"}
 
 
-def test_curves_are_the_same_when_read_and_have_errors_of_their_sizes(source, table):
+def test_curves_are_the_same_when_read_and_have_errors_of_their_sizes(source):
+    table = curves_table([source])
     kernels = table[(table["gpu"] == "card") & (table["quantity"] == "kernel")]
     assert kernels["cpu_baseline"].isna().all()
     assert set(kernels["n"]) == {256, 512, 1024, 2048}, "1536 is held out"

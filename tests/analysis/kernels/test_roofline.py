@@ -38,12 +38,6 @@ def roofline(gpu_recording, counts):
     return roofline_of(gpu_recording, counts)
 
 
-@pytest.fixture(scope="module")
-def rates(gpu_recording):
-    most = ceilings_table(data.sources({"card": gpu_recording}))
-    return most[most["host_memory"].isna()].set_index("quantity")["value"].to_dict()
-
-
 def one(roofline, name):
     return only(roofline, variant=name)
 
@@ -67,7 +61,9 @@ def test_each_variant_has_a_row_and_its_largest_known_bound(roofline, gpu_record
     assert row["bound"] == "compute"
 
 
-def test_bounds_and_balance_are_work_over_ceilings(roofline, rates):
+def test_bounds_and_balance_are_work_over_ceilings(roofline, gpu_recording):
+    most = ceilings_table(data.sources({"card": gpu_recording}))
+    rates = most[most["host_memory"].isna()].set_index("quantity")["value"].to_dict()
     row = one(roofline, "block")
     assert row["block_size"] == 32
     assert row["compute_bound_s"] == pytest.approx(FLOP / rates["fp32_flop_per_s"])

@@ -21,12 +21,8 @@ def systems_of(recordings):
     return systems_table(read(SYSTEMS), frames)
 
 
-@pytest.fixture(scope="module")
-def systems(gpu_recording, cpu_recording):
-    return systems_of({"card": gpu_recording, "host": cpu_recording})
-
-
-def test_every_system_has_a_row_with_its_gate_and_best_rate(systems, gpu_recording):
+def test_every_system_has_a_row_with_its_gate_and_best_rate(gpu_recording, cpu_recording):
+    systems = systems_of({"card": gpu_recording, "host": cpu_recording})
     listed = read(SYSTEMS)
     assert len(listed) > 25
     for system in listed:

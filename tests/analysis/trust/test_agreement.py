@@ -27,12 +27,6 @@ def two():
     return read(recorded(gpus=2, seed=1, **SIZES))
 
 
-@pytest.fixture(scope="module")
-def small():
-    """A host with two GPUs and few cells."""
-    return read(recorded(gpus=2, **SIZES | {"sizes": (256,), "variants": ("buffered_row",)}))
-
-
 def named(recording, *names, cpu_model="Simulated CPU"):
     """The recording with its GPUs called these."""
     provenance = recording.provenance
@@ -133,7 +127,8 @@ def test_cells_beyond_the_tolerance_are_listed_with_the_state_of_both_gpus(one, 
     assert batches["sm_clock_a_hz"].isna().tolist() == [True, True]
 
 
-def test_hosts_are_compared_once_if_of_one_model_and_measured_by_one_protocol(small):
+def test_hosts_are_compared_once_if_of_one_model_and_measured_by_one_protocol():
+    small = read(recorded(gpus=2, **SIZES | {"sizes": (256,), "variants": ("buffered_row",)}))
     kinds = agreed({"x": small, "y": replace(small)})[0]["kind"]
     assert ((kinds == comparison.ON_CPU).sum(), (kinds == comparison.BATCHES).sum()) == (1, 2)
     other = named(small, *["Simulated GPU"] * 2, cpu_model="Another CPU")

@@ -29,13 +29,9 @@ def made():
     return together([replace(one, samples=one.samples.assign(total_s=t)) for one, t in pairs])
 
 
-@pytest.fixture(scope="module")
-def table(made):
+def test_kinds_of_several_sessions_have_their_deviation(gpu_recording, cpu_recording, made):
     alone = read(recorded(sizes=(256,), samples=6, variants=FEW))
-    return sessions_table(data.sources({"pair": made, "alone": alone}))
-
-
-def test_kinds_of_several_sessions_have_their_deviation(table, gpu_recording, cpu_recording):
+    table = sessions_table(data.sources({"pair": made, "alone": alone}))
     assert list(table) == list(TABLES["sessions"].columns)
     assert set(table["recording"]) == {"pair"}, "one session tells of no other"
     assert (table["sessions"] == 3).all()

@@ -19,8 +19,7 @@ def state(label, n, samples=10, throttled=0, clock=1.5e9, total=1.0, unmarked=1.
     return {"gpu": label, "n": n, **clocks, "total_s": total, "unthrottled_total_s": unmarked}
 
 
-@pytest.fixture
-def told(tmp_path):
+def test_states_intervals_and_agreement_are_counted(tmp_path):
     pair = {"recording_a": "card", "gpu_a": "card", "recording_b": "again", "gpu_b": "again"}
     store = tables(
         tmp_path,
@@ -43,10 +42,7 @@ def told(tmp_path):
         ],
         agreement=[pair | {"cells": n, "cells_agreeing": same} for n, same in ((10, 7), (5, 5))],
     )
-    return of(store)
-
-
-def test_states_intervals_and_agreement_are_counted(told):
+    told = of(store)
     card = told.loc["card"]
     assert (card["samples"], card["samples_throttled"], card["share_throttled"]) == (20, 1, 0.05)
     assert card["throttling_shift"] == pytest.approx(0.1)
