@@ -1,4 +1,4 @@
-"""The schema: tables as computed, as declared and as documented are the same."""
+"""The schema: computed, declared and documented tables are the same."""
 
 import re
 import subprocess

@@ -1,4 +1,4 @@
-"""The RO-Crate: what is in it, that it validates, that it runs again, that nothing is invented."""
+"""The RO-Crate: its contents, its validity, and a second run of the packed study."""
 
 import hashlib
 import importlib.metadata
@@ -102,7 +102,7 @@ def context():
 
 @pytest.fixture
 def issues(monkeypatch):
-    """Return a function: what the validator finds in a crate, by severity."""
+    """Return a function that validates a crate and returns the messages by severity."""
     pytest.importorskip("rocrate_validator", reason="the validator of crates is not installed")
     from rocrate_validator import models, services
     from rocrate_validator.utils.http import HttpRequester

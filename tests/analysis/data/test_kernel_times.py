@@ -1,4 +1,4 @@
-"""Which times stand for a kernel: its own where it was timed alone, else those within the run."""
+"""The time of a kernel: kernel-only where it was measured, otherwise in-run."""
 
 from dataclasses import replace
 

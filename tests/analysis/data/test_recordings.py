@@ -1,4 +1,4 @@
-"""Recordings: labels, tables, staleness, and the refusal of broken ones."""
+"""Recordings: labels, tables, staleness, refusals."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""Recordings of one kind of GPU as one: numbered, and refused where they do not fit."""
+"""Recordings of one GPU model combined as sessions: numbers and refusals."""
 
 import pytest
 

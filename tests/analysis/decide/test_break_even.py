@@ -1,4 +1,4 @@
-"""Break-even sizes: a known one is recovered; one outside the measured sizes is located."""
+"""Break-even sizes: known sizes are recovered, sizes outside the measured range located."""
 
 import math
 

@@ -69,7 +69,7 @@ def test_a_knee_is_found_and_the_unit_of_time_does_not_matter():
 
 
 def without_latency(noise, exponent):
-    """Return copies bent to show no latency, which noise may look like, and their fit."""
+    """Return copies that, as noise may, show no latency, and their fit."""
     points = measured(Copies(0.0, 1e10), np.random.default_rng(2), noise)
     bent_s = points.time_s * (SIZES / SIZES[0]) ** exponent
     points = Points(points.copies, points.size_bytes, bent_s)

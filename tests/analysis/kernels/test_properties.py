@@ -1,4 +1,4 @@
-"""Errors of products compared with the library's, energy per product and FLOP per joule."""
+"""Errors of products compared with those of the library, energy, FLOP per joule."""
 
 from dataclasses import replace
 

@@ -76,7 +76,7 @@ def test_bounds_and_balance_are_work_over_ceilings(roofline, gpu_recording):
     wavefronts = N**3 // 32 // 4 * 2 + N**3 // 32 + 2 * N**3 // 32 // 32
     assert row["shared_bound_s"] == pytest.approx(wavefronts * 128 / pipe), "with merged loads"
     assert row["pipe_bound_s"] == pytest.approx(row["l1_bound_s"] + row["shared_bound_s"])
-    # Two blocks of 32×32 beside each other load 32 rows of A and 64 columns of B.
+    # Two adjacent blocks of 32×32 load 32 rows of A and 64 columns of B.
     moved = 4 * ((N // 32) ** 2 // 2 * (32 + 64) * N + N**2)
     assert row["l2_bound_s"] == pytest.approx(moved / rates["l2_bytes_per_s"])
     clock = rates["l2_latency_cycles"] / rates["l2_latency_s"]

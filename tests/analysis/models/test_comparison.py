@@ -43,7 +43,7 @@ def test_left_out_sizes_are_predicted_from_the_others_by_the_true_model():
 
 @pytest.mark.slow
 def test_aicc_by_hand_prefers_the_true_model_to_a_useless_parameter():
-    """Equal variances, no samples' own: cells·(log(2π·s²) + 1) + 2k + 2k(k + 1)/(cells − k − 1)."""
+    """Equal variances without samples: cells·(log(2π·s²) + 1) + 2k + 2k(k + 1)/(cells − k − 1)."""
     data = model_data.times("M0", 1, (0, 0, 0.1, 0))
     found = fit(data)
     cells, k = len(data.log_times), 3
@@ -93,7 +93,7 @@ def test_verdicts_on_clearly_worse_and_similar_models_by_whole_kernels():
 
 
 def test_shares_of_effects_are_averaged_over_their_orders():
-    """Two effects that are redundant share what either removes; the third adds its own."""
+    """Two redundant effects share their common part; the third one is independent."""
 
     def error(chosen):
         return 1.0 - 0.6 * bool(chosen & {"M1", "M2"}) - 0.1 * ("M3" in chosen)

@@ -19,7 +19,7 @@ T_G = 3e-12
 
 @cache
 def cell(variant, n, block_size=None, **work):
-    """Return one cell as a frame; `work` are its counts, those not named are not known."""
+    """Return one cell as a frame; `work` are its counts, all others are unknown."""
     counts = dict.fromkeys(COLUMNS, np.nan) | work
     row = {"variant": variant, "n": n, "block_size": block_size} | counts
     return pd.DataFrame([row]).astype({"block_size": "Int64"})

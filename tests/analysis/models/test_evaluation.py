@@ -24,7 +24,7 @@ def of(model):
 
 
 def predictions(candidates, role=HELD_OUT):
-    """Return the fitted cells as if they were not, each predicted 10 % too slow."""
+    """Return the fitted cells as unfitted ones, each predicted 10 % too slow."""
     frame = CELLS.assign(role=role, time_s=1e-3, log_residual=np.log(1.1), in_interval=True)
     return {one.model: frame for one in candidates}
 

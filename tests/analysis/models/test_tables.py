@@ -178,7 +178,7 @@ def test_models_of_the_h100_describe_every_kernel_and_those_never_fitted(of_h100
     unseen = found[(found["role"] == "unseen") & (found["kernels"] == "all")]
     assert 0.90 <= unseen["in_interval"].mean() <= 0.98
     own = unseen[unseen["variant"] == "register_tile_double_buffered"]
-    assert own["in_interval"].all(), "none was within the draws of what the fit misses"
+    assert own["in_interval"].all(), "the draws of the fit's errors contained none"
     compared = of_h100["model_comparison"]
     own = compared[compared["kernels"] == "all"].set_index("model")
     assert own.loc["M4", "evaluated_within"] < own.loc["M4", "evaluated"], "sectors alone do not"
@@ -193,7 +193,7 @@ def test_cycles_and_ratios_of_the_h100_are_those_of_its_ceilings(of_h100):
     clock_hz = wait["cycles"] / wait["value"]
     assert 1.0e9 < clock_hz < 2.0e9
     assert line["cycles"] == pytest.approx(line["value"] * clock_hz * 132)
-    assert 0.9 < line["cycles"] < 1.2, "a multiprocessor looks up a line a cycle"
+    assert 0.9 < line["cycles"] < 1.2, "a multiprocessor looks up one line per cycle"
     shares = own[own["model"] == "M7"].set_index("parameter")["share"].drop("rho")
     assert (shares > 0).all()
     own = of_h100["model_ratios"]

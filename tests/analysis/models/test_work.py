@@ -25,7 +25,7 @@ def card(code=(), counters=(), capability="9.0"):
     return GpuFacts(132, capability, *(each.astype({"block_size": "Int64"}) for each in known))
 
 
-# 84 instructions of the main loop do 32 FMAs, 37 stand outside of it.
+# 84 instructions of the main loop do 32 FMAs, 37 are outside of it.
 BLOCK32 = ("block", "float32", 32, EXACT, 32, 8192, 121, 84, 32)
 NAIVE32 = ("naive", "float32", 32, EXACT, 32, 0, 50, 20, 4)
 
@@ -34,14 +34,14 @@ def test_block_and_naive_by_hand_also_with_guarded_builds():
     found = with_work(cells(("block", N, 32)), card([BLOCK32])).iloc[0]
     warps = BLOCKS * 32
     tiles = N // 32
-    # A warp's load of a row of a tile: one line of four sectors; C is stored likewise.
+    # A warp's load of a row of a tile: one line of four sectors; C is stored in the same way.
     requests = warps * tiles * 2 + warps
     assert (found["sectors"], found["lines"]) == (4 * requests, requests)
-    # For each tile it stores two rows, reads 32 rows of B and eight times four elements of A, which
-    # half of a warp are served at once.
+    # For each tile it stores two rows, reads 32 rows of B and eight times four elements of A; half
+    # a warp is served at once.
     assert found["wavefronts"] == warps * tiles * (2 + 32 + 2 * 8)
     assert found["instructions"] == warps * (37 + tiles * 84)
-    # 1024 blocks on 132 multiprocessors: some have eight. Two fit at once: four turns of 32 tiles.
+    # 1024 blocks on 132 multiprocessors: some have eight. Two fit at once: four waves of 32 tiles.
     assert (found["imbalance"], found["waits"]) == (pytest.approx(8 * 132 / 1024), 4 * 32)
     row = ("buffered_row", "float32", None, EXACT, 32, 0, 50, 20, 4)
     asked = cells(("naive", N, 32), ("buffered_row", N, None))

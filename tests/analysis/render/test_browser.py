@@ -94,7 +94,7 @@ def visit(open_page):
 
 @pytest.fixture(scope="module")
 def shared(open_page):
-    """Return the page of a study, opened once for all tests that leave its contents as they are."""
+    """Return the page of a study, opened once for all tests that do not change its contents."""
     return cache(open_page)
 
 
@@ -109,7 +109,7 @@ def draw_explorer(page) -> None:
 
 @contextmanager
 def redrawing(page):
-    """Wait for the new chart of the explorer after what is done within."""
+    """Wait for the new chart of the explorer after the actions in the block."""
     page.locator("#explorer-chart svg").evaluate("svg => svg.dataset.old = 'yes'")
     yield
     page.wait_for_selector("#explorer-chart svg[aria-hidden]:not([data-old])")
@@ -472,7 +472,7 @@ STATES = (  # several: of three GPUs
 )
 
 
-# What axe-core would read besides the explorer, which takes it seconds.
+# Parts besides the explorer: axe-core takes seconds to read them.
 ONLY_EXPLORER = """document.querySelectorAll("main > :not(#explorer)")
   .forEach(part => part.contains(document.getElementById("explorer")) || part.remove())"""
 

@@ -28,7 +28,7 @@ def two():
 
 
 def named(recording, *names, cpu_model="Simulated CPU"):
-    """The recording with its GPUs called these."""
+    """Return the recording with these names of its GPUs."""
     provenance = recording.provenance
     pairs = zip(provenance["devices"], names, strict=True)
     devices = [device | {"name": name} for device, name in pairs]
@@ -72,7 +72,7 @@ def test_gpus_of_one_name_in_two_recordings_are_pairs_by_index(one, two, cpu_rec
     assert pairs(x=one, y=one, host=cpu_recording) == [("x", "y")]
     assert pairs(x=one, y=one, z=one) == [("x", "y"), ("x", "z"), ("y", "z")]
     assert pairs(x=named(one, "A"), y=named(one, "A 2")) == []
-    assert pairs(two=two) == [], "cards of one recording are no pair"
+    assert pairs(two=two) == [], "GPUs of one recording are no pair"
     assert pairs(host=cpu_recording, other=cpu_recording) == []
     assert pairs(x=two, y=two) == [("x-gpu0", "y-gpu0"), ("x-gpu1", "y-gpu1")]
     assert pairs(x=one, y=two) == [("x", "y-gpu0")]
@@ -84,7 +84,7 @@ def test_gpus_of_one_name_in_two_recordings_are_pairs_by_index(one, two, cpu_rec
 
 
 def changed(recording, variant, factor):
-    """The recording with all GPU times of a variant multiplied."""
+    """Return the recording with all GPU times of a variant multiplied."""
     samples = recording.samples.copy()
     rows = (samples["variant"] == variant) & (samples["device"] != "cpu")
     samples.loc[rows, ["total_s", "in_run_kernel_s"]] *= factor

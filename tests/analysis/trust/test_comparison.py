@@ -43,12 +43,12 @@ STUDY = {
 
 @pytest.fixture(scope="module")
 def gpu_recording():
-    """One of a few kernels: most of the time is that of resampling each cell."""
+    """A recording of few kernels."""
     return recording.read(simulated.recorded(**FEW_CELLS | {"sizes": (256, 512)}))
 
 
 def cell(times, kernel=None, device="gpu0", n=256):
-    """The samples of one cell: total times and, on a GPU, kernel times."""
+    """Return the samples of one cell: total times and, on a GPU, kernel times."""
     on_cpu = device == "cpu"
     frame = pd.DataFrame({"total_s": np.asarray(times, float)})
     in_run = frame["total_s"] if kernel is None else kernel
@@ -60,7 +60,7 @@ def cell(times, kernel=None, device="gpu0", n=256):
 
 
 def recorded(*cells, **provenance) -> Recording:
-    """A recording in memory of these cells."""
+    """Return a recording in memory of these cells."""
     empty = [pd.DataFrame(columns=KERNEL)] * (len(recording.TABLES) + len(recording.OPTIONAL) - 1)
     samples = pd.concat(cells).assign(host_s=np.nan, session=0)
     return Recording(Path("memory"), STUDY | provenance, samples, *empty)
@@ -74,7 +74,7 @@ def compared(a, b, threshold=0.02):
 
 
 def slowed(original: Recording, variant: str, factor: float, whole: bool = False) -> Recording:
-    """The recording with every kernel time of a variant on the GPU multiplied, or all its times."""
+    """Return the recording with the kernel times of a GPU variant multiplied, or all its times."""
     samples, batches = original.samples.copy(), original.back_to_back.copy()
     kernels = original.kernels.copy()
     rows = (samples["variant"] == variant) & (samples["device"] != "cpu")
@@ -184,7 +184,7 @@ def test_samples_or_sessions_that_would_decide_are_given():
 
 
 def sessions_of(rng, count, ratio=1.0):
-    """Sessions of 150 CPU products that vary as the model says, with little noise."""
+    """Return sessions of 150 CPU products that vary as in the model, with little noise."""
     spread = 1e3 * ratio * np.exp(between.KNOWN["CPU"].relative * rng.standard_normal((count, 150)))
     n = np.repeat(np.arange(1, 151), len(TIMES))
     return [recorded(cell(np.outer(one, TIMES).ravel(), device="cpu", n=n)) for one in spread]
@@ -222,7 +222,7 @@ def test_as_many_sessions_as_compare_asks_for_decide():
 
 
 def held(total, kernel, n=256, **ceilings):
-    """A recording of one cell whose kernel was timed alone, and what is known of its host."""
+    """Return a recording of one cell with kernel-only times, and ceilings of its host."""
     made = recorded(cell(total, n=n))
     key = made.samples[[*KERNEL, "session"]].iloc[:1]
     kernels = key.merge(pd.DataFrame({"kernel_s": kernel}), how="cross")
@@ -289,7 +289,7 @@ def test_real_kernels_differ_only_if_they_are_slower_by_10_percent():
     frame = compared(*(replace(whole, samples=whole.samples[rows]) for rows in (early, ~early)))
     assert len(frame) > 500
     assert set(frame["verdict"]) == {"same", "undecided"}
-    assert (frame["ratio"] < 1 / 1.05).any()  # what the verdicts must see through
+    assert (frame["ratio"] < 1 / 1.05).any()  # no verdict follows from it
     whole = replace(whole, samples=whole.samples[whole.samples["n"].isin((512, 2048))])
     variants = {"naive", "block", "block_unroll4", "buffered_column"}
     frame = compared(whole, reduce(lambda made, name: slowed(made, name, 1.1), variants, whole))
@@ -327,7 +327,7 @@ def test_common_cells_of_devices_in_their_order_are_matched():
 
 
 def noted(a, b):
-    """The notes on two recordings."""
+    """Return the notes on two recordings."""
     return comparison_text.notes(a, b, comparison.compare(a, a, 0.02), ([], []))
 
 

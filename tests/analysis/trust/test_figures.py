@@ -1,4 +1,4 @@
-"""Figures of trust: how far medians repeat, and what timing a single launch adds."""
+"""Figures of trust: agreement of medians, and the overhead of timing a single launch."""
 
 import pytest
 

@@ -13,7 +13,7 @@ pytestmark = pytest.mark.slow
 
 
 def passes(alone, beside, count=1, kernel=1.0, n=1024):
-    """The pairs of one cell, of order n, with these times of the copy to the GPU."""
+    """Return the pairs of one cell of size n with these times of the copy to the GPU."""
     key = ("gpu0", "block_unroll4", "float32", 1, n, n, n, 32, "pinned", pd.NA)
     sides = []
     for neighbours_, times in ((0, alone), (count, beside)):
@@ -45,7 +45,7 @@ def test_a_slowdown_is_seen_through_the_states_that_pairs_share():
     assert rows.at["h2d", "verdict"] == "slower"
     assert rows.at["h2d", "p_differs"] == 2 / 2**12, "all of twelve pairs"
     assert rows.loc[["kernel", "d2h"], "verdict"].tolist() == ["same", "same"]
-    # The same passes, no longer beside their partners, show nothing.
+    # The same runs in other pairs show nothing.
     assert compared(state, np.roll(beside, 5)).at["h2d", "verdict"] == "undecided"
     row = compared(state, 1.2 * state).loc["h2d"]
     assert [row["ratio_low"], row["ratio_high"]] == pytest.approx([1.2, 1.2]), "pairs are resampled"

@@ -27,7 +27,7 @@ def sources(*made):
 
 
 def samples(reasons, totals, **state):
-    """The samples of one cell with these bit masks and total times."""
+    """Return the samples of one cell with these bit masks and total times."""
     parts = ("gpu0", "block", "float32", 1, *[256] * 3, 32, "pinned", None)
     key = dict(zip(CELL, parts, strict=True))
     frame = pd.DataFrame({"throttle_reasons": reasons, "total_s": totals}).assign(**key, **state)
@@ -114,7 +114,7 @@ def test_single_launches_are_compared_with_batches(throttled, gpu_recording):
     pinned = (taken["host_memory"] == "pinned").fillna(False)
     gone = (taken["n"] == 512).fillna(False) & (taken["variant"] == "block")
     few = replace(gpu_recording, samples=taken[~pinned & ~gone])
-    table = overheads.back_to_back_table(sources(few))  # pageable launches stand in
+    table = overheads.back_to_back_table(sources(few))  # with pageable launches
     lacking = (table["variant"] == "block") & (table["n"] == 512)
     assert table[lacking][["ratio", "ratio_low", "kernel_s", "host_memory"]].isna().all(axis=None)
     assert set(table[~lacking]["host_memory"]) == {"pageable"}
