@@ -5,7 +5,9 @@ import pandas as pd
 import pytest
 
 from analysis.cpu.cells import BASELINES
-from analysis.overview.speedups import speedups
+from analysis.data.recordings import sources
+from analysis.overview.speedups import speedups, speedups_table
+from analysis.published.source_tables import LAYOUTS, build
 from analysis.schema import renaming
 from analysis.stats.estimates import bootstrap_cells, summarise
 from measurement.recording.recording import CELL
@@ -103,3 +105,17 @@ def test_missing_measurements_have_no_speedup_and_units_do_not_matter():
     times = ["total_s", "h2d_s", "kernel_s", "d2h_s"]
     scaled = table_of(samples.assign(**{name: samples[name] / 1024 for name in times}))
     pd.testing.assert_frame_equal(scaled, table)
+
+
+def test_speedups_of_a_recording_agree_with_its_table_5(gpu_recording):
+    found = sources({"card": gpu_recording})
+    table = speedups_table(found)
+    assert set(table["source"]) == {"card"}
+    assert len(table) == (found[0].square_cells["device"] != "cpu").sum()
+    rows = build(LAYOUTS[5], found[0].times("total"), found[0].draws["total"]).set_index("n")
+    chosen = table.query("variant == 'block' and host_memory == 'pageable' and block_size == 8")
+    assert len(chosen) == 5
+    for row in chosen.itertuples():
+        for bound in ("", "_low", "_high"):
+            expected = rows.at[row.n, f"block_8_speedup{bound}"]
+            assert getattr(row, f"total_speedup{bound}") == expected
