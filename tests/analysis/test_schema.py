@@ -55,6 +55,8 @@ def test_every_column_is_declared_once_and_bounds_like_their_value(monkeypatch):
     for name, decimals in digits.items():
         assert column(*name.split(".")).unit == schema.Unit(1.0, "s", decimals)
     assert column("builds", "block_size").unit == schema.BLOCK
+    headings = [column("summary", f"total_{end}_s").heading for end in ("low", "high")]
+    assert headings == ["end-to-end, lower bound", "end-to-end, upper bound"]
     assert interval_columns("total_s") == ("total_low_s", "total_high_s")
     assert interval_columns("speedup") == ("speedup_low", "speedup_high")
     for table, name in EVERY:
