@@ -1,4 +1,4 @@
-"""Verdicts: what the interval of a speedup says."""
+"""Verdicts on the interval of a speedup."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""The schema: tables as computed, as declared and as documented are the same."""
+"""The schema: computed, declared and documented tables are the same."""
 
 import re
 import subprocess
@@ -6,65 +6,39 @@ import sys
 
 import pytest
 
-from analysis import schema, tables
+from analysis import schema
 from analysis.data import store
 from analysis.data.store import Store
+from analysis.render.page import _read_yaml, glossary_page
 from analysis.schema import TABLES, column, interval_columns
 from benchmarks.compare_tables import Renames, compare, read
 from tests.support import ROOT
-from tests.support.report_data import PUBLISHED, STATEMENTS, SYSTEMS
 
-# Digits alone, but no numbers.
+# Texts of digits that are not numbers.
 VERSIONS = ("commit", "cubin_sha256", "nvcc", "blas_version", "compute_capability")
 EVERY = [(table.name, name) for table in TABLES.values() for name in table.columns]
 
 
-@pytest.fixture(scope="module")
-def store_of_both(computed):
-    return Store(computed)
-
-
 @pytest.mark.slow
-def test_a_study_of_nothing_has_every_table_with_its_columns():
-    known = tables.Published.read(PUBLISHED, SYSTEMS, STATEMENTS)
-    frames = tables.compute({}, known, [], [], lambda line: None)
-    columns = {name: table.columns for name, table in TABLES.items()}
-    assert {name: tuple(frame) for name, frame in frames.items()} == columns
-
-
-@pytest.mark.slow
-def test_a_table_read_with_the_declared_types_is_written_alike(store_of_both, tmp_path):
+def test_tables_are_written_as_read_and_most_have_rows_and_typed_columns(tmp_path, computed):
+    store_of_both = Store(computed)
     store.write({name: store_of_both[name] for name in TABLES}, tmp_path)
     found = compare(read(store_of_both.folder), read(tmp_path), Renames())
     assert [(each.table, each.different[:3]) for each in found if each.different] == []
     assert sum(each.equal for each in found) > 1000
-
-
-def test_no_column_of_text_holds_numbers_alone(store_of_both):
     number = re.compile(r"-?[\d.]+(e-?\d+)?")
     for table, name in EVERY:
         if column(table, name).kind == "text" and name not in VERSIONS:
             texts = store_of_both[table][name].dropna()
             assert texts.empty or not texts.map(number.fullmatch).notna().all(), (table, name)
-
-
-def test_most_tables_of_a_study_have_rows(store_of_both):
     empty = {name for name in TABLES if store_of_both[name].empty}
-    of_several = {
-        "agreement",
-        "answer_sessions",
-        "agreement_cells",
-        "interference",
-        "session_effects",
-        "sessions",
-        "missing",
-        "unmeasured_sizes",
-    }
+    of_several = {"agreement", "agreement_cells", "answer_sessions", "interference", "missing"}
+    of_several |= {"session_effects", "sessions", "unmeasured_sizes"}
     others = {"accuracy", "counts", "counts_by_line", "energy", "end_to_end_modes", "pieces"}
     assert empty <= of_several | others
 
 
-def test_every_column_is_declared_once_and_an_undeclared_one_refused(monkeypatch):
+def test_every_column_is_declared_once_and_bounds_like_their_value(monkeypatch):
     entries = [entry.split() for entry in schema._entries()[0]]
     declared = [name for e in entries for name in (e[1:] if e[0].endswith(":") else e[:1])]
     assert (len(declared), len(EVERY)) == (len(set(declared)), len(set(EVERY)))
@@ -77,9 +51,12 @@ def test_every_column_is_declared_once_and_an_undeclared_one_refused(monkeypatch
     monkeypatch.setitem(TABLES, "checks", schema.Table("checks", "checks", ("recording", "colour")))
     with pytest.raises(KeyError, match=r"checks\.colour is not declared"):
         column("checks", "colour")
-
-
-def test_bounds_are_named_and_shown_as_their_value_is():
+    digits = {"audit_cells.time_s": None, "audit_constants.constant_s": 3}  # of seconds
+    for name, decimals in digits.items():
+        assert column(*name.split(".")).unit == schema.Unit(1.0, "s", decimals)
+    assert column("builds", "block_size").unit == schema.BLOCK
+    headings = [column("summary", f"total_{end}_s").heading for end in ("low", "high")]
+    assert headings == ["end-to-end, lower bound", "end-to-end, upper bound"]
     assert interval_columns("total_s") == ("total_low_s", "total_high_s")
     assert interval_columns("speedup") == ("speedup_low", "speedup_high")
     for table, name in EVERY:
@@ -90,32 +67,12 @@ def test_bounds_are_named_and_shown_as_their_value_is():
                 assert other.heading.startswith(f"{value.heading}, ")
 
 
-@pytest.mark.parametrize(
-    ("table", "name", "kind", "unit", "heading"),
-    [
-        ("summary", "total_low_s", "number", schema.MS, "end-to-end, lower bound"),
-        ("summary", "total_high_s", "number", schema.MS, "end-to-end, upper bound"),
-        ("summary", "n", "count", schema.COUNT, "N"),
-        ("break_even", "n", "number", schema.PLAIN, "break-even size N"),
-        ("model_predictions", "kernels", "text", schema.PLAIN, "kernels"),
-        ("audit_constants", "kernels", "count", schema.COUNT, "kernels"),
-        ("audit_cells", "time_s", "number", schema.Unit(1.0, "s", None), "time"),
-        ("audit_constants", "constant_s", "number", schema.Unit(1.0, "s", 3), "start-up time"),
-        ("builds", "static_shared_bytes", "count", schema.BYTES, "shared memory, static"),
-        ("builds", "block_size", "count", schema.BLOCK, "B"),
-        ("answers", "cpu_best_variant", "text", schema.PLAIN, "variant, CPU best"),
-        ("table6", "block_unroll4_16_time_s", "number", schema.MS, "time, B = 16"),
-        ("cpu_hosts", "l1_bytes", "number", schema.KIB, "L1 cache"),
-        ("recordings", "stale", "flag", schema.PLAIN, "stale"),
-        ("transfers", "bytes_per_s", "number", schema.GB_PER_S, "bandwidth"),
-    ],
-)
-def test_kind_unit_and_heading_of_a_column(table, name, kind, unit, heading):
-    found = column(table, name)
-    assert (found.kind, found.unit, found.heading) == (kind, unit, heading)
-
-
-def test_the_page_of_tables_is_that_of_the_schema():
+def test_the_pages_of_tables_and_of_the_glossary_are_current():
+    terms = _read_yaml(ROOT / "report", "glossary.yaml")
+    assert list(terms) == sorted(terms, key=str.casefold)
+    assert all(meaning.endswith(".") and len(meaning.split()) <= 30 for meaning in terms.values())
+    written = (ROOT / "docs" / "reference" / "glossary.md").read_text()
+    assert written == glossary_page(), "python -m analysis glossary > docs/reference/glossary.md"
     written = (ROOT / "docs" / "reference" / "tables.md").read_text()
     command = [sys.executable, "-m", "analysis", "schema"]
     made = subprocess.check_output(command, cwd=ROOT, text=True)

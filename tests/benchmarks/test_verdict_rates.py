@@ -30,7 +30,6 @@ from measurement.recording.recording import read
 from study.config import validate
 from tests.support.compilers import stand_in
 from tests.support.fakes import CONFIG, FakeHardware
-from tests.support.simulated import FEW
 
 KERNELS = {v.kernel for v in VARIANTS.values() if isinstance(v, Kernel)}
 

@@ -37,17 +37,14 @@ def test_citation_is_of_the_file_the_last_recording_and_the_manifests(root):
     assert found.data == dict(zip("ba", hashes, strict=True))
 
 
-@pytest.mark.parametrize("text", ["title: [", "title: only", "- a list"])
-def test_a_faulty_citation_file_is_one_line(root, text):
-    (root / "CITATION.cff").write_text(text)
-    with pytest.raises(StoreError, match=r"CITATION.cff cannot be read") as error:
-        citation({}, [], root)
-    assert "\n" not in str(error.value)
-
-
-def test_what_is_missing_is_one_line(root, tmp_path):
+def test_a_faulty_or_missing_file_is_one_line(root):
     with pytest.raises(StoreError, match=r"MANIFEST.sha256 is missing"):
-        citation({"gone": tmp_path / "gone"}, [], root)
+        citation({"gone": root / "gone"}, [], root)
+    for text in ("title: [", "title: only", "- a list"):
+        (root / "CITATION.cff").write_text(text)
+        with pytest.raises(StoreError, match=r"CITATION.cff cannot be read") as error:
+            citation({}, [], root)
+        assert "\n" not in str(error.value)
     (root / "CITATION.cff").unlink()
     with pytest.raises(StoreError, match=r"CITATION.cff is missing"):
         citation({}, [], root)

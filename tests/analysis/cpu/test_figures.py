@@ -15,7 +15,7 @@ def split_of(folder, rows):
     return FIGURES["cpu-split"], stored(folder, recordings=[device("a")], cpu_split=rows)
 
 
-def test_split_is_one_bar_per_gpu_with_a_part_for_pinned_memory(tmp_path):
+def test_split_has_a_bar_per_gpu_and_a_part_for_faster_pinned_memory(tmp_path):
     rows = [
         part(None, "source", 35.0, variant=None),
         part(None, "gpu", 50.0),
@@ -35,9 +35,6 @@ def test_split_is_one_bar_per_gpu_with_a_part_for_pinned_memory(tmp_path):
         "published, cache optimisation, one thread: 35×",
     ]
     assert {"≈ 200×", "1750×"} <= set(shown.texts)
-
-
-def test_split_has_no_part_for_pinned_memory_that_is_not_faster(tmp_path):
     for pinned in (2.0, 1.0):
         rows = [part("a", "gpu", 2.0), part("a", "gpu", pinned, "pinned")]
         shown = drawn(*split_of(tmp_path, rows))

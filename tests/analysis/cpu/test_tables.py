@@ -14,8 +14,9 @@ from analysis.cpu.split import WHOLE, cpu_split_table
 from analysis.data import published
 from analysis.data import recordings as data
 from analysis.data.ceilings import ceilings_table
-from tests.support.report_data import PUBLISHED, only, rewritten
-from tests.support.simulated import ALL_THREADS, CPU_S_PER_FMA, PARALLEL_EFFICIENCY
+from measurement.recording.recording import read
+from tests.support.report_data import PUBLISHED, only
+from tests.support.simulated import ALL_THREADS, CPU_S_PER_FMA, PARALLEL_EFFICIENCY, recorded
 from tests.support.simulated_tables import CPU_CLOCK_HZ
 
 PRINTED = published.read(PUBLISHED)
@@ -31,20 +32,19 @@ def both(gpu_recording, cpu_recording):
     return data.sources({"card": gpu_recording, "host": cpu_recording})
 
 
-def without(recording, chosen, path):
+def without(recording, chosen, name="card"):
+    """Return the sources of a recording without the chosen samples."""
     samples = recording.samples
-    return rewritten(recording, path, samples=samples.drop(samples.query(chosen).index))
+    kept = replace(recording, samples=samples.drop(samples.query(chosen).index))
+    return data.sources({name: kept})
 
 
-def test_a_gpu_cell_has_no_threads():
+def test_baselines_and_hosts_are_the_fastest_of_their_kind_and_described(gpu, gpu_recording):
     assert SOURCE_OPTIMISED == ["column_buffered", "blocked"]
     threads = pd.array([None, 1, 16], "Int64")
     cells = pd.DataFrame({"device": ["gpu0", "cpu", "cpu"], "threads": threads})
     assert list(with_threads(cells, ONE)) == [False, True, False]
     assert list(with_threads(cells, ALL)) == [False, False, True]
-
-
-def test_baselines_and_stages_are_the_fastest_of_their_kind(gpu):
     found = baselines(gpu[0].square_cells)
     names = {"naive": "naive", "own": "packed", "blas": "blas", "blas_all": "blas", "best": "blas"}
     assert {name: "/".join(set(rows["variant"])) for name, rows in found.items()} == names
@@ -53,18 +53,13 @@ def test_baselines_and_stages_are_the_fastest_of_their_kind(gpu):
     steps = stages(gpu[0].square_cells)
     names = {"naive": "naive", "source": "blocked", "one_thread": "blas", "all_threads": "blas"}
     assert {name: "/".join(set(rows["variant"])) for name, rows in steps.items()} == names
-
-
-def test_a_host_has_one_row_with_its_caches_and_its_blas(make_recording, tmp_path):
-    two = make_recording(tmp_path / "two", gpus=2, sizes=(256,), holdout=(), samples=1)
+    two = read(recorded(gpus=2, sizes=(256,), holdout=(), samples=1))
     (row,) = hosts_table(data.sources({"two": two})).to_dict("records")
     assert (row["usable_threads"], row["logical_cpus"]) == (ALL_THREADS, 8)
     assert [row[f"l{level}_bytes"] for level in (1, 2, 3)] == [2**15, 2**20, 2**24]
     assert [row[f"l{level}_shared_by"] for level in (1, 2, 3)] == [1, 1, 4]
     assert (row["blas"], row["blas_architecture"]) == ("openblas", "SkylakeX")
-
-
-def test_without_caches_or_a_blas_facts_are_empty(gpu_recording):
+    # Without caches or a BLAS, facts are empty.
     host = gpu_recording.provenance["host"] | {"caches": []}
     software = gpu_recording.provenance["software"] | {"blas": None, "blas_version": None}
     provenance = gpu_recording.provenance | {"host": host, "software": software}
@@ -88,34 +83,23 @@ def test_the_clock_is_listed_by_threads_with_the_number_of_changes(gpu, gpu_reco
         assert row["samples_clock_changed"] == (own["round"] == 0).sum()
         busy = list(row[["busy_other_threads", "busy_other_threads_max"]])
         assert busy == pytest.approx([threads - 1] * 2)
-
-
-@pytest.mark.slow
-def test_cpu_time_of_a_single_run_does_not_count_as_many_cpus(gpu_recording, tmp_path):
     samples = gpu_recording.samples.copy()
     one_thread = (samples["device"] == "cpu") & (samples["threads"] == 1)
     cell = samples[one_thread & (samples["n"] == 256) & (samples["variant"] == "packed")]
     ticked_s = 50 * cell["total_s"].iloc[0]
     samples.loc[cell.index[0], "other_threads_s"] = ticked_s
-    made = rewritten(gpu_recording, tmp_path / "ticked", samples=samples)
+    made = replace(gpu_recording, samples=samples)
     row = clock_table(data.sources({"ticked": made})).set_index("threads").loc[1]
     assert row["busy_other_threads_max"] == pytest.approx(ticked_s / cell["total_s"].sum())
     expected = ticked_s / samples[one_thread]["total_s"].sum()
     assert row["busy_other_threads"] == pytest.approx(expected)
+    clocks = ["cpu_clock_before_hz", "cpu_clock_after_hz"]
+    made.samples[clocks] = pd.NA
+    assert clock_table(data.sources({"old": made})).empty, "samples without a clock"
 
 
-def test_samples_without_a_clock_are_not_listed(gpu_recording, tmp_path):
-    nothing = gpu_recording.samples.assign(cpu_clock_before_hz=pd.NA, cpu_clock_after_hz=pd.NA)
-    made = rewritten(gpu_recording, tmp_path / "old", samples=nothing)
-    assert clock_table(data.sources({"old": made})).empty
-
-
-@pytest.fixture(scope="module")
-def ladder(both):
-    return cpu_ladder_table(both)
-
-
-def test_each_step_is_compared_with_the_previous_step_at_each_size(ladder, both):
+def test_steps_have_a_speedup_over_the_previous_one_and_an_efficiency(both, cpu_recording):
+    ladder = cpu_ladder_table(both)
     steps = ladder[ladder["recording"] == "card"]
     assert (len(steps), set(ladder.loc[ladder["recording"] == "host", "n"])) == (8 * 3, {256, 512})
     cells = both[0].square_cells.set_index(["variant", "threads", "n"])
@@ -128,9 +112,6 @@ def test_each_step_is_compared_with_the_previous_step_at_each_size(ladder, both)
         assert row["speedup"] == pytest.approx(expected, rel=0.02)
         assert row["speedup_low"] < row["speedup"] < row["speedup_high"]
         assert row["verdict"] == ("faster" if expected > 1 else "slower")
-
-
-def test_efficiency_is_the_speedup_per_thread_of_the_same_variant(ladder):
     rows = ladder[ladder["efficiency"].notna()]
     pairs = set(zip(rows["variant"], rows["after_variant"], strict=True))
     assert pairs == {("packed", "packed"), ("blas", "blas")}
@@ -138,11 +119,7 @@ def test_efficiency_is_the_speedup_per_thread_of_the_same_variant(ladder):
     for bound in ("", "_low", "_high"):
         assert (rows[f"efficiency{bound}"] == rows[f"speedup{bound}"] / ALL_THREADS).all()
     assert list(rows["efficiency"]) == pytest.approx([PARALLEL_EFFICIENCY] * len(rows), rel=0.02)
-
-
-def test_a_host_of_one_core_has_no_step_to_all(cpu_recording, tmp_path):
-    one = without(cpu_recording, "threads > 1", tmp_path / "one")
-    steps = cpu_ladder_table(data.sources({"one": one}))
+    steps = cpu_ladder_table(without(cpu_recording, "threads > 1"))  # a host of one core
     assert len(steps) == 5 * 2
     assert steps["efficiency"].isna().all()
     assert cpu_ladder_table([]).empty
@@ -150,11 +127,6 @@ def test_a_host_of_one_core_has_no_step_to_all(cpu_recording, tmp_path):
 
 def roofline_of(found):
     return cpu_roofline_table(found, ceilings_table(found), hosts_table(found))
-
-
-@pytest.fixture(scope="module")
-def roofline(both):
-    return roofline_of(both)
 
 
 def one(table, variant, threads=1, recording="card"):
@@ -167,14 +139,12 @@ def ceiling(source, quantity, threads):
     return rows.loc[rows["threads"] == threads, "value"].median()
 
 
-def test_each_variant_has_a_row_at_its_largest_size_for_each_number_of_threads(roofline):
+def test_bounds_are_bytes_over_the_bandwidth_of_their_level(both, gpu_recording):
+    roofline = roofline_of(both)
     own = roofline[roofline["recording"] == "card"]
     expected = [*((name, 1) for name in CPU_S_PER_FMA), ("packed", 4), ("blas", 4)]
     assert sorted(zip(own["variant"], own["threads"], strict=True)) == sorted(expected)
     assert (set(own["n"]), one(roofline, "naive", recording="host")["n"]) == ({1024}, 512)
-
-
-def test_bounds_are_bytes_over_the_bandwidth_of_the_level_that_serves_them(roofline, both):
     n = 1024
     row = one(roofline, "naive")
     assert row["intensity"] == BY_FORMULA
@@ -189,9 +159,6 @@ def test_bounds_are_bytes_over_the_bandwidth_of_the_level_that_serves_them(roofl
     assert row["flop_per_byte_requested"] == 2 / 8
     assert row["flop_per_byte_beyond_l2"] == 2 * n**3 / bytes_of["l3"]
     assert row["flop_per_s"] == 2 * n**3 / row["total_s"]
-
-
-def test_packed_products_are_bounded_by_the_bytes_of_the_matrices(roofline, both):
     row = one(roofline, "packed", ALL_THREADS)
     assert row["intensity"] == AT_MOST
     assert row["flop_per_byte_beyond_l1"] == row["flop_per_byte_requested"] == 1024 / 6
@@ -201,13 +168,9 @@ def test_packed_products_are_bounded_by_the_bytes_of_the_matrices(roofline, both
     assert np.isnan(caches).all(), "measured on one thread only"
     rate = ceiling(both[0], "memory_bytes_per_s", ALL_THREADS)
     assert row["memory_bound_s"] == pytest.approx(12 * 1024**2 / rate)
-
-
-@pytest.mark.slow
-def test_without_ceilings_there_is_throughput_and_no_bound(gpu_recording, tmp_path):
     none = gpu_recording.ceilings[gpu_recording.ceilings["threads"].isna()]
-    found = data.sources({"old": rewritten(gpu_recording, tmp_path / "old", ceilings=none)})
-    row = one(roofline_of(found), "blocked", recording="old")
+    found = data.sources({"card": replace(gpu_recording, ceilings=none)})
+    row = one(roofline_of(found), "blocked")
     assert row["flop_per_s"] > 0
     assert pd.isna([row["bound"], row["share_of_bound"]]).all()
     assert row["flop_per_byte_requested"] == 2 / 12
@@ -218,12 +181,12 @@ def split(gpu):
     return cpu_split_table(PRINTED, gpu)
 
 
-def split_of(recording, chosen, path):
-    return cpu_split_table(PRINTED, data.sources({"card": without(recording, chosen, path)}))
+def split_of(recording, chosen):
+    return cpu_split_table(PRINTED, without(recording, chosen))
 
 
-def parts_of(split, start="naive", memory="pageable", gpu="card"):
-    rows = split[(split["gpu"] == gpu) & (split["start"] == start)]
+def parts_of(split, start="naive", memory="pageable"):
+    rows = split[(split["gpu"] == "card") & (split["start"] == start)]
     return rows[rows["host_memory"] == memory].set_index("part")
 
 
@@ -238,7 +201,7 @@ def test_factors_multiply_to_the_whole_and_shares_add_to_one(split, start, first
     assert rows["factor"].between(rows["factor_low"], rows["factor_high"]).all()
 
 
-def test_parts_are_the_steps_between_the_fastest_of_their_kind(split, gpu):
+def test_parts_are_the_steps_between_the_fastest_of_their_kind(split, gpu, gpu_recording):
     rows = parts_of(split)
     rate = CPU_S_PER_FMA
     expected = {"source": rate["naive"] / rate["blocked"]}
@@ -253,31 +216,19 @@ def test_parts_are_the_steps_between_the_fastest_of_their_kind(split, gpu):
     assert set(rows["n"]) == {1024}, "the largest size of the CPU, not the source's"
     logs = np.log(rows["factor"])
     assert rows.at["gpu", "share"] == logs["gpu"] / logs[WHOLE]
-
-
-@pytest.mark.slow
-def test_a_stage_that_was_not_measured_adds_to_the_next_part(gpu_recording, tmp_path):
     chosen = "device == 'cpu' and (variant in ['blas', 'packed'] or threads > 1)"
-    rows = parts_of(split_of(gpu_recording, chosen, tmp_path / "old"))
+    rows = parts_of(split_of(gpu_recording, chosen))
     assert list(rows.index) == ["source", "gpu", WHOLE], "loop_order is not faster than blocked"
     assert rows.at["gpu", "after_variant"] == "blocked"
     assert rows["factor"].drop(WHOLE).prod() == pytest.approx(rows.at[WHOLE, "factor"])
-
-
-@pytest.mark.slow
-def test_a_stage_with_a_single_sample_has_no_interval(gpu_recording, tmp_path):
-    chosen = "device == 'cpu' and variant == 'naive' and round > 0"
-    rows = parts_of(split_of(gpu_recording, chosen, tmp_path / "single"))
-    assert rows.loc[["source", WHOLE], "factor"].notna().all()
+    split = split_of(gpu_recording, "device == 'cpu' and variant == 'naive'")
+    starts = set(split.loc[split["gpu"] == "card", "start"])
+    assert starts == {"source"}, "without the naive loop"
+    rows = parts_of(split_of(gpu_recording, "device == 'cpu' and variant == 'naive' and round > 0"))
+    assert rows.loc[["source", WHOLE], "factor"].notna().all(), "of a single sample"
     assert rows.loc[["source", WHOLE], "factor_low"].isna().all()
     assert rows.loc[["one_thread", "all_threads", "gpu"], "factor_low"].notna().all()
     assert rows["share_low"].isna().all(), "a share depends on the whole"
-
-
-@pytest.mark.slow
-def test_without_the_naive_loop_a_split_starts_at_the_optimised_program(gpu_recording, tmp_path):
-    split = split_of(gpu_recording, "device == 'cpu' and variant == 'naive'", tmp_path / "old")
-    assert set(split.loc[split["gpu"] == "card", "start"]) == {"source"}
 
 
 def test_the_published_speedup_is_split_by_the_claim_of_the_source():

@@ -121,19 +121,3 @@ def test_a_variant_without_formula_has_the_traffic_of_the_matrices():
     assert fetched_bytes("blocked", 256, 512, 4096) == fetched_bytes("blocked", 256, 256, 4096)
     assert requested_bytes("naive", 256) == 8 * 256**3
     assert requested_bytes("blocked", 256) == 12 * 256**3
-
-
-@pytest.mark.parametrize(
-    ("variant", "block", "bytes_per_fma", "tolerance"),
-    [
-        ("naive", None, 68, 0.01),  # a line of B and an element of A
-        ("loop_order", None, 4, 0.01),
-        ("column_buffered", None, 4, 0.02),
-        ("blocked", 32, 8 / 32, 0.02),
-        ("blocked", 96, 12 / 96, 0.02),
-        ("blocked", 512, 4, 0.01),
-    ],
-)
-def test_traffic_of_large_matrices_in_a_small_cache(variant, block, bytes_per_fma, tolerance):
-    found = fetched_bytes(variant, 2048, block, 48 << 10) / 2048**3
-    assert found == pytest.approx(bytes_per_fma, rel=tolerance)

@@ -1,4 +1,4 @@
-"""Which rows of summary.csv stand beside each other."""
+"""Rows of summary.csv that are compared."""
 
 from analysis.data import cells
 from tests.support.report_data import cpu_cell, frame, gpu_cell
@@ -17,13 +17,10 @@ CELLS = frame(
 )
 
 
-def test_cells_of_the_study_of_the_source_and_of_libraries_are_known():
+def test_kinds_memory_and_size_of_cells():
     assert cells.of_sizes(CELLS).index.tolist() == [0, 1, 2, 3, 6]
     assert CELLS.index[cells.is_source_naive(CELLS)].tolist() == [0]
     assert CELLS.index[cells.is_library(CELLS)].tolist() == [3]
-
-
-def test_memory_and_size_are_the_sources_where_they_were_measured():
     for rows, memory, size in (([0, 2], "pageable", 2048), ([3], "pinned", 4096)):
         assert cells.compared_memory(CELLS.loc[rows]) == memory
         assert cells.comparison_size(CELLS.loc[rows]) == size

@@ -1,4 +1,4 @@
-"""What was measured, and which of it the report is about."""
+"""The measured devices, and the one in focus of the report."""
 
 from dataclasses import replace
 
@@ -9,30 +9,22 @@ from analysis.data.store import StoreError
 from tests.support.report_data import recording, tables
 
 
-@pytest.fixture(scope="module")
-def store(tmp_path_factory):
-    """Tables of a host, of two GPUs of a recording and of one of another."""
+def labels(found):
+    return [device.label for device in found]
+
+
+def test_devices_and_their_names_are_in_sequence_the_one_in_focus_first(tmp_path):
     cards = [recording("two") | {"gpu": f"two-gpu{k}", "device": f"gpu{k}"} for k in range(2)]
     other = recording("b200", gpu_name="b200", simulated=True, live=True)
     rows = [recording("host", gpu=False), *cards, other]
     rows[0] |= {"stale": True, "stale_sources": "kernels/block.cu;cpu_reference/naive.c"}
     missing = [{"recording": "node", "reason": "needs Slurm"}]
-    return tables(tmp_path_factory.mktemp("tables"), recordings=rows, missing=missing)
-
-
-def labels(found):
-    return [device.label for device in found]
-
-
-def test_all_are_told_in_the_order_of_the_table_the_one_in_focus_first_among_the_gpus(store):
+    store = tables(tmp_path / "all", recordings=rows, missing=missing)
     found = devices(store)
     assert labels(found.all) == ["host", "two-gpu0", "two-gpu1", "b200"]
     assert labels(found.hosts) == ["host", "two-gpu0", "b200"]
     assert found.focus.label == "two-gpu0", "the first GPU"
     assert labels(devices(store, "b200").gpus) == ["b200", "two-gpu0", "two-gpu1"]
-
-
-def test_focus_names_a_device_or_a_recording_that_was_measured(store, tmp_path):
     known = {"two-gpu1": "two-gpu1", "two": "two-gpu0", "host": "host"}
     for asked, label in (known | dict.fromkeys(["node", "node-gpu1"], "two-gpu0")).items():
         assert devices(store, asked).focus.label == label
@@ -41,17 +33,11 @@ def test_focus_names_a_device_or_a_recording_that_was_measured(store, tmp_path):
         devices(store, "h300")
     with pytest.raises(StoreError, match="allowed: nothing was measured"):
         devices(tables(tmp_path), "h300")
-
-
-def test_without_a_gpu_the_first_host_is_in_focus_and_nothing_without_either(tmp_path):
     hosts = [recording("a", gpu=False), recording("b", gpu=False)]
     found = devices(tables(tmp_path / "hosts", recordings=hosts))
     assert (found.focus.label, found.gpus) == ("a", ())
     found = devices(tables(tmp_path / "none"))
     assert (found.focus, found.all, found.hosts) == (None, (), ())
-
-
-def test_names_say_what_is_simulated_and_nothing_twice(store):
     host, card, _, simulated = devices(store).all
     assert (card.title, card.short) == ("Card (two-gpu0)", "two-gpu0")
     assert (simulated.title, simulated.short) == ("SIMULATED b200", "SIMULATED b200")

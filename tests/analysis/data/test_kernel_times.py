@@ -1,4 +1,4 @@
-"""Which times stand for a kernel: its own where it was timed alone, else those within the run."""
+"""The time of a kernel: kernel-only where it was measured, otherwise in-run."""
 
 from dataclasses import replace
 
@@ -11,10 +11,10 @@ from analysis.data.kernel_times import kernel_times
 from analysis.data.sessions import together
 from analysis.trust.comparison import compare
 from measurement.recording.recording import CELL, KERNEL, read
-from tests.support.simulated import recorded
+from tests.support.simulated import FEW, recorded
 from tests.support.simulated_tables import LAUNCH_S
 
-SMALL = {"sizes": (256, 512), "holdout": (), "samples": 9}
+SMALL = {"sizes": (256, 512), "holdout": (), "samples": 9, "variants": FEW}
 
 
 @pytest.fixture(scope="module")
@@ -22,11 +22,10 @@ def held():
     return read(recorded(**SMALL, kernel_only=True))
 
 
-def test_a_kernel_timed_alone_is_the_same_whatever_memory_is_copied_from(held):
+def test_kernel_only_times_are_those_of_all_host_memories_with_the_in_run_time(held):
     (source,) = data.sources({"card": held})
     cells = source.cells[source.cells["device"] != "cpu"]
-    assert set(cells["kernel_timing"]) == {"kernel-only"}
-    assert set(cells["kernel_samples"]) == {10}
+    assert (set(cells["kernel_timing"]), set(cells["kernel_samples"])) == ({"kernel-only"}, {10})
     assert set(cells["samples"]) == {9}
     medians = held.kernels.groupby(KERNEL, dropna=False)["kernel_s"].median()
     own = cells.groupby(KERNEL, dropna=False)["kernel_s"]
@@ -41,12 +40,7 @@ def test_a_kernel_timed_alone_is_the_same_whatever_memory_is_copied_from(held):
     unknown = ["kernel_s", "kernel_low_s", "in_run_kernel_s", "kernel_timing"]
     assert on_cpu[unknown].isna().all(axis=None)
     assert set(on_cpu["kernel_samples"]) == {0}
-
-
-def test_the_kernel_in_the_pass_stands_beside_it_and_the_rest_of_the_pass_is_overhead(held):
-    (source,) = data.sources({"card": held})
     samples = held.samples[held.samples["device"] != "cpu"]
-    cells = source.cells[source.cells["device"] != "cpu"].reset_index(drop=True)
     medians = samples.groupby(CELL, dropna=False, as_index=False).median(numeric_only=True)
     np.testing.assert_allclose(cells["in_run_kernel_s"], medians["in_run_kernel_s"])
     short = cells["kernel_s"] < 1e-5
@@ -55,19 +49,27 @@ def test_the_kernel_in_the_pass_stands_beside_it_and_the_rest_of_the_pass_is_ove
     assert cells["overhead_s"][short].median() == pytest.approx(5e-6 + LAUNCH_S, rel=0.1)
 
 
-@pytest.mark.slow
-def test_kernels_timed_alone_have_sessions_too(held):
-    both = together([held, read(recorded(**SMALL, kernel_only=True, seed=1))])
+def test_kernel_only_times_have_sessions_and_are_compared(held):
+    again = read(recorded(**SMALL, kernel_only=True, seed=1))
+    both = together([held, again])
     (source,) = data.sources({"card": both})
     cells = source.cells[source.cells["device"] != "cpu"]
-    assert set(cells["kernel_timing"]) == {"kernel-only"}
-    assert set(cells["kernel_samples"]) == {20}
+    assert (set(cells["kernel_timing"]), set(cells["kernel_samples"])) == ({"kernel-only"}, {20})
     assert set(cells["sessions"]) == {2}
     each = both.kernels.groupby([*KERNEL, "session"], dropna=False)["kernel_s"].median()
     means = np.exp(np.log(each).groupby(KERNEL, dropna=False).mean())
     own = cells.groupby(KERNEL, dropna=False)["kernel_s"].first()
     np.testing.assert_allclose(own, means)
     assert source.draws["kernel"][cells.index].shape == (len(cells), 2000)
+    frame = compare(held, again, 0.02)
+    kernels = frame[frame["quantity"] == "kernel"]
+    assert not kernels.duplicated(KERNEL).any(), "host memory does not matter to them"
+    assert set(kernels["samples_a"]) == {10}
+    assert set(kernels["verdict"]) <= {"same", "undecided"}
+    np.testing.assert_allclose(kernels["ratio"], 1, atol=0.02)
+    older = read(recorded(**SMALL, seed=1))
+    frame = compare(held, older, 0.02)
+    assert set(frame.loc[frame["quantity"] == "kernel", "host_memory"]) == {"pinned", "pageable"}
 
 
 def test_a_cell_whose_kernel_was_not_timed_alone_has_that_of_its_passes(held, gpu_recording):
@@ -82,17 +84,3 @@ def test_a_cell_whose_kernel_was_not_timed_alone_has_that_of_its_passes(held, gp
     others = times[~of_one & (times["device"] != "cpu")]
     assert set(others["kernel_timing"]) == {"kernel-only"}
     assert len(times[CELL].drop_duplicates()) == len(held.samples[CELL].drop_duplicates())
-
-
-@pytest.mark.slow
-def test_recordings_are_compared_by_kernels_timed_alone_where_both_have_them(held):
-    again = read(recorded(**SMALL, kernel_only=True, seed=1))
-    frame = compare(held, again, 0.02)
-    kernels = frame[frame["quantity"] == "kernel"]
-    assert not kernels.duplicated(KERNEL).any(), "host memory does not matter to them"
-    assert set(kernels["samples_a"]) == {10}
-    assert set(kernels["verdict"]) <= {"same", "undecided"}
-    np.testing.assert_allclose(kernels["ratio"], 1, atol=0.02)
-    older = read(recorded(**SMALL, seed=1))
-    frame = compare(held, older, 0.02)
-    assert set(frame.loc[frame["quantity"] == "kernel", "host_memory"]) == {"pinned", "pageable"}

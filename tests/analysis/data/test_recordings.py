@@ -1,7 +1,5 @@
-"""Recordings: labels, tables, staleness, and the refusal of broken ones."""
+"""Recordings: labels, tables, staleness, refusals."""
 
-import gzip
-import shutil
 from dataclasses import replace
 
 import numpy as np
@@ -14,27 +12,23 @@ from base.errors import StudyError
 from base.files import sha256
 from kernels.cubins.compile import BuildResult
 from kernels.cubins.machine_code import InstructionCount
-from measurement.recording.recording import CELL, TABLES, Recording, RecordingError
+from measurement.recording.recording import CELL, TABLES, RecordingError, read
+from tests.support.simulated import FEW, recorded
 
 
 @pytest.fixture(scope="module")
-def two_gpus(make_recording, tmp_path_factory) -> Recording:
-    path = tmp_path_factory.mktemp("recordings") / "two"
-    return make_recording(path, gpus=2, sizes=(256, 512), holdout=(), seed=1)
+def two_gpus():
+    return read(recorded(gpus=2, sizes=(256, 512), holdout=(), seed=1, variants=FEW))
 
 
-def test_labels_are_ids_with_device_where_there_are_several(gpu_recording, cpu_recording, two_gpus):
+def test_labels_are_ids_and_every_gpu_has_its_own_samples(gpu_recording, cpu_recording, two_gpus):
     found = data.sources({"card": gpu_recording, "host": cpu_recording, "two": two_gpus})
     assert [s.label for s in found] == ["card", "host", "two-gpu0", "two-gpu1"]
     assert [s.device for s in found] == ["gpu0", None, "gpu0", "gpu1"]
     assert found[0].machine == "Simulated CPU + Simulated GPU"
-    assert found[1].machine == "Simulated CPU"
-    assert found[0].holdout_sizes == {1536}
+    assert (found[1].machine, found[0].holdout_sizes) == ("Simulated CPU", {1536})
     with pytest.raises(StudyError, match="'two-gpu1' is taken"):
         data.sources({"two": two_gpus, "two-gpu1": gpu_recording})
-
-
-def test_every_gpu_is_summarised_from_its_own_samples(two_gpus):
     first, second = data.sources({"two": two_gpus})
     assert set(first.cells["device"]) == {"cpu", "gpu0"}
     assert set(second.cells["device"]) == {"cpu", "gpu1"}
@@ -46,7 +40,7 @@ def test_every_gpu_is_summarised_from_its_own_samples(two_gpus):
     assert list(chosen["time_s"]) == [own["in_run_kernel_s"].median()]
 
 
-def test_times_name_implementations_and_point_into_cells(gpu_recording):
+def test_times_and_square_cells_point_into_the_cells(gpu_recording):
     source = data.sources({"card": gpu_recording})[0]
     for quantity, memory in (("total", "pageable"), ("kernel", "pinned")):
         times = source.times(quantity)
@@ -66,6 +60,18 @@ def test_times_name_implementations_and_point_into_cells(gpu_recording):
     packed = times[times["implementation"] == "cpu_packed"]
     assert list(packed["n"]) == sorted(set(packed["n"]))
     assert set(source.cells.loc[packed.index, "threads"]) == {1}
+    squares = source.square_cells
+    assert (set(squares["n"]), set(squares["dtype"])) == ({256, 512, 1024, 1536, 2048}, {"float32"})
+    assert (squares[["m", "k"]].eq(squares["n"], axis=0)).all(axis=None)
+    others = source.cells.drop(squares.index)
+    assert {"int32", "float64"} < set(others["dtype"])
+    assert set(others.loc[others["variant"] == "block", "n"]) == {250}
+    assert "mm_tile" in set(squares["variant"]), "at a size of the study"
+    # The index is the row in cells and in draws.
+    pd.testing.assert_frame_equal(source.cells.loc[squares.index], squares)
+    table = data.summary_table([source])
+    assert (table.loc[table["series"] == "sizes", "total_s"] == squares["total_s"].array).all()
+    assert set(table["series"]) == {"sizes", "shapes"}
 
 
 def test_summary_has_a_row_for_each_measured_cell(gpu_recording, cpu_recording, two_gpus):
@@ -98,24 +104,7 @@ def test_summary_has_a_row_for_each_measured_cell(gpu_recording, cpu_recording, 
     assert set(gpu.loc[gpu["host_s"].notna(), "variant"]) == has_work
 
 
-def test_orders_are_square_products_of_float32_at_the_orders_of_the_study(gpu_recording):
-    (source,) = data.sources({"card": gpu_recording})
-    orders = source.square_cells
-    assert set(orders["n"]) == {256, 512, 1024, 1536, 2048}
-    assert set(orders["dtype"]) == {"float32"}
-    assert (orders[["m", "k"]].eq(orders["n"], axis=0)).all(axis=None)
-    others = source.cells.drop(orders.index)
-    assert {"int32", "float64"} < set(others["dtype"])
-    assert set(others.loc[others["variant"] == "block", "n"]) == {250}
-    assert "mm_tile" in set(orders["variant"]), "at an order of the study"
-    # the index is the row in cells and in draws
-    pd.testing.assert_frame_equal(source.cells.loc[orders.index], orders)
-    table = data.summary_table([source])
-    assert (table.loc[table["series"] == "sizes", "total_s"] == orders["total_s"].array).all()
-    assert set(table["series"]) == {"sizes", "shapes"}
-
-
-def test_recordings_table_counts_and_describes(gpu_recording, cpu_recording):
+def test_recordings_and_environment_are_described(gpu_recording, cpu_recording):
     found = data.sources({"card": gpu_recording, "host": cpu_recording})
     card, host = data.recordings_table(found).to_dict("records")
     assert (card["gpu"], card["device"], card["gpu_name"]) == ("card", "gpu0", "Simulated GPU")
@@ -130,24 +119,32 @@ def test_recordings_table_counts_and_describes(gpu_recording, cpu_recording):
     statuses = gpu_recording.checks["status"].value_counts()
     for status in ("passed", "failed", "not_launchable"):
         assert card[f"cells_{status}"] == statuses[status] > 0
-    assert host["cells_failed"] == 0
-    assert (card["stale"], card["stale_sources"]) == (False, "")
+    assert (host["cells_failed"], card["stale"], card["stale_sources"]) == (0, False, "")
+    table = data.environment_table({"card": gpu_recording})
+    values = dict(zip(table["item"], table["value"], strict=True))
+    assert (values["host.cpu_model"], values["gpu0.name"]) == ("Simulated CPU", "Simulated GPU")
+    assert values["gpu0.limits.max_threads_per_block"] == "1024"
+    assert (values["compile.nvcc_flags"], values["simulated"]) == ("-O3 -std=c++17", "True")
+    assert "software.packages.pycuda" not in values, "not known"
+    assert not [item for item in values if item.startswith("sources")]
+    host = data.environment_table({"host": cpu_recording})
+    assert "devices" not in set(host["item"]), "there is none"
+    assert (values["host.caches.L1.bytes"], values["host.caches.L3.shared_by"]) == ("32768", "4")
+    assert values["host.usable_threads"] == "4"
 
 
-def test_a_recording_made_by_the_workflow_is_live(make_recording, tmp_path, gpu_recording):
+def test_a_recording_of_the_workflow_is_live_and_stale_if_a_source_changes(tmp_path, gpu_recording):
     path = tmp_path / "results" / "recordings" / "local"
-    made = make_recording(path, gpus=0, sizes=(256,))
+    path.mkdir(parents=True)
+    made = replace(gpu_recording, path=path)
     assert data.is_live(made, tmp_path)
     assert not data.is_live(made, tmp_path / "elsewhere")
     assert not data.is_live(replace(made, path=tmp_path / "data" / "recordings" / "x"), tmp_path)
     assert not data.is_live(gpu_recording)
-
-
-def test_a_recording_is_stale_when_a_measured_source_changes_or_goes(make_recording, tmp_path):
     for name in ("a.cu", "b.cu"):
         (tmp_path / name).write_text(f"// {name}\n")
     hashes = {name: sha256(tmp_path / name) for name in ("b.cu", "a.cu")}
-    made = make_recording(tmp_path / "r", gpus=0, sizes=(256,), sources=hashes)
+    made = replace(gpu_recording, provenance=gpu_recording.provenance | {"sources": hashes})
 
     def stale():
         row = data.recordings_table(data.sources({"r": made}), tmp_path).iloc[0]
@@ -161,16 +158,13 @@ def test_a_recording_is_stale_when_a_measured_source_changes_or_goes(make_record
     assert data.stale_sources(made.provenance, tmp_path) == ["a.cu", "b.cu"]
 
 
-def test_sizes_that_no_gpu_measured_are_listed_if_there_is_a_gpu(two_gpus, cpu_recording):
+def test_square_sizes_that_no_gpu_measured_are_listed(two_gpus, cpu_recording, gpu_recording):
     def unmeasured(**recordings):
         table = data.unmeasured_sizes_table([1777, 256, 96], data.checks_table(recordings))
         return table["n"].tolist()
 
     assert unmeasured(two=two_gpus, host=cpu_recording) == [96, 1777]
     assert unmeasured(host=cpu_recording) == unmeasured() == []
-
-
-def test_products_of_other_shapes_are_no_measured_sizes(gpu_recording):
     checks = data.checks_table({"card": gpu_recording})
     other = checks[checks["device"] != "cpu"].head(1).assign(n=3, k=512, m=1)
     table = data.unmeasured_sizes_table([3, 1777], pd.concat([checks, other]))
@@ -178,9 +172,8 @@ def test_products_of_other_shapes_are_no_measured_sizes(gpu_recording):
     assert (table["least_n"] > 3).all()
 
 
-def test_checks_and_builds_carry_the_id(gpu_recording, cpu_recording):
-    recordings = {"card": gpu_recording, "host": cpu_recording}
-    checks = data.checks_table(recordings)
+def test_checks_and_builds_have_the_id_of_their_recording_or_tree(gpu_recording, cpu_recording):
+    checks = data.checks_table(recordings := {"card": gpu_recording, "host": cpu_recording})
     assert list(checks) == ["recording", "session", *TABLES["checks.csv"]]
     assert len(checks) == len(gpu_recording.checks) + len(cpu_recording.checks)
     failed = checks[checks["status"] == "failed"]
@@ -190,9 +183,6 @@ def test_checks_and_builds_carry_the_id(gpu_recording, cpu_recording):
     assert list(builds) == ["recording", *TABLES["builds.csv"]]
     assert list(builds["registers_per_thread"]) == [40, 32, 38, 40, 24, 128, 40, 16, 40]
     assert list(builds["variant"])[-3:] == ["mm_tile", "hold", "probes"]
-
-
-def test_builds_of_the_tree_stand_beside_those_of_the_recordings(gpu_recording):
     counts = (InstructionCount("kernel", "FFMA", 0, 8), InstructionCount("loop", "LDS", 128, 2))
     facts = ("sm_75", "block", "float32", 8, "exact", 40, 512, 0, 0, 0, "13.2.1", "0" * 64)
     built = [BuildResult(*facts, counts)]
@@ -201,39 +191,19 @@ def test_builds_of_the_tree_stand_beside_those_of_the_recordings(gpu_recording):
     assert builds.iloc[-1]["registers_per_thread"] == 40
     instructions = data.instructions_table({"card": gpu_recording}, built)
     assert len(instructions) == len(gpu_recording.instructions) + 2
-    last = instructions.iloc[-1]
-    assert tuple(last[["recording", "scope", "opcode", "bits", "count"]]) == (
-        *("tree", "loop", "LDS", 128, 2),
-    )
-
-
-def test_environment_is_the_provenance_as_text(gpu_recording, cpu_recording):
-    table = data.environment_table({"card": gpu_recording})
-    values = dict(zip(table["item"], table["value"], strict=True))
-    assert values["host.cpu_model"] == "Simulated CPU"
-    assert values["gpu0.name"] == "Simulated GPU"
-    assert values["gpu0.limits.max_threads_per_block"] == "1024"
-    assert values["compile.nvcc_flags"] == "-O3 -std=c++17"
-    assert values["simulated"] == "True"
-    assert "software.packages.pycuda" not in values, "not known"
-    assert not [item for item in values if item.startswith("sources")]
-    host = data.environment_table({"host": cpu_recording})
-    assert "devices" not in set(host["item"]), "there is none"
-    assert (values["host.caches.L1.bytes"], values["host.caches.L3.shared_by"]) == ("32768", "4")
-    assert values["host.usable_threads"] == "4"
+    last = instructions.iloc[-1][["recording", "scope", "opcode", "bits", "count"]]
+    assert list(last) == ["tree", "loop", "LDS", 128, 2]
 
 
 def test_the_order_of_a_recordings_rows_changes_nothing(gpu_recording):
-    """But for that of one cell's samples, which is the order of time."""
+    """The samples of one cell stay in order of time."""
     assert list(data.summary_table([]))[:3] == ["recording", "gpu", "device"]
     assert list(data.recordings_table([]))[-1] == "stale_sources"
     assert all(table({}).empty for table in (data.checks_table, data.builds_table))
     mixed = gpu_recording.samples.sample(frac=1, random_state=1)
-    shuffled = replace(
-        gpu_recording,
-        samples=mixed.sort_values("round", kind="stable"),
-        checks=gpu_recording.checks.sample(frac=1, random_state=2),
-    )
+    checks = gpu_recording.checks.sample(frac=1, random_state=2)
+    samples = mixed.sort_values("round", kind="stable")
+    shuffled = replace(gpu_recording, samples=samples, checks=checks)
     tables = [data.summary_table(data.sources({"a": r})) for r in (gpu_recording, shuffled)]
     pd.testing.assert_frame_equal(*tables)
 
@@ -247,28 +217,3 @@ def test_what_cannot_be_loaded_is_refused_by_name(gpu_recording, monkeypatch, tm
     monkeypatch.setattr(data, "VARIANTS", known)
     with pytest.raises(StudyError, match="'card': block is not in the catalog; "):
         data.load({"card": [gpu_recording.path]})
-
-
-@pytest.mark.parametrize("name", [*TABLES, "provenance.json"])
-def test_an_altered_file_is_refused_by_name(gpu_recording, tmp_path, name):
-    path = shutil.copytree(gpu_recording.path, tmp_path / "altered")
-    content = (path / name).read_bytes()
-    if name.endswith(".gz"):
-        content = gzip.compress(gzip.decompress(content).replace(b"512", b"513", 1))
-    else:
-        content = content.replace(b"sm_90", b"sm_91").replace(b"passed", b"failed", 1) + b" "
-    (path / name).write_bytes(content)
-    with pytest.raises(RecordingError, match=f"altered: {name} was altered or truncated"):
-        data.load({"card": [path]})
-
-
-@pytest.mark.parametrize("name", ["samples.csv.gz", "checks.csv", "MANIFEST.sha256"])
-def test_a_cut_off_or_missing_file_is_refused_by_name(gpu_recording, tmp_path, name):
-    path = shutil.copytree(gpu_recording.path, tmp_path / "short")
-    file = path / name
-    file.write_bytes(file.read_bytes()[:-100])
-    with pytest.raises(RecordingError, match=r"short: .*(or truncated|does not list|not in)"):
-        data.load({"card": [path]})
-    file.unlink()
-    with pytest.raises(RecordingError, match=f"short: {name} is missing"):
-        data.load({"card": [path]})

@@ -1,13 +1,13 @@
-"""Recordings of one kind of GPU as one: numbered, and refused where they do not fit."""
+"""Recordings of one GPU model combined as sessions: numbers and refusals."""
 
 import pytest
 
 from analysis.data import recordings as data
 from analysis.data.sessions import folders_by_session, together
 from measurement.recording.recording import RecordingError, read
-from tests.support.simulated import recorded
+from tests.support.simulated import FEW, recorded
 
-SMALL = {"sizes": (256,), "holdout": (), "samples": 6}
+SMALL = {"sizes": (256,), "holdout": (), "samples": 6, "variants": FEW}
 
 
 @pytest.fixture(scope="module")
@@ -15,13 +15,10 @@ def first():
     return read(recorded(**SMALL))
 
 
-def test_a_recording_alone_is_session_0(first):
+def test_every_row_has_the_number_of_its_session_and_gpus_of_one_are_kept(first, tmp_path):
     assert together([first]) is first
     assert set(first.samples["session"]) == {0}
     assert first.sessions == (first.provenance,)
-
-
-def test_every_row_says_of_which_session_it_is(first):
     second = read(recorded(**SMALL, seed=1))
     both = together([first, second])
     for name in ("samples", "checks", "ceilings", "cold_starts"):
@@ -31,10 +28,11 @@ def test_every_row_says_of_which_session_it_is(first):
             assert own.equals(getattr(one, name).drop(columns="session")), name
     assert both.builds.equals(first.builds), "the same sources and kernels"
     assert both.sessions == (first.provenance, second.provenance)
-
-
-@pytest.mark.slow
-def test_a_card_that_only_one_session_has_is_kept(first):
+    configuration = first.provenance["configuration"] | {"protocol": {"min_samples": 20}}
+    assert together([first, read(recorded(**SMALL, seed=1, configuration=configuration))]).later
+    folders = {"a": [tmp_path / "x"], "b": [tmp_path / "y", tmp_path / "z"]}
+    named = {name: path.name for name, path in folders_by_session(folders).items()}
+    assert named == {"a": "x", "b.0": "y", "b.1": "z"}
     pair = read(recorded(**SMALL, gpus=2, seed=1))
     found = data.sources({"card": together([first, pair])})
     assert [source.label for source in found] == ["card-gpu0", "card-gpu1"]
@@ -43,29 +41,13 @@ def test_a_card_that_only_one_session_has_is_kept(first):
     assert set(own.loc[own["device"] == "gpu1", "session"]) == {1}
 
 
-@pytest.mark.parametrize(
-    ("changes", "fault"),
-    [
+def test_sessions_of_other_gpus_studies_or_sources_are_refused(first):
+    for changes, fault in (
         ({"gpu_name": "Other GPU"}, r"has other GPUs \(Other GPU\)"),
         ({"gpus": 0}, r"has other GPUs \(none\)"),
         ({"sizes": (256, 512)}, r"has another study \(sizes\)"),
         ({"sources": {"kernels/block.cu": "0" * 64}}, r"has other sources \(.*kernels/block.cu"),
-    ],
-)
-def test_what_is_no_session_of_the_same_is_refused(first, changes, fault):
-    other = read(recorded(**(SMALL | changes)))
-    with pytest.raises(RecordingError, match=fault) as raised:
-        together([first, other])
-    assert str(other.path) in str(raised.value)
-    assert "\n" not in str(raised.value)
-
-
-def test_how_it_was_sampled_may_differ(first):
-    configuration = first.provenance["configuration"] | {"protocol": {"min_samples": 20}}
-    assert together([first, read(recorded(**SMALL, seed=1, configuration=configuration))]).later
-
-
-def test_sessions_are_numbered_where_there_are_several(tmp_path):
-    folders = {"a": [tmp_path / "x"], "b": [tmp_path / "y", tmp_path / "z"]}
-    named = {name: path.name for name, path in folders_by_session(folders).items()}
-    assert named == {"a": "x", "b.0": "y", "b.1": "z"}
+    ):
+        other = read(recorded(**(SMALL | changes)))
+        with pytest.raises(RecordingError, match=rf"^[^\n]*{other.path}[^\n]*{fault}[^\n]*$"):
+            together([first, other])

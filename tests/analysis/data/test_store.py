@@ -1,4 +1,4 @@
-"""The tables as files: written and read as the schema says, and what is wrong with one, named."""
+"""The tables as files: written and read with the types of the schema; faults are named."""
 
 import math
 
@@ -13,36 +13,26 @@ from tests.support.report_data import cpu_cell, gpu_cell, recording, tables
 DTYPES = {"text": "str", "flag": "boolean", "count": "Int64", "number": "float64"}
 
 
-def test_columns_are_typed_and_blank_cells_are_missing(tmp_path):
+def test_columns_are_typed_and_names_like_numbers_or_blanks_stay_text(tmp_path):
     cells = [gpu_cell("card", "block", 64, 0.5, spread=None), cpu_cell("card", "naive", 64, 3)]
     read = tables(tmp_path, recordings=[recording("card")], summary=cells)
     summary = read["summary"]
-    kinds = {name: column("summary", name).kind for name in summary}
-    assert {name: summary[name].dtype == DTYPES[kind] for name, kind in kinds.items()} == (
-        dict.fromkeys(TABLES["summary"].columns, True)
-    )
-    assert list(summary.index) == [0, 1]
-    assert summary["block_size"].tolist() == [32, pd.NA]
+    kinds = {name: DTYPES[column("summary", name).kind] for name in TABLES["summary"].columns}
+    assert summary.dtypes.astype(str).to_dict() == kinds
+    assert (list(summary.index), summary["block_size"].tolist()) == ([0, 1], [32, pd.NA])
     assert summary["total_s"].tolist() == [0.5, 3]
     assert math.isnan(summary["total_low_s"][0])
     assert pd.isna(summary["gpu"][1])
     assert read["recordings"]["simulated"].tolist() == [False]
-
-
-@pytest.mark.parametrize("label", ["4090", "NA", "None", "1e3", "nan", "True"])
-def test_names_that_look_like_numbers_or_blanks_stay_text(tmp_path, label):
-    read = tables(tmp_path, recordings=[recording(label)])
-    assert read["recordings"]["gpu"].tolist() == [label]
-
-
-def test_a_table_is_read_when_it_is_first_asked_for_and_once(tmp_path):
-    read = tables(tmp_path)
+    labels = ["4090", "NA", "None", "1e3", "nan", "True"]
+    read = tables(tmp_path, recordings=[recording(label) for label in labels])
     for path in tmp_path.glob("*.csv"):
-        if path.stem != "speedups":
+        if path.stem != "recordings":
             path.unlink()
-    speedups = read["speedups"]
-    (tmp_path / "speedups.csv").unlink()
-    assert read["speedups"] is speedups
+    recordings = read["recordings"]
+    assert recordings["gpu"].tolist() == labels
+    (tmp_path / "recordings.csv").unlink()
+    assert read["recordings"] is recordings
 
 
 HEAD = ",".join(TABLES["recordings"].columns).encode()
@@ -72,12 +62,8 @@ def test_what_is_wrong_with_a_file_is_one_line_with_the_remedy(tmp_path, content
     assert "\n" not in message
 
 
-@pytest.fixture
-def frames():
-    return {name: pd.DataFrame(columns=list(table.columns)) for name, table in TABLES.items()}
-
-
-def test_numbers_are_written_with_six_digits_and_counts_with_all(frames, tmp_path):
+def test_numbers_have_six_digits_counts_all_and_frames_the_columns_of_the_schema(tmp_path):
+    frames = {name: pd.DataFrame(columns=list(table.columns)) for name, table in TABLES.items()}
     numbers = [1234567.0, 1234567.5, 0.000123456789, 1 / 3, math.inf, math.nan]
     rows = {"multiprocessors": [10**9 + 1] * 6, "launch_s": numbers}
     frames["predictors"] = pd.DataFrame(rows).reindex(columns=TABLES["predictors"].columns)
@@ -86,18 +72,9 @@ def test_numbers_are_written_with_six_digits_and_counts_with_all(frames, tmp_pat
     assert read["launch_s"].tolist()[:5] == [1234567, 1234570, 0.000123457, 0.333333, math.inf]
     assert math.isnan(read["launch_s"][5])
     assert set(read["multiprocessors"]) == {10**9 + 1}
-
-
-@pytest.mark.parametrize("change", ["lacks a table", "has another", "lacks a column", "has more"])
-def test_frames_that_are_not_the_schemas_are_a_mistake_of_the_program(frames, tmp_path, change):
-    match change:
-        case "lacks a table":
-            del frames["speedups"]
-        case "has another":
-            frames["other"] = frames["speedups"]
-        case "lacks a column":
-            frames["speedups"] = frames["speedups"].drop(columns="n")
-        case "has more":
-            frames["speedups"] = frames["speedups"].assign(more=1)
-    with pytest.raises(ValueError, match=r"speedups|other"):
-        store.write(frames, tmp_path)
+    speedups = frames["speedups"]
+    lacking = {name: frame for name, frame in frames.items() if name != "speedups"}
+    others = ({"other": speedups}, {"speedups": speedups.drop(columns="n")})
+    for wrong in (lacking, *(frames | o for o in (*others, {"speedups": speedups.assign(more=1)}))):
+        with pytest.raises(ValueError, match=r"speedups|other"):
+            store.write(wrong, tmp_path)

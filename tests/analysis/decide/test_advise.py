@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 from dataclasses import replace
+from functools import cache
 from types import SimpleNamespace
 
 import numpy as np
@@ -17,23 +18,19 @@ import pytest
 
 from analysis.data import recordings as data
 from analysis.data.recordings import ROOT
+from analysis.decide import advise as advising
 from analysis.decide import predictors
-from analysis.decide.advise import (
-    CPU_BASELINES,
-    TABLES,
-    _copies_s,
-    _outside,
-    _seconds,
-    advise,
-    break_even_text,
-)
+from analysis.decide.advise import CPU_BASELINES, TABLES, advise
 from analysis.decide.curves import curves_table
 from analysis.decide.predictions import predictions_table, predictors_table
 from analysis.decide.transfer_tables import transfer_tables
 from kernels.products.shape import Shape
+from measurement.recording.recording import read
 from study.cells import cell
-from tests.support import reports
-from tests.support.simulated import kernel_time_s
+from tests.support.simulated import FEW, kernel_time_s, recorded
+
+COPIES = ("512 1 2e-4", "512 1 1e-4", "1024 1 3e-4", "1024 2 1e-5")  # N, GPUs, seconds
+LARGEST = math.isqrt(2**34 // 12)
 
 
 @pytest.fixture
@@ -49,10 +46,11 @@ def run(command):
 @pytest.fixture
 def edited(computed, tmp_path):
     def copy(name, change):
-        copied = shutil.copytree(computed, tmp_path / "tables")
-        frame = pd.read_csv(copied / f"{name}.csv", dtype=str)
-        change(frame).to_csv(copied / f"{name}.csv", index=False)
-        return copied
+        for each in TABLES:
+            shutil.copy(computed / f"{each}.csv", tmp_path)
+        frame = pd.read_csv(computed / f"{name}.csv", dtype=str)
+        change(frame).to_csv(tmp_path / f"{name}.csv", index=False)
+        return tmp_path
 
     return copy
 
@@ -72,11 +70,15 @@ def fitted(computed):
     return {memory: predictors.predictor("card", memory, *rows) for memory in memories}
 
 
+def block_of(found):
+    """Return the kernel block with B = 16."""
+    return next(k for k in found.kernels if (k.variant, k.block_size) == ("block", 16))
+
+
 @pytest.mark.parametrize("memory", ["pinned", "pageable"])
 @pytest.mark.parametrize("n", [256, 300, 768, 1024, 1536, 2048])
 def test_a_run_is_predicted_within_the_measured_sizes(fitted, memory, n):
-    found = fitted[memory]
-    block = next(k for k in found.kernels if (k.variant, k.block_size) == ("block", 16))
+    block = block_of(found := fitted[memory])
     predicted = found.predict(block, n)
     truth = truth_s("block", 16, n, memory)
     assert predicted.low_s <= truth <= predicted.high_s
@@ -84,48 +86,34 @@ def test_a_run_is_predicted_within_the_measured_sizes(fitted, memory, n):
     assert found.predict(replace(block, runs=None), n).time_s == pytest.approx(truth, rel=0.15)
 
 
-@pytest.mark.parametrize(
-    ("n", "memory", "expected"),
-    [
-        *((512, "pinned", 1e-4), (1024, "pinned", 3e-4), (724, "pinned", 3**0.5 * 1e-4)),
-        *((511, "pinned", None), (1025, "pinned", None), (512, "pageable", None)),
-    ],
-)
-def test_floor_is_the_least_time_of_copies_between_the_measured_sizes(n, memory, expected):
-    key = {"gpu": "card", "host_memory": "pinned", "gpus": "1"}
-    times = ((512, "1", 2e-4), (512, "1", 1e-4), (1024, "1", 3e-4), (1024, "2", 1e-5))
+def test_floor_is_the_least_time_of_copies_between_the_measured_sizes():
+    key = {"gpu": "card", "host_memory": "pinned"}
     rows = [
-        key | dict.fromkeys("mnk", str(size)) | {"gpus": gpus, "copies_s": str(time_s)}
-        for size, gpus, time_s in times
+        key | dict.fromkeys("mnk", n) | {"gpus": gpus, "copies_s": time_s}
+        for n, gpus, time_s in (line.split() for line in COPIES)
     ]
     kernel = predictors.Kernel("sgemm_tensor_pieces", None, None)
-    found = _copies_s(rows, "card", kernel, n, memory)
-    assert found == (expected and pytest.approx(expected, rel=1e-3))
+    floors = {(512, "pinned"): 1e-4, (1024, "pinned"): 3e-4, (724, "pinned"): 3**0.5 * 1e-4}
+    floors |= dict.fromkeys([(511, "pinned"), (1025, "pinned"), (512, "pageable")])
+    for (n, memory), expected in floors.items():
+        found = advising._copies_s(rows, "card", kernel, n, memory)
+        assert found == (expected and pytest.approx(expected, rel=1e-3)), (n, memory)
 
 
-def test_beyond_the_measured_sizes_a_run_is_the_sum_of_its_parts(fitted):
-    found = fitted["pinned"]
-    block = next(k for k in found.kernels if (k.variant, k.block_size) == ("block", 16))
-    predicted = found.predict(block, 5000)
-    assert predicted.time_s == pytest.approx(sum(predicted.parts.values()))
-    assert set(predicted.parts) == {"h2d", "kernel", "d2h", "overhead"}
-
-
-def test_the_fastest_has_the_least_predicted_time(fitted):
+def test_candidates_and_the_fastest_by_the_predicted_time(fitted):
     found = fitted["pinned"]
     kernel, predicted = found.fastest(1536)
     others = [found.predict(k, 1536).time_s for k in found.candidates(1536) if not k.is_library]
     assert (predicted.time_s, kernel.variant) == (min(others), "register_tile_conflict_free")
     library, _ = found.fastest(1536, library=True)
     assert library.variant == "cublas_sgemm"
-
-
-def test_a_kernel_is_not_a_candidate_beyond_its_measured_sizes(fitted):
-    found = fitted["pinned"]
     at = {n: {k.variant for k in found.candidates(n)} for n in (100, 1024, 1500, 2048, 9000)}
     assert "buffered_row" in at[100] & at[1024]
     assert not {"buffered_row", "buffered_column"} & (at[1500] | at[2048] | at[9000])
     assert "register_tile" in at[100] & at[9000]
+    predicted = found.predict(block_of(found), 5000)
+    assert predicted.time_s == pytest.approx(sum(predicted.parts.values()))
+    assert set(predicted.parts) == {"h2d", "kernel", "d2h", "overhead"}
 
 
 def made_gpu(*kernels):
@@ -147,9 +135,6 @@ def test_beyond_the_measured_sizes_the_fastest_is_that_of_the_nearest_size():
         assert found.fastest(n, library=True)[0] is first, n
     assert found.predict(second, 64).time_s < found.predict(first, 64).time_s
     assert found.predict(second, 9000).time_s < found.predict(first, 9000).time_s
-
-
-def test_a_kernel_takes_no_less_than_an_empty_one_and_squares_of_intervals_add():
     found = made_gpu((1e-5, (1.0, 1.0)))
     assert found.predict(found.kernels[0], 1).parts["kernel"] == 2e-6
     assert found.predict(found.kernels[0], 256).parts["kernel"] == pytest.approx(1e-5)
@@ -160,7 +145,7 @@ def test_a_kernel_takes_no_less_than_an_empty_one_and_squares_of_intervals_add()
     assert (value, math.log(high / low) / 2) == (3, pytest.approx(0.5))
 
 
-def test_held_out_sizes_are_predicted_within_their_intervals(computed):
+def test_held_out_sizes_are_predicted_within_intervals_and_change_nothing(computed):
     frame = pd.read_csv(computed / "predictions.csv")
     assert set(frame["n"]) == {1536}
     assert frame["error_share"].abs().median() < 0.05
@@ -174,30 +159,25 @@ def test_held_out_sizes_are_predicted_within_their_intervals(computed):
         assert (fastest, own["is_fastest"].sum()) == (["register_tile_conflict_free"], 1)
         assert not own.loc[own["is_fastest"], "is_library"].any()
 
+    def predicted(made):
+        found = data.sources({"card": made})
+        tables = {"predictors": predictors_table(found), "curves": curves_table(found)}
+        tables["transfers"] = transfer_tables(found)[0]
+        return tables, predictions_table(found, tables)
 
-def predicted(recorded):
-    found = data.sources({"card": recorded})
-    made = {"predictors": predictors_table(found), "curves": curves_table(found)}
-    made["transfers"] = transfer_tables(found)[0]
-    return made, predictions_table(found, made)
-
-
-@pytest.mark.slow
-def test_held_out_times_do_not_change_predictions(make_recording, tmp_path):
-    recorded = make_recording(tmp_path / "card", sizes=(256, 512, 1024, 2048), samples=7)
-    tables_before, before = predicted(recorded)
-    samples = recorded.samples.copy()
-    held_out = samples["n"] == 1536
-    for name in ("total_s", "in_run_kernel_s", "h2d_s", "d2h_s"):
-        samples.loc[held_out, name] *= 1.7
-    tables_after, after = predicted(replace(recorded, samples=samples))
+    made = read(recorded(samples=7, variants=FEW))
+    tables_before, before = predicted(made)
+    samples = made.samples.copy()
+    times = ["total_s", "in_run_kernel_s", "h2d_s", "d2h_s"]
+    samples.loc[samples["n"] == 1536, times] *= 1.7
+    tables_after, after = predicted(replace(made, samples=samples))
     pd.testing.assert_series_equal(before["predicted_s"], after["predicted_s"])
     for name in ("curves", "predictors"):
         pd.testing.assert_frame_equal(tables_before[name], tables_after[name])
     assert (after["error_share"] < before["error_share"]).all()
 
 
-def test_it_answers_with_time_speedups_and_break_even(run, computed):
+def test_it_answers_with_time_speedups_and_break_even_at_any_size(run, computed):
     status, out, err = run(computed, 1536)
     assert (status, err) == (0, "")
     lines = out.splitlines()
@@ -220,11 +200,17 @@ def test_it_answers_with_time_speedups_and_break_even(run, computed):
     assert "* extrapolated: N = 1536 is outside the measured sizes, N = 256 to 1024" in out
     assert "note:" not in out
     assert "pinned host memory" in run(computed, 1536, "--host-memory", "pinned")[1]
+    shortest = pd.read_csv(computed / "curves.csv").query("cpu_baseline.notna()")["time_s"].min()
+    floor = advising._seconds(shortest)
+    for n in (1, LARGEST):
+        status, out, _ = run(computed, n)
+        assert (status, f"  {floor}* " in out) == (0, n == 1)
+        assert f"No CPU time is predicted below {floor}, the shortest time measured." in out
 
 
-@pytest.mark.slow
-def test_it_agrees_with_the_break_even_sizes_of_the_report(run, computed):
+def test_it_agrees_with_the_break_even_sizes_of_the_report(computed, monkeypatch):
     """A speedup is above 1 exactly from the break-even size, for any N, memory and baseline."""
+    monkeypatch.setattr(advising, "read_table", cache(advising.read_table))
     table = pd.read_csv(computed / "break_even.csv")
     table = table[(table["kernels"] == "study") & table["n"].notna()]
     rng = np.random.default_rng(29)
@@ -232,7 +218,7 @@ def test_it_agrees_with_the_break_even_sizes_of_the_report(run, computed):
         known = {CPU_BASELINES[row.cpu_baseline]: row.n for row in rows.itertuples()}
         assert known
         for n in np.unique(np.exp(rng.uniform(*np.log([256, 1024]), 100)).astype(int)):
-            out = run(computed, n, "--host-memory", memory)[1]
+            out = advise(computed, "card", int(n), memory)
             for name, break_even in known.items():
                 line = next(line for line in out.splitlines() if line.startswith(f"{name}  "))
                 speedup = float(line.split(" µs  ")[-1].split(" ms  ")[-1].split("(")[0])
@@ -241,8 +227,7 @@ def test_it_agrees_with_the_break_even_sizes_of_the_report(run, computed):
 
 
 def test_products_of_the_same_matrices_repeat_only_the_kernel(run, computed, fitted):
-    found = fitted["pinned"]
-    kernel = next(k for k in found.kernels if (k.variant, k.block_size) == ("block", 16))
+    kernel = block_of(found := fitted["pinned"])
     truth = truth_s("block", 16, 512, "pinned")
     kernel_s = kernel_time_s(cell("gpu0", "block", "float32", Shape.square(512), 16, "pinned"))
     ten = found.predict(kernel, 512, 10)
@@ -257,7 +242,7 @@ def test_products_of_the_same_matrices_repeat_only_the_kernel(run, computed, fit
     fails_with(run(computed, 600, "--products", 0), "--products 0: use 1 or more")
 
 
-def test_it_marks_extrapolation_and_sizes_that_tiles_do_not_divide(run, computed):
+def test_extrapolations_are_marked_with_their_ranges_of_sizes(run, computed, edited):
     inside = run(computed, 512)[1]
     assert "extrapolated: N = 512" not in inside
     assert "note:" not in inside
@@ -266,10 +251,8 @@ def test_it_marks_extrapolation_and_sizes_that_tiles_do_not_divide(run, computed
     assert "note: the tiles of register_tile_conflict_free do not divide N = 5000" in outside
     assert outside.count("* extrapolated: N = 5000") == 1
     curve = SimpleNamespace(log_n=[math.log(512)])
-    assert _outside(curve, 600) == "N = 600 differs from the only measured size, N = 512"
+    assert advising._outside(curve, 600) == "N = 600 differs from the only measured size, N = 512"
 
-
-def test_each_range_of_sizes_names_its_cpu_baselines(run, edited):
     def halved(curves):
         naive = curves["cpu_baseline"] == "naive"
         assert naive.any()
@@ -280,25 +263,11 @@ def test_each_range_of_sizes_names_its_cpu_baselines(run, edited):
     assert len(marked) == 2
     assert marked[0].startswith("* extrapolated (naive loop, one thread): N = 5000 is outside")
     assert "BLAS, one thread; BLAS, all threads" in marked[1]
-
-
-def test_an_extrapolation_from_two_sizes_has_no_interval(run, edited):
     status, out, _ = run(edited("curves", lambda rows: rows.assign(half_width_beyond="inf")), 5000)
     assert status == 0
     assert out.count("(no interval)") > 2
-
-
-LARGEST = math.isqrt(2**34 // 12)
-
-
-@pytest.mark.parametrize("n", [1, LARGEST])
-def test_the_smallest_and_the_largest_size_are_answered(run, computed, n):
-    status, out, _ = run(computed, n)
-    shortest = pd.read_csv(computed / "curves.csv").query("cpu_baseline.notna()")["time_s"].min()
-    floor = _seconds(shortest)
-    assert status == 0
-    assert f"No CPU time is predicted below {floor}, the shortest time measured." in out
-    assert (f"  {floor}* " in out) == (n == 1)
+    tables = edited("curves", lambda rows: rows[rows["cpu_baseline"].isna()])
+    assert "No CPU baseline has enough measured sizes" in advise(tables, "card", 512, "pinned")
 
 
 def fails_with(result, *words):
@@ -317,14 +286,11 @@ def test_an_error_is_one_line(run, computed):
         assert (status, "Traceback" in err) == (2, False)
 
 
-@pytest.mark.parametrize("name", TABLES)
-def test_a_missing_table_names_the_command_that_makes_it(run, edited, name):
-    path = edited(name, lambda frame: frame) / f"{name}.csv"
-    path.unlink()
-    fails_with(run(path.parent, 512), f"error: {path} is missing; make it with `make report`\n")
-
-
-def test_a_gpu_without_fit_is_refused_and_an_invalid_table_is_one_line(run, edited):
+def test_a_gpu_without_fit_and_a_missing_or_invalid_table_are_one_line(run, edited):
+    for name in TABLES:
+        path = edited(name, lambda frame: frame) / f"{name}.csv"
+        path.unlink()
+        fails_with(run(path.parent, 512), f"error: {path} is missing; make it with `make report`\n")
     tables = edited("transfers", lambda fits: fits[fits["host_memory"] != "pinned"])
     fails_with(run(tables, 512, "--host-memory", "pinned"), "has no fit for pinned host memory")
     assert run(tables, 512)[0] == 0
@@ -349,30 +315,14 @@ def test_it_imports_no_slow_library(computed):
     assert not {"pandas", "scipy", "matplotlib", "seaborn", "pydantic", "jinja2"} & set(loaded)
 
 
-def test_a_recording_without_cpu_has_no_speedup(edited):
-    tables = edited("curves", lambda rows: rows[rows["cpu_baseline"].isna()])
-    assert "No CPU baseline has enough measured sizes" in advise(tables, "card", 512, "pinned")
-
-
-@pytest.mark.parametrize(
-    ("location", "n", "low", "high", "text"),
-    [
+def test_a_break_even_in_words():
+    for location, n, low, high, text in (
         ("measured", 412.3, 390, 440, "N = 412 (390 to 440)"),
         ("measured", 412.3, 0, math.inf, "N = 412 (below 256 to above 2048)"),
         ("measured", 412.3, math.nan, math.nan, "N = 412"),
         ("below", math.nan, 0, 300, "below N = 256, the smallest size measured"),
         ("above", math.nan, 2000, math.inf, "above N = 2048, the largest size measured"),
-    ],
-)
-def test_a_break_even_in_words(location, n, low, high, text):
-    row = {"location": location, "least_n": "256", "largest_n": "2048"}
-    row |= {"n": str(n), "n_low": str(low), "n_high": str(high)}
-    assert break_even_text(row) == text
-
-
-@pytest.mark.slow
-def test_each_gpu_of_a_recording_is_answered(run):
-    for label in ("two-gpu0", "two-gpu1"):
-        status, out, _ = run(reports.made("several") / "tables", 700, "--gpu", label)
-        assert status == 0
-        assert "BLAS, all threads" in out
+    ):
+        row = {"location": location, "least_n": "256", "largest_n": "2048"}
+        row |= {"n": str(n), "n_low": str(low), "n_high": str(high)}
+        assert advising.break_even_text(row) == text

@@ -1,4 +1,4 @@
-"""Break-even sizes: a known one is recovered; one outside the measured sizes is located."""
+"""Break-even sizes: known sizes are recovered, sizes outside the measured range located."""
 
 import math
 
@@ -63,17 +63,7 @@ def test_a_known_break_even_is_recovered_with_its_coverage():
     assert min(inside, near) >= 54
 
 
-def test_more_noise_makes_a_wider_interval():
-    low, high = (measured(5, noise=noise) for noise in (0.003, 0.1))
-    assert 1 < low["n_high"] / low["n_low"] < high["n_high"] / high["n_low"] < 2
-    # A GPU hardly faster at the smallest size may be slower there.
-    ratio = 0.97 * cpu_s(256.0) / gpu_s(256.0)
-    row = measured(2, lambda n: ratio * gpu_s(n), noise=0.2)
-    assert row["n_low"] == 0
-    assert 256 < row["n_high"] < 512
-
-
-def test_a_break_even_outside_the_measured_sizes():
+def test_break_even_sizes_in_and_outside_the_measured_range():
     names = ("location", "slower_at", "faster_at", "n_low", "n_high")
     for time_s, expected in (
         (lambda n: gpu_s(n) / 50, [BELOW, None, 256, 0, 0]),
@@ -82,13 +72,29 @@ def test_a_break_even_outside_the_measured_sizes():
         row = measured(1, time_s)
         assert [row[name] for name in names] == expected
         assert math.isnan(row["n"])
-
-
-def test_the_range_is_of_both_sides_and_a_later_slower_size_counts():
     (n,) = crossings(np.array([256.0, 512, 1024, 2048]), np.array([-1.0, 1.0, -1.0, -1.0])[:, None])
     assert n == pytest.approx(512 * math.sqrt(2))
     row = measured(6, sizes=(256, 512, 1024))
     assert (row["least_n"], row["largest_n"], row["location"]) == (256, 1024, MEASURED)
+    low, high = (measured(5, noise=noise) for noise in (0.003, 0.1))
+    assert 1 < low["n_high"] / low["n_low"] < high["n_high"] / high["n_low"] < 2
+    # A GPU hardly faster at the smallest size may be slower there.
+    ratio = 0.97 * cpu_s(256.0) / gpu_s(256.0)
+    row = measured(2, lambda n: ratio * gpu_s(n), noise=0.2)
+    assert row["n_low"] == 0
+    assert 256 < row["n_high"] < 512
+    rng = np.random.default_rng(7)
+    cells = pd.DataFrame({"n": SIZES, "total_s": [cpu_s(n) for n in SIZES], **NAME})
+    known = side(cells, np.full((len(SIZES), DRAWS), np.nan))
+    row = found(made(gpu_s, rng, noise=0.001), known)
+    assert (row["cells_without_interval"], row["n"]) == (len(SIZES), pytest.approx(TRUTH, rel=0.02))
+    assert row["n_low"] <= TRUTH <= row["n_high"]
+    rng = np.random.default_rng(8)
+    cells = pd.DataFrame({"n": (256, 1024), "total_s": [cpu_s(n) for n in (256, 1024)], **NAME})
+    row = found(made(gpu_s, rng), side(cells, np.full((2, DRAWS), np.nan)))
+    assert row["n"] == pytest.approx(TRUTH, rel=0.05)
+    assert np.isnan([row["n_low"], row["n_high"]]).all()
+    assert side(cells[:1], np.ones((1, DRAWS))) is None
 
 
 @given(st.lists(st.floats(-3, 3).filter(lambda x: abs(x) > 1e-3), min_size=4, max_size=4))
@@ -100,25 +106,7 @@ def test_above_the_break_even_the_gpu_is_faster(log_ratio):
         assert log_ratio[int(np.sum(sizes <= n)) - 1] > 0
 
 
-def test_a_cell_without_interval_uses_its_median_and_is_counted():
-    rng = np.random.default_rng(7)
-    cells = pd.DataFrame({"n": SIZES, "total_s": [cpu_s(n) for n in SIZES], **NAME})
-    known = side(cells, np.full((len(SIZES), DRAWS), np.nan))
-    row = found(made(gpu_s, rng, noise=0.001), known)
-    assert (row["cells_without_interval"], row["n"]) == (len(SIZES), pytest.approx(TRUTH, rel=0.02))
-    assert row["n_low"] <= TRUTH <= row["n_high"]
-
-
-def test_one_size_makes_no_side_and_two_give_no_interval():
-    rng = np.random.default_rng(8)
-    cells = pd.DataFrame({"n": (256, 1024), "total_s": [cpu_s(n) for n in (256, 1024)], **NAME})
-    row = found(made(gpu_s, rng), side(cells, np.full((2, DRAWS), np.nan)))
-    assert row["n"] == pytest.approx(TRUTH, rel=0.05)
-    assert np.isnan([row["n_low"], row["n_high"]]).all()
-    assert side(cells[:1], np.ones((1, DRAWS))) is None
-
-
-def test_a_variant_is_not_extrapolated_into_the_range_of_others():
+def test_a_side_is_the_least_of_its_curves_none_of_which_is_extrapolated():
     cells = [{"n": n, "total_s": 1e-9 * n, "variant": "short"} for n in (256, 512)]
     cells += [{"n": n, "total_s": 1e-7 * n, "variant": "long"} for n in (256, 512, 1024)]
     cells = pd.DataFrame([NAME | cell for cell in cells])
@@ -127,16 +115,10 @@ def test_a_variant_is_not_extrapolated_into_the_range_of_others():
     at = np.exp(both.log_s(np.array([512.0, 1024.0]))[:, 0])
     assert (at[0], at[1]) == (pytest.approx(512e-9), pytest.approx(1024e-7))
     assert [both.fastest_at(n)["variant"] for n in (512.0, 1024.0)] == ["short", "long"]
-
-
-def test_the_cpu_is_the_least_of_its_curves_too():
-    """One curve through the minima of two programs is above both between the sizes."""
+    # The CPU, too, is the least of the curves of its programs, not one curve through the minima.
     time_s = {"a": lambda n: 1e-12 * n**3, "b": lambda n: 1e-10 * n**2 * 4.5}
-    cells = [
-        NAME | {"variant": name, "n": n, "total_s": own(float(n))}
-        for name, own in time_s.items()
-        for n in SIZES
-    ]
+    sizes = [{"variant": name, "n": n} for name in time_s for n in SIZES]
+    cells = [NAME | c | {"total_s": time_s[c["variant"]](float(c["n"]))} for c in sizes]
     both = side(pd.DataFrame(cells), np.full((len(cells), DRAWS), np.nan))
     least = [min(own(n) for own in time_s.values()) for n in (300.0, 450.0, 600.0)]
     assert np.exp(both.log_s(np.array([300.0, 450.0, 600.0]))[:, 0]) == pytest.approx(least)

@@ -12,17 +12,12 @@ from scipy.stats import t as student_t
 from analysis.data import recordings as data
 from analysis.data.best import fastest
 from analysis.decide import curves as model
-from analysis.decide.curves import (
-    cpu_baselines,
-    curve,
-    curves_table,
-    half_widths,
-    leave_one_out,
-)
+from analysis.decide.curves import cpu_baselines, curve, curves_table, half_widths, leave_one_out
 from analysis.decide.predictions import as_text
 from analysis.decide.predictors import curves, fill
+from measurement.recording.recording import read
 from tests.support.products import product_of
-from tests.support.report_data import rewritten
+from tests.support.simulated import FEW, recorded
 
 SIZES = np.array([256.0, 512.0, 1024.0, 2048.0, 4096.0])
 times = st.lists(st.floats(1e-6, 1e2), min_size=5, max_size=5).map(np.array)
@@ -62,7 +57,7 @@ def test_the_unit_of_time_does_not_matter(time_s, unit):
     assert scaled == pytest.approx(plain + math.log(unit))
 
 
-def test_each_draw_is_a_curve():
+def test_each_draw_is_a_curve_with_its_reach_and_half_widths():
     draws = np.array([1e-3, 2e-3, 9e-3, 6e-2, 0.5])[:, None] * np.array([1.0, 1.2, 0.7])
     draws[2, 1] *= 1.3
     at = np.array([200.0, 700.0, 2048.0, 5000.0])
@@ -70,19 +65,23 @@ def test_each_draw_is_a_curve():
     assert together.shape == (4, 3)
     for column in range(3):
         assert together[:, column] == pytest.approx(curve(SIZES, draws[:, column]).at(at))
-
-
-def test_the_reach_is_0_at_a_measured_size_and_1_an_octave_beyond():
-    found = curve(SIZES, SIZES**3)
+    found = curve(SIZES, SIZES**3)  # the reach is 1 an octave beyond
     assert found.reach(SIZES) == pytest.approx(np.zeros(5), abs=1e-6)
     assert found.reach([128, 8192]) == pytest.approx([1, 1])
     assert found.reach(64)[0] == pytest.approx(math.sqrt(2))
     assert found.reach(256 * math.sqrt(2))[0] == pytest.approx(0.5)
     assert found.reach(np.geomspace(256, 512, 101)).argmax() == 50
     assert [found.covers(n) for n in (255, 256, 4096, 4097)] == [False, True, True, False]
+    found = replace(curve(SIZES, SIZES**3), between=0.2, beyond=0.7, half_width=0.05)
+    assert found.half_width_at(512) == pytest.approx(0.05)
+    assert found.half_width_at(512 * math.sqrt(2)) == pytest.approx(math.hypot(0.1, 0.05))
+    assert found.half_width_at(8192) == pytest.approx(math.hypot(0.7, 0.05))
+    nothing = replace(found, between=math.inf, beyond=math.inf)
+    assert nothing.half_width_at(256) == pytest.approx(0.05)
+    assert math.isinf(nothing.half_width_at(300))
 
 
-def test_leave_one_out_errors_are_over_their_distance():
+def test_errors_left_out_are_over_their_distance_and_half_widths_are_students():
     time_s = 1e-12 * SIZES**3
     between, beyond = leave_one_out(SIZES, time_s)
     assert between == pytest.approx(np.zeros(3), abs=1e-6)
@@ -93,9 +92,6 @@ def test_leave_one_out_errors_are_over_their_distance():
     assert leave_one_out(SIZES, middle)[0][1] == pytest.approx(-math.log(2) / math.sqrt(0.5))
     largest[4] *= 2
     assert leave_one_out(SIZES, largest)[1][1] == pytest.approx(-math.log(2))
-
-
-def test_half_widths_of_few_errors_are_students_and_in_the_scale_of_their_curve():
     assert half_widths([np.empty(0)]) == [math.inf]
     assert half_widths([np.zeros(3), np.empty(0)]) == [0, 0]
     (one,) = half_widths([np.array([-0.2])])
@@ -120,29 +116,15 @@ def test_intervals_of_curves_of_different_scale_contain_95_percent_of_new_errors
     assert 0.94 <= np.mean(inside) <= 0.97
 
 
-def test_between_and_beyond_have_their_own_errors():
-    found = replace(curve(SIZES, SIZES**3), between=0.2, beyond=0.7, half_width=0.05)
-    assert found.half_width_at(512) == pytest.approx(0.05)
-    assert found.half_width_at(512 * math.sqrt(2)) == pytest.approx(math.hypot(0.1, 0.05))
-    assert found.half_width_at(8192) == pytest.approx(math.hypot(0.7, 0.05))
-    nothing = replace(found, between=math.inf, beyond=math.inf)
-    assert nothing.half_width_at(256) == pytest.approx(0.05)
-    assert math.isinf(nothing.half_width_at(300))
-
-
-@pytest.mark.parametrize(
-    ("variant", "block", "n", "expected"),
-    [
+def test_fill_is_the_largest_number_of_blocks_over_the_mean():
+    for variant, block, n, expected in (
         ("register_tile", None, 1536, 2 / (144 / 132)),  # 144 tiles of 128 on 132 multiprocessors
         ("register_tile", None, 1024, 1 / (64 / 132)),
         ("register_tile", None, 4224, 9 / (1089 / 132)),
         ("block", 32, 2048, math.ceil(4096 / 132) / (4096 / 132)),
-        ("buffered_row", None, 132, 1.0),  # one block per row
-        ("cublas_sgemm", None, 1000, 1.0),
-    ],
-)
-def test_fill_is_the_largest_number_of_blocks_over_the_mean(variant, block, n, expected):
-    assert fill(product_of(variant, n, block), 132) == pytest.approx(expected)
+        *(("buffered_row", None, 132, 1.0), ("cublas_sgemm", None, 1000, 1.0)),  # a block per row
+    ):
+        assert fill(product_of(variant, n, block), 132) == pytest.approx(expected)
 
 
 @given(st.sampled_from(["naive", "block", "block_unroll4"]), st.integers(1, 5000))
@@ -156,11 +138,6 @@ def source(gpu_recording):
     return found
 
 
-@pytest.fixture(scope="module")
-def table(source):
-    return curves_table([source])
-
-
 def test_each_cpu_baseline_is_its_fastest_cell(source):
     found = cpu_baselines(source)
     assert tuple(dict.fromkeys(found["cpu_baseline"])) == model.CPU_BASELINES
@@ -171,17 +148,14 @@ def test_each_cpu_baseline_is_its_fastest_cell(source):
     assert list(at.itertuples(index=False, name=None)) == expected
     for row in found.itertuples():
         assert source.cells.at[row.Index, "total_s"] == row.time_s
-
-
-@pytest.mark.slow
-def test_a_host_with_one_thread_has_no_baseline_on_all(make_recording, tmp_path):
-    recorded = make_recording(tmp_path / "card", sizes=(256, 512), samples=6)
-    single = recorded.samples["threads"].isna() | (recorded.samples["threads"] == 1)
-    (source,) = data.sources({"card": rewritten(recorded, samples=recorded.samples[single])})
+    made = read(recorded(sizes=(256, 512), samples=6, variants=FEW))
+    single = made.samples["threads"].isna() | (made.samples["threads"] == 1)
+    (source,) = data.sources({"card": replace(made, samples=made.samples[single])})
     assert set(cpu_baselines(source)["cpu_baseline"]) == {"naive", "own", "blas", "best"}
 
 
-def test_curves_are_the_same_when_read_from_the_table(source, table):
+def test_curves_are_the_same_when_read_and_have_errors_of_their_sizes(source):
+    table = curves_table([source])
     kernels = table[(table["gpu"] == "card") & (table["quantity"] == "kernel")]
     assert kernels["cpu_baseline"].isna().all()
     assert set(kernels["n"]) == {256, 512, 1024, 2048}, "1536 is held out"
@@ -189,22 +163,19 @@ def test_curves_are_the_same_when_read_from_the_table(source, table):
     own = kernels[(kernels["variant"] == "register_tile")]
     filled = [fill(product_of("register_tile", n), 100) for n in own["n"]]
     assert (own["time_s"] / own["filled_s"]).to_numpy() == pytest.approx(filled)
-    read = {(row["variant"], row["block_size"]): found for row, found in curves(as_text(kernels))}
-    found = read["register_tile", ""]
+    as_read = {(r["variant"], r["block_size"]): each for r, each in curves(as_text(kernels))}
+    found = as_read["register_tile", ""]
     by_hand = curve(*(own[name].to_numpy(dtype=float) for name in ("n", "filled_s")))
     at = [100, 300, 1536, 9000]
     assert found.at(at) == pytest.approx(by_hand.at(at), abs=1e-12)
-    assert ("block", "8") in read
-
-
-def test_curves_of_few_sizes_have_few_errors(make_recording, tmp_path, table):
+    assert ("block", "8") in as_read
     cpu = table[table["cpu_baseline"] == "naive"]
     assert (cpu[["left_out_between", "left_out_beyond"]] == [1, 2]).all(axis=None)
     assert np.isfinite(cpu[["half_width_between", "half_width_beyond"]]).all(axis=None)
     widths = np.log(cpu["time_high_s"] / cpu["time_low_s"]).astype(float)
     assert cpu["half_width"].iloc[0] == pytest.approx(widths.max() / 2)
-    recorded = make_recording(tmp_path / "two", gpus=2, sizes=(256, 512), holdout=(), samples=6)
-    table = curves_table(data.sources({"pair": recorded}))
+    pair = recorded(gpus=2, sizes=(256, 512), holdout=(), samples=6, variants=FEW)
+    table = curves_table(data.sources({"pair": read(pair)}))
     assert set(table["gpu"].dropna()) == {"pair-gpu0", "pair-gpu1"}
     cpu = table[table["cpu_baseline"] == "naive"]
     assert (list(cpu["n"]), cpu["gpu"].isna().all()) == ([256, 512], True), "one per recording"

@@ -12,7 +12,9 @@ from analysis.data import recordings as data
 from analysis.decide.predictors import Copies
 from analysis.decide.transfer_tables import END_TO_END, SINGLE, transfer_tables
 from analysis.decide.transfers import KNEE, LINE, Points, fit, interval, leave_one_out
+from measurement.recording.recording import read
 from tests.support.report_data import only
+from tests.support.simulated import FEW, recorded
 
 SIZES = 4.0 * np.array([128, 256, 384, 512, 1000, 1024, 2048, 4096]) ** 2
 TRUTH = Copies(8e-6, 2e10)
@@ -48,55 +50,12 @@ def test_intervals_cover_the_truth():
     assert all(180 <= count <= 198 for count in inside.values()), inside
 
 
-def test_the_unit_of_time_does_not_matter():
+def test_a_knee_is_found_and_the_unit_of_time_does_not_matter():
     points = measured(TRUTH, np.random.default_rng(1))
     best = fit(points, LINE)
     slower = fit(Points(points.copies, points.size_bytes, 1e3 * points.time_s), LINE)
     assert slower.latency_s == pytest.approx(1e3 * best.latency_s, rel=1e-3)
     assert slower.bytes_per_s == pytest.approx(best.bytes_per_s / 1e3, rel=1e-4)
-
-
-def without_latency(noise, exponent):
-    """Return copies bent to show no latency, which noise may look like, and their fit."""
-    points = measured(Copies(0.0, 1e10), np.random.default_rng(2), noise)
-    bent_s = points.time_s * (SIZES / SIZES[0]) ** exponent
-    points = Points(points.copies, points.size_bytes, bent_s)
-    best = fit(points, LINE)
-    assert best.latency_s == 0
-    return points, best
-
-
-def test_copies_without_latency_have_none_and_an_open_end():
-    points, best = without_latency(0.02, 0.02)
-    low, high = interval(points, best, "latency_s")
-    assert low == 0
-    assert 0 < high < 1e-5
-    low, high = interval(points, best, "bytes_per_s")
-    assert low < best.bytes_per_s < high
-
-
-def test_exact_copies_without_latency_have_an_interval():
-    points = measured(Copies(0.0, 2.4e10))
-    low, high = interval(points, fit(points, LINE), "latency_s")
-    assert low == 0
-    assert high < 1e-9
-
-
-def test_an_interval_at_no_latency_is_that_of_its_profile():
-    """A higher bandwidth leaves room for a latency."""
-    points, best = without_latency(0.05, 0.01)
-    degrees_of_freedom = len(SIZES) - 2
-    least = np.sum(points.log_ratios(best) ** 2)
-    limit = least * (1 + fisher.ppf(0.95, 1, degrees_of_freedom) / degrees_of_freedom)
-    latencies = np.concatenate([[0], np.geomspace(1e-8, 1e-5, 500)])
-    speeds = best.bytes_per_s * np.exp(np.linspace(-0.2, 0.2, 801))
-    models = (2 * latencies[:, None] + SIZES / speeds[:, None, None]) / points.time_s
-    inside = speeds[np.sum(np.log(models) ** 2, axis=2).min(axis=1) <= limit]
-    low, high = interval(points, best, "bytes_per_s")
-    assert (low, high) == pytest.approx((inside[0], inside[-1]), rel=1e-3)
-
-
-def test_a_knee_is_found_and_predicts_better_than_a_line():
     points = measured(Copies(5e-6, 1.5e10, 4e6, 5e9), np.random.default_rng(3), noise=0.01)
     line, knee = (fit(points, model) for model in (LINE, KNEE))
     assert knee.knee_bytes == pytest.approx(4e6, rel=0.3)
@@ -107,6 +66,40 @@ def test_a_knee_is_found_and_predicts_better_than_a_line():
     points = measured(TRUTH)
     points.time_s[3] *= 2  # which its own prediction does not use
     assert leave_one_out(points, fit(points, LINE))[3] == pytest.approx(-math.log(2), abs=1e-3)
+
+
+def without_latency(noise, exponent):
+    """Return copies that, as noise may, show no latency, and their fit."""
+    points = measured(Copies(0.0, 1e10), np.random.default_rng(2), noise)
+    bent_s = points.time_s * (SIZES / SIZES[0]) ** exponent
+    points = Points(points.copies, points.size_bytes, bent_s)
+    best = fit(points, LINE)
+    assert best.latency_s == 0
+    return points, best
+
+
+def test_copies_without_latency_have_intervals():
+    points, best = without_latency(0.02, 0.02)
+    low, high = interval(points, best, "latency_s")
+    assert low == 0
+    assert 0 < high < 1e-5
+    low, high = interval(points, best, "bytes_per_s")
+    assert low < best.bytes_per_s < high
+    points = measured(Copies(0.0, 2.4e10))
+    low, high = interval(points, fit(points, LINE), "latency_s")
+    assert low == 0
+    assert high < 1e-9
+    # The interval is that of the profile: a higher bandwidth leaves room for a latency.
+    points, best = without_latency(0.05, 0.01)
+    degrees_of_freedom = len(SIZES) - 2
+    least = np.sum(points.log_ratios(best) ** 2)
+    limit = least * (1 + fisher.ppf(0.95, 1, degrees_of_freedom) / degrees_of_freedom)
+    latencies = np.concatenate([[0], np.geomspace(1e-8, 1e-5, 500)])
+    speeds = best.bytes_per_s * np.exp(np.linspace(-0.2, 0.2, 801))
+    models = (2 * latencies[:, None] + SIZES / speeds[:, None, None]) / points.time_s
+    inside = speeds[np.sum(np.log(models) ** 2, axis=2).min(axis=1) <= limit]
+    low, high = interval(points, best, "bytes_per_s")
+    assert (low, high) == pytest.approx((inside[0], inside[-1]), rel=1e-3)
 
 
 @given(st.floats(1, 1e9), st.floats(1, 1e9))
@@ -135,7 +128,7 @@ def test_the_bandwidth_of_a_recording_is_found(tables, memory, bytes_per_s, dire
     assert found["holdout_log_rms"] < 0.02
 
 
-def test_overhead_and_single_copies_have_their_own_fits(tables):
+def test_points_and_fits_are_of_runs_without_host_work_and_single_copies(tables, gpu_recording):
     found = only(tables[0], host_memory="pinned", direction="overhead", used=True)
     assert found["latency_s"] == pytest.approx(5e-6, rel=0.05)
     fits, points = tables
@@ -144,9 +137,11 @@ def test_overhead_and_single_copies_have_their_own_fits(tables):
     assert not single["used"].astype(bool).any()
     assert set(single["model"]) == {LINE}
     assert (points.loc[points["data"] == SINGLE, "copies"] == 1).all()
-
-
-def test_held_out_sizes_and_host_work_are_excluded(tables, gpu_recording):
+    few = read(recorded(sizes=(256, 512), holdout=(), samples=6, variants=FEW))
+    fits, points = transfer_tables(data.sources({"card": few}))
+    runs = fits[(fits["data"] == END_TO_END) & (fits["direction"] == "h2d")]
+    assert set(points.loc[points["data"] == END_TO_END, "n"]) == {250, 256, 512}
+    assert (set(runs["model"]), set(runs["sizes"])) == ({LINE}, {3})
     fits, points = tables
     runs = points[points["data"] == END_TO_END]
     assert set(runs.loc[runs["holdout"].astype(bool), "n"]) == {1536}
@@ -158,9 +153,6 @@ def test_held_out_sizes_and_host_work_are_excluded(tables, gpu_recording):
     cells = plain[plain["device"] == "gpu0"].drop_duplicates(cell)
     counted = runs.groupby(["n", "host_memory"])["cells"].first()
     assert counted.to_dict() == cells.groupby(["n", "host_memory"]).size().to_dict()
-
-
-def test_each_point_has_the_prediction_of_the_used_model(tables):
     fits, points = tables
     used = fits[fits["used"].astype(bool)].set_index(["host_memory", "direction", "data"])["model"]
     runs = points[points["data"] == END_TO_END]
@@ -170,11 +162,3 @@ def test_each_point_has_the_prediction_of_the_used_model(tables):
         predicted = {LINE: one.line_s, KNEE: one.knee_s}[model]
         assert one.log_residual == pytest.approx(np.log(predicted / one.copy_s))
         assert abs(one.log_residual) < 0.2
-
-
-def test_few_sizes_give_a_line_only(make_recording, tmp_path):
-    recorded = make_recording(tmp_path / "card", sizes=(256, 512), holdout=(), samples=6)
-    fits, points = transfer_tables(data.sources({"card": recorded}))
-    runs = fits[(fits["data"] == END_TO_END) & (fits["direction"] == "h2d")]
-    assert set(points.loc[points["data"] == END_TO_END, "n"]) == {250, 256, 512}
-    assert (set(runs["model"]), set(runs["sizes"])) == ({LINE}, {3})

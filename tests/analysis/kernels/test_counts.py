@@ -11,9 +11,11 @@ from analysis.kernels import counts
 from analysis.kernels.counts import ARBITRATION, NOT_EXPLAINED, WIDE, counts_table, read
 from base.errors import StudyError
 from kernels.host_execution.counts import COLUMNS, table
+from measurement.recording import recording
 from measurement.recording.recording import OPTIONAL
 from tests.support.products import product_of
-from tests.support.report_data import only, rewritten
+from tests.support.report_data import only
+from tests.support.simulated import FEW, recorded
 
 SIZE = 512
 KERNELS = [
@@ -64,11 +66,10 @@ def counters(counted, device="gpu0", changes=MEASURED):
 
 
 @pytest.fixture(scope="module")
-def gpus(make_recording, counted, tmp_path_factory):
+def gpus(counted):
     """A recording of two GPUs; only the second one has hardware counters."""
-    path = tmp_path_factory.mktemp("counters") / "two"
-    made = make_recording(path, gpus=2, sizes=(256, 512), holdout=(), samples=6)
-    return rewritten(made, counters=counters(counted, "gpu1"))
+    made = recording.read(recorded(gpus=2, sizes=(256,), holdout=(), samples=6, variants=FEW))
+    return replace(made, counters=counters(counted, "gpu1").assign(session=0))
 
 
 @pytest.fixture(scope="module")
@@ -80,7 +81,7 @@ def one(found, name, block, n, quantity):
     return only(found, variant=name, block_size=block, n=n, quantity=quantity)
 
 
-def test_each_total_has_one_row_with_theory_host_and_counter(found, counted):
+def test_totals_have_theory_host_and_counter_per_request(found, counted):
     assert len(found) == read(counted)["line"].isna().sum()
     assert not found.duplicated(["variant", "n", "block_size", "quantity"]).any()
     of_gpu = found[found["gpu"].notna()]
@@ -89,9 +90,6 @@ def test_each_total_has_one_row_with_theory_host_and_counter(found, counted):
     assert (of_gpu["counter"].notna()).all()
     assert len(of_gpu) == 10 * len(KERNELS), "each metric of each kernel"
     assert found.loc[found["gpu"].isna(), "counter"].isna().all()
-
-
-def test_a_request_has_the_sectors_and_wavefronts_of_the_h100(found):
     expected = {"naive": 16.5, "naive_coalesced": 2.5, "block": 4, "block_strided": 32}
     for name, per_request in (expected | {"block_unroll4": 4}).items():
         row = one(found, name, 32, SIZE, "global_load_sectors")
@@ -105,7 +103,8 @@ def test_a_request_has_the_sectors_and_wavefronts_of_the_h100(found):
     assert pd.isna(conflicts["counter_over_theory"]), "0 in theory"
 
 
-def test_agreement_is_exact_and_unknown_without_counts(found, counted):
+@pytest.mark.slow
+def test_agreement_is_exact_per_gpu_and_unknown_without_counts(found, counted, gpus):
     assert one(found, "buffered_row", None, SIZE, "global_load_sectors")["agrees"]
     assert one(found, "block", 32, 64, "global_load_accesses")["agrees"]
     assert pd.isna(one(found, "block", 32, 1024, "global_load_sectors")["agrees"])
@@ -114,10 +113,6 @@ def test_agreement_is_exact_and_unknown_without_counts(found, counted):
     row = off["line"].isna() & (off["quantity"] == "global_load_accesses") & (off["n"] == SIZE)
     off.loc[row, "count"] += 1
     assert not one(counts_table(off, []), "naive", 32, SIZE, "global_load_accesses")["agrees"]
-
-
-@pytest.mark.slow
-def test_each_gpu_has_a_row_and_counters_of_other_kernels_none(gpus, counted):
     second = counters(counted, "gpu0", {})
     several = second.assign(value=second["value"] + 2.0)
     foreign = second.assign(dtype="float64", value=1.0)
@@ -143,17 +138,17 @@ def test_lines_are_those_of_the_host_execution_and_need_counts(counted):
 
 
 @pytest.mark.parametrize(
-    ("change", "words"),
+    ("old", "new", "words"),
     [
-        (lambda text: text.replace("quantity", "what", 1), "its columns are"),
-        (lambda text: text.replace(",64,64,64,32,", ",64,64,64,wide,", 1), "wide"),
-        (None, "No such file"),
+        ("quantity", "what", "its columns are"),
+        (",64,64,64,32,", ",64,64,64,wide,", "wide"),
+        (None, None, "No such file"),
     ],
 )
-def test_unreadable_counts_are_one_line(counted, tmp_path, change, words):
+def test_unreadable_counts_are_one_line(counted, tmp_path, old, new, words):
     file = tmp_path / "counts.csv"
-    if change:
-        file.write_text(change(counted[0].read_text()))
+    if old:
+        file.write_text(counted[0].read_text().replace(old, new, 1))
     with pytest.raises(StudyError, match=r"python -m kernels count") as error:
         read([file])
     assert re.fullmatch(f"counts {file}: invalid table.*{words}.*", str(error.value))
@@ -164,7 +159,7 @@ def texts(found, name, block, operation):
     return [row["explanation"] for row in rows]
 
 
-def test_the_counters_of_the_h100_are_explained(found):
+def test_only_exact_arbitration_explains_the_counters_of_the_h100(found):
     for name, block in (("block", 8), ("block", 32), ("block_strided", 32)):
         agreed, *more = texts(found, name, block, "shared_store")
         assert pd.isna(agreed)
@@ -174,14 +169,6 @@ def test_the_counters_of_the_h100_are_explained(found):
         assert texts(found, name, 32, "shared_load") == [WIDE, both, ARBITRATION]
     assert found["explanation"].notna().sum() == 3 * 2 + 2 * 3
     assert (found["explanation"].notna() == ~found["agrees"].fillna(True)).all()
-
-
-def explained(theory, counter, merged=None):
-    sources = (theory, merged or theory, counter)
-    return counts.explanations(*(dict(zip(METRICS, values, strict=True)) for values in sources))
-
-
-def test_a_single_wavefront_too_many_or_few_is_not_arbitration():
     for off in (-1, 1):
         found = explained((262144, 262144, 0), (262144, 289255 + off, 27111))
         assert found == {"wavefronts": NOT_EXPLAINED, "bank_conflicts": NOT_EXPLAINED}
@@ -195,9 +182,6 @@ def test_a_single_wavefront_too_many_or_few_is_not_arbitration():
     assert found == {"requests": WIDE, "wavefronts": both, "bank_conflicts": ARBITRATION}
     found = explained(theory, (4194304, 4195168, 863), merged)
     assert found["bank_conflicts"] == NOT_EXPLAINED
-
-
-def test_only_arbitration_adds_conflicts_and_the_rest_is_not_explained():
     theory = (262144, 8388608, 8126464)
     assert explained(theory, (262144, 8388608 + 8126464, 8126464)) == {"wavefronts": NOT_EXPLAINED}
     fewer = explained(theory, (262144, 8388608 - 10, 8126464 - 10))
@@ -210,3 +194,8 @@ def test_only_arbitration_adds_conflicts_and_the_rest_is_not_explained():
     for requests in (999, 251, 249, 1001):  # neither plain nor merged
         found = explained((1000, 1000, 0), (requests, 1003, 3), (250, 1000, 0))
         assert found == dict.fromkeys(METRICS, NOT_EXPLAINED)
+
+
+def explained(theory, counter, merged=None):
+    sources = (theory, merged or theory, counter)
+    return counts.explanations(*(dict(zip(METRICS, values, strict=True)) for values in sources))

@@ -1,22 +1,25 @@
 """Steps: speedups over the previous step, verdicts, and changes in the machine code."""
 
+from dataclasses import replace
+
 import pandas as pd
 import pytest
 
 from analysis.data import recordings as data
-from analysis.kernels.counts import counts_table, read
+from analysis.kernels import counts
 from analysis.kernels.ladder import _FACTS, changed, ladder_table
 from analysis.kernels.machine_code import machine_code_table
 from analysis.kernels.properties import energy_table
 from kernels.catalog.entries import VARIANTS
-from tests.support.report_data import only, rewritten
-from tests.support.simulated import SPEEDUP
+from measurement.recording.recording import read
+from tests.support.report_data import only
+from tests.support.simulated import FEW, SPEEDUP, recorded
 
 
 def steps_of(recording):
     recordings = {"card": recording}
     tables = data.builds_table(recordings), data.instructions_table(recordings)
-    code = machine_code_table(*tables, counts_table(read([]), []))
+    code = machine_code_table(*tables, counts.counts_table(counts.read([]), []))
     found = data.sources(recordings)
     return ladder_table(found, code, energy_table(found))
 
@@ -31,7 +34,7 @@ def one(steps, name, n=2048, quantity="kernel", memory="pinned", dtype="float32"
     return only(steps, variant=name, **where)
 
 
-def test_each_variant_with_a_predecessor_has_steps_of_its_types_and_shapes(steps):
+def test_variants_have_steps_of_their_types_and_shapes_with_changes(steps):
     after = steps["variant"].map(lambda name: VARIANTS[name].after)
     assert (steps["after"] == after.where(after != "sgemm_top", "register_tile_async")).all()
     keys = ["gpu", "variant", "dtype", "batch", "m", "n", "k", "host_memory", "quantity"]
@@ -44,9 +47,18 @@ def test_each_variant_with_a_predecessor_has_steps_of_its_types_and_shapes(steps
     assert set(steps[steps["variant"] == "bmm_tile"]["batch"]) == {3}
     padded = steps[steps["variant"] == "block_padded"]
     assert (set(padded["n"]), set(padded["after"])) == ({250}, {"block"})
+    text = one(steps, "block_unroll4")["changed"]
+    shares = "occupancy 50 → 75 %; FMAs of the loop 32 → 51.2 %"
+    assert text == f"registers per thread 38 → 40; {shares}"
+    assert one(steps, "block_strided")["changed"] == "", "its build is unknown"
+    assert one(steps, "cublas_sgemm")["changed"] == "", "a library has no build"
+    before = {column: 1.0 for column, _ in _FACTS}
+    assert changed(before, before) == ""
+    after = before | {"widest_shared_loads_bits": 128, "occupancy": 0.25, "unrolling": None}
+    assert changed(before, after) == "occupancy 100 → 25 %; widest shared load 1 → 128 bits"
 
 
-def test_a_speedup_is_that_over_the_nearest_measured_predecessor(steps, gpu_recording):
+def test_speedups_are_over_the_nearest_measured_predecessor(steps, gpu_recording):
     known = (("block_unroll4", 3.0, "faster"), ("block_strided", 0.5, "slower"))
     for name, speedup, verdict in known:
         row = one(steps, name)
@@ -61,12 +73,13 @@ def test_a_speedup_is_that_over_the_nearest_measured_predecessor(steps, gpu_reco
     assert row["after"] == VARIANTS["sgemm_top"].after == "register_tile_async"
     ratio = SPEEDUP["cublas_sgemm"] / SPEEDUP["register_tile_async"]
     assert row["speedup"] == pytest.approx(ratio, rel=0.02)
-
-
-def test_end_to_end_times_include_the_work_of_the_host(steps):
     kernel, total = (one(steps, "tile_transposed_b", quantity=q) for q in ("kernel", "total"))
     assert kernel["verdict"] == "faster"
     assert total["verdict"] == "slower", "transposing takes longer than it saves"
+    few = read(recorded(sizes=(256,), holdout=(), samples=5, variants=FEW))
+    row = one(steps_of(few), "block_unroll4", n=256)
+    assert row["speedup"] == pytest.approx(3, rel=0.05)
+    assert (row["verdict"], pd.isna(row["speedup_low"])) == ("no interval", True)
 
 
 def test_both_sides_have_one_block_size_or_the_fastest(steps, gpu_recording):
@@ -82,30 +95,7 @@ def test_both_sides_have_one_block_size_or_the_fastest(steps, gpu_recording):
     row = one(steps, "outer_product")
     fastest = cells.loc[cells["kernel_s"].idxmin(), ["block_size", "kernel_s"]]
     assert list(row[["after_block_size", "after_time_s"]]) == list(fastest)
-
-
-@pytest.mark.slow
-def test_without_the_usual_block_size_it_is_the_largest_common_one(gpu_recording, tmp_path):
     samples = gpu_recording.samples
     gone = (samples["variant"] == "block") & (samples["block_size"] == 32)
-    made = rewritten(gpu_recording, tmp_path / "less", samples=samples[~gone])
-    assert one(steps_of(made), "block_unroll4")["block_size"] == 16
-
-
-def test_too_few_samples_have_a_speedup_and_no_verdict(make_recording, tmp_path):
-    made = make_recording(tmp_path / "few", sizes=(256,), holdout=(), samples=5)
-    row = one(steps_of(made), "block_unroll4", n=256)
-    assert row["speedup"] == pytest.approx(3, rel=0.05)
-    assert (row["verdict"], pd.isna(row["speedup_low"])) == ("no interval", True)
-
-
-def test_changes_are_the_known_differences_between_the_two_builds(steps):
-    text = one(steps, "block_unroll4")["changed"]
-    shares = "occupancy 50 → 75 %; FMAs of the loop 32 → 51.2 %"
-    assert text == f"registers per thread 38 → 40; {shares}"
-    assert one(steps, "block_strided")["changed"] == "", "its build is unknown"
-    assert one(steps, "cublas_sgemm")["changed"] == "", "a library has no build"
-    before = {column: 1.0 for column, _ in _FACTS}
-    assert changed(before, before) == ""
-    after = before | {"widest_shared_loads_bits": 128, "occupancy": 0.25, "unrolling": None}
-    assert changed(before, after) == "occupancy 100 → 25 %; widest shared load 1 → 128 bits"
+    made = replace(gpu_recording, samples=samples[~gone])
+    assert one(steps_of(made), "block_unroll4")["block_size"] == 16, "the largest common one"

@@ -60,7 +60,7 @@ def one(summary, variant, gpu="card", block_size=None):
     return only(chosen, variant=variant, gpu=gpu)
 
 
-def test_kernels_are_listed_with_their_idea_in_the_sequence_of_the_catalog(summary):
+def test_kernels_of_the_catalog_have_their_fastest_block_at_the_largest_size(summary):
     own = list(summary.loc[summary["gpu"] == "card", "variant"])
     assert own == ["naive", "naive", "naive_coalesced", "buffered_row", "block", "cublas_sgemm"]
     assert list(dict.fromkeys(own)) == [name for name in VARIANTS if name in own]
@@ -68,9 +68,6 @@ def test_kernels_are_listed_with_their_idea_in_the_sequence_of_the_catalog(summa
     assert summary["idea"].map(len).min() > 0
     assert list(summary["is_library"]) == [False] * 5 + [True, False]
     assert list(summary.loc[summary["is_fastest"], "variant"]) == ["block"]
-
-
-def test_a_kernel_has_its_fastest_block_size_at_its_largest_size(summary):
     block = one(summary, "block")
     assert (block["n"], block["block_size"], block["kernel_s"]) == (2048, 32, 0.002)
     assert (block["kernel_low_s"], block["samples"]) == (0.00198, 20)
@@ -78,9 +75,10 @@ def test_a_kernel_has_its_fastest_block_size_at_its_largest_size(summary):
     assert list(naive["block_size"]) == [32, 8], "the source's launch, then the fastest"
     assert one(summary, "buffered_row")["n"] == 1024
     assert one(summary, "block", "other")["kernel_s"] == 0.001, "only pageable memory"
+    assert summary_of(summary=CELLS[-1:], roofline=[]).empty
 
 
-def test_every_speedup_is_the_ratio_of_the_throughputs_of_its_row(summary):
+def test_speedups_and_shares_are_ratios_of_the_throughputs(summary):
     prefixes = [name.replace("-", "_") for name in BASELINES[:-1]]
     for baseline, speedup in (("after", "speedup"), *((p, f"{p}_speedup") for p in prefixes)):
         rows = summary[summary[speedup].notna()]
@@ -88,55 +86,6 @@ def test_every_speedup_is_the_ratio_of_the_throughputs_of_its_row(summary):
         quotient = rows["kernel_flop_per_s"] / rows[f"{baseline}_flop_per_s"]
         assert quotient.to_numpy() == pytest.approx(rows[speedup].to_numpy(), rel=1e-9)
         assert (rows[f"{speedup}_low"] <= rows[speedup]).all()
-
-
-@pytest.mark.parametrize(
-    ("variant", "block", "after", "after_block", "speedup", "baseline_speedup"),
-    [
-        ("naive", 32, None, None, None, 0.5),
-        ("naive", 8, "naive", 32, 2.0, None),
-        ("naive_coalesced", 8, "naive", 8, 2.0, 2.0),  # not over blocks of 32×32: 4.0
-        ("block", 32, "naive_coalesced", 8, 2.0, 4.0),
-        ("buffered_row", None, "naive", 8, 1.5, 1.5),  # at N = 1024
-    ],
-)
-def test_baselines_have_their_fastest_block_size(
-    summary, variant, block, after, after_block, speedup, baseline_speedup
-):
-    row = one(summary, variant, block_size=block)
-    for column, value in (("after", after), ("after_block_size", after_block)):
-        assert row[column] == value if value else pd.isna(row[column])
-    for column, value in (("speedup", speedup), ("fastest_naive_speedup", baseline_speedup)):
-        assert row[column] == pytest.approx(value) if value else pd.isna(row[column])
-    assert row["verdict"] == "faster" if speedup else pd.isna(row["verdict"])
-
-
-@pytest.mark.parametrize(
-    ("baseline", "variant", "block", "speedup"),
-    [
-        ("fastest_naive", "naive", 8, 4.0),
-        ("source_naive", "naive", 32, 8.0),
-        ("cublas", LIBRARY, None, 0.25),
-        ("fastest_cpu", "packed", None, 25.0),
-    ],
-)
-def test_each_named_baseline_is_chosen_at_the_size_of_the_row(baseline, variant, block, speedup):
-    on_cpu = [cpu_cell("card", name, 2048, time_s) for name, time_s in CPU_S.items()]
-    summary = summary_of(summary=[*CELLS, *on_cpu], roofline=ROOFLINE)
-    row = one(summary, "block")
-    assert (row[f"{baseline}_variant"], row["kernel_s"]) == (variant, 0.002)
-    of_block = row[f"{baseline}_block_size"]
-    assert of_block == block if block else pd.isna(of_block)
-    assert row[f"{baseline}_speedup"] == pytest.approx(speedup)
-    assert row["kernel_flop_per_s"] / row[f"{baseline}_flop_per_s"] == pytest.approx(speedup)
-    assert row[f"{baseline}_verdict"] == ("faster" if speedup > 1 else "slower")
-    elsewhere = pd.isna(one(summary, "buffered_row")[f"{baseline}_variant"])
-    assert elsewhere == (baseline != "fastest_naive"), "not measured at N = 1024"
-    itself = summary[(summary["variant"] == variant) & summary["block_size"].eq(block)]
-    assert itself[f"{baseline}_speedup"].isna().all()
-
-
-def test_shares_are_those_of_the_same_kernel_and_size(summary):
     block = one(summary, "block")
     assert (block["kernel_flop_per_s"], block["share_of_library"]) == (FLOP / 0.002, 0.0005 / 0.002)
     assert (block["share_of_units"], block["units"], block["bound"]) == (0.25, "FP32", "shared")
@@ -147,5 +96,39 @@ def test_shares_are_those_of_the_same_kernel_and_size(summary):
     assert one(summary, "block", "other")[["share_of_units", "share_of_library"]].isna().all()
 
 
-def test_without_a_gpu_it_is_empty():
-    assert summary_of(summary=CELLS[-1:], roofline=[]).empty
+@pytest.mark.parametrize(
+    ("variant", "block", "expected"),
+    [
+        ("naive", 32, (None, None, None, 0.5, None)),
+        ("naive", 8, ("naive", 32, 2.0, None, "faster")),
+        ("naive_coalesced", 8, ("naive", 8, 2.0, 2.0, "faster")),  # not over 32×32: 4.0
+        ("block", 32, ("naive_coalesced", 8, 2.0, 4.0, "faster")),
+        ("buffered_row", None, ("naive", 8, 1.5, 1.5, "faster")),  # at N = 1024
+    ],
+)
+def test_baselines_have_their_fastest_block_size(summary, variant, block, expected):
+    row = one(summary, variant, block_size=block)
+    names = ("after", "after_block_size", "speedup", "fastest_naive_speedup", "verdict")
+    for name, value in zip(names, expected, strict=True):
+        near = pytest.approx(value) if isinstance(value, float) else value
+        assert row[name] == near if value else pd.isna(row[name]), name
+
+
+def test_each_named_baseline_is_chosen_at_the_size_of_the_row():
+    on_cpu = [cpu_cell("card", name, 2048, time_s) for name, time_s in CPU_S.items()]
+    summary = summary_of(summary=[*CELLS, *on_cpu], roofline=ROOFLINE)
+    row = one(summary, "block")
+    for baseline, variant, block, speedup in (
+        *(("fastest_naive", "naive", 8, 4.0), ("source_naive", "naive", 32, 8.0)),
+        *(("cublas", LIBRARY, None, 0.25), ("fastest_cpu", "packed", None, 25.0)),
+    ):
+        assert (row[f"{baseline}_variant"], row["kernel_s"]) == (variant, 0.002)
+        of_block = row[f"{baseline}_block_size"]
+        assert of_block == block if block else pd.isna(of_block)
+        assert row[f"{baseline}_speedup"] == pytest.approx(speedup)
+        assert row["kernel_flop_per_s"] / row[f"{baseline}_flop_per_s"] == pytest.approx(speedup)
+        assert row[f"{baseline}_verdict"] == ("faster" if speedup > 1 else "slower")
+        elsewhere = pd.isna(one(summary, "buffered_row")[f"{baseline}_variant"])
+        assert elsewhere == (baseline != "fastest_naive"), "not measured at N = 1024"
+        itself = summary[(summary["variant"] == variant) & summary["block_size"].eq(block)]
+        assert itself[f"{baseline}_speedup"].isna().all()

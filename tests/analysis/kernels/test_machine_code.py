@@ -46,7 +46,7 @@ def one(code, name, dtype="float32"):
     return only(code, variant=name, dtype=dtype)
 
 
-def test_each_build_except_the_instruments_has_its_occupancy(code, gpu_recording):
+def test_builds_have_their_occupancy_and_instruction_mix(code, gpu_recording):
     assert len(code) == len(gpu_recording.builds) - 2
     assert not {"probes", "hold"} & set(code["variant"])
     assert set(code["recording"]) == {"card"}
@@ -59,9 +59,6 @@ def test_each_build_except_the_instruments_has_its_occupancy(code, gpu_recording
     assert (row["occupancy"], row["limiter"]) == (1.0, "warps")
     tile = one(code, "register_tile")
     assert (tile["threads_per_block"], tile["occupancy"]) == (256, 0.25)
-
-
-def test_the_instruction_mix_is_that_of_the_listing(code):
     block = one(code, "block")
     assert (block["loop_instructions"], block["instructions"]) == (100, 120)
     assert (block["loop_fmas"], block["loop_fma_share"]) == (32, 0.32)
@@ -74,21 +71,12 @@ def test_the_instruction_mix_is_that_of_the_listing(code):
     assert one(code, "mm_tile", "int32")["loop_fmas"] == 32, "IMAD"
 
 
-@pytest.mark.parametrize(
-    ("name", "dtype", "expected"),
-    [
-        ("naive", "float32", 0.25),
-        ("naive_coalesced", "float32", 0.25),
-        ("block", "float32", 8),
-        ("mm_tile", "int32", 8),
-        ("register_tile", "float32", 32),  # loads of four words: 1/128 + 1/128 words per FMA
-    ],
-)
-def test_flop_per_byte_is_a_quarter_of_the_tile_edge(code, name, dtype, expected):
-    assert one(code, name, dtype)["flop_per_byte_accessed"] == expected
-
-
-def test_flop_per_byte_of_sectors_and_conflicts_count_each_access(code, counts, gpu_recording):
+def test_flop_per_byte_counts_each_access_and_rows_are_found_by_build(code, counts):
+    expected = {"naive": 0.25, "naive_coalesced": 0.25, "block": 8}  # a quarter of the tile edge
+    expected["register_tile"] = 32  # loads of four words: 1/128 + 1/128 words per FMA
+    for name, flop_per_byte in expected.items():
+        assert one(code, name)["flop_per_byte_accessed"] == flop_per_byte, name
+    assert one(code, "mm_tile", "int32")["flop_per_byte_accessed"] == 8
     naive = one(code, "naive_coalesced")
     assert naive["n"] == 1024
     sectors = 2 * 1024**3 / (32 * (1024**3 // 32 * 5 + 1024**2 // 32 * 4))
@@ -99,27 +87,6 @@ def test_flop_per_byte_of_sectors_and_conflicts_count_each_access(code, counts, 
     tree = made({}, counts, [built("tile_transposed_b")])
     # b_tile[x][k] has 31 conflicts, a_tile[y][k] none: a mean of 15.5
     assert one(tree, "tile_transposed_b")["shared_load_conflicts_per_request"] == 15.5
-
-
-def test_builds_of_the_tree_have_their_own_instructions_and_counts(counts):
-    loop = (InstructionCount("kernel", "DFMA", 0, 6), InstructionCount("loop", "DFMA", 0, 4))
-    row = one(made({}, counts, [built("mm_tile", "float64", loop)]), "mm_tile", "float64")
-    assert (row["recording"], row["loop_fmas"], row["instructions"]) == ("tree", 4, 6)
-    assert row["flop_per_byte_accessed"] == 4, "8-byte elements"
-    assert one(made({}, counts, [built("block", kind="guarded")]), "block")["n"] == 1000
-
-
-def test_unknown_values_are_empty(gpu_recording):
-    unknown = built("block", arch="sm_999")
-    code = made({"card": gpu_recording}, counts_table(read([]), []), [unknown])
-    assert code["flop_per_byte_accessed"].isna().all(), "no counts"
-    tree = code.iloc[-1]
-    assert tree[["occupancy", "limiter", "loop_fmas", "unrolling"]].isna().all()
-    assert tree["threads_per_block"] == 1024
-    assert made({}, counts_table(read([]), [])).empty
-
-
-def test_rows_are_found_by_build_also_when_read_from_csv(code):
     read_back = pd.read_csv(io.StringIO(code.to_csv(index=False)))
     builds = (("sm_90", "block", 32), ("sm_90", "buffered_row", None), ("sm_80", "block", 32))
     keys = [("card", arch, name, "float32", block, "exact") for arch, name, block in builds]
@@ -127,3 +94,18 @@ def test_rows_are_found_by_build_also_when_read_from_csv(code):
         rows = rows_of(frame, keys)
         assert list(frame.loc[rows[:2], "variant"]) == ["block", "buffered_row"]
         assert pd.isna(rows[2])
+
+
+def test_builds_of_the_tree_have_their_own_counts_unknown_ones_none(counts, gpu_recording):
+    loop = (InstructionCount("kernel", "DFMA", 0, 6), InstructionCount("loop", "DFMA", 0, 4))
+    row = one(made({}, counts, [built("mm_tile", "float64", loop)]), "mm_tile", "float64")
+    assert (row["recording"], row["loop_fmas"], row["instructions"]) == ("tree", 4, 6)
+    assert row["flop_per_byte_accessed"] == 4, "8-byte elements"
+    assert one(made({}, counts, [built("block", kind="guarded")]), "block")["n"] == 1000
+    unknown = built("block", arch="sm_999")
+    code = made({"card": gpu_recording}, counts_table(read([]), []), [unknown])
+    assert code["flop_per_byte_accessed"].isna().all(), "no counts"
+    tree = code.iloc[-1]
+    assert tree[["occupancy", "limiter", "loop_fmas", "unrolling"]].isna().all()
+    assert tree["threads_per_block"] == 1024
+    assert made({}, counts_table(read([]), [])).empty

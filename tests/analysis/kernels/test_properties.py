@@ -1,4 +1,4 @@
-"""Errors of products compared with the library's, energy per product and FLOP per joule."""
+"""Errors of products compared with those of the library, energy, FLOP per joule."""
 
 from dataclasses import replace
 
@@ -9,11 +9,11 @@ from analysis.data import recordings as data
 from analysis.data.sessions import together
 from analysis.kernels.properties import accuracy_table, energy_table
 from measurement.recording.recording import OPTIONAL, read
-from tests.support.simulated import recorded
+from tests.support.simulated import FEW, recorded
 from tests.support.simulated_tables import POWER_W
 
 KEY = {"device": "gpu0", "dtype": "float32", "batch": 1, "m": 8, "n": 8, "k": 8}
-SMALL = {"sizes": (256,), "holdout": (), "samples": 6, "kernel_only": True}
+SMALL = {"sizes": (256,), "holdout": (), "samples": 6, "kernel_only": True, "variants": FEW}
 
 
 def errors(variant, matrices, worst, block=None, session=0):
@@ -27,38 +27,28 @@ def table(recording, *rows):
     return accuracy_table(data.sources({"card": replace(recording, accuracy=made)}))
 
 
-def test_an_error_is_compared_with_the_library_on_the_same_matrices(gpu_recording):
-    found = table(
-        gpu_recording,
-        errors("block", "uniform", 12.0, 32),
-        errors("block", "scaled", 5.0, 32),
-        errors("cublas_sgemm", "uniform", 6.0),
-    ).set_index(["variant", "matrices"])
+def test_errors_are_compared_with_the_library_and_the_maximum_over_sessions(gpu_recording):
+    rows = [errors("block", "uniform", 12.0, 32), errors("block", "scaled", 5.0, 32)]
+    rows.append(errors("cublas_sgemm", "uniform", 6.0))
+    found = table(gpu_recording, *rows).set_index(["variant", "matrices"])
     assert tuple(found.loc[("block", "uniform"), ["over_library", "rms_units"]]) == (2, 1.5)
     assert found.loc[("cublas_sgemm", "uniform"), "over_library"] == 1
     assert pd.isna(found.loc[("block", "scaled"), "over_library"]), "not measured with the library"
     assert set(found["gpu"]) == {"card"}
-
-
-def test_an_error_is_the_maximum_over_sessions_or_unknown(gpu_recording):
     twice = [errors("block", "uniform", worst, 32, at) for at, worst in enumerate((3.0, 4.0))]
     (row,) = table(gpu_recording, *twice).to_dict("records")
     assert row["worst_units"] == 4
     assert table(gpu_recording).empty
 
 
-def test_energy_is_power_times_the_time_of_a_launch():
-    made = read(recorded(**SMALL))
+def test_energy_is_power_times_the_time_of_a_launch(gpu_recording):
+    made, again = (read(recorded(**SMALL, seed=seed)) for seed in (0, 1))
     table = energy_table(data.sources({"card": made}))
     assert len(table) == len(made.energy) > 10
     row = table.query("variant == 'block' and block_size == 32 and n == 256").iloc[0]
     assert (row["gpu"], row["power_w"], row["idle_power_w"]) == ("card", POWER_W, 100.0)
     assert row["energy_j"] == pytest.approx(POWER_W * row["launch_s"])
     assert row["flop_per_j"] == pytest.approx(2 * 256**3 / row["energy_j"])
-
-
-@pytest.mark.slow
-def test_values_are_medians_over_sessions(gpu_recording):
-    sessions = [read(recorded(**SMALL, seed=seed)) for seed in (0, 1)]
-    assert len(energy_table(data.sources({"card": together(sessions)}))) == len(sessions[0].energy)
+    both = energy_table(data.sources({"card": together([made, again])}))
+    assert len(both) == len(made.energy), "medians over sessions"
     assert energy_table(data.sources({"card": gpu_recording})).empty, "not measured"

@@ -9,12 +9,10 @@ from analysis.data import recordings as data
 from analysis.data.ceilings import ceilings_table
 from analysis.kernels.roofline import BOUNDS, nearest_bound, roofline_table
 from tests.support.products import product_of
-from tests.support.report_data import frame, only, rewritten, theory
+from tests.support.report_data import frame, only, theory
 
 N = 2048
 FLOP = 2 * N**3
-MULTIPROCESSORS = 100
-MATRICES = 3 * 4 * N**2
 
 
 @pytest.fixture(scope="module")
@@ -40,17 +38,11 @@ def roofline(gpu_recording, counts):
     return roofline_of(gpu_recording, counts)
 
 
-@pytest.fixture(scope="module")
-def rates(gpu_recording):
-    most = ceilings_table(data.sources({"card": gpu_recording}))
-    return most[most["host_memory"].isna()].set_index("quantity")["value"].to_dict()
-
-
 def one(roofline, name):
     return only(roofline, variant=name)
 
 
-def test_each_variant_has_a_row_at_its_largest_size(roofline, gpu_recording):
+def test_each_variant_has_a_row_and_its_largest_known_bound(roofline, gpu_recording):
     (source,) = data.sources({"card": gpu_recording})
     gpu = source.square_cells[source.square_cells["device"] != "cpu"]
     largest = gpu.groupby("variant")["n"].max().to_dict()
@@ -58,33 +50,6 @@ def test_each_variant_has_a_row_at_its_largest_size(roofline, gpu_recording):
     assert at.set_index("variant")["n"].to_dict() == largest
     assert (largest["buffered_row"], set(roofline["host_memory"])) == (1024, {"pinned"})
     assert 32 in set(roofline.loc[roofline["variant"] == "naive", "block_size"])
-
-
-def test_bounds_and_balance_are_work_over_ceilings(roofline, rates):
-    row = one(roofline, "block")
-    assert row["block_size"] == 32
-    assert row["compute_bound_s"] == pytest.approx(FLOP / rates["fp32_flop_per_s"])
-    assert row["dram_bound_s"] == pytest.approx(MATRICES / rates["device_copy_bytes_per_s"])
-    pipe = max(rates["l1_bytes_per_s"], rates["shared_bytes_per_s"])
-    lines = 2 * N**3 // 32 // 32 + N**2 // 32
-    assert row["l1_bound_s"] == pytest.approx(lines * 128 / pipe)
-    assert row["flop_per_byte_of_sectors"] == pytest.approx(FLOP / (lines * 4 * 32))
-    # a request reads four words of A in two wavefronts, or one word of B's row; tiles are stored
-    wavefronts = N**3 // 32 // 4 * 2 + N**3 // 32 + 2 * N**3 // 32 // 32
-    assert row["shared_bound_s"] == pytest.approx(wavefronts * 128 / pipe), "with merged loads"
-    assert row["pipe_bound_s"] == pytest.approx(row["l1_bound_s"] + row["shared_bound_s"])
-    # Two blocks of 32×32 beside each other load 32 rows of A and 64 columns of B.
-    moved = 4 * ((N // 32) ** 2 // 2 * (32 + 64) * N + N**2)
-    assert row["l2_bound_s"] == pytest.approx(moved / rates["l2_bytes_per_s"])
-    clock = rates["l2_latency_cycles"] / rates["l2_latency_s"]
-    instructions = N**2 // 32 * (100 + (N / 16 - 1) * 64)
-    assert row["issue_bound_s"] == pytest.approx(instructions / (4 * MULTIPROCESSORS * clock))
-    assert row["kernel_flop_per_s"] == FLOP / row["kernel_s"]
-    balance = rates["fp32_flop_per_s"] / rates["device_copy_bytes_per_s"]
-    assert set(roofline["balance_flop_per_byte"]) == {balance}
-
-
-def test_the_bound_is_the_largest_of_those_known(roofline):
     for row in roofline.to_dict("records"):
         bounds = {name: row[f"{name}_bound_s"] for name in BOUNDS}
         assert row["bound_s"] == bounds[row["bound"]] == pd.Series(bounds).max()
@@ -96,36 +61,51 @@ def test_the_bound_is_the_largest_of_those_known(roofline):
     assert row["bound"] == "compute"
 
 
-@pytest.mark.parametrize(
-    ("time_s", "limited_by"), [(1.0, "l1"), (1.24, "l1"), (1.26, None), (100.0, None)]
-)
-def test_a_ceiling_limits_only_from_80_percent(time_s, limited_by):
-    found = nearest_bound({"compute": 0.1, "l1": 1.0, "pipe": 1.0}, time_s)
-    assert (found["bound"], found.get("limited_by")) == ("l1", limited_by)
-
-
-def test_the_naive_kernel_is_near_its_ceiling_in_lines_not_in_sectors(roofline, rates):
-    """Each of 32 lanes reads a word of another line, of which it uses one sector."""
+def test_bounds_and_balance_are_work_over_ceilings(roofline, gpu_recording):
+    most = ceilings_table(data.sources({"card": gpu_recording}))
+    rates = most[most["host_memory"].isna()].set_index("quantity")["value"].to_dict()
+    row = one(roofline, "block")
+    assert row["block_size"] == 32
+    assert row["compute_bound_s"] == pytest.approx(FLOP / rates["fp32_flop_per_s"])
+    assert row["dram_bound_s"] == pytest.approx(3 * 4 * N**2 / rates["device_copy_bytes_per_s"])
+    pipe = max(rates["l1_bytes_per_s"], rates["shared_bytes_per_s"])
+    lines = 2 * N**3 // 32 // 32 + N**2 // 32
+    assert row["l1_bound_s"] == pytest.approx(lines * 128 / pipe)
+    assert row["flop_per_byte_of_sectors"] == pytest.approx(FLOP / (lines * 4 * 32))
+    # a request reads four words of A in two wavefronts, or one word of B's row; tiles are stored
+    wavefronts = N**3 // 32 // 4 * 2 + N**3 // 32 + 2 * N**3 // 32 // 32
+    assert row["shared_bound_s"] == pytest.approx(wavefronts * 128 / pipe), "with merged loads"
+    assert row["pipe_bound_s"] == pytest.approx(row["l1_bound_s"] + row["shared_bound_s"])
+    # Two adjacent blocks of 32×32 load 32 rows of A and 64 columns of B.
+    moved = 4 * ((N // 32) ** 2 // 2 * (32 + 64) * N + N**2)
+    assert row["l2_bound_s"] == pytest.approx(moved / rates["l2_bytes_per_s"])
+    clock = rates["l2_latency_cycles"] / rates["l2_latency_s"]
+    instructions = N**2 // 32 * (100 + (N / 16 - 1) * 64)
+    assert row["issue_bound_s"] == pytest.approx(instructions / (4 * 100 * clock))
+    assert row["kernel_flop_per_s"] == FLOP / row["kernel_s"]
+    balance = rates["fp32_flop_per_s"] / rates["device_copy_bytes_per_s"]
+    assert set(roofline["balance_flop_per_byte"]) == {balance}
+    # Each of 32 lanes of the naive kernel uses one sector of another line.
     row = roofline[(roofline["variant"] == "naive") & (roofline["block_size"] == 32)].iloc[0]
     in_sectors = row["traffic_bytes"] / max(rates["l1_bytes_per_s"], rates["shared_bytes_per_s"])
-    assert row["bound"] == "l1"
-    assert row["l1_bound_s"] / in_sectors == pytest.approx(4, rel=0.1)
+    assert (row["bound"], row["l1_bound_s"] / in_sectors) == ("l1", pytest.approx(4, rel=0.1))
 
 
-@pytest.mark.slow
-def test_missing_ceilings_of_older_recordings_give_no_bound(gpu_recording, counts, tmp_path):
+def test_a_ceiling_limits_only_from_80_percent():
+    for time_s, limited_by in ((1.0, "l1"), (1.24, "l1"), (1.26, None), (100.0, None)):
+        found = nearest_bound({"compute": 0.1, "l1": 1.0, "pipe": 1.0}, time_s)
+        assert (found["bound"], found.get("limited_by")) == ("l1", limited_by)
+
+
+def test_tensor_kernels_have_their_units_and_missing_ceilings_no_bound(gpu_recording, counts):
     ceilings = gpu_recording.ceilings
     older = ceilings[~ceilings["quantity"].isin(["l1_bytes_per_s", "shared_bytes_per_s"])]
-    made = roofline_of(rewritten(gpu_recording, tmp_path / "a", ceilings=older), counts)
-    row = one(made, "block")
+    row = one(roofline_of(replace(gpu_recording, ceilings=older), counts), "block")
     assert row[["l1_bound_s", "shared_bound_s"]].isna().all()
     assert row["bound"] == "issue"
-    none = roofline_of(rewritten(gpu_recording, tmp_path / "b", ceilings=ceilings[:0]), counts)
+    none = roofline_of(replace(gpu_recording, ceilings=ceilings[:0]), counts)
     assert none[["bound", "bound_s", "balance_flop_per_byte"]].isna().all(axis=None)
     assert none["kernel_flop_per_s"].notna().all()
-
-
-def test_a_tensor_kernel_is_bounded_by_its_units(gpu_recording, counts):
     variants = gpu_recording.samples["variant"].replace("register_tile", "sgemm_tensor")
     made = replace(gpu_recording, samples=gpu_recording.samples.assign(variant=variants))
     found = data.sources({"card": made})

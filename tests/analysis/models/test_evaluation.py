@@ -1,6 +1,7 @@
-"""Models beside empirical baselines: what each did not see, and the intervals of new variants."""
+"""Models compared with empirical baselines: unseen data and the intervals of new variants."""
 
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 import pytest
@@ -16,24 +17,26 @@ CELLS = model_data.cells()
 NOISE = (0.05, 0.02, 0.02, 0.02)
 
 
+@cache
 def of(model):
     own = replace(model_data.times("M2", 0, NOISE), design=model_data.MODELS[model].design(CELLS))
     return candidate(model, own, fit(own))
 
 
 def predictions(candidates, role=HELD_OUT):
-    """Return the fitted cells as if they were not, each predicted 10 % too slow."""
+    """Return the fitted cells as unfitted ones, each predicted 10 % too slow."""
     frame = CELLS.assign(role=role, time_s=1e-3, log_residual=np.log(1.1), in_interval=True)
     return {one.model: frame for one in candidates}
 
 
+@cache
 def evaluated(role=HELD_OUT):
     candidates = [of("M0"), of("M2")]
     plain = baselines(candidates[0].data, CELLS["n"].to_numpy(dtype=float))
     return evaluation.evaluate(candidates, plain, CELLS, predictions(candidates, role), 200, "test")
 
 
-def test_every_model_has_a_row_of_every_test_and_baselines_of_sizes():
+def test_every_model_has_a_row_of_every_test_and_the_true_one_is_best():
     found = evaluated()
     sizes = {"M0", "M2", "constant per kernel", "power law", "interpolation"}
     by_test = found.groupby("test")["model"].agg(set).to_dict()
@@ -44,17 +47,14 @@ def test_every_model_has_a_row_of_every_test_and_baselines_of_sizes():
     assert (found["log_rms_low"] <= found["log_rms_high"]).all()
     blocks = found[found["test"] == evaluation.BLOCK]
     assert set(blocks["cells"]) == {int((CELLS["variant"] == "block").sum())}
-
-
-def test_what_is_true_is_predicted_also_of_a_block_size_that_was_left_out():
-    found = evaluated().set_index(["test", "model"])
+    found = found.set_index(["test", "model"])
     assert found.at[(evaluation.BLOCK, "M2"), "verdict"] == BEST
     for test in (evaluation.LEFT_OUT_SIZE, evaluation.BLOCK):
         assert found.at[(test, "M2"), "log_rms"] < 0.15
         assert found.at[(test, "M0"), "log_rms"] > 3 * found.at[(test, "M2"), "log_rms"]
 
 
-def test_held_out_cells_and_unseen_variants_are_counted():
+def test_unseen_and_left_out_variants_have_intervals_that_cover_new_cells():
     held = evaluated().set_index(["test", "model"]).loc[(evaluation.HELD_OUT_SIZE, "M2")]
     assert held["log_rms"] == pytest.approx(np.log(1.1))
     assert (held["cells_inside"], held["inside_share"]) == (len(CELLS), 1)
@@ -62,27 +62,18 @@ def test_held_out_cells_and_unseen_variants_are_counted():
     errors = evaluation.variant_errors(of("M2"), CELLS)
     width = evaluation.half_width(errors, CELLS.groupby("variant").ngroup())
     assert never["interval_factor"] == pytest.approx(np.exp(width))
-
-
-def test_a_variant_left_out_takes_no_part_in_its_own_prediction():
     one = of("M2")
     own = (CELLS["variant"] == "block").to_numpy()
     errors = evaluation.variant_errors(one, CELLS)
     spoiled = replace(one.data, log_times=one.data.log_times + np.where(own, 3.0, 0.0))
     moved = evaluation.variant_errors(candidate("M2", spoiled, one.fit), CELLS)
     np.testing.assert_allclose(moved[own], errors[own] - 3.0, atol=1e-4)
-
-
-def test_half_width_by_hand():
-    """Variants of mean square 0.04 and 0.16, however many their cells: t(2) · √0.1."""
+    # Variants of mean square 0.04 and 0.16, however many their cells: t(2) · √0.1.
     errors = np.array([0.2, -0.2, 0.2, 0.4, np.nan])
     width = evaluation.half_width(errors, np.array([0, 0, 0, 1, 2]))
     assert width == pytest.approx(4.30265 * np.sqrt(0.1), rel=1e-4)
     assert np.isnan(evaluation.half_width(errors[:3], np.zeros(3, int)))
-
-
-def test_cells_of_a_new_variant_are_covered():
-    """Seven variants of four cells; each has an error of its own, and each cell."""
+    # Seven variants of four cells; each has an error of its own, and each cell.
     rng = np.random.default_rng(0)
     inside = []
     for _ in range(2000):

@@ -55,7 +55,8 @@ def of_cards(labels, **changes):
     }
 
 
-def test_speedups_have_a_panel_for_each_source(tmp_path):
+@pytest.mark.slow
+def test_speedups_have_panels_and_bounds_and_need_a_fitted_rho(tmp_path):
     rows = of_cards(["a", "b"], simulated=True)
     rows["model_predictions"] += block_and_naive("a", 9, role="held out")
     rows["model_predictions"] += block_and_naive("a", 9, kernels="all")
@@ -63,9 +64,6 @@ def test_speedups_have_a_panel_for_each_source(tmp_path):
     assert shown.tooltips == [f"N = 512, B = 16: {speedup}×" for speedup in (2, 3, 4)]
     titles = [text for text in shown.texts if text.endswith(", M1")]
     assert titles == ["published, Old GPU, M1", "SIMULATED b, M1", "SIMULATED a, M1"]
-
-
-def test_speedups_have_the_bounds_of_both_medians_and_need_a_fitted_rho(tmp_path):
     rows = of_cards([])
     naive, block = rows["model_predictions"]
     naive |= {"time_low_s": 0.8, "time_high_s": 1.2}
@@ -73,10 +71,6 @@ def test_speedups_have_the_bounds_of_both_medians_and_need_a_fitted_rho(tmp_path
     shown = drawn(FIGURES["model"], stored(tmp_path, **rows))
     assert shown.tooltips == ["N = 512, B = 16: 2× (1.6 to 3)"]
     assert nothing(FIGURES["model"], stored(tmp_path, **of_cards(["a"]) | {"models": []}))
-
-
-@pytest.mark.slow
-def test_of_many_cards_one_has_a_panel(tmp_path):
     store = stored(tmp_path, **of_cards([f"card{number}" for number in range(50)]))
     shown = drawn(FIGURES["model"], store, focus="card7")
     assert (len(shown.tooltips), "card7, M1" in shown.texts) == (2, True)

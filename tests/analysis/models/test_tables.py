@@ -13,50 +13,42 @@ from analysis.models.definitions import MODELS
 from analysis.models.ratios import BANDWIDTH, FIT, LATENCY, ratios_table
 from analysis.models.tables import model_tables
 from analysis.schema import TABLES
-from measurement.recording.recording import Recording
+from measurement.recording.recording import read
+from tests.support.report_data import PUBLISHED
 from tests.support.report_data import only as one
+from tests.support.simulated import FEW, recorded
 
 pytestmark = pytest.mark.slow
 
-CSV = data.ROOT / "data" / "published" / "times.csv"
-H100 = data.ROOT / "data" / "recordings" / "h100-sxm"
+TIMES = published.read(PUBLISHED)
 
 
-def tables_of(recordings, published_times=None, progress=lambda _: None):
+def tables_of(recordings, times=TIMES[:0], progress=lambda _: None):
+    """Return the tables of recordings, by default without published times."""
     sources = data.sources(recordings)
-    code = machine_code.machine_code_table(
-        data.builds_table(recordings),
-        data.instructions_table(recordings),
-        counts.counts_table(counts.read([]), []),
-    )
-    times = published.read(CSV) if published_times is None else published_times
+    builds = data.builds_table(recordings), data.instructions_table(recordings)
+    code = machine_code.machine_code_table(*builds, counts.counts_table(counts.read([]), []))
     frames = model_tables(times, sources, code, progress)
     return frames | {"model_ratios": ratios_table(sources, frames["models"])}
 
 
 @pytest.fixture(scope="module")
-def of_card(gpu_recording: Recording):
-    """The tables of the simulated GPU, which follows M0."""
-    lines: list[str] = []
-    found = tables_of({"card": gpu_recording}, progress=lines.append)
-    assert lines == [
-        "models of published: modelled kernels",
-        "models of card: modelled kernels",
-        "models of card: all kernels",
-    ]
+def of_card(gpu_recording):
+    """The tables of the simulated GPU, which follows M0, and of the published times."""
+    lines = []
+    found = tables_of({"card": gpu_recording}, TIMES, lines.append)
+    said = ("published: modelled", "card: modelled", "card: all")
+    assert lines == [f"models of {each} kernels" for each in said]
     return found
 
 
 @pytest.fixture(scope="module")
 def of_h100():
     """The tables of the H100 recorded first."""
-    return tables_of(data.load({"h100": [H100]}))
+    return tables_of(data.load({"h100": [data.ROOT / "data" / "recordings" / "h100-sxm"]}))
 
 
-# ---- A GPU that follows M0
-
-
-def test_a_card_that_follows_m0_has_its_parameters(of_card):
+def test_a_card_that_follows_m0_has_its_parameters_and_predictions(of_card):
     models = of_card["models"]
     own = models[(models["source"] == "card") & (models["kernels"] == "modelled")]
     rho = one(own, model="M0", parameter="rho")
@@ -69,16 +61,12 @@ def test_a_card_that_follows_m0_has_its_parameters(of_card):
     assert rho["value"] == pytest.approx(t_g["value"] / t_s["value"])
     constant = one(own, model="M1", parameter="tau0")
     assert constant["value_high"] < 1e-6
-    # 4 orders of naive and 6 blocks, buffered kernels up to 1024 twice; twelve samples each.
+    # 4 sizes of naive and 6 blocks, buffered kernels up to 1024 twice; twelve samples each.
     assert (rho["cells"], rho["samples"], rho["draws"]) == (34, 34 * 12, 2000)
-    assert rho["unit"] == ""
-    assert t_g["unit"] == "s"
+    assert (rho["unit"], t_g["unit"]) == ("", "s")
     m0 = one(of_card["model_comparison"], source="card", model="M0", kernels="modelled")
     assert m0["left_out_log_rms"] < 0.02
-
-
-def test_models_whose_work_is_not_known_are_left_out(of_card):
-    """The simulated GPU has machine code of few builds, published GPUs none at all."""
+    # The simulated GPU has machine code of few builds, published GPUs none at all.
     for name in ("models", "model_comparison", "model_predictions"):
         assert list(of_card[name]) == list(TABLES[name].columns)
     compared = of_card["model_comparison"]
@@ -86,9 +74,6 @@ def test_models_whose_work_is_not_known_are_left_out(of_card):
     assert known["published", "modelled"] == ["M0", "M1", "M2", "M3", "M4", "M6"]
     assert known["card", "modelled"] == ["M0", "M1", "M2", "M3", "M4", "M6"]
     assert known["card", "all"] == ["M4", "M6"]
-
-
-def test_predictions_cover_held_out_orders_and_other_sources_kernels(of_card):
     found = of_card["model_predictions"]
     card = found[found["source"] == "card"]
     held = card[card["role"] == "held out"]
@@ -110,8 +95,8 @@ def test_predictions_cover_held_out_orders_and_other_sources_kernels(of_card):
     assert inside.mean() > 0.9
 
 
-def test_held_out_orders_do_not_move_the_fit(make_recording, tmp_path):
-    held = make_recording(tmp_path / "held", sizes=(256, 512, 1024), holdout=(1536,))
+def test_held_out_sizes_do_not_change_the_fit():
+    held = read(recorded(sizes=(256, 512, 1024), holdout=(1536,), variants=FEW))
     spoiled = held.samples.copy()
     rows = (spoiled["n"] == 1536) & (spoiled["variant"] == "block")
     spoiled.loc[rows, ["in_run_kernel_s", "total_s"]] *= 7
@@ -121,30 +106,24 @@ def test_held_out_orders_do_not_move_the_fit(make_recording, tmp_path):
     assert not before["model_predictions"].equals(after["model_predictions"])
 
 
-def test_a_study_of_one_order_has_fits_and_no_intervals(make_recording, tmp_path, cpu_recording):
+def test_a_study_of_one_size_or_without_ceilings_has_fewer_rows(cpu_recording, gpu_recording):
     """A host without GPU has no model."""
-    made = make_recording(tmp_path / "one", sizes=(512,), holdout=())
+    made = read(recorded(sizes=(512,), holdout=()))
     found = tables_of({"card": made, "host": cpu_recording})
     for name in ("models", "model_comparison", "model_predictions", "model_ratios"):
-        assert set(found[name]["source"]) == {"published", "card"}
-    own = found["models"][found["models"]["source"] == "card"]
-    assert set(own["status"]) == {"no interval"}
-    compared = found["model_comparison"]
-    assert compared.loc[compared["source"] == "card", "left_out_log_rms"].isna().all()
-
-
-def test_kernels_without_an_effect_have_no_shares(gpu_recording):
+        assert set(found[name]["source"]) == {"card"}
+    assert set(found["models"]["status"]) == {"no interval"}
+    assert found["model_comparison"]["left_out_log_rms"].isna().all()
     frame = gpu_recording.samples
     kept = frame[(frame["device"] == "cpu") | (frame["variant"] == "block")]
     kept = kept[~(kept["block_size"] < 16)]
-    found = tables_of({"card": replace(gpu_recording, samples=kept)})["model_effects"]
-    assert set(found["source"]) == {"published"}
+    bare = replace(gpu_recording, samples=kept, ceilings=gpu_recording.ceilings[:0])
+    found = tables_of({"card": bare})
+    assert found["model_effects"].empty
+    assert set(found["model_ratios"]["basis"]) == {FIT}
 
 
-# ---- Published times
-
-
-def test_published_times_are_each_taken_once_and_hold_a_start_up_constant(of_card):
+def test_published_times_count_once_and_contain_a_start_up_constant(of_card):
     models, compared = of_card["models"], of_card["model_comparison"]
     published_fit = one(models, source="published", model="M0", parameter="rho")
     # Table 5's 4 naive and 21 block times, Table 4's 3 of either buffered kernel.
@@ -156,33 +135,23 @@ def test_published_times_are_each_taken_once_and_hold_a_start_up_constant(of_car
     plain = one(compared, source="published", model="M0")
     with_constant = one(compared, source="published", model="M1")
     assert plain["left_out_log_rms"] > 3 * with_constant["left_out_log_rms"]
-
-
-def test_a_published_time_that_changes_changes_the_fit():
-    times = published.read(CSV)
-    changed = times.copy()
+    changed = TIMES.copy()
     row = (changed["table"] == 5) & (changed["block_size"] == 32).fillna(False)
     changed.loc[row, "time_s"] *= 0.5
     before, after = (
-        one(tables_of({}, frame)["models"], model="M1", parameter="tau0")["value"]
-        for frame in (times, changed)
+        one(found, source="published", model="M1", parameter="tau0")["value"]
+        for found in (models, tables_of({}, changed)["models"])
     )
     assert after < 0.95 * before
 
 
-# ---- The recorded H100: what the study claims of it
-
-
-def test_the_best_extension_predicts_orders_left_out_five_times_better_than_m0(of_h100):
+def test_the_h100_is_predicted_at_left_out_and_held_out_sizes(of_h100):
     compared = of_h100["model_comparison"]
-    own = compared[(compared["source"] == "h100") & (compared["kernels"] == "modelled")]
+    own = compared[compared["kernels"] == "modelled"]
     best = one(own, verdict="best")
     assert best["speedup"] >= 5
     assert best["speedup_low"] >= 5, "with its interval too"
     assert set(own["model"]) == set(MODELS)
-
-
-def test_held_out_medians_of_the_h100_are_predicted_within_15_percent(of_h100):
     found = of_h100["model_predictions"]
     held = found[(found["role"] == "held out") & (found["kernels"] == "all")]
     held = held[held["model"] == held["model"].max()]
@@ -190,12 +159,8 @@ def test_held_out_medians_of_the_h100_are_predicted_within_15_percent(of_h100):
     assert len(held) > 30
     assert np.abs(np.exp(held["log_residual"]) - 1).max() < 0.15
     assert held["in_interval"].mean() >= 0.9
-
-
-def test_baselines_stand_beside_the_models_of_the_h100(of_h100):
     found = of_h100["model_tests"]
-    own = found[(found["source"] == "h100") & (found["kernels"] == "all")]
-    own = own.set_index(["test", "model"])
+    own = found[found["kernels"] == "all"].set_index(["test", "model"])
     errors = own["log_rms"].to_dict()
     assert own["selected_on_this_gpu"].all()
     assert own.at[("leave-one-size-out", "constant per kernel"), "parameters"] == 28
@@ -208,39 +173,30 @@ def test_baselines_stand_beside_the_models_of_the_h100(of_h100):
         assert errors[test, model] == pytest.approx(expected, abs=5e-4)
 
 
-def test_intervals_hold_nine_tenths_and_more_of_kernels_never_fitted(of_h100):
+def test_models_of_the_h100_describe_every_kernel_and_those_never_fitted(of_h100):
     found = of_h100["model_predictions"]
     unseen = found[(found["role"] == "unseen") & (found["kernels"] == "all")]
     assert 0.90 <= unseen["in_interval"].mean() <= 0.98
     own = unseen[unseen["variant"] == "register_tile_double_buffered"]
-    assert own["in_interval"].all(), "none was within the draws of what the fit misses"
-
-
-def test_one_set_of_constants_describes_every_kernel_of_source_v_on_the_h100(of_h100):
+    assert own["in_interval"].all(), "the draws of the fit's errors contained none"
     compared = of_h100["model_comparison"]
-    own = compared[(compared["source"] == "h100") & (compared["kernels"] == "all")]
-    own = own.set_index("model")
+    own = compared[compared["kernels"] == "all"].set_index("model")
     assert own.loc["M4", "evaluated_within"] < own.loc["M4", "evaluated"], "sectors alone do not"
     for model in ("M7", "M8"):
         assert own.loc[model, "evaluated_within"] == own.loc[model, "evaluated"]
     assert own.loc["M4", "worst_variant"] == "buffered_row"
 
 
-def test_cycles_of_the_h100_are_of_its_clock_and_multiprocessors(of_h100):
-    models = of_h100["models"]
-    own = models[(models["source"] == "h100") & (models["kernels"] == "all")]
+def test_cycles_and_ratios_of_the_h100_are_those_of_its_ceilings(of_h100):
+    own = of_h100["models"].query("kernels == 'all'")
     line, wait = (one(own, model="M7", parameter=name) for name in ("c_L", "t_B"))
     clock_hz = wait["cycles"] / wait["value"]
     assert 1.0e9 < clock_hz < 2.0e9
     assert line["cycles"] == pytest.approx(line["value"] * clock_hz * 132)
-    assert 0.9 < line["cycles"] < 1.2, "a multiprocessor looks up a line a cycle"
+    assert 0.9 < line["cycles"] < 1.2, "a multiprocessor looks up one line per cycle"
     shares = own[own["model"] == "M7"].set_index("parameter")["share"].drop("rho")
     assert (shares > 0).all()
-
-
-def test_independent_ratios_stand_beside_the_fitted_one(of_h100):
-    ratios = of_h100["model_ratios"]
-    own = ratios[ratios["source"] == "h100"]
+    own = of_h100["model_ratios"]
     assert set(own.loc[own["basis"] == FIT, "of"]) == set(MODELS)
     chase = one(own, basis=LATENCY, of="dram")
     flow = one(own, basis=BANDWIDTH, of="dram")
@@ -249,9 +205,3 @@ def test_independent_ratios_stand_beside_the_fitted_one(of_h100):
     assert one(own, basis=BANDWIDTH, of="l1")["value"] == pytest.approx(1, abs=0.05)
     fitted = one(of_h100["models"], source="h100", model="M8", kernels="all", parameter="rho")
     assert one(own, basis=FIT, of="M8")["value"] == fitted["value"]
-
-
-def test_a_card_without_ceilings_has_the_fitted_ratio_alone(gpu_recording: Recording):
-    bare = replace(gpu_recording, ceilings=gpu_recording.ceilings[:0])
-    found = tables_of({"card": bare})["model_ratios"]
-    assert set(found["basis"]) == {FIT}

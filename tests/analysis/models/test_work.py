@@ -1,4 +1,4 @@
-"""What a launch asks of a card: counted by hand, taken from counters, or not known."""
+"""The work of a launch: counted by hand, taken from counters, or unknown."""
 
 import numpy as np
 import pandas as pd
@@ -25,28 +25,24 @@ def card(code=(), counters=(), capability="9.0"):
     return GpuFacts(132, capability, *(each.astype({"block_size": "Int64"}) for each in known))
 
 
-# 84 instructions of the main loop do 32 FMAs, 37 stand outside of it.
+# 84 instructions of the main loop do 32 FMAs, 37 are outside of it.
 BLOCK32 = ("block", "float32", 32, EXACT, 32, 8192, 121, 84, 32)
 NAIVE32 = ("naive", "float32", 32, EXACT, 32, 0, 50, 20, 4)
 
 
-def test_block_by_hand():
+def test_block_and_naive_by_hand_also_with_guarded_builds():
     found = with_work(cells(("block", N, 32)), card([BLOCK32])).iloc[0]
     warps = BLOCKS * 32
     tiles = N // 32
-    # A warp's load of a row of a tile: one line of four sectors; C is stored likewise.
+    # A warp's load of a row of a tile: one line of four sectors; C is stored in the same way.
     requests = warps * tiles * 2 + warps
     assert (found["sectors"], found["lines"]) == (4 * requests, requests)
-    # For each tile it stores two rows, reads 32 rows of B and eight times four elements of A, which
-    # half of a warp are served at once.
+    # For each tile it stores two rows, reads 32 rows of B and eight times four elements of A; half
+    # a warp is served at once.
     assert found["wavefronts"] == warps * tiles * (2 + 32 + 2 * 8)
     assert found["instructions"] == warps * (37 + tiles * 84)
-    # 1024 blocks on 132 multiprocessors: some have eight. Two fit at once: four turns of 32 tiles.
-    assert found["imbalance"] == pytest.approx(8 * 132 / 1024)
-    assert found["waits"] == 4 * 32
-
-
-def test_naive_waits_at_no_barrier_and_a_buffered_kernel_once():
+    # 1024 blocks on 132 multiprocessors: some have eight. Two fit at once: four waves of 32 tiles.
+    assert (found["imbalance"], found["waits"]) == (pytest.approx(8 * 132 / 1024), 4 * 32)
     row = ("buffered_row", "float32", None, EXACT, 32, 0, 50, 20, 4)
     asked = cells(("naive", N, 32), ("buffered_row", N, None))
     found = with_work(asked, card([NAIVE32, row]))
@@ -59,9 +55,18 @@ def test_naive_waits_at_no_barrier_and_a_buffered_kernel_once():
     one, four = (with_work(cells(("block", 256, block)), None).iloc[0]["lines"] for block in (1, 2))
     assert one == pytest.approx(256**3 * 2 + 256**2)
     assert four == pytest.approx(256**3 / 2 / 4 * 4 + 256**2 / 4 * 2)
+    guarded = ("block", "float32", 32, "guarded", 32, 8192, 221, 84, 32)
+    odd, even = cells(("block", N - 1, 32)), cells(("block", N, 32))
+    both, exact = card([BLOCK32, guarded]), card([BLOCK32])
+    pairs = ((odd, both), (odd, exact), (even, both))
+    issued = [with_work(asked, gpu).iloc[0]["instructions"] for asked, gpu in pairs]
+    assert (issued[0] - issued[1], issued[2]) == (BLOCKS * 32 * 100, BLOCKS * 32 * (37 + 32 * 84))
+    asked = cells(("block", N, 32), ("naive", N, 32)).set_index(pd.Index([7, 3])).assign(x=1)
+    found = with_work(asked, exact)
+    assert (list(found.index), list(found)) == ([7, 3], [*asked, *COLUMNS])
 
 
-def test_a_counter_of_the_card_goes_before_theory():
+def test_counters_override_theory_and_unknown_work_is_empty():
     key = ("block", "float32", 1, N, N, N, 32)
     loads, stores = (ncu_metric(f"shared_{way}_wavefronts") for way in ("load", "store"))
     sectors = ncu_metric("global_load_sectors")
@@ -75,9 +80,6 @@ def test_a_counter_of_the_card_goes_before_theory():
     assert found["lines"].iloc[0] == theory["lines"].iloc[0], "of which there is no counter"
     counted = ["sectors", "wavefronts"]
     np.testing.assert_array_equal(found.iloc[1][counted], theory.iloc[1][counted])
-
-
-def test_what_is_not_known_is_empty():
     asked = cells(("block", N, 32), ("cublas_sgemm", N, None))
     bare = with_work(asked, None)
     assert bare[COLUMNS].iloc[0].isna().tolist() == [False, False, False, True, True, True]
@@ -90,18 +92,3 @@ def test_what_is_not_known_is_empty():
     assert unknown["instructions"] > 0
     no_loop = (*BLOCK32[:-1], 0)
     assert np.isnan(with_work(asked, card([no_loop])).iloc[0]["instructions"])
-
-
-def test_an_order_that_the_block_does_not_divide_has_the_guarded_build_s_code_or_the_exact_one_s():
-    guarded = ("block", "float32", 32, "guarded", 32, 8192, 221, 84, 32)
-    odd, even = cells(("block", N - 1, 32)), cells(("block", N, 32))
-    both, exact = card([BLOCK32, guarded]), card([BLOCK32])
-    issued = [
-        with_work(asked, gpu).iloc[0]["instructions"]
-        for asked, gpu in ((odd, both), (odd, exact), (even, both))
-    ]
-    assert issued[0] - issued[1] == BLOCKS * 32 * 100
-    assert issued[2] == BLOCKS * 32 * (37 + 32 * 84)
-    asked = cells(("block", N, 32), ("naive", N, 32)).set_index(pd.Index([7, 3])).assign(x=1)
-    found = with_work(asked, exact)
-    assert (list(found.index), list(found)) == ([7, 3], [*asked, *COLUMNS])

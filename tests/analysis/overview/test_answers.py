@@ -31,15 +31,12 @@ def pinned(variant, n, total_s, **more):
     return gpu_cell("card", variant, n, total_s, memory="pinned", **more)
 
 
-def test_missing_measurements_leave_columns_empty():
+def test_the_fastest_is_that_of_the_largest_size_over_all_host_memories():
     row = answers(devices=(recording("card"), recording("host", gpu=False)))
     assert (row["recording"], row["gpu"]) == ("card", "card")
     assert row.drop(["recording", "gpu"]).isna().all()
     row = answers([pinned("block", 512, 0.004)])
     assert row[["next_variant", "implementation_verdict", "other_host_memory"]].isna().all()
-
-
-def test_the_fastest_is_that_of_the_largest_size_over_all_kinds_of_host_memory():
     cells = [
         gpu_cell("card", "block", 512, 0.001),
         gpu_cell("card", "block", 1024, 0.010),
@@ -57,9 +54,6 @@ def test_the_fastest_is_that_of_the_largest_size_over_all_kinds_of_host_memory()
     assert (row["other_host_memory"], row["other_total_s"]) == ("pageable", 0.010)
     assert (row["implementation_verdict"], row["is_library"]) == ("faster", False)
     assert pd.isna(row["own_variant"])
-
-
-def test_the_fastest_may_be_a_library_or_on_the_cpu():
     own = [pinned("naive", 1024, 0.008), pinned("block", 1024, 0.005)]
     row = answers([pinned("cublas_sgemm", 1024, 0.004, block_size=None), *own])
     assert (row["variant"], row["is_library"]) == ("cublas_sgemm", True)
@@ -72,7 +66,7 @@ def test_the_fastest_may_be_a_library_or_on_the_cpu():
     assert row[["gpu", "speedup", "break_even_location"]].isna().all()
 
 
-def test_verdicts_are_on_the_intervals_of_speedups():
+def test_speedups_are_the_largest_and_have_verdicts_on_their_intervals():
     """Over the next implementation, and over the CPU."""
     times = {"block": 0.004, "naive": 0.0041}
     for spread, word in ((0.001, "faster"), (0.2, "undecided"), (None, "no interval")):
@@ -83,9 +77,6 @@ def test_verdicts_are_on_the_intervals_of_speedups():
         row = answers(speedups=[speedup_row("card", "block", 1024, speedup, spread)])
         assert (row["speedup"], row["speedup_verdict"]) == (speedup, word)
         assert (row["cpu_best_variant"], row["cpu_best_threads"]) == ("blas", 16)
-
-
-def test_the_speedup_is_the_largest_at_the_largest_common_size():
     speedups = [
         speedup_row("card", "block", 512, 99.0, 0.01),
         speedup_row("card", "block", 1024, 7.0, 0.01),
@@ -99,23 +90,17 @@ def test_the_speedup_is_the_largest_at_the_largest_common_size():
     assert (row["speedup_low"], row["speedup_high"]) == pytest.approx((8.91, 9.09))
 
 
-@pytest.mark.parametrize(
-    ("n", "low", "high", "location", "verdict"),
-    [
+def test_break_even_is_the_least_of_all_implementations_over_the_fastest_cpu():
+    for n, low, high, location, verdict in (
         (300.2, 280.0, 333.0, "measured", "faster"),
         (math.nan, 0.0, 140.0, "below", "faster"),
         (math.nan, 900.0, math.inf, "above", "slower"),
-    ],
-)
-def test_a_break_even_above_the_measured_sizes_is_slower(n, low, high, location, verdict):
-    row = answers(sizes=[size_row("card", n, low, high, location)])
-    assert (row["break_even_verdict"], row["break_even_location"]) == (verdict, location)
-    names = ["n", "n_low", "n_high", "least_n", "largest_n"]
-    found = [row[f"break_even_{name}"] for name in names]
-    np.testing.assert_equal(found, [n, low, high, 128, 1024])
-
-
-def test_break_even_is_the_least_of_all_implementations_over_the_fastest_cpu():
+    ):
+        row = answers(sizes=[size_row("card", n, low, high, location)])
+        assert (row["break_even_verdict"], row["break_even_location"]) == (verdict, location)
+        names = ["n", "n_low", "n_high", "least_n", "largest_n"]
+        found = [row[f"break_even_{name}"] for name in names]
+        np.testing.assert_equal(found, [n, low, high, 128, 1024])
     rows = [
         size_row("card", 500.0, 450.0, 550.0, memory="pageable"),
         size_row("card", 400.0, 350.0, 450.0),

@@ -1,6 +1,7 @@
 """GPUs compared: the fastest implementation on each, and its ratio to the first."""
 
 import math
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
@@ -12,21 +13,22 @@ from analysis.domain import KERNEL_ONLY, ONE_SESSION
 from analysis.overview import gpu_comparison
 from analysis.overview.gpu_comparison import FROM_OTHERS, SEVERAL, TOGETHER
 from analysis.stats.sessions import DEVICE_MEMORY, L2, LENGTHS
-from tests.support.report_data import frame, only, rewritten
+from measurement.recording.recording import read
+from tests.support.report_data import frame, only
+from tests.support.simulated import FEW, recorded
 
 pytestmark = pytest.mark.slow
 NAN = math.nan
+SMALL = {"samples": 8, "variants": (*FEW, "register_tile", "cublas_sgemm")}
 
 
 @pytest.fixture(scope="module")
-def recordings(make_recording, tmp_path_factory):
+def recordings():
     """Two GPUs of one model; the kernels of the second take half the time."""
-    base = tmp_path_factory.mktemp("recorded")
-    first = make_recording(base / "first", sizes=(256, 512), samples=8)
-    other = make_recording(base / "other", sizes=(256, 512, 1024), samples=8, seed=3)
-    samples = other.samples.copy()
-    samples["in_run_kernel_s"] /= 2
-    return {"first": first, "other": rewritten(other, samples=samples)}
+    first = read(recorded(sizes=(256, 512), **SMALL))
+    other = read(recorded(sizes=(256, 512, 1024), seed=3, **SMALL))
+    halved = other.samples.assign(in_run_kernel_s=other.samples["in_run_kernel_s"] / 2)
+    return {"first": first, "other": replace(other, samples=halved)}
 
 
 @pytest.fixture(scope="module")
@@ -51,14 +53,32 @@ def deviations(log_sd, degrees_of_freedom=50.0):
     return [row | {"host_work": False if row["quantity"] == "total" else None} for row in rows]
 
 
-def test_verdict_compares_the_interval_with_the_tolerance():
+def test_verdicts_are_on_candidates_measured_alike_on_both_gpus(recordings):
     words = {(0.5, 0.97): "faster", (0.99, 1.01): "same", (1.03, 1.5): "slower"}
     words |= dict.fromkeys([(0.5, 0.99), (0.99, 1.03), (1.01, 1.5)], "undecided")
     words[NAN, NAN] = "no interval"
     assert {each: gpu_comparison.verdict(*each) for each in words} == words
+    every = compared(recordings)
+    best = every.loc[(every["gpu"] == "other") & (every["n"] == 512), "variant"]
+    lost = "variant not in @best or gpu != 'first'"
+    found = compared(recordings, (), lambda s: s.query(lost, local_dict={"best": list(best)}))
+    both = found[found["ratio"].notna()]
+    assert not {*both["variant"], *both["first_variant"]} & set(best)
+    assert (both["candidates"] < every["candidates"].max()).all()
+    assert both["ratio"].tolist() == (both["time_s"] / both["first_time_s"]).tolist()
+
+    def kernel_only(summary):
+        timing = summary["kernel_timing"].mask(summary["gpu"] == "other", KERNEL_ONLY)
+        return summary.assign(kernel_timing=timing)
+
+    found = compared(recordings, (), kernel_only)
+    both = found[(found["quantity"] == "kernel") & found["ratio"].notna()]
+    assert (both[["time_s", "first_time_s"]] >= 1e-3).all(axis=None)
+    total = found[(found["quantity"] == "total") & (found["gpu"] == "other")]
+    assert set(total["n"]) == {256, 512, 1024, 1536}
 
 
-def test_each_gpu_size_and_quantity_has_its_fastest_implementation(gpus, recordings):
+def test_each_gpu_has_its_fastest_implementation_and_ratios_to_the_first(gpus, recordings):
     assert not gpus.duplicated(["gpu", "n", "quantity", "host_memory"]).any()
     sizes = {name: set(rows["n"]) for name, rows in gpus.groupby("gpu")}
     assert sizes == {"first": {256, 512, 1536}, "other": {256, 512, 1024, 1536}}
@@ -68,9 +88,6 @@ def test_each_gpu_size_and_quantity_has_its_fastest_implementation(gpus, recordi
         best = cells.loc[cells[f"{quantity}_s"].idxmin()]
         assert (row["variant"], row["time_s"]) == (best["variant"], best[f"{quantity}_s"])
         assert row["time_high_s"] == best[f"{quantity}_high_s"]
-
-
-def test_ratio_is_the_time_over_that_on_the_first_gpu_with_the_size(gpus):
     first = gpus[gpus["gpu"] == "first"]
     assert first[["ratio", "ratio_low", "ratio_high", "verdict"]].isna().all(axis=None)
     single = gpus[(gpus["gpu"] == "other") & (gpus["n"] == 1024)]
@@ -85,7 +102,7 @@ def test_ratio_is_the_time_over_that_on_the_first_gpu_with_the_size(gpus):
     assert (both[["sessions", "first_sessions"]] == 1).all(axis=None)
 
 
-def test_the_interval_of_one_session_has_the_deviation_of_other_gpus(gpus, recordings):
+def test_one_session_has_the_deviation_of_other_gpus_or_no_verdict(gpus, recordings, cpu_recording):
     wide = compared(recordings, deviations(0.1))
     widths = [np.log(each["ratio_high"] / each["ratio_low"]).dropna() for each in (gpus, wide)]
     assert (widths[1] > widths[0]).all()
@@ -93,9 +110,6 @@ def test_the_interval_of_one_session_has_the_deviation_of_other_gpus(gpus, recor
     assert widths[1].median() == pytest.approx(2 * 2.0086 * 2**0.5 * 0.1, rel=0.1)
     few = compared(recordings, deviations(0.1, degrees_of_freedom=2.0))
     assert np.log(few["ratio_high"] / few["ratio_low"]).median() > 1.8 * widths[1].median()
-
-
-def test_one_session_each_gives_no_verdict_and_no_gpu_no_rows(recordings, cpu_recording):
     gpus = compared(recordings)
     both = gpus[gpus["ratio"].notna()]
     assert set(both["basis"]) == set(both["verdict"]) == {ONE_SESSION}
@@ -104,42 +118,15 @@ def test_one_session_each_gives_no_verdict_and_no_gpu_no_rows(recordings, cpu_re
         assert compared(recordings).empty
 
 
-def test_gpus_of_the_same_sessions_need_no_deviation_of_others(make_recording, tmp_path):
-    pair = make_recording(tmp_path / "pair", sizes=(256, 512), samples=8, gpus=2)
+def test_gpus_of_the_same_or_several_sessions_have_their_own_deviations():
+    pair = read(recorded(sizes=(256, 512), gpus=2, **SMALL))
     gpus = compared({"pair": pair}, deviations(0.5))
     both = gpus[gpus["ratio"].notna()]
     assert set(both["basis"]) == {TOGETHER}
     assert np.log(both["ratio_high"] / both["ratio_low"]).max() < 0.5
-
-
-def test_gpus_of_several_sessions_have_their_own_deviations(make_recording, tmp_path):
-    small = {"sizes": (256,), "holdout": (), "samples": 8}
-    made = [make_recording(tmp_path / f"{n}", **small, seed=n) for n in range(4)]
+    made = [read(recorded(sizes=(256,), holdout=(), seed=n, **SMALL)) for n in range(4)]
     gpus = compared({"first": together(made[:2]), "other": together(made[2:])})
     both = gpus[gpus["ratio"].notna()]
     assert set(both["basis"]) == {SEVERAL}
     assert (both[["sessions", "first_sessions"]] == 2).all(axis=None)
     assert both["verdict"].isin(("same", "undecided")).all()
-
-
-def test_variants_measured_on_one_gpu_only_do_not_count(recordings):
-    every = compared(recordings)
-    best = every.loc[(every["gpu"] == "other") & (every["n"] == 512), "variant"]
-    lost = "variant not in @best or gpu != 'first'"
-    found = compared(recordings, (), lambda s: s.query(lost, local_dict={"best": list(best)}))
-    both = found[found["ratio"].notna()]
-    assert not {*both["variant"], *both["first_variant"]} & set(best)
-    assert (both["candidates"] < every["candidates"].max()).all()
-    assert both["ratio"].tolist() == (both["time_s"] / both["first_time_s"]).tolist()
-
-
-def test_short_in_run_times_are_not_compared_with_kernel_only_times(recordings):
-    def kernel_only(summary):
-        timing = summary["kernel_timing"].mask(summary["gpu"] == "other", KERNEL_ONLY)
-        return summary.assign(kernel_timing=timing)
-
-    found = compared(recordings, (), kernel_only)
-    both = found[(found["quantity"] == "kernel") & found["ratio"].notna()]
-    assert (both[["time_s", "first_time_s"]] >= 1e-3).all(axis=None)
-    total = found[(found["quantity"] == "total") & (found["gpu"] == "other")]
-    assert set(total["n"]) == {256, 512, 1024, 1536}

@@ -10,7 +10,7 @@ from analysis.overview.speedups import speedups, speedups_table
 from analysis.published.source_tables import LAYOUTS, build
 from analysis.schema import renaming
 from analysis.stats.estimates import bootstrap_cells, summarise
-from measurement.recording.recording import CELL, Recording
+from measurement.recording.recording import CELL
 
 TYPES = dict.fromkeys(("batch", "m", "n", "k", "block_size", "threads"), "Int64")
 # Device, variant, dtype, n, block size, host memory, threads: medians of total and kernel, seconds.
@@ -65,19 +65,16 @@ def test_speedups_are_over_each_baseline_with_the_same_host_memory(cell, expecte
     assert {name: row[f"{name}_speedup"] for name in expected} == pytest.approx(expected)
 
 
-def test_baselines_are_named_and_have_a_speedup_of_exactly_one():
+def test_baselines_are_the_best_measured_and_have_a_speedup_of_one():
     table = table_of(samples_of(TIMES))
     assert len(table) == 6
     block = table.loc[("block", 512, 16, "pinned")]
     assert list(BASELINES) == ["naive", "own", "blas", "blas_all", "best"]
     names = ["own_variant", "own_block_size", "best_variant", "best_threads", "blas_all_threads"]
     assert [block[f"cpu_{name}"] for name in names] == ["blocked", 64, "blas", 16, 16]
-    naive = table_of(samples_of(TIMES)).loc[("naive", 512, 32, "pinned")]
+    naive = table.loc[("naive", 512, 32, "pinned")]
     for speedup in ("total_speedup", "kernel_speedup"):
         assert list(naive[[speedup, f"{speedup}_low", f"{speedup}_high"]]) == [1, 1, 1]
-
-
-def test_the_best_is_that_of_the_baselines_measured():
     without = {cell: t for cell, t in TIMES.items() if cell[1] != "blas" and cell[6] != 16}
     block = table_of(samples_of(without)).loc[("block", 512, 16, "pinned")]
     missing = [f"cpu_{name}_speedup{end}" for name in ("blas", "blas_all") for end in ("", "_low")]
@@ -90,8 +87,9 @@ def test_the_best_is_that_of_the_baselines_measured():
     assert list(block[["cpu_own_speedup", "cpu_blas_all_speedup"]]) == pytest.approx([10, 0.5])
 
 
-def test_missing_measurements_have_no_speedup_and_few_samples_no_interval():
-    row = table_of(samples_of(TIMES)).loc[("buffered_row", 256, 0, "pinned")]
+def test_missing_measurements_have_no_speedup_and_units_do_not_matter():
+    table = table_of(samples := samples_of(TIMES))
+    row = table.loc[("buffered_row", 256, 0, "pinned")]
     assert row.drop(["samples", "sessions"]).isna().all()
     without = {cell: t for cell, t in TIMES.items() if cell[0] != "cpu" and cell[1] != "naive"}
     assert table_of(samples_of(without)).drop(columns=["samples", "sessions"]).isna().all(axis=None)
@@ -103,18 +101,13 @@ def test_missing_measurements_have_no_speedup_and_few_samples_no_interval():
     # Samples within 3 % of the median: a ratio of medians stays within 1.03/0.97.
     assert 4 * 0.97 / 1.03 <= enough["total_speedup_low"] < 4
     assert 4 < enough["total_speedup_high"] <= 4 * 1.03 / 0.97
-
-
-def test_row_order_and_unit_of_time_do_not_matter():
-    samples = samples_of(TIMES)
-    table = table_of(samples)
     pd.testing.assert_frame_equal(table_of(samples.sample(frac=1, random_state=2)), table)
     times = ["total_s", "h2d_s", "kernel_s", "d2h_s"]
     scaled = table_of(samples.assign(**{name: samples[name] / 1024 for name in times}))
     pd.testing.assert_frame_equal(scaled, table)
 
 
-def test_speedups_of_a_recording_agree_with_its_table_5(gpu_recording: Recording):
+def test_speedups_of_a_recording_agree_with_its_table_5(gpu_recording):
     found = sources({"card": gpu_recording})
     table = speedups_table(found)
     assert set(table["source"]) == {"card"}

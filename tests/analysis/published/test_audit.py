@@ -1,4 +1,4 @@
-"""The audit of the published numbers: what it finds, and that no figure of it is typed in."""
+"""The audit of the published numbers: its findings, all of which follow from the tables."""
 
 import numpy as np
 import pandas as pd
@@ -8,47 +8,28 @@ from analysis.data import published
 from analysis.published.audit import ORDER, REPEAT, audit_tables, fit_constant
 from tests.support.report_data import PUBLISHED, STATEMENTS, only
 
-
-@pytest.fixture(scope="module")
-def times():
-    return published.read(PUBLISHED)
-
-
-@pytest.fixture(scope="module")
-def statements():
-    return published.read_statements(STATEMENTS)
-
-
-@pytest.fixture(scope="module")
-def audited(times, statements):
-    return audit_tables(times, statements)
-
-
-@pytest.fixture
-def changed(times, statements):
-    """Return the tables after one column of one published cell was changed."""
-
-    def change(column, value, **where):
-        chosen = pd.Series(True, times.index)
-        for name, wanted in where.items():
-            chosen &= (times[name] == wanted).fillna(False)
-        assert chosen.sum() == 1, where
-        assert (times.loc[chosen, column] != value).all()
-        return audit_tables(times.assign(**{column: times[column].mask(chosen, value)}), statements)
-
-    return change
-
-
+TIMES, STATED = published.read(PUBLISHED), published.read_statements(STATEMENTS)
 ROW_AT_1024 = {"table": 4, "implementation": "gpu_buffered_row", "n": 1024}
 UNROLLED = {"table": 6, "implementation": "gpu_block_unroll4"}
+
+
+@pytest.fixture(scope="module")
+def audited():
+    return audit_tables(TIMES, STATED)
+
+
+def changed(column, value, **where):
+    """Return the tables after one column of one published cell was changed."""
+    chosen = pd.Series(True, TIMES.index)
+    for name, wanted in where.items():
+        chosen &= (TIMES[name] == wanted).fillna(False)
+    assert (chosen.sum(), (TIMES.loc[chosen, column] == value).any()) == (1, False), where
+    return audit_tables(TIMES.assign(**{column: TIMES[column].mask(chosen, value)}), STATED)
 
 
 def one(tables, name, **where):
     """Return the only row of a table of the audit with these values."""
     return only(tables[f"audit_{name}"], **where)
-
-
-# ---- rates
 
 
 def test_every_rate_printed_beside_a_time_is_that_of_the_time(audited):
@@ -59,28 +40,19 @@ def test_every_rate_printed_beside_a_time_is_that_of_the_time(audited):
     assert row["flop_per_s"] == 2 * 1024**3 / 0.12
     bounds = (row["flop_per_low_s"], row["flop_per_high_s"])
     assert bounds == pytest.approx((17.18e9, 18.67e9), 1e-3)
+    for column, value in (("gflops_printed", 19.9), ("time_s", 0.15)):
+        cells = changed(column, value, **ROW_AT_1024)["audit_cells"]
+        (wrong,) = cells[cells["rate_agrees"].eq(False)].to_dict("records")
+        assert {name: wrong[name] for name in ROW_AT_1024} == ROW_AT_1024
 
 
-@pytest.mark.parametrize(("column", "value"), [("gflops_printed", 19.9), ("time_s", 0.15)])
-def test_a_rate_that_is_not_that_of_its_time_is_found(changed, column, value):
-    cells = changed(column, value, **ROW_AT_1024)["audit_cells"]
-    (wrong,) = cells[cells["rate_agrees"].eq(False)].to_dict("records")
-    assert {name: wrong[name] for name in ROW_AT_1024} == ROW_AT_1024
-
-
-# ---- the constant in gains
-
-
-def test_the_published_constants(audited):
+def test_the_published_constants_bound_speedups_without_them(audited):
     cold = one(audited, "constants", first_table=2, last_table=5)
     assert cold["constant_s"] == pytest.approx(0.0542, abs=5e-5)
     bounds = (cold["constant_low_s"], cold["constant_high_s"])
     assert bounds == pytest.approx((0.0527, 0.0557), 1e-3)
     warm = one(audited, "constants", first_table=6)
     assert warm["shortest_s"] < cold["constant_low_s"], "Table 6 does not hold the constant"
-
-
-def test_speedups_without_the_constant_are_bounded_by_rounding_and_its_interval(audited):
     row = one(audited, "cells", **ROW_AT_1024)
     assert row["speedup_without_constant"] == pytest.approx(2.37, abs=5e-3)
     bounds = [row[f"speedup_without_constant_{end}"] for end in ("low", "high")]
@@ -89,58 +61,35 @@ def test_speedups_without_the_constant_are_bounded_by_rounding_and_its_interval(
     row = one(audited, "cells", **UNROLLED, n=256, block_size=16)
     assert row["speedup_without_constant"] == pytest.approx((0.055 - 0.0542) / 0.0005, rel=0.1)
     assert row["speedup"] == 0.055 / 0.0005
-
-
-@pytest.mark.parametrize(("time_s", "above"), [(0.15, False), (0.13, None)])
-def test_a_longer_time_lowers_the_speedup_without_the_constant(changed, time_s, above):
-    row = one(changed("time_s", time_s, **ROW_AT_1024), "cells", **ROW_AT_1024)
-    bounds = [row[f"speedup_without_constant_{end}"] > row["m0_limit"] for end in ("low", "high")]
-    assert bounds == ([above] * 2 if above is not None else [False, True])
-
-
-def test_cells_near_the_constant_are_counted(audited, changed):
     cold = {"first_table": 2, "last_table": 5}
     before = one(audited, "constants", **cold)
     cell = {"table": 5, "implementation": "gpu_block", "n": 256, "block_size": 32}
     after = one(changed("time_s", 0.071, **cell), "constants", **cold)
     assert after["least_n_near"] == before["least_n_near"] - 1 == 6
+    for time_s, above in ((0.15, [False, False]), (0.13, [False, True])):
+        row = one(changed("time_s", time_s, **ROW_AT_1024), "cells", **ROW_AT_1024)
+        bounds = [row[f"speedup_without_constant_{end}"] for end in ("low", "high")]
+        assert [bound > row["m0_limit"] for bound in bounds] == above
 
 
-# ---- the text's best rate
-
-
-def test_the_best_rate_of_the_text_beside_table_6(audited):
+def test_the_best_rate_of_the_text_and_the_cpu_of_table_2(audited):
     (row,) = audited["audit_headline"].to_dict("records")
     assert (row["n"], row["headline_flop_per_s"], row["time_s"]) == (2048, 344e9, 0.058)
     assert row["headline_s"] == pytest.approx(0.0499, abs=5e-5)
     assert row["flop_per_s"] == pytest.approx(296.2e9, rel=1e-4)
     assert (row["copies"], row["copy_bytes"]) == (3, 4 * 2048**2)
     assert row["copies_bytes_per_s"] == pytest.approx(6.25e9, rel=1e-2)
-
-
-@pytest.mark.parametrize(("time_s", "low", "high"), [(0.051, 30e9, 100e9), (0.0499, 1e12, np.inf)])
-def test_a_shorter_time_leaves_less_for_copies(changed, time_s, low, high):
-    row = one(changed("time_s", time_s, **UNROLLED, n=2048, block_size=32), "headline")
-    assert row["time_s"] == time_s
-    assert low < row["copies_bytes_per_s"] <= high
-    assert row["copies_bytes_per_s"] > row["link_bytes_per_s"]
-
-
-# ---- what the CPU columns are
-
-
-def test_the_cpu_of_table_2_is_the_naive_loop(audited):
+    for time_s, low, high in ((0.051, 30e9, 100e9), (0.0499, 1e12, np.inf)):  # less for copies
+        row = one(changed("time_s", time_s, **UNROLLED, n=2048, block_size=32), "headline")
+        assert row["time_s"] == time_s
+        assert max(low, row["link_bytes_per_s"]) < row["copies_bytes_per_s"] <= high
     row = one(audited, "cpu", table=2)
     assert (row["n"], row["cpu_time_s"], row["verdict"]) == (2048, 103, "naive")
     assert row["cpu_flop_per_s"] == pytest.approx(0.1668e9, rel=1e-3)
-    assert row["over_headline"] == pytest.approx(2062, rel=1e-3)
-    assert row["stated_speedup"] == 2000
-
-
-@pytest.mark.parametrize(("time_s", "verdict"), [(3.1, "as captioned"), (20, "neither")])
-def test_another_time_of_the_cpu_is_evaluated_by_the_texts_rates(changed, time_s, verdict):
+    assert (row["over_headline"], row["stated_speedup"]) == (pytest.approx(2062, rel=1e-3), 2000)
     cell = {"table": 2, "implementation": "cpu_naive", "n": 2048}
-    assert one(changed("time_s", time_s, **cell), "cpu", table=2)["verdict"] == verdict
+    for time_s, verdict in ((3.1, "as captioned"), (20, "neither")):
+        assert one(changed("time_s", time_s, **cell), "cpu", table=2)["verdict"] == verdict
 
 
 @pytest.mark.parametrize(
@@ -154,21 +103,14 @@ def test_another_time_of_the_cpu_is_evaluated_by_the_texts_rates(changed, time_s
         ("tuned_cpu_least_flop_per_s", 1e8, "cpu", "verdict", "as captioned"),
     ],
 )
-def test_a_changed_statement_changes_the_tables(
-    times, statements, audited, statement, value, table, column, expected
-):
-    bent = {**statements, statement: published.Statement(2048, value, 0.0)}
-    before, after = (
-        found[f"audit_{table}"].iloc[-1][column] for found in (audited, audit_tables(times, bent))
-    )
+def test_a_changed_statement_changes_the_tables(audited, statement, value, table, column, expected):
+    bent = audit_tables(TIMES, {**STATED, statement: published.Statement(2048, value, 0.0)})
+    before, after = (found[f"audit_{table}"].iloc[-1][column] for found in (audited, bent))
     assert before != after
     assert after == (expected if isinstance(expected, str) else pytest.approx(expected, rel=1e-3))
 
 
-# ---- pairs
-
-
-def test_smaller_blocks_that_are_faster_and_cells_printed_twice(audited):
+def test_pairs_of_cells_change_with_their_times_and_may_be_none(audited):
     pairs = audited["audit_pairs"]
     order, repeat = (pairs[pairs["kind"] == kind] for kind in (ORDER, REPEAT))
     row = order[(order["n"] == 512) & (order["block_size"] == 8) & (order["table"] == 5)]
@@ -178,8 +120,6 @@ def test_smaller_blocks_that_are_faster_and_cells_printed_twice(audited):
     assert len(repeat) == 17
     assert not repeat["differs"].any()
 
-
-def test_changed_cells_change_their_pairs(audited, changed):
     def faster(tables):
         pairs = tables["audit_pairs"]
         return ((pairs["kind"] == ORDER) & pairs["differs"]).sum()
@@ -190,11 +130,7 @@ def test_changed_cells_change_their_pairs(audited, changed):
     naive = {"table": 4, "implementation": "gpu_naive", "n": 1024}
     pairs = changed("time_s", 0.2, **naive)["audit_pairs"]
     assert ((pairs["kind"] == REPEAT) & pairs["differs"]).sum() >= 1
-
-
-def test_tables_without_a_part_are_empty(times, statements):
-    alone = times[(times["implementation"] == "cpu_naive") & (times["n"] == 256)]
-    found = audit_tables(alone, statements)
+    found = audit_tables(TIMES.query("implementation == 'cpu_naive' and n == 256"), STATED)
     assert found["audit_cells"]["rate_agrees"].notna().sum() == 2
     for name in ("constants", "headline", "pairs"):
         assert found[f"audit_{name}"].empty, name
@@ -202,14 +138,10 @@ def test_tables_without_a_part_are_empty(times, statements):
     assert set(found["audit_cpu"]["verdict"]) == {"neither"}
 
 
-# ---- the start-up constant
-
-
 def kernels(rng, constant=0.05, noise=0.03, count=7):
     """Return number, n and time of kernels with a constant and a cost that grows with n³."""
-    orders = np.array([256.0, 512.0, 1024.0, 2048.0])
-    number = np.repeat(np.arange(count), len(orders))
-    n = np.tile(orders, count)
+    sizes = np.array([256.0, 512.0, 1024.0, 2048.0])
+    number, n = np.repeat(np.arange(count), len(sizes)), np.tile(sizes, count)
     cost = rng.uniform(2e-11, 3e-10, count)[number]
     return number, n, (constant + cost * n**3) * np.exp(noise * rng.standard_normal(len(n)))
 
@@ -224,7 +156,7 @@ def test_a_known_constant_is_recovered_with_its_coverage():
     assert 88 <= inside <= 100
 
 
-def test_a_constant_resists_one_kernel_has_the_unit_of_the_times_and_needs_two_for_an_interval():
+def test_a_constant_is_robust_in_the_unit_of_the_times_and_needs_two_kernels():
     number, n, time_s = kernels(np.random.default_rng(1), noise=0.005)
     steep = number == 0
     time_s[steep] = 0.05 + 1e-13 * n[steep] ** 4

@@ -1,4 +1,6 @@
-"""The sources' claims against counts, builds and times: each by its rule."""
+"""The sources' claims, each compared by its rule with counts, builds and times."""
+
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -9,7 +11,7 @@ from analysis.kernels.counts import counts_table, read
 from analysis.kernels.machine_code import machine_code_table
 from analysis.published import claims as rules
 from tests.support.products import product_of
-from tests.support.report_data import frame, rewritten, theory
+from tests.support.report_data import frame, theory
 from tests.support.simulated import SPEEDUP
 
 NAN = np.nan
@@ -24,13 +26,10 @@ def counts(tmp_path_factory):
 
 
 def claims_of(recordings, counts):
-    code = machine_code_table(
-        data.builds_table(recordings), data.instructions_table(recordings), counts
-    )
-    found = data.sources(recordings)
-    return rules.claims_table(
-        [*rules.on_times(found), *rules.on_registers(found, code), *rules.on_accesses(counts)]
-    )
+    builds = data.builds_table(recordings), data.instructions_table(recordings)
+    found, code = data.sources(recordings), machine_code_table(*builds, counts)
+    on_code = *rules.on_registers(found, code), *rules.on_accesses(counts)
+    return rules.claims_table([*rules.on_times(found), *on_code])
 
 
 @pytest.fixture(scope="module")
@@ -45,27 +44,19 @@ def one(claims, words, quantity=None):
     return rows.iloc[0]
 
 
-NO, OTHER = "does not hold", np.nextafter(0.25, 1)
+YES, NO, NEITHER, OTHER = "holds", "does not hold", "undecided", np.nextafter(0.25, 1)
 
 
 @pytest.mark.parametrize(
     ("rule", "expected", "cases"),
     [
-        (
-            "about",
-            2.0,
-            {(1.9, 2.1): "holds", (1.6, 2.5): "holds", (1.5, 1.59): NO, (2.51, 2.6): NO},
-        ),
-        (
-            "about",
-            2.0,
-            dict.fromkeys([(1.59, 2.5), (1.5, 1.6), (2.4, 2.6), (NAN, NAN)], "undecided"),
-        ),
-        ("above", 1.0, {(1.01, 1.1): "holds", (0.9, 1.0): NO}),
-        ("above", 1.0, dict.fromkeys([(1.0, 1.1), (0.9, 1.1), (NAN, NAN)], "undecided")),
-        ("not_above", 1.0, {(1.01, 1.1): NO, (0.9, 1.0): "holds"}),
-        ("not_above", 1.0, dict.fromkeys([(1.0, 1.1), (0.9, 1.1), (NAN, NAN)], "undecided")),
-        ("exactly", 0.25, {(0.25, 0.25): "holds", (OTHER, OTHER): NO}),
+        ("about", 2.0, {(1.9, 2.1): YES, (1.6, 2.5): YES, (1.5, 1.59): NO, (2.51, 2.6): NO}),
+        ("about", 2.0, dict.fromkeys([(1.59, 2.5), (1.5, 1.6), (2.4, 2.6), (NAN, NAN)], NEITHER)),
+        ("above", 1.0, {(1.01, 1.1): YES, (0.9, 1.0): NO}),
+        ("above", 1.0, dict.fromkeys([(1.0, 1.1), (0.9, 1.1), (NAN, NAN)], NEITHER)),
+        ("not_above", 1.0, {(1.01, 1.1): NO, (0.9, 1.0): YES}),
+        ("not_above", 1.0, dict.fromkeys([(1.0, 1.1), (0.9, 1.1), (NAN, NAN)], NEITHER)),
+        ("exactly", 0.25, {(0.25, 0.25): YES, (OTHER, OTHER): NO}),
     ],
 )
 def test_verdicts_of_the_rules(rule, expected, cases):
@@ -78,7 +69,7 @@ def case(claim, verdict, quantity=None, gpu="card", n=64):
     return row | {"source": "V", "value": 1.0, "verdict": verdict}
 
 
-def test_a_claim_has_one_verdict_per_gpu_model(gpu_recording):
+def test_claims_have_one_verdict_per_gpu_model_and_the_largest_speedup(gpu_recording, claims):
     cases = [
         case("both", "holds", "kernel", n=64),
         case("both", "holds", "total", n=128),
@@ -94,9 +85,19 @@ def test_a_claim_has_one_verdict_per_gpu_model(gpu_recording):
     assert row["verdict"].to_dict() == verdicts
     assert (row.at["both", "kernel_n"], row.at["both", "total_n"]) == (64, 128)
     assert row.at["counted", "kernel_verdict"] == "holds"
+    (source,) = data.sources({"card": gpu_recording})
+    for quantity, memory in (("kernel", "pinned"), ("total", "pageable")):
+        row = one(claims, "up to 1.75", quantity)
+        cells = source.square_cells[source.square_cells["host_memory"] == memory]
+        naive = cells[(cells["variant"] == "naive") & (cells["block_size"] == 32)]
+        buffered = cells[cells["variant"] == "buffered_row"].set_index("n")[f"{quantity}_s"]
+        speedups = naive.set_index("n")[f"{quantity}_s"] / buffered
+        assert row["value"] == speedups.max()
+        assert (row["n"], row["cases"]) == (speedups.idxmax(), speedups.notna().sum())
+        assert row["host_memory"] == memory
 
 
-def test_claims_on_accesses_are_of_every_exact_kernel(claims):
+def test_claims_on_accesses_and_registers_cover_every_exact_kernel(claims, counts, gpu_recording):
     naive = one(claims, "1/4 flop")
     assert (naive["value"], naive["verdict"], naive["source"]) == (0.25, "holds", "T, L")
     assert naive["cases"] == 2 * 2, "of 1000 the build checks bounds"
@@ -105,9 +106,13 @@ def test_claims_on_accesses_are_of_every_exact_kernel(claims):
     assert tiles["cases"] == 2 * len(TILED) + 1, "block in tiles of 8 divides 1000 too"
     fewer = one(claims, "to 1/32")
     assert (fewer["value"], fewer["verdict"], fewer["cases"]) == (32.0, "holds", 2)
-
-
-def test_one_count_that_is_off_breaks_a_claim(counts, gpu_recording):
+    row = one(claims, "(block_unroll4)")
+    assert (row["value"], row["expected"], row["verdict"]) == (40, 38, "does not hold")
+    assert row["recording"] == "card"
+    assert pd.isna(row["gpu"])
+    missing = one(claims, "(outer_product_unrolled)")
+    assert missing["verdict"] == "not measured"
+    assert pd.isna(missing["value"])
     off = counts.copy()
     row = (off["variant"] == "block") & (off["n"] == 512) & (off["block_size"] == 32)
     off.loc[row & (off["quantity"] == "global_load_accesses"), "theory"] += 32
@@ -117,16 +122,6 @@ def test_one_count_that_is_off_breaks_a_claim(counts, gpu_recording):
         assert found["verdict"] == "does not hold", words
         assert found["value"] != found["expected"]
     assert one(claims, "1/4 flop")["verdict"] == "holds"
-
-
-def test_registers_are_compared_in_every_recording(claims):
-    row = one(claims, "(block_unroll4)")
-    assert (row["value"], row["expected"], row["verdict"]) == (40, 38, "does not hold")
-    assert row["recording"] == "card"
-    assert pd.isna(row["gpu"])
-    missing = one(claims, "(outer_product_unrolled)")
-    assert missing["verdict"] == "not measured"
-    assert pd.isna(missing["value"])
 
 
 @pytest.mark.parametrize(
@@ -151,38 +146,17 @@ def test_claims_on_kernels_are_ratios_of_their_times(claims, words, value, verdi
         assert (row["verdict"], row["value_high"] < 1) == (NO, True)
 
 
-def test_a_claim_of_up_to_is_of_the_largest_speedup(claims, gpu_recording):
-    (source,) = data.sources({"card": gpu_recording})
-    for quantity, memory in (("kernel", "pinned"), ("total", "pageable")):
-        row = one(claims, "up to 1.75", quantity)
-        cells = source.square_cells[source.square_cells["host_memory"] == memory]
-        naive = cells[(cells["variant"] == "naive") & (cells["block_size"] == 32)]
-        buffered = cells[cells["variant"] == "buffered_row"].set_index("n")[f"{quantity}_s"]
-        speedups = naive.set_index("n")[f"{quantity}_s"] / buffered
-        assert row["value"] == speedups.max()
-        assert (row["n"], row["cases"]) == (speedups.idxmax(), speedups.notna().sum())
-        assert row["host_memory"] == memory
-
-
-@pytest.mark.slow
-def test_what_was_not_measured_is_said_not_to_be(gpu_recording, tmp_path):
+def test_claims_not_measured_are_named_and_sorted_by_kind(gpu_recording, counts, cpu_recording):
     samples = gpu_recording.samples.query("variant != 'block_strided'")
-    made = rewritten(gpu_recording, tmp_path / "less", samples=samples)
+    made = replace(gpu_recording, samples=samples)
     claims = claims_of({"card": made}, counts_table(read([]), []))
     assert one(claims, "slow order", "kernel")["verdict"] == "not measured"
     assert one(claims, "1/4 flop")["verdict"] == "not measured"
     assert one(claims, "four elements", "kernel")["verdict"] == "does not hold"
-
-
-@pytest.mark.slow
-def test_claims_stand_by_kind_whatever_order_they_come_in(gpu_recording, counts):
     both = claims_of({"one": gpu_recording, "other": gpu_recording}, counts)
     assert both["recording"].isna().tolist() == [True] * 3 + [False] * (len(both) - 3)
     unrolled = both[both["claim"].str.startswith("unrolling")]
     assert list(unrolled.index) == [3, 4, 5, 6]
     assert list(unrolled["recording"]) == ["one", "other"] * 2
     assert list(dict.fromkeys(both["recording"].iloc[7:])) == ["one", "other"]
-
-
-def test_without_a_gpu_only_the_counts_speak(cpu_recording, counts):
     assert list(claims_of({"host": cpu_recording}, counts)["verdict"]) == ["holds"] * 3

@@ -1,9 +1,8 @@
-"""Tables 1–6: the published numbers as they stand, and the same layout for measured ones."""
+"""Tables 1–6: the published numbers as printed, and measured numbers in the same layout."""
 
 import csv
 from dataclasses import replace
 from decimal import Decimal
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -12,48 +11,35 @@ import pytest
 from analysis.data import published
 from analysis.data import recordings as data
 from analysis.published.source_tables import LAYOUTS, build, tables
+from analysis.schema import TABLES
 from base.errors import StudyError
-from measurement.recording.recording import Recording
 
 CSV = data.ROOT / "data" / "published" / "times.csv"
-# Columns of the six tables as the source prints them: the entries, and which have flop/s.
-ENTRIES = {
-    1: (["cpu", "gpu"], ["cpu", "gpu"]),
-    2: (["cpu", "gpu"], ["cpu", "gpu"]),
-    3: (["naive", "buffered_column"], []),
-    4: (["naive", "buffered_column", "buffered_row"],) * 2,
-    5: (["naive", *(f"block_{b}" for b in (1, 2, 4, 8, 16, 32))], []),
-    6: (["naive", *(f"block_unroll4_{b}" for b in (4, 8, 16, 32))], []),
-}
 
 
 @pytest.fixture(scope="module")
-def printed() -> dict[int, pd.DataFrame]:
+def printed():
     return tables(published.read(CSV), [])
 
 
 @pytest.fixture(scope="module")
-def measured(gpu_recording: Recording) -> dict[int, pd.DataFrame]:
+def measured(gpu_recording):
     return tables(published.read(CSV), data.sources({"card": gpu_recording}))
 
 
-def at(table: pd.DataFrame, n: int, source: str = "published") -> pd.Series:
+def at(table, n, source="published"):
     return table[(table["source"] == source) & (table["n"] == n)].iloc[0]
 
 
-def entry_of(row: dict[str, str]) -> str:
-    """The name of a published row's columns."""
+def entry_of(row):
+    """Return the name of the columns of a published row."""
     name = row["implementation"].removeprefix("gpu_")
     if row["table"] in "12":
         return row["implementation"].split("_")[0]
     return f"{name}_{row['block_size']}" if row["block_size"] else name
 
 
-def csv_rows() -> list[dict[str, str]]:
-    return list(csv.DictReader(CSV.read_text().splitlines()))
-
-
-def test_tables_by_hand(printed):
+def test_printed_times_stand_in_their_tables_and_give_the_printed_rates(printed):
     row = at(printed[2], 2048)
     assert row["gpu_flop_per_s"] == pytest.approx(2 * 2048**3 / 1.3)
     assert row["gpu_flop_per_s"] / 1e9 == pytest.approx(13.2, abs=0.05)
@@ -71,23 +57,15 @@ def test_tables_by_hand(printed):
     intervals = [c for c in printed[5] if c.endswith(("_low", "_high", "_low_s", "_high_s"))]
     assert len(intervals) == 7 * 2 + 6 * 2
     assert printed[5][intervals].isna().all(axis=None)
-
-
-def test_every_published_time_stands_in_its_table_and_nothing_else_does(printed):
-    rows = csv_rows()
+    rows = list(csv.DictReader(CSV.read_text().splitlines()))
     assert len(rows) == 76
     for row in rows:
         place = at(printed[int(row["table"])], int(row["n"]))
         assert place[f"{entry_of(row)}_time_s"] == float(row["time_s"]), row
     times = [table.filter(regex="_time_s$").notna().sum(axis=None) for table in printed.values()]
     assert sum(times) == 76
-
-
-def test_printed_rates_follow_from_printed_times_within_their_rounding_but_one(printed):
     differing = []
-    for row in csv_rows():
-        if not row["gflops_printed"]:
-            continue
+    for row in (row for row in rows if row["gflops_printed"]):
         rate = at(printed[int(row["table"])], int(row["n"]))[f"{entry_of(row)}_flop_per_s"]
         text = Decimal(row["gflops_printed"])
         half_a_digit = 10.0 ** int(text.as_tuple().exponent) / 2
@@ -96,45 +74,15 @@ def test_printed_rates_follow_from_printed_times_within_their_rounding_but_one(p
     assert differing == [("2", "cpu_naive", "512", 0.66)]  # 2·512³/0.41 s is 0.65
 
 
-@pytest.mark.parametrize("number", LAYOUTS)
-def test_columns_of_the_layouts(printed, number):
-    entries, with_rate = ENTRIES[number]
-    columns = ["source", "machine", "n"]
-    for position, name in enumerate(entries):
-        columns += [f"{name}_time_s", f"{name}_time_low_s", f"{name}_time_high_s"]
-        columns += [f"{name}_flop_per_s"] if name in with_rate else []
-        speedup = "speedup" if number < 3 else f"{name}_speedup"
-        columns += [speedup, f"{speedup}_low", f"{speedup}_high"] if position else []
-    assert list(printed[number]) == columns
-
-
-def test_measured_rows_have_the_same_columns_and_every_order(printed, measured):
+def test_measured_rows_have_the_columns_sizes_and_intervals(printed, measured):
     for number, table in measured.items():
-        assert list(table) == list(printed[number])
+        assert list(table) == list(printed[number]) == list(TABLES[f"table{number}"].columns)
         pd.testing.assert_frame_equal(table[table["source"] == "published"], printed[number])
         own = table[table["source"] == "card"]
         assert set(own["machine"]) == {"Simulated CPU + Simulated GPU"}
         assert list(own["n"]) == [256, 512, 1024, 1536, 2048]
     assert np.isnan(at(measured[4], 2048, "card")["buffered_row_time_s"]), "not launchable"
     assert np.isnan(at(measured[2], 2048, "card")["cpu_time_s"]), "not measured"
-
-
-def test_measured_times_are_pageable_totals_and_naive_is_the_launch_in_blocks_of_32(
-    measured, gpu_recording: Recording
-):
-    samples = gpu_recording.samples
-    cell = samples.query("variant == 'naive' and n == 512 and block_size == 32")
-    medians = cell.groupby("host_memory")["total_s"].median()
-    median = medians["pageable"]
-    assert at(measured[5], 512, "card")["naive_time_s"] == median
-    assert at(measured[2], 512, "card")["gpu_time_s"] == median
-    pinned = samples[samples["host_memory"].isna() | (samples["host_memory"] == "pinned")]
-    only_pinned = replace(gpu_recording, samples=pinned)
-    table = tables(published.read(CSV), data.sources({"card": only_pinned}))[5]
-    assert at(table, 512, "card")["naive_time_s"] == medians["pinned"]
-
-
-def test_measured_speedups_have_intervals_around_them(measured):
     table = measured[5][measured[5]["source"] == "card"]
     for block in (1, 2, 4, 8, 16, 32):
         speedup = table[f"block_{block}_speedup"]
@@ -144,7 +92,16 @@ def test_measured_speedups_have_intervals_around_them(measured):
         np.testing.assert_allclose(speedup, expected, rtol=1e-14)
 
 
-def test_a_host_without_gpu_fills_the_cpu_column_alone(cpu_recording: Recording):
+def test_measured_times_are_pageable_totals_or_of_a_host(measured, gpu_recording, cpu_recording):
+    samples = gpu_recording.samples
+    cell = samples.query("variant == 'naive' and n == 512 and block_size == 32")
+    medians = cell.groupby("host_memory")["total_s"].median()
+    assert at(measured[5], 512, "card")["naive_time_s"] == medians["pageable"]
+    assert at(measured[2], 512, "card")["gpu_time_s"] == medians["pageable"]
+    pinned = samples[samples["host_memory"].isna() | (samples["host_memory"] == "pinned")]
+    only_pinned = replace(gpu_recording, samples=pinned)
+    table = tables(published.read(CSV), data.sources({"card": only_pinned}))[5]
+    assert at(table, 512, "card")["naive_time_s"] == medians["pinned"]
     found = tables(published.read(CSV), data.sources({"host": cpu_recording}))
     own = found[2][found[2]["source"] == "host"]
     assert list(own["n"]) == [256, 512]
@@ -152,9 +109,7 @@ def test_a_host_without_gpu_fills_the_cpu_column_alone(cpu_recording: Recording)
     assert own[["gpu_time_s", "speedup", "speedup_low"]].isna().all(axis=None)
     assert set(own["machine"]) == {"Simulated CPU"}
     assert "host" not in set(found[5]["source"])
-
-
-def test_the_order_of_rows_and_the_unit_of_time_change_no_speedup():
+    # Neither the order of rows nor the unit of time changes a speedup.
     times = data.published_times(published.read(CSV), 5)
     table = build(LAYOUTS[5], times)
     pd.testing.assert_frame_equal(build(LAYOUTS[5], times.sample(frac=1, random_state=1)), table)
@@ -174,7 +129,7 @@ WRONG = {
 }
 
 
-def lines_with(row: int, column: str, value: str) -> str:
+def lines_with(row, column, value):
     lines = CSV.read_text().splitlines()
     values = lines[row - 1].split(",")
     values[published.COLUMNS.index(column)] = value
@@ -194,7 +149,7 @@ def lines_with(row: int, column: str, value: str) -> str:
         (lines_with(5, "n", "256"), "row 5, column table: repeats row 3; keep one of them"),
     ],
 )
-def test_a_wrong_value_is_named_with_file_row_and_column(tmp_path: Path, text: str, message: str):
+def test_a_wrong_value_is_named_with_file_row_and_column(tmp_path, text, message):
     path = tmp_path / "times.csv"
     path.write_text(text)
     with pytest.raises(StudyError) as error:
@@ -202,7 +157,17 @@ def test_a_wrong_value_is_named_with_file_row_and_column(tmp_path: Path, text: s
     assert str(error.value).startswith(f"{path}: {message}")
 
 
-def test_a_missing_or_binary_file_is_refused_by_name(tmp_path: Path):
+def test_wrong_statements_and_missing_or_binary_files_are_one_line(tmp_path):
+    path, refused = tmp_path / "statements.csv", "row 2: n, value and factor must be numbers above"
+    for row, words in (
+        *((",2048,fast,1,x", refused), (",2048,-1,1,x", refused)),
+        *((",2048,1", "row 2: has 3 values; it must have 5"), (",2048,1,1,x", "row 'speedup_over")),
+    ):
+        path.write_text(f"statement,n,value,factor,said\nbest_flop_per_s{row}\n")
+        with pytest.raises(StudyError, match=rf"statements\.csv.*{words}"):
+            published.read_statements(path)
+    with pytest.raises(StudyError, match=r"none\.csv"):
+        published.read_statements(tmp_path / "none.csv")
     (tmp_path / "b.csv").write_bytes(b"\xff\xfe\x00")
     for name, words in (("none", "No such file"), ("b", "not valid UTF-8")):
         with pytest.raises(StudyError, match=rf"{name}\.csv: {words}"):

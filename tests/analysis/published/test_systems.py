@@ -1,6 +1,6 @@
 """The list of systems, and the limits of GPUs."""
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 import pandas as pd
 import pytest
@@ -9,25 +9,20 @@ from analysis.data import recordings as data
 from analysis.kernels.properties import limits_table
 from analysis.published.systems import read, systems_table
 from base.errors import StudyError
+from measurement.recording import recording
 from tests.support.report_data import SYSTEMS
+from tests.support.simulated import recorded
 
 
 def systems_of(recordings):
     found = data.sources(recordings)
-    frames = {
-        "recordings": data.recordings_table(found),
-        "checks": data.checks_table(recordings),
-        "summary": data.summary_table(found),
-    }
+    frames = {"recordings": data.recordings_table(found), "summary": data.summary_table(found)}
+    frames["checks"] = data.checks_table(recordings)
     return systems_table(read(SYSTEMS), frames)
 
 
-@pytest.fixture(scope="module")
-def systems(gpu_recording, cpu_recording):
-    return systems_of({"card": gpu_recording, "host": cpu_recording})
-
-
-def test_every_system_has_a_row_on_every_card_or_host(systems):
+def test_every_system_has_a_row_with_its_gate_and_best_rate(gpu_recording, cpu_recording):
+    systems = systems_of({"card": gpu_recording, "host": cpu_recording})
     listed = read(SYSTEMS)
     assert len(listed) > 25
     for system in listed:
@@ -36,9 +31,15 @@ def test_every_system_has_a_row_on_every_card_or_host(systems):
         assert list(rows["recording"]) == (["card", "host"] if on_cpu else ["card"])
         assert rows["gpu"].isna().all() == on_cpu
         assert {key: rows.iloc[0][key] for key in asdict(system)} == asdict(system)
-
-
-def test_a_system_has_its_place_its_gate_and_its_best_rate(systems, gpu_recording):
+    two = recording.read(recorded(gpus=2, sizes=(256,), holdout=(), samples=1))
+    table = systems_of({"two": two})
+    assert list(table.loc[table["system"] == "CPU naive", "recording"]) == ["two"]
+    assert list(table.loc[table["system"] == "naive", "gpu"]) == ["two-gpu0", "two-gpu1"]
+    row = systems[systems["variant"] == "buffered_row"].iloc[0]
+    assert (row["cells_passed"], row["cells_not_launchable"]) == (6, 4)
+    unmeasured = systems_of({})  # every system is named once
+    assert len(unmeasured) == len(listed)
+    assert unmeasured["best_flop_per_s"].isna().all()
     row = systems[systems["system"] == "block_strided"].iloc[0]
     assert row["listed_in"] == "kernels/block_strided.cu"
     checks = gpu_recording.checks[gpu_recording.checks["variant"] == "block_strided"]
@@ -46,8 +47,7 @@ def test_a_system_has_its_place_its_gate_and_its_best_rate(systems, gpu_recordin
     (source,) = data.sources({"card": gpu_recording})
     cells = source.cells[source.cells["variant"] == "block_strided"]
     rates = 2 * cells["n"].astype(float) ** 3 / cells["kernel_s"]
-    assert row["best_flop_per_s"] == rates.max()
-    assert row["n"] == cells.loc[rates.idxmax(), "n"]
+    assert (row["best_flop_per_s"], row["n"]) == (rates.max(), cells.loc[rates.idxmax(), "n"])
     cpu = systems[systems["system"] == "CPU cache-blocked"].iloc[0]
     cells = source.cells[source.cells["variant"] == "blocked"]
     cells = cells[cells["device"] == "cpu"]
@@ -61,45 +61,23 @@ def test_a_system_has_its_place_its_gate_and_its_best_rate(systems, gpu_recordin
     assert padded["listed_in"] == "kernels/block.cu"
 
 
-def test_the_cpu_of_a_host_with_two_cards_has_one_row(make_recording, tmp_path):
-    made = make_recording(tmp_path / "two", gpus=2, sizes=(256,), holdout=(), samples=1)
-    table = systems_of({"two": made})
-    assert list(table.loc[table["system"] == "CPU naive", "recording"]) == ["two"]
-    assert list(table.loc[table["system"] == "naive", "gpu"]) == ["two-gpu0", "two-gpu1"]
-
-
-def test_buffered_kernels_are_not_launchable_above_1024(systems):
-    row = systems[systems["variant"] == "buffered_row"].iloc[0]
-    assert (row["cells_passed"], row["cells_not_launchable"]) == (6, 4)
-    systems = systems_of({})  # without recordings every system is named once
-    assert len(systems) == len(read(SYSTEMS))
-    assert systems["best_flop_per_s"].isna().all()
-
-
-@pytest.mark.parametrize(
-    ("line", "words"),
-    [
-        ("V,naive,gpu,nave", "row 2: gpu 'nave' is not in the catalog"),
-        ("V,naive,cpu,block", "row 2: cpu 'block' is not in the catalog"),
-        ("V,naive,tpu,naive", "row 2: tpu 'naive' is not in the catalog"),
-        ("V,naive,gpu", "row 2: has 3 values; it must have 4"),
-        ("V,naive,gpu,naive,more", "row 2: has 5 values; it must have 4"),
-    ],
-)
-def test_a_wrong_row_is_named(tmp_path, line, words):
-    path = tmp_path / "systems.csv"
-    path.write_text(f"source,system,side,variant\n{line}\n")
-    with pytest.raises(StudyError, match=words):
-        read(path)
+def test_a_wrong_row_is_named(tmp_path):
+    for line, words in (
+        *(("gpu,nave", "gpu 'nave' is not in"), ("cpu,block", "cpu 'block' is not in")),
+        *(("tpu,naive", "tpu 'naive' is not in the catalog"), ("gpu", "has 3 values; it must")),
+        ("gpu,naive,more", "has 5 values; it must have 4"),
+    ):
+        (tmp_path / "systems.csv").write_text(f"source,system,side,variant\nV,naive,{line}\n")
+        with pytest.raises(StudyError, match=f"row 2: {words}"):
+            read(tmp_path / "systems.csv")
     with pytest.raises(StudyError, match=r"no\.csv: No such file .*; restore it"):
         read(tmp_path / "no.csv")
 
 
-def test_limits_stand_beside_what_the_driver_reported(gpu_recording, cpu_recording):
+def test_documented_limits_are_compared_with_the_driver(gpu_recording, cpu_recording):
     found = data.sources({"card": gpu_recording, "host": cpu_recording})
     limits = limits_table(found).set_index("limit")
-    assert set(limits["gpu"]) == {"card"}
-    assert set(limits["compute_capability"]) == {"9.0"}
+    assert (set(limits["gpu"]), set(limits["compute_capability"])) == ({"card"}, {"9.0"})
     threads = limits.loc["threads per multiprocessor"]
     values = (threads["documented_value"], threads["driver_value"], threads["agree"])
     assert values == (2048, 2048, True)
@@ -109,16 +87,13 @@ def test_limits_stand_beside_what_the_driver_reported(gpu_recording, cpu_recordi
     cache = limits.loc["L2 cache"]
     assert (cache["unit"], cache["driver_value"]) == ("byte", 52428800)
     assert pd.isna(cache["documented_value"])
-
-
-def test_a_driver_that_reports_otherwise_is_seen(gpu_recording, make_recording, tmp_path):
     (device,) = gpu_recording.provenance["devices"]
-    device = device | {"compute_capability": "9.9"}
-    device["limits"] = {"max_threads_per_block": 512, "warp_size": 32}
-    made = make_recording(tmp_path / "a", sizes=(256,), holdout=(), samples=1, devices=[device])
-    unknown = limits_table(data.sources({"a": made})).set_index("limit")
-    assert unknown["documented_value"].isna().all()
-    device["compute_capability"] = "9.0"
-    made = make_recording(tmp_path / "b", sizes=(256,), holdout=(), samples=1, devices=[device])
-    known = limits_table(data.sources({"b": made})).set_index("limit")
-    assert not known.loc["threads per block", "agree"]
+    device = device | {"limits": {"max_threads_per_block": 512, "warp_size": 32}}
+
+    def of_capability(text):
+        devices = [device | {"compute_capability": text}]
+        made = replace(gpu_recording, provenance=gpu_recording.provenance | {"devices": devices})
+        return limits_table(data.sources({"a": made})).set_index("limit")
+
+    assert of_capability("9.9")["documented_value"].isna().all()
+    assert not of_capability("9.0").loc["threads per block", "agree"]

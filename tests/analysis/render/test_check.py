@@ -35,25 +35,17 @@ def page(folder):
     summary = query.rows(store, "summary")
     block = summary.where(variant="block", n=512).first
     naive = summary.where(variant="naive", gpu="card").first
-    single = summary.where(n=2048).first
+    single, total = summary.where(n=2048).first, (block, "total_s")
+    ratios = [numbers.ratio((above, "total_s"), total) for above in (naive, single)]
+    share = numbers.share((block, "kernel_s"), total)
+    columns, marks = "gpu variant n threads total_s± flop_per_s", {"card": "SIMULATED"}
     return f"""<!doctype html><title>Of 3 cards</title><style>a {{ width: 7px }}</style>
 <p>Medians of at least 6 samples, 2N³ flop. {numbers.name(block)} from
-{numbers.word(block, "host_memory")} memory takes {numbers.interval(block, "total_s")}, at
-{numbers.number(block, "flop_per_s", GFLOPS, bare=True)}: {
-        numbers.ratio((naive, "total_s"), (block, "total_s"))
-    }, {numbers.ratio((single, "total_s"), (block, "total_s"))}, {
-        numbers.share((block, "kernel_s"), (block, "total_s"))
-    } of it in the kernel;
-{numbers.count(summary.where(n=512, gpu="card"))} cells, {numbers.verdict(block, "series")}.</p>
-{
-        in_page(
-            "table",
-            summary,
-            "gpu variant n threads total_s± flop_per_s",
-            "All",
-            marks={"card": "SIMULATED"},
-        )
-    }
+{numbers.word(block, "host_memory")} memory takes {numbers.interval(*total)}, at
+{numbers.number(block, "flop_per_s", GFLOPS, bare=True)}: {", ".join(map(str, ratios))}, {share} of
+it in the kernel; {numbers.count(summary.where(n=512, gpu="card"))} cells,
+{numbers.verdict(block, "series")}.</p>
+{in_page("table", summary, columns, "All", marks=marks)}
 {in_page("table", summary, "variant n block_size", "Blocks")}
 {in_page("table", query.rows(store, "recordings"), "gpu simulated live", "Recorded")}
 {in_page("pivot", summary.where(device="gpu0"), "n", "variant", "total_s±", "By variant")}"""
@@ -63,11 +55,21 @@ def faults(page, folder, prose=True):
     return check(page, folder / "tables", folder / "templates" if prose else None)
 
 
-def test_a_tile_is_rows_and_columns_and_text_needs_templates(page, folder):
+def test_a_digit_of_an_interval_and_a_changed_cell_are_found(page, folder, tmp_path):
     assert "128×256" in page
     (fault,) = faults(page.replace("128×256", "128×255"), folder)
     assert fault.startswith("128×255: summary 4 block_size is 128256")
     assert faults(page.replace("at least 6", "at least 9"), folder, prose=False) == []
+    found = re.search(r'<td class="number"[^>]*>12\.35<small>([\d.]+)–([\d.]+)', page)
+    for start in (found.end(1) - 1, found.end(2) - 1):
+        wrong = page[:start] + str((int(page[start]) + 5) % 10) + page[start + 1 :]
+        assert len(faults(wrong, folder)) == 1
+    shutil.copytree(folder, tmp_path / "changed")
+    path = tmp_path / "changed" / "tables" / "summary.csv"
+    path.write_text(path.read_text().replace("0.0123456,", "0.0133456,", 1))
+    found = faults(page, tmp_path / "changed")
+    assert any(fault.startswith("12.35") and "0.0133456" in fault for fault in found), found
+    assert len(found) >= 4, "in the sentence, in its ratios, in both tables"
 
 
 @pytest.mark.parametrize(
@@ -106,22 +108,6 @@ def test_differences_from_the_csv_are_found(page, folder, pattern, changed, word
     found = faults(wrong, folder)
     assert any(words in fault for fault in found), found
     assert all("\n" not in fault for fault in found)
-
-
-def test_a_digit_of_an_interval_in_a_table_is_found(page, folder):
-    found = re.search(r'<td class="number"[^>]*>12\.35<small>([\d.]+)–([\d.]+)', page)
-    for start in (found.end(1) - 1, found.end(2) - 1):
-        wrong = page[:start] + str((int(page[start]) + 5) % 10) + page[start + 1 :]
-        assert len(faults(wrong, folder)) == 1
-
-
-def test_a_changed_cell_of_a_csv_is_found(page, folder, tmp_path):
-    shutil.copytree(folder, tmp_path / "changed")
-    path = tmp_path / "changed" / "tables" / "summary.csv"
-    path.write_text(path.read_text().replace("0.0123456,", "0.0133456,", 1))
-    found = faults(page, tmp_path / "changed")
-    assert any(fault.startswith("12.35") and "0.0133456" in fault for fault in found), found
-    assert len(found) >= 4, "in the sentence, in its ratios, in both tables"
 
 
 def test_the_command_prints_differences_and_returns_1(page, folder, tmp_path, command):

@@ -42,14 +42,14 @@ def test_numbers_have_the_digits_of_their_unit(unit, texts):
     assert {value: show(value, unit, value) for value in texts} == texts
 
 
-def test_bounds_have_at_most_two_decimals_more_than_the_median_needs():
+def test_bounds_have_two_decimals_and_ratios_are_orders_of_magnitude(tmp_path, cells):
     texts = {(0.00123, 0.0012345): "1.230", (0.0099, 0.0123): "9.90", (1.23, 0.0012): "1230.00"}
     texts |= {(123.456, 0.001234): "123\u202f456", (1.234e-7, 0.012): "0.00"}
     texts |= {(-1.234e-7, 0.012): "0.00"}
     assert {each: show(each[0], MS, each[1]) for each in texts} == texts
-
-
-def test_ratios_and_speedups_without_an_interval_are_orders_of_magnitude(tmp_path, cells):
+    texts = {7680.0: "about 8000", 12.0: "about 10", 9.6: "about 10", 0.86: "about 0.9"}
+    texts |= {exact: show(exact, TIMES, exact) for exact in (0.0, math.inf, -math.inf)}
+    assert {value: numbers.about(value, TIMES) for value in texts} == texts
     speedups = [{"source": name, "n": 2048, "total_speedup": 7680.4} for name in ("c", "published")]
     speedups[0] |= interval("cpu_blas_speedup", 12.34, 0.01) | {"kernel_speedup": 0.0862}
     one, printed = rows(tables(tmp_path, speedups=speedups), "speedups")
@@ -64,13 +64,7 @@ def test_ratios_and_speedups_without_an_interval_are_orders_of_magnitude(tmp_pat
     assert "about" not in numbers.share((single, "total_s"), (known, "total_s"))
 
 
-def test_orders_of_magnitude():
-    texts = {7680.0: "about 8000", 12.0: "about 10", 9.6: "about 10", 0.86: "about 0.9"}
-    texts |= {exact: show(exact, TIMES, exact) for exact in (0.0, math.inf, -math.inf)}
-    assert {value: numbers.about(value, TIMES) for value in texts} == texts
-
-
-def test_markup_of_numbers_and_intervals_names_cells_and_units(cells):
+def test_markup_of_numbers_intervals_and_counts_names_cells_and_units(cells):
     row = cells.first
     found = str(numbers.number(row, "total_s"))
     assert found == '<data data-at="summary 0 total_s">12.35\u00a0ms</data>'
@@ -90,9 +84,6 @@ def test_markup_of_numbers_and_intervals_names_cells_and_units(cells):
     assert str(numbers.ratio(above, below)) == f"<data {at}>about 40×</data>"
     assert str(numbers.share(above, below)) == f"<data {at}>4050\u00a0%</data>"
     assert numbers.ratio(above, (first, "threads")) == "–"
-
-
-def test_markup_of_a_count_names_its_filter(cells):
     text = str(numbers.count(cells.where(variant="block", threads=None)))
     where = html.unescape(re.search('data-where="([^"]*)"', text).group(1))
     assert json.loads(where) == {"variant": "block", "threads": None}

@@ -21,11 +21,10 @@ from tests.support.report_data import MAKER, TEMPLATE, report
 from tests.support.simulated import FEW, recorded
 
 DATA = ("application/json", "text/plain")  # types of scripts that are data
+STALE = {"multiply, copy C back", "stale</mark>", "<code>kernels/block.cu</code>"}
 # Addresses of works that the page names.
-WORKS = (
-    *("http://www.es.ele.tue.nl/", "https://zhuanlan.zhihu.com/p/", "https://leimao.github.io/"),
-    "https://doi.org/",
-)
+WORKS = ("http://www.es.ele.tue.nl/", "https://zhuanlan.zhihu.com/p/", "https://doi.org/")
+WORKS += ("https://leimao.github.io/",)
 pytestmark = pytest.mark.slow  # pages must be rendered
 KINDS = pytest.mark.parametrize("kind", reports.KINDS)
 
@@ -41,7 +40,7 @@ def test_every_number_and_name_equals_its_table_cell(kind, text):
 
 
 @KINDS
-def test_links_and_labels_have_targets_and_ids_are_unique(text):
+def test_links_and_labels_have_targets_and_only_own_scripts_run(text):
     page = Page(text)
     ids = page.attributes("id")
     assert len(ids) == len(set(ids))
@@ -52,11 +51,7 @@ def test_links_and_labels_have_targets_and_ids_are_unique(text):
     for name in ("aria-labelledby", "aria-describedby"):
         for value in page.attributes(name):
             assert set(value.split()) <= set(ids), value
-
-
-@KINDS
-def test_nothing_is_fetched_and_only_own_scripts_run(text):
-    page = Page(text)
+    # Nothing is fetched.
     (policy,) = (a["content"] for _, a in page.elements if "http-equiv" in a)
     rules = dict(rule.strip().split(" ", 1) for rule in policy.split(";"))
     assert rules["default-src"] == "'none'"
@@ -93,40 +88,25 @@ def test_the_same_input_gives_the_same_bytes_with_all_tables(tmp_path):
     [
         ("nothing", {"Nothing was measured"}),
         ("host", {"No GPU was measured."}),
-        ("card", {"multiply, copy C back", "stale</mark>", "<code>kernels/block.cu</code>"}),
-        (
-            "several",
-            {
-                "multiply, copy C back",
-                "SIMULATED</mark>",
-                "stale</mark>",
-                "<code>kernels/block.cu</code>",
-            },
-        ),
+        ("card", STALE),
+        ("several", STALE | {"SIMULATED</mark>"}),
     ],
 )
 def test_notices_describe_the_content(text, said):
-    notices = {"Nothing was measured", "No GPU was measured.", "SIMULATED</mark>", "stale</mark>"}
-    notices |= {"multiply, copy C back"}
-    assert {words for words in notices | said if words in text} == said
+    notices = STALE | {"Nothing was measured", "No GPU was measured.", "SIMULATED</mark>"}
+    assert {words for words in notices if words in text} == said
 
 
-def test_a_single_size_gives_a_page():
+def test_pages_of_one_size_and_with_hostile_or_simulated_names():
     made = recorded(sizes=(7,), holdout=(), samples=6, variants=FEW, kernel_only=True)
     folder = report({"card": made})
     assert check((folder / "report.html").read_text(), folder / "tables") == []
-
-
-def test_simulated_gpus_are_marked_in_tables_and_figures():
     text = (reports.made("several") / "report.html").read_text()
     badge = '<code>two-gpu0</code> <mark class="badge simulated">SIMULATED</mark>'
     for figure in re.findall(r"<svg.*?</svg>", text, re.DOTALL):
         assert "SIMULATED" in figure or "two-gpu0" not in figure
     for row in re.findall(r"<tr data-row.*?</tr>", text, re.DOTALL):
         assert badge in row or "<code>two-gpu0</code>" not in row
-
-
-def test_hostile_names_are_text():
     text = (reports.made("hostile") / "report.html").read_text()
     page = Page(text)
     assert not any("alert(" in script for script in page.scripts if not script.startswith("{"))
@@ -162,16 +142,13 @@ def test_a_missing_file_is_an_error_and_leaves_no_page(tmp_path, missing, words)
     assert not out.exists()
 
 
-def test_vendored_files_are_in_the_page_and_in_the_licence_list():
+def test_a_page_embeds_the_tables_and_vendored_files_of_the_licence_list(computed, monkeypatch):
     text = (reports.made("nothing") / "report.html").read_text()
     vendor = TEMPLATE / "vendor"
     for path in vendor.glob("*.min.*"):
         assert f"`{path.name}`" in (vendor / "README.md").read_text(), path.name
         if "sortable" in path.name or "pico" in path.name:
             assert path.read_text() in text
-
-
-def test_a_page_embeds_all_tables_or_the_smallest(computed, monkeypatch):
     store = Store(computed)
     assert page._archived(store) == list(TABLES)
     sizes = {name: len(store.bytes(name)) for name in TABLES}

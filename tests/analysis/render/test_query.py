@@ -25,7 +25,7 @@ def places(found):
     return [row.place[1] for row in found]
 
 
-def test_a_row_has_its_place_and_its_values(summary):
+def test_a_row_has_its_place_and_equalities_are_kept_as_filters(summary):
     row = summary.first
     assert row.place == ("summary", 0)
     assert (row["variant"], row["n"], row["block_size"], row["total_s"]) == ("naive", 512, 32, 0.4)
@@ -33,24 +33,6 @@ def test_a_row_has_its_place_and_its_values(summary):
     assert type(row["n"]) is int
     with pytest.raises(KeyError):
         row["unknown"]
-
-
-@pytest.mark.parametrize(
-    ("equal", "found"),
-    [
-        *(({"variant": "block"}, [1, 2, 3]), ({"variant": ["naive", "buffered_row"]}, [0, 4, 5])),
-        *(({"variant": "block", "n": 512, "block_size": 16}, [1]), ({"gpu": None}, [5])),
-        *(({"gpu": None, "block_size": None}, [5]), ({"block_size": None}, [4, 5])),
-        *(({"block_size": 32}, [0, 2, 3]), ({"n": 3}, [])),
-    ],
-)
-def test_rows_selected_by_equality_keep_their_places(summary, equal, found):
-    chosen = summary.where(**equal)
-    assert (places(chosen), len(chosen), chosen.filters) == (found, len(found), equal)
-    assert len(summary) == len(CELLS), "the rows asked are left as they are"
-
-
-def test_filters_are_kept_only_for_equalities(summary):
     assert summary.where(n=512).where(variant="block").filters == {"n": 512, "variant": "block"}
     others = [summary.known("total_low_s"), summary.between("n", low=600), summary.sort("n")]
     for other in (*others, summary.best_of("total_s", "n")):
@@ -58,6 +40,15 @@ def test_filters_are_kept_only_for_equalities(summary):
 
 
 def test_selection_and_order_keep_places_and_skip_blanks(summary):
+    for equal, found in (
+        *(({"variant": "block"}, [1, 2, 3]), ({"variant": ["naive", "buffered_row"]}, [0, 4, 5])),
+        *(({"variant": "block", "n": 512, "block_size": 16}, [1]), ({"gpu": None}, [5])),
+        *(({"gpu": None, "block_size": None}, [5]), ({"block_size": None}, [4, 5])),
+        *(({"block_size": 32}, [0, 2, 3]), ({"n": 3}, [])),
+    ):
+        chosen = summary.where(**equal)
+        assert (places(chosen), len(chosen), chosen.filters) == (found, len(found), equal)
+        assert len(summary) == len(CELLS), "the selection leaves the rows unchanged"
     assert places(summary.known("total_low_s")) == [0, 1, 2, 4, 5]
     assert places(summary.known("total_low_s", "block_size")) == [0, 1, 2]
     assert places(summary.between("total_s", 0.2, 0.4)) == [0, 1]

@@ -36,19 +36,21 @@ def body(text):
     return [(said, re.findall(r"<td[^>]*>(.*?)</td>", row, re.DOTALL)) for said, row in found]
 
 
-def test_markup_gives_the_row_and_the_column_of_a_cell(cells):
+def test_markup_gives_row_column_title_csv_and_sort_key(cells):
     text = in_page("table", cells.where(n=512), "gpu variant n block_size total_s±", "Some cells")
     columns = re.findall(r'<th scope="col" data-column="(\w+)"', text)
     assert columns == ["gpu", "variant", "n", "block_size", "total_s"]
     assert '<span class="unit">ms</span>' in text
     assert '<table class="sortable n-last" data-csv="summary">' in text
     assert [said for said, _ in body(text)] == [' data-row="0"', ' data-row="2"']
-    cells = ["<code>card</code>", "<code>block</code>", "512", "32"]
-    assert body(text)[0][1] == [*cells, "12.35<small>12.22–12.47</small>"]
+    known = ["<code>card</code>", "<code>block</code>", "512", "32"]
+    assert body(text)[0][1] == [*known, "12.35<small>12.22–12.47</small>"]
     assert body(text)[1][1][3] == "–"
-
-
-def test_numbers_have_a_sort_key_and_overridden_units_a_heading(cells):
+    text = in_page("table", cells, "n", "Some cells", caller=lambda: "What they are.")
+    words = '<strong>Some cells.</strong> What they are. <small class="csv">summary.csv</small>'
+    assert re.findall(r"<figcaption>(.*?)</figcaption>", text) == [words]
+    assert 'id="table-some-cells"' in text
+    assert 'aria-label="Some cells"' in text
     text = in_page("table", cells, "n block_size total_s±", "All")
     assert re.findall(r'<td class="number"([^>]*)>([^<]*)', text) == [
         *(("", "512"), ("", "32"), (' data-sort="12.3456"', "12.35")),
@@ -60,7 +62,7 @@ def test_numbers_have_a_sort_key_and_overridden_units_a_heading(cells):
     assert body(text)[0][1] == ["17\u202f000", "500\u202f000"], "without interval, none is shown"
 
 
-def test_names_are_escaped_and_simulated_gpus_marked(cells):
+def test_names_are_escaped_simulated_gpus_marked_and_flags_words(cells, store):
     text = in_page("table", cells, "gpu recording variant n", "All", marks=MARKED)
     assert text.count('<code>card</code> <mark class="badge simulated">SIMULATED</mark>') == 4
     assert "<code>other</code> <mark" not in text
@@ -68,9 +70,6 @@ def test_names_are_escaped_and_simulated_gpus_marked(cells):
     assert "<script>" not in text
     assert "\u202e" not in text
     assert re.search(r'id="table-[a-z0-9-]+"', text)
-
-
-def test_flags_are_words_and_an_empty_table_is_none(store):
     text = in_page("table", rows(store, "recordings"), "gpu simulated live stale", "Recordings")
     assert [cells[1:] for _, cells in body(text)] == [["yes", "no", "no"], ["no", "no", "yes"]]
     empty = in_page("table", rows(store, "speedups"), "source total_speedup", "None of them")
@@ -78,15 +77,7 @@ def test_flags_are_words_and_an_empty_table_is_none(store):
     assert "<table" not in empty
 
 
-def test_title_caption_and_csv_are_above_the_table(cells):
-    text = in_page("table", cells, "n", "Some cells", caller=lambda: "What they are.")
-    words = '<strong>Some cells.</strong> What they are. <small class="csv">summary.csv</small>'
-    assert re.findall(r"<figcaption>(.*?)</figcaption>", text) == [words]
-    assert 'id="table-some-cells"' in text
-    assert 'aria-label="Some cells"' in text
-
-
-def test_a_pivot_has_a_column_per_value_and_a_place_per_cell(cells):
+def test_pivots_have_a_column_per_value_and_wide_ones_only_the_gpu_in_focus(cells):
     text = in_page("pivot", cells, "n", "gpu", "total_s±", "By card", marks=MARKED)
     heads = [f'{name} <span class="unit">ms</span>' for name in ("SIMULATED card", "other")]
     assert re.findall(r'<th scope="col">(.*?)</th>', text) == ["N", *heads]
@@ -95,18 +86,6 @@ def test_a_pivot_has_a_column_per_value_and_a_place_per_cell(cells):
     known = f"{data.format(0, 12.35)}<small>12.22–12.47</small>"
     assert first == ["512", known, f"{data.format(2, '250.0')}<small>247.5–252.5</small>"]
     assert second == ["17000", data.format(1, "500.0"), "–"]
-
-
-FOCUS = Device("card2", "card2", True, "Card", "CPU", False, False, False, ())
-
-
-def many(count, **more):
-    """Return `count` rows that belong to three GPUs in turn."""
-    owners = [f"card{place % 3}" for place in range(count)]
-    return Rows("models", pd.DataFrame(dict.fromkeys(more.pop("columns"), owners)).assign(**more))
-
-
-def test_a_long_table_shows_only_the_gpu_in_focus_with_a_note():
     longest = many(MOST_ROWS, columns=["source"], value=1.0)
     text = in_page("table", longest, "source value", "Parameters", focus=FOCUS)
     assert text.count("<tr d") == MOST_ROWS
@@ -119,13 +98,18 @@ def test_a_long_table_shows_only_the_gpu_in_focus_with_a_note():
     assert list(host.frame.index[_is_of(host.frame, FOCUS)]) == [2, 5]
     pairs = pd.DataFrame({"gpu_a": ["card1", "card2"], "gpu_b": ["card2", "card3"]})
     assert _is_of(pairs, FOCUS).all()
-
-
-def test_a_wide_pivot_shows_only_the_gpu_in_focus():
     for cards, shown in ((MOST_COLUMNS, MOST_COLUMNS), (MOST_COLUMNS + 1, 1)):
         frame = pd.DataFrame({"recording": [f"card{n}" for n in range(cards)], "item": "os"})
         shape = ("item", "recording", "value", "Environment")
-        text = in_page(
-            "pivot", Rows("environment", frame.assign(value="Linux")), *shape, focus=FOCUS
-        )
+        rows_of = Rows("environment", frame.assign(value="Linux"))
+        text = in_page("pivot", rows_of, *shape, focus=FOCUS)
         assert text.count("<th ") == shown + 1
+
+
+FOCUS = Device("card2", "card2", True, "Card", "CPU", False, False, False, ())
+
+
+def many(count, **more):
+    """Return `count` rows that belong to three GPUs in turn."""
+    owners = [f"card{place % 3}" for place in range(count)]
+    return Rows("models", pd.DataFrame(dict.fromkeys(more.pop("columns"), owners)).assign(**more))

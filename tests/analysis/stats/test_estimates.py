@@ -1,21 +1,15 @@
-"""Medians, their intervals and bootstrap draws."""
+"""Medians, their intervals and bootstrap draws, and half a unit of the last printed digit."""
 
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from analysis.stats import estimates
-from analysis.stats.estimates import (
-    bootstrap_cells,
-    bootstrap_medians,
-    bootstrap_paired_ratios,
-    percentile_interval,
-    ratio_intervals,
-    ratios,
-    seeded,
-    summarise,
-)
-from measurement.recording.recording import CELL, TABLES, Recording
+from analysis.stats.estimates import bootstrap_cells, bootstrap_medians, ratio_intervals, summarise
+from analysis.stats.rounding import half_unit
+from measurement.recording.recording import CELL, TABLES
 
 PARTS = ["total_s", "h2d_s", "in_run_kernel_s", "d2h_s"]
 
@@ -32,7 +26,7 @@ def samples_of(totals, variant="block", device="gpu0", n=256):
     return frame.assign(host_s=np.nan, **key).astype(types)
 
 
-def test_median_and_interval_of_15_samples_are_order_statistics_8_4_and_12():
+def test_median_and_interval_of_samples_are_order_statistics():
     # Binomial(15, 1/2): P(X <= 3) = 576/32768, so ranks 4 and 12 enclose 96.5 %, 5 and 11 88.2 %.
     row = summarise(samples_of(np.random.default_rng(1).permutation(np.arange(1, 16)))).iloc[0]
     assert [row[f"total{end}"] for end in ("_s", "_low_s", "_high_s")] == [8, 4, 12]
@@ -42,16 +36,19 @@ def test_median_and_interval_of_15_samples_are_order_statistics_8_4_and_12():
     assert (row["host_s"], row["host_low_s"]) == (0.5, 0.5)
     assert row["overhead_s"] == 1.5  # a quarter of 8, less the host work
     assert np.isnan(summarise(samples_of(range(1, 16))).iloc[0]["host_s"])
-
-
-def test_six_samples_have_an_interval_and_five_have_none():
     six = summarise(samples_of([6, 1, 5, 2, 4, 3])).iloc[0]
     assert (six["total_s"], six["total_low_s"], six["total_high_s"]) == (3.5, 1, 6)
     five = summarise(samples_of([1, 2, 3, 4, 5])).iloc[0]
     assert five["total_s"] == 3
     assert np.isnan([five["total_low_s"], five["total_high_s"]]).all()
-    assert np.isnan(bootstrap_medians(np.arange(5.0), seeded())).all()
-    assert np.isfinite(bootstrap_medians(np.arange(6.0), seeded())).all()
+    assert np.isnan(bootstrap_medians(np.arange(5.0), estimates.seeded())).all()
+    assert np.isfinite(bootstrap_medians(np.arange(6.0), estimates.seeded())).all()
+    row = summarise(samples_of(range(1, 8), device="cpu")).iloc[0]
+    assert row["total_s"] == 4
+    assert row[["h2d_s", "in_run_kernel_low_s", "d2h_high_s", "overhead_s"]].isna().all()
+    assert row[["block_size", "host_memory"]].isna().all()
+    assert summarise(samples_of([])).empty
+    assert bootstrap_cells(samples_of([]), "total_s").shape == (0, estimates.DRAWS)
 
 
 @pytest.mark.parametrize("count", [6, 15, 40])
@@ -65,62 +62,64 @@ def test_the_interval_of_a_median_covers_it_as_often_as_it_claims(count):
     assert 0.94 <= covered.mean() <= 0.99
 
 
-def test_a_cpu_cell_has_a_total_and_no_parts_and_an_empty_recording_nothing():
-    row = summarise(samples_of(range(1, 8), device="cpu")).iloc[0]
-    assert row["total_s"] == 4
-    assert row[["h2d_s", "in_run_kernel_low_s", "d2h_high_s", "overhead_s"]].isna().all()
-    assert row[["block_size", "host_memory"]].isna().all()
-    assert summarise(samples_of([])).empty
-    assert bootstrap_cells(samples_of([]), "total_s").shape == (0, estimates.DRAWS)
-
-
-def test_the_order_of_rows_changes_nothing(gpu_recording: Recording):
+def test_draws_belong_to_cells_in_any_order_and_unit(gpu_recording):
     samples = gpu_recording.samples
     mixed = samples.sample(frac=1, random_state=3)
     shuffled = mixed.sort_values("round", kind="stable")  # a cell's samples are a series
     pd.testing.assert_frame_equal(summarise(samples), summarise(shuffled))
     few = samples[samples["n"] == 256]
-    np.testing.assert_array_equal(
-        bootstrap_cells(few, "in_run_kernel_s"),
-        bootstrap_cells(few.sample(frac=1, random_state=4), "in_run_kernel_s"),
-    )
-
-
-def test_a_cells_draws_do_not_depend_on_the_other_cells():
-    one, other = samples_of(range(10), "block"), samples_of(range(10), "naive")
-    both = bootstrap_cells(pd.concat([one, other]), "total_s")
-    np.testing.assert_array_equal(bootstrap_cells(other, "total_s")[0], both[1])
-    assert (both[0] != both[1]).any(), "cells of equal samples are drawn independently"
-
-
-def test_ratios_of_cells_and_their_bounds():
-    medians = pd.Series([4.0, 2.0], index=[0, 2])
-    draws = np.array([np.full(estimates.DRAWS, 4.0), np.zeros(estimates.DRAWS), range(1, 2001)])
-    above, below = (pd.Series(rows, dtype="Int64") for rows in ([0, None, 0], [2, 2, None]))
-    ratio, low, high = ratios(medians, draws, above, below)
-    np.testing.assert_array_equal(ratio, [2, np.nan, np.nan])
-    np.testing.assert_array_equal(low, [4 / 1950, np.nan, np.nan])
-    np.testing.assert_array_equal(high, [4 / 51, np.nan, np.nan])
-
-
-def test_every_row_of_draws_belongs_to_the_row_of_the_summary(gpu_recording: Recording):
+    orders = (few, few.sample(frac=1, random_state=4))
+    np.testing.assert_array_equal(*(bootstrap_cells(one, "in_run_kernel_s") for one in orders))
     table = summarise(gpu_recording.samples)
     draws = bootstrap_cells(gpu_recording.samples, "total_s")
     assert draws.shape == (len(table), estimates.DRAWS)
     np.testing.assert_allclose(np.median(draws, axis=1), table["total_s"], rtol=0.02)
     assert not table.duplicated(CELL).any()
-
-
-def test_times_in_another_unit_scale_medians_and_leave_ratios():
+    one, other = samples_of(range(10), "block"), samples_of(range(10), "naive")
+    both = bootstrap_cells(pd.concat([one, other]), "total_s")
+    np.testing.assert_array_equal(bootstrap_cells(other, "total_s")[0], both[1])
+    assert (both[0] != both[1]).any(), "cells of equal samples are drawn independently"
     one, other = samples_of(range(5, 20), "block"), samples_of(range(30, 50), "naive")
     samples = pd.concat([one, other])
     scaled = samples.assign(**{name: samples[name] * 1024 for name in PARTS})
     times = ["total_s", "total_low_s", "in_run_kernel_high_s", "overhead_s"]
     pd.testing.assert_frame_equal(summarise(samples)[times] * 1024, summarise(scaled)[times])
     before, after = (bootstrap_cells(s, "total_s") for s in (samples, scaled))
-    np.testing.assert_array_equal(
-        ratio_intervals(before[:1], before[1:]), ratio_intervals(after[:1], after[1:])
-    )
+    intervals = (ratio_intervals(draws[:1], draws[1:]) for draws in (before, after))
+    np.testing.assert_array_equal(*intervals)
+
+
+def test_bounds_of_ratios_percentiles_and_predictions():
+    medians = pd.Series([4.0, 2.0], index=[0, 2])
+    draws = np.array([np.full(estimates.DRAWS, 4.0), np.zeros(estimates.DRAWS), range(1, 2001)])
+    above, below = (pd.Series(rows, dtype="Int64") for rows in ([0, None, 0], [2, 2, None]))
+    ratio, low, high = estimates.ratios(medians, draws, above, below)
+    np.testing.assert_array_equal(ratio, [2, np.nan, np.nan])
+    np.testing.assert_array_equal(low, [4 / 1950, np.nan, np.nan])
+    np.testing.assert_array_equal(high, [4 / 51, np.nan, np.nan])
+    draws = np.arange(1.0, 2001.0)
+    infinite = np.where(draws > 1900, np.inf, draws)
+    for each, bounds in ((draws, [51, 1950]), (infinite, [51, np.inf])):  # 50 below, 50 above
+        np.testing.assert_array_equal(estimates.percentile_interval(each), bounds)
+    errors = np.arange(1, 20) * np.where(np.arange(19) % 2, 0.1, -0.1)
+    assert estimates.conformal(errors) == pytest.approx(1.9), "19 of 20 gaps"
+    assert estimates.conformal(np.arange(39) / 1.0) == 37
+    assert estimates.conformal(errors[:2]) == pytest.approx(4.302653 * np.sqrt(0.025))
+    assert estimates.conformal(np.empty(0)) == np.inf
+
+
+@pytest.mark.parametrize(
+    ("value", "half"), [(0.055, 5e-4), (103.0, 0.5), (340.0, 0.5), (40.8, 0.05), (0.0005, 5e-5)]
+)
+def test_half_a_unit_of_the_last_digit(value, half):
+    assert half_unit(value) == pytest.approx(half)
+
+
+@given(st.integers(1, 10**6), st.integers(0, 6))
+def test_a_number_is_within_the_rounding_of_its_digits(digits, decimals):
+    printed = round(digits / 10**decimals, decimals)
+    assert 0 < half_unit(printed) <= printed
+    assert half_unit(printed) >= 0.5 * 10.0**-decimals * (1 - 1e-9)
 
 
 @pytest.mark.parametrize("count", [6, 7, 20, 21])
@@ -132,14 +131,11 @@ def test_bootstrap_medians_are_distributed_like_medians_of_resamples(count, monk
     drawn = bootstrap_medians(values, rng)
     # Two samples of 100 000: their distribution functions differ by more than 0.0087 in 0.1 %.
     points = np.sort(np.concatenate([resampled, drawn]))
-    distance = np.abs(
-        np.searchsorted(np.sort(resampled), points, "right")
-        - np.searchsorted(np.sort(drawn), points, "right")
-    )
-    assert distance.max() / 100_000 < 0.0087
+    one, other = (np.searchsorted(np.sort(each), points, "right") for each in (resampled, drawn))
+    assert np.abs(one - other).max() / 100_000 < 0.0087
 
 
-def test_the_interval_of_a_ratio_of_medians_covers_it():
+def test_the_interval_of_a_ratio_covers_it_and_common_effects_cancel_in_pairs():
     rng = np.random.default_rng(6)
     covered = 0
     for _ in range(400):
@@ -148,31 +144,13 @@ def test_the_interval_of_a_ratio_of_medians_covers_it():
         low, high = ratio_intervals(above[None], below[None])
         covered += low[0] <= 3 <= high[0]
     assert 0.92 <= covered / 400 <= 0.99
-
-
-def test_a_percentile_interval_leaves_a_fortieth_on_either_side():
-    draws = np.arange(1.0, 2001.0)
-    np.testing.assert_array_equal(percentile_interval(draws), [51, 1950])  # 50 below, 50 above
-    infinite = np.where(draws > 1900, np.inf, draws)
-    np.testing.assert_array_equal(percentile_interval(infinite), [51, np.inf])
-
-
-def test_common_effects_cancel_in_ratios_of_pairs_and_below_six_there_are_no_draws():
-    rng = np.random.default_rng(5)
+    rng, paired = np.random.default_rng(5), estimates.bootstrap_paired_ratios
     shared = rng.lognormal(0, 0.5, 15)
-    draws = bootstrap_paired_ratios(1.1 * shared, shared, seeded("pairs"))
+    draws = paired(1.1 * shared, shared, estimates.seeded("pairs"))
     assert draws.shape == (estimates.DRAWS,)
     assert draws == pytest.approx(np.full(estimates.DRAWS, 1.1))
-    apart = bootstrap_paired_ratios(1.1 * shared, rng.permutation(shared), seeded("pairs"))
-    assert np.ptp(percentile_interval(apart)) > 0.2
-    few, enough = (bootstrap_paired_ratios(np.ones(n), np.ones(n), seeded("pairs")) for n in (5, 6))
+    apart = paired(1.1 * shared, rng.permutation(shared), estimates.seeded("pairs"))
+    assert np.ptp(estimates.percentile_interval(apart)) > 0.2
+    few, enough = (paired(np.ones(n), np.ones(n), estimates.seeded("pairs")) for n in (5, 6))
     assert np.isnan(few).all()
     assert (enough == 1).all()
-
-
-def test_a_prediction_interval_is_a_quantile_of_the_errors_or_students():
-    errors = np.arange(1, 20) * np.where(np.arange(19) % 2, 0.1, -0.1)
-    assert estimates.conformal(errors) == pytest.approx(1.9), "19 of 20 gaps"
-    assert estimates.conformal(np.arange(39) / 1.0) == 37
-    assert estimates.conformal(errors[:2]) == pytest.approx(4.302653 * np.sqrt(0.025))
-    assert estimates.conformal(np.empty(0)) == np.inf

@@ -39,15 +39,21 @@ def test_the_unit_of_time_scales_every_parameter_and_no_ratio(model):
     np.testing.assert_allclose(other.weights, one.weights, rtol=1e-5)
 
 
-def test_the_order_of_cells_changes_nothing():
+def test_the_order_of_cells_changes_nothing_and_shares_are_slopes():
     data = model_data.times("M7", 4, NOISY)
     shuffled = np.random.default_rng(0).permutation(len(data.log_times))
     one, other = fit(data), fit(data.only(shuffled))
     np.testing.assert_allclose(other.theta, one.theta, rtol=1e-7)
     np.testing.assert_allclose(other.residual, one.residual[shuffled], atol=1e-8)
+    design, theta = model_data.times("M8", 0, EXACT).design, model_data.truth("M8")
+    found = shares(design, theta)
+    np.testing.assert_allclose(found.sum(axis=1), 1)
+    nudged = theta * np.array([1, 1, 1 + 1e-6, 1, 1])
+    slope = (log_model(design, nudged) - log_model(design, theta)) / 1e-6
+    np.testing.assert_allclose(found[:, 2], slope, rtol=1e-4, atol=1e-9)
 
 
-def test_the_fit_is_the_least_of_a_fine_grid():
+def test_the_least_of_a_grid_and_of_several_minima_is_found_and_zero_costs():
     data = model_data.times("M0", 5, NOISY)
     found = fit(data)
     step = np.exp(np.linspace(-0.2, 0.2, 401))
@@ -56,10 +62,7 @@ def test_the_fit_is_the_least_of_a_fine_grid():
     squares = ((log_times - data.log_times) ** 2 @ found.weights).reshape(401, 401)
     assert np.unravel_index(squares.argmin(), squares.shape) == (200, 200)
     assert squares.min() == pytest.approx(found.squares)
-
-
-def test_the_least_of_several_local_minima_is_found():
-    """From the least relative errors, or from equal terms, a search ends at 127.45."""
+    # From the least relative errors, or from equal terms, a search ends at 127.45.
     of_median_cell = typical(np.array([[1.0, 0], [2, 5], [4, 5]]), np.log([8.0, 8.0, 10.0]))
     np.testing.assert_allclose(of_median_cell, [4.0, 1.8])
     design = np.array([[2793, 0], [16240, 0.0006997], [0, 44.24], [0.7943, 0.00564]])
@@ -68,15 +71,12 @@ def test_the_least_of_several_local_minima_is_found():
     found = solve(design, log_times, np.ones(4))
     squares = [np.sum((log_model(design, theta) - log_times) ** 2) for theta in (alike, found)]
     assert squares == pytest.approx([127.450, 101.148], abs=1e-3)
-
-
-def test_a_parameter_of_zero_is_found_to_be_zero():
     found = fit(model_data.times("M4", 0, EXACT, c_S=0.0))
     assert found.theta[2] == 0
     np.testing.assert_allclose(found.theta[:2], model_data.truth("M4")[:2], rtol=1e-4)
 
 
-def test_a_precise_cell_does_not_outweigh_a_model_that_is_off():
+def test_cells_weigh_by_their_noise_and_the_errors_of_the_model():
     data = model_data.times("M0", 0, EXACT)
     data.log_times[::2] += 0.4
     data.log_times[1::2] -= 0.4
@@ -85,19 +85,14 @@ def test_a_precise_cell_does_not_outweigh_a_model_that_is_off():
     equal, weighted = fit(data), fit(replace(data, variance=precise))
     np.testing.assert_allclose(weighted.theta, equal.theta, rtol=1e-3)
     assert weighted.scatter == pytest.approx(np.mean(equal.residual**2), rel=0.1)
-
-
-def test_a_noisy_cell_weighs_less_than_a_precise_one():
     data = model_data.times("M0", 0, EXACT)
     variance = np.full(len(data.log_times), 1e-6)
     data.log_times[-1] += 0.3
     variance[-1] = 0.25
     truth = model_data.truth("M0")
-    errors = [
-        np.abs(np.log(fit(replace(data, variance=v)).theta / truth)).max()
-        for v in (variance, np.full(len(variance), 1e-6))
-    ]
-    assert errors[0] < errors[1] / 10
+    fits = (fit(replace(data, variance=v)) for v in (variance, np.full(len(variance), 1e-6)))
+    noisy, alike = (np.abs(np.log(each.theta / truth)).max() for each in fits)
+    assert noisy < alike / 10
 
 
 @pytest.mark.slow
@@ -106,12 +101,3 @@ def test_scatter_is_the_variance_beyond_that_of_the_samples():
     assert np.sqrt(np.mean(found)) == pytest.approx(0.05, rel=0.1)
     none = [fit(model_data.times("M7", seed, (0, 0, 0, 0.02))).scatter for seed in range(30)]
     assert np.mean(none) < 1e-5
-
-
-def test_shares_sum_to_one_and_are_slopes():
-    design, theta = model_data.times("M8", 0, EXACT).design, model_data.truth("M8")
-    found = shares(design, theta)
-    np.testing.assert_allclose(found.sum(axis=1), 1)
-    nudged = theta * np.array([1, 1, 1 + 1e-6, 1, 1])
-    slope = (log_model(design, nudged) - log_model(design, theta)) / 1e-6
-    np.testing.assert_allclose(found[:, 2], slope, rtol=1e-4, atol=1e-9)

@@ -5,17 +5,9 @@ import pandas as pd
 import pytest
 from scipy.stats import norm
 
+from analysis.stats import sessions as over
 from analysis.stats.estimates import DRAWS, percentile_interval, summarise
-from analysis.stats.sessions import (
-    DEVICE_MEMORY,
-    L2,
-    LENGTHS,
-    Medians,
-    Scatter,
-    Sessions,
-    lengths,
-    matrices_in,
-)
+from analysis.stats.sessions import DEVICE_MEMORY, L2, LENGTHS, Medians, Scatter, Sessions
 from measurement.recording.recording import CELL, TABLES
 
 TYPES = {name: TABLES["samples.csv.gz"][name] for name in CELL}
@@ -51,13 +43,19 @@ def test_shared_and_own_variances_are_estimated_apart(effects, common, own):
     assert (found.cells, found.degrees_of_freedom) == (effects.shape[1], 2)
 
 
-def test_loud_cells_do_not_hide_the_variance_of_quiet_ones():
+def test_variances_are_estimated_without_noise_and_by_kind():
     """The mean noise, 0.05, exceeds the variance of the medians."""
     rng = np.random.default_rng(1)
     noise = np.tile(np.repeat([1e-6, 0.1], 10), (4, 1))
     loud = np.sqrt(noise / 2) * rng.standard_normal((4, 20))
     found = medians(np.array([[0.02], [-0.02], [0.01], [-0.01]]) + loud, noise).scatter
     assert found.common == pytest.approx(np.var([0.02, -0.02, 0.01, -0.01], ddof=1), rel=0.05)
+    effects = np.array([[0.1, 0.3, 0.0], [-0.1, -0.3, 0.0]])
+    found = medians(effects, noise=0.005, kind=[0, 1, 1]).scatter
+    assert (found.between, list(found.cells)) == (pytest.approx([0.015, 0.085], rel=1e-3), [1, 2])
+    noise = np.array([[1, 2, 3, 10, 20, 30]] * 2) * 1e-6
+    found = medians(np.zeros((2, 6)), noise, [0, 0, 0, 1, 1, 1])
+    assert list(found.tercile) == [0, 1, 2, 0, 1, 2]
 
 
 @pytest.mark.slow
@@ -72,20 +70,26 @@ def test_reml_is_unbiased_with_few_sessions_and_unequal_noise():
     assert np.mean(found, axis=0) == pytest.approx([4e-4, 1e-4], rel=0.15)
 
 
-def test_noise_is_subtracted_and_kinds_are_separate():
-    effects = np.array([[0.1, 0.3, 0.0], [-0.1, -0.3, 0.0]])
-    found = medians(effects, noise=0.005, kind=[0, 1, 1]).scatter
-    assert found.between == pytest.approx([0.015, 0.085], rel=1e-3)
-    assert list(found.cells) == [1, 2]
-
-
-def test_the_quantile_is_between_those_of_both_parts():
+def test_half_widths_by_hand_and_unknown_for_one_session():
     """Four sessions of 11 cells: t(3) = 3.1824 for 0.03, t(30) = 2.0423 for 0.01 + 0.02."""
     one = np.ones(1)
     of = Scatter(np.array([11]), np.array([4]), 0.03 * one, 0.01 * one, 0.02 * one)
     half = of.half_widths(np.array([0]), 0.02 * one, 0.25 * one)
     quantile = 2.0423 + (3.1824 - 2.0423) * 0.5**1.25
     assert half == pytest.approx(quantile * 0.06**0.5 / 2, rel=1e-4)
+    # Two sessions of one cell: t(1) · √(0.02/2) for the mean, t(1) · √(0.02·3/2) for another.
+    one = medians(np.array([[0.1], [-0.1]]))
+    assert one.half_widths() == pytest.approx(12.7062 * 0.1, rel=2e-3)
+    assert one.half_widths(new_session=True) == pytest.approx(12.7062 * 0.03**0.5, rel=2e-3)
+    noise = np.array([[1e-6, 1e-6], [1e-6, np.nan]])
+    found = medians(np.array([[0.1, 5.0], [-0.1, -5.0]]), noise)
+    assert (found.scatter.cells, np.isnan(found.half_widths()).tolist()) == (1, [False, True])
+    alone = medians(np.zeros((1, 3)))
+    for values in (alone.scatter.between, alone.half_widths(), alone.left_out()):
+        assert np.isnan(values).all()
+    three = medians(np.vstack([np.zeros((2, 5)), np.full((1, 5), 0.5)]), noise=1e-4).left_out()
+    assert not three[-5:].any()
+    assert np.isnan(medians(np.zeros((2, 5))).left_out()).all(), "one session has no deviation"
 
 
 @pytest.mark.parametrize("sessions", [2, 3, 4, 8])
@@ -100,23 +104,6 @@ def test_intervals_cover_at_every_ratio_of_shared_to_own_variance(sessions, rati
     half = scatter.half_widths(np.arange(count), own, own / sessions)
     deviations = half / np.sqrt((ratio + 1) / sessions)
     assert 0.925 < 1 - 2 * norm.sf(deviations).mean() < 0.975
-
-
-def test_intervals_by_hand():
-    """Two sessions of one cell: t(1) · √(0.02/2) for the mean, t(1) · √(0.02·3/2) for another."""
-    one = medians(np.array([[0.1], [-0.1]]))
-    assert one.half_widths() == pytest.approx(12.7062 * 0.1, rel=2e-3)
-    assert one.half_widths(new_session=True) == pytest.approx(12.7062 * 0.03**0.5, rel=2e-3)
-
-
-def test_one_session_or_too_few_samples_have_no_interval():
-    noise = np.array([[1e-6, 1e-6], [1e-6, np.nan]])
-    found = medians(np.array([[0.1, 5.0], [-0.1, -5.0]]), noise)
-    assert found.scatter.cells == 1
-    assert np.isnan(found.half_widths()).tolist() == [False, True]
-    alone = medians(np.zeros((1, 3)))
-    for values in (alone.scatter.between, alone.half_widths(), alone.left_out()):
-        assert np.isnan(values).all()
 
 
 @pytest.mark.slow
@@ -134,21 +121,6 @@ def test_intervals_contain_the_mean_and_a_session_left_out(shared, own):
     assert ((np.mean(covered, axis=0) > 0.92) & (np.mean(covered, axis=0) < 0.98)).all()
 
 
-def test_a_session_far_from_two_that_agree_is_outside():
-    three = medians(np.vstack([np.zeros((2, 5)), np.full((1, 5), 0.5)]), noise=1e-4).left_out()
-    assert not three[-5:].any()
-    assert np.isnan(medians(np.zeros((2, 5))).left_out()).all(), "one session has no deviation"
-
-
-def test_terciles_of_noise_are_of_their_kind():
-    noise = np.array([[1, 2, 3, 10, 20, 30]] * 2) * 1e-6
-    found = medians(np.zeros((2, 6)), noise, [0, 0, 0, 1, 1, 1])
-    assert list(found.tercile) == [0, 1, 2, 0, 1, 2]
-
-
-# ---- samples
-
-
 def samples(seed=0, sessions=3, cells=8, shared=0.05, count=12, time_s=5e-3):
     """Return samples of pinned cells of one kernel, with shared effects of sessions."""
     rng = np.random.default_rng(seed)
@@ -164,22 +136,16 @@ def samples(seed=0, sessions=3, cells=8, shared=0.05, count=12, time_s=5e-3):
     return pd.concat(frames, ignore_index=True).astype(TYPES | {"session": "Int64"})
 
 
-def test_a_time_is_the_geometric_mean_of_the_sessions_medians():
+def test_times_and_draws_are_over_sessions_and_of_one_as_within_it():
     frame = samples()
     table = Sessions(frame).summary()
     assert list(table) == list(summarise(frame))
     medians = frame.groupby(["m", "session"])["total_s"].median().unstack()
     np.testing.assert_allclose(table["total_s"], np.exp(np.log(medians).mean(axis=1)))
-    assert set(table["sessions"]) == {3}
-    assert set(table["samples"]) == {36}
-    assert (table["total_low_s"] < table["total_s"]).all()
-    assert (table["total_s"] < table["total_high_s"]).all()
+    assert (set(table["sessions"]), set(table["samples"])) == ({3}, {36})
+    assert table["total_s"].between(table["total_low_s"], table["total_high_s"], "neither").all()
     assert table["host_s"].isna().all()
     np.testing.assert_allclose(table["overhead_s"], table["total_s"] / 4, rtol=0.01)
-
-
-def test_a_cell_of_one_session_has_the_interval_within_it():
-    frame = samples()
     alone = frame[(frame["m"] != 256) | (frame["session"] == 1)]
     table = Sessions(alone).summary()
     own = summarise(frame[(frame["m"] == 256) & (frame["session"] == 1)]).iloc[0]
@@ -189,10 +155,7 @@ def test_a_cell_of_one_session_has_the_interval_within_it():
     draws = Sessions(alone).draws("total", "seed")
     widths = np.log(np.divide(*percentile_interval(draws)[::-1]))
     assert widths[0] < 0.5 * widths[1]
-
-
-def test_draws_are_as_wide_as_the_intervals_and_share_effects_of_sessions():
-    found = Sessions(samples())
+    found = Sessions(frame := samples())
     draws = found.draws("total", "seed")
     assert draws.shape == (8, DRAWS)
     table = found.summary()
@@ -203,39 +166,28 @@ def test_draws_are_as_wide_as_the_intervals_and_share_effects_of_sessions():
     assert np.log(of_ratio[1] / of_ratio[0]) < 0.4 * np.log(high / low)[0]
     np.testing.assert_array_equal(found.draws("total", "seed", np.array([3])), draws[[3]])
     assert (found.draws("total", "other") != draws).any()
-
-
-def test_the_order_of_cells_changes_nothing():
-    assert lengths(np.array([1e-6, 5e-5, 5e-4, 1.0])) == [*LENGTHS]
-    frame = samples()
+    # The order of cells changes nothing.
     in_time = frame.groupby([*CELL, "session"], dropna=False).cumcount()
     shuffled = frame.assign(at=in_time).sample(frac=1, random_state=0)
     shuffled = shuffled.sort_values("at", kind="stable").drop(columns="at")
     pd.testing.assert_frame_equal(Sessions(frame).summary(), Sessions(shuffled).summary())
 
 
-def test_one_row_per_kind():
+def test_rows_are_by_kind_length_and_memory_that_holds_the_matrices():
     host = samples(seed=1).assign(host_s=1e-4, host_memory="pageable").astype(TYPES)
     found = Sessions(pd.concat([samples(), host])).scatters("total")
     assert found["host_memory"].tolist() == ["pageable", "pinned"]
-    assert found["host_work"].tolist() == [True, False]
-    assert set(found["length"]) == {"over 1 ms"}
+    assert (found["host_work"].tolist(), set(found["length"])) == ([True, False], {"over 1 ms"})
     assert (found["cells"] == 8).all()
     assert (found["medians_evaluated"] == 24).all()
     assert (found["medians_inside"] >= 16).all(), "medians of one session may miss together"
     assert (found["common_log_sd"] > 0.9 * found["between_log_sd"]).all()
-
-
-def test_lengths_have_their_bounds():
-    assert lengths(np.array([1e-6, 5e-5, 5e-4, 1.0])) == [*LENGTHS]
-
-
-def test_kernels_are_grouped_by_the_memory_that_holds_their_matrices():
     cells = samples(sessions=1, cells=2, count=1).assign(batch=[1, 4])
     size = 4 * (3 * 256**2)
-    assert list(matrices_in(cells, size)) == [L2, DEVICE_MEMORY]
-    assert list(matrices_in(cells.assign(dtype="float64"), size)) == [DEVICE_MEMORY] * 2
-    assert matrices_in(cells, None).isna().all()
+    assert list(over.matrices_in(cells, size)) == [L2, DEVICE_MEMORY]
+    assert list(over.matrices_in(cells.assign(dtype="float64"), size)) == [DEVICE_MEMORY] * 2
+    assert over.matrices_in(cells, None).isna().all()
+    assert over.lengths(np.array([1e-6, 5e-5, 5e-4, 1.0])) == [*LENGTHS]
     frame = samples().rename(columns={"in_run_kernel_s": "kernel_s"})
     kinds = Sessions(frame, l2_bytes=size).kinds("kernel")
     assert kinds["matrices_in"].tolist() == [L2] + [DEVICE_MEMORY] * 7

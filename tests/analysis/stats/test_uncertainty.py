@@ -64,48 +64,26 @@ def test_a_cost_too_small_to_be_seen_has_an_upper_bound_that_holds():
     assert covered >= 54
 
 
-def test_parameters_that_only_occur_together_are_not_determined():
+def test_parameters_without_distinct_effects_or_sizes_have_no_interval():
     """With one block size, global and shared accesses always occur together."""
-    frame = model_data.cells()
-    frame = frame[(frame["variant"] == "block") & (frame["block_size"] == 32).fillna(False)]
+    cells = model_data.cells()
+    frame = cells[(cells["variant"] == "block") & (cells["block_size"] == 32).fillna(False)]
     found = estimates("M0", model_data.times("M0", 0, NOISE, frame), 0)
     assert found["t_G"].status == found["t_S"].status == uncertainty.AT_MOST
     assert found["t_G"].low == found["t_S"].low == 0
     assert found["rho"].status == uncertainty.NOT_DETERMINED
     assert (found["rho"].low, found["rho"].high) == (0, np.inf)
-
-
-def test_one_size_has_a_fit_and_no_interval():
-    frame = model_data.cells()
-    found = estimates("M0", model_data.times("M0", 0, NOISE, frame[frame["n"] == 512]), 0)
+    found = estimates("M0", model_data.times("M0", 0, NOISE, cells[cells["n"] == 512]), 0)
     assert found["rho"].value == pytest.approx(truths("M0")["rho"], rel=0.5)
     assert {one.status for one in found.values()} == {uncertainty.NO_INTERVAL}
     assert np.isnan([found["t_G"].low, found["rho"].high]).all()
-
-
-def test_status_by_the_bounds():
     known = {(0.5, 2.0): uncertainty.DETERMINED, (0.0, np.inf): uncertainty.NOT_DETERMINED}
     known |= {(0.0, 2.0): uncertainty.AT_MOST, (0.5, np.inf): uncertainty.AT_LEAST}
     for bounds, status in (known | {(np.nan, np.nan): uncertainty.NO_INTERVAL}).items():
         assert uncertainty.Estimate(1.0, *bounds, uncertainty.BOOTSTRAP).status == status
 
 
-def test_the_unit_of_time_changes_no_interval_of_a_ratio():
-    for model, changes in (("M3", {}), ("M1", {"t_S": 1e-16})):  # by draws, by profile
-        data = model_data.times(model, 1, NOISE, **changes)
-        other = replace(data, log_times=data.log_times + np.log(1e6))
-        one, two = (estimates(model, unit, 1)["rho"] for unit in (data, other))
-        assert two.method == one.method
-        assert (two.low, two.high) == pytest.approx((one.low, one.high), rel=1e-3)
-
-
-def test_only_the_same_key_draws_the_same_errors():
-    data = model_data.times("M4", 2, NOISE)
-    assert estimates("M4", data, "a") == estimates("M4", data, "a")
-    assert estimates("M4", data, "a") != estimates("M4", data, "b")
-
-
-def test_one_step_is_as_wide_as_new_fits():
+def test_one_step_is_as_wide_as_new_fits_in_any_unit_and_with_the_same_key():
     """For errors of realistic size, the interval of the draws equals that of fits to drawn data."""
     data = model_data.times("M7", 7, (0.08, 0.02, 0.03, 0.01))
     found = fit(data)
@@ -120,9 +98,18 @@ def test_one_step_is_as_wide_as_new_fits():
         low, high = np.quantile(fits[:, index], [0.025, 0.975])
         widths = [np.log(estimate.high / estimate.low), np.log(high / low)]
         assert widths[0] == pytest.approx(widths[1], rel=0.2)
+    for model, changes in (("M3", {}), ("M1", {"t_S": 1e-16})):  # by draws, by profile
+        data = model_data.times(model, 1, NOISE, **changes)
+        other = replace(data, log_times=data.log_times + np.log(1e6))
+        one, two = (estimates(model, unit, 1)["rho"] for unit in (data, other))
+        assert two.method == one.method
+        assert (two.low, two.high) == pytest.approx((one.low, one.high), rel=1e-3)
+    data = model_data.times("M4", 2, NOISE)
+    assert estimates("M4", data, "a") == estimates("M4", data, "a")
+    assert estimates("M4", data, "a") != estimates("M4", data, "b")
 
 
-def test_samples_widen_the_interval_of_cells_that_agree_with_the_model():
+def test_samples_widen_intervals_and_an_error_of_a_kernel_counts_once():
     data = model_data.times("M0", 0, (0, 0, 0, 0))
     assert estimates("M0", data, 0)["rho"].high == pytest.approx(5, rel=1e-4)
     rng = np.random.default_rng(0)
@@ -135,10 +122,7 @@ def test_samples_widen_the_interval_of_cells_that_agree_with_the_model():
     reach = np.linalg.pinv(slopes)
     sigma = 0.02 * np.linalg.norm(reach[0] - reach[1])
     assert np.log(found.high / found.low) == pytest.approx(2 * 1.96 * sigma, rel=0.06)
-
-
-def test_an_error_that_all_cells_of_a_kernel_share_counts_once():
-    """Scatter common to the sizes of a kernel leaves its parameters less certain."""
+    # Scatter common to the sizes of a kernel leaves its parameters less certain.
     widths = {}
     for name, noise in (("shared", (0.05, 0, 0, 0.01)), ("independent", (0, 0, 0.05, 0.01))):
         found = [estimates("M4", model_data.times("M4", s, noise), s)["c_S"] for s in range(20)]

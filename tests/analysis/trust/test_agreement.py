@@ -8,29 +8,27 @@ import pytest
 from analysis.data import recordings as data
 from analysis.stats.significance import THRESHOLD
 from analysis.trust import comparison, overheads
-from measurement.recording.recording import CELL, KERNEL
-from tests.support.simulated import FEW
+from measurement.recording.recording import CELL, KERNEL, read
+from tests.support.simulated import FEW, recorded
 
 pytestmark = pytest.mark.slow
-
-
 SIZES = {"sizes": (256, 512), "holdout": (), "noise": 0.001, "variants": FEW}
 
 
 @pytest.fixture(scope="module")
-def one(make_recording, tmp_path_factory):
-    """A GPU; not to be changed."""
-    return make_recording(tmp_path_factory.mktemp("agreement") / "one", throttled=2, **SIZES)
+def one():
+    """A GPU with throttled samples."""
+    return read(recorded(throttled=2, **SIZES))
 
 
 @pytest.fixture(scope="module")
-def two(make_recording, tmp_path_factory):
+def two():
     """A host with two such GPUs, without throttled samples."""
-    return make_recording(tmp_path_factory.mktemp("agreement") / "two", gpus=2, seed=1, **SIZES)
+    return read(recorded(gpus=2, seed=1, **SIZES))
 
 
 def named(recording, *names, cpu_model="Simulated CPU"):
-    """The recording with its GPUs called these."""
+    """Return the recording with these names of its GPUs."""
     provenance = recording.provenance
     pairs = zip(provenance["devices"], names, strict=True)
     devices = [device | {"name": name} for device, name in pairs]
@@ -38,17 +36,14 @@ def named(recording, *names, cpu_model="Simulated CPU"):
     return replace(recording, provenance=provenance | {"devices": devices, "host": host})
 
 
-def agreed(found):
-    found = data.sources(found) if isinstance(found, dict) else found
-    frames = {
-        "summary": data.summary_table(found),
-        "telemetry": overheads.telemetry_table(found),
-        "back_to_back": overheads.back_to_back_table(found),
-    }
+def agreed(recordings):
+    frames = {"summary": data.summary_table(found := data.sources(recordings))}
+    frames["telemetry"] = overheads.telemetry_table(found)
+    frames["back_to_back"] = overheads.back_to_back_table(found)
     return comparison.agreement_tables(found, frames)
 
 
-def test_a_pass_without_parts_is_compared_as_a_whole(one):
+def test_only_common_cells_and_whole_runs_without_parts_are_compared(one, cpu_recording):
     samples = one.samples.copy()
     samples.loc[samples["variant"] == "block", "in_run_kernel_s"] = np.nan
     in_pieces = replace(one, samples=samples)
@@ -57,21 +52,28 @@ def test_a_pass_without_parts_is_compared_as_a_whole(one):
     assert 0 < kernels.max() < whole.max()
     assert set(shares["share"]) == {1.0}
     assert cells.empty
+    small = one.samples[one.samples["n"] == 256]
+    few = replace(one, samples=small, back_to_back=one.back_to_back[:0])
+    shares, cells = agreed({"x": few, "y": one})
+    assert comparison.BATCHES not in set(shares["kind"])
+    full, _ = agreed({"x": one, "y": one})
+    assert full["cells"][0] > shares["cells"][0] > 0
+    assert cells.empty
+    for without_pairs in ({}, {"x": one, "host": cpu_recording}):
+        for table in agreed(without_pairs):
+            assert (table.empty, list(table)[:2]) == (True, ["recording_a", "gpu_a"])
 
 
 def pairs(**made):
     return [(a.label, b.label) for a, b in comparison.pairs(data.sources(made))]
 
 
-def test_cards_of_the_same_name_in_two_recordings_are_pairs(one, two, cpu_recording):
+def test_gpus_of_one_name_in_two_recordings_are_pairs_by_index(one, two, cpu_recording):
     assert pairs(x=one, y=one, host=cpu_recording) == [("x", "y")]
     assert pairs(x=one, y=one, z=one) == [("x", "y"), ("x", "z"), ("y", "z")]
     assert pairs(x=named(one, "A"), y=named(one, "A 2")) == []
-    assert pairs(two=two) == [], "cards of one recording are no pair"
+    assert pairs(two=two) == [], "GPUs of one recording are no pair"
     assert pairs(host=cpu_recording, other=cpu_recording) == []
-
-
-def test_cards_of_the_same_index_come_first_and_none_is_taken_twice(one, two):
     assert pairs(x=two, y=two) == [("x-gpu0", "y-gpu0"), ("x-gpu1", "y-gpu1")]
     assert pairs(x=one, y=two) == [("x", "y-gpu0")]
     assert pairs(x=one, y=named(two, "other", "Simulated GPU")) == [("x", "y-gpu1")]
@@ -82,17 +84,16 @@ def test_cards_of_the_same_index_come_first_and_none_is_taken_twice(one, two):
 
 
 def changed(recording, variant, factor):
-    """The recording with all GPU times of a variant multiplied."""
+    """Return the recording with all GPU times of a variant multiplied."""
     samples = recording.samples.copy()
     rows = (samples["variant"] == variant) & (samples["device"] != "cpu")
-    for column in ("total_s", "in_run_kernel_s"):
-        samples.loc[rows, column] *= factor
+    samples.loc[rows, ["total_s", "in_run_kernel_s"]] *= factor
     batches = recording.back_to_back.copy()
     batches.loc[batches["variant"] == variant, "kernel_batch_s"] *= factor
     return replace(recording, samples=samples, back_to_back=batches)
 
 
-def test_cells_within_the_tolerance_are_counted_and_the_others_listed(one):
+def test_cells_beyond_the_tolerance_are_listed_with_the_state_of_both_gpus(one, two):
     other = changed(one, "buffered_row", 1.03)
     shares, cells = agreed({"x": one, "y": other})
     assert list(zip(shares["kind"], shares["quantity"], strict=True)) == [
@@ -102,50 +103,41 @@ def test_cells_within_the_tolerance_are_counted_and_the_others_listed(one):
     ]
     assert set(shares["tolerance"]) == {THRESHOLD} == {0.02}
     counts = shares["cells"] - shares["cells_agreeing"]
-    assert counts.tolist() == [2, 2, 2, 2, 2, 0], "two orders of the variant"
+    assert counts.tolist() == [2, 2, 2, 2, 2, 0], "two sizes of the variant"
     assert shares["share"].tolist() == (shares["cells_agreeing"] / shares["cells"]).tolist()
     gpu = one.samples[one.samples["device"] == "gpu0"]
     assert shares["cells"][0] == len(gpu.drop_duplicates(CELL)) / 2
     assert set(cells["variant"]) == {"buffered_row"}
     assert cells["block_size"].isna().all()
     assert cells["ratio"].tolist() == pytest.approx([1.03] * 10)
-    assert (cells["ratio_low"] <= cells["ratio"]).all()
-    assert (cells["ratio"] <= cells["ratio_high"]).all()
+    assert cells["ratio"].between(cells["ratio_low"], cells["ratio_high"]).all()
     assert shares.iloc[-1][["gpu_a", "gpu_b"]].isna().all()
-
-
-def test_listed_cells_have_the_state_of_both_cards(one, two):
     slower = changed(two, "buffered_row", 0.9)
     _, cells = agreed({"x": one, "y": slower})
     rows = cells[(cells["kind"] == comparison.PINNED) & (cells["quantity"] == "kernel")]
-    assert set(rows["gpu_b"]) == {"y-gpu0"}
-    assert rows["sm_clock_a_hz"].tolist() == [1.98e9] * 2
-    assert rows["samples_throttled_a"].tolist() == [2, 2]
-    assert rows["samples_throttled_b"].tolist() == [0, 0]
-    assert rows["power_b_w"].tolist() == [350.5] * 2
-    assert rows["temperature_max_a_celsius"].tolist() == [42, 42]
+    assert (set(rows["gpu_b"]), rows["sm_clock_a_hz"].tolist()) == ({"y-gpu0"}, [1.98e9] * 2)
+    state = ["samples_throttled_a", "samples_throttled_b", "power_b_w", "temperature_max_a_celsius"]
+    assert rows[state].to_numpy().tolist() == [[2, 0, 350.5, 42]] * 2
     cells_of_a = data.sources({"x": one})[0].cells
     chosen = "variant == 'buffered_row' and n == 256 and host_memory == 'pinned'"
     (row,) = cells_of_a.query(chosen).to_dict("records")
     for bound in ("", "_low", "_high"):
         assert rows.iloc[0][f"median_a{bound}_s"] == row[f"kernel{bound}_s"]
     batches = cells[cells["kind"] == comparison.BATCHES]
-    assert batches["sm_clock_a_hz"].isna().all()
-    assert len(batches) == 2
+    assert batches["sm_clock_a_hz"].isna().tolist() == [True, True]
 
 
-def test_hosts_are_compared_once_if_of_one_model_and_measured_by_one_protocol(two):
-    found = data.sources({"x": two, "y": replace(two)})
-    kinds = agreed(found)[0]["kind"]
-    assert (kinds == comparison.ON_CPU).sum() == 1
-    assert (kinds == comparison.BATCHES).sum() == 2
-    other = named(two, *["Simulated GPU"] * 2, cpu_model="Another CPU")
-    kinds = agreed({"x": two, "y": other})[0]["kind"]
+def test_hosts_are_compared_once_if_of_one_model_and_measured_by_one_protocol():
+    small = read(recorded(gpus=2, **SIZES | {"sizes": (256,), "variants": ("buffered_row",)}))
+    kinds = agreed({"x": small, "y": replace(small)})[0]["kind"]
+    assert ((kinds == comparison.ON_CPU).sum(), (kinds == comparison.BATCHES).sum()) == (1, 2)
+    other = named(small, *["Simulated GPU"] * 2, cpu_model="Another CPU")
+    kinds = agreed({"x": small, "y": other})[0]["kind"]
     assert comparison.ON_CPU not in set(kinds)
 
     def measured_with(**protocol):
-        configuration = two.provenance["configuration"] | {"protocol": protocol}
-        return replace(two, provenance=two.provenance | {"configuration": configuration})
+        configuration = small.provenance["configuration"] | {"protocol": protocol}
+        return replace(small, provenance=small.provenance | {"configuration": configuration})
 
     for other, compared in [({"cpu_warm_run_s": 0.5}, True), ({"cpu_warm_run_s": 0}, False)]:
         pair = {"x": measured_with(cpu_warm_run_s=0.5, warm_up_s=1), "y": measured_with(**other)}
@@ -153,23 +145,9 @@ def test_hosts_are_compared_once_if_of_one_model_and_measured_by_one_protocol(tw
         assert (comparison.ON_CPU in set(kinds)) is compared
 
 
-def test_only_common_cells_count(one, cpu_recording):
-    small = one.samples[one.samples["n"] == 256]
-    few = replace(one, samples=small, back_to_back=one.back_to_back[:0])
-    shares, cells = agreed({"x": few, "y": one})
-    assert comparison.BATCHES not in set(shares["kind"])
-    full, _ = agreed({"x": one, "y": one})
-    assert full["cells"][0] > shares["cells"][0] > 0
-    assert cells.empty
-    for found in ([], data.sources({"x": one, "host": cpu_recording})):  # without pairs
-        for table in agreed(found):
-            assert table.empty
-            assert list(table)[:2] == ["recording_a", "gpu_a"]
-
-
-def test_kernels_timed_alone_are_compared_once(make_recording, tmp_path):
-    sizes = {"sizes": (256,), "holdout": (), "noise": 0.001, "kernel_only": True}
-    made = {name: make_recording(tmp_path / name, seed=at, **sizes) for at, name in enumerate("ab")}
+def test_kernels_timed_alone_are_compared_once():
+    sizes = SIZES | {"sizes": (256,), "kernel_only": True}
+    made = {name: read(recorded(seed=at, **sizes)) for at, name in enumerate("ab")}
     shares, cells = agreed(made)
     kinds = shares.set_index(["kind", "quantity"])
     assert (comparison.PINNED, "kernel") not in kinds.index

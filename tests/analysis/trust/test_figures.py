@@ -1,4 +1,4 @@
-"""Figures of trust: how far medians repeat, and what timing a single launch adds."""
+"""Figures of trust: agreement of medians, and the overhead of timing a single launch."""
 
 import pytest
 
@@ -34,9 +34,6 @@ def test_agreement_counts_the_cells_that_both_have(tmp_path):
     assert all(within in text for text in shown.tooltips)
     assert f"kernel, pinned memory: 50 % at 0.995 or less; {within}" in shown.tooltips
     assert "b / a" in shown.texts
-
-
-def test_agreement_of_kernels_back_to_back_and_of_cpus(tmp_path):
     cpu = {"gpu": None, "device": "cpu", "host_memory": None, "threads": 1}
     rows = [cell(host, 64, 1.0) | cpu for host in "ab"]
     launched = [back_to_back(gpu, "naive", 64, 1.0, 1.5) for gpu in "ab"]
@@ -63,10 +60,8 @@ def test_launches_of_the_fastest_block_of_square_products(tmp_path):
         back_to_back("a", "mm_tile", 256, 1e-5, 5.0, m=255),
         back_to_back("b", "naive", 256, 1e-5, 2.0),
     ]
-    store = stored(
-        tmp_path, recordings=[device("a"), device("b", simulated=True)], back_to_back=rows
-    )
-    shown = drawn(FIGURES["launches"], store)
+    listed = [device("a"), device("b", simulated=True)]
+    shown = drawn(FIGURES["launches"], stored(tmp_path, recordings=listed, back_to_back=rows))
     assert shown.tooltips == [
         "SIMULATED b, naive, N = 256: 2×",
         "a, block, B = 16, N = 256: 1.2× (1.1 to 1.3)",
@@ -77,14 +72,12 @@ def test_launches_of_the_fastest_block_of_square_products(tmp_path):
 def test_the_factor_of_each_kind_of_time_extends_to_that_of_a_new_session(tmp_path):
     kernel = {"gpu": "a", "quantity": "kernel", "host_memory": "pinned", "matrices_in": "L2"}
     factors = {"mean_interval_factor": 1.1, "new_session_interval_factor": 1.2}
+    total = {"gpu": "a", "quantity": "total", "host_memory": "pageable", "length": "over 1 ms"}
     rows = [
         kernel | factors,
         kernel | factors | {"gpu": "b", "mean_interval_factor": 1.05},
         kernel | factors | {"quantity": "h2d"},
-        {"gpu": "a", "quantity": "total", "host_memory": "pageable", "length": "over 1 ms"}
-        | {"host_work": False, **factors},
-        {"gpu": "a", "quantity": "total", "host_memory": "pageable", "length": "over 1 ms"}
-        | {"host_work": True, **factors},
+        *(total | {"host_work": work, **factors} for work in (False, True)),
     ]
     store = stored(tmp_path, recordings=[device("a"), device("b")], sessions=rows)
     assert drawn(FIGURES["sessions"], store).tooltips == [

@@ -1,4 +1,4 @@
-"""Traffic of a host's other GPUs: what pairs show, and what they must not."""
+"""Traffic of a host's other GPUs: ratios and verdicts of pairs of runs."""
 
 import numpy as np
 import pandas as pd
@@ -6,13 +6,14 @@ import pytest
 
 from analysis.data import recordings as data
 from analysis.trust import interference
-from measurement.recording.recording import CELL, TABLES
+from measurement.recording.recording import CELL, TABLES, read
+from tests.support.simulated import FEW, recorded
 
 pytestmark = pytest.mark.slow
 
 
 def passes(alone, beside, count=1, kernel=1.0, n=1024):
-    """The pairs of one cell, of order n, with these times of the copy to the GPU."""
+    """Return the pairs of one cell of size n with these times of the copy to the GPU."""
     key = ("gpu0", "block_unroll4", "float32", 1, n, n, n, 32, "pinned", pd.NA)
     sides = []
     for neighbours_, times in ((0, alone), (count, beside)):
@@ -30,7 +31,7 @@ def compared(*arguments, **options):
 
 
 def states(seed, pairs=12):
-    """What the machine does to both runs of each pair."""
+    """Return the slowdown that both runs of each pair share."""
     return np.exp(0.2 * np.random.default_rng(seed).standard_normal(pairs))
 
 
@@ -44,7 +45,7 @@ def test_a_slowdown_is_seen_through_the_states_that_pairs_share():
     assert rows.at["h2d", "verdict"] == "slower"
     assert rows.at["h2d", "p_differs"] == 2 / 2**12, "all of twelve pairs"
     assert rows.loc[["kernel", "d2h"], "verdict"].tolist() == ["same", "same"]
-    # The same passes, no longer beside their partners, show nothing.
+    # The same runs in other pairs show nothing.
     assert compared(state, np.roll(beside, 5)).at["h2d", "verdict"] == "undecided"
     row = compared(state, 1.2 * state).loc["h2d"]
     assert [row["ratio_low"], row["ratio_high"]] == pytest.approx([1.2, 1.2]), "pairs are resampled"
@@ -54,29 +55,11 @@ def test_traffic_that_does_nothing_slows_nothing():
     for seed in range(10):
         rng = np.random.default_rng(seed)
         state = states(seed)
-        frames = []
-        for n in range(1, 8):
-            times = (state * rng.lognormal(0, 0.02, 12) for _ in range(2))
-            frames.append(passes(*times, n=n))
-        found = interference.compare_pairs(pd.concat(frames))
-        assert "slower" not in set(found["verdict"]), seed
+        frames = (passes(*(state * rng.lognormal(0, 0.02, (2, 12))), n=n) for n in range(1, 8))
+        assert "slower" not in set(interference.compare_pairs(pd.concat(frames))["verdict"]), seed
 
 
-def test_the_more_comparisons_the_more_one_of_them_must_show():
-    """One pair of seven that goes the other way: enough alone, too little among a hundred."""
-    alone = np.linspace(1, 1.2, 7)
-    slower = passes(alone, alone * 1.1, kernel=1.0)
-    one = interference.compare_pairs(slower)
-    many = [passes(alone, alone[::-1], n=n) for n in range(1, 40)]
-    among = interference.compare_pairs(pd.concat([slower, *many]))
-    verdicts = [
-        frame[(frame["n"] == 1024) & (frame["quantity"] == "h2d")]["verdict"].item()
-        for frame in (one, among)
-    ]
-    assert verdicts == ["slower", "undecided"]
-
-
-def test_only_rounds_with_both_passes_are_pairs():
+def test_only_rounds_with_both_runs_are_pairs_and_many_must_show_more():
     frame = passes([1.0] * 8, [1.5] * 8)
     frame = frame[~((frame["neighbours"] == 1) & (frame["round"] == 3))]
     assert set(interference.compare_pairs(frame)["pairs"]) == {7}
@@ -85,16 +68,20 @@ def test_only_rounds_with_both_passes_are_pairs():
     row = compared([1.0] * 5, [2.0] * 5).loc["h2d"]  # below six pairs nothing is claimed
     assert (row["ratio"], row["verdict"]) == (2, "undecided")
     assert row[["ratio_low", "p_differs", "q_same", "isolated_low_s"]].isna().all()
+    # Seven of seven pairs: enough among four comparisons, too little among fifty.
+    alone = np.linspace(1, 1.2, 7)
+    slower, others = passes(alone, alone * 1.1), range(1, 13)
+    among = pd.concat([slower, *(passes(alone, alone[::-1], n=n) for n in others)])
+    for frame, verdict in ((slower, "slower"), (among, "undecided")):
+        found = interference.compare_pairs(frame).set_index(["n", "quantity"])
+        assert found.at[(1024, "h2d"), "verdict"] == verdict
 
 
-def test_the_table_names_gpus_and_is_empty_where_there_is_one(
-    make_recording, gpu_recording, cpu_recording, tmp_path
-):
-    two = make_recording(tmp_path / "two", gpus=2, sizes=(256, 512), holdout=())
+def test_the_table_names_gpus_and_is_empty_where_there_is_one(gpu_recording, cpu_recording):
+    two = read(recorded(gpus=2, sizes=(256, 512), holdout=(), variants=FEW))
     found = data.sources({"two": two, "card": gpu_recording, "host": cpu_recording})
     table = interference.interference_table(found)
-    assert set(table["gpu"]) == {"two-gpu0", "two-gpu1"}
-    assert len(table) == 2 * 2 * 2 * 4
+    assert (set(table["gpu"]), len(table)) == ({"two-gpu0", "two-gpu1"}, 2 * 2 * 2 * 4)
     said = table.groupby(["host_memory", "quantity"])["verdict"].agg(set)
     assert said["pageable", "h2d"] == said["pageable", "d2h"] == {"slower"}
     assert said["pinned", "h2d"] == said["pageable", "kernel"] == {"same"}

@@ -1,4 +1,4 @@
-"""The state of the GPU, what timing costs, where the time went: tables from recordings."""
+"""The state of the GPU, the cost of timing, the duration of phases: tables from recordings."""
 
 import itertools
 from dataclasses import replace
@@ -10,15 +10,16 @@ import pytest
 from analysis.data import recordings as data
 from analysis.data.ceilings import ceilings_table
 from analysis.trust import overheads
-from measurement.recording.recording import CELL, KERNEL, TABLES
+from measurement.recording.recording import CELL, KERNEL, TABLES, read
+from tests.support.simulated import FEW, recorded
 from tests.support.simulated_tables import BACK_TO_BACK, COLD_S, SW_POWER_CAP, SW_THERMAL_SLOWDOWN
 
 
 @pytest.fixture(scope="module")
-def throttled(make_recording, tmp_path_factory):
+def throttled():
     """Two GPUs of one host, three of twelve samples of each cell marked and slower."""
-    path = tmp_path_factory.mktemp("trust") / "two"
-    return make_recording(path, gpus=2, sizes=(256, 512), holdout=(), throttled=3)
+    few = {"sizes": (256, 512), "holdout": (), "variants": FEW}
+    return read(recorded(gpus=2, throttled=3, **few))
 
 
 def sources(*made):
@@ -26,7 +27,7 @@ def sources(*made):
 
 
 def samples(reasons, totals, **state):
-    """The samples of one cell with these bit masks and total times."""
+    """Return the samples of one cell with these bit masks and total times."""
     parts = ("gpu0", "block", "float32", 1, *[256] * 3, 32, "pinned", None)
     key = dict(zip(CELL, parts, strict=True))
     frame = pd.DataFrame({"throttle_reasons": reasons, "total_s": totals}).assign(**key, **state)
@@ -35,10 +36,7 @@ def samples(reasons, totals, **state):
     return frame.reindex(columns=list(types)).astype(types)
 
 
-# ---- state of the GPU
-
-
-def test_marked_samples_are_counted_named_and_left_out_of_the_second_median():
+def test_marked_samples_are_counted_and_left_out_and_unknown_states_empty():
     masks = [0, SW_POWER_CAP, 0, SW_POWER_CAP | SW_THERMAL_SLOWDOWN, 0, 0, 0, 0]
     clocks = [2000, 1000, 2000, 1500, 2000, 2000, 2000, 2000]
     state = {"sm_clock_hz": np.array(clocks) * 10**6, "memory_clock_hz": 10**9}
@@ -53,9 +51,6 @@ def test_marked_samples_are_counted_named_and_left_out_of_the_second_median():
     assert (row["total_s"], row["total_low_s"], row["total_high_s"]) == (4.5, 1, 9)
     assert (row["unthrottled_total_s"], row["unthrottled_in_run_kernel_s"]) == (3.5, 1.75)
     assert (row["unthrottled_total_low_s"], row["unthrottled_total_high_s"]) == (1, 6)
-
-
-def test_where_every_sample_is_marked_none_is_left_and_what_is_not_known_is_empty():
     row = overheads.telemetry(samples([SW_POWER_CAP] * 6, [1, 2, 3, 4, 5, 6])).iloc[0]
     assert (row["samples_throttled"], row["total_s"]) == (6, 3.5)
     assert row[["unthrottled_total_s", "unthrottled_in_run_kernel_high_s"]].isna().all()
@@ -67,61 +62,15 @@ def test_where_every_sample_is_marked_none_is_left_and_what_is_not_known_is_empt
     assert half["samples_throttled"] == 0
 
 
-def test_every_gpu_cell_has_its_state_and_the_cpu_none(throttled, cpu_recording):
+def test_gpu_cells_have_states_cold_starts_a_warm_cell(throttled, cpu_recording, gpu_recording):
     table = overheads.telemetry_table(sources(throttled, cpu_recording))
     timed = throttled.samples[throttled.samples["device"] != "cpu"].drop_duplicates(CELL)
-    assert len(table) == len(timed)
-    assert set(table["gpu"]) == {"r0-gpu0", "r0-gpu1"}
+    assert (len(table), set(table["gpu"])) == (len(timed), {"r0-gpu0", "r0-gpu1"})
     assert set(table["samples_throttled"]) == {3}
     assert (table["unthrottled_total_s"] < table["total_s"]).all()
     merged = table.merge(trust_cells(throttled), on=CELL, suffixes=("", "_summary"))
     assert len(merged) == len(table)
     assert (merged["in_run_kernel_s"] == merged["in_run_kernel_s_summary"]).all()
-
-
-def trust_cells(recording):
-    found = sources(recording)
-    return pd.concat([source.cells for source in found]).drop_duplicates(CELL)
-
-
-# ---- batches
-
-
-@pytest.mark.slow
-def test_single_launches_stand_beside_batches(throttled, gpu_recording):
-    table = overheads.back_to_back_table(sources(throttled, gpu_recording))
-    kernels = gpu_recording.back_to_back.drop_duplicates(KERNEL)
-    assert (table["gpu"] == "r1").sum() == len(kernels) > 50
-    own = table[table["gpu"] == "r1"]
-    assert set(own["host_memory"]) == {"pinned"}
-    assert set(own["rounds"]) == {6}
-    assert own["ratio"].median() == pytest.approx(1 / BACK_TO_BACK, rel=0.01)
-    assert own["ratio"].tolist() == (own["kernel_s"] / own["kernel_batch_s"]).tolist()
-    assert (own["ratio_low"] <= own["ratio"]).all()
-    assert (own["ratio"] <= own["ratio_high"]).all()
-    assert (own["kernel_batch_low_s"] < own["kernel_batch_s"]).all()
-    row = own[(own["variant"] == "buffered_row") & (own["n"] == 512)].iloc[0]
-    batches = gpu_recording.back_to_back
-    same = batches[(batches["variant"] == "buffered_row") & (batches["n"] == 512)]
-    assert row["kernel_batch_s"] == same["kernel_batch_s"].median()
-    assert row["launches"] == same["launches"].iloc[0]
-
-
-def test_pageable_launches_stand_in_and_a_kernel_without_any_has_no_ratio(gpu_recording):
-    taken = gpu_recording.samples
-    pinned = (taken["host_memory"] == "pinned").fillna(False)
-    gone = (taken["n"] == 512).fillna(False) & (taken["variant"] == "block")
-    few = replace(gpu_recording, samples=taken[~pinned & ~gone])
-    table = overheads.back_to_back_table(sources(few))
-    lacking = (table["variant"] == "block") & (table["n"] == 512)
-    assert table[lacking][["ratio", "ratio_low", "kernel_s", "host_memory"]].isna().all(axis=None)
-    assert set(table[~lacking]["host_memory"]) == {"pageable"}
-
-
-# ---- cold starts, ceilings, phases
-
-
-def test_cold_starts_are_compared_with_the_same_cell_warm(gpu_recording):
     (row,) = overheads.cold_starts_table(sources(gpu_recording)).to_dict("records")
     starts = gpu_recording.cold_starts
     assert row["processes"] == len(starts) == 6
@@ -140,7 +89,38 @@ def test_cold_starts_are_compared_with_the_same_cell_warm(gpu_recording):
     assert np.isnan([row["ratio"], row["warm_total_s"]]).all()
 
 
-def test_ceilings_are_medians_of_rounds_and_the_cpus_stand_once(throttled):
+def trust_cells(recording):
+    found = sources(recording)
+    return pd.concat([source.cells for source in found]).drop_duplicates(CELL)
+
+
+@pytest.mark.slow
+def test_single_launches_are_compared_with_batches(throttled, gpu_recording):
+    table = overheads.back_to_back_table(sources(throttled, gpu_recording))
+    kernels = gpu_recording.back_to_back.drop_duplicates(KERNEL)
+    assert (table["gpu"] == "r1").sum() == len(kernels) > 50
+    own = table[table["gpu"] == "r1"]
+    assert (set(own["host_memory"]), set(own["rounds"])) == ({"pinned"}, {6})
+    assert own["ratio"].median() == pytest.approx(1 / BACK_TO_BACK, rel=0.01)
+    assert own["ratio"].tolist() == (own["kernel_s"] / own["kernel_batch_s"]).tolist()
+    assert own["ratio"].between(own["ratio_low"], own["ratio_high"]).all()
+    assert (own["kernel_batch_low_s"] < own["kernel_batch_s"]).all()
+    row = own[(own["variant"] == "buffered_row") & (own["n"] == 512)].iloc[0]
+    batches = gpu_recording.back_to_back
+    same = batches[(batches["variant"] == "buffered_row") & (batches["n"] == 512)]
+    assert row["kernel_batch_s"] == same["kernel_batch_s"].median()
+    assert row["launches"] == same["launches"].iloc[0]
+    taken = gpu_recording.samples
+    pinned = (taken["host_memory"] == "pinned").fillna(False)
+    gone = (taken["n"] == 512).fillna(False) & (taken["variant"] == "block")
+    few = replace(gpu_recording, samples=taken[~pinned & ~gone])
+    table = overheads.back_to_back_table(sources(few))  # with pageable launches
+    lacking = (table["variant"] == "block") & (table["n"] == 512)
+    assert table[lacking][["ratio", "ratio_low", "kernel_s", "host_memory"]].isna().all(axis=None)
+    assert set(table[~lacking]["host_memory"]) == {"pageable"}
+
+
+def test_ceilings_and_phases_of_the_cpu_have_one_row(throttled, cpu_recording):
     table = ceilings_table(sources(throttled))
     on_cpu = table[table["device"] == "cpu"]
     once = on_cpu[on_cpu["threads"].isna()]
@@ -148,9 +128,8 @@ def test_ceilings_are_medians_of_rounds_and_the_cpus_stand_once(throttled):
     rates = on_cpu[on_cpu["quantity"] == "fp32_flop_per_s"].set_index("threads")["value"]
     assert rates.to_dict() == pytest.approx({1: 1.25e11, 4: 4.5e11}, rel=0.02)
     assert on_cpu["gpu"].isna().all()
-    assert not table.duplicated(
-        ["recording", "device", "quantity", "host_memory", "size_bytes", "threads"]
-    ).any()
+    key = ["recording", "device", "quantity", "host_memory", "size_bytes", "threads"]
+    assert not table.duplicated(key).any()
     copies = table[(table["gpu"] == "r0-gpu1") & (table["quantity"] == "h2d_bytes_per_s")]
     assert sorted(copies["size_bytes"]) == sorted([2**12, 2**16, 2**20, 2**26] * 2)
     row = copies[(copies["size_bytes"] == 2**20) & (copies["host_memory"] == "pinned")].iloc[0]
@@ -159,15 +138,11 @@ def test_ceilings_are_medians_of_rounds_and_the_cpus_stand_once(throttled):
     rounds = rounds[(rounds["size_bytes"] == 2**20) & (rounds["host_memory"] == "pinned")]
     names = ["value", "value_low", "value_high", "rounds"]
     assert list(row[names]) == [*rounds["value"].agg(["median", "min", "max"]), 6]
-
-
-def test_phases_add_up_and_the_cpus_stand_once(throttled, cpu_recording):
     table = overheads.phases_table(sources(throttled))
     totals = table[table["phase"] == overheads.TOTAL]
     assert sorted(totals["device"]) == ["cpu", "gpu0", "gpu1"]
     gpu = table[table["gpu"] == "r0-gpu0"].set_index("phase")
-    assert gpu.at[overheads.TOTAL, "wall_s"] == 33
-    assert gpu.at["sampling", "share_not_busy"] == 0.25
+    assert (gpu.at[overheads.TOTAL, "wall_s"], gpu.at["sampling", "share_not_busy"]) == (33, 0.25)
     assert gpu.at[overheads.TOTAL, "share_not_busy"] == pytest.approx(1 - 19.85 / 33)
     phases = [{"device": "cpu", "phase": "checking", "wall_s": 0, "busy_s": 0}]
     none = replace(cpu_recording, provenance=cpu_recording.provenance | {"phases": phases})
@@ -184,7 +159,7 @@ def test_a_host_without_gpu_has_no_rows_and_their_order_changes_nothing(throttle
         assert list(table(found))[:2] == ["recording", "gpu"]
     names = ("samples", "back_to_back", "cold_starts", "ceilings")
     shuffled = {name: getattr(throttled, name).sample(frac=1, random_state=1) for name in names}
-    shuffled["samples"] = shuffled["samples"].sort_values("round", kind="stable")  # a series a cell
+    shuffled["samples"] = shuffled["samples"].sort_values("round", kind="stable")  # in time order
+    both = [sources(each) for each in (throttled, replace(throttled, **shuffled))]
     for table in (*GPU_TABLES, ceilings_table):
-        one, other = (table(sources(r)) for r in (throttled, replace(throttled, **shuffled)))
-        pd.testing.assert_frame_equal(one, other)
+        pd.testing.assert_frame_equal(*map(table, both))

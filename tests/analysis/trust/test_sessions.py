@@ -1,4 +1,6 @@
-"""The table of sessions: what of a GPU's is told by several, once a recording for its CPU."""
+"""The table of sessions: deviations of a GPU's times, and of its CPU once per recording."""
+
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -10,32 +12,26 @@ from analysis.overview.answers import answer_sessions_table
 from analysis.overview.speedups import speedups_table
 from analysis.schema import TABLES
 from analysis.trust.sessions import session_effects_table, sessions_table
-from tests.support.report_data import rewritten
+from measurement.recording.recording import read
+from tests.support.simulated import FEW, recorded
 
 pytestmark = pytest.mark.slow
 APART = (1.0, 1.1, 1.21)  # of the times of three sessions
 
 
 @pytest.fixture(scope="module")
-def made(make_recording, tmp_path_factory):
-    """Of a pair of GPUs whose runs take longer from session to session."""
-    base = tmp_path_factory.mktemp("recorded")
-    made = []
-    for session, slower in enumerate(APART):
-        sizes = {"sizes": (256, 512), "holdout": (), "samples": 8}
-        one = make_recording(base / f"{session}", gpus=2, seed=session, **sizes)
-        samples = one.samples.assign(total_s=one.samples["total_s"] * slower)
-        made.append(rewritten(one, samples=samples))
-    return together(made)
+def made():
+    """Sessions of two GPUs; end-to-end runs take longer from session to session."""
+    few = {"sizes": (256, 512), "holdout": (), "samples": 8, "variants": FEW}
+    each = [read(recorded(gpus=2, seed=session, **few)) for session in range(len(APART))]
+    totals = [one.samples["total_s"] * slower for one, slower in zip(each, APART, strict=True)]
+    pairs = zip(each, totals, strict=True)
+    return together([replace(one, samples=one.samples.assign(total_s=t)) for one, t in pairs])
 
 
-@pytest.fixture(scope="module")
-def table(made, make_recording, tmp_path_factory):
-    alone = make_recording(tmp_path_factory.mktemp("alone") / "alone", sizes=(256,), samples=6)
-    return sessions_table(data.sources({"pair": made, "alone": alone}))
-
-
-def test_every_kind_of_a_card_with_several_sessions_has_a_row(table):
+def test_kinds_of_several_sessions_have_their_deviation(gpu_recording, cpu_recording, made):
+    alone = read(recorded(sizes=(256,), samples=6, variants=FEW))
+    table = sessions_table(data.sources({"pair": made, "alone": alone}))
     assert list(table) == list(TABLES["sessions"].columns)
     assert set(table["recording"]) == {"pair"}, "one session tells of no other"
     assert (table["sessions"] == 3).all()
@@ -44,9 +40,6 @@ def test_every_kind_of_a_card_with_several_sessions_has_a_row(table):
     assert set(table.loc[on_cpu, "quantity"]) == {"total"}
     key = ["gpu", "quantity", "host_memory", "host_work", "threads", "length"]
     assert not table.duplicated(key).any(), "the CPU's stand once"
-
-
-def test_totals_are_apart_by_what_all_of_them_share_and_kernels_are_not(table):
     spread = np.std(np.log(APART), ddof=1)
     totals = table[(table["quantity"] == "total") & (table["cells"] > 10)]
     assert len(totals)
@@ -57,6 +50,14 @@ def test_totals_are_apart_by_what_all_of_them_share_and_kernels_are_not(table):
     assert (kernels["mean_interval_factor"] < 1.03).all()
     assert (totals["mean_interval_factor"] > 1.1).all()
     assert (totals["new_session_interval_factor"] > totals["mean_interval_factor"]).all()
+    known = table["medians_evaluated"] > 0
+    assert known.any()
+    share = table["medians_inside"] / table["medians_evaluated"]
+    own = table.loc[known, "inside_share"].astype(float)
+    pd.testing.assert_series_equal(own, share[known].astype(float), check_names=False)
+    assert (table.loc[known, "medians_evaluated"] == 3 * table.loc[known, "cells"]).all()
+    for recordings in ({"card": gpu_recording}, {"host": cpu_recording}, {}):
+        assert sessions_table(data.sources(recordings)).empty
 
 
 def test_effects_of_sessions_are_their_mean_ratios(made):
@@ -66,20 +67,6 @@ def test_effects_of_sessions_are_their_mean_ratios(made):
     expected = np.array(APART) / 1.1
     ratios = totals["ratio"].to_numpy(dtype=float)
     np.testing.assert_allclose(ratios, expected[totals["session"].to_numpy(int)], rtol=0.02)
-
-
-def test_each_session_is_left_out_in_turn(table):
-    known = table["medians_evaluated"] > 0
-    assert known.any()
-    share = table["medians_inside"] / table["medians_evaluated"]
-    own = table.loc[known, "inside_share"].astype(float)
-    pd.testing.assert_series_equal(own, share[known].astype(float), check_names=False)
-    assert (table.loc[known, "medians_evaluated"] == 3 * table.loc[known, "cells"]).all()
-
-
-def test_recordings_of_one_session_make_no_table(gpu_recording, cpu_recording):
-    for recordings in ({"card": gpu_recording}, {"host": cpu_recording}, {}):
-        assert sessions_table(data.sources(recordings)).empty
 
 
 def test_the_speedup_of_an_answer_in_a_session_is_the_ratio_of_its_medians(made):

@@ -1,6 +1,5 @@
-"""Threats to validity: what the recordings tell of themselves, a row a GPU."""
+"""Threats to validity: facts of the recordings, one row per GPU."""
 
-import pandas as pd
 import pytest
 
 from analysis.trust.threats import threats_table
@@ -20,8 +19,7 @@ def state(label, n, samples=10, throttled=0, clock=1.5e9, total=1.0, unmarked=1.
     return {"gpu": label, "n": n, **clocks, "total_s": total, "unthrottled_total_s": unmarked}
 
 
-@pytest.fixture
-def told(tmp_path):
+def test_states_intervals_and_agreement_are_counted(tmp_path):
     pair = {"recording_a": "card", "gpu_a": "card", "recording_b": "again", "gpu_b": "again"}
     store = tables(
         tmp_path,
@@ -42,26 +40,16 @@ def told(tmp_path):
             state("card", 512, throttled=1, clock=1.2e9, unmarked=0.9),
             state("card", 1024, clock=1.98e9, unmarked=1.02),
         ],
-        agreement=[
-            {**pair, "cells": cells, "cells_agreeing": agreeing}
-            for cells, agreeing in ((10, 7), (5, 5))
-        ],
+        agreement=[pair | {"cells": n, "cells_agreeing": same} for n, same in ((10, 7), (5, 5))],
     )
-    return of(store)
-
-
-def test_throttling_is_counted_with_what_it_moves_and_the_clocks(told):
+    told = of(store)
     card = told.loc["card"]
-    assert (card["samples"], card["samples_throttled"]) == (20, 1)
-    assert card["share_throttled"] == 0.05
+    assert (card["samples"], card["samples_throttled"], card["share_throttled"]) == (20, 1, 0.05)
     assert card["throttling_shift"] == pytest.approx(0.1)
     assert (card["sm_clock_low_hz"], card["sm_clock_high_hz"]) == (1.2e9, 1.98e9)
-    columns = ["samples", "samples_throttled", "share_throttled", "sm_clock_low_hz"]
+    columns = [*("samples", "samples_throttled", "share_throttled", "sm_clock_low_hz")]
     columns += ["throttling_shift"]
     assert told.loc[["again", "host"], columns].isna().all(axis=None), "not recorded"
-
-
-def test_intervals_and_agreement_are_counted_and_what_the_recording_says_is_taken_over(told):
     columns = ["end_to_end_cells", "end_to_end_cells_without_interval", "end_to_end_cells_wide"]
     assert told[columns].to_numpy().tolist() == [[4, 2, 1], [1, 0, 0], [1, 0, 0]]
     columns = ["medians_compared", "medians_reproduced"]
@@ -78,13 +66,3 @@ def test_nothing_measured_leaves_blanks_and_no_recording_no_row(tmp_path):
     assert told["end_to_end_cells"] == 0
     assert told[["samples", "throttling_shift", "sm_clock_high_hz"]].isna().all()
     assert of(tables(tmp_path / "none")).empty
-
-
-@pytest.mark.slow
-def test_the_table_is_made_from_the_recordings(computed):
-    row, _ = pd.read_csv(computed / "threats.csv").to_dict("records")
-    summary = pd.read_csv(computed / "summary.csv")
-    own = summary[summary["recording"] == "card"]
-    assert row["end_to_end_cells"] == own["total_s"].notna().sum()
-    assert row["end_to_end_cells_without_interval"] == 0
-    assert row["simulated"]
