@@ -316,7 +316,7 @@ def _lines(paths: Sequence[Path]) -> Iterator[str]:
     yield "\nmeans over pairs:"
     rows = [[*keys, "pairs", *(name for name in honest_rates if name not in keys)]]
     for key, row in groups.mean().iterrows():
-        rows.append([*map(str, key), str(groups.size()[key]), *(f"{x:.1%}" for x in row)])
+        rows.append([*map(str, key), str(groups.size()[key]), *(f"{x:.2%}" for x in row)])
     yield from aligned(list(map(list, zip(*rows, strict=True))))
     if len(kernels):
         table = power(kernels)

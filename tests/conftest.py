@@ -25,8 +25,8 @@ from tests.support import builds, cache, fakes, simulated, warm
 MakeRecording = Callable[..., Recording]
 # The longest files, in this order. Files that wait for processes alternate with files that compute.
 _LONGEST = (
-    *("test_faults", "test_host_execution", "test_workflow", "test_build", "test_run"),
-    *("test_page", "test_browser", "test_slurm", "test_crate", "test_wheel", "test_record"),
+    *("test_faults", "test_host_execution", "test_workflow", "test_compiled", "test_run"),
+    *("test_page", "test_browser", "test_slurm", "test_crate", "test_wheel"),
     *("test_cpu_threads", "test_trial", "test_comparison", "test_reproducible", "test_bundle"),
     *("test_tables", "test_attacks", "test_setup", "test_systems", "test_doctor"),
 )

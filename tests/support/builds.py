@@ -3,7 +3,6 @@
 import os
 import platform
 import subprocess
-from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
@@ -21,14 +20,6 @@ def cpu_library(*_: object) -> Path:
     sources = [ROOT / each for each in (CEILINGS, *(v.source for v in ON_CPU.values())) if each]
     inputs = [_version(gcc), _cpu(), *MACHINE_FLAGS, *OWN_FLAGS, *sources]
     return made("library", inputs, lambda out: build_library(gcc, out)) / "cpu_reference.so"
-
-
-def cubin(nvcc: Path, source: Path, options: Sequence[str]) -> Path:
-    def make(out: Path) -> None:
-        command = [nvcc, "-cubin", *options, "-o", out / "x.cubin", source]
-        subprocess.run(command, check=True, capture_output=True)
-
-    return made("cubin", [_version(nvcc), *options, source], make) / "x.cubin"
 
 
 @cache

@@ -70,6 +70,18 @@ def test_recording_names_neither_host_nor_user_nor_place(tmp_path, monkeypatch):
     assert not [place for place in places if place in text]
 
 
+def test_a_start_of_the_machine_has_a_hash_of_its_own_per_gpu(tmp_path, monkeypatch):
+    monkeypatch.setattr(provenance, "_BOOT", tmp_path / "boot_id")
+    assert provenance.machine_start() is None, "the system has no boot ID"
+    found = []
+    for boot in "ab":
+        (tmp_path / "boot_id").write_text(f"{boot}\n")
+        found += [provenance.machine_start(gpu) for gpu in ("", "GPU-1", "GPU-2", "GPU-1")]
+    assert len(set(found)) == 6
+    assert found[1] == found[3]
+    assert all(re.fullmatch("[0-9a-f]{64}", text) for text in found)
+
+
 def test_every_measured_source_is_hashed():
     builds = [Build("block", 8, "float32", guarded) for guarded in (False, True)]
     builds += [Build("buffered_row", None, "float32", False), PROBES]
@@ -141,6 +153,7 @@ def test_gpu_is_described_in_si_units_without_serial_number(nvml):
     known |= {"memory_clock_max_hz": 2_619_000_000, "pcie_generation": 5, "pcie_width": 16}
     known |= {"power_limit_w": 350.0, "persistence_mode": 1}
     known["limits"] = limits | {"max_shared_bytes_per_block_optin": 166912}
+    known["machine_start"] = provenance.machine_start("GPU-5ca1ab1e-3")
     assert provenance.gpu(CudaDevice(3, "NVIDIA H100", "9.0")) == known
     for mode in (1, 0):
         nvml.values["EccMode"] = lambda mode=mode: [mode, 1]
