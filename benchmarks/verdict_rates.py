@@ -156,13 +156,15 @@ def _fit(kind: str, rows: pd.DataFrame, freedom: int) -> Between:
     start, bounds = np.log([1e-3, 1e-7, 0.8]), np.log([(1e-5, 0.3), (1e-10, 1e-3), (0.3, 1)])
     distance = np.log(rows["ratio"])
 
+    def model(logs: FloatArray) -> Between:
+        relative, absolute_s, noise = map(float, np.exp(logs))
+        return Between(relative, absolute_s, noise, freedom)
+
     def deviance(logs: FloatArray) -> float:
-        model = Between(*map(float, np.exp(logs)), freedom)
-        error = np.sqrt(variances(rows, {kind: model}).sum(axis=1))
+        error = np.sqrt(variances(rows, {kind: model(logs)}).sum(axis=1))
         return float(np.log(error).sum() - stats.norm.logpdf(distance / error).sum())
 
-    best = minimize(deviance, start, method="L-BFGS-B", bounds=bounds).x
-    return Between(*map(float, np.exp(best)), freedom)
+    return model(minimize(deviance, start, method="L-BFGS-B", bounds=bounds).x)
 
 
 def compared(sessions: Sessions) -> dict[tuple[int, int], pd.DataFrame]:
