@@ -38,6 +38,9 @@ def notes(
     same = int(frame["same_code"].sum())
     text = f"identical code in {same} of {len(frame)} times; they compare GPUs, hosts and days"
     lines = [text] * (same > 0)
+    near = int(frame["one_start"].sum())
+    text = f"{near} times are of one GPU and host since one start, which vary less"
+    lines += [text] * (near > 0)
     for one, other in zip(first["devices"], second["devices"], strict=False):
         other = {**other, "device": one["device"]}
         lines += _differing(f"the GPUs at {one['device']}", one, other)

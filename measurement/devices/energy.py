@@ -1,6 +1,6 @@
 """Energy: joules per product, from the GPU's energy counter during a second of launches.
 
-The counter is updated every few tens of milliseconds, so intervals start and end at an update.
+The counter of an H200 is updated every 0.1 s, so intervals start and end at an update.
 """
 
 from collections.abc import Sequence

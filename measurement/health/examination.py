@@ -22,7 +22,7 @@ _PURPOSE = "an examination by gemm-study doctor"
 
 
 def examine(hardware: Host, wanted: str | int, nvcc: str | None = None) -> Machine:
-    """Measure the ceilings of this host and the GPUs that `wanted` selects; about one minute.
+    """Measure the ceilings of this host and the GPUs that `wanted` selects; about two minutes.
 
     Raise StudyError if a compiler or a GPU is missing or a GPU is locked.
     """

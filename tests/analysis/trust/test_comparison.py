@@ -234,6 +234,10 @@ def test_kernels_of_few_blocks_or_on_tensor_cores_are_kinds_of_their_own():
     a, b = (read(ROOT / "data" / "calibration" / name) for name in ("s1-1", "s1-2"))
     frame = comparison.compare(a, b, 0.02)
     assert frame["one_start"].all()
+    lines = comparison_text.notes(a, b, frame, ([], []))
+    assert (
+        lines[1] == f"{len(frame)} times are of one GPU and host since one start, which vary less"
+    )
     on_gpu = frame[frame["side"] == "GPU"]
     assert set(on_gpu[on_gpu["tensor"]]["variant"]) == {"sgemm_tensor", "sgemm_tensor_tma"}
 
