@@ -18,7 +18,15 @@ from tests.workflow.test_workflow import CONFIG
 
 pytestmark = pytest.mark.slow
 # Files for developers only, and files that the wheel contains elsewhere.
-NOT_SHIPPED = (".", "benchmarks/", "docs/", "kernels/.clang-format", "tests/", "LICENSE")
+NOT_SHIPPED = (
+    "data/calibration/",
+    ".",
+    "benchmarks/",
+    "docs/",
+    "kernels/.clang-format",
+    "tests/",
+    "LICENSE",
+)
 NOT_SHIPPED += ("Makefile", "README", "pyproject.toml", "uv.lock")
 
 

@@ -27,7 +27,7 @@ def test_labels_are_ids_and_every_gpu_has_its_own_samples(gpu_recording, cpu_rec
     assert [s.device for s in found] == ["gpu0", None, "gpu0", "gpu1"]
     assert found[0].machine == "Simulated CPU + Simulated GPU"
     assert (found[1].machine, found[0].holdout_sizes) == ("Simulated CPU", {1536})
-    with pytest.raises(StudyError, match="'two-gpu1' is taken"):
+    with pytest.raises(StudyError, match="label 'two-gpu1' is already used"):
         data.sources({"two": two_gpus, "two-gpu1": gpu_recording})
     first, second = data.sources({"two": two_gpus})
     assert set(first.cells["device"]) == {"cpu", "gpu0"}
