@@ -267,7 +267,7 @@ def test_unreadable_samples_are_named(broken, data, said):
         (["devices", 0, "limits"], None, "devices[0].limits: None is not allowed; input should"),
         (["sources", "kernels/block.cu"], "abc", "sources.kernels/block.cu: 'abc' is not allowed"),
         (["git", "dirty"], "yes", "git.dirty: 'yes' is not allowed; input should be a valid bool"),
-        (["computer"], "x", "the file: unknown key computer; allowed: format, simulated, started"),
+        (["xyz"], "x", "the file: unknown key xyz; allowed: format, simulated, started"),
         (["counters"], None, "the file: counters has no value; give it a value or remove the key"),
     ],
 )
