@@ -11,7 +11,7 @@ from analysis.schema import TABLES, Kind, column
 from base.errors import StudyError
 from base.files import write_atomic
 
-_DTYPES: Mapping[Kind, str] = {
+_DTYPES: dict[Kind, str] = {
     "text": "str",
     "flag": "boolean",
     "count": "Int64",

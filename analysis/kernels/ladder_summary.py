@@ -41,7 +41,10 @@ def ladder_summary_table(frames: Mapping[str, pd.DataFrame], drawn: Drawn) -> pd
     """
     sizes = of_sizes(frames["summary"])
     cells = sizes[sizes["kernel_s"].notna() & (sizes["device"] != CPU)]
-    cells = cells[cells["variant"].isin(_names())]
+    # The variants of the ladder (float32 only), libraries and user-supplied kernels.
+    entries = VARIANTS.items()
+    names = [n for n, v in entries if isinstance(v, UserSupplied) or v.dtypes == ("float32",)]
+    cells = cells[cells["variant"].isin(names)]
     found: list[dict[str, object]] = []
     for gpu, own in cells.groupby("gpu", sort=False):
         memory = next(kind for kind in _MEMORY if (own["host_memory"] == kind).any())
@@ -62,12 +65,6 @@ def ladder_summary_table(frames: Mapping[str, pd.DataFrame], drawn: Drawn) -> pd
     best = fastest(largest[largest["units"].notna()], "kernel_s", ["gpu", "units"])
     summary["is_fastest"] = summary.index.isin(best.index)
     return stacked("ladder_summary", [summary])
-
-
-def _names() -> list[str]:
-    """Return the variants of the ladder (float32 only), libraries and user-supplied kernels."""
-    entries = VARIANTS.items()
-    return [n for n, v in entries if isinstance(v, UserSupplied) or v.dtypes == ("float32",)]
 
 
 def _of_baseline(baseline: str, cells: pd.DataFrame, cpu: pd.DataFrame) -> pd.DataFrame:
@@ -94,9 +91,7 @@ def _rows(
     best = fastest(cells, "kernel_s", ["variant", "n"])
     listed = best[best["n"] == best.groupby("variant")["n"].transform("max")]
     naive = listed.loc[listed["variant"] == BASELINE, "n"].max()
-    source = cells[is_source_naive(cells) & (cells["n"] == naive)].drop(
-        index=listed.index, errors="ignore"
-    )
+    source = cells[is_source_naive(cells) & (cells["n"] == naive) & ~cells.index.isin(listed.index)]
     at = {(row["variant"], row["n"]): index for index, row in best.iterrows()}
     rows = pd.concat([source, listed])
     chosen = pd.concat([source, best])

@@ -81,8 +81,7 @@ def build(
     `times` has implementation, n, block_size (NA: none), time_s and bounds in seconds; its index is
     the row in `draws` (bootstrap medians, shape (cells, draws)), which define the intervals of
     the speedups. Without draws, and for cells with too few samples, bounds are NaN. Each entry has
-    NAME_time_s with bounds, then NAME_flop_per_s = 2n³/t and its speedup with bounds as the layout
-    requires.
+    NAME_time_s with bounds; by the layout, NAME_flop_per_s = 2n³/t and its speedup with bounds.
     """
     if draws is None:
         draws = np.full((int(times.index.max()) + 1, 1), np.nan)

@@ -141,13 +141,9 @@ class Uncertainty:
             value = float(np.divide(theta[above], theta[below]))
         return self._estimate(value, self._steps[:, above] - self._steps[:, below], profile)
 
-    @property
-    def _has_no_interval(self) -> bool:
-        return len(np.unique(self._data.sizes)) < _FEWEST
-
     def _estimate(self, value: float, steps: FloatArray, profile: "_Profile") -> Estimate:
         """Return a value with the interval by its draws, or by its profile likelihood."""
-        if self._has_no_interval:
+        if len(np.unique(self._data.sizes)) < _FEWEST:
             return Estimate(float(value), np.nan, np.nan, "")
         if steps.std() < _LINEAR:  # False for NaN
             low, high = value * np.exp(percentile_interval(steps))
@@ -159,8 +155,7 @@ class Uncertainty:
         """Return the bounds of the parameter or ratio by its profile likelihood.
 
         With a value within the bounds, the least squares exceed the overall least squares by at
-        most the amount that the drawn errors allow. A bound that is not reached at its limit is 0
-        or infinity.
+        most the amount that the drawn errors allow. A bound not reached at its limit is 0 or ∞.
         """
         data, weights = self._data, self._fit.weights
         allowed = _NORMAL**2 * self._inflation(profile.worst)
@@ -236,11 +231,8 @@ def _effects(data: fitting.Data, fit: fitting.Fit, left: FloatArray) -> list[_Ef
     expected[:, counts < _FEWEST] = 0  # one kernel does not show what kernels have in common
     scale = np.maximum(expected[:, -1], _NARROWEST)
     variances, _ = nnls(expected / scale[:, None], (found - known) / scale)
-    degrees = (
-        counts[0] - len(np.flatnonzero(fit.theta)),
-        counts[1] - 1,
-        counts[2] - counts[0] - counts[1] + 1,
-    )
+    kernels, sizes, cells = counts
+    degrees = (kernels - len(np.flatnonzero(fit.theta)), sizes - 1, cells - kernels - sizes + 1)
     effects, rest = [], fit.residual
     for of, variance, degrees_of_freedom in zip(levels, variances, degrees, strict=True):
         mean = np.bincount(of, fit.weights * rest) / np.bincount(of, fit.weights)

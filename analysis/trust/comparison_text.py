@@ -104,13 +104,11 @@ def annotations(frame: pd.DataFrame, hardware: bool) -> list[str]:
 
 
 def junit(frame: pd.DataFrame, hardware: bool) -> str:
-    """Return XML of JUnit: a test per time that counts; undecided ones are skipped."""
+    """Return XML of JUnit: a test per time that tally; undecided ones are skipped."""
     rows = frame[hardware | ~frame["same_code"]]
     failed, skipped = (rows["verdict"] == SLOWER), ~rows["verdict"].isin([SAME, FASTER, SLOWER])
-    counts = {"tests": len(rows), "failures": failed.sum(), "skipped": skipped.sum()}
-    suite = Element(
-        "testsuite", {"name": "gemm-study compare"} | {k: f"{counts[k]}" for k in counts}
-    )
+    tally = {"tests": len(rows), "failures": failed.sum(), "skipped": skipped.sum()}
+    suite = Element("testsuite", {"name": "gemm-study compare"} | {k: f"{tally[k]}" for k in tally})
     for row, fails, skips in zip(rows.to_dict("records"), failed, skipped, strict=True):
         case = SubElement(suite, "testcase", {"classname": row["side"], "name": _cell(row)})
         if fails:
