@@ -130,11 +130,7 @@ def _bytes(recording: Path) -> int:
 
 
 def _of_recording(
-    times: pd.DataFrame,
-    theory: pd.DataFrame,
-    progress: Progress,
-    name: str,
-    paths: Sequence[Path],
+    times: pd.DataFrame, theory: pd.DataFrame, progress: Progress, name: str, paths: Sequence[Path]
 ) -> _Part:
     """Return the part of one recording."""
     loaded = data.load({name: paths})

@@ -26,9 +26,8 @@ from measurement.recording.files import RecordingError, read_provenance, user_su
 from measurement.recording.provenance_schema import USER_SUPPLIED
 from measurement.recording.recording import CELL, TABLES, Recording, read
 
-# Preferred host memory of a table that shows only one: for end-to-end runs, the memory of the
-# published programs (malloc); for kernels, the memory that disturbs the GPU least.
-_MEMORY_ORDER = {"total": ("pageable", "pinned"), "kernel": ("pinned", "pageable")}
+# Preferred host memory of a table that shows only one.
+_MEMORY_ORDER = {"total": domain.HOST_MEMORY_ORDER, "kernel": domain.KERNEL_MEMORY_ORDER}
 _PILOT_FORMAT = 5  # the first whose number of samples is fixed by a pilot
 # The rule before, with its coverage.
 _OPTIONAL = {"stopping": domain.OPTIONAL, **domain.OPTIONAL_COVERAGE}

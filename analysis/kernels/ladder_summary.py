@@ -8,7 +8,7 @@ import pandas as pd
 from analysis.data.best import fastest
 from analysis.data.cells import is_source_naive, of_sizes
 from analysis.data.frames import from_rows, stacked
-from analysis.domain import CPU, verdict
+from analysis.domain import CPU, KERNEL_MEMORY_ORDER, verdict
 from analysis.kernels.ladder import measured_before
 from analysis.schema import bounded, renaming, with_bounds
 from analysis.stats.estimates import FloatArray, percentile_interval
@@ -17,8 +17,6 @@ from kernels.catalog.entries import LIBRARIES, VARIANTS
 from kernels.catalog.product import BASELINE
 from kernels.catalog.variant import UserSupplied
 
-# Copies from pinned memory disturb the GPU least.
-_MEMORY = ("pinned", "pageable")
 _CELL = ("recording", "gpu", "variant", "n", "block_size", *with_bounds("kernel_s"))
 _COMPARED = ("variant", "block_size", "threads")
 _KERNEL_OF = ["gpu", "variant", "n", "block_size"]
@@ -47,7 +45,7 @@ def ladder_summary_table(frames: Mapping[str, pd.DataFrame], drawn: Drawn) -> pd
     cells = cells[cells["variant"].isin(names)]
     found: list[dict[str, object]] = []
     for gpu, own in cells.groupby("gpu", sort=False):
-        memory = next(kind for kind in _MEMORY if (own["host_memory"] == kind).any())
+        memory = next(kind for kind in KERNEL_MEMORY_ORDER if (own["host_memory"] == kind).any())
         own = own[own["host_memory"] == memory]
         host = (sizes["device"] == CPU) & (sizes["recording"] == own["recording"].iloc[0])
         base = {}

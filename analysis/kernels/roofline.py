@@ -53,10 +53,7 @@ Codes = Mapping[tuple[object, ...], Mapping[str, float]]
 
 
 def roofline_table(
-    found: list[MeasuredSource],
-    ceilings: pd.DataFrame,
-    counts: pd.DataFrame,
-    code: pd.DataFrame,
+    found: list[MeasuredSource], ceilings: pd.DataFrame, counts: pd.DataFrame, code: pd.DataFrame
 ) -> pd.DataFrame:
     """Return one row per GPU and variant, with its fastest block size at its largest size.
 

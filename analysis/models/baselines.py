@@ -93,12 +93,10 @@ def _left_out(data: Data, n: FloatArray, line: _Line) -> FloatArray:
     return errors
 
 
-def _at(
-    data: Data, n: FloatArray, line: _Line, kernels: IntArray, wanted: FloatArray
-) -> FloatArray:
-    log_s = np.full(len(wanted), np.nan)
+def _at(data: Data, n: FloatArray, line: _Line, kernels: IntArray, sizes: FloatArray) -> FloatArray:
+    log_s = np.full(len(sizes), np.nan)
     for kernel in np.unique(kernels):
         own, chosen = data.kernels == kernel, kernels == kernel
         if own.sum() > 1:
-            log_s[chosen] = line(np.log(n[own]), data.log_times[own], np.log(wanted[chosen]))
+            log_s[chosen] = line(np.log(n[own]), data.log_times[own], np.log(sizes[chosen]))
     return log_s

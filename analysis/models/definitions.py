@@ -142,19 +142,12 @@ _GLOBAL, _SHARED = _in_warps(_m0_global), _in_warps(_m0_shared)
 _RHO_T, _RHO_G, _RHO_L = ("t_G", "t_S"), ("c_G", "c_S"), ("c_L", "c_S")
 _M0 = {"t_G": _m0_global, "t_S": _m0_shared}
 _LANES = {CONSTANT: _one, "t_G": _GLOBAL, "t_S": _SHARED}
-_COALESCING = {
-    CONSTANT: _one,
-    "t_N": _of(_GLOBAL, uncoalesced=True),
-}
+_COALESCING = {CONSTANT: _one, "t_N": _of(_GLOBAL, uncoalesced=True)}
 _COALESCING |= {"t_G": _of(_GLOBAL, uncoalesced=False), "t_S": _SHARED}
 _SECTORS = {CONSTANT: _one, "c_G": _counted("sectors"), "c_S": _counted("wavefronts")}
 _ISSUED = {"c_I": _counted("instructions")}
 _LINES = {CONSTANT: _one, "c_L": _counted("lines"), "c_S": _counted("wavefronts")}
-_WAVES = {
-    CONSTANT: _one,
-    "c_L": _shared_out("lines"),
-    "c_S": _shared_out("wavefronts"),
-}
+_WAVES = {CONSTANT: _one, "c_L": _shared_out("lines"), "c_S": _shared_out("wavefronts")}
 _WAVES |= {"t_B": _counted("waits")}
 _ALL = _WAVES | {"c_I": _shared_out("instructions")}
 

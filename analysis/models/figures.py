@@ -133,11 +133,8 @@ def errors(store: Store, devices: Devices) -> Figure | None:
     ]
     if not found:
         return None
-    shown = [
-        name
-        for name in definitions.MODELS
-        if any((one.rows["model"] == name).any() for one in found)
-    ]
+    known = {name for one in found for name in one.rows["model"]}
+    shown = [name for name in definitions.MODELS if name in known]
     position = {name: at for at, name in enumerate(shown)}
     height = 1.3 + len(shown) * max(0.43, 0.07 * len(found))
     figure, (axis,) = style.new_figure(height=height)
@@ -178,10 +175,8 @@ def unseen(store: Store, devices: Devices) -> Figure | None:
         for source, name in gpus.items()
         if len(own := _of_model(predictions, source, _best(compared, source)))
     ]
-    titles = {
-        definitions.HELD_OUT: "held-out sizes",
-        definitions.UNSEEN: "kernels excluded from every fit",
-    }
+    titles = {definitions.HELD_OUT: "held-out sizes"}
+    titles[definitions.UNSEEN] = "kernels excluded from every fit"
     if not found:
         return None
     every = pd.concat([one.rows for one in found]).groupby("role")["variant"].unique()

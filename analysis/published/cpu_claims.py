@@ -49,10 +49,7 @@ def _on_cpu(source: MeasuredSource, one: pd.DataFrame) -> Iterator[ClaimRow]:
     slowest = best.fastest(swept, "total_s", ["n"], most=True)
     cases = swept.groupby("n")["block_size"].nunique().max() if len(swept) else 0
     head = {"recording": source.recording_id, "quantity": "total"}
-    for claim, sides in (
-        (CACHE_SPEEDUP, (naive, tuned)),
-        (BLOCKING, (slowest, fastest(swept))),
-    ):
+    for claim, sides in ((CACHE_SPEEDUP, (naive, tuned)), (BLOCKING, (slowest, fastest(swept)))):
         row = claim.row(ON_CPU, **head) | _ratio(source, claim, *sides)
         if claim is BLOCKING and row["verdict"] == claims.DOES_NOT_HOLD and cases < BLOCK_SIZES:
             row["verdict"] = UNDECIDED  # more block sizes can only increase the ratio

@@ -184,10 +184,9 @@ def _figure(
         return Markup("")
     svg = (figures_dir / f"{figure_name}.svg").read_text()
     narrow = figures_dir / NARROW / f"{figure_name}.svg"
+    narrow_svg = Markup("")
     if narrow.exists():
         narrow_svg = Markup('<div class="narrow">{}</div>').format(Markup(narrow.read_text()))
-    else:
-        narrow_svg = Markup("")
     caption = Markup(caller()) if caller else Markup("")
     title = numbers.visible(title)  # may contain user input
     return Markup(

@@ -85,13 +85,7 @@ class Tables:
         return self._framed(rows.table, title, caller, heads, lines, only)
 
     def pivot(
-        self,
-        rows: Rows,
-        index: str,
-        across: str,
-        values: str,
-        title: str,
-        caller: Caller = None,
+        self, rows: Rows, index: str, across: str, values: str, title: str, caller: Caller = None
     ) -> Markup:
         """Return a table with one row per `index` and one column per value of `across`.
 

@@ -104,7 +104,9 @@ class Uncertainty:
             own += each.draw(rng, len(own), int(of.max()) + 1)[:, of]
         self.errors = own + data.noise
         self._steps = np.full((len(data.noise), len(fit.theta)), np.nan)
-        if _are_distinct(slopes, fit.weights):
+        scaled = np.sqrt(fit.weights)[:, None] * slopes
+        singular = np.linalg.svd(scaled / np.linalg.norm(scaled, axis=0), compute_uv=False)
+        if singular.min() > _ALIKE:  # all parameters have distinct effects
             self._steps[:, self._free] = self.errors @ reach.T
 
     def parameter(self, index: int) -> Estimate:
@@ -196,13 +198,6 @@ def _least_squares(slopes: FloatArray, weights: FloatArray) -> FloatArray:
     """Return the matrix that maps errors of the cells to errors of the parameters."""
     root = np.sqrt(weights)
     return np.asarray(np.linalg.pinv(root[:, None] * slopes) * root)
-
-
-def _are_distinct(slopes: FloatArray, weights: FloatArray) -> bool:
-    """Return whether all parameters have distinct effects."""
-    scaled = np.sqrt(weights)[:, None] * slopes
-    singular = np.linalg.svd(scaled / np.linalg.norm(scaled, axis=0), compute_uv=False)
-    return bool(singular.min() > _ALIKE)
 
 
 def _levels(data: fitting.Data) -> tuple[IntArray, IntArray, IntArray]:

@@ -166,10 +166,7 @@ def decided(
     reach = np.log(1 + margin) - distance.abs()
     student = stats.t(kind.map({name: own.freedom for name, own in known.items()}).astype(float))
     half = student.ppf((1 + CONFIDENCE) / 2) * error
-    tests = {
-        "p_differs": 2 * student.sf(rest.abs() / error),
-        "p_same": student.sf(reach / error),
-    }
+    tests = {"p_differs": 2 * student.sf(rest.abs() / error), "p_same": student.sf(reach / error)}
     sides = frame.assign(ratio=np.exp(rest), **tests).groupby("side")
     found = pd.concat(significance.evaluated(own, threshold / 2) for _, own in sides).sort_index()
     undecided = found["verdict"] == significance.UNDECIDED

@@ -97,9 +97,8 @@ def causes(frame: pd.DataFrame, a: Recording, b: Recording) -> list[str]:
 def annotations(frame: pd.DataFrame, hardware: bool) -> list[str]:
     """Return annotations for GitHub Actions: the `_MOST` slowest times, and a summary."""
     rows = frame[(frame["verdict"] == SLOWER) & (hardware | ~frame["same_code"])]
-    lines = []
-    for row in rows.nlargest(_MOST, "ratio").to_dict("records"):
-        lines.append(annotation("error", f"{_slower(row)}: {_cell(row)}"))
+    slowest = rows.nlargest(_MOST, "ratio").to_dict("records")
+    lines = [annotation("error", f"{_slower(row)}: {_cell(row)}") for row in slowest]
     return [*lines, annotation("notice", summary(frame))]
 
 

@@ -62,12 +62,8 @@ def _compared(isolated: FloatArray, traffic: FloatArray, *seed: object) -> dict[
     if interval_ranks(len(isolated), CONFIDENCE) is None:
         return row
     draws = estimates.bootstrap_paired_ratios(traffic, isolated, seeded("neighbours", *seed))
-    low, high = percentile_interval(draws)
+    low, high = map(float, percentile_interval(draws))
     differences = np.log(traffic / isolated)
     p_differs = float(stats.wilcoxon(differences).pvalue) if differences.any() else 1.0
-    return row | {
-        "ratio_low": float(low),
-        "ratio_high": float(high),
-        "p_differs": p_differs,
-        "p_same": p_same(draws, THRESHOLD),
-    }
+    row |= {"ratio_low": low, "ratio_high": high}
+    return row | {"p_differs": p_differs, "p_same": p_same(draws, THRESHOLD)}
