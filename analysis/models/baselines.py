@@ -40,8 +40,8 @@ def baselines(data: Data, n: FloatArray) -> list[Baseline]:
     by_kernel = {"power law": (_power_law, 2 * count), "interpolation": (_interpolated, len(n))}
     found = [_constants(data, n, count)]
     for name, (line, parameters) in by_kernel.items():
-        left_out, at = _left_out(data, n, line), partial(_at, data, n, line)
-        found.append(Baseline(name, _MEANING[name], parameters, left_out, at))
+        errors, at = _left_out(data, n, line), partial(_at, data, n, line)
+        found.append(Baseline(name, _MEANING[name], parameters, errors, at))
     return found
 
 

@@ -103,7 +103,7 @@ def annotations(frame: pd.DataFrame, hardware: bool) -> list[str]:
 
 
 def junit(frame: pd.DataFrame, hardware: bool) -> str:
-    """Return XML of JUnit: a test per time that tally; undecided ones are skipped."""
+    """Return XML of JUnit: a test per time that counts; undecided ones are skipped."""
     rows = frame[hardware | ~frame["same_code"]]
     failed, skipped = (rows["verdict"] == SLOWER), ~rows["verdict"].isin([SAME, FASTER, SLOWER])
     tally = {"tests": len(rows), "failures": failed.sum(), "skipped": skipped.sum()}
