@@ -12,15 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from base import command_line
-from base.command_line import (
-    CommandParser,
-    Commands,
-    add_command,
-    add_json,
-    commands_of,
-    print_json,
-    whole_number,
-)
+from base.command_line import CommandParser, Commands, add_command, add_json, commands_of
 from base.errors import StudyError, exit_status
 from base.files import write_atomic
 from base.paths import MAKE_REPORT, RESULTS
@@ -68,7 +60,9 @@ def _parser() -> CommandParser:
     }.items():
         tables.add_argument(f"--{name}", type=Path, nargs="*", default=[], help=text)
     text = "matrix sizes of the study, for unmeasured_sizes.csv"
-    tables.add_argument("--sizes", type=whole_number, nargs="*", default=[], metavar="N", help=text)
+    tables.add_argument(
+        "--sizes", type=command_line.whole_number, nargs="*", default=[], metavar="N", help=text
+    )
     answers = add_command(commands, "answers", "print the three answers of the report", _answers)
     answers.add_argument("--tables", default=_TABLES, type=Path, help=_TABLES_HELP)
     report = command("report", "write the report", _report, "tables", "figures", "template")
@@ -313,7 +307,7 @@ def _advise(arguments: argparse.Namespace) -> None:
 
     question = (arguments.tables, arguments.gpu, arguments.n, arguments.host_memory)
     if arguments.json:
-        print_json(answer(*question, arguments.products))
+        command_line.print_json(answer(*question, arguments.products))
     else:
         print(advise(*question, arguments.products))
 
@@ -348,7 +342,9 @@ def _compare(arguments: argparse.Namespace) -> int:
         rows = frame.astype(object).where(frame.notna(), None).to_dict("records")
         facts = {"a": str(a.path), "b": str(b.path), "comparisons": rows}
         others = {"more_a": more_a, "more_b": more_b}
-        print_json(facts | {name: [str(each.path) for each in own] for name, own in others.items()})
+        command_line.print_json(
+            facts | {name: [str(each.path) for each in own] for name, own in others.items()}
+        )
         return status
     if arguments.format == "junit":
         print(comparison_text.junit(frame, arguments.hardware), flush=True)

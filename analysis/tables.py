@@ -130,19 +130,15 @@ def _bytes(recording: Path) -> int:
 
 
 def _of_recording(
-    times: pd.DataFrame,
-    theory: pd.DataFrame,
-    progress: Progress,
-    identifier: str,
-    folders: Sequence[Path],
+    times: pd.DataFrame, theory: pd.DataFrame, progress: Progress, name: str, paths: Sequence[Path]
 ) -> _Part:
     """Return the part of one recording."""
-    loaded = data.load({identifier: folders})
-    progress(f"tables of {identifier}")
-    with user_supplied.adopted(loaded[identifier]):
+    loaded = data.load({name: paths})
+    progress(f"tables of {name}")
+    with user_supplied.adopted(loaded[name]):
         part = _part(loaded, times, [], theory, progress)
-    samples = loaded[identifier].samples[[*CELL, "session", "total_s", "host_s", "in_run_kernel_s"]]
-    compared = replace(loaded[identifier], samples=samples)
+    samples = loaded[name].samples[[*CELL, "session", "total_s", "host_s", "in_run_kernel_s"]]
+    compared = replace(loaded[name], samples=samples)
     return replace(part, sources=[replace(one, recording=compared) for one in part.sources])
 
 
@@ -192,9 +188,8 @@ def _part(
         "ladder": ladder.ladder_table(sources, code, used),
         "roofline": roofline.roofline_table(sources, frames["ceilings"], theory, code),
     }
-    frames["summary"] = stacked(
-        "summary", [ceilings.with_floors(frames["summary"], frames["pieces"])]
-    )
+    summary = ceilings.with_floors(frames["summary"], frames["pieces"])
+    frames["summary"] = stacked("summary", [summary])
     frames["end_to_end_modes"] = ladder.end_to_end_modes_table(frames["ladder"], frames["pieces"])
     frames |= model_tables.model_tables(times, sources, code, progress)
     frames["model_ratios"] = ratios.ratios_table(sources, frames["models"])

@@ -105,15 +105,15 @@ def cached(
     times: pd.DataFrame,
     theory: pd.DataFrame,
     progress: tables.Progress,
-    identifier: str,
-    folders: Sequence[Path],
+    name: str,
+    paths: Sequence[Path],
 ) -> tables._Part:
     """Return the tables of one recording, computed once for the same folders."""
     names = sorted(theory["variant"].unique())
-    key = hashlib.sha256(repr((names, identifier, folders)).encode()).hexdigest()
+    key = hashlib.sha256(repr((names, name, paths)).encode()).hexdigest()
     path = Path(os.environ[_CACHE]) / key
     if not path.exists():
-        part = _compute(times, theory, progress, identifier, folders)
+        part = _compute(times, theory, progress, name, paths)
         write_atomic(path, pickle.dumps(part))
     found: tables._Part = pickle.loads(path.read_bytes())
     return found

@@ -45,10 +45,8 @@ class Citation:
     data_hash: str
 
 
-def citation(
-    recordings: Mapping[str, Path], finished_utc: list[str], root: Path = ROOT
-) -> Citation:
-    """Return the citation of a report on `recordings`, which ended at `finished_utc` (ISO 8601).
+def citation(recordings: Mapping[str, Path], ended_utc: list[str], root: Path = ROOT) -> Citation:
+    """Return the citation of a report on `recordings`, which ended at `ended_utc` (ISO 8601).
 
     A manifest contains the hash of each file of its recording. Raise StoreError if a manifest or
     ``CITATION.cff`` of `root` is missing or unreadable.
@@ -61,7 +59,7 @@ def citation(
             authors=", ".join(_name(author) for author in cited["authors"]),
             version=str(cited["version"]),
             licence=str(cited["license"]),
-            year=max(finished_utc, default="")[:4],
+            year=max(ended_utc, default="")[:4],
             data={name: hashlib.sha256(text).hexdigest() for name, text in manifests.items()},
             data_hash=hashlib.sha256(b"".join(manifests.values())).hexdigest(),
         )

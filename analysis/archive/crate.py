@@ -52,6 +52,16 @@ _BIOSCHEMAS = "https://bioschemas.org/profiles"
 _TERMS = {"sha256": "https://w3id.org/ro/terms/workflow-run#sha256"}
 _SPDX = "https://spdx.org/licenses/"
 _COMPLETED = "http://schema.org/CompletedActionStatus"
+# Software with a version in recordings: title and home page.
+_SOFTWARE = {
+    "driver": ("NVIDIA driver", "https://www.nvidia.com/drivers"),
+    "nvcc": ("CUDA compiler", "https://developer.nvidia.com/cuda-toolkit"),
+    "cublas": ("cuBLAS", "https://developer.nvidia.com/cublas"),
+    "gcc": ("GCC", "https://gcc.gnu.org"),
+    "python": ("Python", "https://www.python.org"),
+    "numpy": ("NumPy", "https://numpy.org"),
+    "pycuda": ("PyCUDA", "https://documen.tician.de/pycuda"),
+}
 _FORMATS = {
     ".csv": "text/csv",
     ".gz": "application/gzip",
@@ -327,11 +337,9 @@ class _StudyPacker(_Packer):
         files = [self._file(path, f"results/tables/{path.name}") for path in tables]
         return {"report": [report], "tables": files}
 
-    def _parameters(
-        self, workflow: "Entity", side: str, entities: Mapping[str, list["Entity"]]
-    ) -> None:
+    def _parameters(self, workflow: "Entity", side: str, given: dict[str, list["Entity"]]) -> None:
         """Describe the inputs or outputs (`side`) of the workflow."""
-        for name, examples in entities.items():
+        for name, examples in given.items():
             if not examples:
                 continue
             parameter = self._context(
@@ -365,18 +373,6 @@ class _StudyPacker(_Packer):
             object=taken,
             result=given,
         )
-
-
-# Software with a version in recordings: title and home page.
-_SOFTWARE = {
-    "driver": ("NVIDIA driver", "https://www.nvidia.com/drivers"),
-    "nvcc": ("CUDA compiler", "https://developer.nvidia.com/cuda-toolkit"),
-    "cublas": ("cuBLAS", "https://developer.nvidia.com/cublas"),
-    "gcc": ("GCC", "https://gcc.gnu.org"),
-    "python": ("Python", "https://www.python.org"),
-    "numpy": ("NumPy", "https://numpy.org"),
-    "pycuda": ("PyCUDA", "https://documen.tician.de/pycuda"),
-}
 
 
 def _offset(utc: str) -> str:

@@ -72,7 +72,8 @@ def cpu_split(store: Store, devices: Devices) -> Figure | None:
     frame = store["cpu_split"]
     frame = frame[(frame["start"] == "naive") & (frame["part"] != WHOLE)]
     frame = frame.assign(rough=frame["factor_low"].isna() & (frame["recording"] != PUBLISHED))
-    found = [_whole(gpu.short, frame[frame["gpu"] == gpu.label]) for gpu in _many(devices.gpus)]
+    gpus = devices.gpus[: style.MOST_COLOURS]
+    found = [_whole(gpu.short, frame[frame["gpu"] == gpu.label]) for gpu in gpus]
     measured = [whole for whole in found if whole]
     published = _whole(PUBLISHED, frame[frame["recording"] == PUBLISHED])
     if not measured:
@@ -121,7 +122,9 @@ def cpu_rate(store: Store, devices: Devices) -> Figure | None:
 
     Each variant has its fastest block size; there is one panel per host.
     """
-    hosts = _hosts(_cpu_cells(store), style.panelled(_by_focus(devices)), store)
+    cells = of_sizes(store["summary"])
+    cells = with_rates(cells[cells["device"] == CPU], "total")
+    hosts = _hosts(cells, style.panelled(_by_focus(devices)), store)
     if not hosts:
         return None
     figure, axes = style.panels(len(hosts), columns=3, height=3.2)
@@ -185,20 +188,10 @@ def cpu_roofline(store: Store, devices: Devices) -> Figure | None:
     return figure
 
 
-def _cpu_cells(store: Store) -> pd.DataFrame:
-    """Return the timed CPU cells of the study's sizes, with throughput."""
-    cells = of_sizes(store["summary"])
-    return with_rates(cells[cells["device"] == CPU], "total")
-
-
 def _by_focus(devices: Devices) -> list[Device]:
     """Return the hosts, beginning with the host of the GPU in focus."""
     focus = devices.focus.recording if devices.focus else None
     return sorted(devices.hosts, key=lambda host: host.recording != focus)
-
-
-def _many(devices: Sequence[Device]) -> Sequence[Device]:
-    return devices[: style.MOST_COLOURS]
 
 
 def _hosts(cells: pd.DataFrame, devices: Sequence[Device], store: Store) -> list[Host]:

@@ -55,11 +55,8 @@ def _clocks(samples: pd.DataFrame) -> Iterator[dict[str, object]]:
         row: dict[str, object] = {"threads": threads, "samples": len(own), "tolerance": CHANGED}
         clocks = {when: own[f"cpu_clock_{when}_hz"].astype(float) for when in ("before", "after")}
         for when, clock in clocks.items():
-            row |= {
-                f"clock_{when}_hz": clock.median(),
-                f"clock_{when}_min_hz": clock.min(),
-                f"clock_{when}_max_hz": clock.max(),
-            }
+            values = {"": clock.median(), "_min": clock.min(), "_max": clock.max()}
+            row |= {f"clock_{when}{name}_hz": value for name, value in values.items()}
         changed = (clocks["after"] / clocks["before"] - 1).abs() > CHANGED
         row["samples_clock_changed"] = int(changed.sum())
         row["busy_other_threads"] = _busy_other_threads(own)

@@ -53,11 +53,9 @@ def _pairs(cpu: pd.DataFrame) -> pd.DataFrame:
 
 def _evaluated(source: MeasuredSource, steps: pd.DataFrame) -> pd.DataFrame:
     """Return steps with speedup, verdict and parallel efficiency."""
-    bounds = ratios(
-        source.cells["total_s"], source.draws["total"], steps["after_row"], steps["row"]
-    )
-    words = [verdict(*values) for values in zip(*bounds, strict=True)]
-    steps = steps.assign(**bounded("speedup", *bounds), verdict=words)
+    found = ratios(source.cells["total_s"], source.draws["total"], steps["after_row"], steps["row"])
+    words = [verdict(*values) for values in zip(*found, strict=True)]
+    steps = steps.assign(**bounded("speedup", *found), verdict=words)
     threads = (steps["threads"] / steps["after_threads"]).astype(float)
     same = steps["variant"] == steps["after_variant"]
     for speedup, efficiency in renaming("speedup", "efficiency").items():

@@ -87,11 +87,7 @@ def devices(store: Store, focus: str | None = None) -> Devices:
     """
     found = tuple(_device(row) for row in store["recordings"].to_dict("records"))
     wanted = [one for one in found if focus in (one.label, one.recording)] if focus else []
-    if (
-        focus
-        and not wanted
-        and focus.partition("-gpu")[0] not in set(store["missing"]["recording"])
-    ):
+    if focus and not wanted and focus.partition("-gpu")[0] not in [*store["missing"]["recording"]]:
         labels = ", ".join(one.label for one in found) or "nothing was measured"
         raise StoreError(f"report.focus: {focus} was not measured; allowed: {labels}")
     by_default: Sequence[Device] = [one for one in found if one.is_gpu] or found

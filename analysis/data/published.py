@@ -35,8 +35,6 @@ _TYPES = {
 }
 COLUMNS = list(_TYPES)
 _KEY = ("table", "implementation", "n", "block_size")
-
-
 _STATEMENT = ["statement", "n", "value", "factor", "said"]
 _STATEMENTS = (
     *("best_flop_per_s", "speedup_over_cpu", "tuned_cpu_speedup", "link_bytes_per_s"),
@@ -80,14 +78,12 @@ def read(path: Path | str) -> pd.DataFrame:
 def read_statements(path: Path) -> Mapping[str, Statement]:
     """Return the numbers in the text by name; raise StudyError naming a wrong or missing row."""
     found: dict[str, Statement] = {}
-    for number, line in numbered_rows(path, _STATEMENT):
-        values = [line["n"], line["value"], line["factor"]]
+    for number, row in numbered_rows(path, _STATEMENT):
+        values = [row["n"], row["value"], row["factor"]]
         if not (_is_size(values[0]) and all(map(_is_positive, values))):
             raise StudyError(f"{path}: row {number}: n, value and factor must be numbers above 0")
-        value, factor = float(line["value"]), float(line["factor"])
-        found[line["statement"]] = Statement(
-            int(line["n"]), value * factor, half_unit(value) * factor
-        )
+        value, scale = float(row["value"]), float(row["factor"])
+        found[row["statement"]] = Statement(int(row["n"]), value * scale, half_unit(value) * scale)
     missing = [name for name in _STATEMENTS if name not in found]
     if missing:
         raise StudyError(f"{path}: row {missing[0]!r} is missing; restore the file from git")

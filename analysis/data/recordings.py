@@ -26,12 +26,12 @@ from measurement.recording.files import RecordingError, read_provenance, user_su
 from measurement.recording.provenance_schema import USER_SUPPLIED
 from measurement.recording.recording import CELL, TABLES, Recording, read
 
-# Preferred host memory of a table that shows only one: for end-to-end runs, the memory of the
-# published programs (malloc); for kernels, the memory that disturbs the GPU least.
-_MEMORY_ORDER = {"total": ("pageable", "pinned"), "kernel": ("pinned", "pageable")}
+# Preferred host memory of a table that shows only one.
+_MEMORY_ORDER = {"total": domain.HOST_MEMORY_ORDER, "kernel": domain.KERNEL_MEMORY_ORDER}
 _PILOT_FORMAT = 5  # the first whose number of samples is fixed by a pilot
 # The rule before, with its coverage.
 _OPTIONAL = {"stopping": domain.OPTIONAL, **domain.OPTIONAL_COVERAGE}
+Recordings = Mapping[str, Recording]  # by id
 _TIMES_COLUMNS = ["implementation", "n", "block_size", *with_bounds("time_s")]
 
 
@@ -259,7 +259,7 @@ def load(paths: Mapping[str, Sequence[Path]]) -> dict[str, Recording]:
     return found
 
 
-def sources(recordings: Mapping[str, Recording]) -> list[MeasuredSource]:
+def sources(recordings: Recordings) -> list[MeasuredSource]:
     """Return a source per GPU and per host without; raise StudyError for equal labels."""
     found = [
         MeasuredSource(label, identifier, device, recording)
@@ -293,11 +293,9 @@ def _labels(identifier: str, provenance: Mapping[str, Any]) -> list[tuple[str, s
 
 def _check_labels(found: Iterable[tuple[str, str]]) -> None:
     seen: set[str] = set()
-    for identifier, label in found:
+    for name, label in found:
         if label in seen:
-            raise StudyError(
-                f"recording {identifier!r}: the label {label!r} is already used; rename one"
-            )
+            raise StudyError(f"recording {name!r}: the label {label!r} is already used; rename one")
         seen.add(label)
 
 
@@ -329,14 +327,11 @@ def summary_table(found: list[MeasuredSource]) -> pd.DataFrame:
     """
     frames = []
     labelled_cells = ((source, source.cells.assign(series=source.series)) for source in found)
-    for source, cells in once_per_recording(labelled_cells):
-        cells = cells.merge(source.builds, how="left", on=CELL, validate="1:1")
-        flop = 2.0 * cells[list(domain.SHAPE)].astype(float).prod(axis=1)
-        throughput = {
-            "flop_per_s": flop / cells["total_s"],
-            "kernel_flop_per_s": flop / cells["kernel_s"],
-        }
-        frames.append(labelled(source, cells.assign(**throughput)))
+    for source, own in once_per_recording(labelled_cells):
+        own = own.merge(source.builds, how="left", on=CELL, validate="1:1")
+        flop = 2.0 * own[list(domain.SHAPE)].astype(float).prod(axis=1)
+        rates = {"flop_per_s": flop / own["total_s"], "kernel_flop_per_s": flop / own["kernel_s"]}
+        frames.append(labelled(source, own.assign(**rates)))
     return stacked("summary", frames)
 
 
@@ -404,23 +399,19 @@ def unmeasured_sizes_table(sizes: Iterable[int], checks: pd.DataFrame) -> pd.Dat
     return from_rows("unmeasured_sizes", [{"n": n} | measured for n in missing])
 
 
-def checks_table(recordings: Mapping[str, Recording]) -> pd.DataFrame:
+def checks_table(recordings: Recordings) -> pd.DataFrame:
     """Return the outcome of the check of every planned cell."""
     return stacked("checks", [one.checks.assign(recording=key) for key, one in recordings.items()])
 
 
-def builds_table(
-    recordings: Mapping[str, Recording], built: Iterable[BuildResult] = ()
-) -> pd.DataFrame:
+def builds_table(recordings: Recordings, built: Iterable[BuildResult] = ()) -> pd.DataFrame:
     """Return the resources of every cubin; `built` are cubins of this tree (recording `TREE`)."""
     tree = _frame("builds.csv", [result.row() for result in built])
     found = {key: recording.builds for key, recording in recordings.items()} | {domain.TREE: tree}
     return stacked("builds", [frame.assign(recording=key) for key, frame in found.items()])
 
 
-def instructions_table(
-    recordings: Mapping[str, Recording], built: Iterable[BuildResult] = ()
-) -> pd.DataFrame:
+def instructions_table(recordings: Recordings, built: Iterable[BuildResult] = ()) -> pd.DataFrame:
     """Return the count of each instruction in every cubin of `builds_table`."""
     tree = _frame("instructions.csv", [r for one in built for r in one.instruction_rows()])
     found = {key: one.instructions for key, one in recordings.items()} | {domain.TREE: tree}
@@ -433,7 +424,7 @@ def _frame(file: str, rows: list[dict[str, Any]]) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=list(TABLES[file])).astype(TABLES[file])
 
 
-def environment_table(recordings: Mapping[str, Recording]) -> pd.DataFrame:
+def environment_table(recordings: Recordings) -> pd.DataFrame:
     """Return the provenance, less sources, texts and phases: recording, item (path), value."""
     return from_rows(
         "environment",

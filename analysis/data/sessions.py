@@ -29,11 +29,7 @@ def together(recordings: Sequence[Recording]) -> Recording:
         return first
     check_sessions({recording.path: recording.provenance for recording in recordings})
     check_distinct((recording.path, fingerprint(recording.samples)) for recording in recordings)
-    gpus = {
-        gpu["device"]: gpu
-        for recording in reversed(recordings)
-        for gpu in recording.provenance["devices"]
-    }
+    gpus = {gpu["device"]: gpu for one in reversed(recordings) for gpu in one.provenance["devices"]}
     devices = [gpus[device] for device in sorted(gpus)]
     frames = {}
     for field in fields(Recording):

@@ -11,12 +11,7 @@ from analysis.schema import TABLES, Kind, column
 from base.errors import StudyError
 from base.files import write_atomic
 
-_DTYPES: Mapping[Kind, str] = {
-    "text": "str",
-    "flag": "boolean",
-    "count": "Int64",
-    "number": "float64",
-}
+_DTYPES: dict[Kind, str] = {"text": "str", "flag": "boolean", "count": "Int64", "number": "float64"}
 
 
 class StoreError(StudyError):

@@ -28,6 +28,23 @@ from kernels.theory import tiles
 
 mpl.use("svg")  # works without a display
 RATE = ("rate", "rate_low", "rate_high")  # columns of `with_rates`
+Draw = Callable[[Store, Devices], Figure | None]
+_ROUNDING_INCHES = 0.01
+# Maximum number of GPUs with one panel each, and with one colour each. With more GPUs, a figure has
+# a panel for the first GPU only, or the first colours.
+MOST_PANELS, MOST_COLOURS = 6, 8
+# Ratio of the axis limits up to which ticks are evenly spaced, and up to which they are _FACTORS.
+_NEAR, _FAR = 2.0, 20.0
+_FACTORS = (0.05, 0.1, 0.15, 0.2, 0.3, 0.5, 0.7, 1.0, 1.5, 2.0, 3.0, 5.0, 7.0, 10.0, 15.0, 20.0)
+# Places of a text beside its point: alignments, and offset in points.
+_BESIDE = (
+    ("left", "center", (9, 0)),
+    ("right", "center", (-9, 0)),
+    ("center", "bottom", (0, 6)),
+    ("center", "top", (0, -6)),
+    ("left", "bottom", (5, 8)),
+    ("right", "top", (-5, -8)),
+)
 
 
 def theme() -> AbstractContextManager[None]:
@@ -42,17 +59,9 @@ def theme() -> AbstractContextManager[None]:
     return mpl.rc_context(settings | {"text.parse_math": False})
 
 
-Draw = Callable[[Store, Devices], Figure | None]
-
-
 def named(*drawings: Draw) -> dict[str, Draw]:
     """Return the functions that draw figures by figure name: a hyphen for each underscore."""
     return {draw.__name__.replace("_", "-"): draw for draw in drawings}
-
-
-# Maximum number of GPUs with one panel each, and with one colour each. With more GPUs, a figure has
-# a panel for the first GPU only, or the first colours.
-MOST_PANELS, MOST_COLOURS = 6, 8
 
 
 def panelled(cards: Sequence[Device]) -> Sequence[Device]:
@@ -123,9 +132,6 @@ def fits(figure: Figure) -> bool:
     return bool(box.x0 > -_ROUNDING_INCHES and box.x1 < figure.get_figwidth() + _ROUNDING_INCHES)
 
 
-_ROUNDING_INCHES = 0.01
-
-
 def new_figure(
     columns: int = 1, rows: int = 1, width: float = 8.0, height: float = 3.6
 ) -> tuple[Figure, list[Axes]]:
@@ -164,11 +170,6 @@ def factor_axis(axis: Axes, which: str) -> None:
     if shown:
         set_ticks = axis.set_xticks if which == "x" else axis.set_yticks
         set_ticks(shown, [plain_number(tick) for tick in shown])
-
-
-# Ratio of the axis limits up to which ticks are evenly spaced, and up to which they are _FACTORS.
-_NEAR, _FAR = 2.0, 20.0
-_FACTORS = (0.05, 0.1, 0.15, 0.2, 0.3, 0.5, 0.7, 1.0, 1.5, 2.0, 3.0, 5.0, 7.0, 10.0, 15.0, 20.0)
 
 
 def ticks_at(axis: Axes, values: Iterable[int]) -> None:
@@ -287,17 +288,6 @@ def name_points(figure: Figure, axis: Axes, points: pd.DataFrame) -> None:
                 taken.append(box)
                 break
             text.remove()
-
-
-# Places of a text beside its point: alignments, and offset in points.
-_BESIDE = (
-    ("left", "center", (9, 0)),
-    ("right", "center", (-9, 0)),
-    ("center", "bottom", (0, 6)),
-    ("center", "top", (0, -6)),
-    ("left", "bottom", (5, 8)),
-    ("right", "top", (-5, -8)),
-)
 
 
 def binary_size(value: float) -> str:

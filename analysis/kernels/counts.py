@@ -26,6 +26,7 @@ _TYPES = {
     **dict.fromkeys(("line", "count", "theory", "merged"), "Int64"),
     **dict.fromkeys(("per_thread", "per_request"), "Float64"),
 }
+_QUANTITY = r"^((?:global|shared)_(?:load|store))_(.*)$"
 _SOURCES = ("theory", "merged", "host", "counter")
 
 
@@ -100,9 +101,6 @@ def counts_table(counted: pd.DataFrame, found: Iterable[MeasuredSource]) -> pd.D
     table["agrees"] = (~(differs[0] | differs[1])).astype("boolean").mask(~known)
     table["explanation"] = _explained(table)
     return stacked("counts", [table])
-
-
-_QUANTITY = r"^((?:global|shared)_(?:load|store))_(.*)$"
 
 
 def counters(found: Iterable[MeasuredSource]) -> pd.DataFrame:

@@ -13,7 +13,7 @@ from analysis.data.ceilings import rates_of
 from analysis.data.cells import compared_memory, of_sizes
 from analysis.data.devices import Device, Devices
 from analysis.data.store import Store
-from analysis.domain import CEILINGS, CPU, SHAPE
+from analysis.domain import CEILINGS, CPU, KERNEL_MEMORY_ORDER, SHAPE
 from analysis.drawing import palette, style
 from analysis.drawing.style import RATE, with_rates
 from analysis.drawing.svg import INK, hover, label
@@ -21,8 +21,6 @@ from kernels.catalog.entries import LIBRARIES, VARIANTS
 from kernels.catalog.walk import EXCERPTS
 from kernels.products.shape import Shape
 
-# Copies from pinned memory disturb a kernel's time least.
-_MEMORY = ("pinned", "pageable")
 # Kernels with a name in a figure: the steps of the walk, and libraries.
 _NAMED = {each.variant for each in EXCERPTS} | LIBRARIES
 _ANY_SHAPE = {name for name, entry in VARIANTS.items() if entry.origin == "L"}
@@ -117,7 +115,9 @@ def _kernels(store: Store, gpu: Device) -> pd.DataFrame:
     """Return a GPU's kernel cells of the study's sizes, with throughput."""
     cells = of_sizes(store["summary"])
     own = cells[(cells["gpu"] == gpu.label).fillna(False) & (cells["device"] != CPU)]
-    memory = next((kind for kind in _MEMORY if (own["host_memory"] == kind).any()), None)
+    memory = next(
+        (kind for kind in KERNEL_MEMORY_ORDER if (own["host_memory"] == kind).any()), None
+    )
     return with_rates(own[own["host_memory"] == memory], "kernel")
 
 
@@ -137,7 +137,7 @@ def split(store: Store, devices: Devices) -> Figure | None:
     cells = cells.fillna({"host_s": 0.0}).dropna(subset=[*palette.PARTS, "total_s"])
     if cells.empty:
         return None
-    kinds = [kind for kind in ("pinned", "pageable") if (cells["host_memory"] == kind).any()]
+    kinds = [kind for kind in KERNEL_MEMORY_ORDER if (cells["host_memory"] == kind).any()]
     parts = {part: how for part, how in palette.PARTS.items() if (cells[part] > 0).any()}
     figure, axes = style.panels(len(kinds), height=2.9)
     for axis, kind in zip(axes, kinds, strict=True):

@@ -26,11 +26,27 @@ from kernels.catalog.variant import SEQUENTIAL
 from kernels.cubins.compile import architecture
 from measurement.recording.schema import SETTING
 
+# Compared columns of a build and their texts, in sequence.
+_FACTS = (
+    ("registers_per_thread", "registers per thread {}"),
+    ("occupancy", "occupancy {} %"),
+    ("spill_store_bytes", "bytes spilled {}"),
+    ("loop_fma_share", "FMAs of the loop {} %"),
+    ("unrolling", "K per iteration {}"),
+    ("loop_barriers", "barriers per iteration {}"),
+    ("widest_global_loads_bits", "widest global load {} bits"),
+    ("widest_shared_loads_bits", "widest shared load {} bits"),
+    ("shared_load_conflicts_per_request", "conflicts per shared load {}"),
+    ("shared_store_conflicts_per_request", "conflicts per shared store {}"),
+    ("flop_per_byte_accessed", "FLOP per byte loaded {}"),
+)
 PAGE_BLOCK = 16
 QUANTITIES = ("kernel", "total")
 _SAME = ["dtype", "batch", "m", "n", "k", "host_memory"]
 _KERNEL = ["gpu", "variant", *_SAME[:-1], "block_size"]
 _SIDE = ["variant", "block_size", "build", "row", "time_s"]
+_KEY = ["device", "variant", *_SAME[:-1], "block_size", "host_memory"]
+_OF_PAGE = [name for name, v in VARIANTS.items() if v.origin[:2] == "T," and v.family == "block"]
 _FLOWS = [name for name, v in VARIANTS.items() if v.flow not in SEQUENTIAL]
 _RUN = ["gpu", *_SAME, "variant", "block_size"]
 
@@ -63,17 +79,10 @@ def _steps(source: MeasuredSource, quantity: str) -> pd.DataFrame:
     cells = cells.merge(source.builds[["build", *_KEY]], how="left", on=_KEY).set_index(cells.index)
     cells = cells.assign(row=cells.index, time_s=cells[f"{quantity}_s"])
     steps = _pairs(cells[cells["time_s"].notna()])
-    bounds = ratios(
-        source.cells[f"{quantity}_s"], source.draws[quantity], steps["after_row"], steps["row"]
-    )
+    rows = steps["after_row"], steps["row"]
+    bounds = ratios(source.cells[f"{quantity}_s"], source.draws[quantity], *rows)
     words = [verdict(*values) for values in zip(*bounds, strict=True)]
     return steps.assign(quantity=quantity, **bounded("speedup", *bounds), verdict=words)
-
-
-_KEY = ["device", "variant", *_SAME[:-1], "block_size", "host_memory"]
-_OF_PAGE = [
-    name for name, v in VARIANTS.items() if v.origin.startswith("T,") and v.family == "block"
-]
 
 
 def _pairs(cells: pd.DataFrame) -> pd.DataFrame:
@@ -123,22 +132,6 @@ def _changes(source: MeasuredSource, steps: pd.DataFrame, machine_code: pd.DataF
         "" if pd.isna(own) or pd.isna(before) else changed(listed[int(before)], listed[int(own)])
         for own, before in zip(*sides, strict=True)
     ]
-
-
-# Compared columns of a build and their texts, in sequence.
-_FACTS = (
-    ("registers_per_thread", "registers per thread {}"),
-    ("occupancy", "occupancy {} %"),
-    ("spill_store_bytes", "bytes spilled {}"),
-    ("loop_fma_share", "FMAs of the loop {} %"),
-    ("unrolling", "K per iteration {}"),
-    ("loop_barriers", "barriers per iteration {}"),
-    ("widest_global_loads_bits", "widest global load {} bits"),
-    ("widest_shared_loads_bits", "widest shared load {} bits"),
-    ("shared_load_conflicts_per_request", "conflicts per shared load {}"),
-    ("shared_store_conflicts_per_request", "conflicts per shared store {}"),
-    ("flop_per_byte_accessed", "FLOP per byte loaded {}"),
-)
 
 
 def changed(before: Mapping[str, object], after: Mapping[str, object]) -> str:

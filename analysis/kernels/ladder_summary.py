@@ -8,7 +8,7 @@ import pandas as pd
 from analysis.data.best import fastest
 from analysis.data.cells import is_source_naive, of_sizes
 from analysis.data.frames import from_rows, stacked
-from analysis.domain import CPU, verdict
+from analysis.domain import CPU, KERNEL_MEMORY_ORDER, verdict
 from analysis.kernels.ladder import measured_before
 from analysis.schema import bounded, renaming, with_bounds
 from analysis.stats.estimates import FloatArray, percentile_interval
@@ -17,8 +17,6 @@ from kernels.catalog.entries import LIBRARIES, VARIANTS
 from kernels.catalog.product import BASELINE
 from kernels.catalog.variant import UserSupplied
 
-# Copies from pinned memory disturb the GPU least.
-_MEMORY = ("pinned", "pageable")
 _CELL = ("recording", "gpu", "variant", "n", "block_size", *with_bounds("kernel_s"))
 _COMPARED = ("variant", "block_size", "threads")
 _KERNEL_OF = ["gpu", "variant", "n", "block_size"]
@@ -41,10 +39,13 @@ def ladder_summary_table(frames: Mapping[str, pd.DataFrame], drawn: Drawn) -> pd
     """
     sizes = of_sizes(frames["summary"])
     cells = sizes[sizes["kernel_s"].notna() & (sizes["device"] != CPU)]
-    cells = cells[cells["variant"].isin(_names())]
+    # The variants of the ladder (float32 only), libraries and user-supplied kernels.
+    entries = VARIANTS.items()
+    names = [n for n, v in entries if isinstance(v, UserSupplied) or v.dtypes == ("float32",)]
+    cells = cells[cells["variant"].isin(names)]
     found: list[dict[str, object]] = []
     for gpu, own in cells.groupby("gpu", sort=False):
-        memory = next(kind for kind in _MEMORY if (own["host_memory"] == kind).any())
+        memory = next(kind for kind in KERNEL_MEMORY_ORDER if (own["host_memory"] == kind).any())
         own = own[own["host_memory"] == memory]
         host = (sizes["device"] == CPU) & (sizes["recording"] == own["recording"].iloc[0])
         base = {}
@@ -62,12 +63,6 @@ def ladder_summary_table(frames: Mapping[str, pd.DataFrame], drawn: Drawn) -> pd
     best = fastest(largest[largest["units"].notna()], "kernel_s", ["gpu", "units"])
     summary["is_fastest"] = summary.index.isin(best.index)
     return stacked("ladder_summary", [summary])
-
-
-def _names() -> list[str]:
-    """Return the variants of the ladder (float32 only), libraries and user-supplied kernels."""
-    entries = VARIANTS.items()
-    return [n for n, v in entries if isinstance(v, UserSupplied) or v.dtypes == ("float32",)]
 
 
 def _of_baseline(baseline: str, cells: pd.DataFrame, cpu: pd.DataFrame) -> pd.DataFrame:
@@ -94,9 +89,7 @@ def _rows(
     best = fastest(cells, "kernel_s", ["variant", "n"])
     listed = best[best["n"] == best.groupby("variant")["n"].transform("max")]
     naive = listed.loc[listed["variant"] == BASELINE, "n"].max()
-    source = cells[is_source_naive(cells) & (cells["n"] == naive)].drop(
-        index=listed.index, errors="ignore"
-    )
+    source = cells[is_source_naive(cells) & (cells["n"] == naive) & ~cells.index.isin(listed.index)]
     at = {(row["variant"], row["n"]): index for index, row in best.iterrows()}
     rows = pd.concat([source, listed])
     chosen = pd.concat([source, best])

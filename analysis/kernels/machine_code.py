@@ -14,17 +14,9 @@ from analysis.kernels.counts import Launch, launches
 from analysis.stats.estimates import grouped
 from kernels.catalog.entries import VARIANTS
 from kernels.catalog.product import Product
+from kernels.cubins import machine_code as mix
 from kernels.cubins.compile import compute_capability
-from kernels.cubins.machine_code import (
-    KERNEL,
-    LOOP,
-    InstructionCount,
-    barriers,
-    fma_share,
-    fmas,
-    loads_by_width,
-    unrolling,
-)
+from kernels.cubins.machine_code import KERNEL, LOOP, InstructionCount, fma_share, fmas
 from kernels.cubins.occupancy import LIMITS, occupancy
 from kernels.products.elements import ELEMENTS
 from kernels.products.shape import Shape
@@ -106,13 +98,13 @@ def _instructions(counts: list[InstructionCount], sums: int) -> dict[str, object
         "loop_instructions": sum(count.count for count in counts if count.scope == LOOP),
         "loop_fmas": fmas(counts, LOOP),
         "loop_fma_share": fma_share(counts, LOOP),
-        "loop_barriers": barriers(counts, LOOP),
-        "unrolling": unrolling(counts, sums),
+        "loop_barriers": mix.barriers(counts, LOOP),
+        "unrolling": mix.unrolling(counts, sums),
     }
     for name, opcode in _ACCESSES.items():
-        by_width = loads_by_width(counts, LOOP, opcode)
+        by_width = mix.loads_by_width(counts, LOOP, opcode)
         row |= {f"loop_{name}_{bits}": by_width.get(bits, 0) for bits in _WIDTHS}
-        row[f"widest_{name}_bits"] = max(loads_by_width(counts, KERNEL, opcode), default=0)
+        row[f"widest_{name}_bits"] = max(mix.loads_by_width(counts, KERNEL, opcode), default=0)
     return row
 
 

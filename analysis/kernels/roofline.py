@@ -14,6 +14,7 @@ Each ceiling gives a lower bound of the time of a launch:
 Lines and wavefronts are theoretical; the wavefronts assume merged adjacent loads.
 """
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -52,16 +53,13 @@ Codes = Mapping[tuple[object, ...], Mapping[str, float]]
 
 
 def roofline_table(
-    found: list[MeasuredSource],
-    ceilings: pd.DataFrame,
-    counts: pd.DataFrame,
-    machine_code: pd.DataFrame,
+    found: list[MeasuredSource], ceilings: pd.DataFrame, counts: pd.DataFrame, code: pd.DataFrame
 ) -> pd.DataFrame:
     """Return one row per GPU and variant, with its fastest block size at its largest size.
 
     The naive kernel also has a row in blocks of 32×32, the launch of source V. `ceilings` is
     `analysis.data.ceilings.ceilings_table`, `counts` `analysis.kernels.counts.counts_table`,
-    `machine_code` the table of this name. balance_flop_per_byte: FMA throughput over bandwidth of
+    `code` the table machine_code. balance_flop_per_byte: FMA throughput over bandwidth of
     device memory; according to source L, a kernel below it is memory-bound. traffic_bytes: sectors
     requested from L1. share_of_units: throughput of the kernel over the throughput of its units.
     bound: the largest lower bound of the time; share_of_bound: its share of the kernel's time;
@@ -72,8 +70,9 @@ def roofline_table(
     frames = []
     for source in with_gpu(found):
         rates = rates_of(ceilings, source.label)
-        rates[_ISSUE] = _issue_per_s(rates, source)
-        own = machine_code[machine_code["recording"] == source.recording_id]
+        clock = rates.get("l2_latency_cycles", math.nan) / rates.get("l2_latency_s", math.nan)
+        rates[_ISSUE] = SCHEDULERS * int(source.gpu["multiprocessors"]) * clock
+        own = code[code["recording"] == source.recording_id]
         codes = {
             tuple(None if pd.isna(row[name]) else row[name] for name in _BUILD): row
             for row in own.astype(object).to_dict("records")
@@ -82,13 +81,6 @@ def roofline_table(
         rows = pd.DataFrame([placed(cell, rates, counted, codes) for cell in cells])
         frames.append(rows.assign(recording=source.recording_id, gpu=source.label))
     return stacked("roofline", frames)
-
-
-def _issue_per_s(rates: Mapping[str, float], source: MeasuredSource) -> float:
-    """Return the instructions that a GPU can issue per second; NaN if its clock is unknown."""
-    nothing = float("nan")
-    clock = rates.get("l2_latency_cycles", nothing) / rates.get("l2_latency_s", nothing)
-    return SCHEDULERS * int(source.gpu["multiprocessors"]) * clock
 
 
 def fastest(source: MeasuredSource) -> pd.DataFrame:

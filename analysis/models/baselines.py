@@ -5,12 +5,18 @@ Each uses only the times of the kernel itself, so it predicts no other kernel, b
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
 from analysis.models.comparison import left_out
 from analysis.stats.estimates import FloatArray, IntArray
 from analysis.stats.fitting import Data, fit, log_model, typical
+
+_MEANING = {
+    "power law": "t = c·N^p with c and p of each kernel",
+    "interpolation": "straight lines in log t over log N between the measured sizes of a kernel",
+}
 
 
 @dataclass(frozen=True)
@@ -32,19 +38,11 @@ def baselines(data: Data, n: FloatArray) -> list[Baseline]:
     """Return the baselines of fitted cells with sizes `n`, shape (cells,)."""
     count = int(data.kernels.max()) + 1
     by_kernel = {"power law": (_power_law, 2 * count), "interpolation": (_interpolated, len(n))}
-    return [
-        _constants(data, n, count),
-        *(
-            Baseline(name, _MEANING[name], parameters, _left_out(data, n, line), _at(data, n, line))
-            for name, (line, parameters) in by_kernel.items()
-        ),
-    ]
-
-
-_MEANING = {
-    "power law": "t = c·N^p with c and p of each kernel",
-    "interpolation": "straight lines in log t over log N between the measured sizes of a kernel",
-}
+    found = [_constants(data, n, count)]
+    for name, (line, parameters) in by_kernel.items():
+        errors, at = _left_out(data, n, line), partial(_at, data, n, line)
+        found.append(Baseline(name, _MEANING[name], parameters, errors, at))
+    return found
 
 
 def _constants(data: Data, n: FloatArray, count: int) -> Baseline:
@@ -95,14 +93,10 @@ def _left_out(data: Data, n: FloatArray, line: _Line) -> FloatArray:
     return errors
 
 
-def _at(data: Data, n: FloatArray, line: _Line) -> Callable[[IntArray, FloatArray], FloatArray]:
-    def at(kernels: IntArray, wanted: FloatArray) -> FloatArray:
-        log_s = np.full(len(wanted), np.nan)
-        for kernel in np.unique(kernels):
-            own, chosen = data.kernels == kernel, kernels == kernel
-            if own.sum() > 1:
-                known = np.log(n[own]), data.log_times[own]
-                log_s[chosen] = line(*known, np.log(wanted[chosen]))
-        return log_s
-
-    return at
+def _at(data: Data, n: FloatArray, line: _Line, kernels: IntArray, sizes: FloatArray) -> FloatArray:
+    log_s = np.full(len(sizes), np.nan)
+    for kernel in np.unique(kernels):
+        own, chosen = data.kernels == kernel, kernels == kernel
+        if own.sum() > 1:
+            log_s[chosen] = line(np.log(n[own]), data.log_times[own], np.log(sizes[chosen]))
+    return log_s

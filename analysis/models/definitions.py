@@ -23,6 +23,7 @@ MODELLED = ("naive", "buffered_column", "buffered_row", "block")
 SOURCE_V = tuple(name for name, entry in VARIANTS.items() if entry.origin.startswith("V"))
 # Kernels whose warps access one cache line of global memory per lane.
 _UNCOALESCED = ("naive", "buffered_column")
+_FAMILIES = ("naive", "buffered", "block")  # in the order of the arguments of `_by_kernel`
 
 # Sets of kernels fitted together: kernels of the source's model, and all kernels of the source in
 # all block sizes. Roles of a cell: sizes and kernels that take no part in the fit are only
@@ -93,15 +94,10 @@ def _m0_shared(cells: pd.DataFrame) -> FloatArray:
     return _by_kernel(cells, 0 * n, n**3, 2 * n**3)
 
 
-def _by_kernel(
-    cells: pd.DataFrame, naive: FloatArray, buffered: FloatArray, block: FloatArray
-) -> FloatArray:
+def _by_kernel(cells: pd.DataFrame, *by_family: FloatArray) -> FloatArray:
     kinds = [cells["variant"].map(lambda v: VARIANTS[v].family) == kind for kind in _FAMILIES]
-    found = np.select(kinds, [naive, buffered, block], np.nan)
+    found = np.select(kinds, list(by_family), np.nan)
     return np.where(is_modelled(cells), found, np.nan)
-
-
-_FAMILIES = ("naive", "buffered", "block")
 
 
 def _float(cells: pd.DataFrame, column: str) -> FloatArray:
@@ -146,21 +142,13 @@ _GLOBAL, _SHARED = _in_warps(_m0_global), _in_warps(_m0_shared)
 _RHO_T, _RHO_G, _RHO_L = ("t_G", "t_S"), ("c_G", "c_S"), ("c_L", "c_S")
 _M0 = {"t_G": _m0_global, "t_S": _m0_shared}
 _LANES = {CONSTANT: _one, "t_G": _GLOBAL, "t_S": _SHARED}
-_COALESCING = {
-    CONSTANT: _one,
-    "t_N": _of(_GLOBAL, uncoalesced=True),
-    "t_G": _of(_GLOBAL, uncoalesced=False),
-    "t_S": _SHARED,
-}
+_COALESCING = {CONSTANT: _one, "t_N": _of(_GLOBAL, uncoalesced=True)}
+_COALESCING |= {"t_G": _of(_GLOBAL, uncoalesced=False), "t_S": _SHARED}
 _SECTORS = {CONSTANT: _one, "c_G": _counted("sectors"), "c_S": _counted("wavefronts")}
 _ISSUED = {"c_I": _counted("instructions")}
 _LINES = {CONSTANT: _one, "c_L": _counted("lines"), "c_S": _counted("wavefronts")}
-_WAVES = {
-    CONSTANT: _one,
-    "c_L": _shared_out("lines"),
-    "c_S": _shared_out("wavefronts"),
-    "t_B": _counted("waits"),
-}
+_WAVES = {CONSTANT: _one, "c_L": _shared_out("lines"), "c_S": _shared_out("wavefronts")}
+_WAVES |= {"t_B": _counted("waits")}
 _ALL = _WAVES | {"c_I": _shared_out("instructions")}
 
 _MODELS = (

@@ -72,9 +72,7 @@ def evaluate(
     """
     variants, kernels = (_numbers(cells, by) for by in (["variant"], _KERNEL))
     several = cells.groupby("variant")["block_size"].transform("nunique").to_numpy() > 1
-    errors: dict[str, dict[str, FloatArray]] = {
-        each: {} for each in (LEFT_OUT_SIZE, BLOCK, VARIANT)
-    }
+    errors: dict[str, dict[str, FloatArray]] = {one: {} for one in (LEFT_OUT_SIZE, BLOCK, VARIANT)}
     inside: dict[tuple[str, str], FloatArray] = {}
     widths: dict[tuple[str, str], float] = {}
     for one in candidates:
@@ -92,9 +90,8 @@ def evaluate(
         errors[test] = {name: frame["log_residual"].to_numpy() for name, frame in own.items()}
         for name, frame in own.items():
             inside[test, name] = frame["in_interval"].to_numpy(dtype=float, na_value=np.nan)
-    errors[HELD_OUT_SIZE] |= {
-        one.name: _held_out(one, cells, of_cells[HELD_OUT_SIZE]) for one in plain
-    }
+    held = of_cells[HELD_OUT_SIZE]
+    errors[HELD_OUT_SIZE] |= {one.name: _held_out(one, cells, held) for one in plain}
     known = {one.name: (one.meaning, one.parameters) for one in plain}
     known |= {one.model: (MODELS[one.model].adds, one.data.design.shape[1]) for one in candidates}
     frames = []

@@ -15,17 +15,8 @@ from analysis.domain import PUBLISHED
 from analysis.drawing import palette, rows, style
 from analysis.drawing.style import plain_number, rounded
 from analysis.drawing.svg import INK, hover
+from analysis.models import definitions
 from analysis.models.comparison import BEST
-from analysis.models.definitions import (
-    ALL_SET,
-    FITTED,
-    HELD_OUT,
-    MODELLED_SET,
-    MODELS,
-    RHO,
-    UNSEEN,
-    m0_eta,
-)
 from kernels.catalog.entries import VARIANTS
 
 _M0 = "M0"
@@ -56,11 +47,11 @@ def model(store: Store, devices: Devices) -> Figure | None:
 
     The models are M0, with the interval of ρ, and the best model.
     """
-    compared = _of(store["model_comparison"], MODELLED_SET)
-    predictions = _of(store["model_predictions"], MODELLED_SET)
-    fitted = predictions[predictions["role"] == FITTED]
-    parameters = _of(store["models"], MODELLED_SET)
-    rho = parameters[(parameters["parameter"] == RHO) & (parameters["model"] == _M0)]
+    compared = _of(store["model_comparison"], definitions.MODELLED_SET)
+    predictions = _of(store["model_predictions"], definitions.MODELLED_SET)
+    fitted = predictions[predictions["role"] == definitions.FITTED]
+    parameters = _of(store["models"], definitions.MODELLED_SET)
+    rho = parameters[(parameters["parameter"] == definitions.RHO) & (parameters["model"] == _M0)]
     found = []
     for source, name in _sources(style.panelled(devices.gpus)).items():
         best = _best(compared, source)
@@ -100,10 +91,10 @@ def model(store: Store, devices: Devices) -> Figure | None:
 def _m0(axis: Axes, rho: tuple[float, ...], largest: int) -> None:
     value, low, high = rho
     block = np.geomspace(1, max(largest, 2), 25)
-    axis.plot(block, m0_eta(value, block), color=INK, linewidth=1.4, label="M0")
+    axis.plot(block, definitions.m0_eta(value, block), color=INK, linewidth=1.4, label="M0")
     if not np.isnan([low, high]).any():
         shade: dict[str, Any] = {"color": INK, "alpha": 0.15, "linewidth": 0}
-        ends = (m0_eta(low, block), m0_eta(high, block))
+        ends = (definitions.m0_eta(low, block), definitions.m0_eta(high, block))
         axis.fill_between(block, *ends, label="M0, interval of ρ", **shade)
 
 
@@ -130,7 +121,7 @@ def errors(store: Store, devices: Devices) -> Figure | None:
 
     There is one row per model. The axis is logarithmic in the logarithm of the factor.
     """
-    compared = _of(store["model_comparison"], MODELLED_SET)
+    compared = _of(store["model_comparison"], definitions.MODELLED_SET)
     compared = compared[compared["left_out_log_rms"].notna()]
     gpus = _sources(devices.gpus[: style.MOST_COLOURS])
     measured = style.looks_of(devices, "label")
@@ -142,7 +133,8 @@ def errors(store: Store, devices: Devices) -> Figure | None:
     ]
     if not found:
         return None
-    shown = [name for name in MODELS if any((one.rows["model"] == name).any() for one in found)]
+    known = {name for one in found for name in one.rows["model"]}
+    shown = [name for name in definitions.MODELS if name in known]
     position = {name: at for at, name in enumerate(shown)}
     height = 1.3 + len(shown) * max(0.43, 0.07 * len(found))
     figure, (axis,) = style.new_figure(height=height)
@@ -152,7 +144,7 @@ def errors(store: Store, devices: Devices) -> Figure | None:
         names = [f"{one.name}, {name}" for name in one.rows["model"]]
         rows.dots(axis, one.rows, columns, y, one.look, names, tell=_factor)
         rows.key(axis, one.look, one.name)
-    rows.name_rows(axis, [f"{name}: {MODELS[name].adds}" for name in shown])
+    rows.name_rows(axis, [f"{name}: {definitions.MODELS[name].adds}" for name in shown])
     axis.set_xscale("log")
     low, high = axis.get_xlim()
     ticks = [tick for tick in _FACTORS if low <= np.log(tick) <= high]
@@ -173,9 +165,9 @@ def unseen(store: Store, devices: Devices) -> Figure | None:
     There is one row per kernel and a panel per role. A line spans all cells of a kernel on a GPU,
     its dot is the median. Cells outside their 95 % prediction interval show the interval.
     """
-    compared = _of(store["model_comparison"], ALL_SET)
-    predictions = _of(store["model_predictions"], ALL_SET)
-    predictions = predictions[predictions["role"].isin((HELD_OUT, UNSEEN))]
+    compared = _of(store["model_comparison"], definitions.ALL_SET)
+    predictions = _of(store["model_predictions"], definitions.ALL_SET)
+    predictions = predictions[predictions["role"].isin((definitions.HELD_OUT, definitions.UNSEEN))]
     gpus = {gpu.label: gpu.short for gpu in devices.gpus[: style.MOST_COLOURS]}
     looks = style.looks_of(devices, "label")
     found = [
@@ -183,13 +175,12 @@ def unseen(store: Store, devices: Devices) -> Figure | None:
         for source, name in gpus.items()
         if len(own := _of_model(predictions, source, _best(compared, source)))
     ]
-    titles = {HELD_OUT: "held-out sizes", UNSEEN: "kernels excluded from every fit"}
+    titles = {definitions.HELD_OUT: "held-out sizes"}
+    titles[definitions.UNSEEN] = "kernels excluded from every fit"
     if not found:
         return None
-    kernels = {
-        role: sorted({name for one in found for name in _kernels(one.rows, role)}, key=_in_catalog)
-        for role in titles
-    }
+    every = pd.concat([one.rows for one in found]).groupby("role")["variant"].unique()
+    kernels = {role: sorted(every.get(role, ()), key=_in_catalog) for role in titles}
     kernels = {role: names for role, names in kernels.items() if names}
     counts = [len(names) for names in kernels.values()]
     step = max(0.22, 0.055 * len(found))
@@ -208,16 +199,10 @@ def unseen(store: Store, devices: Devices) -> Figure | None:
     style.factor_axis(axes[-1], "x")
     how: dict[str, Any] = {"linestyle": "none", "color": INK, "markersize": 26**0.5}
     axes[0].plot([], [], "o", label="median", markeredgewidth=0, **how)
-    axes[0].plot(
-        [], [], "o", label="outside its prediction interval", markerfacecolor="none", **how
-    )
+    axes[0].plot([], [], "o", label="outside its prediction interval", mfc="none", **how)
     axes[0].plot([], [], color=INK, alpha=0.25, linewidth=5, label="95 % prediction interval")
     style.legend(figure, list(axes))
     return figure
-
-
-def _kernels(cells: pd.DataFrame, role: str) -> list[str]:
-    return list(cells.loc[cells["role"] == role, "variant"])
 
 
 def _in_catalog(kernel: str) -> int:

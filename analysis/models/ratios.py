@@ -18,12 +18,8 @@ FIT, LATENCY, BANDWIDTH = "fit", "latency", "bandwidth"
 MEMORIES = ("l1", "l2", "dram")
 _SHARED = "shared"
 _LATENCIES = {memory: f"{memory}_latency_s" for memory in (*MEMORIES, _SHARED)}
-_BANDWIDTHS = {
-    "l1": "l1_bytes_per_s",
-    "l2": "l2_bytes_per_s",
-    "dram": "device_copy_bytes_per_s",
-    _SHARED: "shared_bytes_per_s",
-}
+_BANDWIDTHS = {memory: f"{memory}_bytes_per_s" for memory in ("l1", "l2", _SHARED)}
+_BANDWIDTHS["dram"] = "device_copy_bytes_per_s"
 
 
 def ratios_table(sources: Sequence[MeasuredSource], models: pd.DataFrame) -> pd.DataFrame:

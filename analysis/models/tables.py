@@ -13,17 +13,9 @@ from analysis.data.published import MACHINES
 from analysis.data.recordings import MeasuredSource, with_gpu
 from analysis.domain import PUBLISHED
 from analysis.kernels.counts import counters
-from analysis.models import definitions, evaluation
+from analysis.models import comparison, definitions, evaluation
 from analysis.models.baselines import baselines
-from analysis.models.comparison import (
-    FACTOR,
-    LEAST_SIZE,
-    Candidate,
-    best_of,
-    candidate,
-    comparison,
-    effects,
-)
+from analysis.models.comparison import FACTOR, LEAST_SIZE, Candidate, candidate
 from analysis.models.work import GpuFacts, with_work
 from analysis.schema import bounded, renaming, with_bounds
 from analysis.stats.estimates import CONFIDENCE, DRAWS, SEED, FloatArray, conformal
@@ -128,12 +120,9 @@ def _published_cells(rows: pd.DataFrame) -> pd.DataFrame:
     on_gpu = rows["implementation"].str.startswith("gpu_")
     rows = rows[on_gpu].drop_duplicates(["implementation", "n", "block_size"])
     variants = rows["implementation"].str.removeprefix("gpu_")
-    naive = variants == "naive"
-    cells = rows.assign(
-        variant=variants,
-        block_size=rows["block_size"].mask(naive, BASELINE_BLOCK),
-        role=definitions.FITTED,
-    ).reindex(columns=_CELLS)
+    sizes = rows["block_size"].mask(variants == "naive", BASELINE_BLOCK)
+    cells = rows.assign(variant=variants, block_size=sizes, role=definitions.FITTED)
+    cells = cells.reindex(columns=_CELLS)
     return with_work(cells[definitions.is_modelled(cells)].reset_index(drop=True), None)
 
 
@@ -209,14 +198,14 @@ def _candidates(case: Case) -> list[Candidate]:
 def _of_case(case: Case, candidates: list[Candidate]) -> dict[str, pd.DataFrame]:
     key = tuple(case.labels.values())
     fitted = case.cells[case.fitted]
-    best = best_of(candidates)
+    best = comparison.best_of(candidates)
     parameters, predictions = [], {}
     for one in candidates:
         known = Uncertainty(one.data, one.fit, *key, one.model)
         parameters.append(_parameters(case, one, known))
         predictions[one.model] = _predictions(case, one, one in (candidates[0], best))
     plain = baselines(_data(case), fitted["n"].to_numpy(dtype=float))
-    compared = comparison(candidates, DRAWS, *key)
+    compared = comparison.comparison(candidates, DRAWS, *key)
     worst = pd.DataFrame([_worst(one, fitted) for one in candidates])
     evaluated = evaluation.evaluate(candidates, plain, fitted, predictions, DRAWS, *key)
     seen = predictions[candidates[0].model]
@@ -255,7 +244,7 @@ def _effects(case: Case) -> pd.DataFrame:
         design = definitions.with_effects(definitions.EFFECTS).design(own.cells[own.fitted])
         if design.any(axis=0).all():  # 0 where no kernel has an effect
             variance = float(_data(own).variance.mean())
-            shares = effects(partial(_left_out_square, own), variance)
+            shares = comparison.effects(partial(_left_out_square, own), variance)
             frames.append(shares.assign(from_n=from_n))
     return pd.concat(frames) if frames else pd.DataFrame()
 
@@ -311,8 +300,7 @@ def _estimate(found: Estimate) -> dict[str, object]:
 def _worst(one: Candidate, cells: pd.DataFrame) -> dict[str, object]:
     """Return the number of cells from `LEAST_SIZE` predicted within `FACTOR`, and the worst.
 
-    Predictions are of the fit to all sizes. A factor above 1 means that the predicted time is
-    longer.
+    Predictions are of the fit to all sizes. Factors above 1: the predicted time is longer.
     """
     residual = pd.Series(one.fit.residual, cells.index)[cells["n"] >= LEAST_SIZE]
     row: dict[str, object] = {

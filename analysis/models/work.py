@@ -31,6 +31,7 @@ _DTYPE = "float32"
 _KEY = [name for name in KERNEL if name != "device"]
 _OPERATIONS = ("load", "store")
 _predict = cache(predict)
+_Codes = dict[tuple[object, ...], dict[str, float]]  # by `_by_build`
 
 
 @dataclass(frozen=True)
@@ -53,7 +54,10 @@ def with_work(cells: pd.DataFrame, gpu: GpuFacts | None) -> pd.DataFrame:
     compiler. NaN: no GPU, or its limits, machine code or a kernel's source are unknown.
     """
     codes = {} if gpu is None else _by_build(gpu.code)
-    counters = {} if gpu is None else _by_kernel(gpu.counters)
+    counters: dict[tuple[object, ...], float] = {}
+    if gpu is not None:
+        keys = _keys(gpu.counters[[*_KEY, "ncu_metric"]])
+        counters = dict(zip(keys, gpu.counters["counter"].astype(float), strict=True))
     rows = []
     for name, n, block in cells[["variant", "n", "block_size"]].itertuples(index=False, name=None):
         block_size = variant(name).block_size(whole(block))
@@ -75,19 +79,13 @@ def _accesses(product: Product, counters: dict[tuple[object, ...], float]) -> di
     for name, memory in (("sectors", "global"), ("wavefronts", "shared")):
         found[name] = 0.0
         for kind in _OPERATIONS:
-            counted = counters.get((*_kernel(product), ncu_metric(f"{memory}_{kind}_{name}")))
+            counted = counters.get((*product.row().values(), ncu_metric(f"{memory}_{kind}_{name}")))
             total = theory[f"{memory}_{kind}"].transactions
             found[name] += total if counted is None else counted
     return found
 
 
-def _kernel(product: Product) -> tuple[object, ...]:
-    return tuple(product.row().values())
-
-
-def _on_gpu(
-    product: Product, gpu: GpuFacts, codes: dict[tuple[object, ...], dict[str, float]]
-) -> dict[str, float]:
+def _on_gpu(product: Product, gpu: GpuFacts, codes: _Codes) -> dict[str, float]:
     """Return instructions, imbalance and waits of a launch."""
     launch = product.launch
     threads, blocks = launch.threads_per_block, launch.blocks
@@ -112,9 +110,7 @@ def _on_gpu(
     return found
 
 
-def _code(
-    product: Product, codes: dict[tuple[object, ...], dict[str, float]]
-) -> dict[str, float] | None:
+def _code(product: Product, codes: _Codes) -> dict[str, float] | None:
     """Return the machine code of a product's build, else of the exact build."""
     build = build_for(product)
     assert build is not None
@@ -131,18 +127,13 @@ def _steps(product: Product) -> int:
     return 1 if family == "buffered" else -(-product.shape.k // depth)
 
 
-def _by_build(code: pd.DataFrame) -> dict[tuple[object, ...], dict[str, float]]:
+def _by_build(code: pd.DataFrame) -> _Codes:
     names = ["instructions", "loop_instructions", "loop_fmas"]
     names += ["registers_per_thread", "static_shared_bytes"]
     own = code[code["dtype"] == _DTYPE]
     values = own[names].astype("Float64").to_numpy(dtype=float, na_value=np.nan)
     keys = _keys(own[["variant", "block_size", "build"]])
     return {key: dict(zip(names, row, strict=True)) for key, row in zip(keys, values, strict=True)}
-
-
-def _by_kernel(counters: pd.DataFrame) -> dict[tuple[object, ...], float]:
-    keys = _keys(counters[[*_KEY, "ncu_metric"]])
-    return dict(zip(keys, counters["counter"].astype(float), strict=True))
 
 
 def _keys(frame: pd.DataFrame) -> Iterator[tuple[object, ...]]:

@@ -5,7 +5,7 @@ fastest implementation of its CPU.
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import partial
 
 import pandas as pd
@@ -43,9 +43,7 @@ def answers_table(frames: Mapping[str, pd.DataFrame], drawn: Drawn) -> pd.DataFr
     return from_rows("answers", rows)
 
 
-def answer_sessions_table(
-    sources: Sequence[MeasuredSource], speedups: pd.DataFrame
-) -> pd.DataFrame:
+def answer_sessions_table(sources: list[MeasuredSource], speedups: pd.DataFrame) -> pd.DataFrame:
     """Return the speedup of each answer in each session, for GPUs with several sessions."""
     rows = []
     for source in with_gpu(sources):
@@ -138,14 +136,11 @@ def _speedup(speedups: pd.DataFrame) -> AnswerRow:
     if speedups.empty:
         return {}
     best = _best_speedup(speedups)
-    bounds = {
-        name: best[column] for column, name in renaming("cpu_best_speedup", "speedup").items()
-    }
-    row: AnswerRow = {
-        f"speedup_{name}": best[name] for name in ("n", "variant", "block_size", "host_memory")
-    }
+    found = {name: best[column] for column, name in renaming("cpu_best_speedup", "speedup").items()}
+    names = ("n", "variant", "block_size", "host_memory")
+    row: AnswerRow = {f"speedup_{name}": best[name] for name in names}
     row |= {name: best[name] for name in ("cpu_best_variant", "cpu_best_threads")}
-    return row | bounds | {"speedup_verdict": verdict(*bounds.values())}
+    return row | found | {"speedup_verdict": verdict(*found.values())}
 
 
 def _break_even(sizes: pd.DataFrame) -> AnswerRow:

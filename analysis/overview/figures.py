@@ -20,6 +20,7 @@ from analysis.stats.significance import THRESHOLD
 
 _TIME = ("total_s", "total_low_s", "total_high_s")
 _RATIO = ("ratio", "ratio_low", "ratio_high")
+_NAMED = ("variant", "n", "over_floor")
 _CPU_ONE = palette.Look(palette.PURPLE, "<", "--")
 _CPU_ALL = palette.Look(INK, "^", "--")
 _CPU_NAIVE = palette.Look(palette.GREY, "v", "--")
@@ -39,9 +40,6 @@ class _Line:
     text: str
     look: palette.Look
     rows: pd.DataFrame
-
-
-_NAMED = ("variant", "n", "over_floor")
 
 
 def headline(store: Store, devices: Devices) -> Figure | None:
@@ -91,10 +89,7 @@ def _lines(cells: pd.DataFrame, device: Device) -> Iterator[_Line]:
         "CPU, all cores": (_CPU_ALL, cpu[shared]),
     }
     for memory in HOST_MEMORY_ORDER:
-        groups[f"GPU, {memory} memory"] = (
-            palette.MEMORY[memory],
-            gpu[gpu["host_memory"] == memory],
-        )
+        groups[f"GPU, {memory} memory"] = palette.MEMORY[memory], gpu[gpu["host_memory"] == memory]
     for text, (look, rows) in groups.items():
         if not rows.empty:
             yield _Line(text, look, fastest(rows, "total_s", ["n"]))

@@ -3,19 +3,16 @@
 import pandas as pd
 
 from analysis.cpu.cells import BASELINES, baselines
+from analysis.data.cells import is_source_naive
 from analysis.data.frames import stacked
 from analysis.data.recordings import MeasuredSource, with_gpu
 from analysis.domain import CPU
 from analysis.schema import bounded
 from analysis.stats.estimates import FloatArray, ratios
-from kernels.catalog.product import BASELINE_BLOCK
 
 # Columns that identify the baselines that depend on the size.
-_CHOSEN: dict[str, tuple[str, ...]] = {
-    "own": ("variant", "block_size"),
-    "blas_all": ("threads",),
-    "best": ("variant", "block_size", "threads"),
-}
+_CHOSEN: dict[str, tuple[str, ...]] = {"own": ("variant", "block_size"), "blas_all": ("threads",)}
+_CHOSEN["best"] = (*_CHOSEN["own"], *_CHOSEN["blas_all"])
 _NO_ROW = -1  # an index without a cell: pandas cannot look up an index of only NA
 
 
@@ -40,8 +37,7 @@ def speedups(cells: pd.DataFrame, draws: dict[str, FloatArray]) -> pd.DataFrame:
     cpu_NAME_samples count its samples. NaN without a baseline; bounds NaN with too few samples.
     """
     gpu = cells[cells["device"] != CPU]
-    naive = gpu[(gpu["variant"] == "naive") & (gpu["block_size"] == BASELINE_BLOCK).fillna(False)]
-    on_gpu = _row_of(naive, gpu, ["n", "host_memory"])
+    on_gpu = _row_of(gpu[is_source_naive(gpu)], gpu, ["n", "host_memory"])
     on_cpu = {name: _row_of(rows, gpu, ["n"]) for name, rows in baselines(cells).items()}
     compared = {"total_speedup": ("total", on_gpu), "kernel_speedup": ("kernel", on_gpu)}
     compared |= {f"cpu_{name}_speedup": ("total", on_cpu[name]) for name in BASELINES}

@@ -1,8 +1,7 @@
 """Audit of the published numbers: whether Tables 1–6 and the text of V are consistent.
 
 The published times (`analysis.data.published.read`) are exact to half a unit of their last printed
-digit (`rounding_s`). Bounds are worst cases of this rounding and of the interval of the start-up
-constant.
+digit (`rounding_s`). Bounds are worst cases of rounding and of the start-up constant's interval.
 """
 
 from collections.abc import Iterator, Mapping
@@ -11,7 +10,6 @@ from itertools import combinations, product
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 from scipy.optimize import least_squares
 from scipy.special import stdtrit
@@ -20,14 +18,17 @@ from analysis.data.best import fastest
 from analysis.data.frames import from_rows
 from analysis.data.published import MACHINES, Statement
 from analysis.schema import bounded
-from analysis.stats.estimates import CONFIDENCE, FloatArray
+from analysis.stats.estimates import CONFIDENCE, FloatArray, IntArray
 from analysis.stats.rounding import half_unit
 
 WARM_TABLE = 6  # measured in a running process; Tables 1–5 include its start-up
 _KERNEL = ["implementation", "block_size"]
+ORDER, REPEAT = "order", "repeat"
+_FIRST = ("table", "machine", *_KERNEL, "n", "time_s", "above_constant_s", "rounding_s")
 _NEAR = 0.1  # of the constant, by which a time near it may differ
 _COPIES = 3  # of A, B and C
 NAIVE, AS_CAPTIONED, NEITHER = "naive", "as captioned", "neither"
+_Row = dict[str, Any]
 _ABOUT = 1.25  # tolerance of rounded numbers in the text, as a factor
 
 
@@ -41,7 +42,7 @@ class Constant:
     log_rms: float
 
 
-def fit_constant(kernel: npt.NDArray[np.intp], n: FloatArray, time_s: FloatArray) -> Constant:
+def fit_constant(kernel: IntArray, n: FloatArray, time_s: FloatArray) -> Constant:
     """Fit time = constant + a·n³ with one a per kernel, and return the constant.
 
     `kernel` numbers the kernels from 0; all arguments have shape (cells,). Residuals are in log
@@ -65,9 +66,7 @@ def fit_constant(kernel: npt.NDArray[np.intp], n: FloatArray, time_s: FloatArray
     return Constant(value, value / factor, value * factor, log_rms)
 
 
-def _robust_constant(
-    kernel: npt.NDArray[np.intp], n: FloatArray, time_s: FloatArray
-) -> tuple[float, float]:
+def _robust_constant(kernel: IntArray, n: FloatArray, time_s: FloatArray) -> tuple[float, float]:
     """Return the constant in seconds and the root mean square of log(fit/time)."""
     largest = [np.max((time_s / n**3)[kernel == k]) for k in range(int(kernel.max()) + 1)]
 
@@ -137,7 +136,7 @@ def cells_table(published: pd.DataFrame, constants: pd.DataFrame) -> pd.DataFram
     return from_rows("audit_cells", [_cell(row, constants) for row in cells.to_dict("records")])
 
 
-def _cell(row: dict[str, Any], constants: pd.DataFrame) -> dict[str, object]:
+def _cell(row: _Row, constants: pd.DataFrame) -> dict[str, object]:
     """Return the row of one cell of `cells_table`."""
     machine = MACHINES[str(row["machine"])]
     found: dict[str, object] = {**row, "machine": machine, "naive_time_s": np.nan, **_rate(row)}
@@ -160,7 +159,7 @@ def _cell(row: dict[str, Any], constants: pd.DataFrame) -> dict[str, object]:
     return found
 
 
-def _rate(row: dict[str, Any]) -> dict[str, object]:
+def _rate(row: _Row) -> dict[str, object]:
     """Return the throughput by a cell's time with bounds, and whether it agrees with print."""
     flop = 2.0 * row["n"] ** 3
     low, high = (flop / (row["time_s"] + side * row["rounding_s"]) for side in (1, -1))
@@ -180,9 +179,7 @@ def cold_constant(constants: pd.DataFrame, machine: str) -> Constant | None:
     return None if own.empty else Constant(*(float(own.iloc[0][name]) for name in names))
 
 
-def _speedup_without_constant(
-    row: dict[str, Any], constant: Constant, is_cold: bool
-) -> dict[str, object]:
+def _speedup_without_constant(row: _Row, constant: Constant, is_cold: bool) -> dict[str, object]:
     """Return a speedup without the constant, with the bounds of rounding and constant.
 
     It is infinite for a time that is not above the constant.
@@ -200,10 +197,6 @@ def _speedup_without_constant(
     ]
     value = speedup(naive, time_s, constant.value)
     return {**bounded("speedup_without_constant", value, min(corners), max(corners))}
-
-
-ORDER, REPEAT = "order", "repeat"
-_FIRST = ("table", "machine", *_KERNEL, "n", "time_s", "above_constant_s", "rounding_s")
 
 
 def pairs_table(cells: pd.DataFrame) -> pd.DataFrame:
@@ -233,9 +226,7 @@ def _repeats(cells: pd.DataFrame) -> Iterator[dict[str, object]]:
             yield _pair(REPEAT, first, second, differs=bool(second["time_s"] != first["time_s"]))
 
 
-def _pair(
-    kind: str, first: Mapping[Any, Any], second: Mapping[Any, Any], **more: bool
-) -> dict[str, object]:
+def _pair(kind: str, first: _Row, second: _Row, **more: bool) -> dict[str, object]:
     others = {f"other_{name}": second[name] for name in ("table", "block_size", "time_s")}
     return {"kind": kind, **{name: first[name] for name in _FIRST}, **others, **more}
 

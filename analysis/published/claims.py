@@ -12,7 +12,7 @@ import pandas as pd
 
 from analysis.data.frames import from_rows
 from analysis.data.recordings import MeasuredSource, with_gpu
-from analysis.domain import CPU, NOT_MEASURED, UNDECIDED
+from analysis.domain import CPU, NOT_MEASURED, SHAPE, UNDECIDED
 from analysis.kernels.counts import launches
 from analysis.kernels.machine_code import EXACT, intensities
 from analysis.schema import bounded, with_bounds
@@ -23,7 +23,6 @@ from kernels.catalog.product import Product
 HOLDS, DOES_NOT_HOLD = "holds", "does not hold"
 BY_COPIES = "depends on the copies"
 NEAR = 1.25  # tolerance of "about", as a factor
-_SHAPE = ["batch", "m", "n", "k"]
 ClaimRow = dict[str, object]
 # Positions of the claims in the table.
 ON_ACCESSES, ON_REGISTERS, ON_TIMES, ON_CPU, ON_GPU_AND_CPU = 0, 1, 3, 4, 5
@@ -273,7 +272,7 @@ def _on_times(
     if pairs.empty:
         return row
     chosen = pairs.loc[pairs["ratio" if claim.largest else "n"].idxmax()]
-    row |= {name: chosen[name] for name in (*_SHAPE, "host_memory")}
+    row |= {name: chosen[name] for name in (*SHAPE, "host_memory")}
     bounds = float(chosen["low"]), float(chosen["high"])
     return row | claim.result(chosen["ratio"], *bounds, len(pairs) if claim.largest else 1)
 
@@ -287,8 +286,8 @@ def _pairs(
         size = timed["block_size"]
         fits = (timed["variant"] == name) & (timed["square"] != claim.shapes)
         fits &= size.isna() if block is None else size == block
-        sides.append(timed.loc[fits, [*_SHAPE, "host_memory", "row"]])
-    pairs = sides[0].merge(sides[1], on=[*_SHAPE, "host_memory"], suffixes=("_above", "_below"))
+        sides.append(timed.loc[fits, [*SHAPE, "host_memory", "row"]])
+    pairs = sides[0].merge(sides[1], on=[*SHAPE, "host_memory"], suffixes=("_above", "_below"))
     medians, draws = source.cells[f"{quantity}_s"], source.draws[quantity]
     ratio, low, high = ratios(medians, draws, pairs["row_above"], pairs["row_below"])
     return pairs.assign(ratio=ratio, low=low, high=high)

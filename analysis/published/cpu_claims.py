@@ -13,15 +13,8 @@ from analysis.cpu.split import CLAIMED_CACHE_SPEEDUP, WHOLE
 from analysis.data import best
 from analysis.data.recordings import MeasuredSource, once_per_recording, with_gpu
 from analysis.domain import SOURCE_SIZE, UNDECIDED
-from analysis.published.claims import (
-    ABOUT,
-    ABOVE,
-    DOES_NOT_HOLD,
-    ON_CPU,
-    ON_GPU_AND_CPU,
-    Claim,
-    ClaimRow,
-)
+from analysis.published import claims
+from analysis.published.claims import ABOUT, ABOVE, ON_CPU, ON_GPU_AND_CPU, Claim, ClaimRow
 from analysis.schema import with_bounds
 from analysis.stats.estimates import ratios
 
@@ -31,9 +24,7 @@ CACHE_SPEEDUP = Claim(
     "cache optimisation makes the CPU's loop 35 times faster", "V", ABOUT, CLAIMED_CACHE_SPEEDUP
 )
 CACHE_RATE = Claim("a cache-optimised CPU does 5 to 6 GFLOP/s", "V", ABOUT, 5.5)
-BLOCK_SIZE = Claim(
-    "the speed of cache blocking depends strongly on the block size", "V", ABOVE, 2.0
-)
+BLOCKING = Claim("the speed of cache blocking depends strongly on the block size", "V", ABOVE, 2.0)
 OVER_NAIVE = Claim("a GPU is over 2000× faster than the naive CPU loop", "V", ABOVE, 2000.0)
 OVER_CACHE = Claim("a GPU is about 60× faster than a cache-optimised CPU", "V", ABOUT, 60.0)
 # By the start of a `WHOLE` of `analysis.cpu.split`.
@@ -53,20 +44,17 @@ def on_cpus(found: list[MeasuredSource], split: pd.DataFrame) -> Iterator[ClaimR
 def _on_cpu(source: MeasuredSource, one: pd.DataFrame) -> Iterator[ClaimRow]:
     """Yield the claims on one thread of a CPU; `one` are its cells."""
     naive = fastest(one[one["variant"] == NAIVE])
-    optimised = fastest(one[one["variant"].isin(SOURCE_OPTIMISED)])
+    tuned = fastest(one[one["variant"].isin(SOURCE_OPTIMISED)])
     swept = one[one["variant"] == _SWEPT]
     slowest = best.fastest(swept, "total_s", ["n"], most=True)
     cases = swept.groupby("n")["block_size"].nunique().max() if len(swept) else 0
     head = {"recording": source.recording_id, "quantity": "total"}
-    for claim, sides in (
-        (CACHE_SPEEDUP, (naive, optimised)),
-        (BLOCK_SIZE, (slowest, fastest(swept))),
-    ):
+    for claim, sides in ((CACHE_SPEEDUP, (naive, tuned)), (BLOCKING, (slowest, fastest(swept)))):
         row = claim.row(ON_CPU, **head) | _ratio(source, claim, *sides)
-        if claim is BLOCK_SIZE and row["verdict"] == DOES_NOT_HOLD and cases < BLOCK_SIZES:
+        if claim is BLOCKING and row["verdict"] == claims.DOES_NOT_HOLD and cases < BLOCK_SIZES:
             row["verdict"] = UNDECIDED  # more block sizes can only increase the ratio
-        yield row | ({"cases": cases} if claim is BLOCK_SIZE else {})
-    yield CACHE_RATE.row(ON_CPU, "GFLOP/s", **head) | _rate(optimised)
+        yield row | ({"cases": cases} if claim is BLOCKING else {})
+    yield CACHE_RATE.row(ON_CPU, "GFLOP/s", **head) | _rate(tuned)
 
 
 def _ratio(

@@ -42,12 +42,10 @@ def speedup_block(store: Store, devices: Devices) -> Figure | None:
             look = palette.Look(INK, "X", ":")
             style.points(axis, printed, "block_size", _SPEEDUP, look, _PRINTED, tell=style.times)
         for gpu in gpus:
-            rows = _measured_speedups(store, gpu.label, name)
-            if len(rows):
+            own = _measured_speedups(store, gpu.label, name)
+            if len(own):
                 look = looks[gpu.label]
-                style.points(
-                    axis, rows, "block_size", _SPEEDUP, look, gpu.short, tell=style.speedup
-                )
+                style.points(axis, own, "block_size", _SPEEDUP, look, gpu.short, tell=style.speedup)
         axis.set_title(name)
         axis.set_xlabel("block size B")
         style.log_axis(axis, "y")

@@ -27,6 +27,7 @@ class Entry:
     rate: bool = False
 
 
+_Layout = tuple[Entry, ...]
 _NAIVE = Entry("naive", "gpu_naive")
 _CPU_AND_GPU = (
     Entry("cpu", "cpu_naive", rate=True),
@@ -45,7 +46,7 @@ def _swept(name: str, block_sizes: tuple[int, ...]) -> tuple[Entry, ...]:
 
 
 _RATES = (_entry("buffered_column", rate=True), _entry("buffered_row", rate=True))
-LAYOUTS: dict[int, tuple[Entry, ...]] = {
+LAYOUTS: dict[int, _Layout] = {
     1: _CPU_AND_GPU,
     2: _CPU_AND_GPU,
     3: (_NAIVE, _entry("buffered_column")),
@@ -73,16 +74,13 @@ def tables(published: pd.DataFrame, sources: list[MeasuredSource]) -> dict[int, 
     return found
 
 
-def build(
-    layout: tuple[Entry, ...], times: pd.DataFrame, draws: FloatArray | None = None
-) -> pd.DataFrame:
+def build(layout: _Layout, times: pd.DataFrame, draws: FloatArray | None = None) -> pd.DataFrame:
     """Return one table in the published layout, one row per size n with any of its times.
 
     `times` has implementation, n, block_size (NA: none), time_s and bounds in seconds; its index is
     the row in `draws` (bootstrap medians, shape (cells, draws)), which define the intervals of
     the speedups. Without draws, and for cells with too few samples, bounds are NaN. Each entry has
-    NAME_time_s with bounds, then NAME_flop_per_s = 2n³/t and its speedup with bounds as the layout
-    requires.
+    NAME_time_s with bounds; by the layout, NAME_flop_per_s = 2n³/t and its speedup with bounds.
     """
     if draws is None:
         draws = np.full((int(times.index.max()) + 1, 1), np.nan)

@@ -28,6 +28,5 @@ def access_svg(drawn: Drawing) -> Markup:
         Markup('<path class="{}" d="{}"/>').format(kind, path) for kind, path in squares.items()
     )
     size = f"0 0 {WARP * _STEP} {_TOP + _HEIGHT + 1}"
-    return Markup('<svg viewBox="{}" aria-hidden="true"><path d="{}"/>{}</svg>').format(
-        size, lines, paths
-    )
+    markup = Markup('<svg viewBox="{}" aria-hidden="true"><path d="{}"/>{}</svg>')
+    return markup.format(size, lines, paths)

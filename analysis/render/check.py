@@ -17,12 +17,8 @@ from analysis.data.spreadsheet import unescaped
 from analysis.domain import CEILINGS
 
 # Factors from the unit shown to the unit of the CSV.
-_PREFIXES = {"p": 1e-12, "n": 1e-9, "µ": 1e-6, "m": 1e-3, "": 1.0, "M": 1e6, "G": 1e9, "T": 1e12}
-_UNITS = {
-    p + unit: f
-    for p, f in _PREFIXES.items()
-    for unit in ("s", "FLOP/s", "FLOP/J", "B/s", "Hz", "J")
-}
+_SCALES = {"p": 1e-12, "n": 1e-9, "µ": 1e-6, "m": 1e-3, "": 1.0, "M": 1e6, "G": 1e9, "T": 1e12}
+_UNITS = {p + u: f for p, f in _SCALES.items() for u in ("s", "FLOP/s", "FLOP/J", "B/s", "Hz", "J")}
 _UNITS |= dict.fromkeys(("", "×", "times", "°C", "W", "B"), 1.0)
 _UNITS |= {"%": 0.01, "GB": 1e9, "KiB": 2.0**10, "MiB": 2.0**20, "GiB": 2.0**30}
 _MACHINE = str.maketrans("−⁻⁰¹²³⁴⁵⁶⁷⁸⁹", "--0123456789", "\u202f\u00a0")
@@ -69,9 +65,7 @@ def check(page: str, tables_dir: Path, templates: Path | None = None) -> list[st
     written = " ".join(path.read_text() for path in templates.rglob("*.j2"))
     prose = _without(_TRACED.sub("", page), "table", "math", "code", "pre", "title", "nav")
     known, found = (re.findall(r"\d[\d.]*\d|\d", text) for text in (written, _text(prose)))
-    return faults + [
-        f"{one} is in the text, but in no template" for one in found if one not in known
-    ]
+    return faults + [f"{n} is in the text, but in no template" for n in found if n not in known]
 
 
 def _without(page: str, *tags: str) -> str:

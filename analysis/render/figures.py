@@ -32,10 +32,9 @@ def write_figures(tables_dir: Path | str, out_dir: Path | str, focus: str | None
     """
     out = Path(out_dir)
     devices(Store(tables_dir), focus)  # report an error once, not in each process
+    every = _names()
     with ProcessPoolExecutor(max_workers=os.cpu_count()) as pool:
-        drawn = pool.map(
-            partial(_write, Path(tables_dir), out, focus), *zip(*_names(), strict=True)
-        )
+        drawn = pool.map(partial(_write, Path(tables_dir), out, focus), *zip(*every, strict=True))
         names = sorted(name for name in drawn if name)
     write_atomic(out / "figures.json", json.dumps(names, indent=1) + "\n")
     kept = {folder / f"{name}.svg" for name in names for folder in (out, out / NARROW)}

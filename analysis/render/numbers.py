@@ -21,6 +21,7 @@ from kernels.theory import tiles
 _UNSEEN = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufffe\uffff]"
 )
+_RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 ABSENT = "–"
 
 
@@ -58,11 +59,8 @@ def text(row: Row, name: str, unit: Unit, like: float | None = None) -> str:
 def _has_no_interval(row: Row, name: str) -> bool:
     """Return whether a measured value lacks its interval; published values never have one."""
     low, _ = interval_columns(name)
-    return (
-        low in row
-        and row[low] is None
-        and PUBLISHED not in (row.get("source"), row.get("recording"))
-    )
+    published = PUBLISHED in (row.get("source"), row.get("recording"))
+    return low in row and row[low] is None and not published
 
 
 def about(value: float, unit: Unit) -> str:
@@ -111,9 +109,8 @@ def count(rows: Rows) -> Markup:
     if rows.filters is None:
         raise ValueError(f"{rows.table}: a count in the page needs rows selected only by `where`")
     where = json.dumps(rows.filters, sort_keys=True)
-    return Markup('<data data-count="{}" data-where="{}">{}</data>').format(
-        rows.table, where, len(rows)
-    )
+    markup = Markup('<data data-count="{}" data-where="{}">{}</data>')
+    return markup.format(rows.table, where, len(rows))
 
 
 def name(row: Row, column_name: str = "variant") -> Markup:
@@ -136,9 +133,8 @@ def verdict(row: Row, column_name: str = "verdict") -> Markup:
 def _data(shown: str, unit_name: str, at: str, unit: str) -> Markup:
     space = "" if unit_name in ("", "×") else "\u00a0"
     hidden = Markup(' data-unit="{}"').format(unit) if unit and not unit_name else ""
-    return Markup('<data data-at="{}"{}>{}{}{}</data>').format(
-        escape(at), hidden, shown, space, unit_name
-    )
+    markup = Markup('<data data-at="{}"{}>{}{}{}</data>')
+    return markup.format(escape(at), hidden, shown, space, unit_name)
 
 
 def show(value: float, unit: Unit, like: float) -> str:
@@ -155,7 +151,8 @@ def show(value: float, unit: Unit, like: float) -> str:
         text = _grouped(scaled, max(2 - magnitude, 0))
         return text.rstrip("0").rstrip(".") if "." in text else text
     if not -4 <= magnitude < 9:
-        return _scientific(scaled, unit.digits)
+        mantissa, exponent = f"{scaled:.{unit.digits - 1}e}".split("e")
+        return _minus(f"{mantissa}×10{str(int(exponent)).translate(_RAISED)}")
     decimals = unit.digits - 1 - magnitude
     if like != value and like * unit.factor != 0 and math.isfinite(like):
         # At most two more digits: a bound of 10 000 for a value of 1.23 needs no decimals.
@@ -168,12 +165,6 @@ def _grouped(scaled: float, decimals: int) -> str:
     """Group numbers of five and more digits by thousands: 2048, but 17 180."""
     group = "," if abs(scaled) >= 1e4 else ""
     return _minus(f"{scaled:z{group}.{decimals}f}".replace(",", "\u202f"))
-
-
-def _scientific(scaled: float, digits: int) -> str:
-    mantissa, exponent = f"{scaled:.{digits - 1}e}".split("e")
-    raised = str(int(exponent)).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
-    return _minus(f"{mantissa}×10{raised}")
 
 
 def _minus(text: str) -> str:

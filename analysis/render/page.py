@@ -36,17 +36,10 @@ from kernels.catalog.walk import walk
 from measurement.recording.files import read_provenance
 
 _TEMPLATE = "page.html.j2"
-_STYLES = (
-    "vendor/pico.fluid.classless.min.css",
-    "style.css",
-    "walk.css",
-    "calculator.css",
-    "explorer.css",
-)
-_SCRIPTS = (
-    *("vendor/sortable.min.js", "vendor/sortable.a11y.min.js"),
-    *("shared.js", "switch.js", "calculator.js", "explorer.js"),
-)
+_STYLES: tuple[str, ...] = ("vendor/pico.fluid.classless.min.css", "style.css", "walk.css")
+_STYLES += ("calculator.css", "explorer.css")
+_SCRIPTS: tuple[str, ...] = ("vendor/sortable.min.js", "vendor/sortable.a11y.min.js")
+_SCRIPTS += ("shared.js", "switch.js", "calculator.js", "explorer.js")
 _ARCHIVED_BYTES = 10_000_000
 _UNITS = ("s", "ms", "us", "mib", "gib", "tflops", "gb_per_s", "times", "plain")
 
@@ -164,12 +157,11 @@ def _assets(template_dir: Path) -> dict[str, Any]:
 
 
 def _read(template_dir: Path, name: str) -> str:
+    path = template_dir / name
     try:
-        return (template_dir / name).read_text(encoding="utf-8")
+        return path.read_text(encoding="utf-8")
     except OSError:
-        raise StoreError(
-            f"{template_dir / name} is missing; restore it from version control"
-        ) from None
+        raise StoreError(f"{path} is missing; restore it from version control") from None
 
 
 def _figure(
@@ -192,10 +184,9 @@ def _figure(
         return Markup("")
     svg = (figures_dir / f"{figure_name}.svg").read_text()
     narrow = figures_dir / NARROW / f"{figure_name}.svg"
+    narrow_svg = Markup("")
     if narrow.exists():
         narrow_svg = Markup('<div class="narrow">{}</div>').format(Markup(narrow.read_text()))
-    else:
-        narrow_svg = Markup("")
     caption = Markup(caller()) if caller else Markup("")
     title = numbers.visible(title)  # may contain user input
     return Markup(

@@ -67,9 +67,7 @@ class Rows:
 
     def sort(self, *columns: str, reverse: bool = False) -> "Rows":
         """Return the rows sorted by `columns` (stable)."""
-        return self._some(
-            self.frame.sort_values(list(columns), ascending=not reverse, kind="stable")
-        )
+        return self._some(self.frame.sort_values([*columns], ascending=not reverse, kind="stable"))
 
     def head(self, count: int) -> "Rows":
         """Return the first `count` rows."""
@@ -98,17 +96,15 @@ class Rows:
         return next(iter(self), None)
 
     def __iter__(self) -> Iterator[Row]:
-        return (self._row(index) for index in self.frame.index)
+        for index in self.frame.index:
+            values = {name: _plain(value) for name, value in self.frame.loc[index].items()}
+            yield Row(self.table, int(index), values)
 
     def __len__(self) -> int:
         return len(self.frame)
 
     def _some(self, frame: pd.DataFrame) -> "Rows":
         return Rows(self.table, frame)
-
-    def _row(self, index: Any) -> Row:
-        values = {name: _plain(value) for name, value in self.frame.loc[index].items()}
-        return Row(self.table, int(index), values)
 
 
 def _plain(value: Any) -> Any:

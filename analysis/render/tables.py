@@ -13,7 +13,7 @@ from analysis.render import numbers
 from analysis.render.query import Row, Rows
 from analysis.schema import Unit, column, interval_columns
 
-Caller = Callable[[], str]
+Caller = Callable[[], str] | None
 # Published rows of these tables keep the digits of the source.
 SOURCE_TABLES = ("table1", "table2", "table3", "table4", "table5", "table6")
 # Larger tables show only the GPU in focus.
@@ -32,8 +32,7 @@ class _Cell:
     """A cell or a heading.
 
     `at`: its place, of a heading its column; empty if row and heading locate it. `key`: its sort
-    key, None if the text is the key. `small`: its interval. `mark`: the mark of the GPU that it
-    names.
+    key, None if the text is the key. `small`: its interval. `mark`: the mark of its GPU.
     """
 
     text: str
@@ -59,7 +58,7 @@ class Tables:
         rows: Rows,
         columns: str,
         title: str,
-        caller: Caller | None = None,
+        caller: Caller = None,
         units: Mapping[str, Unit] | None = None,
     ) -> Markup:
         """Return a table of rows: a figure with title, caption from `caller`, name of the CSV.
@@ -86,13 +85,7 @@ class Tables:
         return self._framed(rows.table, title, caller, heads, lines, only)
 
     def pivot(
-        self,
-        rows: Rows,
-        index: str,
-        across: str,
-        values: str,
-        title: str,
-        caller: Caller | None = None,
+        self, rows: Rows, index: str, across: str, values: str, title: str, caller: Caller = None
     ) -> Markup:
         """Return a table with one row per `index` and one column per value of `across`.
 
@@ -124,7 +117,7 @@ class Tables:
         self,
         csv: str,
         title: str,
-        caller: Caller | None,
+        caller: Caller,
         heads: Sequence[_Cell],
         lines: Sequence[tuple[int | None, Sequence[_Cell]]],
         only: str,

@@ -94,11 +94,9 @@ class Groups:
                 found[1:, alike] = groups[:, ranks].T
         return found
 
-    def draws(
-        self, values: pd.Series, seed: str, groups: Sequence[int] | None = None
-    ) -> FloatArray:
+    def draws(self, times: pd.Series, seed: str, groups: Sequence[int] | None = None) -> FloatArray:
         """Return draws of the medians of `groups` (default: all), see `bootstrap_cells`."""
-        names, split = self.names(), self.split(values)
+        names, split = self.names(), self.split(times)
         chosen = range(len(names)) if groups is None else groups
         found = [bootstrap_medians(split[each], seeded(seed, *names[each])) for each in chosen]
         return np.array(found).reshape(-1, DRAWS)
@@ -187,8 +185,7 @@ def bootstrap_paired_ratios(
 ) -> FloatArray:
     """Return DRAWS ratios of the medians of resampled pairs; both samples have shape (pairs,).
 
-    Effects common to both samples of a pair, such as the state of the machine, cancel. NaN below 6
-    pairs.
+    Effects common to both samples of a pair (the state of the machine) cancel. NaN below 6 pairs.
     """
     count = len(numerators)
     if interval_ranks(count, CONFIDENCE) is None:
@@ -198,11 +195,9 @@ def bootstrap_paired_ratios(
     return ratios / np.median(denominators[chosen], axis=1)
 
 
-def ratio_intervals(
-    numerators: FloatArray, denominators: FloatArray
-) -> tuple[FloatArray, FloatArray]:
+def ratio_intervals(above: FloatArray, below: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return the percentile bounds of ratios, each (rows,), from draws of shape (rows, DRAWS)."""
-    low, high = percentile_interval(numerators / denominators)
+    low, high = percentile_interval(above / below)
     return low, high
 
 

@@ -140,30 +140,26 @@ def solve(
 
 
 def least_squares_beside(
-    known: FloatArray,
-    design: FloatArray,
-    log_times: FloatArray,
-    weights: FloatArray,
-    near: FloatArray,
+    more: FloatArray, design: FloatArray, log_times: FloatArray, weights: FloatArray, at: FloatArray
 ) -> float:
-    """Return the least weighted squares of a model with `known` additional seconds per cell.
+    """Return the least weighted squares of a model with `more` seconds per cell.
 
-    The search starts at the parameters `near`, all above 0. Its steps are Gauss–Newton steps
+    The search starts at the parameters `at`, all above 0. Its steps are Gauss–Newton steps
     without negative parameters (non-negative least squares of Lawson and Hanson), halved until the
     squares decrease. Profiles need many fits and only their squares.
     """
     root = np.sqrt(weights)
-    theta = near
-    residual = root * (np.log(design @ theta + known) - log_times)
+    theta = at
+    residual = root * (np.log(design @ theta + more) - log_times)
     while design.size:
-        slopes = root[:, None] * design / (design @ theta + known)[:, None]
+        slopes = root[:, None] * design / (design @ theta + more)[:, None]
         scale = np.linalg.norm(slopes, axis=0)
         step = nnls(slopes / scale, slopes @ theta - residual)[0] / scale - theta
         before = residual @ residual
         for halved in range(_HALVINGS):
             nearer = theta + step / 2**halved
             with np.errstate(divide="ignore"):
-                residual = root * (np.log(design @ nearer + known) - log_times)
+                residual = root * (np.log(design @ nearer + more) - log_times)
             if residual @ residual <= before:
                 break
         else:

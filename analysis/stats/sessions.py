@@ -18,18 +18,8 @@ from scipy.special import ndtri, stdtrit
 
 from analysis.domain import CPU
 from analysis.schema import with_bounds
-from analysis.stats.estimates import (
-    CONFIDENCE,
-    DRAWS,
-    PARTS,
-    FloatArray,
-    Groups,
-    IntArray,
-    bootstrap_medians,
-    median_variance,
-    overheads,
-    seeded,
-)
+from analysis.stats import estimates
+from analysis.stats.estimates import DRAWS, FloatArray, Groups, IntArray, bootstrap_medians, seeded
 from kernels.products.elements import ELEMENTS
 from measurement.recording.recording import CELL
 
@@ -40,8 +30,9 @@ LENGTHS = {"under 20 µs": 2e-5, "20 to 100 µs": 1e-4, "0.1 to 1 ms": 1e-3, "ov
 L2, DEVICE_MEMORY = "L2", "device memory"
 KERNELS = ("kernel", "in_run_kernel")
 KIND = ["host_memory", "host_work", "threads", "matrices_in", "length"]
+_KNOWN = ["quantity", *KIND]
 TERCILES = ("least_noise", "middle_noise", "most_noise")
-_UPPER = (1 + CONFIDENCE) / 2
+_UPPER = (1 + estimates.CONFIDENCE) / 2
 _SEED = "sittings"  # any other text changes the bounds of all intervals over sessions
 _NORMAL = float(ndtri(_UPPER))
 # Logarithms of variances relative to that of the medians: where the search starts, and its limits.
@@ -111,8 +102,7 @@ class Scatter:
     """Variances of log time about the means of cells, by kind; each field has shape (kinds,).
 
     `common`: of the session effects that all cells of the kind share; `own`: of the session effects
-    of single cells; `noise`: mean variance of the medians themselves. NaN: no cell has two
-    sessions.
+    of single cells; `noise`: mean variance of the medians. NaN: no cell has two sessions.
     """
 
     cells: IntArray
@@ -293,7 +283,7 @@ class Sessions:
             rows = np.isfinite(found[0]) & (found[0] > 0)
             split = self._each.split(self._samples[f"{part}_s"])
             logs = [np.log(split[row]) for row in np.flatnonzero(rows)]
-            noise = np.array([median_variance(values) for values in logs])
+            noise = np.array([estimates.median_variance(values) for values in logs])
             kind = self.kinds(part).groupby(KIND, dropna=False).ngroup().to_numpy()
             cell, session = self._cell[rows], self._session[rows]
             medians = Medians(cell, session, np.log(found[0, rows]), noise, kind)
@@ -319,9 +309,9 @@ class Sessions:
             samples=pd.array(of_cells.counts, "Int64"),
             sessions=pd.array(np.bincount(self._cell), "Int64"),
         )
-        for part in PARTS:
+        for part in estimates.PARTS:
             table[with_bounds(f"{part}_s")] = self.bounds(part).T
-        overhead = self._each.medians(overheads(self._samples))[0]
+        overhead = self._each.medians(estimates.overheads(self._samples))[0]
         return table.assign(overhead_s=np.bincount(self._cell, overhead) / np.bincount(self._cell))
 
     def draws(self, part: str, seed: str, chosen: IntArray | None = None) -> FloatArray:
@@ -436,9 +426,6 @@ class SessionVariance:
         memory = rows["matrices_in"].where(of_kernel & ~on_cpu)
         kinds = _kinds(rows.assign(matrices_in=memory, length=length.mask(of_kernel | on_cpu)))
         return self.kinds.reindex(pd.MultiIndex.from_frame(kinds)).set_axis(rows.index)
-
-
-_KNOWN = ["quantity", *KIND]
 
 
 def _kinds(rows: pd.DataFrame) -> pd.DataFrame:

@@ -104,7 +104,9 @@ class Uncertainty:
             own += each.draw(rng, len(own), int(of.max()) + 1)[:, of]
         self.errors = own + data.noise
         self._steps = np.full((len(data.noise), len(fit.theta)), np.nan)
-        if _are_distinct(slopes, fit.weights):
+        scaled = np.sqrt(fit.weights)[:, None] * slopes
+        singular = np.linalg.svd(scaled / np.linalg.norm(scaled, axis=0), compute_uv=False)
+        if singular.min() > _ALIKE:  # all parameters have distinct effects
             self._steps[:, self._free] = self.errors @ reach.T
 
     def parameter(self, index: int) -> Estimate:
@@ -141,13 +143,9 @@ class Uncertainty:
             value = float(np.divide(theta[above], theta[below]))
         return self._estimate(value, self._steps[:, above] - self._steps[:, below], profile)
 
-    @property
-    def _has_no_interval(self) -> bool:
-        return len(np.unique(self._data.sizes)) < _FEWEST
-
     def _estimate(self, value: float, steps: FloatArray, profile: "_Profile") -> Estimate:
         """Return a value with the interval by its draws, or by its profile likelihood."""
-        if self._has_no_interval:
+        if len(np.unique(self._data.sizes)) < _FEWEST:
             return Estimate(float(value), np.nan, np.nan, "")
         if steps.std() < _LINEAR:  # False for NaN
             low, high = value * np.exp(percentile_interval(steps))
@@ -159,8 +157,7 @@ class Uncertainty:
         """Return the bounds of the parameter or ratio by its profile likelihood.
 
         With a value within the bounds, the least squares exceed the overall least squares by at
-        most the amount that the drawn errors allow. A bound that is not reached at its limit is 0
-        or infinity.
+        most the amount that the drawn errors allow. A bound not reached at its limit is 0 or ∞.
         """
         data, weights = self._data, self._fit.weights
         allowed = _NORMAL**2 * self._inflation(profile.worst)
@@ -203,13 +200,6 @@ def _least_squares(slopes: FloatArray, weights: FloatArray) -> FloatArray:
     return np.asarray(np.linalg.pinv(root[:, None] * slopes) * root)
 
 
-def _are_distinct(slopes: FloatArray, weights: FloatArray) -> bool:
-    """Return whether all parameters have distinct effects."""
-    scaled = np.sqrt(weights)[:, None] * slopes
-    singular = np.linalg.svd(scaled / np.linalg.norm(scaled, axis=0), compute_uv=False)
-    return bool(singular.min() > _ALIKE)
-
-
 def _levels(data: fitting.Data) -> tuple[IntArray, IntArray, IntArray]:
     """Return the kernel, the size and the number of each cell."""
     return data.kernels, data.sizes, np.arange(len(data.log_times))
@@ -236,11 +226,8 @@ def _effects(data: fitting.Data, fit: fitting.Fit, left: FloatArray) -> list[_Ef
     expected[:, counts < _FEWEST] = 0  # one kernel does not show what kernels have in common
     scale = np.maximum(expected[:, -1], _NARROWEST)
     variances, _ = nnls(expected / scale[:, None], (found - known) / scale)
-    degrees = (
-        counts[0] - len(np.flatnonzero(fit.theta)),
-        counts[1] - 1,
-        counts[2] - counts[0] - counts[1] + 1,
-    )
+    kernels, sizes, cells = counts
+    degrees = (kernels - len(np.flatnonzero(fit.theta)), sizes - 1, cells - kernels - sizes + 1)
     effects, rest = [], fit.residual
     for of, variance, degrees_of_freedom in zip(levels, variances, degrees, strict=True):
         mean = np.bincount(of, fit.weights * rest) / np.bincount(of, fit.weights)

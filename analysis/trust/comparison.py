@@ -101,9 +101,7 @@ def compare(
     low, high = explained(host_factors(*sides), hardware)
     frame = frame.assign(ratio=ratio, explained_low=low, explained_high=high, side=side)
     starts = _starts(*sides)
-    frame["one_start"] = [
-        all(starts.get(name, False) for name in {CPU, d}) for d in frame["device"]
-    ]
+    frame["one_start"] = [all(starts.get(key, False) for key in {CPU, d}) for d in frame["device"]]
     with adopted(a):
         frame["blocks"] = [_blocks(row) for row in frame.to_dict("records")]
     known = pd.concat([matched(codes(each), a, each) for side in sides for each in side])
@@ -166,15 +164,10 @@ def decided(
     short = on_gpu & (frame["median_a_s"] < SHORT_S)
     margin = pd.Series(threshold, frame.index).mask(short, np.maximum(threshold, SHORT_MARGIN))
     reach = np.log(1 + margin) - distance.abs()
-    student = stats.t(
-        kind.map({name: model.freedom for name, model in known.items()}).astype(float)
-    )
+    student = stats.t(kind.map({name: own.freedom for name, own in known.items()}).astype(float))
     half = student.ppf((1 + CONFIDENCE) / 2) * error
-    p_values = {
-        "p_differs": 2 * student.sf(rest.abs() / error),
-        "p_same": student.sf(reach / error),
-    }
-    sides = frame.assign(ratio=np.exp(rest), **p_values).groupby("side")
+    tests = {"p_differs": 2 * student.sf(rest.abs() / error), "p_same": student.sf(reach / error)}
+    sides = frame.assign(ratio=np.exp(rest), **tests).groupby("side")
     found = pd.concat(significance.evaluated(own, threshold / 2) for _, own in sides).sort_index()
     undecided = found["verdict"] == significance.UNDECIDED
     other = undecided & (distance.abs() > half) & (rest.abs() < distance.abs())
@@ -386,9 +379,7 @@ def ratios(compared: pd.DataFrame, known: pd.DataFrame) -> pd.DataFrame:
 
 def _draws(rows: pd.DataFrame, found: list[MeasuredSource]) -> dict[int, FloatArray]:
     """Return bootstrap draws of some `medians`, by their row."""
-    sources: dict[tuple[bool, str], MeasuredSource] = {
-        (True, each.recording_id): each for each in found
-    }
+    sources: dict[tuple[bool, str], MeasuredSource] = {(True, s.recording_id): s for s in found}
     sources |= {(False, source.label): source for source in with_gpu(found)}
     draws: dict[int, FloatArray] = {}
     for (label, kind, quantity), cells in rows.groupby(["label", "kind", "quantity"]):

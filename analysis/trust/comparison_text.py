@@ -100,9 +100,8 @@ def causes(frame: pd.DataFrame, a: Recording, b: Recording) -> list[str]:
 def annotations(frame: pd.DataFrame, hardware: bool) -> list[str]:
     """Return annotations for GitHub Actions: the `_MOST` slowest times, and a summary."""
     rows = frame[(frame["verdict"] == SLOWER) & (hardware | ~frame["same_code"])]
-    lines = []
-    for row in rows.nlargest(_MOST, "ratio").to_dict("records"):
-        lines.append(annotation("error", f"{_slower(row)}: {_cell(row)}"))
+    slowest = rows.nlargest(_MOST, "ratio").to_dict("records")
+    lines = [annotation("error", f"{_slower(row)}: {_cell(row)}") for row in slowest]
     return [*lines, annotation("notice", summary(frame))]
 
 
@@ -110,10 +109,8 @@ def junit(frame: pd.DataFrame, hardware: bool) -> str:
     """Return XML of JUnit: a test per time that counts; undecided ones are skipped."""
     rows = frame[hardware | ~frame["same_code"]]
     failed, skipped = (rows["verdict"] == SLOWER), ~rows["verdict"].isin([SAME, FASTER, SLOWER])
-    counts = {"tests": len(rows), "failures": failed.sum(), "skipped": skipped.sum()}
-    suite = Element(
-        "testsuite", {"name": "gemm-study compare"} | {k: f"{counts[k]}" for k in counts}
-    )
+    tally = {"tests": len(rows), "failures": failed.sum(), "skipped": skipped.sum()}
+    suite = Element("testsuite", {"name": "gemm-study compare"} | {k: f"{tally[k]}" for k in tally})
     for row, fails, skips in zip(rows.to_dict("records"), failed, skipped, strict=True):
         case = SubElement(suite, "testcase", {"classname": row["side"], "name": _cell(row)})
         if fails:

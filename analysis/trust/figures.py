@@ -135,10 +135,8 @@ def launches(store: Store, devices: Devices) -> Figure | None:
     axis.axhline(1, color=INK, linewidth=1)
     for gpu, own in by_gpu.items():
         names = [f"{gpu}, {cell}" for cell in style.cell_names(own)]
-        columns = ("ratio", "ratio_low", "ratio_high")
-        style.points(
-            axis, own, "kernel_batch_s", columns, looks[gpu], gpu, False, names, style.times
-        )
+        ratio = ("ratio", "ratio_low", "ratio_high")
+        style.points(axis, own, "kernel_batch_s", ratio, looks[gpu], gpu, False, names, style.times)
     axis.set_xlabel("kernel time, back to back")
     axis.set_ylabel("single launch / back to back")
     style.log_axis(axis, "x")

@@ -12,14 +12,8 @@ from scipy import stats
 from analysis.data.frames import stacked
 from analysis.data.recordings import MeasuredSource, labelled
 from analysis.schema import with_bounds
-from analysis.stats.estimates import (
-    CONFIDENCE,
-    FloatArray,
-    bootstrap_paired_ratios,
-    grouped,
-    percentile_interval,
-    seeded,
-)
+from analysis.stats import estimates
+from analysis.stats.estimates import CONFIDENCE, FloatArray, grouped, percentile_interval, seeded
 from analysis.stats.significance import THRESHOLD, evaluated, p_same
 from base.intervals import interval_ranks, median_interval
 from measurement.recording.recording import CELL
@@ -53,29 +47,23 @@ def compare_pairs(runs: pd.DataFrame) -> pd.DataFrame:
             named = dict(zip(CELL, key, strict=True)) | {"neighbours": count}
             for quantity, column in QUANTITIES.items() if len(rounds) else ():
                 times = [side.loc[rounds, column].to_numpy(dtype=float) for side in sides]
-                found = _compared(times[0], times[1], (*key, count, quantity))
+                found = _compared(times[0], times[1], *key, count, quantity)
                 rows.append(named | {"quantity": quantity} | found)
     types = runs[[*CELL, "neighbours"]].dtypes.to_dict() | dict.fromkeys(_OUTCOME, "float64")
     frame = pd.DataFrame(rows, columns=_ROWS).astype(types)
     return evaluated(frame, THRESHOLD)
 
 
-def _compared(
-    isolated: FloatArray, traffic: FloatArray, seed: tuple[object, ...]
-) -> dict[str, object]:
+def _compared(isolated: FloatArray, traffic: FloatArray, *seed: object) -> dict[str, object]:
     """Return the columns of one quantity from times of paired runs, each of shape (pairs,)."""
     times = [*median_interval(isolated, CONFIDENCE), *median_interval(traffic, CONFIDENCE)]
     row: dict[str, object] = dict(zip(_TIMES, times, strict=True))
     row |= {"pairs": len(isolated), "ratio": float(np.median(traffic) / np.median(isolated))}
     if interval_ranks(len(isolated), CONFIDENCE) is None:
         return row
-    draws = bootstrap_paired_ratios(traffic, isolated, seeded("neighbours", *seed))
-    low, high = percentile_interval(draws)
+    draws = estimates.bootstrap_paired_ratios(traffic, isolated, seeded("neighbours", *seed))
+    low, high = map(float, percentile_interval(draws))
     differences = np.log(traffic / isolated)
     p_differs = float(stats.wilcoxon(differences).pvalue) if differences.any() else 1.0
-    return row | {
-        "ratio_low": float(low),
-        "ratio_high": float(high),
-        "p_differs": p_differs,
-        "p_same": p_same(draws, THRESHOLD),
-    }
+    row |= {"ratio_low": low, "ratio_high": high}
+    return row | {"p_differs": p_differs, "p_same": p_same(draws, THRESHOLD)}

@@ -60,13 +60,11 @@ def _intervals(summary: pd.DataFrame, subject: pd.Series) -> dict[str, int]:
     }
 
 
-def _agreement(agreement: pd.DataFrame, subject: pd.Series) -> dict[str, int]:
+def _agreement(pairs: pd.DataFrame, subject: pd.Series) -> dict[str, int]:
     """Return the numbers of medians compared with other recordings, and of agreeing medians."""
     label = subject["recording"] if pd.isna(subject["gpu"]) else subject["gpu"]
-    sides = [
-        agreement[f"gpu_{side}"].fillna(agreement[f"recording_{side}"]) == label for side in "ab"
-    ]
-    own = agreement[sides[0] | sides[1]]
+    sides = [pairs[f"gpu_{side}"].fillna(pairs[f"recording_{side}"]) == label for side in "ab"]
+    own = pairs[sides[0] | sides[1]]
     if own.empty:
         return {}
     return {

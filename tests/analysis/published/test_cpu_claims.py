@@ -81,10 +81,10 @@ def test_block_size_matters_above_a_factor_of_two_and_single_samples_decide_noth
     row = one(claims_of({"card": made}), cpu_claims.CACHE_SPEEDUP)
     assert row["value"] == pytest.approx(10, rel=0.03)
     assert (pd.isna(row["value_low"]), row["verdict"]) == (True, "undecided")
-    row = one(claims_with(cpu_recording, 2.2, "block_size == 16"), cpu_claims.BLOCK_SIZE)
+    row = one(claims_with(cpu_recording, 2.2, "block_size == 16"), cpu_claims.BLOCKING)
     assert (row["above"], row["below"], row["block_size"]) == ("blocked", "blocked", 64)
     assert (row["value"], row["verdict"]) == (pytest.approx(2.2, rel=0.03), "holds")
-    assert one(claims_of({"card": cpu_recording}), cpu_claims.BLOCK_SIZE)["verdict"] == "undecided"
+    assert one(claims_of({"card": cpu_recording}), cpu_claims.BLOCKING)["verdict"] == "undecided"
 
 
 def test_speedups_over_the_cpu_are_wholes_of_the_split(claims, gpu_recording):
@@ -107,7 +107,7 @@ def test_two_thousand_times_may_hold_and_missing_measurements_are_named(gpu_reco
     samples = gpu_recording.samples
     gone = (samples["device"] == "cpu") & samples["variant"].isin(["naive", "blocked"])
     claims = claims_of({"card": replace(gpu_recording, samples=samples[~gone])})
-    for claim in (cpu_claims.CACHE_SPEEDUP, cpu_claims.BLOCK_SIZE, cpu_claims.OVER_NAIVE):
+    for claim in (cpu_claims.CACHE_SPEEDUP, cpu_claims.BLOCKING, cpu_claims.OVER_NAIVE):
         assert one(claims, claim)["verdict"] == "not measured"
     assert one(claims, cpu_claims.CACHE_RATE)["below"] == "column_buffered", "the program left"
     only_gpu = replace(gpu_recording, samples=samples[samples["device"] != "cpu"])
