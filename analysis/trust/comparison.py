@@ -21,7 +21,13 @@ from analysis.data.user_supplied import adopted
 from analysis.domain import CPU, IN_RUN, KERNEL_ONLY
 from analysis.schema import interval_columns, renaming, with_bounds
 from analysis.stats import between, significance
-from analysis.stats.estimates import CONFIDENCE, FloatArray, median_variance, ratio_intervals
+from analysis.stats.estimates import (
+    CONFIDENCE,
+    FloatArray,
+    Groups,
+    median_variance,
+    ratio_intervals,
+)
 from analysis.stats.sessions import DEVICE_MEMORY, matrices_in
 from analysis.trust.host_factors import explained, host_factors
 from analysis.trust.overheads import batch_draws
@@ -226,8 +232,10 @@ def _paired(
             matched(samples, a[0], each).assign(at=at)
             for at, (samples, each) in enumerate(zip(own, every, strict=True))
         ]
-        for key, cell in pd.concat(parts, ignore_index=True).groupby(CELL, dropna=False, sort=True):
-            times, at = cell[f"{quantity}_s"].to_numpy(), cell["at"].to_numpy()
+        frame = pd.concat(parts, ignore_index=True)
+        groups = Groups.of(frame, CELL)
+        values = zip(groups.split(frame[f"{quantity}_s"]), groups.split(frame["at"]), strict=True)
+        for key, (times, at) in zip(groups.names(), values, strict=True):
             sides = [np.unique(at[at < len(a)]), np.unique(at[at >= len(a)])]
             if all(map(len, sides)) and not np.isnan(times).any():
                 row: dict[str, float] = {}

@@ -91,6 +91,7 @@ def test_verdicts_use_the_variation_of_the_other_half(sessions, monkeypatch):
     table = power(kernels).set_index(["model", "one_start", "slowdown", "kernels"])
     assert table.loc[(PRESENT, True, "4–7 %", "from 20 µs"), "found"] > 0.9
     monkeypatch.setattr(verdict_rates, "compared", lambda _: frames)
+    monkeypatch.setattr(verdict_rates, "evaluated", lambda *_: (honest, kernels))
     monkeypatch.setattr(verdict_rates, "read", lambda at: sessions.recordings[at])
     lines = list(verdict_rates._lines(range(14)))
     assert lines[0] == "12 sessions of 4 starts, 2 planted"
