@@ -176,8 +176,10 @@ def compared(sessions: Sessions) -> dict[tuple[int, int], pd.DataFrame]:
     return frames
 
 
-def models(frames: Mapping[tuple[int, int], pd.DataFrame], sessions: Sessions) -> list[Models]:
-    """Return the models for the verdicts on half 0, on half 1, and on other pairs.
+def models(
+    frames: Mapping[tuple[int, int], pd.DataFrame], sessions: Sessions
+) -> dict[int | None, Models]:
+    """Return the models for the verdicts on half 0, on half 1, and on other pairs (None).
 
     `HALF` is fitted to full sessions and those of the other half, `FULL` only to full sessions.
     """
@@ -187,13 +189,13 @@ def models(frames: Mapping[tuple[int, int], pd.DataFrame], sessions: Sessions) -
         if not sessions.planted[pair[1]]
     }
     sides = {pair: {sessions.half(at) for at in pair} for pair in honest}
-    found: list[Models] = []
-    for half in (0, 1, None):
-        found.append({PRESENT: KNOWN})
-        for name, used in ((FULL, {None}), (HALF, {None, half if half is None else 1 - half})):
-            own = {pair: frame for pair, frame in honest.items() if sides[pair] <= used}
-            if own and half is not None:
-                found[-1][name] = KNOWN | fitted(own, sessions)
+    found: dict[int | None, Models] = {half: {PRESENT: KNOWN} for half in (0, 1, None)}
+    full = {pair: frame for pair, frame in honest.items() if sides[pair] == {None}}
+    for half in (0, 1):
+        other = {pair: frame for pair, frame in honest.items() if sides[pair] <= {None, 1 - half}}
+        for name, own in ((FULL, full), (HALF, other)):
+            if own:
+                found[half][name] = KNOWN | fitted(own, sessions)
     return found
 
 
@@ -211,7 +213,7 @@ def evaluated(
     for (a, b), frame in frames.items():
         halves = {sessions.half(at) for at in (a, b)}
         (half,) = halves if len(halves) == 1 else (None,)
-        for name, known in by_half[2 if half is None else half].items():
+        for name, known in by_half[half].items():
             head = {"model": name, "one_start": sessions.starts[a] == sessions.starts[b]}
             if b in planted:
                 own = decided(frame, THRESHOLD, known)
