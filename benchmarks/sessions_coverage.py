@@ -27,8 +27,8 @@ from analysis.stats.sessions import Medians
 from base.paths import ROOT
 from measurement.recording.recording import CELL, KERNEL
 
-RECORDED = ("h200-sxm", "h200-sxm-2", "h200-sxm-3", "h200-sxm-4")
-HELD_OUT = ("h200-sxm-two-in-turn", "h200-sxm-two-at-once")
+RECORDED = [f"data/calibration/h200-sxm{end}" for end in ("", "-2", "-3", "-4")]
+HELD_OUT = [f"data/recordings/h200-sxm-two-{each}" for each in ("in-turn", "at-once")]
 SESSIONS = (2, 3, 4, 8)
 CELLS = 60  # per simulation
 PARTS = ("kernel", "total")
@@ -166,16 +166,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.sessions_coverage", description="Coverage of session intervals."
     )
-    folder = ROOT / "data" / "recordings"
     add = parser.add_argument
     add("--repeats", type=int, default=112, metavar="N", help="simulations per row (default: 112)")
     add("--seed", type=int, default=0, metavar="N", help="of the simulations (default: 0)")
     add("--recordings", type=Path, nargs="+", metavar="DIR", help="sessions of one GPU model")
     add("--held-out", type=Path, nargs="*", metavar="DIR", help="recordings to predict")
     arguments = parser.parse_args()
-    recorded = arguments.recordings or [folder / name for name in RECORDED]
+    recorded = arguments.recordings or [ROOT / path for path in RECORDED]
     others = arguments.held_out
-    others = [folder / name for name in HELD_OUT] if others is None else others
+    others = [ROOT / path for path in HELD_OUT] if others is None else others
     source, *_ = sources(load({"recorded": recorded}))
     found = list(kinds(source))
     print("| effects | sessions | all | least noise | middle | most noise | one more |")

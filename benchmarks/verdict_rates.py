@@ -6,8 +6,8 @@
                                               [--planted PERMILLE ...] [--host-memory ...]
 
 `evaluate` compares all pairs of sessions with one GPU model and configuration, and each session
-with planted slowdowns. The default sessions are those of `data/calibration` and eight full sessions
-of the H200. Starts of the machine are divided into two halves. Verdicts on one half use the
+with planted slowdowns. The default sessions are those of `data/calibration` and the four full
+sessions of the report. Starts of the machine are divided into two halves. Verdicts on one half use the
 variation between sessions of the other half, of the full sessions, or that of `compare`. Slowdowns
 are also simulated: the times of B are multiplied.
 
@@ -49,7 +49,7 @@ from study.narrow import asked
 from study.plan import builds
 
 CALIBRATION = Path("data/calibration")
-COMMITTED = tuple(f"data/recordings/h200-sxm{end}" for end in ("", *range(-2, -9, -1)))
+COMMITTED = tuple(f"data/recordings/h200-sxm-{number}" for number in (5, 6, 7, 8))
 SLOWDOWNS = (0.01, 0.02, 0.05)
 SIZES, BLOCK_SIZES, CPU_SIZES = [64, 256, 1024, 4096], [32], [1024]
 SLOW = ("naive", "tile_transposed_b")  # over 0.1 s at N = 4096: a third of a session

@@ -29,8 +29,9 @@ class Between(NamedTuple):
     freedom: float
 
 
-# Fitted to 27 sessions of the H200 with 13 starts, in three configurations: h200-sxm to -8, and
-# those of data/calibration. Pageable memory has too few sessions of one start.
+# Fitted to 27 sessions of the H200 with 13 starts, in three configurations: h200-sxm to -8 and the
+# short sessions of starts 1 to 5. Those of starts 6 and 7 test it. Pageable memory has too few
+# sessions of one start.
 KNOWN = {
     KERNEL: Between(4.33e-4, 4.82e-8, 1, 10),
     SMALL: Between(7.05e-3, 4.36e-8, 0.3, 10),

@@ -36,10 +36,8 @@ def recorded():
 @pytest.fixture(scope="module")
 def host(recorded):
     """A recorded host of an H200, and the recordings without it."""
-    (own,) = (one for one in recorded if one.label == "h200-sxm-3")
-    (later,) = (one for one in recorded if one.label == "h200-sxm-6")
-    both = {**later.gpus[0].ceilings, **own.gpus[0].ceilings}  # h200-sxm-3 has no duplex copies
-    gpu = replace(own.gpus[0], state=STATE, ceilings=both)
+    (own,) = (one for one in recorded if one.label == "h200-sxm-7")
+    gpu = replace(own.gpus[0], state=STATE)
     others = [one for one in recorded if one != own]
     return replace(own, gpus=(gpu,), surroundings=VIRTUAL), others
 
@@ -129,7 +127,7 @@ def test_a_slow_cpu_gets_its_diagnosis(host):
     causes = found(replace(machine, cpu=slow, surroundings=around), others)
     threads = machine.host["usable_threads"]
     assert list(causes) == [
-        f"{threads} threads reach 4.9 times the peak of one thread",
+        f"{threads} threads reach 6.0 times the peak of one thread",
         *("CPU peak, all threads", "memory bandwidth, all threads"),
     ]
     loaded = "other processes use the CPU (load 3.0)", "the control group grants 6 CPUs"
@@ -152,7 +150,7 @@ def test_the_threshold_is_near_the_break_even_size_of_the_study(host, recorded):
         assert 277 < sizes["pageable"].n < 969
         assert sizes["pinned"].n == pytest.approx(97, rel=0.07)
         assert sizes["pinned"].recordings == sessions
-    assert {one.n for one in offload.thresholds(host[0], recorded, FOLDER)} == {449, 93}
+    assert {one.n for one in offload.thresholds(host[0], recorded, FOLDER)} == {569, 97}
     copies = machine.gpus[0].copies.items()
     narrow = {way: {at: rate / 8 for at, rate in own.items()} for way, own in copies}
     slow = replace(machine, gpus=(replace(machine.gpus[0], copies=narrow),))

@@ -60,6 +60,14 @@ def test_one_element_beyond_its_bound_is_found_anywhere(dtype):
     assert missed <= 1
 
 
+def test_few_roundoffs_do_not_lower_the_limit_of_imprecise_sums():
+    shape, rng = Shape(1, 16, 16, 12288), np.random.default_rng(3)
+    inputs = Inputs([("float32", shape)], 1, SPARE_BYTES)
+    (a,), (b,) = inputs.pair("float32", shape, (0, 0))
+    own = ("float32", shape, SAME, range(16), a @ b, (0.005, 1.0))
+    assert changes.check(rng, inputs, *own) is None
+
+
 class Code:
     """Code under test; `trick` is one of the functions below."""
 
