@@ -7,9 +7,9 @@
 
 `evaluate` compares all pairs of sessions with one GPU model and configuration, and each session
 with planted slowdowns. The default sessions are those of `data/calibration` and the four full
-sessions of the report. Starts of the machine are divided into two halves. Verdicts on one half use the
-variation between sessions of the other half, of the full sessions, or that of `compare`. Slowdowns
-are also simulated: the times of B are multiplied.
+sessions of the report. Starts of the machine are divided into two halves. Verdicts on one half use
+the variation between sessions of the other half, of the full sessions, or that of `compare`.
+Slowdowns are also simulated: the times of B are multiplied.
 
 `record` makes short sessions DIR/LABEL-1, DIR/LABEL-2 ... of the committed study at four sizes, and
 DIR/LABEL-planted-PERMILLE; run it once after each start of a machine. `build` makes the cubins that

@@ -11,17 +11,7 @@ from analysis.trust.comparison import compare
 from base.errors import StudyError
 from base.paths import ROOT
 from benchmarks import verdict_rates
-from benchmarks.verdict_rates import (
-    HALF,
-    KINDS,
-    PRESENT,
-    Sessions,
-    compared,
-    evaluated,
-    fitted,
-    planted_text,
-    power,
-)
+from benchmarks.verdict_rates import HALF, KINDS, PRESENT, Sessions, compared, evaluated
 from kernels.catalog.entries import VARIANTS
 from kernels.catalog.variant import Kernel
 from kernels.cubins.build import Build
@@ -84,7 +74,7 @@ def test_verdicts_use_the_variation_of_the_other_half(sessions, monkeypatch):
     assert honest["status 1"].sum() == 0
     assert by_model["5% simulated, from 20 µs"].mean().min() > 0.9
     assert kernels["slowdown"].between(0.03, 0.07).all(), "measured in the other start"
-    table = power(kernels).set_index(["model", "one_start", "slowdown", "kernels"])
+    table = verdict_rates.power(kernels).set_index(["model", "one_start", "slowdown", "kernels"])
     assert table.loc[(PRESENT, True, "4–7 %", "from 20 µs"), "found"] > 0.9
     monkeypatch.setattr(verdict_rates, "compared", lambda _: frames)
     monkeypatch.setattr(verdict_rates, "evaluated", lambda *_: (honest, kernels))
@@ -113,7 +103,7 @@ def test_a_variance_has_the_freedom_of_its_starts_and_contains_outliers():
     names = list("abcdefgg")
     sessions = Sessions([], names, ["x"] * 5 + ["y"] * 3, [0] * 8)
     pairs = dict.fromkeys([(0, 1), (0, 2), (1, 2), (3, 4), (5, 6), (5, 7)], rows)
-    found = fitted(pairs | {(6, 7): rows.assign(one_start=True)}, sessions)
+    found = verdict_rates.fitted(pairs | {(6, 7): rows.assign(one_start=True)}, sessions)
     assert set(found) == {"kernel"}, "two sessions of one start have too few degrees of freedom"
     assert found["kernel"].freedom == 5, "seven starts in two configurations"
     assert found["kernel"].relative == pytest.approx(distance.std() / 2**0.5, rel=0.05)
@@ -164,10 +154,10 @@ def test_the_study_of_short_sessions_has_planted_kernels_of_all_variants():
 @pytest.mark.parametrize("name", sorted(KERNELS))
 def test_planted_work_calls_the_kernel_with_its_arguments(name):
     text = (ROOT / Build(name, None, "float32", False).source).read_text()
-    planted = planted_text(text, name, 20)
+    planted = verdict_rates.planted_text(text, name, 20)
     assert planted.count(f"{name}_planted(") == 2
     assert f"    {name}_planted(a, b" in planted
     assert planted.count('extern "C" __global__') == text.count('extern "C" __global__')
     assert "* 20 / 1000" in planted
     with pytest.raises(StudyError, match="nothing: no kernel"):
-        planted_text(text, "nothing", 20)
+        verdict_rates.planted_text(text, "nothing", 20)
