@@ -111,6 +111,9 @@ def _mark_speedup(axis: Axes, answers: pd.DataFrame, device: Device, lines: list
     text = style.about(speedup) if pd.isna(low) else style.times(speedup, 3)
     how: dict[str, Any] = {"ha": "center", "va": "top", "fontsize": 11, "weight": "bold"}
     style.note(axis, text, (n, ends.iloc[0]), (0, -8), **how)
+    low_s, high_s = axis.get_ylim()
+    if (room := ends.iloc[0] / (high_s / low_s) ** 0.15) < low_s:  # for the text below the arrow
+        axis.set_ylim(bottom=room)
 
 
 def gpus(store: Store, devices: Devices) -> Figure | None:

@@ -6,7 +6,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from analysis.data.devices import devices as devices_of
 from analysis.overview.answers import answers_table
+from analysis.overview.figures import headline
+from tests.support.figures import stored
 from tests.support.report_data import break_even_row as size_row
 from tests.support.report_data import cpu_cell, frame, gpu_cell, recording, speedup_row
 
@@ -114,3 +117,13 @@ def test_break_even_is_the_least_of_all_implementations_over_the_fastest_cpu():
     assert answers(sizes=[above, rows[1]])["break_even_n"] == 400
     row = answers(sizes=[rows[1], size_row("card", math.nan, 0, 140, "below", "pageable")])
     assert (row["break_even_location"], row["break_even_host_memory"]) == ("below", "pageable")
+
+
+def test_the_speedup_is_written_inside_the_headline_figure(tmp_path):
+    rows = [pinned("block", n, n * 1e-6) for n in (64, 128)] + [cpu_cell("card", "blas", 64, 1e-3)]
+    answer = {"recording": "card", "gpu": "card", "speedup": 15.6, "speedup_n": 64}
+    store = stored(tmp_path, recordings=[recording("card")], summary=rows, answers=[answer])
+    figure = headline(store, devices_of(store, None))
+    (text,) = (each for each in figure.axes[0].texts if "×" in each.get_text())
+    figure.draw_without_rendering()
+    assert text.get_window_extent().y0 > figure.axes[0].get_window_extent().y0

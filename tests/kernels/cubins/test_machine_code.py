@@ -8,19 +8,7 @@ import pytest
 
 from base.errors import StudyError
 from kernels.cubins import machine_code, toolchain
-from kernels.cubins.machine_code import (
-    Instruction,
-    InstructionCount,
-    barriers,
-    fma_share,
-    fmas,
-    instructions,
-    loads_by_width,
-    loops,
-    main_loop,
-    parse,
-    unrolling,
-)
+from kernels.cubins.machine_code import fmas, instructions, loads_by_width, main_loop, unrolling
 from kernels.cubins.toolchain import find_disassembler
 from tests.support import ROOT
 from tests.support.compilers import program
@@ -37,7 +25,7 @@ def listing(text, function="f"):
     for line in text.strip().splitlines():
         word = line.strip()
         lines.append(word if word.endswith(":") else f"        /*0000*/    {word} ;")
-    return parse("\n".join(lines), function)
+    return machine_code.parse("\n".join(lines), function)
 
 
 @pytest.fixture
@@ -81,7 +69,7 @@ def test_width_of_an_access():
     widths |= {128: "LDG.E.128.SYS LDS.U.128 STG.E.128", 0: "LDC.64 ULDC.64 IMAD.U32 FFMA CS2R.32"}
     for bits, names in widths.items():
         for name in names.split():
-            assert Instruction(name, False, "R0, [R2]").bits == bits, name
+            assert machine_code.Instruction(name, False, "R0, [R2]").bits == bits, name
 
 
 def test_opcode_has_modifiers_only_if_imad_multiplies_no_elements():
@@ -93,7 +81,7 @@ def test_opcode_has_modifiers_only_if_imad_multiplies_no_elements():
     opcodes |= {f"IMAD R25, R24, {stride}, R15": "IMAD.scalar" for stride in strides}
     for line, opcode in opcodes.items():
         name, operands = line.split(" ", 1)
-        assert Instruction(name, False, operands).opcode == opcode, line
+        assert machine_code.Instruction(name, False, operands).opcode == opcode, line
 
 
 def test_where_an_instruction_may_lead():
@@ -138,10 +126,10 @@ def short(text):
 )
 def test_main_loop_is_found(text, starts, main):
     code = short(text)
-    assert sorted(loops(code)) == starts
+    assert sorted(machine_code.loops(code)) == starts
     assert main_loop(code) == main
     if len(starts) == 1 and main:
-        assert loops(code) == {starts[0]: main}
+        assert machine_code.loops(code) == {starts[0]: main}
     code = short("NOP F X 3: >3 NOP NOP")  # the end of the code is not counted
     assert [instruction.name for instruction in code.instructions] == ["NOP", "FFMA", "EXIT"]
 
@@ -149,7 +137,7 @@ def test_main_loop_is_found(text, starts, main):
 IN_KERNEL = {("FFMA", 0): 70, ("IMAD", 0): 9, ("LDG", 128): 4, ("BAR", 0): 3}
 IN_LOOP = {("BAR", 0): 1, ("FFMA", 0): 64, ("IMAD", 0): 2, ("LDG", 32): 3, ("LDG", 128): 2}
 COUNTS = [
-    InstructionCount(scope, *name, count)
+    machine_code.InstructionCount(scope, *name, count)
     for scope, counts in (("kernel", IN_KERNEL), ("loop", IN_LOOP | {("LDS", 128): 8}))
     for name, count in counts.items()
 ]
@@ -157,16 +145,16 @@ COUNTS = [
 
 def test_what_is_derived_from_the_counts():
     assert (fmas(COUNTS, "kernel"), fmas(COUNTS, "loop")) == (70, 64)
-    assert fma_share(COUNTS, "loop") == 64 / 80
+    assert machine_code.fma_share(COUNTS, "loop") == 64 / 80
     assert loads_by_width(COUNTS, "loop") == {32: 3, 128: 2}
     assert loads_by_width(COUNTS, "loop", "LDS") == {128: 8}
-    assert (barriers(COUNTS, "kernel"), barriers(COUNTS, "loop")) == (3, 1)
+    assert [machine_code.barriers(COUNTS, scope) for scope in ("kernel", "loop")] == [3, 1]
     assert unrolling(COUNTS, 8) == 8
     assert math.isnan(unrolling(COUNTS, 0))
     integers = [count for count in COUNTS if count.opcode != "FFMA"]
     assert fmas(iter(integers), "loop") == 2
     no_loop = [count for count in COUNTS if count.scope == "kernel"]
-    assert (unrolling(no_loop, 1), fma_share(no_loop, "loop")) == (0, None)
+    assert (unrolling(no_loop, 1), machine_code.fma_share(no_loop, "loop")) == (0, None)
     assert loads_by_width(no_loop, "loop") == {}
 
 
