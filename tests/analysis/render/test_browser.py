@@ -42,6 +42,8 @@ SHORTEN_TABLES = """
 document.querySelectorAll("tbody").forEach(body =>
   [...body.rows].slice(1).forEach(row => row.remove()))
 """
+# Earlier timers (a click sorts by one of 1 ms) run before a later one, on a busy machine too.
+SETTLED = "() => new Promise(done => setTimeout(done, 20))"
 WIDTHS = "[document.documentElement.scrollWidth, document.documentElement.clientWidth]"
 KINDS = pytest.mark.parametrize("kind", ["several", "measured", "hostile"])
 
@@ -187,6 +189,7 @@ def test_a_table_is_sorted_by_keyboard_and_by_value(shared):
         page.keyboard.press("Enter")
         if head.get_attribute("aria-sort") != wanted:
             page.keyboard.press("Enter")
+        page.evaluate(SETTLED)
         values = table.evaluate(column, place)
         assert len(values) > 10
         assert values == sorted(values, reverse=is_reverse)
@@ -194,7 +197,7 @@ def test_a_table_is_sorted_by_keyboard_and_by_value(shared):
 
 def test_every_column_of_numbers_is_sorted_by_value(shared):
     page, _ = shared("several")
-    wrong = page.evaluate("""async () => {
+    check = """async () => {
       const shown = cell => parseFloat((cell.firstChild?.textContent ?? "")
         .replaceAll("\u202f", "").replace("−", "-").replace("∞", "Infinity")
         .replace(/.*×10.*/, "none"));
@@ -205,7 +208,7 @@ def test_every_column_of_numbers_is_sorted_by_value(shared):
         const heads = tables.map(table => table.tHead.rows[0].cells[place])
           .filter(head => head?.classList.contains("number"));
         heads.forEach(head => head.click());
-        await new Promise(done => setTimeout(done, 20));
+        await (SETTLED)();
         for (const head of heads) {
           const table = head.closest("table");
           const values = [...table.tBodies[0].rows].map(row => shown(row.cells[place]))
@@ -216,8 +219,8 @@ def test_every_column_of_numbers_is_sorted_by_value(shared):
         }
       }
       return wrong;
-    }""")
-    assert wrong == []
+    }"""
+    assert page.evaluate(check.replace("SETTLED", SETTLED)) == []
 
 
 def test_print_is_dark_on_light_on_few_sheets(visit):
@@ -337,6 +340,8 @@ def test_the_explorer_opens_with_a_story_in_decades(shared):
 
 def test_the_explorer_follows_its_controls(shared):
     page, said = shared("measured")
+    from playwright.sync_api import expect
+
     draw_explorer(page)
     before = page.locator("#explorer-status").inner_text()
     assert re.search(r"\d+ points of 5 kernels", before)
@@ -351,7 +356,8 @@ def test_the_explorer_follows_its_controls(shared):
     assert "block size B" in page.locator("#explorer-chart svg").text_content()
     page.locator("#explorer-list summary").click()
     rows = page.locator("#explorer-list tbody tr")
-    assert rows.count() == int(re.search(r"(\d+) points", after)[1])
+    points = int(re.search(r"(\d+) points", after)[1])
+    expect(rows).to_have_count(points)
     blocks = page.locator("#explorer-list td:nth-child(4)").all_text_contents()
     assert all(int(block) <= 32 for block in blocks)
     page.locator("#explorer-chart svg").scroll_into_view_if_needed()
@@ -360,13 +366,13 @@ def test_the_explorer_follows_its_controls(shared):
     page.mouse.down()
     page.mouse.move(box["x"] + 0.4 * box["width"], box["y"] + 0.8 * box["height"], steps=5)
     page.mouse.up()
-    page.wait_for_timeout(200)
+    expect(rows).not_to_have_count(points)
+    page.evaluate(SETTLED)
     selected = rows.count()
-    assert 0 < selected < int(re.search(r"(\d+) points", after)[1])
+    assert 0 < selected < points
     for _ in range(2):  # close and open
         page.locator("#explorer-list summary").click()
-    rows.first.wait_for()
-    assert rows.count() == selected
+    expect(rows).to_have_count(selected)
     assert len(said) == 1, said
 
 
