@@ -9,7 +9,8 @@
 with planted slowdowns. The default sessions are those of `data/calibration` and the four full
 sessions of the report. Starts of the machine are divided into two halves. Verdicts on one half use
 the variation between sessions of the other half, of the full sessions, or that of `compare`.
-Slowdowns are also simulated: the times of B are multiplied.
+Slowdowns are also simulated: the times of B are multiplied. With the default sessions, the full
+ones are also compared with two recordings of other hosts.
 
 `record` makes short sessions DIR/LABEL-1, DIR/LABEL-2 ... of the committed study at four sizes, and
 DIR/LABEL-planted-PERMILLE; run it once after each start of a machine. `build` makes the cubins that
@@ -29,12 +30,19 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from scipy import stats
 from scipy.optimize import minimize
 
-from analysis.stats.between import KERNEL, KNOWN, ONE_START, SMALL, Between, variances
+from analysis.stats.between import KERNEL, KNOWN, ONE_START, Between, mixture, variances
 from analysis.stats.estimates import FloatArray
-from analysis.stats.significance import FASTER, SAME, SLOWER, THRESHOLD, UNDECIDED
+from analysis.stats.significance import (
+    FALSE_DISCOVERIES,
+    FASTER,
+    SAME,
+    SLOWER,
+    THRESHOLD,
+    UNDECIDED,
+    within,
+)
 from analysis.trust.comparison import GPU, OTHER_HARDWARE, SHORT_S, compare, decided, kinds
 from base.command_line import aligned
 from base.errors import StudyError, exit_status
@@ -50,6 +58,8 @@ from study.plan import builds
 
 CALIBRATION = Path("data/calibration")
 COMMITTED = tuple(f"data/recordings/h200-sxm-{number}" for number in (5, 6, 7, 8))
+# Recordings of other hosts, in no fit.
+OTHERS = ("data/recordings/h200-sxm-two-at-once", "data/recordings/h200-sxm-two-in-turn")
 SLOWDOWNS = (0.01, 0.02, 0.05)
 SIZES, BLOCK_SIZES, CPU_SIZES = [64, 256, 1024, 4096], [32], [1024]
 SLOW = ("naive", "tile_transposed_b")  # over 0.1 s at N = 4096: a third of a session
@@ -129,18 +139,16 @@ def fitted(
 ) -> dict[str, Between]:
     """Return the variation between sessions, from comparisons of identical code by pair.
 
-    The variances are those of the largest normal likelihood, so outliers increase them. Variation
-    within starts has sessions − starts degrees of freedom, that between starts has starts −
-    configurations, however many times the sessions share. Kernels that a ceiling of the GPU
-    explains are left out, and so are kinds with less than `FEWEST` degrees of freedom.
+    The variances are those of the largest likelihood. Variation within starts has sessions − starts
+    degrees of freedom, that between starts has starts − configurations, however many times the
+    sessions share. Kinds with less than `FEWEST` degrees of freedom are left out.
     """
     parts = [each.assign(a=pair[0], b=pair[1]) for pair, each in frames.items()]
     rows = pd.concat(parts, ignore_index=True)
     rows = rows[rows["noise_a"].notna() & rows["noise_b"].notna()]
     rows = rows.assign(kind=kinds(rows))
-    explained = rows["explained_high"] / rows["explained_low"] > 1 + THRESHOLD
     found = {}
-    for kind, own in rows[~(explained & rows["kind"].isin([KERNEL, SMALL]))].groupby("kind"):
+    for kind, own in rows.groupby("kind"):
         at = sorted({*own["a"], *own["b"]})
         starts, groups = (
             len({names[each] for each in at}) for names in (sessions.starts, sessions.groups)
@@ -153,16 +161,19 @@ def fitted(
 
 def _fit(kind: str, rows: pd.DataFrame, freedom: int) -> Between:
     """Return the variation of one kind."""
-    start, bounds = np.log([1e-3, 1e-7, 0.8]), np.log([(1e-5, 0.3), (1e-10, 1e-3), (0.3, 1)])
+    start = np.log([1e-3, 1e-7, 0.8, 0.05, 0.02])
+    bounds = np.log([(1e-5, 0.3), (1e-10, 1e-3), (0.3, 1), (1e-4, 1), (1e-3, 1)])
     distance = np.log(rows["ratio"])
 
     def model(logs: FloatArray) -> Between:
-        relative, absolute_s, noise = map(float, np.exp(logs))
-        return Between(relative, absolute_s, noise, freedom)
+        relative, absolute_s, noise, latency, outlier = map(float, np.exp(logs))
+        latency *= kind.startswith(KERNEL)
+        return Between(relative, absolute_s, noise, latency, outlier, freedom)
 
     def deviance(logs: FloatArray) -> float:
-        error = np.sqrt(variances(rows, {kind: model(logs)}).sum(axis=1))
-        return float(np.log(error).sum() - stats.norm.logpdf(distance / error).sum())
+        found = variances(rows, {kind: model(logs)})
+        densities = mixture(found, lambda standard, scale: standard.pdf(distance / scale) / scale)
+        return -float(np.log(densities).sum())
 
     return model(minimize(deviance, start, method="L-BFGS-B", bounds=bounds).x)
 
@@ -255,19 +266,27 @@ def slowdowns(
 
 
 def rates(frame: pd.DataFrame, known: dict[str, Between]) -> dict[str, float]:
-    """Return the rates of one comparison of identical code, and of simulated slowdowns of B."""
+    """Return the rates of one comparison of identical code, and of simulated slowdowns of B.
+
+    *Alone* is a comparison with one kernel of other code, whose p-value needs no adjustment.
+    """
     own = decided(frame, THRESHOLD, known)
     kernels = own["side"] == GPU
+    moved = (own["p_differs"] <= FALSE_DISCOVERIES) & ~within(own["ratio"], THRESHOLD / 2)
     result = {
         "status 1": float(np.mean([(own["verdict"] == each).any() for each in (SLOWER, FASTER)])),
         "false slower": float(own["verdict"].isin([SLOWER, FASTER]).mean() / 2),
         "undecided": float(own.loc[kernels, "verdict"].isin([UNDECIDED, OTHER_HARDWARE]).mean()),
+        "false slower, alone": float(moved[kernels].mean() / 2),
     }
     for slowdown in SLOWDOWNS:
         times = {name: frame[name] * (1 + slowdown) for name in ("median_b_s", "ratio")}
-        slower = decided(frame.assign(**times), THRESHOLD, known)["verdict"] == SLOWER
+        slower = decided(frame.assign(**times), THRESHOLD, known)
+        alone = (slower["p_differs"] <= FALSE_DISCOVERIES) & (slower["ratio"] > 1 + THRESHOLD / 2)
         for name, chosen in (("from 20 µs", own["median_a_s"] >= SHORT_S), ("all", True)):
-            result[f"{slowdown:.0%} simulated, {name}"] = float(slower[kernels & chosen].mean())
+            for kind, found in (("", slower["verdict"] == SLOWER), (", alone", alone)):
+                rate = float(found[kernels & chosen].mean())
+                result[f"{slowdown:.0%} simulated, {name}{kind}"] = rate
     return result
 
 
@@ -302,7 +321,17 @@ def counts(
     }
 
 
-def _lines(paths: Sequence[Path]) -> Iterator[str]:
+def of_others(sessions: Sessions, others: Sequence[Recording]) -> pd.DataFrame:
+    """Return the `rates` of `compare` and the number of kernels, of full sessions with others."""
+    numbers = range(len(sessions.recordings))
+    full = [sessions.recordings[at] for at in numbers if sessions.half(at) is None]
+    frames = [compare(one, other, THRESHOLD) for one in full for other in others]
+    frames = [frame[frame["same_code"]] for frame in frames]
+    kernels = [int((frame["side"] == GPU).sum()) for frame in frames]
+    return pd.DataFrame([rates(frame, KNOWN) for frame in frames]).assign(kernels=kernels)
+
+
+def _lines(paths: Sequence[Path], others: Sequence[Path] = ()) -> Iterator[str]:
     sessions = Sessions.of([read(path) for path in paths])
     frames = compared(sessions)
     honest = sessions.planted.count(0)
@@ -329,6 +358,11 @@ def _lines(paths: Sequence[Path]) -> Iterator[str]:
         yield from aligned([list(table), *shares.to_numpy().tolist()])
     own = {pair: each[each["same_code"]] for pair, each in frames.items()}
     own = {pair: each for pair, each in own.items() if not sessions.planted[pair[1]]}
+    if others:
+        found = of_others(sessions, [read(path) for path in others])
+        number = found.pop("kernels").sum()
+        yield f"\nother recordings and full sessions, {len(found)} pairs, {number} kernels:"
+        yield from aligned([[name, f"{rate:.2%}"] for name, rate in found.mean().items()])
     yield "\nvariation between sessions, fitted to all:"
     for kind, model in fitted(own, sessions).items():
         yield f"{kind}: " + ", ".join(f"{k} {v:.3g}" for k, v in model._asdict().items())
@@ -435,7 +469,8 @@ def main() -> int:
     else:
         known = [ROOT / path for path in COMMITTED]
         paths = arguments.recordings or [*sorted((ROOT / CALIBRATION).glob("*")), *known]
-        for line in _lines(paths):
+        others = [] if arguments.recordings else [ROOT / path for path in OTHERS]
+        for line in _lines(paths, others):
             print(line, flush=True)
     return 0
 

@@ -11,13 +11,10 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from scipy import stats
 
-from analysis.data.cells import product_of
 from analysis.data.frames import stacked
 from analysis.data.kernel_times import kernel_times
 from analysis.data.recordings import MeasuredSource, l2_bytes, with_gpu
-from analysis.data.user_supplied import adopted
 from analysis.domain import CPU, IN_RUN, KERNEL_ONLY
 from analysis.schema import interval_columns, renaming, with_bounds
 from analysis.stats import between, significance
@@ -32,8 +29,7 @@ from analysis.stats.sessions import DEVICE_MEMORY, matrices_in
 from analysis.trust.host_factors import explained, host_factors
 from analysis.trust.overheads import batch_draws
 from base.errors import StudyError
-from kernels.catalog.entries import VARIANTS
-from measurement.recording.code import build_key, codes, on_tensor_cores
+from measurement.recording.code import codes
 from measurement.recording.recording import CELL, KERNEL, Recording
 
 # The hardware that a time depends on, and the verdict on a time that its ceilings explain.
@@ -84,11 +80,10 @@ def compare(
     medians. Devices are matched by position and named as in `a`. Columns: `CELL`, quantity, numbers
     of sessions and samples, medians in seconds, variances of log medians (noise), ratio B/A, the
     ratios from explained_low to explained_high that ceilings of GPUs and hosts explain; side, `GPU`
-    for kernel-only times, else `HOST`; blocks of the launch; one_start, whether all sessions used
-    one GPU and host since one start; build, same_code, whether all ran the same code, and tensor,
-    whether code of a side multiplies on tensor cores; and those of `decided`. Below 6 samples per
-    session, intervals, p and q are NaN. Rows are sorted by `CELL`. Raise StudyError if nothing was
-    timed in both.
+    for kernel-only times, else `HOST`; one_start, whether all sessions used one GPU and host since
+    one start; build and same_code, whether all ran the same code; and those of `decided` and
+    `_with_intervals`. Below 6 samples per session, intervals, p and q are NaN. Rows are sorted by
+    `CELL`. Raise StudyError if nothing was timed in both.
     """
     sides = ([a, *more[0]], [b, *more[1]])
     rows = [dict(zip([*CELL, "quantity"], key, strict=True)) | row for key, row in _paired(*sides)]
@@ -108,17 +103,13 @@ def compare(
     frame = frame.assign(ratio=ratio, explained_low=low, explained_high=high, side=side)
     starts = _starts(*sides)
     frame["one_start"] = [all(starts.get(key, False) for key in {CPU, d}) for d in frame["device"]]
-    with adopted(a):
-        frame["blocks"] = [_blocks(row) for row in frame.to_dict("records")]
     known = pd.concat([matched(codes(each), a, each) for side in sides for each in side])
     code = known.groupby([*CELL, "build"], dropna=False)["code"]
     code = code.agg(same_code=lambda own: own.notna().all() and own.nunique() == 1).reset_index()
     code = frame[CELL].merge(code.astype(frame.dtypes[CELL].to_dict()), how="left", on=CELL)
     same = code["same_code"].fillna(False).astype(bool)
-    tensor = set().union(*(on_tensor_cores(each) for side in sides for each in side))
-    builds = [build_key(row) for row in code.astype(object).to_dict("records")]
-    frame = frame.assign(build=code["build"], same_code=same, tensor=[b in tensor for b in builds])
-    return decided(frame, threshold, between.KNOWN)
+    frame = frame.assign(build=code["build"], same_code=same)
+    return _with_intervals(decided(frame, threshold, between.KNOWN), threshold, between.KNOWN)
 
 
 def _starts(a: Sequence[Recording], b: Sequence[Recording]) -> dict[str, bool]:
@@ -135,18 +126,10 @@ def _starts(a: Sequence[Recording], b: Sequence[Recording]) -> dict[str, bool]:
     return {name: whole and len(own) == 1 and None not in own for name, own in known.items()}
 
 
-def _blocks(row: Mapping[Any, Any]) -> int:
-    """Return the blocks of the launch; 0 where it is unknown, as for libraries."""
-    is_known = row["device"] != CPU and row["variant"] in VARIANTS
-    return product_of(row).launch.blocks if is_known else 0
-
-
 def kinds(frame: pd.DataFrame) -> pd.Series:
     """Return the kind of variation between the sessions of each comparison, see `between.KNOWN`."""
     kind = frame["host_memory"].fillna(between.ON_CPU).astype(object)
-    few = frame["blocks"] <= between.FEW_BLOCKS  # also of libraries, whose blocks are unknown
-    kernel = pd.Series(between.KERNEL, frame.index, dtype=object).mask(few, between.SMALL)
-    kind = kind.mask(frame["side"] == GPU, kernel.mask(frame["tensor"], between.TENSOR))
+    kind = kind.mask(frame["side"] == GPU, between.KERNEL)
     return kind.mask(frame["one_start"], kind + between.ONE_START)
 
 
@@ -155,43 +138,69 @@ def decided(
 ) -> pd.DataFrame:
     """Return `frame` with verdicts and what leads to them, by the variation between sessions.
 
-    Columns: the 95 % interval ratio_low to ratio_high over samples and sessions; p_differs and
-    p_same, adjusted per side as q_differs and q_same; margin of *same*; samples_needed or
-    sessions_needed on each side, each alone, to decide; verdict.
+    Columns: p_differs and p_same, adjusted per side and for same and other code apart as q_differs
+    and q_same; margin of *same*; verdict.
     """
     on_gpu = frame["side"] == GPU
-    kind = kinds(frame)
-    kind = kind.where(kind.isin(known), kind.str.removesuffix(between.ONE_START))
-    parts = between.variances(frame.assign(kind=kind), known)
-    error = np.sqrt(parts.sum(axis=1, skipna=False))
+    parts = _variances(frame, known)
+    alike = _variances(frame.assign(explained_low=1.0, explained_high=1.0), known)
     distance = np.log(frame["ratio"])
-    low, high = np.log(frame["explained_low"]), np.log(frame["explained_high"])
-    rest = distance - distance.clip(low, high)
+    explained = _explained(frame)
+    rest = distance - explained.mask(on_gpu, 0)
     short = on_gpu & (frame["median_a_s"] < SHORT_S)
     margin = pd.Series(threshold, frame.index).mask(short, np.maximum(threshold, SHORT_MARGIN))
-    reach = np.log(1 + margin) - distance.abs()
-    student = stats.t(kind.map({name: own.freedom for name, own in known.items()}).astype(float))
-    half = student.ppf((1 + CONFIDENCE) / 2) * error
-    tests = {"p_differs": 2 * student.sf(rest.abs() / error), "p_same": student.sf(reach / error)}
-    sides = frame.assign(ratio=np.exp(rest), **tests).groupby("side")
+    tests = {
+        "p_differs": 2 * between.beyond(rest.abs(), parts),
+        "p_same": between.beyond(np.log(1 + margin) - distance.abs(), parts),
+    }
+    sides = frame.assign(ratio=np.exp(rest), **tests).groupby(["side", "same_code"])
     found = pd.concat(significance.evaluated(own, threshold / 2) for _, own in sides).sort_index()
-    undecided = found["verdict"] == significance.UNDECIDED
-    other = undecided & (distance.abs() > half) & (rest.abs() < distance.abs())
-    largest = np.maximum(reach, rest.abs().where(rest.abs() > np.log(1 + threshold / 2), 0))
-    wanted = (error * largest / half) ** 2  # variance that decides the larger distance
+    differs = 2 * between.beyond(distance.abs(), alike) <= 1 - CONFIDENCE
+    other = (found["verdict"] == significance.UNDECIDED) & differs & (explained != 0)
+    verdict = found["verdict"].mask(other, OTHER_HARDWARE)
+    return found.assign(ratio=frame["ratio"], margin=margin, verdict=verdict)
+
+
+def _explained(frame: pd.DataFrame) -> pd.Series:
+    """Return the most of each log ratio that ceilings explain.
+
+    Few kernels depend fully on the latency of device memory: their variance contains it instead.
+    """
+    low, high = np.log(frame["explained_low"]), np.log(frame["explained_high"])
+    return np.log(frame["ratio"]).clip(low, high)
+
+
+def _variances(frame: pd.DataFrame, known: dict[str, between.Between]) -> pd.DataFrame:
+    kind = kinds(frame)
+    kind = kind.where(kind.isin(known), kind.str.removesuffix(between.ONE_START))
+    return between.variances(frame.assign(kind=kind), known)
+
+
+def _with_intervals(
+    frame: pd.DataFrame, threshold: float, known: dict[str, between.Between]
+) -> pd.DataFrame:
+    """Return `decided` times with intervals, and what would decide undecided ones.
+
+    Columns: the 95 % interval ratio_low to ratio_high over samples and sessions; samples_needed or
+    sessions_needed on each side, each alone, to decide.
+    """
+    parts, distance = _variances(frame, known), np.log(frame["ratio"])
+    half, now = between.half_interval(parts), parts["between"] + parts["noise"]
+    rest = (distance - _explained(frame).mask(frame["side"] == GPU, 0)).abs()
+    moved = rest.where(rest > np.log(1 + threshold / 2), 0)
+    largest = np.maximum(np.log(1 + frame["margin"]) - distance.abs(), moved)
+    wanted = now * (largest / half) ** 2  # variance that decides the larger distance
     fewest = frame[["samples_a", "samples_b"]].min(axis=1)
     samples = np.ceil(fewest * parts["noise"] / (wanted - parts["between"]))
     per_session = (1 / frame["sessions_a"] + 1 / frame["sessions_b"]) / 2
-    sessions = np.ceil(error**2 / per_session / wanted)
+    sessions = np.ceil(now / per_session / wanted)
+    undecided = frame["verdict"].isin([significance.UNDECIDED, OTHER_HARDWARE])
     by_samples = parts["between"] < wanted / 2
-    return found.assign(
-        ratio=frame["ratio"],
+    return frame.assign(
         ratio_low=np.exp(distance - half),
         ratio_high=np.exp(distance + half),
-        margin=margin,
         samples_needed=samples.where(undecided & by_samples),
         sessions_needed=sessions.where(undecided & ~by_samples & (wanted > 0)),
-        verdict=found["verdict"].mask(other, OTHER_HARDWARE),
     )
 
 

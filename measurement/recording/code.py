@@ -60,13 +60,6 @@ def build_key(row: dict[Any, Any]) -> BuildKey:
     return tuple(None if pd.isna(row[name]) else row[name] for name in BUILD)
 
 
-def on_tensor_cores(recording: Recording) -> set[BuildKey]:
-    """Return the builds whose machine code multiplies on tensor cores."""
-    rows = recording.instructions
-    rows = rows[rows["opcode"].str.endswith("MMA")] if len(rows) else rows
-    return {build_key(row) for row in rows.astype(object).to_dict("records")}
-
-
 def build_facts(recording: Recording) -> dict[BuildKey, dict[str, Any]]:
     """Return resources, active warps and numbers of instructions of each build, by their names."""
     found: dict[BuildKey, dict[str, Any]] = {}

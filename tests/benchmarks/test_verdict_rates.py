@@ -84,6 +84,14 @@ def test_verdicts_use_the_variation_of_the_other_half(sessions, monkeypatch):
     assert any(line.startswith("kernel, one start: relative ") for line in lines)
 
 
+@pytest.mark.slow
+def test_other_recordings_are_compared_with_full_sessions(sessions):
+    full = Sessions.of([started(sessions.recordings[0], "z"), *sessions.recordings[1:3]])
+    found = verdict_rates.of_others(full, [sessions.recordings[6]])
+    assert (len(found), found["false slower"].item(), found["kernels"].item() > 0) == (1, 0, True)
+    assert found["5% simulated, from 20 µs, alone"].item() > 0.9
+
+
 def test_both_orders_of_a_pair_count(sessions):
     frame = compare(sessions.recordings[0], longer(sessions.recordings[1], 1.1), 0.02)
     (table,) = verdict_rates.counts({(0, 1): frame}, sessions).values()
@@ -92,13 +100,13 @@ def test_both_orders_of_a_pair_count(sessions):
     assert table.loc[list(KINDS[2:]), "slower"].sum() == 0
 
 
-def test_a_variance_has_the_freedom_of_its_starts_and_contains_outliers():
+def test_a_variance_has_the_freedom_of_its_starts_and_outliers_have_their_own():
     rng = np.random.default_rng(4)
     facts = {"side": "GPU", "host_memory": "pinned", "median_a_s": 1e-3, "median_b_s": 1e-3}
     facts |= {"noise_a": 1e-8, "noise_b": 1e-8, "explained_low": 1.0, "explained_high": 1.0}
-    facts |= {"blocks": 10**6, "sessions_a": 1, "sessions_b": 1, "tensor": False}
-    distance = 0.005 * 2**0.5 * rng.standard_normal(2000)
-    distance[::100] *= 8
+    facts |= {"sessions_a": 1, "sessions_b": 1}
+    distance = 0.005 * 2**0.5 * rng.standard_t(5, 2000)
+    distance[::40] *= 8
     rows = pd.DataFrame({"ratio": np.exp(distance), "one_start": False}).assign(**facts)
     names = list("abcdefgg")
     sessions = Sessions([], names, ["x"] * 5 + ["y"] * 3, [0] * 8)
@@ -106,7 +114,9 @@ def test_a_variance_has_the_freedom_of_its_starts_and_contains_outliers():
     found = verdict_rates.fitted(pairs | {(6, 7): rows.assign(one_start=True)}, sessions)
     assert set(found) == {"kernel"}, "two sessions of one start have too few degrees of freedom"
     assert found["kernel"].freedom == 5, "seven starts in two configurations"
-    assert found["kernel"].relative == pytest.approx(distance.std() / 2**0.5, rel=0.05)
+    usual = np.hypot(found["kernel"].relative, found["kernel"].absolute_s / 1e-3)
+    assert usual == pytest.approx(0.005, rel=0.05)
+    assert found["kernel"].outlier > 4 * usual
 
 
 @pytest.mark.slow
