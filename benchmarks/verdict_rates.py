@@ -366,6 +366,9 @@ def _lines(paths: Sequence[Path], others: Sequence[Path] = ()) -> Iterator[str]:
     yield "\nvariation between sessions, fitted to all:"
     for kind, model in fitted(own, sessions).items():
         yield f"{kind}: " + ", ".join(f"{k} {v:.3g}" for k, v in model._asdict().items())
+    kernels = [frame.loc[frame["side"] == GPU, "offset_s"] for frame in own.values()]
+    offsets = pd.Series([each.iloc[0] for each in kernels]) / 2**0.5
+    yield f"launch: standard deviation {offsets.std():.3g} s in {offsets.count()} pairs"
 
 
 # ---- Sessions

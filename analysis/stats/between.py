@@ -1,10 +1,11 @@
 """Variation between sessions of one GPU model, for comparisons of sessions with others.
 
 log time = cell + session + noise. Sessions vary by a share of the time, a duration and, for kernels
-in device memory, a share of the difference in its latency. `OUTLIERS` of the times vary more: GPUs
-of one model place the blocks of some kernels differently, and single end-to-end runs are slow. So
-the distribution of a log ratio is a mixture of two (Tukey, A survey of sampling from contaminated
-distributions, 1960). Sessions on one GPU since one start of its host vary less.
+in device memory, a share of the difference in its latency. In some sessions all launches take
+longer: this `offset` is estimated from short kernels and subtracted. `OUTLIERS` of the times vary
+more: GPUs of one model place the blocks of some kernels differently, and single end-to-end runs are
+slow. So the distribution of a log ratio is a mixture of two (Tukey, A survey of sampling from
+contaminated distributions, 1960). Sessions on one GPU since one start of its host vary less.
 `python -m benchmarks.verdict_rates evaluate` fits each kind to sessions.
 """
 
@@ -23,6 +24,8 @@ ONE_START = ", one start"  # end of the kinds of sessions on one GPU since one s
 # Share of outliers, less than 1 − `CONFIDENCE` so that a small change of an ordinary kernel is
 # significant; degrees of freedom of their distribution, few because large outliers occur.
 OUTLIERS, OUTLIER_FREEDOM = 0.03, 2
+# Of a launch in one session: standard deviation, largest difference, and kernels to estimate it.
+OFFSET_S, LARGEST_OFFSET_S, FEWEST = 5e-8, 2e-7, 10
 
 
 class Between(NamedTuple):
@@ -44,28 +47,41 @@ class Between(NamedTuple):
 # Fitted to 34 sessions of the H200 with 15 starts, in three configurations: `data/calibration` and
 # h200-sxm-5 to -8. Pageable memory has too few sessions of one start.
 KNOWN = {
-    KERNEL: Between(3.59e-4, 4.37e-8, 0.836, 0.0733, 1.28e-2, 12),
+    KERNEL: Between(5.18e-4, 1.83e-8, 0.767, 0.0721, 1.32e-2, 12),
     PINNED: Between(1.11e-3, 1.61e-6, 1, 0, 6.61e-3, 12),
     PAGEABLE: Between(1.78e-2, 5.76e-7, 0.835, 0, 1e-3, 6),
-    ON_CPU: Between(0.101, 4.75e-8, 1, 0, 1e-3, 12),
-    KERNEL + ONE_START: Between(1e-5, 3.3e-8, 0.761, 0.0142, 1e-3, 19),
+    ON_CPU: Between(0.101, 2.63e-9, 1, 0, 1e-3, 12),
+    KERNEL + ONE_START: Between(1e-5, 1e-10, 0.705, 1e-4, 1e-3, 19),
     PINNED + ONE_START: Between(4.49e-4, 1.82e-6, 1, 0, 1e-3, 19),
     ON_CPU + ONE_START: Between(5.69e-2, 7.41e-9, 1, 0, 1e-3, 18),
 }
 
 
+def offset(a_s: pd.Series, b_s: pd.Series) -> float:
+    """Return the seconds by which a launch takes longer in B, from the times of short kernels.
+
+    It is the intercept of repeated medians (Siegel, Biometrika 69, 1982), so neither a common
+    ratio nor single slower kernels change it. NaN if there are less than `FEWEST` kernels.
+    """
+    if len(a_s) < FEWEST:
+        return np.nan
+    found = stats.siegelslopes(b_s - a_s, a_s).intercept
+    return float(np.clip(found, -LARGEST_OFFSET_S, LARGEST_OFFSET_S))
+
+
 def variances(rows: pd.DataFrame, known: Mapping[str, Between]) -> pd.DataFrame:
     """Return variances of log ratios: between (sessions), noise (samples) and outlier; freedom.
 
-    `rows` has kind (a key of `known`), explained_low and explained_high, and per side sessions_a,
-    median_a_s and noise_a (bootstrap variance of the log median), sessions_b, median_b_s and
-    noise_b. The mean of several sessions has the variance of one divided by their number. The
-    variance of an outlier is between + noise + outlier.
+    `rows` has kind (a key of `known`), explained_low and explained_high, offset_s (NaN where it is
+    unknown), and per side sessions_a, median_a_s and noise_a (bootstrap variance of the log
+    median), sessions_b, median_b_s and noise_b. The mean of several sessions has the variance of
+    one divided by their number. The variance of an outlier is between + noise + outlier.
     """
     model = pd.DataFrame([known[kind] for kind in rows["kind"]], rows.index, Between._fields)
     sessions = {side: 1 / rows[f"sessions_{side}"] for side in "ab"}
+    square_s = model["absolute_s"] ** 2 + OFFSET_S**2 * rows["offset_s"].isna()
     between = sum(
-        (model["relative"] ** 2 + (model["absolute_s"] / rows[f"median_{side}_s"]) ** 2) * own
+        (model["relative"] ** 2 + square_s / rows[f"median_{side}_s"] ** 2) * own
         for side, own in sessions.items()
     )
     latency = model["latency"] * np.log(rows["explained_high"] / rows["explained_low"])

@@ -78,12 +78,13 @@ def compare(
 
     `more` are other sessions of A and of B; the time of a side is the geometric mean of their
     medians. Devices are matched by position and named as in `a`. Columns: `CELL`, quantity, numbers
-    of sessions and samples, medians in seconds, variances of log medians (noise), ratio B/A, the
-    ratios from explained_low to explained_high that ceilings of GPUs and hosts explain; side, `GPU`
-    for kernel-only times, else `HOST`; one_start, whether all sessions used one GPU and host since
-    one start; build and same_code, whether all ran the same code; and those of `decided` and
-    `_with_intervals`. Below 6 samples per session, intervals, p and q are NaN. Rows are sorted by
-    `CELL`. Raise StudyError if nothing was timed in both.
+    of sessions and samples, medians in seconds, variances of log medians (noise), offset_s of
+    launches in B, ratio B/A without it, the ratios from explained_low to explained_high that
+    ceilings of GPUs and hosts explain; side, `GPU` for kernel-only times, else `HOST`; one_start,
+    whether all sessions used one GPU and host since one start; build and same_code, whether all ran
+    the same code; and those of `decided` and `_with_intervals`. Below 6 samples per session,
+    intervals, p and q are NaN. Rows are sorted by `CELL`. Raise StudyError if nothing was timed in
+    both.
     """
     sides = ([a, *more[0]], [b, *more[1]])
     rows = [dict(zip([*CELL, "quantity"], key, strict=True)) | row for key, row in _paired(*sides)]
@@ -95,12 +96,14 @@ def compare(
     frame = pd.DataFrame(rows).astype(a.samples[CELL].dtypes.to_dict())
     frame = frame.sort_values(CELL, kind="stable", ignore_index=True)
     on_gpu = _kernel_only(*sides) & (frame["quantity"] == "kernel")
-    ratio, side = frame["median_b_s"] / frame["median_a_s"], np.where(on_gpu, GPU, HOST)
+    side, offset_s = np.where(on_gpu, GPU, HOST), _offsets(frame, on_gpu)
+    ratio = frame["median_b_s"].sub(offset_s, fill_value=0) / frame["median_a_s"]
     caches = {gpu["device"]: l2_bytes(gpu) for gpu in a.provenance["devices"]}
     exceeds = matrices_in(frame, frame["device"].map(caches)) == DEVICE_MEMORY
     hardware = frame.assign(on_host=~on_gpu, exceeds_l2=exceeds & frame["threads"].isna())
     low, high = explained(host_factors(*sides), hardware)
-    frame = frame.assign(ratio=ratio, explained_low=low, explained_high=high, side=side)
+    frame = frame.assign(offset_s=offset_s, ratio=ratio, side=side)
+    frame = frame.assign(explained_low=low, explained_high=high)
     starts = _starts(*sides)
     frame["one_start"] = [all(starts.get(key, False) for key in {CPU, d}) for d in frame["device"]]
     known = pd.concat([matched(codes(each), a, each) for side in sides for each in side])
@@ -110,6 +113,15 @@ def compare(
     same = code["same_code"].fillna(False).astype(bool)
     frame = frame.assign(build=code["build"], same_code=same)
     return _with_intervals(decided(frame, threshold, between.KNOWN), threshold, between.KNOWN)
+
+
+def _offsets(frame: pd.DataFrame, on_gpu: pd.Series) -> pd.Series:
+    """Return the seconds by which each launch takes longer in B: 0 on hosts, NaN if unknown."""
+    found = pd.Series(0.0, frame.index)
+    for _, own in frame[on_gpu].groupby("device"):
+        short = own[own["median_a_s"] < SHORT_S]
+        found[own.index] = between.offset(short["median_a_s"], short["median_b_s"])
+    return found
 
 
 def _starts(a: Sequence[Recording], b: Sequence[Recording]) -> dict[str, bool]:

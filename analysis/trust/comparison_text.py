@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from analysis.stats.significance import FASTER, SAME, SLOWER, THRESHOLD, VERDICTS, within
-from analysis.trust.comparison import OTHER_HARDWARE, STATE, matched
+from analysis.trust.comparison import GPU, OTHER_HARDWARE, STATE, matched
 from analysis.trust.host_factors import host_factors, note
 from analysis.trust.overheads import telemetry
 from base.command_line import aligned, annotation, duration
@@ -41,6 +41,11 @@ def notes(
     near = int(frame["one_start"].sum())
     text = f"{near} times are of one GPU and host since one start, which vary less"
     lines += [text] * (near > 0)
+    offsets = frame[frame["side"] == GPU].groupby("device")["offset_s"].first()
+    for device, offset_s in offsets[offsets.abs() >= 5e-9].items():
+        longer = "longer" if offset_s > 0 else "shorter"
+        text = f"a launch on {device} takes {abs(offset_s) * 1e6:.2f} µs {longer} in B"
+        lines.append(f"{text}; ratios do not contain it")
     for one, other in zip(first["devices"], second["devices"], strict=False):
         other = {**other, "device": one["device"]}
         lines += _differing(f"the GPUs at {one['device']}", one, other)
@@ -179,7 +184,8 @@ def summary(frame: pd.DataFrame, threshold: float = THRESHOLD) -> str:
         counts = rows["verdict"].value_counts()
         names = [*VERDICTS, *([OTHER_HARDWARE] if OTHER_HARDWARE in counts else [])]
         lines.append(f"{side}: {', '.join(f'{counts.get(name, 0)} {name}' for name in names)}")
-    agrees = within(frame["ratio"], threshold).groupby(frame["quantity"], sort=False)
+    ratio = frame["median_b_s"] / frame["median_a_s"]
+    agrees = within(ratio, threshold).groupby(frame["quantity"], sort=False)
     shares = [
         f"{rows.sum()} of {len(rows)} {quantity} times ({100 * rows.mean():.1f} %)"
         for quantity, rows in agrees

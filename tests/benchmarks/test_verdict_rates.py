@@ -82,6 +82,7 @@ def test_verdicts_use_the_variation_of_the_other_half(sessions, monkeypatch):
     lines = list(verdict_rates._lines(range(14)))
     assert lines[0] == "12 sessions of 4 starts, 2 planted"
     assert any(line.startswith("kernel, one start: relative ") for line in lines)
+    assert lines[-1].startswith("launch: standard deviation ")
 
 
 @pytest.mark.slow
@@ -104,7 +105,7 @@ def test_a_variance_has_the_freedom_of_its_starts_and_outliers_have_their_own():
     rng = np.random.default_rng(4)
     facts = {"side": "GPU", "host_memory": "pinned", "median_a_s": 1e-3, "median_b_s": 1e-3}
     facts |= {"noise_a": 1e-8, "noise_b": 1e-8, "explained_low": 1.0, "explained_high": 1.0}
-    facts |= {"sessions_a": 1, "sessions_b": 1}
+    facts |= {"sessions_a": 1, "sessions_b": 1, "offset_s": 0.0}
     distance = 0.005 * 2**0.5 * rng.standard_t(5, 2000)
     distance[::40] *= 8
     rows = pd.DataFrame({"ratio": np.exp(distance), "one_start": False}).assign(**facts)

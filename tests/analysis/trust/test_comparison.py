@@ -187,6 +187,36 @@ def test_one_of_many_kernels_may_be_an_outlier_and_identical_code_counts_apart()
     assert set(moved["verdict"]) == {"slower"}, "so many outliers are improbable"
 
 
+def kernels_of(times):
+    """Return a recording of kernels at N = 1, 2 ..., each with few noise around its time."""
+    every = [held(TIMES, one * TIMES / np.median(TIMES), n=n) for n, one in enumerate(times, 1)]
+    parts = [(each.samples, each.kernels.assign(n=each.samples["n"].iloc[0])) for each in every]
+    samples, kernels = (pd.concat(own, ignore_index=True) for own in zip(*parts, strict=True))
+    return replace(every[0], samples=samples, kernels=kernels)
+
+
+def test_launches_that_take_longer_in_one_session_are_not_slower_kernels():
+    times = np.linspace(3e-6, 18e-6, 30)
+    for slower in (1, 1.05):  # of all kernels
+        frame = compared(kernels_of(times), kernels_of(slower * times + 9e-8))
+        kernels = frame[frame["quantity"] == "kernel"]
+        assert kernels["offset_s"].to_numpy() == pytest.approx(9e-8, rel=0.01)
+        assert kernels["ratio"].to_numpy() == pytest.approx(slower, rel=1e-3)
+        assert set(kernels["verdict"]) == {"same" if slower == 1 else "slower"}
+        assert (frame.loc[frame["quantity"] == "total", "offset_s"] == 0).all()
+    text = "a launch on gpu0 takes 0.09 µs longer in B; ratios do not contain it"
+    for offset_s, said in ((9e-8, [text]), (-9e-8, [text.replace("longer", "shorter")]), (0, [])):
+        a, b = kernels_of(times), kernels_of(times + offset_s)
+        assert comparison_text.notes(a, b, compared(a, b), ([], [])) == said
+    slow = np.where(np.arange(30) < 10, 1.3, 1) * times  # of a third of the kernels
+    frame = compared(kernels_of(times), kernels_of(slow)).query("quantity == 'kernel'")
+    assert (frame["verdict"] == "slower").sum() == 10
+    few = compared(kernels_of(times[:9]), kernels_of(times[:9] + 9e-8))
+    few = few[few["quantity"] == "kernel"]
+    assert few["offset_s"].isna().all()
+    assert "slower" not in set(few["verdict"])
+
+
 def test_samples_or_sessions_that_would_decide_are_given():
     noisy = 1e-3 * np.random.default_rng(4).lognormal(0, 0.05, 15)
     row = compared(held(TIMES, noisy, n=4096), held(TIMES, 1.001 * noisy, n=4096)).iloc[1]
