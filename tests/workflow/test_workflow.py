@@ -227,18 +227,17 @@ def test_while_snakemake_is_at_work_nothing_else_begins(project):
     snakemake = [sys.executable, "-m", "snakemake", "report", "--cores", "1"]
     options = {"cwd": project, "stderr": subprocess.DEVNULL, "start_new_session": True}
     at_work = warm.Popen(snakemake, **options)
-    until = time.monotonic() + 60
-    while not (project / "results" / "config.yaml").exists():
+    until, locks = time.monotonic() + 60, project / ".snakemake" / "locks"
+    while not (locks.is_dir() and any(locks.iterdir())):
         assert time.monotonic() < until
         time.sleep(0.05)
-    time.sleep(0.2)
     script = ["workflow", "report", "--cores", "1"]
     refused = warm.run_module(*script, cwd=project)
     os.killpg(at_work.pid, signal.SIGKILL)
     at_work.wait()
     assert refused.returncode == 2
     assert refused.stderr.startswith("error: another run is active in this folder")
-    assert list((project / ".snakemake" / "locks").iterdir()), "left behind"
+    assert list(locks.iterdir()), "left behind"
     done = warm.run_module(*script, "results/counts/naive-b32-float32.csv", cwd=project)
     assert done.returncode == 0, done.stderr
 
