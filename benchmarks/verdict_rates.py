@@ -35,13 +35,12 @@ from scipy.optimize import minimize
 from analysis.stats.between import KERNEL, KNOWN, ONE_START, Between, mixture, variances
 from analysis.stats.estimates import FloatArray
 from analysis.stats.significance import (
-    FALSE_DISCOVERIES,
     FASTER,
     SAME,
     SLOWER,
     THRESHOLD,
     UNDECIDED,
-    within,
+    verdicts,
 )
 from analysis.trust.comparison import GPU, OTHER_HARDWARE, SHORT_S, compare, decided, kinds
 from base.command_line import aligned
@@ -272,7 +271,7 @@ def rates(frame: pd.DataFrame, known: dict[str, Between]) -> dict[str, float]:
     """
     own = decided(frame, THRESHOLD, known)
     kernels = own["side"] == GPU
-    moved = (own["p_differs"] <= FALSE_DISCOVERIES) & ~within(own["ratio"], THRESHOLD / 2)
+    moved = _alone(own).isin([SLOWER, FASTER])
     result = {
         "status 1": float(np.mean([(own["verdict"] == each).any() for each in (SLOWER, FASTER)])),
         "false slower": float(own["verdict"].isin([SLOWER, FASTER]).mean() / 2),
@@ -282,12 +281,18 @@ def rates(frame: pd.DataFrame, known: dict[str, Between]) -> dict[str, float]:
     for slowdown in SLOWDOWNS:
         times = {name: frame[name] * (1 + slowdown) for name in ("median_b_s", "ratio")}
         slower = decided(frame.assign(**times), THRESHOLD, known)
-        alone = (slower["p_differs"] <= FALSE_DISCOVERIES) & (slower["ratio"] > 1 + THRESHOLD / 2)
+        alone = _alone(slower) == SLOWER
         for name, chosen in (("from 20 µs", own["median_a_s"] >= SHORT_S), ("all", True)):
             for kind, found in (("", slower["verdict"] == SLOWER), (", alone", alone)):
                 rate = float(found[kernels & chosen].mean())
                 result[f"{slowdown:.0%} simulated, {name}{kind}"] = rate
     return result
+
+
+def _alone(frame: pd.DataFrame) -> pd.Series:
+    """Return the verdict on each kernel as if it were the only one."""
+    q_values = {"q_differs": frame["p_differs"], "q_same": frame["p_same"]}
+    return verdicts(frame.assign(**q_values), THRESHOLD / 2)
 
 
 def power(kernels: pd.DataFrame) -> pd.DataFrame:
