@@ -1,5 +1,6 @@
 """The real Snakefile in a copy of the project, with a study of seconds."""
 
+import fcntl
 import os
 import re
 import shutil
@@ -227,8 +228,8 @@ def test_while_snakemake_is_at_work_nothing_else_begins(project):
     snakemake = [sys.executable, "-m", "snakemake", "report", "--cores", "1"]
     options = {"cwd": project, "stderr": subprocess.DEVNULL, "start_new_session": True}
     at_work = warm.Popen(snakemake, **options)
-    until, locks = time.monotonic() + 60, project / ".snakemake" / "locks"
-    while not (locks.is_dir() and any(locks.iterdir())):
+    until, alive = time.monotonic() + 60, project / ".snakemake" / "alive"
+    while not (alive.is_file() and alive.read_text() == str(at_work.pid)):
         assert time.monotonic() < until
         time.sleep(0.05)
     script = ["workflow", "report", "--cores", "1"]
@@ -236,10 +237,24 @@ def test_while_snakemake_is_at_work_nothing_else_begins(project):
     os.killpg(at_work.pid, signal.SIGKILL)
     at_work.wait()
     assert refused.returncode == 2
-    assert refused.stderr.startswith("error: another run is active in this folder")
-    assert list(locks.iterdir()), "left behind"
+    owner = f"another run is active in this folder (process {at_work.pid})"
+    assert refused.stderr.startswith(f"error: {owner}")
+    assert list((project / ".snakemake" / "locks").iterdir()), "left behind"
     done = warm.run_module(*script, "results/counts/naive-b32-float32.csv", cwd=project)
     assert done.returncode == 0, done.stderr
+
+
+def test_snakemake_does_not_begin_while_another_run_is_at_work(project):
+    alive = project / ".snakemake" / "alive"
+    alive.parent.mkdir()
+    with alive.open("w") as file:  # locked before Snakemake's own lock, as at the start of a run
+        fcntl.flock(file, fcntl.LOCK_EX)
+        print(123, end="", file=file, flush=True)
+        done = snakemake(project, "report")
+    assert done.returncode != 0
+    owner = "error: another run is active in this folder (process 123)"
+    assert done.stderr.splitlines()[-1] == f"{owner}; wait for its end or stop it"
+    assert not (project / "results" / "config.yaml").exists()
 
 
 def refusal(project, *options, environment=None):

@@ -133,12 +133,17 @@ if "gpu" not in workflow.global_resources:
 
 
 onstart:
-    # Jobs read the config from this file. A dry run writes nothing.
-    write_atomic(CONFIG_IN_FORCE, dump(config))
-    # Locked until this process ends, so `workflow/run.py` removes only stale locks of Snakemake.
-    # In a run of `workflow/run.py` the file is already locked.
+    # Locked until this process ends: one run at a time, also of `workflow/run.py`, which removes
+    # Snakemake's own lock if this file is not locked. A run of it has locked the file already.
     OPEN_FILES.append(open(".snakemake/alive", "a+"))
-    with suppress(BlockingIOError):
+    try:
         fcntl.flock(OPEN_FILES[-1], fcntl.LOCK_EX | fcntl.LOCK_NB)
         OPEN_FILES[-1].truncate(0)
         print(os.getpid(), end="", file=OPEN_FILES[-1], flush=True)
+    except BlockingIOError:
+        if "MATMUL_STUDY_EVENTS" not in os.environ:
+            OPEN_FILES[-1].seek(0)
+            owner = f"another run is active in this folder (process {OPEN_FILES[-1].read()})"
+            sys.exit(f"error: {owner}; wait for its end or stop it")
+    # Jobs read the config from this file. A dry run writes nothing.
+    write_atomic(CONFIG_IN_FORCE, dump(config))
