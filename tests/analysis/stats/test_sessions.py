@@ -79,8 +79,8 @@ def test_half_widths_by_hand_and_unknown_for_one_session():
     assert half == pytest.approx(quantile * 0.06**0.5 / 2, rel=1e-4)
     # Two sessions of one cell: t(1) · √(0.02/2) for the mean, t(1) · √(0.02·3/2) for another.
     one = medians(np.array([[0.1], [-0.1]]))
-    assert one.half_widths() == pytest.approx(12.7062 * 0.1, rel=2e-3)
-    assert one.half_widths(new_session=True) == pytest.approx(12.7062 * 0.03**0.5, rel=2e-3)
+    assert one.half_widths() == pytest.approx(12.7062 * 0.1, rel=1e-4)
+    assert one.half_widths(new_session=True) == pytest.approx(12.7062 * 0.03**0.5, rel=1e-4)
     noise = np.array([[1e-6, 1e-6], [1e-6, np.nan]])
     found = medians(np.array([[0.1, 5.0], [-0.1, -5.0]]), noise)
     assert (found.scatter.cells, np.isnan(found.half_widths()).tolist()) == (1, [False, True])
