@@ -169,8 +169,7 @@ def reml(values, noise):
         logdet = np.log(mass).sum() - np.log(weight).sum() + np.linalg.slogdet(joint)[1]
         return logdet + (centred * y).sum() - shared * score @ np.linalg.solve(joint, score)
 
-    steps = {"eps": 1e-5, "ftol": 1e-12}  # the default step is too near the rounding
-    found = minimize(deviance, (-1, -1), method="L-BFGS-B", bounds=[(-14, 4)] * 2, options=steps).x
+    found = minimize(deviance, (-1, -1), bounds=[(-14, 4)] * 2, tol=1e-12, options={"eps": 1e-5}).x
     return [value * scale if value > math.exp(-13) else 0.0 for value in np.exp(found)]
 
 
