@@ -31,6 +31,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 from scipy.optimize import minimize
+from scipy.stats import t
 
 from analysis.stats.between import KERNEL, KNOWN, ONE_START, Between, mixture, variances
 from analysis.stats.estimates import FloatArray
@@ -171,7 +172,7 @@ def _fit(kind: str, rows: pd.DataFrame, freedom: int) -> Between:
 
     def deviance(logs: FloatArray) -> float:
         found = variances(rows, {kind: model(logs)})
-        densities = mixture(found, lambda standard, scale: standard.pdf(distance / scale) / scale)
+        densities = mixture(found, lambda freedom, scale: t.pdf(distance / scale, freedom) / scale)
         return -float(np.log(densities).sum())
 
     return model(minimize(deviance, start, method="L-BFGS-B", bounds=bounds).x)

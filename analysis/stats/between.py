@@ -14,8 +14,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
-from scipy import stats
 from scipy.optimize import elementwise
+from scipy.special import stdtr, stdtrit
+from scipy.stats import siegelslopes
 
 from analysis.stats.estimates import CONFIDENCE, FloatArray
 
@@ -65,7 +66,7 @@ def offset(a_s: pd.Series, b_s: pd.Series) -> float:
     """
     if len(a_s) < FEWEST:
         return np.nan
-    found = stats.siegelslopes(b_s - a_s, a_s).intercept
+    found = siegelslopes(b_s - a_s, a_s).intercept
     return float(np.clip(found, -LARGEST_OFFSET_S, LARGEST_OFFSET_S))
 
 
@@ -77,40 +78,39 @@ def variances(rows: pd.DataFrame, known: Mapping[str, Between]) -> pd.DataFrame:
     median), sessions_b, median_b_s and noise_b. The mean of several sessions has the variance of
     one divided by their number. The variance of an outlier is between + noise + outlier.
     """
-    model = pd.DataFrame([known[kind] for kind in rows["kind"]], rows.index, Between._fields)
-    sessions = {side: 1 / rows[f"sessions_{side}"] for side in "ab"}
-    square_s = model["absolute_s"] ** 2 + OFFSET_S**2 * rows["offset_s"].isna()
-    between = sum(
-        (model["relative"] ** 2 + square_s / rows[f"median_{side}_s"] ** 2) * own
-        for side, own in sessions.items()
-    )
-    latency = model["latency"] * np.log(rows["explained_high"] / rows["explained_low"])
+    model = np.array([known[kind] for kind in rows["kind"]]).reshape(-1, len(Between._fields))
+    relative, absolute_s, noise, latency, outlier, freedom = model.T
+    shares = 1 / rows[["sessions_a", "sessions_b"]].to_numpy()
+    squares = rows[["median_a_s", "median_b_s"]].to_numpy() ** 2
+    square_s = absolute_s**2 + OFFSET_S**2 * np.isnan(rows["offset_s"].to_numpy())
+    between = ((relative**2)[:, None] + square_s[:, None] / squares) * shares
+    of_latency = latency * np.log(rows["explained_high"] / rows["explained_low"])
     return pd.DataFrame(
         {
-            "between": between + latency**2,
-            "noise": model["noise"] * (rows["noise_a"] + rows["noise_b"]),
-            "outlier": model["outlier"] ** 2 * sum(sessions.values()),
-            "freedom": model["freedom"],
+            "between": between.sum(axis=1) + of_latency**2,
+            "noise": noise * (rows["noise_a"] + rows["noise_b"]),
+            "outlier": outlier**2 * shares.sum(axis=1),
+            "freedom": freedom,
         }
     )
 
 
 def mixture(found: Mapping[Any, Any], of: Callable[[Any, Any], Any]) -> Any:
-    """Return a function `of` a standard distribution and a scale for the log ratios in `found`."""
+    """Return a function `of` degrees of freedom and a scale, for the `variances` found."""
     usual = found["between"] + found["noise"]
-    other = of(stats.t(OUTLIER_FREEDOM), np.sqrt(usual + found["outlier"]))
-    return (1 - OUTLIERS) * of(stats.t(found["freedom"]), np.sqrt(usual)) + OUTLIERS * other
+    other = of(OUTLIER_FREEDOM, np.sqrt(usual + found["outlier"]))
+    return (1 - OUTLIERS) * of(found["freedom"], np.sqrt(usual)) + OUTLIERS * other
 
 
 def beyond(distance: Any, found: Mapping[Any, Any]) -> Any:
     """Return the probability of a log ratio above `distance`, with the `variances` found."""
-    return mixture(found, lambda standard, scale: standard.sf(distance / scale))
+    return mixture(found, lambda freedom, scale: stdtr(freedom, -distance / scale))
 
 
 def half_interval(found: pd.DataFrame) -> pd.Series:
     """Return half the width of the 95 % interval of a log ratio, with the `variances` found."""
     total, outside = found[["between", "noise", "outlier"]].sum(axis=1), (1 - CONFIDENCE) / 2
-    widest = np.sqrt(total) * stats.t.isf(outside, np.minimum(OUTLIER_FREEDOM, found["freedom"]))
+    widest = np.sqrt(total) * -stdtrit(np.minimum(OUTLIER_FREEDOM, found["freedom"]), outside)
 
     def excess(distance: FloatArray, *own: FloatArray) -> Any:
         return beyond(distance, dict(zip(found, own, strict=True))) - outside
