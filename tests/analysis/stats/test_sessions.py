@@ -43,6 +43,26 @@ def test_shared_and_own_variances_are_estimated_apart(effects, common, own):
     assert (found.cells, found.degrees_of_freedom) == (effects.shape[1], 2)
 
 
+def test_variances_are_those_of_the_analysis_of_variance_where_this_is_exact():
+    """With equal noise, and no estimate at 0, REML is the analysis of variance."""
+    rng, compared = np.random.default_rng(6), 0
+    for _ in range(40):
+        sessions, cells = int(rng.integers(2, 9)), int(np.exp(rng.uniform(1, 6)))
+        shared, own, noise = *np.exp(rng.uniform(-9, -3, 2)), 1e-6
+        effects = shared * rng.standard_normal((sessions, 1))
+        effects = effects + np.hypot(own, 1e-3) * rng.standard_normal((sessions, cells))
+        rest = effects - effects.mean(axis=0)
+        of_session = rest.mean(axis=1, keepdims=True)
+        error = np.sum((rest - of_session) ** 2) / ((sessions - 1) * (cells - 1))
+        of_sessions = np.sum(of_session**2) / (sessions - 1) - error / cells
+        if min(of_sessions, error - noise) > 1e-3 * error:
+            found = medians(effects, noise).scatter
+            exact = pytest.approx([of_sessions, error - noise], abs=1e-4 * error, rel=1e-4)
+            assert [found.common[0], found.own[0]] == exact
+            compared += 1
+    assert compared > 20
+
+
 def test_variances_are_estimated_without_noise_and_by_kind():
     """The mean noise, 0.05, exceeds the variance of the medians."""
     rng = np.random.default_rng(1)
