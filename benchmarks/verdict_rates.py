@@ -175,7 +175,8 @@ def _fit(kind: str, rows: pd.DataFrame, freedom: int) -> Between:
         densities = mixture(found, lambda freedom, scale: t.pdf(distance / scale, freedom) / scale)
         return -float(np.log(densities).sum())
 
-    return model(minimize(deviance, start, method="L-BFGS-B", bounds=bounds).x)
+    steps = {"eps": 1e-5, "ftol": 1e-10}  # the default step is too near the rounding
+    return model(minimize(deviance, start, method="SLSQP", bounds=bounds, options=steps).x)
 
 
 def compared(sessions: Sessions) -> dict[tuple[int, int], pd.DataFrame]:

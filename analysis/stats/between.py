@@ -51,10 +51,10 @@ KNOWN = {
     KERNEL: Between(5.18e-4, 1.83e-8, 0.767, 0.0721, 1.32e-2, 12),
     PINNED: Between(1.11e-3, 1.61e-6, 1, 0, 6.61e-3, 12),
     PAGEABLE: Between(1.78e-2, 5.76e-7, 0.835, 0, 1e-3, 6),
-    ON_CPU: Between(0.101, 2.63e-9, 1, 0, 1e-3, 12),
-    KERNEL + ONE_START: Between(1e-5, 1e-10, 0.705, 1e-4, 1e-3, 19),
+    ON_CPU: Between(0.101, 4.76e-8, 1, 0, 1e-3, 12),
+    KERNEL + ONE_START: Between(2.71e-5, 9.66e-9, 0.661, 9.32e-3, 1e-3, 19),
     PINNED + ONE_START: Between(4.49e-4, 1.82e-6, 1, 0, 1e-3, 19),
-    ON_CPU + ONE_START: Between(5.69e-2, 7.41e-9, 1, 0, 1e-3, 18),
+    ON_CPU + ONE_START: Between(5.69e-2, 1.02e-10, 1, 0, 1e-3, 18),
 }
 
 
