@@ -136,18 +136,30 @@ def only_run() -> Iterator[IO[str]]:
     Yield the locked file. A process that inherits it keeps the lock.
     """
     ALIVE.parent.mkdir(exist_ok=True)
-    with ALIVE.open("a+") as file:
-        for _ in range(60):  # 3 s: what a killed run leaves ends by itself
-            with suppress(BlockingIOError):
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            time.sleep(0.05)
-        else:
-            file.seek(0)
-            owner = f"another run is active in this folder (process {file.read()})"
-            raise StudyError(f"{owner}; wait for its end or stop it")
+    with locked() as file:
         shutil.rmtree(LOCKS, ignore_errors=True)  # left by a killed run
         yield file
+
+
+def locked() -> IO[str]:
+    """Return the file `ALIVE`, locked; raise StudyError if another run has locked it."""
+    file = ALIVE.open("a+")
+    for _ in range(60):  # 3 s: what a killed run leaves ends by itself
+        with suppress(BlockingIOError):
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return file
+        time.sleep(0.05)
+    with file:
+        file.seek(0)
+        owner = f"another run is active in this folder (process {file.read()})"
+    raise StudyError(f"{owner}; wait for its end or stop it")
+
+
+def sign(file: IO[str], process: int) -> None:
+    """Write the number of the process that runs Snakemake to the locked file."""
+    file.truncate(0)
+    file.write(str(process))
+    file.flush()
 
 
 def run(arguments: argparse.Namespace, lock: IO[str], display: Display) -> int:
@@ -165,9 +177,7 @@ def run(arguments: argparse.Namespace, lock: IO[str], display: Display) -> int:
             env=_environment(written),
         )
         os.close(written)
-        lock.truncate(0)
-        lock.write(str(process.pid))
-        lock.flush()
+        sign(lock, process.pid)
         _follow(stream, state, display)
         status = process.wait()
     if status < 0:

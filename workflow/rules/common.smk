@@ -1,7 +1,6 @@
 # Shared by all rules: the validated config, functions of paths and options. This file is read
 # before every run, so it must not import pandas, which alone takes a second.
 
-import fcntl
 import json
 import os
 import re
@@ -20,6 +19,7 @@ from measurement.recorder.provenance import git
 from measurement.recording import files as recording_files
 from study.config import dump, in_scope, load, validate
 from study.plan import builds
+from workflow.run import locked, sign
 
 # Jobs use the Python that runs Snakemake.
 os.environ.update(PATH=os.pathsep.join([str(Path(sys.executable).parent), *os.get_exec_path()]))
@@ -133,17 +133,13 @@ if "gpu" not in workflow.global_resources:
 
 
 onstart:
-    # Locked until this process ends: one run at a time, also of `workflow/run.py`, which removes
-    # Snakemake's own lock if this file is not locked. A run of it has locked the file already.
-    OPEN_FILES.append(open(".snakemake/alive", "a+"))
-    try:
-        fcntl.flock(OPEN_FILES[-1], fcntl.LOCK_EX | fcntl.LOCK_NB)
-        OPEN_FILES[-1].truncate(0)
-        print(os.getpid(), end="", file=OPEN_FILES[-1], flush=True)
-    except BlockingIOError:
-        if "MATMUL_STUDY_EVENTS" not in os.environ:
-            OPEN_FILES[-1].seek(0)
-            owner = f"another run is active in this folder (process {OPEN_FILES[-1].read()})"
-            sys.exit(f"error: {owner}; wait for its end or stop it")
+    # One run at a time: `workflow/run.py` removes Snakemake's own lock if this file is not locked.
+    # In a run of `workflow/run.py` the file is already locked.
+    if "MATMUL_STUDY_EVENTS" not in os.environ:
+        try:
+            OPEN_FILES.append(locked())
+        except StudyError as error:
+            sys.exit(f"error: {error}")
+        sign(OPEN_FILES[-1], os.getpid())
     # Jobs read the config from this file. A dry run writes nothing.
     write_atomic(CONFIG_IN_FORCE, dump(config))
