@@ -142,12 +142,12 @@ def test_it_restarts_with_the_blas_restricted(monkeypatch, patch):
 
 
 def test_one_command_prints_the_ratios():
-    """The real command, in two rounds, without the large sizes, which take most of the time."""
+    """The real command, in nine rounds, without the large sizes, which take most of the time."""
     script = f"import sys; import {against.__name__} as against; del against.SIZES[3:]\n"
     script += "against._COMMAND = sys.orig_argv[:3]; sys.exit(against.main())"  # for a restart
-    command = [sys.executable, "-c", script, "--rounds", "2"]
+    command = [sys.executable, "-c", script, "--rounds", "9"]  # one disturbed pair is no median
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode in (0, 1), done.stderr
     rows = [line.split() for line in done.stdout.splitlines()[3:]]
     assert {int(row[1]) for row in rows} == set(SIZES[:3])
-    assert all(float(row[5]) > 0 for row in rows)
+    assert all(0.2 < float(row[5]) < 20 for row in rows if row[0] == "1")
