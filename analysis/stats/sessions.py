@@ -37,8 +37,8 @@ _SEED = "sittings"  # any other text changes the bounds of all intervals over se
 _NORMAL = float(ndtri(_UPPER))
 # Logarithms of variances relative to that of the medians: where the search starts, and its limits.
 _START, _LIMITS = (-1.0, -1.0), (-14.0, 4.0)
-# Steps of the search. Rounding changes a deviance by about 1e-10, so the default step of 1e-8 gives
-# gradients, and variances, that differ between CPUs by 1 %.
+# Steps of the search. Rounding changes a deviance by about 1e-10. With the default step of 1e-8 the
+# gradients are wrong: searches end too early, at variances that differ between CPUs.
 _SEARCH = {"eps": 1e-5, "ftol": 1e-12}
 _MOST = 100.0  # of a drawn logarithm: e to the 100 is finite
 # Weight of the shared part's quantile: this power of its share of the variance. At 1, Cochran's

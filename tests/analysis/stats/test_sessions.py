@@ -50,7 +50,7 @@ def test_variances_are_those_of_the_analysis_of_variance_where_this_is_exact():
         sessions, cells = int(rng.integers(2, 9)), int(np.exp(rng.uniform(1, 6)))
         shared, own, noise = *np.exp(rng.uniform(-9, -3, 2)), 1e-6
         effects = shared * rng.standard_normal((sessions, 1))
-        effects = effects + np.hypot(own, 1e-3) * rng.standard_normal((sessions, cells))
+        effects = effects + np.hypot(own, noise**0.5) * rng.standard_normal((sessions, cells))
         rest = effects - effects.mean(axis=0)
         of_session = rest.mean(axis=1, keepdims=True)
         error = np.sum((rest - of_session) ** 2) / ((sessions - 1) * (cells - 1))
