@@ -9,6 +9,7 @@ from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from typing import Any
 
+import hypothesis
 import pytest
 from threadpoolctl import threadpool_limits
 
@@ -21,6 +22,9 @@ from measurement.recording import recording
 from measurement.recording.recording import Recording
 from measurement.sampling import interference, supervisor
 from tests.support import builds, cache, fakes, simulated, warm
+
+hypothesis.settings.register_profile("any host", deadline=None)  # a busy host is no failure
+hypothesis.settings.load_profile("any host")
 
 MakeRecording = Callable[..., Recording]
 # The longest files, in this order. Files that wait for processes alternate with files that compute.
