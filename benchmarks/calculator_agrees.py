@@ -16,6 +16,7 @@ from analysis.decide import advise
 from base.command_line import whole_number
 from base.errors import StudyError
 from benchmarks.chromium import find_chromium
+from kernels.catalog.baselines import CPU_BASELINES
 
 SEED = 32
 _FILL = """([n, products, memory, gpu, baseline]) => {
@@ -51,7 +52,7 @@ def disagreements(page: Any, tables: Path, combinations: int) -> Iterator[str]:
         gpu, memory = rng.choice(gpus), rng.choice(("pinned", "pageable"))
         n = round(20000 ** rng.random())
         products = rng.choice((1, round(1000 ** rng.random())))
-        baseline = rng.choice(list(advise.CPU_BASELINES))
+        baseline = rng.choice(list(CPU_BASELINES))
         shown = page.evaluate(_FILL, [n, products, memory, gpu, baseline])
         what = f"{gpu}, {memory}, N = {n}, {products} products, {baseline}"
         try:
@@ -60,7 +61,7 @@ def disagreements(page: Any, tables: Path, combinations: int) -> Iterator[str]:
             if shown["shown"]:
                 yield f"{what}: {error}"
             continue
-        own = next((x for x in lines if x.startswith(advise.CPU_BASELINES[baseline] + "  ")), None)
+        own = next((x for x in lines if x.startswith(CPU_BASELINES[baseline] + "  ")), None)
         if own is None or not shown["shown"]:
             if shown["shown"] or own is not None:
                 yield f"{what}: only one side answers: {shown['notes']}"

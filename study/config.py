@@ -30,8 +30,8 @@ from base.validation import (
     name_in,
     not_empty,
 )
-from kernels.catalog.baselines import BASELINES, FASTEST_NAIVE
-from kernels.catalog.product import BASELINE, BASELINE_BLOCK, Product, products_of
+from kernels.catalog.baselines import BASELINES, FASTEST_NAIVE, NAIVE, NAIVE_BLOCK
+from kernels.catalog.product import Product, products_of
 from kernels.products.shape import LARGEST_SIZE, Shape
 
 # Ids that tables use for published times and for cubins built here.
@@ -279,10 +279,10 @@ class Study(Section):
     @field_validator("block_sizes")
     @classmethod
     def _check_baseline(cls, block_sizes: list[int], info: ValidationInfo) -> list[int]:
-        if BASELINE in info.data.get("variants", []) and BASELINE_BLOCK not in block_sizes:
+        if NAIVE in info.data.get("variants", []) and NAIVE_BLOCK not in block_sizes:
             raise ValueError(
-                f"lacks {BASELINE_BLOCK}, the block size of the baseline {BASELINE}; add it, or "
-                f"remove {BASELINE}"
+                f"lacks {NAIVE_BLOCK}, the block size of the baseline {NAIVE}; add it, or "
+                f"remove {NAIVE}"
             )
         return block_sizes
 

@@ -8,6 +8,7 @@ import pandas as pd
 from analysis.data import best
 from analysis.domain import CPU
 from cpu_reference.catalog import VARIANTS
+from kernels.catalog.baselines import BEST, OWN_ALL, SPEEDUP_BASELINES
 
 NAIVE = "naive"
 ONE, ALL = "one", "all"  # threads of a cell
@@ -15,16 +16,6 @@ ONE, ALL = "one", "all"  # threads of a cell
 SOURCE_OPTIMISED = [name for name, v in VARIANTS.items() if v.origin[:2] == "V," and name != NAIVE]
 LIBRARIES = [name for name, v in VARIANTS.items() if not v.compiled]
 OWN = [name for name, v in VARIANTS.items() if v.compiled]
-
-OWN_ALL = "own_all"  # this study's C on all threads
-# Baselines of speedups over the CPU, from the slowest to the fastest.
-BASELINES = {
-    "naive": "the naive loop, one thread",
-    "own": "the fastest of this study's C, one thread",
-    "blas": "the fastest BLAS, one thread",
-    "blas_all": "the fastest BLAS, all threads",
-    "best": "the fastest measured",
-}
 
 
 def with_threads(cells: pd.DataFrame, threads: str) -> pd.Series:
@@ -40,7 +31,7 @@ def fastest(cells: pd.DataFrame) -> pd.DataFrame:
 
 
 def candidates(cells: pd.DataFrame) -> dict[str, pd.DataFrame]:
-    """Return all cells of each of `BASELINES` and of `OWN_ALL`."""
+    """Return all cells of each of `CPU_BASELINES`."""
     one, all_threads = (with_threads(cells, threads) for threads in (ONE, ALL))
     variant = cells["variant"]
     chosen = {
@@ -49,15 +40,15 @@ def candidates(cells: pd.DataFrame) -> dict[str, pd.DataFrame]:
         OWN_ALL: all_threads & variant.isin(OWN),
         "blas": one & variant.isin(LIBRARIES),
         "blas_all": all_threads & variant.isin(LIBRARIES),
-        "best": one | all_threads,
+        BEST: one | all_threads,
     }
     return {name: cells[rows] for name, rows in chosen.items()}
 
 
 def baselines(cells: pd.DataFrame) -> dict[str, pd.DataFrame]:
-    """Return the cells of each of `BASELINES`, one per measured size."""
+    """Return the cells of each of `SPEEDUP_BASELINES`, one per measured size."""
     chosen = candidates(cells)
-    return {name: fastest(chosen[name]) for name in BASELINES}
+    return {name: fastest(chosen[name]) for name in SPEEDUP_BASELINES}
 
 
 def stages(cells: pd.DataFrame) -> dict[str, pd.DataFrame]:

@@ -6,8 +6,9 @@ from typing import Any
 import pandas as pd
 
 from analysis.domain import CPU, HOST_MEMORY_ORDER, SIZES, SOURCE_SIZE
+from kernels.catalog.baselines import NAIVE_BLOCK
 from kernels.catalog.entries import LIBRARIES
-from kernels.catalog.product import BASELINE_BLOCK, Product
+from kernels.catalog.product import Product
 
 
 def whole(value: Any) -> int | None:
@@ -35,7 +36,7 @@ def of_sizes(summary: pd.DataFrame) -> pd.DataFrame:
 def is_source_naive(cells: pd.DataFrame) -> pd.Series:
     """Return which rows are of the GPU's naive kernel in blocks of 32×32, the source's launch."""
     naive = (cells["variant"] == "naive") & (cells["device"] != CPU)
-    return naive & (cells["block_size"] == BASELINE_BLOCK).fillna(False)
+    return naive & (cells["block_size"] == NAIVE_BLOCK).fillna(False)
 
 
 def compared_memory(gpu_cells: pd.DataFrame) -> str:

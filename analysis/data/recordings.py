@@ -19,8 +19,8 @@ from analysis.stats.sessions import Sessions
 from base.errors import StudyError
 from base.files import sha256
 from base.paths import ROOT
+from kernels.catalog.baselines import NAIVE_BLOCK
 from kernels.catalog.entries import VARIANTS
-from kernels.catalog.product import BASELINE_BLOCK
 from kernels.cubins.compile import BuildResult
 from measurement.recording.files import RecordingError, read_provenance, user_supplied
 from measurement.recording.provenance_schema import USER_SUPPLIED
@@ -199,7 +199,7 @@ class MeasuredSource:
         on_cpu = cells["device"] == domain.CPU
         gpu = cells[~on_cpu & (cells["host_memory"] == self.memory(quantity))]
         baseline = gpu["variant"] == "naive"
-        gpu = gpu[~baseline | (gpu["block_size"] == BASELINE_BLOCK)]
+        gpu = gpu[~baseline | (gpu["block_size"] == NAIVE_BLOCK)]
         gpu = gpu.assign(
             implementation="gpu_" + gpu["variant"],
             block_size=gpu["block_size"].mask(gpu["variant"] == "naive"),

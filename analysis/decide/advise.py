@@ -29,19 +29,12 @@ from analysis.decide.predictors import (
 from base.command_line import aligned
 from base.errors import StudyError
 from base.paths import MAKE_REPORT
+from kernels.catalog.baselines import CPU_BASELINES
 from kernels.catalog.entries import VARIANTS
 from kernels.catalog.variant import AS_GRAPH, IN_PIECES, MAPPED, ON_TWO_GPUS, STAGED
 from kernels.products.shape import LARGEST_SIZE
 
 TABLES = ("predictors", "transfers", "curves", "break_even", "pieces")
-CPU_BASELINES = {
-    "naive": "naive loop, one thread",
-    "own": "fastest of this study, one thread",
-    "own_all": "fastest of this study, all threads",
-    "blas": "BLAS, one thread",
-    "blas_all": "BLAS, all threads",
-    "best": "fastest of all",
-}
 PARTS = {"h2d": "copies in", "kernel": "kernel", "d2h": "copy back", "overhead": "overhead"}
 # What a run needs besides its kernel.
 MODES = {

@@ -10,10 +10,11 @@ import pandas as pd
 
 from analysis.data.cells import whole
 from analysis.data.store import Store
-from analysis.decide.advise import CPU_BASELINES, MODES, PARTS, break_even_text
+from analysis.decide.advise import MODES, PARTS, break_even_text
 from analysis.decide.predictions import as_text
 from analysis.decide.predictors import Kernel, square
 from base.errors import StudyError
+from kernels.catalog.baselines import CPU_BASELINES
 from kernels.catalog.entries import VARIANTS
 from kernels.catalog.variant import SEQUENTIAL, Library
 

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
-from analysis.cpu.cells import OWN_ALL, candidates
+from analysis.cpu.cells import candidates
 from analysis.data.best import fastest
 from analysis.data.cells import whole
 from analysis.data.frames import stacked
@@ -20,6 +20,7 @@ from analysis.data.recordings import MeasuredSource, once_per_recording
 from analysis.decide.predictors import Curve, fill, square
 from analysis.schema import renaming
 from analysis.stats.estimates import FloatArray, conformal, rms
+from kernels.catalog.baselines import CPU_BASELINES
 from kernels.catalog.entries import VARIANTS
 from kernels.catalog.variant import UserSupplied
 
@@ -27,9 +28,6 @@ from kernels.catalog.variant import UserSupplied
 # with N and grows no faster than the work, N³; where latencies are negligible, no slower than the
 # size of the matrices, N².
 EXPONENTS = ((0.0, 3.0), (2.0, 3.0))
-# The baselines of speedups, and the fastest variant of this project on all threads.
-BEST = "best"
-CPU_BASELINES = ("naive", "own", OWN_ALL, "blas", "blas_all", BEST)
 IMPLEMENTATION = ["variant", "block_size", "threads"]
 _RELEVANT = 2.0  # implementations always slower than the fastest by this factor are dropped
 

@@ -12,13 +12,13 @@ from matplotlib.ticker import FuncFormatter, NullLocator
 from analysis.data.best import fastest
 from analysis.data.devices import Devices
 from analysis.data.store import Store
-from analysis.decide.advise import CPU_BASELINES
 from analysis.decide.break_even import ABOVE, BELOW, MEASURED, STUDY
 from analysis.decide.predictors import Copies
 from analysis.decide.transfer_tables import END_TO_END
 from analysis.domain import HOST_MEMORY_ORDER
 from analysis.drawing import palette, rows, style
 from analysis.drawing.svg import INK, hover
+from kernels.catalog.baselines import CPU_BASELINES
 
 RowsByGpu = Mapping[str, pd.DataFrame]
 DIRECTIONS = {"h2d": "to the GPU", "d2h": "to the host"}

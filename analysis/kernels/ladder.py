@@ -2,7 +2,7 @@
 
 A step is a variant with a predecessor (`after`) in the catalog. Both sides have the same matrices
 and host memory. If both have a block size, it is the same: `PAGE_BLOCK` for the tiles of source T,
-as on its page, else `BASELINE_BLOCK`. If one side was not measured with it, both have the largest
+as on its page, else `NAIVE_BLOCK`. If one side was not measured with it, both have the largest
 common block size. If only one side has a block size, or both have several tile shapes, each side
 has its fastest. If the predecessor was not measured, as in older recordings, its own predecessor is
 used. End-to-end runs in pieces and as graphs have a separate table.
@@ -20,8 +20,8 @@ from analysis.domain import CPU, verdict
 from analysis.kernels.machine_code import rows_of
 from analysis.schema import bounded
 from analysis.stats.estimates import ratios
+from kernels.catalog.baselines import NAIVE_BLOCK
 from kernels.catalog.entries import VARIANTS
-from kernels.catalog.product import BASELINE_BLOCK
 from kernels.catalog.variant import SEQUENTIAL
 from kernels.cubins.compile import architecture
 from measurement.recording.schema import SETTING
@@ -100,7 +100,7 @@ def _pairs(cells: pd.DataFrame) -> pd.DataFrame:
     both &= ~pairs["variant"].isin([name for name, v in VARIANTS.items() if v.fixed_blocks])
     pairs = pairs[~both | (pairs["block_size"] == pairs["after_block_size"]).fillna(False)]
     of_page = pairs["variant"].isin(_OF_PAGE)
-    wanted = pd.Series(BASELINE_BLOCK, pairs.index).mask(of_page, PAGE_BLOCK)
+    wanted = pd.Series(NAIVE_BLOCK, pairs.index).mask(of_page, PAGE_BLOCK)
     ranked = pairs.assign(
         other=(pairs["block_size"] != wanted).where(both, False).astype(int),
         smaller=(-pairs["block_size"].astype("Float64")).where(both, 0.0),

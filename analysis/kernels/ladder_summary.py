@@ -12,9 +12,8 @@ from analysis.domain import CPU, KERNEL_MEMORY_ORDER, verdict
 from analysis.kernels.ladder import measured_before
 from analysis.schema import bounded, renaming, with_bounds
 from analysis.stats.estimates import FloatArray, percentile_interval
-from kernels.catalog.baselines import BASELINES, CUBLAS, FASTEST_CPU, SOURCE_NAIVE
+from kernels.catalog.baselines import BASELINES, CUBLAS, FASTEST_CPU, NAIVE, SOURCE_NAIVE
 from kernels.catalog.entries import LIBRARIES, VARIANTS
-from kernels.catalog.product import BASELINE
 from kernels.catalog.variant import UserSupplied
 
 _CELL = ("recording", "gpu", "variant", "n", "block_size", *with_bounds("kernel_s"))
@@ -73,7 +72,7 @@ def _of_baseline(baseline: str, cells: pd.DataFrame, cpu: pd.DataFrame) -> pd.Da
     elif baseline == SOURCE_NAIVE:
         own = cells[is_source_naive(cells)]
     else:
-        own = cells[cells["variant"].isin(LIBRARIES if baseline == CUBLAS else [BASELINE])]
+        own = cells[cells["variant"].isin(LIBRARIES if baseline == CUBLAS else [NAIVE])]
     return fastest(own, "kernel_s", ["n"])
 
 
@@ -88,7 +87,7 @@ def _rows(
     """
     best = fastest(cells, "kernel_s", ["variant", "n"])
     listed = best[best["n"] == best.groupby("variant")["n"].transform("max")]
-    naive = listed.loc[listed["variant"] == BASELINE, "n"].max()
+    naive = listed.loc[listed["variant"] == NAIVE, "n"].max()
     source = cells[is_source_naive(cells) & (cells["n"] == naive) & ~cells.index.isin(listed.index)]
     at = {(row["variant"], row["n"]): index for index, row in best.iterrows()}
     rows = pd.concat([source, listed])
@@ -103,7 +102,7 @@ def _rows(
         variant, n = cell["variant"], cell["n"]
         entry, is_source = VARIANTS[variant], index in source.index
         before = at.get((measured_before(variant, measured), n))
-        if variant == BASELINE and not is_source and len(source):
+        if variant == NAIVE and not is_source and len(source):
             before = source.index[0]
         row = {name: cell[name] for name in (*_CELL, "kernel_flop_per_s")}
         row |= {"samples": cell["kernel_samples"], "is_library": variant in LIBRARIES}

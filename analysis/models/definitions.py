@@ -13,8 +13,8 @@ import numpy.typing as npt
 import pandas as pd
 
 from analysis.stats.estimates import FloatArray
+from kernels.catalog.baselines import NAIVE_BLOCK
 from kernels.catalog.entries import VARIANTS
-from kernels.catalog.product import BASELINE_BLOCK
 from kernels.theory.cost import WARP
 
 # The kernels of the source's model; of naive, only the source's launch.
@@ -78,7 +78,7 @@ def utilisation(block_size: npt.ArrayLike) -> FloatArray:
 
 def is_modelled(cells: pd.DataFrame) -> pd.Series:
     """Return which cells M0 models: `MODELLED`, naive only in blocks of 32×32."""
-    swept = (cells["variant"] == "naive") & (cells["block_size"] != BASELINE_BLOCK).fillna(True)
+    swept = (cells["variant"] == "naive") & (cells["block_size"] != NAIVE_BLOCK).fillna(True)
     return cells["variant"].isin(MODELLED) & ~swept
 
 
@@ -113,7 +113,7 @@ def _in_warps(column: Column) -> Column:
 
     def charged(cells: pd.DataFrame) -> FloatArray:
         is_block = (cells["variant"] == "block").to_numpy()
-        share = utilisation(np.where(is_block, _float(cells, "block_size"), BASELINE_BLOCK))
+        share = utilisation(np.where(is_block, _float(cells, "block_size"), NAIVE_BLOCK))
         return column(cells) / share
 
     return charged

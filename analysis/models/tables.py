@@ -22,8 +22,8 @@ from analysis.stats.estimates import CONFIDENCE, DRAWS, SEED, FloatArray, confor
 from analysis.stats.fitting import Data, log_model
 from analysis.stats.fitting import fit as fit_model
 from analysis.stats.uncertainty import Estimate, Uncertainty
+from kernels.catalog.baselines import NAIVE_BLOCK
 from kernels.catalog.entries import VARIANTS
-from kernels.catalog.product import BASELINE_BLOCK
 from kernels.catalog.variant import CatalogKernel
 
 _LABELS = ["source", "machine", "quantity", "kernels"]
@@ -120,7 +120,7 @@ def _published_cells(rows: pd.DataFrame) -> pd.DataFrame:
     on_gpu = rows["implementation"].str.startswith("gpu_")
     rows = rows[on_gpu].drop_duplicates(["implementation", "n", "block_size"])
     variants = rows["implementation"].str.removeprefix("gpu_")
-    sizes = rows["block_size"].mask(variants == "naive", BASELINE_BLOCK)
+    sizes = rows["block_size"].mask(variants == "naive", NAIVE_BLOCK)
     cells = rows.assign(variant=variants, block_size=sizes, role=definitions.FITTED)
     cells = cells.reindex(columns=_CELLS)
     return with_work(cells[definitions.is_modelled(cells)].reset_index(drop=True), None)

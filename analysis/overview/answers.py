@@ -15,10 +15,10 @@ from analysis.data.cells import is_library, of_sizes
 from analysis.data.frames import from_rows
 from analysis.data.recordings import MeasuredSource, with_gpu
 from analysis.decide.break_even import ABOVE, BELOW
-from analysis.decide.curves import BEST
 from analysis.domain import CPU, FASTER, SLOWER, verdict
 from analysis.schema import renaming, with_bounds
 from analysis.stats.estimates import FloatArray, percentile_interval
+from kernels.catalog.baselines import BEST
 
 AnswerRow = dict[str, object]
 Drawn = Callable[[str, pd.DataFrame], FloatArray]

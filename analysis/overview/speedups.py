@@ -2,13 +2,14 @@
 
 import pandas as pd
 
-from analysis.cpu.cells import BASELINES, baselines
+from analysis.cpu.cells import baselines
 from analysis.data.cells import is_source_naive
 from analysis.data.frames import stacked
 from analysis.data.recordings import MeasuredSource, with_gpu
 from analysis.domain import CPU
 from analysis.schema import bounded
 from analysis.stats.estimates import FloatArray, ratios
+from kernels.catalog.baselines import SPEEDUP_BASELINES
 
 # Columns that identify the baselines that depend on the size.
 _CHOSEN: dict[str, tuple[str, ...]] = {"own": ("variant", "block_size"), "blas_all": ("threads",)}
@@ -32,7 +33,7 @@ def speedups(cells: pd.DataFrame, draws: dict[str, FloatArray]) -> pd.DataFrame:
     "kernel", shape (rows, draws); the index of `cells` selects the rows.
 
     total_speedup, kernel_speedup: over the naive kernel in blocks of 32×32 at the same size and
-    host memory. cpu_NAME_speedup: end-to-end, over that CPU baseline (`analysis.cpu.cells`) at the
+    host memory. cpu_NAME_speedup: end-to-end, over that CPU baseline at the
     same size; cpu_NAME_variant, _block_size and _threads identify it, naive_samples and
     cpu_NAME_samples count its samples. NaN without a baseline; bounds NaN with too few samples.
     """
@@ -40,7 +41,7 @@ def speedups(cells: pd.DataFrame, draws: dict[str, FloatArray]) -> pd.DataFrame:
     on_gpu = _row_of(gpu[is_source_naive(gpu)], gpu, ["n", "host_memory"])
     on_cpu = {name: _row_of(rows, gpu, ["n"]) for name, rows in baselines(cells).items()}
     compared = {"total_speedup": ("total", on_gpu), "kernel_speedup": ("kernel", on_gpu)}
-    compared |= {f"cpu_{name}_speedup": ("total", on_cpu[name]) for name in BASELINES}
+    compared |= {f"cpu_{name}_speedup": ("total", on_cpu[name]) for name in SPEEDUP_BASELINES}
     rows = gpu.index.to_series()
     columns = ["n", "variant", "block_size", "host_memory", "sessions", "samples"]
     table = gpu[columns].reset_index(drop=True)
@@ -48,7 +49,7 @@ def speedups(cells: pd.DataFrame, draws: dict[str, FloatArray]) -> pd.DataFrame:
     for speedup, (quantity, baseline) in compared.items():
         values = ratios(cells[f"{quantity}_s"], draws[quantity], baseline, rows)
         table = table.assign(**bounded(speedup, *values))
-    for name in BASELINES:
+    for name in SPEEDUP_BASELINES:
         chosen = cells.reindex(on_cpu[name].fillna(_NO_ROW))
         for column in ("samples", *_CHOSEN.get(name, ())):
             table[f"cpu_{name}_{column}"] = chosen[column].array

@@ -20,8 +20,8 @@ from analysis.drawing import palette
 from analysis.drawing.style import looks_of
 from analysis.render.numbers import visible
 from cpu_reference.catalog import VARIANTS as CPU_VARIANTS
+from kernels.catalog.baselines import NAIVE
 from kernels.catalog.entries import VARIANTS
-from kernels.catalog.product import BASELINE
 from kernels.products.shape import Shape
 
 # explorer.js runs them in this order when the explorer is near the viewport.
@@ -98,7 +98,7 @@ def _story(ladder: pd.DataFrame, cells: pd.DataFrame, focus: Device | None) -> _
         return set()
     own = ladder[(ladder["gpu"] == focus.label).fillna(False)]
     marks = own[["is_fastest", "is_library"]].fillna(False).astype(bool).any(axis=1)
-    marks |= (own["variant"] == BASELINE) | own["idea"].isin(["user-supplied", "your own"])
+    marks |= (own["variant"] == NAIVE) | own["idea"].isin(["user-supplied", "your own"])
     chosen = own.loc[marks, "variant"]
     cpu = cells[(cells["device"] == CPU) & (cells["recording"] == focus.recording)]
     best = fastest(cpu[cpu["n"] == cpu["n"].max()], "total_s") if len(own) else cpu

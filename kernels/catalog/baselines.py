@@ -1,6 +1,28 @@
-"""Names of the baselines of the ladder in the report (config.yaml, report: baseline)."""
+"""Baselines: a baseline is the reference of a speedup, and this is the list of all of them.
 
+A speedup is the time of its baseline over the time of the other implementation, at the same size.
+"""
+
+# The kernel that every GPU speedup starts from, and the block size of its launch in source V.
+NAIVE, NAIVE_BLOCK = "naive", 32
+
+# Of the ladder of kernels (config.yaml, report: baseline).
 FASTEST_NAIVE, SOURCE_NAIVE, CUBLAS, FASTEST_CPU = BASELINES = (
-    *("fastest-naive", "source-naive"),
-    *("cublas", "fastest-cpu"),
+    "fastest-naive",
+    "source-naive",
+    "cublas",
+    "fastest-cpu",
 )
+
+# On the host's CPU, from the slowest to the fastest; "own" is the C of this study.
+OWN_ALL, BEST = "own_all", "best"
+CPU_BASELINES = {
+    "naive": "naive loop, one thread",
+    "own": "fastest of this study, one thread",
+    OWN_ALL: "fastest of this study, all threads",
+    "blas": "BLAS, one thread",
+    "blas_all": "BLAS, all threads",
+    BEST: "fastest of all",
+}
+# Without `OWN_ALL`: for break-even sizes only.
+SPEEDUP_BASELINES = tuple(name for name in CPU_BASELINES if name != OWN_ALL)

@@ -20,9 +20,6 @@ from kernels.products.shape import Shape
 from kernels.theory.cost import Access
 from kernels.theory.tiles import BlockSize, number_of
 
-# The baseline of every speedup, and the block size of its launch in source V.
-BASELINE, BASELINE_BLOCK = "naive", 32
-
 
 @dataclass(frozen=True)
 class Product:

@@ -20,10 +20,11 @@ from analysis.data import recordings as data
 from analysis.data.recordings import ROOT
 from analysis.decide import advise as advising
 from analysis.decide import predictors
-from analysis.decide.advise import CPU_BASELINES, TABLES, advise
+from analysis.decide.advise import TABLES, advise
 from analysis.decide.curves import curves_table
 from analysis.decide.predictions import predictions_table, predictors_table
 from analysis.decide.transfer_tables import transfer_tables
+from kernels.catalog.baselines import CPU_BASELINES
 from kernels.products.shape import Shape
 from measurement.recording.recording import read
 from study.cells import cell

@@ -4,12 +4,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from analysis.cpu.cells import BASELINES
 from analysis.data.recordings import sources
 from analysis.overview.speedups import speedups, speedups_table
 from analysis.published.source_tables import LAYOUTS, build
 from analysis.schema import renaming
 from analysis.stats.estimates import bootstrap_cells, summarise
+from kernels.catalog.baselines import SPEEDUP_BASELINES
 from measurement.recording.recording import CELL
 
 TYPES = dict.fromkeys(("batch", "m", "n", "k", "block_size", "threads"), "Int64")
@@ -69,7 +69,7 @@ def test_baselines_are_the_best_measured_and_have_a_speedup_of_one():
     table = table_of(samples_of(TIMES))
     assert len(table) == 6
     block = table.loc[("block", 512, 16, "pinned")]
-    assert list(BASELINES) == ["naive", "own", "blas", "blas_all", "best"]
+    assert list(SPEEDUP_BASELINES) == ["naive", "own", "blas", "blas_all", "best"]
     names = ["own_variant", "own_block_size", "best_variant", "best_threads", "blas_all_threads"]
     assert [block[f"cpu_{name}"] for name in names] == ["blocked", 64, "blas", 16, 16]
     naive = table.loc[("naive", 512, 32, "pinned")]
