@@ -12,7 +12,14 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from base import command_line
-from base.command_line import CommandParser, Commands, add_command, add_json, commands_of
+from base.command_line import (
+    CommandParser,
+    Commands,
+    add_command,
+    add_json,
+    commands_of,
+    output_path,
+)
 from base.errors import StudyError, exit_status
 from base.files import write_atomic
 from base.paths import MAKE_REPORT, RESULTS
@@ -44,8 +51,9 @@ def _parser() -> CommandParser:
         name: str, text: str, run: Callable[[argparse.Namespace], None], *options: str
     ) -> CommandParser:
         added = add_command(commands, name, text, run)
-        for option in (*options, "out"):
+        for option in options:
             added.add_argument(f"--{option}", required=True, type=Path, help=_HELP[option])
+        added.add_argument("--out", required=True, type=output_path, help=_HELP["out"])
         if name != "figures":
             text = "id and folder of a recording; repeat for each recording and session"
             added.add_argument(
@@ -130,7 +138,7 @@ def add_compare(commands: Commands) -> None:
     text = "add clock, temperature, power and throttling of both GPUs to each row"
     parser.add_argument("--telemetry", action="store_true", help=text)
     text = "write all comparisons to FILE, in an existing folder"
-    parser.add_argument("--csv", metavar="FILE", type=Path, help=text)
+    parser.add_argument("--csv", metavar="FILE", type=output_path, help=text)
     add_json(parser)
 
 

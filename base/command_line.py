@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
+from base.files import holds_recording
 from base.paths import default_config
 
 _WIDTH = 88
@@ -34,6 +35,16 @@ def whole_number(text: str) -> int:
     if not (text.isascii() and text.isdigit()) or int(text) < 1:
         raise argparse.ArgumentTypeError(f"{text!r} is not a whole number; use 1 or more")
     return int(text)
+
+
+def output_path(text: str) -> Path:
+    """Parse the path of an output, which must not be in the folder of a finished recording."""
+    path = Path(text)
+    for folder in (path, *path.absolute().parents):
+        if holds_recording(folder):
+            message = f"{folder}: contains a finished recording; name another path"
+            raise argparse.ArgumentTypeError(message)
+    return path
 
 
 def aligned(rows: Sequence[Sequence[str]]) -> list[str]:

@@ -11,6 +11,8 @@ from typing import IO
 
 from base.errors import StudyError
 
+MANIFEST = "MANIFEST.sha256"  # of a finished recording
+
 
 def write_atomic(path: Path | str, content: str | bytes) -> None:
     """Write `content` to `path` atomically; create parent folders."""
@@ -44,6 +46,11 @@ def atomic_writer(path: Path | str) -> Iterator[IO[bytes]]:
         ):  # such as a full disk
             error.filename = str(path)
         raise
+
+
+def holds_recording(folder: Path) -> bool:
+    """Return whether a folder contains a finished recording."""
+    return (folder / MANIFEST).exists()
 
 
 def current_umask() -> int:

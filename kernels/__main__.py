@@ -5,7 +5,6 @@ Every command imports what it needs, so that help and completion stay fast.
 
 import argparse
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from base import command_line
@@ -15,6 +14,7 @@ from base.command_line import (
     add_command,
     add_json,
     commands_of,
+    output_path,
     print_json,
 )
 from base.errors import exit_status
@@ -32,7 +32,7 @@ def _parser() -> CommandParser:
     build = add_command(commands, "build", "compile one cubin", _build)
     build.add_argument("--architecture", required=True, help="for example sm_90")
     build.add_argument("--build", required=True, help="for example block-b32-float32-exact")
-    build.add_argument("--out", required=True, type=Path, help="the cubin to write")
+    build.add_argument("--out", required=True, type=output_path, help="the cubin to write")
     _add_count(commands)
     for command in (toolchain, build):
         command.add_argument(
@@ -63,7 +63,7 @@ def _add_count(commands: Commands) -> None:
             metavar="N",
             help=f"sizes, or shapes MxKxN, BATCHxMxKxN, {text}",
         )
-    parser.add_argument("--out", type=Path, help="the CSV to write (default: print it)")
+    parser.add_argument("--out", type=output_path, help="the CSV to write (default: print it)")
 
 
 def _build(arguments: argparse.Namespace) -> None:

@@ -16,6 +16,7 @@ from base.command_line import (
     add_config,
     add_json,
     commands_of,
+    output_path,
     whole_number,
 )
 from base.errors import StudyError, exit_status
@@ -63,7 +64,7 @@ def _parser() -> CommandParser:
     )
     sanitizer.add_argument(
         "--out",
-        type=Path,
+        type=output_path,
         default=Path("results/sanitize"),
         metavar="DIR",
         help="folder for the output of the tools (default: results/sanitize)",
@@ -124,6 +125,11 @@ def add_record(commands: Commands) -> None:
         type=Path,
         metavar="DIR",
         help="folder of the recording (default with --variant or --size: in results/questions)",
+    )
+    recorder.add_argument(
+        "--overwrite",
+        action="store_true",
+        help="replace a finished recording of the same host, GPUs and configurations",
     )
     recorder.add_argument(
         "--quick",
@@ -213,6 +219,7 @@ def _record(arguments: argparse.Namespace) -> None:
     from measurement.devices.discovery import select
     from measurement.recorder.answer import answer
     from measurement.recorder.record import record
+    from measurement.recorder.target import unused
     from study.narrow import asked, undecided
 
     variants, sizes, out = arguments.variant, arguments.size, arguments.out
@@ -227,7 +234,8 @@ def _record(arguments: argparse.Namespace) -> None:
         raise StudyError(
             "--variant: no NVIDIA GPU on this host; use only --size to measure its CPU"
         )
-    out = out or QUESTIONS / "-".join(map(str, [*variants, *sizes, arguments.device]))
+    default = QUESTIONS / "-".join(map(str, [*variants, *sizes, arguments.device]))
+    out = out or unused(default)
     recording = record(
         asked(arguments.config, arguments.scope, variants, sizes, samples=samples),
         arguments.device,
@@ -235,6 +243,7 @@ def _record(arguments: argparse.Namespace) -> None:
         arguments.cubins,
         arguments.commit,
         at_once=arguments.at_once,
+        overwrite=arguments.overwrite,
     )
     counts = recording.checks["status"].value_counts()
     outcome = ", ".join(f"{count} {status}" for status, count in counts.items())

@@ -19,6 +19,7 @@ from base.command_line import (
     add_config,
     add_json,
     commands_of,
+    output_path,
     print_json,
     whole_number,
 )
@@ -37,7 +38,9 @@ def _parser() -> CommandParser:
     cores = len(os.sched_getaffinity(0))
     for command in (build, count):
         command.add_argument("--config", required=True, type=Path, help="the study's config.yaml")
-        command.add_argument("--out", required=True, type=Path, help="folder for the results")
+        command.add_argument(
+            "--out", required=True, type=output_path, help="folder for the results"
+        )
         command.add_argument(
             "--jobs", type=whole_number, default=cores, help="parallel compilers or kernels"
         )

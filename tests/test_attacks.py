@@ -28,11 +28,11 @@ from analysis.data.sessions import together
 from analysis.data.spreadsheet import escaped, unescaped
 from analysis.schema import TABLES
 from base.errors import StudyError
-from base.files import code_digest
+from base.files import MANIFEST, code_digest
 from kernels.products.matrices import Inputs, memory_needed
 from kernels.products.shape import Shape
 from measurement.recording import recording
-from measurement.recording.files import MANIFEST, PROVENANCE, files_of
+from measurement.recording.files import PROVENANCE, files_of
 from measurement.sampling.worker import Opening, serve
 from study.config import load
 from tests.support import ROOT

@@ -204,6 +204,7 @@ def _timed(
 ) -> Iterator[str]:
     """Time the kernel and its neighbours; yield a table. Raise StudyError if the kernel fails."""
     from measurement.recorder.record import record
+    from measurement.recorder.target import unused
 
     one = Shape.square(1)
     products = [Product(entry.name, "float32", one, b) for b in entry.block_sizes or (None,)]
@@ -214,7 +215,7 @@ def _timed(
     variants = [entry.name, *others] if "float32" in entry.dtypes else ["cublas_sgemm"]
     more = {"variants": [entry.name, *_OTHER_DTYPES], "dtypes": dtypes, "block_sizes": [32]}
     study = asked(config, "quick", variants, wanted, [more | {"shapes": wanted}] if dtypes else [])
-    out = RESULTS / entry.name / f"gpu{device}-{sha256(Path(entry.file))[:8]}"
+    out = unused(RESULTS / entry.name / f"gpu{device}-{sha256(Path(entry.file))[:8]}")
     recording = record(study, device, out, None, None, hardware)
     yield from answer(recording, ladder_of=entry.name)
     yield f"recording: {shown(out)}"

@@ -27,8 +27,8 @@ _OF_PHONES |= {"unseen", "break-even"}
 def write_figures(tables_dir: Path | str, out_dir: Path | str, focus: str | None = None) -> None:
     """Draw the figures from the tables in `tables_dir` into `out_dir`.
 
-    ``figures.json`` lists the figures drawn; figures without data are not drawn. Other SVG files
-    in `out_dir` are removed. Raise StoreError if a table is missing.
+    ``figures.json`` lists the figures drawn; figures without data are not drawn. SVG files of
+    figures that were drawn before are removed. Raise StoreError if a table is missing.
     """
     out = Path(out_dir)
     devices(Store(tables_dir), focus)  # report an error once, not in each process
@@ -36,10 +36,12 @@ def write_figures(tables_dir: Path | str, out_dir: Path | str, focus: str | None
     with ProcessPoolExecutor(max_workers=os.cpu_count()) as pool:
         drawn = pool.map(partial(_write, Path(tables_dir), out, focus), *zip(*every, strict=True))
         names = sorted(name for name in drawn if name)
-    write_atomic(out / "figures.json", json.dumps(names, indent=1) + "\n")
-    kept = {folder / f"{name}.svg" for name in names for folder in (out, out / NARROW)}
-    for old in {*out.glob("*.svg"), *out.glob(f"{NARROW}/*.svg")} - kept:
-        old.unlink()
+    listed = out / "figures.json"
+    before = json.loads(listed.read_text()) if listed.exists() else []
+    write_atomic(listed, json.dumps(names, indent=1) + "\n")
+    for name in {*before} - {*names}:  # other SVG files may be a user's
+        for folder in (out, out / NARROW):
+            (folder / f"{name}.svg").unlink(missing_ok=True)
 
 
 def _names() -> list[tuple[str, str]]:

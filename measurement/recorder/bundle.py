@@ -21,6 +21,7 @@ from pathlib import Path
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from base.command_line import output_path
 from base.errors import StudyError, exit_status
 from base.files import atomic_writer
 from base.paths import FOLDERS, ROOT
@@ -56,7 +57,7 @@ def main() -> None:
         prog="python -m measurement.recorder.bundle", description=__doc__
     )
     parser.add_argument("--architecture", nargs="*", default=[], help="of GPUs, for example sm_90")
-    parser.add_argument("--out", type=Path, default=ROOT / "results" / "bundle.tar.gz")
+    parser.add_argument("--out", type=output_path, default=ROOT / "results" / "bundle.tar.gz")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         pack(Path(folder), arguments.architecture)

@@ -19,6 +19,7 @@ from base.errors import StudyError, exit_status
 from base.files import write_atomic
 from measurement.recorder.hardware import Host
 from measurement.recorder.record import record
+from measurement.recorder.target import unused
 from study.config import load
 
 MEASURED = Path("results/measured")
@@ -66,7 +67,7 @@ def measure(name: str, attempt: Path, hardware: Host) -> Path:
         os.sched_setaffinity(0, range(os.cpu_count() or 1))
         if not hardware.select("auto"):
             raise StudyError("CUDA finds no GPU on this node; check `nvidia-smi` there")
-        folder = Path("results/recordings") / name
+        folder = unused(Path("results/recordings") / name)
         record(load("results/config.yaml"), "auto", folder, None, hardware=hardware)
     except StudyError as error:
         write_atomic(attempt, json.dumps({"job": job, "error": str(error)}))

@@ -25,6 +25,7 @@ from measurement.devices.locks import only_run
 from measurement.recorder import provenance
 from measurement.recorder.at_once import Meet, run_at_once
 from measurement.recorder.hardware import Host, OpenCpu, OpenGpu
+from measurement.recorder.target import check_target
 from measurement.recording import recording
 from measurement.recording.journal import Journal, open_journal
 from measurement.recording.provenance_schema import FORMAT, lines_sha256
@@ -99,18 +100,21 @@ def record(
     commit: str | None = None,
     hardware: Host | None = None,
     at_once: bool = False,
+    overwrite: bool = False,
 ) -> recording.Recording:
     """Measure this host's CPU and the GPUs that `wanted` selects; write the recording to `out`.
 
     Several GPUs are measured one after the other, or concurrently (`at_once`). `cubins` contains
     prebuilt ``sm_XX/STEM.cubin``; None builds them. `commit` is the commit of a tree without git
-    history. An interrupted recording is resumed from ``OUT.partial``. Raise StudyError before
+    history. An interrupted recording is resumed from ``OUT.partial``. With
+    `overwrite`, a finished recording may be replaced (`check_target`). Raise StudyError before
     measuring if a compiler, GPU or cubin is missing or the GPU is locked. Raise StudyError later if
     a device is lost or a disk is full; all samples so far are kept.
     """
     hardware = hardware or Host()
-    recording.check_target(out)
     devices = hardware.select(wanted)
+    target = (out, config.study, devices, [_label(device) for device in devices], overwrite)
+    check_target(*target)
     _check_memory(config.study, devices)
     texts = provenance.texts(*_gpu_sources(config.study, devices))
     gcc = find_gcc()
@@ -130,6 +134,7 @@ def record(
         begun = {"started_utc": provenance.utc_now()} | ({"texts": texts} if texts else {})
         header = {"task": task.fingerprint(), "facts": begun}
         with open_journal(out, header) as journal:
+            check_target(*target)  # another process may have finished while this one built
             if journal.attempts > 1:
                 print(f"{out}: resuming", file=sys.stderr, flush=True)
             _measure(task, journal)

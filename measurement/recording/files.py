@@ -15,11 +15,11 @@ from typing import Any, NoReturn
 from pydantic import ValidationError
 
 from base.errors import StudyError
+from base.files import MANIFEST
 from base.validation import first_fault
 from measurement.recording.provenance_schema import USER_SUPPLIED, Provenance
 from measurement.recording.schema import OPTIONAL, TABLES, check_text
 
-MANIFEST = "MANIFEST.sha256"
 SIGNATURE = f"{MANIFEST}.sig"  # optional
 PROVENANCE = "provenance.json"
 # Limit of all files, unpacked: eight times the largest recording so far.

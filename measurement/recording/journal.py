@@ -142,6 +142,11 @@ class Journal:
         self._take(kind, rows)
 
 
+def journal_folder(out: Path) -> Path:
+    """Return the folder of the journal of the recording `out`."""
+    return out.with_name(f"{out.name}.partial")
+
+
 @contextmanager
 def open_journal(out: Path, header: Mapping[str, Any]) -> Iterator[Journal]:
     """Open a new journal of the recording `out`, or the journal of an interrupted recording.
@@ -150,7 +155,7 @@ def open_journal(out: Path, header: Mapping[str, Any]) -> Iterator[Journal]:
     "task", which must equal the task of an older journal, and "facts" of the start, which are kept.
     Raise StudyError if another process uses the journal, or if its task differs.
     """
-    folder = out.with_name(f"{out.name}.partial")
+    folder = journal_folder(out)
     with _locked(folder, out):
         _compare_headers(folder, json.loads(json.dumps(header)))
         journal = Journal(folder, json.loads((folder / "header.json").read_text())["facts"])

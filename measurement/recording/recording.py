@@ -39,9 +39,9 @@ from typing import IO, Any
 import numpy as np
 import pandas as pd
 
+from base.files import MANIFEST
 from measurement.recording.consistency import fault
 from measurement.recording.files import (
-    MANIFEST,
     MOST_BYTES,
     PROVENANCE,
     RecordingError,

@@ -8,8 +8,9 @@ import shutil
 import subprocess
 from pathlib import Path
 
+from base.files import MANIFEST
 from base.paths import ROOT
-from measurement.recording.files import MANIFEST, SIGNATURE, bad, check_file
+from measurement.recording.files import SIGNATURE, bad, check_file
 
 _NAMESPACE = "matmul-study"
 SIGNERS = ROOT / "data" / "signers"

@@ -25,8 +25,11 @@ def folder(tmp_path):
 def test_figures_are_listed_old_ones_removed_and_matplotlib_is_left_alone(folder):
     out = folder / "out"
     out.mkdir()
-    (out / "older.svg").write_text("<svg/>")
+    for name in ("older", "of-a-user"):
+        (out / f"{name}.svg").write_text("<svg/>")
+    (out / "figures.json").write_text('["older"]')
     write_figures(folder / "tables", out)
+    (out / "of-a-user.svg").unlink()
     names = json.loads((out / "figures.json").read_text())
     assert (names, {path.stem for path in out.glob("*.svg")}) == (sorted(names), set(names))
     known = figures._names()

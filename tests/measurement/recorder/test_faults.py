@@ -16,9 +16,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from base.errors import StudyError, exit_status
+from base.errors import StudyError
 from kernels.catalog.variant import IN_TURN
-from measurement import __main__ as cli
 from measurement.devices.locks import only_run
 from measurement.recorder import record as recorder
 from measurement.recorder.at_once import run_at_once
@@ -251,7 +250,7 @@ def test_budgets_and_long_runs_limit_the_samples(config, study, gpus, cubins, tm
     counts = made.samples.groupby(recording.CELL, dropna=False).size().groupby("device").agg(set)
     assert counts.to_dict() == {"gpu0": {7}, "cpu": {12}}
     study["protocol"]["single_run_s"] = 1e-3
-    made = record(config, 0, tmp_path / "r", cubins, None, gpus)
+    made = record(config, 0, tmp_path / "again", cubins, None, gpus)
     assert (made.samples["round"] == 0).all(), "the run of the gate"
     assert not made.samples.duplicated(recording.CELL).any()
     passed = made.checks[made.checks["status"] == "passed"]
@@ -290,21 +289,6 @@ def test_obstacles_are_named_before_measuring(config, gpus, cubins, tmp_path, mo
     assert said.startswith(f"{out.parent}: is not empty and not a recording")
     assert [path.name for path in out.parent.iterdir()] == ["thesis.txt"]
     assert gpus.lines() == []
-
-
-def test_command_records_and_replaces(config, gpus, tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(recorder, "Host", lambda: replace(gpus, gpus=0))
-    file, out = tmp_path / "config.yaml", tmp_path / "r"
-    monkeypatch.setattr(sys, "argv", ["m", "record", "--config", str(file), "--out", str(out)])
-    for sizes, passed in (([8, 12], 6), ([8], 3)):
-        config["study"]["cpu"]["sizes"] = sizes
-        file.write_text(yaml.safe_dump(config))
-        assert exit_status(cli.main) == 0
-        read = recording.read(out)
-        assert len(read.checks) == passed
-        last = capsys.readouterr().err.splitlines()[-1]
-        assert last == f"{out}: {len(read.samples)} samples; cells: {passed} passed"
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["config.yaml", "hardware", "r"]
 
 
 def test_missing_configuration_and_invalid_devices_are_one_line(command, tmp_path):
