@@ -9,7 +9,8 @@
 # make bundle      what records on a host without a network: results/bundle.tar.gz; for its GPUs name
 #                  their architectures, as in ARCHITECTURES="sm_90 sm_89"
 # make check       the same set-up, then the fast tests, in less than a minute
-# make test        the same set-up, then all tests
+# make test        the same set-up, then all tests except the exhaustive ones
+# make test-all    the same set-up, then all tests
 # make lint        the linters and formatters, checking only
 # make audit       look up known vulnerabilities of all locked packages; needs PyPI
 # make clean       remove what was generated; .venv stays
@@ -28,7 +29,7 @@ LAYERS = $(if $(filter full,$(STUDY)),compiler)
 unexport PYTHONDONTWRITEBYTECODE PYTHONPATH PYTHONHOME
 export PYTHONUTF8 = 1
 
-.PHONY: report watch reproduce provenance ro-crate bundle check test lint audit clean setup lock
+.PHONY: report watch reproduce provenance ro-crate bundle check test test-all lint audit clean setup lock
 
 report: setup
 	@$(STUDY_RUN)
@@ -57,15 +58,18 @@ bundle: setup
 # Tests open the report in Chromium and run the study on Slurm, if these are installed.
 # Some tests wait for processes, so `make test` uses one more worker than there are cores.
 check: WORKERS = $(CORES)
-test: WORKERS = $(shell expr $(CORES) + 1)
-check test: PYTEST = pytest --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder
-check test: LAYERS += test compiler $(if $(shell PATH="$$PATH:/usr/sbin" command -v slurmctld),slurm) $(if $(shell command -v chromium || command -v chromium-browser || \
+test test-all: WORKERS = $(shell expr $(CORES) + 1)
+check test test-all: PYTEST = pytest --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder
+check test test-all: LAYERS += test compiler $(if $(shell PATH="$$PATH:/usr/sbin" command -v slurmctld),slurm) $(if $(shell command -v chromium || command -v chromium-browser || \
   command -v google-chrome),browser)
 check: setup
-	@$(RUN) $(PYTEST) -m "not slow"
+	@$(RUN) $(PYTEST) -m "not slow and not exhaustive"
 
 test: setup
 	@$(RUN) $(PYTEST)
+
+test-all: setup
+	@$(RUN) $(PYTEST) -m ""
 
 lint: LAYERS += dev
 lint: setup
