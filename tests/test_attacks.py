@@ -72,9 +72,18 @@ def test_nothing_collects_garbage_while_a_worker_measures(monkeypatch):
 ENVIRONMENTS = {
     "a link to somebody's": (lambda venv, own: venv.symlink_to(own), "is a link to .*; remove"),
     "a link to nothing": (lambda venv, own: venv.symlink_to(own / "no"), "is a link to .*; remove"),
-    "somebody's folder": (lambda venv, own: own.rename(venv), "was not made by this set-up; move"),
-    "somebody's file": (lambda venv, own: venv.write_text("x"), "was not made by this set-up;"),
+    "somebody's folder": (lambda venv, own: own.rename(venv), "was not made by .*; move it"),
+    "an environment of uv": (lambda venv, own: of_uv(venv), "was not made by .* without make: "),
+    "somebody's file": (lambda venv, own: venv.write_text("x"), "was not made by this set-up"),
 }
+
+
+def of_uv(venv):
+    """Make what ``uv sync --locked`` and ``uv pip install`` leave: the prompt is that of set-up."""
+    packages = venv / "lib" / "python3.12" / "site-packages"
+    packages.mkdir(parents=True)
+    (packages / "of_the_user.py").write_text("years = 'of work'")
+    (venv / "pyvenv.cfg").write_text("uv = 0.9.0\nprompt = matmul-study\n")
 
 
 @pytest.fixture

@@ -11,7 +11,6 @@ import fcntl
 import hashlib
 import json
 import os
-import re
 import sys
 from collections.abc import Mapping
 from contextlib import nullcontext, suppress
@@ -58,7 +57,7 @@ def set_up(asked: set[str]) -> None:
     is_moved = not PYTHON.exists() or known.get("place") != place()
     if is_moved or ("unfinished" in known and is_damaged()):
         DISPLAY.show("set-up: making .venv (once)")
-        create_venv()
+        create_venv(STATE)
     is_current = STATE.exists() and known.get("locks") == locks()
     done = before if is_current else set()
     wanted = needed(asked, before)
@@ -87,11 +86,11 @@ def check_own() -> None:
         )
     if VENV.is_symlink():
         raise SetupError(f"{VENV} is a link to {os.readlink(VENV)}; remove the link")
-    about = VENV / "pyvenv.cfg"
-    is_own = about.exists() and re.search("^prompt = '?matmul-study", about.read_text(), re.M)
-    files = () if is_own else (VENV, *VENV.rglob("*"))  # on a full disk, venv leaves them empty
-    if any(path.is_file() and path.stat().st_size for path in files):
-        raise SetupError(f"{VENV} was not made by this set-up; move it away, or remove it")
+    if not STATE.exists() and (VENV.is_file() or (VENV.is_dir() and any(VENV.iterdir()))):
+        raise SetupError(
+            f"{VENV} was not made by this set-up, which would clear it; move it away or remove it, "
+            "or use it without make: .venv/bin/gemm-study report"
+        )
 
 
 def place() -> str:

@@ -32,12 +32,20 @@ class SetupError(Exception):
     """An error that stops the set-up; the message is one line that names the remedy."""
 
 
-def create_venv() -> None:
-    """Make the environment again, with this Python or the Python from which this one was made."""
+def create_venv(marker: Path) -> None:
+    """Make the environment again, with this Python or the Python from which this one was made.
+
+    The file `marker`, in it from the first moment, tells it from an environment of the user; empty,
+    it says that nothing is installed.
+    """
+    VENV.mkdir(exist_ok=True)
+    marker.write_text("")
+    for path in set(VENV.iterdir()) - {marker}:
+        shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
     python = getattr(sys, "_base_executable", None) or sys.executable
     package = f"python{sys.version_info.major}.{sys.version_info.minor}-venv"
     remedy = f"install its venv module (Debian, Ubuntu: apt-get install {package})"
-    command = [python, "-m", "venv", "--clear", "--prompt", "matmul-study", str(VENV)]
+    command = [python, "-m", "venv", "--prompt", "matmul-study", str(VENV)]
     run(command, f"{python} could not create {VENV}; {remedy}")
 
 

@@ -44,7 +44,7 @@ def setup(tmp_path, monkeypatch, patch):
     patch(modules.environment, PYTHON=venv / "bin" / "python", STATE=venv / "set-up.json")
     (venv / "bin").mkdir(parents=True)
     (venv / "lib" / "python3.11" / "site-packages").mkdir(parents=True)
-    (venv / "pyvenv.cfg").write_text("prompt = 'matmul-study'\n")
+    modules.environment.STATE.write_text('{"layers": []}')
     program(venv / "bin" / "python", "exit 0")
     program(venv / "bin" / "uv", LOGGED)
     for name in [name for name in os.environ if name.startswith(("PIP_", "UV_"))]:
@@ -153,7 +153,7 @@ def test_uv_is_downloaded_only_where_its_cache_lacks_it(setup, monkeypatch, tmp_
 
 
 def test_failed_installation_is_one_line_and_leaves_no_state(setup, capsys, patch):
-    patch(setup.environment, create_venv=lambda: None)
+    patch(setup.environment, create_venv=lambda _: None)
     said = 'echo "WARNING: error"; echo "error: no route to host" >&2; exit 2'
     program(setup.venv / "bin" / "uv", said)
     assert setup.environment.main([]) == 2
@@ -197,10 +197,19 @@ def test_environment_of_its_own_is_made_again_and_links_are_not_followed(setup, 
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "thesis.txt").touch()
     (setup.venv / "old").symlink_to(tmp_path / "other")
-    setup.installer.create_venv()
+    setup.installer.create_venv(setup.environment.STATE)
     setup.environment.check_own()
     assert not (setup.venv / "old").exists()
     assert (tmp_path / "other" / "thesis.txt").exists()
+
+
+def test_a_set_up_that_ends_while_it_clears_the_environment_may_resume(setup, patch):
+    patch(shutil, rmtree=lambda _: 1 / 0)
+    setup.environment.save({"test"})
+    with pytest.raises(ZeroDivisionError):
+        setup.installer.create_venv(setup.environment.STATE)
+    setup.environment.check_own()
+    assert setup.environment.read_state() == {"layers": []}
 
 
 def test_an_activated_environment_is_made_again_with_the_python_below_it(tmp_path):
@@ -208,7 +217,9 @@ def test_an_activated_environment_is_made_again_with_the_python_below_it(tmp_pat
     inside = tmp_path / ".venv" / "bin" / "python"
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", inside.parents[1]], check=True)
     code = f"import sys; sys.path.insert(0, {str(ROOT / 'workflow')!r}); import installer\n"
-    code += "installer.run = lambda command, _: print(command[0]); installer.create_venv()"
+    code += "installer.run = lambda command, _: print(command[0])\n"
+    code += f"installer.VENV = installer.Path({str(inside.parents[1])!r})\n"
+    code += "installer.create_venv(installer.VENV / 'set-up.json')"
     done = subprocess.run([inside, "-c", code], capture_output=True, text=True, check=True)
     python = Path(done.stdout.strip())
     assert python.exists()
@@ -221,7 +232,7 @@ def host(setup, patch):
     setup.environment.save(set())
     installed = []
     patch(setup.environment, install=lambda layers, _=None: installed.append(sorted(layers)))
-    patch(setup.environment, create_venv=lambda: installed.append("again"))
+    patch(setup.environment, create_venv=lambda _: installed.append("again"))
     patch(setup.environment, pycuda_variables=nullcontext)
     patch(setup.host, has_nvidia_gpu=lambda: False, find_nvcc=lambda: None)
     patch(setup.host, has_disassembler=lambda _: False)
@@ -255,7 +266,7 @@ def test_moved_environment_is_made_again_with_its_layers(setup, host, patch, tmp
     moved, state = tmp_path / "elsewhere", tmp_path / "elsewhere" / "set-up.json"
     setup.venv.rename(moved)
     patch(setup.environment, VENV=moved, PYTHON=moved / "bin" / "python", STATE=state)
-    patch(setup.environment, create_venv=state.unlink)
+    patch(setup.environment, create_venv=Path.unlink)
     setup.environment.set_up(set())
     assert host == [["test"], ["test"]]
 
@@ -306,7 +317,7 @@ def fill_disk(setup, fault):
         case "no configuration":
             shutil.rmtree(setup.venv)
             (setup.venv / "lib").mkdir(parents=True)
-            (setup.venv / "pyvenv.cfg").touch()
+            setup.environment.STATE.touch()
 
 
 @pytest.mark.parametrize(
