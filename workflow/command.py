@@ -68,7 +68,9 @@ def add_try(commands: Commands) -> None:
         _try,
         "FILE contains one CUDA kernel with a comment such as `// try: tile=32x32 threads=32x32` "
         "(rows x columns of C per block, and its threads), or a Python function "
-        "multiply(a, b, c, stream). See docs/how-to/try-a-kernel.md.",
+        "multiply(a, b, c, stream). The exit status is 2 if the kernel is wrong, 3 if it was not "
+        "checked to the end on the CPU (a Python function: on a GPU), else 0. See "
+        "docs/how-to/try-a-kernel.md.",
         [
             "gemm-study try mine.cu",
             "gemm-study try mine.cu --architecture sm_90 --gpu data/recordings/h200-sxm-pair",
@@ -100,14 +102,18 @@ def add_try(commands: Commands) -> None:
     add_config(parser, "the study, which defines the protocol")
 
 
-def _try(arguments: argparse.Namespace) -> None:
+def _try(arguments: argparse.Namespace) -> int:
     from workflow.trial import attempt
 
     if arguments.card:
         print("--card is now --gpu", file=sys.stderr)
     paths = (arguments.file, arguments.config, arguments.gpu or arguments.card)
-    for line in attempt(*paths, arguments.architecture, arguments.device, arguments.size):
-        print(line, flush=True)
+    lines = attempt(*paths, arguments.architecture, arguments.device, arguments.size)
+    while True:
+        try:
+            print(next(lines), flush=True)
+        except StopIteration as end:
+            return int(end.value)
 
 
 def _run() -> int | None:

@@ -4,7 +4,7 @@ The kernel is added to the catalog of this process and handled like every other 
 function is only timed.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import replace
 from math import isnan, lcm
 from pathlib import Path
@@ -36,6 +36,7 @@ from study.narrow import asked
 
 RESULTS = RESULTS / "tried"
 SIZES = (1024, 4096)  # on the GPU
+UNCHECKED = 3  # exit status
 # Always timed with float32 kernels, and with kernels of other dtypes.
 _ALWAYS = ("naive_coalesced", "block", "sgemm_top", "cublas_sgemm")
 _OTHER_DTYPES = ("mm_naive", "mm_tile")
@@ -55,12 +56,13 @@ def attempt(
     device: int | None = None,
     sizes: Sequence[int] = (),
     hardware: Host | None = None,
-) -> Iterator[str]:
-    """Yield the lines of the report on the kernel in the file `path`.
+) -> Generator[str, None, int]:
+    """Yield the lines of the report on the kernel in the file `path`; return the exit status.
 
     `recording`: a recorded GPU, whose roofline is used (None: the report's). `architectures`:
     targets such as sm_90 (empty: all of nvcc). `device`: the CUDA index of a GPU on which the
-    kernel is timed at `sizes`. Raise StudyError with file and line if the kernel is wrong.
+    kernel is timed at `sizes`. The status is `UNCHECKED` if the kernel was not checked to the end.
+    Raise StudyError with file and line if the kernel is wrong.
     """
     age = time() - psutil.Process().create_time()
     end = monotonic() + SECONDS_WITH_BUILDS - min(age, _LONGEST_START_S)
@@ -71,10 +73,10 @@ def attempt(
         (hardware or Host()).select(device)
     yield _introduced(entry)
     counted: Counted = {}
+    unchecked: StudyError | None = None
     if not isinstance(entry, UserKernel):
         yield "not checked on the CPU: a Python function runs only on a GPU"
     else:
-        unchecked: StudyError | None = None
         try:
             counted = yield from checked(entry)
         except (NotSupported, LimitReached, CompilerError) as error:
@@ -104,6 +106,8 @@ def attempt(
         yield from _timed(entry, config, near, device, sizes, hardware)
     else:
         yield f"to time it on a GPU of this host: gemm-study try {path} --device 0"
+    is_checked = unchecked is None if isinstance(entry, UserKernel) else device is not None
+    return 0 if is_checked else UNCHECKED
 
 
 def _introduced(entry: UserSupplied) -> str:

@@ -28,6 +28,8 @@ _COMMON = ["-std=c++17", "-fPIC", "-pipe", "-fmax-errors=1", "-fno-stack-protect
 _KERNEL = [
     *("-fno-gnu-unique", "-fno-extern-tls-init", "-fno-exceptions", "-fno-threadsafe-statics"),
     "-Werror=frame-larger-than=32768",
+    # What follows a function without a value is undefined: nvcc and g++ differ.
+    *("-Werror=return-type", "-Werror=uninitialized"),
 ]
 _RUNTIME = ["-O3", "-ffp-contract=off"]  # by -O2, counted runs take a tenth more time
 _MODE_FLAGS: dict[Mode, list[str]] = {

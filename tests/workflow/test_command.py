@@ -80,9 +80,15 @@ def test_completion_in_a_shell(line, expected):
 
 def test_the_former_option_card_of_try_is_accepted_with_a_hint(patch, capsys):
     given = []
-    patch(trial, attempt=lambda *arguments: given.append(arguments) or [])
+
+    def attempt(*arguments):
+        given.append(arguments)
+        yield "not checked on the CPU"
+        return trial.UNCHECKED
+
+    patch(trial, attempt=attempt)
     patch(sys, argv=["gemm-study", "try", "mine.cu", "--card", "old"])
-    assert command.main() == 0
+    assert command.main() == 3
     assert given[0][2] == Path("old")
     assert capsys.readouterr().err == "--card is now --gpu\n"
     assert "--card" not in parsers(command._parser())["try"].format_help()

@@ -19,6 +19,7 @@ from kernels.catalog.product import Product
 from kernels.catalog.user_supplied import KEYS, adopt
 from kernels.catalog.variant import UserCall
 from kernels.cubins.build import parse_build
+from kernels.host_execution import trial as host_trial
 from kernels.host_execution.check import predict
 from kernels.host_execution.trial import checked
 from kernels.products.shape import Shape
@@ -211,6 +212,71 @@ def test_a_file_that_cannot_contain_a_kernel_is_refused(path):
         adopt(path)
 
 
+def attempted(path):
+    """Return the lines of an attempt, and its exit status."""
+    told = trial.attempt(path, Path("config.yaml"))
+    lines = []
+    while True:
+        try:
+            lines.append(next(told))
+        except StopIteration as end:
+            return lines, end.value
+
+
+# Every way in which a check can end before its end: an edit of the kernel, limits, and the reason.
+ENDS = {
+    "feature": (("sum = 0.0f", 'sum = 0.0f; asm volatile("")'), {}, "inline PTX; remove"),
+    "function": (("= sum;", "= __nv_none(sum);"), {}, r"mine\.cu:15: .__nv_none. was not declared"),
+    "declared only": (
+        ("float sum = 0.0f;", "float none(float), sum = none(0.0f);"),
+        {},
+        r"mine\.cu:6: none: host execution has no such function",
+    ),
+    "name": (("mine(", "host_entry("), {}, "host_entry: is a name of host execution; rename it"),
+    "size of a frame": (
+        ("__shared__ float part[8][8]", "float own[9999]; own[n] = 0; __shared__ float part[8][8]"),
+        {},
+        "the frame size of .* bytes is larger",
+    ),
+    "no value": (
+        ("extern", "__device__ float none(float x) { }\nextern"),
+        {},
+        "no return statement in function returning non-void",
+    ),
+    "variables": (
+        ("extern", "__device__ float much[70000000];\nextern"),
+        {},
+        "has more than 256 MiB of variables",
+    ),
+    "endless at large sizes": (
+        ("int k = 0; k < n", "unsigned char k = 0; k < n"),
+        {"SECONDS": 4.0},
+        "host execution takes more than 4 s",
+    ),
+    "endless constructor": (
+        ("extern", "struct S { S() { for (volatile int i = 0;; i = 0) ; } } s;\nextern"),
+        {"SECONDS": 4.0},
+        "host execution takes more than 4 s",
+    ),
+    "memory": (("", ""), {"MEMORY_BYTES": 1}, "host execution needs more than"),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("edit", "limits", "reason"), ENDS.values(), ids=ENDS)
+def test_a_check_that_ends_early_has_its_own_status(path, card, patch, edit, limits, reason):
+    patch(host_trial, **limits)
+    patch(trial, built=lambda *_: iter(()))
+    old, new = edit
+    assert old in MINE
+    path.write_text(MINE.replace(old, new, 1) if old else MINE)
+    lines, status = attempted(path)
+    assert re.search(reason, lines[1]), lines[1]
+    assert lines[1].startswith("not checked on the CPU: ")
+    assert not any(line.startswith("checked") for line in lines)
+    assert status == trial.UNCHECKED == 3
+
+
 @pytest.mark.slow
 def test_compilation_is_limited(path, card, patch):
     patch(trial, SECONDS_WITH_BUILDS=0.0, built=lambda *_: iter(Event().wait, None))
@@ -268,10 +334,12 @@ def test_a_kernel_goes_all_the_way(path, card):
 
 
 @pytest.mark.slow
-def test_a_study_without_recordings_gives_no_roofline(path, card):
+def test_a_study_without_recordings_gives_no_roofline(path, card, patch):
     local = Path("config.local.yaml")
     local.write_text(f"{local.read_text()}gpus: [{{ id: mine, device: auto }}]\n")
-    lines = list(trial.attempt(path, Path("config.yaml"), architectures=["sm_86"]))
+    patch(trial, built=lambda *_: iter(()))
+    lines, status = attempted(path)
+    assert status == 0
     assert any(line.startswith("not compared with a roofline: the study has no ") for line in lines)
     assert lines[-1].startswith("to time it on a GPU of this host: ")
 
