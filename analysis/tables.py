@@ -197,7 +197,7 @@ def _part(
         progress(f"break-even sizes of {source.label}")
     frames |= predictions.decision_tables(sources)
     of_label = {source.label: source for source in sources}
-    frames["ladder_summary"] = ladder_summary.ladder_summary_table(
+    frames |= ladder_summary.ladder_tables(
         frames, lambda label, cells, quantity: of_label[label].drawn(cells, quantity)
     )
     frames["answers"] = answers.answers_table(

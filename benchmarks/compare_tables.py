@@ -1,125 +1,125 @@
-"""Compare every cell of the study's tables with the tables computed by another commit.
+"""Compare every cell of the study's tables with the tables that another commit computes.
 
-    python -m benchmarks.compare_tables [--commit COMMIT] [--recording ID=DIR ...]
+    python -m benchmarks.compare_tables [--commit COMMIT] [--before DIR] [--after DIR]
 
-Both commits compute their tables from the same recordings. The default is all recordings of the
-earlier commit, which cannot read later ones, with the ids of its config.yaml. The section Renames
-of docs/CHANGELOG.md maps former names and values to present ones. Numbers are compared as numbers,
-other cells as text, in the order of rows and columns. Reworded texts must correspond one to one.
-Rows of the kind *changed* name tables, or columns, that are computed in another way; they are
-listed with the reason and not compared. Further options, such as --counts, apply to both commits.
+Both commits compute their tables from their own copies of the same recordings; --before and --after
+name folders with tables instead. `renamed_columns.csv` maps former tables and columns to present
+ones; a column that is not listed keeps its table and name, and the rows keep their order. With a
+condition, such as ``baseline=cublas``, the values are in the rows that fulfil it. The entries with
+the condition ``key`` are the columns that identify these rows in both tables. Bounds are renamed
+like their column. Further options, such as --counts, apply to both commits.
 """
 
 import argparse
-import re
 import subprocess
 import sys
 import tempfile
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import pandas as pd
 import yaml
 
+from analysis.schema import with_bounds
 from base.errors import StudyError, exit_status
 from base.paths import ROOT
 
-COMMIT = "b16e759"
-CHANGELOG = ROOT / "docs" / "CHANGELOG.md"
+COMMIT = "dcdc8c9"
+MAPPING = Path(__file__).with_name("renamed_columns.csv")
+KEY, REMOVED = "key", "removed: "
 _PUBLISHED = ("times", "systems", "statements")
-_REMOVED = "removed: "
 
 Tables = Mapping[str, pd.DataFrame]
 
 
-@dataclass(frozen=True)
-class Renames:
-    """Renames as rows (kind, before, now); a * in both names stands for the same text."""
-
-    rows: Sequence[tuple[str, ...]] = ()
-
-    @classmethod
-    def read(cls, changelog: Path) -> "Renames":
-        """Read the section Renames of a changelog; names without * precede names with *."""
-        _, _, text = changelog.read_text(encoding="utf-8").partition("\n### Renames\n")
-        lines = re.split(r"\n##", text)[0].replace("`", "").splitlines()
-        rows = [tuple(line.strip("| ").split(" | ")) for line in lines if line.startswith("|")]
-        return cls(tuple(sorted(rows[2:], key=lambda row: "*" in row[1])))
-
-    def now(self, kind: str, *names: str) -> str | None:
-        """Return the present name by the first row that fits one of `names`, or None."""
-        for _, before, now in (row for row in self.rows if row[0] == kind):
-            pattern = re.escape(before).replace(r"\*", "(.*)")
-            for found in filter(None, (re.fullmatch(pattern, name) for name in names)):
-                return now.replace("*", found[1]) if found.groups() else now
-        return None
-
-    def column(self, table: str, name: str) -> str:
-        """Return the present name of a column, or the reason for its removal."""
-        bound = next((bound for bound in ("_low", "_high") if bound in name), "")
-        base = name.replace(bound, "", 1)
-        now = self.now("column", base, f"{table}.{base}")
-        if now is None or now.startswith(_REMOVED):
-            return now or name
-        stem, unit = (now[:-2], "_s") if now.endswith("_s") else (now, "")
-        return f"{stem}{bound}{unit}"
-
-
 @dataclass
 class Comparison:
-    """One table: number of equal cells, differences, removed parts with reasons."""
+    """One former table: numbers of equal numbers and texts, differences, removed parts."""
 
     table: str
-    equal: int = 0
+    numbers: int = 0
+    texts: int = 0
     different: list[str] = field(default_factory=list)
     removed: list[str] = field(default_factory=list)
 
 
-def compare(before: Tables, after: Tables, renames: Renames) -> list[Comparison]:
-    """Compare tables by name, those of `before` by their present names."""
-    former = {renames.now("table", name) or name: name for name in before}
-    found = {name: Comparison(name) for name in sorted({*former, *after})}
-    for name, one in found.items():
-        if name.startswith(_REMOVED):
-            one.table, one.removed = former[name], [name]
-        elif reason := renames.now("changed", name):
-            one.removed = [f"changed: {reason}"]
-        elif name not in former or name not in after:
-            one.different = [f"only {'before' if name in former else 'now'}"]
-        else:
-            _compare_cells(one, before[former[name]], after[name], renames)
-    return list(found.values())
+def compare(before: Tables, after: Tables, mapping: pd.DataFrame) -> list[Comparison]:
+    """Compare every column of `before` with the columns that `mapping` names."""
+    return [
+        _compared(name, frame, after, mapping[mapping["old_table"] == name])
+        for name, frame in before.items()
+    ]
 
 
-def _compare_cells(
-    one: Comparison, before: pd.DataFrame, after: pd.DataFrame, renames: Renames
+def _compared(table: str, frame: pd.DataFrame, after: Tables, mapping: pd.DataFrame) -> Comparison:
+    one = Comparison(table)
+    keys = mapping[mapping["condition"] == KEY]
+    # Old and new columns by table and condition.
+    places: dict[tuple[str, str], list[tuple[str, str]]] = defaultdict(list)
+    listed = set(keys["old_column"]) if table not in after else set()
+    for row in mapping[mapping["condition"] != KEY].itertuples():
+        listed.update(with_bounds(row.old_column))
+        if row.new_table.startswith(REMOVED):
+            one.removed.append(f"{row.old_column}: {row.new_table}")
+            continue
+        names = zip(with_bounds(row.old_column), with_bounds(row.new_column), strict=True)
+        places[row.new_table, row.condition] += [names for names in names if names[0] in frame]
+    if "*" not in listed:
+        places[table, ""] += [(name, name) for name in frame if name not in listed]
+    for (new_table, condition), columns in places.items():
+        chosen = after.get(new_table, pd.DataFrame())
+        if condition:
+            chosen = _aligned(frame, chosen, condition, keys[keys["new_table"] == new_table], one)
+        for old, new in columns:
+            _compare_column(one, frame[old], chosen, new, f"{new_table} {condition}".strip())
+    return one
+
+
+def _aligned(
+    frame: pd.DataFrame, after: pd.DataFrame, condition: str, keys: pd.DataFrame, one: Comparison
+) -> pd.DataFrame:
+    """Return for each row of `frame` the row of `after` with the same keys, blank if there is none.
+
+    A row that no row of `frame` corresponds to is a difference.
+    """
+    for equality in condition.split("; "):
+        column, _, value = equality.partition("=")
+        after = after[after[column].isin(value.split("|"))]
+    names = dict(zip(keys["new_column"], keys["old_column"], strict=True))
+    after = after.rename(columns={new: f"key {new}" for new in names})
+    sides = {"left_on": list(names.values()), "right_on": [f"key {new}" for new in names]}
+    both = frame[list(names.values())].merge(after, how="left", validate="m:1", **sides)
+    unmatched = len(after) - len(both[sides["right_on"]].dropna(how="all").drop_duplicates())
+    if unmatched:
+        one.different.append(f"{condition}: {unmatched} rows only now")
+    return both.fillna("")
+
+
+def _compare_column(
+    one: Comparison, before: pd.Series, after: pd.DataFrame, name: str, place: str
 ) -> None:
-    names = {column: renames.column(one.table, column) for column in before}
-    one.removed = [f"{old}: {now}" for old, now in names.items() if now.startswith(_REMOVED)]
-    changed = {
-        name: renames.now("changed", f"{one.table}.{name}") for name in {*names.values(), *after}
-    }
-    one.removed += [f"{name}: changed: {why}" for name, why in sorted(changed.items()) if why]
-    after = after[[name for name in after if not changed[name]]]
-    kept = {o: now for o, now in names.items() if not (now.startswith(_REMOVED) or changed[now])}
-    if list(kept.values()) != list(after) or len(before) != len(after):
-        shapes = (f"{len(rows)} rows of {' '.join(rows)}" for rows in (before, after))
-        one.different = [", now ".join(shapes)]
+    if name not in after or len(before) != len(after):
+        rows = f"{len(after)} rows now" if name in after else "not in the table"
+        one.different.append(f"{place}, {name}: {len(before)} rows, {rows}")
         return
-    for old, now in kept.items():
-        reworded = renames.now("text", f"{one.table}.{now}") is not None
-        partners: tuple[dict[str, str], dict[str, str]] = ({}, {})
-        for row, (was, cell) in enumerate(zip(before[old], after[now], strict=True)):
-            if reworded and was and cell:
-                first = partners[0].setdefault(was, cell), partners[1].setdefault(cell, was)
-                equal = first == (cell, was)
-            else:
-                value = (f"{one.table}.{now}: {was}", f"{now}: {was}")
-                equal = is_equal(was, cell) or cell == renames.now("value", *value)
-            one.equal += equal
-            one.different += [] if equal else [f"row {row}, {now}: {was!r}, now {cell!r}"]
+    for row, (was, now) in enumerate(zip(before, after[name], strict=True)):
+        if not is_equal(was, now):
+            one.different.append(f"{place}, row {row}, {name}: {was!r}, now {now!r}")
+        elif _is_number(was):
+            one.numbers += 1
+        elif was:
+            one.texts += 1
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
 
 
 def is_equal(before: str, after: str) -> bool:
@@ -136,12 +136,12 @@ def read(folder: Path) -> dict[str, pd.DataFrame]:
     return {path.stem: pd.read_csv(path, dtype=str, keep_default_na=False) for path in paths}
 
 
-def make(tree: Path, out: Path, recordings: Sequence[str], more: Sequence[str] = ()) -> None:
-    """Compute all tables by the code in `tree`; raise StudyError if its command fails."""
+def make(tree: Path, out: Path, more: Sequence[str] = ()) -> None:
+    """Compute all tables by code and recordings of `tree`; raise StudyError if this fails."""
     words = [sys.executable, "-m", "analysis", "tables", *more, "--out", str(out)]
     for name, option in zip(_PUBLISHED, ("published", *_PUBLISHED[1:]), strict=True):
         words += [f"--{option}", str(tree / "data" / "published" / f"{name}.csv")]
-    words += [word for each in recordings for word in ("--recording", each)]
+    words += [word for recording in _committed(tree) for word in ("--recording", recording)]
     done = subprocess.run(words, cwd=tree, capture_output=True, text=True, check=False)
     if done.returncode:
         raise StudyError(f"{tree}: python -m analysis tables: {done.stderr.strip()[-500:]}")
@@ -177,19 +177,26 @@ def main() -> int:
     """Run the comparison; return 1 if anything differs."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--commit", default=COMMIT, help="default: %(default)s")
-    parser.add_argument("--recording", action="append", metavar="ID=DIR", help="repeatable")
+    parser.add_argument("--before", type=Path, metavar="DIR", help="tables of the commit")
+    parser.add_argument("--after", type=Path, metavar="DIR", help="tables of this tree")
     arguments, more = parser.parse_known_args()
-    with worktree(arguments.commit) as tree, tempfile.TemporaryDirectory() as folder:
-        outs = [Path(folder) / "before", Path(folder) / "after"]
-        for code, out in zip((tree, ROOT), outs, strict=True):
-            make(code, out, arguments.recording or _committed(tree), more)
-        found = compare(read(outs[0]), read(outs[1]), Renames.read(CHANGELOG))
-    for one in found:
-        print(f"{one.table}: {one.equal} cells equal, {len(one.different)} different")
+    with ExitStack() as stack:
+        before, after = arguments.before, arguments.after
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        if before is None:
+            before = folder / "before"
+            make(stack.enter_context(worktree(arguments.commit)), before, more)
+        if after is None:
+            after = folder / "after"
+            make(ROOT, after, more)
+        mapping = pd.read_csv(MAPPING, dtype=str, keep_default_na=False)
+        compared = compare(read(before), read(after), mapping)
+    for one in compared:
         for line in (*one.removed, *one.different[:5]):
-            print(f"    {line}")
-    equal, different = sum(one.equal for one in found), sum(len(one.different) for one in found)
-    print(f"{equal} cells equal, {different} different")
+            print(f"{one.table}: {line}")
+    numbers, texts = (sum(getattr(one, kind) for one in compared) for kind in ("numbers", "texts"))
+    different = sum(len(one.different) for one in compared)
+    print(f"{numbers} numbers and {texts} texts equal, {different} different")
     return int(different > 0)
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
+from typing import Any, NamedTuple
 
 import pandas as pd
 
@@ -16,25 +17,38 @@ from kernels.catalog.baselines import BASELINES, CUBLAS, FASTEST_CPU, NAIVE, SOU
 from kernels.catalog.entries import LIBRARIES, VARIANTS
 from kernels.catalog.variant import UserSupplied
 
-_CELL = ("recording", "gpu", "variant", "n", "block_size", *with_bounds("kernel_s"))
-_COMPARED = ("variant", "block_size", "threads")
+PREVIOUS = "previous"  # the baseline of a step: the step before it
+_KERNEL = ["recording", "gpu", "variant", "n", "block_size"]
+_COLUMNS = [*_KERNEL, *with_bounds("kernel_s"), "kernel_flop_per_s"]
 _KERNEL_OF = ["gpu", "variant", "n", "block_size"]
+_COMPARED = ("variant", "block_size", "threads")
 _BOUNDS = ["units", "traffic_bytes", "share_of_units", "bound", "share_of_bound", "limited_by"]
 _BEST_BLOCK = "its fastest block size"
 Drawn = Callable[[str, pd.DataFrame, str], FloatArray]
 
 
-def ladder_summary_table(frames: Mapping[str, pd.DataFrame], drawn: Drawn) -> pd.DataFrame:
-    """Return one row per GPU and kernel of square matrices, in the sequence of the catalog.
+class _Timed(NamedTuple):
+    """A timed cell: its row, its values and draws of its time."""
 
-    Each kernel has its fastest block size at its largest size; the naive kernel also has a row in
-    blocks of 32×32, the launch of source V. At the same size it is compared with three others.
-    Prefix after_: the previous step in its fastest block size (of the naive kernel, its row in
-    blocks of 32×32). Prefix NAME: each of `kernels.catalog.baselines.BASELINES` (end-to-end on the
-    CPU). share_of_library: the kernel time of the library over the kernel's. Each speedup is the
-    ratio of both throughputs. is_fastest: of the kernels of this study with the same units, at the
-    largest size. Units, traffic and bounds: see `analysis.kernels.roofline`. `drawn` returns draws
-    of the "kernel" or "total" times of a GPU's rows.
+    row: object
+    values: dict[str, Any]
+    draws: FloatArray
+
+
+def ladder_tables(frames: Mapping[str, pd.DataFrame], drawn: Drawn) -> dict[str, pd.DataFrame]:
+    """Return the tables ladder_summary and ladder_speedups.
+
+    ladder_summary has one row per GPU and kernel of square matrices, in the sequence of the
+    catalog. Each kernel has its fastest block size at its largest size; the naive kernel also has a
+    row in blocks of 32×32, the launch of source V. share_of_library: the kernel time of the library
+    over the kernel's. is_fastest: of the kernels of this study with the same units, at the largest
+    size. Units, traffic and bounds: see `analysis.kernels.roofline`.
+
+    ladder_speedups compares each of these rows with others at the same size: `PREVIOUS`, the
+    previous step in its fastest block size (of the naive kernel, its row in blocks of 32×32), and
+    `kernels.catalog.baselines.BASELINES` (end-to-end on the CPU). speedup is the ratio of both
+    throughputs, blank for a baseline itself. `drawn` returns draws of the "kernel" or "total" times
+    of a GPU's rows.
     """
     sizes = of_sizes(frames["summary"])
     cells = sizes[sizes["kernel_s"].notna() & (sizes["device"] != CPU)]
@@ -42,83 +56,91 @@ def ladder_summary_table(frames: Mapping[str, pd.DataFrame], drawn: Drawn) -> pd
     entries = VARIANTS.items()
     names = [n for n, v in entries if isinstance(v, UserSupplied) or v.dtypes == ("float32",)]
     cells = cells[cells["variant"].isin(names)]
-    found: list[dict[str, object]] = []
-    for gpu, own in cells.groupby("gpu", sort=False):
-        memory = next(kind for kind in KERNEL_MEMORY_ORDER if (own["host_memory"] == kind).any())
-        own = own[own["host_memory"] == memory]
-        host = (sizes["device"] == CPU) & (sizes["recording"] == own["recording"].iloc[0])
-        base = {}
-        for name in BASELINES:
-            compared = _of_baseline(name, own, sizes[host])
-            draws = drawn(str(gpu), compared, "total" if name == FASTEST_CPU else "kernel")
-            for (index, row), of_row in zip(compared.iterrows(), draws, strict=True):
-                base[name.replace("-", "_"), row["n"]] = index, row, of_row
-        found += _rows(own, base, partial(drawn, str(gpu)))
+    kernels: list[dict[str, object]] = []
+    compared: list[dict[str, object]] = []
+    for gpu, of_gpu in cells.groupby("gpu", sort=False):
+        kinds = set(of_gpu["host_memory"])
+        memory = next(kind for kind in KERNEL_MEMORY_ORDER if kind in kinds)
+        of_gpu = of_gpu[of_gpu["host_memory"] == memory]
+        cpu = sizes[(sizes["device"] == CPU) & (sizes["recording"] == of_gpu["recording"].iloc[0])]
+        for row, others in _compared(of_gpu, cpu, partial(drawn, str(gpu))):
+            kernels.append(row)
+            compared += [{name: row[name] for name in _KERNEL} | other for other in others]
+    summary = from_rows("ladder_summary", kernels).drop(columns=_BOUNDS)
     bounds = frames["roofline"][[*_KERNEL_OF, *_BOUNDS]]
-    summary = from_rows("ladder_summary", found).drop(columns=_BOUNDS)
     summary = summary.merge(bounds, how="left", on=_KERNEL_OF)
-    own = summary[~summary["is_library"].fillna(False).astype(bool)]
-    largest = own[own["n"] == own.groupby("gpu")["n"].transform("max")]
+    own_code = summary[~summary["is_library"].fillna(False).astype(bool)]
+    largest = own_code[own_code["n"] == own_code.groupby("gpu")["n"].transform("max")]
     best = fastest(largest[largest["units"].notna()], "kernel_s", ["gpu", "units"])
     summary["is_fastest"] = summary.index.isin(best.index)
-    return stacked("ladder_summary", [summary])
+    return {
+        "ladder_summary": stacked("ladder_summary", [summary]),
+        "ladder_speedups": from_rows("ladder_speedups", compared),
+    }
+
+
+def _compared(
+    cells: pd.DataFrame, cpu: pd.DataFrame, drawn: Callable[[pd.DataFrame, str], FloatArray]
+) -> Iterator[tuple[dict[str, object], list[dict[str, object]]]]:
+    """Yield each row of a GPU's summary, and its comparisons; `cells` have one host memory."""
+    best = fastest(cells, "kernel_s", ["variant", "n"])
+    largest = best[best["n"] == best.groupby("variant")["n"].transform("max")]
+    n = largest.loc[largest["variant"] == NAIVE, "n"].max()
+    launch = is_source_naive(cells) & (cells["n"] == n) & ~cells.index.isin(largest.index)
+    source = _timed(cells[launch], drawn, "kernel")
+    fastest_at = {
+        (cell.values["variant"], cell.values["n"]): cell for cell in _timed(best, drawn, "kernel")
+    }
+    base = {
+        (name, cell.values["n"]): cell
+        for name in BASELINES
+        for cell in _timed(
+            _of_baseline(name, cells, cpu), drawn, "total" if name == FASTEST_CPU else "kernel"
+        )
+    }
+    measured = set(cells["variant"])
+    library = next((name for name in LIBRARIES if name in measured), None)
+    listed = [*source, *(cell for cell in fastest_at.values() if cell.row in largest.index)]
+    rank = {name: place for place, name in enumerate(VARIANTS)}
+    for cell in sorted(listed, key=lambda cell: rank[cell.values["variant"]]):
+        variant, n, time_s = (cell.values[name] for name in ("variant", "n", "kernel_s"))
+        others = {name: base.get((name, n)) for name in BASELINES}
+        others[PREVIOUS] = fastest_at.get((measured_before(variant, measured), n))
+        is_best_block = variant == NAIVE and source and cell is not source[0]
+        if is_best_block:
+            others[PREVIOUS] = source[0]
+        row = {name: cell.values[name] for name in _COLUMNS}
+        row |= {"samples": cell.values["kernel_samples"], "is_library": variant in LIBRARIES}
+        row["idea"] = _BEST_BLOCK if is_best_block else VARIANTS[variant].idea
+        if (library, n) in fastest_at:
+            row["share_of_library"] = fastest_at[library, n].values["kernel_s"] / time_s
+        yield row, [_speedup(name, other, cell) for name, other in others.items() if other]
+
+
+def _timed(
+    cells: pd.DataFrame, drawn: Callable[[pd.DataFrame, str], FloatArray], quantity: str
+) -> list[_Timed]:
+    return list(map(_Timed, cells.index, cells.to_dict("records"), drawn(cells, quantity)))
 
 
 def _of_baseline(baseline: str, cells: pd.DataFrame, cpu: pd.DataFrame) -> pd.DataFrame:
     """Return the fastest cell of a baseline at each size, of a GPU's `cells` or of its CPU's."""
     if baseline == FASTEST_CPU:
         times = renaming("total_s", "kernel_s")
-        own = cpu.drop(columns=list(times.values())).rename(columns=times)
+        candidates = cpu.drop(columns=list(times.values())).rename(columns=times)
     elif baseline == SOURCE_NAIVE:
-        own = cells[is_source_naive(cells)]
+        candidates = cells[is_source_naive(cells)]
     else:
-        own = cells[cells["variant"].isin(LIBRARIES if baseline == CUBLAS else [NAIVE])]
-    return fastest(own, "kernel_s", ["n"])
+        candidates = cells[cells["variant"].isin(LIBRARIES if baseline == CUBLAS else [NAIVE])]
+    return fastest(candidates, "kernel_s", ["n"])
 
 
-def _rows(
-    cells: pd.DataFrame,
-    base: Mapping[tuple[str, int], tuple[int, pd.Series, FloatArray]],
-    drawn: Callable[[pd.DataFrame, str], FloatArray],
-) -> Iterator[dict[str, object]]:
-    """Yield the rows of one GPU; `cells` have one kind of host memory.
-
-    `base` has, by baseline and size, the index of its cell, the cell, and draws of its time.
-    """
-    best = fastest(cells, "kernel_s", ["variant", "n"])
-    listed = best[best["n"] == best.groupby("variant")["n"].transform("max")]
-    naive = listed.loc[listed["variant"] == NAIVE, "n"].max()
-    source = cells[is_source_naive(cells) & (cells["n"] == naive) & ~cells.index.isin(listed.index)]
-    at = {(row["variant"], row["n"]): index for index, row in best.iterrows()}
-    rows = pd.concat([source, listed])
-    chosen = pd.concat([source, best])
-    draws = dict(zip(chosen.index, drawn(chosen, "kernel"), strict=True))
-    every = chosen.to_dict("index")
-    measured = set(cells["variant"])
-    library = next((name for name in LIBRARIES if name in measured), None)
-    rank = {name: place for place, name in enumerate(VARIANTS)}
-    for index in sorted(rows.index, key=lambda row: rank[every[row]["variant"]]):
-        cell = every[index]
-        variant, n = cell["variant"], cell["n"]
-        entry, is_source = VARIANTS[variant], index in source.index
-        before = at.get((measured_before(variant, measured), n))
-        if variant == NAIVE and not is_source and len(source):
-            before = source.index[0]
-        row = {name: cell[name] for name in (*_CELL, "kernel_flop_per_s")}
-        row |= {"samples": cell["kernel_samples"], "is_library": variant in LIBRARIES}
-        row["idea"] = _BEST_BLOCK if before in source.index else entry.idea
-        if (library, n) in at:
-            row["share_of_library"] = every[at[library, n]]["kernel_s"] / cell["kernel_s"]
-        others = {f"{name}_": found for (name, size), found in base.items() if size == n}
-        if before is not None:
-            row["after"] = every[before]["variant"]
-            others["after_"] = before, every[before], draws[before]
-        for prefix, (other_index, other, other_draws) in others.items():
-            row |= {f"{prefix}{name}": other[name] for name in _COMPARED}
-            row[f"{prefix}flop_per_s"] = 2.0 * n**3 / other["kernel_s"]
-            if other_index != index:
-                bounds = percentile_interval(other_draws / draws[index])
-                values = (other["kernel_s"] / cell["kernel_s"], *map(float, bounds))
-                over = prefix.removeprefix("after_")  # of columns over the previous step: none
-                row |= {f"{over}verdict": verdict(*values)} | bounded(f"{over}speedup", *values)
-        yield row
+def _speedup(baseline: str, other: _Timed, cell: _Timed) -> dict[str, object]:
+    """Return the comparison of a cell with a baseline."""
+    row = {"baseline": baseline} | {f"baseline_{name}": other.values[name] for name in _COMPARED}
+    row["baseline_flop_per_s"] = 2.0 * other.values["n"] ** 3 / other.values["kernel_s"]
+    if other.row == cell.row:
+        return row
+    low, high = map(float, percentile_interval(other.draws / cell.draws))
+    speedup = other.values["kernel_s"] / cell.values["kernel_s"]
+    return row | bounded("speedup", speedup, low, high) | {"verdict": verdict(speedup, low, high)}

@@ -31,7 +31,7 @@ _TRACED = re.compile(
     r"(?:<small>([^<]*)</small>)?"
 )
 _TABLE = re.compile(r'<table [^>]*data-csv="(\w+)">(.*?)</table>', re.DOTALL)
-_COLUMN = re.compile(r'data-column="(\w+)"[^>]*>[^<]*(?:<span class="unit">([^<]*)</span>)?')
+_COLUMN = re.compile(r'data-column="(\w*)"[^>]*>[^<]*(?:<span class="unit">([^<]*)</span>)?')
 _ROW = re.compile(r'<tr data-row="(\d+)">(.*?)</tr>')
 _CELL = re.compile(r"<td[^>]*>(.*?)(?: <mark.*?</mark>)?(?:<small>([^<]*)</small>)?</td>")
 # The place of a text, its unit, and the text. A place is table, row and column; for a ratio, two
@@ -88,7 +88,7 @@ def _traced(page: str) -> Iterator[_Shown]:
 
 
 def _cells(page: str) -> Iterator[_Shown]:
-    """Yield the cells of all tables."""
+    """Yield the cells of all tables; below a heading without column, cells name their place."""
     for table, markup in _TABLE.findall(page):
         columns = _COLUMN.findall(markup)
         for row, line in _ROW.findall(markup):
@@ -96,7 +96,8 @@ def _cells(page: str) -> Iterator[_Shown]:
             if len(cells) != len(columns):
                 yield f"{table} {row} ", "", f"{len(cells)} cells below {len(columns)} headings"
             for (column, unit), (text, bounds) in zip(columns, cells, strict=False):
-                yield from _with_bounds(f"{table} {row} {column}", unit, text, bounds)
+                if column or not text.startswith(("–", "<data data-at=")):
+                    yield from _with_bounds(f"{table} {row} {column}", unit, text, bounds)
 
 
 def _with_bounds(place: str, unit: str, text: str, bounds: str) -> Iterator[_Shown]:

@@ -37,12 +37,16 @@ def number(
 
     `bare` omits the name of the unit. `like` determines the decimals. A blank cell is an en dash.
     """
-    table, place = row.place
-    unit = unit or column(table, name).unit
+    at = row.at(name)
+    unit = unit or column(at.table, at.column).unit
     if row[name] is None:
         return Markup(ABSENT)
     shown = text(row, name, unit, like)
-    return _data(shown, "" if bare else unit.name, at=f"{table} {place} {name}", unit=unit.name)
+    return _data(shown, "" if bare else unit.name, at=_place(row, name), unit=unit.name)
+
+
+def _place(row: Row, name: str) -> str:
+    return " ".join(map(str, row.at(name)))
 
 
 def text(row: Row, name: str, unit: Unit, like: float | None = None) -> str:
@@ -92,7 +96,7 @@ def ratio(above: tuple[Row, str], below: tuple[Row, str], unit: Unit = TIMES) ->
     values = [row[name] for row, name in (above, below)]
     if None in values or values[1] == 0:
         return Markup(ABSENT)
-    places = " / ".join(f"{' '.join(map(str, row.place))} {name}" for row, name in (above, below))
+    places = " / ".join(_place(row, name) for row, name in (above, below))
     value = float(values[0]) / float(values[1])
     rough = unit is not PERCENT and any(_has_no_interval(row, name) for row, name in (above, below))
     shown = about(value, unit) if rough else show(value, unit, value)
@@ -121,8 +125,7 @@ def name(row: Row, column_name: str = "variant") -> Markup:
 def word(row: Row, column_name: str, tag: str = "span") -> Markup:
     """Return the text of a cell."""
     text = ABSENT if row[column_name] is None else visible(str(row[column_name]))
-    at = " ".join(map(str, (*row.place, column_name)))
-    return Markup('<{0} data-at="{1}">{2}</{0}>').format(tag, at, text)
+    return Markup('<{0} data-at="{1}">{2}</{0}>').format(tag, _place(row, column_name), text)
 
 
 def verdict(row: Row, column_name: str = "verdict") -> Markup:

@@ -1,7 +1,8 @@
-"""Selections of table rows for templates; each row has its table and row number."""
+"""Selections of table rows for templates; each value has its table, row number and column."""
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 import pandas as pd
 
@@ -9,16 +10,46 @@ from analysis.data.best import fastest
 from analysis.data.store import Store
 
 
+class Place(NamedTuple):
+    """The cell of a value."""
+
+    table: str
+    row: int
+    column: str
+
+
+class Joined(NamedTuple):
+    """A column from another table: its table and name, and its row numbers by index."""
+
+    table: str
+    column: str
+    rows: pd.Series
+
+
 class Row:
     """One row of a table: ``row.total_s`` or ``row["total_s"]`` is a value, None if blank."""
 
-    def __init__(self, table: str, number: int, values: dict[str, Any]) -> None:
-        self._table, self._number, self._values = table, number, values
+    def __init__(
+        self,
+        table: str,
+        number: int,
+        values: dict[str, Any],
+        joined: Mapping[str, Joined] = MappingProxyType({}),
+    ) -> None:
+        self._table, self._number, self._values, self._joined = table, number, values, joined
 
     @property
     def place(self) -> tuple[str, int]:
         """The table and the row number."""
         return self._table, self._number
+
+    def at(self, column: str) -> Place:
+        """Return the cell of a value; row -1 for a blank that has no row."""
+        other = self._joined.get(column)
+        if other is None:
+            return Place(self._table, self._number, column)
+        number = other.rows[self._number]
+        return Place(other.table, -1 if pd.isna(number) else int(number), other.column)
 
     def __getitem__(self, column: str) -> Any:
         """Return a value; raise KeyError for an unknown column."""
@@ -34,12 +65,19 @@ class Row:
 
 
 class Rows:
-    """Rows of a table, in order; `filters` are the equalities if only `where` selected."""
+    """Rows of a table, in order; `filters` are the equalities if only `where` selected.
+
+    `joined` are the columns that `beside` added.
+    """
 
     def __init__(
-        self, table: str, frame: pd.DataFrame, filters: dict[str, Any] | None = None
+        self,
+        table: str,
+        frame: pd.DataFrame,
+        filters: dict[str, Any] | None = None,
+        joined: Mapping[str, Joined] = MappingProxyType({}),
     ) -> None:
-        self.table, self.frame, self.filters = table, frame, filters
+        self.table, self.frame, self.filters, self.joined = table, frame, filters, joined
 
     def where(self, **equal: Any) -> "Rows":
         """Return the rows with these values; a list allows several values, None means blank."""
@@ -53,7 +91,31 @@ class Rows:
             else:
                 chosen &= (cells == value).fillna(False).astype(bool)
         filters = None if self.filters is None else {**self.filters, **equal}
-        return Rows(self.table, self.frame[chosen], filters)
+        if self.joined.keys() & equal.keys():
+            filters = None
+        return Rows(self.table, self.frame[chosen], filters, self.joined)
+
+    def beside(self, other: "Rows", on: str, **values: Sequence[str]) -> "Rows":
+        """Return the rows with columns of the rows of `other` that are equal in the columns `on`.
+
+        `values` has one column of `other` and its values; of each value there is at most one row.
+        Names get the value as prefix: ``speedup`` beside ``baseline=["cublas"]`` is
+        ``cublas_speedup``.
+        """
+        ((by, prefixes),) = values.items()
+        keys = on.split()
+        added = [name for name in other.frame if name not in (*keys, by)]
+        joined, columns = dict(self.joined), {}
+        for value in prefixes:
+            part = other.frame[(other.frame[by] == value).fillna(False)]
+            part = part[[*keys, *added]].assign(_row=part.index)
+            part = self.frame[keys].merge(part, how="left", on=keys, validate="m:1")
+            part = part.set_axis(self.frame.index)
+            for name in added:
+                wide = f"{value.replace('-', '_')}_{name}"
+                columns[wide], joined[wide] = part[name], Joined(other.table, name, part["_row"])
+        frame = pd.concat([self.frame, pd.DataFrame(columns)], axis=1)
+        return Rows(self.table, frame, self.filters, joined)
 
     def known(self, *columns: str) -> "Rows":
         """Return the rows without blanks in `columns`."""
@@ -98,13 +160,18 @@ class Rows:
     def __iter__(self) -> Iterator[Row]:
         for index in self.frame.index:
             values = {name: _plain(value) for name, value in self.frame.loc[index].items()}
-            yield Row(self.table, int(index), values)
+            yield Row(self.table, int(index), values, self.joined)
 
     def __len__(self) -> int:
         return len(self.frame)
 
     def _some(self, frame: pd.DataFrame) -> "Rows":
-        return Rows(self.table, frame)
+        return Rows(self.table, frame, None, self.joined)
+
+    def origin(self, column: str) -> tuple[str, str]:
+        """Return the table and the column that a column comes from."""
+        other = self.joined.get(column)
+        return (other.table, other.column) if other else (self.table, column)
 
 
 def _plain(value: Any) -> Any:

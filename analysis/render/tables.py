@@ -31,8 +31,9 @@ _CODE |= {"own_variant"} | _MARKED
 class _Cell:
     """A cell or a heading.
 
-    `at`: its place, of a heading its column; empty if row and heading locate it. `key`: its sort
-    key, None if the text is the key. `small`: its interval. `mark`: the mark of its GPU.
+    `at`: its place, of a heading its column; empty if row and heading locate it, or if the column
+    is joined. `name`: of a heading, the name of the column. `key`: its sort key, None if the text
+    is the key. `small`: its interval. `mark`: the mark of its GPU.
     """
 
     text: str
@@ -43,6 +44,7 @@ class _Cell:
     small: str = ""
     mark: str = ""
     key: str | None = None
+    name: str = ""
 
 
 @dataclass(frozen=True)
@@ -72,11 +74,17 @@ class Tables:
             only = self.focus.label
             rows = Rows(rows.table, rows.frame[_is_of(rows.frame, self.focus)])
         names = [(name.removesuffix("±"), name.endswith("±")) for name in columns.split()]
-        known = {name: column(rows.table, name) for name, _ in names}
-        shown = {name: (units or {}).get(name) or each.unit for name, each in known.items()}
+        declared = {name: column(*rows.origin(name)) for name, _ in names}
+        shown = {name: (units or {}).get(name) or each.unit for name, each in declared.items()}
         heads = [
-            _Cell(each.heading, shown[name].name, name, _is_number(rows.table, name))
-            for name, each in known.items()
+            _Cell(
+                _heading(rows, name),
+                shown[name].name,
+                "" if name in rows.joined else name,
+                _is_number(*rows.origin(name)),
+                name=name,
+            )
+            for name in declared
         ]
         lines = [
             (row.place[1], [_sortable(row, *name, shown[name[0]], self.marks) for name in names])
@@ -142,29 +150,42 @@ def _is_of(frame: pd.DataFrame, focus: Device) -> pd.Series:
     return of_card | (frame[list(owner)].isna().all(axis=1) & of_host)
 
 
+def _heading(rows: Rows, name: str) -> str:
+    """Return the heading of a column; of a joined column with the value that precedes its name."""
+    table_name, original = rows.origin(name)
+    value = name.removesuffix(original).strip("_").replace("_", " ")
+    return ", ".join(filter(None, (column(table_name, original).heading, value)))
+
+
 def _is_number(table_name: str, name: str) -> bool:
     return column(table_name, name).kind in ("count", "number")
 
 
 def _cell(row: Row, name: str, wide: bool, unit: Unit, marks: Mapping[str, str]) -> _Cell:
     """Return the cell of a value; `wide`: with its interval."""
-    value, table_name = row[name], row.place[0]
-    if _is_number(table_name, name):
+    value, (table_name, _, original) = row[name], row.at(name)
+    if _is_number(table_name, original):
         if table_name in SOURCE_TABLES and row["source"] == PUBLISHED:
             unit = replace(unit, digits=None)  # the printed digits
         text = numbers.ABSENT if value is None else numbers.text(row, name, unit)
         return _Cell(text, small=_bounds(row, name, unit) if wide else "", is_number=True)
     if value is None or isinstance(value, bool):
         return _Cell(_TRUTH[value])
-    of_ceilings = CEILINGS if name in ("bound", "limited_by") else {}
+    of_ceilings = CEILINGS if original in ("bound", "limited_by") else {}
     text = numbers.visible(of_ceilings.get(str(value), str(value)))
-    mark = marks.get(text, "") if name in _MARKED else ""
-    return _Cell(text, is_code=name in _CODE, mark=mark)
+    mark = marks.get(text, "") if original in _MARKED else ""
+    return _Cell(text, is_code=original in _CODE, mark=mark)
 
 
 def _sortable(row: Row, name: str, wide: bool, unit: Unit, marks: Mapping[str, str]) -> _Cell:
-    """Return a cell with a sort key if it is a number whose text is no plain number."""
-    cell, value = _cell(row, name, wide, unit, marks), row[name]
+    """Return a cell, with a sort key if it is a number whose text is no plain number.
+
+    The cell of a joined column has its place.
+    """
+    cell, value, at = _cell(row, name, wide, unit, marks), row[name], row.at(name)
+    if at != (*row.place, name) and value is not None:
+        said = unit.name if cell.is_number else ""
+        cell = replace(cell, at=" ".join(map(str, at)), unit=said)
     if not cell.is_number or (cell.text.replace(".", "", 1).isdigit() and not cell.small):
         return cell
     return replace(cell, key="" if value is None else f"{float(value) * unit.factor:.6g}")

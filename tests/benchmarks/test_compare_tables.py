@@ -1,140 +1,72 @@
-"""Comparison of tables by former and present names; the list of renames in the changelog."""
-
-import importlib
-import re
+"""Comparison of tables by former and present names, and the list of renamed columns."""
 
 import pandas as pd
 import pytest
 
-from analysis.schema import TABLES, interval_columns
-from benchmarks.compare_tables import CHANGELOG, Renames, compare
+from analysis.schema import TABLES
+from benchmarks.compare_tables import KEY, MAPPING, REMOVED, compare
 
-RENAMES = Renames(
-    (
-        ("table", "gains", "speedups"),
-        ("table", "ranks", "removed: too few GPUs"),
-        ("column", "chance", "removed: not computed"),
-        ("column", "table.place", "location"),
-        ("column", "*_gain", "*_speedup"),
-        ("value", "speedups.verdict: pays", "faster"),
-        ("text", "speedups.idea", "reworded"),
+COLUMNS = ["old_table", "old_column", "new_table", "new_column", "condition"]
+RENAMED = pd.DataFrame(
+    [
+        ("wide", "n", "long", "size", KEY),
+        ("wide", "a_gain", "long", "gain", "baseline=a"),
+        ("wide", "b_gain", "long", "gain", "baseline=b"),
+        ("wide", "chance", "removed: not read", "", ""),
+        ("ranks", "*", "removed: too few GPUs", "", ""),
+    ],
+    columns=COLUMNS,
+)
+WIDE = {"n": ["8", "64"], "a_gain": ["1.50", "2"], "a_gain_low": ["1", ""], "b_gain": ["", "3"]}
+LONG = {"size": ["64", "8", "64"], "baseline": ["b", "a", "a"], "gain": ["3", "1.5", "2.0"]}
+LONG["gain_low"] = ["", "1.0", ""]
+
+
+def compared(before, after, mapping=RENAMED):
+    frames = (
+        {name: pd.DataFrame(rows, dtype=str) for name, rows in tables.items()}
+        for tables in (before, after)
     )
-)
+    return compare(*frames, mapping)
 
 
-def tables(**frames):
-    return {name: pd.DataFrame(rows, dtype=str) for name, rows in frames.items()}
-
-
-def found(before, after, renames=RENAMES):
-    (one,) = compare(tables(**before), tables(**after), renames)
-    return one
-
-
-def test_equal_numbers_and_renamed_values_are_equal_cells():
-    before = {"gains": {"n": ["64", "8"], "verdict": ["pays", "none"], "a_gain_low": ["1.50", ""]}}
-    after = {"speedups": {"n": ["64", "8"], "verdict": ["faster", "none"]}}
-    after["speedups"]["a_speedup_low"] = ["1.5", ""]
-    one = found(before, after)
-    assert (one.table, one.equal, one.different, one.removed) == ("speedups", 6, [], [])
+def test_equal_values_are_counted_wherever_they_are_now():
+    before = {"wide": WIDE | {"chance": ["1", "2"], "name": ["x", ""]}, "ranks": {"p": ["1"]}}
+    wide, ranks = compared(before, {"long": LONG, "wide": {"name": ["x", ""]}})
+    assert wide.different[:1] == ["wide, n: 2 rows, not in the table"], "its key is missing"
+    wide, ranks = compared(before, {"long": LONG, "wide": {"n": ["8", "64"], "name": ["x", ""]}})
+    assert (wide.numbers, wide.texts, wide.different) == (6, 1, [])
+    assert wide.removed == ["chance: removed: not read"]
+    assert (ranks.removed, ranks.different) == (["*: removed: too few GPUs"], [])
 
 
 @pytest.mark.parametrize(
-    ("column", "before", "after"),
+    ("column", "values", "line"),
     [
-        *(("n", "1.50", "1.51"), ("n", "1", ""), ("verdict", "pays", "slower")),
-        *(("kind", "pays", "faster"), ("idea", "", "a tile")),
+        ("gain", ["3", "1.51", "2"], "long baseline=a, row 0, gain: '1.50', now '1.51'"),
+        ("gain_low", ["", "", ""], "long baseline=a, row 0, gain_low: '1', now ''"),
+        ("baseline", ["a", "a", "b"], "long baseline=a, row 1, gain: '2', now '3'"),
+        ("size", ["8", "8", "64"], "long baseline=b, row 0, gain: '', now '3'"),
+        ("size", ["32", "8", "64"], "baseline=b: 1 rows only now"),
     ],
 )
-def test_a_cell_of_another_value_differs(column, before, after):
-    one = found({"gains": {column: [before]}}, {"speedups": {column: [after]}})
-    assert (one.equal, one.different) == (0, [f"row 0, {column}: {before!r}, now {after!r}"])
+def test_another_value_or_row_is_a_difference(column, values, line):
+    (wide,) = compared({"wide": WIDE}, {"long": LONG | {column: values}})
+    assert line in wide.different
 
 
-def test_reworded_texts_correspond_one_to_one():
-    for before, after, different in (("aba", "cdc", 0), ("aba", "cdd", 1), ("ab", "cc", 1)):
-        one = found({"gains": {"idea": [*before]}}, {"speedups": {"idea": [*after]}})
-        assert (len(one.different), one.equal) == (different, len(before) - different)
+def test_a_table_or_column_that_is_missing_now_is_a_difference():
+    (one,) = compared({"plain": {"n": ["1"]}}, {})
+    assert one.different == ["plain, n: 1 rows, not in the table"]
+    (one,) = compared({"plain": {"n": ["1"]}}, {"plain": {"n": ["1", "2"]}})
+    assert one.different == ["plain, n: 1 rows, 2 rows now"]
 
 
-@pytest.mark.parametrize(
-    ("before", "after", "line"),
-    [
-        ({"speedups": {"n": ["1"]}}, {"speedups": {"m": ["1"]}}, "1 rows of n, now 1 rows of m"),
-        ({"speedups": {"n": ["1"]}}, {"speedups": {"n": []}}, "1 rows of n, now 0 rows of n"),
-        ({"speedups": {"n": []}}, {"speedups": {"m": []}}, "0 rows of n, now 0 rows of m"),
-        ({"speedups": {"place": []}}, {"speedups": {"location": []}}, "0 rows of place, now"),
-        ({"other": {"n": ["1"]}}, {}, "only before"),
-        ({}, {"other": {"n": ["1"]}}, "only now"),
-    ],
-)
-def test_tables_columns_and_rows_that_no_rename_accounts_for_are_differences(before, after, line):
-    one = found(before, after)
-    assert one.equal == 0
-    assert [text[: len(line)] for text in one.different] == [line]
-
-
-def test_removed_and_changed_tables_and_columns_are_listed_with_the_reason():
-    before = tables(ranks={"p": ["1"]}, table={"chance": ["1"], "place": ["below"]})
-    removed, kept = compare(before, tables(table={"location": ["below"]}), RENAMES)
-    assert (removed.table, removed.removed) == ("ranks", ["removed: too few GPUs"])
-    assert (kept.equal, kept.different) == (1, [])
-    assert kept.removed == ["chance: removed: not computed"]
-    renames = Renames((("changed", "whole", "another model"), ("changed", "part.n*", "new sizes")))
-    whole = found({"whole": {"n": ["1"]}}, {"whole": {"m": ["2", "3"]}}, renames)
-    assert (whole.different, whole.removed) == ([], ["changed: another model"])
-    after = {"part": {"n": ["2"], "k": ["1"], "n_low": ["0"]}}
-    part = found({"part": {"n": ["1"], "k": ["1"]}}, after, renames)
-    assert (part.equal, part.different) == (1, [])
-    assert part.removed == ["n: changed: new sizes", "n_low: changed: new sizes"]
-
-
-def test_the_changelog_renames_to_present_tables_and_columns():
-    changed = [before for kind, before, _ in Renames.read(CHANGELOG).rows if kind == "changed"]
-    assert len(changed) > 20
-    assert [name for name in changed if name.startswith("*")] == []
-    rows = [row for row in Renames.read(CHANGELOG).rows if "removed: " not in row[2]]
-    assert len(rows) > 100
-    assert {len(row) for row in rows} == {3}
-    columns = {name for table in TABLES.values() for name in table.columns}
-    present = columns | {f"{t.name}.{name}" for t in TABLES.values() for name in t.columns}
-    for kind, before, now in rows:
-        if kind == "table":
-            assert now in TABLES, now
-            assert before not in TABLES, before
-        elif kind == "column":
-            assert now in columns or "*" in now, now
-            assert before not in present, before
-
-
-def expanded(name, words=()):
-    """Return the names that a name with {a,b} or * stands for."""
-    braces = re.search(r"\{(.*)\}", name)
-    if braces:
-        return [name.replace(braces[0], word) for word in braces[1].split(",")]
-    return [name.replace("*", word) for word in words] or [name]
-
-
-def test_the_changelog_renames_to_present_modules_and_classes():
-    rows = [row for row in Renames.read(CHANGELOG).rows if "removed: " not in row[2]]
-    for before, now in (row[1:] for row in rows if row[0] == "module"):
-        for module in expanded(now, [each.rpartition(".")[2] for each in expanded(before)]):
-            importlib.import_module(module)
-    for now in (row[2] for row in rows if row[0] == "class" and "." in row[2]):
-        module, _, name = now.rpartition(".")
-        assert hasattr(importlib.import_module(module), name), now
-
-
-def test_columns_keep_their_table_and_their_bounds(tmp_path):
-    renames = Renames.read(CHANGELOG)
-    for table, before, now in (
-        ("cold_starts", "kernel_low_s", "in_run_kernel_low_s"),
-        ("summary", "kernel_low_s", "kernel_low_s"),
-        ("speedups", "cpu_best_gain_high", "cpu_best_speedup_high"),
-        ("audit_cells", "warm_gain", "speedup_without_constant"),
-    ):
-        assert renames.column(table, before) == now
-    for bound in interval_columns("total_s"):
-        assert renames.column("telemetry", f"unmarked_{bound}") == f"unthrottled_{bound}"
-    (tmp_path / "CHANGELOG.md").write_text("# Changelog\n\n| kind | before | now |\n")
-    assert Renames.read(tmp_path / "CHANGELOG.md") == Renames()
+def test_the_list_names_present_tables_and_columns():
+    mapping = pd.read_csv(MAPPING, dtype=str, keep_default_na=False)
+    assert list(mapping) == COLUMNS
+    assert len(mapping) > 20
+    for row in mapping[~mapping["new_table"].str.startswith(REMOVED)].itertuples():
+        assert row.new_column in TABLES[row.new_table].columns, row
+        for equality in filter(None, row.condition.removeprefix(KEY).split("; ")):
+            assert equality.partition("=")[0] in TABLES[row.new_table].columns, row

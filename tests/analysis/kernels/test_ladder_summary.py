@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from analysis.kernels.ladder_summary import ladder_summary_table
+from analysis.kernels.ladder_summary import PREVIOUS, ladder_tables
 from kernels.catalog.baselines import BASELINES
 from kernels.catalog.entries import VARIANTS
 from tests.support.report_data import cpu_cell, frame, gpu_cell, only
@@ -46,13 +46,18 @@ def drawn(label, rows, quantity):
     return rows["kernel_s"].to_numpy()[:, None] * np.linspace(0.99, 1.01, 41)[None, :]
 
 
-def summary_of(**rows):
-    return ladder_summary_table({name: frame(name, each) for name, each in rows.items()}, drawn)
+def tables_of(**rows):
+    return ladder_tables({name: frame(name, each) for name, each in rows.items()}, drawn)
 
 
 @pytest.fixture(scope="module")
-def summary():
-    return summary_of(summary=CELLS, roofline=ROOFLINE)
+def made():
+    return tables_of(summary=CELLS, roofline=ROOFLINE)
+
+
+@pytest.fixture
+def summary(made):
+    return made["ladder_summary"]
 
 
 def one(summary, variant, gpu="card", block_size=None):
@@ -75,17 +80,16 @@ def test_kernels_of_the_catalog_have_their_fastest_block_at_the_largest_size(sum
     assert list(naive["block_size"]) == [32, 8], "the source's launch, then the fastest"
     assert one(summary, "buffered_row")["n"] == 1024
     assert one(summary, "block", "other")["kernel_s"] == 0.001, "only pageable memory"
-    assert summary_of(summary=CELLS[-1:], roofline=[]).empty
+    assert all(table.empty for table in tables_of(summary=CELLS[-1:], roofline=[]).values())
 
 
-def test_speedups_and_shares_are_ratios_of_the_throughputs(summary):
-    prefixes = [name.replace("-", "_") for name in BASELINES[:-1]]
-    for baseline, speedup in (("after", "speedup"), *((p, f"{p}_speedup") for p in prefixes)):
-        rows = summary[summary[speedup].notna()]
-        assert len(rows) >= 3
-        quotient = rows["kernel_flop_per_s"] / rows[f"{baseline}_flop_per_s"]
-        assert quotient.to_numpy() == pytest.approx(rows[speedup].to_numpy(), rel=1e-9)
-        assert (rows[f"{speedup}_low"] <= rows[speedup]).all()
+def test_speedups_and_shares_are_ratios_of_the_throughputs(made, summary):
+    compared = summary.merge(made["ladder_speedups"].dropna(subset="speedup"))
+    assert compared["baseline"].value_counts().min() >= 3
+    assert {*compared["baseline"]} == {PREVIOUS, *BASELINES[:-1]}
+    quotient = compared["kernel_flop_per_s"] / compared["baseline_flop_per_s"]
+    assert quotient.to_numpy() == pytest.approx(compared["speedup"].to_numpy(), rel=1e-9)
+    assert (compared["speedup_low"] <= compared["speedup"]).all()
     block = one(summary, "block")
     assert (block["kernel_flop_per_s"], block["share_of_library"]) == (FLOP / 0.002, 0.0005 / 0.002)
     assert (block["share_of_units"], block["units"], block["bound"]) == (0.25, "FP32", "shared")
@@ -106,29 +110,39 @@ def test_speedups_and_shares_are_ratios_of_the_throughputs(summary):
         ("buffered_row", None, ("naive", 8, 1.5, 1.5, "faster")),  # at N = 1024
     ],
 )
-def test_baselines_have_their_fastest_block_size(summary, variant, block, expected):
-    row = one(summary, variant, block_size=block)
-    names = ("after", "after_block_size", "speedup", "fastest_naive_speedup", "verdict")
-    for name, value in zip(names, expected, strict=True):
-        near = pytest.approx(value) if isinstance(value, float) else value
-        assert row[name] == near if value else pd.isna(row[name]), name
+def test_baselines_have_their_fastest_block_size(made, variant, block, expected):
+    rows = made["ladder_speedups"]
+    rows = rows[(rows["gpu"] == "card") & (rows["variant"] == variant)]
+    rows = rows[rows["block_size"].isna() if block is None else rows["block_size"] == block]
+    by_baseline = rows.set_index("baseline")
+    over_naive = by_baseline.at["fastest-naive", "speedup"]
+    names = ("baseline_variant", "baseline_block_size", "speedup", "verdict")
+    step = [None] * 4 if expected[0] is None else list(by_baseline.loc[PREVIOUS, list(names)])
+    for value, wanted in zip((*step[:3], over_naive, step[3]), expected, strict=True):
+        near = pytest.approx(wanted) if isinstance(wanted, float) else wanted
+        assert value == near if wanted else pd.isna(value)
 
 
 def test_each_named_baseline_is_chosen_at_the_size_of_the_row():
     on_cpu = [cpu_cell("card", name, 2048, time_s) for name, time_s in CPU_S.items()]
-    summary = summary_of(summary=[*CELLS, *on_cpu], roofline=ROOFLINE)
-    row = one(summary, "block")
+    tables = tables_of(summary=[*CELLS, *on_cpu], roofline=ROOFLINE)
+    rate = one(tables["ladder_summary"], "block")["kernel_flop_per_s"]
     for baseline, variant, block, speedup in (
-        *(("fastest_naive", "naive", 8, 4.0), ("source_naive", "naive", 32, 8.0)),
-        *(("cublas", LIBRARY, None, 0.25), ("fastest_cpu", "packed", None, 25.0)),
+        ("fastest-naive", "naive", 8, 4.0),
+        ("source-naive", "naive", 32, 8.0),
+        ("cublas", LIBRARY, None, 0.25),
+        ("fastest-cpu", "packed", None, 25.0),
     ):
-        assert (row[f"{baseline}_variant"], row["kernel_s"]) == (variant, 0.002)
-        of_block = row[f"{baseline}_block_size"]
+        rows = tables["ladder_speedups"]
+        rows = rows[rows["baseline"] == baseline]
+        row = one(rows, "block")
+        assert row["baseline_variant"] == variant
+        of_block = row["baseline_block_size"]
         assert of_block == block if block else pd.isna(of_block)
-        assert row[f"{baseline}_speedup"] == pytest.approx(speedup)
-        assert row["kernel_flop_per_s"] / row[f"{baseline}_flop_per_s"] == pytest.approx(speedup)
-        assert row[f"{baseline}_verdict"] == ("faster" if speedup > 1 else "slower")
-        elsewhere = pd.isna(one(summary, "buffered_row")[f"{baseline}_variant"])
-        assert elsewhere == (baseline != "fastest_naive"), "not measured at N = 1024"
-        itself = summary[(summary["variant"] == variant) & summary["block_size"].eq(block)]
-        assert itself[f"{baseline}_speedup"].isna().all()
+        assert row["speedup"] == pytest.approx(speedup)
+        assert rate / row["baseline_flop_per_s"] == pytest.approx(speedup)
+        assert row["verdict"] == ("faster" if speedup > 1 else "slower")
+        elsewhere = (rows["variant"] == "buffered_row").any()
+        assert elsewhere == (baseline == "fastest-naive"), "not measured at N = 1024"
+        itself = rows[(rows["variant"] == variant) & rows["block_size"].eq(block)]
+        assert itself["speedup"].isna().all()

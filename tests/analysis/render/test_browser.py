@@ -423,10 +423,12 @@ def test_a_ratio_of_the_explorer_is_the_speedup_of_the_table(visit):
             )
         }
         cells = page.locator("#kernels table[data-csv=ladder_summary] tbody tr").evaluate_all(
-            """(rows, name) => rows.map(row => ["variant", "n", name].map(column =>
-              row.cells[row.closest("table").querySelector(`[data-column=${column}]`).cellIndex]
+            """(rows, name) => rows.map(row => [
+              ...["variant", "n"].map(column => `[data-column=${column}]`),
+              `[data-column=""][data-baseline=${name}]`].map(head =>
+              row.cells[row.closest("table").querySelector(head).cellIndex]
                 .firstChild.textContent))""",
-            f"{baseline.replace('-', '_')}_speedup",
+            baseline,
         )
         compared = [(listed.get((name, n)), text) for name, n, text in cells[2:] if text != "–"]
         assert len(compared) > 15

@@ -63,3 +63,26 @@ def test_selection_and_order_keep_places_and_skip_blanks(summary):
     assert (nothing.first, nothing.most("total_s"), nothing.least("total_s")) == (None,) * 3
     assert nothing.values("variant") == []
     assert not nothing
+
+
+def test_columns_of_another_table_keep_their_place(tmp_path):
+    kernel = {"gpu": "card", "variant": "block", "n": 512, "block_size": None}
+    speedups = [
+        kernel | {"baseline": name, "speedup": value} for name, value in (("a-b", 2), ("c", 3))
+    ]
+    kernels = [kernel | {"variant": "naive"}, kernel]
+    store = tables(tmp_path, ladder_summary=kernels, ladder_speedups=speedups)
+    joined = (
+        rows(store, "ladder_summary")
+        .where(gpu="card")
+        .beside(
+            rows(store, "ladder_speedups"), "gpu variant n block_size", baseline=["a-b", "c", "d"]
+        )
+    )
+    without, block = joined
+    assert (block["a_b_speedup"], block["c_speedup"], block["d_speedup"]) == (2, 3, None)
+    assert block.at("c_speedup") == ("ladder_speedups", 1, "speedup")
+    assert (block.at("n"), without["c_speedup"]) == (("ladder_summary", 1, "n"), None)
+    assert joined.most("a_b_speedup").place == block.place
+    assert joined.where(n=512).filters == {"gpu": "card", "n": 512}
+    assert joined.where(c_speedup=3).filters is None, "no count of one table"
