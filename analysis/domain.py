@@ -18,7 +18,7 @@ KERNEL_ONLY, IN_RUN = "kernel-only", "in-run"
 
 # Number of samples of a recording: fixed by a pilot; or sampling stopped as soon as the interval
 # was narrow enough. Simulated coverage of the latter, with two modes 3 % apart and with a drift of
-# 2 %: `python -m benchmarks.coverage --recording data/recordings/h100-sxm`, sequential rule.
+# 2 %: the benchmark `coverage` of commit dcdc8c9 with data/recordings/h100-sxm, sequential rule.
 PILOT, OPTIONAL = "fixed by a pilot", "optional stopping"
 OPTIONAL_COVERAGE = {"coverage_two_modes": 0.77, "coverage_drift": 0.33}
 

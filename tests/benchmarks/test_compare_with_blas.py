@@ -1,29 +1,16 @@
 """The benchmark of `packed` and NumPy's BLAS."""
 
-import json
 import os
 import subprocess
 import sys
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-from base.errors import StudyError, exit_status
+from base.errors import StudyError
 from benchmarks import compare_with_blas as against
-from benchmarks.compare_with_blas import SIZES, blas_code, bound, compare, table, vectors
-from cpu_reference.library import find_gcc
+from benchmarks.compare_with_blas import SIZES, blas_code, compare, table
 from tests.support import ROOT
-
-pytestmark = pytest.mark.slow
-
-
-def test_bounds_are_those_that_are_promised():
-    least = dict.fromkeys([(1, 1024, True), (1, 2048, True)], 0.90)
-    least |= dict.fromkeys([(1, 1024, False), (1, 2048, False)], 0.80)
-    least |= dict.fromkeys([(1, 255, True), (1, 1023, False), (16, 1024, True)], 0.60)
-    least |= dict.fromkeys([(16, 2048, True), (16, 2048, False)], 0.85)
-    assert {each: bound(*each) for each in least} == least
 
 
 def test_ratios_are_of_pairs():
@@ -48,12 +35,6 @@ def test_blas_runs_code_for_the_vectors_that_the_compiler_may_use():
     code |= {("__AVX2__", "SkylakeX"): "Haswell", ("__AVX2__", "Haswell"): None}
     code["", "Haswell"] = "Nehalem"
     assert {each: blas_code(*each) for each in code} == code
-    gcc = find_gcc()
-    assert vectors(gcc, ["-D__AVX512F__"]) == "__AVX512F__"
-    assert vectors(gcc, ["-O3", "-U__AVX512F__", "-D__AVX2__"]) == "__AVX2__"
-    assert vectors(gcc, ["-U__AVX512F__", "-U__AVX2__"]) == ""
-    with pytest.raises(StudyError, match=r"--flags: .*no-such-flag"):
-        vectors(gcc, ["--no-such-flag"])
 
 
 class FakeLibrary:
@@ -61,9 +42,6 @@ class FakeLibrary:
 
     def __init__(self, log, wrong=None):
         self.log, self.wrong = log, wrong
-        facts = {"blas": "b", "blas_version": "1", "blas_architecture": "SkylakeX"}
-        self.blas = SimpleNamespace(facts=lambda: facts)
-        self.fma_flop_per_s, self.clock_hz = lambda: 2e11, lambda: 3e9
 
     def prepare(self, name, a, b, c, block_size=None, threads=1):
         def run():
@@ -75,16 +53,8 @@ class FakeLibrary:
         return run
 
 
-FAKES = {"Library": lambda _: FakeLibrary([]), "NumpyBlas": lambda: FakeLibrary([]).blas}
-
-
-@pytest.fixture
-def small(patch):
+def test_both_are_measured_alternately(patch):
     patch(against, SIZES=[3, 5], _WARM_UP_S=0)
-
-
-@pytest.mark.usefixtures("small")
-def test_both_are_measured_alternately():
     log, cpus = [], os.sched_getaffinity(0)
     found = against.measure(FakeLibrary(log), [1, 2], 6, wide=True)
     expected = [(threads, n, 6) for threads in (1, 2) for n in (3, 5)]
@@ -99,48 +69,7 @@ def test_both_are_measured_alternately():
         against.measure(FakeLibrary([], wrong="packed"), [1], 6, wide=True)
 
 
-@pytest.mark.usefixtures("small")
-@pytest.mark.parametrize(("ratio", "status"), [(0.61, 0), (0.59, 1)])
-def test_outcome_is_printed_and_written(tmp_path, patch, capsys, ratio, status):
-    def fixed(threads, n, packed_s, blas_s, wide):
-        assert wide
-        return against.Comparison(threads, n, len(packed_s), 1e9, 1e9, ratio, 0.5, 0.7, 0.6)
-
-    patch(against, **FAKES, vectors=lambda gcc, flags: "__AVX512F__")
-    patch(against, compare=fixed, usable_threads=lambda: 4)
-    out = tmp_path / "new" / "out.json"
-    patch(sys, argv=["against", "--flags=-O3", "--rounds", "2", "--out", str(out)])
-    assert exit_status(against.main) == status
-    said = capsys.readouterr().out
-    assert "code for SkylakeX" in said
-    assert "one core: 200.0 GFLOP/s" in said
-    written = json.loads(out.read_text())
-    compared = [(c["threads"], c["n"]) for c in written["comparisons"]]
-    assert compared == [(1, 3), (1, 5), (4, 3), (4, 5)]
-    assert (written["flags"], written["usable_threads"]) == (["-O3"], 4)
-
-
-def test_it_restarts_with_the_blas_restricted(monkeypatch, patch):
-    started = []
-
-    def execv(path, command):
-        started.append((path, command, os.environ["OPENBLAS_CORETYPE"]))
-        raise SystemExit
-
-    monkeypatch.setenv("OPENBLAS_CORETYPE", "Prescott")  # ignored
-    patch(os, execv=execv)
-    patch(against, **FAKES, vectors=lambda gcc, flags: "__AVX2__")
-    patch(sys, argv=["against", "--flags=-O1 -g", "--rounds", "3"])
-    with pytest.raises(SystemExit):
-        against.main()
-    ((path, command, code),) = started
-    assert path == command[0] == sys.executable
-    assert command[1:] == ["-m", against.__name__, "--flags=-O1 -g", "--rounds", "3"]
-    assert code == "Haswell"
-    with pytest.raises(StudyError, match="does not support Haswell here"):
-        against.main()
-
-
+@pytest.mark.exhaustive
 def test_one_command_prints_the_ratios():
     """The real command, in nine rounds, without the large sizes, which take most of the time."""
     script = f"import sys; import {against.__name__} as against; del against.SIZES[3:]\n"

@@ -43,7 +43,7 @@ def checked(computed, gpu_recording):
     return check
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     ("change", "found"),
     [

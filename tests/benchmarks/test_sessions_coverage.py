@@ -6,7 +6,7 @@ import pytest
 
 from benchmarks import sessions_coverage as coverage
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.exhaustive
 
 
 def test_both_tables_are_printed_and_intervals_cover(patch, capsys):

@@ -10,9 +10,9 @@ import pandas as pd
 import pytest
 
 from analysis.render.page import render
-from benchmarks.calculator_agrees import disagreements
-from benchmarks.chromium import find_chromium
 from kernels.catalog.baselines import BASELINES, FASTEST_NAIVE
+from tests.support.calculator import disagreements
+from tests.support.chromium import find_chromium
 from tests.support.report_data import MAKER, TEMPLATE
 from tests.support.reports import made, recordings
 from tests.support.text_boxes import FAULTS, WORDS

@@ -3,7 +3,6 @@
 import pytest
 
 from base.errors import StudyError
-from benchmarks.random_counts import CONFIG, residues_of
 from kernels.catalog import geometry
 from kernels.catalog.entries import VARIANTS
 from kernels.catalog.variant import IN_TURN
@@ -13,6 +12,7 @@ from kernels.theory.tiles import STREAM_K_TILES, number_of
 from study.config import load
 from tests.support.builds import in_parallel
 from tests.support.products import fmas_of_tiles, product_of
+from tests.support.random_products import CONFIG, residues_of
 
 pytestmark = pytest.mark.slow
 
@@ -65,7 +65,7 @@ def counted(product, folder):
 def residues():
     """Return products with the residues of the study's, of each build the smallest.
 
-    Whole tiles of a block size of `KERNELS` are left out. The benchmark `random_counts` runs all.
+    Whole tiles of a block size of `KERNELS` are left out. `test_random_counts` runs all.
     """
     products = sorted(residues_of(load(CONFIG).study), key=fmas_of_tiles, reverse=True)
     smallest = {build_for(one): one for one in products if not one.entry.tensor_cores}

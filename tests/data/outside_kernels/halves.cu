@@ -1,0 +1,10 @@
+// try: tile=32x32 threads=32x32
+#include <cuda_fp16.h>
+extern "C" __global__ void halves(const float *a, const float *b, float *c, int n) {
+    const int row = blockIdx.y * 32 + threadIdx.y, col = blockIdx.x * 32 + threadIdx.x;
+    float sum = 0;
+    for (int k = 0; k < n && row < n && col < n; ++k) sum += a[row * n + k] * b[k * n + col];
+    const __half rounded = __float2half(sum); sum = __half2float(rounded);
+    if (row < n && col < n) c[row * n + col] = sum;
+}
+// expected: unsupported

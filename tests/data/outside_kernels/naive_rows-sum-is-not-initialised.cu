@@ -1,0 +1,14 @@
+// try: tile=32x32 threads=32x32 x=rows
+extern "C" __global__ void naive_rows(const float *A, const float *B, float *C, int M, int N,
+                                      int K) {
+    const uint x = blockIdx.x * blockDim.x + threadIdx.x;
+    const uint y = blockIdx.y * blockDim.y + threadIdx.y;
+    if (x < M && y < N) {
+        float tmp;
+        for (int i = 0; i < K; ++i) {
+            tmp += A[x * K + i] * B[i * N + y];
+        }
+        C[x * N + y] = tmp;
+    }
+}
+// expected: :(?:11): .*(?:stores C.* bit for bit .* are wrong)

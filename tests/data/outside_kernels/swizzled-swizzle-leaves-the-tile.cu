@@ -1,0 +1,26 @@
+// try: tile=32x32x32 threads=32x8
+#define SWIZZLE(row, col) ((col) ^ ((row) << 1))
+extern "C" __global__ void swizzled(const float *A, const float *B, float *C, int M, int N, int K) {
+    __shared__ float At[32][32], Bs[32][32];  // A transposed, without conflicts
+    const int lane = threadIdx.x, warp = threadIdx.y;
+    const int row0 = blockIdx.y * 32, col = blockIdx.x * 32 + lane;
+    float acc[4] = {0.f, 0.f, 0.f, 0.f};
+    for (int k0 = 0; k0 < K; k0 += 32) {
+#pragma unroll 4
+        for (int r = warp; r < 32; r += 8) {
+            const bool in = row0 + r < M && k0 + lane < K;
+            At[lane][SWIZZLE(lane, r)] = in ? A[(row0 + r) * K + k0 + lane] : 0.f;
+            Bs[r][lane] = k0 + r < K && col < N ? B[(k0 + r) * N + col] : 0.f;
+        }
+        __syncthreads();
+        for (int k = 0; k < 32; ++k) {
+            for (int i = 0; i < 4; ++i) acc[i] += At[k][SWIZZLE(k, warp * 4 + i)] * Bs[k][lane];
+        }
+        __syncthreads();
+    }
+    for (int i = 0; i < 4; ++i) {
+        const int row = row0 + warp * 4 + i;
+        if (row < M && col < N) C[row * N + col] = acc[i];
+    }
+}
+// expected: :(?:4|12|17): .*(?:is outside its array)

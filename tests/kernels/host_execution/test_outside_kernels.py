@@ -1,0 +1,56 @@
+"""Kernels in the styles of public repositories: `gemm-study try` judges each of them rightly.
+
+The last line of each file in `tests/data/outside_kernels` is the expected verdict: "correct",
+"unsupported", or a regular expression that the message of the fault must match. Most files differ
+from another one by a small edit, which their name describes.
+"""
+
+import re
+
+import pytest
+
+from base.errors import StudyError
+from kernels.catalog.entries import VARIANTS
+from kernels.catalog.user_supplied import adopt
+from kernels.host_execution.compiler import NotSupported
+from kernels.host_execution.trial import checked
+from tests.support import ROOT
+
+SOURCES = sorted((ROOT / "tests/data/outside_kernels").glob("*.cu"))
+CORRECT, UNSUPPORTED = "correct", "unsupported"
+
+
+def judged(source):
+    """Return "correct", "unsupported" or the message of the fault."""
+    entry = adopt(source)
+    try:
+        list(checked(entry))
+    except NotSupported:
+        return UNSUPPORTED
+    except StudyError as fault:
+        return str(fault)
+    finally:
+        del VARIANTS[entry.name]
+    return CORRECT
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("source", SOURCES, ids=lambda source: source.stem)
+def test_kernels_of_strangers_are_judged_rightly(source, tmp_path):
+    text = source.read_text()
+    expected = text.rstrip().rpartition("// expected: ")[2]
+    copy = tmp_path / "mine.cu"
+    copy.write_text(text)
+    verdict = judged(copy)
+    if expected in (CORRECT, UNSUPPORTED):
+        assert verdict == expected
+    else:
+        assert re.search(expected, verdict)
+        assert "\n" not in verdict
+
+
+def test_there_are_kernels_with_each_verdict():
+    verdicts = [source.read_text().rstrip().rpartition("// expected: ")[2] for source in SOURCES]
+    assert verdicts.count(CORRECT) >= 60
+    assert verdicts.count(UNSUPPORTED) >= 5
+    assert len(verdicts) == 189
