@@ -25,6 +25,8 @@ from analysis.overview import answers, gpu_comparison, speedups
 from analysis.published import audit, claims, cpu_claims, figure2, source_tables, systems
 from analysis.trust import comparison, interference, overheads, sessions, threats
 from cpu_reference.cores import usable_threads
+from kernels.catalog.catalog import Catalog
+from kernels.catalog.entries import VARIANTS
 from kernels.cubins.compile import BuildResult
 from measurement.recording.consistency import check_distinct, fingerprint
 from measurement.recording.recording import CELL, Recording
@@ -135,8 +137,8 @@ def _of_recording(
     """Return the part of one recording."""
     loaded = data.load({name: paths})
     progress(f"tables of {name}")
-    with user_supplied.adopted(loaded[name]):
-        part = _part(loaded, times, [], theory, progress)
+    catalog = user_supplied.catalog(loaded[name])
+    part = _part(loaded, times, [], theory, progress, catalog)
     samples = loaded[name].samples[[*CELL, "session", "total_s", "host_s", "in_run_kernel_s"]]
     compared = replace(loaded[name], samples=samples)
     return replace(part, sources=[replace(one, recording=compared) for one in part.sources])
@@ -148,6 +150,7 @@ def _part(
     built: list[BuildResult],
     theory: pd.DataFrame,
     progress: Progress,
+    catalog: Catalog = VARIANTS,
 ) -> _Part:
     """Return the tables of recordings, published times and cubins without comparisons."""
     sources = data.sources(loaded)
@@ -180,7 +183,7 @@ def _part(
     )
     instructions = data.instructions_table(loaded, built)
     used = properties.energy_table(sources)
-    code = machine_code.machine_code_table(frames["builds"], instructions, theory)
+    code = machine_code.machine_code_table(frames["builds"], instructions, theory, catalog)
     frames |= {
         "machine_code": code,
         "energy": used,
@@ -198,7 +201,7 @@ def _part(
     frames |= predictions.decision_tables(sources)
     of_label = {source.label: source for source in sources}
     frames |= ladder_summary.ladder_tables(
-        frames, lambda label, cells, quantity: of_label[label].drawn(cells, quantity)
+        frames, lambda label, cells, quantity: of_label[label].drawn(cells, quantity), catalog
     )
     frames["answers"] = answers.answers_table(
         frames, lambda label, cells: of_label[label].drawn(cells, "total")

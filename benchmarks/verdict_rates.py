@@ -52,8 +52,8 @@ from kernels.cubins.build import INSTRUMENTS, STEPS, Build
 from kernels.cubins.compile import build_cubin
 from kernels.cubins.toolchain import find_nvcc
 from measurement.recording.recording import Recording, read
-from study.config import Config, validate
-from study.narrow import asked
+from study.config import Config, load, validate
+from study.narrow import narrowed
 from study.plan import builds
 
 CALIBRATION = Path("data/calibration")
@@ -386,9 +386,9 @@ def study(host_memory: Sequence[str] = ("pinned", "pageable")) -> Config:
 
     A comparison uses the configurations that both of its sessions contain.
     """
-    whole = asked(ROOT / "config.yaml", "quick", [], [])
+    whole = load(ROOT / "config.yaml", "quick")
     variants = [name for name in whole.study.variants if name not in SLOW]
-    config = asked(ROOT / "config.yaml", "quick", variants, SIZES)
+    config = narrowed(whole, variants, SIZES)
     narrow = config.study.plain() | {"block_sizes": BLOCK_SIZES, "host_memory": [*host_memory]}
     narrow["cpu"] |= {"sizes": CPU_SIZES}
     return validate({**config.plain(), "study": narrow}, "config.yaml")
@@ -407,18 +407,6 @@ def planted_text(text: str, name: str, permille: int) -> str:
     return text[: match.start()] + body + text[match.end() :] + wrapper
 
 
-@dataclass(frozen=True)
-class PlantedBuild(Build):
-    """A build of a changed source."""
-
-    changed: str
-
-    @property
-    def source(self) -> str:
-        """Absolute path of the changed source."""
-        return self.changed
-
-
 def build(config: Config, name: str, folder: Path, permille: int) -> None:
     """Build missing cubins for an architecture, of kernels with idle work if `permille` > 0."""
     nvcc = find_nvcc(config.toolchain.nvcc)
@@ -434,7 +422,7 @@ def build(config: Config, name: str, folder: Path, permille: int) -> None:
                 text = (ROOT / wanted.source).read_text()
                 source.write_text(planted_text(text, wanted.variant, permille))
                 own = (wanted.variant, wanted.block_size, wanted.dtype, wanted.guarded)
-                made = PlantedBuild(*own, str(source))
+                made = Build(*own, str(source))
             build_cubin(nvcc, made, name, cubin)
 
     run_all(one, builds(config.study), len(os.sched_getaffinity(0)), lambda *_: None)

@@ -220,7 +220,8 @@ def _record(arguments: argparse.Namespace) -> None:
     from measurement.recorder.answer import answer
     from measurement.recorder.record import record
     from measurement.recorder.target import unused
-    from study.narrow import asked, undecided
+    from study.config import load
+    from study.narrow import narrowed, undecided
 
     variants, sizes, out = arguments.variant, arguments.size, arguments.out
     samples = None
@@ -237,7 +238,7 @@ def _record(arguments: argparse.Namespace) -> None:
     default = QUESTIONS / "-".join(map(str, [*variants, *sizes, arguments.device]))
     out = out or unused(default)
     recording = record(
-        asked(arguments.config, arguments.scope, variants, sizes, samples=samples),
+        narrowed(load(arguments.config, arguments.scope), variants, sizes, samples=samples),
         arguments.device,
         out,
         arguments.cubins,

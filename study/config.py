@@ -12,6 +12,7 @@ import yaml
 from pydantic import (
     AfterValidator,
     Field,
+    PrivateAttr,
     ValidationError,
     ValidationInfo,
     field_validator,
@@ -19,18 +20,20 @@ from pydantic import (
 )
 
 import cpu_reference.catalog
-import kernels.catalog.entries
 from base.errors import StudyError
 from base.validation import (
     Distinct,
     OneOrMore,
     Section,
     allowed,
+    check_known,
     first_fault,
     name_in,
     not_empty,
 )
 from kernels.catalog.baselines import BASELINES, FASTEST_NAIVE, NAIVE, NAIVE_BLOCK
+from kernels.catalog.catalog import Catalog
+from kernels.catalog.entries import VARIANTS
 from kernels.catalog.product import Product, products_of
 from kernels.products.shape import LARGEST_SIZE, Shape
 
@@ -51,6 +54,15 @@ def _check_shape(text: int | str) -> int | str:
     except StudyError as error:
         raise ValueError(str(error)) from None
     return text
+
+
+def _catalog(info: ValidationInfo) -> Catalog:
+    return info.context["catalog"] if info.context else VARIANTS
+
+
+def _check_variant(name: str, info: ValidationInfo) -> str:
+    check_known("variant", name, _catalog(info))
+    return name
 
 
 _One = Annotated[int, Field(ge=1, le=1)]
@@ -80,7 +92,7 @@ Positive = Annotated[float, Field(gt=0, le=1e6), allowed("a number above 0 to 1e
 NotNegative = Annotated[float, Field(ge=0, le=1e6), allowed("a number from 0 to 1e6")]
 HangLimit = Annotated[float, Field(ge=1, le=1e6), allowed("a number of seconds from 1 to 1e6")]
 Text = Annotated[str, Field(pattern=r"^[^\x00-\x1f\x7f]{1,4096}$"), allowed("one line of text")]
-Variant = Annotated[str, name_in("variant", kernels.catalog.entries.VARIANTS)]
+Variant = Annotated[str, AfterValidator(_check_variant)]
 CpuVariant = Annotated[str, name_in("variant", cpu_reference.catalog.VARIANTS)]
 Threads = Annotated[_One | Literal["all"], allowed("1 or all")]
 Device = Annotated[
@@ -110,10 +122,11 @@ class Series(Section):
     shapes: OneOrMore[ShapeText]
 
     @model_validator(mode="after")
-    def _check_variants(self) -> "Series":
+    def _check_variants(self, info: ValidationInfo) -> "Series":
         shapes = [Shape.parse(text) for text in self.shapes]
+        given = (self.dtypes, self.block_sizes, shapes, _catalog(info))
         for name in self.variants:
-            if not any(products_of([name], self.dtypes, self.block_sizes, shapes)):
+            if not any(products_of([name], *given)):
                 raise ValueError(
                     f"{name} supports none of the series' shapes with its dtypes and block_sizes; "
                     "see `python -m kernels list`"
@@ -220,6 +233,7 @@ class Study(Section):
     interference: Interference | None = None
     energy: Energy | None = None
     protocol: ProtocolSettings
+    _catalog: Catalog = PrivateAttr(VARIANTS)
 
     @model_validator(mode="before")
     @classmethod
@@ -230,11 +244,11 @@ class Study(Section):
         return given
 
     @model_validator(mode="after")
-    def _check_quick(self) -> "Study":
+    def _check_quick(self, info: ValidationInfo) -> "Study":
         if self.quick and self.scope == "full":
             given = self.plain() | {"scope": "quick", "quick": self.quick}
             try:
-                Study.model_validate(given)
+                Study.model_validate(given, context=info.context)
             except ValidationError as error:
                 raise ValueError(f"with the values of quick: {first_fault(error)}") from None
         return self
@@ -247,13 +261,22 @@ class Study(Section):
                 raise ValueError(f"{key} is not a value that quick can override; remove it")
         return quick
 
+    @property
+    def catalog(self) -> Catalog:
+        """The catalog of the variants."""
+        return self._catalog
+
     def products(self) -> Iterator[Product]:
         """Yield the products within `block_size_limits`: square matrices, then `series`."""
         squares = [Shape.square(n) for n in (*self.sizes, *self.holdout_sizes)]
-        yield from self._within_limits(self.variants, self.dtypes, self.block_sizes, squares)
+        yield from self._within_limits(
+            self.variants, self.dtypes, self.block_sizes, squares, self.catalog
+        )
         for one in self.series:
             shapes = [Shape.parse(text) for text in one.shapes]
-            yield from self._within_limits(one.variants, one.dtypes, one.block_sizes, shapes)
+            yield from self._within_limits(
+                one.variants, one.dtypes, one.block_sizes, shapes, self.catalog
+            )
 
     def _within_limits(self, *given: Any) -> Iterator[Product]:
         for product in products_of(*given):
@@ -265,7 +288,8 @@ class Study(Section):
                 yield product
 
     @model_validator(mode="after")
-    def _check_products(self) -> "Study":
+    def _check_products(self, info: ValidationInfo) -> "Study":
+        self._catalog = _catalog(info)
         found = list(islice(self.products(), _MOST_PRODUCTS + 1))
         if len(found) > _MOST_PRODUCTS:
             raise ValueError(f"has more than {_MOST_PRODUCTS} products; remove sizes or variants")
@@ -394,6 +418,12 @@ class Config(Section):
     gpus: list[Gpu]
     report: Report = Report()
     toolchain: Toolchain = Toolchain()
+    _name: str = PrivateAttr("")
+
+    @property
+    def name(self) -> str:
+        """The name of its file, for messages."""
+        return self._name
 
     @field_validator("gpus")
     @classmethod
@@ -426,13 +456,13 @@ def _among(focus: str, ids: Iterable[str]) -> bool:
     return any(focus == name or focus.startswith(f"{name}-") for name in ids)
 
 
-def load(path: Path | str, scope: str | None = None) -> Config:
+def load(path: Path | str, scope: str | None = None, catalog: Catalog = VARIANTS) -> Config:
     """Return the configuration in the file `path`; raise ConfigError if missing or faulty.
 
-    `scope` overrides the scope in the file.
+    `scope` overrides the scope in the file; its variants are of the `catalog`.
     """
     content = read(path)
-    return validate(in_scope(content, scope) if scope else content, named(path))
+    return validate(in_scope(content, scope) if scope else content, named(path), catalog)
 
 
 def files(path: Path | str) -> list[str]:
@@ -454,13 +484,15 @@ def in_scope(content: Any, scope: str) -> Any:
     return {**content, "study": {**content["study"], "scope": scope}}
 
 
-def validate(content: Any, name: str) -> Config:
+def validate(content: Any, name: str, catalog: Catalog = VARIANTS) -> Config:
     """Return the configuration with this `content` (mappings and lists, as read from YAML).
 
     Raise ConfigError, beginning with `name`, if it is faulty.
     """
     try:
-        return Config.model_validate(content)
+        config = Config.model_validate(content, context={"catalog": catalog})
+        config._name = name
+        return config
     except ValidationError as error:
         raise ConfigError(f"{name}: {first_fault(error)}") from None
     except UnicodeEncodeError:

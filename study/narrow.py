@@ -7,34 +7,31 @@ from pathlib import Path
 from typing import Any
 
 from base.errors import StudyError
-from kernels.catalog.entries import VARIANTS
 from kernels.catalog.product import products_of
 from kernels.products.shape import Shape
-from study.config import Config, ConfigError, in_scope, named, read, validate
+from study.config import Config, ConfigError, validate
 
 MOST_SAMPLES = 400  # of one configuration that a comparison may ask for
 # Keys of a study that a narrowed study lacks.
 _MORE = ("holdout_sizes", "series", "interference", "energy", "quick")
 
 
-def asked(
-    path: Path | str,
-    scope: str | None,
+def narrowed(
+    config: Config,
     variants: Sequence[str],
     sizes: Sequence[int],
     series: Sequence[dict[str, Any]] = (),
     samples: int | None = None,
 ) -> Config:
-    """Return the study in the file `path`, narrowed to these GPU variants and sizes, if any.
+    """Return a configuration whose study has only these GPU variants and sizes, if any.
 
     Other settings are kept, except long measurements with another purpose; on the CPU only BLAS is
     measured. `samples`: number per configuration, without a time budget. Raise ConfigError if a
     variant supports none of the sizes.
     """
-    whole = validate(in_scope(read(path), scope) if scope else read(path), named(path))
     if not (variants or sizes or series):
-        return whole
-    study = {key: value for key, value in whole.study.plain().items() if key not in _MORE}
+        return config
+    study = {key: value for key, value in config.study.plain().items() if key not in _MORE}
     study["holdout_sizes"], study["series"] = [], list(series)
     study["variants"] = list(variants) or study["variants"]
     study["sizes"] = list(sizes) or study["sizes"]
@@ -44,14 +41,14 @@ def asked(
         budget = float(study["protocol"]["single_run_s"]) * samples
         study["protocol"] |= {"min_samples": samples, "max_samples": samples}
         study["protocol"] |= {"gpu_cell_budget_s": budget, "cpu_cell_budget_s": budget}
-    shapes = [Shape.square(n) for n in study["sizes"]]
-    for name in filter(VARIANTS.__contains__, variants):  # `validate` names unknown variants
-        if not any(products_of([name], study["dtypes"], study["block_sizes"], shapes)):
+    shapes, catalog = [Shape.square(n) for n in study["sizes"]], config.study.catalog
+    for name in filter(catalog.__contains__, variants):  # `validate` names unknown variants
+        if not any(products_of([name], study["dtypes"], study["block_sizes"], shapes, catalog)):
             raise ConfigError(
                 f"{name}: supports none of the sizes {', '.join(map(str, study['sizes']))}; "
                 "see `python -m kernels list`"
             )
-    return validate({**whole.plain(), "study": study}, named(path))
+    return validate({**config.plain(), "study": study}, config.name, catalog)
 
 
 def undecided(path: Path) -> tuple[list[str], list[int], int]:

@@ -17,9 +17,9 @@ from base.command_line import ABSENT, table
 from base.errors import StudyError
 from base.files import sha256
 from base.paths import RESULTS, ROOT, remedy, shown
-from kernels.catalog.entries import variant
-from kernels.catalog.product import Product
-from kernels.catalog.user_supplied import CALL, adopt
+from kernels.catalog.entries import VARIANTS
+from kernels.catalog.product import with_entry
+from kernels.catalog.user_supplied import CALL, read
 from kernels.catalog.variant import IN_TURN, UserKernel, UserSupplied
 from kernels.cubins.summary import built
 from kernels.cubins.toolchain import COMPILER, find_nvcc
@@ -32,7 +32,7 @@ from measurement.recorder.answer import answer
 from measurement.recorder.hardware import Host
 from measurement.recording.files import check_manifest
 from study.config import Config, load
-from study.narrow import asked
+from study.narrow import narrowed
 
 RESULTS = RESULTS / "tried"
 SIZES = (1024, 4096)  # on the GPU
@@ -66,7 +66,8 @@ def attempt(
     """
     age = time() - psutil.Process().create_time()
     end = monotonic() + SECONDS_WITH_BUILDS - min(age, _LONGEST_START_S)
-    study, entry = load(config), adopt(path)
+    entry = read(path)
+    study = load(config, "quick", VARIANTS.joined(entry))
     if recording:  # before the long work
         check_manifest(recording)
     if device is not None:
@@ -103,7 +104,7 @@ def attempt(
     elif counted:
         yield "not compared with a roofline: the study has no recording; name one with --gpu"
     if device is not None:
-        yield from _timed(entry, config, near, device, sizes, hardware)
+        yield from _timed(entry, study, near, device, sizes, hardware)
     else:
         yield f"to time it on a GPU of this host: gemm-study try {path} --device 0"
     is_checked = unchecked is None if isinstance(entry, UserKernel) else device is not None
@@ -114,7 +115,7 @@ def _introduced(entry: UserSupplied) -> str:
     if not isinstance(entry, UserKernel):
         return f"{shown(Path(entry.file))}: {CALL}(a, b, c, stream), {', '.join(entry.dtypes)}"
     block = (entry.block_sizes or (None,))[0]
-    product = Product(entry.name, entry.dtypes[0], Shape.square(1), block)
+    product = with_entry(entry, entry.dtypes[0], Shape.square(1), block)
     tile, threads = product.tile, product.launch.threads
     arguments = "n" if entry.shapes == "square" else "m, n, k"
     first = f", B={block}" if block else ""
@@ -200,7 +201,7 @@ def _extended(small: Total, twice: Total, size: int, wanted: int) -> Total:
 
 def _timed(
     entry: UserSupplied,
-    config: Path,
+    config: Config,
     near: Sequence[str],
     device: int,
     sizes: Sequence[int],
@@ -211,14 +212,14 @@ def _timed(
     from measurement.recorder.target import unused
 
     one = Shape.square(1)
-    products = [Product(entry.name, "float32", one, b) for b in entry.block_sizes or (None,)]
+    products = [with_entry(entry, "float32", one, b) for b in entry.block_sizes or (None,)]
     width = max(lcm(*product.tile) for product in products)
     wanted = list(sizes) or [width * -(-size // width) for size in SIZES]
-    others = [name for name in near if variant(name).flow == IN_TURN]
+    others = [name for name in near if VARIANTS.variant(name).flow == IN_TURN]
     dtypes = [dtype for dtype in entry.dtypes if dtype != "float32"]
     variants = [entry.name, *others] if "float32" in entry.dtypes else ["cublas_sgemm"]
     more = {"variants": [entry.name, *_OTHER_DTYPES], "dtypes": dtypes, "block_sizes": [32]}
-    study = asked(config, "quick", variants, wanted, [more | {"shapes": wanted}] if dtypes else [])
+    study = narrowed(config, variants, wanted, [more | {"shapes": wanted}] if dtypes else [])
     out = unused(RESULTS / entry.name / f"gpu{device}-{sha256(Path(entry.file))[:8]}")
     recording = record(study, device, out, None, None, hardware)
     yield from answer(recording, ladder_of=entry.name)

@@ -7,7 +7,8 @@ import pandas as pd
 
 from analysis.domain import CPU, HOST_MEMORY_ORDER, SIZES, SOURCE_SIZE
 from kernels.catalog.baselines import NAIVE_BLOCK
-from kernels.catalog.entries import LIBRARIES
+from kernels.catalog.catalog import Catalog
+from kernels.catalog.entries import LIBRARIES, VARIANTS
 from kernels.catalog.product import Product
 
 
@@ -16,11 +17,11 @@ def whole(value: Any) -> int | None:
     return None if pd.isna(value) else int(value)
 
 
-def product_of(row: Mapping[str, Any]) -> Product:
+def product_of(row: Mapping[str, Any], catalog: Catalog = VARIANTS) -> Product:
     """Return the product of a table's row."""
     edges = {name: int(row[name]) for name in ("batch", "m", "n", "k")}
     numbers = {**edges, "block_size": whole(row["block_size"])}
-    return Product.of({"variant": row["variant"], "dtype": row["dtype"], **numbers})
+    return Product.of({"variant": row["variant"], "dtype": row["dtype"], **numbers}, catalog)
 
 
 def is_library(cells: pd.DataFrame) -> pd.Series:

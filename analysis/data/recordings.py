@@ -20,7 +20,9 @@ from base.errors import StudyError
 from base.files import sha256
 from base.paths import ROOT
 from kernels.catalog.baselines import NAIVE_BLOCK
+from kernels.catalog.catalog import Catalog
 from kernels.catalog.entries import VARIANTS
+from kernels.catalog.user_supplied import catalog_of
 from kernels.cubins.compile import BuildResult
 from measurement.recording.files import RecordingError, read_provenance, user_supplied
 from measurement.recording.provenance_schema import USER_SUPPLIED
@@ -75,6 +77,11 @@ class MeasuredSource:
     def gpu_name(self) -> str | None:
         """Name of the GPU."""
         return self.gpu.get("name")
+
+    @cached_property
+    def catalog(self) -> Catalog:
+        """The variants, with the user-supplied ones that the recording contains."""
+        return catalog_of(self.recording.provenance.get("texts", {}))
 
     @property
     def l2_bytes(self) -> float | None:

@@ -21,6 +21,7 @@ from analysis.kernels.machine_code import rows_of
 from analysis.schema import bounded
 from analysis.stats.estimates import ratios
 from kernels.catalog.baselines import NAIVE_BLOCK
+from kernels.catalog.catalog import Catalog
 from kernels.catalog.entries import VARIANTS
 from kernels.catalog.variant import SEQUENTIAL
 from kernels.cubins.compile import architecture
@@ -65,7 +66,7 @@ def ladder_table(
     for source in with_gpu(found):
         steps = pd.concat([_steps(source, quantity) for quantity in QUANTITIES], ignore_index=True)
         steps = steps.assign(changed=_changes(source, steps, machine_code))
-        steps["rank"] = steps["variant"].map({name: at for at, name in enumerate(VARIANTS)})
+        steps["rank"] = steps["variant"].map({name: at for at, name in enumerate(source.catalog)})
         steps = steps.assign(recording=source.recording_id, gpu=source.label)
         frames.append(steps.sort_values(["rank", "row", "quantity"], kind="stable"))
     ladder = stacked("ladder", frames).drop(columns=["energy_j", "flop_per_j"])
@@ -78,26 +79,26 @@ def _steps(source: MeasuredSource, quantity: str) -> pd.DataFrame:
     cells = source.cells[source.cells["device"] != CPU]
     cells = cells.merge(source.builds[["build", *_KEY]], how="left", on=_KEY).set_index(cells.index)
     cells = cells.assign(row=cells.index, time_s=cells[f"{quantity}_s"])
-    steps = _pairs(cells[cells["time_s"].notna()])
+    steps = _pairs(cells[cells["time_s"].notna()], source.catalog)
     rows = steps["after_row"], steps["row"]
     bounds = ratios(source.cells[f"{quantity}_s"], source.draws[quantity], *rows)
     words = [verdict(*values) for values in zip(*bounds, strict=True)]
     return steps.assign(quantity=quantity, **bounded("speedup", *bounds), verdict=words)
 
 
-def _pairs(cells: pd.DataFrame) -> pd.DataFrame:
+def _pairs(cells: pd.DataFrame, catalog: Catalog) -> pd.DataFrame:
     """Return cells merged with those of the previous step, one pair per variant and `_SAME`.
 
     Columns: `_SAME`, `_SIDE`, and `_SIDE` of the previous step as after_ (its variant: after).
     """
     measured = set(cells["variant"])
-    after = {name: measured_before(name, measured) for name in measured}
+    after = {name: measured_before(catalog, name, measured) for name in measured}
     own = cells[[*_SAME, *_SIDE]].assign(after=cells["variant"].map(after))
     names = {"variant": "after"} | {name: f"after_{name}" for name in _SIDE[1:]}
     before = cells[[*_SAME, *_SIDE]].rename(columns=names)
     pairs = own[own["after"].notna()].merge(before, on=["after", *_SAME])
     both = pairs["block_size"].notna() & pairs["after_block_size"].notna()
-    both &= ~pairs["variant"].isin([name for name, v in VARIANTS.items() if v.fixed_blocks])
+    both &= ~pairs["variant"].isin([name for name, v in catalog.items() if v.fixed_blocks])
     pairs = pairs[~both | (pairs["block_size"] == pairs["after_block_size"]).fillna(False)]
     of_page = pairs["variant"].isin(_OF_PAGE)
     wanted = pd.Series(NAIVE_BLOCK, pairs.index).mask(of_page, PAGE_BLOCK)
@@ -108,11 +109,11 @@ def _pairs(cells: pd.DataFrame) -> pd.DataFrame:
     return ranked.drop_duplicates(["variant", *_SAME])
 
 
-def measured_before(name: str, measured: set[str]) -> str | None:
+def measured_before(catalog: Catalog, name: str, measured: set[str]) -> str | None:
     """Return the nearest predecessor of a variant that was measured; None if there is none."""
-    before = VARIANTS[name].after
+    before = catalog[name].after
     while before is not None and before not in measured:
-        before = VARIANTS[before].after
+        before = catalog[before].after
     return before
 
 
@@ -123,7 +124,7 @@ def _changes(source: MeasuredSource, steps: pd.DataFrame, machine_code: pd.DataF
     for variant, prefix in (("variant", ""), ("after", "after_")):
         columns = [variant, "dtype", f"{prefix}block_size", f"{prefix}build"]
         keys = [
-            (*where, VARIANTS[name].kernel_name, dtype, whole(size), kind)
+            (*where, source.catalog[name].kernel_name, dtype, whole(size), kind)
             for name, dtype, size, kind in steps[columns].itertuples(index=False, name=None)
         ]
         sides.append(rows_of(machine_code, keys))

@@ -14,8 +14,8 @@ from analysis.kernels.ladder import measured_before
 from analysis.schema import bounded, renaming, with_bounds
 from analysis.stats.estimates import FloatArray, percentile_interval
 from kernels.catalog.baselines import BASELINES, CUBLAS, FASTEST_CPU, NAIVE, SOURCE_NAIVE
+from kernels.catalog.catalog import Catalog
 from kernels.catalog.entries import LIBRARIES, VARIANTS
-from kernels.catalog.variant import UserSupplied
 
 PREVIOUS = "previous"  # the baseline of a step: the step before it
 _KERNEL = ["recording", "gpu", "variant", "n", "block_size"]
@@ -35,7 +35,9 @@ class _Timed(NamedTuple):
     draws: FloatArray
 
 
-def ladder_tables(frames: Mapping[str, pd.DataFrame], drawn: Drawn) -> dict[str, pd.DataFrame]:
+def ladder_tables(
+    frames: Mapping[str, pd.DataFrame], drawn: Drawn, catalog: Catalog = VARIANTS
+) -> dict[str, pd.DataFrame]:
     """Return the tables ladder_summary and ladder_speedups.
 
     ladder_summary has one row per GPU and kernel of square matrices, in the sequence of the
@@ -53,8 +55,7 @@ def ladder_tables(frames: Mapping[str, pd.DataFrame], drawn: Drawn) -> dict[str,
     sizes = of_sizes(frames["summary"])
     cells = sizes[sizes["kernel_s"].notna() & (sizes["device"] != CPU)]
     # The variants of the ladder (float32 only), libraries and user-supplied kernels.
-    entries = VARIANTS.items()
-    names = [n for n, v in entries if isinstance(v, UserSupplied) or v.dtypes == ("float32",)]
+    names = [n for n, v in catalog.items() if n not in VARIANTS or v.dtypes == ("float32",)]
     cells = cells[cells["variant"].isin(names)]
     kernels: list[dict[str, object]] = []
     compared: list[dict[str, object]] = []
@@ -63,7 +64,7 @@ def ladder_tables(frames: Mapping[str, pd.DataFrame], drawn: Drawn) -> dict[str,
         memory = next(kind for kind in KERNEL_MEMORY_ORDER if kind in kinds)
         of_gpu = of_gpu[of_gpu["host_memory"] == memory]
         cpu = sizes[(sizes["device"] == CPU) & (sizes["recording"] == of_gpu["recording"].iloc[0])]
-        for row, others in _compared(of_gpu, cpu, partial(drawn, str(gpu))):
+        for row, others in _compared(of_gpu, cpu, partial(drawn, str(gpu)), catalog):
             kernels.append(row)
             compared += [{name: row[name] for name in _KERNEL} | other for other in others]
     summary = from_rows("ladder_summary", kernels).drop(columns=_BOUNDS)
@@ -80,7 +81,10 @@ def ladder_tables(frames: Mapping[str, pd.DataFrame], drawn: Drawn) -> dict[str,
 
 
 def _compared(
-    cells: pd.DataFrame, cpu: pd.DataFrame, drawn: Callable[[pd.DataFrame, str], FloatArray]
+    cells: pd.DataFrame,
+    cpu: pd.DataFrame,
+    drawn: Callable[[pd.DataFrame, str], FloatArray],
+    catalog: Catalog,
 ) -> Iterator[tuple[dict[str, object], list[dict[str, object]]]]:
     """Yield each row of a GPU's summary, and its comparisons; `cells` have one host memory."""
     best = fastest(cells, "kernel_s", ["variant", "n"])
@@ -101,17 +105,17 @@ def _compared(
     measured = set(cells["variant"])
     library = next((name for name in LIBRARIES if name in measured), None)
     listed = [*source, *(cell for cell in fastest_at.values() if cell.row in largest.index)]
-    rank = {name: place for place, name in enumerate(VARIANTS)}
+    rank = {name: place for place, name in enumerate(catalog)}
     for cell in sorted(listed, key=lambda cell: rank[cell.values["variant"]]):
         variant, n, time_s = (cell.values[name] for name in ("variant", "n", "kernel_s"))
         others = {name: base.get((name, n)) for name in BASELINES}
-        others[PREVIOUS] = fastest_at.get((measured_before(variant, measured), n))
+        others[PREVIOUS] = fastest_at.get((measured_before(catalog, variant, measured), n))
         is_best_block = variant == NAIVE and source and cell is not source[0]
         if is_best_block:
             others[PREVIOUS] = source[0]
         row = {name: cell.values[name] for name in _COLUMNS}
         row |= {"samples": cell.values["kernel_samples"], "is_library": variant in LIBRARIES}
-        row["idea"] = _BEST_BLOCK if is_best_block else VARIANTS[variant].idea
+        row["idea"] = _BEST_BLOCK if is_best_block else catalog[variant].idea
         if (library, n) in fastest_at:
             row["share_of_library"] = fastest_at[library, n].values["kernel_s"] / time_s
         yield row, [_speedup(name, other, cell) for name, other in others.items() if other]

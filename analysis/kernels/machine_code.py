@@ -12,6 +12,7 @@ from analysis.data.cells import whole
 from analysis.data.frames import from_rows
 from analysis.kernels.counts import Launch, launches
 from analysis.stats.estimates import grouped
+from kernels.catalog.catalog import Catalog
 from kernels.catalog.entries import VARIANTS
 from kernels.catalog.product import Product
 from kernels.cubins import machine_code as mix
@@ -38,7 +39,10 @@ _RESOURCES = (
 
 
 def machine_code_table(
-    builds: pd.DataFrame, instructions: pd.DataFrame, counts: pd.DataFrame
+    builds: pd.DataFrame,
+    instructions: pd.DataFrame,
+    counts: pd.DataFrame,
+    catalog: Catalog = VARIANTS,
 ) -> pd.DataFrame:
     """Return one row per build of a kernel, without the probes.
 
@@ -52,13 +56,13 @@ def machine_code_table(
     listings = dict(grouped(instructions, _BUILD))
     accesses = _largest(counts)
     rows = []
-    for build in builds[builds["variant"].isin(VARIANTS)].to_dict("records"):
+    for build in builds[builds["variant"].isin(catalog)].to_dict("records"):
         named = {name: None if pd.isna(build[name]) else build[name] for name in _BUILD}
-        entry = VARIANTS[str(build["variant"])]
+        entry = catalog[str(build["variant"])]
         row = named | {name: build[name] for name in _RESOURCES if name in build}
         block_size = entry.block_size(whole(build["block_size"]))
         shape = Shape.square(int(min(SIZE, entry.edges[1])))
-        product = Product(entry.name, str(build["dtype"]), shape, block_size)
+        product = Product(entry.name, str(build["dtype"]), shape, block_size, catalog)
         row |= _launch(product, build)
         listing = listings.get(tuple(named.values()))
         if listing is not None:
@@ -124,7 +128,7 @@ def intensities(product: Product, launch: Launch) -> dict[str, float | None]:
     """Return bank conflicts per request and FLOP per byte of one launch from its counts."""
     theory, shape = launch.theory, product.shape
     # A thread loads one element, or a float4 in G's exact builds.
-    of_vectors = VARIANTS[product.variant].origin == "G" and launch.build == EXACT
+    of_vectors = product.entry.origin == "G" and launch.build == EXACT
     load_bytes = ELEMENTS[product.dtype].bytes * (VECTOR if of_vectors else 1)
     loaded = theory["global_load_accesses"] * load_bytes
     sectors = theory["global_load_sectors"] + theory["global_store_sectors"]

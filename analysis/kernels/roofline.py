@@ -27,8 +27,9 @@ from analysis.data.frames import stacked
 from analysis.data.recordings import MeasuredSource, with_gpu
 from analysis.kernels.counts import Launch, launches
 from analysis.kernels.machine_code import EXACT, intensities, issued
+from kernels.catalog.catalog import Catalog
+from kernels.catalog.entries import VARIANTS
 from kernels.catalog.product import Product
-from kernels.catalog.variant import UserSupplied
 from kernels.products.elements import ELEMENTS
 from kernels.theory.cost import LINE_BYTES, SECTOR_BYTES, WARP
 from kernels.theory.tiles import number_of
@@ -78,7 +79,7 @@ def roofline_table(
             for row in own.astype(object).to_dict("records")
         }
         cells = fastest(source).to_dict("records")
-        rows = pd.DataFrame([placed(cell, rates, counted, codes) for cell in cells])
+        rows = pd.DataFrame([placed(cell, rates, counted, codes, source.catalog) for cell in cells])
         frames.append(rows.assign(recording=source.recording_id, gpu=source.label))
     return stacked("roofline", frames)
 
@@ -97,7 +98,11 @@ def fastest(source: MeasuredSource) -> pd.DataFrame:
 
 
 def placed(
-    cell: dict[str, Any], rates: Mapping[str, float], counted: dict[Product, Launch], codes: Codes
+    cell: dict[str, Any],
+    rates: Mapping[str, float],
+    counted: dict[Product, Launch],
+    codes: Codes,
+    catalog: Catalog = VARIANTS,
 ) -> dict[str, object]:
     """Return a cell with its bounds by a GPU's ceilings (`rates`), and its shares of them.
 
@@ -106,7 +111,7 @@ def placed(
     """
     pipe = [rates[name] for name in ("l1_bytes_per_s", "shared_bytes_per_s") if name in rates]
     rates = {**rates, **({_PIPE: max(pipe)} if pipe else {})}
-    product, time_s = product_of(cell), float(cell["kernel_s"])
+    product, time_s = product_of(cell, catalog), float(cell["kernel_s"])
     shape, launch = product.shape, counted.get(product)
     parts = product.entry.tensor_products
     # A, B and C once, the minimum traffic of device memory.
@@ -139,7 +144,7 @@ def placed(
     if "compute" in bounds:
         row["share_of_units"] = bounds["compute"] / time_s
     # User-supplied kernels have no counts here, so the nearest bound may be unknown.
-    counts_known = launch or not isinstance(product.entry, UserSupplied)
+    counts_known = launch or not product.is_user_supplied
     return row | nearest_bound(bounds if counts_known else {}, time_s)
 
 

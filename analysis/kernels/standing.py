@@ -47,7 +47,9 @@ def standing(
         product = product_of(cell)
         if product.has_theory:
             launches[product] = _launch(product, predict(product), predict(product, merged=True))
-    rows = pd.DataFrame([placed(cell, rates, launches, {}) for cell in (*own, *cells)])
+    catalog = next(iter(counted)).catalog
+    placed_cells = [placed(cell, rates, launches, {}, catalog) for cell in (*own, *cells)]
+    rows = pd.DataFrame(placed_cells)
     rows["bound_flop_per_s"] = 2.0 * rows["n"].astype(float) ** 3 / rows["bound_s"]
     rows["is_own"] = [True] * len(own) + [False] * len(cells)
     libraries = rows["variant"].isin(LIBRARIES)

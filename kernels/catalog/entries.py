@@ -14,8 +14,8 @@ L (Lei Mao), H (Harvey Arce), own (this project).
 import math
 from dataclasses import replace
 
-from base.errors import StudyError
 from kernels.catalog import geometry
+from kernels.catalog.catalog import Catalog
 from kernels.catalog.host_steps import PADDED, TRANSPOSED_B
 from kernels.catalog.variant import (
     AS_GRAPH,
@@ -535,15 +535,14 @@ _ENTRIES: list[Variant] = [
     ),
 ]
 
-VARIANTS: dict[str, Variant] = {entry.name: entry for entry in _ENTRIES}
+# The variants of this project; a run adds its user-supplied ones.
+VARIANTS = Catalog(*_ENTRIES)
 LIBRARIES = {name for name, entry in VARIANTS.items() if isinstance(entry, Library)}
 
 
 def variant(name: str) -> Variant:
     """Return the variant called `name`; raise StudyError if the catalog lacks it."""
-    if name not in VARIANTS:
-        raise StudyError(f"variant {name!r}: not in the catalog; use one of {', '.join(VARIANTS)}")
-    return VARIANTS[name]
+    return VARIANTS.variant(name)
 
 
 def has_own_source(name: str) -> bool:

@@ -1,11 +1,12 @@
 """Products: a variant on matrices of one shape and element type."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
-from kernels.catalog.entries import VARIANTS, variant
+from kernels.catalog.catalog import Catalog
+from kernels.catalog.entries import VARIANTS
 from kernels.catalog.variant import (
     PIECES,
     CatalogKernel,
@@ -13,6 +14,7 @@ from kernels.catalog.variant import (
     Kernel,
     Launch,
     Tile,
+    UserSupplied,
     Variant,
 )
 from kernels.products.elements import ELEMENTS
@@ -25,21 +27,23 @@ from kernels.theory.tiles import BlockSize, number_of
 class Product:
     """A variant with its block size, on matrices of one shape and element type.
 
-    In a CPU cell the variant is from `cpu_reference.catalog`; then only the fields are defined.
+    The variant is of the `catalog`. In a CPU cell it is of `cpu_reference.catalog`; then only the
+    fields are defined.
     """
 
     variant: str
     dtype: str
     shape: Shape
     block_size: BlockSize = None
+    catalog: Catalog = field(default=VARIANTS, compare=False, repr=False)
 
     @classmethod
-    def of(cls, row: Mapping[str, Any]) -> "Product":
+    def of(cls, row: Mapping[str, Any], catalog: Catalog = VARIANTS) -> "Product":
         """Return the product of a recording's row, in which None means no block size."""
         name, number = row["variant"], row["block_size"]
-        block_size = VARIANTS[name].block_size(number) if name in VARIANTS else number
+        block_size = catalog[name].block_size(number) if name in catalog else number
         shape = Shape(row["batch"], row["m"], row["n"], row["k"])
-        return cls(name, row["dtype"], shape, block_size)
+        return cls(name, row["dtype"], shape, block_size, catalog)
 
     def row(self) -> dict[str, Any]:
         """Return the product as columns of a recording's row."""
@@ -53,7 +57,12 @@ class Product:
     @property
     def entry(self) -> Variant:
         """The variant's entry in the catalog; raises StudyError if there is none."""
-        return variant(self.variant)
+        return self.catalog.variant(self.variant)
+
+    @property
+    def is_user_supplied(self) -> bool:
+        """Whether the variant is user-supplied."""
+        return isinstance(self.catalog.get(self.variant), UserSupplied)
 
     @property
     def kernel(self) -> Kernel | None:
@@ -152,28 +161,33 @@ class Product:
         return entry.theory(self.operands, self.block_size, ELEMENTS[self.dtype].bytes)
 
 
+def with_entry(entry: Variant, dtype: str, shape: Shape, block_size: BlockSize = None) -> Product:
+    """Return the product of a variant that may be user-supplied."""
+    return Product(entry.name, dtype, shape, block_size, VARIANTS.joined(entry))
+
+
 def products_of(
     variants: Sequence[str],
     dtypes: Sequence[str],
     wanted_block_sizes: Sequence[int],
     shapes: Sequence[Shape],
+    catalog: Catalog = VARIANTS,
 ) -> Iterator[Product]:
     """Yield the products of a series; each variant takes the subset that it supports.
 
     Raise StudyError for a variant that is not in the catalog.
     """
     for name in variants:
-        entry = variant(name)
+        entry = catalog.variant(name)
         for dtype in dtypes:
-            for block in block_sizes(name, wanted_block_sizes):
+            for block in block_sizes(entry, wanted_block_sizes):
                 for shape in shapes:
                     if dtype in entry.dtypes and entry.takes(shape):
-                        yield Product(name, dtype, shape, block)
+                        yield Product(name, dtype, shape, block, catalog)
 
 
-def block_sizes(name: str, wanted: Sequence[int]) -> list[BlockSize]:
+def block_sizes(entry: Variant, wanted: Sequence[int]) -> list[BlockSize]:
     """Return the `wanted` block sizes that a variant has; all if fixed, [None] without any."""
-    entry = variant(name)
     if entry.block_sizes is None:
         return [None]
     if entry.fixed_blocks:

@@ -2,12 +2,12 @@
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from base.errors import StudyError
 from kernels.catalog.entries import VARIANTS
 from kernels.catalog.product import Product
-from kernels.catalog.variant import Kernel
+from kernels.catalog.variant import Kernel, UserKernel
 from kernels.products.elements import ELEMENTS
 from kernels.theory.tiles import BlockSize, number_of
 
@@ -23,6 +23,7 @@ class Build:
     block_size: BlockSize
     dtype: str
     guarded: bool
+    file: str = field(default="", compare=False)  # user-supplied: the path of its source
 
     @property
     def kind(self) -> str:
@@ -37,8 +38,7 @@ class Build:
     @property
     def source(self) -> str:
         """Path of the source file: relative to the root, or absolute if user-supplied."""
-        entry = VARIANTS.get(self.variant)
-        return (entry and entry.source) or f"kernels/{self.variant}.cu"
+        return self.file or f"kernels/{self.variant}.cu"
 
     @property
     def defines(self) -> dict[str, int | str]:
@@ -76,7 +76,8 @@ def build_for(product: Product) -> Build | None:
     kernel = product.kernel
     if kernel is None:
         return None
-    return Build(kernel.kernel, product.block_size, product.dtype, product.is_guarded)
+    file = kernel.file if isinstance(kernel, UserKernel) else ""
+    return Build(kernel.kernel, product.block_size, product.dtype, product.is_guarded, file)
 
 
 def step_build(product: Product) -> Build | None:

@@ -8,7 +8,7 @@ from base.command_line import ABSENT, table
 from base.paths import remedy
 from base.pool import run_all
 from base.progress import Progress
-from kernels.catalog.product import Product
+from kernels.catalog.product import with_entry
 from kernels.catalog.variant import UserKernel
 from kernels.cubins.build import Build
 from kernels.cubins.compile import BuildResult, build_cubin, compute_capability
@@ -31,7 +31,7 @@ def built(entry: UserKernel, nvcc: Path, wanted: Sequence[str], folder: Path) ->
     known = list_architectures(nvcc)
     names = wanted or [name for name in known if compute_capability(name) in LIMITS]
     builds = [
-        Build(entry.name, block, dtype, False)
+        Build(entry.name, block, dtype, False, entry.file)
         for dtype in entry.dtypes
         for block in entry.block_sizes or (None,)
     ]
@@ -55,7 +55,7 @@ def built(entry: UserKernel, nvcc: Path, wanted: Sequence[str], folder: Path) ->
 
 
 def _machine_code(entry: UserKernel, result: BuildResult) -> list[str]:
-    product = Product(entry.name, result.dtype, Shape.square(_SIZE), result.block_size)
+    product = with_entry(entry, result.dtype, Shape.square(_SIZE), result.block_size)
     launch = product.launch
     shared = result.static_shared_bytes + launch.dynamic_shared_bytes
     cells = [result.architecture, result.dtype, str(result.block_size or ABSENT)]

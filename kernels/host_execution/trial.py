@@ -7,7 +7,7 @@ from math import lcm
 from time import monotonic
 
 from base.command_line import ABSENT, table
-from kernels.catalog.product import Product
+from kernels.catalog.product import Product, with_entry
 from kernels.catalog.variant import UserKernel
 from kernels.host_execution.binding import KernelFault
 from kernels.host_execution.check import check, check_largest, execute, sums
@@ -38,7 +38,7 @@ def checked(entry: UserKernel) -> Generator[str, None, Counted]:
     counted: Counted = {}
     for dtype in entry.dtypes:
         for block in entry.block_sizes or (None,):
-            products = [Product(entry.name, dtype, each, block) for each in shapes(entry, block)]
+            products = [with_entry(entry, dtype, shape, block) for shape in shapes(entry, block)]
             width = lcm(*entry.tile(block))
             small = replace(products[0], shape=Shape.square(width * -(-_COUNTED // width)))
             twice = replace(small, shape=Shape.square(2 * small.shape.n))

@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 
 from base.errors import StudyError
-from kernels.catalog.entries import VARIANTS
 from kernels.catalog.limits import DeviceLimits, not_launchable
 from kernels.catalog.variant import SEQUENTIAL, UserCall, UserSupplied
 from kernels.cubins.build import HOLD, PROBES, TENSOR_PROBE, build_for
@@ -62,9 +61,8 @@ class GpuSession:
     ) -> None:
         """Prepare a session; `cubins` contains ``sm_XX/STEM.cubin`` for each of `builds`.
 
-        `primary`: use the primary context, which all libraries of a process share. It is always
-        used if the catalog contains a user-supplied Python function. `partner`: the other GPU of
-        runs on two GPUs.
+        `primary`: use the primary context, which all libraries of a process share; user-supplied
+        Python functions need it. `partner`: the other GPU of runs on two GPUs.
         """
         self._cuda = driver()
         self._device = self._cuda.Device(device.index)
@@ -73,7 +71,7 @@ class GpuSession:
         self.telemetry = NvmlTelemetry(self._device.pci_bus_id())
         self._cubins = Cubins(builds, cubins, device.compute_capability)
         self._inputs = inputs
-        self._primary = primary or any(isinstance(entry, UserCall) for entry in VARIANTS.values())
+        self._primary = primary
         self._kernel_s: dict[Cell, float] = {}  # the first kernel-only time of each cell
 
     def __enter__(self) -> "GpuSession":

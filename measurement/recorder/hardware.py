@@ -52,9 +52,10 @@ class Host:
         builds: list[BuildResult],
         cubins: Path,
         partner: CudaDevice | None,
+        primary: bool = False,
     ) -> DeviceSession:
-        """Return the session of a GPU; `partner` is the other GPU of runs on two GPUs."""
-        return GpuSession(device, inputs, builds, cubins, partner=partner)
+        """Return the session of a GPU, with the parameters of `GpuSession`."""
+        return GpuSession(device, inputs, builds, cubins, primary, partner)
 
     def open_cpu(self, library: Path, inputs: Inputs) -> DeviceSession:
         """Return the session of this host's CPU."""
@@ -92,10 +93,12 @@ class OpenGpu:
     builds: list[BuildResult]
     cubins: Path
     partner: CudaDevice | None
+    primary: bool
 
     def __call__(self, inputs: Inputs) -> DeviceSession:
         """Return the session."""
-        return self.hardware.open_gpu(self.device, inputs, self.builds, self.cubins, self.partner)
+        parts = (self.builds, self.cubins, self.partner, self.primary)
+        return self.hardware.open_gpu(self.device, inputs, *parts)
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,6 @@ from typing import Any
 
 from cpu_reference.cores import usable_threads
 from cpu_reference.library import build_library, find_gcc, gcc_version
-from kernels.catalog.user_supplied import adopted
 from kernels.catalog.variant import Variant
 from kernels.cubins.build import Build
 from kernels.cubins.compile import BuildResult, architecture, build_all, read_result
@@ -52,7 +51,8 @@ class Task:
 
     def gpu_opening(self, device: CudaDevice) -> Opening:
         """Return the opening of a GPU's worker; each worker has its own core."""
-        session = OpenGpu(self.hardware, device, self.builds, self.cubins, self._partner(device))
+        parts = (self.builds, self.cubins, self._partner(device), bool(calls(self.study)))
+        session = OpenGpu(self.hardware, device, *parts)
         return self._opening(session, gpu_cells(self.study, _label(device)), 0.0, device.index)
 
     def _partner(self, device: CudaDevice) -> CudaDevice | None:
@@ -77,7 +77,7 @@ class Task:
     ) -> Opening:
         seed, warm_up_s = self.study.seed, self.study.protocol.warm_up_s
         own = (session, problems(cells), seed, CACHE, warm_up_s, warm_run_s, core)
-        return Opening(*own, adopted())
+        return Opening(*own)
 
     def fingerprint(self) -> dict[str, Any]:
         """Return the inputs that must be unchanged to resume an interrupted recording."""

@@ -9,8 +9,7 @@ from statistics import median
 from typing import Any
 
 from base.progress import Progress
-from kernels.catalog.entries import VARIANTS, variant
-from kernels.catalog.variant import PIECEWISE, SEQUENTIAL, Kernel, UserCall, UserSupplied
+from kernels.catalog.variant import PIECEWISE, SEQUENTIAL, UserCall
 from measurement.devices.cold_start import ColdStart
 from measurement.devices.pieces import Setting, fastest
 from measurement.devices.session import CellError
@@ -369,9 +368,7 @@ class DeviceMeasurement:
         If a time of user-supplied code is refused, all times of this code are.
         """
         failed, reason = [check], str(check.reason)
-        if reason.startswith(REFUSED) and isinstance(
-            VARIANTS.get(check.cell.variant), UserSupplied
-        ):
+        if reason.startswith(REFUSED) and check.cell.product.is_user_supplied:
             self._refused[check.cell.variant] = reason
             own = [cell for cell in self._passed() if cell.variant == check.cell.variant]
             failed += [replace(check, cell=cell) for cell in own if cell != check.cell]
@@ -446,11 +443,9 @@ def cold_cell(cells: list[Cell], name: str) -> Cell | None:
     It has the smallest size, the largest blocks and, if studied, pageable memory. The cost of a
     cold start hardly depends on the cell, and its share is largest in the smallest cell.
     """
-    entry = variant(name)
-    if entry.host_step or not isinstance(entry, Kernel):
-        return None
+    wanted = [cell for cell in cells if cell.variant == name and cell.shape.is_square]
     return min(
-        (cell for cell in cells if cell.variant == name and cell.shape.is_square),
+        (cell for cell in wanted if cell.product.kernel and not cell.product.entry.host_step),
         key=lambda cell: (
             cell.shape.n,
             -cell.product.launch.threads_per_block,

@@ -46,8 +46,7 @@ class Opening:
 
     `core` is the core of timed runs, counted from the last (the first handles most interrupts).
     Before a sample, a cell whose run is shorter than `warm_up_s` is run for this time; a cell whose
-    run is shorter than `warm_run_s` is run at least once. `user_supplied` are files of kernels that
-    the worker adds to the catalog.
+    run is shorter than `warm_run_s` is run at least once.
     """
 
     session: Callable[[Inputs], DeviceSession]
@@ -57,7 +56,6 @@ class Opening:
     warm_up_s: float
     warm_run_s: float
     core: int
-    user_supplied: tuple[Path, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -236,10 +234,6 @@ def serve(connection: Connection, opening: Opening) -> None:
     # Garbage collection during a run would be timed; nothing here creates cycles.
     gc.disable()
     try:
-        for path in opening.user_supplied:
-            from kernels.catalog.user_supplied import adopt  # rarely needed
-
-            adopt(path)
         inputs = Inputs(opening.problems, opening.seed, SPARE_BYTES)
         with opening.session(inputs) as session:
             references = References(inputs, opening.references)

@@ -9,7 +9,7 @@ from base.errors import StudyError
 from measurement.recorder.answer import answer
 from study.cells import gpu_cells
 from study.config import ConfigError, load
-from study.narrow import asked, undecided
+from study.narrow import narrowed, undecided
 from tests.support.fakes import CONFIG
 
 
@@ -20,16 +20,16 @@ def path(tmp_path):
 
 
 def test_only_what_is_asked_is_measured(path):
-    study = asked(path, None, ["block"], [12]).study
+    study = narrowed(load(path), ["block"], [12]).study
     assert {(cell.variant, cell.shape.n) for cell in gpu_cells(study, "gpu0")} == {("block", 12)}
     assert (study.cpu.variants, study.cpu.sizes) == (["blas"], [12])
     assert (study.interference, study.energy, study.protocol.cold_starts) == (None, None, 0)
     assert study.seed == 11
     other = {"variants": ["mm_tile"], "dtypes": ["float64"], "block_sizes": [8], "shapes": [12]}
-    more = gpu_cells(asked(path, None, ["block"], [12], [other]).study, "gpu0")
+    more = gpu_cells(narrowed(load(path), ["block"], [12], [other]).study, "gpu0")
     found = {(cell.variant, cell.dtype) for cell in more}
     assert found == {("block", "float32"), ("mm_tile", "float64")}
-    assert asked(path, None, [], []) == load(path)
+    assert narrowed(load(path), [], []) == load(path)
 
 
 def test_what_a_comparison_left_undecided_gets_enough_samples(path, tmp_path):
@@ -39,7 +39,7 @@ def test_what_a_comparison_left_undecided_gets_enough_samples(path, tmp_path):
     file = tmp_path / "differences.csv"
     file.write_text("\n".join([head, *rows]) + "\n")
     assert undecided(file) == (["block"], [12, 20], 400)
-    protocol = asked(path, None, ["block"], [12], samples=400).study.protocol
+    protocol = narrowed(load(path), ["block"], [12], samples=400).study.protocol
     assert (protocol.min_samples, protocol.max_samples) == (400, 400)
     assert protocol.gpu_cell_budget_s >= 400 * protocol.single_run_s
     file.write_text("\n".join([head, rows[1]]) + "\n")
@@ -52,14 +52,14 @@ def test_what_a_comparison_left_undecided_gets_enough_samples(path, tmp_path):
 
 def test_a_question_in_the_quick_scope_has_its_protocol(path):
     path.write_text(CONFIG.replace("  seed: 11", "  seed: 11\n  quick: { block_sizes: [4, 32] }"))
-    assert asked(path, "quick", ["block"], [12]).study.scope == "quick"
+    assert narrowed(load(path, "quick"), ["block"], [12]).study.scope == "quick"
 
 
 def test_a_variant_that_takes_none_of_the_sizes_is_named(path):
     with pytest.raises(ConfigError, match=r"^sgemm_top_graph: supports none of the sizes 2048; "):
-        asked(path, None, ["sgemm_top_graph"], [2048])
+        narrowed(load(path), ["sgemm_top_graph"], [2048])
     with pytest.raises(ConfigError, match=r"unknown variant blok; did you mean block\?"):
-        asked(path, None, ["blok"], [8])
+        narrowed(load(path), ["blok"], [8])
 
 
 @pytest.mark.slow

@@ -123,8 +123,9 @@ def test_a_variant_takes_the_block_sizes_that_it_can():
     taken = {"block": wanted, "block_unroll4": [4, 8, 32], "block_unroll8": [8, 32]}
     taken |= {"tile_conflict_free": [32], "buffered_row": [None], "register_tile": [None]}
     taken["sgemm_top"] = list(VARIANTS["sgemm_top"].block_sizes)
-    assert {name: block_sizes(name, wanted) for name in taken} == taken
-    assert (block_sizes("register_tile", []), block_sizes("block_unroll4", [1, 3])) == ([None], [])
+    assert {name: block_sizes(VARIANTS[name], wanted) for name in taken} == taken
+    assert block_sizes(VARIANTS["register_tile"], []) == [None]
+    assert block_sizes(VARIANTS["block_unroll4"], [1, 3]) == []
 
 
 @pytest.mark.parametrize(

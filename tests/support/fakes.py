@@ -18,7 +18,6 @@ import yaml
 
 from base.errors import StudyError
 from base.files import sha256
-from kernels.catalog.entries import VARIANTS
 from kernels.catalog.limits import DeviceLimits, not_launchable
 from kernels.catalog.variant import UserCall
 from kernels.cubins.build import build_for
@@ -145,8 +144,7 @@ class FakeDevice:
         self.hardware.log(f"run {cell} on core {','.join(map(str, os.sched_getaffinity(0)))}")
         time.sleep(self.hardware.run_s)
         self.runs[cell] = self.runs.get(cell, 0) + 1
-        entry = VARIANTS.get(cell.variant)
-        if isinstance(entry, UserCall):
+        if cell.product.is_user_supplied and isinstance(entry := cell.product.entry, UserCall):
             with suppress(CellError):  # without PyTorch
                 load_call(Path(entry.file))
         c = self.c.setdefault(cell, unwritten(cell))
@@ -256,7 +254,7 @@ class FakeHardware(Host):
     def drivers(self):
         return {"driver": "600.1", "cuda_driver": "13.9", "cublas": None}
 
-    def open_gpu(self, device, inputs, builds, cubins, partner):
+    def open_gpu(self, device, inputs, builds, cubins, partner, primary=False):
         assert {(b.architecture, b.nvcc) for b in builds} == {("sm_86", "13.9.7")}
         assert (cubins / "sm_86" / "block-b4-float32-exact.cubin").is_file()
         return FakeDevice(self, f"gpu{device.index}", inputs)

@@ -67,8 +67,8 @@ def published_once() -> Iterator[None]:
 
     compute, audit_tables = tables._part, tables.audit.audit_tables
 
-    def part(loaded, times, built, theory, progress):
-        make = partial(compute, loaded, times, built, theory, progress)
+    def part(loaded, times, built, theory, *others):
+        make = partial(compute, loaded, times, built, theory, *others)
         is_published = not len(loaded) + len(built) + len(theory)
         return _kept("published", [times.to_csv()], make) if is_published else make()
 

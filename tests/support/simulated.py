@@ -12,10 +12,9 @@ import pandas as pd
 
 import cpu_reference.catalog
 from base.files import sha256
-from kernels.catalog.entries import VARIANTS, variant
-from kernels.catalog.user_supplied import adopting
-from kernels.catalog.user_supplied import variants as variants_of
-from kernels.catalog.variant import UserSupplied
+from kernels.catalog.catalog import Catalog
+from kernels.catalog.entries import VARIANTS
+from kernels.catalog.user_supplied import catalog_of
 from kernels.cubins.build import INSTRUMENTS, build_for
 from kernels.products.elements import ELEMENTS
 from measurement.recording import recording
@@ -97,7 +96,7 @@ def kernel_time_s(cell: Cell) -> float:
     t_s = T_G_S / RHO
     blocked_s = 2 * n**3 * (T_G_S / (1 if cell.block_size is None else cell.block_size) + t_s)
     times_s = {"naive": 2 * n**3 * T_G_S, "buffered": n**3 * T_G_S + n**2 * T_G_S + n**3 * t_s}
-    time_s = times_s.get(variant(cell.variant).family, blocked_s)
+    time_s = times_s.get(cell.product.entry.family, blocked_s)
     factor = FLOAT64_FACTOR if cell.dtype == "float64" else 1.0
     return time_s * factor / SPEEDUP.get(cell.variant, 1.0)
 
@@ -109,10 +108,12 @@ def cpu_time_s(cell: Cell) -> float:
     return CPU_S_PER_FMA[cell.variant] * float(cell.shape.n) ** 3 / share
 
 
-def _gpu_cells(device: str, sizes: list[int], variants: Sequence[str]) -> list[Cell]:
+def _gpu_cells(
+    device: str, sizes: list[int], variants: Sequence[str], catalog: Catalog
+) -> list[Cell]:
     changes = {"sizes": sizes, "variants": list(variants), "block_sizes": BLOCK_SIZES}
     changes |= {"series": SERIES, "host_memory": ["pinned", "pageable"]}
-    return gpu_cells(study(changes), device)
+    return gpu_cells(study(changes, catalog), device)
 
 
 def _cpu_cells(sizes: list[int]) -> list[Cell]:
@@ -189,8 +190,7 @@ def _provenance(gpus: int, sizes: list[int], holdout: list[int]) -> dict[str, An
     device |= {"pcie_generation": 5, "pcie_width": 16, "persistence_mode": None}
     host = {"cpu_model": "Simulated CPU", "logical_cpus": 8, "usable_cpus": 4, "os": "Linux 6.1"}
     host |= {"usable_threads": ALL_THREADS, "memory_bytes": 2**33}
-    own = [entry for entry in VARIANTS.values() if not isinstance(entry, UserSupplied)]
-    catalogs = [*own, *cpu_reference.catalog.VARIANTS.values()]
+    catalogs = [*VARIANTS.values(), *cpu_reference.catalog.VARIANTS.values()]
     measured = {entry.source for entry in (*catalogs, *INSTRUMENTS) if entry.source}
     facts = {"format": FORMAT, "simulated": True, "seed": 1, "attempts": 1, "software": SOFTWARE}
     facts |= {"started_utc": "2024-01-01T00:00:00Z", "finished_utc": "2024-01-01T00:10:00Z"}
@@ -223,8 +223,7 @@ def tried(text: str, name: str = "mine", **options: Any) -> Path:
     sources = {path: lines_sha256(lines) for path, lines in texts.items()}
     small = {"sizes": (256, 512), "holdout": (), "samples": 6, "kernel_only": True}
     small["variants"] = ("naive", "naive_coalesced", "block", "cublas_sgemm", name)
-    with adopting(variants_of(texts)):
-        return recorded(**{**small, "sources": sources, "texts": texts, **options})
+    return recorded(**{**small, "sources": sources, "texts": texts, **options})
 
 
 def make_recording(path: Path, **options: Any) -> Recording:
@@ -261,10 +260,11 @@ def write_recording(
     RHO and T_G_S, scaled by its `power`. `changes` replaces keys of the provenance.
     """
     rng = np.random.default_rng(seed)
+    catalog = catalog_of(changes.get("texts", {}))
     all_sizes = sorted([*sizes, *holdout])
     cells = _cpu_cells([n for n in sizes if n <= 1024])
     for index in range(gpus):
-        cells += _gpu_cells(f"gpu{index}", all_sizes, variants)
+        cells += _gpu_cells(f"gpu{index}", all_sizes, variants, catalog)
     check_rows = [_check(cell) for cell in cells]
     checks = pd.DataFrame(check_rows, columns=list(recording.TABLES["checks.csv"]))
     timed = [c for c, row in zip(cells, check_rows, strict=True) if row["status"] == "passed"]
@@ -282,7 +282,7 @@ def write_recording(
     frames = {
         "samples.csv.gz": table.reindex(columns=list(recording.TABLES["samples.csv.gz"])),
         "checks.csv": checks,
-        "builds.csv": simulated_tables.builds(gpus),
+        "builds.csv": simulated_tables.builds(gpus, catalog),
         "instructions.csv": simulated_tables.instructions(gpus),
         "cold_starts.csv": simulated_tables.cold_starts(table, rng),
         "ceilings.csv": ceilings,

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 import pandas as pd
 
-from kernels.catalog.entries import VARIANTS
+from kernels.catalog.catalog import Catalog
 from kernels.catalog.variant import UserSupplied
 from measurement.recording.recording import CELL, OPTIONAL, TABLES
 from study.cells import Cell
@@ -88,10 +88,10 @@ BUILDS = {
 }
 
 
-def builds(gpus: int) -> pd.DataFrame:
+def builds(gpus: int, catalog: Catalog) -> pd.DataFrame:
     """Return `BUILDS` and the probes, or none without a GPU."""
     kernels = [(*key, *facts[:2]) for key, facts in BUILDS.items()]
-    for name, entry in VARIANTS.items():
+    for name, entry in catalog.items():
         blocks = (entry.block_sizes or [None]) if isinstance(entry, UserSupplied) else []
         kernels += [(name, block, entry.dtypes[0], 32, 0) for block in blocks]
     kernels += [("hold", None, "float32", 16, 0), ("probes", None, "float32", 40, 2048)]

@@ -2,6 +2,7 @@
 
 import yaml
 
+from kernels.catalog.entries import VARIANTS
 from study.config import Study
 
 CPU = {"variants": ["naive"], "sizes": [8], "block_sizes": [4], "threads": [1]}
@@ -20,8 +21,8 @@ SMALL = {
 }
 
 
-def study(changes):
-    return Study.model_validate(SMALL | changes)
+def study(changes, catalog=VARIANTS):
+    return Study.model_validate(SMALL | changes, context={"catalog": catalog})
 
 
 def config_text(changes, protocol, gpus=({"id": "local", "device": "auto"},), **sections):

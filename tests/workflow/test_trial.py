@@ -1,24 +1,25 @@
 """gemm-study try: user-supplied kernels and functions, and one-line errors."""
 
 import os
+import pickle
 import re
 from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 from threading import Event
-from unittest import mock
 
 import pytest
 
+import study.config
 from analysis.data import user_supplied
 from analysis.data.recordings import load
 from base.errors import StudyError
 from base.files import sha256
-from kernels.catalog import entries as catalog
-from kernels.catalog.product import Product
-from kernels.catalog.user_supplied import KEYS, adopt
+from kernels.catalog.entries import VARIANTS
+from kernels.catalog.product import Product, with_entry
+from kernels.catalog.user_supplied import KEYS, read
 from kernels.catalog.variant import UserCall
-from kernels.cubins.build import parse_build
+from kernels.cubins.build import build_for
 from kernels.host_execution import trial as host_trial
 from kernels.host_execution.check import predict
 from kernels.host_execution.trial import checked
@@ -49,13 +50,6 @@ extern "C" __global__ void mine(const float *a, const float *b, float *c, int n)
 """
 
 
-@pytest.fixture(autouse=True)
-def catalog_as_it_was():
-    """Remove user-supplied kernels from the catalog after each test."""
-    with mock.patch.dict(catalog.VARIANTS):
-        yield
-
-
 @pytest.fixture
 def path(tmp_path, monkeypatch, patch):
     monkeypatch.chdir(tmp_path)
@@ -68,7 +62,7 @@ def path(tmp_path, monkeypatch, patch):
 def refusal(path, text):
     path.write_text(text)
     with pytest.raises(StudyError, match=r"^[^\n]+\Z") as refused:
-        list(checked(adopt(path)))
+        list(checked(read(path)))
     return str(refused.value)
 
 
@@ -76,17 +70,19 @@ def test_a_file_becomes_a_variant_and_its_former_key_gets_a_hint(path, capsys):
     text = MINE.replace("tile=8x8", "block=8,16 tile=BLOCKx(BLOCK*2)x4 shared=4*n*BLOCK")
     text = text.replace("threads=8x8", "threads=BLOCKxBLOCK/4 x=rows tolerance=bound")
     path.write_text(text.replace("float", "ELEMENT").replace("int n", "int m, int n, int k"))
-    entry = adopt(path)
-    assert catalog.variant("mine") is entry
+    entry = read(path)
     assert (entry.source, entry.after, entry.shapes) == (str(path.resolve()), "naive", "single")
     assert (entry.dtypes, entry.in_order) == (("float32", "float64", "int32"), False)
     assert entry.tile(16) == (16, 32, 4)
-    launch = Product("mine", "float32", Shape(1, 40, 100, 9), 8).launch
+    launch = with_entry(entry, "float32", Shape(1, 40, 100, 9), 8).launch
     assert (launch.grid, launch.threads) == ((5, 7, 1), (8, 2))
     assert launch.dynamic_shared_bytes == 4 * 100 * 8
-    assert parse_build("mine-b16-float64-guarded").source == str(path.resolve())
+    build = build_for(with_entry(entry, "float64", Shape.square(33), 16))
+    assert (build.stem, build.source) == ("mine-b16-float64-guarded", str(path.resolve()))
+    assert pickle.loads(pickle.dumps(build)).source == build.source
+    assert "mine" not in VARIANTS
     path.write_text(MINE.replace("baseline=", "after="))
-    assert adopt(path).after == "naive"  # a second time, as after an edit
+    assert read(path).after == "naive"  # a second time, as after an edit
     assert capsys.readouterr().err == "mine.cu:2: after= is now baseline=\n"
 
 
@@ -122,8 +118,7 @@ def test_a_wrong_declaration_is_one_line_with_its_place(path, old, new, message)
 
 def test_a_call_becomes_a_variant_without_a_run_as_the_examples_of_the_page(path):
     Path("called.py").write_text(CALLED)
-    entry = adopt(Path("called.py"))
-    assert catalog.variant("called") is entry
+    entry = read(Path("called.py"))
     assert (entry.source, entry.after) == (str(Path("called.py").resolve()), "block")
     assert (type(entry), entry.dtypes) == (UserCall, ("float32",))
     assert entry.takes(Shape.parse("17x33x65"))
@@ -133,7 +128,7 @@ def test_a_call_becomes_a_variant_without_a_run_as_the_examples_of_the_page(path
     for number, text in enumerate(text for text in found if "def multiply" in text):
         file = Path(f"example{number}.py")
         file.write_text(text)
-        assert isinstance(adopt(file), UserCall)
+        assert isinstance(read(file), UserCall)
     assert number == 1
 
 
@@ -159,7 +154,7 @@ def test_a_wrong_call_is_one_line_with_its_place(path, name, old, new, message):
     file = Path(f"{name}.py")
     file.write_text(CALLED.replace(old, new))
     with pytest.raises(StudyError, match=rf"^{name}\.py:{message}"):
-        adopt(file)
+        read(file)
 
 
 @pytest.mark.slow
@@ -188,7 +183,7 @@ def test_the_example_of_the_page_is_right_and_its_mistakes_have_the_printed_mess
     told = PAGE.read_text()
     (example,) = re.findall(r"```cuda\n(.*?)```", told, re.S)
     path.write_text(example)
-    for line in checked(adopt(path)):
+    for line in checked(read(path)):
         assert line in told
     lines = example.splitlines(keepends=True)
     mistakes = [(14, "__syncthreads();", ""), (11, " && column < n", ""), (8, ";", "")]
@@ -204,12 +199,12 @@ def test_a_file_that_cannot_contain_a_kernel_is_refused(path):
     os.mkfifo("fifo.cu")
     Path("loop.cu").symlink_to("loop.cu")
     with pytest.raises(StudyError, match=r"^loop\.cu: Too many levels of symbolic links; name"):
-        adopt(Path("loop.cu"))
+        read(Path("loop.cu"))
     with pytest.raises(StudyError, match=r"^fifo\.cu: is not a regular file; name a \.cu"):
-        adopt(Path("fifo.cu"))
+        read(Path("fifo.cu"))
     path.write_text(MINE + "//" * 2**19)
     with pytest.raises(StudyError, match=r"^mine\.cu: is larger than 1 MB; name a file with one"):
-        adopt(path)
+        read(path)
 
 
 def attempted(path):
@@ -291,7 +286,7 @@ def test_sums_in_parts_need_only_the_bound(path):
     parts = parts.replace("= sum;", "= sum + odd;")
     assert "bit for bit" in refusal(path, parts)
     path.write_text(parts.replace("baseline=naive", "tolerance=bound"))
-    assert "within the error bound of the reference at 64, 65, 70, 3" in next(checked(adopt(path)))
+    assert "within the error bound of the reference at 64, 65, 70, 3" in next(checked(read(path)))
     wrong = parts.replace("baseline=naive", "tolerance=bound").replace("= sum + odd", "= sum")
     assert re.match(r"mine\.cu:15: mine: 4096 of 4096 elements wrong; ", refusal(path, wrong))
 
@@ -359,22 +354,28 @@ def test_a_call_goes_all_the_way(path, card):
     provenance = recording.read(made).provenance
     assert provenance["texts"] == {"brought/called.py": text.split("\n")}
     assert provenance["imports"].get("jinja2") == version("jinja2")
-    del catalog.VARIANTS["called"]
-    with user_supplied.adopted(load({"card": [made]})["card"]):
-        assert isinstance(catalog.variant("called"), UserCall)
+    catalog = user_supplied.catalog(load({"card": [made]})["card"])
+    assert isinstance(catalog["called"], UserCall)
+    assert "called" not in VARIANTS
+
+
+def timed(path, sizes, hardware):
+    entry = read(path)
+    config = study.config.load(Path("config.yaml"), "quick", VARIANTS.joined(entry))
+    return trial._timed(entry, config, ["block"], 0, sizes, hardware)
 
 
 def test_a_source_that_no_recording_can_contain_is_refused_before_measuring(path, card):
     path.write_text(f"{MINE}// \a")
     with pytest.raises(StudyError, match=r"^mine\.cu: does not fit a recording: a text contains "):
-        list(trial._timed(adopt(path), Path("config.yaml"), ["block"], 0, [8], card))
+        list(timed(path, [8], card))
 
 
 @pytest.mark.slow
 def test_a_kernel_that_fails_on_the_gpu_ends_with_an_error(path, card):
     path.write_text(MINE.replace("float", "ELEMENT"))  # for all dtypes
     broken = replace(card, faults=(Fault("wrong", "mine"),))
-    told = trial._timed(adopt(path), Path("config.yaml"), ["block"], 0, [8], broken)
+    told = timed(path, [8], broken)
     rows = [next(told) for _ in range(3)]
     assert re.match(r"  block +4 +8 ", rows[2])
     with pytest.raises(StudyError, match=r"^mine\.cu: mine fails on gpu0: 1 of 64 elements wrong;"):
@@ -385,7 +386,7 @@ def test_a_kernel_that_fails_on_the_gpu_ends_with_an_error(path, card):
 def test_a_kernel_that_stops_computing_after_the_gate_has_no_times(path, card):
     path.write_text(MINE)
     lazy = replace(card, faults=(Fault("later", "mine", 16, 3),))
-    told = trial._timed(adopt(path), Path("config.yaml"), ["block"], 0, [8, 16], lazy)
+    told = timed(path, [8, 16], lazy)
     reason = r"^mine\.cu: mine fails on gpu0: refused: a timed product"
     with pytest.raises(StudyError, match=reason):
         list(told)

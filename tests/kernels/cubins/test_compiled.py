@@ -36,7 +36,7 @@ pytestmark = pytest.mark.slow
 
 def few_blocks(name):
     """Return one block size, or of tiles the largest and the smallest."""
-    sizes = block_sizes(name, [32])
+    sizes = block_sizes(VARIANTS[name], [32])
     return [sizes[0], sizes[-1]] if VARIANTS[name].fixed_blocks else sizes
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from base.paths import shown
 from kernels.catalog import entries as catalog
-from kernels.catalog.product import Product
+from kernels.catalog.product import with_entry
 from kernels.host_execution.binding import KernelFault
 from kernels.host_execution.check import check
 from kernels.products.shape import Shape
@@ -43,16 +43,16 @@ def test_there_are_enough_mutants_each_of_another_name():
     }
 
 
-def test_launch_with_too_little_shared_memory_is_found(monkeypatch, host_builds):
+def test_launch_with_too_little_shared_memory_is_found(host_builds):
     entry = catalog.variant("buffered_row")
 
     def geometry(shape, block_size):
         whole = entry.geometry(shape, block_size)
         return replace(whole, dynamic_shared_bytes=whole.dynamic_shared_bytes - 4)
 
-    monkeypatch.setitem(catalog.VARIANTS, "buffered_row", replace(entry, geometry=geometry))
+    wrong = with_entry(replace(entry, geometry=geometry), "float32", Shape.square(16))
     with pytest.raises(KernelFault) as found:
-        check(Product("buffered_row", "float32", Shape.square(16), None), folder=host_builds)
+        check(wrong, folder=host_builds)
     assert str(found.value) == (
         "kernels/buffered_row.cu:10: buffered_row, block (0, 0, 0), thread (15, 0, 0): store of 4 "
         "bytes at byte 60 of shared memory is out of bounds"

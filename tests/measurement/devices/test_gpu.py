@@ -8,6 +8,7 @@ import pytest
 
 from benchmarks.nvbench_kernels import stamps
 from kernels.catalog.entries import VARIANTS
+from kernels.catalog.product import with_entry
 from kernels.catalog.user_supplied import read
 from kernels.catalog.variant import SEQUENTIAL
 from kernels.cubins.build import Build, build_for
@@ -66,14 +67,14 @@ def shapes_of(variants):
     )
 
 
-def test_pytorch_multiplies_in_a_session_and_is_timed_alone(card, cubins, tmp_path, monkeypatch):
+def test_pytorch_multiplies_in_a_session_and_is_timed_alone(card, cubins, tmp_path):
     pytest.importorskip("torch")
     (tmp_path / "called.py").write_text(CALLED)
-    monkeypatch.setitem(VARIANTS, "called", read(tmp_path / "called.py"))
+    entry = read(tmp_path / "called.py")
     for text in ("17x33x65", "256"):
-        one = planned.cell("gpu0", "called", "float32", Shape.parse(text), None, "pinned")
+        one = planned.Cell("gpu0", with_entry(entry, "float32", Shape.parse(text)), "pinned")
         given = Inputs(problems([one]), 1)
-        with GpuSession(card, given, cubins[1], cubins[0]) as session:
+        with GpuSession(card, given, cubins[1], cubins[0], True) as session:
             session.poison(one)
             session.run(one)
             verdict = evaluate(session.product(one), *reference(*given.pair("float32", one.shape)))

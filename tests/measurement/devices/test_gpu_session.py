@@ -11,6 +11,7 @@ import pytest
 
 from base.errors import StudyError
 from kernels.catalog.entries import VARIANTS
+from kernels.catalog.product import with_entry
 from kernels.catalog.user_supplied import read
 from kernels.catalog.variant import IN_TURN
 from kernels.cubins.build import build_for
@@ -24,7 +25,7 @@ from measurement.devices.discovery import CudaDevice
 from measurement.devices.gpu import GpuSession
 from measurement.devices.pieces import Setting, settings_of
 from measurement.devices.session import CellError, DeviceError, KernelTime, Timing
-from study.cells import cell, problems
+from study.cells import Cell, cell, problems
 from tests.support.fake_cuda import STREAM, FakeCublas, FakeCuda, FakeGraphs
 
 MARGIN = 2**26  # left free by the session
@@ -50,7 +51,8 @@ def open_session(cuda, tmp_path):
         ]
         inputs = Inputs(problems(list(cells)), 1)
         device = CudaDevice(0, "Stand-in", "8.0")
-        return GpuSession(device, inputs, results, tmp_path, partner=partner)
+        primary = any(cell.product.is_user_supplied for cell in cells)
+        return GpuSession(device, inputs, results, tmp_path, primary, partner)
 
     return opened
 
@@ -407,11 +409,10 @@ def test_cublas_is_initialised_once_and_closed_with_the_session(open_session, cu
 
 
 @pytest.fixture
-def called(tmp_path, monkeypatch, graphs):
+def called(tmp_path, graphs):
     path = tmp_path / "called.py"
     path.write_text("def multiply(a, b, c, stream):\n    raise ValueError('two\\nlines')\n")
-    monkeypatch.setitem(VARIANTS, "called", read(path))
-    return asked("called", "17x33x65")
+    return Cell("gpu0", with_entry(read(path), "float32", Shape.parse("17x33x65")), "pinned")
 
 
 def test_a_call_multiplies_in_a_shared_context(open_session, cuda, called, monkeypatch):

@@ -12,8 +12,7 @@ from unittest.mock import Mock
 import numpy as np
 import pytest
 
-from base.errors import StudyError
-from kernels.catalog.entries import VARIANTS
+from kernels.catalog.product import with_entry
 from kernels.catalog.user_supplied import read
 from kernels.products import change as changes
 from kernels.products.change import SAME, SPARE_BYTES, draw, random_vector
@@ -25,7 +24,7 @@ from measurement.devices.discovery import CudaDevice
 from measurement.devices.gpu import GpuSession
 from measurement.sampling import worker
 from measurement.sampling.second_check import SecondCheck
-from study.cells import cell, problems
+from study.cells import Cell, cell, problems
 from tests.support.fake_cuda import FakeCublas, FakeCuda, FakeGraphs
 from tests.support.fakes import READING
 from tests.support.tricks import SAMPLES, inputs_of, outcome
@@ -243,16 +242,16 @@ def trial(tmp_path, monkeypatch):
         (flows, "_library", lambda: FakeGraphs(cuda)),
     ):
         monkeypatch.setattr(module, name, value)
-    monkeypatch.setitem(VARIANTS, "called", read(path))
+    entry = read(path)
 
     def tried(trick, n):
         code = Code(trick, cuda)
         if trick is not honest:  # comparing all functions takes most of the time
             monkeypatch.setattr(launching, "Intact", Mock)
         monkeypatch.setattr(launching, "load_call", lambda _: code)
-        one = cell("gpu0", "called", "float32", Shape.parse(n), None, "pinned")
+        one = Cell("gpu0", with_entry(entry, "float32", Shape.parse(n)), "pinned")
         device = CudaDevice(0, "Stand-in", "8.0")
-        with GpuSession(device, inputs_of([one]), [], tmp_path) as session:
+        with GpuSession(device, inputs_of([one]), [], tmp_path, True) as session:
             return outcome(session, one, tmp_path, CEILINGS)
 
     return tried
@@ -312,32 +311,12 @@ def test_what_a_call_imports_is_known_with_its_version(tmp_path, monkeypatch):
     assert calls.imported() == {"loaded_later": "1.2", "numpy": np.__version__, "odd": None}
 
 
-WITHHELD = {
-    "a clock": "import time",
-    "threads": "from threading import Thread",
-    "another process": "import torch, subprocess",
-    "this program": "from measurement.sampling import worker",
-    "all modules": "import torch\nmodules = torch.sys.modules",
-    "a file": "journal = open('journal.jsonl')",
-    "names from text": "import torch\nos = getattr(torch, 'o' + 's')",
-    "globals of a function": "found = multiply.__globals__",
-    "frames of callers": "frame = (each for each in ()).gi_frame",
-    "the gate's data": "import numpy\nexpected = numpy.load('references.npy')",
-    "the journal": "import numpy\nnumpy.ones(8).tofile('journal.jsonl')",
-    "native code": "import torch\ntorch.utils.cpp_extension.load_inline('a', 'b')",
-    "a library": "import cffi\nclock = cffi.FFI().dlopen(None)",
-    "a timer of signals": "import signal\nsignal.setitimer(signal.ITIMER_REAL, 1)",
-    "a trace": "import torch\ntorch.sys.settrace(multiply)",
-    "files by another reader": "import numpy\nrows = numpy.fromregex('journal.jsonl', 'x', 'U9')",
-    "another's method": "import torch\ntorch.cuda.Event.elapsed_time = multiply",
-}
-
-
-@pytest.mark.parametrize("line", WITHHELD.values(), ids=WITHHELD)
-def test_a_call_cannot_name_what_it_could_cheat_with(tmp_path, line):
-    path = tmp_path / "called.py"
-    path.write_text("def multiply(a, b, c, stream):\n    pass\n\n\n" + line + "\n")
-    with pytest.raises(StudyError, match=r"called\.py:\d+: .*: a call "):
-        read(path)
-    path.write_text("import torch\ndef multiply(a, b, c, stream):\n    torch.matmul(a, b, out=c)\n")
-    assert read(path).name == "called"
+def test_an_ordinary_triton_kernel_is_accepted(tmp_path):
+    path = tmp_path / "triton_gemm.py"
+    path.write_text(
+        "import time\nimport torch\nimport triton\nimport triton.language as tl\n\n\n"
+        "@triton.jit\ndef kernel(a, b, c, n: tl.constexpr):\n"
+        "    at = tl.arange(0, n)\n    tl.store(c + at, tl.load(a + at) + tl.load(b + at))\n\n\n"
+        "def multiply(a, b, c, stream):\n    kernel[(1,)](a, b, c, 16)\n"
+    )
+    assert read(path).name == "triton_gemm"

@@ -2,13 +2,13 @@
 
 import pytest
 
-from kernels.catalog.entries import VARIANTS
+from kernels.catalog.product import with_entry
 from kernels.catalog.user_supplied import read
 from kernels.cubins.build import HOLD, PROBES, TENSOR_PROBE, build_for
 from kernels.cubins.compile import architecture, build_all
 from kernels.products.shape import Shape
 from measurement.devices.gpu import GpuSession
-from study.cells import cell
+from study.cells import Cell, cell
 from tests.support.tricks import inputs_of, outcome
 
 pytestmark = pytest.mark.gpu
@@ -129,19 +129,18 @@ def ceilings(card, instruments):
 
 
 @pytest.fixture
-def trial(card, nvcc, instruments, ceilings, tmp_path, monkeypatch):
+def trial(card, nvcc, instruments, ceilings, tmp_path):
     """Return a function that measures a file and returns the reason of its refusal."""
 
     def tried(name, text):
         path = tmp_path / name
         path.write_text(text)
-        monkeypatch.setitem(VARIANTS, path.stem, read(path))
-        one = cell("gpu0", path.stem, "float32", Shape.square(N), None, "pinned")
+        one = Cell("gpu0", with_entry(read(path), "float32", Shape.square(N)), "pinned")
         folder, built = instruments
         build = build_for(one.product)
         if build:
             built = [*built, *build_all(nvcc, [build], name_of(card), folder, 1)]
-        with GpuSession(card, inputs_of([one]), built, folder) as session:
+        with GpuSession(card, inputs_of([one]), built, folder, build is None) as session:
             return outcome(session, one, tmp_path, ceilings)
 
     return tried
