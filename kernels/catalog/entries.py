@@ -1,542 +1,67 @@
-"""The catalog: for every variant its source file, launch geometry, limits and origin.
+"""The variants of this project, from `variants.toml`.
 
-A new variant is one `.cu` file, one entry here, and the theory of its memory accesses in
-`kernels.theory`. Matrices are row-major. A kernel has one of two C signatures,
+A new variant is one `.cu` file, one entry in `variants.toml`, and the theory of its memory accesses
+in `kernels.theory`. Matrices are row-major. A kernel has one of two C signatures,
 
     void NAME(const float *a, const float *b, float *c, int n)                    square matrices
     void NAME(const ELEMENT *a, const ELEMENT *b, ELEMENT *c, int m, int n, int k)     any others
 
 and is compiled with ``-DBLOCK=b -DGUARDED=0|1 -DELEMENT=type`` (see `kernels.cubins.build.Build`).
-Sources: V (Vatutin, Martynov, Titov), T (TU Eindhoven, 5KK73), G ("GEMM optimisation (3)"),
-L (Lei Mao), H (Harvey Arce), own (this project).
 """
 
-import math
-from dataclasses import replace
+import tomllib
+from pathlib import Path
+from typing import Any
 
-from kernels.catalog import geometry
+from kernels.catalog import geometry, host_steps
 from kernels.catalog.catalog import Catalog
-from kernels.catalog.host_steps import PADDED, TRANSPOSED_B
-from kernels.catalog.variant import (
-    AS_GRAPH,
-    IN_PIECES,
-    MAPPED,
-    ON_TWO_GPUS,
-    PIECES,
-    PREPARED,
-    STAGED,
-    CatalogKernel,
-    Kernel,
-    Library,
-    Variant,
-)
-from kernels.products.elements import ELEMENTS
+from kernels.catalog.variant import CatalogKernel, Kernel, Library, Variant
 from kernels.theory import accesses, register_accesses, tensor_accesses
-from kernels.theory.tiles import STREAM_K_TILES, TILES
+from kernels.theory.tiles import STREAM_K_TILES, TILES, BlockSize, block_size_of
 
-_ALL_BLOCKS = tuple(range(1, 33))
+_MODULES = {"tile": geometry, "geometry": geometry, "device_step": geometry}
+_MODULES |= {"host_step": host_steps}
+_THEORIES = {"accesses": accesses, "register_accesses": register_accesses}
+_THEORIES |= {"tensor_accesses": tensor_accesses}
+_TILES = {"sgemm_top": TILES, "sgemm_stream_k": STREAM_K_TILES}  # by kernel
 
-_TOP = CatalogKernel(
-    name="sgemm_top",
-    title="several tile shapes",
-    idea="8×16 elements per thread, tile shape by size",
-    origin="own",
-    description="asynchronous copies several stages ahead, up to 8×16 elements of C per thread, "
-    "small tiles shared by several groups of warps; the block size is a tile shape: 128256 is "
-    "128×256",
-    family="register",
-    kernel="sgemm_top",
-    tile=geometry.shaped_tile,
-    geometry=geometry.shaped_tiles,
-    theory=register_accesses.sgemm_top,
-    block_sizes=TILES,
-    fixed_blocks=True,
-    shapes="single",
-    after="register_tile_async",
-)
 
-_TMA = CatalogKernel(
-    name="sgemm_tensor_tma",
-    title="tensor cores, operands split once",
-    idea="operands split once, fed by the bulk copy engine",
-    origin="own",
-    description="a first kernel splits A and B into 16-bit parts in the order of shared memory; a "
-    "second one, with one block per multiprocessor, copies them by the bulk copy engine (TMA) and "
-    "multiplies by wgmma in two groups of warps",
-    family="tensor",
-    kernel="sgemm_tensor_tma",
-    tile=geometry.tensor_tile,
-    geometry=geometry.persistent_tiles,
-    theory=None,
-    in_order=False,
-    shapes="single",
-    after="sgemm_tensor",
-    flow=PREPARED,
-    device_step=geometry.PARTS,
-    tensor_products=3,
-    tensor_steps=128,
-    only_capability=(9, 0),
-)
+def _variants(text: str) -> list[Variant]:
+    """Return the variants that a TOML file declares."""
+    declared: dict[str, dict[str, Any]] = tomllib.loads(text)
+    for name, facts in declared.items():
+        like = declared.get(facts.pop("like", None), {})
+        declared[name] = {"kernel": name} | like | facts
+    return [_variant(name, **facts) for name, facts in declared.items()]
 
-_ENTRIES: list[Variant] = [
-    CatalogKernel(
-        name="naive",
-        title="naive",
-        idea="one element per thread, uncoalesced",
-        origin="V, Tables 1–6",
-        description="one element of C per thread from global memory; neighbouring threads along a "
-        "column of C (uncoalesced)",
-        family="naive",
-        kernel="naive",
-        tile=geometry.naive_tile,
-        geometry=geometry.rows_along_x,
-        theory=accesses.naive,
-        block_sizes=_ALL_BLOCKS,
-    ),
-    CatalogKernel(
-        name="naive_coalesced",
-        title="naive, coalesced",
-        idea="neighbouring threads along a row",
-        origin="T, step 2",
-        description="as naive, with neighbouring threads along a row of C (coalesced)",
-        family="naive",
-        kernel="naive_coalesced",
-        tile=geometry.naive_tile,
-        geometry=geometry.one_element,
-        theory=accesses.naive_coalesced,
-        block_sizes=_ALL_BLOCKS,
-        after="naive",
-    ),
-    CatalogKernel(
-        name="buffered_column",
-        title="buffered column of B",
-        idea="column of B in shared memory",
-        origin="V, Tables 3 and 4",
-        description="each block keeps a column of B in shared memory; all global accesses are "
-        "uncoalesced",
-        family="buffered",
-        kernel="buffered_column",
-        tile=geometry.line_tile,
-        geometry=geometry.block_per_line,
-        theory=accesses.buffered_column,
-        after="naive",
-    ),
-    CatalogKernel(
-        name="buffered_row",
-        title="buffered row of A",
-        idea="row of A in shared memory",
-        origin="V, Table 4",
-        description="each block keeps a row of A in shared memory; all global accesses are "
-        "coalesced",
-        family="buffered",
-        kernel="buffered_row",
-        tile=geometry.line_tile,
-        geometry=geometry.block_per_line,
-        theory=accesses.buffered_row,
-        after="naive",
-    ),
-    CatalogKernel(
-        name="block",
-        title="block",
-        idea="tiles of A and B in shared memory",
-        origin="V, Table 5",
-        description="B×B tiles of A and B in shared memory, coalesced loads",
-        family="block",
-        kernel="block",
-        tile=geometry.square_tile,
-        geometry=geometry.one_element,
-        theory=accesses.block,
-        block_sizes=_ALL_BLOCKS,
-        after="naive_coalesced",
-    ),
-    CatalogKernel(
-        name="block_strided",
-        title="block, strided loads",
-        idea="tiles loaded in strided order",
-        origin="V, text",
-        description="the block kernel with strided tile loads (uncoalesced)",
-        family="block",
-        kernel="block_strided",
-        tile=geometry.square_tile,
-        geometry=geometry.one_element,
-        theory=accesses.block_strided,
-        block_sizes=_ALL_BLOCKS,
-        after="block",
-    ),
-    CatalogKernel(
-        name="block_unroll4",
-        title="block, unrolled by 4",
-        idea="four elements of C per thread",
-        origin="V, Table 6",
-        description="B×B tiles with B×B/4 threads, four elements of C per thread",
-        family="block",
-        kernel="block_unroll4",
-        tile=geometry.square_tile,
-        geometry=geometry.four_elements,
-        theory=accesses.block_unroll4,
-        block_sizes=tuple(range(4, 33, 4)),
-        after="block",
-    ),
-    CatalogKernel(
-        name="block_unroll8",
-        title="block, unrolled by 8",
-        idea="eight elements of C per thread",
-        origin="V, text",
-        description="B×B tiles with B×B/8 threads, eight elements of C per thread",
-        family="block",
-        kernel="block_unroll8",
-        tile=geometry.square_tile,
-        geometry=geometry.eight_elements,
-        theory=accesses.block_unroll8,
-        block_sizes=tuple(range(8, 33, 8)),
-        after="block_unroll4",
-    ),
-    CatalogKernel(
-        name="block_padded",
-        title="block, matrices padded",
-        idea="zeros instead of bounds checks",
-        origin="H",
-        description="the block kernel without bounds checks, on matrices padded with zeros by the "
-        "host",
-        family="block",
-        kernel="block",
-        tile=geometry.square_tile,
-        geometry=geometry.one_element,
-        theory=accesses.block,
-        block_sizes=_ALL_BLOCKS,
-        after="block",
-        host_step=PADDED,
-    ),
-    CatalogKernel(
-        name="tile_uncoalesced",
-        title="tile, B uncoalesced",
-        idea="tile of B loaded transposed",
-        origin="T, step 3",
-        description="tiles in shared memory; the tile of B is loaded transposed (uncoalesced)",
-        family="block",
-        kernel="tile_uncoalesced",
-        tile=geometry.square_tile,
-        geometry=geometry.one_element,
-        theory=accesses.tile_uncoalesced,
-        block_sizes=(16, 32),
-        after="naive_coalesced",
-    ),
-    CatalogKernel(
-        name="tile_transposed_b",
-        title="tile, B transposed",
-        idea="B transposed on the host",
-        origin="T, step 4",
-        description="B transposed by the host: coalesced loads, bank conflicts along k",
-        family="block",
-        kernel="tile_transposed_b",
-        tile=geometry.square_tile,
-        geometry=geometry.one_element,
-        theory=accesses.tile_transposed_b,
-        block_sizes=(16, 32),
-        after="tile_uncoalesced",
-        host_step=TRANSPOSED_B,
-    ),
-    CatalogKernel(
-        name="tile_conflict_free",
-        title="tile, conflict-free",
-        idea="padded tile, no bank conflicts",
-        origin="T, step 5",
-        description="as tile_transposed_b, with a padded tile of B: no bank conflicts along k",
-        family="block",
-        kernel="tile_conflict_free",
-        tile=geometry.square_tile,
-        geometry=geometry.one_element,
-        theory=accesses.tile_conflict_free,
-        block_sizes=(16, 32),
-        after="tile_transposed_b",
-        host_step=TRANSPOSED_B,
-    ),
-    CatalogKernel(
-        name="outer_product",
-        title="outer product",
-        idea="16 elements per thread in registers",
-        origin="T, step 6",
-        description="64 threads compute 16×64 elements, 16 per thread in registers: one operand "
-        "from shared memory per FMA",
-        family="register",
-        kernel="outer_product",
-        tile=geometry.outer_tile,
-        geometry=geometry.column_of_16,
-        theory=accesses.outer_product,
-        after="tile_conflict_free",
-    ),
-    CatalogKernel(
-        name="outer_product_unrolled",
-        title="outer product, unrolled",
-        idea="inner loops unrolled",
-        origin="T, step 7",
-        description="as outer_product, with the loop over k unrolled",
-        family="register",
-        kernel="outer_product_unrolled",
-        tile=geometry.outer_tile,
-        geometry=geometry.column_of_16,
-        theory=accesses.outer_product_unrolled,
-        after="outer_product",
-    ),
-    CatalogKernel(
-        name="outer_product_prefetch",
-        title="outer product, prefetch",
-        idea="next tile prefetched",
-        origin="T, step 8",
-        description="as outer_product_unrolled, with two buffers of A: the next tile is loaded "
-        "while the current tile is used",
-        family="register",
-        kernel="outer_product_prefetch",
-        tile=geometry.outer_tile,
-        geometry=geometry.column_of_16,
-        theory=accesses.outer_product_prefetch,
-        after="outer_product_unrolled",
-    ),
-    CatalogKernel(
-        name="register_tile",
-        title="register tile",
-        idea="8×8 elements per thread, 128-bit loads",
-        origin="G",
-        description="128×128 elements per block, 8×8 per thread in registers, 128-bit loads",
-        family="register",
-        kernel="register_tile",
-        tile=geometry.register_tile,
-        geometry=geometry.patch_of_64,
-        theory=register_accesses.register_tile,
-        after="outer_product_prefetch",
-    ),
-    CatalogKernel(
-        name="register_tile_double_buffered",
-        title="register tile, double-buffered",
-        idea="two stages of shared memory",
-        origin="G",
-        description="as register_tile, with two stages in shared memory and two fragments in "
-        "registers",
-        family="register",
-        kernel="register_tile_double_buffered",
-        tile=geometry.register_tile,
-        geometry=geometry.patch_of_64,
-        theory=register_accesses.register_tile_double_buffered,
-        after="register_tile",
-    ),
-    CatalogKernel(
-        name="register_tile_conflict_free",
-        title="register tile, conflict-free",
-        idea="warp layout without bank conflicts",
-        origin="G",
-        description="as register_tile_double_buffered, with a thread layout per warp without bank "
-        "conflicts",
-        family="register",
-        kernel="register_tile_conflict_free",
-        tile=geometry.register_tile,
-        geometry=geometry.patch_of_64,
-        theory=register_accesses.register_tile_conflict_free,
-        after="register_tile_double_buffered",
-    ),
-    CatalogKernel(
-        name="register_tile_async",
-        title="register tile, asynchronous copies",
-        idea="copies that bypass the registers",
-        origin="own",
-        description="as register_tile_conflict_free, with asynchronous copies to shared memory and "
-        "twice the K per iteration",
-        family="register",
-        kernel="register_tile_async",
-        tile=geometry.async_tile,
-        geometry=geometry.patch_of_64,
-        theory=register_accesses.register_tile_async,
-        after="register_tile_conflict_free",
-    ),
-    _TOP,
-    replace(
-        _TOP,
-        name="sgemm_top_pieces",
-        title="tiles, copies overlapped",
-        idea="copies and kernel overlap in pieces",
-        description=f"the same kernel in {PIECES} pieces per run, each some rows of A and C in its "
-        "own stream: copies in both directions and kernels overlap",
-        block_sizes=tuple(tile for tile in TILES if tile.number in (64064, 64128, 128128)),
-        after="sgemm_top",
-        flow=IN_PIECES,
-        edges=(1024, math.inf),
-    ),
-    replace(
-        _TOP,
-        name="sgemm_top_graph",
-        title="tiles, as a CUDA graph",
-        idea="one call per end-to-end run",
-        description="the same kernel and copies as a CUDA graph, which one call launches",
-        block_sizes=tuple(tile for tile in TILES if tile.number in (32016, 64032, 64128)),
-        after="sgemm_top",
-        flow=AS_GRAPH,
-        edges=(1, 1024),
-    ),
-    CatalogKernel(
-        name="sgemm_stream_k",
-        title="tiles, work divided evenly",
-        idea="blocks share the last tiles, fed by the bulk copy engine",
-        origin="own",
-        description="one block per multiprocessor; blocks divide the last tiles evenly along k "
-        "(stream-K), in order; the bulk copy engine (TMA) fills the stages",
-        family="register",
-        kernel="sgemm_stream_k",
-        tile=geometry.shaped_tile,
-        geometry=geometry.stream_tiles,
-        theory=None,
-        block_sizes=STREAM_K_TILES,
-        fixed_blocks=True,
-        shapes="single",
-        after="sgemm_top",
-        flow=PREPARED,
-        device_step=geometry.PADDED_ROWS,
-        only_capability=(9, 0),
-    ),
-    CatalogKernel(
-        name="sgemm_tensor",
-        title="tensor cores, split operands",
-        idea="three 16-bit products per float32 product",
-        origin="own",
-        description="operands scaled and split into two 16-bit parts on the way to shared memory; "
-        "three products of parts on tensor cores (wgmma or mma.sync), summed in float32",
-        family="tensor",
-        kernel="sgemm_tensor",
-        tile=geometry.tensor_tile,
-        geometry=geometry.split_tiles,
-        theory=tensor_accesses.sgemm_tensor,
-        in_order=False,
-        after="sgemm_top",
-        tensor_products=3,
-    ),
-    CatalogKernel(
-        name="sgemm_mapped",
-        title="small product in host memory",
-        idea="one launch, no copies",
-        origin="own",
-        description="one launch reads A and B from mapped host memory and writes C there; a "
-        "cluster of eight blocks loads each element once (compute capability 9.0 and newer)",
-        family="register",
-        kernel="sgemm_mapped",
-        tile=geometry.line_tile,
-        geometry=geometry.mapped_rows,
-        theory=None,
-        after="sgemm_top",
-        flow=MAPPED,
-        edges=(1, 128),
-    ),
-    _TMA,
-    replace(
-        _TMA,
-        name="sgemm_tensor_pieces",
-        title="tensor cores, copies overlapped",
-        idea="copies and kernels overlap in pieces",
-        description="the same kernels in pieces of some rows of A and C, as a CUDA graph: B is "
-        "copied and split first; then pieces of A and of C are copied at the same time",
-        after="sgemm_tensor_tma",
-        flow=IN_PIECES,
-        piece_tiles=(2, 4, 8),
-        edges=(512, math.inf),
-    ),
-    replace(
-        _TMA,
-        name="sgemm_tensor_staged",
-        title="tensor cores, staged copies",
-        idea="host threads copy pageable memory through a pinned ring",
-        description="the same kernels and pieces from pageable memory: host threads copy chunks to "
-        "and from a ring of pinned memory, while other chunks cross the link",
-        after="sgemm_tensor_tma",
-        flow=STAGED,
-        piece_tiles=(2,),
-        edges=(2048, math.inf),
-    ),
-    replace(
-        _TMA,
-        name="sgemm_tensor_two_gpus",
-        title="tensor cores, two GPUs",
-        idea="half of the rows on each of two GPUs",
-        description="the same kernels and pieces on two GPUs: each computes half of the rows of C; "
-        "each copies half of B from the host and sends it to the other GPU",
-        after="sgemm_tensor_pieces",
-        flow=ON_TWO_GPUS,
-        piece_tiles=(2, 4, 8),
-        edges=(2048, math.inf),
-    ),
-    CatalogKernel(
-        name="mm_naive",
-        title="mm, naive",
-        idea="any shape, from global memory",
-        origin="L",
-        description="one element of C per thread from global memory, for any shape and element "
-        "type",
-        family="naive",
-        kernel="mm_naive",
-        tile=geometry.naive_tile,
-        geometry=geometry.one_element,
-        theory=accesses.naive_coalesced,
-        block_sizes=(8, 16, 32),
-        dtypes=tuple(ELEMENTS),
-        shapes="single",
-    ),
-    CatalogKernel(
-        name="mm_tile",
-        title="mm, tiled",
-        idea="any shape, tiles in shared memory",
-        origin="L",
-        description="tiles in shared memory, for any shape and element type",
-        family="block",
-        kernel="mm_tile",
-        tile=geometry.square_tile,
-        geometry=geometry.one_element,
-        theory=accesses.block,
-        block_sizes=(8, 16, 32),
-        dtypes=tuple(ELEMENTS),
-        shapes="single",
-        after="mm_naive",
-    ),
-    CatalogKernel(
-        name="bmm_naive",
-        title="bmm, naive",
-        idea="a batch, from global memory",
-        origin="L",
-        description="a batch of products, one element of C per thread from global memory",
-        family="naive",
-        kernel="bmm_naive",
-        tile=geometry.naive_tile,
-        geometry=geometry.one_element,
-        theory=accesses.naive_coalesced,
-        block_sizes=(8, 16, 32),
-        dtypes=tuple(ELEMENTS),
-        shapes="batched",
-    ),
-    CatalogKernel(
-        name="bmm_tile",
-        title="bmm, tiled",
-        idea="a batch, tiles in shared memory",
-        origin="L",
-        description="a batch of products, tiles in shared memory",
-        family="block",
-        kernel="bmm_tile",
-        tile=geometry.square_tile,
-        geometry=geometry.one_element,
-        theory=accesses.block,
-        block_sizes=(8, 16, 32),
-        dtypes=tuple(ELEMENTS),
-        shapes="batched",
-        after="bmm_naive",
-    ),
-    Library(
-        name="cublas_sgemm",
-        title="cuBLAS SGEMM",
-        idea="NVIDIA's library",
-        origin="reference",
-        description="NVIDIA's library, if the host has it",
-        family="library",
-        shapes="single",
-        after="sgemm_top",
-    ),
-]
 
-# The variants of this project; a run adds its user-supplied ones.
-VARIANTS = Catalog(*_ENTRIES)
+def _variant(name: str, library: bool = False, **facts: Any) -> Variant:
+    if "block_sizes" in facts:
+        facts["block_sizes"] = _block_sizes(facts["kernel"], facts["block_sizes"])
+    facts |= {key: tuple(value) for key, value in facts.items() if isinstance(value, list)}
+    if library:
+        del facts["kernel"]
+        return Library(name=name, **facts)
+    for key, module in _MODULES.items():
+        if key in facts:
+            facts[key] = getattr(module, facts[key])
+    module, _, function = facts.pop("theory", "").partition(".")
+    theory = getattr(_THEORIES[module], function) if module else None
+    return CatalogKernel(name=name, theory=theory, **facts)
+
+
+def _block_sizes(kernel: str, wanted: Any) -> tuple[BlockSize, ...]:
+    """Return a range of block sizes, listed ones, or the tile shapes of a kernel."""
+    if isinstance(wanted, dict):
+        return tuple(range(wanted["first"], wanted["last"] + 1, wanted.get("step", 1)))
+    tiles = _TILES.get(kernel)
+    if tiles is None:
+        return tuple(wanted)
+    return tiles if wanted == "all tile shapes" else tuple(block_size_of(n, tiles) for n in wanted)
+
+
+# A run adds its user-supplied variants (`Catalog.joined`).
+VARIANTS = Catalog(*_variants(Path(__file__).with_name("variants.toml").read_text()))
 LIBRARIES = {name for name, entry in VARIANTS.items() if isinstance(entry, Library)}
 
 
