@@ -199,6 +199,7 @@ def _part(
     for source in sources:
         progress(f"break-even sizes of {source.label}")
     frames |= predictions.decision_tables(sources)
+    frames["break_even"] = answers.with_answers(frames["break_even"])
     of_label = {source.label: source for source in sources}
     frames |= ladder_summary.ladder_tables(
         frames, lambda label, cells, quantity: of_label[label].drawn(cells, quantity), catalog

@@ -59,7 +59,7 @@ def _compared(table: str, frame: pd.DataFrame, after: Tables, mapping: pd.DataFr
     keys = mapping[mapping["condition"] == KEY]
     # Old and new columns by table and condition.
     places: dict[tuple[str, str], list[tuple[str, str]]] = defaultdict(list)
-    listed = set(keys["old_column"]) if table not in after else set()
+    listed: set[str] = set()
     for row in mapping[mapping["condition"] != KEY].itertuples():
         listed.update(with_bounds(row.old_column))
         if row.new_table.startswith(REMOVED):
@@ -67,7 +67,7 @@ def _compared(table: str, frame: pd.DataFrame, after: Tables, mapping: pd.DataFr
             continue
         names = zip(with_bounds(row.old_column), with_bounds(row.new_column), strict=True)
         places[row.new_table, row.condition] += [names for names in names if names[0] in frame]
-    if "*" not in listed:
+    if not {*frame} <= {*listed, *keys["old_column"]} and "*" not in listed:
         places[table, ""] += [(name, name) for name in frame if name not in listed]
     for (new_table, condition), columns in places.items():
         chosen = after.get(new_table, pd.DataFrame())

@@ -205,15 +205,20 @@ def statements(tables: Path) -> list[Statement]:
         where = row["gpu"] or row["recording"] or "all"
         found.append(Statement(where, text, rule, row["value"], row["verdict"]))
     for row in _rows(tables / "answers.csv"):
-        where = row["gpu"] or row["recording"]
-        place = row["break_even_n"] or row["break_even_location"]
-        rows = (
-            (FASTEST, "least end-to-end time", row["variant"], row["implementation_verdict"]),
-            ("end-to-end time of it, in s", "its median", row["total_s"], ""),
-            ("speedup over the CPU", "interval above 1", row["speedup"], row["speedup_verdict"]),
-            ("break-even size N", "a size is measured", place, row["break_even_verdict"]),
-        )
-        found += [Statement(where, *one) for one in rows]
+        if row["role"] == "fastest":
+            where = row["gpu"] or row["recording"]
+            best = (FASTEST, "least end-to-end time", row["variant"], row["verdict"])
+            time_s = ("end-to-end time of it, in s", "its median", row["total_s"], "")
+            found += [Statement(where, *best), Statement(where, *time_s)]
+    for row in _rows(tables / "speedups.csv"):
+        if row["is_answer"] == "True":
+            over_cpu = ("speedup over the CPU", "interval above 1", row["speedup"], row["verdict"])
+            found.append(Statement(row["source"], *over_cpu))
+    for row in _rows(tables / "break_even.csv"):
+        if row["is_answer"] == "True":
+            place = row["n"] or row["location"]
+            size = ("break-even size N", "a size is measured", place, row["verdict"])
+            found.append(Statement(row["gpu"], *size))
     return found
 
 

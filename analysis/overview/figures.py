@@ -46,7 +46,7 @@ def headline(store: Store, devices: Devices) -> Figure | None:
     """Draw the time of one product over N on the device in focus and on the CPU of its host.
 
     GPU: the fastest implementation for each kind of host memory. CPU: the naive loop, and the
-    fastest on one core and on all. An arrow shows the speedup over the CPU from answers.csv.
+    fastest on one core and on all. An arrow shows the speedup over the CPU from speedups.csv.
     """
     if devices.focus is None:
         return None
@@ -67,7 +67,7 @@ def headline(store: Store, devices: Devices) -> Figure | None:
     style.log_axis(axis, "y")
     axis.yaxis.set_major_formatter(FuncFormatter(style.plain_time))
     style.ticks_at(axis, (int(n) for line in lines for n in line.rows["n"]))
-    _mark_speedup(axis, store["answers"], devices.focus, lines)
+    _mark_speedup(axis, store["speedups"], devices.focus, lines)
     ends = [
         {"x": row["n"], "y": row["total_s"], "text": line.text, "colour": INK}
         for line in lines
@@ -95,19 +95,19 @@ def _lines(cells: pd.DataFrame, device: Device) -> Iterator[_Line]:
             yield _Line(text, look, fastest(rows, "total_s", ["n"]))
 
 
-def _mark_speedup(axis: Axes, answers: pd.DataFrame, device: Device, lines: list[_Line]) -> None:
+def _mark_speedup(axis: Axes, speedups: pd.DataFrame, device: Device, lines: list[_Line]) -> None:
     """Draw an arrow between the fastest times of CPU and GPU with the speedup below."""
-    own = answers[(answers["gpu"] == device.label) & answers["speedup"].notna()]
-    if own.empty:
+    answer = speedups[(speedups["source"] == device.label) & speedups["is_answer"].fillna(False)]
+    if answer.empty:
         return
-    n = int(own["speedup_n"].iloc[0])
+    n = int(answer["n"].iloc[0])
     rows = pd.concat([line.rows for line in lines])
     rows = rows[rows["n"] == n]
     sides = fastest(rows.assign(on_cpu=rows["device"] == CPU), "total_s", ["on_cpu"])
     ends = sides["total_s"].sort_values()
     arrow: dict[str, Any] = {"arrowstyle": "<->", "color": INK, "shrinkA": 5, "shrinkB": 5}
     axis.annotate("", (n, ends.iloc[0]), (n, ends.iloc[-1]), arrowprops=arrow)
-    speedup, low = own.iloc[0][["speedup", "speedup_low"]]
+    speedup, low = answer.iloc[0][["speedup", "speedup_low"]]
     text = style.about(speedup) if pd.isna(low) else style.times(speedup, 3)
     how: dict[str, Any] = {"ha": "center", "va": "top", "fontsize": 11, "weight": "bold"}
     style.note(axis, text, (n, ends.iloc[0]), (0, -8), **how)

@@ -6,23 +6,25 @@ from analysis.cpu.cells import baselines
 from analysis.data.cells import is_source_naive
 from analysis.data.frames import stacked
 from analysis.data.recordings import MeasuredSource, with_gpu
-from analysis.domain import CPU
+from analysis.domain import CPU, verdict
 from analysis.schema import bounded
 from analysis.stats.estimates import FloatArray, ratios
-from kernels.catalog.baselines import SPEEDUP_BASELINES
+from kernels.catalog.baselines import BEST, SOURCE_NAIVE
 
-# Columns that identify the baselines that depend on the size.
-_CHOSEN: dict[str, tuple[str, ...]] = {"own": ("variant", "block_size"), "blas_all": ("threads",)}
-_CHOSEN["best"] = (*_CHOSEN["own"], *_CHOSEN["blas_all"])
-_NO_ROW = -1  # an index without a cell: pandas cannot look up an index of only NA
+FASTEST_CPU = f"cpu_{BEST}"
+_CELL = ["n", "variant", "block_size", "host_memory"]
+_BASELINE = ["variant", "block_size", "threads"]
 
 
 def speedups_table(sources: list[MeasuredSource]) -> pd.DataFrame:
-    """Return `speedups` of every GPU, with the columns source and machine first."""
+    """Return `speedups` of every GPU. is_answer: the largest over the CPU, at the largest size."""
     frames = []
     for source in with_gpu(sources):
-        own = speedups(source.square_cells, source.draws)
-        frames.append(own.assign(source=source.label, machine=source.machine))
+        rows = speedups(source.square_cells, source.draws)
+        over_cpu = rows[rows["baseline"] == FASTEST_CPU]
+        largest = over_cpu[over_cpu["n"] == over_cpu["n"].max()]
+        answer = largest["speedup"].idxmax() if len(largest) else None
+        frames.append(rows.assign(source=source.label, is_answer=rows.index == answer))
     return stacked("speedups", frames)
 
 
@@ -32,32 +34,26 @@ def speedups(cells: pd.DataFrame, draws: dict[str, FloatArray]) -> pd.DataFrame:
     `cells` are `MeasuredSource.square_cells`; `draws` has the bootstrap medians of "total" and
     "kernel", shape (rows, draws); the index of `cells` selects the rows.
 
-    total_speedup, kernel_speedup: over the naive kernel in blocks of 32×32 at the same size and
-    host memory. cpu_NAME_speedup: end-to-end, over that CPU baseline at the
-    same size; cpu_NAME_variant, _block_size and _threads identify it, naive_samples and
-    cpu_NAME_samples count its samples. NaN without a baseline; bounds NaN with too few samples.
+    Baseline `SOURCE_NAIVE`: the naive kernel in blocks of 32×32 at the same size and host memory,
+    for both quantities. Baselines cpu_NAME: the CPU baseline NAME (`analysis.cpu.cells`) at the
+    same size. baseline_variant, _block_size and _threads identify its cell. Bounds are NaN with too
+    few samples. A cell without a baseline has no row.
     """
     gpu = cells[cells["device"] != CPU]
-    on_gpu = _row_of(gpu[is_source_naive(gpu)], gpu, ["n", "host_memory"])
-    on_cpu = {name: _row_of(rows, gpu, ["n"]) for name, rows in baselines(cells).items()}
-    compared = {"total_speedup": ("total", on_gpu), "kernel_speedup": ("kernel", on_gpu)}
-    compared |= {f"cpu_{name}_speedup": ("total", on_cpu[name]) for name in SPEEDUP_BASELINES}
-    rows = gpu.index.to_series()
-    columns = ["n", "variant", "block_size", "host_memory", "sessions", "samples"]
-    table = gpu[columns].reset_index(drop=True)
-    table["naive_samples"] = cells["samples"].reindex(on_gpu.fillna(_NO_ROW)).array
-    for speedup, (quantity, baseline) in compared.items():
-        values = ratios(cells[f"{quantity}_s"], draws[quantity], baseline, rows)
-        table = table.assign(**bounded(speedup, *values))
-    for name in SPEEDUP_BASELINES:
-        chosen = cells.reindex(on_cpu[name].fillna(_NO_ROW))
-        for column in ("samples", *_CHOSEN.get(name, ())):
-            table[f"cpu_{name}_{column}"] = chosen[column].array
-    return table
-
-
-def _row_of(baseline: pd.DataFrame, cells: pd.DataFrame, keys: list[str]) -> pd.Series:
-    """Return for each of `cells` the index of the baseline with the same keys, NA if none."""
-    rows = baseline[keys].assign(row=baseline.index)
-    found = cells[keys].merge(rows, how="left", on=keys, validate="m:1")
-    return found["row"].astype("Int64")
+    naive = gpu[is_source_naive(gpu)]
+    compared = [
+        (SOURCE_NAIVE, quantity, naive, ["n", "host_memory"]) for quantity in ("total", "kernel")
+    ]
+    compared += [(f"cpu_{name}", "total", rows, ["n"]) for name, rows in baselines(cells).items()]
+    frames = []
+    for baseline, quantity, rows, same in compared:
+        names = {name: f"baseline_{name}" for name in _BASELINE}
+        known = rows[[*same, *_BASELINE]].rename(columns=names).assign(baseline_row=rows.index)
+        pairs = gpu[_CELL].assign(row=gpu.index).merge(known, on=same, validate="m:1")
+        sides = pairs["baseline_row"], pairs["row"]
+        values = ratios(cells[f"{quantity}_s"], draws[quantity], *sides)
+        pairs = pairs.assign(baseline=baseline, quantity=quantity, **bounded("speedup", *values))
+        frames.append(pairs[pairs["speedup"].notna()])
+    table = pd.concat(frames, ignore_index=True)
+    words = map(verdict, *(table[name] for name in ("speedup", "speedup_low", "speedup_high")))
+    return table.assign(verdict=list(words))

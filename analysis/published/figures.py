@@ -13,6 +13,7 @@ from analysis.drawing.rows import dots, key
 from analysis.drawing.style import RATE
 from analysis.drawing.svg import INK, label
 from analysis.schema import with_bounds
+from kernels.catalog.baselines import SOURCE_NAIVE
 
 # The swept kernels of source V, their published tables and block sizes.
 _SWEPT = {"block": ("table5", (1, 2, 4, 8, 16, 32)), "block_unroll4": ("table6", (4, 8, 16, 32))}
@@ -68,11 +69,10 @@ def _printed_speedups(store: Store, name: str) -> pd.DataFrame:
 
 def _measured_speedups(store: Store, label_of: str, name: str) -> pd.DataFrame:
     frame = store["speedups"]
-    own = frame[(frame["source"] == label_of) & (frame["n"] == SOURCE_SIZE)]
-    own = own[(own["variant"] == name) & own["total_speedup"].notna()]
-    own = own[own["host_memory"] == compared_memory(own)]
-    names = {f"total_{column}": column for column in _SPEEDUP}
-    return own.rename(columns=names).sort_values("block_size")
+    frame = frame[(frame["source"] == label_of) & (frame["n"] == SOURCE_SIZE)]
+    frame = frame[(frame["baseline"] == SOURCE_NAIVE) & (frame["quantity"] == "total")]
+    frame = frame[frame["variant"] == name]
+    return frame[frame["host_memory"] == compared_memory(frame)].sort_values("block_size")
 
 
 def figure2(store: Store, devices: Devices) -> Figure | None:

@@ -16,43 +16,50 @@ def answers(tables_dir: Path | str, focus: str | None = None) -> str:
     """
     store = Store(tables_dir)
     measured = devices(store, focus)
-    found = rows(store, "answers")
-    texts = []
-    for device in measured.all:
-        label = device.label if device.is_gpu else None
-        row = found.where(recording=device.recording, gpu=label).first
-        if row and (device is measured.focus or device.live):
-            texts.append(_of(device, row))
-    return "\n\n".join(texts)
+    shown = [one for one in measured.all if one is measured.focus or one.live]
+    return "\n\n".join(_of(device, store) for device in shown)
 
 
-def _of(device: Device, row: Row) -> str:
-    fastest = f"{row['variant']}, N = {row['n']}" if row["variant"] else ""
-    fastest += f", {row['host_memory']} memory" if row["host_memory"] else ""
-    lines = [("fastest implementation", _number(row, "total_s"), fastest)]
+def _of(device: Device, store: Store) -> str:
+    label = device.label if device.is_gpu else None
+    of_device = rows(store, "answers").where(recording=device.recording, gpu=label)
+    fastest = of_device.where(role="fastest").first
+    lines = [("fastest implementation", _number(fastest, "total_s"), _place(fastest))]
     if device.is_gpu:
-        baseline = f"over {row['cpu_best_variant']} on {row['cpu_best_threads']} threads"
-        speedup = _number(row, "speedup")
-        lines.append(("speedup over the CPU", speedup, baseline if row["speedup"] else ""))
-        memory = row["break_even_host_memory"]
-        copies = f"{memory} memory, copies included" if memory else ""
-        lines.append(("break-even size", _break_even(row), copies))
+        speedup = rows(store, "speedups").where(source=label, is_answer=True).first
+        over = (
+            speedup
+            and f"over {speedup['baseline_variant']} on {speedup['baseline_threads']} threads"
+        )
+        lines.append(("speedup over the CPU", _number(speedup, "speedup"), over or ""))
+        even = rows(store, "break_even").where(gpu=label, is_answer=True).first
+        copies = even and f"{even['host_memory']} memory, copies included"
+        lines.append(("break-even size", _break_even(even), copies or ""))
     aligned = [f"  {name:24}{value:14}{detail}".rstrip() for name, value, detail in lines]
     return "\n".join([device.title, *aligned])
 
 
-def _break_even(row: Row) -> str:
-    match row["break_even_location"]:
+def _place(row: Row | None) -> str:
+    if row is None:
+        return ""
+    memory = f", {row['host_memory']} memory" if row["host_memory"] else ""
+    return f"{row['variant']}, N = {row['n']}{memory}"
+
+
+def _break_even(row: Row | None) -> str:
+    match row and row["location"]:
         case "measured":
-            return f"N = {_number(row, 'break_even_n', COUNT)}"
+            return f"N = {_number(row, 'n', COUNT)}"
         case "below":
-            return f"below N = {_number(row, 'break_even_least_n')}"
+            return f"below N = {_number(row, 'least_n')}"
         case "above":
-            return f"above N = {_number(row, 'break_even_largest_n')}"
+            return f"above N = {_number(row, 'largest_n')}"
     return ABSENT
 
 
-def _number(row: Row, name: str, unit: Unit | None = None) -> str:
-    unit = unit or column("answers", name).unit
+def _number(row: Row | None, name: str, unit: Unit | None = None) -> str:
+    if row is None:
+        return ABSENT
+    unit = unit or column(row.place[0], name).unit
     space = "" if unit.name == "×" else " "
-    return ABSENT if row[name] is None else f"{text(row, name, unit)}{space}{unit.name}".strip()
+    return f"{text(row, name, unit)}{space}{unit.name}".strip()

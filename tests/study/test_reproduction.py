@@ -174,11 +174,11 @@ def test_a_full_disk_is_an_error_and_no_outcome(tmp_path, monkeypatch):
 
 
 def test_a_break_even_size_below_the_measured_ones_is_a_statement(tmp_path):
-    row = {"gpu": "a", "recording": "", "break_even_n": "", "break_even_location": "below"}
-    row |= dict.fromkeys(("variant", "total_s", "speedup", "speedup_verdict"), "x")
-    row |= dict.fromkeys(("implementation_verdict", "break_even_verdict"), "faster")
-    (tmp_path / "claims.csv").write_text("claim\n")
-    (tmp_path / "answers.csv").write_text(f"{','.join(row)}\n{','.join(row.values())}\n")
+    row = {"gpu": "a", "is_answer": "True", "n": "", "location": "below", "verdict": "faster"}
+    headers = {"claims": "claim\n", "answers": "role\n", "speedups": "is_answer\n"}
+    for name, header in headers.items():
+        (tmp_path / f"{name}.csv").write_text(header)
+    (tmp_path / "break_even.csv").write_text(f"{','.join(row)}\n{','.join(row.values())}\n")
     (found,) = (one for one in reproduction.statements(tmp_path) if "size N" in one.statement)
     assert (found.value, found.verdict) == ("below", "faster")
 

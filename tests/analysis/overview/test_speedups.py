@@ -9,7 +9,7 @@ from analysis.overview.speedups import speedups, speedups_table
 from analysis.published.source_tables import LAYOUTS, build
 from analysis.schema import renaming
 from analysis.stats.estimates import bootstrap_cells, summarise
-from kernels.catalog.baselines import SPEEDUP_BASELINES
+from kernels.catalog.baselines import SOURCE_NAIVE, SPEEDUP_BASELINES
 from measurement.recording.recording import CELL
 
 TYPES = dict.fromkeys(("batch", "m", "n", "k", "block_size", "threads"), "Int64")
@@ -48,7 +48,14 @@ def table_of(samples):
     cells = cells.rename(columns=renaming("in_run_kernel_s", "kernel_s"))
     table = speedups(cells, draws)
     table["block_size"] = table["block_size"].fillna(0)
-    return table.set_index(["variant", "n", "block_size", "host_memory"])
+    return table
+
+
+def of_cell(table, variant="block", n=512, block_size=16, host_memory="pinned"):
+    """Return the rows of a cell by baseline (the naive kernel: by quantity)."""
+    keys = {"variant": variant, "n": n, "block_size": block_size, "host_memory": host_memory}
+    rows = table[(table[list(keys)] == list(keys.values())).all(axis=1)]
+    return rows.set_index(rows["baseline"].mask(rows["baseline"] == SOURCE_NAIVE, rows["quantity"]))
 
 
 @pytest.mark.parametrize(
@@ -61,46 +68,47 @@ def table_of(samples):
     ],
 )
 def test_speedups_are_over_each_baseline_with_the_same_host_memory(cell, expected):
-    row = table_of(samples_of(TIMES)).loc[cell]
-    assert {name: row[f"{name}_speedup"] for name in expected} == pytest.approx(expected)
+    rows = of_cell(table_of(samples_of(TIMES)), *cell)
+    assert dict(rows["speedup"][list(expected)]) == pytest.approx(expected)
+    decided = rows[rows["verdict"] != "undecided"]
+    assert ((decided["verdict"] == "faster") == (decided["speedup"] > 1)).all()
 
 
 def test_baselines_are_the_best_measured_and_have_a_speedup_of_one():
     table = table_of(samples_of(TIMES))
-    assert len(table) == 6
-    block = table.loc[("block", 512, 16, "pinned")]
-    assert list(SPEEDUP_BASELINES) == ["naive", "own", "blas", "blas_all", "best"]
-    names = ["own_variant", "own_block_size", "best_variant", "best_threads", "blas_all_threads"]
-    assert [block[f"cpu_{name}"] for name in names] == ["blocked", 64, "blas", 16, 16]
-    naive = table.loc[("naive", 512, 32, "pinned")]
-    for speedup in ("total_speedup", "kernel_speedup"):
-        assert list(naive[[speedup, f"{speedup}_low", f"{speedup}_high"]]) == [1, 1, 1]
+    block = of_cell(table)
+    assert list(block.index) == ["total", "kernel", *(f"cpu_{name}" for name in SPEEDUP_BASELINES)]
+    chosen = block[["baseline_variant", "baseline_block_size", "baseline_threads"]].fillna(0)
+    assert list(chosen.loc["cpu_own"]) == ["blocked", 64, 1]
+    assert list(chosen.loc["cpu_best"]) == list(chosen.loc["cpu_blas_all"]) == ["blas", 0, 16]
+    naive = of_cell(table, "naive", block_size=32).loc[["total", "kernel"]]
+    assert (naive[["speedup", "speedup_low", "speedup_high"]] == 1).all(axis=None)
     without = {cell: t for cell, t in TIMES.items() if cell[1] != "blas" and cell[6] != 16}
-    block = table_of(samples_of(without)).loc[("block", 512, 16, "pinned")]
-    missing = [f"cpu_{name}_speedup{end}" for name in ("blas", "blas_all") for end in ("", "_low")]
-    assert block[[*missing, "cpu_blas_all_threads"]].isna().all()
-    assert block["cpu_best_speedup"] == block["cpu_own_speedup"] == pytest.approx(10)
-    assert (block["cpu_best_variant"], block["cpu_best_threads"]) == ("blocked", 1)
+    block = of_cell(table_of(samples_of(without)))
+    assert list(block.index) == ["total", "kernel", "cpu_naive", "cpu_own", "cpu_best"]
+    assert list(block.loc["cpu_best", ["baseline_variant", "baseline_threads"]]) == ["blocked", 1]
+    assert block.at["cpu_best", "speedup"] == block.at["cpu_own", "speedup"] == pytest.approx(10)
     faster = TIMES | {("cpu", "packed", "float32", 512, None, None, 16): (0.5, np.nan)}
-    block = table_of(samples_of(faster)).loc[("block", 512, 16, "pinned")]
-    assert (block["cpu_best_variant"], block["cpu_best_speedup"]) == ("packed", pytest.approx(0.25))
-    assert list(block[["cpu_own_speedup", "cpu_blas_all_speedup"]]) == pytest.approx([10, 0.5])
+    block = of_cell(table_of(samples_of(faster)))
+    assert (block.at["cpu_best", "baseline_variant"], block.at["cpu_own", "speedup"]) == (
+        "packed",
+        pytest.approx(10),
+    )
 
 
 def test_missing_measurements_have_no_speedup_and_units_do_not_matter():
     table = table_of(samples := samples_of(TIMES))
-    row = table.loc[("buffered_row", 256, 0, "pinned")]
-    assert row.drop(["samples", "sessions"]).isna().all()
+    assert of_cell(table, "buffered_row", 256, 0).empty
     without = {cell: t for cell, t in TIMES.items() if cell[0] != "cpu" and cell[1] != "naive"}
-    assert table_of(samples_of(without)).drop(columns=["samples", "sessions"]).isna().all(axis=None)
-    block = table_of(samples_of(TIMES, count=5)).loc[("block", 512, 16, "pinned")]
-    assert block["total_speedup"] == pytest.approx(4)
-    assert set(block[["samples", "naive_samples", "cpu_naive_samples", "cpu_best_samples"]]) == {5}
-    assert np.isnan([block["total_speedup_low"], block["cpu_best_speedup_high"]]).all()
-    enough = table_of(samples_of(TIMES, count=7)).loc[("block", 512, 16, "pinned")]
+    assert table_of(samples_of(without)).empty
+    block = of_cell(table_of(samples_of(TIMES, count=5)))
+    assert block.at["total", "speedup"] == pytest.approx(4)
+    assert block[["speedup_low", "speedup_high"]].isna().all(axis=None)
+    assert set(block["verdict"]) == {"no interval"}
+    enough = of_cell(table_of(samples_of(TIMES, count=7))).loc["total"]
     # Samples within 3 % of the median: a ratio of medians stays within 1.03/0.97.
-    assert 4 * 0.97 / 1.03 <= enough["total_speedup_low"] < 4
-    assert 4 < enough["total_speedup_high"] <= 4 * 1.03 / 0.97
+    assert 4 * 0.97 / 1.03 <= enough["speedup_low"] < 4
+    assert 4 < enough["speedup_high"] <= 4 * 1.03 / 0.97
     pd.testing.assert_frame_equal(table_of(samples.sample(frac=1, random_state=2)), table)
     times = ["total_s", "h2d_s", "kernel_s", "d2h_s"]
     scaled = table_of(samples.assign(**{name: samples[name] / 1024 for name in times}))
@@ -111,11 +119,15 @@ def test_speedups_of_a_recording_agree_with_its_table_5(gpu_recording):
     found = sources({"card": gpu_recording})
     table = speedups_table(found)
     assert set(table["source"]) == {"card"}
-    assert len(table) == (found[0].square_cells["device"] != "cpu").sum()
+    answer = table[table["is_answer"].astype(bool)]
+    over_cpu = table[table["baseline"] == "cpu_best"]
+    largest = over_cpu[over_cpu["n"] == over_cpu["n"].max()]
+    assert list(answer["speedup"]) == [largest["speedup"].max()]
     rows = build(LAYOUTS[5], found[0].times("total"), found[0].draws["total"]).set_index("n")
     chosen = table.query("variant == 'block' and host_memory == 'pageable' and block_size == 8")
+    chosen = chosen[(chosen["baseline"] == SOURCE_NAIVE) & (chosen["quantity"] == "total")]
     assert len(chosen) == 5
     for row in chosen.itertuples():
         for bound in ("", "_low", "_high"):
             expected = rows.at[row.n, f"block_8_speedup{bound}"]
-            assert getattr(row, f"total_speedup{bound}") == expected
+            assert getattr(row, f"speedup{bound}") == expected

@@ -72,7 +72,7 @@ def test_names_are_escaped_simulated_gpus_marked_and_flags_words(cells, store):
     assert re.search(r'id="table-[a-z0-9-]+"', text)
     text = in_page("table", rows(store, "recordings"), "gpu simulated live stale", "Recordings")
     assert [cells[1:] for _, cells in body(text)] == [["yes", "no", "no"], ["no", "no", "yes"]]
-    empty = in_page("table", rows(store, "speedups"), "source total_speedup", "None of them")
+    empty = in_page("table", rows(store, "speedups"), "source speedup", "None of them")
     assert "<p>No rows.</p>" in empty
     assert "<table" not in empty
 
