@@ -29,6 +29,7 @@ from base.files import sha256, write_atomic
 from base.paths import IS_CHECKOUT, RESULTS, ROOT, STORE
 from base.processes import end_children
 from base.validation import Section, first_fault
+from kernels.catalog.source import code_sha256
 from study.config import Config, in_scope, load, read
 from study.working_folder import fill
 
@@ -133,7 +134,12 @@ def _inputs(root: Path, study: Config) -> list[str]:
 
 def _digests(root: Path, paths: Iterable[str]) -> dict[str, str]:
     found = {path: root / path if (root / path).exists() else ROOT / path for path in paths}
-    return {path: sha256(file) for path, file in found.items() if file.is_file()}
+    return {path: _digest(file) for path, file in found.items() if file.is_file()}
+
+
+def _digest(file: Path) -> str:
+    """Return the SHA-256 of a file; of the code without comments if it is a measured source."""
+    return code_sha256(file.read_text()) if file.suffix in (".cu", ".c") else sha256(file)
 
 
 def _outputs(folder: Path) -> dict[str, str]:

@@ -17,11 +17,11 @@ from analysis.schema import renaming, with_bounds
 from analysis.stats.estimates import FloatArray, Groups, bootstrap_cells, summarise
 from analysis.stats.sessions import Sessions
 from base.errors import StudyError
-from base.files import sha256
 from base.paths import ROOT
 from kernels.catalog.baselines import NAIVE_BLOCK
 from kernels.catalog.catalog import Catalog
 from kernels.catalog.entries import VARIANTS
+from kernels.catalog.source import code_sha256
 from kernels.catalog.user_supplied import catalog_of
 from kernels.cubins.compile import BuildResult
 from measurement.recording.files import RecordingError, read_provenance, user_supplied
@@ -312,12 +312,12 @@ def with_gpu(found: Iterable[MeasuredSource]) -> list[MeasuredSource]:
 
 
 def stale_sources(provenance: Mapping[str, Any], root: Path = ROOT) -> list[str]:
-    """Return the measured source files that are missing from `root` or differ."""
+    """Return the measured source files that are missing from `root` or have other code."""
     return [
         path
         for path, digest in sorted(provenance["sources"].items())
         if not path.startswith(f"{USER_SUPPLIED}/")  # not part of the tree
-        if not (root / path).is_file() or sha256(root / path) != digest
+        if not (root / path).is_file() or code_sha256((root / path).read_text()) != digest
     ]
 
 

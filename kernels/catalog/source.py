@@ -1,10 +1,27 @@
-"""Reading CUDA sources as text."""
+"""CUDA and C sources as text: without comments, and the hash by which recordings cite them."""
 
+import hashlib
 import re
+
+# A string or character is matched first, so that `//` in it begins no comment.
+_STRING_OR_COMMENT = re.compile(
+    r""""(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])'|//[^\n]*|/\*.*?(?:\*/|\Z)""", re.S
+)
 
 
 def without_comments(text: str) -> str:
     """Return a source without its comments; all other code keeps its line number."""
-    return re.sub(
-        r"//[^\n]*|/\*.*?(?:\*/|\Z)", lambda match: "\n" * match[0].count("\n"), text, flags=re.S
-    )
+
+    def kept(match: re.Match[str]) -> str:
+        return "\n" * match[0].count("\n") if match[0].startswith("/") else match[0]
+
+    return _STRING_OR_COMMENT.sub(kept, text)
+
+
+def code_sha256(text: str) -> str:
+    """Return the SHA-256 of a source without comments, indentation and empty lines.
+
+    It changes if and only if a statement does, so comments can be improved without a new recording.
+    """
+    lines = (" ".join(line.split()) for line in without_comments(text).splitlines())
+    return hashlib.sha256("\n".join(filter(None, lines)).encode()).hexdigest()

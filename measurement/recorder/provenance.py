@@ -22,10 +22,10 @@ import cpu_reference.catalog
 import cpu_reference.library
 import kernels.cubins.compile
 from base.errors import StudyError
-from base.files import sha256
 from base.paths import FOLDERS, ROOT, shown
 from cpu_reference.blas import NumpyBlas
 from cpu_reference.cores import caches, usable_threads
+from kernels.catalog.source import code_sha256
 from kernels.catalog.variant import Variant
 from kernels.cubins.build import Build
 from measurement.devices import cublas
@@ -184,7 +184,7 @@ def compile_flags() -> dict[str, list[str]]:
 def sources(
     builds: Iterable[Build], calls: Iterable[Variant], cpu_variants: Iterable[str]
 ) -> dict[str, str]:
-    """Return the SHA-256 of every source file measured, by its path from the project's root.
+    """Return `code_sha256` of every source file measured, by its path from the project's root.
 
     A user-supplied file is named ``brought/NAME.cu`` or .py, because its path may be private.
     """
@@ -192,7 +192,7 @@ def sources(
     named = [cpu_reference.catalog.variant(name).source for name in cpu_variants]
     own = [source for source in named if source] + [cpu_reference.library.CEILINGS]
     files |= {path: ROOT / path for path in own}
-    return {path: sha256(file) for path, file in sorted(files.items())}
+    return {path: code_sha256(file.read_text()) for path, file in sorted(files.items())}
 
 
 def texts(builds: Iterable[Build], calls: Iterable[Variant]) -> dict[str, list[str]]:

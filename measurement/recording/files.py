@@ -3,12 +3,14 @@
 `measurement.recording.recording` reads the tables. This module does not import pandas.
 """
 
+import csv
 import hashlib
 import json
 import math
 import re
 from collections import Counter
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path, PurePosixPath
 from typing import Any, NoReturn
 
@@ -16,6 +18,7 @@ from pydantic import ValidationError
 
 from base.errors import StudyError
 from base.files import MANIFEST
+from base.paths import ROOT
 from base.validation import first_fault
 from measurement.recording.provenance_schema import USER_SUPPLIED, Provenance
 from measurement.recording.schema import OPTIONAL, TABLES, check_text
@@ -166,7 +169,17 @@ def read_provenance(path: Path) -> dict[str, Any]:
         raise bad(path, f"{PROVENANCE}: {first_fault(error)}") from None
     except ValueError as error:
         raise bad(path, f"{PROVENANCE}: {error}") from None
-    return provenance
+    sources = provenance["sources"]
+    return provenance | {
+        "sources": {path: _code_hashes().get(digest, digest) for path, digest in sources.items()}
+    }
+
+
+@cache
+def _code_hashes() -> dict[str, str]:
+    """Return `code_sha256` of a source by the SHA-256 of its file, as recorded until format 5."""
+    with (ROOT / "data" / "recorded_sources.csv").open() as lines:
+        return {row["file_sha256"]: row["code_sha256"] for row in csv.DictReader(lines)}
 
 
 def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

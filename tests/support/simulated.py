@@ -11,9 +11,9 @@ import numpy as np
 import pandas as pd
 
 import cpu_reference.catalog
-from base.files import sha256
 from kernels.catalog.catalog import Catalog
 from kernels.catalog.entries import VARIANTS
+from kernels.catalog.source import code_sha256
 from kernels.catalog.user_supplied import catalog_of
 from kernels.cubins.build import INSTRUMENTS, build_for
 from kernels.products.elements import ELEMENTS
@@ -200,7 +200,7 @@ def _provenance(gpus: int, sizes: list[int], holdout: list[int]) -> dict[str, An
         "compile": {"nvcc_flags": ["-O3", "-std=c++17"], "gcc_flags": ["-O3"]},
         "git": {"commit": "0" * 40, "dirty": False},
         "configuration": {"sizes": sizes, "holdout_sizes": holdout, "series": SERIES},
-        "sources": {path: sha256(ROOT / path) for path in sorted(measured)},
+        "sources": {path: code_sha256((ROOT / path).read_text()) for path in sorted(measured)},
         "phases": simulated_tables.phases(gpus),
     }
 

@@ -9,7 +9,7 @@ import pytest
 from analysis import schema
 from analysis.data import recordings as data
 from base.errors import StudyError
-from base.files import sha256
+from kernels.catalog.source import code_sha256
 from kernels.cubins.compile import BuildResult
 from kernels.cubins.machine_code import InstructionCount
 from measurement.recording.recording import CELL, TABLES, RecordingError, read
@@ -142,8 +142,8 @@ def test_a_recording_of_the_workflow_is_live_and_stale_if_a_source_changes(tmp_p
     assert not data.is_live(replace(made, path=tmp_path / "data" / "recordings" / "x"), tmp_path)
     assert not data.is_live(gpu_recording)
     for name in ("a.cu", "b.cu"):
-        (tmp_path / name).write_text(f"// {name}\n")
-    hashes = {name: sha256(tmp_path / name) for name in ("b.cu", "a.cu")}
+        (tmp_path / name).write_text(f"int n; // {name}\n")
+    hashes = {name: code_sha256(f"int n; // {name}") for name in ("b.cu", "a.cu")}
     made = replace(gpu_recording, provenance=gpu_recording.provenance | {"sources": hashes})
 
     def stale():
@@ -151,7 +151,9 @@ def test_a_recording_of_the_workflow_is_live_and_stale_if_a_source_changes(tmp_p
         return bool(row["stale"]), row["stale_sources"]
 
     assert stale() == (False, "")
-    (tmp_path / "b.cu").write_text("// b.cu \n")
+    (tmp_path / "b.cu").write_text("/* another\n   comment */\n  int n;\n")
+    assert stale() == (False, "")
+    (tmp_path / "b.cu").write_text("int m; // b.cu\n")
     assert stale() == (True, "b.cu")
     (tmp_path / "a.cu").unlink()
     assert stale() == (True, "a.cu;b.cu")

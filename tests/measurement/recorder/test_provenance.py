@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from base.errors import StudyError
-from base.files import sha256
+from kernels.catalog.source import code_sha256
 from kernels.cubins.build import PROBES, Build
 from measurement.devices.discovery import CudaDevice
 from measurement.recorder import provenance
@@ -88,7 +88,7 @@ def test_every_measured_source_is_hashed():
     sources = provenance.sources(builds, [], ["naive"])
     kernels = [f"kernels/{name}.cu" for name in ("block", "buffered_row", "probes")]
     assert list(sources) == ["cpu_reference/ceilings.c", "cpu_reference/naive.c", *kernels]
-    assert all(digest == sha256(ROOT / path) for path, digest in sources.items())
+    assert all(digest == code_sha256((ROOT / path).read_text()) for path, digest in sources.items())
     with pytest.raises(StudyError, match="variant 'blok': unknown"):
         provenance.sources([], [], ["blok"])
 
