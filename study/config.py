@@ -1,9 +1,10 @@
 """The configuration file: its keys, how it is read, and one-line errors."""
 
+import json
 import os
-import re
 import stat
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -39,9 +40,8 @@ from kernels.products.shape import LARGEST_SIZE, Shape
 
 # Ids that tables use for published times and for cubins built here.
 _TAKEN = ("published", "tree")
-_MOST_BYTES, _MOST_DEPTH = 2**16, 16  # of a file
+_MOST_BYTES = 2**16  # of a file
 _MOST_PRODUCTS = 20_000  # of a study, on a GPU or on the CPU
-_FORMER_KEYS = {"single_pass_s": "single_run_s", "cpu_warm_pass_s": "cpu_warm_run_s"}
 
 
 class ConfigError(StudyError):
@@ -193,13 +193,6 @@ class ProtocolSettings(Section):
     caches: Literal["warm", "flushed"] = "warm"  # before a kernel-only sample
     cold_starts: Count
     hang_limit_s: HangLimit  # a cell without a result for this long fails
-
-    @model_validator(mode="before")
-    @classmethod
-    def _check_former_keys(cls, given: Any) -> Any:
-        for key in _FORMER_KEYS.keys() & (given if isinstance(given, dict) else {}):
-            raise ValueError(f"{key} is now {_FORMER_KEYS[key]}; rename the key")
-        return given
 
     @field_validator("max_samples")
     @classmethod
@@ -499,75 +492,46 @@ def validate(content: Any, name: str, catalog: Catalog = VARIANTS) -> Config:
         raise ConfigError(f"{name}: a text contains a surrogate (\\uD800 to \\uDFFF)") from None
 
 
-class _Loader(yaml.SafeLoader):
-    """Safe YAML 1.2 without aliases, merge keys and duplicate keys.
+class _Loader(yaml.BaseLoader):
+    """YAML without aliases and duplicate keys, whose plain numbers, true, false and null are JSON.
 
-    Plain 012, 1:30, 1_000, 2026-01-01, yes and on are texts: YAML 1.1 and 1.2 disagree on them.
+    All other values are texts, also those that YAML 1.1 and 1.2 read differently: 012, 1:30, 1_000,
+    2026-01-01, yes and on.
     """
 
-    _depth = 0
-
     def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
-        mark = self.peek_event().start_mark
         if self.check_event(yaml.AliasEvent):
-            raise yaml.composer.ComposerError(
-                problem="aliases (*) are not allowed", problem_mark=mark
-            )
-        self._depth += 1
-        if self._depth > _MOST_DEPTH:
-            raise yaml.composer.ComposerError(
-                problem=f"more than {_MOST_DEPTH} nested levels", problem_mark=mark
-            )
-        node = super().compose_node(parent, index)
-        self._depth -= 1
-        return node
+            problem, mark = "aliases (*) are not allowed", self.peek_event().start_mark
+            raise yaml.composer.ComposerError(problem=problem, problem_mark=mark)
+        return super().compose_node(parent, index)
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        found = set()
+        seen = set()
         for key, _ in node.value:
+            problem = f"the key {key.value} is given twice"
             if not isinstance(key, yaml.ScalarNode):
                 problem = "a key is not a text"
-            elif key.value in found:
-                problem = f"the key {key.value} is given twice"
-            else:
-                found.add(key.value)
+            elif key.value not in seen:
+                seen.add(key.value)
                 continue
             raise yaml.constructor.ConstructorError(problem=problem, problem_mark=key.start_mark)
         return super().construct_mapping(node, deep)
 
 
-_Loader.yaml_implicit_resolvers = {}
-_WHOLE = "[-+]?(?:0|[1-9][0-9]*)"
-for _type, _pattern, _first in (
-    ("null", "(?:~|null|)", ["~", "n", ""]),
-    ("bool", "true|false|True|False", list("tfTF")),
-    ("int", _WHOLE, list("-+0123456789")),
-    (
-        "float",
-        rf"{_WHOLE}(?:\.[0-9]*)?(?:[eE][-+]?[0-9]+)?|[-+]?\.(?:[0-9]+(?:[eE][-+]?[0-9]+)?|inf)|\.nan",
-        list("-+0123456789."),
-    ),
-):
-    _Loader.add_implicit_resolver(
-        f"tag:yaml.org,2002:{_type}", re.compile(f"^(?:{_pattern})$"), _first
-    )
+def _scalar(_: _Loader, node: yaml.ScalarNode) -> Any:
+    if node.style is None and node.value in ("", "~"):
+        return None
+    with suppress(ValueError):
+        return json.loads(node.value) if node.style is None else node.value
+    return node.value
 
 
-class _Dumper(yaml.SafeDumper):
-    """Quotes each text that YAML 1.1 or 1.2 would read as a number or another type."""
-
-
-_Dumper.yaml_implicit_resolvers = dict(yaml.SafeDumper.yaml_implicit_resolvers)
-for _first, _resolvers in _Loader.yaml_implicit_resolvers.items():
-    _Dumper.yaml_implicit_resolvers[_first] = [
-        *_Dumper.yaml_implicit_resolvers.get(_first, []),
-        *_resolvers,
-    ]
+_Loader.add_constructor("tag:yaml.org,2002:str", _scalar)
 
 
 def dump(content: Any) -> str:
-    """Return the text of a configuration file with this content."""
-    return yaml.dump(content, Dumper=_Dumper, sort_keys=False)
+    """Return the text of a configuration file with this content, as JSON, which is also YAML."""
+    return json.dumps(content, indent=2) + "\n"
 
 
 def read(path: Path | str) -> Any:
@@ -598,13 +562,8 @@ def _read(path: Path | str) -> Any:
         raise ConfigError(f"{path}: not valid UTF-8; use a configuration file") from None
     except yaml.YAMLError as error:
         raise ConfigError(f"{path}: {_yaml_fault(error)}; correct the YAML") from None
-    except (
-        ValueError,
-        LookupError,
-        AttributeError,
-        TypeError,
-    ) as error:  # an invalid date or number
-        raise ConfigError(f"{path}: has an invalid value ({error}); correct it") from None
+    except RecursionError:
+        raise ConfigError(f"{path}: has too many nested levels; correct the YAML") from None
 
 
 def _yaml_fault(error: yaml.YAMLError) -> str:
