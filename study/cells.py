@@ -119,6 +119,6 @@ def gpu_cells(study: Study, device: str) -> list[Cell]:
 
 def problems(cells: list[Cell]) -> tuple[Problem, ...]:
     """Return the matrices that these cells need, of the products and of padded operands."""
-    found = {(cell.dtype, cell.shape): None for cell in cells}
-    found |= {(cell.dtype, cell.product.operands): None for cell in cells if cell.device != CPU}
-    return tuple(found)
+    wanted = {(cell.dtype, cell.shape): None for cell in cells}
+    wanted |= {(cell.dtype, cell.product.operands): None for cell in cells if cell.device != CPU}
+    return tuple(wanted)

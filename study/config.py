@@ -283,10 +283,11 @@ class Study(Section):
     @model_validator(mode="after")
     def _check_products(self, info: ValidationInfo) -> "Study":
         self._catalog = _catalog(info)
-        found = list(islice(self.products(), _MOST_PRODUCTS + 1))
-        if len(found) > _MOST_PRODUCTS:
+        products = list(islice(self.products(), _MOST_PRODUCTS + 1))
+        if len(products) > _MOST_PRODUCTS:
             raise ValueError(f"has more than {_MOST_PRODUCTS} products; remove sizes or variants")
-        if not any(one.entry.takes_memory(each) for one in found for each in self.host_memory):
+        kinds = self.host_memory
+        if not any(one.entry.takes_memory(kind) for one in products for kind in kinds):
             raise ValueError(
                 "its variants support none of its sizes with block_size_limits and host_memory; "
                 "see `python -m kernels list`"
@@ -309,8 +310,8 @@ def _changed(section: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]
     result = dict(section)
     for key, value in changes.items():
         if isinstance(value, dict):
-            own = result.get(key)
-            value = _changed(own if isinstance(own, dict) else {}, value)
+            before = result.get(key)
+            value = _changed(before if isinstance(before, dict) else {}, value)
         result[key] = value
     return {key: value for key, value in result.items() if value is not None or key not in changes}
 
@@ -324,23 +325,23 @@ def _without(section: dict[str, Any], others: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _overridden(content: dict[str, Any], own: dict[str, Any]) -> dict[str, Any]:
+def _overridden(content: dict[str, Any], local: dict[str, Any]) -> dict[str, Any]:
     """Return the content of a configuration file with the values of the user's `own` file.
 
     Values of `own` also override values of `quick` in `content`. The focus in `content` applies
     only while its GPU is in the list of GPUs.
     """
-    study, changes = content.get("study"), own.get("study")
+    study, changes = content.get("study"), local.get("study")
     if isinstance(study, dict) and isinstance(changes, dict):
         quick = study.get("quick")
         study = study | ({"quick": _without(quick, changes)} if isinstance(quick, dict) else {})
         content = content | {"study": study}
-    report, gpus = content.get("report"), own.get("gpus")
+    report, gpus = content.get("report"), local.get("gpus")
     if isinstance(report, dict) and isinstance(gpus, list):
         ids = [str(gpu.get("id")) for gpu in gpus if isinstance(gpu, dict)]
         if not _among(str(report.get("focus")), ids):
             content = content | {"report": _changed(report, {"focus": None})}
-    return _changed(content, own)
+    return _changed(content, local)
 
 
 class Gpu(Section):
@@ -466,8 +467,8 @@ def files(path: Path | str) -> list[str]:
 
 def named(path: Path | str) -> str:
     """Return the name of a configuration file with the user's own file, for messages."""
-    first, *own = files(path)
-    return f"{first} with {Path(own[0]).name}" if own else first
+    first, *local = files(path)
+    return f"{first} with {Path(local[0]).name}" if local else first
 
 
 def in_scope(content: Any, scope: str) -> Any:
@@ -539,11 +540,12 @@ def read(path: Path | str) -> Any:
 
     Values in a ``config.local.yaml`` next to ``config.yaml`` override its own (`_overridden`).
     """
-    content, *own = map(_read, files(path))
-    changes = {} if own in ([], [None]) else own[0]  # no file, or an empty one
+    content, *local = map(_read, files(path))
+    changes = {} if local in ([], [None]) else local[0]  # no file, or an empty one
     if not isinstance(changes, dict):
-        local = files(path)[1]
-        raise ConfigError(f"{local}: not a mapping of keys to values; use keys as in {path}")
+        raise ConfigError(
+            f"{files(path)[1]}: not a mapping of keys to values; use keys as in {path}"
+        )
     return _overridden(content, changes) if isinstance(content, dict) else content
 
 

@@ -27,11 +27,11 @@ def plan(
     `size`, if the study has that size. All other shapes are left to theory. For tile shapes, the
     small shapes are also left to theory: their lanes differ in the number of iterations.
     """
-    found: dict[Product, list[Product]] = {}
+    by_kernel: dict[Product, list[Product]] = {}
     for one in products(study):
         if one.kernel and one.entry.flow == IN_TURN:  # other flows launch the same kernels
-            found.setdefault(replace(one, shape=_LARGEST), []).append(one)
-    return [_counting(one, studied, size, block_sizes) for one, studied in found.items()]
+            by_kernel.setdefault(replace(one, shape=_LARGEST), []).append(one)
+    return [_counting(one, studied, size, block_sizes) for one, studied in by_kernel.items()]
 
 
 def _counting(

@@ -61,12 +61,12 @@ def undecided(path: Path) -> tuple[list[str], list[int], int]:
         with path.open(newline="") as file:
             rows = [row for row in csv.DictReader(file) if row["verdict"] == "undecided"]
         needed = [row["samples_needed"] or row["samples_a"] for row in rows]
-        own = [row for row in rows if row["m"] == row["n"] == row["k"] and row["batch"] == "1"]
+        squares = [row for row in rows if row["m"] == row["n"] == row["k"] and row["batch"] == "1"]
         samples = [min(MOST_SAMPLES, math.ceil(float(number))) for number in needed]
     except (OSError, KeyError, ValueError) as error:
         message = f"--more {path}: {error}; name a file of `gemm-study compare A B --csv FILE`"
         raise StudyError(message) from None
-    if not own:
+    if not squares:
         raise StudyError(f"--more {path}: no product of square matrices is undecided")
-    variants = {row["variant"] for row in own if row["device"] != "cpu"}
-    return sorted(variants), sorted({int(row["n"]) for row in own}), max(samples)
+    variants = {row["variant"] for row in squares if row["device"] != "cpu"}
+    return sorted(variants), sorted({int(row["n"]) for row in squares}), max(samples)

@@ -20,10 +20,10 @@ def fill(folder: Path, content: Any, root: Path) -> None:
 
     def placed(recording: Any) -> Any:
         if isinstance(recording, list):
-            return [placed(each) for each in recording]
-        own, linked = root / recording, folder / recording
-        is_linked = linked.exists() and not (own.exists() and not own.samefile(linked))
-        return recording if is_linked else str(own)
+            return [placed(path) for path in recording]
+        in_root, linked = root / recording, folder / recording
+        is_linked = linked.exists() and not (in_root.exists() and not in_root.samefile(linked))
+        return recording if is_linked else str(in_root)
 
     folder.mkdir(parents=True, exist_ok=True)
     for name in PARTS:

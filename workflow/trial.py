@@ -144,10 +144,10 @@ def _roofline(
     from analysis.data.recordings import sources, with_gpu
     from analysis.kernels.standing import largest_size, standing
 
-    found = with_gpu(sources(load_recordings({recording.name: [recording]})))
-    if not found:
+    measured = with_gpu(sources(load_recordings({recording.name: [recording]})))
+    if not measured:
         raise StudyError(f"--gpu: {recording}: contains no GPU; name another recording")
-    size = largest_size(found[0])
+    size = largest_size(measured[0])
     pairs = list(counted.items())
     extended = {
         replace(small, shape=Shape.square(size)): {
@@ -158,10 +158,10 @@ def _roofline(
     }
     names = ("kernel", "B", "flop/byte", "nearest ceiling", "attainable TFLOP/s", "measured")
     rows = [[*names, "share"]]
-    frame = standing(found[0], extended, [after] if after else [])
+    frame = standing(measured[0], extended, [after] if after else [])
     rows += [_standing_texts(row) for row in frame.to_dict("records")]
     note = [_MERGED] if (frame["bound"].isin(["shared", "pipe"]) & frame["is_own"]).any() else []
-    title = f"on the roofline of {found[0].gpu_name} at N = {size}, from the counts at "
+    title = f"on the roofline of {measured[0].gpu_name} at N = {size}, from the counts at "
     title += " and ".join(str(product.shape) for product, _ in pairs[:2])
     near = [name for name in frame["variant"] if name not in {p.variant for p in counted}]
     return [title, *table(rows), *note], tuple(dict.fromkeys([*_ALWAYS, *near]))

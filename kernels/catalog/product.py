@@ -118,7 +118,7 @@ class Product:
     def piece_counts(self) -> list[int]:
         """Numbers of pieces per GPU from which the recorder chooses; the first is the default."""
         tiles = -(-self._tile_rows // self.entry.gpus)
-        counts = [-(-tiles // each) for each in self.entry.piece_tiles] or [PIECES]
+        counts = [-(-tiles // of_piece) for of_piece in self.entry.piece_tiles] or [PIECES]
         return list(dict.fromkeys(counts))
 
     def pieces(self, count: int) -> list[list[tuple[int, int]]]:
@@ -127,9 +127,9 @@ class Product:
         There are fewer pieces if the tiles run out.
         """
         rows, m = self.tile[0], self.shape.m
-        own = -(-self._tile_rows // self.entry.gpus) * rows  # of a GPU
-        most = -(-own // rows // count) * rows
-        ends = [min(gpu * own, m) for gpu in range(self.entry.gpus + 1)]
+        rows_per_gpu = -(-self._tile_rows // self.entry.gpus) * rows  # of a GPU
+        most = -(-rows_per_gpu // rows // count) * rows
+        ends = [min(gpu * rows_per_gpu, m) for gpu in range(self.entry.gpus + 1)]
         return [
             [(first, min(most, end - first)) for first in range(begin, end, most)]
             for begin, end in pairwise(ends)

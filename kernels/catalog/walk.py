@@ -95,9 +95,9 @@ def code(excerpt: Excerpt) -> dict[str, object]:
 def walk() -> list[dict[str, object]]:
     """Return the steps: variant, block size, `code`, and a function for `drawings`."""
     return [
-        {"variant": each.variant, "block_size": each.block_size}
-        | {"code": code(each), "drawings": partial(drawings, each)}
-        for each in EXCERPTS
+        {"variant": excerpt.variant, "block_size": excerpt.block_size}
+        | {"code": code(excerpt), "drawings": partial(drawings, excerpt)}
+        for excerpt in EXCERPTS
     ]
 
 

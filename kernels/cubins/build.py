@@ -88,8 +88,8 @@ def step_build(product: Product) -> Build | None:
 
 def builds_for(products: Iterable[Product]) -> list[Build]:
     """Return the builds that these products need, without repeats."""
-    found = (build for one in products for build in (step_build(one), build_for(one)))
-    return list(dict.fromkeys(build for build in found if build))
+    needed = (build for one in products for build in (step_build(one), build_for(one)))
+    return list(dict.fromkeys(build for build in needed if build))
 
 
 def recorded(name: str, number: int | None, dtype: str, kind: str) -> Build:

@@ -214,8 +214,8 @@ def _resource(pattern: str, output: str) -> int:
 
 def _unsupported(nvcc: Path, architecture: str) -> str:
     """Return the error for an architecture that the compiler does not support."""
-    known = list_architectures(nvcc) or ["sm_0"]
-    oldest, number, newest = (_number(name) for name in (known[0], architecture, known[-1]))
+    supported = list_architectures(nvcc) or ["sm_0"]
+    oldest, number, newest = (_number(name) for name in (supported[0], architecture, supported[-1]))
     toolkit = ""
     if number > newest:
         toolkit = "a newer CUDA toolkit"
@@ -225,7 +225,8 @@ def _unsupported(nvcc: Path, architecture: str) -> str:
         f", or install {toolkit} and name its nvcc: toolchain.nvcc in the configuration, or --nvcc"
     )
     return (
-        f"{architecture}: nvcc {nvcc_version(nvcc)} builds for {', '.join(known)}; use one of them"
+        f"{architecture}: nvcc {nvcc_version(nvcc)} builds for {', '.join(supported)}; "
+        "use one of them"
         f"{other if toolkit else ''}"
     )
 
@@ -238,9 +239,9 @@ def _number(architecture: str) -> int:
 
 def _complaint(what: str, output: str) -> str:
     """Return nvcc's first error as one line, with file and line if known."""
-    if found := re.search(
+    if first_error := re.search(
         r"^(/.*)\((\d+)\): (?:catastrophic )?error\b:? ?(.*)$", output, re.MULTILINE
     ):
-        return f"{shown(Path(found[1]))}:{found[2]}: {found[3]} (nvcc)"
+        return f"{shown(Path(first_error[1]))}:{first_error[2]}: {first_error[3]} (nvcc)"
     lines = [line for line in output.splitlines() if "error" in line.lower()] or output.splitlines()
     return f"{what}: {lines[0] if lines else 'nvcc failed without a message'}"

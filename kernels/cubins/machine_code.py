@@ -86,8 +86,8 @@ class Instruction:
     @property
     def target(self) -> str | None:
         """Target label of a branch; None for other instructions (a call returns)."""
-        found = _TARGET.search(self.operands) if self.opcode == "BRA" else None
-        return found[1] if found else None
+        label = _TARGET.search(self.operands) if self.opcode == "BRA" else None
+        return label[1] if label else None
 
     @property
     def falls_through(self) -> bool:
@@ -120,15 +120,15 @@ class Code:
 
     def predecessors(self) -> list[list[int]]:
         """Return for each instruction the indices of its possible predecessors."""
-        found: list[list[int]] = [[] for _ in self.instructions]
+        before: list[list[int]] = [[] for _ in self.instructions]
         for index, instruction in enumerate(self.instructions):
             following = [index + 1] if instruction.falls_through else []
             if instruction.target in self.labels:
                 following.append(self.labels[instruction.target])
             for after in following:
-                if after < len(found):
-                    found[after].append(index)
-        return found
+                if after < len(before):
+                    before[after].append(index)
+        return before
 
 
 def instructions(cubin: Path, disassembler: Path, function: str) -> list[InstructionCount]:
@@ -161,8 +161,8 @@ def parse(text: str, function: str) -> Code:
             continue
         elif label := _LABEL.fullmatch(line):
             code.labels[label[1]] = len(code.instructions)
-        elif found := _INSTRUCTION.match(line):
-            code.instructions.append(Instruction(found[2], bool(found[1]), found[3]))
+        elif match := _INSTRUCTION.match(line):
+            code.instructions.append(Instruction(match[2], bool(match[1]), match[3]))
     return code.without_end()
 
 
@@ -174,13 +174,13 @@ def loops(code: Code) -> dict[int, set[int]]:
     and its branch back is not a loop.
     """
     predecessors = code.predecessors()
-    found: dict[int, set[int]] = {}
+    bodies: dict[int, set[int]] = {}
     for head in sorted(set(code.labels.values())):
         for latch in predecessors[head] if head < len(predecessors) else []:
             body = _natural_loop(predecessors, head, latch)
             if body:
-                found.setdefault(head, set()).update(body)
-    return found
+                bodies.setdefault(head, set()).update(body)
+    return bodies
 
 
 def main_loop(code: Code) -> set[int]:
@@ -193,17 +193,18 @@ def main_loop(code: Code) -> set[int]:
     the first. Instructions of inner loops are excluded, so each instruction runs once per
     iteration.
     """
-    found = loops(code)
-    own = [
-        body - {i for inner, part in found.items() if inner != head and inner in body for i in part}
-        for head, body in found.items()
+    bodies = loops(code)
+    without_inner = [
+        body
+        - {i for inner, part in bodies.items() if inner != head and inner in body for i in part}
+        for head, body in bodies.items()
     ]
     names = _fma_names({instruction.opcode for instruction in code.instructions})
 
     def fmas_of(body: set[int]) -> int:
         return sum(code.instructions[index].opcode in names for index in body)
 
-    best = max(own, key=lambda body: (fmas_of(body), -len(body)), default=set())
+    best = max(without_inner, key=lambda body: (fmas_of(body), -len(body)), default=set())
     return best if fmas_of(best) else set()
 
 

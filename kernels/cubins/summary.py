@@ -28,8 +28,8 @@ _COMPILERS = 4  # at most that many at a time: each takes up to 200 MB
 
 def built(entry: UserKernel, nvcc: Path, wanted: Sequence[str], folder: Path) -> Iterator[str]:
     """Build the kernel to `folder`; yield a table of its machine code."""
-    known = list_architectures(nvcc)
-    names = wanted or [name for name in known if compute_capability(name) in LIMITS]
+    supported = list_architectures(nvcc)
+    names = wanted or [name for name in supported if compute_capability(name) in LIMITS]
     builds = [
         Build(entry.name, block, dtype, False, entry.file)
         for dtype in entry.dtypes
@@ -63,8 +63,8 @@ def _machine_code(entry: UserKernel, result: BuildResult) -> list[str]:
     capability = compute_capability(result.architecture)
     if capability in LIMITS:
         used = (result.registers_per_thread, result.static_shared_bytes)
-        found = occupancy(capability, launch.threads_per_block, *used, launch.dynamic_shared_bytes)
-        cells.append(f"{found.share:.0%} by {found.limiter}" if found.fits else "does not fit")
+        part = occupancy(capability, launch.threads_per_block, *used, launch.dynamic_shared_bytes)
+        cells.append(f"{part.share:.0%} by {part.limiter}" if part.fits else "does not fit")
     else:
         cells.append(ABSENT)
     counts = result.instructions

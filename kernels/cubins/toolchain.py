@@ -22,20 +22,20 @@ def find_nvcc(configured: str | None = None) -> Path:
     `configured` is `toolchain.nvcc` of the config; if given, it is the only candidate.
     """
     if configured:
-        found = shutil.which(configured)
-        if not found:
+        nvcc = shutil.which(configured)
+        if not nvcc:
             raise StudyError(
                 f"toolchain.nvcc: {configured} is not a program; correct the path, or remove the "
                 "key to use the nvcc on PATH"
             )
-        return Path(found)
-    found = shutil.which("nvcc") or shutil.which(_of_wheels("nvcc"))
-    if not found:
+        return Path(nvcc)
+    nvcc = shutil.which("nvcc") or shutil.which(_of_wheels("nvcc"))
+    if not nvcc:
         raise StudyError(
             "nvcc: not found on PATH or in this Python environment; install a CUDA toolkit, "
             f"or run {remedy('make setup LAYERS=compiler', COMPILER)}"
         )
-    return Path(found)
+    return Path(nvcc)
 
 
 def find_disassembler(nvcc: Path) -> Path | None:
@@ -50,8 +50,8 @@ def find_disassembler(nvcc: Path) -> Path | None:
         "nvdisasm",
         _of_wheels("nvdisasm"),
     ]
-    found = next(filter(None, (shutil.which(program) for program in candidates)), None)
-    return Path(found) if found else None
+    disassembler = next(filter(None, map(shutil.which, candidates)), None)
+    return Path(disassembler) if disassembler else None
 
 
 @cache

@@ -77,14 +77,14 @@ def thinned(a: Matrix, change: Change) -> Iterator[None]:
     rows = a.reshape(-1, a.shape[-1])
     before = [rows[row].copy() for row in change.thin]
     kept = list(change.kept)
-    for row, own in zip(change.thin, before, strict=True):
+    for row, row_before in zip(change.thin, before, strict=True):
         rows[row] = 0
-        rows[row, kept] = own[kept]
+        rows[row, kept] = row_before[kept]
     try:
         yield
     finally:
-        for row, own in zip(change.thin, before, strict=True):
-            rows[row] = own
+        for row, row_before in zip(change.thin, before, strict=True):
+            rows[row] = row_before
 
 
 def rows_to_check(rng: np.random.Generator, shape: Shape, change: Change) -> tuple[int, ...]:
@@ -156,11 +156,11 @@ def check(
     kept, n = list(change.kept), shape.n
     if suspect is not None:
         number, row = divmod(suspect, shape.m)
-        left, found = a[number][[row]], product[[rows.index(suspect)]]
+        left, values = a[number][[row]], product[[rows.index(suspect)]]
         with np.errstate(invalid="ignore", over="ignore"):
-            distance = np.abs((found - left @ b[number]).astype(np.float64))[0]
+            distance = np.abs((values - left @ b[number]).astype(np.float64))[0]
         columns = _largest(distance, _SUSPECTS)
-        verdict = _evaluate(found[:, columns], left, b[number][:, columns], multiples[False])
+        verdict = _evaluate(values[:, columns], left, b[number][:, columns], multiples[False])
         if not verdict.passed:
             return verdict
     blocks = [slice(0, n)]
@@ -168,18 +168,18 @@ def check(
         begins = map(int, rng.integers(0, n - _BLOCK_COLUMNS, _BLOCKS))
         blocks = [slice(begin, begin + _BLOCK_COLUMNS) for begin in begins]
     for number in sorted({row // shape.m for row in rows}):
-        own = [(at, row % shape.m) for at, row in enumerate(rows) if row // shape.m == number]
+        placed = [(at, row % shape.m) for at, row in enumerate(rows) if row // shape.m == number]
         for is_thin in (True, False):
-            part = [(at, row) for at, row in own if (rows[at] in change.thin) == is_thin]
+            part = [(at, row) for at, row in placed if (rows[at] in change.thin) == is_thin]
             if not part:
                 continue
-            left, found = a[number][[row for _, row in part]], product[[at for at, _ in part]]
+            left, values = a[number][[row for _, row in part]], product[[at for at, _ in part]]
             if is_thin:
                 left, right = left[:, kept], b[number][kept]
             else:
-                right = np.concatenate([b[number][:, each] for each in blocks], axis=1)
-                found = np.concatenate([found[:, each] for each in blocks], axis=1)
-            verdict = _evaluate(found, left, right, multiples[is_thin])
+                right = np.concatenate([b[number][:, columns] for columns in blocks], axis=1)
+                values = np.concatenate([values[:, columns] for columns in blocks], axis=1)
+            verdict = _evaluate(values, left, right, multiples[is_thin])
             if not verdict.passed:
                 return verdict
     return None
@@ -187,21 +187,21 @@ def check(
 
 def digest(a: Matrix, b: Matrix, a_rows: Sequence[int], b_rows: Sequence[int]) -> str:
     """Return a hash of these rows of A and B, numbered through the batch."""
-    found = hashlib.blake2b(digest_size=16)
+    hashed = hashlib.blake2b(digest_size=16)
     for matrix, rows in ((a, a_rows), (b, b_rows)):
         flat = matrix.reshape(-1, matrix.shape[-1])
         for row in rows:
-            found.update(flat[row].tobytes())
-    return found.hexdigest()
+            hashed.update(flat[row].tobytes())
+    return hashed.hexdigest()
 
 
-def _evaluate(found: Matrix, left: Matrix, right: Matrix, multiple: float) -> Verdict:
+def _evaluate(values: Matrix, left: Matrix, right: Matrix, multiple: float) -> Verdict:
     expected, bound = reference(left[None], right[None])
-    verdict = evaluate(found[None], expected, bound, multiple)
-    if not verdict.passed or found.dtype != np.float32:
+    verdict = evaluate(values[None], expected, bound, multiple)
+    if not verdict.passed or values.dtype != np.float32:
         return verdict
-    error = np.sqrt(np.square(found - expected).mean())
-    squares = (np.square(each, dtype=np.float64).mean() for each in (left, right))
+    error = np.sqrt(np.square(values - expected).mean())
+    squares = (np.square(factor, dtype=np.float64).mean() for factor in (left, right))
     share = error / np.sqrt(left.shape[-1] * np.prod(list(squares)))
     limit = max(multiple, 1.0) * _IMPRECISE
     if share <= limit:

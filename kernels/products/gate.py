@@ -50,7 +50,7 @@ def evaluate(
     finite, otherwise the element with the largest error over its bound.
     """
     columns = product.shape[-1]
-    product, expected, bound = (each.reshape(-1, columns) for each in (product, expected, bound))
+    product, expected, bound = (m.reshape(-1, columns) for m in (product, expected, bound))
     height = max(1, _BAND_ELEMENTS // columns)
     starts = range(0, len(product), height)
 

@@ -144,14 +144,14 @@ def totals(
     shared memory are one vector load, as in machine code.
     """
     block = _Block(threads)
-    found = dict.fromkeys(OPERATIONS, Total())
+    by_operation = dict.fromkeys(OPERATIONS, Total())
     for access in accesses:
         if isinstance(access, GlobalAccess):
-            found[access.operation] += _global(access, block)
+            by_operation[access.operation] += _global(access, block)
         else:
             done = access.merged if merged else access
-            found[access.operation] += _shared(done, block).times(blocks)
-    return found
+            by_operation[access.operation] += _shared(done, block).times(blocks)
+    return by_operation
 
 
 def first_lanes(access: Access, threads: tuple[int, int]) -> list[tuple[int, ...]]:
@@ -259,10 +259,10 @@ def _starts(
 
 def _sums(one: _Begins, other: _Begins, per_line: int) -> _Begins:
     """Return the positions of the sums of two sets of starts."""
-    found = _Begins()
+    positions = _Begins()
     for (begin, count), (distance, times) in product(one.items(), other.items()):
-        found[(begin + distance) % per_line] += count * times
-    return found
+        positions[(begin + distance) % per_line] += count * times
+    return positions
 
 
 # ---- Shared memory

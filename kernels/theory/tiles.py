@@ -70,12 +70,12 @@ def number_of(block_size: BlockSize) -> int | None:
     return block_size.number if isinstance(block_size, TileShape) else block_size
 
 
-def block_size_of(number: int | None, known: Iterable[BlockSize]) -> BlockSize:
+def block_size_of(number: int | None, sizes: Iterable[BlockSize]) -> BlockSize:
     """Return the block size for a number, from the `known` block sizes of a variant.
 
     An unknown number is returned unchanged.
     """
-    return next((each for each in known if number_of(each) == number), number)
+    return next((size for size in sizes if number_of(size) == number), number)
 
 
 def shown(number: int) -> str:
