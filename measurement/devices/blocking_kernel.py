@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from measurement.devices.session import CellError
+from measurement.devices.errors import CellError
 
 _LIMIT_NS = 2_000_000_000  # timeout of the blocking kernel; enqueuing takes far less
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from base.paths import FOLDERS
 from kernels.catalog.user_supplied import CALL
-from measurement.devices.session import CellError
+from measurement.devices.errors import CellError
 
 # Packages whose functions a call may not replace.
 _GUARDED = frozenset({*FOLDERS, "time", "pycuda", "pynvml"})

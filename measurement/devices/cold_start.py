@@ -24,7 +24,7 @@ from base.paths import ROOT
 from kernels.products.elements import ELEMENTS
 from kernels.products.matrices import Inputs, Matrix
 from kernels.products.shape import Shape
-from measurement.devices.session import CellError
+from measurement.devices.errors import CellError
 
 _COMMAND = [sys.executable, "-m", "measurement.devices.cold_start"]
 

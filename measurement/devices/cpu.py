@@ -2,9 +2,8 @@
 
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from types import TracebackType
 
 import numpy as np
 
@@ -17,35 +16,22 @@ from kernels.products.matrices import POISON_WORD, Inputs, Matrix, matrices
 from kernels.theory.tiles import number_of
 from measurement.devices.ceilings import Ceiling, timer_ceilings
 from measurement.devices.cpu_ceilings import cpu_ceilings
-from measurement.devices.energy import Energy
-from measurement.devices.pieces import Setting, Trial
-from measurement.devices.session import CellError, KernelTime, Rows, Timing
-from measurement.devices.telemetry import AssignedTelemetry, Reading
+from measurement.devices.errors import CellError
+from measurement.devices.observers import Observer, observed
+from measurement.devices.session import DeviceSession, Rows, Timing
 from study.cells import Cell
 
 
-class CpuSession:
+class CpuSession(DeviceSession):
     """Runs the CPU variants on the inputs; a run has no copies, so only `total_s` is measured."""
 
     def __init__(self, library: Library, inputs: Inputs) -> None:
-        self.telemetry = AssignedTelemetry()
         self._library = library
         self._inputs = inputs
         self._c = np.empty(inputs.c_bytes // 4, dtype=np.float32)
         self._cores = os.sched_getaffinity(0)
         self._all_threads = usable_threads()
         self._last: Cell | None = None
-
-    def __enter__(self) -> "CpuSession":
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        value: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        pass
 
     def not_launchable(self, cell: Cell) -> str | None:
         """Return why a BLAS library cannot run here; None if it can."""
@@ -56,21 +42,17 @@ class CpuSession:
                 return str(error)
         return None
 
-    def build(self, cell: Cell) -> str | None:
-        """Return None: the CPU library has one build."""
-        return None
-
     def poison(self, cell: Cell) -> None:
         """Fill C with poison."""
         self.product(cell).view(np.uint32).fill(POISON_WORD)
 
-    def run(self, cell: Cell, change: Change = SAME) -> Timing:
+    def run(self, cell: Cell, change: Change = SAME, observers: Sequence[Observer] = ()) -> Timing:
         """Multiply once, with changed inputs, after threads of other variants have become idle."""
         a, b = self._inputs.pair(cell.dtype, cell.shape, change.begins)
         with thinned(a, change):
-            return self._run(cell, *a, *b)
+            return self._run(cell, a[0], b[0], observers)
 
-    def _run(self, cell: Cell, a: Matrix, b: Matrix) -> Timing:
+    def _run(self, cell: Cell, a: Matrix, b: Matrix, observers: Sequence[Observer]) -> Timing:
         assert cell.threads is not None
         (c,) = self.product(cell)
         block_size = number_of(cell.block_size)
@@ -78,22 +60,13 @@ class CpuSession:
         if cell != self._last:
             wait_until_alone()
         self._last = cell
-        with self._on_cores(cell.threads):
-            clock_before_hz = self._library.clock_hz()
-            others_begin_ns = _other_threads_ns()
+        with self._on_cores(cell.threads), observed(observers):
             begin = time.perf_counter_ns()
             try:
                 product()
             except (MemoryError, StudyError) as error:
                 raise CellError(str(error)) from error
             total_ns = time.perf_counter_ns() - begin
-            others_ns = _other_threads_ns() - others_begin_ns
-            clock_after_hz = self._library.clock_hz()
-        self.telemetry.reading = Reading(
-            other_threads_s=max(0, others_ns) / 1e9,
-            cpu_clock_before_hz=round(clock_before_hz),
-            cpu_clock_after_hz=round(clock_after_hz),
-        )
         return Timing(total_ns / 1e9)
 
     @contextmanager
@@ -107,14 +80,6 @@ class CpuSession:
         finally:
             os.sched_setaffinity(0, kept)
 
-    def trials(self, cell: Cell) -> list[Trial]:
-        """Raise CellError: a CPU has no runs in pieces."""
-        raise CellError("a CPU has no runs in pieces")
-
-    def use(self, cell: Cell, setting: Setting) -> None:
-        """Raise CellError: a CPU has no runs in pieces."""
-        raise CellError("a CPU has no runs in pieces")
-
     def operands(self, cell: Cell, change: Change, rows: Rows, later: int) -> str:
         """Return the hash of rows of A and of B."""
         return digest(*self._inputs.pair(cell.dtype, cell.shape, change.begins), *rows)
@@ -123,28 +88,11 @@ class CpuSession:
         """Return C, (1, n, n)."""
         return matrices(self._c, 1, cell.shape.n, cell.shape.n)
 
-    def kernel_time(self, cell: Cell, flushed: bool, change: Change = SAME) -> KernelTime:
-        """Raise CellError: a CPU launches no kernels."""
-        raise CellError("a CPU has no kernel to launch")
-
-    def energy(self, cell: Cell, length_s: float) -> Energy:
-        """Raise CellError: the energy of CPUs is not measured."""
-        raise CellError("the energy of a CPU is not measured")
-
-    def idle_power_w(self, length_s: float) -> float:
-        """Raise CellError: the energy of CPUs is not measured."""
-        raise CellError("the energy of a CPU is not measured")
-
-    def ceilings(self) -> tuple[list[Ceiling], float]:
+    def ceilings(self) -> list[Ceiling]:
         """Measure the ceilings of the host's clock and cores."""
         wait_until_alone()
         found = timer_ceilings()
         for threads in sorted({1, self._all_threads}):
             with self._on_cores(threads):
                 found += cpu_ceilings(self._library, caches(), threads)
-        return found, 0.0
-
-
-def _other_threads_ns() -> int:
-    """Return the CPU time of all threads of this process except the calling one."""
-    return time.process_time_ns() - time.thread_time_ns()
+        return found

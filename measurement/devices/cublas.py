@@ -12,7 +12,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from measurement.devices.session import CellError, DeviceError
+from measurement.devices.errors import CellError, DeviceError
 
 MISSING = "cuBLAS: not found; install the CUDA toolkit, or run `pip install nvidia-cublas`"
 

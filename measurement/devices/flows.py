@@ -13,7 +13,7 @@ from kernels.catalog.variant import PIECES
 from kernels.products.matrices import Matrix
 from kernels.products.shape import Shape
 from measurement.devices.buffers import Work
-from measurement.devices.session import CellError, DeviceError
+from measurement.devices.errors import CellError, DeviceError
 
 # CU_STREAM_CAPTURE_MODE_THREAD_LOCAL: calls of other threads do not affect the capture.
 _CAPTURE_MODE = 1

@@ -2,7 +2,7 @@
 
 import math
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property
@@ -23,13 +23,13 @@ from measurement.devices import buffers, cublas
 from measurement.devices.blocking_kernel import BlockingKernel
 from measurement.devices.ceilings import Ceiling, gpu_ceilings
 from measurement.devices.discovery import CudaDevice, driver
-from measurement.devices.energy import POLL_S, RAMP_S, SETTLE_S, Energy, steps
+from measurement.devices.errors import DeviceError
 from measurement.devices.flows import reset_persisting_l2
 from measurement.devices.launching import Cubins, Launch, Launches
+from measurement.devices.observers import Observer, observed
 from measurement.devices.pieces import Setting, Trial
 from measurement.devices.runs import Runs
-from measurement.devices.session import CellError, DeviceError, KernelTime, Rows, Timing, step_bytes
-from measurement.devices.telemetry import NvmlTelemetry
+from measurement.devices.session import DeviceSession, KernelTime, Rows, Timing, step_bytes
 from measurement.devices.two_gpus import Lane, TwoGpus, open_lane
 from study.cells import Cell
 
@@ -41,10 +41,12 @@ _WINDOW_S = 0.00025
 _LONG_S = 0.02
 # Length and limit of a batch of launches while energy is read; more would fill the launch queue.
 _QUEUED_S, _MAX_QUEUED = 0.05, 400
+# Pause before idle time, and between calls of observers.
+_SETTLE_S, _POLL_S = 1.0, 0.002
 _ONE_GPU = "needs a second GPU of the same model in the same recording, without --at-once"
 
 
-class GpuSession:
+class GpuSession(DeviceSession):
     """A context on one GPU, with host and device buffers of the largest matrices, and kernels.
 
     Use it as a context manager: a CUDA context that is not destroyed aborts the interpreter.
@@ -68,7 +70,6 @@ class GpuSession:
         self._device = self._cuda.Device(device.index)
         self._partner = partner and self._cuda.Device(partner.index)
         self.limits = read_limits(self._cuda, self._device)
-        self.telemetry = NvmlTelemetry(self._device.pci_bus_id())
         self._cubins = Cubins(builds, cubins, device.compute_capability)
         self._inputs = inputs
         self._primary = primary
@@ -176,13 +177,13 @@ class GpuSession:
         except self._cuda.Error as error:
             raise DeviceError(str(error)) from error
 
-    def run(self, cell: Cell, change: Change = SAME) -> Timing:
+    def run(self, cell: Cell, change: Change = SAME, observers: Sequence[Observer] = ()) -> Timing:
         """Copy A and B to the device, multiply, copy C back; wait for the end.
 
         The variant's `flow` defines how. Only runs in one stream have separately timed parts. With
         a change of the inputs, C on the device is poisoned before.
         """
-        with self._changed(cell, change):
+        with observed(observers), self._changed(cell, change):
             if cell.product.entry.flow in SEQUENTIAL:
                 return self._in_turn(cell, change)
             try:
@@ -220,13 +221,15 @@ class GpuSession:
     def trials(self, cell: Cell) -> list[Trial]:
         """Time a run in pieces, and its copies, in all settings."""
         try:
-            return self._runs.trials(cell, self._work(cell))
+            trials = self._runs.trials(cell, self._work(cell))
         except self._cuda.Error as error:
             raise DeviceError(str(error)) from error
+        self.busy_s += sum(trial.copies_s + trial.run_s for trial in trials)
+        return trials
 
-    def use(self, cell: Cell, setting: Setting) -> None:
-        """Divide the runs of a cell in pieces in this way."""
-        self._runs.use(cell, setting)
+    def use(self, settings: dict[Cell, Setting]) -> None:
+        """Divide the runs of these cells in pieces in this way."""
+        self._runs.settings |= settings
 
     def _work(self, cell: Cell, change: Change = SAME, more_bytes: int = 0) -> buffers.Work:
         return self._host[str(cell.host_memory)].work(cell, change, more_bytes)
@@ -268,7 +271,13 @@ class GpuSession:
             computed.time_till(copied_out) / 1e3,
         )
 
-    def kernel_time(self, cell: Cell, flushed: bool, change: Change = SAME) -> KernelTime:
+    def kernel_time(
+        self,
+        cell: Cell,
+        flushed: bool,
+        change: Change = SAME,
+        observers: Sequence[Observer] = (),
+    ) -> KernelTime:
         """Measure the kernel-only time: a blocking kernel delays the launches (`BlockingKernel`).
 
         A and B are copied as in a run, and a short kernel is launched once before. `flushed`: the
@@ -277,6 +286,15 @@ class GpuSession:
         before. C begins alternately in two places, so that a new product overwrites a part of the
         old product. C of a checked run is copied to the host when the timed work ends.
         """
+        with observed(observers):
+            if cell not in self._kernel_s:
+                first = self._kernel_time(cell, flushed, change)
+                self._kernel_s[cell] = first.kernel_s
+                if first.kernel_s >= _WINDOW_S:
+                    return first
+            return self._kernel_time(cell, flushed, change)
+
+    def _kernel_time(self, cell: Cell, flushed: bool, change: Change) -> KernelTime:
         known_s = self._kernel_s.get(cell)
         launches = 1
         if known_s and not flushed:
@@ -308,60 +326,41 @@ class GpuSession:
                     c.finish()
             except self._cuda.Error as error:
                 raise DeviceError(str(error)) from error
-        if known_s is None:
-            self._kernel_s[cell] = elapsed_s
-            if elapsed_s < _WINDOW_S:
-                return self.kernel_time(cell, flushed, change)
         return KernelTime(launches, elapsed_s / launches)
 
-    def energy(self, cell: Cell, length_s: float) -> Energy:
-        """Launch the kernel back to back while reading the GPU's energy counter."""
+    def load(self, cell: Cell, length_s: float, observers: Sequence[Observer]) -> float:
+        """Launch the kernel back to back; return the mean seconds per launch."""
         one_s = self.kernel_time(cell, flushed=False).kernel_s
         queued = min(max(int(_QUEUED_S / one_s), 1), _MAX_QUEUED)
         launch = self._ready(cell)
         begin, end, *ends = self._events
-        readings: list[tuple[float, float]] = []
         launches = 0
         try:
-            started = time.perf_counter()
-            begin.record(self._stream)
-            while time.perf_counter() - started < RAMP_S + length_s:
-                for _ in range(queued):
-                    launch()
-                launches += queued
-                # One batch is enqueued while the host waits for the batch before.
-                ends.reverse()
-                ends[0].record(self._stream)
-                while launches > queued and not ends[1].query():
-                    readings.append((time.perf_counter(), self._energy_j()))
-                    time.sleep(POLL_S)
-            end.record(self._stream)
-            end.synchronize()
-            launch_s = begin.time_till(end) / 1e3 / launches
+            with observed(observers):
+                started = time.perf_counter()
+                begin.record(self._stream)
+                while time.perf_counter() - started < length_s:
+                    for _ in range(queued):
+                        launch()
+                    launches += queued
+                    # One batch is enqueued while the host waits for the batch before.
+                    ends.reverse()
+                    ends[0].record(self._stream)
+                    while launches > queued and not ends[1].query():
+                        _poll(observers)
+                end.record(self._stream)
+                end.synchronize()
+            return float(begin.time_till(end)) / 1e3 / launches
         except self._cuda.Error as error:
             raise DeviceError(str(error)) from error
-        duration_s, energy_j = _interval(readings, started + RAMP_S)
-        power_w = energy_j / duration_s
-        return Energy(
-            round(duration_s / launch_s), duration_s, launch_s, power_w, power_w * launch_s
-        )
 
-    def idle_power_w(self, length_s: float) -> float:
-        """Return the GPU's mean power with this context open and nothing running."""
-        time.sleep(SETTLE_S)
-        readings = []
-        end = time.perf_counter() + length_s
-        while time.perf_counter() < end:
-            readings.append((time.perf_counter(), self._energy_j()))
-            time.sleep(POLL_S)
-        duration_s, energy_j = _interval(readings)
-        return energy_j / duration_s
-
-    def _energy_j(self) -> float:
-        energy_j = self.telemetry.energy_j()
-        if energy_j is None:
-            raise CellError("the GPU has no energy counter")
-        return energy_j
+    def idle(self, length_s: float, observers: Sequence[Observer]) -> None:
+        """Leave the GPU idle, with this context open."""
+        time.sleep(_SETTLE_S)
+        with observed(observers):
+            end = time.perf_counter() + length_s
+            while time.perf_counter() < end:
+                _poll(observers)
 
     def _ready(self, cell: Cell, change: Change = SAME, more_bytes: int = 0) -> Launch:
         """Copy A and B in, launch a short kernel once; return the launching function."""
@@ -388,13 +387,15 @@ class GpuSession:
             self._filler = self._cuda.mem_alloc(4 * words)
         self._cuda.memset_d32_async(self._filler, 0, words, self._stream)
 
-    def ceilings(self) -> tuple[list[Ceiling], float]:
+    def ceilings(self) -> list[Ceiling]:
         """Measure the ceilings of GPU, link and clock."""
         try:
             modules = (self._launches.module(PROBES), self._launches.module(TENSOR_PROBE))
-            return gpu_ceilings(self._cuda, self._device, *modules, self._stream)
+            ceilings, busy_s = gpu_ceilings(self._cuda, self._device, *modules, self._stream)
         except self._cuda.Error as error:
             raise DeviceError(str(error)) from error
+        self.busy_s += busy_s
+        return ceilings
 
     def product(self, cell: Cell, kernel_only: bool = False) -> Matrix:
         """Return C of the cell's last run, or of its last checked kernel-only sample."""
@@ -416,11 +417,11 @@ class GpuSession:
         return digest(a, b, range(len(a_rows)), range(len(b_rows)))
 
 
-def _interval(readings: list[tuple[float, float]], since: float = 0.0) -> tuple[float, float]:
-    found = steps([reading for reading in readings if reading[0] > since])
-    if found is None:
-        raise CellError("the GPU's energy counter does not change")
-    return found
+def _poll(observers: Sequence[Observer]) -> None:
+    """Call the observers once; wait until the next time."""
+    for observer in observers:
+        observer.during()
+    time.sleep(_POLL_S)
 
 
 def read_limits(cuda: Any, device: Any) -> DeviceLimits:

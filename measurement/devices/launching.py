@@ -12,8 +12,8 @@ from kernels.cubins.compile import BuildResult, architecture
 from kernels.products.elements import ELEMENTS
 from measurement.devices import cublas
 from measurement.devices.calls import DeviceMatrix, Intact, load_call
+from measurement.devices.errors import CellError
 from measurement.devices.flows import has_context
-from measurement.devices.session import CellError
 
 # Its arguments are numbers of bytes, see `Launches.of`.
 Launch = Callable[..., None]

@@ -23,6 +23,7 @@ class Runs:
     """The runs of one session, in the current context.
 
     `launches` are the launches of this GPU; `open_two` opens the two GPUs of a run on both.
+    `settings` are the divisions of runs in pieces.
     """
 
     def __init__(
@@ -36,7 +37,7 @@ class Runs:
         self._cuda, self._context, self._stream = cuda, context, stream
         self._launches, self._open_two = launches, open_two
         launches.moved = self._close_graphs
-        self._settings: dict[Cell, Setting] = {}
+        self.settings: dict[Cell, Setting] = {}
         self._graphs: dict[tuple[Cell, Setting | None, bool], Graph] = {}
         self._pieces: Pieces | None = None
         self._staged: Staged | None = None
@@ -65,10 +66,6 @@ class Runs:
             with lane.current():
                 self._cuda.memset_d32(lane.launches.on_device[2], word, words)
 
-    def use(self, cell: Cell, setting: Setting) -> None:
-        """Divide the runs of a cell in pieces in this way."""
-        self._settings[cell] = setting
-
     def of(self, cell: Cell, work: Work) -> Callable[[], None]:
         """Return a function that executes a run of the cell and waits for its end."""
         flow = cell.product.entry.flow
@@ -92,7 +89,7 @@ class Runs:
                 self._stream.synchronize()
 
             return run
-        setting = self._settings.get(cell) or settings_of(cell.product, len(CORES))[0]
+        setting = self.settings.get(cell) or settings_of(cell.product, len(CORES))[0]
         return self._in_pieces(cell, work, setting)
 
     def trials(self, cell: Cell, work: Work) -> list[Trial]:

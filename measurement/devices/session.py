@@ -1,15 +1,15 @@
-"""The interface of a device, which tests implement by a fake device."""
+"""The protocol of a device: every verb is declared here and implemented by GPU, CPU and fakes."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from types import TracebackType
-from typing import Protocol
+from typing import NoReturn, Self
 
 from kernels.products.change import SAME, STEP_BYTES, Change
 from kernels.products.matrices import Matrix
 from measurement.devices.ceilings import Ceiling
-from measurement.devices.energy import Energy
+from measurement.devices.errors import CellError
+from measurement.devices.observers import Observer, Observers
 from measurement.devices.pieces import Setting, Trial
-from measurement.devices.telemetry import Telemetry
 from study.cells import Cell
 
 
@@ -56,73 +56,86 @@ def step_bytes(cell: Cell) -> int:
     return 0 if cell.product.entry.host_step else STEP_BYTES
 
 
-class DeviceSession(Protocol):
-    """One device that runs cells; a context manager that releases the device."""
+class DeviceSession:
+    """One device that runs cells; a context manager that releases the device.
 
-    @property
-    def telemetry(self) -> Telemetry:
-        """The telemetry of the device during runs."""
+    To add a verb, declare it here and implement it where a device has it: recorder and worker
+    forward any verb. A verb that a device lacks raises CellError. `busy_s` sums the seconds in
+    transfers and kernels of trials and ceilings; the worker adds those of runs.
+    """
 
-    def __enter__(self) -> "DeviceSession":
+    observers = Observers()
+    busy_s = 0.0
+
+    def __enter__(self) -> Self:
         """Open the device; raise StudyError if it is not available."""
+        return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        value: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Release the device."""
 
     def not_launchable(self, cell: Cell) -> str | None:
         """Return the limit that prevents the cell from running on this device; None if it runs."""
+        self._lacks("not_launchable")
 
     def build(self, cell: Cell) -> str | None:
-        """Return the build of the cell's kernel: ``exact`` or ``guarded``; None on a CPU."""
+        """Return the build of the cell's kernel, ``exact`` or ``guarded``; None for one build."""
+        return None
 
     def poison(self, cell: Cell) -> None:
         """Fill C with `matrices.POISON_WORD`, to detect unwritten elements; raise CellError."""
+        self._lacks("poison")
 
-    def run(self, cell: Cell, change: Change = SAME) -> Timing:
+    def run(self, cell: Cell, change: Change = SAME, observers: Sequence[Observer] = ()) -> Timing:
         """Execute one end-to-end run, with changed inputs; raise CellError."""
-
-    def trials(self, cell: Cell) -> list[Trial]:
-        """Time a run in pieces, and its copies, in all settings; raise CellError."""
-
-    def use(self, cell: Cell, setting: Setting) -> None:
-        """Divide the runs of a cell in pieces in this way."""
+        self._lacks("run")
 
     def product(self, cell: Cell, kernel_only: bool = False) -> Matrix:
         """Return C of the cell's last run or checked kernel-only sample, (batch, m, n)."""
+        self._lacks("product")
 
     def operands(self, cell: Cell, change: Change, rows: Rows, later: int) -> str:
         """Return the hash of rows of A and of B after a run (`kernels.products.change.digest`).
 
         They begin `later` bytes after the place in the change.
         """
+        self._lacks("operands")
 
-    def kernel_time(self, cell: Cell, flushed: bool, change: Change = SAME) -> KernelTime:
+    def trials(self, cell: Cell) -> list[Trial]:
+        """Time a run in pieces, and its copies, in all settings; raise CellError."""
+        self._lacks("trials")
+
+    def use(self, settings: dict[Cell, Setting]) -> None:
+        """Divide the runs of these cells in pieces in this way."""
+        self._lacks("use")
+
+    def kernel_time(
+        self,
+        cell: Cell,
+        flushed: bool,
+        change: Change = SAME,
+        observers: Sequence[Observer] = (),
+    ) -> KernelTime:
         """Return the cell's kernel-only time; raise CellError.
 
         Caches are in the state after the launch before or, if `flushed`, contain no A, B and C.
         """
+        self._lacks("kernel_time")
 
-    def energy(self, cell: Cell, length_s: float) -> Energy:
-        """Measure energy over back-to-back launches for about `length_s`; raise CellError."""
+    def load(self, cell: Cell, length_s: float, observers: Sequence[Observer]) -> float:
+        """Launch the kernel back to back for about `length_s`; return the mean seconds per launch.
 
-    def idle_power_w(self, length_s: float) -> float:
-        """Return the GPU's mean idle power over `length_s`; raise CellError."""
-
-    def ceilings(self) -> tuple[list[Ceiling], float]:
-        """Measure the ceilings of device and clock; raise CellError.
-
-        Return also the seconds that the device was busy.
+        Raise CellError.
         """
+        self._lacks("load")
 
+    def idle(self, length_s: float, observers: Sequence[Observer]) -> None:
+        """Leave the open device idle for `length_s`, after a pause; raise CellError."""
+        self._lacks("idle")
 
-class CellError(Exception):
-    """A cell failed; the recording stores the message as the reason."""
+    def ceilings(self) -> list[Ceiling]:
+        """Measure the ceilings of device and clock; raise CellError."""
+        self._lacks("ceilings")
 
-
-class DeviceError(CellError):
-    """A cell failed and may have broken the context: the device must be reopened."""
+    def _lacks(self, verb: str) -> NoReturn:
+        raise CellError(f"{type(self).__name__}: this device has no {verb}")

@@ -12,6 +12,7 @@ from kernels.products.matrices import Inputs
 from kernels.products.shape import Shape
 from measurement.devices.discovery import CudaDevice
 from measurement.devices.locks import only_run
+from measurement.devices.observers import Reading, observed, results
 from measurement.devices.surroundings import surroundings
 from measurement.health.machine import Gpu, Machine, ceilings_of
 from measurement.recorder.hardware import Host
@@ -33,7 +34,7 @@ def examine(hardware: Host, wanted: str | int, nvcc: str | None = None) -> Machi
         gpus = [_gpu(hardware, device, inputs, folder, nvcc) for device in devices]
         print("measuring the CPU", file=sys.stderr, flush=True)
         with hardware.open_cpu(build_library(find_gcc(), folder), inputs) as session:
-            cpu, _ = ceilings_of(session.ceilings()[0])
+            cpu, _ = ceilings_of(session.ceilings())
     return Machine("this machine", host_facts(), tuple(gpus), cpu, around)
 
 
@@ -45,9 +46,9 @@ def _gpu(hardware: Host, device: CudaDevice, inputs: Inputs, folder: Path, nvcc:
         only_run(device, hardware.lock_file(device), _PURPOSE),
         hardware.open_gpu(device, inputs, builds, folder, None) as session,
     ):
-        session.telemetry.begin()
-        found, _ = session.ceilings()
-        reading = session.telemetry.end()
+        with observed(session.observers.runs):
+            ceilings = session.ceilings()
+        reading = Reading(**results(session.observers.runs))
         state = hardware.state(device) | {
             "sm_clock_hz": reading.sm_clock_hz,
             "memory_clock_hz": reading.memory_clock_hz,
@@ -55,7 +56,7 @@ def _gpu(hardware: Host, device: CudaDevice, inputs: Inputs, folder: Path, nvcc:
             "temperature_celsius": reading.temperature_celsius,
             "throttled": _reasons(reading.throttle_reasons),
         }
-    return Gpu(hardware.describe(device), *ceilings_of(found), state)
+    return Gpu(hardware.describe(device), *ceilings_of(ceilings), state)
 
 
 def _reasons(mask: int | None) -> list[str]:

@@ -17,8 +17,9 @@ from kernels.products.gate import evaluate
 from kernels.products.matrices import Inputs, Problem, reference
 from kernels.products.shape import Shape
 from measurement.devices.discovery import select
+from measurement.devices.errors import CellError, DeviceError
 from measurement.devices.gpu import GpuSession
-from measurement.devices.session import CellError, DeviceError, DeviceSession
+from measurement.devices.session import DeviceSession
 from study.cells import Cell, problems
 
 _SEED = 1

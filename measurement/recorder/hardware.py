@@ -10,9 +10,10 @@ from kernels.cubins.compile import BuildResult, architecture
 from kernels.products.matrices import Inputs
 from measurement.devices.cold_start import ColdStart, ColdStartRequest, cold_start
 from measurement.devices.cpu import CpuSession
-from measurement.devices.discovery import CudaDevice, select
+from measurement.devices.discovery import CudaDevice, driver, select
 from measurement.devices.gpu import GpuSession
 from measurement.devices.locks import lock_file
+from measurement.devices.observers import CpuTelemetry, Observers, gpu_observers
 from measurement.devices.session import DeviceSession
 from measurement.devices.surroundings import gpu_state
 from measurement.recorder import provenance
@@ -55,11 +56,16 @@ class Host:
         primary: bool = False,
     ) -> DeviceSession:
         """Return the session of a GPU, with the parameters of `GpuSession`."""
-        return GpuSession(device, inputs, builds, cubins, primary, partner)
+        session = GpuSession(device, inputs, builds, cubins, primary, partner)
+        session.observers = gpu_observers(driver().Device(device.index).pci_bus_id())
+        return session
 
     def open_cpu(self, library: Path, inputs: Inputs) -> DeviceSession:
         """Return the session of this host's CPU."""
-        return CpuSession(Library(library), inputs)
+        compiled = Library(library)
+        session = CpuSession(compiled, inputs)
+        session.observers = Observers((CpuTelemetry(compiled.clock_hz),))
+        return session
 
     def cold_start(
         self, device: CudaDevice, cell: Cell, cubins: Path, seed: int, limit_s: float

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from base.progress import Progress
-from measurement.devices.session import CellError, Timing
+from measurement.devices.errors import CellError
+from measurement.devices.session import Timing
 from measurement.recording.journal import Journal
 from measurement.recording.recording import CELL
 from measurement.sampling.protocol import rounded

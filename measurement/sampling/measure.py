@@ -11,8 +11,9 @@ from typing import Any
 from base.progress import Progress
 from kernels.catalog.variant import PIECEWISE, SEQUENTIAL, UserCall
 from measurement.devices.cold_start import ColdStart
+from measurement.devices.errors import CellError
 from measurement.devices.pieces import Setting, fastest
-from measurement.devices.session import CellError
+from measurement.devices.session import DeviceSession
 from measurement.recording.journal import Journal
 from measurement.recording.recording import KERNEL
 from measurement.recording.schema import SETTING
@@ -20,7 +21,7 @@ from measurement.sampling.protocol import CellCheck, Protocol, Result, Sample, g
 from measurement.sampling.second_check import REFUSED, check_floor, check_in_run
 from measurement.sampling.supervisor import Supervisor
 from measurement.sampling.time_left import TimeLeft
-from measurement.sampling.worker import Opening, TimedKernel, TimedRun
+from measurement.sampling.worker import Opening, TimedKernel, TimedRun, Worker
 from study.cells import CPU, Cell
 from study.config import ProtocolSettings, Study
 
@@ -131,10 +132,10 @@ class DeviceMeasurement:
             return
         with self._phase("ceilings", device):
             try:
-                found = device.ceilings()
+                ceilings = device.call(DeviceSession.ceilings)
             except CellError:
-                found = []  # the cells will report what is wrong with the device
-        rows = [{"device": self._label, **asdict(ceiling)} for ceiling in found]
+                ceilings = []  # the cells will report what is wrong with the device
+        rows = [{"device": self._label, **asdict(ceiling)} for ceiling in ceilings]
         self._journal.add(_CEILINGS, *rows)
 
     def _try_settings(self, device: Supervisor) -> None:
@@ -150,14 +151,15 @@ class DeviceMeasurement:
                     progress.show(cell, done, lambda: None)
                     self._try_cell(device, cell)
             progress.end()
-        device.use(self._settings_used())
+        if used := self._settings_used():
+            device.use(used)
 
     def _try_cell(self, device: Supervisor, cell: Cell) -> None:
         """Time a cell in all settings; a cell whose trials fail has failed."""
         build = None
         try:
-            build, limit = device.plan(cell)
-            trials = [] if limit else device.trials(cell)
+            build, limit = device.call(Worker.plan, cell)
+            trials = [] if limit else device.call(DeviceSession.trials, cell)
         except CellError as error:
             failed = CellCheck(cell, build, "failed", str(error))
             self._journal.add(_CHECKS, failed.row())
@@ -400,7 +402,7 @@ class DeviceMeasurement:
         """Journal the packages that user-supplied calls imported."""
         if any(isinstance(cell.product.entry, UserCall) for cell in self._cells):
             with suppress(CellError):  # a lost process imported nothing more
-                self._journal.add_imports(device.imported())
+                self._journal.add_imports(device.call(Worker.imported))
 
     def _energy(self, device: Supervisor) -> None:
         """Measure the energy of each variant's fastest block size at the wanted sizes."""
@@ -413,11 +415,11 @@ class DeviceMeasurement:
         progress = Progress(f"{self._label}: energy", len(cells), "kernels")
         with self._phase("energy", device):
             try:
-                idle_power_w = device.idle_power_w(wanted.length_s)
+                idle_power_w = device.call(Worker.idle_power_w, wanted.length_s)
                 for index, cell in enumerate(left):
                     progress.show(cell, len(done) + index, lambda: None)
-                    found = asdict(device.energy(cell, wanted.length_s))
-                    row = {**_of_kernel(cell), **found, "idle_power_w": idle_power_w}
+                    energy = asdict(device.call(Worker.energy, cell, wanted.length_s))
+                    row = {**_of_kernel(cell), **energy, "idle_power_w": idle_power_w}
                     self._journal.add(_ENERGY, row)
             except CellError:
                 pass  # a GPU without energy counter has no rows

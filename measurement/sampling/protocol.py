@@ -11,7 +11,7 @@ import numpy as np
 
 from base.intervals import interval_ranks, median_interval
 from kernels.products.gate import Verdict
-from measurement.devices.session import CellError
+from measurement.devices.errors import CellError
 from measurement.recording.schema import one_line
 from measurement.sampling.supervisor import Supervisor
 from measurement.sampling.worker import TimedRun, Worker
@@ -114,7 +114,7 @@ class CellCheck:
 
 
 def gate(
-    device: Worker | Supervisor, cells: list[Cell], announce: Callable[[Cell], None]
+    device: Supervisor, cells: list[Cell], announce: Callable[[Cell], None]
 ) -> Iterator[tuple[CellCheck, Sample | None]]:
     """Check each cell once; yield its check and, if it passed, its run as a sample of round 0.
 
@@ -125,11 +125,11 @@ def gate(
         announce(cell)
         build = None
         try:
-            build, limit = device.plan(cell)
+            build, limit = device.call(Worker.plan, cell)
             if limit:
                 yield CellCheck(cell, build, "not_launchable", limit), None
                 continue
-            run, verdict = device.check(cell)
+            run, verdict = device.call(Worker.check, cell)
         except CellError as error:
             yield CellCheck(cell, build, "failed", str(error)), None
             continue

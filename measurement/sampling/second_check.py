@@ -28,7 +28,8 @@ from kernels.products.change import (
 )
 from kernels.products.elements import ELEMENTS
 from kernels.products.matrices import Inputs, Matrix, Problem
-from measurement.devices.session import CellError, Rows, step_bytes
+from measurement.devices.errors import CellError
+from measurement.devices.session import Rows, step_bytes
 from study.cells import CPU, Cell
 
 # Gets the change, the rows, and by how many bytes A, B and C begin later.

@@ -2,21 +2,23 @@
 
 import contextlib
 import multiprocessing
+from collections.abc import Callable
 from multiprocessing.context import SpawnProcess
 from types import TracebackType
-from typing import Any
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from base.errors import StudyError
 from kernels.products.change import Change
-from kernels.products.gate import Verdict
 from kernels.products.matrices import Matrix
-from measurement.devices.ceilings import Ceiling
-from measurement.devices.energy import Energy
-from measurement.devices.pieces import Setting, Trial
-from measurement.devices.session import CellError, Rows
+from measurement.devices.errors import CellError
+from measurement.devices.pieces import Setting
+from measurement.devices.session import DeviceSession, Rows
 from measurement.sampling.second_check import SecondCheck
-from measurement.sampling.worker import Opening, Reply, TimedKernel, TimedRun, serve
+from measurement.sampling.worker import Opening, Reply, TimedKernel, TimedRun, Worker, serve
 from study.cells import Cell
+
+P = ParamSpec("P")
+Result = TypeVar("Result")
 
 # CUDA cannot be used in a forked process.
 _SPAWN = multiprocessing.get_context("spawn")
@@ -29,7 +31,7 @@ class WorkerError(Exception):
 
 
 class Supervisor:
-    """One device in a worker process, with the methods of `measurement.sampling.worker.Worker`.
+    """One device in a worker process; `call` forwards the methods of worker and session.
 
     After a crash, hang or device error the process is restarted and CellError is raised; StudyError
     if the device is lost. Use it as a context manager. `busy_s` sums the device's time in transfers
@@ -61,42 +63,37 @@ class Supervisor:
             self._close()
         self._end()
 
-    def plan(self, cell: Cell) -> tuple[str | None, str | None]:
-        """Return the build of the cell, and the limit that prevents its launch (or None)."""
-        found: tuple[str | None, str | None] = self._ask(cell, "plan", cell)
-        return found
-
-    def check(self, cell: Cell) -> tuple[TimedRun, Verdict]:
-        """Run the cell once on a poisoned C; return the run and the verdict on C."""
-        found: tuple[TimedRun, Verdict] = self._ask(cell, "check", cell)
-        return found
+    def call(
+        self, verb: Callable[Concatenate[Any, P], Result], *arguments: P.args, **_: P.kwargs
+    ) -> Result:
+        """Return the answer to a method of `Worker` or `DeviceSession`; raise CellError."""
+        cells = [argument for argument in arguments if isinstance(argument, Cell)]
+        subject = cells[0] if cells else verb.__name__.replace("_", " ")
+        result: Result = self._ask(subject, verb.__name__, *arguments)
+        return result
 
     def sample(self, cell: Cell, last: bool = False) -> TimedRun:
         """Run the cell once, after a warm-up if its run is short; check the product of the last."""
         change = self._second.draw(cell, last)
-        found: TimedRun = self._ask(cell, "sample", cell, change)
+        timed = self.call(Worker.sample, cell, change)
         self._check_again(cell, change, 0, last)
-        return found
+        return timed
 
     def kernel_time(self, cell: Cell, flushed: bool, last: bool = False) -> TimedKernel:
         """Measure the cell's kernel-only time; check the product of the last sample."""
         change = self._second.draw(cell, last)
-        found: TimedKernel = self._ask(cell, "kernel_time", cell, flushed, change)
-        self._check_again(cell, change, found.time.launches, last)
-        return found
+        timed = self.call(Worker.kernel_time, cell, flushed, change)
+        self._check_again(cell, change, timed.time.launches, last)
+        return timed
 
     def _check_again(self, cell: Cell, change: Change, launches: int, last: bool) -> None:
         """Check the product of a checked sample, see `SecondCheck.check`."""
 
         def projection(vector: Matrix) -> Matrix:
-            found: Matrix = self._ask(cell, "projected", cell, vector, launches > 0)
-            return found
+            return self.call(Worker.projected, cell, vector, launches > 0)
 
         def evidence(change: Change, rows: Rows, later: int) -> tuple[Matrix, str]:
-            found: tuple[Matrix, str] = self._ask(
-                cell, "evidence", cell, change, rows, later, launches > 0
-            )
-            return found
+            return self.call(Worker.evidence, cell, change, rows, later, launches > 0)
 
         if change.checked:
             whole = projection if last else None
@@ -111,35 +108,10 @@ class Supervisor:
         """The time of all second checks so far."""
         return self._second.seconds
 
-    def energy(self, cell: Cell, length_s: float) -> Energy:
-        """Measure the energy of the cell's kernel over about `length_s`."""
-        found: Energy = self._ask(cell, "energy", cell, length_s)
-        return found
-
-    def idle_power_w(self, length_s: float) -> float:
-        """Measure the device's idle power over `length_s`."""
-        found: float = self._ask("the idle power", "idle_power_w", length_s)
-        return found
-
-    def ceilings(self) -> list[Ceiling]:
-        """Measure the device's ceilings."""
-        found: list[Ceiling] = self._ask("the ceilings", "ceilings")
-        return found
-
-    def imported(self) -> dict[str, str | None]:
-        """Return the packages that user-supplied calls imported, and their versions."""
-        found: dict[str, str | None] = self._ask("the imported packages", "imported")
-        return found
-
-    def trials(self, cell: Cell) -> list[Trial]:
-        """Time the cell's run in pieces in all settings."""
-        found: list[Trial] = self._ask(cell, "trials", cell)
-        return found
-
     def use(self, settings: dict[Cell, Setting]) -> None:
         """Divide the runs of these cells in this way, also after a restart."""
         self._settings |= settings
-        self._ask("the settings of runs in pieces", "use", self._settings)
+        self.call(DeviceSession.use, self._settings)
 
     def begin_repeat(self, cell: Cell) -> None:
         """Start repeated runs of the cell, until `end_repeat`."""

@@ -10,12 +10,13 @@ import signal
 import threading
 import time
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from multiprocessing import parent_process
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
+from typing import Any
 
 from threadpoolctl import ThreadpoolController
 
@@ -25,19 +26,12 @@ from kernels.products.gate import Verdict, evaluate
 from kernels.products.matrices import Inputs, Matrix, Problem
 from kernels.products.references import References
 from measurement.devices.calls import imported
-from measurement.devices.ceilings import Ceiling
-from measurement.devices.energy import Energy
-from measurement.devices.pieces import Setting, Trial
-from measurement.devices.session import (
-    CellError,
-    DeviceError,
-    DeviceSession,
-    KernelTime,
-    Rows,
-    Timing,
-)
-from measurement.devices.telemetry import Reading
+from measurement.devices.errors import CellError, DeviceError
+from measurement.devices.observers import Observer, Reading, results
+from measurement.devices.session import DeviceSession, KernelTime, Rows, Timing
 from study.cells import Cell
+
+_RAMP_S = 0.3  # launches before energy is read, until clocks and power are stable
 
 
 @dataclass(frozen=True)
@@ -77,6 +71,20 @@ class TimedKernel:
 
 
 @dataclass(frozen=True)
+class Energy:
+    """Launches back to back for `duration_s`: their number, and time and energy per launch.
+
+    `power_w` is the GPU's mean power during these launches.
+    """
+
+    launches: int
+    duration_s: float
+    launch_s: float
+    power_w: float
+    energy_j: float
+
+
+@dataclass(frozen=True)
 class Reply:
     """An answer: its kind, a result or error message, and the device's busy time."""
 
@@ -86,7 +94,7 @@ class Reply:
 
 
 class Worker:
-    """Handles the requests for one device; `busy_s` sums the time in transfers and kernels."""
+    """Handles the requests for one device: its own methods, and all verbs of the session."""
 
     def __init__(
         self, session: DeviceSession, inputs: Inputs, references: References, opening: Opening
@@ -96,7 +104,16 @@ class Worker:
         self._opening = opening
         self._run_s: dict[Cell, float] = {}
         self._blas = ThreadpoolController()
-        self.busy_s = 0.0
+        self._observers = session.observers.runs
+
+    @property
+    def busy_s(self) -> float:
+        """Seconds in transfers and kernels so far."""
+        return self._session.busy_s
+
+    def call(self, name: str, *arguments: Any) -> Any:
+        """Return the answer of a method of `Worker` or of the session; raise CellError."""
+        return getattr(self if hasattr(Worker, name) else self._session, name)(*arguments)
 
     def plan(self, cell: Cell) -> tuple[str | None, str | None]:
         """Return the build of the cell, and the limit that prevents its launch (or None)."""
@@ -133,42 +150,38 @@ class Worker:
 
     def kernel_time(self, cell: Cell, flushed: bool, change: Change = SAME) -> TimedKernel:
         """Measure the cell's kernel-only time; raise CellError."""
-        self._session.telemetry.begin()
         started = time.time()
-        found = self._session.kernel_time(cell, flushed, change)
-        self.busy_s += found.launches * found.kernel_s
-        return TimedKernel(started, found, self._session.telemetry.end())
+        kernel = self._session.kernel_time(cell, flushed, change, self._observers)
+        self._session.busy_s += kernel.launches * kernel.kernel_s
+        return TimedKernel(started, kernel, self._reading())
 
     def energy(self, cell: Cell, length_s: float) -> Energy:
-        """Measure the energy of the cell's kernel; raise CellError."""
-        found = self._session.energy(cell, length_s)
-        self.busy_s += found.duration_s
-        return found
+        """Measure energy over back-to-back launches for about `length_s`; raise CellError."""
+        observer = self._energy(_RAMP_S)
+        launch_s = self._session.load(cell, _RAMP_S + length_s, [observer])
+        duration_s, power_w = observer.results()["duration_s"], observer.results()["power_w"]
+        self._session.busy_s += duration_s
+        launches = round(duration_s / launch_s)
+        return Energy(launches, duration_s, launch_s, power_w, power_w * launch_s)
 
     def idle_power_w(self, length_s: float) -> float:
-        """Measure the device's idle power; raise CellError."""
-        return self._session.idle_power_w(length_s)
+        """Measure the device's mean idle power; raise CellError."""
+        observer = self._energy(0.0)
+        self._session.idle(length_s, [observer])
+        return float(observer.results()["power_w"])
 
-    def ceilings(self) -> list[Ceiling]:
-        """Measure the device's ceilings; raise CellError."""
-        found, busy_s = self._session.ceilings()
-        self.busy_s += busy_s
-        return found
+    def _energy(self, discard_s: float) -> Observer:
+        """Return a new observer of energy; raise CellError."""
+        if not self._session.observers.energy:
+            raise CellError("the energy of this device is not measured")
+        return self._session.observers.energy(discard_s)
+
+    def _reading(self) -> Reading:
+        return Reading(**results(self._observers))
 
     def imported(self) -> dict[str, str | None]:
         """Return the packages that user-supplied calls imported, and their versions."""
         return imported()
-
-    def trials(self, cell: Cell) -> list[Trial]:
-        """Time a run in pieces, and its copies, in all settings; raise CellError."""
-        found = self._session.trials(cell)
-        self.busy_s += sum(trial.copies_s + trial.run_s for trial in found)
-        return found
-
-    def use(self, settings: dict[Cell, Setting]) -> None:
-        """Divide the runs of these cells in pieces in this way."""
-        for cell, setting in settings.items():
-            self._session.use(cell, setting)
 
     def repeat(self, cell: Cell, stop: Callable[[], bool]) -> int:
         """Repeat the cell's run until `stop()`; return the number of runs; raise CellError."""
@@ -192,15 +205,14 @@ class Worker:
             self._run(cell)
 
     def _timed_run(self, cell: Cell, change: Change = SAME) -> TimedRun:
-        self._session.telemetry.begin()
         started = time.time()
-        timing = self._run(cell, change)
-        return TimedRun(started, timing, self._session.telemetry.end())
+        timing = self._run(cell, change, self._observers)
+        return TimedRun(started, timing, self._reading())
 
-    def _run(self, cell: Cell, change: Change = SAME) -> Timing:
-        timing = self._session.run(cell, change)
+    def _run(self, cell: Cell, change: Change = SAME, observers: Sequence[Observer] = ()) -> Timing:
+        timing = self._session.run(cell, change, observers)
         self._run_s[cell] = timing.total_s
-        self.busy_s += timing.busy_s
+        self._session.busy_s += timing.busy_s
         return timing
 
 
@@ -226,8 +238,8 @@ def all_cores() -> Iterator[None]:
 def serve(connection: Connection, opening: Opening) -> None:
     """Open the session and answer requests until "close": the body of the worker process.
 
-    A request is (name of a method of `Worker`, arguments); each has one `Reply`. The first reply
-    reports whether the session was opened.
+    A request is (name of a method of `Worker` or the session, arguments) and has one `Reply`. The
+    first reply reports whether the session was opened.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the recorder handles interrupts
     threading.Thread(target=_die_with_the_recorder, daemon=True).start()
@@ -258,7 +270,7 @@ def _answer(worker: Worker, connection: Connection, name: str, arguments: list[o
     if name == "repeat":
         arguments = [*arguments, connection.poll]
     try:
-        result = getattr(worker, name)(*arguments)
+        result = worker.call(name, *arguments)
     except DeviceError as error:
         return Reply("device_fault", str(error), worker.busy_s - before_s)
     except CellError as error:

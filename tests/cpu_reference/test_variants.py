@@ -25,7 +25,8 @@ from kernels.products.gate import evaluate
 from kernels.products.matrices import Inputs, reference
 from kernels.products.shape import Shape
 from measurement.devices.cpu import CpuSession
-from measurement.devices.session import CellError
+from measurement.devices.errors import CellError
+from measurement.devices.observers import CpuTelemetry, Reading
 from study.cells import CPU, cell
 from tests.support import ROOT
 from tests.support.builds import cpu_library
@@ -240,18 +241,19 @@ def cpu_cell(name, n, block=None, threads=1):
 
 def test_session_times_a_product(library):
     inputs = Inputs([("float32", Shape.square(20))], seed=1)
+    watch = CpuTelemetry(library.clock_hz)
     with CpuSession(library, inputs) as session:
         for asked in (cpu_cell("blocked", 20, 8), cpu_cell("naive", 7), cpu_cell("blas", 7)):
             session.poison(asked)
             assert np.isnan(session.product(asked)).all()
-            timing = session.run(asked)
+            timing = session.run(asked, observers=[watch])
             a, b = inputs.pair(asked.dtype, asked.shape)
             np.testing.assert_allclose(session.product(asked), a @ b, atol=1e-5)
             assert 0 < timing.total_s < 1
             assert timing.busy_s == timing.total_s
             parts = (timing.host_s, timing.h2d_s, timing.kernel_s, timing.d2h_s)
             assert {*parts, session.not_launchable(asked), session.build(asked)} == {None}
-            reading = session.telemetry.end()
+            reading = Reading(**watch.results())
             assert 0 <= reading.other_threads_s < 1e-3
             assert 1e6 < reading.cpu_clock_before_hz < 1e10
             assert 1e6 < reading.cpu_clock_after_hz < 1e10

@@ -11,7 +11,6 @@ import time
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import yaml
@@ -29,10 +28,10 @@ from measurement.devices.calls import load_call
 from measurement.devices.ceilings import Ceiling
 from measurement.devices.cold_start import ColdStart
 from measurement.devices.discovery import CudaDevice
-from measurement.devices.energy import Energy
+from measurement.devices.errors import CellError, DeviceError
+from measurement.devices.observers import Observer, Observers, Reading
 from measurement.devices.pieces import Setting, Trial
-from measurement.devices.session import CellError, DeviceError, KernelTime, Timing, step_bytes
-from measurement.devices.telemetry import Reading
+from measurement.devices.session import DeviceSession, KernelTime, Timing, step_bytes
 from measurement.recorder.hardware import Host
 from study.plan import builds
 from tests.support.studies import CPU, config_text
@@ -110,11 +109,27 @@ def make_cubins(folder, study):
     return folder
 
 
-class FakeDevice:
+class FakeTelemetry(Observer):
+    def results(self):
+        return asdict(READING)
+
+
+class FakeEnergy(Observer):
+    """500 W under load, whose first readings are discarded, and 100 W without load."""
+
+    def __init__(self, discard_s):
+        self.power_w = 500.0 if discard_s else 100.0
+
+    def results(self):
+        return {"duration_s": 0.5, "power_w": self.power_w}
+
+
+class FakeDevice(DeviceSession):
     """Multiplies by NumPy, with the faults of its hardware."""
 
     def __init__(self, hardware, label, inputs):
-        self.telemetry = SimpleNamespace(begin=lambda: None, end=lambda: READING)
+        energy = FakeEnergy if hardware.has_energy else None
+        self.observers = Observers((FakeTelemetry(),), energy)
         self.hardware, self.label, self.inputs = hardware, label, inputs
         self.c, self.runs, self.broken = {}, {}, False
 
@@ -138,7 +153,7 @@ class FakeDevice:
         self.c[cell] = unwritten(cell)
         self.c[cell].view(np.uint32).fill(POISON_WORD)
 
-    def run(self, cell, change=SAME, later=0):
+    def run(self, cell, change=SAME, observers=(), later=0):
         if self.broken:
             raise DeviceError("an illegal memory access was encountered (earlier)")
         self.hardware.log(f"run {cell} on core {','.join(map(str, os.sched_getaffinity(0)))}")
@@ -187,9 +202,10 @@ class FakeDevice:
         self.run(cell)
         return [Trial(s, number, 1e-3, s.pieces * 1e-3) for s in SETTINGS for number in (1, 2)]
 
-    def use(self, cell, setting):
-        assert setting == SETTINGS[1]
-        self.hardware.log(f"use {cell}")
+    def use(self, settings):
+        assert set(settings.values()) == {SETTINGS[1]}
+        for cell in settings:
+            self.hardware.log(f"use {cell}")
 
     def product(self, cell, kernel_only=False):
         return self.c[cell]
@@ -198,21 +214,20 @@ class FakeDevice:
         begins = [begin + later for begin in change.begins]
         return digest(*self.inputs.pair(cell.dtype, cell.shape, begins), *rows)
 
-    def kernel_time(self, cell, flushed, change=SAME):
-        self.run(cell, change, 5 * step_bytes(cell))
+    def kernel_time(self, cell, flushed, change=SAME, observers=()):
+        self.run(cell, change, later=5 * step_bytes(cell))
         return KernelTime(5, KERNEL_S)
 
-    def energy(self, cell, length_s):
-        return Energy(int(length_s / KERNEL_S), length_s, KERNEL_S, 500.0, 500.0 * KERNEL_S)
+    def load(self, cell, length_s, observers):
+        return KERNEL_S
 
-    def idle_power_w(self, length_s):
-        if not self.hardware.has_energy:
-            raise CellError("the GPU has no energy counter")
-        return 100.0
+    def idle(self, length_s, observers):
+        pass
 
     def ceilings(self):
+        self.busy_s += 0.5
         rounds = range(1, 7)
-        return [Ceiling("fp32_flop_per_s", None, None, number, 1e12) for number in rounds], 0.5
+        return [Ceiling("fp32_flop_per_s", None, None, number, 1e12) for number in rounds]
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from kernels.products.change import SPARE_BYTES
 from kernels.products.matrices import Inputs
 from kernels.products.references import References
-from measurement.devices.session import CellError
+from measurement.devices.errors import CellError
 from measurement.sampling.protocol import gate
 from measurement.sampling.second_check import check_floor, check_in_run
 from measurement.sampling.supervisor import Supervisor
@@ -14,14 +14,14 @@ SAMPLES = 6
 
 
 class InProcess(Supervisor):
-    def __init__(self, session, cells, folder):
-        inputs = session._inputs
+    def __init__(self, session, cells, folder, inputs=None):
+        inputs = inputs or session._inputs
         opening = Opening(lambda _: session, problems(cells), 1, folder, 0.0, 0.0, 0)
         super().__init__("gpu0", opening, 1.0)
         self._worker = Worker(session, inputs, References(inputs, folder), opening)
 
     def _ask(self, subject, name, *arguments):
-        return getattr(self._worker, name)(*arguments)
+        return self._worker.call(name, *arguments)
 
 
 def inputs_of(cells):

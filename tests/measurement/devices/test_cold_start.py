@@ -16,7 +16,7 @@ from kernels.cubins.build import build_for
 from kernels.cubins.compile import architecture, build_cubin
 from measurement.devices import cold_start as module
 from measurement.devices.cold_start import ColdStart, ColdStartRequest, cold_start
-from measurement.devices.session import CellError
+from measurement.devices.errors import CellError
 from tests.support.products import product_of
 
 LAUNCH = ("block", (4, 4, 1), (32, 32), 0, "float32", "128", (128,), "pinned", 7)

@@ -11,7 +11,7 @@ import pytest
 
 from measurement.devices import cublas
 from measurement.devices.discovery import driver
-from measurement.devices.session import CellError, DeviceError
+from measurement.devices.errors import CellError, DeviceError
 from tests.support.fake_cuda import STREAM, FakeCublas
 
 SONAMES = tuple(f"libcublas.so.{major}" for major in (13, 12, 11))

@@ -7,14 +7,22 @@ import sys
 from pathlib import Path
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 from base.errors import StudyError
-from measurement.devices import discovery, locks, telemetry
+from measurement.devices import discovery, locks, observers
 from measurement.devices.discovery import CudaDevice, cuda_devices, select
-from measurement.devices.energy import steps
+from measurement.devices.errors import CellError
 from measurement.devices.locks import lock_file, only_run
-from measurement.devices.telemetry import AssignedTelemetry, NvmlTelemetry, Reading
+from measurement.devices.observers import (
+    EnergyObserver,
+    NvmlTelemetry,
+    Reading,
+    observed,
+    results,
+    steps,
+)
 from tests.support import ROOT
 from tests.support.fake_cuda import FakeCuda, FakeNvml
 
@@ -153,46 +161,55 @@ POWER_CAP, THERMAL, IDLE, SLOWDOWN = 0x4, 0x20, 0x1, 0x8
 @pytest.fixture
 def watched(monkeypatch):
     fake = FakeNvml()
-    fake.throttled_ns = {telemetry._COUNTERS[POWER_CAP]: 5, telemetry._COUNTERS[THERMAL]: 7}
+    fake.throttled_ns = {observers._COUNTERS[POWER_CAP]: 5, observers._COUNTERS[THERMAL]: 7}
     fake.values["CurrentClocksEventReasons"] = lambda: IDLE
-    monkeypatch.setattr(telemetry, "pynvml", fake)
+    monkeypatch.setattr(observers, "pynvml", fake)
     return fake
 
 
-def test_a_reading_is_in_si_units_and_shows_throttling_that_ended_within_the_run(watched):
+def reading(during=lambda: None):
+    """The reading of a new observer around a block."""
     watch = NvmlTelemetry("0000:01:00.0")
-    watch.begin()
-    assert watch.end() == Reading(1_980_000_000, 2_619_000_000, 41, 345.678, 0)
-    watch.begin()
-    watched.throttled_ns[telemetry._COUNTERS[POWER_CAP]] += 1
-    assert watch.end().throttle_reasons == POWER_CAP
-    watch.begin()
-    assert watch.end().throttle_reasons == 0, "throttling before the run does not count"
-    watched.throttled_ns[telemetry._COUNTERS[THERMAL]] += 1
-    watch.begin()
+    with observed([watch]):
+        during()
+    return Reading(**results([watch]))
+
+
+def test_a_reading_is_in_si_units_and_shows_throttling_that_ended_within_the_run(watched):
+    def throttle(reason):
+        watched.throttled_ns[observers._COUNTERS[reason]] += 1
+
+    assert reading() == Reading(1_980_000_000, 2_619_000_000, 41, 345.678, 0)
+    assert reading(lambda: throttle(POWER_CAP)).throttle_reasons == POWER_CAP
+    assert reading().throttle_reasons == 0, "throttling before the run does not count"
+    throttle(THERMAL)
     watched.values["CurrentClocksEventReasons"] = lambda: SLOWDOWN | IDLE
-    assert watch.end().throttle_reasons == SLOWDOWN, "nor does throttling between runs"
+    assert reading().throttle_reasons == SLOWDOWN, "nor does throttling between runs"
+    watched.values.pop("CurrentClocksEventReasons")
+    assert reading(lambda: throttle(THERMAL)).throttle_reasons == THERMAL
 
 
 def test_what_a_gpu_does_not_report_is_unknown(watched):
-    watch = NvmlTelemetry("0000:01:00.0")
     counters = watched.values["FieldValues"]
-    watched.values, throttled_ns, watched.throttled_ns = {}, watched.throttled_ns, {}
-    watch.begin()
-    assert watch.end() == Reading()
+    watched.values, watched.throttled_ns = {}, {}
+    assert reading() == Reading()
     watched.values["FieldValues"] = counters
-    watch.begin()
-    assert watch.end() == Reading()
-    watched.throttled_ns = throttled_ns
-    watch.begin()
-    watched.throttled_ns[telemetry._COUNTERS[THERMAL]] += 1
-    assert watch.end().throttle_reasons == THERMAL
-    watch = AssignedTelemetry()  # of a CPU, whose session assigns it during the run
-    watch.begin()
-    watch.reading = Reading(other_threads_s=0.5)
-    assert watch.end() == Reading(other_threads_s=0.5)
-    watch.begin()
-    assert watch.end() == Reading()
+    assert reading() == Reading()
+
+
+def test_energy_is_read_between_two_updates_after_the_ramp(monkeypatch):
+    clock, counter = iter(np.arange(0, 9, 0.1)), iter([1.0, 5.0, 5.0, 7.0, 9.0, 9.0, 17.0, None])
+    monkeypatch.setattr(observers.time, "perf_counter", lambda: next(clock))
+    watch = EnergyObserver(lambda: next(counter), 0.15)
+    watch.before()
+    for _ in range(7):
+        watch.during()
+    assert watch.results() == pytest.approx({"duration_s": 0.3, "power_w": 10 / 0.3})
+    with pytest.raises(CellError, match="no energy counter"):
+        watch.during()
+    watch.before()
+    with pytest.raises(CellError, match="counter does not change"):
+        watch.results()
 
 
 def test_seconds_and_joules_are_those_between_steps():

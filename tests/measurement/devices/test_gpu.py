@@ -17,18 +17,20 @@ from kernels.host_execution.check import execute
 from kernels.products.elements import ELEMENTS
 from kernels.products.gate import evaluate
 from kernels.products.matrices import POISON_WORD, Inputs, reference
-from kernels.products.references import CACHE, References
+from kernels.products.references import CACHE
 from kernels.products.shape import Shape
 from measurement.devices.discovery import cuda_devices, driver
 from measurement.devices.gpu import GpuSession
+from measurement.devices.observers import Reading, gpu_observers, results
 from measurement.sampling.protocol import gate
-from measurement.sampling.worker import Opening, Worker
+from measurement.sampling.worker import Worker
 from study import cells as planned
 from study.cells import gpu_cells, problems
 from study.config import Series
 from study.plan import builds
 from tests.support import studies
 from tests.support.fakes import CALLED
+from tests.support.tricks import InProcess
 
 pytestmark = pytest.mark.gpu
 STUDY = {
@@ -113,11 +115,10 @@ def cell(variant, n, block, memory="pinned"):
 
 
 def passes(session, cells, inputs):
-    opening = Opening(lambda _: session, problems(cells), 1, CACHE, 0.0, 0.0, 0)
-    worker = Worker(session, inputs, References(inputs), opening)
-    results = list(gate(worker, cells, lambda _: None))
-    checks = {check.cell: check for check, _ in results}
-    return checks, {sample.cell: sample.run.timing for _, sample in results if sample}
+    device = InProcess(session, cells, CACHE, inputs)
+    outcomes = list(gate(device, cells, lambda _: None))
+    checks = {check.cell: check for check, _ in outcomes}
+    return checks, {sample.cell: sample.run.timing for _, sample in outcomes if sample}
 
 
 def passed(session, cells, inputs):
@@ -279,15 +280,19 @@ def test_a_kernel_alone_does_not_know_where_its_matrices_came_from(session):
 
 
 def test_energy_is_read_by_the_cards_counter(session):
-    found = session.energy(cell("block_unroll4", 2048, 32), 0.5)
+    session.observers = gpu_observers(session._device.pci_bus_id())
+    one = cell("block_unroll4", 2048, 32)
+    device = InProcess(session, [one], CACHE)
+    found = device.call(Worker.energy, one, 0.5)
+    assert found.launches == round(found.duration_s / found.launch_s)
     assert found.energy_j == pytest.approx(found.power_w * found.launch_s)
-    assert 20 < session.idle_power_w(0.5) < found.power_w < 2000
+    assert 20 < device.call(Worker.idle_power_w, 0.5) < found.power_w < 2000
 
 
 def test_a_card_tells_its_state_in_si_units(session):
-    session.telemetry.begin()
-    session.run(cell("block_unroll4", 2048, 32))
-    reading = session.telemetry.end()
+    observers = gpu_observers(session._device.pci_bus_id()).runs
+    session.run(cell("block_unroll4", 2048, 32), observers=observers)
+    reading = Reading(**results(observers))
     assert 100e6 < reading.sm_clock_hz < 5e9
     assert 100e6 < reading.memory_clock_hz < 50e9
     assert 0 < reading.temperature_celsius < 120
@@ -296,7 +301,7 @@ def test_a_card_tells_its_state_in_si_units(session):
 
 
 def test_the_ceilings_are_measured_in_a_session(session):
-    names = {ceiling.quantity for ceiling in session.ceilings()[0]}
+    names = {ceiling.quantity for ceiling in session.ceilings()}
     assert {"fp32_flop_per_s", "dram_latency_s", "empty_total_s", "timer_resolution_s"} <= names
     assert session.run(cell("block", 64, 8)).kernel_s > 0, "the buffers are still there"
 

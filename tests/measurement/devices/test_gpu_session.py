@@ -22,9 +22,10 @@ from kernels.products.matrices import POISON_WORD, Inputs, reference
 from kernels.products.shape import Shape
 from measurement.devices import buffers, flows, gpu, launching, pieces, runs, staging
 from measurement.devices.discovery import CudaDevice
+from measurement.devices.errors import CellError, DeviceError
 from measurement.devices.gpu import GpuSession
 from measurement.devices.pieces import Setting, settings_of
-from measurement.devices.session import CellError, DeviceError, KernelTime, Timing
+from measurement.devices.session import KernelTime, Timing
 from study.cells import Cell, cell, problems
 from tests.support.fake_cuda import STREAM, FakeCublas, FakeCuda, FakeGraphs
 
@@ -36,7 +37,6 @@ def cuda(monkeypatch):
     fake = FakeCuda()
     fake.cublas = FakeCublas(fake)
     monkeypatch.setattr(gpu, "driver", lambda: fake)
-    monkeypatch.setattr(gpu, "NvmlTelemetry", lambda _: None)
     monkeypatch.setattr(gpu.cublas, "find_library", lambda: fake.cublas)
     return fake
 
@@ -185,7 +185,7 @@ def test_pieces_split_b_once_and_their_a(open_session, cuda, graphs, monkeypatch
     one = asked(name, shape, memory)
     count = one.product.piece_counts[0]
     with open_session(one) as session:
-        session.use(one, Setting(count, 3, 2**14))
+        session.use({one: Setting(count, 3, 2**14)})
         session.poison(one)
         session.run(one)
         assert check(session, one).reason is None
@@ -210,7 +210,7 @@ def test_two_gpus_multiply_half_of_the_rows_each(open_session, cuda, reach):
         assert session.not_launchable(one).startswith("needs a second GPU")
     with open_session(one, partner=CudaDevice(1, "Stand-in", "8.0")) as session:
         for count in (3, 1):
-            session.use(one, Setting(count))
+            session.use({one: Setting(count)})
             session.poison(one)
             cuda.log.clear()
             session.run(one)

@@ -5,6 +5,7 @@ from collections import Counter, defaultdict
 from functools import partial
 from math import comb
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -14,8 +15,9 @@ from kernels.products.change import SAME
 from kernels.products.matrices import POISON_WORD, Inputs
 from kernels.products.references import References
 from kernels.products.shape import Shape
-from measurement.devices.session import CellError, Timing
-from measurement.devices.telemetry import AssignedTelemetry, Reading
+from measurement.devices.errors import CellError
+from measurement.devices.observers import Reading
+from measurement.devices.session import DeviceSession, Timing
 from measurement.recording.recording import TABLES
 from measurement.sampling import worker
 from measurement.sampling.protocol import CellCheck, Protocol, Sample, gate, take
@@ -32,7 +34,7 @@ def cell(variant="block", shape=4, memory="pinned", dtype="float32", block=4):
     return planning.cell("gpu0", variant, dtype, Shape.parse(shape), block, memory)
 
 
-class FakeSession:
+class FakeSession(DeviceSession):
     """Multiplies by NumPy; `times`, `faults` and `limits` are scripts by cell.
 
     A fault spoils the product, or raises what the device would.
@@ -44,7 +46,6 @@ class FakeSession:
         self.limits = limits or {}
         self.log = []
         self.c = {}
-        self.telemetry = AssignedTelemetry()
 
     def not_launchable(self, cell):
         return self.limits.get(cell)
@@ -57,7 +58,7 @@ class FakeSession:
         self.c[cell] = unwritten(cell)
         self.c[cell].view(np.uint32).fill(POISON_WORD)
 
-    def run(self, cell, change=SAME):
+    def run(self, cell, change=SAME, observers=()):
         self.log.append(("run", cell))
         a, b = INPUTS.pair(cell.dtype, cell.shape)
         c = self.c.setdefault(cell, unwritten(cell))
@@ -65,7 +66,7 @@ class FakeSession:
         total_s = next(self.times[cell]) if cell in self.times else 1e-3
         return Timing(total_s, 5e-5, 1e-4, 2e-4, 3e-4)
 
-    def product(self, cell):
+    def product(self, cell, kernel_only=False):
         return self.c[cell]
 
 
@@ -79,10 +80,14 @@ def worker_of(session, warm_up_s=0.0, warm_run_s=0.0):
     return Worker(session, INPUTS, References(INPUTS, NOWHERE), opening)
 
 
+def device_of(session):
+    return SimpleNamespace(call=lambda verb, *own: worker_of(session).call(verb.__name__, *own))
+
+
 def check(session, cells):
     """Run the gate; return checks and first runs."""
     announced = []
-    results = list(gate(worker_of(session), cells, announced.append))
+    results = list(gate(device_of(session), cells, announced.append))
     assert announced == [check.cell for check, _ in results]
     return [check for check, _ in results], [sample for _, sample in results if sample]
 

@@ -6,7 +6,6 @@ The tricks run as calls in the memory of a fake CUDA. test_tricks_gpu.py has tho
 import hashlib
 import os
 from functools import partial
-from types import SimpleNamespace
 from unittest.mock import Mock
 
 import numpy as np
@@ -26,7 +25,6 @@ from measurement.sampling import worker
 from measurement.sampling.second_check import SecondCheck
 from study.cells import Cell, cell, problems
 from tests.support.fake_cuda import FakeCublas, FakeCuda, FakeGraphs
-from tests.support.fakes import READING
 from tests.support.tricks import SAMPLES, inputs_of, outcome
 
 GATE_CALLS = 2  # the run of the gate, and the warm-up of the first sample
@@ -233,12 +231,10 @@ def trial(tmp_path, monkeypatch):
     gpus = 2 * [("Stand-in", (8, 0))]
     cuda = FakeCuda(gpus, durations_ms=(0.01, 0.5, 4.0))
     cuda.cublas = FakeCublas(cuda)
-    telemetry = SimpleNamespace(begin=lambda: None, end=lambda: READING)
     path = tmp_path / "called.py"
     path.write_text("def multiply(a, b, c, stream):\n    pass\n")
     for module, name, value in (
         (gpu, "driver", lambda: cuda),
-        (gpu, "NvmlTelemetry", lambda _: telemetry),
         (flows, "_library", lambda: FakeGraphs(cuda)),
     ):
         monkeypatch.setattr(module, name, value)

@@ -123,7 +123,7 @@ def ceilings(card, instruments):
     folder, built = instruments
     found = {}
     with GpuSession(card, inputs_of([one]), built, folder) as session:
-        for ceiling in session.ceilings()[0]:
+        for ceiling in session.ceilings():
             found[ceiling.quantity] = max(ceiling.value, found.get(ceiling.quantity, 0.0))
     return found
 
