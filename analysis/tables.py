@@ -154,9 +154,8 @@ def _part(
 ) -> _Part:
     """Return the tables of recordings, published times and cubins without comparisons."""
     sources = data.sources(loaded)
-    numbered = source_tables.tables(times, sources)
-    frames = {f"table{number}": frame for number, frame in numbered.items()}
-    frames |= {
+    frames = {
+        "source_tables": source_tables.source_tables(times, sources),
         "summary": data.summary_table(sources),
         "speedups": speedups.speedups_table(sources),
         "recordings": data.recordings_table(sources),

@@ -16,7 +16,7 @@ from analysis.schema import with_bounds
 from kernels.catalog.baselines import SOURCE_NAIVE
 
 # The swept kernels of source V, their published tables and block sizes.
-_SWEPT = {"block": ("table5", (1, 2, 4, 8, 16, 32)), "block_unroll4": ("table6", (4, 8, 16, 32))}
+_SWEPT = {"block": (5, (1, 2, 4, 8, 16, 32)), "block_unroll4": (6, (4, 8, 16, 32))}
 _SPEEDUP = ("speedup", "speedup_low", "speedup_high")
 _PRINTED = "published, GTX 770"
 # Range of most GPUs in the text of source V on its Figure 2, in GFLOP/s.
@@ -59,12 +59,10 @@ def speedup_block(store: Store, devices: Devices) -> Figure | None:
 
 def _printed_speedups(store: Store, name: str) -> pd.DataFrame:
     """Return a kernel's published speedups at the source's size: block_size, speedup, bounds."""
-    table, blocks = _SWEPT[name]
-    frame = store[table]
-    row = frame[(frame["source"] == PUBLISHED) & (frame["n"] == SOURCE_SIZE)]
-    speedups = [{"block_size": b, "speedup": g} for b in blocks for g in row[f"{name}_{b}_speedup"]]
-    rows = pd.DataFrame(speedups, columns=["block_size", *_SPEEDUP]).astype(float)
-    return rows[rows["speedup"].notna()]
+    frame = store["source_tables"]
+    printed = frame[(frame["source"] == PUBLISHED) & (frame["n"] == SOURCE_SIZE)]
+    rows = printed[(printed["table"] == _SWEPT[name][0]) & printed["block_size"].notna()]
+    return rows[["block_size", *_SPEEDUP]].astype(float)
 
 
 def _measured_speedups(store: Store, label_of: str, name: str) -> pd.DataFrame:

@@ -1,6 +1,4 @@
-"""Tables 1–6 in the published layout, with published and measured times."""
-
-from dataclasses import dataclass
+"""Tables 1–6 of source V with published and measured times."""
 
 import numpy as np
 import pandas as pd
@@ -12,99 +10,63 @@ from analysis.domain import PUBLISHED
 from analysis.schema import bounded, with_bounds
 from analysis.stats.estimates import FloatArray, ratios
 
-
-@dataclass(frozen=True)
-class Entry:
-    """One implementation in a table; its columns start with `name`.
-
-    `speedup`: the column of its speedup over the first entry (blank: none); `rate`: in flop/s.
-    """
-
-    name: str
-    implementation: str
-    block_size: int | None = None
-    speedup: str = ""
-    rate: bool = False
+Layout = dict[str, tuple[str, int | None]]  # implementation and block size by entry
+_CPU_AND_GPU: Layout = {"cpu_naive": ("cpu_naive", None), "naive": ("gpu_naive", None)}
+_COLUMN: Layout = {"buffered_column": ("gpu_buffered_column", None)}
+_NAIVE: Layout = {"naive": ("gpu_naive", None)}
 
 
-_Layout = tuple[Entry, ...]
-_NAIVE = Entry("naive", "gpu_naive")
-_CPU_AND_GPU = (
-    Entry("cpu", "cpu_naive", rate=True),
-    Entry("gpu", "gpu_naive", speedup="speedup", rate=True),
-)
+def _swept(name: str, block_sizes: tuple[int, ...]) -> Layout:
+    return _NAIVE | {f"{name}_{block}": (f"gpu_{name}", block) for block in block_sizes}
 
 
-def _entry(name: str, rate: bool = False) -> Entry:
-    """Return the entry of a variant without block size."""
-    return Entry(name, f"gpu_{name}", None, f"{name}_speedup", rate)
-
-
-def _swept(name: str, block_sizes: tuple[int, ...]) -> tuple[Entry, ...]:
-    """Return one entry per block size of a variant."""
-    return tuple(Entry(f"{name}_{b}", f"gpu_{name}", b, f"{name}_{b}_speedup") for b in block_sizes)
-
-
-_RATES = (_entry("buffered_column", rate=True), _entry("buffered_row", rate=True))
-LAYOUTS: dict[int, _Layout] = {
+# The entries of each table; speedups are over the first.
+LAYOUTS: dict[int, Layout] = {
     1: _CPU_AND_GPU,
     2: _CPU_AND_GPU,
-    3: (_NAIVE, _entry("buffered_column")),
-    4: (Entry("naive", "gpu_naive", rate=True), *_RATES),
-    5: (_NAIVE, *_swept("block", (1, 2, 4, 8, 16, 32))),
-    6: (_NAIVE, *_swept("block_unroll4", (4, 8, 16, 32))),
+    3: _NAIVE | _COLUMN,
+    4: _NAIVE | _COLUMN | {"buffered_row": ("gpu_buffered_row", None)},
+    5: _swept("block", (1, 2, 4, 8, 16, 32)),
+    6: _swept("block_unroll4", (4, 8, 16, 32)),
 }
 
 
-def tables(published: pd.DataFrame, sources: list[MeasuredSource]) -> dict[int, pd.DataFrame]:
-    """Return Tables 1–6, first the published rows, then those of every source."""
+def source_tables(published: pd.DataFrame, sources: list[MeasuredSource]) -> pd.DataFrame:
+    """Return the entries of Tables 1–6, of each table first the published ones, then measured."""
     measured = [(source, source.times("total")) for source in sources]
-    found = {}
-    for number, layout in LAYOUTS.items():
-        parts = [
-            build(layout, published_times(rows, number)).assign(
-                source=PUBLISHED, machine=MACHINES[str(machine)]
-            )
-            for machine, rows in published[published["table"] == number].groupby("machine")
-        ]
+    parts = []
+    for table, layout in LAYOUTS.items():
+        for machine, rows in published[published["table"] == table].groupby("machine"):
+            named = {"table": table, "source": PUBLISHED, "machine": MACHINES[str(machine)]}
+            parts.append(entries(layout, published_times(rows, table)).assign(**named))
         for source, times in measured:
-            part = build(layout, times, source.draws["total"])
-            parts.append(part.assign(source=source.label, machine=source.machine))
-        found[number] = stacked(f"table{number}", parts)
-    return found
+            named = {"table": table, "source": source.label, "machine": source.machine}
+            parts.append(entries(layout, times, source.draws["total"]).assign(**named))
+    return stacked("source_tables", parts)
 
 
-def build(layout: _Layout, times: pd.DataFrame, draws: FloatArray | None = None) -> pd.DataFrame:
-    """Return one table in the published layout, one row per size n with any of its times.
+def entries(layout: Layout, times: pd.DataFrame, draws: FloatArray | None = None) -> pd.DataFrame:
+    """Return the entries of a table, sorted by n: time, throughput 2n³/t, speedup over the first.
 
     `times` has implementation, n, block_size (NA: none), time_s and bounds in seconds; its index is
     the row in `draws` (bootstrap medians, shape (cells, draws)), which define the intervals of
-    the speedups. Without draws, and for cells with too few samples, bounds are NaN. Each entry has
-    NAME_time_s with bounds; by the layout, NAME_flop_per_s = 2n³/t and its speedup with bounds.
+    the speedups. Without draws, and for cells with too few samples, bounds are NaN.
     """
     if draws is None:
         draws = np.full((int(times.index.max()) + 1, 1), np.nan)
-    cells = {entry: _cells_of(entry, times) for entry in layout}
-    sizes = sorted({int(n) for cell in cells.values() for n in cell.index})
-    table = pd.DataFrame({"n": sizes}, dtype="int64")
-    baseline = cells[layout[0]].reindex(sizes)
-    for entry in layout:
-        cell = cells[entry].reindex(sizes)
-        table[with_bounds(f"{entry.name}_time_s")] = cell[with_bounds("time_s")].to_numpy()
-        if entry.rate:
-            flop = 2.0 * table["n"] ** 3
-            table[f"{entry.name}_flop_per_s"] = flop / table[f"{entry.name}_time_s"]
-        if entry.speedup:
-            found = ratios(times["time_s"], draws, baseline["row"], cell["row"])
-            table = table.assign(**bounded(entry.speedup, *found))
-    return table
+    cells = pd.concat([_cells_of(*which, times).assign(entry=e) for e, which in layout.items()])
+    first = cells["entry"] == next(iter(layout))
+    baseline = cells["n"].map(cells[first].set_index("n")["row"]).astype("Int64").mask(first)
+    speedup = ratios(times["time_s"], draws, baseline, cells["row"])
+    cells = cells.assign(**bounded("speedup", *speedup))
+    cells["flop_per_s"] = 2.0 * cells["n"].astype(float) ** 3 / cells["time_s"]
+    return cells.sort_values("n", kind="stable", ignore_index=True)
 
 
-def _cells_of(entry: Entry, times: pd.DataFrame) -> pd.DataFrame:
-    """Return an entry's times by n; the column row is their index in `times`."""
-    chosen = times["implementation"] == entry.implementation
-    if entry.block_size is None:
-        chosen &= times["block_size"].isna()
-    else:
-        chosen &= times["block_size"] == entry.block_size
-    return times[chosen.fillna(False)].rename_axis("row").reset_index().set_index("n")
+def _cells_of(implementation: str, block_size: int | None, times: pd.DataFrame) -> pd.DataFrame:
+    """Return the known times of an entry; the column row is their index in `times`."""
+    size = times["block_size"]
+    fits = size.isna() if block_size is None else (size == block_size).fillna(False)
+    chosen = fits & (times["implementation"] == implementation) & times["time_s"].notna()
+    columns = ["row", "n", "block_size", *with_bounds("time_s")]
+    return times[chosen].rename_axis("row").reset_index()[columns]

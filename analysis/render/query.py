@@ -131,6 +131,10 @@ class Rows:
         """Return the rows sorted by `columns` (stable)."""
         return self._some(self.frame.sort_values([*columns], ascending=not reverse, kind="stable"))
 
+    def distinct(self, *columns: str) -> "Rows":
+        """Return the first row of each combination of `columns`."""
+        return self._some(self.frame.drop_duplicates([*columns]))
+
     def head(self, count: int) -> "Rows":
         """Return the first `count` rows."""
         return self._some(self.frame.head(count))

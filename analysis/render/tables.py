@@ -14,8 +14,7 @@ from analysis.render.query import Row, Rows
 from analysis.schema import Unit, column, interval_columns
 
 Caller = Callable[[], str] | None
-# Published rows of these tables keep the digits of the source.
-SOURCE_TABLES = ("table1", "table2", "table3", "table4", "table5", "table6")
+SOURCE_TABLES = "source_tables"  # its published rows keep the digits of the source
 # Larger tables show only the GPU in focus.
 MOST_ROWS, MOST_COLUMNS = 400, 8
 # Columns that name the GPU of a row; a table uses the first of them that it has.
@@ -165,7 +164,7 @@ def _cell(row: Row, name: str, wide: bool, unit: Unit, marks: Mapping[str, str])
     """Return the cell of a value; `wide`: with its interval."""
     value, (table_name, _, original) = row[name], row.at(name)
     if _is_number(table_name, original):
-        if table_name in SOURCE_TABLES and row["source"] == PUBLISHED:
+        if table_name == SOURCE_TABLES and row["source"] == PUBLISHED:
             unit = replace(unit, digits=None)  # the printed digits
         text = numbers.ABSENT if value is None else numbers.text(row, name, unit)
         return _Cell(text, small=_bounds(row, name, unit) if wide else "", is_number=True)

@@ -10,12 +10,13 @@ import pandas as pd
 from analysis.data.frames import concatenated, stacked
 from analysis.data.recordings import MeasuredSource, labelled, once_per_recording
 from analysis.domain import CPU
-from analysis.schema import with_bounds
+from analysis.schema import bounded, renaming, with_bounds
 from analysis.stats.estimates import FloatArray, Groups, bootstrap_cells, ratio_intervals
 from measurement.recording.recording import CELL, KERNEL
 from measurement.recording.throttling import THROTTLE_REASONS
 
-TOTAL = "total"  # the sum of all phases
+TOTAL = "total"  # the sum of all phases, and of the parts of a run
+WARM = "warm"
 COLD_PARTS = ("init", "context", "module", "allocation", "h2d", "in_run_kernel", "d2h")
 _RATIO = ["ratio", "ratio_low", "ratio_high"]
 
@@ -62,28 +63,35 @@ def _with_ratio(
 
 
 def cold_starts_table(found: list[MeasuredSource]) -> pd.DataFrame:
-    """Return the times of a new process until its first product, and of a warm run of that cell.
+    """Return the times of a new process until its first product: `COLD_PARTS`, their total.
 
-    Times are medians over the processes; ratio is total_s over warm_total_s.
+    Times are medians over the processes. The part `WARM` is the total of a warm run of that cell;
+    ratio is the total over it.
     """
     gpus = (source for source in found if source.device)
     return stacked("cold_starts", [labelled(source, _cold_starts(source)) for source in gpus])
 
 
 def _cold_starts(source: MeasuredSource) -> pd.DataFrame:
-    own = source.own(source.recording.cold_starts)
-    cells = Groups.of(own, CELL)
-    rows = cells.keys.assign(processes=cells.counts)
-    for part in (*COLD_PARTS, "total"):
-        rows[with_bounds(f"{part}_s")] = cells.medians(own[f"{part}_s"]).T
-    warm = source.cells[[*CELL, *with_bounds("total_s")]]
-    names = zip(with_bounds("total_s"), with_bounds("warm_total_s"), strict=True)
-    rows = rows.merge(warm.rename(columns=dict(names)), how="left", on=CELL)
-    known = rows["warm_total_s"].notna().to_numpy()
-    runs = source.own(source.recording.samples).merge(rows[CELL], on=CELL)
-    cold = bootstrap_cells(own, "total_s", seed="cold")[known]
-    ratio = rows["total_s"] / rows["warm_total_s"]
-    return _with_ratio(rows, ratio, known, cold, bootstrap_cells(runs, "total_s", seed="warm"))
+    starts = source.own(source.recording.cold_starts)
+    cells = Groups.of(starts, CELL)
+    keys = cells.keys.assign(processes=cells.counts)
+    parts = {
+        part: keys.assign(**bounded("time_s", *cells.medians(starts[f"{part}_s"])))
+        for part in (*COLD_PARTS, TOTAL)
+    }
+    warm = source.cells[[*CELL, *with_bounds("total_s")]].rename(
+        columns=renaming("total_s", "time_s")
+    )
+    parts[WARM] = keys.merge(warm, how="left", on=CELL)
+    known = parts[WARM]["time_s"].notna().to_numpy()
+    runs = source.own(source.recording.samples).merge(keys[CELL], on=CELL)
+    cold = bootstrap_cells(starts, "total_s", seed="cold")[known]
+    ratio = parts[TOTAL]["time_s"] / parts[WARM]["time_s"]
+    warm_draws = bootstrap_cells(runs, "total_s", seed="warm")
+    parts[TOTAL] = _with_ratio(parts[TOTAL], ratio, known, cold, warm_draws)
+    parts[WARM] = parts[WARM][known]
+    return pd.concat([rows.assign(part=part) for part, rows in parts.items()], ignore_index=True)
 
 
 def phases_table(found: list[MeasuredSource]) -> pd.DataFrame:

@@ -29,7 +29,7 @@ def test_recordings_are_computed_separately_in_the_given_sequence(paths):
     both = compute(paths)
     for name in ("recordings", "summary", "cpu_hosts", "curves", "environment"):
         assert list(dict.fromkeys(both[name]["recording"])) == ["z", "a"], name
-    assert list(dict.fromkeys(both["table1"]["source"])) == ["published", "z", "a"]
+    assert list(dict.fromkeys(both["source_tables"]["source"])) == ["published", "z", "a"]
     for name in ("ladder", "roofline", "speedups", "transfer_points", "transfers"):
         assert both[name].empty, "both are hosts without a GPU"
     single = compute({"a": paths["a"]})

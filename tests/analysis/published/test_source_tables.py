@@ -1,4 +1,4 @@
-"""Tables 1–6: the published numbers as printed, and measured numbers in the same layout."""
+"""Tables 1–6: the published numbers as printed, and measured numbers with intervals."""
 
 import csv
 from dataclasses import replace
@@ -10,112 +10,104 @@ import pytest
 
 from analysis.data import published
 from analysis.data import recordings as data
-from analysis.published.source_tables import LAYOUTS, build, tables
-from analysis.schema import TABLES
+from analysis.published.source_tables import LAYOUTS, entries, source_tables
 from base.errors import StudyError
+from tests.support.report_data import only
 
 CSV = data.ROOT / "data" / "published" / "times.csv"
 
 
 @pytest.fixture(scope="module")
 def printed():
-    return tables(published.read(CSV), [])
+    return source_tables(published.read(CSV), [])
 
 
 @pytest.fixture(scope="module")
 def measured(gpu_recording):
-    return tables(published.read(CSV), data.sources({"card": gpu_recording}))
+    return source_tables(published.read(CSV), data.sources({"card": gpu_recording}))
 
 
-def at(table, n, source="published"):
-    return table[(table["source"] == source) & (table["n"] == n)].iloc[0]
+def at(tables, table, n, entry, source="published"):
+    return only(tables, table=table, n=n, entry=entry, source=source)
 
 
 def entry_of(row):
-    """Return the name of the columns of a published row."""
+    if row["implementation"] == "cpu_naive":
+        return "cpu_naive"
     name = row["implementation"].removeprefix("gpu_")
-    if row["table"] in "12":
-        return row["implementation"].split("_")[0]
     return f"{name}_{row['block_size']}" if row["block_size"] else name
 
 
 def test_printed_times_stand_in_their_tables_and_give_the_printed_rates(printed):
-    row = at(printed[2], 2048)
-    assert row["gpu_flop_per_s"] == pytest.approx(2 * 2048**3 / 1.3)
-    assert row["gpu_flop_per_s"] / 1e9 == pytest.approx(13.2, abs=0.05)
-    assert row["cpu_flop_per_s"] / 1e9 == pytest.approx(0.17, abs=0.005)
+    row = at(printed, 2, 2048, "naive")
+    assert row["flop_per_s"] / 1e9 == pytest.approx(13.2, abs=0.05)
     assert row["speedup"] == pytest.approx(79.2, abs=0.05)
     assert row["machine"] == "Intel Core i7-4770 + GeForce GTX 770"
-    assert set(printed[1]["machine"]) == {"Intel Core 2 Duo E6300 + GeForce GTS 450"}
-    assert at(printed[3], 1024)["buffered_column_speedup"] == pytest.approx(0.27, abs=0.005)
-    assert at(printed[4], 1024)["buffered_row_speedup"] == pytest.approx(1.75)
-    assert at(printed[5], 2048)["block_32_speedup"] == pytest.approx(1.3 / 0.137)
-    assert at(printed[6], 256)["block_unroll4_16_speedup"] == pytest.approx(110)
-    assert printed[5].set_index("n").loc[1024, ["block_1_time_s", "block_1_speedup"]].isna().all()
-    assert np.isnan(at(printed[5], 2048)["block_2_speedup"]), "blanks of the source stay blank"
-    assert list(printed[3]["n"]) == [256, 512, 1024]
-    intervals = [c for c in printed[5] if c.endswith(("_low", "_high", "_low_s", "_high_s"))]
-    assert len(intervals) == 7 * 2 + 6 * 2
-    assert printed[5][intervals].isna().all(axis=None)
+    first = printed[printed["table"] == 1]
+    assert set(first["machine"]) == {"Intel Core 2 Duo E6300 + GeForce GTS 450"}
+    for table, n, entry, speedup in (
+        (3, 1024, "buffered_column", 0.27),
+        (4, 1024, "buffered_row", 1.75),
+        (5, 2048, "block_32", 1.3 / 0.137),
+        (6, 256, "block_unroll4_16", 110),
+    ):
+        assert at(printed, table, n, entry)["speedup"] == pytest.approx(speedup, abs=0.005)
+    bounds = ["time_low_s", "time_high_s", "speedup_low", "speedup_high"]
+    assert printed[bounds].isna().all(axis=None)
+    assert printed.loc[printed["entry"] == "cpu_naive", "speedup"].isna().all()
     rows = list(csv.DictReader(CSV.read_text().splitlines()))
-    assert len(rows) == 76
-    for row in rows:
-        place = at(printed[int(row["table"])], int(row["n"]))
-        assert place[f"{entry_of(row)}_time_s"] == float(row["time_s"]), row
-    times = [table.filter(regex="_time_s$").notna().sum(axis=None) for table in printed.values()]
-    assert sum(times) == 76
+    assert len(rows) == len(printed) == 76
     differing = []
-    for row in (row for row in rows if row["gflops_printed"]):
-        rate = at(printed[int(row["table"])], int(row["n"]))[f"{entry_of(row)}_flop_per_s"]
-        text = Decimal(row["gflops_printed"])
-        half_a_digit = 10.0 ** int(text.as_tuple().exponent) / 2
-        if abs(rate / 1e9 - float(text)) > half_a_digit:
+    for row in rows:
+        place = at(printed, int(row["table"]), int(row["n"]), entry_of(row))
+        assert place["time_s"] == float(row["time_s"]), row
+        text = Decimal(row["gflops_printed"] or "NaN")
+        half_a_digit = 10.0 ** int(text.as_tuple().exponent) / 2 if row["gflops_printed"] else 0
+        if abs(place["flop_per_s"] / 1e9 - float(text)) > half_a_digit:
             differing.append((row["table"], row["implementation"], row["n"], float(text)))
     assert differing == [("2", "cpu_naive", "512", 0.66)]  # 2·512³/0.41 s is 0.65
 
 
-def test_measured_rows_have_the_columns_sizes_and_intervals(printed, measured):
-    for number, table in measured.items():
-        assert list(table) == list(printed[number]) == list(TABLES[f"table{number}"].columns)
-        pd.testing.assert_frame_equal(table[table["source"] == "published"], printed[number])
-        own = table[table["source"] == "card"]
-        assert set(own["machine"]) == {"Simulated CPU + Simulated GPU"}
-        assert list(own["n"]) == [256, 512, 1024, 1536, 2048]
-    assert np.isnan(at(measured[4], 2048, "card")["buffered_row_time_s"]), "not launchable"
-    assert np.isnan(at(measured[2], 2048, "card")["cpu_time_s"]), "not measured"
-    table = measured[5][measured[5]["source"] == "card"]
-    for block in (1, 2, 4, 8, 16, 32):
-        speedup = table[f"block_{block}_speedup"]
-        assert (table[f"block_{block}_speedup_low"] < speedup).all()
-        assert (speedup < table[f"block_{block}_speedup_high"]).all()
-        expected = table["naive_time_s"] / table[f"block_{block}_time_s"]
-        np.testing.assert_allclose(speedup, expected, rtol=1e-14)
+def test_measured_rows_have_the_same_entries_sizes_and_intervals(printed, measured):
+    kept = measured[measured["source"] == "published"].reset_index(drop=True)
+    pd.testing.assert_frame_equal(kept, printed)
+    own = measured[measured["source"] == "card"]
+    assert set(own["machine"]) == {"Simulated CPU + Simulated GPU"}
+    assert sorted(set(own["n"])) == [256, 512, 1024, 1536, 2048]
+    named = own.groupby(["table", "n"])["entry"].agg(set)
+    assert named[5, 2048] == set(LAYOUTS[5])
+    assert named[4, 2048] == {"naive"}, "buffered kernels are not launchable"
+    assert named[2, 2048] == {"naive"}, "the CPU was not measured"
+    table = own[own["table"] == 5].merge(own[own["entry"] == "naive"], on=["table", "n"])
+    table = table[table["entry_x"] != "naive"]
+    assert (table["speedup_low_x"] < table["speedup_x"]).all()
+    assert (table["speedup_x"] < table["speedup_high_x"]).all()
+    expected = table["time_s_y"] / table["time_s_x"]
+    np.testing.assert_allclose(table["speedup_x"], expected, rtol=1e-14)
 
 
 def test_measured_times_are_pageable_totals_or_of_a_host(measured, gpu_recording, cpu_recording):
     samples = gpu_recording.samples
     cell = samples.query("variant == 'naive' and n == 512 and block_size == 32")
     medians = cell.groupby("host_memory")["total_s"].median()
-    assert at(measured[5], 512, "card")["naive_time_s"] == medians["pageable"]
-    assert at(measured[2], 512, "card")["gpu_time_s"] == medians["pageable"]
+    for table in (2, 5):
+        assert at(measured, table, 512, "naive", "card")["time_s"] == medians["pageable"]
     pinned = samples[samples["host_memory"].isna() | (samples["host_memory"] == "pinned")]
     only_pinned = replace(gpu_recording, samples=pinned)
-    table = tables(published.read(CSV), data.sources({"card": only_pinned}))[5]
-    assert at(table, 512, "card")["naive_time_s"] == medians["pinned"]
-    found = tables(published.read(CSV), data.sources({"host": cpu_recording}))
-    own = found[2][found[2]["source"] == "host"]
-    assert list(own["n"]) == [256, 512]
-    assert own["cpu_time_s"].notna().all()
-    assert own[["gpu_time_s", "speedup", "speedup_low"]].isna().all(axis=None)
+    tables = source_tables(published.read(CSV), data.sources({"card": only_pinned}))
+    assert at(tables, 5, 512, "naive", "card")["time_s"] == medians["pinned"]
+    tables = source_tables(published.read(CSV), data.sources({"host": cpu_recording}))
+    own = tables[tables["source"] == "host"]
+    assert own[["table", "n"]].to_numpy().tolist() == [[1, 256], [1, 512], [2, 256], [2, 512]]
+    assert set(own["entry"]) == {"cpu_naive"}
     assert set(own["machine"]) == {"Simulated CPU"}
-    assert "host" not in set(found[5]["source"])
     # Neither the order of rows nor the unit of time changes a speedup.
     times = data.published_times(published.read(CSV), 5)
-    table = build(LAYOUTS[5], times)
-    pd.testing.assert_frame_equal(build(LAYOUTS[5], times.sample(frac=1, random_state=1)), table)
-    scaled = build(LAYOUTS[5], times.assign(time_s=times["time_s"] * 1024))
-    speedups = [c for c in table if c.endswith("_speedup")]
-    pd.testing.assert_frame_equal(scaled[speedups], table[speedups])
+    table = entries(LAYOUTS[5], times).drop(columns="row")
+    mixed = entries(LAYOUTS[5], times.sample(frac=1, random_state=1)).drop(columns="row")
+    pd.testing.assert_frame_equal(mixed, table)
+    scaled = entries(LAYOUTS[5], times.assign(time_s=times["time_s"] * 1024))
+    pd.testing.assert_series_equal(scaled["speedup"], table["speedup"])
 
 
 WRONG = {
