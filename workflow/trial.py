@@ -75,9 +75,7 @@ def attempt(
     yield _introduced(entry)
     counted: Counted = {}
     unchecked: StudyError | None = None
-    if not isinstance(entry, UserKernel):
-        yield "not checked on the CPU: a Python function runs only on a GPU"
-    else:
+    if isinstance(entry, UserKernel):
         try:
             counted = yield from checked(entry)
         except (NotSupported, LimitReached, CompilerError) as error:
@@ -90,13 +88,9 @@ def attempt(
                 raise unchecked from None
             yield f"not built: {missing} ({remedy('make setup STUDY=full', COMPILER)} installs it)"
         else:
-            machine_code = built(entry, nvcc, architectures, RESULTS / entry.name)
-            seconds = max(0.0, end - monotonic())
-            try:
-                yield from limited(lambda: list(machine_code), seconds, MEMORY_BYTES, "nvcc")
-            except LimitReached as error:
-                how = "simplify the kernel, or choose one --architecture"
-                raise StudyError(f"{shown(path)}: {error}; {how}") from None
+            yield from _built(entry, nvcc, architectures, end)
+    else:
+        yield "not checked on the CPU: a Python function runs only on a GPU"
     near: Sequence[str] = list(dict.fromkeys([*_ALWAYS, *filter(None, [entry.after])]))
     if counted and (on := recording or _focus(study)):
         lines, near = _roofline(counted, entry.after, on)
@@ -109,6 +103,19 @@ def attempt(
         yield f"to time it on a GPU of this host: gemm-study try {path} --device 0"
     is_checked = unchecked is None if isinstance(entry, UserKernel) else device is not None
     return 0 if is_checked else UNCHECKED
+
+
+def _built(
+    entry: UserKernel, nvcc: Path, architectures: Sequence[str], end: float
+) -> Iterator[str]:
+    """Build the kernel until `end` at the latest; yield a table of its machine code."""
+    machine_code = built(entry, nvcc, architectures, RESULTS / entry.name)
+    seconds = max(0.0, end - monotonic())
+    try:
+        yield from limited(lambda: list(machine_code), seconds, MEMORY_BYTES, "nvcc")
+    except LimitReached as error:
+        how = "simplify the kernel, or choose one --architecture"
+        raise StudyError(f"{shown(Path(entry.file))}: {error}; {how}") from None
 
 
 def _introduced(entry: UserSupplied) -> str:

@@ -149,16 +149,19 @@ echo "nvcc fatal   : Unsupported gpu architecture '${arguments#*-arch=}'" >&2; e
 
 
 @pytest.mark.parametrize(
-    ("script", "complaint"),
+    ("build", "script", "complaint"),
     [
-        ("echo note; echo 'a.cu(3): error: no x' >&2; echo more >&2", "a.cu(3): error: no x"),
-        ("echo 'nvcc fatal : Unsupported gpu' >&2", "nvcc fatal : Unsupported gpu"),
-        ("true", "nvcc failed without a message"),
+        (
+            EXACT,
+            "echo note; echo 'a.cu(3): error: no x' >&2; echo more >&2",
+            "a.cu(3): error: no x",
+        ),
+        (PROBES, "echo 'nvcc fatal : Unsupported gpu' >&2", "nvcc fatal : Unsupported gpu"),
+        (PROBES, "true", "nvcc failed without a message"),
     ],
 )
-@pytest.mark.parametrize("build", [EXACT, PROBES], ids=lambda build: build.variant)
 def test_failed_build_names_the_first_error_and_keeps_the_older_cubin(
-    tmp_path, script, complaint, build
+    tmp_path, build, script, complaint
 ):
     nvcc = stand_in(tmp_path / "nvcc", f'echo half >"$out"; {script}; exit 1')
     out = tmp_path / "out" / f"{build.stem}.cubin"
@@ -186,8 +189,12 @@ def cubin(tmp_path):
 @pytest.mark.parametrize(
     ("suffix", "spoil"),
     [
-        *((".cubin", lambda _, each=each: each) for each in (b"cod", b"Code", None)),
-        *((".json", lambda _, each=each: each) for each in (b"[]", b"null", b"{}", b"\xff", None)),
+        (".cubin", lambda _: b"Code"),
+        (".cubin", lambda _: None),
+        (".json", lambda _: b"[]"),
+        (".json", lambda _: b"{}"),
+        (".json", lambda _: b"\xff"),
+        (".json", lambda _: None),
         (".json", lambda content: content[:-1]),
         (".json", lambda content: content.replace(b"nvcc", b"gcc")),
         (".json", lambda content: content.replace(b"opcode", b"code")),
@@ -297,13 +304,8 @@ def test_list_names_every_variant(run):
     assert (ROOT / rows["block"]["source"]).is_file()
     assert rows["cublas_sgemm"]["source"] is None
     assert rows["bmm_tile"]["dtypes"] == ["float32", "float64", "int32"]
-    tops = [name for name in VARIANTS if name.startswith(("sgemm_top", "sgemm_tensor_", "sgemm_s"))]
-    for shapes, names in {
-        "single": ["mm_naive", "mm_tile", "cublas_sgemm", *tops],
-        "batched": ["bmm_naive", "bmm_tile"],
-    }.items():
-        assert {name for name, row in rows.items() if row["shapes"] == shapes} == set(names)
-    assert rows["block_padded"]["after"] == "block"
+    batched = [name for name, row in rows.items() if row["shapes"] == "batched"]
+    assert (batched, rows["block_padded"]["after"]) == (["bmm_naive", "bmm_tile"], "block")
 
 
 def test_toolchain_prints_compiler_and_version(run, tmp_path, monkeypatch):
@@ -311,16 +313,6 @@ def test_toolchain_prints_compiler_and_version(run, tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
     for done in (run("toolchain"), run("toolchain", "--nvcc", nvcc)):
         assert (done.returncode, done.stdout, done.stderr) == (0, f"{nvcc} 13.9.7\n", "")
-
-
-def test_build_writes_cubin_and_json(run, tmp_path):
-    nvcc = stand_in(tmp_path / "bin" / "nvcc", 'echo "$arguments" >"$out"')
-    out = tmp_path / "cubins" / "naive-b8-float32-guarded.cubin"
-    options = ("--architecture", "sm_86", "--build", out.stem, "--out", out, "--nvcc", nvcc)
-    done = run("build", *options)
-    assert (done.returncode, done.stderr) == (0, "")
-    assert "-arch=sm_86" in out.read_text()
-    assert (read_result(out).architecture, read_result(out).origin.stem) == ("sm_86", out.stem)
 
 
 def test_build_all_makes_every_cubin_of_a_study(command, tmp_path):

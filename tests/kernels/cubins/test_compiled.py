@@ -75,10 +75,11 @@ TILE, TENSOR, TMA, SPLIT = (
 INTEGERS, DOUBLES = (Build("mm_tile", 8, dtype, False) for dtype in ("int32", "float64"))
 LOOPS = [NAIVE, BLOCK, TILE, INTEGERS, DOUBLES]
 ON_TENSOR_CORES = [TENSOR, TMA, SPLIT]
+# Compiled together; exhaustive tests also compile the others of `COMPILED`.
 UNITS = {
-    "sm_75": [*OLDEST, *LOOPS, *ON_TENSOR_CORES],
+    "sm_75": [*LOOPS, *ON_TENSOR_CORES],
     "sm_80": ON_TENSOR_CORES[::2],
-    "sm_90": list(dict.fromkeys([*WANTED, *LOOPS, *ON_TENSOR_CORES])),
+    "sm_90": [*LOOPS, *ON_TENSOR_CORES],
     "sm_120": LOOPS,
 }
 
@@ -149,12 +150,16 @@ def unit_of(nvcc):
     """Return a function: the unit that contains a build for an architecture."""
 
     @cache
-    def of_target(target):
+    def of_target(target, is_few):
         architecture = target.removesuffix("a")
-        builds = [b for b in UNITS[architecture] if target_of(b, architecture) == target]
-        return Unit(nvcc, target, unit(builds))
+        few = UNITS[architecture]
+        builds = few if is_few else [b for b in COMPILED[architecture] if b not in few]
+        return Unit(nvcc, target, unit(b for b in builds if target_of(b, architecture) == target))
 
-    return lambda build, architecture: of_target(target_of(build, architecture))
+    def unit_of(build, architecture):
+        return of_target(target_of(build, architecture), build in UNITS[architecture])
+
+    return unit_of
 
 
 def static_shared_bytes(build):
@@ -169,6 +174,7 @@ def static_shared_bytes(build):
     return elements * ELEMENTS[build.dtype].bytes
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("architecture", COMPILED)
 def test_every_variant_compiles_exact_and_guarded_within_its_resources(unit_of, architecture):
     for build in COMPILED[architecture]:
@@ -179,6 +185,7 @@ def test_every_variant_compiles_exact_and_guarded_within_its_resources(unit_of, 
         assert set(found.values()) == {0}, "no stack, nothing spilled"
 
 
+@pytest.mark.exhaustive
 def test_every_kernel_has_instructions_that_its_guard_and_type_change(unit_of):
     for name in {build.variant for build in WANTED}:
         own = [build for build in WANTED if build.variant == name]
