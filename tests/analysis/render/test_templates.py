@@ -1,0 +1,22 @@
+"""Templates can be read: short lines, and every template is valid."""
+
+import jinja2
+import pytest
+
+from base.paths import ROOT
+
+TEMPLATES = sorted((ROOT / "report").rglob("*.j2"))
+
+
+@pytest.mark.parametrize("path", TEMPLATES, ids=lambda path: path.stem)
+def test_lines_of_templates_are_short(path):
+    long = [n for n, line in enumerate(path.read_text().splitlines(), 1) if len(line) > 120]
+    assert long == []
+
+
+def test_templates_nest_no_choice_in_an_expression():
+    parser = jinja2.Environment()
+    for path in TEMPLATES:
+        for choice in parser.parse(path.read_text()).find_all(jinja2.nodes.CondExpr):
+            nested = next(choice.find_all(jinja2.nodes.CondExpr), None)
+            assert nested is None, f"{path}:{choice.lineno}"
