@@ -4,7 +4,8 @@
 #     snakemake report --cores 4 --config scope=full    (`make report STUDY=full`)
 
 import sys
-from study.config import files, load, named, read
+from study.config import load
+from study.config_file import files, named, read
 from base.errors import StudyError
 from snakemake.utils import update_config
 

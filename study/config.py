@@ -1,15 +1,10 @@
-"""The configuration file: its keys, how it is read, and one-line errors."""
+"""The configuration: its keys, and one-line errors."""
 
-import json
-import os
-import stat
-from collections.abc import Iterable, Iterator
-from contextlib import suppress
+from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-import yaml
 from pydantic import (
     AfterValidator,
     Field,
@@ -37,15 +32,11 @@ from kernels.catalog.catalog import Catalog
 from kernels.catalog.entries import VARIANTS
 from kernels.catalog.product import Product, products_of
 from kernels.products.shape import LARGEST_SIZE, Shape
+from study.config_file import ConfigError, among, changed, in_scope, named, read
 
 # Ids that tables use for published times and for cubins built here.
 _TAKEN = ("published", "tree")
-_MOST_BYTES = 2**16  # of a file
 _MOST_PRODUCTS = 20_000  # of a study, on a GPU or on the CPU
-
-
-class ConfigError(StudyError):
-    """A faulty configuration; the message has file, key, fault and allowed values."""
 
 
 def _check_shape(text: int | str) -> int | str:
@@ -233,7 +224,7 @@ class Study(Section):
     def _apply_quick(cls, given: Any) -> Any:
         if isinstance(given, dict) and given.get("scope") == "quick":
             quick = given.get("quick")
-            return _changed(given, quick) if isinstance(quick, dict) else given
+            return changed(given, quick) if isinstance(quick, dict) else given
         return given
 
     @model_validator(mode="after")
@@ -303,45 +294,6 @@ class Study(Section):
                 f"remove {NAIVE}"
             )
         return block_sizes
-
-
-def _changed(section: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
-    """Return a section with the values of `changes`; mappings change key by key, None unsets."""
-    result = dict(section)
-    for key, value in changes.items():
-        if isinstance(value, dict):
-            before = result.get(key)
-            value = _changed(before if isinstance(before, dict) else {}, value)
-        result[key] = value
-    return {key: value for key, value in result.items() if value is not None or key not in changes}
-
-
-def _without(section: dict[str, Any], others: dict[str, Any]) -> dict[str, Any]:
-    """Return a section without the values that `others` also has."""
-    return {
-        key: _without(value, others[key]) if isinstance(others.get(key), dict) else value
-        for key, value in section.items()
-        if key not in others or (isinstance(value, dict) and isinstance(others[key], dict))
-    }
-
-
-def _overridden(content: dict[str, Any], local: dict[str, Any]) -> dict[str, Any]:
-    """Return the content of a configuration file with the values of the user's `own` file.
-
-    Values of `own` also override values of `quick` in `content`. The focus in `content` applies
-    only while its GPU is in the list of GPUs.
-    """
-    study, changes = content.get("study"), local.get("study")
-    if isinstance(study, dict) and isinstance(changes, dict):
-        quick = study.get("quick")
-        study = study | ({"quick": _without(quick, changes)} if isinstance(quick, dict) else {})
-        content = content | {"study": study}
-    report, gpus = content.get("report"), local.get("gpus")
-    if isinstance(report, dict) and isinstance(gpus, list):
-        ids = [str(gpu.get("id")) for gpu in gpus if isinstance(gpu, dict)]
-        if not _among(str(report.get("focus")), ids):
-            content = content | {"report": _changed(report, {"focus": None})}
-    return _changed(content, local)
 
 
 class Gpu(Section):
@@ -440,14 +392,9 @@ class Config(Section):
     @classmethod
     def _check_focus(cls, report: Report, info: ValidationInfo) -> Report:
         focus, ids = report.focus, [gpu.id for gpu in info.data.get("gpus", [])]
-        if focus and not _among(focus, ids):
+        if focus and not among(focus, ids):
             raise ValueError(f"focus: {focus} is not in gpus; use one of {', '.join(ids)}")
         return report
-
-
-def _among(focus: str, ids: Iterable[str]) -> bool:
-    """Return whether the focus is the id of one of the GPUs, or the label of a part of one."""
-    return any(focus == name or focus.startswith(f"{name}-") for name in ids)
 
 
 def load(path: Path | str, scope: str | None = None, catalog: Catalog = VARIANTS) -> Config:
@@ -457,25 +404,6 @@ def load(path: Path | str, scope: str | None = None, catalog: Catalog = VARIANTS
     """
     content = read(path)
     return validate(in_scope(content, scope) if scope else content, named(path), catalog)
-
-
-def files(path: Path | str) -> list[str]:
-    """Return a configuration file, and the user's own file next to it if there is one."""
-    local = Path(path).with_suffix(f".local{Path(path).suffix}")
-    return [str(path), str(local)] if os.path.lexists(local) else [str(path)]
-
-
-def named(path: Path | str) -> str:
-    """Return the name of a configuration file with the user's own file, for messages."""
-    first, *local = files(path)
-    return f"{first} with {Path(local[0]).name}" if local else first
-
-
-def in_scope(content: Any, scope: str) -> Any:
-    """Return the content of a configuration file with this scope of the study."""
-    if not isinstance(content, dict) or not isinstance(content.get("study"), dict):
-        return content
-    return {**content, "study": {**content["study"], "scope": scope}}
 
 
 def validate(content: Any, name: str, catalog: Catalog = VARIANTS) -> Config:
@@ -491,86 +419,3 @@ def validate(content: Any, name: str, catalog: Catalog = VARIANTS) -> Config:
         raise ConfigError(f"{name}: {first_fault(error)}") from None
     except UnicodeEncodeError:
         raise ConfigError(f"{name}: a text contains a surrogate (\\uD800 to \\uDFFF)") from None
-
-
-class _Loader(yaml.BaseLoader):
-    """YAML without aliases and duplicate keys, whose plain numbers, true, false and null are JSON.
-
-    All other values are texts, also those that YAML 1.1 and 1.2 read differently: 012, 1:30, 1_000,
-    2026-01-01, yes and on.
-    """
-
-    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
-        if self.check_event(yaml.AliasEvent):
-            problem, mark = "aliases (*) are not allowed", self.peek_event().start_mark
-            raise yaml.composer.ComposerError(problem=problem, problem_mark=mark)
-        return super().compose_node(parent, index)
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        seen = set()
-        for key, _ in node.value:
-            problem = f"the key {key.value} is given twice"
-            if not isinstance(key, yaml.ScalarNode):
-                problem = "a key is not a text"
-            elif key.value not in seen:
-                seen.add(key.value)
-                continue
-            raise yaml.constructor.ConstructorError(problem=problem, problem_mark=key.start_mark)
-        return super().construct_mapping(node, deep)
-
-
-def _scalar(_: _Loader, node: yaml.ScalarNode) -> Any:
-    if node.style is None and node.value in ("", "~"):
-        return None
-    with suppress(ValueError):
-        return json.loads(node.value) if node.style is None else node.value
-    return node.value
-
-
-_Loader.add_constructor("tag:yaml.org,2002:str", _scalar)
-
-
-def dump(content: Any) -> str:
-    """Return the text of a configuration file with this content, as JSON, which is also YAML."""
-    return json.dumps(content, indent=2) + "\n"
-
-
-def read(path: Path | str) -> Any:
-    """Return the content of a configuration file, unchecked; raise ConfigError if unreadable.
-
-    Values in a ``config.local.yaml`` next to ``config.yaml`` override its own (`_overridden`).
-    """
-    content, *local = map(_read, files(path))
-    changes = {} if local in ([], [None]) else local[0]  # no file, or an empty one
-    if not isinstance(changes, dict):
-        raise ConfigError(
-            f"{files(path)[1]}: not a mapping of keys to values; use keys as in {path}"
-        )
-    return _overridden(content, changes) if isinstance(content, dict) else content
-
-
-def _read(path: Path | str) -> Any:
-    try:
-        with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
-            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-                raise ConfigError(f"{path}: not a regular file; use a configuration file")
-            data = file.read(_MOST_BYTES + 1)
-        if len(data) > _MOST_BYTES:
-            raise ConfigError(f"{path}: larger than {_MOST_BYTES} bytes; use a configuration file")
-        return yaml.load(data.decode(), _Loader)
-    except OSError as error:
-        raise ConfigError(f"{path}: {error.strerror}; use a configuration file") from None
-    except UnicodeDecodeError:
-        raise ConfigError(f"{path}: not valid UTF-8; use a configuration file") from None
-    except yaml.YAMLError as error:
-        raise ConfigError(f"{path}: {_yaml_fault(error)}; correct the YAML") from None
-    except RecursionError:
-        raise ConfigError(f"{path}: has too many nested levels; correct the YAML") from None
-
-
-def _yaml_fault(error: yaml.YAMLError) -> str:
-    if not isinstance(error, yaml.MarkedYAMLError) or error.problem_mark is None:
-        return " ".join(str(error).split())
-    mark = error.problem_mark
-    context = f"{error.context}, " if error.context else ""
-    return f"line {mark.line + 1}, column {mark.column + 1}: {context}{error.problem}"

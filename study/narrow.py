@@ -9,7 +9,8 @@ from typing import Any
 from base.errors import StudyError
 from kernels.catalog.product import products_of
 from kernels.products.shape import Shape
-from study.config import Config, ConfigError, validate
+from study.config import Config, validate
+from study.config_file import ConfigError
 
 MOST_SAMPLES = 400  # of one configuration that a comparison may ask for
 # Keys of a study that a narrowed study lacks.

@@ -30,7 +30,8 @@ from base.paths import IS_CHECKOUT, RESULTS, ROOT, STORE
 from base.processes import end_children
 from base.validation import Section, first_fault
 from kernels.catalog.source import code_sha256
-from study.config import Config, in_scope, load, read
+from study.config import Config, load
+from study.config_file import in_scope, read
 from study.working_folder import fill
 
 PUBLISHED = ROOT / "data" / "published" / "reproduction.json"

@@ -6,7 +6,7 @@ from typing import Any
 
 from base.files import write_atomic
 from base.paths import FOLDERS, ROOT
-from study.config import dump
+from study.config_file import dump
 
 # Paths in the rules are relative to the folder in which Snakemake runs.
 PARTS = (*FOLDERS, "data", "CITATION.cff", "Snakefile")

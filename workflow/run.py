@@ -112,7 +112,7 @@ def working_folder() -> Path:
     """
     if IS_CHECKOUT:
         return ROOT
-    from study.config import read  # slow: imports pydantic
+    from study.config_file import read  # slow: imports yaml
     from study.working_folder import fill
 
     folder = RESULTS / ".study"

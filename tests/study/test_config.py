@@ -11,7 +11,8 @@ import pytest
 import yaml
 
 from kernels.catalog.entries import VARIANTS
-from study.config import ConfigError, Gpu, dump, load, read, validate
+from study.config import Gpu, load, validate
+from study.config_file import ConfigError, dump, read
 from tests.support import ROOT
 
 CONFIG = """

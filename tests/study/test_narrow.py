@@ -8,7 +8,8 @@ import pytest
 from base.errors import StudyError
 from measurement.recorder.answer import answer
 from study.cells import gpu_cells
-from study.config import ConfigError, load
+from study.config import load
+from study.config_file import ConfigError
 from study.narrow import narrowed, undecided
 from tests.support.fakes import CONFIG
 

@@ -253,7 +253,7 @@ ENDS = {
         {"SECONDS": 4.0},
         "host execution takes more than 4 s",
     ),
-    "memory": (("", ""), {"MEMORY_BYTES": 1}, "host execution needs more than"),
+    "memory": (("", ""), {"MEMORY_BYTES": -(2**40)}, "host execution needs more than"),
 }
 
 

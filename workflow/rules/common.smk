@@ -17,7 +17,8 @@ from kernels.host_execution.compiler import find_gxx
 from measurement.devices.discovery import select
 from measurement.recorder.provenance import git
 from measurement.recording import files as recording_files
-from study.config import dump, in_scope, load, validate
+from study.config import load, validate
+from study.config_file import dump, in_scope
 from study.plan import builds
 from workflow.run import locked, sign
 
