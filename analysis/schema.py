@@ -1,19 +1,18 @@
-"""Schema of the study's tables: the columns of each table, with type, unit and heading.
+"""Columns of the study's tables, with their units in the report.
 
-`schema.txt` declares columns and tables. The schema governs writing (`analysis.data.store.write`),
-reading (`analysis.data.store.Store`), the report (`analysis.render`) and docs/reference/tables.md
+`base.dictionary` declares them. They govern writing (`analysis.data.store.write`), reading
+(`analysis.data.store.Store`), the report (`analysis.render`) and docs/reference/tables.md
 (``python -m analysis schema``).
 """
 
-import re
 from dataclasses import dataclass, replace
 from functools import cache
-from pathlib import Path
-from typing import Literal, TypeVar, cast
+from typing import TypeVar
 
-SOURCE = Path(__file__).with_suffix(".txt")
+from base.dictionary import FILES, TABLES, Kind, declared, interval_columns, with_bounds
+
+__all__ = ["TABLES", "Kind", "interval_columns", "with_bounds"]
 Value = TypeVar("Value")
-Kind = Literal["text", "flag", "count", "number"]
 
 
 @dataclass(frozen=True)
@@ -66,32 +65,6 @@ class Column:
     unit: Unit
 
 
-@dataclass(frozen=True)
-class Table:
-    """A table: its description and its columns in order."""
-
-    name: str
-    description: str
-    columns: tuple[str, ...]
-
-
-# How headings write some words of column names.
-_WORDS = {word.lower(): word for word in ("CPU", "GPU", "BLAS", "FMA", "FMAs", "DRAM", "A", "B")}
-_WORDS |= {"l1": "L1", "l2": "L2", "l3": "L3", "own": "own code", "next": "next fastest"}
-_WORDS |= {"pinned": "pinned memory", "pageable": "pageable memory"}
-
-
-def interval_columns(column: str) -> tuple[str, str]:
-    """Return the columns with the bounds of `column`: its name, _low or _high, then its unit."""
-    stem, unit = (column[:-2], "_s") if column.endswith("_s") else (column, "")
-    return f"{stem}_low{unit}", f"{stem}_high{unit}"
-
-
-def with_bounds(column: str) -> list[str]:
-    """Return a column and its bounds, in the order of the tables."""
-    return [column, *interval_columns(column)]
-
-
 def bounded(column: str, value: Value, low: Value, high: Value) -> dict[str, Value]:
     """Return a value and its bounds, by column."""
     return dict(zip(with_bounds(column), (value, low, high), strict=True))
@@ -102,59 +75,15 @@ def renaming(column: str, to: str) -> dict[str, str]:
     return dict(zip(with_bounds(column), with_bounds(to), strict=True))
 
 
-def _entries() -> list[list[str]]:
-    """Return the entries of `schema.txt`, one or more lines each: of columns, of tables."""
-    text = re.sub(r"^#.*\n", "", SOURCE.read_text(encoding="utf-8"), flags=re.MULTILINE)
-    return [re.split(r"\n(?! )", part) for part in text.strip().split("\n\n")]
-
-
-def _parse() -> None:
-    """Fill `TABLES` and the declarations."""
-    declarations, tables = _entries()
-    for entry in declarations:
-        kind, plain, names = entry.partition(": ")
-        if plain:
-            _DECLARED.update((name, [kind, "-", name.replace("_", " ")]) for name in names.split())
-        else:
-            name, *declaration = entry.split(None, 3)
-            _DECLARED[name] = declaration
-    for entry in tables:
-        header, *lines = entry.splitlines()
-        table, description = header.split(": ", 1)
-        columns: list[str] = []
-        for line in lines:
-            names, _, override = line.partition(" = ")
-            for name in names.split():
-                base = name.removesuffix("±")
-                columns += with_bounds(base) if name.endswith("±") else [base]
-                if override:
-                    _DECLARED[f"{table}.{base}"] = override.split(None, 2)
-        TABLES[table] = Table(table, description, tuple(columns))
-
-
 @cache
 def column(table: str, name: str) -> Column:
     """Return a column of a table; a bound has the type and unit of its value."""
     base = _bounded_column(table, name)
-    kind, unit, heading = _declaration(table, base or name)
+    found = declared(table, base or name)
+    heading = found.heading
     if base:
         heading += ", lower bound" if name == interval_columns(base)[0] else ", upper bound"
-    return Column(name, cast(Kind, kind), heading, _unit(unit, kind))
-
-
-def _declaration(table: str, name: str) -> list[str]:
-    """Return type, unit and heading; raise KeyError if `name` is not declared."""
-    exact = _DECLARED.get(f"{table}.{name}") or _DECLARED.get(name)
-    if exact:
-        return exact
-    patterns = {each: each.replace("*", "(.+)") for each in _DECLARED if "*" in each}
-    fitting = [each for each, pattern in patterns.items() if re.fullmatch(pattern, name)]
-    if not fitting:
-        raise KeyError(f"{table}.{name} is not declared; add a line to analysis/schema.txt")
-    best = max(fitting, key=len)
-    kind, unit, heading = _DECLARED[best]
-    words = re.sub(patterns[best], r"\1", name).split("_")
-    return [kind, unit, heading.replace("*", " ".join(_WORDS.get(word, word) for word in words))]
+    return Column(name, found.kind, heading, _unit(found.unit, found.kind))
 
 
 def _unit(text: str, kind: str) -> Unit:
@@ -173,24 +102,35 @@ def _bounded_column(table: str, name: str) -> str | None:
 
 
 def documentation() -> str:
-    """Return all tables with name, type, unit and heading of each column, in Markdown."""
+    """Return all tables and files with type, unit and heading of each column, in Markdown."""
     page = """# Tables of the study
 
-`python -m analysis schema` writes this page from `analysis/schema.txt`. The CSV files in
+`python -m analysis schema` writes this page from `base/dictionary.txt`. The CSV files in
 `results/tables/` use SI units. The report converts values to the unit given here. ±: the
-table also has the bounds of a 95 % interval, in columns with `_low` and `_high`.
+table also has the bounds of a 95 % interval, in columns with `_low` and `_high`. The files of a
+recording are described after the tables.
 """
     for table in TABLES.values():
-        page += f"\n## {table.name}.csv\n\n{table.description[0].upper()}{table.description[1:]}.\n"
-        page += "\n| column | type | unit | heading |\n|---|---|---|---|\n"
+        page += _heading(f"{table.name}.csv", table.description)
         for name in table.columns:
             if not _bounded_column(table.name, name):
-                each = column(table.name, name)
                 mark = " ±" if interval_columns(name)[0] in table.columns else ""
-                page += f"| `{name}`{mark} | {each.kind} | {each.unit.name} | {each.heading} |\n"
+                page += _line(table.name, name, mark)
+    page += "\n# Files of a recording\n\n?: the column may have gaps.\n"
+    for file in FILES.values():
+        page += _heading(file.name, file.description)
+        for name in file.columns:
+            page += _line(file.name, name, " ?" if name in file.gaps else "")
     return page
 
 
-TABLES: dict[str, Table] = {}
-_DECLARED: dict[str, list[str]] = {}
-_parse()
+def _heading(name: str, description: str) -> str:
+    text = f"{description[0].upper()}{description[1:]}"
+    columns = "| column | type | unit | heading |\n|---|---|---|---|"
+    return f"\n## {name}\n\n{text}.\n\n{columns}\n"
+
+
+def _line(place: str, name: str, mark: str) -> str:
+    found = declared(place, name)
+    unit = _unit(found.unit, found.kind).name
+    return f"| `{name}`{mark} | {found.kind} | {unit} | {found.heading} |\n"

@@ -5,12 +5,12 @@ from functools import cache
 
 from tests.support.imports import nodes_of, path_of, reached
 
-# In order. After measurement.recording.schema comes a recording, after analysis.schema a table.
+# In order. After measurement.recording.schema comes a recording, after base.dictionary a table.
 ROUTE = [
     *("study.config", "kernels.catalog.product", "kernels.theory.tiles"),
     *("study.cells", "measurement.recording.schema"),
     *("analysis.data.recordings", "analysis.models.tables", "analysis.models.work"),
-    *("analysis.models.definitions", "analysis.models.evaluation", "analysis.schema"),
+    *("analysis.models.definitions", "analysis.models.evaluation", "base.dictionary"),
     "analysis.models.figures",
 ]
 # Modules that read the block size and do not hand it on.
@@ -27,7 +27,7 @@ PARTS = [
     ("measurement.recorder.record", "study.config"),
     ("study.cells", "kernels.theory.tiles"),
     ("analysis.models.tables", "measurement.recording.schema"),
-    ("analysis.models.figures", "analysis.schema"),
+    ("analysis.models.figures", "base.dictionary"),
     ("analysis.models.figures", "kernels.theory.tiles"),
 ]
 WORDS = {"block_size", "block_sizes"}

@@ -1,4 +1,4 @@
-"""The schema of a recording's tables: columns, types, limits and keys.
+"""The schema of a recording's tables: columns, types, limits and keys, by `base.dictionary`.
 
 `measurement.recording.provenance_schema` is the schema of provenance.json.
 `measurement.recording.consistency` states the rules between rows, tables and provenance. This
@@ -10,10 +10,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from kernels.products.elements import ELEMENTS
+from base.dictionary import FILES, LARGEST, declared
 
-_LARGEST = 2.0**53
-_INT_MAX = 2.0**31 - 1  # of the kernels' sizes
 MOST_CHARACTERS = 4096  # per text
 # The columns that identify a kernel, a cell, and a build.
 KERNEL = ["device", "variant", "dtype", "batch", "m", "n", "k", "block_size"]
@@ -31,7 +29,7 @@ class Column:
 
     kind: str
     least: float = 0.0
-    most: float = _LARGEST
+    most: float = LARGEST
     words: tuple[str, ...] = ()
     pattern: str = ""
 
@@ -92,113 +90,17 @@ class Table:
         object.__setattr__(self, "kinds", kinds)
 
 
-def _text(*words: str, pattern: str = "") -> Column:
-    return Column("string", words=words, pattern=pattern)
+_PANDAS = {"text": "string", "count": "Int64", "number": "float64"}
 
 
-def _whole(least: float = 0.0, most: float = _LARGEST) -> Column:
-    return Column("Int64", least, most)
+def _column(file: str, name: str) -> Column:
+    found = declared(file, name)
+    return Column(_PANDAS[found.kind], found.least, found.most, found.words, found.pattern)
 
 
-_NUMBER, _SECONDS = Column("float64"), Column("float64", 1e-12, 1e10)
-_ERROR = Column("float64", most=float("inf"))  # infinite if a product overflowed
-_NAME, _EDGE = _text(pattern="[A-Za-z0-9_.]{1,200}"), _whole(1, _INT_MAX)
-
-COLUMNS = {
-    **dict.fromkeys(("variant", "quantity", "opcode", "metric", "matrices"), _NAME),
-    **dict.fromkeys(("batch", "m", "n", "k", "block_size", "threads"), _EDGE),
-    **dict.fromkeys(("round", "position", "sm_clock_hz", "memory_clock_hz"), _whole()),
-    **dict.fromkeys(("temperature_celsius", "throttle_reasons", "size_bytes"), _whole()),
-    **dict.fromkeys(("cpu_clock_before_hz", "cpu_clock_after_hz"), _whole()),
-    **dict.fromkeys(("worst_row", "worst_column", "neighbours", "bits"), _whole()),
-    **dict.fromkeys(("static_shared_bytes", "stack_bytes"), _whole(most=_INT_MAX)),
-    **dict.fromkeys(("spill_store_bytes", "spill_load_bytes"), _whole(most=_INT_MAX)),
-    **dict.fromkeys(("total_s", "host_s", "h2d_s", "kernel_s", "d2h_s"), _SECONDS),
-    **dict.fromkeys(("init_s", "context_s", "module_s", "allocation_s"), _SECONDS),
-    **dict.fromkeys(("duration_s", "launch_s", "kernel_batch_s", "time_unix_s"), _SECONDS),
-    **dict.fromkeys(("copies_s", "run_s"), _SECONDS),
-    **dict.fromkeys(("power_w", "idle_power_w", "energy_j"), _NUMBER),
-    **dict.fromkeys(("value", "worst_units", "rms_units"), _NUMBER),
-    **dict.fromkeys(("worst_error", "worst_bound"), _ERROR),
-    **dict.fromkeys(("launches", "count", "gpus", *SETTING), _whole(1)),
-    "used": _whole(most=1),
-    "device": _text(pattern="cpu|gpu[0-9]{1,4}"),
-    "dtype": _text(*ELEMENTS),
-    "host_memory": _text("pinned", "pageable"),
-    "other_threads_s": Column("float64", most=1e10),  # 0 for a single thread
-    "build": _text("exact", "guarded"),
-    "status": _text("passed", "failed", "not_launchable"),
-    "reason": _text(),
-    "architecture": _text(pattern="sm_[0-9]{2,3}[af]?"),
-    "registers_per_thread": _whole(most=255),
-    "nvcc": _text(pattern="[A-Za-z0-9_.+ -]{1,200}"),
-    "cubin_sha256": _text(pattern="[0-9a-f]{64}"),
-    "scope": _text("kernel", "loop"),
-    "caches": _text("warm", "flushed"),
-}
-
-
-def _table(columns: str, *keys: str) -> Table:
-    """Return a table from the names of its columns; names of columns with gaps end in ``?``."""
-    names = columns.split()
-    gaps = frozenset(name[:-1] for name in names if name.endswith("?"))
-    return Table(
-        tuple(name.rstrip("?") for name in names), gaps, tuple(tuple(key.split()) for key in keys)
-    )
-
-
-_OF_KERNEL = "device variant dtype batch m n k block_size?"
-_OF_CELL = f"{_OF_KERNEL} host_memory? threads?"
-_OF_BUILD = "architecture variant dtype block_size? build"
-_RUN = "total_s host_s? h2d_s? kernel_s? d2h_s?"
-_A_KERNEL, _A_CELL, _A_BUILD = (" ".join(names) for names in (KERNEL, CELL, BUILD))
-# Every table by its file name. A CPU has no host memory, copies and builds; a GPU has no threads.
-ALL = {
-    "samples.csv.gz": _table(
-        f"{_OF_CELL} round position time_unix_s {_RUN} sm_clock_hz? memory_clock_hz? "
-        "temperature_celsius? power_w? throttle_reasons? other_threads_s? cpu_clock_before_hz? "
-        "cpu_clock_after_hz?",
-        f"{_A_CELL} round",
-        f"{_A_CELL} time_unix_s",
-    ),
-    "checks.csv": _table(
-        f"{_OF_CELL} build? status reason? worst_row? worst_column? worst_error? worst_bound?",
-        _A_CELL,
-    ),
-    "builds.csv": _table(
-        f"{_OF_BUILD} registers_per_thread static_shared_bytes spill_store_bytes spill_load_bytes "
-        "stack_bytes nvcc cubin_sha256",
-        _A_BUILD,
-    ),
-    "instructions.csv": _table(
-        f"{_OF_BUILD} scope opcode bits count", f"{_A_BUILD} scope opcode bits"
-    ),
-    "cold_starts.csv": _table(
-        f"{_OF_CELL} round init_s context_s module_s allocation_s {_RUN}", f"{_A_CELL} round"
-    ),
-    "ceilings.csv": _table(
-        "device quantity host_memory? size_bytes? threads? round value",
-        "device quantity host_memory size_bytes threads round",
-    ),
-    "neighbours.csv": _table(f"{_OF_CELL} round neighbours {_RUN}", f"{_A_CELL} round neighbours"),
-    "kernels.csv.gz": _table(
-        f"{_OF_KERNEL} round position time_unix_s caches launches kernel_s sm_clock_hz? "
-        "throttle_reasons?",
-        f"{_A_KERNEL} round",
-        f"{_A_KERNEL} time_unix_s",
-    ),
-    "energy.csv": _table(
-        f"{_OF_KERNEL} launches duration_s launch_s power_w energy_j idle_power_w", _A_KERNEL
-    ),
-    "pieces.csv": _table(
-        f"{_OF_KERNEL} host_memory gpus pieces staging_threads? chunk_bytes? used round copies_s "
-        "run_s",
-        f"{_A_KERNEL} host_memory {' '.join(SETTING)} round",
-    ),
-    "batches.csv.gz": _table(f"{_OF_KERNEL} round launches kernel_batch_s", f"{_A_KERNEL} round"),
-    "counters.csv": _table(f"{_OF_KERNEL} metric value", f"{_A_KERNEL} metric"),
-    "accuracy.csv": _table(f"{_OF_KERNEL} matrices worst_units rms_units", f"{_A_KERNEL} matrices"),
-}
+# Every column by name, and every table by its file name.
+COLUMNS = {name: _column(file.name, name) for file in FILES.values() for name in file.columns}
+ALL = {file.name: Table(file.columns, file.gaps, file.keys) for file in FILES.values()}
 # The first three are new in format 5 (pieces.csv is missing in its first recordings), the fourth is
 # only in format 4, and the last two may be added later.
 _OPTIONAL = (

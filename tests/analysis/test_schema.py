@@ -12,7 +12,10 @@ from analysis.data import store
 from analysis.data.store import Store
 from analysis.render.page import _read_yaml, glossary_page
 from analysis.schema import TABLES, column, interval_columns
+from base import dictionary
+from base.dictionary import FILES
 from benchmarks.compare_tables import MAPPING, compare, read
+from kernels.products.elements import ELEMENTS
 from tests.support import ROOT
 
 # Texts of digits that are not numbers.
@@ -41,16 +44,17 @@ def test_tables_are_written_as_read_and_most_have_rows_and_typed_columns(tmp_pat
 
 
 def test_every_column_is_declared_once_and_bounds_like_their_value(monkeypatch):
-    entries = [entry.split() for entry in schema._entries()[0]]
-    declared = [name for e in entries for name in (e[1:] if e[0].endswith(":") else e[:1])]
-    assert (len(declared), len(EVERY)) == (len(set(declared)), len(set(EVERY)))
-    own = {f"{table}.{name}" for table, name in EVERY}
-    names = {name for _, name in EVERY}
-    free = names - set(declared)
-    for name in schema._DECLARED:
-        pattern = re.compile(name.replace("*", ".+"))
-        assert name in names | own or any(pattern.fullmatch(each) for each in free), name
-    monkeypatch.setitem(TABLES, "checks", schema.Table("checks", "checks", ("recording", "colour")))
+    names = [name for name, _ in dictionary._declarations(dictionary._SECTIONS["Columns"])]
+    assert (len(names), len(EVERY)) == (len(set(names)), len(set(EVERY)))
+    places = EVERY + [(file.name, name) for file in FILES.values() for name in file.columns]
+    used = {name for _, name in places} | {f"{place}.{name}" for place, name in places}
+    assert set(dictionary.COLUMNS) <= used, "a declared column is in no table and no file"
+    assert dictionary.COLUMNS["dtype"].words == tuple(ELEMENTS)
+    for name, declaration in dictionary.COLUMNS.items():
+        assert declaration.least <= declaration.most, name
+        re.compile(declaration.pattern)
+    table = dictionary.Table("checks", "checks", ("recording", "colour"))
+    monkeypatch.setitem(TABLES, "checks", table)
     with pytest.raises(KeyError, match=r"checks\.colour is not declared"):
         column("checks", "colour")
     digits = {"audit_cells.time_s": None, "audit_constants.constant_s": 3}  # of seconds
@@ -79,6 +83,7 @@ def test_the_pages_of_tables_and_of_the_glossary_are_current():
     command = [sys.executable, "-m", "analysis", "schema"]
     made = subprocess.check_output(command, cwd=ROOT, text=True)
     assert made == written, "renew it: python -m analysis schema > docs/reference/tables.md"
+    assert all(f"## {file}\n" in written for file in FILES)
     for table, name in EVERY:
         assert f"## {table}.csv" in written
         assert name in written or any(b in name for b in ("_low", "_high")), (table, name)

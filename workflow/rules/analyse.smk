@@ -8,7 +8,7 @@ FIGURE_CODE = [
     for path in sources("analysis")
     if path.startswith("analysis/drawing/") or Path(path).stem == "figures"
 ]
-TABLE_CODE = sorted({*files_below("analysis")} - {*PAGE_CODE, *FIGURE_CODE})
+TABLE_CODE = sorted({"base/dictionary.txt", *files_below("analysis")} - {*PAGE_CODE, *FIGURE_CODE})
 
 FOCUS = f"--focus {shlex.quote(CONFIG.report.focus)}" if CONFIG.report.focus else ""
 
