@@ -83,8 +83,9 @@
         const fit = gpu.copies[part];
         const bytes = matrices * ELEMENT_BYTES * n ** 2;
         const knee = fit.knee_bytes ?? Infinity;
+        const bandwidth = fit.bytes_per_s ?? Infinity; // a fit may have only one part
         const beyond = Math.max(bytes - knee, 0) / (fit.beyond_bytes_per_s ?? Infinity);
-        return [part, copies * fit.latency_s + Math.min(bytes, knee) / fit.bytes_per_s + beyond];
+        return [part, copies * fit.latency_s + Math.min(bytes, knee) / bandwidth + beyond];
       }),
     );
   }

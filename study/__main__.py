@@ -55,9 +55,10 @@ def add_reproduce(commands: Commands) -> None:
         "reproduce",
         "rebuild tables and report, and compare every conclusion with the published ones",
         _reproduce,
-        "Each file and each conclusion is reproduced, not reproduced, or not testable here. The "
-        "outcomes are written to results/reproduced as JSON and HTML. The exit status is 1 if "
-        "anything is not reproduced.",
+        "Recordings, kernel sources and published times must be the same files. Tables must have "
+        "the same texts and verdicts, and the same numbers within 0.1 %, because processors round "
+        "fits differently. The outcomes are written to results/reproduced as JSON and HTML. The "
+        "exit status is 1 if anything is not reproduced.",
         [
             "gemm-study reproduce",
             "gemm-study record --quick --out mine && gemm-study reproduce --session mine",
@@ -73,7 +74,7 @@ def add_reproduce(commands: Commands) -> None:
     parser.add_argument(
         "--publish",
         action="store_true",
-        help="write data/published/reproduction.json instead of comparing",
+        help="write data/published/reproduction.json and .zip instead of comparing",
     )
     add_json(parser)
 
@@ -81,17 +82,17 @@ def add_reproduce(commands: Commands) -> None:
 def _reproduce(arguments: argparse.Namespace) -> int:
     from study import reproduction
 
-    config, publish = arguments.config, arguments.publish
-    found = reproduction.reproduce(config, reproduction.PUBLISHED, arguments.session, publish)
-    if publish:
+    if arguments.publish:
+        reproduction.publish(arguments.config)
         print(f"published: {reproduction.PUBLISHED}")
         return 0
-    content = reproduction.write(found, RESULTS / "reproduced")
+    outcomes = reproduction.reproduce(arguments.config, arguments.session)
+    content = reproduction.write(outcomes, RESULTS / "reproduced")
     if arguments.json:
         print_json(content)
     else:
-        print("\n".join(reproduction.summary(found)), flush=True)
-    return int(any(one.outcome == reproduction.NOT_REPRODUCED for one in found))
+        print("\n".join(reproduction.summary(outcomes)), flush=True)
+    return int((outcomes["outcome"] == reproduction.NOT_REPRODUCED).any())
 
 
 def _announcer(label: str, total: int, unit: str) -> tuple[Progress, Callable[[int, Any], None]]:

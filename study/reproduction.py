@@ -1,26 +1,28 @@
 """``gemm-study reproduce``: rebuild tables and report, compare them with the published ones.
 
-The published digests and statements are in `PUBLISHED`; ``--publish`` writes them. A statement is a
-claim of a source or an answer of the report. It is reproduced if its criterion and its verdict
-equal the published ones and its value differs by less than `TOLERANCE`. The last digits of fits
-depend on the processor. On a session of this machine only verdicts are compared.
+The inputs (recordings, sources of kernels, published times) are compared by their digests in
+`PUBLISHED`. The tables are compared with those in the archive beside it: texts, verdicts and
+criteria exactly, numbers within `TOLERANCE`. Every number of the page must agree with the rebuilt
+tables. A statement is a claim of a source or an answer of the report; on a session of this machine
+only the verdicts of statements are compared.
 """
 
-import csv
 import errno
 import html
-import math
+import io
 import os
 import re
 import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+import zipfile
+from collections.abc import Container, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pandas as pd
 from pydantic import ValidationError
 
 from base.command_line import as_json
@@ -35,107 +37,125 @@ from study.config_file import in_scope, read
 from study.working_folder import fill
 
 PUBLISHED = ROOT / "data" / "published" / "reproduction.json"
-TOLERANCE = 1e-3  # relative
+# Relative. Another processor changes iterative fits by up to 5e-5 (an AVX2 BLAS and NumPy).
+TOLERANCE = 1e-3
 REPRODUCED, NOT_REPRODUCED, NOT_TESTABLE = "reproduced", "not reproduced", "not testable here"
 HERE = "this machine"
 FASTEST = "fastest implementation"
+_MOST_ROWS = 300  # of a published table; of a longer one, so many drawn at random
 _CSVS = ("times", "systems", "statements")
 _UNKNOWN = ("", "not measured", "undecided")  # verdicts without a decision
+_STATEMENTS = "statements"  # their name in the archive
 _FILE = "same SHA-256"
+_TABLE = f"same texts, numbers within {TOLERANCE:g}"
+_PAGE = "every number agrees with its table"
 
-
-@dataclass(frozen=True)
-class Statement:
-    """A claim or an answer: on which GPU or recording, its criterion, its value and verdict."""
-
-    where: str
-    statement: str
-    criterion: str
-    value: str
-    verdict: str
+Tables = Mapping[str, pd.DataFrame]
+Row = tuple[str, ...]  # with these columns:
+OUTCOME = ["where", "statement", "criterion", "published", "here", "outcome"]
 
 
 class Published(Section):
-    """The published digests, by path, and statements."""
+    """The published digests of inputs by path, and rows of tables by name."""
 
     inputs: dict[str, str]
-    outputs: dict[str, str]
-    statements: list[Statement]
+    rows: dict[str, int]
 
 
-@dataclass(frozen=True)
-class Outcome:
-    """A statement or file: as published, as here, and whether it is reproduced."""
-
-    where: str
-    statement: str
-    criterion: str
-    published: str
-    here: str
-    outcome: str
-
-
-def reproduce(
-    config: Path, published: Path = PUBLISHED, session: Path | None = None, publish: bool = False
-) -> list[Outcome]:
-    """Rebuild everything; return the outcomes, or write `published` and return nothing.
+def reproduce(config: Path, session: Path | None = None) -> pd.DataFrame:
+    """Rebuild everything; return a row with the `OUTCOME` columns per file, table and statement.
 
     `session`: a recording of this machine, whose verdicts are compared with those of the report's
-    focus. Raise StudyError for an unusable configuration, or without published digests.
+    focus. Raise StudyError for an unusable configuration, or without published tables.
     """
     study, folder = load(config, "full"), RESULTS / "reproduced"
-    if publish and not IS_CHECKOUT:
-        raise StudyError("--publish: is not possible in an installed package; use a checkout")
-    known = None if publish else _read(published)
-    folder.mkdir(parents=True, exist_ok=True)
+    published, tables = _read(PUBLISHED)
+    conclusions = tables.pop(_STATEMENTS)
     root, content = config.resolve().parent, in_scope(read(config), "quick")
     # First: its path may be wrong.
-    here, variants = _on(root, content, session, folder) if session else ([], set())
-    inputs = _digests(root, _inputs(root, study))
-    # A device would be measured.
-    content["gpus"] = [gpu for gpu in content["gpus"] if {"recording", "recordings"} & set(gpu)]
-    fault = _run(root, content, "report", folder)
-    if known is None:
-        if fault:
-            raise StudyError(f"nothing is published: {fault}")
-        found = statements(folder / "tables")
-        facts = Published(inputs=inputs, outputs=_outputs(folder), statements=found)
-        write_atomic(published, as_json(facts.plain()))
-        return []
-    outcomes = list(of_files("inputs", known.inputs, inputs))
-    if fault:
-        outcomes.append(Outcome("rebuilt", fault, "no error", "", "an error", NOT_REPRODUCED))
+    here, variants = _session(root, content, session, folder) if session else (None, set())
+    rows = list(of_files(published.inputs, _digests(root, study)))
+    if fault := _rebuild(root, content, folder):
+        rows.append(("rebuilt", fault, "no error", "", "an error", NOT_REPRODUCED))
     else:
-        outcomes += of_files("rebuilt", known.outputs, _outputs(folder))
-        outcomes += of_statements(known.statements, statements(folder / "tables"))
+        rebuilt = _tables(folder / "tables")
+        rows += of_tables(published.rows, tables, rebuilt)
+        rows.append(_of_page(folder))
+        rows += of_statements(conclusions, statements(rebuilt))
     focus = study.report.focus or next((gpu.id for gpu in study.gpus if gpu.folders), "")
-    return outcomes + list(of_session(known.statements, focus, here, variants))
+    rows += of_session(conclusions, focus, here, variants)
+    return pd.DataFrame(rows, columns=OUTCOME)
 
 
-def _read(published: Path) -> Published:
-    """Return the published digests and statements; raise StudyError if they are unreadable."""
+def publish(config: Path) -> None:
+    """Rebuild everything; write the digests of inputs and the tables as published.
+
+    Raise StudyError for an unusable configuration, and in an installed package.
+    """
+    if not IS_CHECKOUT:
+        raise StudyError("--publish: is not possible in an installed package; use a checkout")
+    root, folder = config.resolve().parent, RESULTS / "reproduced"
+    inputs = _digests(root, load(config, "full"))
+    if fault := _rebuild(root, in_scope(read(config), "quick"), folder):
+        raise StudyError(f"nothing is published: {fault}")
+    tables = _tables(folder / "tables")
+    stored = {name: _sample(table) for name, table in tables.items()}
+    stored[_STATEMENTS] = statements(tables)
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
+        for name, table in stored.items():  # without dates: the same tables are the same bytes
+            archive.writestr(zipfile.ZipInfo(f"{name}.csv"), table.to_csv(index=False), 8)
+    write_atomic(PUBLISHED.with_suffix(".zip"), packed.getvalue())
+    rows = {name: len(table) for name, table in tables.items()}
+    write_atomic(PUBLISHED, as_json(Published(inputs=inputs, rows=rows).plain()))
+
+
+def _read(path: Path) -> tuple[Published, dict[str, pd.DataFrame]]:
+    """Return the published digests and tables; raise StudyError if they are unreadable."""
     remedy = "restore it, or write it with `gemm-study reproduce --publish`"
+    packed = path.with_suffix(".zip")
     try:
-        return Published.model_validate_json(published.read_bytes())
+        published = Published.model_validate_json(path.read_bytes())
+        with zipfile.ZipFile(packed) as archive:
+            names = [*published.rows, _STATEMENTS]
+            return published, {
+                name: _texts(io.BytesIO(archive.read(f"{name}.csv"))) for name in names
+            }
     except OSError as error:
-        raise StudyError(f"{published}: {error.strerror}; {remedy}") from None
+        raise StudyError(f"{error.filename}: {error.strerror}; {remedy}") from None
     except ValidationError as error:
-        raise StudyError(f"{published}: {first_fault(error)}; {remedy}") from None
+        raise StudyError(f"{path}: {first_fault(error)}; {remedy}") from None
+    except (zipfile.BadZipFile, KeyError, ValueError) as error:
+        raise StudyError(f"{packed}: {error}; {remedy}") from None
 
 
-def _inputs(root: Path, study: Config) -> list[str]:
-    """Return the paths of recordings, published data and measured sources, from `root`."""
+def _texts(file: Any) -> pd.DataFrame:
+    """Return a CSV as texts."""
+    return pd.read_csv(file, dtype=str, keep_default_na=False)
+
+
+def _tables(folder: Path) -> dict[str, pd.DataFrame]:
+    return {path.stem: _texts(path) for path in sorted(folder.glob("*.csv"))}
+
+
+def _sample(table: pd.DataFrame) -> pd.DataFrame:
+    """Return all rows of a table, or `_MOST_ROWS` that depend only on how many it has."""
+    if len(table) <= _MOST_ROWS:
+        return table
+    return table.sample(_MOST_ROWS, random_state=0).sort_index()
+
+
+def _digests(root: Path, study: Config) -> dict[str, str]:
+    """Return the digests of recordings, published data and measured sources, by path."""
     folders = [folder for gpu in study.gpus for folder in gpu.folders]
-    recorded = [str(path) for folder in folders for path in (root / folder).glob("*.*")]
+    recorded = [path for folder in folders for path in (root / folder).glob("*.*")]
     sources = [*ROOT.glob("kernels/*.cu"), *ROOT.glob("cpu_reference/*.c")]
-    own = [str(path.relative_to(ROOT)) for path in sources]
-    own += [f"data/published/{name}.csv" for name in _CSVS]
-    return sorted([*own, *(os.path.relpath(path, root) for path in recorded)])
-
-
-def _digests(root: Path, paths: Iterable[str]) -> dict[str, str]:
-    found = {path: root / path if (root / path).exists() else ROOT / path for path in paths}
-    return {path: _digest(file) for path, file in found.items() if file.is_file()}
+    sources += [ROOT / "data" / "published" / f"{name}.csv" for name in _CSVS]
+    paths = {os.path.relpath(path, root): path for path in recorded}
+    for path in sources:  # the study's own, if the folder has none
+        name = path.relative_to(ROOT)
+        paths[str(name)] = root / name if (root / name).exists() else path
+    return {name: _digest(path) for name, path in sorted(paths.items())}
 
 
 def _digest(file: Path) -> str:
@@ -143,9 +163,10 @@ def _digest(file: Path) -> str:
     return code_sha256(file.read_text()) if file.suffix in (".cu", ".c") else sha256(file)
 
 
-def _outputs(folder: Path) -> dict[str, str]:
-    files = [*(folder / "tables").glob("*.csv"), folder / "report.html"]
-    return {str(path.relative_to(folder)): sha256(path) for path in sorted(files)}
+def _rebuild(root: Path, content: dict[str, Any], out: Path) -> str | None:
+    """Make the report from recordings, without measuring; see `_run`."""
+    gpus = [gpu for gpu in content["gpus"] if {"recording", "recordings"} & set(gpu)]
+    return _run(root, content | {"gpus": gpus}, "report", out)
 
 
 def _run(root: Path, content: dict[str, Any], target: str, out: Path) -> str | None:
@@ -191,160 +212,170 @@ def _shown(line: str) -> str:
     return line
 
 
-def _on(
+def _session(
     root: Path, content: dict[str, Any], session: Path, out: Path
-) -> tuple[list[Statement], set[str]]:
+) -> tuple[pd.DataFrame, set[str]]:
     """Return the statements and the variants of a session; raise StudyError if it is unusable."""
-    own = [{"id": HERE.replace(" ", "-"), "recording": str(session.absolute())}]
-    fault = _run(root, content | {"gpus": own, "report": {}}, "tables", out)
-    if fault:
+    gpus = [{"id": HERE.replace(" ", "-"), "recording": str(session.absolute())}]
+    if fault := _run(root, content | {"gpus": gpus, "report": {}}, "tables", out):
         raise StudyError(f"--session {session}: {fault}")
-    variants = {row["variant"] for row in _rows(out / "tables" / "summary.csv")}
-    return [one for one in statements(out / "tables") if one.where != "all"], variants
+    tables = _tables(out / "tables")
+    return statements(tables), set(tables["summary"]["variant"])
 
 
-def statements(tables: Path) -> list[Statement]:
-    """Return the claims and the answers in a folder of tables."""
-    found = []
-    for row in _rows(tables / "claims.csv"):
+def statements(tables: Tables) -> pd.DataFrame:
+    """Return the claims and the answers in tables.
+
+    Columns: where (GPU or recording), statement, number (among equal ones), criterion, value,
+    verdict.
+    """
+    rows = []
+    for row in tables["claims"].to_dict("records"):
         text = f"{row['claim']} ({', '.join(filter(None, [row['source'], row['quantity']]))})"
         rule = f"{row['rule']}; expected {row['expected']}; measured: {row['measured']}"
         where = row["gpu"] or row["recording"] or "all"
-        found.append(Statement(where, text, rule, row["value"], row["verdict"]))
-    for row in _rows(tables / "answers.csv"):
+        rows.append((where, text, rule, row["value"], row["verdict"]))
+    for row in tables["answers"].to_dict("records"):
         if row["role"] == "fastest":
             where = row["gpu"] or row["recording"]
-            best = (FASTEST, "least end-to-end time", row["variant"], row["verdict"])
-            time_s = ("end-to-end time of it, in s", "its median", row["total_s"], "")
-            found += [Statement(where, *best), Statement(where, *time_s)]
-    for row in _rows(tables / "speedups.csv"):
+            rows.append((where, FASTEST, "least end-to-end time", row["variant"], row["verdict"]))
+            rows.append((where, "end-to-end time of it, in s", "its median", row["total_s"], ""))
+    for row in tables["speedups"].to_dict("records"):
         if row["is_answer"] == "True":
             over_cpu = ("speedup over the CPU", "interval above 1", row["speedup"], row["verdict"])
-            found.append(Statement(row["source"], *over_cpu))
-    for row in _rows(tables / "break_even.csv"):
+            rows.append((row["source"], *over_cpu))
+    for row in tables["break_even"].to_dict("records"):
         if row["is_answer"] == "True":
             place = row["n"] or row["location"]
             size = ("break-even size N", "a size is measured", place, row["verdict"])
-            found.append(Statement(row["gpu"], *size))
-    return found
+            rows.append((row["gpu"], *size))
+    frame = pd.DataFrame(rows, columns=["where", "statement", "criterion", "value", "verdict"])
+    return frame.assign(number=frame.groupby(["where", "statement"]).cumcount().map(str))
 
 
-def _rows(path: Path) -> list[dict[str, str]]:
-    with path.open(encoding="utf-8", newline="") as stream:
-        return list(csv.DictReader(stream))
-
-
-def of_files(kind: str, published: Mapping[str, str], here: Mapping[str, str]) -> Iterator[Outcome]:
-    """Yield one outcome per file."""
+def of_files(published: Mapping[str, str], here: Mapping[str, str]) -> Iterator[Row]:
+    """Yield one outcome per input file."""
     for path in sorted({*published, *here}):
-        pair = published.get(path, "missing")[:12], here.get(path, "missing")[:12]
-        same = published.get(path) == here.get(path)
-        yield Outcome(kind, path, _FILE, *pair, REPRODUCED if same else NOT_REPRODUCED)
+        digests = published.get(path, "missing")[:12], here.get(path, "missing")[:12]
+        is_same = published.get(path) == here.get(path)
+        yield "inputs", path, _FILE, *digests, _outcome(is_same)
 
 
-def of_statements(published: Sequence[Statement], here: Sequence[Statement]) -> Iterator[Outcome]:
-    """Yield one outcome per published statement, compared with the rebuilt ones."""
-    found = dict(_numbered(here))
-    for key, one in _numbered(published):
-        own = found.pop(key, None)
-        same = own is not None and replace(own, value=one.value) == one
-        same = same and own is not None and _close(one.value, own.value)
-        criterion = one.criterion
-        if own is not None and own.criterion != criterion:
-            criterion = f"{criterion}, here: {own.criterion}"
-        texts = _text(one), _text(own) if own else "missing"
-        yield Outcome(
-            one.where, one.statement, criterion, *texts, REPRODUCED if same else NOT_REPRODUCED
-        )
-    for one in found.values():
-        outcome = ("missing", _text(one), NOT_REPRODUCED)
-        yield Outcome(one.where, one.statement, one.criterion, *outcome)
+def of_tables(rows: Mapping[str, int], published: Tables, here: Tables) -> Iterator[Row]:
+    """Yield one outcome per table; `rows` is the number of rows of each published table."""
+    for name in sorted({*published, *here}):
+        if not (name in published and name in here):
+            texts = tuple("there" if name in tables else "missing" for tables in (published, here))
+        else:
+            texts = _differences(rows[name], published[name], here[name])
+        yield "rebuilt", f"{name}.csv", _TABLE, *texts, _outcome(texts[0] == texts[1])
+
+
+def _differences(rows: int, published: pd.DataFrame, here: pd.DataFrame) -> tuple[str, str]:
+    """Return what differs first between tables, as published and here; else two equal texts."""
+    if list(published) != list(here):
+        only = {*published} ^ {*here}
+        columns = [", ".join(name for name in table if name in only) for table in (published, here)]
+        return f"columns {columns[0] or '–'}", f"columns {columns[1] or 'in another order'}"
+    if rows != len(here):
+        return f"{rows} rows", f"{len(here)} rows"
+    sample = _sample(here)
+    for name in published:
+        is_same = _is_close(published[name], sample[name])
+        if not is_same.all():
+            at = int(is_same.argmin())
+            where = f"{(~is_same).sum()} cells differ, first {name} in row {sample.index[at] + 1}"
+            return f"{where}: {published[name].iloc[at]}", f"{sample[name].iloc[at]}"
+    return (f"{rows} rows",) * 2
+
+
+def _is_close(published: pd.Series, here: pd.Series) -> np.ndarray[Any, np.dtype[np.bool_]]:
+    """Return which texts are equal, or numbers within the tolerance."""
+    one, other = (pd.to_numeric(texts, errors="coerce").to_numpy() for texts in (here, published))
+    is_close = np.isclose(one, other, rtol=TOLERANCE, atol=0)
+    return np.asarray((published.to_numpy() == here.to_numpy()) | is_close)
+
+
+def _of_page(folder: Path) -> Row:
+    """Return whether every number of the rebuilt page agrees with the rebuilt tables."""
+    command = [sys.executable, "-m", "analysis", "check", str(folder / "report.html")]
+    command += ["--tables", str(folder / "tables")]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    text = (done.stdout or done.stderr or "no message").splitlines()[0]
+    return "rebuilt", "report.html", _PAGE, _PAGE, text, _outcome(done.returncode == 0)
+
+
+def of_statements(published: pd.DataFrame, here: pd.DataFrame) -> Iterator[Row]:
+    """Yield one outcome per statement, compared with the rebuilt one."""
+    both = published.merge(here, "outer", ["where", "statement", "number"], suffixes=("", "_here"))
+    both = both.fillna("missing")
+    is_same = _is_close(both["value"], both["value_here"])
+    for row, is_same_value in zip(both.to_dict("records"), is_same, strict=True):
+        is_reproduced = is_same_value and row["verdict"] == row["verdict_here"]
+        criterion = row["criterion"]
+        if row["criterion_here"] != criterion:
+            is_reproduced, criterion = False, f"{criterion}, here: {row['criterion_here']}"
+        texts = _text(row["value"], row["verdict"]), _text(row["value_here"], row["verdict_here"])
+        yield row["where"], row["statement"], criterion, *texts, _outcome(is_reproduced)
 
 
 def of_session(
-    published: Sequence[Statement],
-    focus: str,
-    here: Sequence[Statement],
-    variants: Container[str] = (),
-) -> Iterator[Outcome]:
+    published: pd.DataFrame, focus: str, here: pd.DataFrame | None, variants: Container[str] = ()
+) -> Iterator[Row]:
     """Yield one outcome per published statement on the GPU `focus`, compared with a session.
 
     `variants` are the variants that the session measured: a fastest variant that is missing is not
-    testable.
+    testable. Of several GPUs in a session, the first one is compared.
     """
-    # Of several GPUs in a session, the first one.
-    found = {key[1:]: one for key, one in reversed(list(_numbered(here)))}
-    for key, one in _numbered(each for each in published if each.where == focus):
-        own = found.get(key[1:])
-        outcome = NOT_TESTABLE
-        if own and one.statement == FASTEST:
-            if one.value in variants:
-                same = (own.value, own.verdict) == (one.value, one.verdict)
-                outcome = REPRODUCED if same else NOT_REPRODUCED
-        elif own and not {own.verdict, one.verdict} & {*_UNKNOWN}:
-            outcome = REPRODUCED if own.verdict == one.verdict else NOT_REPRODUCED
-        texts = _text(one), _text(own) if own else "no session"
-        yield Outcome(HERE, one.statement, one.criterion, *texts, outcome)
+    published = published[published["where"] == focus]
+    session = published[:0] if here is None else here[here["where"] != "all"]
+    session = session.drop_duplicates(["statement", "number"])
+    both = published.merge(session, "left", ["statement", "number"], suffixes=("", "_here"))
+    for row in both.fillna("").to_dict("records"):
+        verdicts = row["verdict"], row["verdict_here"]
+        is_same, is_testable = verdicts[0] == verdicts[1], not {*_UNKNOWN} & {*verdicts}
+        if row["statement"] == FASTEST:
+            is_same = is_same and row["value"] == row["value_here"]
+            is_testable = row["value"] in variants
+        texts = _text(row["value"], verdicts[0]), _text(row["value_here"], verdicts[1])
+        outcome = _outcome(is_same) if is_testable else NOT_TESTABLE
+        yield HERE, row["statement"], row["criterion"], texts[0], texts[1] or "no session", outcome
 
 
-def _numbered(
-    found: Iterable[Statement],
-) -> Iterator[tuple[tuple[str, str, int], Statement]]:
-    """Yield statements with their keys; equal ones are numbered."""
-    seen: dict[tuple[str, str], int] = {}
-    for one in found:
-        key = (one.where, one.statement)
-        seen[key] = seen.get(key, 0) + 1
-        yield (*key, seen[key]), one
+def _text(value: str, verdict: str) -> str:
+    return f"{value} ({verdict})" if value and verdict != value else verdict
 
 
-def _close(one: str, other: str) -> bool:
-    try:
-        return math.isclose(float(one), float(other), rel_tol=TOLERANCE)
-    except ValueError:  # a name, or empty
-        return one == other
+def _outcome(is_same: bool) -> str:
+    return REPRODUCED if is_same else NOT_REPRODUCED
 
 
-def _text(one: Statement) -> str:
-    return f"{one.value} ({one.verdict})" if one.value else one.verdict
+def summary(outcomes: pd.DataFrame) -> list[str]:
+    """Return a row per conclusion and per fault, and the counts.
 
-
-def summary(found: Sequence[Outcome]) -> list[str]:
-    """Return a row per conclusion, file that is not reproduced and error; and the counts.
-
-    Conclusions that are not testable here are only counted.
+    Of files and tables that are reproduced, and of conclusions not testable here, only the number.
     """
-    files = [one for one in found if one.criterion == _FILE]
-    lines = [f"{_count(files, REPRODUCED)} of {len(files)} files reproduced"]
-    for one in found:
-        if one.outcome == NOT_REPRODUCED or (one not in files and one.outcome == REPRODUCED):
-            line = f"{one.outcome}: {one.where}: {one.statement}: published {one.published}"
-            lines.append(f"{line}, here {one.here} [{one.criterion}]")
-    outcomes = (REPRODUCED, NOT_REPRODUCED, NOT_TESTABLE)
-    return [*lines, ", ".join(f"{_count(found, each)} {each}" for each in outcomes)]
+    is_file = outcomes["criterion"].isin([_FILE, _TABLE])
+    is_reproduced = outcomes["outcome"] == REPRODUCED
+    lines = [f"{(is_file & is_reproduced).sum()} of {is_file.sum()} files reproduced"]
+    shown = outcomes[(outcomes["outcome"] == NOT_REPRODUCED) | (is_reproduced & ~is_file)]
+    for row in shown.to_dict("records"):
+        line = f"{row['outcome']}: {row['where']}: {row['statement']}: published"
+        lines.append(f"{line} {row['published']}, here {row['here']} [{row['criterion']}]")
+    kinds = (REPRODUCED, NOT_REPRODUCED, NOT_TESTABLE)
+    return [*lines, ", ".join(f"{(outcomes['outcome'] == kind).sum()} {kind}" for kind in kinds)]
 
 
-def _count(found: Iterable[Outcome], outcome: str) -> int:
-    return sum(one.outcome == outcome for one in found)
-
-
-def write(found: Sequence[Outcome], folder: Path) -> dict[str, Any]:
+def write(outcomes: pd.DataFrame, folder: Path) -> dict[str, Any]:
     """Write the outcomes as reproduction.json and reproduction.html; return their content."""
-    content: dict[str, Any] = {"outcomes": [asdict(one) for one in found]}
+    content: dict[str, Any] = {"outcomes": outcomes.to_dict("records")}
     write_atomic(folder / "reproduction.json", as_json(content))
-    names = ("outcome", "where", "statement", "criterion", "published", "here")
-    head = "".join(f"<th scope='col'>{name}</th>" for name in names)
-    rows = (
-        "".join(f"<td>{html.escape(str(asdict(one)[name]))}</td>" for name in names)
-        for one in sorted(found, key=lambda one: one.outcome != NOT_REPRODUCED)
-    )
-    body = "\n".join(f"<tr>{row}</tr>" for row in rows)
+    faults_first = outcomes.sort_values("outcome", key=lambda kind: kind != NOT_REPRODUCED)
     page = (
         '<!doctype html><html lang="en"><meta charset="utf-8"><title>Reproduction</title>'
         "<style>body{font-family:sans-serif}td,th{padding:.2em .6em;text-align:left;"
         "vertical-align:top;border-bottom:1px solid}</style><h1>Reproduction</h1>"
-        f"<p>{html.escape(summary(found)[-1])}</p><table><thead><tr>{head}</tr></thead>"
-        f"<tbody>{body}</tbody></table></html>\n"
+        f"<p>{html.escape(summary(outcomes)[-1])}</p>{faults_first.to_html(index=False)}</html>\n"
     )
     write_atomic(folder / "reproduction.html", page)
     return content

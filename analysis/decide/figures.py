@@ -140,11 +140,11 @@ def _fitted(
     span = np.geomspace(cells["size_bytes"].min(), cells["size_bytes"].max(), 24)
     same = (fits["direction"] == first["direction"]) & (fits["host_memory"] == first["host_memory"])
     for fit in fits[same].itertuples():
-        knee, beyond = (
+        bandwidth, knee, beyond = (
             np.inf if pd.isna(value) else value
-            for value in (fit.knee_bytes, fit.beyond_bytes_per_s)
+            for value in (fit.bytes_per_s, fit.knee_bytes, fit.beyond_bytes_per_s)
         )
-        model = Copies(fit.latency_s, fit.bytes_per_s, knee, beyond)
+        model = Copies(fit.latency_s, bandwidth, knee, beyond)
         rate = span / model.time_s(int(first["copies"]), span) / 1e9
         axis.plot(span, rate, line, color=colour, linewidth=1)
 

@@ -383,7 +383,7 @@ def predictor(
 def _copies(row: CsvRow) -> Copies:
     return Copies(
         float(row["latency_s"]),
-        float(row["bytes_per_s"]),
+        float(row["bytes_per_s"] or math.inf),
         float(row["knee_bytes"] or math.inf),
         float(row["beyond_bytes_per_s"] or math.inf),
         float(row["half_width"]),

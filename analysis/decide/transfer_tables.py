@@ -25,6 +25,7 @@ END_TO_END, SINGLE = "end-to-end runs", "single copies"
 _GROUP = ["recording", "gpu", "host_memory", "direction", "data"]
 _LEAST_SIZES = {LINE: 3, KNEE: 6}
 _BETTER = 0.8  # a knee is used if its leave-one-out error is below this share of the line's
+_LEAST_SHARE = 1e-6  # of a copy's time that its bytes take
 _CEILINGS = {"h2d": "h2d_bytes_per_s", "d2h": "d2h_bytes_per_s"}
 _UPPER = (1 + CONFIDENCE) / 2
 
@@ -80,7 +81,7 @@ def _row(points: Points, model: str, best: Copies, spreads: pd.Series) -> dict[s
     width = np.hypot(stdtrit(degrees_of_freedom, _UPPER) * errors, ndtri(_UPPER) * spread)
     row: dict[str, Any] = {"model": model, "sizes": len(points.time_s)}
     row |= {"least_bytes": points.size_bytes.min(), "most_bytes": points.size_bytes.max()}
-    row |= {"latency_s": best.latency_s, "bytes_per_s": best.bytes_per_s}
+    row |= {"latency_s": best.latency_s, "bytes_per_s": _bandwidth(best, row["most_bytes"])}
     row |= {"log_rms": rms(points.log_ratios(best)), "left_out_log_rms": errors}
     row |= {"cells_log_sd": spread, "half_width": float(width)}
     if model == KNEE:
@@ -88,6 +89,12 @@ def _row(points: Points, model: str, best: Copies, spreads: pd.Series) -> dict[s
     for name in ("latency_s", "bytes_per_s"):
         row |= bounded(name, getattr(best, name), *interval(points, best, name))
     return row
+
+
+def _bandwidth(best: Copies, most_bytes: float) -> float:
+    """Return the fitted bandwidth; NaN if the bytes take no part of the time, so none is fitted."""
+    bytes_s = min(best.knee_bytes, most_bytes) / best.bytes_per_s
+    return best.bytes_per_s if bytes_s > _LEAST_SHARE * best.latency_s else float("nan")
 
 
 def _used(rows: Iterable[dict[str, Any]]) -> str | None:

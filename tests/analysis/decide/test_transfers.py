@@ -10,7 +10,7 @@ from scipy.stats import f as fisher
 
 from analysis.data import recordings as data
 from analysis.decide.predictors import Copies
-from analysis.decide.transfer_tables import END_TO_END, SINGLE, transfer_tables
+from analysis.decide.transfer_tables import END_TO_END, SINGLE, _bandwidth, transfer_tables
 from analysis.decide.transfers import KNEE, LINE, Points, fit, interval, leave_one_out
 from measurement.recording.recording import read
 from tests.support.report_data import only
@@ -162,3 +162,9 @@ def test_points_and_fits_are_of_runs_without_host_work_and_single_copies(tables,
         predicted = {LINE: one.line_s, KNEE: one.knee_s}[model]
         assert one.log_residual == pytest.approx(np.log(predicted / one.copy_s))
         assert abs(one.log_residual) < 0.2
+
+
+@pytest.mark.parametrize(("bytes_per_s", "is_shown"), [(2e10, True), (5e20, False)])
+def test_a_bandwidth_that_no_data_determine_is_not_given(bytes_per_s, is_shown):
+    fitted = Copies(1e-5, bytes_per_s, knee_bytes=4e5)
+    assert math.isnan(_bandwidth(fitted, 1e8)) is not is_shown
