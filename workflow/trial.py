@@ -25,7 +25,7 @@ from kernels.cubins.summary import built
 from kernels.cubins.toolchain import COMPILER, find_nvcc
 from kernels.host_execution.compiler import CompilerError, NotSupported
 from kernels.host_execution.limited import LimitReached, limited
-from kernels.host_execution.trial import MEMORY_BYTES, SECONDS_WITH_BUILDS, Counted, checked
+from kernels.host_execution.trial import MEMORY_BYTES, SECONDS_WITH_BUILDS, Counted, checked, gap
 from kernels.products.shape import Shape
 from kernels.theory.cost import OPERATIONS, Total
 from measurement.recorder.answer import answer
@@ -78,6 +78,8 @@ def attempt(
     if isinstance(entry, UserKernel):
         try:
             counted = yield from checked(entry)
+            if unchecked := gap(entry):
+                yield f"not checked on the CPU: {unchecked}"
         except (NotSupported, LimitReached, CompilerError) as error:
             unchecked = error
             yield f"not checked on the CPU: {error}"

@@ -17,11 +17,13 @@ are different barriers of the threads of a block; warp functions that not all la
 reach; failed assertions; divisions by zero; loops that do not end; recursion that is too deep.
 `limited` bounds time and memory of the whole check.
 
-Two events are faults only if a fault or a wrong product follows: a load of uninitialised shared
-memory, which contains NaN, and an overflow. The message then names their line (`Cause` in
-runtime.h). Stores of one value by several threads are no race unless another thread loads it before
-the next barrier. Barriers ignore threads that have ended. On an H200, compute-sanitizer (racecheck
-and synccheck) gives the same verdicts on these cases.
+Stores to A and B are faults, and loads from C before a store. Three events are faults only if a
+fault or a wrong product follows: a load of uninitialised shared memory, a shuffle from a lane that
+does not take part, both of which give NaN, and an overflow. The message then names their line
+(`Cause` in runtime.h). Other modes fill C and shared memory with other values (`check.FILLS`).
+Stores of one value by several threads are no race unless another thread loads it before the next
+barrier. Barriers ignore threads that have ended. On an H200, compute-sanitizer (racecheck and
+synccheck) gives the same verdicts on these cases.
 
 It counts, per source line: accesses of threads; requests of warps; for global memory the 32-byte
 sectors and 128-byte cache lines of a request; for shared memory the wavefronts of a request and
@@ -43,9 +45,9 @@ Limits:
   functions of the C library. `__device__` functions that return structures must be
   `__forceinline__`.
 - Inline PTX, cooperative groups, tensor cores and 16-bit numbers are refused by name. Code between
-  ``#ifdef __CUDACC__`` or ``#if __CUDA_ARCH__ …`` and its ``#else`` is exempt: only GPUs compile
-  it. The host runs the code after ``#else`` instead: plain C++ with the same indices and results,
-  except the order of sums.
+  ``#ifdef __CUDACC__`` or ``#if __CUDA_ARCH__ …`` and its ``#else`` is exempt. If it contains
+  such features, the host runs the code after ``#else`` instead: plain C++ with the same indices
+  and results, except the order of sums; `compiler.unchecked_lines` finds what does not run.
 - For a kernel on tensor cores, indices, scales, splits and bounds are therefore checked, and
   instructions are not. Reads of shared memory by tensor cores are checked (`host_tensor_operand`)
   and not counted.

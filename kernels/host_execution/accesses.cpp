@@ -222,9 +222,15 @@ void overwrite(Worker &w, const Access &access, const char *address, uint32_t by
     o.bytes |= ((1u << unit) - 1) << byte;
 }
 
-inline bool is_ordered(const Worker &w, uint16_t other, uint16_t stretch) {
+// Whether a __syncwarp is between the access of these lanes and this one.
+inline bool is_ordered(const Worker &w, uint16_t other, uint32_t lanes, uint32_t time) {
     const uint32_t warp = other & LANES ? other & ~LANES : other / WARP;
-    return warp == w.thread / WARP && stretch < w.stretch;
+    if (warp != w.thread / WARP) return false;
+    const uint32_t *const known = w.fibers[w.thread].known;
+    for (uint32_t left = lanes & ~(1u << w.lane); left; left &= left - 1) {
+        if (time >= known[__builtin_ctz(left)]) return false;
+    }
+    return true;
 }
 
 // A thread, or it and another one, as a number.
@@ -240,7 +246,7 @@ inline void check_word(Worker &w, Word &word, const Site &site, const Access &ac
                        const char *address, uint32_t byte) {
     const uint16_t thread = w.thread;
     const bool is_new = word.write_epoch != w.epoch || word.writer == thread ||
-                        is_ordered(w, word.writer, word.write_stretch);
+                        is_ordered(w, word.writer, word.write_lanes, word.write_time);
     const Site *const writer = is_new ? nullptr : &w.sites[word.write_site - 1];
     const bool both_atomic = writer && access.is_atomic && writer->is_atomic;
     if (writer && !both_atomic) {
@@ -254,24 +260,26 @@ inline void check_word(Worker &w, Word &word, const Site &site, const Access &ac
         suspect(fault_of(UNINITIALISED, access));
     }
     const bool was_read =
-        word.read_epoch == w.epoch && !is_ordered(w, word.reader, word.read_stretch);
+        word.read_epoch == w.epoch && !is_ordered(w, word.reader, word.read_lanes, word.read_time);
     if (access.is_store) {
         if (was_read && word.reader != thread) {
             const uint64_t code = w.sites[word.read_site - 1].count.code;
             const bool was_unwritten = word.write_epoch < w.block_start;
             stop(fault_of(was_unwritten ? UNINITIALISED : SHARED_RACE, access, word.reader, code));
         }
+        word.write_lanes = (writer ? word.write_lanes : 0) | 1u << w.lane;
         word.writer = writer ? joined(w, word.writer) : thread;
         word.write_epoch = w.epoch;
         word.write_site = site.number;
-        word.write_stretch = w.stretch;
+        word.write_time = w.time;
         return;
     }
     if (was_read && word.reader == SEVERAL) return;
+    word.read_lanes = (was_read ? word.read_lanes : 0) | 1u << w.lane;
     word.reader = was_read ? joined(w, word.reader) : thread;
     word.read_epoch = w.epoch;
     word.read_site = site.number;
-    word.read_stretch = w.stretch;
+    word.read_time = w.time;
 }
 
 // No thread may read what a thread of another block has written, or what another thread of its
@@ -334,6 +342,10 @@ inline Site &global_access(Worker &w, const Access &access, const char *address)
     const uint32_t number = access.buffer;
     Buffer &buffer =
         number < w.launch->buffer_count ? w.launch->buffers[number] : w.variable_buffer;
+    const bool is_read = !access.is_store && access.bytes >= WORD_BYTES;
+    if (buffer.is_result && is_read && !buffer.writers[access.offset / WORD_BYTES].epoch) {
+        stop(fault_of(NOT_INITIALISED, access));
+    }
     buffer.is_written |= access.is_store;
     if (buffer.is_written && access.bytes >= WORD_BYTES) {  // parts of a word are not tracked
         Writer *writers = buffer.writers + access.offset / WORD_BYTES;
@@ -487,6 +499,13 @@ extern "C" void host_copy_async(void *to, const void *from, size_t bytes, size_t
     char *const target = static_cast<char *>(to);
     char *const source = static_cast<char *>(const_cast<void *>(from));
     Fiber &fiber = w.fibers[w.thread];
+    for (const Copy &copy : fiber.copies) {
+        if (copy.to < target + bytes && target < copy.to + copy.bytes) {
+            Access access = {code, 0, static_cast<uint32_t>(bytes), true, false, -1};
+            locate(w, target, access);
+            stop(fault_of(COPIES_OVERLAP, access, w.thread, copy.code));
+        }
+    }
     if (w.launch->instrumented) {
         if (zeros == 0) on_access(source, bytes, false, code);
         if (zeros % bytes) on_range(source, bytes - zeros, false, code);

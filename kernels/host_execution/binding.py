@@ -6,6 +6,7 @@ import subprocess
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
+from math import prod
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +15,7 @@ import numpy.typing as npt
 from base.errors import StudyError
 from base.paths import shown
 from kernels.host_execution.compiler import SOURCE_NAME, NotSupported, build_runtime
+from kernels.products.matrices import POISON_WORD
 
 Array = npt.NDArray[np.float32 | np.float64 | np.int32 | np.uint32]
 _ALIGNMENT = 256  # bytes, as GPU allocations
@@ -53,7 +55,7 @@ class _Buffer(ctypes.Structure):
         ("bytes", ctypes.c_uint64),
         ("writers", ctypes.c_void_p),
         ("is_written", ctypes.c_uint32),
-        ("padding", ctypes.c_uint32),
+        ("is_result", ctypes.c_uint32),
     )
 
 
@@ -82,9 +84,11 @@ class _Launch(ctypes.Structure):
         ("buffers", ctypes.c_void_p),
         ("buffer_count", ctypes.c_uint32),
         ("instrumented", ctypes.c_uint32),
+        ("fill", ctypes.c_uint32),
         ("last_block", ctypes.c_uint32),
         ("count_count", ctypes.c_uint32),
         ("cause_count", ctypes.c_uint32),
+        ("padding", ctypes.c_uint32),
         ("store_count", ctypes.c_uint64),
         ("constants", ctypes.c_void_p),
         ("constant_bytes", ctypes.c_uint64),
@@ -162,18 +166,24 @@ class Kernel:
         threads: tuple[int, ...],
         arguments: Sequence[Array | int],
         dynamic_shared_bytes: int = 0,
+        result: int | None = None,
+        fill: int = POISON_WORD,
     ) -> Run:
         """Run the kernel; arrays among the arguments are its buffers, and receive its stores.
 
         `grid` and `threads` are up to three sizes: x, y, z. Arrays have the element type of the
-        kernel: float32, float64, uint32 or int32. Raise KernelFault. Only a counted kernel checks
+        kernel: float32, float64, uint32 or int32. The buffer with the number `result` contains
+        nothing that the kernel may load; `fill` is in each word of shared memory before a block.
+        Raise KernelFault. Only a counted kernel checks
         bounds before an access: run it first.
         """
         arrays = [argument for argument in arguments if isinstance(argument, np.ndarray)]
         copies = _copies(arrays)
         writers = [np.zeros(-(-copy.nbytes // _WORD_BYTES), _WRITER) for copy in copies]
         values = _values(arguments, copies)
-        launch = self._launch(grid, threads, values, dynamic_shared_bytes, copies, writers)
+        launch = self._launch(
+            grid, threads, values, dynamic_shared_bytes, copies, writers, result=result, fill=fill
+        )
         for array, copy in zip(arrays, copies, strict=True):
             array[...] = copy
         counts = (_Count * launch.count_count)()
@@ -212,11 +222,17 @@ class Kernel:
         arrays: Sequence[Array],
         writers: Sequence[npt.NDArray[np.void]] = (),
         last_block: bool = False,
+        result: int | None = None,
+        fill: int = POISON_WORD,
     ) -> _Launch:
         """Run a launch to its end; return it with its results. Raises KernelFault."""
+        self._check_bounds(prod(threads))
         pointers = (ctypes.c_void_p * len(values))(*(ctypes.addressof(value) for value in values))
         buffers = (_Buffer * len(arrays))(
-            *(_Buffer(array.ctypes.data, array.nbytes, None, 0, 0) for array in arrays)
+            *(
+                _Buffer(array.ctypes.data, array.nbytes, None, 0, number == result)
+                for number, array in enumerate(arrays)
+            )
         )
         for buffer, words in zip(buffers, writers, strict=False):
             buffer.writers = words.ctypes.data
@@ -231,6 +247,7 @@ class Kernel:
             buffers=ctypes.addressof(buffers),
             buffer_count=len(buffers),
             instrumented=self._counted,
+            fill=fill,
             last_block=last_block,
             constants=begin.value,
             constant_bytes=(end.value or 0) - (begin.value or 0),
@@ -241,6 +258,15 @@ class Kernel:
         if launch.fault.kind:
             raise KernelFault(self._describe(launch.fault, launch))
         return launch
+
+    def _check_bounds(self, threads: int) -> None:
+        """Compare the threads of a block with the kernel's ``__launch_bounds__``, if it has any."""
+        most = ctypes.c_uint.in_dll(self._library, "host_launch_bounds").value
+        if most and threads > most:
+            raise KernelFault(
+                f"{self._source}: {self._name}: __launch_bounds__({most}), but its blocks have "
+                f"{threads} threads: no GPU launches them"
+            )
 
     def _causes(self, launch: _Launch) -> "ctypes.Array[_Cause]":
         causes = (_Cause * launch.cause_count)()
@@ -327,6 +353,10 @@ _TEXTS = (
     "waits at more than 8,192 barriers: does this loop end?",
     "copies {bytes} bytes asynchronously; use 4, 8 or 16",
     "needs {bytes:,} bytes of shared memory; use at most 232,448, of these 49,152 static",
+    "calls a warp function whose mask {bytes:#x} lacks this lane; name all lanes that call it",
+    "copies to byte {index} of shared memory, where the copy of line {other_line} is under way",
+    "{access} is uninitialised: nothing was stored there; the kernel must compute C = A·B only",
+    "reads a value from lane {index}, which has ended or is not in the mask",
 )
 
 

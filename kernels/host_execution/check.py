@@ -1,6 +1,7 @@
 """Running kernels on the host, and comparing them with reference and theory."""
 
 import mmap
+from bisect import bisect
 from dataclasses import astuple, replace
 from fractions import Fraction
 from functools import lru_cache
@@ -28,6 +29,8 @@ from kernels.theory.tiles import TileShape
 
 MAX_SHARED_BYTES = 227 * 1024  # per block, on any GPU
 SEED = 1
+# What C and shared memory contain before a launch, by mode: a kernel that depends on it differs.
+FILLS: dict[Mode, int] = {"counted": POISON_WORD, "separate": 0, "fused": 1}
 _TERMS = 512  # of a sum of the largest product, at random places and at the end
 _MAP_NORESERVE = 0x4000  # of Linux; Python has no name for it
 # Ends of a message on elements that differ from the reference.
@@ -83,19 +86,23 @@ def predict(product: Product, merged: bool = False) -> dict[str, Total]:
     return totals(product.accesses(), launch.threads, launch.blocks, merged)
 
 
-def inputs_of(product: Product) -> tuple[Array, Array]:
+def inputs_of(product: Product, seed: int = SEED) -> tuple[Array, Array]:
     """Return seeded A and B, shapes (batch, m, k) and (batch, k, n)."""
-    return Inputs([(product.dtype, product.shape)], SEED).pair(product.dtype, product.shape)
+    return Inputs([(product.dtype, product.shape)], seed).pair(product.dtype, product.shape)
 
 
 def execute(
-    product: Product, mode: Mode, source: Path | None = None, folder: Path = BUILDS
+    product: Product,
+    mode: Mode,
+    source: Path | None = None,
+    folder: Path = BUILDS,
+    seed: int = SEED,
 ) -> tuple[Array, Run]:
     """Run a product on seeded matrices; return C, shape (batch, m, n), and the run.
 
     The work of the host is included. `source` replaces the catalog's source file. Elements that the
-    kernel does not store keep the poison value (NaN for floating-point types). Raise KernelFault;
-    raise StudyError if the kernel cannot be built.
+    kernel does not store keep the value of `FILLS` (NaN in a counted run of a floating-point type).
+    Raise KernelFault, also if A or B is overwritten; StudyError if the kernel cannot be built.
     """
     kernel, launch = kernel_of(product), product.launch
     build = build_for(product)
@@ -105,11 +112,18 @@ def execute(
         raise StudyError("this CPU has no FMA3, which the kernel check needs; use another host")
     library = build_kernel(kernel.kernel, source, build.defines, mode, folder)
     compiled = Compiled(library, source, kernel.kernel, mode == "counted")
-    a, b, c = _operands(product)
+    a, b, c = _operands(product, FILLS.get(mode, POISON_WORD), seed)
     if step_build(product):
         a, b = _prepare(product, a, b, mode, folder)
     arguments: list[Array | int] = [a, b, c, *product.arguments]
-    run = compiled.run(launch.grid, launch.threads, arguments, launch.dynamic_shared_bytes)
+    before, fill = (a.copy(), b.copy()), FILLS.get(mode, POISON_WORD)
+    shared = launch.dynamic_shared_bytes
+    run = compiled.run(launch.grid, launch.threads, arguments, shared, result=2, fill=fill)
+    for number, (kept, operand) in enumerate(zip(before, (a, b), strict=True)):
+        lines = sorted({*run.stored_by[number].tolist()} - {0})
+        if lines or len(_differing(operand, kept)):
+            place = f"{shown(source)}:{','.join(map(str, lines or [0]))}"
+            raise KernelFault(f"{place}: {kernel.kernel}: stores to {'AB'[number]}, an input")
     return _product(product, c), run
 
 
@@ -132,10 +146,10 @@ def _prepare(product: Product, a: Array, b: Array, mode: Mode, folder: Path) -> 
     return prepared[step.bytes(n, k) // 4 :], prepared[: step.bytes(n, k) // 4]
 
 
-def _operands(product: Product) -> tuple[Array, Array, Array]:
-    """Return the arguments of the kernel: A and B as the host prepares them, and a poisoned C."""
+def _operands(product: Product, word: int, seed: int) -> tuple[Array, Array, Array]:
+    """Return the arguments of the kernel: A and B as the host prepares them, and a C of `word`."""
     seen, step = product.operands, product.entry.host_step
-    a, b = inputs_of(product)
+    a, b = inputs_of(product, seed)
     targets = ((a, step and step.a, (seen.m, seen.k)), (b, step and step.b, (seen.k, seen.n)))
     prepared = []
     for matrix, fill, edges in targets:
@@ -145,7 +159,7 @@ def _operands(product: Product) -> tuple[Array, Array, Array]:
             matrix = target
         prepared.append(np.ascontiguousarray(matrix))
     c = np.empty((seen.batch, seen.m, seen.n), ELEMENTS[product.dtype].dtype)
-    c.view(np.uint32).fill(POISON_WORD)
+    c.view(np.uint32).fill(word)
     return prepared[0], prepared[1], c
 
 
@@ -177,16 +191,31 @@ def check(product: Product, source: Path | None = None, folder: Path = BUILDS) -
         c, found = execute(product, mode, source, folder)
         if mode == "counted":
             run = found
-        if kernel.in_order:
-            _compare_references(named, product, c, run, mode, folder)
-        else:
-            _evaluate_product(named, product, c, run)
+        _compare(named, product, c, run, mode, folder)
         if kernel.tensor_cores:
             first = c if first is None else first
             _compare_products(named, product, c, run, mode, first)
         if mode == "counted":
             _check_counts(named, product, run)
     return run
+
+
+def check_mode(product: Product, mode: Mode, seed: int = SEED) -> Run:
+    """Run a product in one mode, with matrices of `seed`; return the run. Raise as `check`."""
+    named = shown(ROOT / str(kernel_of(product).source))
+    c, run = execute(product, mode, seed=seed)
+    _compare(named, product, c, run, mode, BUILDS, seed)
+    return run
+
+
+def _compare(
+    named: str, product: Product, c: Array, run: Run, mode: Mode, folder: Path, seed: int = SEED
+) -> None:
+    """Compare a product with what its kernel declares: bit for bit, or with the error bound."""
+    if kernel_of(product).in_order:
+        _compare_references(named, product, c, run, mode, folder, seed)
+    else:
+        _evaluate_product(named, product, c, run, seed)
 
 
 def check_largest(product: Product, source: Path | None = None, folder: Path = BUILDS) -> None:
@@ -202,6 +231,8 @@ def check_largest(product: Product, source: Path | None = None, folder: Path = B
     kernel, launch, seen = kernel_of(product), large.launch, large.operands
     elements = (seen.a_elements, seen.b_elements, seen.c_elements)
     shared = launch.dynamic_shared_bytes
+    if shared > MAX_SHARED_BYTES and isinstance(product.entry, UserKernel):
+        _refuse_shared(product, edge)
     if launch.threads_per_block > MAX_THREADS or shared > MAX_SHARED_BYTES:
         return
     if max(elements) > MOST_ELEMENTS:
@@ -234,6 +265,23 @@ def check_largest(product: Product, source: Path | None = None, folder: Path = B
         filled = np.unique(stored[1]), np.unique(stored[2])
     if product.entry.host_step is None and step_build(large) is None:
         _compare_stored(shown(source), large, run, views, terms, c)
+
+
+def _refuse_shared(product: Product, edge: int) -> None:
+    """Raise KernelFault with the least size whose blocks need more shared memory than GPUs have."""
+
+    def needed(n: int) -> int:
+        return replace(
+            product, shape=Shape(product.shape.batch, n, n, n)
+        ).launch.dynamic_shared_bytes
+
+    sizes = range(1, edge + 1)
+    size = sizes[bisect(sizes, MAX_SHARED_BYTES, key=needed)]
+    raise KernelFault(
+        f"{shown(ROOT / str(product.entry.source))}: {product.variant} at size {size}: needs "
+        f"{needed(size):,} bytes of dynamic shared memory per block, "
+        f"{MAX_SHARED_BYTES:,} allowed: no GPU launches it for N >= {size}"
+    )
 
 
 def _zeros(count: int, dtype: npt.DTypeLike) -> Array:
@@ -289,34 +337,34 @@ def sums(run: Run) -> dict[str, Total]:
     return found
 
 
-def _evaluate_product(named: str, product: Product, c: Array, run: Run) -> None:
+def _evaluate_product(named: str, product: Product, c: Array, run: Run, seed: int) -> None:
     """Compare a product with its error bound; `run` has the source line of each store."""
-    verdict = _verdict(product, c)
+    verdict = _verdict(product, c, seed)
     if not verdict.passed:
         place = 0, verdict.worst_row, verdict.worst_column
         line = _stored_by(product, run, *place)
-        if cause := _cause(product, run, *place, c[place]):
+        if cause := _cause(product, run, "counted", place, c[place]):
             raise KernelFault(cause)
         raise KernelFault(f"{named}:{line}: {product.variant}: {verdict.reason}")
 
 
-def _verdict(product: Product, c: Array) -> Verdict:
+def _verdict(product: Product, c: Array, seed: int) -> Verdict:
     """Compare a product with its float64 reference and error bound."""
     k = product.shape.k
     multiple = product.entry.roundoffs(k) / k
-    return evaluate(c, *float64_reference(*inputs_of(product)), multiple)
+    return evaluate(c, *float64_reference(*inputs_of(product, seed)), multiple)
 
 
 def _compare_references(
-    named: str, product: Product, c: Array, run: Run, mode: Mode, folder: Path
+    named: str, product: Product, c: Array, run: Run, mode: Mode, folder: Path, seed: int
 ) -> None:
     """Compare a product with both references; `run` has the source line of each store."""
     fused = mode == "fused"
-    expected = expected_product(product, fused, folder)
+    expected = expected_product(product, fused, folder, seed)
     if len(_differing(c, expected)):
-        other = expected_product(product, not fused, folder)
+        other = expected_product(product, not fused, folder, seed)
         if len(_differing(c, other)):
-            says = OTHER_ORDER if _verdict(product, c).passed else WRONG
+            says = OTHER_ORDER if _verdict(product, c, seed).passed else WRONG
             _compare_products(named, product, c, run, mode, expected, says)
 
 
@@ -346,7 +394,7 @@ def _compare_products(
     batch, row, column = (int(index) for index in place)
     element = f"C({row}, {column})" if product.shape.batch == 1 else f"C({batch}, {row}, {column})"
     line = _stored_by(product, run, batch, row, column)
-    if cause := _cause(product, run, batch, row, column, c[place]):
+    if cause := _cause(product, run, mode, (batch, row, column), c[place]):
         raise KernelFault(cause)
     if line:
         text = f"stores {element} = {c[place]:.9g}"
@@ -359,7 +407,9 @@ def _compare_products(
     )
 
 
-def expected_product(product: Product, fused: bool, folder: Path = BUILDS) -> Array:
+def expected_product(
+    product: Product, fused: bool, folder: Path = BUILDS, seed: int = SEED
+) -> Array:
     """Return the expected C, bit for bit, shape (batch, m, n).
 
     Each slice of a tile shape has its own sums, which are added in order.
@@ -367,8 +417,8 @@ def expected_product(product: Product, fused: bool, folder: Path = BUILDS) -> Ar
     tile = product.block_size
     slices = tile.slices if isinstance(tile, TileShape) else 1
     if slices == 1:
-        return _expected(product.dtype, product.shape, fused, folder)
-    a, b = inputs_of(product)
+        return _expected(product.dtype, product.shape, fused, folder, seed)
+    a, b = inputs_of(product, seed)
     steps = product.tile[2]
     of_slice = np.arange(product.shape.k) % steps // (steps // slices)
     parts = []
@@ -380,9 +430,9 @@ def expected_product(product: Product, fused: bool, folder: Path = BUILDS) -> Ar
 
 
 @lru_cache(maxsize=16)
-def _expected(dtype: str, shape: Shape, fused: bool, folder: Path) -> Array:
+def _expected(dtype: str, shape: Shape, fused: bool, folder: Path, seed: int) -> Array:
     """Return the reference for a shape, cached: it takes longer than some runs."""
-    return reference(*Inputs([(dtype, shape)], SEED).pair(dtype, shape), fused, folder)
+    return reference(*Inputs([(dtype, shape)], seed).pair(dtype, shape), fused, folder)
 
 
 def _stored_by(product: Product, run: Run, batch: int, row: int, column: int) -> int:
@@ -391,15 +441,15 @@ def _stored_by(product: Product, run: Run, batch: int, row: int, column: int) ->
 
 
 def _cause(
-    product: Product, run: Run, batch: int, row: int, column: int, value: np.generic
+    product: Product, run: Run, mode: Mode, place: tuple[int, int, int], value: np.generic
 ) -> str | None:
     """Return the read of uninitialised shared memory that made an element of C wrong, or None.
 
-    Uninitialised words are NaN: other wrong numbers have another cause.
+    Uninitialised words of a counted run are NaN: other wrong numbers have another cause.
     """
-    place = _word(product, batch, row, column)
-    is_poisoned = np.isnan(value) if value.dtype.kind == "f" else True
-    return run.cause(2, place) if is_poisoned and run.stored_by[2][place] else None
+    word = _word(product, *place)
+    is_poisoned = np.isnan(value) if value.dtype.kind == "f" and mode == "counted" else True
+    return run.cause(2, word) if is_poisoned and run.stored_by[2][word] else None
 
 
 def _word(product: Product, batch: int, row: int, column: int) -> int:

@@ -1,6 +1,5 @@
 """Compiling kernels and the runtime with g++, once per digest of all inputs."""
 
-import ctypes
 import hashlib
 import os
 import re
@@ -27,15 +26,16 @@ _COMMON = ["-std=c++17", "-fPIC", "-pipe", "-fmax-errors=1", "-fno-stack-protect
 # Shared memory of a template belongs to one library, also if a process loads several.
 _KERNEL = [
     *("-fno-gnu-unique", "-fno-extern-tls-init", "-fno-exceptions", "-fno-threadsafe-statics"),
+    "-fno-ipa-reference-addressable",  # shared memory that nothing is stored to is not zero
     "-Werror=frame-larger-than=32768",
     # What follows a function without a value is undefined: nvcc and g++ differ.
-    *("-Werror=return-type", "-Werror=uninitialized"),
+    *("-Werror=return-type", "-Werror=uninitialized", "-Wno-maybe-uninitialized"),
 ]
 _RUNTIME = ["-O3", "-ffp-contract=off"]  # by -O2, counted runs take a tenth more time
 _MODE_FLAGS: dict[Mode, list[str]] = {
     # -O1 would split vectors and merge accesses.
     "counted": [
-        *("-O0", "-gdwarf-4", "-ffp-contract=off"),
+        *("-O0", "-gdwarf-4", "-ffp-contract=off", "-ftrivial-auto-var-init=pattern"),
         *("-fsanitize=thread", "-fsanitize=bounds"),
         *("--param", "tsan-instrument-func-entry-exit=0"),
         "-fsanitize-coverage=trace-pc",
@@ -85,8 +85,14 @@ _NAMED_HALF = re.compile(
 )
 _DYNAMIC_SHARED = re.compile(r"\bextern\s+__shared__\b[^;]*?(\w+)\s*\[\s*\]")
 SOURCE_NAME = "kernel.cu"  # of the copy that g++ compiles: a user's name may be any text
-# Starts of conditions of code that only GPUs compile.
-_FOR_GPUS = ("#ifdef __CUDACC__", "#if __CUDA_ARCH__")
+# Conditions of code that only GPUs compile.
+_FOR_GPUS = re.compile(
+    r"\s*#\s*(?:ifdef\s|if\s+(?:defined\s*\(?)?)\s*(?:__CUDACC__|__CUDA_ARCH__|__NVCC__)\b"
+)
+# What nvcc defines, and values of __CUDA_ARCH__; the host runs the code for the first one.
+_NVCC = re.compile(r"\b(?:__CUDA_ARCH__|__CUDACC__|__NVCC__)\b")
+_OF_NVCC = ("-D__CUDACC__", "-D__NVCC__")
+_ARCHITECTURES = (900, 750, 800, 890, 1000, 1200)
 
 
 class NotSupported(StudyError):  # noqa: N818  the field's word
@@ -97,12 +103,13 @@ class CompilerError(StudyError):
     """An error of g++ in a kernel; nvcc may accept the kernel."""
 
 
-def unsupported(text: str) -> tuple[int, str, str] | None:
+def unsupported(text: str, everywhere: bool = False) -> tuple[int, str, str] | None:
     """Return line, word and name of the first feature that the host cannot execute.
 
-    Code between a condition of `_FOR_GPUS` and its ``#else`` is ignored.
+    Code between a condition of `_FOR_GPUS` and its ``#else`` is ignored, unless `everywhere`.
     """
-    code = _INCLUDED.sub("", _without_gpu_code(without_comments(text)))
+    code = without_comments(text)
+    code = _INCLUDED.sub("", code if everywhere else _without_gpu_code(code))
     names = set(_NAMED_HALF.findall(code))
     found = [
         (match.start(), match[0].rstrip("( "), feature)
@@ -121,13 +128,46 @@ def _without_gpu_code(code: str) -> str:
     depth, lines = 0, []  # of nested conditions, from 1 at a condition of `_FOR_GPUS`
     for line in code.splitlines():
         if depth == 0:
-            depth = int(line.startswith(_FOR_GPUS))
-        elif line.startswith("#if"):
+            depth = int(bool(_FOR_GPUS.match(line)))
+        elif re.match(r"\s*#\s*if", line):
             depth += 1
-        elif line.startswith("#endif") or (line.startswith("#else") and depth == 1):
+        elif re.match(r"\s*#\s*endif", line) or (depth == 1 and re.match(r"\s*#\s*el", line)):
             depth -= 1
         lines.append("" if depth else line)
     return "\n".join(lines)
+
+
+def _of_nvcc(text: str) -> list[str]:
+    """Return the macros of nvcc that choose code of a GPU, if the host can execute that code."""
+    if not _NVCC.search(without_comments(text)) or unsupported(text, everywhere=True):
+        return []
+    return [*_OF_NVCC, f"-D__CUDA_ARCH__={_ARCHITECTURES[0]}"]
+
+
+def unchecked_lines(text: str, defines: Mapping[str, int | str]) -> list[int]:
+    """Return the lines of a source that nvcc compiles for some GPU, and the host does not run."""
+    if not _NVCC.search(without_comments(text)):
+        return []
+    own = [f"-D{key}={value}" for key, value in defines.items()]
+    gpus = [[*_OF_NVCC, f"-D__CUDA_ARCH__={number}"] for number in _ARCHITECTURES]
+    compiled = set[int]().union(*(_compiled_lines(text, [*own, *gpu]) for gpu in gpus))
+    return sorted(compiled - _compiled_lines(text, [*own, *_of_nvcc(text)]))
+
+
+def _compiled_lines(text: str, macros: Sequence[str]) -> set[int]:
+    """Return the numbers of the lines that the preprocessor keeps."""
+    command = [str(find_gxx()), *macros, "-E", "-x", "c++", "-"]
+    code = _INCLUDED.sub("", text)
+    done = subprocess.run(command, input=code, capture_output=True, text=True, check=False)
+    number, lines = 0, set[int]()
+    for line in done.stdout.splitlines():
+        if marker := re.match(r'# (\d+) "<stdin>"', line):
+            number = int(marker[1]) - 1
+            continue
+        number += 1
+        if line.strip():
+            lines.add(number)
+    return lines
 
 
 @cache
@@ -170,10 +210,10 @@ def build_kernel(
     error.
     """
     text = source.read_text()
-    if name.startswith("host_") or hasattr(ctypes.CDLL(None), name):
-        library = "host execution" if name.startswith("host_") else "the C library"
-        raise NotSupported(f"{shown(source)}: {name}: is a name of {library}; rename it")
-    if found := unsupported(text):
+    if name.startswith("host_"):
+        raise NotSupported(f"{shown(source)}: {name}: is a name of host execution; rename it")
+    of_nvcc = _of_nvcc(text)
+    if found := unsupported(text, everywhere=bool(of_nvcc)):
         line, word, feature = found
         raise NotSupported(
             f"{shown(source)}:{line}: {word}: host execution does not support {feature}; remove "
@@ -185,7 +225,9 @@ def build_kernel(
         *_KERNEL,
         *_MODE_FLAGS[mode],
         *(f"-D{key}={value}" for key, value in defines.items()),
+        *of_nvcc,
         f"-DKERNEL={name}",
+        f"-DHOST_LAUNCH_BOUNDS={_launch_bounds(name, text)}",
         *(f"-D{array}=smem" for array in _dynamic_shared(text)),
         f'-DSOURCE="{SOURCE_NAME}"',
     ]
@@ -195,6 +237,7 @@ def build_kernel(
         f"-l:{runtime.name}",
         "-Wl,--as-needed",  # linking the C++ library takes longer than compiling
         "-Wl,-rpath,$ORIGIN",
+        "-Wl,-Bsymbolic",  # a kernel may have the name of a function of the C library
         # A kernel has no operating system: it gets only the C functions that g++ itself calls.
         *(
             "-nodefaultlibs",
@@ -220,6 +263,21 @@ def build_kernel(
 def _dynamic_shared(text: str) -> set[str]:
     """Return the names of a source's dynamic shared arrays but `smem`, the runtime's."""
     return set(_DYNAMIC_SHARED.findall(without_comments(text))) - {"smem"}
+
+
+def _launch_bounds(name: str, text: str) -> str:
+    """Return the first argument of the kernel's ``__launch_bounds__``; "0" if it has none."""
+    code = without_comments(text)
+    head = re.search(rf"[^;{{}}]*\b{re.escape(name)}\s*\(", code)
+    bounds = re.search(r"__launch_bounds__\s*\(", head[0]) if head else None
+    if not (head and bounds):
+        return "0"
+    depth, begin = 1, bounds.end()
+    for place, character in enumerate(head[0][begin:], begin):
+        depth += {"(": 1, ")": -1}.get(character, 0)
+        if depth == 0 or (depth == 1 and character == ","):
+            return " ".join(head[0][begin:place].split())
+    return "0"
 
 
 class _GxxError(Exception):

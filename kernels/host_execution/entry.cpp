@@ -30,6 +30,10 @@ extern "C" void host_entry(void **arguments) {
     host_call(KERNEL, arguments);
 }
 
+// Of the kernel's __launch_bounds__; 0 without.
+extern "C" const unsigned host_launch_bounds;
+const unsigned host_launch_bounds = HOST_LAUNCH_BOUNDS;
+
 // Where the linker puts what is declared __constant__.
 extern "C" char __start_host_constant[] __attribute__((weak, visibility("hidden")));
 extern "C" char __stop_host_constant[] __attribute__((weak, visibility("hidden")));

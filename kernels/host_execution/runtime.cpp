@@ -49,7 +49,6 @@ void start(Worker &w, Fiber &fiber) {
 
 __attribute__((noinline)) void resume(Worker &w, Fiber &fiber) {
     w.thread_index = fiber.index;
-    w.stretch = fiber.stretch;
     if (_setjmp(w.scheduler) != 0) return;
     if (!fiber.started) start(w, fiber);
     _longjmp(fiber.place, 1);
@@ -240,6 +239,20 @@ uint32_t meeting(const Fiber *lanes, uint32_t count, uint32_t mask) {
     return waiting;
 }
 
+// After a __syncwarp, each of its lanes knows what any of them knew.
+void order(Worker &w, Fiber *lanes, uint32_t count, uint32_t together) {
+    ++w.time;
+    for (uint32_t of = 0; of < count; ++of) {
+        uint32_t latest = together >> of & 1 ? w.time : 0;
+        for (uint32_t each = 0; each < count; ++each) {
+            if (together >> each & 1) latest = std::max(latest, lanes[each].known[of]);
+        }
+        for (uint32_t each = 0; each < count; ++each) {
+            if (together >> each & 1) lanes[each].known[of] = latest;
+        }
+    }
+}
+
 // Lets the lanes that wait for each other run on, with what each of them gave.
 bool end_meetings(Worker &w, uint32_t first) {
     Fiber *const lanes = &w.fibers[first];
@@ -251,12 +264,14 @@ bool end_meetings(Worker &w, uint32_t first) {
         if (!(together >> lane & 1)) continue;
         any = true;
         uint64_t given[WARP] = {};
+        if (lanes[lane].orders) order(w, lanes, count, together);
         for (uint32_t each = lane; each < count; ++each) {
             if (together >> each & 1) given[each] = lanes[each].given;
         }
         for (uint32_t each = lane; each < count; ++each) {
             if (!(together >> each & 1)) continue;
             std::memcpy(lanes[each].received, given, sizeof given);
+            lanes[each].together = together;
             lanes[each].state = RUNS;
         }
     }
@@ -298,9 +313,11 @@ bool check_barrier(Worker &w, uint32_t barriers) {
         if (fiber.state == ENDED) continue;
         if (fiber.state == AT_MEETING) {
             const uint32_t first = thread - thread % WARP;
+            const uint32_t last = std::min(first + WARP, w.threads) - 1;
             uint32_t other = first;
-            while (!(fiber.mask >> (other - first) & 1) || w.fibers[other].state == ENDED ||
-                   (w.fibers[other].state == AT_MEETING && w.fibers[other].mask == fiber.mask))
+            while (other < last &&
+                   (!(fiber.mask >> (other - first) & 1) || w.fibers[other].state == ENDED ||
+                    (w.fibers[other].state == AT_MEETING && w.fibers[other].mask == fiber.mask)))
                 ++other;
             report(w, APART, thread, other);
             return false;
@@ -318,22 +335,24 @@ bool check_barrier(Worker &w, uint32_t barriers) {
     return false;
 }
 
-// Each block finds other values in shared memory.
+// No block finds what the one before has left in shared memory.
 void poison(Worker &w) {
     uint32_t *const parts[] = {reinterpret_cast<uint32_t *>(w.shared),
                                reinterpret_cast<uint32_t *>(w.dynamic_shared)};
-    std::fill_n(parts[0], w.shared_bytes / WORD_BYTES, POISON_WORD);
-    std::fill_n(parts[1], w.launch->dynamic_shared_bytes / WORD_BYTES, POISON_WORD);
+    std::fill_n(parts[0], w.shared_bytes / WORD_BYTES, w.launch->fill);
+    std::fill_n(parts[1], w.launch->dynamic_shared_bytes / WORD_BYTES, w.launch->fill);
 }
 
 void run_block(Worker &w) {
     w.block_start = ++w.epoch;
     w.vote = 0;
-    if (w.launch->instrumented) poison(w);
+    w.time = 0;
+    poison(w);
     for (uint32_t thread = 0; thread < w.threads; ++thread) {
         Fiber &fiber = w.fibers[thread];
         fiber.state = RUNS;
-        fiber.stretch = fiber.group = 0;
+        fiber.group = 0;
+        std::fill_n(fiber.known, WARP, 0);
         fiber.copies.clear();
     }
     for (uint32_t barriers = 0;; ++barriers) {
@@ -351,7 +370,7 @@ void run_block(Worker &w) {
         for (uint32_t thread = 0; thread < w.threads; ++thread) {
             Fiber &fiber = w.fibers[thread];
             if (fiber.state == AT_BARRIER) fiber.state = RUNS;
-            fiber.stretch = 0;
+            std::fill_n(fiber.known, WARP, 0);
         }
     }
 }
@@ -529,21 +548,40 @@ extern "C" int __syncthreads_and(int predicate) {
     return worker->outcome == 0;
 }
 
-// Gives a value to the lanes of `mask`; returns that of lane `from`.
-extern "C" uint64_t host_exchange(unsigned mask, uint64_t value, unsigned from) {
-    Fiber &fiber = worker->fibers[worker->thread];
+namespace {
+
+// Waits for the other lanes of `mask`, and gives them a value; `orders`: a __syncwarp.
+Fiber &meet(unsigned mask, uint64_t value, bool orders, void *caller) {
+    Worker &w = *worker;
+    if (!(mask >> w.lane & 1)) stop_at(NOT_IN_MASK, code_address(w, caller), mask);
+    Fiber &fiber = w.fibers[w.thread];
     fiber.mask = mask;
     fiber.given = value;
-    wait(AT_MEETING, __builtin_return_address(0));
-    return fiber.received[from % WARP];
+    fiber.orders = orders;
+    wait(AT_MEETING, caller);
+    return fiber;
+}
+
+}  // namespace
+
+// Gives a value to the lanes of `mask`; returns that of lane `from`. If there is none it is NaN, as
+// from shared memory that nothing was stored to: it may still be unused.
+extern "C" uint64_t host_exchange(unsigned mask, uint64_t value, unsigned from) {
+    void *const caller = __builtin_return_address(0);
+    const Fiber &fiber = meet(mask, value, false, caller);
+    from %= WARP;
+    if (fiber.together >> from & 1) return fiber.received[from];
+    Fault fault = {};
+    fault.kind = SHUFFLE_FROM_NONE;
+    fault.code = code_address(*worker, caller);
+    fault.byte = from;
+    suspect(fault);
+    return static_cast<uint64_t>(POISON_WORD) << 32 | POISON_WORD;
 }
 
 // The lanes of `mask` whose predicate is true.
 extern "C" unsigned host_ballot(unsigned mask, int predicate) {
-    Fiber &fiber = worker->fibers[worker->thread];
-    fiber.mask = mask;
-    fiber.given = predicate != 0;
-    wait(AT_MEETING, __builtin_return_address(0));
+    const Fiber &fiber = meet(mask, predicate != 0, false, __builtin_return_address(0));
     unsigned lanes = 0;
     for (uint32_t lane = 0; lane < WARP; ++lane) {
         lanes |= (mask >> lane & fiber.received[lane]) << lane;
@@ -552,10 +590,7 @@ extern "C" unsigned host_ballot(unsigned mask, int predicate) {
 }
 
 extern "C" void host_sync_warp(unsigned mask) {
-    Fiber &fiber = worker->fibers[worker->thread];
-    fiber.mask = mask;
-    wait(AT_MEETING, __builtin_return_address(0));
-    worker->stretch = ++fiber.stretch;
+    meet(mask, 0, true, __builtin_return_address(0));
 }
 
 extern "C" unsigned host_lane() {

@@ -34,7 +34,8 @@ constexpr size_t VARIABLE_BYTES = size_t(1) << 28;  // of the file's variables
 constexpr size_t STACK_BYTES = 65536 + 320;
 // In the place of a thread: several lanes of a warp, whose number is added, or of several warps.
 constexpr uint16_t LANES = 0x8000, SEVERAL = 0xffff;
-// Fills shared memory before each block: NaN as float32 and, in two words, as float64.
+// Fills shared memory before each block of a counted run: NaN as float32 and, in two words, as
+// float64. Other runs find other values (`Launch::fill`).
 constexpr uint32_t POISON_WORD = 0x7fffffff;
 
 enum FaultKind : int32_t {
@@ -54,7 +55,11 @@ enum FaultKind : int32_t {
     ENDLESS_BARRIERS,
     ASYNC_SIZE,
     SHARED_SIZE,
-    VARIABLE_SIZE,  // no fault: host execution cannot follow so many
+    NOT_IN_MASK,        // a lane calls a warp function whose mask lacks it
+    COPIES_OVERLAP,     // a copy to where another one is still under way
+    NOT_INITIALISED,    // a load from the result before anything is stored there
+    SHUFFLE_FROM_NONE,  // of a lane that has ended, or is not in the mask
+    VARIABLE_SIZE,      // no fault: host execution cannot follow so many
 };
 
 // The structures up to `Sizes` are those of binding.py.
@@ -85,7 +90,8 @@ struct Buffer {
     char *begin;
     uint64_t bytes;
     Writer *writers;  // one a word
-    uint32_t is_written, padding;
+    uint32_t is_written;
+    uint32_t is_result;  // nothing is stored there before the launch
 };
 
 struct Count {
@@ -104,11 +110,13 @@ struct Launch {
     Buffer *buffers;
     uint32_t buffer_count;
     uint32_t instrumented;  // 0: nothing is counted; of faults, only divergent barriers are found
+    uint32_t fill;          // each word of shared memory before a block
     uint32_t last_block;    // 1: it runs alone; addresses are checked, and stores recorded
     uint32_t count_count;   // what `host_counts` will write
     uint32_t cause_count;   // what `host_causes` will write
-    uint64_t store_count;   // what `host_stores` will write
-    char *constants;        // those declared __constant__
+    uint32_t padding;
+    uint64_t store_count;  // what `host_stores` will write
+    char *constants;       // those declared __constant__
     uint64_t constant_bytes;
     Fault fault;
 };
@@ -118,11 +126,12 @@ struct Sizes {
     uint64_t batch, m, n, k;
 };
 
-// The last accesses to a word of shared memory, or to a byte of it (`Worker::unit`). A stretch is
-// the number of __syncwarp that the thread had passed since the last barrier.
+// The last accesses to a word of shared memory, or to a byte of it (`Worker::unit`): by which lanes
+// of a warp, and when on the clock of the warp.
 struct Word {
     uint32_t write_epoch, read_epoch;
-    uint16_t writer, reader, write_site, read_site, write_stretch, read_stretch;
+    uint16_t writer, reader, write_site, read_site;
+    uint32_t write_lanes, read_lanes, write_time, read_time;
 };
 
 // One load or store of the source.
@@ -179,7 +188,9 @@ struct Fiber {
     uint64_t barrier;                // code address, also of a meeting
     uint32_t mask;                   // lanes that meet
     uint64_t given, received[WARP];  // what this lane, and what all lanes bring to a meeting
-    uint16_t stretch;                // passed __syncwarp since the last barrier of the block
+    uint32_t together;               // lanes of the last meeting
+    bool orders;                     // whether a meeting is a __syncwarp
+    uint32_t known[WARP];            // the time before which each lane's accesses are ordered
     uint32_t group;                  // of asynchronous copies that a commit will end
     std::vector<Copy> copies;        // that may still be under way
 };
@@ -193,7 +204,7 @@ struct Worker {
     uint3 thread_index, block_index, block_size, grid_size;
     uint32_t thread, threads, lane;
     uint32_t epoch;             // one for each stretch between barriers, never 0
-    uint16_t stretch;           // of the thread that runs
+    uint32_t time;              // of the warp: number of its __syncwarp
     int vote, outcome;          // threads that vote at a barrier, and those of the last one
     uint32_t block_start;       // first epoch of the block
     std::vector<Cause> causes;  // the first of each block

@@ -3,14 +3,18 @@
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import count
 from math import lcm
 from time import monotonic
 
 from base.command_line import ABSENT, table
+from base.paths import ROOT, shown
 from kernels.catalog.product import Product, with_entry
 from kernels.catalog.variant import UserKernel
+from kernels.cubins.build import build_for
 from kernels.host_execution.binding import KernelFault
-from kernels.host_execution.check import check, check_largest, execute, sums
+from kernels.host_execution.check import SEED, check, check_largest, check_mode, sums
+from kernels.host_execution.compiler import NotSupported, unchecked_lines
 from kernels.host_execution.limited import limited
 from kernels.products.shape import Shape
 from kernels.theory.cost import OPERATIONS, Total
@@ -23,6 +27,7 @@ SECONDS, SECONDS_WITH_BUILDS, MEMORY_BYTES = 35.0, 47.0, 3 * 2**29
 _COUNTED, _DIVISIBLE, _UNEVEN, _SMALL = 64, 64, 70, 3
 # A race may first show in a later iteration: double buffers alternate, pipelines have more stages.
 _ITERATIONS = 5
+_LEAST_EDGES = (16, 16, 30)  # of rectangles
 
 Totals = dict[str, Total]
 Counted = dict[Product, Totals]
@@ -55,12 +60,34 @@ def checked(entry: UserKernel) -> Generator[str, None, Counted]:
     return counted
 
 
+def gap(entry: UserKernel) -> NotSupported | None:
+    """Return the error of lines that a GPU runs and the check did not, None if there are none."""
+    block = (entry.block_sizes or (None,))[0]
+    build = build_for(with_entry(entry, entry.dtypes[0], Shape.square(_UNEVEN), block))
+    assert build is not None
+    source = ROOT / build.source
+    lines = unchecked_lines(source.read_text(), build.defines)
+    if not lines:
+        return None
+    named = f"{shown(source)}:{','.join(map(str, lines))}"
+    return NotSupported(f"{named}: only GPUs compile these lines; make the CPU compile them too")
+
+
 def _totals(products: Sequence[Product], counted: Sequence[Product]) -> list[Totals]:
     """Check products and the largest one; return the counts of the others."""
     for product in products:
         _check(product)
+    check_mode(products[0], "counted", seed=SEED + 1)  # does it only replay the first product?
     check_largest(products[0])
-    return [sums(execute(product, "counted")[1]) for product in counted]
+    return [_count(product) for product in counted]
+
+
+def _count(product: Product) -> Totals:
+    """Check a product and return its counts."""
+    try:
+        return sums(check_mode(product, "counted"))
+    except KernelFault as fault:
+        raise KernelFault(f"{fault} (at size {product.shape})") from None
 
 
 def shapes(entry: UserKernel, block: BlockSize) -> list[Shape]:
@@ -69,7 +96,7 @@ def shapes(entry: UserKernel, block: BlockSize) -> list[Shape]:
     The tile divides the first shape. The second shape is odd, and one element larger than whole
     tiles. The third is twice an odd number: vectors of two elements fit, vectors of four do not.
     The fourth is smaller than most tiles, which are then filled in part only. Rectangular and
-    batched shapes follow if the kernel takes them.
+    batched shapes (`rectangles`) follow if the kernel takes them.
     """
     tile = entry.tile(block)
     width = lcm(*tile)
@@ -78,9 +105,40 @@ def shapes(entry: UserKernel, block: BlockSize) -> list[Shape]:
     odd = size + 1 + (width if size % 2 else 0)
     even = next(n for n in range(least, 8 * least) if n % 4 == 2 and not _divided(n, tile))
     found = [Shape.square(size), Shape.square(odd), Shape.square(even), Shape.square(_SMALL)]
-    if entry.shapes != "square":
-        found.append(Shape(3 if entry.shapes == "batched" else 1, 17, 33, odd))
-    return found
+    batch = 3 if entry.shapes == "batched" else 1
+    return found if entry.shapes == "square" else [*found, *rectangles(tile, batch)]
+
+
+def rectangles(tile: tuple[int, int, int], batch: int) -> list[Shape]:
+    """Return shapes with three edges and several blocks along each, in different numbers.
+
+    So strides between blocks, axes of the grid and edges cannot be exchanged unnoticed. The tile
+    divides the first shape. In each of the others, one other edge is a multiple of four: vectors of
+    four elements fit along one matrix and not along another.
+    """
+    tall, wide, deep = (
+        edge * -(-least // edge) for edge, least in zip(tile, _LEAST_EDGES, strict=True)
+    )
+    whole = _rectangle((2 * tall, 2 * wide, deep), tile, tile)
+    above = tall + 1, 2 * wide + 1, deep + 1
+    steps = [tuple(4 if edge == other else 0 for edge in range(3)) for other in range(3)]
+    return [Shape(batch, *edges) for edges in (whole, *(_rectangle(above, tile, s) for s in steps))]
+
+
+def _rectangle(least: Sequence[int], tile: Sequence[int], steps: Sequence[int]) -> tuple[int, ...]:
+    """Return three edges of at least `least`: multiples of `steps`, or odd where the step is 0."""
+    edges: list[int] = []
+    for at, (first, step) in enumerate(zip(least, steps, strict=True)):
+        edges.append(
+            next(
+                edge
+                for edge in count(first)
+                if (edge % step == 0 if step else edge % 2)
+                and edge not in edges
+                and not (at == 1 and -(-edge // tile[1]) == -(-edges[0] // tile[0]))
+            )
+        )
+    return tuple(edges)
 
 
 def _divided(size: int, tile: tuple[int, int, int]) -> bool:

@@ -12,7 +12,7 @@ from base.errors import StudyError
 from kernels.catalog.entries import VARIANTS
 from kernels.catalog.product import Product
 from kernels.host_execution import compiler
-from kernels.host_execution.binding import KernelFault
+from kernels.host_execution.binding import Kernel, KernelFault
 from kernels.host_execution.check import check_largest
 from kernels.host_execution.compiler import NotSupported, build_kernel, unsupported
 from kernels.products.shape import Shape
@@ -237,14 +237,27 @@ def test_a_kernel_with_too_many_variables_cannot_be_checked(compiled):
         kernel.run((1,), (64,), [np.zeros(64, np.float32)])
 
 
-@pytest.mark.parametrize(
-    ("name", "library"), [("host_launch", "host execution"), ("malloc", "the C library")]
-)
-def test_a_name_of_a_library_is_refused(host_builds, tmp_path, name, library):
+def test_a_name_of_the_runtime_is_refused(host_builds, tmp_path):
     source = tmp_path / "kernel.cu"
-    source.write_text(f'extern "C" __global__ void {name}(float *p) {{ p[0] = 1; }}')
-    with pytest.raises(NotSupported, match=f"{name}: is a name of {library}; rename it"):
-        build_kernel(name, source, {}, "counted", host_builds)
+    source.write_text('extern "C" __global__ void host_launch(float *p) { p[0] = 1; }')
+    with pytest.raises(NotSupported, match="host_launch: is a name of host execution; rename it"):
+        build_kernel("host_launch", source, {}, "counted", host_builds)
+
+
+@pytest.mark.parametrize("name", ["advance", "malloc", "pow10", "step", "write"])
+@pytest.mark.parametrize("role", ["kernel", "function"])
+def test_names_of_the_c_library_are_the_kernels_own(host_builds, tmp_path, name, role):
+    source = tmp_path / "kernel.cu"
+    text = f'extern "C" __global__ void {name}(float *p) {{ p[threadIdx.x] = 7; }}'
+    if role == "function":
+        text = f"""extern "C" __device__ __noinline__ float {name}(float x) {{ return x + 6; }}
+            extern "C" __global__ void kernel(float *p) {{ p[threadIdx.x] = {name}(1); }}"""
+    source.write_text(text)
+    name = name if role == "kernel" else "kernel"
+    values = np.zeros(3, np.float32)
+    library = build_kernel(name, source, {}, "separate", host_builds)
+    Kernel(library, source, name, counted=False).run((1,), (3,), [values])
+    assert values.tolist() == [7, 7, 7]
 
 
 @pytest.mark.parametrize(

@@ -60,7 +60,7 @@ def multiply(request, host_builds, monkeypatch):
 
     def multiplied(a, b):
         operands = [np.ascontiguousarray(each[None], np.float32) for each in (a, b)]
-        monkeypatch.setattr(host, "inputs_of", lambda _: operands)
+        monkeypatch.setattr(host, "inputs_of", lambda *_: operands)
         product = product_of(request.param, len(a))
         return host.execute(product, "separate", folder=host_builds)[0][0]
 
