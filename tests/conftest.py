@@ -1,11 +1,10 @@
-"""Fixtures of several packages, and the order of the tests."""
+"""Fixtures of several packages, and the environment of the tests."""
 
-import gc
 import importlib
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -27,14 +26,6 @@ hypothesis.settings.register_profile("any host", deadline=None)  # a busy host i
 hypothesis.settings.load_profile("any host")
 
 MakeRecording = Callable[..., Recording]
-# The longest files, in this order. Files that wait for processes alternate with files that compute.
-_LONGEST = (
-    *("test_faults", "test_host_execution", "test_workflow", "test_compiled", "test_run"),
-    *("test_page", "test_browser", "test_slurm", "test_crate", "test_wheel"),
-    *("test_cpu_threads", "test_trial", "test_comparison", "test_reproducible", "test_bundle"),
-    *("test_tables", "test_attacks", "test_setup", "test_systems", "test_doctor"),
-)
-
 
 # Waiting threads of a BLAS or of OpenMP sleep: other tests need the cores.
 _ASLEEP = {"OPENBLAS_THREAD_TIMEOUT": "4", "OMP_WAIT_POLICY": "passive"}
@@ -42,41 +33,9 @@ _ASLEEP = {"OPENBLAS_THREAD_TIMEOUT": "4", "OMP_WAIT_POLICY": "passive"}
 
 def pytest_configure() -> None:
     """Remove cached files that no run has used for a week; set the environment of all processes."""
-    gc.disable()  # until all tests are collected
     cache.tidy()
     for name, value in _ASLEEP.items():
         os.environ.setdefault(name, value)
-
-
-def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Ignore files that contain only slow tests if these are deselected."""
-    if not config.option.markexpr.startswith("not slow") or collection_path.suffix != ".py":
-        return None
-    return "\npytestmark = pytest.mark.slow\n" in collection_path.read_text() or None
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_make_collect_report(collector: pytest.Collector) -> Generator[None, Any, Any]:
-    """Collect other files first in each worker: the workers share compiled modules."""
-    report = yield
-    if isinstance(collector, pytest.Dir) and (worker := os.environ.get("PYTEST_XDIST_WORKER")):
-        count = int(os.environ["PYTEST_XDIST_WORKER_COUNT"])
-        first = int(worker.removeprefix("gw")) * len(report.result) // count
-        report.result = report.result[first:] + report.result[:first]
-    return report
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Run the longest files first, so that no core is idle at the end."""
-    first = {name: place for place, name in enumerate(_LONGEST)}
-    items.sort(key=lambda item: (first.get(item.path.stem, len(first)), item.path))
-
-
-def pytest_collection_finish() -> None:
-    """Exclude libraries and tests from garbage collection, which took a tenth of the time."""
-    gc.freeze()
-    gc.enable()
-    gc.set_threshold(100_000, 20, 20)
 
 
 @pytest.fixture(scope="session", autouse=True)
