@@ -10,8 +10,6 @@ from pydantic import BaseModel
 from docs.cli_reference import reference
 from study import config
 from tests.support import ROOT
-from tests.support.imports import path_of
-from tests.test_route import ROUTE
 
 METHODS = (ROOT / "docs" / "explanation" / "methods.md").read_text(encoding="utf-8")
 PAGES = [ROOT / "README.md", *ROOT.glob("docs/**/*.md"), *ROOT.glob("kernels/*.md")]
@@ -88,11 +86,6 @@ def test_every_key_of_the_configuration_is_described():
     sections = [each for each in vars(config).values() if isinstance(each, type)]
     keys = {key for each in sections if issubclass(each, BaseModel) for key in each.model_fields}
     assert [key for key in keys if key not in TEXTS["docs/reference/config.md"]] == []
-
-
-def test_the_route_of_the_block_size_is_drawn():
-    drawn = re.findall(r"^    (\w+/\S+\.py) ", TEXTS["docs/CONTRIBUTING.md"], re.M)
-    assert [ROOT / name for name in drawn] == list(map(path_of, ROUTE))
 
 
 def test_every_estimator_has_a_reason_or_a_source():
