@@ -13,14 +13,8 @@ SHAPE = ("batch", "m", "n", "k")
 # The two series of a study: square float32 matrices of its sizes, and all other products.
 SIZES, SHAPES = "sizes", "shapes"
 
-# Timing of a kernel: behind a blocking kernel, or between the events of an end-to-end run.
-KERNEL_ONLY, IN_RUN = "kernel-only", "in-run"
-
-# Number of samples of a recording: fixed by a pilot; or sampling stopped as soon as the interval
-# was narrow enough. Simulated coverage of the latter, with two modes 3 % apart and with a drift of
-# 2 %: the benchmark `coverage` of commit dcdc8c9 with data/recordings/h100-sxm, sequential rule.
-PILOT, OPTIONAL = "fixed by a pilot", "optional stopping"
-OPTIONAL_COVERAGE = {"coverage_two_modes": 0.77, "coverage_drift": 0.33}
+# What fixed the number of samples of a recording; other rules are marked.
+PILOT = "fixed by a pilot"
 
 # The matrix size of Figures 1 and 2 of source V.
 SOURCE_SIZE = 2048

@@ -163,7 +163,6 @@ def _part(
         "builds": data.builds_table(loaded, built),
         "environment": data.environment_table(loaded),
         "telemetry": overheads.telemetry_table(sources),
-        "back_to_back": overheads.back_to_back_table(sources),
         "cold_starts": overheads.cold_starts_table(sources),
         "ceilings": ceilings.ceilings_table(sources),
         "pieces": ceilings.pieces_table(sources),

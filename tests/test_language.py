@@ -18,7 +18,7 @@ from workflow import command
 
 # Private words of earlier versions, and the field's.
 WORDS = {
-    r"sittings?": "session",
+    r"sitting(?:s)?": "session",
     r"(?:complete|in the|each|per|a|one|first|whole) pass(?:es)?": "end-to-end run, in-run",
     r"held against": "compared with",
     r"kernels? alone": "kernel-only",

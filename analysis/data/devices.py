@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import pandas as pd
 
 from analysis.data.store import Store, StoreError
-from analysis.domain import OPTIONAL
+from analysis.domain import PILOT
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class Device:
     live: bool
     at_once: bool
     stale_sources: tuple[str, ...]
-    optional_stopping: bool = False
+    stopping: str = PILOT
 
     @property
     def mark(self) -> str:
@@ -35,7 +35,7 @@ class Device:
             return "SIMULATED"
         if self.at_once and self.is_gpu:
             return "AT ONCE"
-        return "OPTIONAL STOPPING" * self.optional_stopping
+        return "" if self.stopping == PILOT else self.stopping.upper()
 
     @property
     def title(self) -> str:
@@ -106,5 +106,5 @@ def _device(row: dict[str, object]) -> Device:
         live=text["live"] == "True",
         at_once=text["at_once"] == "True",
         stale_sources=tuple(filter(None, text["stale_sources"].split(";"))),
-        optional_stopping=text["stopping"] == OPTIONAL,
+        stopping=text["stopping"],
     )

@@ -30,9 +30,6 @@ from measurement.recording.recording import CELL, TABLES, Recording, read
 
 # Preferred host memory of a table that shows only one.
 _MEMORY_ORDER = {"total": domain.HOST_MEMORY_ORDER, "kernel": domain.KERNEL_MEMORY_ORDER}
-_PILOT_FORMAT = 5  # the first whose number of samples is fixed by a pilot
-# The rule before, with its coverage.
-_OPTIONAL = {"stopping": domain.OPTIONAL, **domain.OPTIONAL_COVERAGE}
 Recordings = Mapping[str, Recording]  # by id
 _TIMES_COLUMNS = ["implementation", "n", "block_size", *with_bounds("time_s")]
 
@@ -116,11 +113,10 @@ class MeasuredSource:
             bounds = groups.medians(kernels.rows["kernel_s"], series=True)
         cells[with_bounds("kernel_s")] = bounds.T
         cells["kernel_samples"] = pd.array(groups.sums(kernels.rows["kernel_s"].notna()), "Int64")
-        timing = kernels.rows["kernel_timing"].groupby(groups.number).first()
-        cells["kernel_timing"] = timing.to_numpy()
-        kernel_only = (cells["kernel_timing"] == domain.KERNEL_ONLY).fillna(False)
+        timing = pd.Series(self.recording.provenance["kernel_timing"], cells.index, dtype="string")
+        cells["kernel_timing"] = timing.where(cells["kernel_s"].notna())
         apart = cells["in_run_kernel_s"] - cells["kernel_s"]
-        return cells.assign(overhead_s=cells["overhead_s"] + apart.where(kernel_only, 0.0))
+        return cells.assign(overhead_s=cells["overhead_s"] + apart)
 
     @cached_property
     def _runs(self) -> _Samples:
@@ -370,7 +366,7 @@ def recordings_table(found: list[MeasuredSource], root: Path = ROOT) -> pd.DataF
         dirty = [session["git"]["dirty"] for session in sessions]
         statuses = source.checks["status"]
         changed = stale_sources(provenance, root)
-        by_pilot = min(session["format"] for session in sessions) >= _PILOT_FORMAT
+        stopping = min((one["stopping"] for one in sessions), key=_least_coverage)
         rows.append(
             {
                 "recording": source.recording_id,
@@ -387,13 +383,20 @@ def recordings_table(found: list[MeasuredSource], root: Path = ROOT) -> pd.DataF
                 "dirty": True if True in dirty else None if None in dirty else False,
                 "sessions": len(sessions),
                 "samples": int(source.cells["samples"].sum()),
-                **({"stopping": domain.PILOT} if by_pilot else _OPTIONAL),
+                "stopping": stopping["rule"],
+                "coverage_two_modes": stopping.get("coverage_two_modes"),
+                "coverage_drift": stopping.get("coverage_drift"),
                 **{f"cells_{s}": int((statuses == s).sum()) for s in domain.STATUSES},
                 "stale": bool(changed),
                 "stale_sources": ";".join(changed),
             }
         )
     return from_rows("recordings", rows)
+
+
+def _least_coverage(stopping: Mapping[str, Any]) -> float:
+    """Return the simulated coverage of a rule of stopping; 1 if it is nominal."""
+    return float(stopping.get("coverage_drift", 1.0))
 
 
 def unmeasured_sizes_table(sizes: Iterable[int], checks: pd.DataFrame) -> pd.DataFrame:

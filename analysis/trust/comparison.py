@@ -15,7 +15,7 @@ import pandas as pd
 from analysis.data.frames import stacked
 from analysis.data.kernel_times import kernel_times
 from analysis.data.recordings import MeasuredSource, l2_bytes, with_gpu
-from analysis.domain import CPU, IN_RUN, KERNEL_ONLY
+from analysis.domain import CPU
 from analysis.schema import interval_columns, renaming, with_bounds
 from analysis.stats import between, significance
 from analysis.stats.estimates import (
@@ -27,9 +27,9 @@ from analysis.stats.estimates import (
 )
 from analysis.stats.sessions import DEVICE_MEMORY, matrices_in
 from analysis.trust.host_factors import explained, host_factors
-from analysis.trust.overheads import batch_draws
 from base.errors import StudyError
 from measurement.recording.code import codes
+from measurement.recording.provenance_schema import IN_RUN, KERNEL_ONLY
 from measurement.recording.recording import CELL, KERNEL, Recording
 
 # The hardware that a time depends on, and the verdict on a time that its ceilings explain.
@@ -39,12 +39,11 @@ OTHER_HARDWARE = "other hardware"
 SHORT_S, SHORT_MARGIN = 20e-6, 0.05
 # Kinds of configurations in the table agreement, and the times compared of each.
 GPU_KERNEL, PINNED, PAGEABLE = "GPU, kernel-only", "GPU, pinned", "GPU, pageable"
-BATCHES, ON_CPU = "GPU, back to back", "CPU"
+ON_CPU = "CPU"
 _QUANTITIES = {
     GPU_KERNEL: ("kernel",),
     PINNED: ("total", "kernel"),
     PAGEABLE: ("total", "kernel"),
-    BATCHES: ("kernel_batch",),
     ON_CPU: ("total",),
 }
 _KEY = [name for name in CELL if name != "device"]
@@ -59,10 +58,9 @@ STATE = {
 
 
 def once_per_kernel(rows: pd.DataFrame, by: list[str] = KERNEL) -> pd.DataFrame:
-    """Return `rows` with each kernel-only time once: host memories share it, pinned is kept."""
+    """Return kernel-only times once per kernel: host memories share them, pinned is kept."""
     first = rows.groupby(by, dropna=False)["host_memory"].transform("max")
-    repeated = (rows["kernel_timing"] == KERNEL_ONLY) & (rows["host_memory"] != first)
-    return rows[~repeated.fillna(False)]
+    return rows[~(rows["host_memory"] != first).fillna(False)]
 
 
 # ---- Two recordings
@@ -239,7 +237,7 @@ def matched(samples: pd.DataFrame, a: Recording, b: Recording) -> pd.DataFrame:
 
 
 def _kernel_only(a: Sequence[Recording], b: Sequence[Recording]) -> bool:
-    return not any(each.kernels.empty for each in (*a, *b))
+    return all(each.provenance["kernel_timing"] == KERNEL_ONLY for each in (*a, *b))
 
 
 def _paired(
@@ -247,7 +245,8 @@ def _paired(
 ) -> Iterator[tuple[tuple[object, ...], dict[str, float]]]:
     """Yield key (`CELL`, quantity), and per side sessions, samples, median and `noise`."""
     alone, every = _kernel_only(a, b), [*a, *b]
-    kernels = [once_per_kernel(kernel_times(each, alone)) for each in every]
+    kernels = [kernel_times(each, alone) for each in every]
+    kernels = [once_per_kernel(times) for times in kernels] if alone else kernels
     for quantity, own in {"total": [each.samples for each in every], "kernel": kernels}.items():
         parts = [
             matched(samples, a[0], each).assign(at=at)
@@ -286,7 +285,7 @@ def agreement_tables(
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Return the tables agreement and agreement_cells.
 
-    `frames` contains summary, telemetry and back_to_back. The first result counts, for each of
+    `frames` contains summary and telemetry. The first result counts, for each of
     `pairs`, kind and quantity, the common configurations whose medians agree within `THRESHOLD`.
     The second lists the others with ratio B/A, bootstrap interval and, on a GPU, both `STATE`.
     Unlike an interval of one recording, these ratios contain the variation between recordings.
@@ -356,7 +355,7 @@ def _cpu_conditions(source: MeasuredSource) -> tuple[str, dict[str, Any]]:
 
 
 def medians(frames: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
-    """Return the medians to compare from summary, telemetry and back_to_back.
+    """Return the medians to compare from summary and telemetry.
 
     Columns: label (of a GPU; of a CPU the recording), kind, quantity, `CELL` (blank where it does
     not apply), samples, median_s with bounds, and `STATE`.
@@ -366,15 +365,13 @@ def medians(frames: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     cells = cells.assign(label=cells["gpu"].fillna(cells["recording"]))
     gpu = cells[cells["device"] != CPU]
     in_run = gpu.assign(kernel_s=gpu["kernel_s"].where(gpu["kernel_timing"] == IN_RUN))
-    batches = frames["back_to_back"]
     kinds = {
         GPU_KERNEL: once_per_kernel(gpu[gpu["kernel_timing"] == KERNEL_ONLY], ["gpu", *KERNEL]),
         PINNED: in_run[in_run["host_memory"] == "pinned"],
         PAGEABLE: in_run[in_run["host_memory"] == "pageable"],
-        BATCHES: batches.assign(label=batches["gpu"], host_memory=None, threads=None),
         ON_CPU: cells[cells["device"] == CPU],
     }
-    counts = {GPU_KERNEL: "kernel_samples", BATCHES: "rounds"}
+    counts = {GPU_KERNEL: "kernel_samples"}
     columns = ["label", "kind", "quantity", *CELL, "samples", *with_bounds("median_s"), *STATE]
     parts = []
     for kind, quantities in _QUANTITIES.items():
@@ -413,10 +410,5 @@ def _draws(rows: pd.DataFrame, found: list[MeasuredSource]) -> dict[int, FloatAr
     draws: dict[int, FloatArray] = {}
     for (label, kind, quantity), cells in rows.groupby(["label", "kind", "quantity"]):
         source = sources[kind == ON_CPU, label]
-        if kind == BATCHES:  # in the order of the kernels, as the rows are
-            batches = source.recording.back_to_back.merge(cells[KERNEL], on=KERNEL)
-            own = batch_draws(batches)
-        else:
-            own = source.drawn(cells, quantity)
-        draws |= dict(zip(cells.index, own, strict=True))
+        draws |= dict(zip(cells.index, source.drawn(cells, quantity), strict=True))
     return draws

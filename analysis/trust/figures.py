@@ -1,4 +1,4 @@
-"""Figures on repeatability and timing: ratios of medians, single launches, sessions."""
+"""Figures on repeatability and timing: ratios of medians, sessions."""
 
 from typing import Any
 
@@ -8,7 +8,6 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter
 
-from analysis.data.best import fastest
 from analysis.data.devices import Devices
 from analysis.data.store import Store
 from analysis.drawing import palette, rows, style
@@ -17,7 +16,7 @@ from analysis.drawing.style import plain_number
 from analysis.drawing.svg import INK, hover
 from analysis.stats.sessions import DEVICE_MEMORY, L2, LENGTHS
 from analysis.stats.significance import THRESHOLD, within
-from analysis.trust.comparison import BATCHES, GPU_KERNEL, ON_CPU, PAGEABLE, PINNED, medians, ratios
+from analysis.trust.comparison import GPU_KERNEL, ON_CPU, PAGEABLE, PINNED, medians, ratios
 
 # Label and look of each kind of cell and quantity.
 _KINDS = {
@@ -26,7 +25,6 @@ _KINDS = {
     (PINNED, "total"): ("end-to-end, pinned memory", Look(palette.BLUE, "s", "--")),
     (PAGEABLE, "kernel"): ("kernel, pageable memory", Look(palette.ORANGE, "^", "-")),
     (PAGEABLE, "total"): ("end-to-end, pageable memory", Look(palette.ORANGE, "v", "--")),
-    (BATCHES, "kernel_batch"): ("kernel, back to back", Look(palette.GREEN, "D", "-")),
     (ON_CPU, "total"): ("CPU", Look(palette.PURPLE, "P", "-.")),
 }
 _MARKED = (0.05, 0.25, 0.5, 0.75, 0.95)
@@ -41,7 +39,7 @@ _TIMES = {
         for length in LENGTHS
     },
 }
-_TABLES = ("summary", "telemetry", "back_to_back")
+_TABLES = ("summary", "telemetry")
 
 
 def agreement(store: Store, devices: Devices) -> Figure | None:
@@ -116,36 +114,6 @@ def _distribution(axis: Axes, ratios: pd.Series, text: str, look: Look) -> None:
     axis.plot([], [], look.line, color=look.colour, label=text, **how)
 
 
-def launches(store: Store, devices: Devices) -> Figure | None:
-    """Draw the ratio of single to back-to-back launches by kernel time.
-
-    Points are square float32 products, each with its fastest block size.
-    """
-    frame = store["back_to_back"]
-    square = (frame["batch"] == 1) & (frame["m"] == frame["n"]) & (frame["n"] == frame["k"])
-    frame = frame[square & (frame["dtype"] == "float32") & frame["ratio"].notna()]
-    gpus = devices.gpus[: style.MOST_PANELS]  # more would hide each other
-    frame = fastest(frame, "kernel_batch_s", ["gpu", "variant", "n"])
-    by_gpu = {gpu.short: frame[frame["gpu"] == gpu.label] for gpu in gpus}
-    by_gpu = {name: own for name, own in by_gpu.items() if len(own)}
-    if not by_gpu:
-        return None
-    figure, (axis,) = style.new_figure(height=3.6)
-    looks = style.looks_of(devices)
-    axis.axhline(1, color=INK, linewidth=1)
-    for gpu, own in by_gpu.items():
-        names = [f"{gpu}, {cell}" for cell in style.cell_names(own)]
-        ratio = ("ratio", "ratio_low", "ratio_high")
-        style.points(axis, own, "kernel_batch_s", ratio, looks[gpu], gpu, False, names, style.times)
-    axis.set_xlabel("kernel time, back to back")
-    axis.set_ylabel("single launch / back to back")
-    style.log_axis(axis, "x")
-    style.factor_axis(axis, "y")
-    axis.xaxis.set_major_formatter(FuncFormatter(style.plain_time))
-    style.legend(figure, [axis])
-    return figure
-
-
 def sessions(store: Store, devices: Devices) -> Figure | None:
     """Draw the factor within which a median is known, by kind of time, for each GPU.
 
@@ -178,4 +146,4 @@ def sessions(store: Store, devices: Devices) -> Figure | None:
     return figure
 
 
-FIGURES = style.named(agreement, launches, sessions)
+FIGURES = style.named(agreement, sessions)

@@ -32,7 +32,7 @@ def interference_table(found: list[MeasuredSource]) -> pd.DataFrame:
     isolated_s. Verdicts are adjusted over all comparisons of a GPU. Below 6 pairs, interval, p and
     q are NaN.
     """
-    own = ((source, source.own(source.recording.interference)) for source in found)
+    own = ((source, source.own(source.recording.neighbours)) for source in found)
     return stacked("interference", [labelled(one, compare_pairs(rows)) for one, rows in own])
 
 

@@ -12,45 +12,13 @@ from analysis.data.recordings import MeasuredSource, labelled, once_per_recordin
 from analysis.domain import CPU
 from analysis.schema import bounded, renaming, with_bounds
 from analysis.stats.estimates import FloatArray, Groups, bootstrap_cells, ratio_intervals
-from measurement.recording.recording import CELL, KERNEL
+from measurement.recording.recording import CELL
 from measurement.recording.throttling import THROTTLE_REASONS
 
 TOTAL = "total"  # the sum of all phases, and of the parts of a run
 WARM = "warm"
 COLD_PARTS = ("init", "context", "module", "allocation", "h2d", "in_run_kernel", "d2h")
 _RATIO = ["ratio", "ratio_low", "ratio_high"]
-
-
-def back_to_back_table(found: list[MeasuredSource]) -> pd.DataFrame:
-    """Return the median times of kernels launched back to back and launched singly.
-
-    kernel_s is the median of `host_memory`: pinned, or pageable without pinned times. ratio is
-    kernel_s over kernel_batch_s, the effect of launch gaps and event resolution.
-    """
-    gpus = (source for source in found if source.device)
-    return stacked("back_to_back", [labelled(source, _batches(source)) for source in gpus])
-
-
-def _batches(source: MeasuredSource) -> pd.DataFrame:
-    own = source.own(source.recording.back_to_back)
-    kernels = Groups.of(own, KERNEL)
-    rows = kernels.keys.assign(
-        launches=kernels.medians(own["launches"])[0].astype(int), rounds=kernels.counts
-    )
-    rows[with_bounds("kernel_batch_s")] = kernels.medians(own["kernel_batch_s"]).T
-    single = source.cells[source.cells["kernel_s"].notna()].rename_axis("row").reset_index()
-    single = single.sort_values("host_memory", ascending=False, kind="stable")  # pinned first
-    names = ["row", "host_memory", *with_bounds("kernel_s")]
-    rows = rows.merge(single.drop_duplicates(KERNEL)[[*KERNEL, *names]], how="left", on=KERNEL)
-    known = rows["row"].notna().to_numpy()
-    ratio = rows["kernel_s"] / rows["kernel_batch_s"]
-    above = source.draws["kernel"][rows.loc[known, "row"].astype(int)]
-    return _with_ratio(rows, ratio, known, above, batch_draws(own)[known])
-
-
-def batch_draws(batches: pd.DataFrame) -> FloatArray:
-    """Return bootstrap draws of the median batch of each kernel, shape (kernels, draws)."""
-    return bootstrap_cells(batches, "kernel_batch_s", KERNEL, "batch")
 
 
 def _with_ratio(

@@ -20,7 +20,7 @@ from kernels.cubins.toolchain import find_nvcc
 from measurement.devices.discovery import CudaDevice, select
 from measurement.devices.locks import lock_file, only_run
 from measurement.recording import recording
-from measurement.recording.recording import OPTIONAL, TABLES, Recording
+from measurement.recording.recording import TABLES, Recording
 
 
 @dataclass(frozen=True)
@@ -96,10 +96,9 @@ def add(bench: Bench, name: str, rows: list[dict[str, Any]], facts: dict[str, An
             f"recording {recorded.path}: this GPU can run none of its kernels; use another GPU"
         )
     tables = {each: recorded.table(each) for each in TABLES}
-    tables |= {each: recorded.table(each) for each in OPTIONAL if len(recorded.table(each))}
     before = recorded.table(name)
     others = before[before["device"] != label]
-    new = pd.DataFrame(rows, columns=list(OPTIONAL[name])).assign(device=label)
-    new = new.astype(OPTIONAL[name])
+    new = pd.DataFrame(rows, columns=list(TABLES[name])).assign(device=label)
+    new = new.astype(TABLES[name])
     tables[name] = pd.concat([others, new]) if len(others) else new
     return recording.write(recorded.path, recorded.provenance | facts, tables)

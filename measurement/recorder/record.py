@@ -27,7 +27,7 @@ from measurement.recorder.hardware import Host, OpenCpu, OpenGpu
 from measurement.recorder.target import check_target
 from measurement.recording import recording
 from measurement.recording.journal import Journal, open_journal
-from measurement.recording.provenance_schema import FORMAT, lines_sha256
+from measurement.recording.provenance_schema import FORMAT, KERNEL_ONLY, lines_sha256
 from measurement.sampling.interference import interference_cells, measure_interference
 from measurement.sampling.measure import DeviceMeasurement
 from measurement.sampling.worker import Opening
@@ -191,6 +191,8 @@ def _facts(task: Task, journal: Journal, gcc: str, commit: str | None) -> dict[s
     texts = journal.header.get("texts", {})  # as of the first attempt
     return {
         "format": FORMAT,
+        "kernel_timing": KERNEL_ONLY,
+        "stopping": {"rule": "fixed by a pilot"},
         "simulated": False,
         **journal.header,
         **_dates(journal),

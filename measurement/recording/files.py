@@ -3,14 +3,12 @@
 `measurement.recording.recording` reads the tables. This module does not import pandas.
 """
 
-import csv
 import hashlib
 import json
 import math
 import re
 from collections import Counter
 from collections.abc import Mapping
-from functools import cache
 from pathlib import Path, PurePosixPath
 from typing import Any, NoReturn
 
@@ -18,16 +16,14 @@ from pydantic import ValidationError
 
 from base.errors import StudyError
 from base.files import MANIFEST
-from base.paths import ROOT
 from base.validation import first_fault
 from measurement.recording.provenance_schema import USER_SUPPLIED, Provenance
-from measurement.recording.schema import OPTIONAL, TABLES, check_text
+from measurement.recording.schema import TABLES, check_text
 
-SIGNATURE = f"{MANIFEST}.sig"  # optional
 PROVENANCE = "provenance.json"
 # Limit of all files, unpacked: eight times the largest recording so far.
 MOST_BYTES = 64 * 2**20
-_MOST_BYTES_OF = {MANIFEST: 2**16, SIGNATURE: 2**16, PROVENANCE: 2**20}
+_MOST_BYTES_OF = {MANIFEST: 2**16, PROVENANCE: 2**20}
 _MOST_DEPTH = 16  # of nested brackets
 _HASHED = re.compile(r"[0-9a-f]{64}  [^\x00-\x1f]{1,255}")  # a line of the manifest
 _MOST_VALUES = 2**17  # in provenance.json
@@ -58,12 +54,11 @@ def check_manifest(path: Path) -> None:
     entries = {line[66:]: line[:64] for line in lines}
     if len(entries) < len(lines):
         raise bad(path, f"{MANIFEST} lists a file twice")
-    strange = sorted(entries.keys() - {PROVENANCE, *TABLES, *OPTIONAL})
+    strange = sorted(entries.keys() - {PROVENANCE, *TABLES})
     if strange:
         raise bad(path, f"{MANIFEST} lists {strange[0]!r:.80}, which is not a file of a recording")
-    present = [name for name in OPTIONAL if name in entries or (path / name).exists()]
     size = 0
-    for name in [PROVENANCE, *TABLES, *present]:
+    for name in [PROVENANCE, *TABLES]:
         if name not in entries:
             raise bad(path, f"{MANIFEST} does not list {name}")
         size += check_file(path, name)
@@ -89,7 +84,7 @@ def check_file(path: Path, name: str) -> int:
 
 def files_of(path: Path) -> list[str]:
     """Return the names of a recording's files, without other files in its folder."""
-    named = [PROVENANCE, *TABLES, *OPTIONAL, MANIFEST, SIGNATURE]
+    named = [PROVENANCE, *TABLES, MANIFEST]
     return sorted(name for name in named if (path / name).is_file())
 
 
@@ -121,6 +116,8 @@ def difference(one: Mapping[str, Any], other: Mapping[str, Any]) -> str | None:
     )
     if len(gpus | others) > 1 or len(gpus) != len(others):
         return f"has other GPUs ({', '.join(sorted(name for name, _ in others)) or 'none'})"
+    if one["kernel_timing"] != other["kernel_timing"]:
+        return f"has another timing of kernels ({other['kernel_timing']})"
     if one.get("at_once", False) != other.get("at_once", False):
         return "has another order of GPUs (at once, or one after the other)"
     study, configured = (
@@ -160,8 +157,6 @@ def read_provenance(path: Path) -> dict[str, Any]:
         )
     except (ValueError, RecursionError) as error:
         raise bad(path, f"{PROVENANCE} is not valid JSON ({error})") from None
-    if isinstance(provenance, dict) and "sittings" in provenance:  # its name in format 4
-        provenance["attempts"] = provenance.pop("sittings")
     try:
         _check_texts(provenance)
         Provenance.model_validate(provenance)
@@ -169,17 +164,7 @@ def read_provenance(path: Path) -> dict[str, Any]:
         raise bad(path, f"{PROVENANCE}: {first_fault(error)}") from None
     except ValueError as error:
         raise bad(path, f"{PROVENANCE}: {error}") from None
-    sources = provenance["sources"]
-    return provenance | {
-        "sources": {path: _code_hashes().get(digest, digest) for path, digest in sources.items()}
-    }
-
-
-@cache
-def _code_hashes() -> dict[str, str]:
-    """Return `code_sha256` of a source by the SHA-256 of its file, as recorded until format 5."""
-    with (ROOT / "data" / "recorded_sources.csv").open() as lines:
-        return {row["file_sha256"]: row["code_sha256"] for row in csv.DictReader(lines)}
+    return provenance
 
 
 def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

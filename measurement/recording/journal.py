@@ -25,7 +25,7 @@ import pandas as pd
 from base.errors import StudyError
 from base.files import write_atomic
 from kernels.catalog.product import Product
-from measurement.recording.recording import MEASURED
+from measurement.recording.recording import TABLES
 from study.cells import Cell
 
 JournalRow = dict[str, Any]
@@ -46,7 +46,7 @@ class Journal:
     def __init__(self, folder: Path, header: Mapping[str, Any]) -> None:
         self._path = folder / "journal.jsonl"
         self.header = header
-        self.rows: dict[str, list[JournalRow]] = {name: [] for name in MEASURED}
+        self.rows: dict[str, list[JournalRow]] = {name: [] for name in TABLES}
         self.phases: list[JournalRow] = []
         self.pilots: list[JournalRow] = []
         self.imports: JournalRow = {}
@@ -88,7 +88,7 @@ class Journal:
         rows["kernels.csv.gz"] = [
             row for row in rows["kernels.csv.gz"] if (row["device"], Product.of(row)) in kernels
         ]
-        return {name: pd.DataFrame(rows[name], columns=list(MEASURED[name])) for name in MEASURED}
+        return {name: pd.DataFrame(rows[name], columns=list(TABLES[name])) for name in TABLES}
 
     def close(self) -> None:
         """Close the file; adding rows then raises StudyError."""

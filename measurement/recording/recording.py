@@ -5,17 +5,15 @@
     checks.csv         one row per planned cell: passed, failed or not launchable, and the reason
     builds.csv         one row per cubin: registers, shared memory, spills
     instructions.csv   number of each instruction per cubin, if a disassembler was installed
-    kernels.csv.gz     one row per kernel-only sample (since format 5)
-    energy.csv         one row per energy measurement (since format 5)
-    pieces.csv         one row per run in pieces with one setting, and its copies (since format 5)
-    batches.csv.gz     one row per batch of launches (only format 4)
+    kernels.csv.gz     one row per kernel-only sample
+    energy.csv         one row per energy measurement
+    pieces.csv         one row per run in pieces with one setting, and its copies
     cold_starts.csv    one row per process cold start and its first run
     ceilings.csv       one row per measurement of a ceiling of device, link or clock
     neighbours.csv     runs with and without traffic of the host's other GPUs
-    counters.csv       hardware counters (optional)
-    accuracy.csv       errors of products (optional)
+    counters.csv       hardware counters, added by `python -m measurement count`
+    accuracy.csv       errors of products, added by `python -m measurement accuracy`
     MANIFEST.sha256    the SHA-256 of each file above, in the format of sha256sum
-    MANIFEST.sha256.sig    a signature of the manifest (optional, `measurement.recording.signature`)
 
 `write` creates the folder atomically. `read` rejects incomplete and altered recordings.
 """
@@ -49,24 +47,12 @@ from measurement.recording.files import (
     check_manifest,
     read_provenance,
 )
-from measurement.recording.schema import (
-    ALL,
-    CELL,
-    COLUMNS,
-    KERNEL,
-    MEASURED,
-    OPTIONAL,
-    TABLES,
-    Table,
-)
-from measurement.recording.signature import signed_by
+from measurement.recording.schema import ALL, CELL, COLUMNS, KERNEL, TABLES, Table
 
 __all__ = [
     "CELL",
     "KERNEL",
     "MANIFEST",
-    "MEASURED",
-    "OPTIONAL",
     "TABLES",
     "Recording",
     "RecordingError",
@@ -75,8 +61,6 @@ __all__ = [
     "write",
 ]
 
-# Tables whose attribute is not named like their file: file names are fixed.
-_NAMES = {"batches": "back_to_back", "neighbours": "interference"}
 # Columns whose name in memory differs from the name in the file: the file format is fixed.
 _TIMED_IN_RUN = {"kernel_s": "in_run_kernel_s"}
 RENAMED = dict.fromkeys(("samples.csv.gz", "cold_starts.csv", "neighbours.csv"), _TIMED_IN_RUN)
@@ -98,11 +82,10 @@ _LONGEST_HEADER = 1000  # characters in a message
 
 @dataclass(frozen=True)
 class Recording:
-    """A recording in memory; `TABLES` and `OPTIONAL` define the columns and types of its frames.
+    """A recording in memory; `TABLES` defines the columns and types of its frames.
 
-    `provenance` is that of the file, with `signed_by` if it is signed. A missing optional table is
-    an empty frame. The last column `session` counts from 0: `analysis.data.sessions` merges the
-    recordings of one GPU model, and `later` contains the provenance of sessions 1, 2 ...
+    The last column `session` counts from 0: `analysis.data.sessions` merges the recordings of one
+    GPU model, and `later` contains the provenance of sessions 1, 2 ...
     """
 
     path: Path
@@ -114,10 +97,9 @@ class Recording:
     kernels: pd.DataFrame
     energy: pd.DataFrame
     pieces: pd.DataFrame
-    back_to_back: pd.DataFrame
     cold_starts: pd.DataFrame
     ceilings: pd.DataFrame
-    interference: pd.DataFrame
+    neighbours: pd.DataFrame
     counters: pd.DataFrame
     accuracy: pd.DataFrame
     later: tuple[dict[str, Any], ...] = ()
@@ -128,7 +110,7 @@ class Recording:
         return (self.provenance, *self.later)
 
     def table(self, name: str) -> pd.DataFrame:
-        """Return the table of the file `name`, for example ``batches.csv.gz``."""
+        """Return the table of the file `name`, for example ``samples.csv.gz``."""
         frame: pd.DataFrame = getattr(self, _attribute(name))
         return frame
 
@@ -138,19 +120,17 @@ def write(
 ) -> Recording:
     """Write a recording to the folder `path` atomically; read it back and return it.
 
-    `frames` maps file names to frames: all of `TABLES`, and any of `OPTIONAL`. Raise RecordingError
-    if the content is invalid, or if `path` contains something other than a recording. An older
-    recording is replaced.
+    `frames` maps file names to frames; a missing one has no rows. Raise RecordingError if the
+    content is invalid, or if `path` contains something other than a recording. An older recording
+    is replaced.
     """
     path = Path(path)
     check_target(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = Path(tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name}."))
     try:
-        facts = {key: value for key, value in provenance.items() if key != "signed_by"}
-        content = {PROVENANCE: (json.dumps(facts, indent=2) + "\n").encode()}
-        named = [*TABLES, *(name for name in OPTIONAL if name in frames)]
-        content |= {name: _table_bytes(name, frames[name]) for name in named}
+        content = {PROVENANCE: (json.dumps(provenance, indent=2) + "\n").encode()}
+        content |= {name: _table_bytes(name, frames.get(name)) for name in TABLES}
         for name, data in content.items():
             (temporary / name).write_bytes(data)
         lines = [
@@ -172,7 +152,7 @@ def check_target(path: Path) -> None:
     Single tables are allowed: a workflow that removed its outputs may leave them.
     """
     names = {each.name for each in path.iterdir()} if path.exists() else set()
-    if MANIFEST not in names and names - {*TABLES, *OPTIONAL}:
+    if MANIFEST not in names and names - {*TABLES}:
         raise RecordingError(
             f"{path}: is not empty and not a recording; use another folder or empty it"
         )
@@ -187,8 +167,6 @@ def read(path: Path | str) -> Recording:
     path = Path(path)
     check_manifest(path)
     provenance = read_provenance(path)
-    signer = signed_by(path)
-    provenance |= {"signed_by": signer} if signer else {}
     frames = _read_tables(path)
     problem = fault(provenance, frames)
     if problem:
@@ -204,8 +182,7 @@ def read(path: Path | str) -> Recording:
 
 def _attribute(name: str) -> str:
     """Return the attribute of `Recording` for the table in the file `name`."""
-    stem = name.split(".")[0]
-    return _NAMES.get(stem, stem)
+    return name.split(".")[0]
 
 
 def _replace_folder(path: Path, new: Path) -> None:
@@ -223,9 +200,10 @@ def _replace_folder(path: Path, new: Path) -> None:
     shutil.rmtree(older, ignore_errors=True)
 
 
-def _table_bytes(name: str, frame: pd.DataFrame) -> bytes:
+def _table_bytes(name: str, frame: pd.DataFrame | None) -> bytes:
     """Return a table as CSV, gzipped without time stamp: equal data give equal bytes."""
-    types = (TABLES | OPTIONAL)[name]
+    types = TABLES[name]
+    frame = pd.DataFrame(columns=list(types)) if frame is None else frame
     in_file = {column: of_file for of_file, column in RENAMED.get(name, {}).items()}
     text = frame.rename(columns=in_file)[list(types)].astype(types).to_csv(index=False)
     return gzip.compress(text.encode(), mtime=0) if name.endswith(".gz") else text.encode()
@@ -235,12 +213,9 @@ def _read_tables(path: Path) -> dict[str, pd.DataFrame]:
     """Read all tables of a recording; together they may unpack to `MOST_BYTES`."""
     left, frames = MOST_BYTES, {}
     texts: dict[str, str] = {}
-    for name, table in ALL.items():
-        if name in TABLES or (path / name).is_file():
-            frames[name], size = read_table(path, name, left, texts)
-            left -= size
-        else:
-            frames[name] = _frame({column: _Values(column, 0) for column in table.columns}, 0)
+    for name in TABLES:
+        frames[name], size = read_table(path, name, left, texts)
+        left -= size
     return frames
 
 

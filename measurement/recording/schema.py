@@ -101,18 +101,5 @@ def _column(file: str, name: str) -> Column:
 # Every column by name, and every table by its file name.
 COLUMNS = {name: _column(file.name, name) for file in FILES.values() for name in file.columns}
 ALL = {file.name: Table(file.columns, file.gaps, file.keys) for file in FILES.values()}
-# The first three are new in format 5 (pieces.csv is missing in its first recordings), the fourth is
-# only in format 4, and the last two may be added later.
-_OPTIONAL = (
-    "kernels.csv.gz",
-    "energy.csv",
-    "pieces.csv",
-    "batches.csv.gz",
-    "counters.csv",
-    "accuracy.csv",
-)
-# Column types of the required and of the optional tables, in the order of the columns.
-OPTIONAL = {name: ALL[name].kinds for name in _OPTIONAL}
-TABLES = {name: table.kinds for name, table in ALL.items() if name not in _OPTIONAL}
-# Tables that the recorder writes.
-MEASURED = TABLES | {name: OPTIONAL[name] for name in _OPTIONAL[:3]}
+# The type of every column, by table.
+TABLES = {name: table.kinds for name, table in ALL.items()}

@@ -10,13 +10,13 @@ from typing import Any
 
 import pandas as pd
 
-from measurement.recording.files import SIGNATURE, files_of
+from measurement.recording.files import files_of
 from measurement.recording.recording import MANIFEST
 
 
 def seal(folder: Path) -> None:
     """Write a manifest that matches the present files."""
-    names = [name for name in files_of(folder) if name not in (MANIFEST, SIGNATURE)]
+    names = [name for name in files_of(folder) if name != MANIFEST]
     hashes = {name: hashlib.sha256((folder / name).read_bytes()).hexdigest() for name in names}
     (folder / MANIFEST).write_text("".join(f"{hash_}  {name}\n" for name, hash_ in hashes.items()))
 

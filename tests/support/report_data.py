@@ -23,7 +23,7 @@ from analysis.schema import TABLES as SCHEMA
 from analysis.schema import column
 from kernels.catalog.product import Product
 from kernels.host_execution import counts as host_counts
-from measurement.recording.recording import CELL, KERNEL, OPTIONAL, TABLES, Recording, write
+from measurement.recording.recording import CELL, TABLES, Recording, write
 from tests.support import ROOT
 from tests.support.cache import code, made
 
@@ -43,10 +43,8 @@ def rewritten(original: Recording, path: Path | None = None, **changes: pd.DataF
     cells = changed.samples[CELL].drop_duplicates()
     found = changed.checks[CELL].merge(cells, how="left", on=CELL, indicator=True)["_merge"]
     kept = (found == "both").to_numpy() | (changed.checks["status"] != "passed").to_numpy()
-    frames = {name: changed.table(name) for name in (*TABLES, *OPTIONAL)}
+    frames = {name: changed.table(name) for name in TABLES}
     frames["checks.csv"] = changed.checks[kept]
-    frames["batches.csv.gz"] = changed.back_to_back.merge(cells[KERNEL].drop_duplicates())
-    frames = {name: frame for name, frame in frames.items() if name in TABLES or len(frame)}
     return write(path or original.path, original.provenance, frames)
 
 

@@ -18,7 +18,7 @@ from kernels.catalog.user_supplied import catalog_of
 from kernels.cubins.build import INSTRUMENTS, build_for
 from kernels.products.elements import ELEMENTS
 from measurement.recording import recording
-from measurement.recording.provenance_schema import FORMAT, lines_sha256
+from measurement.recording.provenance_schema import FORMAT, IN_RUN, KERNEL_ONLY, lines_sha256
 from measurement.recording.recording import CELL, Recording
 from study.cells import CPU, Cell, cpu_cells, gpu_cells
 from tests.support import ROOT, simulated_tables
@@ -193,6 +193,7 @@ def _provenance(gpus: int, sizes: list[int], holdout: list[int]) -> dict[str, An
     catalogs = [*VARIANTS.values(), *cpu_reference.catalog.VARIANTS.values()]
     measured = {entry.source for entry in (*catalogs, *INSTRUMENTS) if entry.source}
     facts = {"format": FORMAT, "simulated": True, "seed": 1, "attempts": 1, "software": SOFTWARE}
+    facts["stopping"] = {"rule": "fixed by a pilot"}
     facts |= {"started_utc": "2024-01-01T00:00:00Z", "finished_utc": "2024-01-01T00:10:00Z"}
     return facts | {
         "host": host | {"caches": simulated_tables.CACHES},
@@ -256,7 +257,7 @@ def write_recording(
 
     Square matrices have the sizes `sizes` and `holdout`, on GPUs with `variants`; all GPUs have
     `SERIES` too. `samples` per cell have lognormal noise; `throttled` samples of each GPU cell are
-    slower and marked. `kernel_only` adds kernel-only times, as in format 5. The GPU follows M0 with
+    slower and marked. `kernel_only` adds kernel-only times. The GPU follows M0 with
     RHO and T_G_S, scaled by its `power`. `changes` replaces keys of the provenance.
     """
     rng = np.random.default_rng(seed)
@@ -296,9 +297,8 @@ def write_recording(
         frames["kernels.csv.gz"] = simulated_tables.kernels(timed, kernel_s, rng)
         frames["energy.csv"] = simulated_tables.energy(timed, kernel_s)
         frames["pieces.csv"] = simulated_tables.pieces(timed, BYTES_PER_S["pinned"])
-    else:
-        frames["batches.csv.gz"] = simulated_tables.batches(timed, kernel_s, rng)
     provenance = _provenance(gpus, list(sizes), list(holdout))
+    provenance["kernel_timing"] = KERNEL_ONLY if kernel_only else IN_RUN
     for device in provenance["devices"]:
         device |= {"name": gpu_name, "multiprocessors": round(100 * power.units)}
     provenance["host"]["cpu_model"] = cpu_model

@@ -7,7 +7,7 @@ import pandas as pd
 
 from kernels.catalog.catalog import Catalog
 from kernels.catalog.variant import UserSupplied
-from measurement.recording.recording import CELL, OPTIONAL, TABLES
+from measurement.recording.recording import CELL, TABLES
 from study.cells import Cell
 
 Time, Rng = Callable[[Cell], float], np.random.Generator
@@ -19,10 +19,8 @@ SLOWDOWN = {"pinned": 1.0, "pageable": 1.5}
 THROTTLED_FACTOR = 1.3
 SW_POWER_CAP = 0x4
 SW_THERMAL_SLOWDOWN = 0x20
-BATCH_S = 5e-3
 POWER_W = 500.0
 LAUNCH_S = 3e-6  # excess of an in-run kernel time
-BACK_TO_BACK = 0.9  # time of a launch in a batch over that of a single launch
 _PARTS = ["h2d_s", "kernel_s", "d2h_s"]
 _CEILINGS = {"fp32_flop_per_s": 5e13, "device_copy_bytes_per_s": 2.5e12, "l2_bytes_per_s": 5e12}
 _CEILINGS |= {"l1_bytes_per_s": 2e13, "shared_bytes_per_s": 2.4e13}
@@ -42,7 +40,7 @@ BEGIN_UNIX_S = 1704067200.0  # 2024-01-01
 
 def table(name: str, rows: list[dict[str, object]]) -> pd.DataFrame:
     """Return rows as the frame of one file of a recording; missing columns are empty."""
-    return pd.DataFrame(rows, columns=list((TABLES | OPTIONAL)[name]))
+    return pd.DataFrame(rows, columns=list(TABLES[name]))
 
 
 def with_telemetry(times: dict[str, np.ndarray], throttled: int) -> dict[str, np.ndarray]:
@@ -120,20 +118,6 @@ def _loop(text: str) -> Iterator[tuple[str, int, int]]:
         name, count = part.split(":")
         opcode, _, bits = name.partition(".")
         yield opcode, int(bits or 0), int(count)
-
-
-def batches(cells: list[Cell], kernel_time_s: Time, rng: Rng) -> pd.DataFrame:
-    """Return six batches of every timed kernel shorter than `BATCH_S`."""
-    rows = []
-    for cell in _kernels(cells):
-        time_s = BACK_TO_BACK * kernel_time_s(cell)
-        if 2 * time_s > BATCH_S:
-            continue
-        for number in range(1, 7):
-            batch_s = time_s * float(np.exp(0.001 * rng.standard_normal()))
-            row = {"round": number, "launches": int(BATCH_S / time_s), "kernel_batch_s": batch_s}
-            rows.append(cell.row() | row)
-    return table("batches.csv.gz", rows)
 
 
 def kernels(cells: list[Cell], kernel_time_s: Time, rng: Rng) -> pd.DataFrame:
@@ -236,7 +220,7 @@ def neighbours(samples: pd.DataFrame, gpus: int, rng: Rng) -> pd.DataFrame:
 
 def phases(gpus: int) -> list[dict[str, object]]:
     on_gpu = [("start", 1.0, 0.0), ("ceilings", 3.0, 0.0), ("cold_starts", 2.0, 0.1)]
-    on_gpu += [("checking", 4.0, 3.0), ("sampling", 20.0, 15.0), ("batches", 1.0, 0.75)]
+    on_gpu += [("checking", 4.0, 3.0), ("sampling", 20.0, 15.0)]
     on_gpu += [("neighbours", 2.0, 1.0)] if gpus > 1 else []
     on_cpu = [("ceilings", 0.1, 0.0), ("checking", 10.0, 9.0), ("sampling", 30.0, 29.0)]
     devices = {f"gpu{index}": on_gpu for index in range(gpus)} | {"cpu": on_cpu}

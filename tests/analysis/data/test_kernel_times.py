@@ -1,6 +1,4 @@
-"""The time of a kernel: kernel-only where it was measured, otherwise in-run."""
-
-from dataclasses import replace
+"""The time of a kernel: kernel-only or, in some recordings, in-run."""
 
 import numpy as np
 import pandas as pd
@@ -10,7 +8,7 @@ from analysis.data import recordings as data
 from analysis.data.kernel_times import kernel_times
 from analysis.data.sessions import together
 from analysis.trust.comparison import compare
-from measurement.recording.recording import CELL, KERNEL, read
+from measurement.recording.recording import CELL, KERNEL, RecordingError, read
 from tests.support.simulated import FEW, recorded
 from tests.support.simulated_tables import LAUNCH_S
 
@@ -72,15 +70,13 @@ def test_kernel_only_times_have_sessions_and_are_compared(held):
     assert set(frame.loc[frame["quantity"] == "kernel", "host_memory"]) == {"pinned", "pageable"}
 
 
-def test_a_cell_whose_kernel_was_not_timed_alone_has_that_of_its_passes(held, gpu_recording):
+def test_in_run_times_are_of_one_host_memory(held, gpu_recording):
     times = kernel_times(gpu_recording)
-    assert set(times["kernel_timing"].dropna()) == {"in-run"}
     assert times["kernel_s"].equals(gpu_recording.samples["in_run_kernel_s"])
-    one = held.kernels["variant"] == "block"
-    without = replace(held, kernels=held.kernels[~one])
-    times = kernel_times(without)
-    of_one = times["variant"] == "block"
-    assert set(times[of_one]["kernel_timing"]) == {"in-run"}
-    others = times[~of_one & (times["device"] != "cpu")]
-    assert set(others["kernel_timing"]) == {"kernel-only"}
-    assert len(times[CELL].drop_duplicates()) == len(held.samples[CELL].drop_duplicates())
+    (source,) = data.sources({"card": gpu_recording})
+    timed = source.cells["kernel_s"].notna()
+    assert set(source.cells.loc[timed, "kernel_timing"]) == {"in-run"}
+    assert source.cells.loc[~timed, "kernel_timing"].isna().all()
+    assert kernel_times(held, kernel_only=False)["kernel_s"].equals(held.samples["in_run_kernel_s"])
+    with pytest.raises(RecordingError, match=r"has another timing of kernels \(in-run\) than"):
+        together([held, read(recorded(**SMALL, seed=1))])

@@ -12,7 +12,7 @@ from analysis.kernels.counts import ARBITRATION, NOT_EXPLAINED, WIDE, counts_tab
 from base.errors import StudyError
 from kernels.host_execution.counts import COLUMNS, table
 from measurement.recording import recording
-from measurement.recording.recording import OPTIONAL
+from measurement.recording.recording import TABLES
 from tests.support.products import product_of
 from tests.support.report_data import only
 from tests.support.simulated import FEW, recorded
@@ -62,7 +62,7 @@ def counters(counted, device="gpu0", changes=MEASURED):
             row &= frame["metric"] == metric.format("ld" if operation.endswith("load") else "st")
             assert row.sum() == 1
             frame.loc[row, "value"] = value
-    return frame[list(OPTIONAL["counters.csv"])]
+    return frame[list(TABLES["counters.csv"])]
 
 
 @pytest.fixture(scope="module")

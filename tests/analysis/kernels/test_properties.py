@@ -8,7 +8,7 @@ import pytest
 from analysis.data import recordings as data
 from analysis.data.sessions import together
 from analysis.kernels.properties import accuracy_table, energy_table
-from measurement.recording.recording import OPTIONAL, read
+from measurement.recording.recording import TABLES, read
 from tests.support.simulated import FEW, recorded
 from tests.support.simulated_tables import POWER_W
 
@@ -22,7 +22,7 @@ def errors(variant, matrices, worst, block=None, session=0):
 
 
 def table(recording, *rows):
-    types = OPTIONAL["accuracy.csv"] | {"session": "int64"}
+    types = TABLES["accuracy.csv"] | {"session": "int64"}
     made = pd.DataFrame(rows, columns=list(types)).astype(types)
     return accuracy_table(data.sources({"card": replace(recording, accuracy=made)}))
 

@@ -9,10 +9,11 @@ import pytest
 
 from analysis.data import recordings as data
 from analysis.data.sessions import together
-from analysis.domain import KERNEL_ONLY, ONE_SESSION
+from analysis.domain import ONE_SESSION
 from analysis.overview import gpu_comparison
 from analysis.overview.gpu_comparison import FROM_OTHERS, SEVERAL, TOGETHER
 from analysis.stats.sessions import DEVICE_MEMORY, L2, LENGTHS
+from measurement.recording.provenance_schema import KERNEL_ONLY
 from measurement.recording.recording import read
 from tests.support.report_data import frame, only
 from tests.support.simulated import FEW, recorded

@@ -39,7 +39,6 @@ def named(recording, *names, cpu_model="Simulated CPU"):
 def agreed(recordings):
     frames = {"summary": data.summary_table(found := data.sources(recordings))}
     frames["telemetry"] = overheads.telemetry_table(found)
-    frames["back_to_back"] = overheads.back_to_back_table(found)
     return comparison.agreement_tables(found, frames)
 
 
@@ -53,9 +52,8 @@ def test_only_common_cells_and_whole_runs_without_parts_are_compared(one, cpu_re
     assert set(shares["share"]) == {1.0}
     assert cells.empty
     small = one.samples[one.samples["n"] == 256]
-    few = replace(one, samples=small, back_to_back=one.back_to_back[:0])
+    few = replace(one, samples=small)
     shares, cells = agreed({"x": few, "y": one})
-    assert comparison.BATCHES not in set(shares["kind"])
     full, _ = agreed({"x": one, "y": one})
     assert full["cells"][0] > shares["cells"][0] > 0
     assert cells.empty
@@ -88,9 +86,7 @@ def changed(recording, variant, factor):
     samples = recording.samples.copy()
     rows = (samples["variant"] == variant) & (samples["device"] != "cpu")
     samples.loc[rows, ["total_s", "in_run_kernel_s"]] *= factor
-    batches = recording.back_to_back.copy()
-    batches.loc[batches["variant"] == variant, "kernel_batch_s"] *= factor
-    return replace(recording, samples=samples, back_to_back=batches)
+    return replace(recording, samples=samples)
 
 
 def test_cells_beyond_the_tolerance_are_listed_with_the_state_of_both_gpus(one, two):
@@ -99,17 +95,17 @@ def test_cells_beyond_the_tolerance_are_listed_with_the_state_of_both_gpus(one, 
     assert list(zip(shares["kind"], shares["quantity"], strict=True)) == [
         *((comparison.PINNED, "total"), (comparison.PINNED, "kernel")),
         *((comparison.PAGEABLE, "total"), (comparison.PAGEABLE, "kernel")),
-        *((comparison.BATCHES, "kernel_batch"), (comparison.ON_CPU, "total")),
+        (comparison.ON_CPU, "total"),
     ]
     assert set(shares["tolerance"]) == {THRESHOLD} == {0.02}
     counts = shares["cells"] - shares["cells_agreeing"]
-    assert counts.tolist() == [2, 2, 2, 2, 2, 0], "two sizes of the variant"
+    assert counts.tolist() == [2, 2, 2, 2, 0], "two sizes of the variant"
     assert shares["share"].tolist() == (shares["cells_agreeing"] / shares["cells"]).tolist()
     gpu = one.samples[one.samples["device"] == "gpu0"]
     assert shares["cells"][0] == len(gpu.drop_duplicates(CELL)) / 2
     assert set(cells["variant"]) == {"buffered_row"}
     assert cells["block_size"].isna().all()
-    assert cells["ratio"].tolist() == pytest.approx([1.03] * 10)
+    assert cells["ratio"].tolist() == pytest.approx([1.03] * 8)
     assert cells["ratio"].between(cells["ratio_low"], cells["ratio_high"]).all()
     assert shares.iloc[-1][["gpu_a", "gpu_b"]].isna().all()
     slower = changed(two, "buffered_row", 0.9)
@@ -123,14 +119,12 @@ def test_cells_beyond_the_tolerance_are_listed_with_the_state_of_both_gpus(one, 
     (row,) = cells_of_a.query(chosen).to_dict("records")
     for bound in ("", "_low", "_high"):
         assert rows.iloc[0][f"median_a{bound}_s"] == row[f"kernel{bound}_s"]
-    batches = cells[cells["kind"] == comparison.BATCHES]
-    assert batches["sm_clock_a_hz"].isna().tolist() == [True, True]
 
 
 def test_hosts_are_compared_once_if_of_one_model_and_measured_by_one_protocol():
     small = read(recorded(gpus=2, **SIZES | {"sizes": (256,), "variants": ("buffered_row",)}))
     kinds = agreed({"x": small, "y": replace(small)})[0]["kind"]
-    assert ((kinds == comparison.ON_CPU).sum(), (kinds == comparison.BATCHES).sum()) == (1, 2)
+    assert ((kinds == comparison.ON_CPU).sum(), (kinds == comparison.PINNED).sum()) == (1, 4)
     other = named(small, *["Simulated GPU"] * 2, cpu_model="Another CPU")
     kinds = agreed({"x": small, "y": other})[0]["kind"]
     assert comparison.ON_CPU not in set(kinds)

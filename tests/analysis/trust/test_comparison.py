@@ -33,6 +33,7 @@ pytestmark = pytest.mark.slow
 
 FEW_CELLS = {"sizes": (256,), "holdout": (), "variants": FEW}
 STUDY = {
+    "kernel_timing": "in-run",
     "devices": [{"device": "gpu0", "name": "Card"}],
     "host": {"cpu_model": "CPU"},
     "software": {"driver": "1"},
@@ -61,7 +62,7 @@ def cell(times, kernel=None, device="gpu0", n=256):
 
 def recorded(*cells, **provenance) -> Recording:
     """Return a recording in memory of these cells."""
-    empty = [pd.DataFrame(columns=KERNEL)] * (len(recording.TABLES) + len(recording.OPTIONAL) - 1)
+    empty = [pd.DataFrame(columns=KERNEL)] * (len(recording.TABLES) - 1)
     samples = pd.concat(cells).assign(host_s=np.nan, session=0)
     return Recording(Path("memory"), STUDY | provenance, samples, *empty)
 
@@ -75,16 +76,14 @@ def compared(a, b, threshold=0.02):
 
 def slowed(original: Recording, variant: str, factor: float, whole: bool = False) -> Recording:
     """Return the recording with the kernel times of a GPU variant multiplied, or all its times."""
-    samples, batches = original.samples.copy(), original.back_to_back.copy()
-    kernels = original.kernels.copy()
+    samples, kernels = original.samples.copy(), original.kernels.copy()
     rows = (samples["variant"] == variant) & (samples["device"] != "cpu")
     added = samples.loc[rows, "total_s" if whole else "in_run_kernel_s"] * (factor - 1)
     samples.loc[rows, "total_s"] += added
     samples.loc[rows, "in_run_kernel_s"] *= factor
-    batches.loc[batches["variant"] == variant, "kernel_batch_s"] *= factor if whole else 1
     if len(kernels):
         kernels.loc[kernels["variant"] == variant, "kernel_s"] *= factor
-    return replace(original, samples=samples, back_to_back=batches, kernels=kernels)
+    return replace(original, samples=samples, kernels=kernels)
 
 
 TIMES = 1e-3 * np.random.default_rng(3).lognormal(0, 0.002, 15)

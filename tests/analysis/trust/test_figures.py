@@ -1,9 +1,9 @@
-"""Figures of trust: agreement of medians, and the overhead of timing a single launch."""
+"""Figures of trust: agreement of medians, sessions."""
 
 import pytest
 
-from analysis.domain import IN_RUN
 from analysis.trust.figures import FIGURES
+from measurement.recording.provenance_schema import IN_RUN, KERNEL_ONLY
 from tests.support.figures import device, drawn, stored
 
 PAIR = {"recording_a": "of a", "gpu_a": "a", "recording_b": "of b", "gpu_b": "b"}
@@ -36,37 +36,12 @@ def test_agreement_counts_the_cells_that_both_have(tmp_path):
     assert "b / a" in shown.texts
     cpu = {"gpu": None, "device": "cpu", "host_memory": None, "threads": 1}
     rows = [cell(host, 64, 1.0) | cpu for host in "ab"]
-    launched = [back_to_back(gpu, "naive", 64, 1.0, 1.5) for gpu in "ab"]
-    kinds = [counted("GPU, back to back", "kernel_batch")]
-    kinds += [counted("CPU", "total", gpu_a=None, gpu_b=None)]
-    listed = [device("a"), device("b")]
-    tables = {"summary": rows, "back_to_back": launched, "agreement": kinds}
-    store = stored(tmp_path, recordings=listed, **tables)
+    kinds = [counted("CPU", "total", gpu_a=None, gpu_b=None)]
+    kinds += [counted("GPU, kernel-only", "kernel")]
+    rows += [cell(gpu, 64, 1.0, kernel_timing=KERNEL_ONLY) for gpu in "ab"]
+    store = stored(tmp_path, recordings=[device("a"), device("b")], summary=rows, agreement=kinds)
     shown = drawn(FIGURES["agreement"], store)
-    assert {text.split(":")[0] for text in shown.tooltips} == {"kernel, back to back", "CPU"}
-
-
-def back_to_back(gpu, variant, n, batch_s, ratio, **more):
-    row = {"recording": f"of {gpu}", "gpu": gpu, "variant": variant, "dtype": "float32"}
-    row |= {"batch": 1, "m": n, "n": n, "k": n, "kernel_batch_s": batch_s, "ratio": ratio}
-    return row | more
-
-
-def test_launches_of_the_fastest_block_of_square_products(tmp_path):
-    rows = [
-        back_to_back("a", "block", 256, 2e-5, 1.2, block_size=16, ratio_low=1.1, ratio_high=1.3),
-        back_to_back("a", "block", 256, 4e-5, 1.1, block_size=32),
-        back_to_back("a", "mm_tile", 256, 1e-5, 5.0, dtype="float64"),
-        back_to_back("a", "mm_tile", 256, 1e-5, 5.0, m=255),
-        back_to_back("b", "naive", 256, 1e-5, 2.0),
-    ]
-    listed = [device("a"), device("b", simulated=True)]
-    shown = drawn(FIGURES["launches"], stored(tmp_path, recordings=listed, back_to_back=rows))
-    assert shown.tooltips == [
-        "SIMULATED b, naive, N = 256: 2×",
-        "a, block, B = 16, N = 256: 1.2× (1.1 to 1.3)",
-    ]
-    assert shown.hollow == ["SIMULATED b, naive, N = 256: 2×"]
+    assert {text.split(":")[0] for text in shown.tooltips} == {"kernel-only", "CPU"}
 
 
 def test_the_factor_of_each_kind_of_time_extends_to_that_of_a_new_session(tmp_path):

@@ -86,6 +86,6 @@ def test_the_table_names_gpus_and_is_empty_where_there_is_one(gpu_recording, cpu
     assert said["pageable", "h2d"] == said["pageable", "d2h"] == {"slower"}
     assert said["pinned", "h2d"] == said["pageable", "kernel"] == {"same"}
     assert interference.interference_table(found[2:]).empty
-    shuffled = two.interference.sample(frac=1, random_state=1)
-    own = [f[f["device"] == "gpu0"] for f in (two.interference, shuffled)]
+    shuffled = two.neighbours.sample(frac=1, random_state=1)
+    own = [f[f["device"] == "gpu0"] for f in (two.neighbours, shuffled)]
     pd.testing.assert_frame_equal(*map(interference.compare_pairs, own))

@@ -10,9 +10,9 @@ import pytest
 from analysis.data import recordings as data
 from analysis.data.ceilings import ceilings_table
 from analysis.trust import overheads
-from measurement.recording.recording import CELL, KERNEL, TABLES, read
+from measurement.recording.recording import CELL, TABLES, read
 from tests.support.simulated import FEW, recorded
-from tests.support.simulated_tables import BACK_TO_BACK, COLD_S, SW_POWER_CAP, SW_THERMAL_SLOWDOWN
+from tests.support.simulated_tables import COLD_S, SW_POWER_CAP, SW_THERMAL_SLOWDOWN
 
 
 @pytest.fixture(scope="module")
@@ -96,32 +96,6 @@ def trust_cells(recording):
     return pd.concat([source.cells for source in found]).drop_duplicates(CELL)
 
 
-@pytest.mark.slow
-def test_single_launches_are_compared_with_batches(throttled, gpu_recording):
-    table = overheads.back_to_back_table(sources(throttled, gpu_recording))
-    kernels = gpu_recording.back_to_back.drop_duplicates(KERNEL)
-    assert (table["gpu"] == "r1").sum() == len(kernels) > 50
-    own = table[table["gpu"] == "r1"]
-    assert (set(own["host_memory"]), set(own["rounds"])) == ({"pinned"}, {6})
-    assert own["ratio"].median() == pytest.approx(1 / BACK_TO_BACK, rel=0.01)
-    assert own["ratio"].tolist() == (own["kernel_s"] / own["kernel_batch_s"]).tolist()
-    assert own["ratio"].between(own["ratio_low"], own["ratio_high"]).all()
-    assert (own["kernel_batch_low_s"] < own["kernel_batch_s"]).all()
-    row = own[(own["variant"] == "buffered_row") & (own["n"] == 512)].iloc[0]
-    batches = gpu_recording.back_to_back
-    same = batches[(batches["variant"] == "buffered_row") & (batches["n"] == 512)]
-    assert row["kernel_batch_s"] == same["kernel_batch_s"].median()
-    assert row["launches"] == same["launches"].iloc[0]
-    taken = gpu_recording.samples
-    pinned = (taken["host_memory"] == "pinned").fillna(False)
-    gone = (taken["n"] == 512).fillna(False) & (taken["variant"] == "block")
-    few = replace(gpu_recording, samples=taken[~pinned & ~gone])
-    table = overheads.back_to_back_table(sources(few))  # with pageable launches
-    lacking = (table["variant"] == "block") & (table["n"] == 512)
-    assert table[lacking][["ratio", "ratio_low", "kernel_s", "host_memory"]].isna().all(axis=None)
-    assert set(table[~lacking]["host_memory"]) == {"pageable"}
-
-
 def test_ceilings_and_phases_of_the_cpu_have_one_row(throttled, cpu_recording):
     table = ceilings_table(sources(throttled))
     on_cpu = table[table["device"] == "cpu"]
@@ -144,14 +118,14 @@ def test_ceilings_and_phases_of_the_cpu_have_one_row(throttled, cpu_recording):
     totals = table[table["phase"] == overheads.TOTAL]
     assert sorted(totals["device"]) == ["cpu", "gpu0", "gpu1"]
     gpu = table[table["gpu"] == "r0-gpu0"].set_index("phase")
-    assert (gpu.at[overheads.TOTAL, "wall_s"], gpu.at["sampling", "share_not_busy"]) == (33, 0.25)
-    assert gpu.at[overheads.TOTAL, "share_not_busy"] == pytest.approx(1 - 19.85 / 33)
+    assert (gpu.at[overheads.TOTAL, "wall_s"], gpu.at["sampling", "share_not_busy"]) == (32, 0.25)
+    assert gpu.at[overheads.TOTAL, "share_not_busy"] == pytest.approx(1 - 19.1 / 32)
     phases = [{"device": "cpu", "phase": "checking", "wall_s": 0, "busy_s": 0}]
     none = replace(cpu_recording, provenance=cpu_recording.provenance | {"phases": phases})
     assert overheads.phases_table(sources(none))["share_not_busy"].isna().all()
 
 
-GPU_TABLES = [overheads.telemetry_table, overheads.back_to_back_table, overheads.cold_starts_table]
+GPU_TABLES = [overheads.telemetry_table, overheads.cold_starts_table]
 
 
 @pytest.mark.slow
@@ -159,7 +133,7 @@ def test_a_host_without_gpu_has_no_rows_and_their_order_changes_nothing(throttle
     for table, found in itertools.product(GPU_TABLES, (sources(cpu_recording), [])):
         assert table(found).empty
         assert list(table(found))[:2] == ["recording", "gpu"]
-    names = ("samples", "back_to_back", "cold_starts", "ceilings")
+    names = ("samples", "cold_starts", "ceilings")
     shuffled = {name: getattr(throttled, name).sample(frac=1, random_state=1) for name in names}
     shuffled["samples"] = shuffled["samples"].sort_values("round", kind="stable")  # in time order
     both = [sources(each) for each in (throttled, replace(throttled, **shuffled))]

@@ -109,7 +109,7 @@ def recorded(make_recording, gpu, tmp_path, monkeypatch):
     for result in results:
         builds.loc[len(builds)] = result.row()
     provenance = made.provenance | {"configuration": configuration}
-    tables = {name: made.table(name) for name in recording.MEASURED}
+    tables = {name: made.table(name) for name in recording.TABLES}
     recording.write(made.path, provenance, tables | {"builds.csv": builds})
 
     def build_all(nvcc, wanted, architecture, folder, workers):
@@ -191,7 +191,7 @@ def test_what_cannot_be_counted_leaves_the_recording_as_it_is(recorded, ncu, mon
         count(recorded, 0)
     made = recording.read(recorded)
     assert made.counters.empty
-    assert set(made.counters) == {*recording.OPTIONAL["counters.csv"], "session"}
+    assert set(made.counters) == {*recording.TABLES["counters.csv"], "session"}
     tables = {name: made.table(name) for name in recording.TABLES}
     changed = made.builds.assign(cubin_sha256="0" * 64)
     recording.write(recorded, made.provenance, tables | {"builds.csv": changed})

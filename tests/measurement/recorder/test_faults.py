@@ -185,7 +185,7 @@ def test_gpus_and_their_host_are_one_recording(study, in_turn):
     assert metered == {(name, 8) for name in ("naive", "block", "buffered_row")}
     assert made.cold_starts.groupby("device").size().to_dict() == {"gpu0": 2, "gpu1": 2}
     assert set(made.ceilings["device"]) == {*devices, "cpu"}
-    pairs = made.interference.groupby(["device", "n", "host_memory", "neighbours"]).size()
+    pairs = made.neighbours.groupby(["device", "n", "host_memory", "neighbours"]).size()
     assert (len(pairs), set(pairs)) == (2 * 2 * 2 * 2, {12})
     phases = [phase["phase"] for phase in made.provenance["phases"] if phase["device"] == "gpu1"]
     of_passes = ["cold_starts", "start", "ceilings", "checking", "pilot", "sampling"]
@@ -317,7 +317,7 @@ def measure(config, folder, cubins, *faults, at_once=False, **options):
 
 def content(made):
     """Return the key of each row of each table, and the result of each check."""
-    keys = {name: ALL[name].keys[0] for name in recording.MEASURED}
+    keys = {name: ALL[name].keys[0] for name in recording.TABLES}
     keys["checks.csv"] += ("build", "status", "reason")
     rows = {name: made.table(name)[list(key)] for name, key in keys.items()}
     return {name: sorted(map(str, table.itertuples(index=False))) for name, table in rows.items()}

@@ -15,12 +15,12 @@ from analysis.published import systems
 from base.errors import StudyError
 from base.files import sha256
 from measurement.recording import gallery, recording
-from measurement.recording.recording import CELL, MANIFEST, MEASURED, TABLES, RecordingError
+from measurement.recording.recording import CELL, MANIFEST, TABLES, RecordingError
 from tests.support import ROOT
 from tests.support.broken import edit, edit_cell, edit_provenance, seal
 from tests.support.report_data import SYSTEMS
 
-FILES = ["provenance.json", *MEASURED]
+FILES = ["provenance.json", *TABLES]
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +38,7 @@ def broken(small, tmp_path):
 
 
 def frames(source):
-    return {name: source.table(name).copy() for name in MEASURED}
+    return {name: source.table(name).copy() for name in TABLES}
 
 
 def refusal(folder):
@@ -121,7 +121,7 @@ def test_equal_data_give_equal_bytes_with_a_manifest_of_sha256sum(small, tmp_pat
     monkeypatch.setattr(recording.gzip.time, "time", lambda: 1.9e9)
     again = tmp_path / "again"
     again.mkdir()
-    (again / "batches.csv.gz").write_text("of an older format")
+    (again / "energy.csv").write_text("left by an interrupted run")
     recording.write(again, small.provenance, frames(small))
     assert again.stat().st_mode & 0o777 == 0o755
     names = {path.name for path in again.iterdir()}
@@ -157,12 +157,12 @@ def test_an_interrupted_write_keeps_the_older_recording(small, broken, monkeypat
 def test_content_that_breaks_the_format_is_not_written(small, broken, tmp_path):
     bad = frames(small)
     bad["checks.csv"]["status"] = "fine"
-    required = "format, simulated, started_utc, finished_utc, host, devices, software, compile, "
-    required += "git, configuration, seed, sources, attempts, phases; add it"
+    required = "format, kernel_timing, stopping, simulated, started_utc, finished_utc, host, "
+    required += "devices, software, compile, git, configuration, seed, sources, attempts, phases"
     for target in (broken, tmp_path / "new"):
         with pytest.raises(RecordingError, match="status: 'fine' is not one of"):
             recording.write(target, small.provenance, bad)
-        with pytest.raises(RecordingError, match=f"the file: missing {required}"):
+        with pytest.raises(RecordingError, match=f"the file: missing {required}; add it"):
             recording.write(target, {}, frames(small))
         assert [path.name for path in tmp_path.iterdir()] == ["broken"]
     pd.testing.assert_frame_equal(recording.read(broken).checks, small.checks)
@@ -257,7 +257,7 @@ def test_unreadable_samples_are_named(broken, data, said):
 @pytest.mark.parametrize(
     ("path", "value", "fault"),
     [
-        (["format"], 2, "format: 2 is not allowed; input should be 4"),
+        (["format"], 2, "format: 2 is not allowed; input should be 6"),
         (["started_utc"], "yesterday", "started_utc: 'yesterday' is not allowed; string should "),
         (["simulated"], "no", "simulated: 'no' is not allowed; input should be a valid boolean"),
         (["host", "logical_cpus"], 0, "host.logical_cpus: 0 is not allowed; input should be gr"),
@@ -267,7 +267,7 @@ def test_unreadable_samples_are_named(broken, data, said):
         (["devices", 0, "limits"], None, "devices[0].limits: None is not allowed; input should"),
         (["sources", "kernels/block.cu"], "abc", "sources.kernels/block.cu: 'abc' is not allowed"),
         (["git", "dirty"], "yes", "git.dirty: 'yes' is not allowed; input should be a valid bool"),
-        (["xyz"], "x", "the file: unknown key xyz; allowed: format, simulated, started"),
+        (["xyz"], "x", "the file: unknown key xyz; allowed: format, original, kernel"),
         (["counters"], None, "the file: counters has no value; give it a value or remove the key"),
     ],
 )
