@@ -1,6 +1,6 @@
-"""Predictions of unseen sizes, block sizes and variants by models and empirical baselines.
+"""Predictions of unseen sizes, block sizes and variants by models and curve fits.
 
-All are evaluated on the same cells. A baseline has rows only for cells that it can predict.
+All are evaluated on the same cells. A curve fit has rows only for cells that it can predict.
 """
 
 from collections.abc import Mapping, Sequence
@@ -9,8 +9,8 @@ import numpy as np
 import pandas as pd
 from scipy.special import stdtrit
 
-from analysis.models.baselines import Baseline
 from analysis.models.comparison import Candidate, left_out, ranked
+from analysis.models.curve_fits import CurveFit
 from analysis.models.definitions import HELD_OUT, MODELS, UNSEEN
 from analysis.stats.estimates import CONFIDENCE, FloatArray, IntArray, rms
 
@@ -55,13 +55,13 @@ def half_width(errors: FloatArray, variants: IntArray) -> float:
 
 def evaluate(
     candidates: Sequence[Candidate],
-    plain: Sequence[Baseline],
+    plain: Sequence[CurveFit],
     cells: pd.DataFrame,
     predictions: Mapping[str, pd.DataFrame],
     draws: int,
     *key: object,
 ) -> pd.DataFrame:
-    """Return one row for each test and each model or baseline that can predict its cells.
+    """Return one row for each test and each model or curve fit that can predict its cells.
 
     `cells` are the fitted cells; `predictions` has, by model, the rows of model_predictions.csv
     that are held out or never fitted. Columns: test, model, adds, parameters, cells; log_rms,
@@ -134,7 +134,7 @@ def _inside_of_others(errors: FloatArray, variants: IntArray) -> FloatArray:
     return np.where(np.isnan(widths), np.nan, np.abs(errors) <= widths)
 
 
-def _held_out(one: Baseline, cells: pd.DataFrame, held: pd.DataFrame) -> FloatArray:
+def _held_out(one: CurveFit, cells: pd.DataFrame, held: pd.DataFrame) -> FloatArray:
     """Return log(predicted/measured) of held-out cells, NaN for kernels that were not fitted."""
     numbers = pd.Series(_numbers(cells, _KERNEL), _names(cells))
     kernels = numbers[~numbers.index.duplicated()].reindex(_names(held))

@@ -14,8 +14,8 @@ from analysis.data.recordings import MeasuredSource, with_gpu
 from analysis.domain import PUBLISHED
 from analysis.kernels.counts import counters
 from analysis.models import comparison, definitions, evaluation
-from analysis.models.baselines import baselines
 from analysis.models.comparison import FACTOR, LEAST_SIZE, Candidate, candidate
+from analysis.models.curve_fits import curve_fits
 from analysis.models.work import GpuFacts, with_work
 from analysis.schema import bounded, renaming, with_bounds
 from analysis.stats.estimates import CONFIDENCE, DRAWS, SEED, FloatArray, conformal
@@ -204,7 +204,7 @@ def _of_case(case: Case, candidates: list[Candidate]) -> dict[str, pd.DataFrame]
         known = Uncertainty(one.data, one.fit, *key, one.model)
         parameters.append(_parameters(case, one, known))
         predictions[one.model] = _predictions(case, one, one in (candidates[0], best))
-    plain = baselines(_data(case), fitted["n"].to_numpy(dtype=float))
+    plain = curve_fits(_data(case), fitted["n"].to_numpy(dtype=float))
     compared = comparison.comparison(candidates, DRAWS, *key)
     worst = pd.DataFrame([_worst(one, fitted) for one in candidates])
     evaluated = evaluation.evaluate(candidates, plain, fitted, predictions, DRAWS, *key)

@@ -1,4 +1,4 @@
-"""Models compared with empirical baselines: unseen data and the intervals of new variants."""
+"""Models compared with curve fits: unseen data and the intervals of new variants."""
 
 from dataclasses import replace
 from functools import cache
@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from analysis.models import evaluation
-from analysis.models.baselines import baselines
 from analysis.models.comparison import BEST, candidate
+from analysis.models.curve_fits import curve_fits
 from analysis.models.definitions import HELD_OUT, UNSEEN
 from analysis.stats.fitting import fit
 from tests.support import model_data
@@ -32,7 +32,7 @@ def predictions(candidates, role=HELD_OUT):
 @cache
 def evaluated(role=HELD_OUT):
     candidates = [of("M0"), of("M2")]
-    plain = baselines(candidates[0].data, CELLS["n"].to_numpy(dtype=float))
+    plain = curve_fits(candidates[0].data, CELLS["n"].to_numpy(dtype=float))
     return evaluation.evaluate(candidates, plain, CELLS, predictions(candidates, role), 200, "test")
 
 

@@ -1,11 +1,11 @@
-"""The empirical baselines predict times that follow their law, left out and beyond."""
+"""The curve fits predict times that follow their law, left out and beyond."""
 
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from analysis.models.baselines import baselines
+from analysis.models.curve_fits import curve_fits
 from tests.support import model_data
 
 CELLS = model_data.cells()
@@ -14,7 +14,7 @@ DATA = model_data.times("M0", 0, (0, 0, 0, 0))
 
 
 def of(log_times):
-    return {one.name: one for one in baselines(replace(DATA, log_times=log_times), N)}
+    return {one.name: one for one in curve_fits(replace(DATA, log_times=log_times), N)}
 
 
 @pytest.mark.parametrize(
@@ -42,7 +42,7 @@ def test_a_size_left_out_or_a_kernel_of_one_size_is_not_predicted_by_itself():
         moved = after[name].left_out - before[name].left_out
         assert (moved[place], moved[DATA.kernels != 3]) == (pytest.approx(-1), pytest.approx(0))
     alone = (DATA.kernels != 3) | (N == 512)
-    found = {one.name: one for one in baselines(DATA.only(alone), N[alone])}
+    found = {one.name: one for one in curve_fits(DATA.only(alone), N[alone])}
     row = int(np.flatnonzero((DATA.kernels == 3)[alone])[0])
     assert all(np.isnan(one.left_out[row]) for one in found.values())
     assert np.isnan(found["interpolation"].at(np.array([3]), np.array([700.0]))).all()

@@ -1,4 +1,4 @@
-"""Empirical baselines that a model must outperform.
+"""Curve fits that a model must outperform.
 
 Each uses only the times of the kernel itself, so it predicts no other kernel, block size or GPU.
 """
@@ -20,8 +20,8 @@ _MEANING = {
 
 
 @dataclass(frozen=True)
-class Baseline:
-    """One baseline.
+class CurveFit:
+    """One curve fit.
 
     `left_out`: log(predicted/measured) of the fitted cells, by leave-one-size-out; NaN if that
     is not possible. `at` returns log times of other cells by kernels and sizes N, both (cells,).
@@ -34,18 +34,18 @@ class Baseline:
     at: Callable[[IntArray, FloatArray], FloatArray]
 
 
-def baselines(data: Data, n: FloatArray) -> list[Baseline]:
-    """Return the baselines of fitted cells with sizes `n`, shape (cells,)."""
+def curve_fits(data: Data, n: FloatArray) -> list[CurveFit]:
+    """Return the curve fits of fitted cells with sizes `n`, shape (cells,)."""
     count = int(data.kernels.max()) + 1
     by_kernel = {"power law": (_power_law, 2 * count), "interpolation": (_interpolated, len(n))}
     found = [_constants(data, n, count)]
     for name, (line, parameters) in by_kernel.items():
         errors, at = _left_out(data, n, line), partial(_at, data, n, line)
-        found.append(Baseline(name, _MEANING[name], parameters, errors, at))
+        found.append(CurveFit(name, _MEANING[name], parameters, errors, at))
     return found
 
 
-def _constants(data: Data, n: FloatArray, count: int) -> Baseline:
+def _constants(data: Data, n: FloatArray, count: int) -> CurveFit:
     """Return t = τ + c·N³ with one τ and one c per kernel, fitted like the models."""
 
     def design(kernels: IntArray, n: FloatArray) -> FloatArray:
@@ -54,7 +54,7 @@ def _constants(data: Data, n: FloatArray, count: int) -> Baseline:
 
     own = replace(data, design=design(data.kernels, n))
     found = fit(own, typical(own.design, own.log_times) / 2)
-    return Baseline(
+    return CurveFit(
         "constant per kernel",
         "t = τ + c·N³ with c of each kernel",
         count + 1,
