@@ -21,7 +21,7 @@ from markupsafe import Markup
 
 from analysis import schema
 from analysis.archive.citation import Maker, citation
-from analysis.data.devices import devices
+from analysis.data.devices import Devices, devices
 from analysis.data.store import Store, StoreError
 from analysis.decide.calculator import calculator_data
 from analysis.domain import CEILINGS
@@ -29,6 +29,7 @@ from analysis.render import numbers, query, tables
 from analysis.render.accesses import access_svg
 from analysis.render.explorer_data import LIBRARIES, explorer_data, packed
 from analysis.render.figures import NARROW
+from analysis.render.sections import SECTIONS
 from base.files import write_atomic
 from base.paths import ROOT
 from kernels.catalog.baselines import BASELINES, FASTEST_NAIVE
@@ -72,6 +73,7 @@ def render(
         "t": partial(query.rows, store),
         "table": made.table,
         "pivot": made.pivot,
+        "section": partial(_section, environment, store, measured),
         "figure": partial(_figure, Path(figures_dir), _read_yaml(template_dir, "views.yaml")),
         "devices": measured,
         "focus": measured.focus,
@@ -91,6 +93,15 @@ def render(
         **_assets(template_dir),
     }
     write_atomic(out, environment.get_template(_TEMPLATE).render())
+
+
+def _section(environment: jinja2.Environment, store: Store, measured: Devices, name: str) -> Markup:
+    """Return a section of the page: its template, with its values; empty without a template."""
+    try:
+        template = environment.get_template(f"{name}.html.j2")
+    except jinja2.TemplateNotFound:
+        return Markup("")
+    return Markup(template.render(SECTIONS[name](partial(query.rows, store), measured)))
 
 
 def _environment(template_dir: Path, baseline: str = FASTEST_NAIVE) -> jinja2.Environment:
