@@ -154,13 +154,29 @@ def unchecked_lines(text: str, defines: Mapping[str, int | str]) -> list[int]:
     return sorted(compiled - _compiled_lines(text, [*own, *_of_nvcc(text)]))
 
 
+def _check_hidden(named: str, text: str, macros: Sequence[str]) -> None:
+    """Raise NotSupported for inline assembly or another file that the text of the source hides."""
+    if not re.search(r'##|%:|\\\n|asm|R"', text):
+        return
+    code = _preprocessed(text, macros)
+    for pattern, feature in (
+        (r"\b(?:asm|__asm|__asm__)\b", "inline PTX"),
+        (r'^# \d+ "(?!<)[^"]*', "a kernel in more than one file"),
+    ):
+        if re.search(pattern, code, re.MULTILINE):
+            raise NotSupported(f"{named}: host execution does not support {feature}; remove it")
+
+
+def _preprocessed(text: str, macros: Sequence[str]) -> str:
+    command = [str(find_gxx()), *macros, "-E", "-nostdinc", "-x", "c++", "-"]
+    code = _INCLUDED.sub("", text)
+    return subprocess.run(command, input=code, capture_output=True, text=True, check=False).stdout
+
+
 def _compiled_lines(text: str, macros: Sequence[str]) -> set[int]:
     """Return the numbers of the lines that the preprocessor keeps."""
-    command = [str(find_gxx()), *macros, "-E", "-x", "c++", "-"]
-    code = _INCLUDED.sub("", text)
-    done = subprocess.run(command, input=code, capture_output=True, text=True, check=False)
     number, lines = 0, set[int]()
-    for line in done.stdout.splitlines():
+    for line in _preprocessed(text, macros).splitlines():
         if marker := re.match(r'# (\d+) "<stdin>"', line):
             number = int(marker[1]) - 1
             continue
@@ -219,12 +235,14 @@ def build_kernel(
             f"{shown(source)}:{line}: {word}: host execution does not support {feature}; remove "
             "it, or run the kernel on a GPU only"
         )
+    own = [f"-D{key}={value}" for key, value in defines.items()]
+    _check_hidden(shown(source), text, [*own, *of_nvcc])
     runtime = build_runtime(folder)
     compiling = [
         *_COMMON,
         *_KERNEL,
         *_MODE_FLAGS[mode],
-        *(f"-D{key}={value}" for key, value in defines.items()),
+        *own,
         *of_nvcc,
         f"-DKERNEL={name}",
         f"-DHOST_LAUNCH_BOUNDS={_launch_bounds(name, text)}",
@@ -280,6 +298,11 @@ def _launch_bounds(name: str, text: str) -> str:
     return "0"
 
 
+# Undefined weak symbols of every library of g++.
+_WEAK = {"__gmon_start__", "__cxa_finalize"}
+_WEAK |= {"_ITM_deregisterTMCloneTable", "_ITM_registerTMCloneTable"}
+
+
 class _GxxError(Exception):
     """The output of g++ when it failed."""
 
@@ -311,8 +334,20 @@ def _build(
         soname = f"-Wl,-soname,{out.name}"
         found = f"-L{folder}"  # no input: the runtime's name has its digest
         _run([gxx, "-shared", *parts, found, *linking, "-Wl,--no-undefined", soname, "-o", whole])
+        if strange := _weak_symbols(whole) - _WEAK:
+            raise _GxxError(f"error: {min(strange)}: undefined weak symbols are refused; define it")
         os.replace(whole, out)
     return out
+
+
+def _weak_symbols(library: Path) -> set[str]:
+    """Return the undefined weak symbols, which could be any function of this process."""
+    command = ["nm", "--dynamic", "--undefined-only", str(library)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise _GxxError(done.stderr)
+    words = (line.split() for line in done.stdout.splitlines())
+    return {name.partition("@")[0] for kind, name in words if kind in "vwVW"}
 
 
 def _run(command: Sequence[Path | str]) -> None:

@@ -369,3 +369,51 @@ def test_the_largest_products_of_the_catalog_are_right(host_builds, tmp_path):
     source.write_text(text.replace("a[row * n + k]", "a[(unsigned)(row * n + k) % 2000000000u]"))
     with pytest.raises(KernelFault, match=r"naive\.cu:\d+: naive at size 46340: stores C\(46336, "):
         check_largest(replace(product, variant="naive"), source, host_builds)
+
+
+def build(tmp_path, folder, text):
+    source = tmp_path / "kernel.cu"
+    source.write_text(text)
+    return build_kernel("kernel", source, {}, "counted", folder)
+
+
+PRINT = 'extern "C" int system(const char *)'
+CALL = 'extern "C" __global__ void kernel(float *p) {{ {} p[0] = 1; }}\n'
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (f"{PRINT};\n{CALL.format('system(0);')}", "kernel.cu:2: system: host execution has no"),
+        (
+            f"{PRINT} __attribute__((weak));\n{CALL.format('if (system) system(0);')}",
+            "system: undefined weak symbols are refused",
+        ),
+        (
+            'static int run(const char *) __attribute__((weakref("system")));\n'
+            + CALL.format('run("id");'),
+            "system: undefined weak symbols are refused",
+        ),
+        ("#define A a##sm\n" + CALL.format('A("nop");'), "not support inline PTX"),
+        ("#define J(x) __a##x\n" + CALL.format('J(sm__)("nop");'), "not support inline PTX"),
+        (CALL.format('as\\\nm("nop");'), "not support inline PTX"),
+        (CALL.format('const char *s = "/*"; asm("nop"); s = "*/";'), "not support inline PTX"),
+        (
+            CALL.format('auto s = R"(" /* )"; asm("nop"); s = R"( */ ")";'),
+            "not support inline PTX",
+        ),
+        ('%:include "other.cu"\n' + CALL.format(""), "other.cu: No such file"),
+        ('%:include "/proc/self/maps"\n' + CALL.format(""), "not support a kernel in more"),
+        ('#in\\\nclude "/etc/passwd"\n' + CALL.format(""), "not support a kernel in more"),
+    ],
+)
+def test_calls_of_the_host_and_assembly_are_refused_however_written(
+    host_builds, tmp_path, text, message
+):
+    with pytest.raises(StudyError, match=re.escape(message)):
+        build(tmp_path, host_builds, text)
+
+
+def test_macros_that_paste_names_are_no_assembly(host_builds, tmp_path):
+    text = '#define J(x, y) x##y\n#define COMMENT "/* a */"\n'
+    build(tmp_path, host_builds, text + CALL.format("float J(as, n) = 1; p[1] = asn;"))
