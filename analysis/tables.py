@@ -104,7 +104,6 @@ def compute(
     check_distinct((one.path, fingerprint(one.samples)) for one in recorded.values())
     frames |= {
         "counts": counts.counts_table(accesses, sources),
-        "counts_by_line": counts.counts_by_line_table(accesses),
         "gpu_comparison": gpu_comparison.gpu_comparison_table(
             sources, frames["summary"], frames["sessions"]
         ),
@@ -169,7 +168,6 @@ def _part(
         "phases": overheads.phases_table(sources),
         "interference": interference.interference_table(sources),
         "sessions": sessions.sessions_table(sources),
-        "session_effects": sessions.session_effects_table(sources),
         "limits": properties.limits_table(sources),
         "cpu_hosts": hosts.hosts_table(sources),
         "cpu_clock": hosts.clock_table(sources),

@@ -7,7 +7,8 @@ name folders with tables instead. `renamed_columns.csv` maps former tables and c
 ones; a column that is not listed keeps its table and name, and the rows keep their order. With a
 condition, such as ``baseline=cublas``, the values are in the rows that fulfil it. The entries with
 the condition ``key`` are the columns that identify these rows in both tables. Bounds are renamed
-like their column. Further options, such as --counts, apply to both commits.
+like their column. With ``blank: REASON``, values may be blank now. Further options, such as
+--counts, apply to both commits.
 """
 
 import argparse
@@ -29,7 +30,7 @@ from base.paths import ROOT
 
 COMMIT = "dcdc8c9"
 MAPPING = Path(__file__).with_name("renamed_columns.csv")
-KEY, REMOVED = "key", "removed: "
+KEY, REMOVED, BLANK = "key", "removed: ", "blank: "
 _PUBLISHED = ("times", "systems", "statements")
 
 Tables = Mapping[str, pd.DataFrame]
@@ -65,6 +66,11 @@ def _compared(table: str, frame: pd.DataFrame, after: Tables, mapping: pd.DataFr
         if row.new_table.startswith(REMOVED):
             one.removed.append(f"{row.old_column}: {row.new_table}")
             continue
+        if row.condition.startswith(BLANK):
+            one.removed.append(f"{row.old_column}: {row.condition}")
+            frame = _blanked(frame, after[table], with_bounds(row.old_column))
+            listed.difference_update(with_bounds(row.old_column))
+            continue
         names = zip(with_bounds(row.old_column), with_bounds(row.new_column), strict=True)
         places[row.new_table, row.condition] += [names for names in names if names[0] in frame]
     if not {*frame} <= {*listed, *keys["old_column"]} and "*" not in listed:
@@ -76,6 +82,12 @@ def _compared(table: str, frame: pd.DataFrame, after: Tables, mapping: pd.DataFr
         for old, new in columns:
             _compare_column(one, frame[old], chosen, new, f"{new_table} {condition}".strip())
     return one
+
+
+def _blanked(frame: pd.DataFrame, after: pd.DataFrame, columns: list[str]) -> pd.DataFrame:
+    """Return `frame` without the values in `columns` that are blank now."""
+    blank = {name: frame[name].where(after[name] != "", "") for name in columns if name in frame}
+    return frame.assign(**blank)
 
 
 def _aligned(

@@ -38,7 +38,7 @@ def clock_table(found: list[MeasuredSource]) -> pd.DataFrame:
     """Return the clock at the start and end of CPU runs, by number of threads.
 
     Medians and extremes are over the samples with a known clock. samples_clock_changed: samples
-    whose clock changed by more than `tolerance` during the run. busy_other_threads: CPU time of
+    whose clock changed by more than `CHANGED` during the run. busy_other_threads: CPU time of
     other threads of the process over the time of all runs, 0 on one thread; its maximum is over
     cells, because a single run may be shorter than the system's resolution of CPU time.
     """
@@ -52,7 +52,7 @@ def clock_table(found: list[MeasuredSource]) -> pd.DataFrame:
 
 def _clocks(samples: pd.DataFrame) -> Iterator[dict[str, object]]:
     for (threads,), own in grouped(samples, ["threads"]):
-        row: dict[str, object] = {"threads": threads, "samples": len(own), "tolerance": CHANGED}
+        row: dict[str, object] = {"threads": threads, "samples": len(own)}
         clocks = {when: own[f"cpu_clock_{when}_hz"].astype(float) for when in ("before", "after")}
         for when, clock in clocks.items():
             values = {"": clock.median(), "_min": clock.min(), "_max": clock.max()}

@@ -76,12 +76,6 @@ def read(paths: Iterable[Path]) -> pd.DataFrame:
     return concatenated(frames)
 
 
-def counts_by_line_table(counted: pd.DataFrame) -> pd.DataFrame:
-    """Return the counts of the host execution by source line of the kernel."""
-    lines = counted[counted["line"].notna()].rename(columns={"count": "host"})
-    return stacked("counts_by_line", [lines])
-
-
 def counts_table(counted: pd.DataFrame, found: Iterable[MeasuredSource]) -> pd.DataFrame:
     """Return every total of a launch: theory, host execution and hardware counter.
 

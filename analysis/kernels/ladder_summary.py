@@ -22,7 +22,7 @@ _KERNEL = ["recording", "gpu", "variant", "n", "block_size"]
 _COLUMNS = [*_KERNEL, *with_bounds("kernel_s"), "kernel_flop_per_s"]
 _KERNEL_OF = ["gpu", "variant", "n", "block_size"]
 _COMPARED = ("variant", "block_size", "threads")
-_BOUNDS = ["units", "traffic_bytes", "share_of_units", "bound", "share_of_bound", "limited_by"]
+_BOUNDS = ["units", "share_of_units", "bound", "share_of_bound", "limited_by"]
 _BEST_BLOCK = "its fastest block size"
 Drawn = Callable[[str, pd.DataFrame, str], FloatArray]
 
@@ -44,7 +44,7 @@ def ladder_tables(
     catalog. Each kernel has its fastest block size at its largest size; the naive kernel also has a
     row in blocks of 32×32, the launch of source V. share_of_library: the kernel time of the library
     over the kernel's. is_fastest: of the kernels of this study with the same units, at the largest
-    size. Units, traffic and bounds: see `analysis.kernels.roofline`.
+    size. Units and bounds: see `analysis.kernels.roofline`.
 
     ladder_speedups compares each of these rows with others at the same size: `PREVIOUS`, the
     previous step in its fastest block size (of the naive kernel, its row in blocks of 32×32), and

@@ -28,14 +28,14 @@ from kernels.theory.tiles import number_of
 SIZE = 1024  # assumed size N, where the launch of a block depends on it
 EXACT = "exact"
 _BUILD = ["recording", "architecture", "variant", "dtype", "block_size", "build"]
-_ACCESSES = {"global_loads": "LDG", "shared_loads": "LDS", "shared_stores": "STS"}
-_WIDTHS = (32, 64, 128)
+_ACCESSES = {"global_loads": "LDG", "shared_loads": "LDS"}
 _INSTRUCTION = ("scope", "opcode", "bits", "count")
-_RESOURCES = (
-    *("registers_per_thread", "static_shared_bytes", "dynamic_shared_bytes"),
-    *("spill_store_bytes", "spill_load_bytes", "threads_per_block"),
-    *("blocks_per_multiprocessor", "warps_per_multiprocessor"),
-)
+_RESOURCES = [
+    "registers_per_thread",
+    "static_shared_bytes",
+    "spill_store_bytes",
+    "spill_load_bytes",
+]
 
 
 def machine_code_table(
@@ -59,7 +59,7 @@ def machine_code_table(
     for build in builds[builds["variant"].isin(catalog)].to_dict("records"):
         named = {name: None if pd.isna(build[name]) else build[name] for name in _BUILD}
         entry = catalog[str(build["variant"])]
-        row = named | {name: build[name] for name in _RESOURCES if name in build}
+        row = named | {name: build[name] for name in _RESOURCES}
         block_size = entry.block_size(whole(build["block_size"]))
         shape = Shape.square(int(min(SIZE, entry.edges[1])))
         product = Product(entry.name, str(build["dtype"]), shape, block_size, catalog)
@@ -88,7 +88,6 @@ def _launch(product: Product, build: dict[str, object]) -> dict[str, object]:
         static = int(str(build["static_shared_bytes"]))
         found = occupancy(capability, threads, registers, static, launch.dynamic_shared_bytes)
         row |= {"blocks_per_multiprocessor": found.blocks_per_multiprocessor}
-        row |= {"warps_per_multiprocessor": found.active_warps}
         row |= {"occupancy": found.share, "limiter": found.limiter}
     return row
 
@@ -106,8 +105,6 @@ def _instructions(counts: list[InstructionCount], sums: int) -> dict[str, object
         "unrolling": mix.unrolling(counts, sums),
     }
     for name, opcode in _ACCESSES.items():
-        by_width = mix.loads_by_width(counts, LOOP, opcode)
-        row |= {f"loop_{name}_{bits}": by_width.get(bits, 0) for bits in _WIDTHS}
         row[f"widest_{name}_bits"] = max(mix.loads_by_width(counts, KERNEL, opcode), default=0)
     return row
 

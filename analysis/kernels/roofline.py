@@ -31,7 +31,7 @@ from kernels.catalog.catalog import Catalog
 from kernels.catalog.entries import VARIANTS
 from kernels.catalog.product import Product
 from kernels.products.elements import ELEMENTS
-from kernels.theory.cost import LINE_BYTES, SECTOR_BYTES, WARP
+from kernels.theory.cost import LINE_BYTES, WARP
 from kernels.theory.tiles import number_of
 
 _BUILD = ["variant", "dtype", "block_size", "build"]
@@ -60,12 +60,10 @@ def roofline_table(
 
     The naive kernel also has a row in blocks of 32×32, the launch of source V. `ceilings` is
     `analysis.data.ceilings.ceilings_table`, `counts` `analysis.kernels.counts.counts_table`,
-    `code` the table machine_code. balance_flop_per_byte: FMA throughput over bandwidth of
-    device memory; according to source L, a kernel below it is memory-bound. traffic_bytes: sectors
-    requested from L1. share_of_units: throughput of the kernel over the throughput of its units.
-    bound: the largest lower bound of the time; share_of_bound: its share of the kernel's time;
-    limited_by: the bound if this share is at least `LIMITED`. Unknown bounds are empty: libraries
-    have no counts, and older recordings no ceilings of caches.
+    `code` the table machine_code. share_of_units: throughput of the kernel over the throughput of
+    its units. bound: the largest lower bound of the time; share_of_bound: its share of the time of
+    the kernel; limited_by: the bound if this share is at least `LIMITED`. Unknown bounds are empty:
+    libraries have no counts, and older recordings no ceilings of caches.
     """
     counted = launches(counts)
     frames = []
@@ -120,7 +118,6 @@ def placed(
     work = {"compute": float(shape.flop) * (parts or 1), "dram": compulsory}
     row = cell | {"kernel_flop_per_s": shape.flop / time_s}
     if launch:
-        sectors = launch.theory["global_load_sectors"] + launch.theory["global_store_sectors"]
         lines = launch.theory["global_load_lines"] + launch.theory["global_store_lines"]
         wavefronts = launch.merged["shared_load_wavefronts"]
         wavefronts += launch.merged["shared_store_wavefronts"]
@@ -133,13 +130,11 @@ def placed(
         if not (parts or pd.isna(code.get("loop_fmas"))):
             warps = product.launch.blocks * -(-product.launch.threads_per_block // WARP)
             work["issue"] = warps * issued(product, code)
-        row |= intensities(product, launch) | {"traffic_bytes": sectors * SECTOR_BYTES}
+        row |= intensities(product, launch)
     ceilings = BOUNDS | {"compute": _TENSOR_UNITS} if parts else BOUNDS
     bounds = {n: work[n] / rates[c] for n, c in ceilings.items() if n in work and c in rates}
     bounds = {name: bound_s for name, bound_s in bounds.items() if bound_s > 0}
     row |= {f"{name}_bound_s": bound_s for name, bound_s in bounds.items()}
-    if {"fp32_flop_per_s", "device_copy_bytes_per_s"} <= set(rates):
-        row["balance_flop_per_byte"] = rates["fp32_flop_per_s"] / rates["device_copy_bytes_per_s"]
     row["units"] = TENSOR if parts else FP32
     if "compute" in bounds:
         row["share_of_units"] = bounds["compute"] / time_s

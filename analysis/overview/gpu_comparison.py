@@ -35,8 +35,8 @@ def gpu_comparison_table(
 
     The quantity "total" includes the copies. Libraries are included. first: the first GPU of
     `sources` measured at the same size. Both times are the least over the `candidates` common to
-    both GPUs; columns of `first` have the prefix first_. A GPU without common candidates has no
-    row. ratio: time_s over first_time_s (empty for `first`, whose candidates are all of its own),
+    both GPUs. A GPU without common candidates has no row. ratio: time_s over the time of `first`
+    (empty for `first`, whose candidates are all of its own),
     with a 95 % interval from independent bootstrap draws of both medians over sessions. For a GPU
     with one session the interval is widened by the deviation between sessions of other GPUs
     (the table `sessions`). basis: see `TOGETHER`. verdict: on the interval;
@@ -70,9 +70,7 @@ def gpu_comparison_table(
     of_both = np.where(widened, wider[0] / wider[1], draws[0] / draws[1])
     bounds = ratio_intervals(np.where(others[:, None], of_both, np.nan), np.ones(1))
     rows["first"] = first["gpu"]
-    for name in ("sessions", "variant", "block_size", "time_s"):
-        rows[f"first_{name}"] = first[name].where(others)
-    rows["ratio"] = rows["time_s"] / rows["first_time_s"]
+    rows["ratio"] = rows["time_s"] / first["time_s"].where(others)
     rows["ratio_low"], rows["ratio_high"] = bounds
     words = pd.Series([verdict(*each) for each in zip(*bounds, strict=True)], rows.index)
     rows["verdict"] = words.mask(rows["basis"] == ONE_SESSION, ONE_SESSION).where(others, None)

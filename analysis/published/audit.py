@@ -153,7 +153,6 @@ def _cell(row: _Row, constants: pd.DataFrame) -> dict[str, object]:
     found |= {"naive_time_s": row["naive_time_s"], "speedup": row["naive_time_s"] / row["time_s"]}
     if constant is not None:
         found |= _speedup_without_constant(row, constant, is_cold)
-        found["naive_constant_s"] = constant.value
     if str(row["implementation"]).startswith("gpu_buffered"):
         found["m0_limit"] = 2 / (1 + 1 / row["n"])
     return found
@@ -227,7 +226,7 @@ def _repeats(cells: pd.DataFrame) -> Iterator[dict[str, object]]:
 
 
 def _pair(kind: str, first: _Row, second: _Row, **more: bool) -> dict[str, object]:
-    others = {f"other_{name}": second[name] for name in ("table", "block_size", "time_s")}
+    others = {f"other_{name}": second[name] for name in ("block_size", "time_s")}
     return {"kind": kind, **{name: first[name] for name in _FIRST}, **others, **more}
 
 

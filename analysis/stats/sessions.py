@@ -385,17 +385,6 @@ class Sessions:
         rows = rows.assign(order=order).sort_values([*KIND[:-1], "order"], kind="stable")
         return rows[rows["cells"] > 0].drop(columns="order")
 
-    def effects(self, part: str) -> pd.DataFrame:
-        """Return one row per kind and session: the mean ratio of its medians to their cells."""
-        medians = self.medians(part)
-        known = medians.known
-        apart = (medians.log_s - medians.means[medians.cell])[known]
-        rows = self.kinds(part).iloc[medians.cell[known]].reset_index(drop=True)
-        rows = rows.assign(session=medians.session[known], log_ratio=apart)
-        groups = rows.groupby([*KIND, "session"], dropna=False)["log_ratio"]
-        found = groups.agg(cells="size", log_ratio="mean").reset_index()
-        return found.assign(quantity=part, ratio=np.exp(found["log_ratio"]))
-
 
 @dataclass(frozen=True)
 class SessionVariance:

@@ -55,6 +55,7 @@ STATE = {
     "power_w": "power_{}_w",
     "samples_throttled": "samples_throttled_{}",
 }
+_HOTTEST = "temperature_max_celsius"
 
 
 def once_per_kernel(rows: pd.DataFrame, by: list[str] = KERNEL) -> pd.DataFrame:
@@ -287,7 +288,7 @@ def agreement_tables(
 
     `frames` contains summary and telemetry. The first result counts, for each of
     `pairs`, kind and quantity, the common configurations whose medians agree within `THRESHOLD`.
-    The second lists the others with ratio B/A, bootstrap interval and, on a GPU, both `STATE`.
+    The second lists the others with ratio B/A, bootstrap interval and the temperatures of GPUs.
     Unlike an interval of one recording, these ratios contain the variation between recordings.
     """
     known, compared = medians(frames), _compared(found)
@@ -301,7 +302,7 @@ def agreement_tables(
     listed[_KEY] = known.loc[apart["row_a"], _KEY].reset_index(drop=True)
     for side in "ab":
         names = {"samples": f"samples_{side}", **renaming("median_s", f"median_{side}_s")}
-        names |= {column: name.format(side) for column, name in STATE.items()}
+        names[_HOTTEST] = STATE[_HOTTEST].format(side)
         own = known.loc[apart[f"row_{side}"], list(names)]
         listed[list(names.values())] = own.reset_index(drop=True)
     listed["ratio"] = apart["ratio"]
@@ -358,9 +359,9 @@ def medians(frames: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     """Return the medians to compare from summary and telemetry.
 
     Columns: label (of a GPU; of a CPU the recording), kind, quantity, `CELL` (blank where it does
-    not apply), samples, median_s with bounds, and `STATE`.
+    not apply), samples, median_s with bounds, and temperature_max_celsius.
     """
-    state = frames["telemetry"][["gpu", *_KEY, *STATE]]
+    state = frames["telemetry"][["gpu", *_KEY, _HOTTEST]]
     cells = frames["summary"].merge(state, how="left", on=["gpu", *_KEY])
     cells = cells.assign(label=cells["gpu"].fillna(cells["recording"]))
     gpu = cells[cells["device"] != CPU]
@@ -372,7 +373,7 @@ def medians(frames: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
         ON_CPU: cells[cells["device"] == CPU],
     }
     counts = {GPU_KERNEL: "kernel_samples"}
-    columns = ["label", "kind", "quantity", *CELL, "samples", *with_bounds("median_s"), *STATE]
+    columns = ["label", "kind", "quantity", *CELL, "samples", *with_bounds("median_s"), _HOTTEST]
     parts = []
     for kind, quantities in _QUANTITIES.items():
         rows = kinds[kind].assign(kind=kind, samples=kinds[kind][counts.get(kind, "samples")])
@@ -380,7 +381,7 @@ def medians(frames: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
             own = rows.rename(columns=renaming(f"{quantity}_s", "median_s"))
             own = own[own["median_s"].notna()].assign(quantity=quantity)
             parts.append(own.reindex(columns=columns))
-    types = frames["summary"][CELL].dtypes.to_dict() | dict.fromkeys(STATE, "Float64")
+    types = frames["summary"][CELL].dtypes.to_dict() | {_HOTTEST: "Float64"}
     return pd.concat(parts, ignore_index=True).astype(types)
 
 

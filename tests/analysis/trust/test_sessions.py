@@ -11,7 +11,7 @@ from analysis.data.sessions import together
 from analysis.overview.answers import answer_sessions_table
 from analysis.overview.speedups import speedups_table
 from analysis.schema import TABLES
-from analysis.trust.sessions import session_effects_table, sessions_table
+from analysis.trust.sessions import sessions_table
 from measurement.recording.recording import read
 from tests.support.simulated import FEW, recorded
 
@@ -58,15 +58,6 @@ def test_kinds_of_several_sessions_have_their_deviation(gpu_recording, cpu_recor
     assert (table.loc[known, "medians_evaluated"] == 3 * table.loc[known, "cells"]).all()
     for recordings in ({"card": gpu_recording}, {"host": cpu_recording}, {}):
         assert sessions_table(data.sources(recordings)).empty
-
-
-def test_effects_of_sessions_are_their_mean_ratios(made):
-    effects = session_effects_table(data.sources({"pair": made}))
-    assert list(effects) == list(TABLES["session_effects"].columns)
-    totals = effects[(effects["quantity"] == "total") & (effects["cells"] > 10)]
-    expected = np.array(APART) / 1.1
-    ratios = totals["ratio"].to_numpy(dtype=float)
-    np.testing.assert_allclose(ratios, expected[totals["session"].to_numpy(int)], rtol=0.02)
 
 
 def test_the_speedup_of_an_answer_in_a_session_is_the_ratio_of_its_medians(made):
