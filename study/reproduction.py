@@ -175,6 +175,7 @@ def _run(root: Path, content: dict[str, Any], target: str, out: Path) -> str | N
     Raise OSError if the disk is full. Without a git folder the report contains no commit, so its
     digest depends only on its content.
     """
+    out.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".reproduced.", dir=RESULTS) as name:
         folder, store = Path(name), RESULTS / "counts" / STORE
         fill(folder, content, root)

@@ -210,8 +210,6 @@ def test_the_workflow_rebuilds_the_tables_of_a_recording(tmp_path, monkeypatch, 
     content = yaml.safe_load(config_text({}, {}, [{"id": "card", "recording": "mine"}]))
     content["study"]["scope"] = "quick"
     out = tmp_path / "results" / "reproduced"
-    out.mkdir(parents=True)
-    (out / "old").touch()
     assert reproduction._run(tmp_path, content, "tables", out) is None
     assert {path.name for path in out.iterdir()} == {"config.yaml", "counts", "logs", "tables"}
     tables = reproduction._tables(out / "tables")
