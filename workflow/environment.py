@@ -3,31 +3,34 @@
     python3 workflow/environment.py [test] [dev] [browser] [crate] [slurm] [blas] [compiler] [gpu]
 
 The names are extras and groups of pyproject.toml. `compiler` installs nvcc and nvdisasm if the host
-lacks them. `gpu` builds PyCUDA; a host with an NVIDIA GPU always gets it. ``uv sync`` decides
-whether the environment is complete, and `STATE` holds its answer for the next call.
+lacks them. `gpu` builds PyCUDA; a host with an NVIDIA GPU always gets it. `STATE` records what is
+in place, so that the next call has nothing to do.
 """
 
 import fcntl
 import hashlib
 import json
 import os
+import shutil
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext, suppress
-from importlib.metadata import distributions
 from pathlib import Path
 from typing import Any
 
-from host import needed, pycuda_variables
-from installer import DISPLAY, ROOT, VENV, SetupError, create_venv, install
+from host import ROOT, VENV, SetupError, needed, pip_settings, pycuda_variables, run
 
-PYTHON = VENV / "bin" / "python"
-STATE = VENV / "set-up.json"
-# Optional layers: the name of each, and its use.
+PYTHON, UV, STATE = VENV / "bin" / "python", VENV / "bin" / "uv", VENV / "set-up.json"
+EXTRAS = ("blas", "crate", "gpu", "slurm")  # the other layers are groups
+# Layers without which the study works, and what is lost.
 OPTIONAL = {
-    "disassembler": ("nvdisasm (5 MB)", "no instructions of kernels are counted"),
-    "gpu": ("PyCUDA (built here, some minutes)", "no GPU of this host can be measured"),
+    "disassembler": "no instructions of kernels are counted",
+    "gpu": "no GPU of this host can be measured",
 }
+REMEDY = "name a package index that answers, for example in PIP_INDEX_URL"
+# Line of a .pth file; the module's own bytecode could be cut off.
+START = "import sys; kept, sys.dont_write_bytecode = sys.dont_write_bytecode, True"
+START += "; import matmul_study_start; sys.dont_write_bytecode = kept\n"
 
 
 def main(asked: list[str]) -> int:
@@ -36,45 +39,33 @@ def main(asked: list[str]) -> int:
         with open(ROOT / "uv.lock") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)  # two makes at once would install over each other
             set_up(set(asked))
+        return 0
     except SetupError as error:
-        DISPLAY.say(f"error: {error}")
-        return 2
+        say(f"error: {error}")
     except OSError as error:  # a folder that cannot be written, a full disk
-        DISPLAY.say(f"error: {error.filename or VENV}: {error.strerror}")
-        return 2
+        say(f"error: {error.filename or VENV}: {error.strerror}")
     except KeyboardInterrupt:
-        DISPLAY.say("stopped; rerun the same command to resume")
+        say("stopped; rerun the same command to resume")
         return 130
-    DISPLAY.clear()
-    return 0
+    return 2
 
 
 def set_up(asked: set[str]) -> None:
     """Install every layer that this host needs and that is not in place."""
     check_own()
-    known = read_state()
-    before = set(known["layers"])
-    is_moved = not PYTHON.exists() or known.get("place") != place()
-    if is_moved or ("unfinished" in known and is_damaged()):
-        DISPLAY.show("set-up: making .venv (once)")
-        create_venv(STATE)
-    is_current = STATE.exists() and known.get("locks") == locks()
-    done = before if is_current else set()
-    wanted = needed(asked, before)
-    plain = wanted - {*OPTIONAL}
-    if not is_current or not plain <= done:
-        names = ", ".join(sorted(plain - done | (set() if is_current else {"base"})))
-        size = "; 290 MB" if "compiler" in plain - done else ""
-        DISPLAY.show(f"set-up: installing the locked packages into .venv ({names}{size})")
-        done = install_layers(done | plain)
-    for layer in [name for name in OPTIONAL if name in wanted - done]:
-        what, loss = OPTIONAL[layer]
-        DISPLAY.show(f"set-up: installing {what} into .venv")
+    state = read_state()
+    installed = set(state["layers"])
+    wanted = needed(asked, installed)
+    if not PYTHON.exists() or state.get("place") != place():
+        create_venv()
+    if state.get("locks") != locks() or not STATE.read_text() or wanted - {*OPTIONAL} - installed:
+        installed = install(installed | (wanted - {*OPTIONAL}))
+    for layer in [name for name in OPTIONAL if name in wanted - installed]:
         try:
             with pycuda_variables() if layer == "gpu" else nullcontext({}) as variables:
-                done = install_layers({*done, layer}, variables)
+                installed = install({*installed, layer}, variables)
         except SetupError as error:
-            DISPLAY.say(f"warning: {loss}: {error}")
+            say(f"warning: {OPTIONAL[layer]}: {error}")
 
 
 def check_own() -> None:
@@ -93,6 +84,13 @@ def check_own() -> None:
         )
 
 
+def read_state() -> dict[str, Any]:
+    """Return what the last set-up has installed; an unreadable file counts as nothing."""
+    with suppress(OSError, ValueError):
+        return dict(json.loads(STATE.read_text()))
+    return {"layers": []}
+
+
 def place() -> str:
     """Return the path and the Python of the environment: scripts and packages depend on them."""
     return f"{VENV} {os.path.realpath(PYTHON)}"
@@ -104,18 +102,82 @@ def locks() -> str:
     return hashlib.sha256(b"".join((ROOT / name).read_bytes() for name in names)).hexdigest()
 
 
-def read_state() -> dict[str, Any]:
-    """Return the state written by the last set-up; an unreadable file counts as none."""
-    with suppress(OSError, ValueError):
-        return dict(json.loads(STATE.read_text()))
-    return {"layers": []}
+def create_venv() -> None:
+    """Make the environment again, with this Python or the Python from which this one was made.
+
+    The empty file `STATE`, in it from the first moment, tells it from an environment of the user.
+    """
+    say("set-up: making .venv (once)")
+    VENV.mkdir(exist_ok=True)
+    STATE.write_text("")
+    for path in set(VENV.iterdir()) - {STATE}:
+        shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
+    python = getattr(sys, "_base_executable", None) or sys.executable
+    package = f"python{sys.version_info.major}.{sys.version_info.minor}-venv"
+    remedy = f"install its venv module (Debian, Ubuntu: apt-get install {package})"
+    command = [python, "-m", "venv", "--prompt", "matmul-study", str(VENV)]
+    run(command, f"{python} could not create {VENV}; {remedy}")
 
 
-def install_layers(layers: set[str], variables: Mapping[str, str] | None = None) -> set[str]:
-    """Install layers; return them. `STATE` records an unfinished installation."""
-    STATE.write_text(json.dumps(read_state() | {"unfinished": True}))
-    install(layers, variables)
+def install(layers: set[str], build: Mapping[str, str] | None = None) -> set[str]:
+    """Install the study with these layers and return them; `build`: variables of source builds.
+
+    Until the end `STATE` is marked as unfinished: then the next call installs every file again,
+    because a full disk or a kill may have cut some off.
+    """
+    state = read_state()
+    size = " (the compiler: 290 MB)" if "compiler" in layers - set(state["layers"]) else ""
+    say(f"set-up: installing {', '.join(['the study', *sorted(layers)])} into .venv{size}")
+    STATE.write_text(json.dumps(state | {"unfinished": True, "locks": ""}))
+    copy_start()
+    install_uv()
+    wanted = [f"--{'extra' if name in EXTRAS else 'group'}={name}" for name in sorted(layers)]
+    failed = f"could not install uv.lock ({', '.join(sorted(layers)) or 'base'}); "
+    failed += "install what its build lacks" if build else f"{REMEDY}, or run `make lock`"
+    # The lock names PyPI, and export refuses another index. Any index gives the same packages,
+    # because they are installed by their hashes.
+    plain = {name: text for name, text in os.environ.items() if not name.startswith("UV_")}
+    locked = str(VENV / "locked.txt")
+    export = ["export", "--locked", *wanted, "--no-group=build", "--no-emit-project"]
+    run([str(UV), *export, "--output-file", locked], failed, plain)
+    pip = [str(UV), "pip", "install", "--python", str(PYTHON), "--no-deps"]
+    again = ["--reinstall"] if "unfinished" in state else []
+    environment = {**pip_settings(PYTHON), **os.environ, **(build or {})}
+    run_cached([*pip, *again, "--require-hashes", "-r", locked], failed, environment)
+    run_cached([*pip, "--no-build-isolation", "--editable", "."], failed, environment)
     return save(layers)
+
+
+def copy_start() -> None:
+    """Copy `base/start.py` into the environment: all of its Pythons start with it."""
+    (packages,) = VENV.glob("lib/python*/site-packages")
+    shutil.copy(ROOT / "base" / "start.py", packages / "matmul_study_start.py")
+    (packages / "0-matmul-study.pth").write_text(START)
+
+
+def install_uv() -> None:
+    """Install uv and setuptools with pip, from uv's cache where an earlier set-up left them."""
+    caches = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    kept = str(Path(os.environ.get("UV_CACHE_DIR") or caches / "uv", "matmul-study"))
+    pip, pins = (
+        [str(PYTHON), "-m", "pip"],
+        ["--no-deps", "--require-hashes", "-r", "workflow/uv.txt"],
+    )
+    install = [*pip, "install", "--no-index", "--find-links", kept, *pins]
+    failed = f"could not install uv; {REMEDY}"
+    try:
+        run(install, failed)
+    except SetupError:
+        run([*pip, "download", "--dest", kept, *pins], failed)
+        run(install, failed)
+
+
+def run_cached(command: Sequence[str], failed: str, environment: Mapping[str, str]) -> None:
+    """Run uv without a network; if its cache lacks something, run it with the network."""
+    try:
+        run(command, failed, {**environment, "UV_OFFLINE": "1"})
+    except SetupError:
+        run(command, failed, environment)
 
 
 def save(layers: set[str]) -> set[str]:
@@ -125,12 +187,9 @@ def save(layers: set[str]) -> set[str]:
     return layers
 
 
-def is_damaged() -> bool:
-    """Return whether a full disk has cut off an installed file, which uv does not repair."""
-    found = distributions(path=[str(path) for path in VENV.glob("lib/python*/site-packages")])
-    files = [file for each in found for file in each.files or ()]
-    sizes = [(Path(str(file.locate())), file.size) for file in files if file.size is not None]
-    return any(not path.exists() or path.stat().st_size != size for path, size in sizes)
+def say(text: str) -> None:
+    """Print a line on standard error."""
+    print(text, file=sys.stderr, flush=True)
 
 
 if __name__ == "__main__":

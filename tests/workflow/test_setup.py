@@ -27,7 +27,7 @@ UV = Path(sys.executable).with_name("uv")
 def setup(tmp_path, monkeypatch, patch):
     """The set-up's modules, in an empty project with an environment of fake programs."""
     monkeypatch.syspath_prepend(str(ROOT / "workflow"))
-    names = ("environment", "host", "installer", "progress")
+    names = ("environment", "host")
     for name in names:
         monkeypatch.delitem(sys.modules, name, raising=False)
     modules = SimpleNamespace(**{name: importlib.import_module(name) for name in names})
@@ -39,9 +39,10 @@ def setup(tmp_path, monkeypatch, patch):
     for name in ("pyproject.toml", "uv.lock", "workflow/uv.txt", "base/start.py"):
         (root / name).write_text(f"# {name}\n")
     venv = root / ".venv"
-    for module in (modules.environment, modules.host, modules.installer):
+    for module in (modules.environment, modules.host):
         patch(module, ROOT=root, VENV=venv)
-    patch(modules.environment, PYTHON=venv / "bin" / "python", STATE=venv / "set-up.json")
+    programs = {name.upper(): venv / "bin" / name for name in ("python", "uv")}
+    patch(modules.environment, **programs, STATE=venv / "set-up.json")
     (venv / "bin").mkdir(parents=True)
     (venv / "lib" / "python3.11" / "site-packages").mkdir(parents=True)
     modules.environment.STATE.write_text('{"layers": []}')
@@ -79,7 +80,7 @@ def pip_config(setup, tmp_path, monkeypatch):
 
 
 def settings(setup):
-    return setup.installer.pip_settings(str(setup.venv / "bin" / "python"))
+    return setup.host.pip_settings(setup.venv / "bin" / "python")
 
 
 @pytest.mark.slow
@@ -99,39 +100,32 @@ def test_pips_package_sources_reach_uv(setup, pip_config, monkeypatch):
     assert settings(setup)["UV_DEFAULT_INDEX"] == "https://variable.example/simple"
 
 
-def test_without_pip_settings_only_sync_installs_with_its_defaults(setup, pip_config):
-    assert settings(setup) == {}
-    setup.installer.install({"test", "blas"})
-    (sync,) = calls(setup)
-    python = setup.venv / "bin" / "python"
-    assert sync == f"sync --locked --inexact --python {python} --extra=blas --group=test"
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize("variable", ["PIP_INDEX_URL", "UV_DEFAULT_INDEX", "UV_INDEX_URL"])
-def test_another_index_gives_the_locked_packages_and_sync_never_sees_it(
+@pytest.mark.parametrize("variable", ["", "PIP_INDEX_URL", "UV_DEFAULT_INDEX", "UV_INDEX_URL"])
+def test_any_index_gives_the_locked_packages_and_the_lock_never_sees_it(
     setup, pip_config, monkeypatch, variable
 ):
     pip_config("")
-    monkeypatch.setenv(variable, "https://mirror.example/simple")
-    setup.installer.install({"test"})
-    assert [call.split()[0] for call in calls(setup)] == ["export", "pip", "sync"]
-    export, pip = calls(setup)[:2]
-    assert "--locked --group=test --no-emit-project" in export
-    assert "--require-hashes" in pip
+    assert not {"UV_INDEX", "UV_DEFAULT_INDEX", "UV_OFFLINE"} & set(settings(setup))
+    if variable:
+        monkeypatch.setenv(variable, "https://mirror.example/simple")
+    setup.environment.install({"test", "blas"})
+    export, pip, editable = calls(setup)
+    assert "export --locked --extra=blas --group=test --no-group=build --no-emit-project" in export
+    assert "--no-deps --require-hashes" in pip
     assert pip.split()[-1] == export.split()[-1]
-    names = ("pipinstall", "export--locked", "sync--locked")
-    seen = {name: setup.venv / "bin" / f"uv.{name}" for name in names}
-    told = [name for name, path in seen.items() if "mirror.example" in path.read_text()]
-    assert told == ["pipinstall"]
+    assert editable.endswith("--no-build-isolation --editable .")
+    names = ("pipinstall", "export--locked")
+    seen = [name for name in names if "mirror" in (setup.venv / f"bin/uv.{name}").read_text()]
+    assert seen == (["pipinstall"] if variable else [])
 
 
 @pytest.mark.parametrize("is_cached", [True, False])
 def test_the_network_is_used_only_where_the_cache_lacks_packages(setup, is_cached):
-    script = 'echo "$1 ${UV_OFFLINE:-0}" >> "$0.calls"; [ ${UV_OFFLINE:-0} = '
+    script = 'echo "$1 ${UV_OFFLINE:-0}" >> "$0.calls"; [ $1 = export ] || [ ${UV_OFFLINE:-0} = '
     program(setup.venv / "bin" / "uv", f"{script}{int(is_cached)} ]")
-    setup.installer.install(set())
-    assert calls(setup) == ["sync 1", "sync 0"][: 1 if is_cached else 2]
+    setup.environment.install(set())
+    assert calls(setup) == ["export 0", *(["pip 1"] if is_cached else ["pip 1", "pip 0"]) * 2]
 
 
 @pytest.mark.parametrize("is_kept", [True, False])
@@ -142,18 +136,18 @@ def test_uv_is_downloaded_only_where_its_cache_lacks_it(setup, monkeypatch, tmp_
         kept.mkdir(parents=True)
     script = 'echo "$*" >> "$0.calls"; [ $3 != download ] || mkdir -p $5; [ $3 = config ] ||'
     program(setup.venv / "bin" / "python", f"{script} [ -d {kept} ]")
-    setup.installer.install(set())
+    setup.environment.install(set())
     pins = "--no-deps --require-hashes -r workflow/uv.txt"
     install = f"-m pip install --no-index --find-links {kept} {pins}"
     download = [] if is_kept else [f"-m pip download --dest {kept} {pins}", install]
-    assert calls(setup, "python") == ["-m pip config list", install, *download]
+    assert calls(setup, "python") == [install, *download, "-m pip config list"]
 
 
 # ---- Messages
 
 
 def test_failed_installation_is_one_line_and_leaves_no_state(setup, capsys, patch):
-    patch(setup.environment, create_venv=lambda _: None)
+    patch(setup.environment, create_venv=lambda: None)
     said = 'echo "WARNING: error"; echo "error: no route to host" >&2; exit 2'
     program(setup.venv / "bin" / "uv", said)
     assert setup.environment.main([]) == 2
@@ -163,15 +157,11 @@ def test_failed_installation_is_one_line_and_leaves_no_state(setup, capsys, patc
     assert "no route to host" in (setup.venv / "setup.log").read_text()
 
 
-@pytest.mark.slow
-def test_work_shows_progress_and_the_compilers_error_before_the_installers(setup, patch, tmp_path):
-    shown = []
-    patch(setup.installer.DISPLAY, show_again=lambda: shown.append(1))
-    work = "sleep 1.2; echo 'error: failed' >&2; echo 'a.cpp: fatal error: cuda.h'; exit 1"
+def test_the_compilers_error_is_shown_before_the_installers(setup, tmp_path):
+    work = "echo 'error: failed' >&2; echo 'a.cpp: fatal error: cuda.h'; exit 1"
     told = r"no build \(a\.cpp: fatal error: cuda\.h; more in "
-    with pytest.raises(setup.installer.SetupError, match=told):
-        setup.installer.run([str(program(tmp_path / "build", work))], "no build")
-    assert len(shown) >= 3
+    with pytest.raises(setup.host.SetupError, match=told):
+        setup.host.run([str(program(tmp_path / "build", work))], "no build")
 
 
 def test_python_without_venv_is_one_line(setup, patch, capsys, tmp_path):
@@ -191,13 +181,13 @@ def test_python_without_venv_is_one_line(setup, patch, capsys, tmp_path):
 
 
 def test_environment_of_its_own_is_made_again_and_links_are_not_followed(setup, tmp_path, patch):
-    real = setup.installer.run
+    real = setup.host.run
     quick = lambda command, failed: real([*command, "--without-pip"], failed)  # noqa: E731
-    patch(setup.installer, run=quick)
+    patch(setup.environment, run=quick)
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "thesis.txt").touch()
     (setup.venv / "old").symlink_to(tmp_path / "other")
-    setup.installer.create_venv(setup.environment.STATE)
+    setup.environment.create_venv()
     setup.environment.check_own()
     assert not (setup.venv / "old").exists()
     assert (tmp_path / "other" / "thesis.txt").exists()
@@ -207,7 +197,7 @@ def test_a_set_up_that_ends_while_it_clears_the_environment_may_resume(setup, pa
     patch(shutil, rmtree=lambda _: 1 / 0)
     setup.environment.save({"test"})
     with pytest.raises(ZeroDivisionError):
-        setup.installer.create_venv(setup.environment.STATE)
+        setup.environment.create_venv()
     setup.environment.check_own()
     assert setup.environment.read_state() == {"layers": []}
 
@@ -216,10 +206,10 @@ def test_an_activated_environment_is_made_again_with_the_python_below_it(tmp_pat
     """As after a move of the checkout, in a shell in which the environment is activated."""
     inside = tmp_path / ".venv" / "bin" / "python"
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", inside.parents[1]], check=True)
-    code = f"import sys; sys.path.insert(0, {str(ROOT / 'workflow')!r}); import installer\n"
-    code += "installer.run = lambda command, _: print(command[0])\n"
-    code += f"installer.VENV = installer.Path({str(inside.parents[1])!r})\n"
-    code += "installer.create_venv(installer.VENV / 'set-up.json')"
+    code = f"import sys; sys.path.insert(0, {str(ROOT / 'workflow')!r}); import environment\n"
+    code += "environment.run = lambda command, _: print(command[0])\n"
+    code += f"environment.VENV = environment.Path({str(inside.parents[1])!r})\n"
+    code += "environment.STATE = environment.VENV / 'set-up.json'; environment.create_venv()"
     done = subprocess.run([inside, "-c", code], capture_output=True, text=True, check=True)
     python = Path(done.stdout.strip())
     assert python.exists()
@@ -231,8 +221,16 @@ def host(setup, patch):
     """A host without GPU and compiler whose base is in place, and what is installed on it."""
     setup.environment.save(set())
     installed = []
-    patch(setup.environment, install=lambda layers, _=None: installed.append(sorted(layers)))
-    patch(setup.environment, create_venv=lambda _: installed.append("again"))
+
+    def install(layers, _=None):
+        installed.append(sorted(layers))
+        return setup.environment.save(layers)
+
+    def create_venv():
+        installed.append("again")
+        setup.environment.STATE.write_text("")
+
+    patch(setup.environment, install=install, create_venv=create_venv)
     patch(setup.environment, pycuda_variables=nullcontext)
     patch(setup.host, has_nvidia_gpu=lambda: False, find_nvcc=lambda: None)
     patch(setup.host, has_disassembler=lambda _: False)
@@ -246,7 +244,7 @@ def refuse(*_):
 def test_a_layer_is_installed_and_looked_for_once_and_no_layer_is_lost(setup, host, patch):
     for asked in ({"test"}, {"test"}, {"dev"}):
         setup.environment.set_up(asked)
-    patch(setup.installer, run=refuse, output=refuse)
+    patch(setup.host, run=refuse, output=refuse)
     patch(setup.host, find_nvcc=refuse)
     setup.environment.set_up(set())
     assert host == [["test"], ["dev", "test"]]
@@ -266,7 +264,7 @@ def test_moved_environment_is_made_again_with_its_layers(setup, host, patch, tmp
     moved, state = tmp_path / "elsewhere", tmp_path / "elsewhere" / "set-up.json"
     setup.venv.rename(moved)
     patch(setup.environment, VENV=moved, PYTHON=moved / "bin" / "python", STATE=state)
-    patch(setup.environment, create_venv=Path.unlink)
+    patch(setup.environment, create_venv=lambda: state.write_text(""))
     setup.environment.set_up(set())
     assert host == [["test"], ["test"]]
 
@@ -288,7 +286,7 @@ def test_no_python_of_the_environment_cuts_off_bytecode_or_finds_other_modules(s
     shutil.rmtree(setup.venv)
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", setup.venv], check=True)
     shutil.copy(ROOT / "base" / "start.py", setup.root / "base" / "start.py")
-    setup.installer.copy_start()
+    setup.environment.copy_start()
     (tmp_path / "json.py").write_text("raise SystemExit('not the one of Python')")
     (tmp_path / "big.py").write_text(f"text = '{'x' * 9000}'")
     code = "import resource as r; r.setrlimit(r.RLIMIT_FSIZE, (4096, 4096)); import big, json"
@@ -301,38 +299,23 @@ def test_no_python_of_the_environment_cuts_off_bytecode_or_finds_other_modules(s
         assert list((tmp_path / "__pycache__").iterdir()) == []
 
 
-def fill_disk(setup, fault):
-    packages = setup.venv / "lib" / "python3.11" / "site-packages"
-    (packages / "a-1.dist-info").mkdir()
-    (packages / "a-1.dist-info" / "METADATA").write_text("Name: a\n")
-    (packages / "a-1.dist-info" / "RECORD").write_text("a.py,,4\nb.py,,\n")
-    (packages / "a.py").write_text("a=1\n")
-    match fault:
-        case "file cut off":
-            (packages / "a.py").write_text("a=")
-        case "file missing":
-            (packages / "a.py").unlink()
-        case "state cut off":
-            setup.environment.STATE.write_text('{"layers": [')
-        case "no configuration":
-            shutil.rmtree(setup.venv)
-            (setup.venv / "lib").mkdir(parents=True)
-            setup.environment.STATE.touch()
+def test_what_an_interrupted_installation_cut_off_is_installed_again(setup):
+    uv = setup.venv / "bin" / "uv"
+    program(uv, "exit 1")
+    with pytest.raises(setup.host.SetupError):
+        setup.environment.install({"test"})
+    assert setup.environment.read_state()["locks"] != setup.environment.locks()
+    program(uv, LOGGED)
+    for _ in range(2):
+        setup.environment.install({"test"})
+    assert ["--reinstall" in call for call in calls(setup)] == [False, True, *[False] * 4]
 
 
-@pytest.mark.parametrize(
-    "fault", ["", "file cut off", "file missing", "state cut off", "no configuration"]
-)
-def test_an_interrupted_renewal_is_repaired(setup, host, patch, fault):
-    (setup.root / "uv.lock").write_text("# another one\n")
-    install = setup.environment.install
-    patch(setup.environment, install=lambda *_: 1 / 0)
-    with pytest.raises(ZeroDivisionError):
-        setup.environment.set_up(set())
-    fill_disk(setup, fault)
-    patch(setup.environment, install=install)
+@pytest.mark.parametrize("text", ["", '{"layers": ['])
+def test_an_environment_without_a_readable_state_is_made_again(setup, host, text):
+    setup.environment.STATE.write_text(text)
     setup.environment.set_up(set())
-    assert host == (["again", []] if fault else [[]])
+    assert host == ["again", []]
 
 
 # ---- CUDA
@@ -368,7 +351,8 @@ def test_set_up_continues_without_optional_layers(setup, host, patch, capsys, la
     def fail(layers, _=None):
         host.append(sorted(layers))
         if layer in layers:
-            raise setup.installer.SetupError("no route")
+            raise setup.host.SetupError("no route")
+        return setup.environment.save(layers)
 
     is_gpu = layer == "gpu"
     patch(setup.host, find_nvcc=lambda: Path("/bin/sh"), has_disassembler=lambda _: is_gpu)
@@ -411,7 +395,7 @@ def test_pycuda_is_built_with_nvcc_behind_a_script_or_of_the_wheels(
         assert b"libcuda.so.1" in stub.read_bytes()
         assert "--no-as-needed" in variables["LDFLAGS"]
     patch(setup.host, find_nvcc=lambda: None)
-    needs = pytest.raises(setup.installer.SetupError, match="needs nvcc, and none is here; install")
+    needs = pytest.raises(setup.host.SetupError, match="needs nvcc, and none is here; install")
     with needs, setup.host.pycuda_variables():
         pass
     nvcc = setup.venv / "lib/python3.11/site-packages/nvidia/cu13/bin/nvcc"
@@ -471,7 +455,7 @@ def test_make_provenance_prints_why_it_fails(tmp_path):
 def test_every_layer_is_an_extra_or_a_group_and_the_compilers_wheels_stay_at_one_release(setup):
     extras = set(PROJECT["project"]["optional-dependencies"])
     groups = PROJECT["dependency-groups"]
-    assert set(setup.installer.EXTRAS) == extras
+    assert set(setup.environment.EXTRAS) == extras
     layers = set(re.findall(r"\[([a-z]+)\]", setup.environment.__doc__))
     assert layers | {*setup.environment.OPTIONAL, "build"} == extras | set(groups)
     assert groups["compiler"] == ["cuda-toolkit[nvcc,cuobjdump,nvdisasm,profiler]==13.2.1"]
