@@ -7,9 +7,9 @@ import numpy as np
 import numpy.typing as npt
 
 from kernels.catalog.host_steps import Fill
-from kernels.products.change import SAME, Change
 from kernels.products.elements import ELEMENTS
 from kernels.products.matrices import Inputs, Matrix, matrices
+from measurement.devices.second_check import SAME, Change
 from study.cells import Cell
 
 Bytes = npt.NDArray[np.uint8]
@@ -67,12 +67,10 @@ class HostBuffers:
             shape.n,
         )
 
-    def inputs(
-        self, cell: Cell, change: Change = SAME, later_bytes: int = 0
-    ) -> tuple[Matrix, Matrix]:
-        """Return A and B, which begin `later_bytes` after the place in the change."""
+    def inputs(self, cell: Cell, change: Change = SAME) -> tuple[Matrix, Matrix]:
+        """Return A and B, which begin at the place in the change."""
         shape, size = cell.shape, ELEMENTS[cell.dtype].bytes
-        a, b = ((begin + later_bytes) // size for begin in change.begins)
+        a, b = (begin // size for begin in change.begins)
         return (
             matrices(self._a[cell.dtype][a:], shape.batch, shape.m, shape.k),
             matrices(self._b[cell.dtype][b:], shape.batch, shape.k, shape.n),

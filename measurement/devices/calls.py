@@ -18,10 +18,6 @@ from base.paths import FOLDERS
 from kernels.catalog.user_supplied import CALL
 from measurement.devices.errors import CellError
 
-# Packages whose functions a call may not replace.
-_GUARDED = frozenset({*FOLDERS, "time", "pycuda", "pynvml"})
-# Further modules of this kind, without submodules and members of classes.
-_GUARDED_ALONE = frozenset({"ctypes", "hashlib", "numpy", "os", "threadpoolctl"})
 # Names and versions of packages that a recording contains.
 _NAME, _VERSION = re.compile(r"[A-Za-z]\w{0,99}", re.ASCII), re.compile(r"[\w.+!-]{1,99}", re.ASCII)
 
@@ -51,31 +47,38 @@ class DeviceMatrix:
 
 
 class Intact:
-    """The functions and classes of this program, its clock and its CUDA, before a call."""
+    """The functions and classes of this program, and of all that it imports, before a call."""
 
-    def __init__(self) -> None:
-        self._before = dict(_callables())
+    def __init__(self, cuda: Any) -> None:
+        self._cuda = cuda
+        self._before = dict(self._callables())
 
     def check(self, name: str) -> None:
         """Raise CellError if the call in the file `name` replaced one of them."""
-        found = dict(_callables())
-        changed = [place for place, value in self._before.items() if found.get(place) != value]
+        now = dict(self._callables())
+        changed = [place for place, value in self._before.items() if now.get(place) != value]
         if changed:
             raise CellError(f"refused: {name} replaced {'.'.join(changed[0])}; leave it unchanged")
 
+    def _callables(self) -> Iterator[tuple[tuple[str, str], tuple[int, int]]]:
+        """Yield module and name of functions and classes, with their identities.
 
-def _callables() -> Iterator[tuple[tuple[str, str], tuple[int, int]]]:
-    """Yield module and name of functions and classes, with their identities."""
-    for name, module in list(sys.modules.items()):
-        if name.split(".")[0] not in _GUARDED and name not in _GUARDED_ALONE:
-            continue
-        for key, value in list(vars(module).items()):
-            if isinstance(value, type) and name not in _GUARDED_ALONE:
-                for inner, member in list(vars(value).items()):
-                    if callable(member) or isinstance(member, property):
-                        yield (name, f"{key}.{inner}"), _identity(member)
-            if callable(value):
-                yield (name, key), _identity(value)
+        Members of classes belong to this program and to CUDA.
+        """
+        loaded = list(sys.modules.items())
+        ours = [module for name, module in loaded if name.split(".")[0] in FOLDERS]
+        values = [value for module in ours for value in list(vars(module).values())]
+        imported_modules = {value for value in values if isinstance(value, ModuleType)}
+        for module in {*ours, *imported_modules, self._cuda}:
+            name = str(getattr(module, "__name__", "cuda"))
+            is_whole = module is self._cuda or name.split(".")[0] in FOLDERS
+            for key, value in list(vars(module).items()):
+                if isinstance(value, type) and is_whole:
+                    for inner, member in list(vars(value).items()):
+                        if callable(member) or isinstance(member, property):
+                            yield (name, f"{key}.{inner}"), _identity(member)
+                if callable(value):
+                    yield (name, key), _identity(value)
 
 
 def _identity(value: Any) -> tuple[int, int]:

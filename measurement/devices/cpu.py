@@ -11,14 +11,14 @@ from base.errors import StudyError
 from cpu_reference.catalog import variant
 from cpu_reference.cores import caches, usable_threads, wait_until_alone
 from cpu_reference.library import Library
-from kernels.products.change import SAME, Change, digest, thinned
 from kernels.products.matrices import POISON_WORD, Inputs, Matrix, matrices
 from kernels.theory.tiles import number_of
 from measurement.devices.ceilings import Ceiling, timer_ceilings
 from measurement.devices.cpu_ceilings import cpu_ceilings
 from measurement.devices.errors import CellError
 from measurement.devices.observers import Observer, observed
-from measurement.devices.session import DeviceSession, Rows, Timing
+from measurement.devices.second_check import SAME, Change
+from measurement.devices.session import DeviceSession, Timing
 from study.cells import Cell
 
 
@@ -49,8 +49,7 @@ class CpuSession(DeviceSession):
     def run(self, cell: Cell, change: Change = SAME, observers: Sequence[Observer] = ()) -> Timing:
         """Multiply once, with changed inputs, after threads of other variants have become idle."""
         a, b = self._inputs.pair(cell.dtype, cell.shape, change.begins)
-        with thinned(a, change):
-            return self._run(cell, a[0], b[0], observers)
+        return self._run(cell, a[0], b[0], observers)
 
     def _run(self, cell: Cell, a: Matrix, b: Matrix, observers: Sequence[Observer]) -> Timing:
         assert cell.threads is not None
@@ -79,10 +78,6 @@ class CpuSession(DeviceSession):
             yield
         finally:
             os.sched_setaffinity(0, kept)
-
-    def operands(self, cell: Cell, change: Change, rows: Rows, later: int) -> str:
-        """Return the hash of rows of A and of B."""
-        return digest(*self._inputs.pair(cell.dtype, cell.shape, change.begins), *rows)
 
     def product(self, cell: Cell, kernel_only: bool = False) -> Matrix:
         """Return C, (1, n, n)."""

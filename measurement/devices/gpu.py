@@ -16,7 +16,6 @@ from kernels.catalog.limits import DeviceLimits, not_launchable
 from kernels.catalog.variant import SEQUENTIAL, UserCall, UserSupplied
 from kernels.cubins.build import HOLD, PROBES, TENSOR_PROBE, build_for
 from kernels.cubins.compile import BuildResult
-from kernels.products.change import MOST_LAUNCHES, SAME, Change, digest, thinned
 from kernels.products.elements import ELEMENTS
 from kernels.products.matrices import POISON_WORD, Inputs, Matrix
 from measurement.devices import buffers, cublas
@@ -29,7 +28,8 @@ from measurement.devices.launching import Cubins, Launch, Launches
 from measurement.devices.observers import Observer, observed
 from measurement.devices.pieces import Setting, Trial
 from measurement.devices.runs import Runs
-from measurement.devices.session import DeviceSession, KernelTime, Rows, Timing, step_bytes
+from measurement.devices.second_check import MOST_LAUNCHES, SAME, Change, step_bytes
+from measurement.devices.session import DeviceSession, KernelTime, Timing
 from measurement.devices.two_gpus import Lane, TwoGpus, open_lane
 from study.cells import Cell
 
@@ -195,8 +195,8 @@ class GpuSession(DeviceSession):
                 raise DeviceError(str(error)) from error
 
     @contextmanager
-    def _changed(self, cell: Cell, change: Change, later: int = 0) -> Iterator[None]:
-        """Poison C on the device, reset settings of calls, and make rows of A thin."""
+    def _changed(self, cell: Cell, change: Change) -> Iterator[None]:
+        """Poison C before the run, reset settings of calls, and verify the call after the run."""
         if not change.drawn:
             yield
             return
@@ -204,12 +204,13 @@ class GpuSession(DeviceSession):
             if cell.product.entry.flow in SEQUENTIAL:
                 self._poison(cell)
                 self._stream.synchronize()
+            else:
+                self.poison(cell)
             if isinstance(cell.product.entry, UserSupplied):
                 reset_persisting_l2(self._stream.handle)
         except self._cuda.Error as error:
             raise DeviceError(str(error)) from error
-        with thinned(self._host[str(cell.host_memory)].inputs(cell, change, later)[0], change):
-            yield
+        yield
         if isinstance(cell.product.entry, UserCall):
             self._launches.verify(cell.product.entry)
 
@@ -316,7 +317,7 @@ class GpuSession(DeviceSession):
             if change.checked:
                 self._cuda.memcpy_dtoh_async(c.c, source, self._stream)
 
-        with self._changed(cell, change, last):
+        with self._changed(cell, change):
             launch = self._ready(cell, change, last)
             try:
                 if flushed:
@@ -400,21 +401,6 @@ class GpuSession(DeviceSession):
     def product(self, cell: Cell, kernel_only: bool = False) -> Matrix:
         """Return C of the cell's last run, or of its last checked kernel-only sample."""
         return self._host["pinned" if kernel_only else str(cell.host_memory)].product(cell)
-
-    def operands(self, cell: Cell, change: Change, rows: Rows, later: int) -> str:
-        """Return the hash of rows of A and B, on the device if the kernel read them there."""
-        a, b = self._host[str(cell.host_memory)].inputs(cell, change, later)
-        if cell.product.entry.host_step or cell.product.entry.flow not in SEQUENTIAL:
-            return digest(a, b, *rows)
-        (a_rows, b_rows), addresses = rows, self._on_device
-        a = np.empty((len(a_rows), a.shape[-1]), a.dtype)
-        b = np.empty((len(b_rows), b.shape[-1]), b.dtype)
-        for address, copy, own in ((addresses[0], a, a_rows), (addresses[1], b, b_rows)):
-            for row, target in zip(own, copy, strict=True):
-                begin = int(address) + later + row * target.nbytes
-                self._cuda.memcpy_dtoh_async(target, begin, self._stream)
-        self._stream.synchronize()
-        return digest(a, b, range(len(a_rows)), range(len(b_rows)))
 
 
 def _poll(observers: Sequence[Observer]) -> None:

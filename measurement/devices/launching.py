@@ -151,7 +151,7 @@ class Launches:
     def _call(self, product: Product, entry: UserCall) -> Launch:
         """Return a call of the user's Python function, whose file is executed on first use."""
         if entry.name not in self._calls:
-            self._intact = self._intact or Intact()
+            self._intact = self._intact or Intact(self._cuda)
             self._calls[entry.name] = load_call(Path(entry.file))
             self.verify(entry)
         m, n, k = product.shape.m, product.shape.n, product.shape.k

@@ -4,12 +4,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NoReturn, Self
 
-from kernels.products.change import SAME, STEP_BYTES, Change
 from kernels.products.matrices import Matrix
 from measurement.devices.ceilings import Ceiling
 from measurement.devices.errors import CellError
 from measurement.devices.observers import Observer, Observers
 from measurement.devices.pieces import Setting, Trial
+from measurement.devices.second_check import SAME, Change
 from study.cells import Cell
 
 
@@ -42,18 +42,6 @@ class KernelTime:
 
     launches: int
     kernel_s: float
-
-
-# Rows of A and of B, numbered through the batch.
-Rows = tuple[tuple[int, ...], tuple[int, ...]]
-
-
-def step_bytes(cell: Cell) -> int:
-    """Return the bytes by which A and B of a launch begin after A and B of the launch before.
-
-    Padded and transposed copies always begin at the start.
-    """
-    return 0 if cell.product.entry.host_step else STEP_BYTES
 
 
 class DeviceSession:
@@ -93,13 +81,6 @@ class DeviceSession:
     def product(self, cell: Cell, kernel_only: bool = False) -> Matrix:
         """Return C of the cell's last run or checked kernel-only sample, (batch, m, n)."""
         self._lacks("product")
-
-    def operands(self, cell: Cell, change: Change, rows: Rows, later: int) -> str:
-        """Return the hash of rows of A and of B after a run (`kernels.products.change.digest`).
-
-        They begin `later` bytes after the place in the change.
-        """
-        self._lacks("operands")
 
     def trials(self, cell: Cell) -> list[Trial]:
         """Time a run in pieces, and its copies, in all settings; raise CellError."""

@@ -13,12 +13,12 @@ from kernels.catalog.variant import PIECEWISE, SEQUENTIAL, UserCall
 from measurement.devices.cold_start import ColdStart
 from measurement.devices.errors import CellError
 from measurement.devices.pieces import Setting, fastest
+from measurement.devices.second_check import REFUSED, check_floor, check_in_run
 from measurement.devices.session import DeviceSession
 from measurement.recording.journal import Journal
 from measurement.recording.recording import KERNEL
 from measurement.recording.schema import SETTING
 from measurement.sampling.protocol import CellCheck, Protocol, Result, Sample, gate, rounded, take
-from measurement.sampling.second_check import REFUSED, check_floor, check_in_run
 from measurement.sampling.supervisor import Supervisor
 from measurement.sampling.time_left import TimeLeft
 from measurement.sampling.worker import Opening, TimedKernel, TimedRun, Worker

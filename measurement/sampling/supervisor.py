@@ -8,12 +8,11 @@ from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from base.errors import StudyError
-from kernels.products.change import Change
 from kernels.products.matrices import Matrix
 from measurement.devices.errors import CellError
 from measurement.devices.pieces import Setting
-from measurement.devices.session import DeviceSession, Rows
-from measurement.sampling.second_check import SecondCheck
+from measurement.devices.second_check import Change, SecondCheck
+from measurement.devices.session import DeviceSession
 from measurement.sampling.worker import Opening, Reply, TimedKernel, TimedRun, Worker, serve
 from study.cells import Cell
 
@@ -76,28 +75,27 @@ class Supervisor:
         """Run the cell once, after a warm-up if its run is short; check the product of the last."""
         change = self._second.draw(cell, last)
         timed = self.call(Worker.sample, cell, change)
-        self._check_again(cell, change, 0, last)
+        self._check_again(cell, change, 0)
         return timed
 
     def kernel_time(self, cell: Cell, flushed: bool, last: bool = False) -> TimedKernel:
         """Measure the cell's kernel-only time; check the product of the last sample."""
         change = self._second.draw(cell, last)
         timed = self.call(Worker.kernel_time, cell, flushed, change)
-        self._check_again(cell, change, timed.time.launches, last)
+        self._check_again(cell, change, timed.time.launches)
         return timed
 
-    def _check_again(self, cell: Cell, change: Change, launches: int, last: bool) -> None:
+    def _check_again(self, cell: Cell, change: Change, launches: int) -> None:
         """Check the product of a checked sample, see `SecondCheck.check`."""
 
         def projection(vector: Matrix) -> Matrix:
             return self.call(Worker.projected, cell, vector, launches > 0)
 
-        def evidence(change: Change, rows: Rows, later: int) -> tuple[Matrix, str]:
-            return self.call(Worker.evidence, cell, change, rows, later, launches > 0)
+        def rows_of(rows: list[int]) -> Matrix:
+            return self.call(Worker.rows, cell, rows, launches > 0)
 
         if change.checked:
-            whole = projection if last else None
-            self._second.check(cell, change, evidence, launches, whole)
+            self._second.check(cell, change, projection, rows_of, launches)
 
     def prepare_checks(self) -> None:
         """Make the inputs for second checks, so that no sample waits for them."""

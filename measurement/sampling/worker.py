@@ -18,17 +18,17 @@ from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any
 
-from threadpoolctl import ThreadpoolController
+from threadpoolctl import threadpool_limits
 
 from base.errors import StudyError
-from kernels.products.change import SAME, SPARE_BYTES, Change, project
 from kernels.products.gate import Verdict, evaluate
 from kernels.products.matrices import Inputs, Matrix, Problem
 from kernels.products.references import References
 from measurement.devices.calls import imported
 from measurement.devices.errors import CellError, DeviceError
 from measurement.devices.observers import Observer, Reading, results
-from measurement.devices.session import DeviceSession, KernelTime, Rows, Timing
+from measurement.devices.second_check import SAME, SPARE_BYTES, Change, project
+from measurement.devices.session import DeviceSession, KernelTime, Timing
 from study.cells import Cell
 
 _RAMP_S = 0.3  # launches before energy is read, until clocks and power are stable
@@ -103,7 +103,6 @@ class Worker:
         self._references = references
         self._opening = opening
         self._run_s: dict[Cell, float] = {}
-        self._blas = ThreadpoolController()
         self._observers = session.observers.runs
 
     @property
@@ -134,18 +133,13 @@ class Worker:
         self._warm_up(cell)
         return self._timed_run(cell, change)
 
-    def evidence(
-        self, cell: Cell, change: Change, rows: Rows, later: int, kernel_only: bool
-    ) -> tuple[Matrix, str]:
-        """Return rows of C, numbered like rows of A, and the hash of rows of A and B."""
-        product = self._session.product(cell, kernel_only)
-        product = product.reshape(-1, cell.shape.n)[list(rows[0])]
-        inputs = (tuple(row for row in rows[0] if row not in change.thin), rows[1])
-        return product, self._session.operands(cell, change, inputs, later)
+    def rows(self, cell: Cell, rows: list[int], kernel_only: bool) -> Matrix:
+        """Return rows of C, numbered through the batch."""
+        return self._session.product(cell, kernel_only).reshape(-1, cell.shape.n)[rows]
 
     def projected(self, cell: Cell, vector: Matrix, kernel_only: bool) -> Matrix:
         """Return `project` of C with a vector."""
-        with self._blas.limit(limits=1, user_api="blas"):
+        with threadpool_limits(limits=1, user_api="blas"):
             return project(self._session.product(cell, kernel_only), vector)
 
     def kernel_time(self, cell: Cell, flushed: bool, change: Change = SAME) -> TimedKernel:

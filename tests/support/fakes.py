@@ -21,7 +21,6 @@ from kernels.catalog.limits import DeviceLimits, not_launchable
 from kernels.catalog.variant import UserCall
 from kernels.cubins.build import build_for
 from kernels.cubins.compile import BuildResult
-from kernels.products.change import SAME, digest, thinned
 from kernels.products.matrices import POISON_WORD
 from kernels.theory.tiles import number_of
 from measurement.devices.calls import load_call
@@ -31,7 +30,8 @@ from measurement.devices.discovery import CudaDevice
 from measurement.devices.errors import CellError, DeviceError
 from measurement.devices.observers import Observer, Observers, Reading
 from measurement.devices.pieces import Setting, Trial
-from measurement.devices.session import DeviceSession, KernelTime, Timing, step_bytes
+from measurement.devices.second_check import SAME, step_bytes
+from measurement.devices.session import DeviceSession, KernelTime, Timing
 from measurement.recorder.hardware import Host
 from study.plan import builds
 from tests.support.studies import CPU, config_text
@@ -165,8 +165,7 @@ class FakeDevice(DeviceSession):
         c = self.c.setdefault(cell, unwritten(cell))
         begins = [begin + later for begin in change.begins]
         a, b = self.inputs.pair(cell.dtype, cell.shape, begins)
-        with thinned(a, change):
-            np.matmul(a, b, out=c)
+        np.matmul(a, b, out=c)
         for fault in self.hardware.faults:
             planned = (fault.variant, fault.n, fault.number)
             if planned == (cell.variant, cell.shape.n, self.runs[cell]):
@@ -209,10 +208,6 @@ class FakeDevice(DeviceSession):
 
     def product(self, cell, kernel_only=False):
         return self.c[cell]
-
-    def operands(self, cell, change, rows, later):
-        begins = [begin + later for begin in change.begins]
-        return digest(*self.inputs.pair(cell.dtype, cell.shape, begins), *rows)
 
     def kernel_time(self, cell, flushed, change=SAME, observers=()):
         self.run(cell, change, later=5 * step_bytes(cell))

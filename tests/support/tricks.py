@@ -1,11 +1,10 @@
 """One device in this process, measured and checked as by a recorder, for tests of tricks."""
 
-from kernels.products.change import SPARE_BYTES
 from kernels.products.matrices import Inputs
 from kernels.products.references import References
 from measurement.devices.errors import CellError
+from measurement.devices.second_check import SPARE_BYTES, check_floor, check_in_run
 from measurement.sampling.protocol import gate
-from measurement.sampling.second_check import check_floor, check_in_run
 from measurement.sampling.supervisor import Supervisor
 from measurement.sampling.worker import Opening, Worker
 from study.cells import problems

@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 
 from base.intervals import interval_ranks, median_interval
-from kernels.products.change import SAME
 from kernels.products.matrices import POISON_WORD, Inputs
 from kernels.products.references import References
 from kernels.products.shape import Shape
 from measurement.devices.errors import CellError
 from measurement.devices.observers import Reading
+from measurement.devices.second_check import SAME
 from measurement.devices.session import DeviceSession, Timing
 from measurement.recording.recording import TABLES
 from measurement.sampling import worker

@@ -5,6 +5,7 @@ The tricks run as calls in the memory of a fake CUDA. test_tricks_gpu.py has tho
 
 import hashlib
 import os
+from contextlib import suppress
 from functools import partial
 from unittest.mock import Mock
 
@@ -13,16 +14,14 @@ import pytest
 
 from kernels.catalog.product import with_entry
 from kernels.catalog.user_supplied import read
-from kernels.products import change as changes
-from kernels.products.change import SAME, SPARE_BYTES, draw, random_vector
-from kernels.products.matrices import Inputs
 from kernels.products.shape import Shape
 from measurement.devices import calls, flows, gpu, launching
 from measurement.devices.calls import Intact
 from measurement.devices.discovery import CudaDevice
+from measurement.devices.errors import CellError
 from measurement.devices.gpu import GpuSession
+from measurement.devices.second_check import SAME, SecondCheck, compare, project
 from measurement.sampling import worker
-from measurement.sampling.second_check import SecondCheck
 from study.cells import Cell, cell, problems
 from tests.support.fake_cuda import FakeCublas, FakeCuda, FakeGraphs
 from tests.support.tricks import SAMPLES, inputs_of, outcome
@@ -41,28 +40,27 @@ def test_samples_of_the_catalog_differ_only_at_the_end():
 @pytest.mark.parametrize("dtype", ["float32", "int32"])
 def test_one_element_beyond_its_bound_is_found_anywhere(dtype):
     shape, rng = Shape(2, 500, 600, 700), np.random.default_rng(3)
-    inputs = Inputs([(dtype, shape)], 1, SPARE_BYTES)
-    change = draw(rng, dtype, shape, True, True)
-    a, b = inputs.pair(dtype, shape, change.begins)
-    product, missed = (a.astype("d") @ b.astype("d") if dtype == "float32" else a @ b), 0
+    one = cell("gpu0", "bmm_tile", dtype, shape, 8, "pinned")
+    second = SecondCheck(problems([one]), 1)
+    a, b = second.inputs.pair(dtype, shape)
+    product = a.astype("d") @ b.astype("d") if dtype == "float32" else a @ b
+    missed = 0
     for _ in range(20):
-        place = tuple(map(int, (rng.integers(0, each) for each in product.shape)))
         c = product.astype(dtype)
+        place = tuple(int(rng.integers(0, edge)) for edge in product.shape)
         c[place] += 3 * shape.k**2 / 4 * 2.0**-24 if dtype == "float32" else 1
-        vector = random_vector(rng, dtype, shape.n)
-        row = changes.suspicious(a, b, vector, changes.project(c, vector), change)
-        own = (dtype, shape, change, [row], c.reshape(-1, shape.n)[[row]], (1, 1))
-        found = changes.check(rng, inputs, *own, suspect=row)
-        missed += found is None and place[0] * shape.m + place[1] not in change.thin
+        rows = partial(np.take, c.reshape(-1, shape.n), axis=0)
+        with suppress(CellError):
+            second.check(one, SAME, partial(project, c), rows)
+            missed += 1
     assert missed <= 1
 
 
 def test_few_roundoffs_do_not_lower_the_limit_of_imprecise_sums():
-    shape, rng = Shape(1, 16, 16, 12288), np.random.default_rng(3)
-    inputs = Inputs([("float32", shape)], 1, SPARE_BYTES)
-    (a,), (b,) = inputs.pair("float32", shape, (0, 0))
-    own = ("float32", shape, SAME, range(16), a @ b, (0.005, 1.0))
-    assert changes.check(rng, inputs, *own) is None
+    rng = np.random.default_rng(3)
+    a, b = (rng.standard_normal(shape, "f") for shape in ((16, 12288), (12288, 16)))
+    assert compare(a @ b, a, b, 0.005).passed
+    assert not compare((a * np.float32(1 + 2.0**-12)) @ b, a, b, 0.005).passed
 
 
 class Code:
@@ -180,10 +178,10 @@ def reduced(code, a, b, c, addresses, bits=11):
     code.compute(a, b, c)
 
 
-def precise_where_thin(code, a, b, c, addresses):
+def precise_where_sparse(code, a, b, c, addresses):
     reduced(code, a, b, c, addresses)
-    thin = (a == 0).any(axis=1)
-    c[thin] = a[thin] @ b
+    sparse = (a == 0).any(axis=1)
+    c[sparse] = a[sparse] @ b
 
 
 def slow(code, a, b, c, addresses):
@@ -218,7 +216,7 @@ TRICKS = {
     "inputs written": (written_inputs, 40, "refused: "),
     "TF32 or FP16": (reduced, "16x4096x16", WRONG),
     "BF16": (partial(reduced, bits=8), "16x16384x16", WRONG),
-    "precise in thin rows": (precise_where_thin, "16x4096x16", "float32 allows"),
+    "precise in sparse rows": (precise_where_sparse, "16x4096x16", "float32 allows"),
     "honest, 5 ms": (slow, 40, None),
     "computed before the timer": (before_the_timer, 40, "work was done before the timer started"),
     "no time": (stopped_clock, 300, FAST),
@@ -243,7 +241,7 @@ def trial(tmp_path, monkeypatch):
     def tried(trick, n):
         code = Code(trick, cuda)
         if trick is not honest:  # comparing all functions takes most of the time
-            monkeypatch.setattr(launching, "Intact", Mock)
+            monkeypatch.setattr(launching, "Intact", lambda _: Mock())
         monkeypatch.setattr(launching, "load_call", lambda _: code)
         one = Cell("gpu0", with_entry(entry, "float32", Shape.parse(n)), "pinned")
         device = CudaDevice(0, "Stand-in", "8.0")
@@ -284,7 +282,7 @@ REPLACED = {
 
 @pytest.mark.parametrize(("owner", "name"), REPLACED.values(), ids=REPLACED)
 def test_a_replaced_function_is_named(monkeypatch, owner, name):
-    intact = Intact()
+    intact = Intact(FakeCuda([("Stand-in", (8, 0))]))
     intact.check("called.py")
     monkeypatch.setattr(owner, name, lambda *_: 0)
     with pytest.raises(Exception, match=rf"^refused: called.py replaced \S*{name}; leave it"):

@@ -1,0 +1,200 @@
+"""The second check: timed products of secret, changed inputs, checked in the recorder's process.
+
+A kernel that stored results, or skips work after the gate, would return a product of other inputs.
+Therefore A and B begin at another place in their random vectors, C is poisoned, and the recorder
+draws a vector and rows after the run. C times the vector shows the most wrong row of a product;
+this row and random rows are compared with a reference. The process that runs user-supplied code has
+neither. A sample that is wrong, or faster than the GPU can compute or copy, is refused.
+"""
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from kernels.catalog.variant import SEQUENTIAL, UserCall, UserSupplied
+from kernels.products.elements import ELEMENTS
+from kernels.products.gate import Verdict, evaluate
+from kernels.products.matrices import Inputs, Matrix, Problem, reference
+from measurement.devices.errors import CellError
+from study.cells import CPU, Cell
+
+# Matrices begin at a multiple of a page, so copies and vector loads stay aligned. Launches that are
+# timed together begin `_STEP_BYTES` later each, in the device's buffers.
+_PAGES, _PAGE_BYTES = 240, 4096
+_STEP_BYTES, MOST_LAUNCHES = 256, 100
+SPARE_BYTES = (_PAGES + -(-_STEP_BYTES * MOST_LAUNCHES // _PAGE_BYTES)) * _PAGE_BYTES
+# Rows of C to check, and columns of them; columns of the most wrong row.
+_ROWS, _COLUMNS, _SUSPECTS = 12, 64, 4
+# Root mean square error of float32 sums over that of the elements, at most. In the order of k it is
+# 2⁻²⁰ at k = 4096 and grows with √k; with one factor of TF32 it is 2⁻¹³ at every k. Kernels that
+# round more often may exceed it, but those that round less often have no lower limit.
+_IMPRECISE = 2.0**-15
+# Share of the samples of user-supplied code that are checked, besides the last.
+_CHECKED_SHARE = 0.25
+_SLACK, _PARTS = 0.1, 3  # of ceilings; products on tensor cores for one of float32, at least
+# An in-run kernel time of user-supplied code exceeds its kernel-only time by at most this share and
+# duration: launches of a library from Python take longest.
+_LONGER, _LAUNCH_S, _CALL_S = 0.5, 50e-6, 500e-6
+REFUSED = "refused: "  # start of the reason for a refused time
+
+
+@dataclass(frozen=True)
+class Change:
+    """Bytes before A and before B in their vectors.
+
+    `drawn`: C is poisoned before the run. `checked`: the product will be checked.
+    """
+
+    begins: tuple[int, int] = (0, 0)
+    drawn: bool = False
+    checked: bool = False
+
+
+SAME = Change()  # no change of the inputs
+
+
+def step_bytes(cell: Cell) -> int:
+    """Return the bytes by which A and B of a launch begin after A and B of the launch before.
+
+    Padded and transposed copies always begin at the start.
+    """
+    return 0 if cell.product.entry.host_step else _STEP_BYTES
+
+
+def project(c: Matrix, vector: Matrix) -> Matrix:
+    """Return the product of each row of C, (batch, m, n), with a vector: (batch, m)."""
+    with np.errstate(invalid="ignore", over="ignore"):  # a wrong C
+        product: Matrix = c @ vector
+    return product
+
+
+class SecondCheck:
+    """Draws changes and checks products for one device; `seconds` sums the time of the checks."""
+
+    def __init__(self, problems: tuple[Problem, ...], seed: int) -> None:
+        """Use the random vectors of `Inputs` with this seed, and changes that nobody can know."""
+        self._problems, self._seed = problems, seed
+        self._rng = np.random.default_rng()
+        self.seconds = 0.0
+
+    @cached_property
+    def inputs(self) -> Inputs:
+        """The random vectors, made on first use."""
+        return Inputs(self._problems, self._seed, SPARE_BYTES)
+
+    def draw(self, cell: Cell, last: bool) -> Change:
+        """Return the change of a sample. The `last` sample is checked.
+
+        Of user-supplied code, all samples have changed inputs, and a random share is checked. Of
+        the catalog, only the last sample differs, so times stay comparable with older recordings.
+        Runs as graphs and in pieces read fixed host memory, so their inputs stay at the same place.
+        """
+        entry = None if cell.device == CPU else cell.product.entry
+        if not last and not isinstance(entry, UserSupplied):
+            return SAME
+        change = Change(drawn=True, checked=last or self._rng.random() < _CHECKED_SHARE)
+        if entry and entry.flow not in SEQUENTIAL:
+            return change
+        first, second = self._rng.integers(0, _PAGES, 2)
+        return replace(change, begins=(int(first) * _PAGE_BYTES, int(second) * _PAGE_BYTES))
+
+    def check(
+        self,
+        cell: Cell,
+        change: Change,
+        projection: Callable[[Matrix], Matrix],
+        rows_of: Callable[[list[int]], Matrix],
+        launches: int = 0,
+    ) -> None:
+        """Check C by its `project` and rows numbered in the batch; raise CellError."""
+        begin = time.perf_counter()
+        later = step_bytes(cell) * launches if launches else 0
+        a, b = self.inputs.pair(cell.dtype, cell.shape, [at + later for at in change.begins])
+        # Threads of a BLAS would stay awake after a check, and disturb the next sample.
+        with threadpool_limits(limits=1, user_api="blas"):
+            integers = self._rng.integers(-(2**23), 2**23, cell.shape.n)  # for every type
+            vector = integers.astype(ELEMENTS[cell.dtype].dtype)
+            expected = a @ (b @ vector)[:, :, None]
+            suspect = int(_largest(projection(vector).reshape(-1), expected.reshape(-1))[0])
+            random = self._rng.permutation(cell.shape.batch * cell.shape.m)[:_ROWS]
+            rows = [suspect, *random.tolist()]
+            verdicts = []
+            for position, (row, values) in enumerate(zip(rows, rows_of(rows), strict=True)):
+                number, index = divmod(row, cell.shape.m)
+                left, right = a[number][[index]], b[number]
+                columns = self._rng.permutation(cell.shape.n)[:_COLUMNS]
+                if position == 0:
+                    columns = _largest(values, left[0] @ right)[:_SUSPECTS]
+                pair = (left, right[:, columns])
+                verdicts.append(compare(values[None, columns], *pair, cell.bound_multiple))
+        self.seconds += time.perf_counter() - begin
+        reasons = [verdict.reason for verdict in verdicts if not verdict.passed]
+        if reasons:
+            raise CellError(f"{REFUSED}a timed product is wrong: {reasons[0]}")
+
+
+def _largest(values: Matrix, expected: Matrix) -> Matrix:
+    """Return the places by descending error; values that are not finite come first."""
+    with np.errstate(invalid="ignore", over="ignore"):
+        distance = np.abs((values - expected).astype(np.float64))
+    return np.argsort(-np.nan_to_num(distance, nan=np.inf), kind="stable")
+
+
+def compare(values: Matrix, left: Matrix, right: Matrix, multiple: float) -> Verdict:
+    """Compare elements with those of left·right: each error, and the precision of float32."""
+    expected, bound = reference(left[None], right[None])
+    verdict = evaluate(values[None], expected, bound, multiple)
+    if not verdict.passed or values.dtype != np.float32:
+        return verdict
+    error = np.sqrt(np.square(values - expected).mean())
+    squares = (np.square(factor, dtype=np.float64).mean() for factor in (left, right))
+    share = error / np.sqrt(left.shape[-1] * np.prod(list(squares)))
+    limit = max(multiple, 1.0) * _IMPRECISE
+    if share <= limit:
+        return verdict
+    reason = f"errors are {share:.2g} of the elements; float32 allows {limit:.2g}"
+    return replace(verdict, passed=False, reason=reason)
+
+
+def check_floor(
+    cell: Cell, seconds: float, ceilings: Mapping[str, float], end_to_end: bool = False
+) -> None:
+    """Raise CellError if a time is below the floor by the largest measured `ceilings` of a GPU."""
+    shape, size, gpus = cell.shape, ELEMENTS[cell.dtype].bytes, cell.product.entry.gpus
+    sent, received = (shape.a_elements + shape.b_elements) * size, shape.c_elements * size
+    tensor = ceilings.get("fp16_tensor_flop_per_s", 0.0) / _PARTS
+    limits = [
+        (shape.flop, max(ceilings.get("fp32_flop_per_s", 0.0), tensor), "flop"),
+        (sent + received, ceilings.get("l2_bytes_per_s", 0.0), "bytes"),
+        (sent * end_to_end, ceilings.get("h2d_bytes_per_s", 0.0), "bytes to the GPU"),
+        (received * end_to_end, ceilings.get("d2h_bytes_per_s", 0.0), "bytes from the GPU"),
+    ]
+    floors = [
+        (amount / (rate * gpus), f"{amount:.3g} {unit} at {rate * gpus:.3g} per second")
+        for amount, rate, unit in limits
+        if rate
+    ]
+    floors.append((ceilings.get("l2_latency_s", 0.0), "one access to the L2"))
+    least_s, reason = max(floors)
+    if seconds < (1 - _SLACK) * least_s:
+        times = f"{seconds * 1e6:.4g} µs is below the physical floor of {least_s * 1e6:.4g} µs"
+        raise CellError(f"{REFUSED}{times}: {reason}")
+
+
+def check_in_run(cell: Cell, seconds: float, in_run_s: float) -> None:
+    """Raise CellError if a kernel-only time of user-supplied code omits work of its runs.
+
+    It was done before the timer started. In the runs, whose least time is `in_run_s`, this is
+    impossible, because the inputs have just arrived.
+    """
+    entry = cell.product.entry
+    launch_s = _CALL_S if isinstance(entry, UserCall) else _LAUNCH_S
+    if isinstance(entry, UserSupplied) and in_run_s > (1 + _LONGER) * seconds + launch_s:
+        raise CellError(
+            f"{REFUSED}{seconds * 1e6:.4g} µs kernel-only, but at least {in_run_s * 1e6:.4g} µs "
+            "in end-to-end runs: work was done before the timer started"
+        )
