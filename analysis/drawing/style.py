@@ -1,7 +1,7 @@
 """Common style of all figures: axes, legends, points with intervals, units."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from textwrap import wrap
 from typing import Any
@@ -29,7 +29,6 @@ from kernels.theory import tiles
 mpl.use("svg")  # works without a display
 RATE = ("rate", "rate_low", "rate_high")  # columns of `with_rates`
 Draw = Callable[[Store, Devices], Figure | None]
-_ROUNDING_INCHES = 0.01
 # Maximum number of GPUs with one panel each, and with one colour each. With more GPUs, a figure has
 # a panel for the first GPU only, or the first colours.
 MOST_PANELS, MOST_COLOURS = 6, 8
@@ -111,35 +110,11 @@ def same_y(axes: Sequence[Axes]) -> None:
             log_axis(axis, "y")
 
 
-_widest = float("inf")
-
-
-@contextmanager
-def at_most(width: float) -> Iterator[None]:
-    """Return the context for drawing figures of at most `width` inches."""
-    global _widest
-    _widest, before = width, _widest
-    try:
-        yield
-    finally:
-        _widest = before
-
-
-def fits(figure: Figure) -> bool:
-    """Return whether no text is wider than the figure; long names of GPUs need much room."""
-    figure.draw_without_rendering()
-    box = figure.get_tightbbox()
-    return bool(box.x0 > -_ROUNDING_INCHES and box.x1 < figure.get_figwidth() + _ROUNDING_INCHES)
-
-
 def new_figure(
     columns: int = 1, rows: int = 1, width: float = 8.0, height: float = 3.6
 ) -> tuple[Figure, list[Axes]]:
-    """Return an empty figure, `width` by `height` inches, and its axes in reading order.
-
-    Within `at_most`, the figure can be narrower.
-    """
-    figure = Figure(figsize=(min(width, _widest), height), layout="constrained")
+    """Return an empty figure, `width` by `height` inches, and its axes in reading order."""
+    figure = Figure(figsize=(width, height), layout="constrained")
     axes = [figure.add_subplot(rows, columns, index + 1) for index in range(rows * columns)]
     return figure, axes
 

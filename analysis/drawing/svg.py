@@ -45,12 +45,11 @@ def hover(artist: Artist, texts: Sequence[str]) -> None:
     artist.set_gid(_HOVER + _BETWEEN.join(_CONTROL.sub("", text) for text in texts))
 
 
-def render(figure: Figure, name: str, narrow: bool = False) -> str:
+def render(figure: Figure, name: str) -> str:
     """Return `figure` as SVG text, labelled by the element ``caption-NAME`` of the page.
 
     The text depends only on the figure: it has no date, version or random ids. `INK` becomes
-    ``currentColor``, and texts stay texts. Ids begin with `name`, so they are unique in a page. A
-    `narrow` figure has other ids and no tooltips: phones have no pointer.
+    ``currentColor``, and texts stay texts. Ids begin with `name`, so they are unique in a page.
     """
     without_overlaps(figure)
     buffer = io.StringIO()
@@ -63,9 +62,7 @@ def render(figure: Figure, name: str, narrow: bool = False) -> str:
             parent.remove(child)
     for group in root.iter(f"{_SVG}g"):
         if group.get("id", "").startswith(_HOVER):
-            texts = group.attrib.pop("id").removeprefix(_HOVER).split(_BETWEEN)
-            if not narrow:
-                _title(group, texts)
+            _title(group, group.attrib.pop("id").removeprefix(_HOVER).split(_BETWEEN))
     referred = set(re.findall(r'(?:url\(|href=")#([^)"]+)', ET.tostring(root, encoding="unicode")))
     for element in root.iter():
         if element.get("id") not in referred:
@@ -74,7 +71,7 @@ def render(figure: Figure, name: str, narrow: bool = False) -> str:
             element.text = None
         if not (element.tail or "").strip():
             element.tail = None
-        _convert(element, f"{name}-narrow-" if narrow else f"{name}-")
+        _convert(element, f"{name}-")
     root.set("style", "font-family:system-ui,sans-serif")
     root.set("role", "img")
     root.set("aria-labelledby", f"caption-{name}")

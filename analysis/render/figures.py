@@ -18,10 +18,6 @@ from base.files import write_atomic
 # The module `figures` of each topic has its drawing functions in FIGURES.
 TOPICS = ("overview", "kernels", "published", "models", "decide", "cpu", "trust")
 Draw = Callable[[Store, Devices], Figure | None]
-# Figures of one panel that phones show in a narrow drawing, of the folder NARROW; width in inches.
-NARROW, _NARROW_WIDTH = "narrow", 4.4
-_OF_PHONES = {"headline", "ladder", "rate-size", "roofline", "figure2", "errors", "sessions"}
-_OF_PHONES |= {"unseen", "break-even"}
 
 
 def write_figures(tables_dir: Path | str, out_dir: Path | str, focus: str | None = None) -> None:
@@ -40,8 +36,7 @@ def write_figures(tables_dir: Path | str, out_dir: Path | str, focus: str | None
     before = json.loads(listed.read_text()) if listed.exists() else []
     write_atomic(listed, json.dumps(names, indent=1) + "\n")
     for name in {*before} - {*names}:  # other SVG files may be a user's
-        for folder in (out, out / NARROW):
-            (folder / f"{name}.svg").unlink(missing_ok=True)
+        (out / f"{name}.svg").unlink(missing_ok=True)
 
 
 def _names() -> list[tuple[str, str]]:
@@ -61,12 +56,4 @@ def _write(tables_dir: Path, out: Path, focus: str | None, topic: str, name: str
         if figure is None:
             return None
         write_atomic(out / f"{name}.svg", svg.render(figure, name))
-        path = out / NARROW / f"{name}.svg"
-        path.unlink(missing_ok=True)
-        if name in _OF_PHONES:
-            with style.at_most(_NARROW_WIDTH):
-                narrow = _figures(topic)[name](store, devices(store, focus))
-            if narrow is not None and style.fits(narrow):
-                path.parent.mkdir(exist_ok=True)
-                write_atomic(path, svg.render(narrow, name, narrow=True))
     return name

@@ -28,7 +28,6 @@ from analysis.domain import CEILINGS
 from analysis.render import numbers, query, tables
 from analysis.render.accesses import access_svg
 from analysis.render.explorer_data import LIBRARIES, explorer_data, packed
-from analysis.render.figures import NARROW
 from analysis.render.sections import SECTIONS
 from base.files import write_atomic
 from base.paths import ROOT
@@ -194,18 +193,14 @@ def _figure(
     if figure_name not in drawn:
         return Markup("")
     svg = (figures_dir / f"{figure_name}.svg").read_text()
-    narrow = figures_dir / NARROW / f"{figure_name}.svg"
-    narrow_svg = Markup("")
-    if narrow.exists():
-        narrow_svg = Markup('<div class="narrow">{}</div>').format(Markup(narrow.read_text()))
     caption = Markup(caller()) if caller else Markup("")
     title = numbers.visible(title)  # may contain user input
     return Markup(
         '<figure class="plot" id="figure-{0}">'
-        '<div class="scroll" tabindex="0" role="region" aria-label="{1}">{2}</div>{5}\n'
+        '<div class="scroll" tabindex="0" role="region" aria-label="{1}">{2}</div>\n'
         '<figcaption id="caption-{0}"><strong>{1}.</strong> {3} <a class="explore" '
         'href="#explorer" data-view="{4}">Explore</a></figcaption></figure>'
-    ).format(figure_name, title, Markup(svg), caption, views[figure_name], narrow_svg)
+    ).format(figure_name, title, Markup(svg), caption, views[figure_name])
 
 
 def _archived(store: Store) -> list[str]:

@@ -25,11 +25,8 @@ FAULTS = """() => {
   const meet = (a, b) => Math.min(a.right, b.right) - Math.max(a.left, b.left) > 1 &&
     Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top) > 1;
   const after = (a, b) => a.compareDocumentPosition(b) & Node.DOCUMENT_POSITION_FOLLOWING;
-  for (const svg of document.querySelectorAll("figure.plot > :is(.scroll, .narrow) > svg")) {
+  for (const svg of document.querySelectorAll("figure.plot > .scroll > svg")) {
     const name = svg.closest("figure").id;
-    const other = svg.parentElement.parentElement.querySelector(".narrow > svg");
-    if (!svg.checkVisibility() && other && other !== svg && other.checkVisibility()) continue;
-    if (other === svg && !svg.checkVisibility()) continue;
     const frame = svg.getBoundingClientRect();
     const texts = [...svg.querySelectorAll("text")].filter(text => text.textContent.trim());
     if (!frame.width || !texts.length) { found.push(`${name}: nothing drawn`); continue; }

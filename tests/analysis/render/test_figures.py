@@ -6,8 +6,6 @@ import matplotlib as mpl
 import pytest
 
 from analysis.data.store import StoreError
-from analysis.drawing import style, svg
-from analysis.drawing.svg import hover
 from analysis.render import figures
 from analysis.render.figures import write_figures
 from tests.support.figures import device, nothing, stored
@@ -55,18 +53,3 @@ def test_empty_tables_draw_nothing(tmp_path, rows):
     names = [(topic, name) for topic, name in figures._names() if topic != "published"]
     drawn = [each for each in names if not nothing(figures._figures(each[0])[each[1]], store)]
     assert (len(names) > 15, drawn) == (True, [])
-
-
-def test_a_narrow_figure_fits_and_has_own_ids_and_no_tooltips():
-    with style.theme(), style.at_most(4):
-        figure, (axis,) = style.new_figure(width=8)
-        axis.set_xlabel("throughput")
-        hover(axis.scatter([1], [2]), ["a tooltip"])
-        assert style.fits(figure)
-        drawn = svg.render(figure, "mine", narrow=True)
-        axis.set_xlabel("throughput " * 12)
-        assert not style.fits(figure)
-    assert figure.get_figwidth() == 4
-    assert style.new_figure(width=8)[0].get_figwidth() == 8
-    assert 'id="mine-narrow-' in drawn
-    assert "tooltip" not in drawn
