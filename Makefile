@@ -59,6 +59,7 @@ bundle: setup
 # Some tests wait for processes, so `make test` uses one more worker than there are cores.
 check: WORKERS = $(CORES)
 test test-all: WORKERS = $(shell expr $(CORES) + 1)
+test-all: export FUZZ_CASES ?= 10000
 check test test-all: PYTEST = pytest --numprocesses $(WORKERS) --dist loadfile
 check test test-all: LAYERS += test compiler $(if $(shell PATH="$$PATH:/usr/sbin" command -v slurmctld),slurm) $(if $(shell command -v chromium || command -v chromium-browser || \
   command -v google-chrome),browser)

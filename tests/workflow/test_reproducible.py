@@ -9,7 +9,7 @@ import pytest
 
 from tests.support import ROOT, reports
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.exhaustive]
 ELSEWHERE = {"PYTHONHASHSEED": "2", "TZ": "America/Lima", "LC_ALL": "C", "OMP_NUM_THREADS": "1"}
 # As the commands do, except that the page does not show the command.
 MAKE = """

@@ -99,6 +99,7 @@ def project(tmp_path_factory):
     return project
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_a_killed_job_costs_only_its_gpu_and_is_named_with_the_reason(project):
     missing = pd.read_csv(project / "results" / "tables" / "missing.csv")

@@ -64,7 +64,15 @@ def pythons():
     for minor in range(sys.version_info[1] + 1, 16):
         of_pyenv = sorted(Path.home().glob(f".pyenv/versions/3.{minor}.*/bin/python3"))
         found[minor] = [*of_pyenv, *filter(None, [shutil.which(f"python3.{minor}")])]
-    return [pytest.param(each, id=f"3.{minor}") for minor, each in found.items() if each]
+    return [
+        pytest.param(
+            paths,
+            id=f"3.{minor}",
+            marks=[] if paths == [sys.executable] else pytest.mark.exhaustive,
+        )
+        for minor, paths in found.items()
+        if paths
+    ]
 
 
 @pytest.fixture(scope="module", params=pythons())
