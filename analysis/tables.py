@@ -27,6 +27,7 @@ from analysis.trust import comparison, interference, overheads, sessions, threat
 from cpu_reference.cores import usable_threads
 from kernels.catalog.catalog import Catalog
 from kernels.catalog.entries import VARIANTS
+from kernels.catalog.user_supplied import catalog_of
 from kernels.cubins.compile import BuildResult
 from measurement.recording.consistency import check_distinct, fingerprint
 from measurement.recording.recording import CELL, Recording
@@ -136,7 +137,7 @@ def _of_recording(
     """Return the part of one recording."""
     loaded = data.load({name: paths})
     progress(f"tables of {name}")
-    catalog = user_supplied.catalog(loaded[name])
+    catalog = catalog_of(loaded[name].provenance.get("texts", {}))
     part = _part(loaded, times, [], theory, progress, catalog)
     samples = loaded[name].samples[[*CELL, "session", "total_s", "host_s", "in_run_kernel_s"]]
     compared = replace(loaded[name], samples=samples)

@@ -3,17 +3,19 @@
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from hashlib import blake2b
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 import cpu_reference.catalog
-from kernels.catalog.entries import VARIANTS
+from base.errors import StudyError
+from kernels.catalog.catalog import Catalog
+from kernels.catalog.user_supplied import catalog_of
 from kernels.cubins.build import INSTRUMENTS, STEPS
 from measurement.recording.files import PROVENANCE, RecordingError
-from measurement.recording.provenance_schema import CLOCK_SLACK_S, USER_SUPPLIED
+from measurement.recording.provenance_schema import CLOCK_SLACK_S
 from measurement.recording.schema import ALL, BUILD, CELL, KERNEL
 from study.cells import CPU
 
@@ -28,6 +30,7 @@ _TIMES = {_SAMPLES: ("total_s", None), "kernels.csv.gz": ("kernel_s", "launches"
 # Shorter samples may be equal by chance, because clocks count nanoseconds.
 _DISTINCT_S = 2e-5
 _ROWS_AT_ONCE = 2**16
+_LONGEST = 300  # characters of a quoted error
 _MOST_EQUAL = 0.25  # share of equal samples; 0.0004 in the published recordings
 
 
@@ -40,14 +43,17 @@ def _faults(provenance: Mapping[str, Any], frames: Mapping[str, pd.DataFrame]) -
     """Yield the inconsistencies of a recording.
 
     Each row's device must be in the provenance. Its variant with data type and block size must be
-    in a catalog, or in the provenance's user-supplied sources. No row may have the key of another
-    row. Each cell and kernel must have one check, and each GPU at least one. A cell must have
+    in a catalog, with the user-supplied sources of the provenance. No row may have the key of
+    another row. Each cell and kernel must have one check, each GPU at least one. A cell must have
     samples if and only if it passed. Times must fit into the recording, and the parts of a run into
     its total.
     """
     gpus = [gpu["device"] for gpu in provenance["devices"]]
-    paths = [PurePosixPath(path) for path in provenance["sources"]]
-    supplied = {path.stem: path.suffix for path in paths if path.parts[0] == USER_SUPPLIED}
+    try:
+        catalog = catalog_of(provenance.get("texts", {}))
+    except StudyError as error:
+        yield f"{PROVENANCE}: {error!s:.{_LONGEST}}"
+        return
     checks = frames[_CHECKS]
     coded = {
         name: _coded(frame, CELL if "threads" in frame else KERNEL)
@@ -57,7 +63,7 @@ def _faults(provenance: Mapping[str, Any], frames: Mapping[str, pd.DataFrame]) -
     cells, sampled = coded[_CHECKS], coded[_SAMPLES]
     kernels_checked = _coded(checks, KERNEL)
     for name, frame in frames.items():
-        yield from _strangers(name, frame, {CPU, *gpus}, supplied)
+        yield from _strangers(name, frame, {CPU, *gpus}, catalog)
         yield from _repeated(name, frame)
         for wrong, rule in _row_faults(name, frame, provenance):
             if np.any(wrong):
@@ -82,7 +88,7 @@ def _faults(provenance: Mapping[str, Any], frames: Mapping[str, pd.DataFrame]) -
 
 
 def _strangers(
-    name: str, frame: pd.DataFrame, devices: set[str], supplied: Mapping[str, str]
+    name: str, frame: pd.DataFrame, devices: set[str], catalog: Catalog
 ) -> Iterator[str]:
     """Yield rows of devices and variants that are unknown, or that do not exist in this form."""
     key = [column for column in ("device", *_FORM) if column in frame]
@@ -90,11 +96,11 @@ def _strangers(
         of = dict(zip(key, values, strict=True))
         if "device" in of and of["device"] not in devices:
             yield f"{name}: row {at + 2}: {of['device']} is not a device of {PROVENANCE}"
-        elif "variant" in of and (said := _form_fault(of, supplied)):
+        elif "variant" in of and (said := _form_fault(of, catalog)):
             yield f"{name}: row {at + 2}: {of['variant']} {said}"
 
 
-def _form_fault(row: Mapping[str, Any], supplied: Mapping[str, str]) -> str | None:
+def _form_fault(row: Mapping[str, Any], catalog: Catalog) -> str | None:
     """Return why a row's variant does not exist with its data type and block size."""
     name, dtype = row["variant"], row["dtype"]
     block = None if pd.isna(row["block_size"]) else int(row["block_size"])
@@ -104,9 +110,7 @@ def _form_fault(row: Mapping[str, Any], supplied: Mapping[str, str]) -> str | No
             return f"is not a variant of {CPU}"
         fits = (block is not None) == on_cpu.blocked and dtype == "float32"
         return None if fits else f"does not exist for {dtype} with block size {block}"
-    if name in supplied:  # `analysis.data.user_supplied` reads what its source declares
-        return None if "device" in row or supplied[name] == ".cu" else "is a call, without builds"
-    entry = VARIANTS.get(name)
+    entry = catalog.get(name)
     if "device" not in row and (not entry or not entry.kernel_name):
         own = STEPS | {build.variant for build in INSTRUMENTS}
         return None if name in own else "is not a variant of a build"

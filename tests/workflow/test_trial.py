@@ -11,8 +11,7 @@ from threading import Event
 import pytest
 
 import study.config
-from analysis.data import user_supplied
-from analysis.data.recordings import load
+from analysis.data.recordings import load, sources
 from base.errors import StudyError
 from base.files import sha256
 from kernels.catalog.entries import VARIANTS
@@ -350,7 +349,7 @@ def test_a_call_goes_all_the_way(path, card):
     provenance = recording.read(made).provenance
     assert provenance["texts"] == {"brought/called.py": text.split("\n")}
     assert provenance["imports"].get("jinja2") == version("jinja2")
-    catalog = user_supplied.catalog(load({"card": [made]})["card"])
+    catalog = sources(load({"card": [made]}))[0].catalog
     assert isinstance(catalog["called"], UserCall)
     assert "called" not in VARIANTS
 
