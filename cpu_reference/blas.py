@@ -38,8 +38,10 @@ class NumpyBlas:
     def __init__(self) -> None:
         """Find the library; raise StudyError if its number of threads cannot be set."""
         # SciPy bundles another copy; threadpoolctl finds it only if SciPy is loaded.
-        found = ThreadpoolController().select(user_api="blas").lib_controllers
-        self._libraries = [each for each in found if each.internal_api != "mkl"] or found
+        controllers = ThreadpoolController().select(user_api="blas").lib_controllers
+        self._libraries = [
+            each for each in controllers if each.internal_api != "mkl"
+        ] or controllers
         if not self._libraries:
             raise StudyError(
                 "numpy: threadpoolctl cannot set the threads of its BLAS; install numpy from PyPI, "
@@ -59,11 +61,11 @@ class NumpyBlas:
 
     def facts(self) -> dict[str, Any]:
         """Return the library's name, its version and the CPU architecture of its code."""
-        found = self._libraries[0].info()
+        build = self._libraries[0].info()
         return {
-            "blas": found["internal_api"],
-            "blas_version": found["version"],
-            "blas_architecture": found.get("architecture"),
+            "blas": build["internal_api"],
+            "blas_version": build["version"],
+            "blas_architecture": build.get("architecture"),
         }
 
 

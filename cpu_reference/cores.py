@@ -39,16 +39,16 @@ def caches(root: Path = _ROOT) -> list[dict[str, int]]:
     Each has its level, its size in bytes and the number of CPUs that share it.
     """
     cpu = min(os.sched_getaffinity(0))
-    found = []
+    data_caches = []
     for folder in (root / f"sys/devices/system/cpu/cpu{cpu}/cache").glob("index*"):
         level, kind, size = (_read(folder / name).strip() for name in ("level", "type", "size"))
         number, unit = size[:-1], _UNITS.get(size[-1:])
         if kind in ("Data", "Unified") and level.isdigit() and number.isdigit() and unit:
             sharers = _cpus(_read(folder / "shared_cpu_list").strip())
-            found.append(
+            data_caches.append(
                 {"level": int(level), "bytes": int(number) * unit, "shared_by": max(1, sharers)}
             )
-    return sorted(found, key=lambda cache: cache["level"])
+    return sorted(data_caches, key=lambda cache: cache["level"])
 
 
 def _cpus(text: str) -> int:
@@ -70,8 +70,12 @@ def wait_until_alone(limit_s: float = _ASLEEP_S) -> None:
 
 def _busy_other_threads() -> bool:
     """Return whether another thread of this process is running (state R in proc(5), stat)."""
-    own = str(threading.get_native_id())
-    stats = (_read(task / "stat") for task in Path("/proc/self/task").iterdir() if task.name != own)
+    this_thread = str(threading.get_native_id())
+    stats = (
+        _read(task / "stat")
+        for task in Path("/proc/self/task").iterdir()
+        if task.name != this_thread
+    )
     # The state follows the name, which is in brackets and may itself contain brackets.
     return any(stat.rpartition(")")[2].split()[:1] == ["R"] for stat in stats)
 

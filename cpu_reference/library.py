@@ -31,10 +31,10 @@ Matrix = npt.NDArray[np.float32]
 
 def find_gcc() -> Path:
     """Return the gcc on PATH; raise StudyError if there is none."""
-    found = shutil.which("gcc")
-    if not found:
+    gcc = shutil.which("gcc")
+    if not gcc:
         raise StudyError("gcc: not found on PATH; install it (Debian, Ubuntu: apt install gcc)")
-    return Path(found)
+    return Path(gcc)
 
 
 def gcc_version(gcc: Path) -> str:

@@ -120,11 +120,11 @@ def imported() -> dict[str, str | None]:
     """
     new = _named | (set(sys.modules) - _before if _before else set())
     names = {name.split(".")[0] for name in new} - sys.stdlib_module_names
-    found = {}
+    versions = {}
     for name in sorted(name for name in names if _NAME.fullmatch(name)):
         version = str(getattr(sys.modules.get(name), "__version__", ""))
-        found[name] = version if _VERSION.fullmatch(version) else None
-    return found
+        versions[name] = version if _VERSION.fullmatch(version) else None
+    return versions
 
 
 def _failed(path: Path, error: Exception) -> CellError:

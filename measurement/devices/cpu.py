@@ -86,8 +86,8 @@ class CpuSession(DeviceSession):
     def ceilings(self) -> list[Ceiling]:
         """Measure the ceilings of the host's clock and cores."""
         wait_until_alone()
-        found = timer_ceilings()
+        ceilings = timer_ceilings()
         for threads in sorted({1, self._all_threads}):
             with self._on_cores(threads):
-                found += cpu_ceilings(self._library, caches(), threads)
-        return found
+                ceilings += cpu_ceilings(self._library, caches(), threads)
+        return ceilings

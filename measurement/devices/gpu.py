@@ -150,8 +150,8 @@ class GpuSession(DeviceSession):
             return cublas.MISSING
         if cell.product.entry.gpus > 1 and not self._partner:
             return _ONE_GPU
-        found = self._cubins.results[build] if build else None
-        used = (found.registers_per_thread, found.static_shared_bytes) if found else (0, 0)
+        built = self._cubins.results[build] if build else None
+        used = (built.registers_per_thread, built.static_shared_bytes) if built else (0, 0)
         limit = not_launchable(cell.product, self.limits, *used)
         if limit:
             return limit

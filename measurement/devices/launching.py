@@ -171,9 +171,9 @@ class Launches:
         assert self._intact
         name = Path(entry.file).name
         self._intact.check(name)
-        own = self._cuda.Context.get_device().pci_bus_id()
+        measured = self._cuda.Context.get_device().pci_bus_id()
         for index in range(self._cuda.Device.count()):
-            if has_context(index) and self._cuda.Device(index).pci_bus_id() != own:
+            if has_context(index) and self._cuda.Device(index).pci_bus_id() != measured:
                 raise CellError(f"refused: {name} uses GPU {index}, which is not measured")
 
     def _library(self) -> Callable[..., None]:

@@ -99,9 +99,9 @@ class Runs:
         settings = sorted(settings_of(cell.product, len(CORES)), key=lambda each: each.pieces)
         runs = {setting: self._in_pieces(cell, work, setting) for setting in settings}
         copies = {each: self._in_pieces(cell, work, each, multiplies=False) for each in settings}
-        found = try_out({setting: (copies[setting], runs[setting]) for setting in settings})
+        trials = try_out({setting: (copies[setting], runs[setting]) for setting in settings})
         self._close_graphs()
-        return found
+        return trials
 
     def _in_pieces(
         self, cell: Cell, work: Work, setting: Setting, multiplies: bool = True
@@ -113,23 +113,23 @@ class Runs:
             if self._two is None:
                 self._two = self._open_two()
             every = [
-                _kernels(lane.launches, product, own, multiplies)
-                for lane, own in zip(self._two.lanes, pieces, strict=True)
+                _kernels(lane.launches, product, division, multiplies)
+                for lane, division in zip(self._two.lanes, pieces, strict=True)
             ]
             return self._two.ready(shape, work, pieces, *zip(*every, strict=True))
         (rows,) = pieces
         launcher, prepare = _kernels(self._launches, product, rows, multiplies)
-        own = Division(shape, work, self._launches.on_device, rows, launcher)
+        division = Division(shape, work, self._launches.on_device, rows, launcher)
         if product.entry.flow == STAGED:
             if self._staged is None:
                 self._staged = Staged(self._cuda, self._context, self._stream)
-            return self._staged.ready(own, prepare, setting)
+            return self._staged.ready(division, prepare, setting)
         if multiplies and not step_build(product):
             if self._pieces is None:
                 self._pieces = Pieces(self._cuda)
-            return self._pieces.ready(own)
+            return self._pieces.ready(division)
         duplex = Duplex(self._cuda, self._stream)
-        return self._graph((cell, setting, multiplies), lambda: duplex.ready(own, prepare))
+        return self._graph((cell, setting, multiplies), lambda: duplex.ready(division, prepare))
 
     def _graph(
         self, key: tuple[Cell, Setting | None, bool], ready: Callable[[], Callable[[], None]]

@@ -37,24 +37,24 @@ def gpu_state(device: CudaDevice, root: Path = _ROOT) -> dict[str, Any]:
             "pcie_width": pynvml.nvmlDeviceGetCurrPcieLinkWidth,
             "default_power_limit_mw": pynvml.nvmlDeviceGetPowerManagementDefaultLimit,
         }
-        found: dict[str, Any] = {}
+        link: dict[str, Any] = {}
         for name, ask in asked.items():
             try:
-                found[name] = ask(handle)
+                link[name] = ask(handle)
             except pynvml.NVMLError:
-                found[name] = None
+                link[name] = None
     finally:
         pynvml.nvmlShutdown()
-    limit_mw = found.pop("default_power_limit_mw")
+    limit_mw = link.pop("default_power_limit_mw")
     folder = root / "sys/bus/pci/devices" / bus.lower()[-12:]
     node = _text(folder / "numa_node").strip()
     cpus = {path.name for path in (root / "sys/devices/system/cpu").glob("cpu[0-9]*")}
-    own = {f"cpu{index}" for index in os.sched_getaffinity(0)} & cpus
+    process_cpus = {f"cpu{index}" for index in os.sched_getaffinity(0)} & cpus
     near = {path.name for path in (root / f"sys/devices/system/node/node{node}").glob("cpu[0-9]*")}
-    return found | {
+    return link | {
         "default_power_limit_w": limit_mw and limit_mw / 1000,
         "iommu_domain": _text(folder / "iommu_group/type").strip() or None,
-        "on_other_node": bool(near) and not own & near,
+        "on_other_node": bool(near) and not process_cpus & near,
     }
 
 

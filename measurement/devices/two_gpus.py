@@ -89,10 +89,12 @@ class TwoGpus:
         """
         cuda, b = self._cuda, work.b.view(np.uint8)
         each = []
-        for lane, own, launcher, prepare in zip(self.lanes, rows, launchers, prepares, strict=True):
+        for lane, part, launcher, prepare in zip(
+            self.lanes, rows, launchers, prepares, strict=True
+        ):
             with lane.current():
                 on_device, streams = lane.launches.on_device, repeat(lane.kernels)
-                division = Division(shape, work, on_device, own, launcher)
+                division = Division(shape, work, on_device, part, launcher)
                 each.append((lane, division.pieces(streams), prepare(lane.kernels)))
         turns = [*zip_longest(*(pieces for _, pieces, _ in each))]
 
@@ -118,19 +120,19 @@ class TwoGpus:
     def _copy_b(self, b: Any, number: int) -> None:
         """Copy B to a lane: half of it, which is sent to the other lane, or all of it."""
         lane, other = self.lanes[number], self.lanes[1 - number]
-        own, others = (int(each.launches.on_device[1]) for each in (lane, other))
+        b_here, others = (int(each.launches.on_device[1]) for each in (lane, other))
         count = 2 * _PARTS
         ends = [len(b) * part // count // 4 * 4 for part in range(count + 1)]
         parts = range(number * _PARTS, (number + 1) * _PARTS) if self._reach else range(count)
         for begin, end in ((ends[part], ends[part + 1]) for part in parts):
             if begin == end:
                 continue
-            self._cuda.memcpy_htod_async(own + begin, b[begin:end], lane.up)
+            self._cuda.memcpy_htod_async(b_here + begin, b[begin:end], lane.up)
             if self._reach:
                 order(self._cuda, lane.up, lane.across)
                 contexts = (other.context, lane.context)
                 self._cuda.memcpy_peer_async(
-                    others + begin, own + begin, end - begin, *contexts, lane.across
+                    others + begin, b_here + begin, end - begin, *contexts, lane.across
                 )
         order(self._cuda, lane.up, lane.kernels)
         lane.sent.record(lane.across)

@@ -30,18 +30,18 @@ def report(
 ) -> None:
     """Print the diagnosis of a machine, compared with the recordings in `folder`."""
     placed = rows(machine, recorded)
-    found, sizes = findings(machine, placed), thresholds(machine, recorded, folder)
+    unusual, sizes = findings(machine, placed), thresholds(machine, recorded, folder)
     if as_json:
-        whole = plain(machine, placed, found) | {"thresholds": [asdict(one) for one in sizes]}
+        whole = plain(machine, placed, unusual) | {"thresholds": [asdict(one) for one in sizes]}
         print_json(whole)
     else:
-        print("\n".join(lines(machine, placed, found, sizes)), flush=True)
+        print("\n".join(lines(machine, placed, unusual, sizes)), flush=True)
 
 
 def lines(
     machine: Machine,
     placed: Sequence[Row],
-    found: Sequence[Finding],
+    unusual: Sequence[Finding],
     sizes: Sequence[Threshold],
 ) -> Iterator[str]:
     """Yield the lines of a diagnosis."""
@@ -57,10 +57,10 @@ def lines(
     names = [(row.device, row.quantity, row.unit) for row in placed]
     values = [(f"{row.value:.3g}", *_known(row)) for row in placed]
     yield from table([_HEADS, *map(operator.add, names, values)])
-    for one in found:
+    for one in unusual:
         yield f"unusual: {one.device}: {one.what}"
         yield from (f"  - {cause}" for cause in one.causes)
-    if not found:
+    if not unusual:
         yield "nothing unusual"
     for size in sizes:
         text = f"N = {size.n}" if size.n else f"above N = {size.largest_n}"

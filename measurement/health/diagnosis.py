@@ -53,31 +53,36 @@ class Finding:
 
 def rows(machine: Machine, recorded: Sequence[Machine]) -> list[Row]:
     """Return the ceilings of a machine, each with its range on recorded machines of its kind."""
-    found: list[Row] = []
+    rows: list[Row] = []
     gpus = [gpu for each in recorded for gpu in each.gpus]
     for gpu in machine.gpus:
         near = [other.ceilings for other in gpus if other.facts["name"] == gpu.facts["name"]]
         every = [other.ceilings for other in gpus]
-        found += _placed(gpu.facts["device"], GPU_QUANTITIES, gpu.ceilings, near, every)
+        rows += _placed(gpu.facts["device"], GPU_QUANTITIES, gpu.ceilings, near, every)
     kind = ("cpu_model", "usable_threads")
     near = [one.cpu for one in recorded if all(one.host[k] == machine.host[k] for k in kind)]
     every = [one.cpu for one in recorded]
-    return found + _placed("cpu", CPU_QUANTITIES, machine.cpu, near, every)
+    return rows + _placed("cpu", CPU_QUANTITIES, machine.cpu, near, every)
 
 
 def _placed(
     device: str,
     quantities: Sequence[Quantity],
-    own: Ceilings,
+    measured: Ceilings,
     near: Sequence[Ceilings],
     every: Sequence[Ceilings],
 ) -> list[Row]:
     """Return rows with the range of machines of the same kind (`near`), or else of all machines."""
     placed = []
-    for one in (quantity for quantity in quantities if quantity.key in own):
-        known = [each[one.key] / one.scale for each in near or every if one.key in each]
-        value, verdict = own[one.key] / one.scale, SAME if near and known else UNKNOWN
-        low, high = (min(known), max(known)) if known else (None, None)
+    for one in (quantity for quantity in quantities if quantity.key in measured):
+        recorded_values = [each[one.key] / one.scale for each in near or every if one.key in each]
+        value, verdict = (
+            measured[one.key] / one.scale,
+            SAME if near and recorded_values else UNKNOWN,
+        )
+        low, high = (
+            (min(recorded_values), max(recorded_values)) if recorded_values else (None, None)
+        )
         if low and high and verdict == SAME:
             by = 1 + _TOLERANCE.get(one.topic, _HOST_TOLERANCE)
             below, above = value < low / by, value > high * by
@@ -89,11 +94,11 @@ def _placed(
 
 def findings(machine: Machine, placed: Sequence[Row]) -> list[Finding]:
     """Return unusual values and settings of a machine, with causes, likely causes first."""
-    found: list[Finding] = []
+    unusual: list[Finding] = []
     for gpu in machine.gpus:
-        found += _of_gpu(machine, gpu, [r for r in placed if r.device == gpu.facts["device"]])
-    own = [row for row in placed if row.device == "cpu"]
-    return found + list(_of_cpu(machine, own))
+        unusual += _of_gpu(machine, gpu, [r for r in placed if r.device == gpu.facts["device"]])
+    cpu_rows = [row for row in placed if row.device == "cpu"]
+    return unusual + list(_of_cpu(machine, cpu_rows))
 
 
 def _of_gpu(machine: Machine, gpu: Gpu, placed: Sequence[Row]) -> Iterator[Finding]:
@@ -223,12 +228,12 @@ _CAUSES: dict[str, Callable[[Machine, Gpu], Iterator[str]]] = {
 }
 
 
-def plain(machine: Machine, placed: Sequence[Row], found: Sequence[Finding]) -> dict[str, Any]:
+def plain(machine: Machine, placed: Sequence[Row], unusual: Sequence[Finding]) -> dict[str, Any]:
     """Return the diagnosis for programs."""
     return {
         "host": dict(machine.host),
         "surroundings": dict(machine.surroundings),
         "gpus": [{**gpu.facts, "state": dict(gpu.state)} for gpu in machine.gpus],
         "ceilings": [asdict(row) for row in placed],
-        "findings": [asdict(one) for one in found],
+        "findings": [asdict(one) for one in unusual],
     }

@@ -71,13 +71,13 @@ class Machine:
     facts: Mapping[str, Any] = field(default_factory=dict)
 
 
-def ceilings_of(found: Iterable[Ceiling]) -> tuple[Ceilings, Mapping[str, Mapping[int, float]]]:
+def ceilings_of(ceilings: Iterable[Ceiling]) -> tuple[Ceilings, Mapping[str, Mapping[int, float]]]:
     """Return the medians of ceilings by key, and the medians of copies by size.
 
     A key is the quantity, then the host memory of a copy at its largest size, or the threads of a
     CPU: one or all.
     """
-    rows = list(found)
+    rows = list(ceilings)
     most = max((row.threads or 1 for row in rows), default=1)
     sizes: dict[str, dict[int, list[float]]] = {}
     for row in rows:
@@ -98,11 +98,11 @@ def recorded(folder: Path) -> Machine:
     facts = read_provenance(folder)
     frame, _ = read_table(folder, "ceilings.csv", _MOST_BYTES)
     rows = frame.astype(object).where(frame.notna(), None).to_dict("records")
-    own: dict[str, list[Ceiling]] = {}
+    by_device: dict[str, list[Ceiling]] = {}
     for row in rows:
-        own.setdefault(row.pop("device"), []).append(Ceiling(**row))
-    gpus = (Gpu(gpu, *ceilings_of(own.get(gpu["device"], []))) for gpu in facts["devices"])
-    cpu, _ = ceilings_of(own.get(CPU, []))
+        by_device.setdefault(row.pop("device"), []).append(Ceiling(**row))
+    gpus = (Gpu(gpu, *ceilings_of(by_device.get(gpu["device"], []))) for gpu in facts["devices"])
+    cpu, _ = ceilings_of(by_device.get(CPU, []))
     return Machine(folder.name, facts["host"], tuple(gpus), cpu, facts=facts)
 
 
@@ -111,7 +111,7 @@ def in_folder(folder: Path) -> list[Machine]:
 
     GPUs that were measured at the same time shared links and CPU, so they are no reference.
     """
-    found = [recorded(path.parent) for path in sorted(folder.glob(f"*/{PROVENANCE}"))]
-    if not found:
+    machines = [recorded(path.parent) for path in sorted(folder.glob(f"*/{PROVENANCE}"))]
+    if not machines:
         raise StudyError(f"--recordings {folder}: contains no recordings; name their folder")
-    return [one for one in found if not one.facts.get("at_once")]
+    return [one for one in machines if not one.facts.get("at_once")]

@@ -43,7 +43,7 @@ class Threshold:
 
 def thresholds(machine: Machine, recorded: Sequence[Machine], folder: Path) -> list[Threshold]:
     """Return the break-even sizes of each GPU; `folder` contains the recordings of `recorded`."""
-    found = []
+    sizes = []
     for gpu in machine.gpus:
         near = nearest(machine, gpu, recorded)
         if near:
@@ -55,8 +55,8 @@ def thresholds(machine: Machine, recorded: Sequence[Machine], folder: Path) -> l
                 if _has(gpu, memory) and _has(near.gpus[0], memory)
             ]
             every = (_threshold(machine, gpu, near, samples, one, labels) for one in memories)
-            found += [threshold for threshold in every if threshold]
-    return found
+            sizes += [threshold for threshold in every if threshold]
+    return sizes
 
 
 @lru_cache(maxsize=1)  # GPUs of one host have the same nearest machine
@@ -121,12 +121,12 @@ def _curves(rows: pd.DataFrame, time: str) -> list[pd.Series]:
 
 def _least(curves: Sequence[pd.Series], sizes: FloatArray) -> FloatArray:
     """Return the least time of curves at each size, infinite outside their own sizes."""
-    found = np.full(len(sizes), np.inf)
+    least = np.full(len(sizes), np.inf)
     for times in curves:
-        known = np.log(times.index.to_numpy(float)), np.log(times.to_numpy(float))
-        own = np.interp(np.log(sizes), *known, left=np.inf, right=np.inf)
-        found = np.minimum(found, np.exp(own))
-    return found
+        curve = np.log(times.index.to_numpy(float)), np.log(times.to_numpy(float))
+        times_s = np.interp(np.log(sizes), *curve, left=np.inf, right=np.inf)
+        least = np.minimum(least, np.exp(times_s))
+    return least
 
 
 def _modelled_s(
@@ -141,7 +141,7 @@ def _modelled_s(
 
 def _copy_s(gpu: Gpu, way: str, memory: str, size_bytes: FloatArray) -> FloatArray:
     """Return the time of a copy; its throughput is constant outside the measured sizes."""
-    known = gpu.copies[f"{way}_bytes_per_s {memory}"]
-    at = np.log(sorted(known))
-    rates = np.interp(np.log(size_bytes), at, [np.log(known[size]) for size in sorted(known)])
+    copies = gpu.copies[f"{way}_bytes_per_s {memory}"]
+    at = np.log(sorted(copies))
+    rates = np.interp(np.log(size_bytes), at, [np.log(copies[size]) for size in sorted(copies)])
     return np.asarray(size_bytes / np.exp(rates))

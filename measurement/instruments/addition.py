@@ -73,11 +73,11 @@ def _build(
     """Build kernels; raise StudyError if a cubin differs from the recorded one."""
     name = architecture(device.compute_capability)
     workers = len(os.sched_getaffinity(0))
-    known = set(recorded.builds["cubin_sha256"])
+    recorded_hashes = set(recorded.builds["cubin_sha256"])
     nvccs = ", ".join(sorted(set(recorded.builds["nvcc"])))
     built = build_all(find_nvcc(None), list(wanted), name, folder, workers)
     for result in built:
-        if result.cubin_sha256 not in known:
+        if result.cubin_sha256 not in recorded_hashes:
             raise StudyError(
                 f"recording {recorded.path}: the build of {result.variant} differs (recorded: nvcc "
                 f"{nvccs}, here: {result.nvcc}); use that compiler and the recorded sources"

@@ -75,7 +75,7 @@ def cells_of(recorded: Recording) -> list[list[Cell]]:
     columns = ["variant", "dtype", "block_size", "build"]
     builds = recorded.builds[columns].astype(object).where(recorded.builds[columns].notna(), None)
     built = set(builds.itertuples(index=False, name=None))
-    found: dict[tuple[object, ...], list[Cell]] = {}
+    groups: dict[tuple[object, ...], list[Cell]] = {}
     for dtype in ELEMENTS:
         asked = [one for one in (study, *study.get("series", [])) if dtype in one.get("dtypes", [])]
         names = dict.fromkeys(name for one in asked for name in one.get("variants", []))
@@ -84,8 +84,8 @@ def cells_of(recorded: Recording) -> list[list[Cell]]:
             cells = [cell for cell in planned if _build_of(cell) in built]
             if cells and has_own_source(name):
                 blocks = [] if variant(name).fixed_blocks else [cell.block_size for cell in cells]
-                found.setdefault((dtype, *blocks), []).extend(cells)
-    return list(found.values())
+                groups.setdefault((dtype, *blocks), []).extend(cells)
+    return list(groups.values())
 
 
 def _build_of(cell: Cell) -> tuple[object, ...] | None:

@@ -87,10 +87,10 @@ def sanitize(
 
 def find_sanitizer(nvcc: Path) -> Path:
     """Return compute-sanitizer from PATH or from nvcc's folder; raise StudyError."""
-    found = shutil.which("compute-sanitizer") or shutil.which(nvcc.parent / "compute-sanitizer")
-    if not found:
+    tool = shutil.which("compute-sanitizer") or shutil.which(nvcc.parent / "compute-sanitizer")
+    if not tool:
         raise StudyError("compute-sanitizer: not found; install the CUDA toolkit")
-    return Path(found)
+    return Path(tool)
 
 
 def run_tool(program: Path, tool: str, check: list[str], log: Path) -> ToolReport:

@@ -91,16 +91,16 @@ class _Kernel:
         yield str(_shape(self.cell))
         yield str(self.cell["dtype"])
         yield _ms(self.median_s) if self.kernel_only else ABSENT
-        known = self.kernel_only and not pd.isna(self.low_s)
-        yield f"{_ms(self.low_s)}–{_ms(self.high_s)}" if known else ABSENT
+        has_interval = self.kernel_only and not pd.isna(self.low_s)
+        yield f"{_ms(self.low_s)}–{_ms(self.high_s)}" if has_interval else ABSENT
         yield f"{self.flop / self.median_s / 1e12:.4g}"
         yield f"{library_s / self.median_s:.1%}" if library_s and self.kernel_only else ABSENT
 
     def totals(self) -> Iterator[str]:
         memories = self.runs["host_memory"]
         for memory in _MEMORIES if self.cell["device"] != CPU else [None]:
-            own = self.runs.loc[memories.isna() if memory is None else memories == memory]
-            yield _ms(own["total_s"].median()) if len(own) else ABSENT
+            runs = self.runs.loc[memories.isna() if memory is None else memories == memory]
+            yield _ms(runs["total_s"].median()) if len(runs) else ABSENT
 
 
 def _of_kernel(rows: pd.DataFrame, first: dict[str, Any]) -> pd.DataFrame:

@@ -92,10 +92,10 @@ def pack(folder: Path, architectures: list[str]) -> None:
     commit = git()
     if commit["dirty"]:
         print("warning: uncommitted changes; recordings will name no commit", file=sys.stderr)
-    known = f" --commit {commit['commit']}" if commit["commit"] and not commit["dirty"] else ""
+    option = f" --commit {commit['commit']}" if commit["commit"] and not commit["dirty"] else ""
     version = f"{sys.version_info.major}.{sys.version_info.minor}"
     script = folder / "record"
-    script.write_text(RECORD.format(version=version, commit=known))
+    script.write_text(RECORD.format(version=version, commit=option))
     script.chmod(0o755)
 
 

@@ -79,18 +79,18 @@ def reason(attempt: Path) -> str:
     """Return why the first attempt left no recording."""
     if not attempt.is_file():
         return "Slurm did not start its job"
-    known = json.loads(attempt.read_text())
-    return str(known.get("error") or f"Slurm ended its job: {_state(known['job'])}")
+    attempt_facts = json.loads(attempt.read_text())
+    return str(attempt_facts.get("error") or f"Slurm ended its job: {_state(attempt_facts['job'])}")
 
 
 def _state(job: str) -> str:
     """Return Slurm's state of an ended job, which Slurm keeps for some minutes."""
     command = ["scontrol", "show", "job", job]
     shown = subprocess.run(command, capture_output=True, text=True, check=False).stdout
-    found = re.search(r"JobState=(\S+) Reason=(\S+)", shown)
-    if not found:
+    state = re.search(r"JobState=(\S+) Reason=(\S+)", shown)
+    if not state:
         return "the node failed, or the job was cancelled or preempted"
-    return found[1] + (f" ({found[2]})" if found[2] != "None" else "")
+    return state[1] + (f" ({state[2]})" if state[2] != "None" else "")
 
 
 if __name__ == "__main__":

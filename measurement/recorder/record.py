@@ -57,8 +57,10 @@ class Task:
 
     def _partner(self, device: CudaDevice) -> CudaDevice | None:
         """Return the next GPU of the same model; None if it is missing or measured at once."""
-        own = [other for other in self.devices if replace(other, index=device.index) == device]
-        after = own[(own.index(device) + 1) % len(own)]
+        same_model = [
+            other for other in self.devices if replace(other, index=device.index) == device
+        ]
+        after = same_model[(same_model.index(device) + 1) % len(same_model)]
         return None if self.at_once or after == device else after
 
     def cpu_opening(self) -> Opening:
@@ -76,8 +78,8 @@ class Task:
         self, session: OpenGpu | OpenCpu, cells: list[Cell], warm_run_s: float, core: int
     ) -> Opening:
         seed, warm_up_s = self.study.seed, self.study.protocol.warm_up_s
-        own = (session, problems(cells), seed, CACHE, warm_up_s, warm_run_s, core)
-        return Opening(*own)
+        settings = (session, problems(cells), seed, CACHE, warm_up_s, warm_run_s, core)
+        return Opening(*settings)
 
     def fingerprint(self) -> dict[str, Any]:
         """Return the inputs that must be unchanged to resume an interrupted recording."""

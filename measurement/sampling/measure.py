@@ -190,8 +190,8 @@ class DeviceMeasurement:
 
     def _check(self, device: Supervisor) -> None:
         """Run the gate on the cells without a check."""
-        known = self._journal.checks()
-        left = [cell for cell in self._cells if cell not in known]
+        checked = self._journal.checks()
+        left = [cell for cell in self._cells if cell not in checked]
         if not left:
             return
         progress = Progress(f"{self._label}: checking", len(self._cells))
@@ -273,8 +273,10 @@ class DeviceMeasurement:
             return done
 
         wanted = self._planned(device, _KERNEL_ONLY, cells, timed, lambda done: done.time.kernel_s)
-        known = {_kernel(cell.row()): cell for cell in wanted}
-        taken = Counter(known[_kernel(row)] for row in self._own(_KERNELS) if _kernel(row) in known)
+        by_kernel = {_kernel(cell.row()): cell for cell in wanted}
+        taken = Counter(
+            by_kernel[_kernel(row)] for row in self._own(_KERNELS) if _kernel(row) in by_kernel
+        )
         for cell, number, position, done in self._steps(
             device, _KERNEL_ONLY, "kernels", wanted, taken, timed, begin=begin
         ):
@@ -372,18 +374,18 @@ class DeviceMeasurement:
         failed, reason = [check], str(check.reason)
         if reason.startswith(REFUSED) and check.cell.product.is_user_supplied:
             self._refused[check.cell.variant] = reason
-            own = [cell for cell in self._passed() if cell.variant == check.cell.variant]
-            failed += [replace(check, cell=cell) for cell in own if cell != check.cell]
+            same_code = [cell for cell in self._passed() if cell.variant == check.cell.variant]
+            failed += [replace(check, cell=cell) for cell in same_code if cell != check.cell]
         checks = self._journal.checks()
         rows = [replace(each, build=checks[each.cell]["build"]).row() for each in failed]
         self._journal.add(_CHECKS, *rows)
 
     def _largest_ceilings(self) -> dict[str, float]:
         """Return the largest measured value of each ceiling."""
-        found: dict[str, float] = {}
+        largest: dict[str, float] = {}
         for row in self._own(_CEILINGS):
-            found[row["quantity"]] = max(row["value"], found.get(row["quantity"], 0.0))
-        return found
+            largest[row["quantity"]] = max(row["value"], largest.get(row["quantity"], 0.0))
+        return largest
 
     def _passed(self) -> list[Cell]:
         """Return the cells of this device that passed and have not failed since."""
@@ -392,11 +394,11 @@ class DeviceMeasurement:
 
     def _kernel_cells(self) -> dict[_Key, Cell]:
         """Return one passed cell per kernel, with pinned memory if possible."""
-        found: dict[_Key, Cell] = {}
+        cells_by_kernel: dict[_Key, Cell] = {}
         cells = [cell for cell in self._passed() if cell.product.entry.flow in SEQUENTIAL]
         for cell in sorted(cells, key=lambda cell: cell.host_memory != "pinned"):
-            found.setdefault(_kernel(cell.row()), cell)
-        return found
+            cells_by_kernel.setdefault(_kernel(cell.row()), cell)
+        return cells_by_kernel
 
     def _imports(self, device: Supervisor) -> None:
         """Journal the packages that user-supplied calls imported."""
@@ -430,13 +432,13 @@ class DeviceMeasurement:
         times: dict[_Key, list[float]] = defaultdict(list)
         for row in self._own(_KERNELS):
             times[_kernel(row)].append(row["kernel_s"])
-        found: dict[tuple[object, ...], Cell] = {}
+        fastest_cells: dict[tuple[object, ...], Cell] = {}
         cells = self._kernel_cells()
         for kernel in sorted(times, key=lambda kernel: median(times[kernel])):
             cell = cells.get(kernel)
             if cell and cell.shape.is_square and cell.shape.n in sizes:
-                found.setdefault((cell.variant, cell.dtype, cell.shape.n), cell)
-        return list(found.values())
+                fastest_cells.setdefault((cell.variant, cell.dtype, cell.shape.n), cell)
+        return list(fastest_cells.values())
 
 
 def cold_cell(cells: list[Cell], name: str) -> Cell | None:

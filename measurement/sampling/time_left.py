@@ -25,16 +25,16 @@ class TimeLeft:
         The estimate for a cell is the time of the same variant's nearest product, scaled by flop.
         """
         times = [self._expected_s(cell) for cell in cells]
-        known = [time_s for time_s in times if time_s is not None]
-        return sum(known) if known and len(known) == len(times) else None
+        known_s = [time_s for time_s in times if time_s is not None]
+        return sum(known_s) if known_s and len(known_s) == len(times) else None
 
     def _expected_s(self, cell: Cell) -> float | None:
-        known = [other for other in self._run_s if other.variant == cell.variant]
-        if not known:
+        same_variant = [other for other in self._run_s if other.variant == cell.variant]
+        if not same_variant:
             return None
         flop = cell.shape.flop
         nearest = min(
-            known,
+            same_variant,
             key=lambda other: (other.block_size != cell.block_size, abs(other.shape.flop - flop)),
         )
         return self._run_s[nearest] * (flop / nearest.shape.flop)

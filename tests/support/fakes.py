@@ -23,6 +23,7 @@ from kernels.cubins.build import build_for
 from kernels.cubins.compile import BuildResult
 from kernels.products.matrices import POISON_WORD
 from kernels.theory.tiles import number_of
+from measurement.devices import ceilings, cpu_ceilings
 from measurement.devices.calls import load_call
 from measurement.devices.ceilings import Ceiling
 from measurement.devices.cold_start import ColdStart
@@ -270,7 +271,10 @@ class FakeHardware(Host):
         return FakeDevice(self, f"gpu{device.index}", inputs)
 
     def open_cpu(self, library, inputs):
-        if self.real_cpu:
+        if self.real_cpu:  # with ceilings of a few milliseconds
+            cpu_ceilings._LEAST_BYTES = cpu_ceilings._MOST_BYTES = 2**16
+            cpu_ceilings._CACHE_TRAFFIC_BYTES = 2**20
+            ceilings.ROUNDS = 1
             return super().open_cpu(library, inputs)
         return FakeDevice(self, "cpu", inputs)
 

@@ -206,7 +206,8 @@ def test_an_examination_measures_each_gpu_and_the_cpu(tmp_path, monkeypatch, cap
     monkeypatch.setattr(FakeHardware, "state", lambda *_: {"pcie_width": 8})
     (tmp_path / "config.yaml").write_text(CONFIG)
     asked = {"config": tmp_path / "config.yaml", "device": "auto", "json": True}
-    arguments = argparse.Namespace(**asked, recordings=FOLDER)
+    shutil.copytree(FOLDER / "h100-sxm", tmp_path / "recordings" / "h100-sxm")
+    arguments = argparse.Namespace(**asked, recordings=tmp_path / "recordings")
     command.doctor(arguments, FakeHardware(tmp_path, gpus=2))
     answer = json.loads(capsys.readouterr().out)
     assert [gpu["state"]["pcie_width"] for gpu in answer["gpus"]] == [8, 8]
