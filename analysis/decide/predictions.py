@@ -13,6 +13,7 @@ from analysis.data.recordings import MeasuredSource, with_gpu
 from analysis.decide.break_even import break_even_table
 from analysis.decide.curves import curves_table
 from analysis.decide.predictors import CsvRow, Predictor, predictor
+from analysis.decide.tabulated import predicted_times_table
 from analysis.decide.transfer_tables import transfer_tables
 from analysis.schema import bounded, renaming
 
@@ -30,6 +31,8 @@ def decision_tables(found: list[MeasuredSource]) -> dict[str, pd.DataFrame]:
         "curves": curves_table(found),
         "break_even": break_even_table(found),
     }
+    texts = {name: as_text(tables[name]) for name in ("predictors", "transfers", "curves")}
+    tables["predicted_times"] = predicted_times_table(found, texts)
     return tables | {"predictions": predictions_table(found, tables)}
 
 

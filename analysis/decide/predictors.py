@@ -207,40 +207,58 @@ class Predictor:
     copies: Mapping[str, Copies]
     kernels: Sequence[Kernel]
 
-    def predict(self, kernel: Kernel, n: int, products: int = 1) -> Prediction:
+    def predict(self, kernel: Kernel, n: int) -> Prediction:
         """Return the time of an end-to-end run, see the module.
 
         A sum has the parts copies in, kernel, copy back and overhead. They are assumed independent:
-        the squares of their half-widths in seconds add up. With several `products`, the matrices
-        are copied once, and the kernel runs once per product.
+        the squares of their half-widths in seconds add up.
         """
-        if kernel.runs and (kernel.curve is None or kernel.runs.covers(n)):
-            parts = {"product": math.exp(float(kernel.runs.at(n)[0]))}
+        if self._follows_runs(kernel, n):
+            assert kernel.runs
             widths = {"product": kernel.runs.half_width_at(n)}
         else:
             assert kernel.curve
-            parts = self._copies_s(n) | {"kernel": self._kernel_s(kernel, kernel.curve, n)}
             widths = {part: self.copies[part].half_width for part in MATRICES}
             widths["kernel"] = kernel.curve.half_width_at(n)
-        if products > 1:
-            assert kernel.again
-            further_s = (products - 1) * self._kernel_s(kernel, kernel.again, n)
-            parts["kernel"] = parts.get("kernel", 0.0) + further_s
-            widths["kernel"] = kernel.again.half_width_at(n)
-        return combined(parts, widths)
+        return combined(self.parts(kernel, n), widths)
 
-    def split(self, kernel: Kernel, n: int, products: int = 1) -> dict[str, float]:
+    def parts(self, kernel: Kernel, n: int) -> dict[str, float]:
+        """Return the time of an end-to-end run in parts that are predicted independently."""
+        if self._follows_runs(kernel, n):
+            assert kernel.runs
+            return {"product": math.exp(float(kernel.runs.at(n)[0]))}
+        assert kernel.curve
+        return self._copies_s(n) | {"kernel": self._kernel_s(kernel, kernel.curve, n)}
+
+    def _follows_runs(self, kernel: Kernel, n: int) -> bool:
+        return kernel.runs is not None and (kernel.curve is None or kernel.runs.covers(n))
+
+    def further(self, kernel: Kernel, n: int) -> Prediction:
+        """Return the time of each product of the same matrices after the first."""
+        assert kernel.again
+        parts = {"kernel": self.further_s(kernel, n)}
+        return combined(parts, {"kernel": kernel.again.half_width_at(n)})
+
+    def further_s(self, kernel: Kernel, n: int) -> float:
+        """Return the time of `further` without its interval."""
+        assert kernel.again
+        return self._kernel_s(kernel, kernel.again, n)
+
+    def split(self, kernel: Kernel, n: int) -> dict[str, float]:
         """Return the predicted time in parts, in seconds; empty if the parts overlap.
 
         Parts of a measured run are the parts of its sum, scaled to the time of the run.
         """
         if kernel.again is None:
             return {}
-        kernel_s = self._kernel_s(kernel, kernel.again, n)
-        parts = self._copies_s(n) | {"kernel": kernel_s}
-        scale = self.predict(kernel, n).time_s / sum(parts.values())
-        parts = {part: time_s * scale for part, time_s in parts.items()}
-        return parts | {"kernel": parts["kernel"] + (products - 1) * kernel_s}
+        parts = self._copies_s(n) | {"kernel": self._kernel_s(kernel, kernel.again, n)}
+        scale = sum(self.parts(kernel, n).values()) / sum(parts.values())
+        return {part: time_s * scale for part, time_s in parts.items()}
+
+    def candidates(self, n: int) -> list[Kernel]:
+        """Return the kernels with a prediction at size `n`, see `within_reach`."""
+        reached = within_reach([kernel.sizes for kernel in self.kernels], n)
+        return [self.kernels[at] for at in reached]
 
     def _copies_s(self, n: int) -> dict[str, float]:
         return {
@@ -252,34 +270,18 @@ class Predictor:
         stretch = fill(square(kernel.variant, kernel.block_size, n), self.multiprocessors)
         return max(math.exp(float(curve.at(n)[0])) * stretch, self.launch_s)
 
-    def candidates(self, n: int, products: int = 1) -> list[Kernel]:
-        """Return the kernels with a prediction at size `n`, see `within_reach`."""
-        known = [kernel for kernel in self.kernels if products == 1 or kernel.again]
-        return [known[at] for at in within_reach([kernel.sizes for kernel in known], n)]
-
-    def fastest(
-        self, n: int, library: bool = False, products: int = 1
-    ) -> tuple[Kernel, Prediction] | None:
-        """Return the fastest kernel at size `n`: of this project, or of a library.
-
-        Outside the measured sizes it is the fastest at the nearest measured size, because
-        extrapolated curves may cross.
-        """
-        ranked = [k for k in self.candidates(n, products) if k.is_library == library]
-        least, largest = (
-            pick((kernel.sizes[end] for kernel in ranked), default=n)
-            for pick, end in ((max, 0), (min, 1))
-        )
-        nearest = min(max(n, least), largest)
-        best = min(ranked, key=lambda k: self.predict(k, nearest, products).time_s, default=None)
-        return (best, self.predict(best, n, products)) if best else None
-
 
 def sizes(curve: Curve | None) -> tuple[int, int]:
     """Return the smallest and the largest size of a curve."""
     assert curve
     least, largest = (round(math.exp(end)) for end in curve.log_n[[0, -1]])
     return least, largest
+
+
+def common_sizes(ranges: Iterable[tuple[int, int]]) -> tuple[int, int]:
+    """Return the smallest and the largest size within all ranges."""
+    leasts, largests = zip(*ranges, strict=True)
+    return max(leasts), min(largests)
 
 
 def within_reach(ranges: Sequence[tuple[int, int]], n: int) -> list[int]:

@@ -20,6 +20,7 @@ from analysis.data import recordings as data
 from analysis.data.recordings import ROOT
 from analysis.decide import advise as advising
 from analysis.decide import predictors
+from analysis.decide import tabulated as tabulating
 from analysis.decide.advise import TABLES, advise
 from analysis.decide.curves import curves_table
 from analysis.decide.predictions import predictions_table, predictors_table
@@ -65,7 +66,8 @@ def truth_s(variant, block, n, memory):
 
 @pytest.fixture(scope="module")
 def fitted(computed):
-    texts = ((computed / f"{name}.csv").read_text() for name in TABLES[:3])
+    names = ("predictors", "transfers", "curves")
+    texts = ((computed / f"{name}.csv").read_text() for name in names)
     rows = [list(csv.DictReader(text.splitlines())) for text in texts]
     memories = ("pinned", "pageable")
     return {memory: predictors.predictor("card", memory, *rows) for memory in memories}
@@ -93,20 +95,22 @@ def test_floor_is_the_least_time_of_copies_between_the_measured_sizes():
         key | dict.fromkeys("mnk", n) | {"gpus": gpus, "copies_s": time_s}
         for n, gpus, time_s in (line.split() for line in COPIES)
     ]
-    kernel = predictors.Kernel("sgemm_tensor_pieces", None, None)
+    kernel = SimpleNamespace(variant="sgemm_tensor_pieces")
     floors = {(512, "pinned"): 1e-4, (1024, "pinned"): 3e-4, (724, "pinned"): 3**0.5 * 1e-4}
     floors |= dict.fromkeys([(511, "pinned"), (1025, "pinned"), (512, "pageable")])
     for (n, memory), expected in floors.items():
-        found = advising._copies_s(rows, "card", kernel, n, memory)
-        assert found == (expected and pytest.approx(expected, rel=1e-3)), (n, memory)
+        asked = SimpleNamespace(gpu={"gpu": "card"}, n=n, memory=memory, tables={"pieces": rows})
+        floor_s = advising._copies_s(asked, kernel)
+        assert floor_s == (expected and pytest.approx(expected, rel=1e-3)), (n, memory)
 
 
-def test_candidates_and_the_fastest_by_the_predicted_time(fitted):
+def test_candidates_and_the_fastest_by_the_predicted_time(fitted, computed):
     found = fitted["pinned"]
-    kernel, predicted = found.fastest(1536)
+    asked = advising._question(computed, "card", 1536, "pinned", 1)
+    own, library = asked.on_gpu()
     others = [found.predict(k, 1536).time_s for k in found.candidates(1536) if not k.is_library]
-    assert (predicted.time_s, kernel.variant) == (min(others), "register_tile_conflict_free")
-    library, _ = found.fastest(1536, library=True)
+    assert own.variant == "register_tile_conflict_free"
+    assert own.first.time_s == pytest.approx(min(others), rel=1e-5)
     assert library.variant == "cublas_sgemm"
     at = {n: {k.variant for k in found.candidates(n)} for n in (100, 1024, 1500, 2048, 9000)}
     assert "buffered_row" in at[100] & at[1024]
@@ -115,6 +119,46 @@ def test_candidates_and_the_fastest_by_the_predicted_time(fitted):
     predicted = found.predict(block_of(found), 5000)
     assert predicted.time_s == pytest.approx(sum(predicted.parts.values()))
     assert set(predicted.parts) == {"h2d", "kernel", "d2h", "overhead"}
+
+
+@pytest.mark.parametrize("memory", ["pinned", "pageable"])
+def test_the_table_differs_from_the_predictor_by_interpolation_only(fitted, computed, memory):
+    found, rng = fitted[memory], np.random.default_rng(7)
+    asked = advising._question(computed, "card", 512, memory, 1)
+    kernels = {(kernel.variant, kernel.block_size): kernel for kernel in found.kernels}
+    for n in np.exp(rng.uniform(0, math.log(LARGEST), 40)).astype(int):
+        for products in (1, 1000):
+            one = advising.fastest(asked.kernels, int(n), products)
+            kernel = kernels[one.variant, one.block_size]
+            predicted = found.predict(kernel, int(n))
+            assert one.first.time_s == pytest.approx(predicted.time_s, rel=0.03), n
+            assert one.first.half_width == pytest.approx(predicted.half_width, abs=0.03), n
+            if one.further:
+                further = found.further(kernel, int(n)).time_s
+                assert one.further.time_s == pytest.approx(further, rel=0.2), (
+                    n
+                )  # bends at the launch
+
+
+def tabulated(variant, n, time_s, **facts):
+    """Return a row of `predicted_times` with an interval of 10 %."""
+    row = {"variant": variant, "block_size": "", "n": str(n), "time_s": str(time_s)}
+    row |= {"time_low_s": str(time_s / 1.1), "time_high_s": str(time_s * 1.1), "further_s": ""}
+    return row | {"least_n": "256", "largest_n": "1024", "candidates": "2"} | facts
+
+
+def test_between_two_sizes_of_the_table_log_time_is_linear_in_log_n():
+    rows = [tabulated("block", 100, 1e-3), tabulated("block", 400, 4e-3, time_high_s="inf")]
+    rows.append(tabulated("naive", 100, 1e-4))
+    (one,) = advising.look_up(rows, 200)
+    assert one.first.time_s == pytest.approx(2e-3)
+    assert one.first.half_width == math.inf
+    assert {each.variant for each in advising.look_up(rows, 100)} == {"block", "naive"}
+    assert advising.look_up(rows, 99) == advising.look_up(rows, 401) == []
+    rows = [tabulated("a", n, n) for n in (128, 256, 512)]
+    rows += [tabulated("b", n, n * n / 250) for n in (128, 256, 512)]
+    fastest = {n: advising.fastest(rows, n).variant for n in (128, 256, 300)}
+    assert fastest == {128: "a", 256: "a", 300: "a"}, "below N = 256, as at the nearest size"
 
 
 def made_gpu(*kernels):
@@ -133,7 +177,7 @@ def test_beyond_the_measured_sizes_the_fastest_is_that_of_the_nearest_size():
     found = made_gpu((1.0e-3, (0.0, 3.0)), (1.2e-3, (3.0, 2.0)))
     first, second = found.kernels
     for n in (64, 256, 600, 1024, 9000):
-        assert found.fastest(n, library=True)[0] is first, n
+        assert tabulating._Fastest(found).at(n) == {0}, n
     assert found.predict(second, 64).time_s < found.predict(first, 64).time_s
     assert found.predict(second, 9000).time_s < found.predict(first, 9000).time_s
     found = made_gpu((1e-5, (1.0, 1.0)))
@@ -201,12 +245,10 @@ def test_it_answers_with_time_speedups_and_break_even_at_any_size(run, computed)
     assert "* extrapolated: N = 1536 is outside the measured sizes, N = 256 to 1024" in out
     assert "note:" not in out
     assert "pinned host memory" in run(computed, 1536, "--host-memory", "pinned")[1]
-    shortest = pd.read_csv(computed / "curves.csv").query("cpu_baseline.notna()")["time_s"].min()
-    floor = advising._seconds(shortest)
-    for n in (1, LARGEST):
-        status, out, _ = run(computed, n)
-        assert (status, f"  {floor}* " in out) == (0, n == 1)
-        assert f"No CPU time is predicted below {floor}, the shortest time measured." in out
+    status, out, _ = run(computed, 1)
+    assert (status, out.count("not predicted  –  ")) == (0, 6), "a clamped time is no number"
+    assert re.search(r"Not predicted: less than [\d.]+ µs, the shortest time measured", out)
+    assert "not predicted" not in run(computed, LARGEST)[1]
 
 
 def test_it_agrees_with_the_break_even_sizes_of_the_report(computed, monkeypatch):
@@ -231,11 +273,19 @@ def test_products_of_the_same_matrices_repeat_only_the_kernel(run, computed, fit
     kernel = block_of(found := fitted["pinned"])
     truth = truth_s("block", 16, 512, "pinned")
     kernel_s = kernel_time_s(cell("gpu0", "block", "float32", Shape.square(512), 16, "pinned"))
-    ten = found.predict(kernel, 512, 10)
-    assert ten.time_s == pytest.approx(truth + 9 * kernel_s, rel=0.1)
-    assert sum(found.split(kernel, 512, 10).values()) == pytest.approx(ten.time_s)
-    beyond = found.predict(kernel, 5000, 3), found.predict(kernel, 5000)
-    assert beyond[0].parts["kernel"] == pytest.approx(3 * beyond[1].parts["kernel"])
+    further = found.further(kernel, 512)
+    assert further.time_s == pytest.approx(kernel_s, rel=0.1)
+    assert sum(found.split(kernel, 512).values()) == pytest.approx(
+        found.predict(kernel, 512).time_s
+    )
+    beyond = found.further(kernel, 5000).time_s, found.predict(kernel, 5000)
+    assert beyond[0] == pytest.approx(beyond[1].parts["kernel"])
+    one = next(iter(advising._question(computed, "card", 512, "pinned", 10).on_gpu()))
+    ten, rest = one.total(10), 9 * one.further.time_s
+    assert ten.time_s == pytest.approx(one.first.time_s + rest)
+    widths = one.first.time_s * one.first.half_width, rest * one.further.half_width
+    assert ten.half_width == pytest.approx(math.hypot(*widths) / ten.time_s)
+    assert one.first.time_s < truth, "of the fastest kernel"
     out = run(computed, 600, "--products", 1000)[1]
     assert "600, pageable host memory, 1000 products of the same matrices" in out
     (line,) = [line for line in out.splitlines() if line.startswith("fastest of all  ")]
@@ -251,23 +301,24 @@ def test_extrapolations_are_marked_with_their_ranges_of_sizes(run, computed, edi
     assert "note: extrapolated: N = 5000 is outside the measured sizes, N = 256 to 2048" in outside
     assert "note: the tiles of register_tile_conflict_free do not divide N = 5000" in outside
     assert outside.count("* extrapolated: N = 5000") == 1
-    curve = SimpleNamespace(log_n=[math.log(512)])
-    assert advising._outside(curve, 600) == "N = 600 differs from the only measured size, N = 512"
+    only = SimpleNamespace(least_n=512, largest_n=512)
+    assert advising._outside(only, 600) == "N = 600 differs from the only measured size, N = 512"
 
-    def halved(curves):
-        naive = curves["cpu_baseline"] == "naive"
-        assert naive.any()
-        return curves.assign(n=curves["n"].astype(int) // (1 + naive))
+    def narrower(rows):
+        return rows.assign(
+            largest_n=rows["largest_n"].mask(rows["cpu_baseline"] == "naive", "1000")
+        )
 
-    lines = run(edited("curves", halved), 5000)[1].splitlines()
+    lines = run(edited("predicted_times", narrower), 5000)[1].splitlines()
     marked = [line for line in lines if line.startswith("* extrapolated")]
     assert len(marked) == 2
     assert marked[0].startswith("* extrapolated (naive loop, one thread): N = 5000 is outside")
     assert "BLAS, one thread; BLAS, all threads" in marked[1]
-    status, out, _ = run(edited("curves", lambda rows: rows.assign(half_width_beyond="inf")), 5000)
+    unbounded = edited("predicted_times", lambda rows: rows.assign(time_high_s="inf"))
+    status, out, _ = run(unbounded, 5000)
     assert status == 0
     assert out.count("(no interval)") > 2
-    tables = edited("curves", lambda rows: rows[rows["cpu_baseline"].isna()])
+    tables = edited("predicted_times", lambda rows: rows[rows["cpu_baseline"].isna()])
     assert "No CPU baseline has enough measured sizes" in advise(tables, "card", 512, "pinned")
 
 
@@ -292,12 +343,12 @@ def test_a_gpu_without_fit_and_a_missing_or_invalid_table_are_one_line(run, edit
         path = edited(name, lambda frame: frame) / f"{name}.csv"
         path.unlink()
         fails_with(run(path.parent, 512), f"error: {path} is missing; make it with `make report`\n")
-    tables = edited("transfers", lambda fits: fits[fits["host_memory"] != "pinned"])
+    tables = edited("predicted_times", lambda rows: rows[rows["host_memory"] != "pinned"])
     fails_with(run(tables, 512, "--host-memory", "pinned"), "has no fit for pinned host memory")
     assert run(tables, 512)[0] == 0
-    head, *rows = (tables / "curves.csv").read_text().splitlines()
+    head, *rows = (tables / "predicted_times.csv").read_text().splitlines()
     for text in ("n,m\n1,2\n", "\n".join([head, *(row.rsplit(",", 3)[0] for row in rows)])):
-        (tables / "curves.csv").write_text(text)
+        (tables / "predicted_times.csv").write_text(text)
         fails_with(run(tables, 512), "the tables are invalid")
 
 
