@@ -63,7 +63,7 @@ class Intact:
     def _callables(self) -> Iterator[tuple[tuple[str, str], tuple[int, int]]]:
         """Yield module and name of functions and classes, with their identities.
 
-        Members of classes belong to this program and to CUDA.
+        Members of classes belong to this program and to CUDA. Libraries may install hooks of `sys`.
         """
         loaded = list(sys.modules.items())
         ours = [module for name, module in loaded if name.split(".")[0] in FOLDERS]
@@ -77,7 +77,7 @@ class Intact:
                     for inner, member in list(vars(value).items()):
                         if callable(member) or isinstance(member, property):
                             yield (name, f"{key}.{inner}"), _identity(member)
-                if callable(value):
+                if callable(value) and not key.endswith("hook"):
                     yield (name, key), _identity(value)
 
 
