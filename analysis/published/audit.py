@@ -15,9 +15,9 @@ from scipy.optimize import least_squares
 from scipy.special import stdtrit
 
 from analysis.data.best import fastest
-from analysis.data.frames import from_rows
+from analysis.data.frames import from_rows, stacked
 from analysis.data.published import MACHINES, Statement
-from analysis.schema import bounded
+from analysis.schema import bounded, interval_columns, with_bounds
 from analysis.stats.estimates import CONFIDENCE, FloatArray, IntArray
 from analysis.stats.rounding import half_unit
 
@@ -128,74 +128,68 @@ def cells_table(published: pd.DataFrame, constants: pd.DataFrame) -> pd.DataFram
     for Table 6's own kernels). m0_limit is M0's bound on the speedup of a buffered kernel for any
     ρ, 2/(1 + 1/n).
     """
-    cells = published.assign(rounding_s=published["time_s"].map(half_unit))
+    cells = published.assign(
+        machine=published["machine"].map(MACHINES),
+        rounding_s=published["time_s"].map(half_unit),
+    )
     names = {"time_s": "naive_time_s", "rounding_s": "naive_rounding_s"}
-    on = ["table", "machine", "n"]
-    naive = cells.loc[cells["implementation"] == "gpu_naive", [*on, *names]].rename(columns=names)
-    cells = cells.merge(naive, how="left", on=on, validate="m:1")
-    return from_rows("audit_cells", [_cell(row, constants) for row in cells.to_dict("records")])
+    same = ["table", "machine", "n"]
+    naive = cells["implementation"] == "gpu_naive"
+    cells = cells.merge(
+        cells.loc[naive, [*same, *names]].rename(columns=names),
+        how="left",
+        on=same,
+        validate="m:1",
+    )
+    on_gpu_cells, warm = on_gpu(cells), cells["table"] == WARM_TABLE
+    naive = cells["implementation"] == "gpu_naive"
+    cold = on_gpu_cells & (naive | ~warm)
+    others = on_gpu_cells & ~naive
+    start_up = constants[constants["first_table"] != WARM_TABLE].drop_duplicates("machine")
+    start_up = start_up.set_index("machine")[with_bounds("constant_s")].astype(float)
+    start = cells[["machine"]].join(start_up, on="machine")
+    without = _speedups_without(cells, start, cold)
+    cells = cells.assign(**_rates(cells), **start[list(start_up)].where(cold))
+    cells["above_constant_s"] = cells["time_s"] - cells["constant_s"]
+    cells["naive_time_s"] = cells["naive_time_s"].where(others)
+    cells["speedup"] = cells["naive_time_s"] / cells["time_s"]
+    cells[list(without)] = without.where(others & start["constant_s"].notna())
+    buffered = cells["implementation"].str.startswith("gpu_buffered")
+    cells["m0_limit"] = (2 / (1 + 1 / cells["n"])).where(buffered)
+    return stacked("audit_cells", [cells])
 
 
-def _cell(row: _Row, constants: pd.DataFrame) -> dict[str, object]:
-    """Return the row of one cell of `cells_table`."""
-    machine = MACHINES[str(row["machine"])]
-    found: dict[str, object] = {**row, "machine": machine, "naive_time_s": np.nan, **_rate(row)}
-    if not str(row["implementation"]).startswith("gpu_"):
-        return found
-    constant = cold_constant(constants, machine)
-    is_naive = row["implementation"] == "gpu_naive"
-    is_cold = is_naive or row["table"] != WARM_TABLE
-    if constant is not None and is_cold:
-        found |= bounded("constant_s", constant.value, constant.low, constant.high)
-        found["above_constant_s"] = row["time_s"] - constant.value
-    if is_naive:
-        return found
-    found |= {"naive_time_s": row["naive_time_s"], "speedup": row["naive_time_s"] / row["time_s"]}
-    if constant is not None:
-        found |= _speedup_without_constant(row, constant, is_cold)
-    if str(row["implementation"]).startswith("gpu_buffered"):
-        found["m0_limit"] = 2 / (1 + 1 / row["n"])
-    return found
+def _rates(cells: pd.DataFrame) -> dict[str, object]:
+    """Return the throughput by each cell's time with bounds, and whether it agrees with print."""
+    flop, time_s, slack_s = 2.0 * cells["n"] ** 3, cells["time_s"], cells["rounding_s"]
+    low, high = flop / (time_s + slack_s), flop / (time_s - slack_s)
+    printed = cells["gflops_printed"].map(float, na_action="ignore") * 1e9
+    slack = cells["gflops_printed"].map(half_unit, na_action="ignore") * 1e9
+    agrees = (low <= printed + slack) & (high >= printed - slack)
+    return {
+        **bounded("flop_per_s", flop / time_s, low, high),
+        "printed_flop_per_s": printed,
+        "rate_agrees": agrees.astype("boolean").mask(printed.isna()),
+    }
 
 
-def _rate(row: _Row) -> dict[str, object]:
-    """Return the throughput by a cell's time with bounds, and whether it agrees with print."""
-    flop = 2.0 * row["n"] ** 3
-    low, high = (flop / (row["time_s"] + side * row["rounding_s"]) for side in (1, -1))
-    found: dict[str, object] = {"flop_per_s": flop / row["time_s"]}
-    found |= {"flop_per_low_s": low, "flop_per_high_s": high}
-    if not pd.isna(row["gflops_printed"]):
-        printed, slack = (1e9 * f(row["gflops_printed"]) for f in (float, half_unit))
-        agrees = low <= printed + slack and high >= printed - slack
-        found |= {"printed_flop_per_s": printed, "rate_agrees": bool(agrees)}
-    return found
-
-
-def cold_constant(constants: pd.DataFrame, machine: str) -> Constant | None:
-    """Return the constant of Tables 1–5 on a machine, or None."""
-    own = constants[(constants["machine"] == machine) & (constants["first_table"] != WARM_TABLE)]
-    names = ("constant_s", "constant_low_s", "constant_high_s", "log_rms")
-    return None if own.empty else Constant(*(float(own.iloc[0][name]) for name in names))
-
-
-def _speedup_without_constant(row: _Row, constant: Constant, is_cold: bool) -> dict[str, object]:
-    """Return a speedup without the constant, with the bounds of rounding and constant.
+def _speedups_without(cells: pd.DataFrame, start: pd.DataFrame, cold: pd.Series) -> pd.DataFrame:
+    """Return speedups without the constant, with the bounds of rounding and constant.
 
     It is infinite for a time that is not above the constant.
     """
-    naive, time_s = row["naive_time_s"], row["time_s"]
 
-    def speedup(above: float, below: float, start: float) -> float:
-        rest = below - start if is_cold else below
-        return max(above - start, 0.0) / rest if rest > 0 else np.inf
+    def speedup(up: int, down: int, constant: pd.Series) -> pd.Series:
+        above = cells["naive_time_s"] + up * cells["naive_rounding_s"] - constant
+        below = cells["time_s"] + down * cells["rounding_s"] - constant.where(cold, 0.0)
+        return (above.clip(lower=0) / below).where(below > 0, np.inf)
 
-    starts = {constant.low, constant.high} if constant.low == constant.low else {constant.value}
-    corners = [
-        speedup(naive + up * row["naive_rounding_s"], time_s + down * row["rounding_s"], start)
-        for up, down, start in product((-1, 1), (-1, 1), starts)
-    ]
-    value = speedup(naive, time_s, constant.value)
-    return {**bounded("speedup_without_constant", value, min(corners), max(corners))}
+    value = start["constant_s"]
+    starts = [start[name].fillna(value) for name in interval_columns("constant_s")]
+    corners = [speedup(*corner) for corner in product((-1, 1), (-1, 1), starts)]
+    ends = pd.concat(corners, axis=1)
+    columns = (speedup(0, 0, value), ends.min(axis=1), ends.max(axis=1))
+    return pd.DataFrame(bounded("speedup_without_constant", *columns))
 
 
 def pairs_table(cells: pd.DataFrame) -> pd.DataFrame:

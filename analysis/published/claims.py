@@ -6,10 +6,12 @@ for both variants, by the interval of their ratio; `quantity` is "kernel" or "to
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
+from analysis.data.cells import whole
 from analysis.data.frames import from_rows
 from analysis.data.recordings import MeasuredSource, with_gpu
 from analysis.domain import CPU, NOT_MEASURED, SHAPE, UNDECIDED
@@ -87,52 +89,32 @@ class Claim:
 class _RatioClaim(Claim):
     """A claim on the time of the variant `above` over that of the variant `below`.
 
-    `blocks` are their block sizes (None: no block size). `largest`: the largest ratio of all sizes
-    counts, else the ratio at the largest size. `shapes`: it is measured outside the square cells.
+    `blocks` are their block sizes (None: no block size). `cases`: the ratio at the largest size
+    counts, the largest of all sizes, or the ratio at shapes outside the square cells.
     """
 
     above: str = ""
     below: str = ""
-    blocks: tuple[int | None, int | None] = (32, 32)
-    quantities: tuple[str, ...] = ("kernel",)
-    largest: bool = False
-    shapes: bool = False
+    blocks: tuple[int | None, int | None] = (None, None)
+    quantities: tuple[str, ...] = ()
+    cases: str = ""
 
 
+LARGEST_RATIO, OTHER_SHAPES = "largest ratio", "other shapes"
+_RULES = {"about": ABOUT, "above": ABOVE, "not above": NOT_ABOVE}
+
+
+def _ratio_claims() -> Iterator[_RatioClaim]:
+    """Yield the claims in `claims.csv`."""
+    path = Path(__file__).with_suffix(".csv")
+    for row in pd.read_csv(path).to_dict("records"):
+        blocks = whole(row.pop("above_block")), whole(row.pop("below_block"))
+        row |= {"rule": _RULES[row["rule"]], "quantities": tuple(row["quantities"].split())}
+        yield _RatioClaim(**row, blocks=blocks)
+
+
+_TIMES = list(_ratio_claims())
 _BOTH = ("kernel", "total")
-_CONFLICTS = ("tile_transposed_b", "tile_conflict_free")
-_TIMES = (
-    _RatioClaim(
-        *("loading tiles in the slow order takes about twice as long", "V", ABOUT, 2.0),
-        *("block_strided", "block"),
-    ),
-    _RatioClaim(
-        *("more than four elements per thread give no speedup", "V", NOT_ABOVE, 1.0),
-        *("block_unroll4", "block_unroll8"),
-    ),
-    _RatioClaim(
-        *("a row of A in shared memory gives a speedup of up to 1.75", "V", ABOUT, 1.75),
-        *("naive", "buffered_row", (32, None), _BOTH),
-        largest=True,
-    ),
-    _RatioClaim(
-        *("a column of B in shared memory is slower", "V", ABOVE, 1.0),
-        *("buffered_column", "naive", (None, 32), _BOTH),
-    ),
-    _RatioClaim(
-        *("bank conflicts are slower in tiles of 16", "T", ABOVE, 1.0), *(*_CONFLICTS, (16, 16))
-    ),
-    _RatioClaim("bank conflicts are slower in tiles of 32", "T", ABOVE, 1.0, *_CONFLICTS),
-    _RatioClaim(
-        *("bank conflicts are slower in register tiles", "G", ABOVE, 1.0),
-        *("register_tile_double_buffered", "register_tile_conflict_free", (None, None)),
-    ),
-    _RatioClaim(
-        *("zero padding is faster than bounds checks where tiles do not divide", "H", ABOVE, 1.0),
-        *("block", "block_padded", (32, 32), _BOTH),
-        shapes=True,
-    ),
-)
 _NAIVE_INTENSITY = Claim("a naive kernel does 1/4 flop per byte loaded", "T, L", EXACTLY, 0.25)
 _TILE_INTENSITY = Claim("a kernel with B×B tiles does B/4 flop per byte loaded", "T, L", EXACTLY)
 _FEWER_LOADS = Claim("tiles of 32 reduce global loads to 1/32", "H", EXACTLY, 32.0)
@@ -271,10 +253,11 @@ def _on_times(
     pairs = _pairs(source, timed, claim, quantity)
     if pairs.empty:
         return row
-    chosen = pairs.loc[pairs["ratio" if claim.largest else "n"].idxmax()]
+    of_all = claim.cases == LARGEST_RATIO
+    chosen = pairs.loc[pairs["ratio" if of_all else "n"].idxmax()]
     row |= {name: chosen[name] for name in (*SHAPE, "host_memory")}
     bounds = float(chosen["low"]), float(chosen["high"])
-    return row | claim.result(chosen["ratio"], *bounds, len(pairs) if claim.largest else 1)
+    return row | claim.result(chosen["ratio"], *bounds, len(pairs) if of_all else 1)
 
 
 def _pairs(
@@ -284,7 +267,7 @@ def _pairs(
     sides = []
     for name, block in zip((claim.above, claim.below), claim.blocks, strict=True):
         size = timed["block_size"]
-        fits = (timed["variant"] == name) & (timed["square"] != claim.shapes)
+        fits = (timed["variant"] == name) & (timed["square"] == (claim.cases != OTHER_SHAPES))
         fits &= size.isna() if block is None else size == block
         sides.append(timed.loc[fits, [*SHAPE, "host_memory", "row"]])
     pairs = sides[0].merge(sides[1], on=[*SHAPE, "host_memory"], suffixes=("_above", "_below"))

@@ -18,9 +18,17 @@ from measurement.recording.recording import CELL, Recording
 
 _MOST = 10  # rows of the table
 _LONG = ("packages", "limits", "machine_start")  # of software and GPUs: not readable on one line
+_CELL_TITLES = ("device", "variant", "dtype", "shape", "block", "memory", "threads")
 _TITLES = (
-    *("device", "variant", "dtype", "shape", "block", "memory", "threads", "time", "samples"),
-    *("A", "B", "B/A", "95 % interval", "adjusted p", "verdict"),
+    *_CELL_TITLES,
+    "time",
+    "samples",
+    "A",
+    "B",
+    "B/A",
+    "95 % interval",
+    "adjusted p",
+    "verdict",
 )
 _CAUSES = {"sm_clock_hz": ("MHz", 1e-6), "power_w": ("W", 1)}
 _STATE_TITLES = ("SM clock in MHz", "at most °C", "power in W", "samples throttled")

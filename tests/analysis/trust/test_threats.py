@@ -47,7 +47,7 @@ def test_states_intervals_and_agreement_are_counted(tmp_path):
     assert (card["samples"], card["samples_throttled"], card["share_throttled"]) == (20, 1, 0.05)
     assert card["throttling_shift"] == pytest.approx(0.1)
     assert (card["sm_clock_low_hz"], card["sm_clock_high_hz"]) == (1.2e9, 1.98e9)
-    columns = [*("samples", "samples_throttled", "share_throttled", "sm_clock_low_hz")]
+    columns = ["samples", "samples_throttled", "share_throttled", "sm_clock_low_hz"]
     columns += ["throttling_shift"]
     assert told.loc[["again", "host"], columns].isna().all(axis=None), "not recorded"
     columns = ["end_to_end_cells", "end_to_end_cells_without_interval", "end_to_end_cells_wide"]
