@@ -81,12 +81,13 @@ def as_json(value: object) -> str:
 
 def _plain(value: Any) -> Any:
     if isinstance(value, dict):
-        return {str(key): _plain(each) for key, each in value.items()}
+        return {str(key): _plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(each) for each in value]
+        return [_plain(item) for item in value]
     value = value.item() if hasattr(value, "item") else value  # of NumPy
-    known = value is None or isinstance(value, bool | int | float | str)
-    return value if known and not (isinstance(value, float) and not math.isfinite(value)) else None
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value if isinstance(value, bool | int | float | str) else None
 
 
 def commands_of(parser: CommandParser) -> Commands:

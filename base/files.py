@@ -93,15 +93,15 @@ def code_digest(paths: Iterable[Path | str]) -> str:
             if isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call):
                 node.exc.args = []
             elif hasattr(node, "body") and isinstance(node.body, list):
-                node.body = [each for each in node.body if not _is_docstring(each)]
+                node.body = [line for line in node.body if not _is_docstring(line)]
         trees.append(ast.dump(tree))
     return digest(*trees)
 
 
 def digest(*parts: str | bytes) -> str:
     """Return a SHA-256 of `parts` in this order, cut to 16 hexadecimal digits."""
-    found = hashlib.sha256()
+    hasher = hashlib.sha256()
     for part in parts:
         data = part.encode() if isinstance(part, str) else part
-        found.update(len(data).to_bytes(8) + data)
-    return found.hexdigest()[:16]
+        hasher.update(len(data).to_bytes(8) + data)
+    return hasher.hexdigest()[:16]

@@ -5,10 +5,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 # The folders from which a study runs.
-FOLDERS = [
-    *("analysis", "base", "cpu_reference", "kernels"),
-    *("measurement", "report", "study", "workflow"),
-]
+FOLDERS = ["analysis", "base", "cpu_reference", "kernels"]
+FOLDERS += ["measurement", "report", "study", "workflow"]
 # An installed package must not contain results: there they go to the current folder.
 IS_CHECKOUT = (ROOT / "pyproject.toml").exists()
 try:
@@ -21,8 +19,8 @@ MAKE_REPORT = "`make report`" if IS_CHECKOUT else "`gemm-study report`"
 
 def default_config() -> Path:
     """Return config.yaml of the checkout or the current folder, or else of the installed study."""
-    own = RESULTS.parent / "config.yaml"
-    return own if own.exists() else ROOT / "config.yaml"
+    config = RESULTS.parent / "config.yaml"
+    return config if config.exists() else ROOT / "config.yaml"
 
 
 def remedy(setup: str, packages: str) -> str:

@@ -23,11 +23,11 @@ def end_with_parent() -> None:
 def end_children() -> None:
     """End all descendants of this process, by SIGINT and then by SIGKILL."""
     children = psutil.Process().children(recursive=True)
-    for each in children:
+    for child in children:
         with suppress(psutil.NoSuchProcess):
-            each.send_signal(signal.SIGINT)
+            child.send_signal(signal.SIGINT)
     psutil.wait_procs(children, timeout=_GRACE_S)
-    for each in psutil.Process().children(recursive=True):
+    for child in psutil.Process().children(recursive=True):
         with suppress(psutil.NoSuchProcess):
-            each.kill()
+            child.kill()
     psutil.wait_procs(children, timeout=_GRACE_S)

@@ -76,20 +76,20 @@ def allowed(text: str) -> WrapValidator:
     return WrapValidator(check)
 
 
-def check_known(kind: str, name: object, known: Iterable[str]) -> None:
-    """Raise ValueError if `name` is not in `known`; the message suggests the closest name."""
-    known = list(known)
-    if name not in known:
-        close = difflib.get_close_matches(str(name), known, n=1)
+def check_known(kind: str, name: object, allowed_names: Iterable[str]) -> None:
+    """Raise ValueError if `name` is not allowed; the message suggests the closest name."""
+    names = list(allowed_names)
+    if name not in names:
+        close = difflib.get_close_matches(str(name), names, n=1)
         hint = f"did you mean {close[0]}? " if close else ""
-        raise ValueError(f"unknown {kind} {name!s:.60}; {hint}allowed: {', '.join(known)}")
+        raise ValueError(f"unknown {kind} {name!s:.60}; {hint}allowed: {', '.join(names)}")
 
 
-def name_in(kind: str, known: Iterable[str]) -> AfterValidator:
-    """Return a validator for names in `known`."""
+def name_in(kind: str, names: Iterable[str]) -> AfterValidator:
+    """Return a validator for these names."""
 
     def check(name: str) -> str:
-        check_known(kind, name, known)
+        check_known(kind, name, names)
         return name
 
     return AfterValidator(check)

@@ -98,8 +98,8 @@ class Job:
 
     def left_s(self) -> float:
         """Return the remaining seconds: from the log, but no less than expected."""
-        found = _TIME_LEFT.search(self.detail())
-        told_s = 60 * int(found[1]) + int(found[2]) if found else 0
+        estimate = _TIME_LEFT.search(self.detail())
+        told_s = 60 * int(estimate[1]) + int(estimate[2]) if estimate else 0
         return max(told_s, self.expected_s - (time.time() - self.began))
 
 

@@ -124,8 +124,8 @@ def working_folder() -> Path:
 
 
 def _stop(number: int, frame: FrameType | None) -> None:
-    for each in _SIGNALS:  # a second one must not interrupt the end
-        signal.signal(each, lambda *_: None)
+    for signal_number in _SIGNALS:  # a second one must not interrupt the end
+        signal.signal(signal_number, lambda *_: None)
     raise Stopped
 
 
@@ -186,8 +186,8 @@ def run(arguments: argparse.Namespace, lock: IO[str], display: Display) -> int:
     if status and _NO_TARGET.match(state.error):
         command = [sys.executable, "-m", "snakemake", "--list-target-rules"]
         rules = subprocess.run(command, capture_output=True, text=True, check=False).stdout.split()
-        known = f"use {', '.join(rules)}, or a file that a rule makes"
-        raise StudyError(f"TARGET: {arguments.target!r} is unknown; {known}")
+        remedy = f"use {', '.join(rules)}, or a file that a rule makes"
+        raise StudyError(f"TARGET: {arguments.target!r} is unknown; {remedy}")
     if status:
         display.say(f"error: {_reason(state)}")
     elif arguments.target == "report":
@@ -207,8 +207,8 @@ def _command(arguments: argparse.Namespace) -> list[str]:
 def _environment(written: int) -> dict[str, str]:
     plugins = [str(ROOT / "workflow" / "events"), os.environ.get("PYTHONPATH", "")]
     path = os.pathsep.join(filter(None, plugins))
-    own = {"PYTHONPATH": path, "PYTHONUTF8": "1", "MATMUL_STUDY_EVENTS": str(written)}
-    return os.environ | own
+    variables = {"PYTHONPATH": path, "PYTHONUTF8": "1", "MATMUL_STUDY_EVENTS": str(written)}
+    return os.environ | variables
 
 
 def _follow(stream: IO[bytes], state: State, display: Display) -> None:
@@ -270,9 +270,9 @@ def wait_for_edit(display: Display) -> None:
 
 
 def _edit_times() -> dict[Path, float]:
-    found = {}
+    times = {}
     for path in (path for name in WATCHED for path in Path(name).rglob("*.*")):
         with suppress(FileNotFoundError):  # temporary files of editors
             if path.suffix != ".pyc":
-                found[path] = path.stat().st_mtime
-    return found
+                times[path] = path.stat().st_mtime
+    return times

@@ -13,10 +13,8 @@ from tests.support import ROOT
 from tests.support.report_data import EVIL, Recordings, chain, hostile, report
 from tests.support.simulated import BLOCK_SIZES, FEW, SOFTWARE, recorded, tried
 
-VARIANTS = (
-    *("naive", "naive_coalesced", "buffered_row", "block", "block_unroll4"),
-    *("tile_conflict_free", "register_tile_conflict_free", "cublas_sgemm"),
-)
+VARIANTS = ("naive", "naive_coalesced", "buffered_row", "block", "block_unroll4")
+VARIANTS += ("tile_conflict_free", "register_tile_conflict_free", "cublas_sgemm")
 SMALL = {"sizes": (256, 512), "holdout": (), "samples": 6, "variants": VARIANTS}
 KINDS = ("nothing", "host", "card", "several", "hostile")
 MINE = """// try: tile=32x32 threads=32x8 after=naive_coalesced
