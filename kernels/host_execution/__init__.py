@@ -42,8 +42,9 @@ Elements are float32, float64 or 32-bit integers; a kernel is compiled once per 
 Limits:
 
 - x86-64 Linux with g++; one source file per kernel, with headers of CUDA and of C, and without
-  functions of the C library. `__device__` functions that return structures must be
-  `__forceinline__`.
+  functions of the C library except those of CUDA (functions.h). Where CUDA states an error bound,
+  the last digits may differ from those of a GPU. `__device__` functions that return structures
+  must be `__forceinline__`.
 - Inline PTX, cooperative groups, tensor cores and 16-bit numbers are refused by name. Code between
   ``#ifdef __CUDACC__`` or ``#if __CUDA_ARCH__ …`` and its ``#else`` is exempt. If it contains
   such features, the host runs the code after ``#else`` instead: plain C++ with the same indices

@@ -76,18 +76,7 @@ extern "C" {
 float fmaf(float, float, float);
 double fma(double, double, double);
 float fabsf(float);
-double fabs(double);
-float fmaxf(float, float);
-float fminf(float, float);
-double fmax(double, double);
-double fmin(double, double);
 float rintf(float);
-float sqrtf(float);
-double sqrt(double);
-float floorf(float);
-double floor(double);
-float ceilf(float);
-double ceil(double);
 void __syncthreads();
 int __syncthreads_or(int);
 int __syncthreads_and(int);
@@ -115,26 +104,6 @@ __attribute__((const)) unsigned host_lane();
 #define blockIdx host_block_index()
 #define blockDim host_block_size()
 #define gridDim host_grid_size()
-
-// With the compiler's own contraction off, these are what their names say.
-#define __fmaf_rn fmaf
-#define __fma_rn fma
-
-static __forceinline__ float __fadd_rn(float a, float b) {
-    return a + b;
-}
-
-static __forceinline__ float __fmul_rn(float a, float b) {
-    return a * b;
-}
-
-static __forceinline__ int __mul24(int a, int b) {
-    return a * b;
-}
-
-static __forceinline__ int __umul24(unsigned a, unsigned b) {
-    return a * b;
-}
 
 #define HOST_LOAD(NAME)                               \
     template <typename T>                             \
@@ -263,22 +232,6 @@ static __forceinline__ void __threadfence() {
 }
 
 static __forceinline__ void __threadfence_block() {
-}
-
-static __forceinline__ unsigned min(unsigned a, unsigned b) {
-    return a < b ? a : b;
-}
-
-static __forceinline__ unsigned max(unsigned a, unsigned b) {
-    return a > b ? a : b;
-}
-
-static __forceinline__ int min(int a, int b) {
-    return a < b ? a : b;
-}
-
-static __forceinline__ int max(int a, int b) {
-    return a > b ? a : b;
 }
 
 static __forceinline__ int __float_as_int(float value) {

@@ -1,0 +1,722 @@
+// CUDA's functions on numbers for g++: the pages on single and double precision, type casting,
+// integer and SIMD intrinsics of CUDA's math API. `functions.txt` of the tests lists them.
+
+#pragma once
+
+#define HOST_INLINE static __forceinline__
+
+// The runtime has them (--wrap).
+extern "C" void *memcpy(void *, const void *, size_t);
+extern "C" void *memset(void *, int, size_t);
+
+// ---- Functions of the C library, and their forms for float
+
+#define HOST_MATH_1(NAME)             \
+    extern "C" double NAME(double);   \
+    extern "C" float NAME##f(float);  \
+    HOST_INLINE float NAME(float x) { \
+        return NAME##f(x);            \
+    }                                 \
+    HOST_INLINE double NAME(int x) {  \
+        return NAME(double(x));       \
+    }
+#define HOST_MATH_2(NAME)                      \
+    extern "C" double NAME(double, double);    \
+    extern "C" float NAME##f(float, float);    \
+    HOST_INLINE float NAME(float x, float y) { \
+        return NAME##f(x, y);                  \
+    }
+// Of a number and an integer, or from a number to an integer.
+#define HOST_MATH_OF(RESULT_D, RESULT_F, NAME, ...) \
+    extern "C" RESULT_D NAME(__VA_ARGS__ double);   \
+    extern "C" RESULT_F NAME##f(__VA_ARGS__ float);
+#define HOST_SCALED(NAME, INTEGER)               \
+    extern "C" double NAME(double, INTEGER);     \
+    extern "C" float NAME##f(float, INTEGER);    \
+    HOST_INLINE float NAME(float x, INTEGER n) { \
+        return NAME##f(x, n);                    \
+    }
+#define HOST_WHOLE(RESULT, NAME)       \
+    extern "C" RESULT NAME(double);    \
+    extern "C" RESULT NAME##f(float);  \
+    HOST_INLINE RESULT NAME(float x) { \
+        return NAME##f(x);             \
+    }
+#define HOST_ORDER(NAME)                     \
+    extern "C" double NAME(int, double);     \
+    extern "C" float NAME##f(int, float);    \
+    HOST_INLINE float NAME(int n, float x) { \
+        return NAME##f(n, x);                \
+    }
+
+HOST_MATH_1(acos)
+HOST_MATH_1(acosh)
+HOST_MATH_1(asin)
+HOST_MATH_1(asinh)
+HOST_MATH_1(atan)
+HOST_MATH_1(atanh)
+HOST_MATH_1(cbrt)
+HOST_MATH_1(ceil)
+HOST_MATH_1(cos)
+HOST_MATH_1(cosh)
+HOST_MATH_1(erf)
+HOST_MATH_1(erfc)
+HOST_MATH_1(exp)
+HOST_MATH_1(exp10)
+HOST_MATH_1(exp2)
+HOST_MATH_1(expm1)
+HOST_MATH_1(fabs)
+HOST_MATH_1(floor)
+HOST_MATH_1(j0)
+HOST_MATH_1(j1)
+HOST_MATH_1(lgamma)
+HOST_MATH_1(log)
+HOST_MATH_1(log10)
+HOST_MATH_1(log1p)
+HOST_MATH_1(log2)
+HOST_MATH_1(logb)
+HOST_MATH_1(nearbyint)
+HOST_MATH_1(rint)
+HOST_MATH_1(round)
+HOST_MATH_1(sin)
+HOST_MATH_1(sinh)
+HOST_MATH_1(sqrt)
+HOST_MATH_1(tan)
+HOST_MATH_1(tanh)
+HOST_MATH_1(tgamma)
+HOST_MATH_1(trunc)
+HOST_MATH_1(y0)
+HOST_MATH_1(y1)
+HOST_MATH_2(atan2)
+HOST_MATH_2(copysign)
+HOST_MATH_2(fdim)
+HOST_MATH_2(fmax)
+HOST_MATH_2(fmin)
+HOST_MATH_2(fmod)
+HOST_MATH_2(hypot)
+HOST_MATH_2(nextafter)
+HOST_MATH_2(pow)
+HOST_MATH_2(remainder)
+HOST_SCALED(ldexp, int)
+HOST_SCALED(scalbn, int)
+HOST_SCALED(scalbln, long)
+HOST_WHOLE(int, ilogb)
+HOST_WHOLE(long, lrint)
+HOST_WHOLE(long, lround)
+HOST_WHOLE(long long, llrint)
+HOST_WHOLE(long long, llround)
+HOST_ORDER(jn)
+HOST_ORDER(yn)
+
+HOST_INLINE float fma(float x, float y, float z) {
+    return fmaf(x, y, z);
+}
+HOST_INLINE float pow(float x, int n) {
+    return powf(x, n);
+}
+HOST_INLINE double pow(double x, int n) {
+    return pow(x, double(n));
+}
+HOST_INLINE double copysign(double x, float y) {
+    return copysign(x, double(y));
+}
+HOST_INLINE double copysign(float x, double y) {
+    return copysign(double(x), y);
+}
+
+// Results that go to memory are stored by the kernel's code, so that they are checked.
+#define HOST_PARTS(REAL, SUFFIX)                                                        \
+    extern "C" REAL host_c_frexp##SUFFIX(REAL, int *) __asm__("frexp" #SUFFIX);         \
+    extern "C" REAL host_c_modf##SUFFIX(REAL, REAL *) __asm__("modf" #SUFFIX);          \
+    extern "C" REAL host_c_remquo##SUFFIX(REAL, REAL, int *) __asm__("remquo" #SUFFIX); \
+    HOST_INLINE REAL host_frexp(REAL x, int *exponent) {                                \
+        int whole;                                                                      \
+        const REAL part = host_c_frexp##SUFFIX(x, &whole);                              \
+        *exponent = whole;                                                              \
+        return part;                                                                    \
+    }                                                                                   \
+    HOST_INLINE REAL host_modf(REAL x, REAL *integral) {                                \
+        REAL whole;                                                                     \
+        const REAL part = host_c_modf##SUFFIX(x, &whole);                               \
+        *integral = whole;                                                              \
+        return part;                                                                    \
+    }                                                                                   \
+    HOST_INLINE REAL host_remquo(REAL x, REAL y, int *quotient) {                       \
+        int whole;                                                                      \
+        const REAL part = host_c_remquo##SUFFIX(x, y, &whole);                          \
+        *quotient = whole;                                                              \
+        return part;                                                                    \
+    }                                                                                   \
+    HOST_INLINE void host_sincos(REAL x, REAL *sine, REAL *cosine) {                    \
+        *sine = sin(x);                                                                 \
+        *cosine = cos(x);                                                               \
+    }
+HOST_PARTS(double, )
+HOST_PARTS(float, f)
+#define frexp host_frexp
+#define frexpf host_frexp
+#define modf host_modf
+#define modff host_modf
+#define remquo host_remquo
+#define remquof host_remquo
+#define sincos host_sincos
+#define sincosf host_sincos
+#define __sincosf host_sincos
+
+// ---- Functions that only CUDA has: in double precision, rounded for float
+
+constexpr double HOST_PI = 3.14159265358979323846, HOST_ROOT_2 = 1.41421356237309504880;
+
+// Exact at multiples of a half.
+HOST_INLINE double sinpi(double x) {
+    const double rest = x - 2 * rint(x / 2);
+    if (fabs(rest) == 1) return copysign(0.0, x);
+    return fabs(rest) <= 0.25  ? sin(HOST_PI * rest)
+           : fabs(rest) < 0.75 ? copysign(cos(HOST_PI * (0.5 - fabs(rest))), rest)
+                               : copysign(sin(HOST_PI * (1 - fabs(rest))), rest);
+}
+HOST_INLINE double cospi(double x) {
+    return sinpi(0.5 - fabs(x - 2 * rint(x / 2)));
+}
+HOST_INLINE double rsqrt(double x) {
+    return 1 / sqrt(x);
+}
+HOST_INLINE double rcbrt(double x) {
+    return 1 / cbrt(x);
+}
+HOST_INLINE double normcdf(double x) {
+    return 0.5 * erfc(-x / HOST_ROOT_2);
+}
+// From 20 on, erfc(x) is near the smallest numbers: by its asymptotic series.
+static inline double erfcx(double x) {
+    if (x < 20) return exp(x * x) * erfc(x);
+    const double part = 0.5 / (x * x);
+    return (1 - part * (1 - 3 * part * (1 - 5 * part))) / (x * sqrt(HOST_PI));
+}
+// Newton's method for erfc(y) = x, from the asymptotic form.
+static inline double erfcinv(double x) {
+    if (!(x >= 0 && x <= 2)) return __builtin_nan("");
+    if (x == 0 || x == 2) return x == 0 ? __builtin_inf() : -__builtin_inf();
+    if (x > 1) return -erfcinv(2 - x);
+    double y = x > 0.5 ? (1 - x) * sqrt(HOST_PI) / 2 : sqrt(-log(x));
+    for (int i = 0; i < 60; ++i) {
+        const double step = (erfc(y) - x) / (-2 / sqrt(HOST_PI) * exp(-y * y));
+        y -= step / (1 + y * step);
+        if (fabs(step) <= 1e-16 * fabs(y)) break;
+    }
+    return y;
+}
+static inline double erfinv(double x) {
+    if (fabs(x) > 0.5) return copysign(erfcinv(1 - fabs(x)), x);
+    double y = x * sqrt(HOST_PI) / 2;
+    for (int i = 0; i < 60; ++i) {
+        const double step = (erf(y) - x) / (2 / sqrt(HOST_PI) * exp(-y * y));
+        y -= step;
+        if (fabs(step) <= 1e-16 * fabs(y)) break;
+    }
+    return y;
+}
+HOST_INLINE double normcdfinv(double x) {
+    return -HOST_ROOT_2 * erfcinv(2 * x);
+}
+// The power series of the modified Bessel functions, all of whose terms are positive.
+static inline double host_bessel(double x, int order) {
+    double term = order ? x / 2 : 1, sum = term;
+    for (int k = 1; k < 2000 && fabs(term) > 1e-17 * fabs(sum); ++k) {
+        term *= x * x / 4 / k / (k + order);
+        sum += term;
+    }
+    return sum;
+}
+HOST_INLINE double cyl_bessel_i0(double x) {
+    return host_bessel(x, 0);
+}
+HOST_INLINE double cyl_bessel_i1(double x) {
+    return host_bessel(x, 1);
+}
+#define HOST_ROUNDED(NAME)               \
+    HOST_INLINE float NAME##f(float x) { \
+        return NAME(double(x));          \
+    }                                    \
+    HOST_INLINE float NAME(float x) {    \
+        return NAME(double(x));          \
+    }
+HOST_ROUNDED(sinpi)
+HOST_ROUNDED(cospi)
+HOST_ROUNDED(rsqrt)
+HOST_ROUNDED(rcbrt)
+HOST_ROUNDED(normcdf)
+HOST_ROUNDED(erfcx)
+HOST_ROUNDED(erfcinv)
+HOST_ROUNDED(erfinv)
+HOST_ROUNDED(normcdfinv)
+HOST_ROUNDED(cyl_bessel_i0)
+HOST_ROUNDED(cyl_bessel_i1)
+
+#define HOST_NORMS(REAL, SUFFIX)                                                \
+    HOST_INLINE REAL norm##SUFFIX(int count, const REAL *x) {                   \
+        double sum = 0;                                                         \
+        for (int i = 0; i < count; ++i)                                         \
+            sum = hypot(sum, double(x[i]));                                     \
+        return sum;                                                             \
+    }                                                                           \
+    HOST_INLINE REAL rnorm##SUFFIX(int count, const REAL *x) {                  \
+        return 1 / norm##SUFFIX(count, x);                                      \
+    }                                                                           \
+    HOST_INLINE REAL norm3d##SUFFIX(REAL x, REAL y, REAL z) {                   \
+        return hypot(hypot(double(x), double(y)), double(z));                   \
+    }                                                                           \
+    HOST_INLINE REAL rnorm3d##SUFFIX(REAL x, REAL y, REAL z) {                  \
+        return 1 / norm3d##SUFFIX(x, y, z);                                     \
+    }                                                                           \
+    HOST_INLINE REAL norm4d##SUFFIX(REAL x, REAL y, REAL z, REAL w) {           \
+        return hypot(hypot(double(x), double(y)), hypot(double(z), double(w))); \
+    }                                                                           \
+    HOST_INLINE REAL rnorm4d##SUFFIX(REAL x, REAL y, REAL z, REAL w) {          \
+        return 1 / norm4d##SUFFIX(x, y, z, w);                                  \
+    }                                                                           \
+    HOST_INLINE REAL rhypot##SUFFIX(REAL x, REAL y) {                           \
+        return 1 / hypot(double(x), double(y));                                 \
+    }                                                                           \
+    HOST_INLINE REAL nan##SUFFIX(const char *) {                                \
+        return __builtin_nan("");                                               \
+    }                                                                           \
+    HOST_INLINE int isnan(REAL x) {                                             \
+        return __builtin_isnan(x);                                              \
+    }                                                                           \
+    HOST_INLINE int isinf(REAL x) {                                             \
+        return __builtin_isinf_sign(x) != 0;                                    \
+    }                                                                           \
+    HOST_INLINE int isfinite(REAL x) {                                          \
+        return __builtin_isfinite(x);                                           \
+    }                                                                           \
+    HOST_INLINE int signbit(REAL x) {                                           \
+        return __builtin_signbit(x) != 0;                                       \
+    }                                                                           \
+    HOST_INLINE REAL abs(REAL x) {                                              \
+        return fabs(x);                                                         \
+    }                                                                           \
+    HOST_INLINE void sincospi##SUFFIX(REAL x, REAL *sine, REAL *cosine) {       \
+        *sine = sinpi(x);                                                       \
+        *cosine = cospi(x);                                                     \
+    }
+HOST_NORMS(double, )
+HOST_NORMS(float, f)
+HOST_INLINE void sincospi(float x, float *sine, float *cosine) {
+    sincospif(x, sine, cosine);
+}
+
+// Fast forms: a GPU rounds otherwise, within the error bounds of the page on intrinsics.
+#define HOST_FAST(NAME, FUNCTION)     \
+    HOST_INLINE float NAME(float x) { \
+        return FUNCTION(x);           \
+    }
+HOST_FAST(__sinf, sinf)
+HOST_FAST(__cosf, cosf)
+HOST_FAST(__tanf, tanf)
+HOST_FAST(__tanhf, tanhf)
+HOST_FAST(__expf, expf)
+HOST_FAST(__exp10f, exp10f)
+HOST_FAST(__logf, logf)
+HOST_FAST(__log2f, log2f)
+HOST_FAST(__log10f, log10f)
+HOST_INLINE float __powf(float x, float y) {
+    return powf(x, y);
+}
+HOST_INLINE float fdividef(float x, float y) {
+    return x / y;
+}
+HOST_INLINE float __fdividef(float x, float y) {
+    return x / y;
+}
+HOST_INLINE double fdivide(double x, double y) {
+    return x / y;
+}
+HOST_INLINE float __saturatef(float x) {
+    return x > 0 ? (x < 1 ? x : 1.0f) : 0.0f;
+}
+
+// ---- Minimum and maximum, absolute values
+
+#define HOST_EXTREMES(RESULT, A, B)                                                          \
+    HOST_INLINE RESULT min(A a, B b) {                                                       \
+        return static_cast<RESULT>(a) < static_cast<RESULT>(b) ? a : static_cast<RESULT>(b); \
+    }                                                                                        \
+    HOST_INLINE RESULT max(A a, B b) {                                                       \
+        return static_cast<RESULT>(a) > static_cast<RESULT>(b) ? a : static_cast<RESULT>(b); \
+    }
+#define HOST_EXTREMES_OF(SIGNED, UNSIGNED)      \
+    HOST_EXTREMES(SIGNED, SIGNED, SIGNED)       \
+    HOST_EXTREMES(UNSIGNED, UNSIGNED, UNSIGNED) \
+    HOST_EXTREMES(UNSIGNED, SIGNED, UNSIGNED)   \
+    HOST_EXTREMES(UNSIGNED, UNSIGNED, SIGNED)
+HOST_EXTREMES_OF(int, unsigned)
+HOST_EXTREMES_OF(long, unsigned long)
+HOST_EXTREMES_OF(long long, unsigned long long)
+#define HOST_REAL_EXTREMES(RESULT, A, B)   \
+    HOST_INLINE RESULT min(A a, B b) {     \
+        return fmin(RESULT(a), RESULT(b)); \
+    }                                      \
+    HOST_INLINE RESULT max(A a, B b) {     \
+        return fmax(RESULT(a), RESULT(b)); \
+    }
+HOST_REAL_EXTREMES(float, float, float)
+HOST_REAL_EXTREMES(double, double, double)
+HOST_REAL_EXTREMES(double, float, double)
+HOST_REAL_EXTREMES(double, double, float)
+#define HOST_NAMED_EXTREMES(PREFIX, TYPE)          \
+    HOST_INLINE TYPE PREFIX##min(TYPE a, TYPE b) { \
+        return a < b ? a : b;                      \
+    }                                              \
+    HOST_INLINE TYPE PREFIX##max(TYPE a, TYPE b) { \
+        return a > b ? a : b;                      \
+    }
+HOST_NAMED_EXTREMES(u, unsigned)
+HOST_NAMED_EXTREMES(ll, long long)
+HOST_NAMED_EXTREMES(ull, unsigned long long)
+
+#define HOST_ABSOLUTE(NAME, TYPE)                                                        \
+    HOST_INLINE TYPE NAME(TYPE x) {                                                      \
+        return x < 0 ? static_cast<TYPE>(0ull - static_cast<unsigned long long>(x)) : x; \
+    }
+HOST_ABSOLUTE(abs, int)
+HOST_ABSOLUTE(abs, long)
+HOST_ABSOLUTE(abs, long long)
+HOST_ABSOLUTE(labs, long)
+HOST_ABSOLUTE(llabs, long long)
+
+// ---- Bits
+
+#define HOST_BITS(NAME, TO, FROM)                \
+    HOST_INLINE TO NAME(FROM from) {             \
+        TO to;                                   \
+        __builtin_memcpy(&to, &from, sizeof to); \
+        return to;                               \
+    }
+HOST_BITS(__float_as_uint, unsigned, float)
+HOST_BITS(__uint_as_float, float, unsigned)
+HOST_BITS(__double_as_longlong, long long, double)
+HOST_BITS(__longlong_as_double, double, long long)
+HOST_BITS(host_bits, unsigned long long, double)
+
+HOST_INLINE int __double2hiint(double x) {
+    return host_bits(x) >> 32;
+}
+HOST_INLINE int __double2loint(double x) {
+    return static_cast<unsigned>(host_bits(x));
+}
+HOST_INLINE double __hiloint2double(int high, int low) {
+    return __longlong_as_double(static_cast<unsigned long long>(high) << 32 |
+                                static_cast<unsigned>(low));
+}
+
+// ---- Rounding: SSE's mode is set around each operation
+
+constexpr unsigned HOST_RN = 0, HOST_RD = 0x2000, HOST_RU = 0x4000, HOST_RZ = 0x6000;
+
+template <typename Result, typename Operation>
+HOST_INLINE Result host_rounded(unsigned mode, Operation operation) {
+    unsigned before, during;
+    __asm__ volatile("stmxcsr %0" : "=m"(before));
+    during = (before & ~HOST_RZ) | mode;
+    __asm__ volatile("ldmxcsr %0" : : "m"(during) : "memory");
+    volatile Result result = operation();
+    __asm__ volatile("ldmxcsr %0" : : "m"(before) : "memory");
+    return result;
+}
+
+#define HOST_ROUND(NAME, MODE, RESULT, PARAMETERS, COPIES, EXPRESSION) \
+    HOST_INLINE RESULT NAME PARAMETERS {                               \
+        return host_rounded<RESULT>(MODE, [=]() -> RESULT {            \
+            COPIES;                                                    \
+            return EXPRESSION;                                         \
+        });                                                            \
+    }
+#define HOST_ROUND_ALL(NAME, RESULT, PARAMETERS, COPIES, EXPRESSION)       \
+    HOST_ROUND(NAME##_rn, HOST_RN, RESULT, PARAMETERS, COPIES, EXPRESSION) \
+    HOST_ROUND(NAME##_rd, HOST_RD, RESULT, PARAMETERS, COPIES, EXPRESSION) \
+    HOST_ROUND(NAME##_ru, HOST_RU, RESULT, PARAMETERS, COPIES, EXPRESSION) \
+    HOST_ROUND(NAME##_rz, HOST_RZ, RESULT, PARAMETERS, COPIES, EXPRESSION)
+#define HOST_ROUND_REAL(REAL, PREFIX, FMA, FUSED)                                                 \
+    HOST_ROUND_ALL(PREFIX##add, REAL, (REAL x, REAL y), volatile REAL a = x;                      \
+                   volatile REAL b = y, a + b)                                                    \
+    HOST_ROUND_ALL(PREFIX##sub, REAL, (REAL x, REAL y), volatile REAL a = x;                      \
+                   volatile REAL b = y, a - b)                                                    \
+    HOST_ROUND_ALL(PREFIX##mul, REAL, (REAL x, REAL y), volatile REAL a = x;                      \
+                   volatile REAL b = y, a * b)                                                    \
+    HOST_ROUND_ALL(PREFIX##div, REAL, (REAL x, REAL y), volatile REAL a = x;                      \
+                   volatile REAL b = y, a / b)                                                    \
+    HOST_ROUND_ALL(PREFIX##rcp, REAL, (REAL x), volatile REAL a = x, 1 / a)                       \
+    HOST_ROUND_ALL(PREFIX##sqrt, REAL, (REAL x), volatile REAL a = x, sqrt(a))                    \
+    HOST_ROUND_ALL(FMA, REAL, (REAL x, REAL y, REAL z), volatile REAL a = x; volatile REAL b = y; \
+                   volatile REAL c = z, FUSED(a, b, c))
+HOST_ROUND_REAL(float, __f, __fmaf, fmaf)
+HOST_ROUND_REAL(double, __d, __fma, fma)
+HOST_ROUND_ALL(__double2float, float, (double x), volatile double a = x, a)
+HOST_ROUND_ALL(__int2float, float, (int x), volatile int a = x, a)
+HOST_ROUND_ALL(__uint2float, float, (unsigned x), volatile unsigned a = x, a)
+HOST_ROUND_ALL(__ll2float, float, (long long x), volatile long long a = x, a)
+HOST_ROUND_ALL(__ull2float, float, (unsigned long long x), volatile unsigned long long a = x, a)
+HOST_ROUND_ALL(__ll2double, double, (long long x), volatile long long a = x, a)
+HOST_ROUND_ALL(__ull2double, double, (unsigned long long x), volatile unsigned long long a = x, a)
+#define __fmaf_ieee_rn __fmaf_rn
+#define __fmaf_ieee_rd __fmaf_rd
+#define __fmaf_ieee_ru __fmaf_ru
+#define __fmaf_ieee_rz __fmaf_rz
+HOST_INLINE float __frsqrt_rn(float x) {
+    return 1 / sqrt(double(x));
+}
+HOST_INLINE double __int2double_rn(int x) {
+    return x;
+}
+HOST_INLINE double __uint2double_rn(unsigned x) {
+    return x;
+}
+
+// As PTX converts a whole number: limited to the integers, and what is no number to a fixed value.
+template <typename Integer, typename Real>
+HOST_INLINE Integer host_integer(Real whole) {
+    constexpr unsigned bits = 8 * sizeof(Integer);
+    constexpr bool is_signed = Integer(-1) < Integer(1);
+    constexpr Integer most = is_signed ? Integer(~0ull >> (65 - bits)) : Integer(~0ull);
+    constexpr Integer least = is_signed ? Integer(1ull << (bits - 1)) : Integer(0);
+    if (whole != whole) {
+        return sizeof(Real) == 8 || bits == 64 ? Integer(1ull << (bits - 1)) : Integer(0);
+    }
+    if (whole >= Real(most)) return most;
+    return whole <= Real(least) ? least : Integer(whole);
+}
+#define HOST_CONVERT(NAME, INTEGER, REAL)       \
+    HOST_INLINE INTEGER NAME##_rn(REAL x) {     \
+        return host_integer<INTEGER>(rint(x));  \
+    }                                           \
+    HOST_INLINE INTEGER NAME##_rd(REAL x) {     \
+        return host_integer<INTEGER>(floor(x)); \
+    }                                           \
+    HOST_INLINE INTEGER NAME##_ru(REAL x) {     \
+        return host_integer<INTEGER>(ceil(x));  \
+    }                                           \
+    HOST_INLINE INTEGER NAME##_rz(REAL x) {     \
+        return host_integer<INTEGER>(trunc(x)); \
+    }
+HOST_CONVERT(__float2int, int, float)
+HOST_CONVERT(__float2uint, unsigned, float)
+HOST_CONVERT(__float2ll, long long, float)
+HOST_CONVERT(__float2ull, unsigned long long, float)
+HOST_CONVERT(__double2int, int, double)
+HOST_CONVERT(__double2uint, unsigned, double)
+HOST_CONVERT(__double2ll, long long, double)
+HOST_CONVERT(__double2ull, unsigned long long, double)
+
+// ---- Integers
+
+#define HOST_INTEGER(RESULT, NAME, PARAMETERS, EXPRESSION) \
+    HOST_INLINE RESULT NAME PARAMETERS {                   \
+        return EXPRESSION;                                 \
+    }
+// Of 24 bits of each factor.
+HOST_INTEGER(int, __mul24, (int a, int b),
+             int(unsigned(int(unsigned(a) << 8) >> 8) * unsigned(int(unsigned(b) << 8) >> 8)))
+HOST_INTEGER(unsigned, __umul24, (unsigned a, unsigned b), (a & 0xffffff) * (b & 0xffffff))
+HOST_INTEGER(int, __mulhi, (int a, int b), static_cast<long long>(a) * b >> 32)
+HOST_INTEGER(unsigned, __umulhi, (unsigned a, unsigned b), static_cast<uint64_t>(a) * b >> 32)
+HOST_INTEGER(long long, __mul64hi, (long long a, long long b), static_cast<__int128>(a) * b >> 64)
+HOST_INTEGER(unsigned long long, __umul64hi, (unsigned long long a, unsigned long long b),
+             static_cast<unsigned __int128>(a) * b >> 64)
+HOST_INTEGER(int, __clz, (int x), x ? __builtin_clz(x) : 32)
+HOST_INTEGER(int, __clzll, (long long x), x ? __builtin_clzll(x) : 64)
+HOST_INTEGER(int, __ffs, (int x), __builtin_ffs(x))
+HOST_INTEGER(int, __ffsll, (long long x), __builtin_ffsll(x))
+// Without a call of the compiler's library.
+HOST_INLINE int __popcll(unsigned long long x) {
+    int count = 0;
+    for (; x; x &= x - 1)
+        ++count;
+    return count;
+}
+HOST_INTEGER(int, __popc, (unsigned x), __popcll(x))
+HOST_INLINE unsigned long long __brevll(unsigned long long x) {
+    unsigned long long reversed = 0;
+    for (int bit = 0; bit < 64; ++bit)
+        reversed |= (x >> bit & 1) << (63 - bit);
+    return reversed;
+}
+HOST_INTEGER(unsigned, __brev, (unsigned x), __brevll(x) >> 32)
+HOST_INTEGER(int, __hadd, (int a, int b), (static_cast<long long>(a) + b) >> 1)
+HOST_INTEGER(int, __rhadd, (int a, int b), (static_cast<long long>(a) + b + 1) >> 1)
+HOST_INTEGER(unsigned, __uhadd, (unsigned a, unsigned b), (static_cast<uint64_t>(a) + b) >> 1)
+HOST_INTEGER(unsigned, __urhadd, (unsigned a, unsigned b), (static_cast<uint64_t>(a) + b + 1) >> 1)
+HOST_INTEGER(unsigned, __usad, (unsigned a, unsigned b, unsigned c), (a > b ? a - b : b - a) + c)
+HOST_INTEGER(unsigned, __sad, (int a, int b, unsigned c),
+             (a > b ? unsigned(a) - unsigned(b) : unsigned(b) - unsigned(a)) + c)
+HOST_INLINE unsigned __byte_perm(unsigned low, unsigned high, unsigned selector) {
+    const uint64_t bytes = static_cast<uint64_t>(high) << 32 | low;
+    unsigned result = 0;
+    for (int i = 0; i < 4; ++i)
+        result |= (bytes >> 8 * (selector >> 4 * i & 7) & 0xff) << 8 * i;
+    return result;
+}
+#define HOST_PAIR(LOW, HIGH) (static_cast<uint64_t>(HIGH) << 32 | (LOW))
+HOST_INTEGER(unsigned, __funnelshift_l, (unsigned low, unsigned high, unsigned by),
+             HOST_PAIR(low, high) << (by & 31) >> 32)
+HOST_INTEGER(unsigned, __funnelshift_lc, (unsigned low, unsigned high, unsigned by),
+             HOST_PAIR(low, high) << (by < 32 ? by : 32) >> 32)
+HOST_INTEGER(unsigned, __funnelshift_r, (unsigned low, unsigned high, unsigned by),
+             HOST_PAIR(low, high) >> (by & 31))
+HOST_INTEGER(unsigned, __funnelshift_rc, (unsigned low, unsigned high, unsigned by),
+             HOST_PAIR(low, high) >> (by < 32 ? by : 32))
+
+// ---- Several small integers in a word
+
+template <typename Lane, typename Function>
+HOST_INLINE unsigned host_lanes(unsigned a, unsigned b, unsigned c, Function function) {
+    unsigned result = 0;
+    constexpr unsigned width = 8 * sizeof(Lane), mask = width == 16 ? 0xffff : 0xff;
+    for (unsigned at = 0; at < 32; at += width) {
+        result |= (function(Lane(a >> at), Lane(b >> at), Lane(c >> at)) & mask) << at;
+    }
+    return result;
+}
+template <typename Lane>
+HOST_INLINE int host_limited(int x) {
+    constexpr bool is_signed = Lane(-1) < Lane(1);
+    constexpr int bits = 8 * sizeof(Lane) - is_signed;
+    constexpr int most = (1 << bits) - 1, least = is_signed ? -most - 1 : 0;
+    return x > most ? most : x < least ? least : x;
+}
+template <typename Lane>
+HOST_INLINE unsigned host_sum_of_differences(unsigned a, unsigned b) {
+    unsigned sum = 0;
+    for (unsigned at = 0; at < 32; at += 8 * sizeof(Lane)) {
+        sum += abs(int(Lane(a >> at)) - int(Lane(b >> at)));
+    }
+    return sum;
+}
+#define HOST_SIMD_OF(NAME, LANE, PARAMETERS, B, EXPRESSION)                                \
+    HOST_INLINE unsigned NAME PARAMETERS {                                                 \
+        typedef LANE Lane;                                                                 \
+        return host_lanes<Lane>(x, B, 0,                                                   \
+                                [](int a, int b, int) -> unsigned { return EXPRESSION; }); \
+    }
+#define HOST_SIMD_1(NAME, SIGN, EXPRESSION)                                                \
+    HOST_SIMD_OF(NAME##2, SIGN short, (unsigned x), 0, (static_cast<void>(b), EXPRESSION)) \
+    HOST_SIMD_OF(NAME##4, SIGN char, (unsigned x), 0, (static_cast<void>(b), EXPRESSION))
+#define HOST_SIMD_2(NAME, SIGN, EXPRESSION)                                    \
+    HOST_SIMD_OF(NAME##2, SIGN short, (unsigned x, unsigned y), y, EXPRESSION) \
+    HOST_SIMD_OF(NAME##4, SIGN char, (unsigned x, unsigned y), y, EXPRESSION)
+#define HOST_SIMD_COMPARE(NAME, SIGN, OPERATOR)              \
+    HOST_SIMD_2(__vcmp##NAME, SIGN, a OPERATOR b ? ~0u : 0u) \
+    HOST_SIMD_2(__vset##NAME, SIGN, a OPERATOR b ? 1u : 0u)
+HOST_SIMD_1(__vabs, signed, a < 0 ? -a : a)
+HOST_SIMD_1(__vabsss, signed, host_limited<Lane>(a < 0 ? -a : a))
+HOST_SIMD_1(__vneg, signed, -a)
+HOST_SIMD_1(__vnegss, signed, host_limited<Lane>(-a))
+HOST_SIMD_2(__vadd, unsigned, a + b)
+HOST_SIMD_2(__vaddss, signed, host_limited<Lane>(a + b))
+HOST_SIMD_2(__vaddus, unsigned, host_limited<Lane>(a + b))
+HOST_SIMD_2(__vsub, unsigned, a - b)
+HOST_SIMD_2(__vsubss, signed, host_limited<Lane>(a - b))
+HOST_SIMD_2(__vsubus, unsigned, host_limited<Lane>(a - b))
+HOST_SIMD_2(__vavgs, signed, (a + b + (a + b >= 0)) >> 1)
+HOST_SIMD_2(__vavgu, unsigned, (a + b + 1) >> 1)
+HOST_SIMD_2(__vhaddu, unsigned, (a + b) >> 1)
+HOST_SIMD_2(__vabsdiffs, signed, a > b ? a - b : b - a)
+HOST_SIMD_2(__vabsdiffu, unsigned, a > b ? a - b : b - a)
+HOST_SIMD_2(__vmaxs, signed, a > b ? a : b)
+HOST_SIMD_2(__vmaxu, unsigned, a > b ? a : b)
+HOST_SIMD_2(__vmins, signed, a < b ? a : b)
+HOST_SIMD_2(__vminu, unsigned, a < b ? a : b)
+HOST_SIMD_COMPARE(eq, unsigned, ==)
+HOST_SIMD_COMPARE(ne, unsigned, !=)
+HOST_SIMD_COMPARE(ges, signed, >=)
+HOST_SIMD_COMPARE(geu, unsigned, >=)
+HOST_SIMD_COMPARE(gts, signed, >)
+HOST_SIMD_COMPARE(gtu, unsigned, >)
+HOST_SIMD_COMPARE(les, signed, <=)
+HOST_SIMD_COMPARE(leu, unsigned, <=)
+HOST_SIMD_COMPARE(lts, signed, <)
+HOST_SIMD_COMPARE(ltu, unsigned, <)
+HOST_INTEGER(unsigned, __vsads2, (unsigned a, unsigned b), host_sum_of_differences<short>(a, b))
+HOST_INTEGER(unsigned, __vsadu2, (unsigned a, unsigned b), host_sum_of_differences<ushort>(a, b))
+HOST_INTEGER(unsigned, __vsads4, (unsigned a, unsigned b),
+             host_sum_of_differences<signed char>(a, b))
+HOST_INTEGER(unsigned, __vsadu4, (unsigned a, unsigned b),
+             host_sum_of_differences<unsigned char>(a, b))
+
+// Dynamic programming: the same on words and on pairs of 16 bits.
+#define HOST_DPX(NAME, WORD, HALF, W, H, EXPRESSION)                                            \
+    HOST_INLINE WORD NAME##W(WORD a, WORD b, WORD c) {                                          \
+        typedef WORD Lane;                                                                      \
+        return EXPRESSION;                                                                      \
+    }                                                                                           \
+    HOST_INLINE unsigned NAME##H(unsigned x, unsigned y, unsigned z) {                          \
+        typedef HALF Lane;                                                                      \
+        return host_lanes<Lane>(x, y, z,                                                        \
+                                [](Lane a, Lane b, Lane c) -> unsigned { return EXPRESSION; }); \
+    }
+#define HOST_DPX_ALL(NAME, EXPRESSION)                         \
+    HOST_DPX(NAME, int, short, _s32, _s16x2, EXPRESSION)       \
+    HOST_DPX(NAME, unsigned, ushort, _u32, _u16x2, EXPRESSION) \
+    HOST_DPX(NAME, int, short, _s32_relu, _s16x2_relu, host_largest<Lane>(EXPRESSION, Lane(0)))
+template <typename T>
+HOST_INLINE T host_largest(T a, T b) {
+    return a > b ? a : b;
+}
+template <typename T>
+HOST_INLINE T host_smallest(T a, T b) {
+    return a < b ? a : b;
+}
+template <typename T>
+HOST_INLINE T host_sum(T a, T b) {
+    return T(unsigned(a) + unsigned(b));  // wraps around
+}
+HOST_DPX_ALL(__vimax3, host_largest<Lane>(host_largest<Lane>(a, b), c))
+HOST_DPX_ALL(__vimin3, host_smallest<Lane>(host_smallest<Lane>(a, b), c))
+HOST_DPX_ALL(__viaddmax, host_largest<Lane>(host_sum<Lane>(a, b), c))
+HOST_DPX_ALL(__viaddmin, host_smallest<Lane>(host_sum<Lane>(a, b), c))
+HOST_INTEGER(int, __vimax_s32_relu, (int a, int b), __vimax3_s32(a, b, 0))
+HOST_INTEGER(int, __vimin_s32_relu, (int a, int b), __vimin3_s32_relu(a, b, b))
+HOST_INTEGER(unsigned, __vimax_s16x2_relu, (unsigned a, unsigned b), __vimax3_s16x2(a, b, 0))
+HOST_INTEGER(unsigned, __vimin_s16x2_relu, (unsigned a, unsigned b), __vimin3_s16x2_relu(a, b, b))
+#define HOST_CHOICE(NAME, WORD, HALF, W, H, OPERATOR)                             \
+    HOST_INLINE WORD NAME##W(WORD a, WORD b, bool *first) {                       \
+        *first = a OPERATOR b;                                                    \
+        return *first ? a : b;                                                    \
+    }                                                                             \
+    HOST_INLINE unsigned NAME##H(unsigned a, unsigned b, bool *high, bool *low) { \
+        *high = HALF(a >> 16) OPERATOR HALF(b >> 16);                             \
+        *low = HALF(a) OPERATOR HALF(b);                                          \
+        return ((*high ? a : b) & 0xffff0000) | ((*low ? a : b) & 0xffff);        \
+    }
+HOST_CHOICE(__vibmax, int, short, _s32, _s16x2, >=)
+HOST_CHOICE(__vibmax, unsigned, ushort, _u32, _u16x2, >=)
+HOST_CHOICE(__vibmin, int, short, _s32, _s16x2, <=)
+HOST_CHOICE(__vibmin, unsigned, ushort, _u32, _u16x2, <=)
+
+// Dot products of four or two numbers of 8 bits with as many of 8 or 16 bits.
+template <typename A, typename B, int COUNT, int FIRST, typename Sum>
+HOST_INLINE Sum host_dot(unsigned a, unsigned b, Sum c) {
+    unsigned sum = c;
+    for (int i = 0; i < COUNT; ++i) {
+        sum += unsigned(int(A(a >> (8 * sizeof(A) * i))) * int(B(b >> (8 * (FIRST + i)))));
+    }
+    return sum;
+}
+#define HOST_DOT(NAME, RESULT, A_TYPE, B_TYPE, A, B, COUNT, FIRST) \
+    HOST_INLINE RESULT NAME(A_TYPE a, B_TYPE b, RESULT c) {        \
+        unsigned one, other;                                       \
+        __builtin_memcpy(&one, &a, sizeof one);                    \
+        __builtin_memcpy(&other, &b, sizeof other);                \
+        return host_dot<A, B, COUNT, FIRST>(one, other, c);        \
+    }
+HOST_DOT(__dp4a, int, int, int, signed char, signed char, 4, 0)
+HOST_DOT(__dp4a, unsigned, unsigned, unsigned, unsigned char, unsigned char, 4, 0)
+HOST_DOT(__dp4a, int, char4, char4, signed char, signed char, 4, 0)
+HOST_DOT(__dp4a, unsigned, uchar4, uchar4, unsigned char, unsigned char, 4, 0)
+#define HOST_DOT_2(NAME, FIRST)                                                   \
+    HOST_DOT(NAME, int, int, int, short, signed char, 2, FIRST)                   \
+    HOST_DOT(NAME, unsigned, unsigned, unsigned, ushort, unsigned char, 2, FIRST) \
+    HOST_DOT(NAME, int, short2, char4, short, signed char, 2, FIRST)              \
+    HOST_DOT(NAME, unsigned, ushort2, uchar4, ushort, unsigned char, 2, FIRST)
+HOST_DOT_2(__dp2a_lo, 0)
+HOST_DOT_2(__dp2a_hi, 2)
