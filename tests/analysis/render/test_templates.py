@@ -1,5 +1,7 @@
 """Templates can be read: short lines, and every template is valid."""
 
+import re
+
 import jinja2
 import pytest
 
@@ -12,6 +14,7 @@ TEMPLATES = sorted((ROOT / "report").rglob("*.j2"))
 def test_lines_of_templates_are_short(path):
     long = [n for n, line in enumerate(path.read_text().splitlines(), 1) if len(line) > 120]
     assert long == []
+    assert not re.search(r"<\w+$", path.read_text(), re.M), "the check of the page reads <table …>"
 
 
 def test_templates_nest_no_choice_in_an_expression():
