@@ -35,48 +35,11 @@ CASES, SEED = (int(os.environ.get(f"FUZZ_{k}", v)) for k, v in (("CASES", "1000"
 # Texts that often break parsers.
 TOKENS = ["", "0", "-1", "1e999", "1e-300", "NaN", "nan", "inf", "null", "true", "None", "9" * 30]
 TOKENS += ["1" * 5000, "0x10", "1_0", "2001-99-99", "\0", "\x1b[2J", "\r", "\n", "\n\n", "\t", "  "]
-TOKENS += [
-    "\ufeff",
-    "\u202e",
-    "é",
-    "😀",
-    "=1+1",
-    "'",
-    '"',
-    '""',
-    "#",
-    "\\",
-    "\\ud800",
-    ",",
-    ",,",
-    ";",
-]
-TOKENS += [
-    "[",
-    "]",
-    "[" * 300,
-    "{",
-    "}",
-    "{" * 300,
-    ": ",
-    "- ",
-    "- " * 300,
-    "&a ",
-    "*a",
-    "<<: ",
-    "? ",
-]
-TOKENS += [
-    "!!int ",
-    "!!binary ",
-    "!!timestamp ",
-    "!!python/name:os ",
-    "| ",
-    "---\n",
-    "..",
-    "../../x",
-]
-TOKENS += ["/dev/zero", "%s", "{{7*7}}", "gpu0", "gpu9", "cpu", "naive", "x" * 5000]
+TOKENS += ["\ufeff", "\u202e", "é", "😀", "=1+1", "'", '"', '""', "#", "\\", "\\ud800"]
+TOKENS += [",", ",,", ";", "[", "]", "[" * 300, "{", "}", "{" * 300, ": ", "- ", "- " * 300]
+TOKENS += ["&a ", "*a", "<<: ", "? ", "!!int ", "!!binary ", "!!timestamp ", "!!python/name:os "]
+TOKENS += ["| ", "---\n", "..", "../../x", "/dev/zero", "%s", "{{7*7}}", "gpu0", "gpu9", "cpu"]
+TOKENS += ["naive", "x" * 5000]
 
 
 def drawn(share):
