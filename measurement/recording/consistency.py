@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
-from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +28,6 @@ _CLOCKS_DIFFER = 1.01  # the CPU times the run, the GPU its parts
 _TIMES = {_SAMPLES: ("total_s", None), "kernels.csv.gz": ("kernel_s", "launches")}
 # Shorter samples may be equal by chance, because clocks count nanoseconds.
 _DISTINCT_S = 2e-5
-_ROWS_AT_ONCE = 2**16
 _LONGEST = 300  # characters of a quoted error
 _MOST_EQUAL = 0.25  # share of equal samples; 0.0004 in the published recordings
 
@@ -219,32 +217,10 @@ def _coded(frame: pd.DataFrame, key: list[str]) -> np.ndarray:
     """Return a 64-bit hash of each row's values in the columns `key`.
 
     Different rows collide with a probability of 10⁻¹⁹; row objects would take fifty times the
-    memory. Rows are hashed in parts, because intermediate results take as much as the frame.
+    memory.
     """
-    found = np.empty(len(frame), np.uint64)
-    for at in range(0, len(frame), _ROWS_AT_ONCE):
-        found[at : at + _ROWS_AT_ONCE] = _hashes(frame[at : at + _ROWS_AT_ONCE], key)
-    return found
-
-
-def _hashes(frame: pd.DataFrame, key: list[str]) -> np.ndarray:
-    rows = np.zeros(len(frame), np.uint64)
-    for name in key:
-        values = frame[name].array
-        if isinstance(values, pd.arrays.IntegerArray):
-            codes = values.to_numpy(np.int64, na_value=-1).view(np.uint64)
-        elif frame[name].dtype == np.float64:
-            codes = frame[name].to_numpy().view(np.uint64)
-        else:
-            places, found = pd.factorize(values)
-            digests = [blake2b(text.encode(), digest_size=8).digest() for text in found]
-            codes = np.frombuffer(b"".join([*digests, bytes(8)]), np.uint64)[places]
-        # Mixing steps of SplitMix64 (Steele, Lea and Flood 2014).
-        rows = (rows ^ codes) + np.uint64(0x9E3779B97F4A7C15)
-        for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
-            rows = (rows ^ (rows >> np.uint64(shift))) * np.uint64(factor)
-        rows ^= rows >> np.uint64(31)
-    return rows
+    codes: np.ndarray = pd.util.hash_pandas_object(frame[key], index=False).to_numpy()
+    return codes
 
 
 def _named(rows: pd.DataFrame, where: Any) -> str:

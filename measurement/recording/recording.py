@@ -18,21 +18,19 @@
 `write` creates the folder atomically. `read` rejects incomplete and altered recordings.
 """
 
-import csv
 import gzip
 import hashlib
+import io
 import json
-import math
 import os
-import re
 import shutil
 import tempfile
+import warnings
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -47,7 +45,16 @@ from measurement.recording.files import (
     check_manifest,
     read_provenance,
 )
-from measurement.recording.schema import ALL, CELL, COLUMNS, KERNEL, TABLES, Table
+from measurement.recording.schema import (
+    ALL,
+    CELL,
+    COLUMNS,
+    KERNEL,
+    TABLES,
+    Column,
+    Table,
+    one_line,
+)
 
 __all__ = [
     "CELL",
@@ -66,18 +73,10 @@ _TIMED_IN_RUN = {"kernel_s": "in_run_kernel_s"}
 RENAMED = dict.fromkeys(("samples.csv.gz", "cold_starts.csv", "neighbours.csv"), _TIMED_IN_RUN)
 # Above this size, a table may unpack to this multiple of its packed size.
 _FREE_BYTES, _MOST_RATIO = 2**20, 100
-_BLOCK = 2**18  # bytes converted at once
-_LONGEST_ROW = 2**16  # bytes
-_MOST_TEXTS = 2**17  # different ones in a recording
-# Bytes of a value in memory: a text is a pointer, a whole number has a flag. A table may take this
-# multiple of its unpacked size; more means that its rows are implausibly short.
-_VALUE_BYTES = {"string": 8, "Int64": 9, "float64": 8}
-_MOST_TIMES = 3
-_DIGITS = 16  # of the largest whole number
-_GAP = -1
-_OF_NUMBERS = b"0123456789.eE+-"
-_REAL = r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?"
+_MOST_ROWS = 2**19  # of a table
 _LONGEST_HEADER = 1000  # characters in a message
+# How pandas reads the kinds of columns; `Column.number_fault` rejects fractions of whole numbers.
+_READ_AS = {"string": "string", "Int64": "float64", "float64": "float64"}
 
 
 @dataclass(frozen=True)
@@ -212,218 +211,99 @@ def _table_bytes(name: str, frame: pd.DataFrame | None) -> bytes:
 def _read_tables(path: Path) -> dict[str, pd.DataFrame]:
     """Read all tables of a recording; together they may unpack to `MOST_BYTES`."""
     left, frames = MOST_BYTES, {}
-    texts: dict[str, str] = {}
     for name in TABLES:
-        frames[name], size = read_table(path, name, left, texts)
+        frames[name], size = read_table(path, name, left)
         left -= size
     return frames
 
 
-def read_table(
-    path: Path, name: str, most: int, texts: dict[str, str] | None = None
-) -> tuple[pd.DataFrame, int]:
+def read_table(path: Path, name: str, most: int) -> tuple[pd.DataFrame, int]:
     """Read one CSV of at most `most` unpacked bytes; return the frame and its unpacked bytes.
 
-    The header is compared with the schema before anything else is read. Rows are converted in
-    blocks, because their texts would take ten times the memory. Equal texts share one object of
-    `texts`.
+    Its size and its header are compared with the schema before pandas reads it. Raise
+    RecordingError naming the first fault.
     """
-    table, file = ALL[name], path / name
+    table = ALL[name]
+    try:
+        content = _content(path / name, most)
+        if problem := _header_fault(content, table):
+            raise bad(path, f"{name} has {problem}")
+        frame = _numbers(content, table)
+    except (OSError, EOFError, ValueError, zlib.error, pd.errors.ParserWarning) as error:
+        said = one_line(" ".join(str(error).split()))[:_LONGEST_HEADER]
+        raise bad(path, f"{name} cannot be read ({said})") from None
+    for column in table.columns:
+        if problem := _column_fault(frame[column], COLUMNS[column], column in table.gaps):
+            raise bad(path, f"{name}: column {column}{problem}")
+    return frame.astype(table.kinds), len(content)
+
+
+def _content(file: Path, most: int) -> bytes:
+    """Return the unpacked bytes of a table, at most `most`; raise ValueError if it is larger."""
     most = min(most, max(_FREE_BYTES, _MOST_RATIO * file.stat().st_size))
-    texts = {} if texts is None else texts
-    rows = -1  # the header
+    with gzip.open(file) if file.suffix == ".gz" else file.open("rb") as stream:
+        content = stream.read(most + 1)
+    if len(content) > most:
+        raise ValueError(f"it unpacks to more than {most} bytes")
+    if content.count(b"\n") > _MOST_ROWS:
+        raise ValueError(f"it has more than {_MOST_ROWS} rows")
+    if content and not content.endswith(b"\n"):
+        raise ValueError("the last line is cut off")
+    if b"\0" in content or b"\r" in content:
+        raise ValueError("it contains a control character")
+    return content
+
+
+def _header_fault(content: bytes, table: Table) -> str | None:
+    """Return how the first line differs from the table's columns; None if it does not."""
+    header = content[: content.find(b"\n")].decode()
+    if header == ",".join(table.columns):
+        return None
+    named = header.split(",")
+    shown = f"the columns {named}" if len(header) < _LONGEST_HEADER else f"{len(named)} columns"
+    return f"{shown}, not {list(table.columns)}"
+
+
+def _parsed(content: bytes, types: Mapping[str, str]) -> pd.DataFrame:
+    """Return the rows of a CSV with these types of columns; an empty cell is missing."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", pd.errors.ParserWarning)
+        return pd.read_csv(
+            io.BytesIO(content),
+            dtype=dict(types),
+            index_col=False,
+            keep_default_na=False,
+            na_values=[""],
+            skip_blank_lines=False,
+            lineterminator="\n",
+        )
+
+
+def _numbers(content: bytes, table: Table) -> pd.DataFrame:
+    """Return the rows of a table; raise ValueError naming the first text that is not a number."""
     try:
-        lines = size = 0
-        for block in _blocks(file, most):
-            if not lines:
-                _check_header(block, table)
-            lines += block.count(b"\n")
-            size += len(block)
-        needed = lines * sum(_VALUE_BYTES[kind] for kind in table.kinds.values())
-        if needed > max(_FREE_BYTES, _MOST_TIMES * size):
-            raise ValueError(f"its {lines} lines are too short: {size // lines} bytes on average")
-        values = {column: _Values(column, lines - 1) for column in table.columns}
-        for block in _blocks(file, most):
-            cells = _cells(block, table)
-            for at, (column, own) in enumerate(values.items()):
-                given = cells[at :: len(values)]
-                if rows < 0:
-                    given = given[1:]
-                own.put(max(rows, 0), given, column in table.gaps, texts)
-            rows += len(cells) // len(values)
-    except _InvalidRow as wrong:
-        raise bad(path, f"{name}: row {rows + wrong.row + 2}{wrong}") from None
-    except _InvalidValue as wrong:
-        row = "" if wrong.row is None else f" in row {max(rows, 0) + wrong.row + 2}"
-        raise bad(path, f"{name}: column {column}{wrong}{row}") from None
-    except _OtherColumns as wrong:
-        raise bad(path, f"{name} has {wrong}") from None
-    except (OSError, ValueError, csv.Error, zlib.error) as error:
-        raise bad(path, f"{name} cannot be read ({' '.join(str(error).split())})") from None
-    return _frame(values, lines - 1), size
+        return _parsed(content, {name: _READ_AS[kind] for name, kind in table.kinds.items()})
+    except (ValueError, TypeError) as error:
+        texts = _parsed(content, dict.fromkeys(table.columns, "string"))
+        for name in table.columns:
+            wrong = texts[name].notna() & pd.to_numeric(texts[name], errors="coerce").isna()
+            if table.kinds[name] != "string" and wrong.any():
+                at = int(wrong.argmax())
+                said = f"{texts[name][at]!r:.40} is not a number in row {at + 2}"
+                raise ValueError(f"column {name}: {said}") from None
+        raise error
 
 
-def _frame(values: dict[str, "_Values"], rows: int) -> pd.DataFrame:
-    """Return `values` as a frame of `rows`; `values` is emptied to free memory."""
-    arrays = {name: values.pop(name).array() for name in list(values)}
-    return pd.DataFrame(arrays, copy=False, index=range(rows))
-
-
-def _check_header(block: bytes, table: Table) -> None:
-    """Raise _OtherColumns if the first line does not contain the table's columns."""
-    header = block[: block.index(b"\n")].decode()
-    if header != ",".join(table.columns):
-        named = header.split(",")
-        shown = f"the columns {named}" if len(header) < _LONGEST_HEADER else f"{len(named)} columns"
-        raise _OtherColumns(f"{shown}, not {list(table.columns)}")
-
-
-def _cells(block: bytes, table: Table) -> list[str]:
-    """Return the cells of whole lines of CSV, row after row; raise _InvalidRow.
-
-    Only reasons may be quoted; other texts contain neither commas nor quotation marks.
-    """
-    text, width = block.decode(), len(table.columns)
-    lines = text[:-1].split("\n")
-    if '"' not in text or "reason" not in table.columns:
-        counts = [line.count(",") + 1 for line in lines]
-        cells = text[:-1].replace("\n", ",").split(",")
-    else:
-        rows = list(csv.reader(lines, strict=True))
-        counts = [len(row) for row in rows]
-        cells = [cell for row in rows for cell in row]
-        if len(rows) < len(lines):
-            raise ValueError("a text contains a line break")
-    for at, count in enumerate(counts):
-        if count != width:
-            raise _InvalidRow(f" has {count} values, not {width}", at)
-    return cells
-
-
-def _blocks(path: Path, most: int) -> Iterator[bytes]:
-    """Yield blocks of whole lines of a file, which may unpack to `most` bytes.
-
-    Raise ValueError for a longer file, and for a line longer than `_LONGEST_ROW`.
-    """
-    rest, taken = b"", 0
-    with path.open("rb") as file:
-        plain = iter(partial(file.read, _BLOCK), b"")
-        for block in _unpacked(file) if path.suffix == ".gz" else plain:
-            taken += len(block)
-            if taken > most:
-                raise ValueError(f"it unpacks to more than {most} bytes")
-            whole, line_end, begun = block.rpartition(b"\n")
-            if line_end:
-                yield rest + whole + line_end
-                rest = begun
-            else:
-                rest += begun
-            if len(rest) > _LONGEST_ROW:
-                raise ValueError(f"a line has more than {_LONGEST_ROW} bytes")
-    if rest or not taken:
-        yield rest + b"\n"
-
-
-def _unpacked(file: IO[bytes]) -> Iterator[bytes]:
-    """Yield the content of a gzip file, which must have one member; raise ValueError."""
-    inflater = zlib.decompressobj(wbits=31)
-    for packed in iter(partial(file.read, _BLOCK), b""):
-        left = packed
-        while left and not inflater.eof:
-            yield inflater.decompress(left, _BLOCK)
-            left = inflater.unconsumed_tail
-        if inflater.unused_data or left:
-            raise ValueError("it continues after the end of the packed data")
-    if not inflater.eof:
-        raise ValueError("the packed data are cut off")
-
-
-class _Values:
-    """A preallocated column filled in parts; concatenating parts would need two copies."""
-
-    def __init__(self, name: str, rows: int) -> None:
-        self._column = COLUMNS[name]
-        types = {"string": object, "Int64": np.int64, "float64": np.float64}
-        self._values = np.empty(rows, types[self._column.kind])
-        self._gaps = np.zeros(rows if self._column.kind == "Int64" else 0, bool)
-
-    def put(self, at: int, cells: list[str], may_be_empty: bool, texts: dict[str, str]) -> None:
-        """Convert and store cells from row `at`; raise _InvalidValue."""
-        found = set(cells)
-        if "" in found and not may_be_empty:
-            raise _InvalidValue(" is empty", cells.index(""))
-        part = slice(at, at + len(cells))
-        if self._column.kind == "string":
-            self._values[part] = self._texts(cells, found, texts)
-            return
-        if self._column.kind == "Int64":
-            numbers = self._whole(cells, found)
-            self._gaps[part] = gaps = numbers == _GAP
-            numbers[gaps] = 0
-        else:
-            numbers = _real(cells) if found != {""} else np.full(len(cells), math.nan)
-            gaps = np.isnan(numbers)  # no text is converted to NaN
-        self._values[part] = numbers
-        fault = self._column.number_fault(numbers, ~gaps)
-        if fault:
-            raise _InvalidValue(f" {fault[1]}", fault[0])
-
-    def _texts(self, cells: list[str], found: set[str], texts: dict[str, str]) -> list[Any]:
-        own: dict[str, Any] = {"": pd.NA}
-        for text in found - {""}:
-            if said := self._column.text_fault(text):
-                raise _InvalidValue(f": {said}", cells.index(text))
-            own[text] = texts.setdefault(text, text)
-        if len(texts) > _MOST_TEXTS:
-            raise _InvalidValue(f": more than {_MOST_TEXTS} different texts")
-        return list(map(own.__getitem__, cells))
-
-    def _whole(self, cells: list[str], found: set[str]) -> np.ndarray:
-        own = {"": _GAP}
-        for text in found - {""}:
-            if not (text.isascii() and text.isdecimal() and len(text) <= _DIGITS):
-                least, most = self._column.least, self._column.most
-                said = f": {text!r:.40} is not a whole number from {least:.0f} to {most:.0f}"
-                raise _InvalidValue(said, cells.index(text))
-            own[text] = int(text)
-        return np.fromiter(map(own.__getitem__, cells), np.int64, len(cells))
-
-    def array(self) -> Any:
-        """Return the column as an array of pandas."""
-        if self._column.kind == "Int64":
-            return pd.arrays.IntegerArray(self._values, self._gaps)
-        kind = self._column.kind
-        return pd.array(self._values, dtype="string") if kind == "string" else self._values
-
-
-def _real(cells: list[str]) -> np.ndarray:
-    """Convert decimal numbers in ASCII digits, and ``inf``; an empty text is NaN."""
-    try:
-        if "".join(cells).encode("ascii").translate(None, _OF_NUMBERS):
-            raise ValueError
-        return np.array([float(cell) if cell else math.nan for cell in cells])
-    except ValueError:
-        for at, cell in enumerate(cells):
-            if cell and cell != "inf" and not re.fullmatch(_REAL, cell):
-                raise _InvalidValue(f": {cell!r:.40} is not a number", at) from None
-        return np.array([float(cell) if cell else math.nan for cell in cells])
-
-
-class _InvalidValue(Exception):  # noqa: N818  raised again as RecordingError
-    """An invalid value of a column; `row` counts from 0 in its block, None if unknown."""
-
-    def __init__(self, text: str, row: int | None = None) -> None:
-        super().__init__(text)
-        self.row = row
-
-
-class _InvalidRow(Exception):  # noqa: N818  raised again as RecordingError
-    """A row without a value for each column; `row` counts from 0 in its block."""
-
-    def __init__(self, text: str, row: int) -> None:
-        super().__init__(text)
-        self.row = row
-
-
-class _OtherColumns(Exception):  # noqa: N818  raised again as RecordingError
-    """A header that differs from the schema."""
+def _column_fault(values: pd.Series, column: Column, may_be_empty: bool) -> str | None:
+    """Return the first fault of a column as read by `_parsed`; None if it has none."""
+    empty = values.isna().to_numpy()
+    if empty.any() and not may_be_empty:
+        return f" is empty in row {int(empty.argmax()) + 2}"
+    if column.kind == "string":
+        for text in values.dropna().unique():
+            if problem := column.text_fault(text):
+                at = int(values.eq(text).fillna(False).argmax())
+                return f": {problem} in row {at + 2}"
+        return None
+    wrong = column.number_fault(values.to_numpy(), ~empty)
+    return f" {wrong[1]} in row {wrong[0] + 2}" if wrong else None

@@ -50,10 +50,15 @@ class Column:
 
         `given` is False where a value is missing.
         """
-        wrong = given & ~((self.least <= values) & (values <= self.most) & ~np.signbit(values))
+        right = (self.least <= values) & (values <= self.most) & ~np.signbit(values)
+        if self.kind == "Int64":
+            right &= values == np.floor(values)
+        wrong = given & ~right
         if not wrong.any():
             return None
         at = int(wrong.argmax())
+        if self.kind == "Int64" and self.least <= values[at] <= self.most:
+            return at, f"is {values[at]:.16g}, not a whole number"
         return at, f"is {values[at]:.16g}, not from {self.least:g} to {self.most:.16g}"
 
 

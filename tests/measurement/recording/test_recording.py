@@ -209,8 +209,8 @@ def test_what_is_no_manifest_or_no_folder_is_named(broken):
     [
         ("checks.csv", "status", "", "checks.csv: column status is empty in row 3"),
         ("checks.csv", "k", "", "checks.csv: column k is empty in row 3"),
-        ("checks.csv", "worst_error", "small", "checks.csv: column worst_error: "),
-        ("instructions.csv", "count", "some", "instructions.csv: column count: "),
+        ("checks.csv", "worst_error", "small", "checks.csv cannot be read (column worst_error: "),
+        ("instructions.csv", "count", "some", "instructions.csv cannot be read (column count: "),
         ("builds.csv", "cubin_sha256", "x", "builds.csv: column cubin_sha256: 'x' is not valid"),
         ("samples.csv.gz", "host_s", "-1", "samples.csv.gz: column host_s is -1, not from 1e-12 "),
         ("samples.csv.gz", "total_s", "", "samples.csv.gz: column total_s is empty in row 3"),
@@ -239,11 +239,11 @@ UNREADABLE = {
     "cut": (gzip.compress(HEADER * 999)[:-20], CANNOT),
     "no text": (gzip.compress(b"\xff\xfe"), CANNOT),
     "garbage": (gzip.compress(b"a")[:10] + b"\xff" * 20, CANNOT),
-    "two members": (gzip.compress(HEADER) + gzip.compress(b"\n"), CANNOT),
+    "two members": (gzip.compress(HEADER) + gzip.compress(b"\n"), ": column device is empty"),
     "empty": (gzip.compress(b""), " has the columns ['']"),
-    "ragged": (gzip.compress(HEADER + b"1,2\n"), ": row 2 has 2 values, not 26"),
-    "a blank line": (gzip.compress(HEADER + b"\n"), ": row 2 has 1 values, not 26"),
-    "a quote": (gzip.compress(HEADER + b'"\n'), ": row 2 has 1 values, not 26"),
+    "ragged": (gzip.compress(HEADER + b"1,2\n"), ": column device: '1' is not valid in row 2"),
+    "a blank line": (gzip.compress(HEADER + b"\n"), ": column device is empty in row 2"),
+    "a quote": (gzip.compress(HEADER + b'"\n'), CANNOT),
 }
 
 
