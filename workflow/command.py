@@ -66,19 +66,31 @@ def add_try(commands: Commands) -> None:
         "try",
         "check, build and compare your own kernel; with --device, time it",
         _try,
-        "FILE contains one CUDA kernel with a comment such as `// try: tile=32x32 threads=32x32` "
-        "(rows x columns of C per block, and its threads), or a Python function "
-        "multiply(a, b, c, stream). The exit status is 2 if the kernel is wrong, 3 if it was not "
+        "FILE contains CUDA kernels as they are, or a Python function multiply(a, b, c, stream). "
+        "The launch of a kernel is --launch, a `// launch:` comment, one in the host's code, or "
+        "inferred. A comment such as `// try: tile=32x32 threads=32x32` (rows x columns of C per "
+        "block, and its threads) adds the roofline, the machine code and the time on a GPU. The "
+        "exit status is 2 if the kernel is wrong, 3 if it was not "
         "checked to the end on the CPU (a Python function: on a GPU), else 0. See "
         "docs/how-to/try-a-kernel.md.",
         [
             "gemm-study try mine.cu",
+            "gemm-study try mine.cu --launch 'gemm<32><<<dim3(CEIL_DIV(N, 32), CEIL_DIV(M, 32)), "
+            "dim3(32, 32)>>>(M, N, K, 1.0f, A, B, 0.0f, C)'",
             "gemm-study try mine.cu --architecture sm_90 --gpu data/recordings/h200-sxm-pair",
             "gemm-study try mine.cu --device 0 --size 1024 4096",
             "gemm-study try torch_matmul.py --device 0",
         ],
     )
     parser.add_argument("file", type=Path, metavar="FILE", help="the .cu or .py file")
+    text = "how the kernel is launched, in CUDA's notation, with M, N, K, A, B and C"
+    parser.add_argument("--launch", metavar="LAUNCH", help=text)
+    text = "check only this kernel of the file"
+    parser.add_argument("--kernel", metavar="NAME", help=text)
+    text = "folder with files that FILE includes; may be repeated"
+    parser.add_argument(
+        "-I", "--include", type=Path, action="append", default=[], metavar="DIR", help=text
+    )
     text = "time it on the GPU with this CUDA index"
     parser.add_argument("--device", type=int, metavar="INDEX", help=text)
     parser.add_argument(
@@ -108,7 +120,15 @@ def _try(arguments: argparse.Namespace) -> int:
     if arguments.card:
         print("--card is now --gpu", file=sys.stderr)
     paths = (arguments.file, arguments.config, arguments.gpu or arguments.card)
-    lines = attempt(*paths, arguments.architecture, arguments.device, arguments.size)
+    lines = attempt(
+        *paths,
+        arguments.architecture,
+        arguments.device,
+        arguments.size,
+        launch=arguments.launch,
+        kernel=arguments.kernel,
+        folders=arguments.include,
+    )
     while True:
         try:
             print(next(lines), flush=True)

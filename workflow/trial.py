@@ -19,13 +19,14 @@ from base.files import sha256
 from base.paths import RESULTS, ROOT, remedy, shown
 from kernels.catalog.entries import VARIANTS
 from kernels.catalog.product import with_entry
-from kernels.catalog.user_supplied import CALL, read
+from kernels.catalog.user_supplied import CALL, read, source_text
 from kernels.catalog.variant import IN_TURN, UserKernel, UserSupplied
 from kernels.cubins.summary import built
 from kernels.cubins.toolchain import COMPILER, find_nvcc
 from kernels.host_execution.compiler import CompilerError, NotSupported
 from kernels.host_execution.limited import LimitReached, limited
 from kernels.host_execution.trial import MEMORY_BYTES, SECONDS_WITH_BUILDS, Counted, checked, gap
+from kernels.launches.lines import check_options, is_declared, judged
 from kernels.products.shape import Shape
 from kernels.theory.cost import OPERATIONS, Total
 from measurement.recorder.answer import answer
@@ -36,6 +37,7 @@ from study.narrow import narrowed
 
 RESULTS = RESULTS / "tried"
 SIZES = (1024, 4096)  # on the GPU
+_HOW_TO = "docs/how-to/try-a-kernel.md"
 UNCHECKED = 3  # exit status
 # Always timed with float32 kernels, and with kernels of other dtypes.
 _ALWAYS = ("naive_coalesced", "block", "sgemm_top", "cublas_sgemm")
@@ -56,8 +58,14 @@ def attempt(
     device: int | None = None,
     sizes: Sequence[int] = (),
     hardware: Host | None = None,
+    launch: str | None = None,
+    kernel: str | None = None,
+    folders: Sequence[Path] = (),
 ) -> Generator[str, None, int]:
     """Yield the lines of the report on the kernel in the file `path`; return the exit status.
+
+    A file without a ``try:`` comment is judged by its launch: `launch`, one in the file, or an
+    inferred one. `kernel` selects one of its kernels, `folders` contain files that it includes.
 
     `recording`: a recorded GPU, whose roofline is used (None: the report's). `architectures`:
     targets such as sm_90 (empty: all of nvcc). `device`: the CUDA index of a GPU on which the
@@ -66,6 +74,10 @@ def attempt(
     """
     age = time() - psutil.Process().create_time()
     end = monotonic() + SECONDS_WITH_BUILDS - min(age, _LONGEST_START_S)
+    text = source_text(path)
+    check_options(path, launch, kernel, text)
+    if path.suffix != ".py" and not is_declared(text):
+        return (yield from _judged(path, launch, kernel, folders))
     entry = read(path)
     study = load(config, "quick", VARIANTS.joined(entry))
     if recording:  # before the long work
@@ -105,6 +117,19 @@ def attempt(
         yield f"to time it on a GPU of this host: gemm-study try {path} --device 0"
     is_checked = unchecked is None if isinstance(entry, UserKernel) else device is not None
     return 0 if is_checked else UNCHECKED
+
+
+def _judged(
+    path: Path, launch: str | None, kernel: str | None, folders: Sequence[Path]
+) -> Generator[str, None, int]:
+    """Judge the kernels of a file by their launches; return the exit status."""
+    try:
+        yield from judged(path, launch, kernel, folders)
+    except (NotSupported, LimitReached, CompilerError) as error:
+        yield f"not checked on the CPU: {error}"
+        return UNCHECKED
+    yield f"to time a kernel on a GPU, declare its launch by a `try:` comment: {_HOW_TO}"
+    return 0
 
 
 def _built(

@@ -102,21 +102,26 @@ def read(path: Path) -> UserSupplied:
     Raise StudyError, beginning with file and line, if the file declares no valid variant.
     """
     path = path.absolute()
-    if path.exists() and not path.is_file():
-        raise StudyError(f"{shown(path)}: is not a regular file; name a .cu or a .py file")
-    try:
-        if path.stat().st_size > _MOST_BYTES:
-            raise StudyError(f"{shown(path)}: is larger than 1 MB; name a file with one kernel")
-        text = path.read_text()
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "is not valid UTF-8"
-        how = "name a .cu file with one kernel, or a .py file"
-        raise StudyError(f"{shown(path)}: {reason}; {how}") from None
+    text = source_text(path)
     for number, key, _ in _declarations(text):
         if key in _FORMER:
             hint = f"{shown(path)}:{number}: {key}= is now {_FORMER[key]}="
             print(hint, file=sys.stderr)
     return _parsed(path, text)
+
+
+def source_text(path: Path) -> str:
+    """Return the text of a file; raise StudyError if it is not a text of at most 1 MB."""
+    if path.exists() and not path.is_file():
+        raise StudyError(f"{shown(path)}: is not a regular file; name a .cu or a .py file")
+    try:
+        if path.stat().st_size > _MOST_BYTES:
+            raise StudyError(f"{shown(path)}: is larger than 1 MB; name a file with one kernel")
+        return path.read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "is not valid UTF-8"
+        how = "name a .cu file with one kernel, or a .py file"
+        raise StudyError(f"{shown(path)}: {reason}; {how}") from None
 
 
 def _parsed(path: Path, text: str) -> UserSupplied:

@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from base.errors import StudyError
 from base.paths import shown
+from kernels.catalog.variant import MAX_THREADS
 from kernels.host_execution.compiler import SOURCE_NAME, NotSupported, build_runtime
 from kernels.products.matrices import POISON_WORD
 
@@ -150,6 +151,15 @@ class LastBlock:
     cause: str | None
 
 
+@dataclass(frozen=True)
+class Configured:
+    """One launch: sizes of grid and block along x, y and z, and bytes of dynamic shared memory."""
+
+    grid: tuple[int, int, int]
+    block: tuple[int, int, int]
+    dynamic_shared_bytes: int
+
+
 class Kernel:
     """A kernel built by `compiler.build_kernel`; messages name its `source`."""
 
@@ -178,7 +188,7 @@ class Kernel:
         bounds before an access: run it first.
         """
         arrays = [argument for argument in arguments if isinstance(argument, np.ndarray)]
-        copies = _copies(arrays)
+        copies = aligned_copies(arrays)
         writers = [np.zeros(-(-copy.nbytes // _WORD_BYTES), _WRITER) for copy in copies]
         values = _values(arguments, copies)
         launch = self._launch(
@@ -213,6 +223,34 @@ class Kernel:
             self._describe(causes[0].fault, launch) if causes else None,
         )
 
+    @property
+    def name(self) -> str:
+        """The kernel's name."""
+        return self._name
+
+    def run_configured(
+        self,
+        addresses: tuple[int, int],
+        where: Configured,
+        copies: Sequence[Array],
+        result: int | None = None,
+    ) -> Run:
+        """Run a launch that the library configured, on aligned copies; raise KernelFault.
+
+        `addresses` are those of its function and of the pointers to its arguments. The buffer with
+        the number `result` contains nothing that the kernel may load.
+        """
+        if prod(where.block) > MAX_THREADS or 0 in (*where.grid, *where.block):
+            raise KernelFault(
+                f"{self._source}: {self._name}: is launched with a grid of {where.grid} and blocks "
+                f"of {where.block} threads; a block has 1 to {MAX_THREADS}"
+            )
+        writers = [np.zeros(-(-copy.nbytes // _WORD_BYTES), _WRITER) for copy in copies]
+        launch = self._start(addresses, where, copies, writers, result=result)
+        counts = (_Count * launch.count_count)()
+        self._library.host_counts(counts)
+        return self._result(launch, counts, writers)
+
     def _launch(
         self,
         grid: tuple[int, ...],
@@ -226,8 +264,24 @@ class Kernel:
         fill: int = POISON_WORD,
     ) -> _Launch:
         """Run a launch to its end; return it with its results. Raises KernelFault."""
-        self._check_bounds(prod(threads))
         pointers = (ctypes.c_void_p * len(values))(*(ctypes.addressof(value) for value in values))
+        entry = ctypes.cast(self._library.host_entry, ctypes.c_void_p).value or 0
+        where = Configured(_three(grid), _three(threads), dynamic_shared_bytes)
+        addresses = entry, ctypes.addressof(pointers)
+        return self._start(addresses, where, arrays, writers, last_block, result, fill)
+
+    def _start(
+        self,
+        addresses: tuple[int, int],
+        where: Configured,
+        arrays: Sequence[Array],
+        writers: Sequence[npt.NDArray[np.void]],
+        last_block: bool = False,
+        result: int | None = None,
+        fill: int = POISON_WORD,
+    ) -> _Launch:
+        """Run the function and the arguments at these `addresses`, as `_launch` does."""
+        self._check_bounds(prod(where.block))
         buffers = (_Buffer * len(arrays))(
             *(
                 _Buffer(array.ctypes.data, array.nbytes, None, 0, number == result)
@@ -239,11 +293,11 @@ class Kernel:
         begin, end = ctypes.c_void_p(), ctypes.c_void_p()
         self._library.host_constants(ctypes.byref(begin), ctypes.byref(end))
         launch = _Launch(
-            entry=ctypes.cast(self._library.host_entry, ctypes.c_void_p),
-            arguments=ctypes.addressof(pointers),
-            grid=_three(grid),
-            block=_three(threads),
-            dynamic_shared_bytes=dynamic_shared_bytes,
+            entry=addresses[0],
+            arguments=addresses[1],
+            grid=where.grid,
+            block=where.block,
+            dynamic_shared_bytes=where.dynamic_shared_bytes,
             buffers=ctypes.addressof(buffers),
             buffer_count=len(buffers),
             instrumented=self._counted,
@@ -373,8 +427,9 @@ def _pointer(array: npt.NDArray[np.int64] | Array) -> ctypes.c_void_p:
     return ctypes.c_void_p(array.ctypes.data)
 
 
-def _three(sizes: tuple[int, ...]) -> ctypes.Array[ctypes.c_uint32]:
-    return (ctypes.c_uint32 * 3)(*sizes, *(1,) * (3 - len(sizes)))
+def _three(sizes: tuple[int, ...]) -> tuple[int, int, int]:
+    x, y, z = (*sizes, 1, 1)[:3]
+    return x, y, z
 
 
 def _thread(index: int, block: Sequence[int]) -> str:
@@ -385,7 +440,7 @@ def _thread(index: int, block: Sequence[int]) -> str:
     return f"thread ({index % across}, {index // across % down}, {index // across // down})"
 
 
-def _copies(arrays: Sequence[Array]) -> list[Array]:
+def aligned_copies(arrays: Sequence[Array]) -> list[Array]:
     """Copy arrays to memory with the alignment of a GPU, with gaps between them.
 
     Each gap is as large as the largest array. An index that is off by a row, a column or a factor

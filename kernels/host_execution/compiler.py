@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Literal, get_args
@@ -93,6 +94,14 @@ _FOR_GPUS = re.compile(
 _NVCC = re.compile(r"\b(?:__CUDA_ARCH__|__CUDACC__|__NVCC__)\b")
 _OF_NVCC = ("-D__CUDACC__", "-D__NVCC__")
 _ARCHITECTURES = (900, 750, 800, 890, 1000, 1200)
+
+
+@dataclass(frozen=True)
+class LaunchCode:
+    """The device's code of a file, with its line numbers, and the function that launches it."""
+
+    device: str
+    configure: str
 
 
 class NotSupported(StudyError):  # noqa: N818  the field's word
@@ -218,14 +227,15 @@ def build_kernel(
     defines: Mapping[str, int | str],
     mode: Mode,
     folder: Path = BUILDS,
+    launch: LaunchCode | None = None,
 ) -> Path:
     """Compile the kernel `name` of a source file to `folder` if it is missing; return it.
 
-    `defines` are macros and their values: numbers, or words such as the type ``double``. Raise
-    NotSupported for features that the host cannot execute, and StudyError with the compiler's first
-    error.
+    `defines` are macros and their values: numbers, or words such as the type ``double``. With a
+    `launch`, its code replaces the file's. Raise NotSupported for features that the host cannot
+    execute, and StudyError with the compiler's first error.
     """
-    text = source.read_text()
+    text = launch.device if launch else source.read_text()
     if name.startswith("host_"):
         raise NotSupported(f"{shown(source)}: {name}: is a name of host execution; rename it")
     of_nvcc = _of_nvcc(text)
@@ -244,8 +254,8 @@ def build_kernel(
         *_MODE_FLAGS[mode],
         *own,
         *of_nvcc,
-        f"-DKERNEL={name}",
-        f"-DHOST_LAUNCH_BOUNDS={_launch_bounds(name, text)}",
+        *(['-DHOST_CONFIGURE="configure.h"'] if launch else [f"-DKERNEL={name}"]),
+        f"-DHOST_LAUNCH_BOUNDS={0 if launch else _launch_bounds(name, text)}",
         *(f"-D{array}=smem" for array in _dynamic_shared(text)),
         f'-DSOURCE="{SOURCE_NAME}"',
     ]
@@ -266,9 +276,10 @@ def build_kernel(
     ]
     stem = "-".join([name, *(f"{key}{value}".lower() for key, value in defines.items()), mode])
     entry = HERE / "entry.cpp"
-    prepared = _INCLUDED.sub("", text)
+    texts = {SOURCE_NAME: _INCLUDED.sub("", text).encode()}
+    texts |= {"configure.h": launch.configure.encode()} if launch else {}
     try:
-        return _build(stem, [entry], compiling, linking, {SOURCE_NAME: prepared.encode()}, folder)
+        return _build(stem, [entry], compiling, linking, texts, folder)
     except _GxxError as error:
         missing = re.search(rf"{SOURCE_NAME}:(\d+): undefined reference to `([\w ]+)", str(error))
         if missing:

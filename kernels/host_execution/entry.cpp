@@ -12,6 +12,10 @@
 
 #include SOURCE
 
+#ifdef HOST_CONFIGURE
+#include "launch.h"
+#include HOST_CONFIGURE
+#else
 template <int... Indices>
 struct HostSequence {};
 
@@ -30,6 +34,7 @@ static void host_call(void (*kernel)(Parameters...), void **arguments) {
 extern "C" void host_entry(void **arguments) {
     host_call(KERNEL, arguments);
 }
+#endif
 
 // Of the kernel's __launch_bounds__; 0 without.
 extern "C" const unsigned host_launch_bounds;

@@ -81,7 +81,7 @@ def test_completion_in_a_shell(line, expected):
 def test_the_former_option_card_of_try_is_accepted_with_a_hint(patch, capsys):
     given = []
 
-    def attempt(*arguments):
+    def attempt(*arguments, **_options):
         given.append(arguments)
         yield "not checked on the CPU"
         return trial.UNCHECKED

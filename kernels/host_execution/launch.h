@@ -1,0 +1,89 @@
+// The launch of a user-supplied kernel, evaluated by the compiler for one product at a time. Python
+// generates `host_configure`, which evaluates the launch in a scope with the user's names.
+
+#undef threadIdx
+#undef blockIdx
+#undef blockDim
+#undef gridDim
+#undef assert
+#undef printf
+
+#ifndef CEIL_DIV
+#define CEIL_DIV(a, b) (((a) + (b) - 1) / (b))
+#endif
+
+typedef const void *cudaStream_t;
+
+struct HostConfiguration {
+    dim3 grid, block;
+    size_t shared;
+    HostConfiguration(dim3 grid, dim3 block, size_t shared = 0, cudaStream_t = nullptr)
+        : grid(grid), block(block), shared(shared) {
+    }
+};
+
+// One launch as the runtime takes it. `arguments` point into `values`.
+struct HostLaunch {
+    void (*entry)(void **);
+    unsigned grid[3], block[3];
+    size_t shared;
+    unsigned count;
+    unsigned bytes[32];
+    void *arguments[33];  // the first is the kernel's address
+    alignas(16) char values[1024];
+};
+
+static HostLaunch host_launches[8];
+static unsigned host_launch_count;
+
+template <int... Indices>
+struct HostIndices {};
+
+template <typename... Parameters, int... Indices>
+__attribute__((no_sanitize("thread"))) static void host_start(void **arguments,
+                                                              void (*)(Parameters...),
+                                                              HostIndices<Indices...>) {
+    const auto kernel = reinterpret_cast<void (*)(Parameters...)>(arguments[0]);
+    kernel(*static_cast<Parameters *>(arguments[1 + Indices])...);
+}
+
+template <typename... Parameters>
+__attribute__((no_sanitize("thread"))) static void host_entry_of(void **arguments) {
+    host_start(arguments, static_cast<void (*)(Parameters...)>(nullptr),
+               HostIndices<__integer_pack(sizeof...(Parameters))...>());
+}
+
+template <typename... Parameters>
+struct HostBound {
+    void (*kernel)(Parameters...);
+    HostConfiguration configuration;
+
+    template <typename Value>
+    __attribute__((no_sanitize("thread"))) static void put(HostLaunch &launch, Value value) {
+        const unsigned place = launch.count * 16;
+        __builtin_memcpy(launch.values + place, &value, sizeof value);
+        launch.arguments[1 + launch.count] = launch.values + place;
+        launch.bytes[launch.count++] = sizeof value;
+    }
+
+    __attribute__((no_sanitize("thread"))) void operator()(Parameters... values) const {
+        HostLaunch &launch = host_launches[host_launch_count++ % 8];
+        launch.entry = host_entry_of<Parameters...>;
+        launch.arguments[0] = reinterpret_cast<void *>(kernel);
+        const dim3 sizes[] = {configuration.grid, configuration.block};
+        unsigned *const targets[] = {launch.grid, launch.block};
+        for (int i = 0; i < 2; ++i) {
+            targets[i][0] = sizes[i].x;
+            targets[i][1] = sizes[i].y;
+            targets[i][2] = sizes[i].z;
+        }
+        launch.shared = configuration.shared;
+        launch.count = 0;
+        (put(launch, values), ...);
+    }
+};
+
+template <typename... Parameters>
+static HostBound<Parameters...> host_at(void (*kernel)(Parameters...), HostConfiguration where) {
+    return {kernel, where};
+}

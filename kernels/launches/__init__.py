@@ -1,0 +1,1 @@
+"""How the kernels of any file are launched: their launches, and what the names in them mean."""

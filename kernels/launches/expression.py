@@ -1,0 +1,219 @@
+"""The launch of a kernel in CUDA's own notation, as written, found in a file, or inferred.
+
+    gemm<64, 64, 8><<<dim3(CEIL_DIV(N, 64), CEIL_DIV(M, 64)), 256>>>(M, N, K, 1.0f, A, B, 0.0f, C)
+
+A launch is text: the compiler evaluates it, for one shape at a time, inside a function whose
+parameters are the names of the product (`NAMES`). What it calls M may be declared by the function
+that contains the launch: then the declarations that the launch uses come with it.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+from kernels.launches.pieces import Piece, blanked, closing, pieces
+
+_CALL = re.compile(r"([A-Za-z_][\w:]*)\s*$")
+_WORD = re.compile(r"(?<![\w.])[A-Za-z_]\w*")
+
+
+@dataclass(frozen=True)
+class Launch:
+    """A launch: kernel with template arguments, configuration and arguments.
+
+    `declarations` are statements before it that declare names it uses. `line` is where it stands, 0
+    for a launch from elsewhere. `enclosing` is the function that contains it.
+    """
+
+    kernel: str
+    configuration: str
+    arguments: str
+    declarations: tuple[str, ...] = ()
+    line: int = 0
+    enclosing: Piece | None = field(default=None, compare=False)
+
+    @property
+    def name(self) -> str:
+        """The kernel's name without template arguments."""
+        return re.split(r"\s*<", self.kernel, maxsplit=1)[0].rpartition("::")[2]
+
+    def __str__(self) -> str:
+        before = "".join(f"{each} " for each in self.declarations)
+        return f"{before}{self.kernel}<<<{self.configuration}>>>({self.arguments})"
+
+
+def launches(text: str) -> list[Launch]:
+    """Return the launches in a text in order; in a function, with the declarations they use."""
+    found = []
+    for piece in pieces(text):
+        if piece.is_directive:
+            continue
+        for launch, place in _in(piece.text):
+            line = _line(text, piece.begin + place)
+            declared = _declarations(piece, place, launch)
+            found.append(
+                Launch(launch.kernel, launch.configuration, launch.arguments, declared, line, piece)
+            )
+    return found
+
+
+def _line(text: str, place: int) -> int:
+    """Return the number of a line, as the last ``#line`` before it says."""
+    given = list(re.finditer(r"^#line (\d+)[^\n]*\n", text[:place], re.MULTILINE))
+    first, begin = (int(given[-1][1]), given[-1].end()) if given else (1, 0)
+    return first + text.count("\n", begin, place)
+
+
+def _in(text: str) -> Iterator[tuple[Launch, int]]:
+    """Yield launches and where they begin."""
+    code = blanked(text)
+    for opening in re.finditer("<<<", code):
+        kernel, begin = _kernel_before(code, opening.start())
+        end = _end_of_configuration(code, opening.end())
+        if not kernel or end is None:
+            continue
+        arguments = re.compile(r"\s*\(").match(code, end + 3)
+        if not arguments:
+            continue
+        close = closing(code, arguments.end() - 1)
+        configuration, given = code[opening.end() : end], code[arguments.end() : close - 1]
+        yield Launch(kernel, " ".join(configuration.split()), " ".join(given.split())), begin
+
+
+def _kernel_before(code: str, end: int) -> tuple[str, int]:
+    """Return the kernel with template arguments that ends at `end`, and where it begins."""
+    stripped = code[:end].rstrip()
+    begin = len(stripped)
+    if stripped.endswith(">"):
+        depth = 0
+        while begin:
+            begin -= 1
+            depth += {">": 1, "<": -1}.get(code[begin], 0)
+            if depth == 0:
+                break
+    name = _CALL.search(code[:begin])
+    if not name:
+        return "", end
+    return " ".join(code[name.start() : len(stripped)].split()), name.start()
+
+
+def _end_of_configuration(code: str, begin: int) -> int | None:
+    place = begin
+    while place < len(code):
+        if code.startswith(">>>", place):
+            return place
+        place = closing(code, place) if code[place] in "([{" else place + 1
+    return None
+
+
+def words(text: str) -> set[str]:
+    """Return the identifiers in a text."""
+    return set(_WORD.findall(blanked(text)))
+
+
+def statements(code: str) -> list[str]:
+    """Return the statements before the end of a block's text, without those of closed blocks."""
+    open_blocks: list[list[str]] = [[]]
+    begin = place = 0
+    while place < len(code):
+        character = code[place]
+        if character in "([" or (character == "{" and _initialises(code[begin:place])):
+            place = closing(code, place)
+            continue
+        if character == ";" and code[begin:place].strip():
+            open_blocks[-1].append(code[begin : place + 1].strip())
+        elif character == "{":
+            open_blocks.append([])
+        elif character == "}" and len(open_blocks) > 1:
+            open_blocks.pop()
+        if character in ";{}":
+            begin = place + 1
+        place += 1
+    return [statement for block in open_blocks for statement in block]
+
+
+def _initialises(before: str) -> bool:
+    """Return whether a brace behind this text begins an initial value and not a block."""
+    before = before.strip()
+    is_name = re.search(r"[\w>*&]\s+[A-Za-z_]\w*(?:\[[^]]*\])*$|=$|,$", before)
+    return bool(is_name) and not re.match(r"(?:else|do|try|struct|namespace)\b", before)
+
+
+def declared_names(statement: str) -> set[str]:
+    """Return the names that a statement declares: those behind its type."""
+    head = r"(?:(?:static|constexpr|const|unsigned|signed|auto|typename)\s+)*[A-Za-z_][\w:]*"
+    kind = re.match(rf"{head}(?:\s*<[^;=]*?>)?(?:\s+const)?[\s*&]+(?=[A-Za-z_])", statement)
+    if not kind or re.match(r"(?:return|goto|throw|delete|using|case|else)\b", statement):
+        return set()
+    rest, names, place = statement[kind.end() :], set(), 0
+    while name := re.compile(r"\s*[*&]*\s*([A-Za-z_]\w*)").match(rest, place):
+        names.add(name[1])
+        place = name.end()
+        while place < len(rest) and rest[place] not in ",;":
+            place = closing(rest, place) if rest[place] in "([{" else place + 1
+        place += 1
+    return names
+
+
+def _declarations(piece: Piece, place: int, launch: Launch) -> tuple[str, ...]:
+    """Return the statements before a launch that declare what it uses, in order."""
+    if piece.body is None:
+        return ()
+    body = blanked(piece.text)[piece.body - piece.begin + 1 : place]
+    needed = words(f"{launch.kernel} {launch.configuration} {launch.arguments}")
+    chosen: list[str] = []
+    for statement in reversed(statements(body)):
+        names = declared_names(statement)
+        if names & needed:
+            chosen.insert(0, " ".join(statement.split()))
+            needed = (needed - names) | words(statement)
+    return tuple(chosen)
+
+
+def of_file(text: str, option: str | None) -> list[Launch]:
+    """Return the launches that are declared: by the option, in ``// launch:`` comments, in code."""
+    if option:
+        return _written(option)
+    comments = re.findall(r"^\s*(?://|/?\*+)\s*launch:(.*?)(?:\*/\s*)?$", text, re.MULTILINE)
+    if comments:
+        return [launch for line in comments for launch in _written(line)]
+    return launches(text)
+
+
+def _written(text: str) -> list[Launch]:
+    """Return the launches in a text, each with the statements before it."""
+    return [
+        replace(launch, declarations=tuple(statements(blanked(text[:place]))))
+        for launch, place in _in(text)
+    ]
+
+
+def parameters(piece: Piece, name: str) -> list[str]:
+    """Return the parameters of a function, one text each."""
+    header = blanked(piece.header)
+    begin = re.search(rf"\b{re.escape(name)}\s*\(", header)
+    if not begin:
+        return []
+    return split_list(header[begin.end() : closing(header, begin.end() - 1) - 1])
+
+
+def split_list(code: str) -> list[str]:
+    """Split a list at its commas outside brackets."""
+    parts, begin, place, angles = [], 0, 0, 0
+    while place < len(code):
+        character = code[place]
+        if character in "([{":
+            place = closing(code, place)
+            continue
+        angles += {"<": 1, ">": -1}.get(character, 0)
+        if character == "," and angles <= 0:
+            parts.append(code[begin:place])
+            begin = place + 1
+        place += 1
+    return [" ".join(part.split()) for part in [*parts, code[begin:]] if part.strip()]
+
+
+def named(parameter: str) -> str:
+    """Return the name of a parameter."""
+    found: Sequence[str] = re.findall(r"[A-Za-z_]\w*", parameter.split("=")[0])
+    return found[-1] if found else ""

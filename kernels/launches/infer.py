@@ -1,0 +1,191 @@
+"""The launch of a kernel whose file launches nothing: from its parameters and its indices."""
+
+import math
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from kernels.catalog.variant import MAX_THREADS
+from kernels.launches.expression import Launch, named, parameters
+from kernels.launches.pieces import Piece, blanked, closing
+
+_INDEX = r"blockIdx\s*\.\s*{axis}\s*\*\s*(?P<edge>[\w.]+|\([^()]*\))"
+_BOUNDS = re.compile(r"__launch_bounds__\s*\(")
+_DEFAULT_EDGE = "16"
+# Numbers that public kernels give to their templates, by name; the sets fit each other.
+_BLOCK_EDGE = r"(?:block|tile)?_?(?:size|dim|width|edge)?_?[xy]?|t[sw]|bs|block_?size|tile_?\w*"
+_SETS = (
+    {r"b[mn]": "64", "bk": "8", r"t[mn]": "8", _BLOCK_EDGE: "16"},
+    {r"b[mn]": "128", "bk": "8", r"t[mn]": "8", _BLOCK_EDGE: "32"},
+    {r"b[mn]": "128", "bk": "16", r"t[mn]": "8", _BLOCK_EDGE: "32"},
+    {r"b[mn]": "64", "bk": "16", r"t[mn]": "4", _BLOCK_EDGE: "32"},
+)
+_SPELLINGS = (
+    (r"(?:block|tile)_?(?:tile_?)?(?:size_?)?(m|n|k)", r"b\1"),
+    (r"block_?tile_?size_?x", "bn"),
+    (r"block_?tile_?size_?y", "bm"),
+    (r"thread_?(?:tile_?)?size_?[mny]", "tm"),
+    (r"thread_?(?:tile_?)?size_?x", "tn"),
+)
+
+
+@dataclass(frozen=True)
+class Guess:
+    """A launch with edges to be guessed: `probe` evaluates them, as grid, and as block if bounded.
+
+    The edges are what the kernel multiplies its block indices by, along x and y.
+    """
+
+    kernel: str
+    arguments: str
+    declarations: tuple[str, ...]
+    probe: Launch
+    uses_y: tuple[bool, bool]  # whether the kernel uses blockIdx.y, and threadIdx.y
+
+    def launch(self, geometry: "Geometry") -> Launch:
+        """Return the launch as a person would write it."""
+        texts = [_dim3(geometry.texts), _dim3(list(map(str, geometry.block)))]
+        return Launch(self.kernel, ", ".join(texts), self.arguments, self.declarations)
+
+
+@dataclass(frozen=True)
+class Geometry:
+    """A grid and the threads of a block. A size of the grid is an edge over a divisor, rounded up.
+
+    Edges are M, N and M * N.
+    """
+
+    grid: tuple[tuple[str, int], ...]
+    block: tuple[int, ...]
+
+    def blocks(self, m: int, n: int) -> tuple[int, ...]:
+        """Return the sizes of the grid."""
+        edges = {"M": m, "N": n, "M * N": m * n}
+        return tuple(-(-edges[edge] // divisor) for edge, divisor in self.grid)
+
+    @property
+    def texts(self) -> list[str]:
+        """The sizes of the grid in C++."""
+        return [
+            edge if divisor == 1 else f"CEIL_DIV({edge}, {divisor})" for edge, divisor in self.grid
+        ]
+
+
+def _dim3(sizes: Sequence[str]) -> str:
+    return sizes[0] if len(sizes) == 1 else f"dim3({', '.join(sizes)})"
+
+
+def guesses(name: str, kernel: Piece, code: str) -> Iterator[Guess]:
+    """Yield guesses for a kernel, the likeliest first; `code` is the device's code of its file."""
+    arguments = ", ".join(named(each) for each in parameters(kernel, name))
+    spaceless = code.replace(" ", "")
+    uses_y = ("blockIdx.y" in spaceless, "threadIdx.y" in spaceless)
+    seen = set()
+    for values in _SETS:
+        templated, declared = _template(kernel, values)
+        statements = tuple(
+            f"constexpr {kind} {each} = {v};" for (kind, each), v in declared.items()
+        )
+        if statements in seen:
+            continue
+        seen.add(statements)
+        names = {_short(each): each for _, each in declared}
+        edge = next(iter(names.values()), "0")
+        across = names.get("bn") or _edge(code, "x") or edge
+        down = names.get("bm") or _edge(code, "y") or edge
+        configuration = f"dim3({across}, {down}), dim3({_launch_bounds(kernel) or 0})"
+        probe = Launch(f"{name}{templated}", configuration, arguments, statements)
+        yield Guess(f"{name}{templated}", arguments, statements, probe, uses_y)
+
+
+def geometries(edges: tuple[int, int], bound: int, uses_y: tuple[bool, bool]) -> Iterator[Geometry]:
+    """Yield geometries for what a kernel multiplies its block indices by (0: unknown)."""
+    x, y = edges[0] or edges[1] or 16, edges[1] or edges[0] or 16
+    x_only = edges[0] or 256
+    grids: list[tuple[tuple[str, int], ...]] = [(("N", x), ("M", y)), (("M", x), ("N", y))]
+    if not uses_y[0]:
+        grids = [(("M * N", x_only),), (("M", x_only),), (("N", x_only),), (("M", 1),)]
+    elif not edges[1]:
+        grids.insert(0, (("N", x_only), ("M", 1)))
+    seen = set()
+    blocks = (
+        _blocks(x, y, bound, uses_y[1]) if uses_y[0] else [(bound or x_only,), (256,), (x * y,)]
+    )
+    for block in blocks:
+        for grid in grids:
+            if (block, grid) not in seen and 1 <= math.prod(block) <= MAX_THREADS:
+                seen.add((block, grid))
+                yield Geometry(grid, block)
+
+
+def _blocks(x: int, y: int, bound: int, in_two: bool) -> Iterator[tuple[int, ...]]:
+    """Yield threads per block, the likeliest first."""
+    if in_two:
+        shares = ((1, 1), (2, 2), (4, 4), (8, 8), (4, 1), (1, 4), (1, 2), (2, 1), (8, 1), (1, 8))
+        blocks = [(x // a, y // b) for a, b in shares]
+        blocks += [(16, 16), (32, 8), (8, 8), (32, 32)]
+        yield from (each for each in blocks if not bound or math.prod(each) == bound)
+        return
+    if bound:
+        yield (bound,)
+    yield from ((x * y // share,) for share in (1, 8, 64, 16, 4, 2, 32))
+    yield from ((threads,) for threads in (x, y, 256, 128, 64))
+
+
+def _template(kernel: Piece, values: dict[str, str]) -> tuple[str, dict[tuple[str, str], str]]:
+    """Return the template arguments of a kernel, and the constants that they name."""
+    header = blanked(kernel.header)
+    begin = re.search(r"\btemplate\s*<", header)
+    if not begin:
+        return "", {}
+    inside = header[begin.end() : header.index(">", begin.end())]
+    texts, constants = [], {}
+    for parameter in inside.split(","):
+        name = named(parameter)
+        kind = " ".join(re.sub(r"\bconst\b|=.*", "", parameter).replace(name, "").split())
+        if kind in ("typename", "class"):
+            texts.append("float")
+            continue
+        default = parameter.partition("=")[2].strip()
+        texts.append(name)
+        constants[kind, name] = default or _value(name, values)
+    return f"<{', '.join(texts)}>", constants
+
+
+def _short(name: str) -> str:
+    """Return the usual short name of a template's number: bm for BLOCK_SIZE_M."""
+    name = name.lower()
+    for pattern, short in _SPELLINGS:
+        if re.fullmatch(pattern, name):
+            return re.sub(pattern, short, name)
+    return name
+
+
+def _value(name: str, values: dict[str, str]) -> str:
+    short = _short(name)
+    return next((v for pattern, v in values.items() if re.fullmatch(pattern, short)), _DEFAULT_EDGE)
+
+
+def _edge(code: str, axis: str) -> str | None:
+    """Return what a kernel multiplies its block index by along an axis."""
+    found = re.search(_INDEX.format(axis=axis), code)
+    if not found:
+        found = re.search(rf"(?P<edge>[\w.]+)\s*\*\s*blockIdx\s*\.\s*{axis}\b", code)
+    if not found:
+        return None
+    return None if found["edge"].startswith("blockDim") else found["edge"]
+
+
+def _launch_bounds(kernel: Piece) -> str | None:
+    header = blanked(kernel.header)
+    found = _BOUNDS.search(header)
+    if not found:
+        return None
+    inside = header[found.end() : closing(header, found.end() - 1) - 1]
+    depth, end = 0, len(inside)
+    for place, character in enumerate(inside):
+        depth += {"(": 1, ")": -1}.get(character, 0)
+        if character == "," and not depth:
+            end = place
+            break
+    return " ".join(inside[:end].split())

@@ -1,0 +1,130 @@
+"""A launch compiled for the host: its configuration for any shape, and its runs."""
+
+import ctypes
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from kernels.host_execution.binding import Array, Configured, Kernel, Run, aligned_copies
+from kernels.host_execution.compiler import BUILDS, LaunchCode, Mode, build_kernel
+from kernels.launches.expression import Launch, named, parameters, words
+from kernels.launches.pieces import for_the_device
+from kernels.launches.roles import meaning_of
+from kernels.launches.shim import Scope, code, kernels_of
+from kernels.products.shape import Shape
+
+_MOST_ARGUMENTS = 32
+_INCLUDE = re.compile(r"^[ \t]*#[ \t]*include[ \t]*(?:<[^>\n]*>|\"[^\"\n]*\")[^\n]*", re.MULTILINE)
+
+
+class _Record(ctypes.Structure):
+    """`HostLaunch` in launch.h."""
+
+    _fields_ = (
+        ("entry", ctypes.c_void_p),
+        ("grid", ctypes.c_uint32 * 3),
+        ("block", ctypes.c_uint32 * 3),
+        ("shared", ctypes.c_uint64),
+        ("count", ctypes.c_uint32),
+        ("bytes", ctypes.c_uint32 * _MOST_ARGUMENTS),
+        ("arguments", ctypes.c_void_p * (_MOST_ARGUMENTS + 1)),
+        ("padding", ctypes.c_uint64),
+        ("values", ctypes.c_char * 1024),
+    )
+
+
+@dataclass(frozen=True)
+class Source:
+    """A file of kernels, and the launches of one product in order, in one scope of names."""
+
+    path: Path
+    text: str
+    launches: tuple[Launch, ...]
+    scope: Scope
+
+    @property
+    def name(self) -> str:
+        """The name of the kernel that is launched last."""
+        return self.launches[-1].name
+
+    @property
+    def reads_c(self) -> bool:
+        """Whether a kernel has a factor for C, so that it may read C."""
+        kernel = kernels_of(self.text).get(self.name)
+        names = parameters(kernel, self.name) if kernel else []
+        return any(meaning_of(named(each)) == "BETA" for each in names)
+
+    @property
+    def arguments(self) -> set[str]:
+        """The names in the arguments and template arguments of the launches."""
+        return {word for each in self.launches for word in words(f"{each.kernel} {each.arguments}")}
+
+    def library(self, mode: Mode, folder: Path = BUILDS) -> "Library":
+        """Compile it for the host; raise NotSupported or CompilerError."""
+        device = _INCLUDE.sub("", for_the_device(self.text))
+        launch = LaunchCode(device, code(self.text, self.launches, self.scope))
+        built = build_kernel(self.name, self.path, {}, mode, folder, launch)
+        return Library(built, self.path, self.name, mode == "counted")
+
+
+class Library(Kernel):
+    """A compiled launch. Numbers and matrices are given by the names in its scope."""
+
+    def configured(self, numbers: Sequence[float], addresses: Sequence[int]) -> list[Configured]:
+        """Return the launches of a product with these values of the scope's names."""
+        return [_configured(record) for record in self._records(numbers, addresses)]
+
+    def fixed_shape(self) -> Shape | None:
+        """Return the only shape of a kernel whose sizes its file fixes; else None."""
+        sizes = tuple((ctypes.c_uint * 3).in_dll(self._library, "host_fixed"))
+        return Shape(1, *sizes) if all(sizes) else None
+
+    def _records(self, numbers: Sequence[float], addresses: Sequence[int]) -> list[_Record]:
+        configure = self._library.host_configure
+        configure.restype = ctypes.POINTER(_Record)
+        count = ctypes.c_uint32()
+        records = configure(
+            (ctypes.c_double * (len(numbers) + 1))(*numbers),
+            (ctypes.c_void_p * (len(addresses) + 1))(*addresses),
+            ctypes.byref(count),
+        )
+        return [records[index] for index in range(count.value)]
+
+    def multiply(
+        self,
+        numbers: Sequence[float],
+        pointers: Sequence[int],
+        arrays: Sequence[Array],
+        geometry: tuple[Sequence[int], Sequence[int]] | None = None,
+        result: int | None = None,
+    ) -> list[Run]:
+        """Run the launches; `pointers` are the places in `arrays` of the scope's pointers.
+
+        `geometry` replaces grid and block of the last launch. The arrays receive the stores. Raise
+        KernelFault.
+        """
+        copies = aligned_copies(arrays)
+        addresses = [copies[place].ctypes.data for place in pointers]
+        records = self._records(numbers, addresses)
+        for target, sizes in zip(
+            (records[-1].grid, records[-1].block), geometry or (), strict=False
+        ):
+            target[:] = (*sizes, 1, 1)[:3]
+        runs = [
+            self.run_configured(
+                (record.entry, ctypes.addressof(record) + _Record.arguments.offset),
+                _configured(record),
+                copies,
+                result,
+            )
+            for record in records
+        ]
+        for array, copy in zip(arrays, copies, strict=True):
+            array[...] = copy
+        return runs
+
+
+def _configured(record: _Record) -> Configured:
+    grid, block = (tuple(sizes) for sizes in (record.grid, record.block))
+    return Configured(grid, block, record.shared)

@@ -1,0 +1,73 @@
+"""What `gemm-study try` prints about the kernels of a file without declarations."""
+
+import re
+from collections.abc import Generator, Sequence
+from functools import partial
+from pathlib import Path
+from time import monotonic
+
+from base.errors import StudyError
+from base.paths import shown
+from kernels.host_execution.binding import KernelFault
+from kernels.host_execution.limited import limited
+from kernels.launches.includes import with_includes
+from kernels.launches.verdict import Judged, judge, kernels_to_judge
+from kernels.products.shape import Shape
+
+SECONDS, MEMORY_BYTES = 35.0, 3 * 2**29  # of the whole file
+
+
+def judged(
+    path: Path,
+    option: str | None = None,
+    kernel: str | None = None,
+    folders: Sequence[Path] = (),
+) -> Generator[str, None, list[Judged]]:
+    """Judge the kernels of a file on the CPU; yield lines; return the verdicts.
+
+    `option` is a launch, `kernel` the only kernel to judge, `folders` are searched for included
+    files. Raise KernelFault for a wrong kernel,
+    StudyError if there is no kernel or no launch, LimitReached after `SECONDS`.
+    """
+    text = with_includes(path, path.read_text(), folders)
+    end = monotonic() + SECONDS
+    verdicts = []
+    for name in kernels_to_judge(path, text, option, kernel):
+        work = partial(judge, path, text, name, option)
+        verdict: Judged = limited(work, max(0.0, end - monotonic()), MEMORY_BYTES)
+        launch = verdict.source.launches[-1]
+        if not verdict.multiple:
+            raise KernelFault(f"{verdict.fault}; launched as {launch}")
+        yield f"{shown(path)}: {name}: {_first_line(verdict)}"
+        yield f"checked on the CPU, within the error bound, at {_sizes(verdict.shapes)}"
+        if verdict.multiple > 1:
+            yield f"at other sizes: {verdict.fault}"
+        how = f"found at line {launch.line}" if launch.line else "inferred"
+        yield f"launch ({'as given' if option else how}): --launch '{launch}'"
+        verdicts.append(verdict)
+    return verdicts
+
+
+def _first_line(verdict: Judged) -> str:
+    text = f"correct for {verdict.layout}" if verdict.layout else "correct"
+    if verdict.is_fixed:
+        return f"{text} at size {verdict.shapes[0]}, which the file fixes"
+    if verdict.multiple > 1:
+        return f"{text} for sizes that are multiples of {verdict.multiple}"
+    return text
+
+
+def _sizes(shapes: tuple[Shape, ...]) -> str:
+    return ", ".join(map(str, shapes))
+
+
+def is_declared(text: str) -> bool:
+    """Return whether a file declares its launch by the keys of a ``try:`` comment."""
+    return bool(re.search(r"^\s*(?://|/?\*+|#)\s*try:", text, re.MULTILINE))
+
+
+def check_options(path: Path, option: str | None, kernel: str | None, text: str) -> None:
+    """Raise StudyError for options that a file with a ``try:`` comment does not take."""
+    if (option or kernel) and (path.suffix == ".py" or is_declared(text)):
+        what = "is a Python file" if path.suffix == ".py" else "has a `try:` comment"
+        raise StudyError(f"{shown(path)}: {what}; remove --launch and --kernel")

@@ -1,0 +1,173 @@
+"""The top-level pieces of a CUDA source: directives, functions and other declarations.
+
+The compilers do the reading. This module only finds where a piece begins and ends, so that code of
+the host can be left out of the device's code.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+_IGNORED = re.compile(
+    r'//[^\n]*|/\*.*?(?:\*/|\Z)|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])\''
+    r'|R"(?P<tag>[^(\s]{0,16})\(.*?\)(?P=tag)"',
+    re.DOTALL,
+)
+_DIRECTIVE = re.compile(r"[ \t]*#(?:\\\r?\n|[^\n])*")
+# Blocks whose contents are pieces of their own.
+_TRANSPARENT = re.compile(r'(?:extern\s+"[^"]*"|(?:inline\s+)?namespace\b[\w\s:]*)\s*$')
+_TYPE = re.compile(r"\b(?:struct|class|union|enum)\b(?![^{]*\)\s*(?:const)?\s*$)")
+_ON_DEVICE = re.compile(r"\b(?:__device__|__global__|constexpr|consteval|__constant__)\b")
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A top-level piece of a source, from `begin` to `end`; `body` is where its block begins."""
+
+    text: str
+    begin: int
+    end: int
+    body: int | None = None
+
+    @property
+    def header(self) -> str:
+        """The text before the block, or all of it."""
+        return self.text[: self.end - self.begin if self.body is None else self.body - self.begin]
+
+    @property
+    def is_directive(self) -> bool:
+        """Whether it is a directive of the preprocessor."""
+        return self.text.lstrip().startswith("#")
+
+    @property
+    def is_function(self) -> bool:
+        """Whether it defines a function."""
+        header = blanked(self.header)
+        return self.body is not None and "(" in header and not _TYPE.search(header)
+
+    @property
+    def is_for_the_device(self) -> bool:
+        """Whether a GPU can execute it."""
+        return _ON_DEVICE.search(blanked(self.header)) is not None
+
+
+def blanked(text: str) -> str:
+    """Return a source whose comments and quoted texts are blank; places and lines stay."""
+    return _IGNORED.sub(lambda match: re.sub(r"[^\n]", " ", match[0]), text)
+
+
+def pieces(text: str) -> Iterator[Piece]:
+    """Yield the top-level pieces of a source in order, also of its namespaces."""
+    code = blanked(text)
+    begin = place = 0
+    while place < len(code):
+        line_begins = not code[code.rfind("\n", 0, place) + 1 : place].strip()
+        if (
+            line_begins
+            and not code[begin:place].strip()
+            and (directive := _DIRECTIVE.match(code, place))
+        ):
+            yield Piece(text[place : directive.end()], place, directive.end())
+            begin = place = directive.end()
+            continue
+        character = code[place]
+        if character in "([":
+            place = closing(code, place)
+        elif character == "{":
+            if _TRANSPARENT.search(text[begin:place]):
+                begin = place = place + 1
+                continue
+            end = closing(code, place)
+            if _ends_here(code, begin, place, end):
+                yield Piece(text[begin:end], begin, end, place)
+                begin = place = end
+                continue
+            place = end
+        elif character in ";}":
+            place += 1
+            if code[begin:place].strip(" \t\n;}"):
+                yield Piece(text[begin:place], begin, place)
+            begin = place
+        else:
+            place += 1
+
+
+def _ends_here(code: str, begin: int, body: int, end: int) -> bool:
+    """Return whether a block ends its piece: that of a function does, that of a type does not."""
+    return not _TYPE.search(code[begin:body]) and "=" not in _outside_brackets(code[begin:body])
+
+
+def _outside_brackets(code: str) -> str:
+    while code != (inner := re.sub(r"\([^()]*\)|<[^<>()]*>", "", code)):
+        code = inner
+    return code
+
+
+def closing(code: str, place: int) -> int:
+    """Return the place behind the bracket that closes the one at `place`; the end if none does."""
+    pairs = {"(": ")", "[": "]", "{": "}"}
+    expected = []
+    for at in range(place, len(code)):
+        if code[at] in pairs:
+            expected.append(pairs[code[at]])
+        elif expected and code[at] == expected[-1]:
+            expected.pop()
+            if not expected:
+                return at + 1
+    return len(code)
+
+
+def for_the_device(text: str, kept: frozenset[str] = frozenset()) -> str:
+    """Return a source without functions of the host, except those `kept`; its lines stay.
+
+    A kernel calls only functions of the device and constexpr functions, so that nothing that it
+    needs is left out. Prototypes and explicit instantiations of functions left out go with them.
+    """
+    blank = []
+    dropped: set[str] = set()
+    for piece in list(pieces(text)):
+        name = function_name(piece)
+        if piece.is_directive or piece.is_for_the_device or name in kept:
+            continue
+        if piece.is_function or (piece.body is None and _is_prototype(piece, dropped)):
+            dropped.add(name or "")
+            blank.append(piece)
+        elif _serves_the_host(piece):
+            blank.append(piece)
+    for piece in blank:
+        hole = re.sub(r"[^\n]", " ", text[piece.begin : piece.end])
+        text = text[: piece.begin] + hole + text[piece.end :]
+    return text
+
+
+def function_name(piece: Piece) -> str | None:
+    """Return the name of the function that a piece defines or declares."""
+    header = _without_attributes(blanked(piece.header))
+    found = re.search(r"([A-Za-z_]\w*)\s*(?:<[^()]*>)?\s*\(", header)
+    return found[1] if found else None
+
+
+def _without_attributes(header: str) -> str:
+    header = re.sub(
+        r"\b(?:__launch_bounds__|__align__|alignas|__attribute__|decltype)\s*", "@", header
+    )
+    while (at := header.find("@(")) >= 0:
+        header = header[:at] + header[closing(header, at + 1) :]
+    return header
+
+
+def _is_prototype(piece: Piece, dropped: set[str]) -> bool:
+    header = blanked(piece.text).strip()
+    if re.match(r"template\s+(?!<)", header):  # an explicit instantiation
+        return function_name(piece) in dropped
+    return bool(
+        re.fullmatch(r"(?:[\w:<>,*&\s]|\[\[\w+\]\])+\([^={}]*\)\s*(?:noexcept\s*)?;", header)
+    )
+
+
+def _serves_the_host(piece: Piece) -> bool:
+    """Return whether a type or a variable uses the runtime or the C++ library."""
+    code = blanked(piece.text)
+    if "__device__" in code or "__constant__" in code:
+        return False
+    return bool(re.search(r"\b(?:cuda[A-Z]\w*|cublas\w*|std::(?!size_t)\w+)\b", code))

@@ -1,0 +1,109 @@
+"""What the names in a launch mean: sizes, matrices, leading dimensions, factors.
+
+Names are those of public kernels. What a name can mean is a list, the likeliest first, so that a
+check can try the next meaning if the product is wrong.
+"""
+
+import itertools
+import re
+from collections.abc import Iterator, Mapping, Sequence
+
+# Of C = A·B with A M×K and B K×N.
+SIZES = ("M", "N", "K")
+_SIZE_NAMES = {
+    "M": r"m|(?:num)?(?:a|c)?_?rows(?:_?(?:a|c))?|h(?:eight)?_?(?:a|c)|(?:a|c)_?h(?:eight)?|height|"
+    r"m_?(?:size|dim|global)|(?:size|dim)_?m",
+    "N": r"n|(?:num)?(?:b|c)?_?col(?:s|umns)?(?:_?(?:b|c))?|w(?:idth)?_?(?:b|c)|"
+    r"(?:b|c)_?w(?:idth)?|n_?(?:size|dim|global)|(?:size|dim)_?n",
+    "K": r"k|(?:num)?a_?col(?:s|umns)?|(?:num)?b_?rows|(?:col(?:s|umns)?|w(?:idth)?)_?a|"
+    r"(?:rows|h(?:eight)?)_?b|a_?w(?:idth)?|b_?h(?:eight)?|inner|common|depth|shared_?dim|"
+    r"k_?(?:size|dim|global)|(?:size|dim)_?k",
+}
+_SQUARE = r"n|size|width|dim(?:ension)?|order|len(?:gth)?|mat(?:rix)?_?(?:size|dim|width)|edge|w|s"
+_LEADING = {
+    f"LD{matrix}": rf"ld_?{matrix.lower()}|{matrix.lower()}_?ld|stride_?{matrix.lower()}"
+    for matrix in "ABC"
+}
+_FACTORS = {"ALPHA": r"\w*alpha\w*", "BETA": r"\w*beta\w*", "STREAM": "stream"}
+_DECORATION = re.compile(
+    r"^(?:d|dev|device|g|gpu|h|in|mat(?:rix)?|p|ptr)_+|^d(?=[A-Z]$)|"
+    r"_+(?:d|dev|device|gpu|mat(?:rix)?|ptr)$|_*$"
+)
+
+
+def plain(name: str) -> str:
+    """Return a name in lower case without its decoration: ``d_A`` and ``A_dev`` are ``a``."""
+    before = None
+    while before != name:
+        before, name = name, _DECORATION.sub("", name)
+    return name.lower()
+
+
+def meanings(names: Sequence[str]) -> Iterator[dict[str, str]]:
+    """Yield what numbers of these names can mean, the likeliest first."""
+    fixed = {name: value for name in names if (value := meaning_of(name))}
+    sizes = [name for name in names if name not in fixed]
+    for choice in _size_choices(sizes):
+        meant = fixed | choice
+        yield {name: meant[name] for name in names}
+
+
+def meaning_of(name: str) -> str | None:
+    """Return what a leading dimension, a factor or a stream means; None for other names."""
+    for patterns in (_FACTORS, _LEADING):
+        for value, pattern in patterns.items():
+            if re.fullmatch(pattern, plain(name)):
+                return value
+    return None
+
+
+def _size_choices(names: Sequence[str]) -> Iterator[dict[str, str]]:
+    if len(names) == 1:
+        yield {names[0]: "N"}
+        return
+    lower = {plain(name) for name in names}
+    if lower == {"m", "n", "p"}:  # A is m×n and B is n×p
+        yield {name: {"m": "M", "n": "K", "p": "N"}[plain(name)] for name in names}
+    by_name = {name: _size(name) for name in names}
+    if all(by_name.values()):
+        yield {name: str(size) for name, size in by_name.items()}
+    if len(names) <= 4:
+        free = [name for name in names if not by_name[name]]
+        for choice in itertools.product(SIZES, repeat=len(free)):
+            yield {
+                **{n: str(s) for n, s in by_name.items() if s},
+                **dict(zip(free, choice, strict=True)),
+            }
+        for order in itertools.permutations(SIZES, min(len(names), 3)):
+            yield dict(zip(names, order, strict=False)) | dict.fromkeys(names[3:], "N")
+
+
+def is_size_name(name: str) -> bool:
+    """Return whether a number of this name can be M, N or K."""
+    return _size(name) is not None and meaning_of(name) is None
+
+
+def is_number_name(name: str) -> bool:
+    """Return whether a number of this name can be a size, a leading dimension or a factor."""
+    return bool(meaning_of(name) or _size(name))
+
+
+def _size(name: str) -> str | None:
+    for size, pattern in _SIZE_NAMES.items():
+        if re.fullmatch(pattern, plain(name)):
+            return size
+    return "N" if re.fullmatch(_SQUARE, plain(name)) else None
+
+
+def matrices(pointers: Mapping[str, str]) -> Iterator[dict[str, str]]:
+    """Yield which of three pointers are A, B and C, by name and type, the likeliest first."""
+    names = list(pointers)
+    by_name = {name: plain(name)[-1:].upper() for name in names}
+    if sorted(by_name.values()) == ["A", "B", "C"]:
+        yield by_name
+        return
+    written = [name for name, kind in pointers.items() if not re.search(r"\bconst\b", kind)]
+    outputs = written if len(written) == 1 else [names[-1], names[0]]
+    for output in outputs:
+        inputs = [name for name in names if name != output]
+        yield dict(zip([*inputs, output], "ABC", strict=True))

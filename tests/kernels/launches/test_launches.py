@@ -1,0 +1,209 @@
+"""Kernels as they are: their launches, what their names mean, and the verdicts."""
+
+from pathlib import Path
+
+import pytest
+
+from base.errors import StudyError
+from kernels.host_execution.binding import KernelFault
+from kernels.launches.expression import launches
+from kernels.launches.lines import judged
+from kernels.launches.pieces import for_the_device, pieces
+from kernels.launches.roles import matrices, meanings
+
+# One thread per element, and the same with a launcher as in public benchmarks.
+NAIVE = """
+#include <cublas_v2.h>
+#include <iostream>
+#define CHECK(call) do { if (call) { std::cerr << "failed"; exit(1); } } while (0)
+
+template <typename T>
+__global__ void gemm(int M, int N, int K, T alpha, const T *A, const T *B, T beta, T *C) {
+    const int row = blockIdx.y * blockDim.y + threadIdx.y;
+    const int column = blockIdx.x * blockDim.x + threadIdx.x;
+    if (row >= M || column >= N) return;
+    T sum = 0;
+    for (int i = 0; i < K; ++i) sum += A[row * K + i] * B[i * N + column];
+    C[row * N + column] = alpha * sum + beta * C[row * N + column];
+}
+"""
+MAIN = """
+void run(int M, int N, int K, float *d_A, float *d_B, float *d_C) {
+    float alpha = 1.5f, beta = 0.5f;
+    const dim3 threads(32, 8);
+    if (M > 4096) {
+        const dim3 blocks(1);
+        gemm<float><<<blocks, threads>>>(M, N, K, alpha, d_A, d_B, beta, d_C);
+    }
+    dim3 blocks((N + threads.x - 1) / threads.x, (M + threads.y - 1) / threads.y);
+    gemm<float><<<blocks, threads>>>(M, N, K, alpha, d_A, d_B, beta, d_C);
+    CHECK(cudaGetLastError());
+}
+int main() { std::cout << "a program\\n"; }
+"""
+
+
+def square(body: str, head: str = "const float *a, const float *b, float *c, int n") -> str:
+    return f"""
+__global__ void product({head}) {{
+    const int row = blockIdx.y * 16 + threadIdx.y, column = blockIdx.x * 16 + threadIdx.x;
+    float sum = 0;
+    {body}
+}}
+"""
+
+
+ROWS = "if (row < n && column < n) {{ for (int i = 0; i < n; ++i) sum += {}; c[{}] = sum; }}"
+TILED = """
+__global__ void tiled(float *C, const float *A, const float *B, int wA, int wB) {
+    __shared__ float left[32][32], right[32][32];
+    const int x = threadIdx.x, y = threadIdx.y;
+    const int row = blockIdx.y * 32 + y, column = blockIdx.x * 32 + x;
+    float sum = 0;
+    for (int k = 0; k < wA; k += 32) {
+        left[y][x] = A[row * wA + k + x];
+        right[y][x] = B[(k + y) * wB + column];
+        __syncthreads();
+        for (int i = 0; i < 32; ++i) sum += left[y][i] * right[i][x];
+        __syncthreads();
+    }
+    C[row * wB + column] = sum;
+}
+"""
+
+
+def verdict(folder: Path, text: str, launch: str | None = None) -> list[str]:
+    file = folder / "mine.cu"
+    file.write_text(text)
+    return list(judged(file, launch))
+
+
+def test_the_launch_of_host_code_is_found_with_what_it_declares() -> None:
+    first, second = launches(NAIVE + MAIN)
+    assert first.line < second.line
+    assert second.declarations == (
+        "float alpha = 1.5f, beta = 0.5f;",
+        "const dim3 threads(32, 8);",
+        "dim3 blocks((N + threads.x - 1) / threads.x, (M + threads.y - 1) / threads.y);",
+    )
+    assert second.kernel == "gemm<float>"
+    assert second.arguments == "M, N, K, alpha, d_A, d_B, beta, d_C"
+
+
+def test_code_of_the_host_is_left_out_and_lines_stay() -> None:
+    text = NAIVE + MAIN
+    device = for_the_device(text)
+    assert "__global__ void gemm" in device
+    assert "main" not in device
+    assert "run(" not in device
+    assert device.count("\n") == text.count("\n")
+    assert "".join(piece.text for piece in pieces("namespace a { int x; }")) == " int x;"
+
+
+@pytest.mark.parametrize(
+    ("names", "means"),
+    [
+        (["M", "N", "K", "alpha", "beta"], ["M", "N", "K", "ALPHA", "BETA"]),
+        (["m", "k", "n", "lda", "ldb", "ldc"], ["M", "K", "N", "LDA", "LDB", "LDC"]),
+        (["wA", "wB"], ["K", "N"]),
+        (["numARows", "numACols", "numBCols"], ["M", "K", "N"]),
+        (["width"], ["N"]),
+        (["m", "n", "p"], ["M", "K", "N"]),
+    ],
+)
+def test_sizes_are_known_by_their_names(names: list[str], means: list[str]) -> None:
+    assert list(next(iter(meanings(names))).values()) == means
+
+
+@pytest.mark.parametrize(
+    ("pointers", "means"),
+    [
+        ({"d_A": "float *", "d_B": "float *", "d_C": "float *"}, "ABC"),
+        ({"C": "float *", "A": "float *", "B": "float *"}, "CAB"),
+        ({"out": "float *", "x": "const float *", "y": "const float *"}, "CAB"),
+    ],
+)
+def test_matrices_are_known_by_name_and_const(pointers: dict[str, str], means: str) -> None:
+    assert "".join(next(iter(matrices(pointers))).values()) == means or set(
+        next(iter(matrices(pointers))).items()
+    ) == set(zip(pointers, means, strict=True))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        (NAIVE + MAIN, "gemm: correct"),
+        (NAIVE, "gemm: correct"),
+        (TILED, "correct for sizes that are multiples of 32"),
+        (
+            square(ROWS.format("a[row * n + i] * b[column * n + i]", "row * n + column")),
+            "correct for a transposed B",
+        ),
+        (
+            square(ROWS.format("a[row + i * n] * b[i + column * n]", "row + column * n")),
+            "correct for column-major matrices",
+        ),
+        (
+            "#define WIDTH 64\n"
+            + square(
+                "for (int i = 0; i < WIDTH; ++i) sum += a[row * WIDTH + i] * b[i * WIDTH + column];"
+                "c[row * WIDTH + column] = sum;",
+                "const float *a, const float *b, float *c",
+            ),
+            "correct at size 64, which the file fixes",
+        ),
+    ],
+)
+def test_a_correct_kernel_is_called_what_it_is(tmp_path: Path, text: str, says: str) -> None:
+    assert says in verdict(tmp_path, text)[0]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        (
+            square(ROWS.format("a[row * n + i] * b[i * n + column]", "row * n + column")).replace(
+                "= sum", "+= sum"
+            ),
+            "not initialised|not written|uninitialised",
+        ),
+        (
+            TILED.replace("__syncthreads();\n        for", "for"),
+            "races with|a barrier may be missing",
+        ),
+        (
+            NAIVE.replace("row >= M ||", "row >= N ||"),
+            "out of bounds|elements wrong|race",
+        ),
+    ],
+)
+def test_a_wrong_kernel_is_refused_with_its_cause(tmp_path: Path, text: str, says: str) -> None:
+    launch = "gemm<float><<<dim3(CEIL_DIV(N, 16), CEIL_DIV(M, 16)), dim3(16, 16)>>>"
+    launch += "(M, N, K, 1.0f, A, B, 0.0f, C)"
+    with pytest.raises(KernelFault, match=says):
+        verdict(tmp_path, text, launch if "gemm" in text else None)
+
+
+def test_a_file_without_a_kernel_and_an_unknown_kernel_are_named(tmp_path: Path) -> None:
+    with pytest.raises(StudyError, match="no kernel found"):
+        verdict(tmp_path, "int main() {}")
+    file = tmp_path / "mine.cu"
+    file.write_text(TILED)
+    with pytest.raises(StudyError, match="--kernel other: not in the file; it contains tiled"):
+        list(judged(file, None, "other"))
+
+
+@pytest.mark.slow
+def test_a_printed_launch_and_included_files_are_accepted(tmp_path: Path) -> None:
+    (tmp_path / "headers").mkdir()
+    (tmp_path / "headers" / "gemm.cuh").write_text(
+        "#pragma once\n#include <vector>\ninline int host() { return 1; }\n" + NAIVE
+    )
+    file = tmp_path / "run.cu"
+    file.write_text('#include "gemm.cuh"\n#include "gemm.cuh"\n' + MAIN)
+    lines = list(judged(file, folders=[tmp_path / "headers"]))
+    assert lines[0].endswith("gemm: correct")
+    launch = lines[-1].partition("--launch '")[2].removesuffix("'")
+    assert list(judged(file, launch, folders=[tmp_path / "headers"]))[:2] == lines[:2]
