@@ -1,5 +1,6 @@
 // Cache blocking: block x block pieces of A and B are multiplied while they are in cache, and the
-// products are added to C. The innermost loop runs along a row of B and of C, in consecutive words
+// products are added to C. Each piece is thus loaded once per block instead of once per row. The
+// innermost loop runs along a row of B and of C, in consecutive words, so that it can be vectorised
 // (source V, reference [2]: its speed depends strongly on the block size).
 
 static inline int smaller(int p, int q) {

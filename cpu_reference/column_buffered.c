@@ -1,5 +1,7 @@
-// Column j of B is copied to a contiguous buffer once and serves n inner products, which then read
-// both operands in consecutive words (source V, reference [2]). Returns 1 if memory runs out.
+// Column j of B is copied to a contiguous buffer once and then serves n inner products. The copy
+// pays because it turns n strided reads of the column into consecutive ones, for both operands
+// (source V, reference [2]). B is walked column by column, so the copy itself stays strided.
+// Returns 1 if memory runs out.
 
 #include <stdlib.h>
 

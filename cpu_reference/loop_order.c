@@ -1,6 +1,7 @@
-// The triple loop with its inner two exchanged: row, inner dimension, column. The innermost runs
-// along a row of B and of C, in consecutive words, where `naive` strides through B; but all of B
-// passes through the cache for each row of C.
+// naive with the two inner loops exchanged: row, inner dimension, column. The innermost loop now
+// runs along a row of B and of C, so it uses every word of a cache line and the compiler can
+// vectorise it. All of B still passes through the cache once for each row of C, which is what
+// blocking mends.
 
 int loop_order(const float *restrict a, const float *restrict b, float *restrict c, int n,
                int block, int threads) {

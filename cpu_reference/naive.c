@@ -1,6 +1,6 @@
-// The triple loop in its plainest order: row, column, inner product. B is read with stride n, so
-// that at large n every product waits for a cache line of which it uses one word (source V,
-// reference [2]).
+// The triple loop in its plainest order: row, column, inner product. The innermost loop reads B
+// with stride n, so at large n almost every FMA waits for a cache line of which it uses a single
+// word (source V, reference [2]).
 
 int naive(const float *a, const float *b, float *c, int n, int block, int threads) {
     (void)block, (void)threads;

@@ -1,6 +1,8 @@
-// BLOCK x BLOCK tiles of A and B in shared memory, one element of C a thread. threadIdx.x runs
-// along columns, so that the lanes of a warp load both tiles in consecutive words: the fast load
-// order (source V, Table 5). The guarded build fills what lies outside the matrices with zeros.
+// A block of threads computes a BLOCK x BLOCK tile of C from tiles of A and B in shared memory.
+// Each word in a tile serves BLOCK threads, so global traffic falls by a factor of BLOCK.
+// threadIdx.x runs along columns, because then the lanes of a warp load both tiles in consecutive
+// words (source V, Table 5, fast load order). What limits the kernel now is shared memory: each FMA
+// still needs two words from it. The guarded build fills the outside of the matrices with zeros.
 
 extern "C" __global__ void block(const float *a, const float *b, float *c, int n) {
     __shared__ float a_tile[BLOCK][BLOCK];
@@ -23,7 +25,7 @@ extern "C" __global__ void block(const float *a, const float *b, float *c, int n
         for (int k = 0; k < BLOCK; ++k) {
             sum += a_tile[y][k] * b_tile[k][x];
         }
-        __syncthreads();  // nobody overwrites a tile that another thread still reads
+        __syncthreads();  // before a faster thread overwrites the tile
     }
 #if GUARDED
     if (row >= n || column >= n) return;

@@ -1,7 +1,7 @@
-// The block kernel with the slow load order: threadIdx.x and threadIdx.y exchange their roles while
-// the tiles are loaded, so that the lanes of a warp read global memory with stride n. The products
-// and the store of C are those of the block kernel, which leaves the order of the loads as the only
-// difference (source V: about 2 times slower).
+// The block kernel with the slow load order of source V: threadIdx.x and threadIdx.y exchange roles
+// while the tiles are loaded, so the lanes of a warp read global memory with stride n. The sum and
+// the store of C are those of the block kernel. The order of loads is therefore the only
+// difference, and its price can be measured (source V: about 2 times slower).
 
 extern "C" __global__ void block_strided(const float *a, const float *b, float *c, int n) {
     __shared__ float a_tile[BLOCK][BLOCK];
@@ -25,7 +25,7 @@ extern "C" __global__ void block_strided(const float *a, const float *b, float *
         for (int k = 0; k < BLOCK; ++k) {
             sum += a_tile[y][k] * b_tile[k][x];
         }
-        __syncthreads();  // nobody overwrites a tile that another thread still reads
+        __syncthreads();  // before a faster thread overwrites the tile
     }
 #if GUARDED
     if (first_row + y >= n || first_column + x >= n) return;

@@ -1,6 +1,9 @@
-// Block j keeps column j of B in shared memory; thread i computes C(i, j). N blocks of N threads,
-// so N is at most the threads of a block. Every global access has stride n across the lanes:
-// loading the column, reading A, writing C (source V, Table 3: slower than naive).
+// Block j copies column j of B to shared memory, and thread i computes C(i, j) from it and from row
+// i of A. The buffer saves the loads of B, but those were broadcasts and nearly free. The loads of
+// A remain uncoalesced, since neighbouring lanes read neighbouring rows, and so do the load of the
+// column and the store of C. The kernel is therefore slower than naive (source V, Table 3): a
+// buffer does not help if it holds the wrong operand. One block has n threads, so n cannot exceed
+// the largest block.
 
 extern "C" __global__ void buffered_column(const float *a, const float *b, float *c, int n) {
     extern __shared__ float smem[];  // n floats: column j of B

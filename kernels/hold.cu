@@ -6,9 +6,9 @@ __device__ unsigned long long nanoseconds() {
     return now;
 }
 
-// Holds its stream until the host writes `go`, in memory of its own that the card reads: what is
-// queued behind it meanwhile then runs without waiting for the host. If the host waits for the card
-// in between, neither goes on: so it ends by itself after `limit_ns`, and says so.
+// Spins until the host sets `go` in mapped memory, so that the launches queued behind it later run
+// back to back, without waiting for the host. Exits after `limit_ns` and reports it, because a host
+// waiting for the GPU would otherwise deadlock.
 extern "C" __global__ void hold(const volatile unsigned *go, unsigned long long limit_ns,
                                 volatile unsigned *expired) {
     const unsigned long long start = nanoseconds();
@@ -20,7 +20,7 @@ extern "C" __global__ void hold(const volatile unsigned *go, unsigned long long 
     }
 }
 
-// Notes the time by the card's own clock.
+// Stores the time of the GPU's own clock.
 extern "C" __global__ void stamp(unsigned long long *now) {
     *now = nanoseconds();
 }

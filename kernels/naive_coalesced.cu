@@ -1,6 +1,9 @@
-// The naive kernel with threadIdx.x along the COLUMN of C: the lanes of a warp read B and write C
-// in consecutive words (coalesced), and share the element of A (source T, second step of its
-// ladder).
+// The naive kernel with the two thread indices swapped: threadIdx.x now runs along the COLUMNS of
+// C. The lanes of a warp share one word of A and read 32 consecutive words of B, so a load of B
+// fetches 4 sectors and one of A a single sector, instead of 32. No instruction is added, which
+// makes this the cheapest step of the ladder (source T, second step). Each word is still fetched n
+// times, because no thread keeps what its neighbours have loaded: the next kernels use shared
+// memory for that.
 
 extern "C" __global__ void naive_coalesced(const float *a, const float *b, float *c, int n) {
     const int column = blockIdx.x * BLOCK + threadIdx.x;

@@ -1,10 +1,10 @@
-// A block of 16 x 4 threads computes 16 rows and 64 columns of C, a thread one column: 16 sums in
-// registers. The 16 x 16 tile of A is in shared memory, and is all that is: each step along k adds
-// the outer product of a column of it and a row of B, for which a thread loads one element of B
-// (coalesced) and multiplies it with 16 elements of A, each read by all lanes at once (source T,
-// sixth step of its ladder: one operand of a multiply-add comes from shared memory, not two). The
-// steps are not unrolled: that is what the next kernel adds. The guarded build fills the outside
-// with zeros.
+// One operand of each FMA comes from a register instead of shared memory (source T, sixth step). A
+// block of 16 x 4 threads computes 16 rows and 64 columns of C, and each thread keeps one column,
+// 16 sums, in registers. A step along k adds the outer product of a column of A and a row of B. For
+// it, a thread loads one element of B from global memory (coalesced) and multiplies it with 16
+// elements of A. These come from a 16 x 16 tile in shared memory, and all lanes read the same word,
+// so there is no conflict. The loop over k is not unrolled; the next kernel shows what that costs.
+// The guarded build fills the outside with zeros.
 
 #define TILE 16
 #define COLUMNS 64             // of C a block, and its threads
@@ -42,7 +42,7 @@ extern "C" __global__ void outer_product(const float *a, const float *b, float *
                 sum[i] += a_tile[i][k] * b_element;
             }
         }
-        __syncthreads();  // nobody overwrites a tile that another thread still reads
+        __syncthreads();  // before a faster thread overwrites the tile
     }
 #pragma unroll
     for (int i = 0; i < TILE; ++i) {

@@ -1,10 +1,9 @@
-// The register_tile_conflict_free kernel with asynchronous copies: the next tiles go from global to
-// shared memory without passing through registers (cp.async, from sm_80 on), and are written while
-// these are multiplied. Registers that held them are free, and tiles are twice as deep. A word of A
-// is copied at a time, so that its tile is stored transposed. On other cards, and on the host,
-// plain loads and stores take their places. A block of 256 threads computes 128 x 128 elements of
-// C, a thread 8 x 8 of them. The guarded build copies and stores word by word, and fills the
-// outside with zeros.
+// register_tile_conflict_free with asynchronous copies (cp.async, from sm_80): the next tiles go
+// from global to shared memory without a stop in registers. The registers that held them become
+// free, so tiles can be twice as deep and barriers half as frequent. A is copied one word at a
+// time, since its tile is stored transposed. Other GPUs and the host use plain loads and stores. A
+// block of 256 threads computes 128 x 128 elements of C, a thread 8 x 8. The guarded build copies
+// and stores word by word, and fills the outside with zeros.
 
 #define TILE 128            // rows and columns of C a block
 #define STEP 16             // of k a tile

@@ -1,10 +1,9 @@
-// The register_tile_double_buffered kernel without bank conflicts. A fragment is two halves, 64
-// elements apart, and the lanes of a warp are laid out 8 x 4, such that the eight lanes that read
-// shared memory together find their words of A and of B in different banks or in the same words
-// (source G, its last kernel). Rows of the tile of A are padded, such that the stores of two
-// columns of A do not meet in a bank. A block of 256 threads computes 128 x 128 elements of C, a
-// thread 8 x 8 of them. The guarded build loads and stores word by word, and fills the outside with
-// zeros.
+// register_tile_double_buffered without its bank conflicts (source G, its last kernel). Each
+// fragment is split into two halves, 64 elements apart, and the lanes of a warp are laid out 8 x 4.
+// The eight lanes that read shared memory together then find their words in different banks, or in
+// the same word. Rows of the tile of A are padded, because the stores of two columns of A would
+// otherwise meet in one bank. A block of 256 threads computes 128 x 128 elements of C, a thread 8 x
+// 8. The guarded build loads and stores word by word, and fills the outside with zeros.
 
 #define TILE 128            // rows and columns of C a block
 #define STEP 8              // of k a tile

@@ -1,9 +1,9 @@
-// The register_tile kernel with everything fetched one step ahead: two stages of tiles in shared
-// memory, of which one is used while the next comes from global memory, through registers; and two
-// fragments of A and of B, of which one is multiplied while the other is read (source G, its second
-// kernel). That leaves one barrier a tile. A block of 256 threads computes 128 x 128 elements of C,
-// a thread 8 x 8 of them. The guarded build loads and stores word by word, and fills the outside
-// with zeros.
+// register_tile with everything fetched one step ahead, because there each tile begins with a wait
+// for global memory (source G, its second kernel). Shared memory has two stages of tiles: one is
+// multiplied while the other is filled, through registers. Fragments are doubled as well, so the
+// next one is read from shared memory while this one is multiplied. One barrier per tile remains. A
+// block of 256 threads computes 128 x 128 elements of C, a thread 8 x 8. The guarded build loads
+// and stores word by word, and fills the outside with zeros.
 
 #define TILE 128  // rows and columns of C a block
 #define STEP 8    // of k a tile

@@ -1,8 +1,8 @@
-// tile_transposed_b with one word of padding behind each row of b_tile: the words that the lanes of
-// a warp read down a column lie BLOCK + 1 apart, each in a bank of its own (source T, fifth step of
-// its ladder). With BLOCK 16 a warp stores two rows of b_tile at a time, which then meet in one
-// bank: one store for every 16 reads. The host has transposed B. The guarded build fills the
-// outside with zeros.
+// tile_transposed_b with one word of padding behind each row of b_tile. The words of a column are
+// then BLOCK + 1 apart, so each lane finds its own bank and the conflicts of the sum disappear
+// (source T, fifth step). With BLOCK 16, a warp stores two rows of b_tile at once and these now
+// collide: one slow store for 16 fast reads is a good trade. The host has transposed B. The guarded
+// build fills the outside with zeros.
 
 extern "C" __global__ void tile_conflict_free(const float *a, const float *bt, float *c, int n) {
     __shared__ float a_tile[BLOCK][BLOCK];
@@ -26,7 +26,7 @@ extern "C" __global__ void tile_conflict_free(const float *a, const float *bt, f
         for (int k = 0; k < BLOCK; ++k) {
             sum += a_tile[y][k] * b_tile[x][k];
         }
-        __syncthreads();  // nobody overwrites a tile that another thread still reads
+        __syncthreads();  // before a faster thread overwrites the tile
     }
 #if GUARDED
     if (row >= n || first_column + x >= n) return;

@@ -1,7 +1,7 @@
-// BLOCK x BLOCK tiles in shared memory, one element of C a thread. The host has transposed B: `bt`
-// holds the columns of B as rows, so that the loads of both tiles are coalesced. The price is paid
-// in shared memory: the lanes of a warp read b_tile down a column, whose words are all in one bank
-// (with BLOCK 16 in two), one after the other (source T, fourth step of its ladder). The guarded
+// tile_uncoalesced with coalesced loads: the host has transposed B, so `bt` contains the columns of
+// B as rows, and both tiles are loaded in consecutive words. The cost moves to shared memory. In
+// the sum, the lanes of a warp read b_tile down a column; these words are all in one bank (with
+// BLOCK 16, in two), so each read is repeated for every lane (source T, fourth step). The guarded
 // build fills the outside with zeros.
 
 extern "C" __global__ void tile_transposed_b(const float *a, const float *bt, float *c, int n) {
@@ -26,7 +26,7 @@ extern "C" __global__ void tile_transposed_b(const float *a, const float *bt, fl
         for (int k = 0; k < BLOCK; ++k) {
             sum += a_tile[y][k] * b_tile[x][k];
         }
-        __syncthreads();  // nobody overwrites a tile that another thread still reads
+        __syncthreads();  // before a faster thread overwrites the tile
     }
 #if GUARDED
     if (row >= n || first_column + x >= n) return;

@@ -1,8 +1,8 @@
-// BLOCK x BLOCK tiles in shared memory, one element of C a thread. The tile of A is loaded along
-// its rows; that of B is loaded transposed, threadIdx.x along the ROWS of B, so that the lanes of a
-// warp read global memory with stride n and store to shared memory down a column, in one bank
-// (source T, third step of its ladder: tiles alone are not enough). The products read both tiles
-// without bank conflicts. The guarded build fills the outside with zeros.
+// Tiles alone are not enough (source T, third step of its ladder). A and B pass through BLOCK x
+// BLOCK tiles in shared memory, but the tile of B is loaded with threadIdx.x along its ROWS. The
+// lanes of a warp therefore read global memory with stride n, and their stores go down a column of
+// the tile, whose words are in one bank. The sum reads both tiles without bank conflicts, so the
+// loads are the only thing left to mend. The guarded build fills the outside with zeros.
 
 extern "C" __global__ void tile_uncoalesced(const float *a, const float *b, float *c, int n) {
     __shared__ float a_tile[BLOCK][BLOCK];
@@ -26,7 +26,7 @@ extern "C" __global__ void tile_uncoalesced(const float *a, const float *b, floa
         for (int k = 0; k < BLOCK; ++k) {
             sum += a_tile[y][k] * b_tile[k][x];
         }
-        __syncthreads();  // nobody overwrites a tile that another thread still reads
+        __syncthreads();  // before a faster thread overwrites the tile
     }
 #if GUARDED
     if (row >= n || first_column + x >= n) return;

@@ -54,6 +54,6 @@ def test_launch_with_too_little_shared_memory_is_found(host_builds):
     with pytest.raises(KernelFault) as found:
         check(wrong, folder=host_builds)
     assert str(found.value) == (
-        "kernels/buffered_row.cu:10: buffered_row, block (0, 0, 0), thread (15, 0, 0): store of 4 "
+        "kernels/buffered_row.cu:12: buffered_row, block (0, 0, 0), thread (15, 0, 0): store of 4 "
         "bytes at byte 60 of shared memory is out of bounds"
     )
