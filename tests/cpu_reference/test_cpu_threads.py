@@ -133,6 +133,7 @@ def spied(library, session, asked):
     return cores
 
 
+@pytest.mark.exhaustive
 def test_threads_that_are_not_given_fail_the_cell_and_nothing_else(tmp_path, monkeypatch):
     monkeypatch.setenv("OMP_THREAD_LIMIT", "1")
     made = recorded(tmp_path, {}, CONFIG.replace("600", "250"))

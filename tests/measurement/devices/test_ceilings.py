@@ -241,6 +241,7 @@ THROUGH_L1, PAST_L1 = ("STRONG.SM", "STRONG.CTA"), ("STRONG.GPU",)
 
 
 @pytest.mark.slow
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("name", ARCHITECTURES)
 def test_probes_keep_their_fmas_and_loops_contain_their_loads_and_little_else(nvcc, tmp_path, name):
     result = build_cubin(nvcc, PROBES, name, tmp_path / "probes.cubin")
