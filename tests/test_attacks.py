@@ -22,11 +22,8 @@ import pytest
 import yaml
 
 from analysis import tables
-from analysis.data import store
 from analysis.data.recordings import sources
 from analysis.data.sessions import together
-from analysis.data.spreadsheet import escaped, unescaped
-from analysis.schema import TABLES
 from base.errors import StudyError
 from base.files import MANIFEST, code_digest
 from kernels.products.matrices import Inputs, memory_needed
@@ -470,19 +467,6 @@ def test_memory_is_counted_before_it_is_taken():
     assert 3 * 8 * 46340**2 < memory_needed(problems) < 20 * 8 * 46340**2
     with pytest.raises(StudyError, match=r"products up to .* need .* GiB are free"):
         Inputs([("float64", Shape(10**6, 2 * 10**6, 1, 1))], 0)
-
-
-FORMULAS = ["=1+1", "+1", "-2+3+cmd|' /C calc'!A0", "@SUM(A1)", "\t=1", "'=1", "''-1"]
-
-
-def test_no_text_of_a_table_is_a_formula_to_a_spreadsheet(tmp_path):
-    own = pd.DataFrame({"recording": "r", "item": "i", "value": pd.Series(FORMULAS, dtype="str")})
-    empty = {name: pd.DataFrame(columns=list(table.columns)) for name, table in TABLES.items()}
-    store.write(empty | {"environment": own}, tmp_path)
-    written = pd.read_csv(tmp_path / "environment.csv", dtype=str)["value"].tolist()
-    assert all(text.startswith("'") for text in written)
-    assert store.Store(tmp_path)["environment"]["value"].tolist() == FORMULAS
-    assert [unescaped(escaped(text)) for text in ["block", "'s", ""]] == ["block", "'s", ""]
 
 
 SOURCE = "def half(x):\n    if x < 0:\n        raise ValueError('negative')\n    return x / 2\n"

@@ -1,12 +1,11 @@
 """The study's tables as CSV files, written and read by the schema."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
-from analysis.data.spreadsheet import escaped, unescaped
 from analysis.schema import TABLES, Kind, column
 from base.errors import StudyError
 from base.files import write_atomic
@@ -65,21 +64,14 @@ def _read(path: Path, name: str) -> pd.DataFrame:
             f"{path} has other columns than this version writes ({strange[0]}); make it again with "
             "`python -m analysis tables`"
         )
-    return frame.assign(**{c: _texts(frame[c], unescaped) for c in types if types[c] == "str"})
-
-
-def _texts(values: pd.Series, change: Callable[[str], str]) -> pd.Series:
-    """Return `change` of every text, computed once per distinct text."""
-    changed = {text: change(text) for text in values.dropna().unique()}
-    different = {text: new for text, new in changed.items() if new != text}
-    return values.replace(different) if different else values
+    return frame
 
 
 def write(frames: Mapping[str, pd.DataFrame], folder: Path) -> None:
     """Write every table of the schema as CSV; a missing value is a blank cell.
 
     Numbers have six significant digits, since no interval is narrower and more digits are noise
-    that does not compress; whole numbers keep all digits. Texts like formulas are escaped. Raise
+    that does not compress; whole numbers keep all digits. Raise
     ValueError if frames and schema differ in tables or columns (a bug).
     """
     if set(frames) != set(TABLES):
@@ -89,8 +81,6 @@ def write(frames: Mapping[str, pd.DataFrame], folder: Path) -> None:
         if list(frame) != list(table.columns):
             raise ValueError(f"{name}: columns {list(frame)}, declared: {list(table.columns)}")
         shown = {c: _significant(frame[c]) for c in frame.select_dtypes("float").columns}
-        texts = [c for c in table.columns if column(name, c).kind == "text"]
-        shown |= {c: _texts(frame[c], escaped) for c in texts}
         write_atomic(folder / f"{name}.csv", frame.assign(**shown).to_csv(index=False))
 
 

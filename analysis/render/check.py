@@ -13,7 +13,6 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
-from analysis.data.spreadsheet import unescaped
 from analysis.domain import CEILINGS
 
 # Factors from the unit shown to the unit of the CSV.
@@ -134,7 +133,7 @@ def _value(place: str, tables_dir: Path) -> str:
 def _table(path: Path) -> list[dict[str, str]]:
     with path.open(newline="", encoding="utf-8") as file:
         rows = csv.DictReader(file)
-        return [{key: unescaped(value) for key, value in row.items()} for row in rows]
+        return list(rows)
 
 
 def _equal(text: str, value: object) -> bool:
