@@ -9,7 +9,9 @@ contaminated distributions, 1960). Sessions on one GPU since one start of its ho
 `python -m benchmarks.verdict_rates evaluate` fits each kind to sessions.
 """
 
+import csv
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -45,17 +47,18 @@ class Between(NamedTuple):
     freedom: float
 
 
-# Fitted to 34 sessions of the H200 with 15 starts, in three configurations: `data/calibration` and
-# h200-sxm-5 to -8. Pageable memory has too few sessions of one start.
-KNOWN = {
-    KERNEL: Between(5.18e-4, 1.83e-8, 0.767, 0.0721, 1.32e-2, 12),
-    PINNED: Between(1.11e-3, 1.61e-6, 1, 0, 6.61e-3, 12),
-    PAGEABLE: Between(1.78e-2, 5.76e-7, 0.835, 0, 1e-3, 6),
-    ON_CPU: Between(0.101, 4.76e-8, 1, 0, 1e-3, 12),
-    KERNEL + ONE_START: Between(2.71e-5, 9.66e-9, 0.661, 9.32e-3, 1e-3, 19),
-    PINNED + ONE_START: Between(4.49e-4, 1.82e-6, 1, 0, 1e-3, 19),
-    ON_CPU + ONE_START: Between(5.69e-2, 1.02e-10, 1, 0, 1e-3, 18),
-}
+def _fitted() -> dict[str, Between]:
+    """Return the variation by kind, as `python -m benchmarks.verdict_rates evaluate` prints it.
+
+    Fitted to 34 sessions of the H200 with 15 starts, in three configurations: `data/calibration`
+    and h200-sxm-5 to -8. Pageable memory has too few sessions of one start.
+    """
+    with Path(__file__).with_name("verdict_variances.csv").open(encoding="utf-8") as lines:
+        rows = [dict(row) for row in csv.DictReader(lines)]
+    return {row.pop("kind"): Between(**{k: float(v) for k, v in row.items()}) for row in rows}
+
+
+KNOWN = _fitted()
 
 
 def offset(a_s: pd.Series, b_s: pd.Series) -> float:
