@@ -295,7 +295,7 @@ def test_as_many_sessions_as_compare_asks_for_decide():
 
 def held(total, kernel, n=256, **ceilings):
     """Return a recording of one cell with kernel-only times, and ceilings of its host."""
-    made = recorded(cell(total, n=n))
+    made = recorded(cell(total, n=n), kernel_timing="kernel-only")
     key = made.samples[[*KERNEL, "session"]].iloc[:1]
     kernels = key.merge(pd.DataFrame({"kernel_s": kernel}), how="cross")
     known = pd.DataFrame({"quantity": ceilings.keys(), "value": ceilings.values()})
