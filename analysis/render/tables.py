@@ -177,15 +177,16 @@ def _cell(row: Row, name: str, wide: bool, unit: Unit, marks: Mapping[str, str])
 
 
 def _sortable(row: Row, name: str, wide: bool, unit: Unit, marks: Mapping[str, str]) -> _Cell:
-    """Return a cell, with a sort key if it is a number whose text is no plain number.
+    """Return a cell, with a sort key if it is a number that contains more than its digits.
 
-    The cell of a joined column has its place.
+    The cell of a joined column contains its place: it is sorted by its key only.
     """
     cell, value, at = _cell(row, name, wide, unit, marks), row[name], row.at(name)
     if at != (*row.place, name) and value is not None:
         said = unit.name if cell.is_number else ""
         cell = replace(cell, at=" ".join(map(str, at)), unit=said)
-    if not cell.is_number or (cell.text.replace(".", "", 1).isdigit() and not cell.small):
+    is_plain = cell.text.replace(".", "", 1).isdigit() and not (cell.small or cell.at)
+    if not cell.is_number or is_plain:
         return cell
     return replace(cell, key="" if value is None else f"{float(value) * unit.factor:.6g}")
 

@@ -58,7 +58,7 @@ def test_one_command_writes_the_same_bytes_in_another_process(published_only):
     assert messages.splitlines()[0] == "models of published: modelled kernels"
     for path in chain({}).iterdir():
         assert path.read_bytes() == (published_only[0] / path.name).read_bytes(), path.name
-    known = ("table", "model", "claims", "systems", "cpu_split", "audit")
+    known = ("source_tables", "model", "claims", "systems", "cpu_split", "audit")
     for name in TABLES:
         table = pd.read_csv(published_only[0] / f"{name}.csv")
         assert len(table.columns) > 1
