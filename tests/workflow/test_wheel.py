@@ -78,7 +78,10 @@ def pythons():
 @pytest.fixture(scope="module", params=pythons())
 def installed(request, wheel, tmp_path_factory):
     """An environment with the wheel; another Python gets its packages from the cache of uv."""
-    runs = lambda python: not subprocess.run([python, "-c", "import ensurepip"]).returncode  # noqa: E731
+
+    def runs(python):
+        return not subprocess.run([python, "-c", "import ensurepip"]).returncode
+
     python = next(filter(runs, request.param), None) or pytest.skip("this Python does not run here")
     venv = tmp_path_factory.mktemp("installed") / "venv"
     run(python, "-m", "venv", "--without-pip", venv)
