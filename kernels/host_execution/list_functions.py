@@ -27,9 +27,10 @@ _TYPE = re.compile(
 )
 # Other pages: atomic operations, barriers, memory, warps, extended precision, internal names.
 _OTHER = re.compile(
-    r"__(?:is[A-Z]\w+|cvta\w+|syncthreads\w*|threadfence\w*|trap|brkpt|prof_trigger|pm\d|ld\w+"
-    r"|st(?:wb|cg|cs|wt)|nv_\w+|\w*atomic\w*|nanosleep|cuda\w+|isinf\w*|isnan\w*|isfinite\w*"
-    r"|finite\w*|signbit\w*|pow_helper|cmath_power|FLOAT_BITS|DOUBLE_BITS)$|_[A-Za-z]|clock\w*$|nan|syncthreads_|.*(?:atomic|Atomic)"
+    r"__(?:is[A-Z]\w+|cvta\w+|syncthreads\w*|threadfence\w*|trap|brkpt|prof_trigger|pm\d"
+    r"|ld\w+|st(?:wb|cg|cs|wt)|nv_\w+|\w*atomic\w*|nanosleep|cuda\w+|isinf\w*|isnan\w*"
+    r"|isfinite\w*|finite\w*|signbit\w*|pow_helper|cmath_power|FLOAT_BITS|DOUBLE_BITS)$"
+    r"|_[A-Za-z]|clock\w*$|nan|syncthreads_|.*(?:atomic|Atomic)"
 )
 
 
