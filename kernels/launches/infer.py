@@ -100,12 +100,16 @@ def guesses(name: str, kernel: Piece, code: str) -> Iterator[Guess]:
 
 def geometries(edges: tuple[int, int], bound: int, uses_y: tuple[bool, bool]) -> Iterator[Geometry]:
     """Yield geometries for what a kernel multiplies its block indices by (0: unknown)."""
+    if edges == (0, 0) and all(uses_y):  # by blockDim
+        for edge in (16, 32):
+            yield from geometries((edge, edge), bound, uses_y)
+        return
     x, y = edges[0] or edges[1] or 16, edges[1] or edges[0] or 16
     x_only = edges[0] or 256
     grids: list[tuple[tuple[str, int], ...]] = [(("N", x), ("M", y)), (("M", x), ("N", y))]
     if not uses_y[0]:
         grids = [(("M * N", x_only),), (("M", x_only),), (("N", x_only),), (("M", 1),)]
-    elif not edges[1]:
+    elif edges[0] and not edges[1] and not uses_y[1]:
         grids.insert(0, (("N", x_only), ("M", 1)))
     seen = set()
     blocks = (
@@ -124,7 +128,7 @@ def _blocks(x: int, y: int, bound: int, in_two: bool) -> Iterator[tuple[int, ...
         shares = ((1, 1), (2, 2), (4, 4), (8, 8), (4, 1), (1, 4), (1, 2), (2, 1), (8, 1), (1, 8))
         blocks = [(x // a, y // b) for a, b in shares]
         blocks += [(16, 16), (32, 8), (8, 8), (32, 32)]
-        yield from (each for each in blocks if not bound or math.prod(each) == bound)
+        yield from (each for each in blocks if not bound or math.prod(each) <= bound)
         return
     if bound:
         yield (bound,)

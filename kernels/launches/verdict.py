@@ -136,7 +136,7 @@ def judge(path: Path, text: str, name: str, option: str | None = None) -> Judged
 def _judge_by_guesses(path: Path, text: str, name: str, refused: CompilerError | None) -> Judged:
     """Judge a kernel with the first guessed launch that gives a product at all."""
     kernel = kernels_of(text)[name]
-    code = " ".join(piece.text for piece in pieces(blanked(text)) if piece.is_for_the_device)
+    code = " ".join(blanked(each.text) for each in pieces(text) if each.is_for_the_device)
     likeliest: Judged | None = None
     for guess in guesses(name, kernel, code):
         probe = Source(path, text, (guess.probe,), scope_of(text, guess.probe))

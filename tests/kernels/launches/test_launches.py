@@ -137,6 +137,16 @@ def test_matrices_are_known_by_name_and_const(pointers: dict[str, str], means: s
         (NAIVE, "gemm: correct"),
         (TILED, "correct for sizes that are multiples of 32"),
         (
+            'extern "C" {'
+            + square(ROWS.format("a[row * n + i] * b[i * n + column]", "row * n + column"))
+            + "}",
+            "product: correct",
+        ),
+        (
+            NAIVE.replace("__global__", "__global__ __launch_bounds__(1024)"),
+            "gemm: correct",
+        ),
+        (
             square(ROWS.format("a[row * n + i] * b[column * n + i]", "row * n + column")),
             "correct for a transposed B",
         ),
