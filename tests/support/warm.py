@@ -37,7 +37,6 @@ class Popen(subprocess.Popen):
 
 @cache
 def _import_snakemake() -> None:
-    sys.path.append(str(ROOT / "workflow" / "events"))  # plugins are read once
     importlib.import_module("snakemake.cli").get_argument_parser()
     importlib.import_module("smart_open")  # which Snakemake imports later
 

@@ -53,7 +53,8 @@ def test_one_element_beyond_its_bound_is_found_anywhere(dtype):
         with suppress(CellError):
             second.check(one, SAME, partial(project, c), rows)
             missed += 1
-    assert missed <= 1
+    # A check misses less than 1 % of such errors (where the random vector is nearly zero).
+    assert missed <= 3
 
 
 def test_few_roundoffs_do_not_lower_the_limit_of_imprecise_sums():
