@@ -218,15 +218,18 @@ def sgemm_top(shape: Shape, tile: TileShape, element_bytes: int) -> list[Access]
         return x % across * words
 
     def a_at(x: Lanes, _y: Lanes) -> Lanes:
-        own = x % tile.slice_threads
+        in_slice = x % tile.slice_threads
         warps_across = tile.columns // (LANE_COLUMNS * tile.thread_columns)
-        return own // 32 // warps_across * LANE_ROWS * tile.thread_rows + own % 16 // 2 * VECTOR
+        return (
+            in_slice // 32 // warps_across * LANE_ROWS * tile.thread_rows
+            + in_slice % 16 // 2 * VECTOR
+        )
 
     def b_at(x: Lanes, _y: Lanes) -> Lanes:
-        own = x % tile.slice_threads
+        in_slice = x % tile.slice_threads
         warp_columns = LANE_COLUMNS * tile.thread_columns
-        lane_column = own % 32 // 16 * 2 + own % 2
-        return own // 32 % (tile.columns // warp_columns) * warp_columns + lane_column * VECTOR
+        lane_column = in_slice % 32 // 16 * 2 + in_slice % 2
+        return in_slice // 32 % (tile.columns // warp_columns) * warp_columns + lane_column * VECTOR
 
     def of_slice(place: OfThread, pitch: int) -> OfThread:
         return lambda x, y: x // tile.slice_threads * slice_steps * pitch + place(x, y)
@@ -264,8 +267,11 @@ def _sums_of_slices(kernel: KernelAccesses, tile: TileShape) -> list[Access]:
     if tile.slices == 1:
         return []
     vectors = tile.thread_rows * tile.thread_columns // VECTOR
-    own: OfThread = lambda x, _y: x % tile.slice_threads * VECTOR  # noqa: E731
-    return [kernel.store_shared(own, vectors, VECTOR), kernel.load_shared(own, vectors, VECTOR)]
+    vector: OfThread = lambda x, _y: x % tile.slice_threads * VECTOR  # noqa: E731
+    return [
+        kernel.store_shared(vector, vectors, VECTOR),
+        kernel.load_shared(vector, vectors, VECTOR),
+    ]
 
 
 def _stores_of_tile(

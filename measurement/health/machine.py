@@ -83,11 +83,14 @@ def ceilings_of(ceilings: Iterable[Ceiling]) -> tuple[Ceilings, Mapping[str, Map
     for row in rows:
         kinds: list[str | None] = [row.host_memory]
         if row.threads:
-            kinds = [kind for kind, own in (("one", 1), ("all", most)) if row.threads == own]
+            kinds = [kind for kind, count in (("one", 1), ("all", most)) if row.threads == count]
         for kind in kinds:
             key = f"{row.quantity} {kind}" if kind else row.quantity
             sizes.setdefault(key, {}).setdefault(row.size_bytes or 0, []).append(row.value)
-    medians = {key: {at: median(own) for at, own in each.items()} for key, each in sizes.items()}
+    medians = {
+        key: {at: median(values) for at, values in by_size.items()}
+        for key, by_size in sizes.items()
+    }
     copies = {key: each for key, each in medians.items() if key.startswith(_COPIES)}
     return {key: each[max(each)] for key, each in medians.items()}, copies
 

@@ -115,7 +115,7 @@ def _curves(rows: pd.DataFrame, time: str) -> list[pd.Series]:
     """Return the median times by size of each implementation with several sizes."""
     keys = ["variant", "block_size", "threads"]
     medians = rows[rows[time].notna()].groupby([*keys, "n"], dropna=False)[time].median()
-    curves = [own.droplevel(keys) for _, own in medians.groupby(level=keys, dropna=False)]
+    curves = [curve.droplevel(keys) for _, curve in medians.groupby(level=keys, dropna=False)]
     return [times for times in curves if len(times) > 1]
 
 

@@ -190,8 +190,8 @@ def sources(
     """
     files = {path: ROOT / file for path, file in _files(builds, calls).items()}
     named = [cpu_reference.catalog.variant(name).source for name in cpu_variants]
-    own = [source for source in named if source] + [cpu_reference.library.CEILINGS]
-    files |= {path: ROOT / path for path in own}
+    cpu_paths = [source for source in named if source] + [cpu_reference.library.CEILINGS]
+    files |= {path: ROOT / path for path in cpu_paths}
     return {path: code_sha256(file.read_text()) for path, file in sorted(files.items())}
 
 
@@ -227,9 +227,7 @@ def _lines(file: Path) -> list[str]:
 
 def git() -> dict[str, Any]:
     """Return the commit of the tree and whether it was changed since (None: unknown)."""
-    found = tree()
-    del found["changed"]
-    return found
+    return {name: fact for name, fact in tree().items() if name != "changed"}
 
 
 def tree(named: str | None = None) -> dict[str, Any]:
@@ -240,10 +238,10 @@ def tree(named: str | None = None) -> dict[str, Any]:
     commit = _git_output("rev-parse", "HEAD")
     status = _git_output("status", "--porcelain", "--untracked-files=all", "--", *_STUDY)
     changed = [line.split(maxsplit=1)[1] for line in status.splitlines()]
-    known = bool(commit) and not named
+    from_git = bool(commit) and not named
     return {
-        "commit": commit if known else named,
-        "dirty": bool(changed) if known else None,
+        "commit": commit if from_git else named,
+        "dirty": bool(changed) if from_git else None,
         "changed": changed,
     }
 

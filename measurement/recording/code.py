@@ -36,10 +36,10 @@ def codes(recording: Recording) -> pd.DataFrame:
     if recording.checks.empty:
         return pd.DataFrame(columns=[*CELL, "build", "code"])
     cubins = recording.builds.groupby(BUILD, dropna=False, as_index=False)["cubin_sha256"]
-    found = recording.checks[[*CELL, "build"]].merge(cubins.agg(" ".join), how="left", on=BUILD)
-    pairs = zip(found["device"] == CPU, found["variant"], strict=True)
-    others = pd.Series([_other(recording, *each) for each in pairs], found.index, dtype="string")
-    return found.assign(code=found.pop("cubin_sha256").fillna(others))
+    checked = recording.checks[[*CELL, "build"]].merge(cubins.agg(" ".join), how="left", on=BUILD)
+    pairs = zip(checked["device"] == CPU, checked["variant"], strict=True)
+    others = pd.Series([_other(recording, *each) for each in pairs], checked.index, dtype="string")
+    return checked.assign(code=checked.pop("cubin_sha256").fillna(others))
 
 
 def _other(recording: Recording, on_cpu: bool, name: str) -> str | None:
@@ -62,10 +62,10 @@ def build_key(row: dict[Any, Any]) -> BuildKey:
 
 def build_facts(recording: Recording) -> dict[BuildKey, dict[str, Any]]:
     """Return resources, active warps and numbers of instructions of each build, by their names."""
-    found: dict[BuildKey, dict[str, Any]] = {}
+    facts: dict[BuildKey, dict[str, Any]] = {}
     for build in recording.builds.astype(object).to_dict("records"):
         key = build_key(build)
-        own = found[key] = {text: build[name] for name, text in _RESOURCES.items()}
+        of_build = facts[key] = {text: build[name] for name, text in _RESOURCES.items()}
         capability = compute_capability(build["architecture"])
         if key[0] in VARIANTS and capability in LIMITS:
             block = VARIANTS[key[0]].block_size(key[2])
@@ -73,16 +73,16 @@ def build_facts(recording: Recording) -> dict[BuildKey, dict[str, Any]]:
             launch = Product(key[0], key[1], Shape.square(size), block).launch
             used = (build["registers_per_thread"], build["static_shared_bytes"])
             threads, shared = launch.threads_per_block, launch.dynamic_shared_bytes
-            own["active warps"] = occupancy(capability, threads, *used, shared).active_warps
+            of_build["active warps"] = occupancy(capability, threads, *used, shared).active_warps
     for row in recording.instructions.astype(object).to_dict("records"):
         if row["scope"] == "kernel":
-            own = found[build_key(row)]
+            of_build = facts[build_key(row)]
             names = [
                 "instructions",
                 *([row["opcode"]] if row["opcode"].startswith(_MEMORY) else []),
             ]
-            own |= {name: own.get(name, 0) + row["count"] for name in names}
-    return found
+            of_build |= {name: of_build.get(name, 0) + row["count"] for name in names}
+    return facts
 
 
 def changed_sources(first: Mapping[str, str], second: Mapping[str, str]) -> list[str]:

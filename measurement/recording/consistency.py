@@ -110,8 +110,8 @@ def _form_fault(row: Mapping[str, Any], catalog: Catalog) -> str | None:
         return None if fits else f"does not exist for {dtype} with block size {block}"
     entry = catalog.get(name)
     if "device" not in row and (not entry or not entry.kernel_name):
-        own = STEPS | {build.variant for build in INSTRUMENTS}
-        return None if name in own else "is not a variant of a build"
+        without_kernel = STEPS | {build.variant for build in INSTRUMENTS}
+        return None if name in without_kernel else "is not a variant of a build"
     if not entry:
         return "is not a variant of a GPU"
     if entry.fixed_blocks:
@@ -138,9 +138,9 @@ def _same_rows(rows: np.ndarray, key: list[str]) -> str:
     again = int(pd.Series(rows).duplicated().argmax())
     first = int((rows == rows[again]).argmax())
     names = {"cell": CELL, "kernel": KERNEL, "build": BUILD}
-    what = next((each for each, own in names.items() if set(own) <= set(key)), "device")
-    own = names.get(what, ["device"])
-    same = " and ".join([what, *(column for column in key if column not in own)])
+    what = next((kind for kind, columns in names.items() if set(columns) <= set(key)), "device")
+    part = names.get(what, ["device"])
+    same = " and ".join([what, *(column for column in key if column not in part)])
     return f"rows {first + 2} and {again + 2} have the same {same}"
 
 
@@ -202,15 +202,15 @@ def check_distinct(samples: Iterable[tuple[Path, np.ndarray]]) -> None:
     `samples` are their folders and fingerprints (`fingerprint`). Raise RecordingError naming both.
     """
     seen: list[tuple[Path, np.ndarray]] = []
-    for path, own in samples:
-        for other, known in seen:
-            equal = int(np.isin(own, known).sum())
-            if equal > _MOST_EQUAL * min(len(own), len(known)):
+    for path, hashes in samples:
+        for other, seen_hashes in seen:
+            equal = int(np.isin(hashes, seen_hashes).sum())
+            if equal > _MOST_EQUAL * min(len(hashes), len(seen_hashes)):
                 raise RecordingError(
-                    f"recording {path}: {equal} of {len(own)} samples are also in {other}; remove "
-                    "one of the two from gpus in the config"
+                    f"recording {path}: {equal} of {len(hashes)} samples are also in {other}; "
+                    "remove one of the two from gpus in the config"
                 )
-        seen.append((path, own))
+        seen.append((path, hashes))
 
 
 def _coded(frame: pd.DataFrame, key: list[str]) -> np.ndarray:

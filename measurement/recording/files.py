@@ -168,11 +168,11 @@ def read_provenance(path: Path) -> dict[str, Any]:
 
 
 def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    unique = dict(pairs)
+    if len(unique) < len(pairs):
         twice = Counter(key for key, _ in pairs).most_common(1)[0][0]
         raise ValueError(f"the key {twice!r:.80} is given twice")
-    return found
+    return unique
 
 
 def _whole(text: str) -> int:

@@ -28,34 +28,34 @@ def validate(folder: Path) -> int:
     except RecordingError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
-    found = faults(recording)
-    for fault in found:
+    problems = faults(recording)
+    for fault in problems:
         print(f"error: recording {folder}: {fault}", file=sys.stderr)
-    if not found:
+    if not problems:
         print(description(recording))
-    return 2 if found else 0
+    return 2 if problems else 0
 
 
 def faults(recording: Recording) -> list[str]:
     """Return the faults that prevent committing a recording, each with its remedy."""
-    own = set(files_of(recording.path))
+    expected = set(files_of(recording.path))
     git, statuses = recording.provenance["git"], recording.checks["status"]
-    found = [
+    problems = [
         f"{path.name} does not belong to a recording; remove it"
         for path in sorted(recording.path.iterdir())
-        if path.name not in own
+        if path.name not in expected
     ]
     if recording.provenance["simulated"]:
-        found.append("its times are simulated; record a GPU")
+        problems.append("its times are simulated; record a GPU")
     if not git["commit"]:
-        found.append("its commit is unknown; record with --commit, or from a git checkout")
+        problems.append("its commit is unknown; record with --commit, or from a git checkout")
     if git["dirty"]:
         files = f" of {', '.join(git['changed'][:3])}" if git.get("changed") else ""
         remedy = "commit them and record again"
-        found.append(f"it was recorded with uncommitted changes{files}; {remedy}")
+        problems.append(f"it was recorded with uncommitted changes{files}; {remedy}")
     if not (statuses == "passed").any():
-        found.append("none of its cells passed; see checks.csv for the reasons")
-    return found
+        problems.append("none of its cells passed; see checks.csv for the reasons")
+    return problems
 
 
 def description(recording: Recording) -> str:

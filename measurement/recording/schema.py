@@ -99,8 +99,8 @@ _PANDAS = {"text": "string", "count": "Int64", "number": "float64"}
 
 
 def _column(file: str, name: str) -> Column:
-    found = declared(file, name)
-    return Column(_PANDAS[found.kind], found.least, found.most, found.words, found.pattern)
+    column = declared(file, name)
+    return Column(_PANDAS[column.kind], column.least, column.most, column.words, column.pattern)
 
 
 # Every column by name, and every table by its file name.

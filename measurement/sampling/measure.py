@@ -142,8 +142,8 @@ class DeviceMeasurement:
         """Time each run in pieces in all settings; use the fastest for its samples."""
         cells = [] if self._label == CPU else self._cells
         piecewise = [cell for cell in cells if cell.product.entry.flow in PIECEWISE]
-        known = {*self._settings_used(), *self._journal.checks()}
-        left = [cell for cell in piecewise if cell not in known]
+        decided = {*self._settings_used(), *self._journal.checks()}
+        left = [cell for cell in piecewise if cell not in decided]
         if left:
             progress = Progress(f"{self._label}: pieces", len(left))
             with self._phase("pieces", device):
