@@ -1,6 +1,5 @@
 """The recorder's interface to a host's devices."""
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -88,32 +87,3 @@ class Host:
             seed,
         )
         return cold_start(request, limit_s)
-
-
-@dataclass(frozen=True)
-class OpenGpu:
-    """Opens a GPU's session in the worker process."""
-
-    hardware: Host
-    device: CudaDevice
-    builds: list[BuildResult]
-    cubins: Path
-    partner: CudaDevice | None
-    primary: bool
-
-    def __call__(self, inputs: Inputs) -> DeviceSession:
-        """Return the session."""
-        parts = (self.builds, self.cubins, self.partner, self.primary)
-        return self.hardware.open_gpu(self.device, inputs, *parts)
-
-
-@dataclass(frozen=True)
-class OpenCpu:
-    """Opens the CPU's session in the worker process."""
-
-    hardware: Host
-    library: Path
-
-    def __call__(self, inputs: Inputs) -> DeviceSession:
-        """Return the session."""
-        return self.hardware.open_cpu(self.library, inputs)

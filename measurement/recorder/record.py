@@ -4,7 +4,8 @@ import os
 import platform
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections import ChainMap
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
 from functools import partial
@@ -17,16 +18,17 @@ from kernels.catalog.variant import Variant
 from kernels.cubins.build import Build
 from kernels.cubins.compile import BuildResult, architecture, build_all, read_result
 from kernels.cubins.toolchain import find_nvcc
-from kernels.products.matrices import check_memory
+from kernels.products.matrices import Inputs, check_memory
 from kernels.products.references import CACHE
 from measurement.devices.discovery import CudaDevice
 from measurement.devices.locks import only_run
+from measurement.devices.session import DeviceSession
 from measurement.recorder import provenance
 from measurement.recorder.at_once import Meet, run_at_once
-from measurement.recorder.hardware import Host, OpenCpu, OpenGpu
+from measurement.recorder.hardware import Host
 from measurement.recorder.target import check_target
 from measurement.recording import recording
-from measurement.recording.journal import Journal, open_journal
+from measurement.recording.journal import ATTEMPTS, IMPORTS, PHASES, Journal, open_journal
 from measurement.recording.provenance_schema import FORMAT, KERNEL_ONLY, lines_sha256
 from measurement.sampling.interference import interference_cells, measure_interference
 from measurement.sampling.measure import DeviceMeasurement
@@ -51,8 +53,14 @@ class Task:
 
     def gpu_opening(self, device: CudaDevice) -> Opening:
         """Return the opening of a GPU's worker; each worker has its own core."""
-        parts = (self.builds, self.cubins, self._partner(device), bool(calls(self.study)))
-        session = OpenGpu(self.hardware, device, *parts)
+        session = partial(
+            self.hardware.open_gpu,
+            device,
+            builds=self.builds,
+            cubins=self.cubins,
+            partner=self._partner(device),
+            primary=bool(calls(self.study)),
+        )
         return self._opening(session, gpu_cells(self.study, _label(device)), 0.0, device.index)
 
     def _partner(self, device: CudaDevice) -> CudaDevice | None:
@@ -65,7 +73,7 @@ class Task:
 
     def cpu_opening(self) -> Opening:
         """Return the opening of the CPU's worker."""
-        session = OpenCpu(self.hardware, self.library)
+        session = partial(self.hardware.open_cpu, self.library)
         # Only the caches of the CPU contain matrices of the cell before.
         warm_run_s = self.study.protocol.cpu_warm_run_s
         return self._opening(session, self.cpu_cells(), warm_run_s, core=0)
@@ -75,11 +83,14 @@ class Task:
         return cpu_cells(self.study, usable_threads())
 
     def _opening(
-        self, session: OpenGpu | OpenCpu, cells: list[Cell], warm_run_s: float, core: int
+        self,
+        session: Callable[[Inputs], DeviceSession],
+        cells: list[Cell],
+        warm_run_s: float,
+        core: int,
     ) -> Opening:
         seed, warm_up_s = self.study.seed, self.study.protocol.warm_up_s
-        settings = (session, problems(cells), seed, CACHE, warm_up_s, warm_run_s, core)
-        return Opening(*settings)
+        return Opening(session, problems(cells), seed, CACHE, warm_up_s, warm_run_s, core)
 
     def fingerprint(self) -> dict[str, Any]:
         """Return the inputs that must be unchanged to resume an interrupted recording."""
@@ -137,7 +148,7 @@ def record(
         header = {"task": task.fingerprint(), "facts": begun}
         with open_journal(out, header) as journal:
             check_target(*target)  # another process may have finished while this one built
-            if journal.attempts > 1:
+            if len(journal.rows[ATTEMPTS]) > 1:
                 print(f"{out}: resuming", file=sys.stderr, flush=True)
             _measure(task, journal)
             if not journal.rows["builds.csv"]:
@@ -191,6 +202,7 @@ def _facts(task: Task, journal: Journal, gcc: str, commit: str | None) -> dict[s
     drivers = task.hardware.drivers() if task.devices else none
     nvccs = {build.nvcc for build in task.builds}
     texts = journal.header.get("texts", {})  # as of the first attempt
+    imports = dict(ChainMap(*journal.rows[IMPORTS][::-1]))
     return {
         "format": FORMAT,
         "kernel_timing": KERNEL_ONLY,
@@ -214,11 +226,11 @@ def _facts(task: Task, journal: Journal, gcc: str, commit: str | None) -> dict[s
         "seed": task.study.seed,
         "sources": _sources(task.study, task.devices)
         | {path: lines_sha256(lines) for path, lines in texts.items()},
-        **({"imports": journal.imports} if journal.imports else {}),
-        "attempts": journal.attempts,
+        **({"imports": imports} if imports else {}),
+        "attempts": len(journal.rows[ATTEMPTS]),
         "machine_start": provenance.machine_start(),
         "at_once": task.at_once,
-        "phases": journal.phases,
+        "phases": journal.rows[PHASES],
     }
 
 

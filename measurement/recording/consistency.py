@@ -9,13 +9,14 @@ import numpy as np
 import pandas as pd
 
 import cpu_reference.catalog
+from base.dictionary import FILES
 from base.errors import StudyError
 from kernels.catalog.catalog import Catalog
 from kernels.catalog.user_supplied import catalog_of
 from kernels.cubins.build import INSTRUMENTS, STEPS
 from measurement.recording.files import PROVENANCE, RecordingError
 from measurement.recording.provenance_schema import CLOCK_SLACK_S
-from measurement.recording.schema import ALL, BUILD, CELL, KERNEL
+from measurement.recording.schema import BUILD, CELL, KERNEL
 from study.cells import CPU
 
 _CHECKS, _SAMPLES, _CEILINGS = "checks.csv", "samples.csv.gz", "ceilings.csv"
@@ -127,7 +128,7 @@ def _form_fault(row: Mapping[str, Any], catalog: Catalog) -> str | None:
 
 def _repeated(name: str, frame: pd.DataFrame) -> Iterator[str]:
     """Yield the first two rows with the same key."""
-    for key in map(list, ALL[name].keys):
+    for key in map(list, FILES[name].keys):
         rows = _coded(frame, key)
         ordered = np.sort(rows)  # takes less memory than a hash table
         if (ordered[1:] == ordered[:-1]).any():

@@ -33,11 +33,9 @@ JournalRow = dict[str, Any]
 # Each line is written at once, so a killed process loses none. A power failure loses at most this
 # time.
 _SYNC_S = 1.0
-# Kinds of lines without table rows.
-_PHASE = "phase"
-_PILOT = "pilot"
-_ATTEMPT = "attempt"
-_IMPORTS = "imports"
+# Rows that belong to no table: durations of phases, runs that are not samples, packages that
+# user-supplied calls imported, and starts of the process.
+PHASES, PILOTS, IMPORTS, ATTEMPTS = "phase", "pilot", "imports", "attempt"
 
 
 class Journal:
@@ -46,33 +44,25 @@ class Journal:
     def __init__(self, folder: Path, header: Mapping[str, Any]) -> None:
         self._path = folder / "journal.jsonl"
         self.header = header
-        self.rows: dict[str, list[JournalRow]] = {name: [] for name in TABLES}
-        self.phases: list[JournalRow] = []
-        self.pilots: list[JournalRow] = []
-        self.imports: JournalRow = {}
-        self.attempts = 0
+        self.rows: dict[str, list[JournalRow]] = {
+            name: [] for name in (*TABLES, PHASES, PILOTS, IMPORTS, ATTEMPTS)
+        }
         self._one_at_a_time = threading.Lock()
         self._size = self._read()
         self._file = os.open(self._path, os.O_WRONLY | os.O_CREAT, 0o666)
         os.ftruncate(self._file, self._size)
         self._synced_s = time.monotonic()
-        self._append(_ATTEMPT, [])
+        self.add(ATTEMPTS, {})
 
-    def add(self, table: str, *rows: JournalRow) -> None:
-        """Write rows of a table to the file, all or none; raise StudyError if that fails."""
-        self._append(table, list(rows))
+    @property
+    def has_results(self) -> bool:
+        """Whether a table has rows."""
+        return any(self.rows[name] for name in TABLES)
 
-    def add_phase(self, row: JournalRow) -> None:
-        """Add the durations of a phase of the measurement."""
-        self._append(_PHASE, [row])
-
-    def add_pilot(self, row: JournalRow) -> None:
-        """Add a pilot run, which is not a sample."""
-        self._append(_PILOT, [row])
-
-    def add_imports(self, versions: JournalRow) -> None:
-        """Add packages that user-supplied calls imported, and their versions."""
-        self._append(_IMPORTS, [versions])
+    def add(self, kind: str, *rows: JournalRow) -> None:
+        """Write rows of a table or kind to the file, all or none; raise StudyError if it fails."""
+        with self._one_at_a_time:
+            self._append(kind, list(rows))
 
     def checks(self) -> dict[Cell, JournalRow]:
         """Return the last check of each cell, in the order of the first checks."""
@@ -103,26 +93,11 @@ class Journal:
         data = self._path.read_bytes()
         size = data.rfind(b"\n") + 1  # an incomplete line is measured again
         for line in data[:size].splitlines():
-            self._take(*json.loads(line))
+            kind, rows = json.loads(line)
+            self.rows[kind] += rows
         return size
 
-    def _take(self, kind: str, rows: list[JournalRow]) -> None:
-        if kind == _ATTEMPT:
-            self.attempts += 1
-        elif kind == _PHASE:
-            self.phases += rows
-        elif kind == _PILOT:
-            self.pilots += rows
-        elif kind == _IMPORTS:
-            self.imports |= rows[0]
-        else:
-            self.rows[kind] += rows
-
     def _append(self, kind: str, rows: list[JournalRow]) -> None:
-        with self._one_at_a_time:
-            self._append_line(kind, rows)
-
-    def _append_line(self, kind: str, rows: list[JournalRow]) -> None:
         line = (json.dumps([kind, rows], separators=(",", ":")) + "\n").encode()
         try:
             if os.fstat(self._file).st_size != self._size:
@@ -139,7 +114,7 @@ class Journal:
                 "rerun the same command"
             ) from None
         self._size += len(line)
-        self._take(kind, rows)
+        self.rows[kind] += rows
 
 
 def journal_folder(out: Path) -> Path:
@@ -165,7 +140,7 @@ def open_journal(out: Path, header: Mapping[str, Any]) -> Iterator[Journal]:
             finished = True
         finally:
             journal.close()
-            if finished or not any(journal.rows.values()):
+            if finished or not journal.has_results:
                 shutil.rmtree(folder)
 
 

@@ -27,7 +27,7 @@ import shutil
 import tempfile
 import warnings
 import zlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -35,6 +35,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from base.dictionary import FILES, Declaration, declared
 from base.files import MANIFEST
 from measurement.recording.consistency import fault
 from measurement.recording.files import (
@@ -46,14 +47,12 @@ from measurement.recording.files import (
     read_provenance,
 )
 from measurement.recording.schema import (
-    ALL,
     CELL,
-    COLUMNS,
     KERNEL,
     TABLES,
-    Column,
-    Table,
+    number_fault,
     one_line,
+    text_fault,
 )
 
 __all__ = [
@@ -75,8 +74,6 @@ RENAMED = dict.fromkeys(("samples.csv.gz", "cold_starts.csv", "neighbours.csv"),
 _FREE_BYTES, _MOST_RATIO = 2**20, 100
 _MOST_ROWS = 2**19  # of a table
 _LONGEST_HEADER = 1000  # characters in a message
-# How pandas reads the kinds of columns; `Column.number_fault` rejects fractions of whole numbers.
-_READ_AS = {"string": "string", "Int64": "float64", "float64": "float64"}
 
 
 @dataclass(frozen=True)
@@ -223,19 +220,20 @@ def read_table(path: Path, name: str, most: int) -> tuple[pd.DataFrame, int]:
     Its size and its header are compared with the schema before pandas reads it. Raise
     RecordingError naming the first fault.
     """
-    table = ALL[name]
+    columns, kinds = FILES[name].columns, TABLES[name]
     try:
         content = _content(path / name, most)
-        if problem := _header_fault(content, table):
+        if problem := _header_fault(content, columns):
             raise bad(path, f"{name} has {problem}")
-        frame = _numbers(content, table)
+        frame = _numbers(content, kinds)
     except (OSError, EOFError, ValueError, zlib.error, pd.errors.ParserWarning) as error:
         said = one_line(" ".join(str(error).split()))[:_LONGEST_HEADER]
         raise bad(path, f"{name} cannot be read ({said})") from None
-    for column in table.columns:
-        if problem := _column_fault(frame[column], COLUMNS[column], column in table.gaps):
+    for column in columns:
+        declaration, gaps = declared(name, column), FILES[name].gaps
+        if problem := _column_fault(frame[column], declaration, column in gaps):
             raise bad(path, f"{name}: column {column}{problem}")
-    return frame.astype(table.kinds), len(content)
+    return frame.astype(kinds), len(content)
 
 
 def _content(file: Path, most: int) -> bytes:
@@ -254,14 +252,14 @@ def _content(file: Path, most: int) -> bytes:
     return content
 
 
-def _header_fault(content: bytes, table: Table) -> str | None:
+def _header_fault(content: bytes, columns: Sequence[str]) -> str | None:
     """Return how the first line differs from the table's columns; None if it does not."""
     header = content[: content.find(b"\n")].decode()
-    if header == ",".join(table.columns):
+    if header == ",".join(columns):
         return None
     named = header.split(",")
     shown = f"the columns {named}" if len(header) < _LONGEST_HEADER else f"{len(named)} columns"
-    return f"{shown}, not {list(table.columns)}"
+    return f"{shown}, not {list(columns)}"
 
 
 def _parsed(content: bytes, types: Mapping[str, str]) -> pd.DataFrame:
@@ -279,31 +277,34 @@ def _parsed(content: bytes, types: Mapping[str, str]) -> pd.DataFrame:
         )
 
 
-def _numbers(content: bytes, table: Table) -> pd.DataFrame:
-    """Return the rows of a table; raise ValueError naming the first text that is not a number."""
+def _numbers(content: bytes, kinds: Mapping[str, str]) -> pd.DataFrame:
+    """Return the rows of a table; raise ValueError naming the first text that is not a number.
+
+    Whole numbers are read as float64: `number_fault` rejects fractions.
+    """
     try:
-        return _parsed(content, {name: _READ_AS[kind] for name, kind in table.kinds.items()})
+        return _parsed(content, {n: kind.replace("Int64", "float64") for n, kind in kinds.items()})
     except (ValueError, TypeError) as error:
-        texts = _parsed(content, dict.fromkeys(table.columns, "string"))
-        for name in table.columns:
+        texts = _parsed(content, dict.fromkeys(kinds, "string"))
+        for name in kinds:
             wrong = texts[name].notna() & pd.to_numeric(texts[name], errors="coerce").isna()
-            if table.kinds[name] != "string" and wrong.any():
+            if kinds[name] != "string" and wrong.any():
                 at = int(wrong.argmax())
                 said = f"{texts[name][at]!r:.40} is not a number in row {at + 2}"
                 raise ValueError(f"column {name}: {said}") from None
         raise error
 
 
-def _column_fault(values: pd.Series, column: Column, may_be_empty: bool) -> str | None:
+def _column_fault(values: pd.Series, column: Declaration, may_be_empty: bool) -> str | None:
     """Return the first fault of a column as read by `_parsed`; None if it has none."""
     empty = values.isna().to_numpy()
     if empty.any() and not may_be_empty:
         return f" is empty in row {int(empty.argmax()) + 2}"
-    if column.kind == "string":
+    if column.kind == "text":
         for text in values.dropna().unique():
-            if problem := column.text_fault(text):
+            if problem := text_fault(column, text):
                 at = int(values.eq(text).fillna(False).argmax())
                 return f": {problem} in row {at + 2}"
         return None
-    wrong = column.number_fault(values.to_numpy(), ~empty)
+    wrong = number_fault(column, values.to_numpy(), ~empty)
     return f" {wrong[1]} in row {wrong[0] + 2}" if wrong else None

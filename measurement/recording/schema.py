@@ -1,4 +1,4 @@
-"""The schema of a recording's tables: columns, types, limits and keys, by `base.dictionary`.
+"""The values of a recording's tables, by `base.dictionary`.
 
 `measurement.recording.provenance_schema` is the schema of provenance.json.
 `measurement.recording.consistency` states the rules between rows, tables and provenance. This
@@ -6,11 +6,10 @@ module does not import pandas.
 """
 
 import re
-from dataclasses import dataclass, field
 
 import numpy as np
 
-from base.dictionary import FILES, LARGEST, declared
+from base.dictionary import FILES, Declaration, declared
 
 MOST_CHARACTERS = 4096  # per text
 # The columns that identify a kernel, a cell, and a build.
@@ -18,48 +17,45 @@ KERNEL = ["device", "variant", "dtype", "batch", "m", "n", "k", "block_size"]
 CELL = [*KERNEL, "host_memory", "threads"]
 SETTING = ["pieces", "staging_threads", "chunk_bytes"]  # of a run in pieces
 BUILD = ["architecture", "variant", "dtype", "block_size", "build"]
+_PANDAS = {"text": "string", "count": "Int64", "number": "float64"}
+# The pandas type of every column, by table.
+TABLES = {
+    file.name: {name: _PANDAS[declared(file.name, name).kind] for name in file.columns}
+    for file in FILES.values()
+}
 
 
-@dataclass(frozen=True)
-class Column:
-    """The values of a column: `kind` is its pandas type.
+def text_fault(column: Declaration, text: str) -> str | None:
+    """Return why a text is not one of a column; None if it is."""
+    if column.words:
+        return None if text in column.words else f"{text!r} is not one of {sorted(column.words)}"
+    if column.pattern and not re.fullmatch(column.pattern, text):
+        return f"{text!r:.60} is not valid"
+    try:
+        check_text(text)
+    except ValueError as error:
+        return str(error)
+    return None
 
-    Numbers are from `least` to `most`. A text is one of `words` or matches `pattern`.
+
+def number_fault(
+    column: Declaration, values: np.ndarray, given: np.ndarray
+) -> tuple[int, str] | None:
+    """Return the index of the first number that is not one of a column, and why; None: all are.
+
+    `given` is False where a value is missing.
     """
-
-    kind: str
-    least: float = 0.0
-    most: float = LARGEST
-    words: tuple[str, ...] = ()
-    pattern: str = ""
-
-    def text_fault(self, text: str) -> str | None:
-        """Return why a text is invalid; None if it is valid."""
-        if self.words:
-            return None if text in self.words else f"{text!r} is not one of {sorted(self.words)}"
-        if self.pattern and not re.fullmatch(self.pattern, text):
-            return f"{text!r:.60} is not valid"
-        try:
-            check_text(text)
-        except ValueError as error:
-            return str(error)
+    in_range = (column.least <= values) & (values <= column.most)
+    right = in_range & ~np.signbit(values)
+    if column.kind == "count":
+        right &= values == np.floor(values)
+    wrong = given & ~right
+    if not wrong.any():
         return None
-
-    def number_fault(self, values: np.ndarray, given: np.ndarray) -> tuple[int, str] | None:
-        """Return the index of the first invalid number, and why; None if all are valid.
-
-        `given` is False where a value is missing.
-        """
-        right = (self.least <= values) & (values <= self.most) & ~np.signbit(values)
-        if self.kind == "Int64":
-            right &= values == np.floor(values)
-        wrong = given & ~right
-        if not wrong.any():
-            return None
-        at = int(wrong.argmax())
-        if self.kind == "Int64" and self.least <= values[at] <= self.most:
-            return at, f"is {values[at]:.16g}, not a whole number"
-        return at, f"is {values[at]:.16g}, not from {self.least:g} to {self.most:.16g}"
+    at = int(wrong.argmax())
+    if column.kind == "count" and in_range[at]:
+        return at, f"is {values[at]:.16g}, not a whole number"
+    return at, f"is {values[at]:.16g}, not from {column.least:g} to {column.most:.16g}"
 
 
 def check_text(text: str) -> None:
@@ -79,32 +75,3 @@ def one_line(text: str) -> str:
     """Return a text as `check_text` allows it: other characters are replaced, the end is cut."""
     plain = "".join(c if c.isprintable() and c <= "\uffff" else " " for c in text)
     return plain[:MOST_CHARACTERS]
-
-
-@dataclass(frozen=True)
-class Table:
-    """A table: its columns in order, the columns that may have gaps, and its unique `keys`."""
-
-    columns: tuple[str, ...]
-    gaps: frozenset[str]
-    keys: tuple[tuple[str, ...], ...]
-    kinds: dict[str, str] = field(init=False)
-
-    def __post_init__(self) -> None:
-        kinds = {name: COLUMNS[name].kind for name in self.columns}
-        object.__setattr__(self, "kinds", kinds)
-
-
-_PANDAS = {"text": "string", "count": "Int64", "number": "float64"}
-
-
-def _column(file: str, name: str) -> Column:
-    column = declared(file, name)
-    return Column(_PANDAS[column.kind], column.least, column.most, column.words, column.pattern)
-
-
-# Every column by name, and every table by its file name.
-COLUMNS = {name: _column(file.name, name) for file in FILES.values() for name in file.columns}
-ALL = {file.name: Table(file.columns, file.gaps, file.keys) for file in FILES.values()}
-# The type of every column, by table.
-TABLES = {name: table.kinds for name, table in ALL.items()}

@@ -11,7 +11,7 @@ import numpy as np
 from base.progress import Progress
 from measurement.devices.errors import CellError
 from measurement.devices.session import Timing
-from measurement.recording.journal import Journal
+from measurement.recording.journal import PHASES, Journal
 from measurement.recording.recording import CELL
 from measurement.sampling.protocol import rounded
 from measurement.sampling.supervisor import Supervisor
@@ -63,7 +63,7 @@ def measure_interference(
             journal.add(_TABLE, *rows)
         for label, device in devices.items():
             phase = {"device": label, "phase": _PHASE, "busy_s": round(device.busy_s, 6)}
-            journal.add_phase(phase | {"wall_s": round(time.perf_counter() - begin, 6)})
+            journal.add(PHASES, phase | {"wall_s": round(time.perf_counter() - begin, 6)})
     progress.end()
 
 

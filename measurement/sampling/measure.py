@@ -15,7 +15,7 @@ from measurement.devices.errors import CellError
 from measurement.devices.pieces import Setting, fastest
 from measurement.devices.second_check import REFUSED, check_floor, check_in_run
 from measurement.devices.session import DeviceSession
-from measurement.recording.journal import Journal
+from measurement.recording.journal import IMPORTS, PHASES, PILOTS, Journal
 from measurement.recording.recording import KERNEL
 from measurement.recording.schema import SETTING
 from measurement.sampling.protocol import CellCheck, Protocol, Result, Sample, gate, rounded, take
@@ -102,7 +102,7 @@ class DeviceMeasurement:
         rows = [(name, wall_s, busy_s), *([(_SECOND_CHECK, check_s, 0.0)] if check_s else [])]
         for phase, wall, busy in rows:
             times = {"wall_s": round(wall, 6), "busy_s": round(busy, 6)}
-            self._journal.add_phase({"device": self._label, "phase": phase, **times})
+            self._journal.add(PHASES, {"device": self._label, "phase": phase, **times})
 
     def _own(self, table: str) -> list[dict[str, Any]]:
         return [row for row in self._journal.rows[table] if row["device"] == self._label]
@@ -221,7 +221,7 @@ class DeviceMeasurement:
 
     def _note_pilot(self, cell: Cell, kind: str, number: int, seconds: float) -> None:
         row = {**cell.row(), "kind": kind, "round": number, "seconds": rounded(seconds)}
-        self._journal.add_pilot(row)
+        self._journal.add(PILOTS, row)
 
     def _sample(self, device: Supervisor) -> None:
         """Sample the runs of the cells that passed."""
@@ -297,7 +297,7 @@ class DeviceMeasurement:
         """Return the first time of each cell and the times of its pilot, in seconds."""
         firsts: dict[Cell, float] = {}
         pilots: dict[Cell, list[float]] = defaultdict(list)
-        for row in self._journal.pilots:
+        for row in self._journal.rows[PILOTS]:
             if row["kind"] == kind and row["round"]:
                 pilots[Cell.of(row)].append(row["seconds"])
             elif row["kind"] == kind:
@@ -404,7 +404,7 @@ class DeviceMeasurement:
         """Journal the packages that user-supplied calls imported."""
         if any(isinstance(cell.product.entry, UserCall) for cell in self._cells):
             with suppress(CellError):  # a lost process imported nothing more
-                self._journal.add_imports(device.call(Worker.imported))
+                self._journal.add(IMPORTS, device.call(Worker.imported))
 
     def _energy(self, device: Supervisor) -> None:
         """Measure the energy of each variant's fastest block size at the wanted sizes."""

@@ -16,13 +16,13 @@ from pathlib import Path
 import pytest
 import yaml
 
+from base.dictionary import FILES
 from base.errors import StudyError
 from kernels.catalog.variant import IN_TURN
 from measurement.devices.locks import only_run
 from measurement.recorder import record as recorder
 from measurement.recorder.at_once import run_at_once
 from measurement.recording import journal, recording
-from measurement.recording.schema import ALL
 from measurement.sampling import measure as sampling
 from study.cells import cpu_cells, gpu_cells
 from study.config import Study, validate
@@ -317,7 +317,7 @@ def measure(config, folder, cubins, *faults, at_once=False, **options):
 
 def content(made):
     """Return the key of each row of each table, and the result of each check."""
-    keys = {name: ALL[name].keys[0] for name in recording.TABLES}
+    keys = {name: FILES[name].keys[0] for name in recording.TABLES}
     keys["checks.csv"] += ("build", "status", "reason")
     rows = {name: made.table(name)[list(key)] for name, key in keys.items()}
     return {name: sorted(map(str, table.itertuples(index=False))) for name, table in rows.items()}
@@ -551,15 +551,16 @@ def test_nothing_measured_leaves_nothing_behind(config, cubins, tmp_path):
 def test_a_new_journal_replaces_a_removed_one_and_a_changed_one_is_refused(tmp_path):
     header = {"task": {"study": 1}, "facts": {}}
     with journal.open_journal(tmp_path / "r", header) as first:
-        first.add_phase({"device": "cpu", "phase": "start", "wall_s": 1.0, "busy_s": 0.0})
+        first.add(journal.PHASES, {"device": "cpu", "phase": "start", "wall_s": 1.0, "busy_s": 0.0})
     assert list(tmp_path.iterdir()) == []
     with journal.open_journal(tmp_path / "r", header) as second:
-        assert (second.attempts, second.phases) == (1, [])
-        second.add_phase({"device": "gpu0"})
+        rows = second.rows
+        assert (len(rows[journal.ATTEMPTS]), rows[journal.PHASES]) == (1, [])
+        second.add(journal.PHASES, {"device": "gpu0"})
         with (tmp_path / "r.partial" / "journal.jsonl").open("a") as file:
             file.write(json.dumps(["kernels.csv.gz", [{"kernel_s": 1e-9}]]) + "\n")
         with pytest.raises(StudyError, match=r"journal.jsonl: another process changed it; delete"):
-            second.add_phase({"device": "gpu0"})
+            second.add(journal.PHASES, {"device": "gpu0"})
 
 
 def test_the_first_waits_for_the_others_and_an_error_ends_the_wait():
