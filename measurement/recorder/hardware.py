@@ -7,7 +7,7 @@ from cpu_reference.library import Library
 from kernels.cubins.build import build_for
 from kernels.cubins.compile import BuildResult, architecture
 from kernels.products.matrices import Inputs
-from measurement.devices.cold_start import ColdStart, ColdStartRequest, cold_start
+from measurement.devices.cold_start import ColdStart, cold_start
 from measurement.devices.cpu import CpuSession
 from measurement.devices.discovery import CudaDevice, driver, select
 from measurement.devices.gpu import GpuSession
@@ -70,20 +70,7 @@ class Host:
         self, device: CudaDevice, cell: Cell, cubins: Path, seed: int, limit_s: float
     ) -> ColdStart:
         """Run a cell once in a new process; raise CellError."""
-        launch, build = cell.product.launch, build_for(cell.product)
+        build = build_for(cell.product)
         assert build is not None  # cold starts are measured only for compiled kernels
-        folder = cubins / architecture(device.compute_capability)
-        request = ColdStartRequest(
-            device.index,
-            str(folder / f"{build.stem}.cubin"),
-            build.variant,
-            launch.grid,
-            launch.threads,
-            launch.dynamic_shared_bytes,
-            cell.dtype,
-            str(cell.shape),
-            cell.product.arguments,
-            str(cell.host_memory),
-            seed,
-        )
-        return cold_start(request, limit_s)
+        cubin = cubins / architecture(device.compute_capability) / f"{build.stem}.cubin"
+        return cold_start(device.index, cubin, cell, seed, limit_s)
