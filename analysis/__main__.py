@@ -223,8 +223,8 @@ def write_tables(
     from analysis.data import store
     from kernels.cubins.compile import read_result
 
-    known, built = tables.Published.read(*published), [read_result(path) for path in cubins]
-    frames = tables.compute(recordings, known, built, counted, _progress, missing, sizes)
+    printed, built = tables.Published.read(*published), [read_result(path) for path in cubins]
+    frames = tables.compute(recordings, printed, built, counted, _progress, missing, sizes)
     store.write(frames, out)
 
 
@@ -351,7 +351,7 @@ def _compare(arguments: argparse.Namespace) -> int:
         facts = {"a": str(a.path), "b": str(b.path), "comparisons": rows}
         others = {"more_a": more_a, "more_b": more_b}
         command_line.print_json(
-            facts | {name: [str(each.path) for each in own] for name, own in others.items()}
+            facts | {name: [str(each.path) for each in added] for name, added in others.items()}
         )
         return status
     if arguments.format == "junit":

@@ -79,11 +79,11 @@ def renaming(column: str, to: str) -> dict[str, str]:
 def column(table: str, name: str) -> Column:
     """Return a column of a table; a bound has the type and unit of its value."""
     base = _bounded_column(table, name)
-    found = declared(table, base or name)
-    heading = found.heading
+    declaration = declared(table, base or name)
+    heading = declaration.heading
     if base:
         heading += ", lower bound" if name == interval_columns(base)[0] else ", upper bound"
-    return Column(name, found.kind, heading, _unit(found.unit, found.kind))
+    return Column(name, declaration.kind, heading, _unit(declaration.unit, declaration.kind))
 
 
 def _unit(text: str, kind: str) -> Unit:
@@ -131,6 +131,6 @@ def _heading(name: str, description: str) -> str:
 
 
 def _line(place: str, name: str, mark: str) -> str:
-    found = declared(place, name)
-    unit = _unit(found.unit, found.kind).name
-    return f"| `{name}`{mark} | {found.kind} | {unit} | {found.heading} |\n"
+    declaration = declared(place, name)
+    unit = _unit(declaration.unit, declaration.kind).name
+    return f"| `{name}`{mark} | {declaration.kind} | {unit} | {declaration.heading} |\n"

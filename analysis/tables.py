@@ -65,7 +65,7 @@ class _Part:
 
 def compute(
     paths: Mapping[str, Sequence[Path]],
-    known: Published,
+    printed: Published,
     built: list[BuildResult],
     counted: list[Path],
     progress: Progress,
@@ -74,7 +74,7 @@ def compute(
 ) -> Frames:
     """Return all tables by name; raise StudyError for an unusable recording.
 
-    `paths` are the folders of the recordings' sessions by id, `known` the published data, `built`
+    `paths` are the folders of the recordings' sessions by id, `printed` the published data, `built`
     the cubins of this tree, `counted` tables of `python -m kernels count`, `missing` reasons of
     missing recordings by id, `sizes` the matrix sizes of the study. Worker processes call
     `progress`, so it must be picklable.
@@ -82,14 +82,14 @@ def compute(
     data.check_names(paths)
     accesses = counts.read(counted)
     theory = counts.counts_table(accesses, [])
-    of_one = partial(_of_recording, known.times[:0], theory, progress)
+    of_one = partial(_of_recording, printed.times[:0], theory, progress)
     # The largest first, for an even load.
     by_size = sorted(paths, key=lambda name: sum(map(_bytes, paths[name])), reverse=True)
     with threadpool_limits(1), ProcessPoolExecutor(usable_threads(), initializer=_alone) as pool:
         futures = {name: pool.submit(of_one, name, paths[name]) for name in by_size}
         try:
             delayed: list[str] = []  # an unusable recording must be the only message
-            own = _part({}, known.times, built, theory, delayed.append)
+            of_tree = _part({}, printed.times, built, theory, delayed.append)
             wait(futures.values(), return_when=FIRST_EXCEPTION)
             parts = [futures[name].result() for name in paths if futures[name].done()]
             for line in delayed:
@@ -97,8 +97,8 @@ def compute(
         finally:
             pool.shutdown(cancel_futures=True)
     progress("comparisons of recordings and audit of published numbers")
-    own.claims.extend(claims.on_accesses(theory))
-    frames = _joined(own, parts)
+    of_tree.claims.extend(claims.on_accesses(theory))
+    frames = _joined(of_tree, parts)
     sources = [source for part in parts for source in part.sources]
     user_supplied.check_same(sources)
     recorded = {source.recording_id: source.recording for source in sources}
@@ -108,7 +108,7 @@ def compute(
         "gpu_comparison": gpu_comparison.gpu_comparison_table(
             sources, frames["summary"], frames["sessions"]
         ),
-        "systems": systems.systems_table(known.systems, frames),
+        "systems": systems.systems_table(printed.systems, frames),
     }
     frames["claim_verdicts"] = claims.claim_verdicts_table(frames["claims"], sources)
     frames["figure2"] = figure2.figure2_table(sources, frames["summary"], frames["ceilings"])
@@ -117,7 +117,7 @@ def compute(
     frames["unmeasured_sizes"] = data.unmeasured_sizes_table(sizes, frames["checks"])
     frames["agreement"], frames["agreement_cells"] = comparison.agreement_tables(sources, frames)
     frames["threats"] = threats.threats_table(frames)
-    return frames | audit.audit_tables(known.times, known.statements)
+    return frames | audit.audit_tables(printed.times, printed.statements)
 
 
 def _alone() -> None:
@@ -210,11 +210,11 @@ def _part(
     return _Part(frames, claimed, sources)
 
 
-def _joined(own: _Part, parts: list[_Part]) -> Frames:
+def _joined(of_tree: _Part, parts: list[_Part]) -> Frames:
     """Return the concatenated tables: published data first, builds of this tree last."""
     frames = {}
-    for name in own.frames:
-        ordered = [*parts, own] if name in ("builds", "machine_code") else [own, *parts]
+    for name in of_tree.frames:
+        ordered = [*parts, of_tree] if name in ("builds", "machine_code") else [of_tree, *parts]
         frames[name] = stacked(name, [part.frames[name] for part in ordered])
-    rows = [row for part in (own, *parts) for row in part.claims]
+    rows = [row for part in (of_tree, *parts) for row in part.claims]
     return frames | {"claims": claims.claims_table(rows)}

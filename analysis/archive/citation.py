@@ -86,7 +86,7 @@ def _read(path: Path) -> bytes:
 def bill_of_materials() -> str:
     """Return a CycloneDX 1.6 document as JSON, sorted by name."""
     packages = importlib.metadata.distributions()
-    found = {canonicalize_name(each.metadata["Name"]): each for each in packages}
+    by_name = {canonicalize_name(each.metadata["Name"]): each for each in packages}
     components = [
         {
             "type": "library",
@@ -95,7 +95,7 @@ def bill_of_materials() -> str:
             "purl": f"pkg:pypi/{name}@{each.version}",
             "licenses": [{"license": {"name": _licence(each)}}],
         }
-        for name, each in sorted(found.items())
+        for name, each in sorted(by_name.items())
     ]
     document = {"bomFormat": "CycloneDX", "specVersion": "1.6", "version": 1}
     return json.dumps(document | {"components": components}, indent=1) + "\n"

@@ -181,13 +181,13 @@ class _Packer:
     def _file(self, path: Path, name: str, **properties: Any) -> "Entity":
         """Add a file as `name` in the crate, with its size, format and hash."""
         data = _checked(path).read_bytes()
-        known = {
+        facts = {
             "name": name,
             "contentSize": str(len(data)),
             "encodingFormat": _FORMATS.get(path.suffix, "text/plain"),
             "sha256": hashlib.sha256(data).hexdigest(),
         }
-        return self.crate.add_file(path, name, properties=known | properties)
+        return self.crate.add_file(path, name, properties=facts | properties)
 
     def _context(self, identifier: str, kind: str, **properties: Any) -> "Entity":
         from rocrate.model.contextentity import ContextEntity

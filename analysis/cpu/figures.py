@@ -73,8 +73,8 @@ def cpu_split(store: Store, devices: Devices) -> Figure | None:
     frame = frame[(frame["start"] == "naive") & (frame["part"] != WHOLE)]
     frame = frame.assign(rough=frame["factor_low"].isna() & (frame["recording"] != PUBLISHED))
     gpus = devices.gpus[: style.MOST_COLOURS]
-    found = [_whole(gpu.short, frame[frame["gpu"] == gpu.label]) for gpu in gpus]
-    measured = [whole for whole in found if whole]
+    candidates = [_whole(gpu.short, frame[frame["gpu"] == gpu.label]) for gpu in gpus]
+    measured = [whole for whole in candidates if whole]
     published = _whole(PUBLISHED, frame[frame["recording"] == PUBLISHED])
     if not measured:
         return None
@@ -100,7 +100,7 @@ def cpu_split(store: Store, devices: Devices) -> Figure | None:
 
 def _whole(name: str, rows: pd.DataFrame) -> Whole | None:
     """Return the parts of one speedup; faster pinned memory adds a part."""
-    kinds = {kind: own for kind, own in rows.groupby("host_memory", dropna=False) if len(own)}
+    kinds = {kind: parts for kind, parts in rows.groupby("host_memory", dropna=False) if len(parts)}
     if not kinds:
         return None
     rank = {kind: number for number, kind in enumerate(HOST_MEMORY_ORDER)}
@@ -131,12 +131,12 @@ def cpu_rate(store: Store, devices: Devices) -> Figure | None:
     several = False
     for axis, host in zip(axes, hosts, strict=True):
         best = fastest(host.rows, "total_s", ["variant", "threads", "n"])
-        for (name, threads), own in best.groupby(["variant", "threads"]):
+        for (name, threads), curve in best.groupby(["variant", "threads"]):
             several |= threads > 1
             look = _line(palette.CPU[str(name)], threads)
-            own = own.sort_values("n")
-            names = [f"{name}, {_threads(threads)}, N = {plain_number(n)}" for n in own["n"]]
-            style.points(axis, own, "n", RATE, look, None, names=names, tell=style.gflops)
+            curve = curve.sort_values("n")
+            names = [f"{name}, {_threads(threads)}, N = {plain_number(n)}" for n in curve["n"]]
+            style.points(axis, curve, "n", RATE, look, None, names=names, tell=style.gflops)
         for threads in sorted(set(best["threads"])):
             _peak(axis, host.ceilings, threads)
         style.title(axis, host.name)
@@ -169,15 +169,15 @@ def cpu_roofline(store: Store, devices: Devices) -> Figure | None:
     if not (hosts and hosts[0].ceilings):
         return None
     host = hosts[0]
-    found = host.rows
+    rows = host.rows
     figure, axes = style.new_figure(2, height=4.4)
     for axis, (column, text, roofs) in zip(axes, _PANELS, strict=True):
-        intensity = found[column].to_numpy(dtype=float)
+        intensity = rows[column].to_numpy(dtype=float)
         ends = (float(np.nanmin(intensity)) / 2, float(np.nanmax(intensity)) * 2)
-        for threads in sorted(set(found["threads"])):
+        for threads in sorted(set(rows["threads"])):
             _peak(axis, host.ceilings, threads)
             _roofs(axis, ends, roofs, host.ceilings, threads)
-        for row in found.to_dict("records"):
+        for row in rows.to_dict("records"):
             _version(axis, row, column, palette.CPU[str(row["variant"])])
         axis.set_xlabel(text)
         style.log_axis(axis, "x")
@@ -196,13 +196,13 @@ def _by_focus(devices: Devices) -> list[Device]:
 
 def _hosts(cells: pd.DataFrame, devices: Sequence[Device], store: Store) -> list[Host]:
     """Return the data of each host that has rows in `cells`."""
-    found = []
+    hosts = []
     for device in devices:
-        own = cells[cells["recording"] == device.recording]
-        if len(own):
+        rows = cells[cells["recording"] == device.recording]
+        if len(rows):
             ceilings = rates_by_threads(store["ceilings"], device.recording)
-            found.append(Host(device.host, device.recording, own, ceilings))
-    return found
+            hosts.append(Host(device.host, device.recording, rows, ceilings))
+    return hosts
 
 
 def _bar(axis: Axes, height: int, whole: Whole) -> tuple[float, float]:

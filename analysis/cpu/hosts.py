@@ -16,12 +16,12 @@ _HOST = ("cpu_model", "logical_cpus", "usable_cpus", "usable_threads", "memory_b
 _BLAS = ("blas", "blas_version", "blas_architecture")
 
 
-def hosts_table(found: list[MeasuredSource]) -> pd.DataFrame:
+def hosts_table(sources: list[MeasuredSource]) -> pd.DataFrame:
     """Return one row per session: its host's CPU, data caches and BLAS; unknown values are empty.
 
     usable_threads: number of threads that can run at once.
     """
-    sessions = {source.recording_id: source.recording.sessions for source in found}
+    sessions = {source.recording_id: source.recording.sessions for source in sources}
     rows = []
     for name, provenances in sessions.items():
         for number, provenance in enumerate(provenances):
@@ -34,7 +34,7 @@ def hosts_table(found: list[MeasuredSource]) -> pd.DataFrame:
     return from_rows("cpu_hosts", rows).astype(dict.fromkeys(sizes, "Int64"))
 
 
-def clock_table(found: list[MeasuredSource]) -> pd.DataFrame:
+def clock_table(sources: list[MeasuredSource]) -> pd.DataFrame:
     """Return the clock at the start and end of CPU runs, by number of threads.
 
     Medians and extremes are over the samples with a known clock. samples_clock_changed: samples
@@ -43,24 +43,24 @@ def clock_table(found: list[MeasuredSource]) -> pd.DataFrame:
     cells, because a single run may be shorter than the system's resolution of CPU time.
     """
     frames = []
-    samples = ((source, source.own(source.recording.samples)) for source in found)
-    for source, own in once_per_recording(samples):
-        rows = _clocks(own[(own["device"] == CPU) & own["cpu_clock_before_hz"].notna()])
+    samples = ((source, source.own(source.recording.samples)) for source in sources)
+    for source, runs in once_per_recording(samples):
+        rows = _clocks(runs[(runs["device"] == CPU) & runs["cpu_clock_before_hz"].notna()])
         frames.append(pd.DataFrame(list(rows)).assign(recording=source.recording_id))
     return stacked("cpu_clock", frames)
 
 
 def _clocks(samples: pd.DataFrame) -> Iterator[dict[str, object]]:
-    for (threads,), own in grouped(samples, ["threads"]):
-        row: dict[str, object] = {"threads": threads, "samples": len(own)}
-        clocks = {when: own[f"cpu_clock_{when}_hz"].astype(float) for when in ("before", "after")}
+    for (threads,), runs in grouped(samples, ["threads"]):
+        row: dict[str, object] = {"threads": threads, "samples": len(runs)}
+        clocks = {when: runs[f"cpu_clock_{when}_hz"].astype(float) for when in ("before", "after")}
         for when, clock in clocks.items():
             values = {"": clock.median(), "_min": clock.min(), "_max": clock.max()}
             row |= {f"clock_{when}{name}_hz": value for name, value in values.items()}
         changed = (clocks["after"] / clocks["before"] - 1).abs() > CHANGED
         row["samples_clock_changed"] = int(changed.sum())
-        row["busy_other_threads"] = _busy_other_threads(own)
-        cells = [_busy_other_threads(cell) for _, cell in grouped(own, CELL)]
+        row["busy_other_threads"] = _busy_other_threads(runs)
+        cells = [_busy_other_threads(cell) for _, cell in grouped(runs, CELL)]
         yield row | {"busy_other_threads_max": max(cells)}
 
 

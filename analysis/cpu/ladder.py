@@ -26,7 +26,7 @@ STEPS = pd.DataFrame(
 )
 
 
-def cpu_ladder_table(found: list[MeasuredSource]) -> pd.DataFrame:
+def cpu_ladder_table(sources: list[MeasuredSource]) -> pd.DataFrame:
     """Return one row per step, size and recording; each side has its fastest block size.
 
     speedup: over the previous step, with an interval from the draws of both medians; verdict: as in
@@ -34,7 +34,7 @@ def cpu_ladder_table(found: list[MeasuredSource]) -> pd.DataFrame:
     over number of threads.
     """
     frames = []
-    for source, cells in once_per_recording((source, source.square_cells) for source in found):
+    for source, cells in once_per_recording((source, source.square_cells) for source in sources):
         steps = _pairs(cells[cells["device"] == CPU])
         frames.append(_evaluated(source, steps).assign(recording=source.recording_id))
     return stacked("cpu_ladder", frames)
@@ -53,11 +53,12 @@ def _pairs(cpu: pd.DataFrame) -> pd.DataFrame:
 
 def _evaluated(source: MeasuredSource, steps: pd.DataFrame) -> pd.DataFrame:
     """Return steps with speedup, verdict and parallel efficiency."""
-    found = ratios(source.cells["total_s"], source.draws["total"], steps["after_row"], steps["row"])
-    words = [verdict(*values) for values in zip(*found, strict=True)]
-    steps = steps.assign(**bounded("speedup", *found), verdict=words)
+    rows = steps["after_row"], steps["row"]
+    speedup = ratios(source.cells["total_s"], source.draws["total"], *rows)
+    words = [verdict(*values) for values in zip(*speedup, strict=True)]
+    steps = steps.assign(**bounded("speedup", *speedup), verdict=words)
     threads = (steps["threads"] / steps["after_threads"]).astype(float)
     same = steps["variant"] == steps["after_variant"]
-    for speedup, efficiency in renaming("speedup", "efficiency").items():
-        steps[efficiency] = (steps[speedup] / threads).where(same)
+    for name, efficiency in renaming("speedup", "efficiency").items():
+        steps[efficiency] = (steps[name] / threads).where(same)
     return steps

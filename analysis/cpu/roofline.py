@@ -24,7 +24,7 @@ BY_FORMULA, AT_MOST = "by formula", "at most"
 
 
 def cpu_roofline_table(
-    found: list[MeasuredSource], ceilings: pd.DataFrame, hosts: pd.DataFrame
+    sources: list[MeasuredSource], ceilings: pd.DataFrame, hosts: pd.DataFrame
 ) -> pd.DataFrame:
     """Return one row per CPU variant and number of threads: its fastest cell at its largest size.
 
@@ -36,7 +36,7 @@ def cpu_roofline_table(
     its share of the time.
     """
     frames = []
-    for source, cells in once_per_recording((source, source.square_cells) for source in found):
+    for source, cells in once_per_recording((source, source.square_cells) for source in sources):
         cpu = cells[cells["device"] == CPU]
         if cpu.empty:
             continue
@@ -55,8 +55,8 @@ def cpu_roofline_table(
 
 def rates_by_threads(ceilings: pd.DataFrame, recording: str) -> dict[tuple[str, int], float]:
     """Return a CPU's ceilings in SI units by quantity and number of threads."""
-    own = ceilings[(ceilings["recording"] == recording) & (ceilings["device"] == CPU)]
-    rows = own[own["threads"].notna() & own["value"].notna()]
+    of_cpu = ceilings[(ceilings["recording"] == recording) & (ceilings["device"] == CPU)]
+    rows = of_cpu[of_cpu["threads"].notna() & of_cpu["value"].notna()]
     values = rows[["quantity", "threads", "value"]].itertuples(index=False)
     return {(str(name), int(threads)): float(value) for name, threads, value in values}
 

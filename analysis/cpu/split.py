@@ -29,7 +29,7 @@ _SIDE = ["variant", "block_size", "threads", "time_s"]
 PartRow = dict[str, object]
 
 
-def cpu_split_table(published: pd.DataFrame, found: list[MeasuredSource]) -> pd.DataFrame:
+def cpu_split_table(published: pd.DataFrame, sources: list[MeasuredSource]) -> pd.DataFrame:
     """Return one row per part of each whole: published, then by GPU and kind of host memory.
 
     part: the step to the CPU stage of that name (`analysis.cpu.cells.stages`); `GPU`: to the
@@ -39,7 +39,7 @@ def cpu_split_table(published: pd.DataFrame, found: list[MeasuredSource]) -> pd.
     measured, else the largest.
     """
     rows = list(_published(published))
-    for source in with_gpu(found):
+    for source in with_gpu(sources):
         rows += _measured(source)
     return from_rows("cpu_split", rows)
 
@@ -48,16 +48,16 @@ def _measured(source: MeasuredSource) -> Iterator[PartRow]:
     cells = source.square_cells
     on_cpu = stages(cells)
     gpu = cells[(cells["device"] != CPU) & ~is_library(cells) & cells["total_s"].notna()]
-    for memory, own in gpu.groupby("host_memory", sort=True):
+    for memory, kernels in gpu.groupby("host_memory", sort=True):
         named = {"recording": source.recording_id, "gpu": source.label, "machine": source.machine}
         for start in STARTS:
-            common = own[own["n"].isin(on_cpu[start]["n"])]
+            common = kernels[kernels["n"].isin(on_cpu[start]["n"])]
             if common.empty:
                 continue
             n = comparison_size(common)
             later = list(on_cpu)[list(on_cpu).index(start) :]
             rows = {name: on_cpu[name].index[on_cpu[name]["n"] == n] for name in later}
-            rows[GPU] = fastest(own[own["n"] == n], "total_s").index
+            rows[GPU] = fastest(kernels[kernels["n"] == n], "total_s").index
             chain: dict[str, int] = {}  # without stages that were not measured or repeat a cell
             for name, found_at in rows.items():
                 if len(found_at) and found_at[0] not in chain.values():
@@ -104,7 +104,7 @@ def _published(published: pd.DataFrame) -> Iterator[PartRow]:
             wholes.append((slow["time_s"] / fast["time_s"], str(machine), slow, fast))
     if not wholes:
         return
-    whole, machine, slow, fast = max(wholes, key=lambda found: found[0])
+    whole, machine, slow, fast = max(wholes, key=lambda one: one[0])
     head = {"recording": PUBLISHED, "machine": MACHINES[machine], "n": SOURCE_SIZE}
     kernel = {"variant": fast["implementation"].removeprefix("gpu_"), "time_s": fast["time_s"]}
     kernel |= {"block_size": fast["block_size"]}

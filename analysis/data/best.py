@@ -26,13 +26,13 @@ def fastest(
     The new column candidates counts the rows of the group. Rows without a time are not candidates.
     With `most`, the row with the largest value is chosen, for example of a throughput.
     """
-    known = cells[cells[time].notna()]
-    if known.empty:
-        return known.assign(candidates=0)
-    numbered = known.reset_index(drop=True)
-    groups = numbered.groupby(list(by) or np.zeros(len(known)))[time]
+    timed = cells[cells[time].notna()]
+    if timed.empty:
+        return timed.assign(candidates=0)
+    numbered = timed.reset_index(drop=True)
+    groups = numbered.groupby(list(by) or np.zeros(len(timed)))[time]
     chosen = groups.idxmax() if most else groups.idxmin()
-    return known.iloc[chosen.to_numpy()].assign(candidates=groups.size().to_numpy())
+    return timed.iloc[chosen.to_numpy()].assign(candidates=groups.size().to_numpy())
 
 
 def fastest_of_both(
@@ -45,16 +45,16 @@ def fastest_of_both(
     """
     sides = [side[side[time].notna()].reset_index(names="row") for side in (a, b)]
     timing = ["kernel_timing"] * timed
-    known = [*CANDIDATE, "row", time, *timing]
-    both = sides[0][known].merge(sides[1][known], on=CANDIDATE, suffixes=("_a", "_b"))
+    columns = [*CANDIDATE, "row", time, *timing]
+    both = sides[0][columns].merge(sides[1][columns], on=CANDIDATE, suffixes=("_a", "_b"))
     if timed:
         alike = both["kernel_timing_a"] == both["kernel_timing_b"]
         both = both[alike | (both[[f"{time}_a", f"{time}_b"]] >= _LONG_S).all(axis=1)]
     if both.empty:
         raise StudyError("the two sides have no candidate in common; compare others")
-    found = (
+    chosen = (
         fastest(side.loc[both[row]], time, by)
         for side, row in zip((a, b), ("row_a", "row_b"), strict=True)
     )
-    first, second = found
+    first, second = chosen
     return first, second

@@ -85,13 +85,13 @@ def devices(store: Store, focus: str | None = None) -> Devices:
     If the recording of `focus` is in the table `missing`, the default applies. Raise StoreError if
     `focus` is unknown.
     """
-    found = tuple(_device(row) for row in store["recordings"].to_dict("records"))
-    wanted = [one for one in found if focus in (one.label, one.recording)] if focus else []
+    measured = tuple(_device(row) for row in store["recordings"].to_dict("records"))
+    wanted = [one for one in measured if focus in (one.label, one.recording)] if focus else []
     if focus and not wanted and focus.partition("-gpu")[0] not in [*store["missing"]["recording"]]:
-        labels = ", ".join(one.label for one in found) or "nothing was measured"
+        labels = ", ".join(one.label for one in measured) or "nothing was measured"
         raise StoreError(f"report.focus: {focus} was not measured; allowed: {labels}")
-    by_default: Sequence[Device] = [one for one in found if one.is_gpu] or found
-    return Devices(found, next(iter(wanted or by_default), None))
+    by_default: Sequence[Device] = [one for one in measured if one.is_gpu] or measured
+    return Devices(measured, next(iter(wanted or by_default), None))
 
 
 def _device(row: dict[str, object]) -> Device:

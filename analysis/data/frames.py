@@ -13,11 +13,11 @@ def stacked(name: str, frames: Iterable[pd.DataFrame]) -> pd.DataFrame:
     It has exactly the schema's columns, missing ones blank; counts are Int64.
     """
     columns = list(TABLES[name].columns)
-    found = concatenated([pd.DataFrame(columns=columns), *frames])
-    found = found if list(found) == columns else found.reindex(columns=columns)
+    table = concatenated([pd.DataFrame(columns=columns), *frames])
+    table = table if list(table) == columns else table.reindex(columns=columns)
     counts = {each for each in columns if column(name, each).kind == "count"}
-    counts -= {each for each, kind in found.dtypes.items() if kind == "Int64"}
-    return found.astype(dict.fromkeys(counts, "Int64")) if counts else found
+    counts -= {each for each, kind in table.dtypes.items() if kind == "Int64"}
+    return table.astype(dict.fromkeys(counts, "Int64")) if counts else table
 
 
 def from_rows(name: str, rows: Iterable[Mapping[str, object]]) -> pd.DataFrame:

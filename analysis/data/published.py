@@ -37,8 +37,12 @@ COLUMNS = list(_TYPES)
 _KEY = ("table", "implementation", "n", "block_size")
 _STATEMENT = ["statement", "n", "value", "factor", "said"]
 _STATEMENTS = (
-    *("best_flop_per_s", "speedup_over_cpu", "tuned_cpu_speedup", "link_bytes_per_s"),
-    *("tuned_cpu_least_flop_per_s", "tuned_cpu_most_flop_per_s"),
+    "best_flop_per_s",
+    "speedup_over_cpu",
+    "tuned_cpu_speedup",
+    "link_bytes_per_s",
+    "tuned_cpu_least_flop_per_s",
+    "tuned_cpu_most_flop_per_s",
 )
 
 
@@ -77,17 +81,18 @@ def read(path: Path | str) -> pd.DataFrame:
 
 def read_statements(path: Path) -> Mapping[str, Statement]:
     """Return the numbers in the text by name; raise StudyError naming a wrong or missing row."""
-    found: dict[str, Statement] = {}
+    by_name: dict[str, Statement] = {}
     for number, row in numbered_rows(path, _STATEMENT):
         values = [row["n"], row["value"], row["factor"]]
         if not (_is_size(values[0]) and all(map(_is_positive, values))):
             raise StudyError(f"{path}: row {number}: n, value and factor must be numbers above 0")
         value, scale = float(row["value"]), float(row["factor"])
-        found[row["statement"]] = Statement(int(row["n"]), value * scale, half_unit(value) * scale)
-    missing = [name for name in _STATEMENTS if name not in found]
+        rounding = half_unit(value) * scale
+        by_name[row["statement"]] = Statement(int(row["n"]), value * scale, rounding)
+    missing = [name for name in _STATEMENTS if name not in by_name]
     if missing:
         raise StudyError(f"{path}: row {missing[0]!r} is missing; restore the file from git")
-    return found
+    return by_name
 
 
 def numbered_rows(path: Path, columns: list[str]) -> Iterator[tuple[int, dict[str, str]]]:

@@ -158,15 +158,15 @@ class MeasuredSource:
     @cached_property
     def draws(self) -> dict[str, FloatArray]:
         """Bootstrap draws of the medians by quantity ("total", "kernel"), rows as in `cells`."""
-        found = {}
+        by_part = {}
         for part in ("total", "kernel"):
             samples, column = self._samples(part), f"{part}_s"
-            found[part] = (
+            by_part[part] = (
                 samples.sessions.draws(part, column)
                 if samples.sessions
                 else bootstrap_cells(samples.rows, column)
             )
-        return found
+        return by_part
 
     def drawn(self, cells: pd.DataFrame, quantity: str) -> FloatArray:
         """Return draws of the medians of some cells, named by `CELL`, shape (cells, DRAWS).
@@ -246,11 +246,11 @@ def load(paths: Mapping[str, Sequence[Path]]) -> dict[str, Recording]:
                 f"recording {identifier!r}: this id is reserved for the published tables or the "
                 "cubins of this tree; choose another id"
             )
-    found = {
+    recordings = {
         identifier: together([read(folder) for folder in folders])
         for identifier, folders in paths.items()
     }
-    for identifier, recording in found.items():
+    for identifier, recording in recordings.items():
         checks = recording.checks
         unknown = set(checks.loc[checks["device"] != domain.CPU, "variant"]) - set(VARIANTS)
         kept = {Path(path).stem for path in recording.provenance.get("texts", {})}
@@ -259,18 +259,18 @@ def load(paths: Mapping[str, Sequence[Path]]) -> dict[str, Recording]:
                 f"recording {identifier!r}: {name} is not in the catalog; remove the recording or "
                 "run `gemm-study try` again, which keeps the kernel's source"
             )
-    return found
+    return recordings
 
 
 def sources(recordings: Recordings) -> list[MeasuredSource]:
     """Return a source per GPU and per host without; raise StudyError for equal labels."""
-    found = [
+    measured = [
         MeasuredSource(label, identifier, device, recording)
         for identifier, recording in recordings.items()
         for label, device in _labels(identifier, recording.provenance)
     ]
-    _check_labels((source.recording_id, source.label) for source in found)
-    return found
+    _check_labels((source.recording_id, source.label) for source in measured)
+    return measured
 
 
 def check_names(paths: Mapping[str, Sequence[Path]]) -> None:
@@ -278,12 +278,12 @@ def check_names(paths: Mapping[str, Sequence[Path]]) -> None:
 
     Unreadable recordings are skipped here; `load` reports them.
     """
-    found = []
+    labels = []
     for identifier, folders in paths.items():
         with suppress(RecordingError):
             provenance = read_provenance(folders[0])
-            found += [(identifier, label) for label, _ in _labels(identifier, provenance)]
-    _check_labels(found)
+            labels += [(identifier, label) for label, _ in _labels(identifier, provenance)]
+    _check_labels(labels)
 
 
 def _labels(identifier: str, provenance: Mapping[str, Any]) -> list[tuple[str, str | None]]:
@@ -294,17 +294,17 @@ def _labels(identifier: str, provenance: Mapping[str, Any]) -> list[tuple[str, s
     return [(identifier, devices[0] if devices else None)]
 
 
-def _check_labels(found: Iterable[tuple[str, str]]) -> None:
+def _check_labels(labels: Iterable[tuple[str, str]]) -> None:
     seen: set[str] = set()
-    for name, label in found:
+    for name, label in labels:
         if label in seen:
             raise StudyError(f"recording {name!r}: the label {label!r} is already used; rename one")
         seen.add(label)
 
 
-def with_gpu(found: Iterable[MeasuredSource]) -> list[MeasuredSource]:
+def with_gpu(measured: Iterable[MeasuredSource]) -> list[MeasuredSource]:
     """Return the sources that have a GPU."""
-    return [source for source in found if source.device]
+    return [source for source in measured if source.device]
 
 
 def stale_sources(provenance: Mapping[str, Any], root: Path = ROOT) -> list[str]:
@@ -322,28 +322,28 @@ def is_live(recording: Recording, root: Path = ROOT) -> bool:
     return (root / "results" / "recordings").resolve() in recording.path.resolve().parents
 
 
-def summary_table(found: list[MeasuredSource]) -> pd.DataFrame:
+def summary_table(measured: list[MeasuredSource]) -> pd.DataFrame:
     """Return one row per measured cell: its medians, build, series, and throughput in flop/s.
 
     Throughput is 2·batch·m·n·k over the time, for integers in operations. CPU cells are listed once
     per recording, with a blank `gpu`.
     """
     frames = []
-    labelled_cells = ((source, source.cells.assign(series=source.series)) for source in found)
-    for source, own in once_per_recording(labelled_cells):
-        own = own.merge(source.builds, how="left", on=CELL, validate="1:1")
-        flop = 2.0 * own[list(domain.SHAPE)].astype(float).prod(axis=1)
-        rates = {"flop_per_s": flop / own["total_s"], "kernel_flop_per_s": flop / own["kernel_s"]}
-        frames.append(labelled(source, own.assign(**rates)))
+    labelled_cells = ((source, source.cells.assign(series=source.series)) for source in measured)
+    for source, rows in once_per_recording(labelled_cells):
+        rows = rows.merge(source.builds, how="left", on=CELL, validate="1:1")
+        flop = 2.0 * rows[list(domain.SHAPE)].astype(float).prod(axis=1)
+        rates = {"flop_per_s": flop / rows["total_s"], "kernel_flop_per_s": flop / rows["kernel_s"]}
+        frames.append(labelled(source, rows.assign(**rates)))
     return stacked("summary", frames)
 
 
 def once_per_recording(
-    found: Iterable[tuple[MeasuredSource, pd.DataFrame]],
+    rows_of_sources: Iterable[tuple[MeasuredSource, pd.DataFrame]],
 ) -> Iterator[tuple[MeasuredSource, pd.DataFrame]]:
     """Yield sources with their rows; CPU rows only with the first source of a recording."""
     seen: set[str] = set()
-    for source, rows in found:
+    for source, rows in rows_of_sources:
         yield source, rows[rows["device"] != domain.CPU] if source.recording_id in seen else rows
         seen.add(source.recording_id)
 
@@ -354,13 +354,13 @@ def labelled(source: MeasuredSource, rows: pd.DataFrame) -> pd.DataFrame:
     return rows.assign(recording=source.recording_id, gpu=gpu)
 
 
-def recordings_table(found: list[MeasuredSource], root: Path = ROOT) -> pd.DataFrame:
+def recordings_table(measured: list[MeasuredSource], root: Path = ROOT) -> pd.DataFrame:
     """Return one row per source: hardware, dates, commits, number of cells, stale sources.
 
     Counts include the host's CPU and all sessions. A source without GPU has a blank `gpu`.
     """
     rows = []
-    for source in found:
+    for source in measured:
         provenance, sessions = source.recording.provenance, source.recording.sessions
         commits = [session["git"]["commit"] for session in sessions]
         dirty = [session["git"]["dirty"] for session in sessions]
@@ -417,15 +417,15 @@ def checks_table(recordings: Recordings) -> pd.DataFrame:
 def builds_table(recordings: Recordings, built: Iterable[BuildResult] = ()) -> pd.DataFrame:
     """Return the resources of every cubin; `built` are cubins of this tree (recording `TREE`)."""
     tree = _frame("builds.csv", [result.row() for result in built])
-    found = {key: recording.builds for key, recording in recordings.items()} | {domain.TREE: tree}
-    return stacked("builds", [frame.assign(recording=key) for key, frame in found.items()])
+    frames = {key: recording.builds for key, recording in recordings.items()} | {domain.TREE: tree}
+    return stacked("builds", [frame.assign(recording=key) for key, frame in frames.items()])
 
 
 def instructions_table(recordings: Recordings, built: Iterable[BuildResult] = ()) -> pd.DataFrame:
     """Return the count of each instruction in every cubin of `builds_table`."""
     tree = _frame("instructions.csv", [r for one in built for r in one.instruction_rows()])
-    found = {key: one.instructions for key, one in recordings.items()} | {domain.TREE: tree}
-    frames = [frame.assign(recording=key) for key, frame in found.items()]
+    by_key = {key: one.instructions for key, one in recordings.items()} | {domain.TREE: tree}
+    frames = [frame.assign(recording=key) for key, frame in by_key.items()]
     return concatenated([tree.assign(recording=domain.TREE)[:0], *frames])
 
 

@@ -24,8 +24,15 @@ LEAF = "#5f8a00"
 _GPUS = (TEAL, RED, LEAF, OLIVE, PURPLE, BROWN, PINK, BLUE)
 # A ramp for matrix sizes.
 _RAMP = (
-    *("#9a4fc4", "#6a6ad6", "#2f83c4", "#128aad", "#0091a0"),
-    *("#22935c", "#6f8b00", "#a87a00", "#c7662a"),
+    "#9a4fc4",
+    "#6a6ad6",
+    "#2f83c4",
+    "#128aad",
+    "#0091a0",
+    "#22935c",
+    "#6f8b00",
+    "#a87a00",
+    "#c7662a",
 )
 _MARKERS = ("o", "s", "v", "^", "D", "X", "P", "<", ">", "p", "h", "*", "d")
 _LINES = ("-", "--", "-.", ":")
@@ -120,9 +127,9 @@ def _member(variant: str) -> int:
 
 def size_looks(sizes: Iterable[int]) -> dict[int, Look]:
     """Return a look for each matrix size N, along the ramp."""
-    found = sorted(set(sizes))
-    steps = max(1, -(-len(found) // len(_RAMP)))
-    return _cycled(found, [colour for colour in _RAMP for _ in range(steps)])
+    distinct = sorted(set(sizes))
+    steps = max(1, -(-len(distinct) // len(_RAMP)))
+    return _cycled(distinct, [colour for colour in _RAMP for _ in range(steps)])
 
 
 def gpu_looks(names: Iterable[str]) -> dict[str, Look]:

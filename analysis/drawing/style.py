@@ -85,14 +85,14 @@ def legend(figure: Figure, axes: Sequence[Axes]) -> None:
 
     As many columns are used as fit in the figure, and the rows are about equally long.
     """
-    found: dict[str, Any] = {}
+    handles: dict[str, Any] = {}
     for axis in axes:
         for handle, text in zip(*axis.get_legend_handles_labels(), strict=True):
-            found.setdefault(text, handle)
+            handles.setdefault(text, handle)
     how: dict[str, Any] = {"loc": "outside lower center", "fontsize": 8}
-    for rows in range(1, len(found) + 1):
-        columns = -(-len(found) // rows)
-        drawn = figure.legend(list(found.values()), list(found), ncols=columns, **how)
+    for rows in range(1, len(handles) + 1):
+        columns = -(-len(handles) // rows)
+        drawn = figure.legend(list(handles.values()), list(handles), ncols=columns, **how)
         box = drawn.get_window_extent()
         if box.width <= figure.bbox.width or columns == 1:
             more = (rows - 1) / rows * box.height / figure.dpi
@@ -219,8 +219,8 @@ def note(
 ) -> Text:
     """Write `text` at a point of the data, `shift` points away; lines do not cross it."""
     box = {"facecolor": PAPER, "linewidth": 0, "pad": 0.8}
-    own: dict[str, Any] = {"fontsize": 8, "va": "center", "zorder": 5, "annotation_clip": False}
-    how = own | {"bbox": box} | how
+    usual: dict[str, Any] = {"fontsize": 8, "va": "center", "zorder": 5, "annotation_clip": False}
+    how = usual | {"bbox": box} | how
     return axis.annotate(text, at, shift, textcoords="offset points", **how)
 
 
@@ -289,13 +289,13 @@ def points(
     one name per row; the default is the series name `text` and the value of `x`.
     """
     value = frame[y[0]].to_numpy(dtype=float)
-    known = np.isfinite(value)
-    value, low, high = (frame[name].to_numpy(dtype=float)[known] for name in y)
-    place = frame[x].to_numpy(dtype=float)[known]
+    has_value = np.isfinite(value)
+    value, low, high = (frame[name].to_numpy(dtype=float)[has_value] for name in y)
+    place = frame[x].to_numpy(dtype=float)[has_value]
     if names is None:
         names = [f"{label(text)}, {plain_number(at)}" if text else plain_number(at) for at in place]
     else:
-        names = [name for name, shown in zip(names, known, strict=True) if shown]
+        names = [name for name, shown in zip(names, has_value, strict=True) if shown]
     texts = [tooltip(*each, tell) for each in zip(names, value, low, high, strict=True)]
     if line and len(place) > 1:
         axis.plot(place, value, look.line, color=look.colour, linewidth=1.1, zorder=2)
@@ -322,7 +322,7 @@ def marks(
         if chosen.any():
             how |= {"facecolors": face, "edgecolors": look.colour, "linewidths": width}
             drawn = axis.scatter(x[chosen], y[chosen], **how)
-            hover(drawn, [text for text, own in zip(texts, chosen, strict=True) if own])
+            hover(drawn, [text for text, is_shown in zip(texts, chosen, strict=True) if is_shown])
 
 
 def key(axis: Axes, look: Look, text: str | None) -> None:

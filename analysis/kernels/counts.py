@@ -46,16 +46,16 @@ def launches(counts: pd.DataFrame) -> dict[Product, Launch]:
     """Return the theoretical counts of each launch in `counts_table`."""
     totals = counts.drop_duplicates([*_KERNEL, "quantity"])
     values = totals[["theory", "merged"]].astype(float)
-    found: dict[Product, Launch] = {}
+    by_product: dict[Product, Launch] = {}
     kernels = totals[_KERNEL].astype(object).where(totals[_KERNEL].notna(), None)
     for row, build, quantity, theory, merged in zip(
         kernels.to_dict("records"),
         *(totals["build"], totals["quantity"], values["theory"], values["merged"]),
         strict=True,
     ):
-        launch = found.setdefault(Product.of(row), Launch(build, {}, {}))
+        launch = by_product.setdefault(Product.of(row), Launch(build, {}, {}))
         launch.theory[quantity], launch.merged[quantity] = theory, merged
-    return found
+    return by_product
 
 
 def read(paths: Iterable[Path]) -> pd.DataFrame:
@@ -76,7 +76,7 @@ def read(paths: Iterable[Path]) -> pd.DataFrame:
     return concatenated(frames)
 
 
-def counts_table(counted: pd.DataFrame, found: Iterable[MeasuredSource]) -> pd.DataFrame:
+def counts_table(counted: pd.DataFrame, sources: Iterable[MeasuredSource]) -> pd.DataFrame:
     """Return every total of a launch: theory, host execution and hardware counter.
 
     One row per kernel (`_KERNEL`), quantity and GPU with a counter; without a counter, one row with
@@ -85,19 +85,19 @@ def counts_table(counted: pd.DataFrame, found: Iterable[MeasuredSource]) -> pd.D
     counts equal theory exactly; empty without counts. explanation: see `explanations`.
     """
     totals = counted[counted["line"].isna()].rename(columns={"count": "host"})
-    table = totals.merge(counters(found), how="left", on=[*_KERNEL, "ncu_metric"])
+    table = totals.merge(counters(sources), how="left", on=[*_KERNEL, "ncu_metric"])
     table[["operation", "measure"]] = table["quantity"].str.extract(_QUANTITY)
     table["counter_over_theory"] = table["counter"] / table["theory"].where(table["theory"] > 0)
     for source in _SOURCES:
         table[f"{source}_per_request"] = _per_request(table, source)
     differs = [(table[source] != table["theory"]).fillna(False) for source in ("host", "counter")]
-    known = table["host"].notna() | table["counter"].notna()
-    table["agrees"] = (~(differs[0] | differs[1])).astype("boolean").mask(~known)
+    is_counted = table["host"].notna() | table["counter"].notna()
+    table["agrees"] = (~(differs[0] | differs[1])).astype("boolean").mask(~is_counted)
     table["explanation"] = _explained(table)
     return stacked("counts", [table])
 
 
-def counters(found: Iterable[MeasuredSource]) -> pd.DataFrame:
+def counters(sources: Iterable[MeasuredSource]) -> pd.DataFrame:
     """Return the counters of every GPU, one row per launch and counter.
 
     Columns: recording, gpu, `KERNEL` without the device, ncu_metric, counter (median of repeats).
@@ -106,10 +106,10 @@ def counters(found: Iterable[MeasuredSource]) -> pd.DataFrame:
     types = {**{name: _TYPES[name] for name in _KERNEL}, "metric": "string", "value": "Float64"}
     labels = {"recording": "string", "gpu": "string"}
     frames = [pd.DataFrame(columns=[*labels, *types]).astype(labels | types)]
-    for source in found:
-        own = source.own(source.recording.counters)
-        own = own[own["device"] != CPU]
-        medians = own.groupby(keys, dropna=False)["value"].median().reset_index()
+    for source in sources:
+        counted = source.own(source.recording.counters)
+        counted = counted[counted["device"] != CPU]
+        medians = counted.groupby(keys, dropna=False)["value"].median().reset_index()
         labelled = medians.assign(recording=source.recording_id, gpu=source.label)
         frames.append(labelled.astype(labels | types)[list(frames[0])])
     return concatenated(frames).rename(columns={"metric": "ncu_metric", "value": "counter"})
@@ -119,21 +119,21 @@ def _per_request(table: pd.DataFrame, source: str) -> pd.Series:
     """Return the values of a column over the requests of the same operation."""
     keys = [*_KERNEL, "operation", *(("recording", "gpu") if source == "counter" else ())]
     requests = table.loc[table["measure"] == "requests", [*keys, source]].drop_duplicates(keys)
-    own = table[keys].merge(requests, how="left", on=keys)[source]
-    return (table[source] / own.where(own > 0)).astype("Float64")
+    of_requests = table[keys].merge(requests, how="left", on=keys)[source]
+    return (table[source] / of_requests.where(of_requests > 0)).astype("Float64")
 
 
 def _explained(table: pd.DataFrame) -> pd.Series:
     """Return the explanation of every row whose counter differs from theory."""
-    found = pd.Series(pd.NA, table.index, dtype="string")
+    explained = pd.Series(pd.NA, table.index, dtype="string")
     counted = table[table["counter"].notna()]
     for _, rows in counted.groupby([*_KERNEL, "gpu", "operation"], dropna=False):
         by_measure = rows.set_index("measure")
         columns = (by_measure[name].astype(float) for name in ("theory", "merged", "counter"))
         texts = explanations(*(column.to_dict() for column in columns))
         for index, measure in rows["measure"].items():
-            found[index] = texts.get(measure, pd.NA)
-    return found
+            explained[index] = texts.get(measure, pd.NA)
+    return explained
 
 
 def explanations(
@@ -155,10 +155,10 @@ def explanations(
     others = counter.get("bank_conflicts", nothing) - expected.get("bank_conflicts", nothing)
     waiting = counter.get("wavefronts", nothing) - expected.get("wavefronts", nothing)
     arbitrated = requests == expected.get("requests") and waiting == others > 0
-    found = {}
+    by_counter = {}
     for name in (name for name, value in counter.items() if value != theory[name]):
         reasons = [WIDE] if expected[name] != theory[name] else []
         if counter[name] != expected[name]:
             reasons = [*reasons, ARBITRATION] if arbitrated else []
-        found[name] = "; ".join(reasons) or NOT_EXPLAINED
-    return found
+        by_counter[name] = "; ".join(reasons) or NOT_EXPLAINED
+    return by_counter

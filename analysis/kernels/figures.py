@@ -43,8 +43,8 @@ def ladder(store: Store, devices: Devices) -> Figure | None:
     of = {gpu.short: rates[rates["gpu"] == gpu.label] for gpu in gpus}
     looks = style.looks_of(devices)
     ceilings = store["ceilings"]
-    own = ceilings[(ceilings["gpu"] == gpus[0].label) & (ceilings["quantity"] == "fp32_flop_per_s")]
-    peak = own["value"].max() / 1e12
+    is_peak = (ceilings["gpu"] == gpus[0].label) & (ceilings["quantity"] == "fp32_flop_per_s")
+    peak = ceilings.loc[is_peak, "value"].max() / 1e12
     (first, rows), *others = of.items()
     heights = {variant: height for height, variant in enumerate(rows["variant"])}
     figure, (axis,) = style.new_figure(width=8.0, height=0.9 + 0.22 * len(rows))
@@ -56,12 +56,12 @@ def ladder(store: Store, devices: Devices) -> Figure | None:
         hover(bar, [text])
         style.note(axis, f"{rate:.3g}", (rate, height), (5, 0))
     _family_keys(axis, families, "s")
-    for title, own in others:
-        own = own[own["variant"].isin(heights)]
-        at = own["variant"].map(heights) + 0.38
+    for title, part in others:
+        part = part[part["variant"].isin(heights)]
+        at = part["variant"].map(heights) + 0.38
         look = looks[title]
-        drawn = axis.scatter(own["rate"], at, marker=look.marker, s=14, color=look.colour, lw=0)
-        hover(drawn, _tooltips(own, (f"{name}, {title}" for name in own["variant"]), _tera))
+        drawn = axis.scatter(part["rate"], at, marker=look.marker, s=14, color=look.colour, lw=0)
+        hover(drawn, _tooltips(part, (f"{name}, {title}" for name in part["variant"]), _tera))
         axis.plot([], [], look.marker, color=look.colour, label=label(title))
     if np.isfinite(peak):
         axis.axvline(peak, color=INK, linewidth=1.1, linestyle="--", label="FMA throughput")
@@ -79,8 +79,8 @@ def _family_keys(axis: Axes, families: Iterable[str], marker: str | None = None)
     """Add kernel families to the legend."""
     shown = set(families)
     for family in [family for family in palette.FAMILIES if family in shown]:
-        title, colour, own = palette.FAMILIES[family]
-        style.key(axis, palette.Look(colour, marker or own, "none"), title)
+        title, colour, of_family = palette.FAMILIES[family]
+        style.key(axis, palette.Look(colour, marker or of_family, "none"), title)
 
 
 def rate_size(store: Store, devices: Devices) -> Figure | None:
@@ -97,9 +97,9 @@ def rate_size(store: Store, devices: Devices) -> Figure | None:
     if rows.empty:
         return None
     figure, (axis,) = style.new_figure(height=4.2)
-    for variant, own in rows.sort_values("n").groupby("variant"):
+    for variant, curve in rows.sort_values("n").groupby("variant"):
         look, name = palette.kernel_look(str(variant)), str(variant)
-        style.points(axis, own, "n", RATE, look, name, tell=style.gflops)
+        style.points(axis, curve, "n", RATE, look, name, tell=style.gflops)
     style.log_axis(axis, "y")
     style.ticks_at(axis, (int(n) for n in rows["n"]))
     axis.set_xlabel("matrix size N")
@@ -114,11 +114,11 @@ def rate_size(store: Store, devices: Devices) -> Figure | None:
 def _kernels(store: Store, gpu: Device) -> pd.DataFrame:
     """Return a GPU's kernel cells of the study's sizes, with throughput."""
     cells = of_sizes(store["summary"])
-    own = cells[(cells["gpu"] == gpu.label).fillna(False) & (cells["device"] != CPU)]
+    of_gpu = cells[(cells["gpu"] == gpu.label).fillna(False) & (cells["device"] != CPU)]
     memory = next(
-        (kind for kind in KERNEL_MEMORY_ORDER if (own["host_memory"] == kind).any()), None
+        (kind for kind in KERNEL_MEMORY_ORDER if (of_gpu["host_memory"] == kind).any()), None
     )
-    return with_rates(own[own["host_memory"] == memory], "kernel")
+    return with_rates(of_gpu[of_gpu["host_memory"] == memory], "kernel")
 
 
 def split(store: Store, devices: Devices) -> Figure | None:
@@ -126,10 +126,10 @@ def split(store: Store, devices: Devices) -> Figure | None:
     if devices.focus is None:
         return None
     rows = store["ladder_summary"]
-    own = rows[(rows["gpu"] == devices.focus.label) & rows["is_fastest"].fillna(False)]
-    if own.empty:
+    fastest_cells = rows[(rows["gpu"] == devices.focus.label) & rows["is_fastest"].fillna(False)]
+    if fastest_cells.empty:
         return None
-    best = fastest(own, "kernel_s").iloc[0]
+    best = fastest(fastest_cells, "kernel_s").iloc[0]
     cells = of_sizes(store["summary"])
     cells = cells[(cells["gpu"] == devices.focus.label) & (cells["variant"] == best["variant"])]
     if not pd.isna(best["block_size"]):
@@ -194,10 +194,10 @@ def roofline(store: Store, devices: Devices) -> Figure | None:
     drawn = axis.scatter(*at, marker="_", s=120, color=INK, label="nearest ceiling of a kernel")
     shares = zip(rows["variant"], rows["share_of_bound"], rows["bound"], strict=True)
     hover(drawn, [f"{name}: {100 * share:.0f} % of {CEILINGS[of]}" for name, share, of in shares])
-    for variant, own in rows.groupby("variant", sort=False):
-        how = {"names": [f"{variant}, {style.rounded(value)} FLOP per byte" for value in own[x]]}
+    for variant, cells in rows.groupby("variant", sort=False):
+        how = {"names": [f"{variant}, {style.rounded(value)} FLOP per byte" for value in cells[x]]}
         look = palette.kernel_look(str(variant))
-        style.points(axis, own, x, RATE, look, None, line=False, tell=style.gflops, **how)
+        style.points(axis, cells, x, RATE, look, None, line=False, tell=style.gflops, **how)
     _family_keys(axis, map(palette.family_of, rows["variant"]))
     axis.set_xlabel("FLOP per byte of global-memory sectors")
     axis.set_ylabel("throughput in GFLOP/s")
@@ -216,30 +216,30 @@ def shapes(store: Store, devices: Devices) -> Figure | None:
     if devices.focus is None:
         return None
     cells = store["summary"]
-    own = cells[(cells["gpu"] == devices.focus.label) & cells["variant"].isin(_ANY_SHAPE)]
-    own = own[own["kernel_s"].notna()]
-    if own.empty:
+    part = cells[(cells["gpu"] == devices.focus.label) & cells["variant"].isin(_ANY_SHAPE)]
+    part = part[part["kernel_s"].notna()]
+    if part.empty:
         return None
-    rows = with_rates(own[own["host_memory"] == compared_memory(own)], "kernel")
+    rows = with_rates(part[part["host_memory"] == compared_memory(part)], "kernel")
     rows = fastest(rows, "kernel_s", ["variant", "dtype", *SHAPE]).sort_index()
     edges = zip(*(rows[edge].astype(int) for edge in ("batch", "m", "n", "k")), strict=True)
     rows = rows.assign(shape=[Shape(*each) for each in edges])
-    found = sorted(set(rows["shape"]), key=lambda shape: (shape.batch, shape.flop))
-    heights = {shape: height for height, shape in enumerate(found)}
+    distinct = sorted(set(rows["shape"]), key=lambda shape: (shape.batch, shape.flop))
+    heights = {shape: height for height, shape in enumerate(distinct)}
     types = list(dict.fromkeys(rows["dtype"]))
     figure, axes = style.panels(len(types), columns=3, height=0.8 + 0.24 * len(heights))
     for position, (axis, dtype) in enumerate(zip(axes, types, strict=True)):
-        for variant, own in rows[rows["dtype"] == dtype].groupby("variant", sort=False):
+        for variant, part in rows[rows["dtype"] == dtype].groupby("variant", sort=False):
             look = palette.kernel_look(str(variant))
-            at = own["shape"].map(heights)
-            axis.hlines(at, own["rate_low"], own["rate_high"], color=look.colour, linewidth=1.6)
+            at = part["shape"].map(heights)
+            axis.hlines(at, part["rate_low"], part["rate_high"], color=look.colour, linewidth=1.6)
             marks: dict[str, Any] = {"marker": look.marker, "color": look.colour, "s": 26, "lw": 0}
-            drawn = axis.scatter(own["rate"], at, **marks)
-            names = (f"{variant}, {shape}" for shape in own["shape"])
-            hover(drawn, _tooltips(own, names, style.gflops))
-        texts = [str(shape).replace("x", "×") for shape in found]
-        axis.set_yticks(range(len(found)), texts if not position else [""] * len(found))
-        axis.set_ylim(-0.6, len(found) - 0.4)
+            drawn = axis.scatter(part["rate"], at, **marks)
+            names = (f"{variant}, {shape}" for shape in part["shape"])
+            hover(drawn, _tooltips(part, names, style.gflops))
+        texts = [str(shape).replace("x", "×") for shape in distinct]
+        axis.set_yticks(range(len(distinct)), texts if not position else [""] * len(distinct))
+        axis.set_ylim(-0.6, len(distinct) - 0.4)
         axis.set_title(str(dtype))
         axis.set_xlabel("10⁹ operations/s")
         style.log_axis(axis, "x")

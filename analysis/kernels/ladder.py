@@ -53,7 +53,7 @@ _RUN = ["gpu", *_SAME, "variant", "block_size"]
 
 
 def ladder_table(
-    found: list[MeasuredSource], machine_code: pd.DataFrame, energy: pd.DataFrame
+    sources: list[MeasuredSource], machine_code: pd.DataFrame, energy: pd.DataFrame
 ) -> pd.DataFrame:
     """Return one row per step, shape, data type, host memory, quantity and GPU.
 
@@ -63,7 +63,7 @@ def ladder_table(
     (`analysis.kernels.properties`).
     """
     frames = []
-    for source in with_gpu(found):
+    for source in with_gpu(sources):
         steps = pd.concat([_steps(source, quantity) for quantity in QUANTITIES], ignore_index=True)
         steps = steps.assign(changed=_changes(source, steps, machine_code))
         steps["rank"] = steps["variant"].map({name: at for at, name in enumerate(source.catalog)})
@@ -93,10 +93,10 @@ def _pairs(cells: pd.DataFrame, catalog: Catalog) -> pd.DataFrame:
     """
     measured = set(cells["variant"])
     after = {name: measured_before(catalog, name, measured) for name in measured}
-    own = cells[[*_SAME, *_SIDE]].assign(after=cells["variant"].map(after))
+    steps = cells[[*_SAME, *_SIDE]].assign(after=cells["variant"].map(after))
     names = {"variant": "after"} | {name: f"after_{name}" for name in _SIDE[1:]}
     before = cells[[*_SAME, *_SIDE]].rename(columns=names)
-    pairs = own[own["after"].notna()].merge(before, on=["after", *_SAME])
+    pairs = steps[steps["after"].notna()].merge(before, on=["after", *_SAME])
     both = pairs["block_size"].notna() & pairs["after_block_size"].notna()
     both &= ~pairs["variant"].isin([name for name, v in catalog.items() if v.fixed_blocks])
     pairs = pairs[~both | (pairs["block_size"] == pairs["after_block_size"]).fillna(False)]
@@ -130,8 +130,8 @@ def _changes(source: MeasuredSource, steps: pd.DataFrame, machine_code: pd.DataF
         sides.append(rows_of(machine_code, keys))
     listed = machine_code.to_dict("records")
     return [
-        "" if pd.isna(own) or pd.isna(before) else changed(listed[int(before)], listed[int(own)])
-        for own, before in zip(*sides, strict=True)
+        "" if pd.isna(now) or pd.isna(before) else changed(listed[int(before)], listed[int(now)])
+        for now, before in zip(*sides, strict=True)
     ]
 
 

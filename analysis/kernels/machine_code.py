@@ -86,9 +86,9 @@ def _launch(product: Product, build: dict[str, object]) -> dict[str, object]:
     if capability in LIMITS:
         registers = int(str(build["registers_per_thread"]))
         static = int(str(build["static_shared_bytes"]))
-        found = occupancy(capability, threads, registers, static, launch.dynamic_shared_bytes)
-        row |= {"blocks_per_multiprocessor": found.blocks_per_multiprocessor}
-        row |= {"occupancy": found.share, "limiter": found.limiter}
+        resident = occupancy(capability, threads, registers, static, launch.dynamic_shared_bytes)
+        row |= {"blocks_per_multiprocessor": resident.blocks_per_multiprocessor}
+        row |= {"occupancy": resident.share, "limiter": resident.limiter}
     return row
 
 
@@ -112,13 +112,13 @@ def _instructions(counts: list[InstructionCount], sums: int) -> dict[str, object
 def _largest(counts: pd.DataFrame) -> dict[tuple[object, ...], dict[str, object]]:
     """Return the theoretical values at the largest shape of each build, by kernel and build."""
     flop: dict[tuple[object, ...], int] = {}
-    found: dict[tuple[object, ...], dict[str, object]] = {}
+    largest: dict[tuple[object, ...], dict[str, object]] = {}
     for product, launch in launches(counts).items():
         key = (product.variant, product.dtype, number_of(product.block_size), launch.build)
         if product.shape.flop > flop.get(key, 0):
             flop[key] = product.shape.flop
-            found[key] = vars(product.shape) | intensities(product, launch)
-    return found
+            largest[key] = vars(product.shape) | intensities(product, launch)
+    return largest
 
 
 def intensities(product: Product, launch: Launch) -> dict[str, float | None]:

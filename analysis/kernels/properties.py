@@ -32,7 +32,7 @@ _SAME = ["device", "dtype", *SHAPE, "matrices"]  # of a kernel's errors and the 
 _MEASURED = ("launches", "duration_s", "launch_s", "power_w", "idle_power_w", "energy_j")
 
 
-def limits_table(found: list[MeasuredSource]) -> pd.DataFrame:
+def limits_table(sources: list[MeasuredSource]) -> pd.DataFrame:
     """Return one row per GPU and launch limit (source H's table).
 
     documented_value: from `kernels.cubins.occupancy.LIMITS`; driver_value: as reported during the
@@ -40,7 +40,7 @@ def limits_table(found: list[MeasuredSource]) -> pd.DataFrame:
     """
     rows = [
         {"recording": source.recording_id, "gpu": source.label} | row
-        for source in with_gpu(found)
+        for source in with_gpu(sources)
         for row in _rows(str(source.gpu["compute_capability"]), source.gpu["limits"])
     ]
     return from_rows("limits", rows)
@@ -60,19 +60,19 @@ def _rows(capability: str, reported: dict[str, int]) -> list[dict[str, object]]:
     return rows
 
 
-def accuracy_table(found: list[MeasuredSource]) -> pd.DataFrame:
+def accuracy_table(sources: list[MeasuredSource]) -> pd.DataFrame:
     """Return one row per kernel, tile shape and kind of matrices.
 
     worst_units, rms_units: maximum and root-mean-square error of the elements of C, in units of
     2⁻²⁴·|A|·|B|. over_library: worst_units over the worst_units of the library. All sessions have
     the same matrices; the values are the maxima over sessions.
     """
-    return stacked("accuracy", [labelled(source, _errors(source)) for source in with_gpu(found)])
+    return stacked("accuracy", [labelled(source, _errors(source)) for source in with_gpu(sources)])
 
 
 def _errors(source: MeasuredSource) -> pd.DataFrame:
-    own = source.own(source.recording.accuracy)
-    errors = own.groupby([*KERNEL, "matrices"], dropna=False, sort=False, as_index=False)[
+    measured = source.own(source.recording.accuracy)
+    errors = measured.groupby([*KERNEL, "matrices"], dropna=False, sort=False, as_index=False)[
         ["worst_units", "rms_units"]
     ].max()
     library = errors.loc[is_library(errors), [*_SAME, "worst_units"]]
@@ -81,19 +81,19 @@ def _errors(source: MeasuredSource) -> pd.DataFrame:
     return errors.assign(over_library=over_library.to_numpy())
 
 
-def energy_table(found: list[MeasuredSource]) -> pd.DataFrame:
+def energy_table(sources: list[MeasuredSource]) -> pd.DataFrame:
     """Return one row per kernel with measured energy; values are medians over sessions.
 
     energy_j: joules per product of the whole GPU; flop_per_j: 2·batch·m·n·k over energy_j.
     idle_power_w: power of the GPU with an open context and no running kernel.
     """
-    return stacked("energy", [labelled(source, _energy(source)) for source in with_gpu(found)])
+    return stacked("energy", [labelled(source, _energy(source)) for source in with_gpu(sources)])
 
 
 def _energy(source: MeasuredSource) -> pd.DataFrame:
-    own = source.own(source.recording.energy)
-    kernels = Groups.of(own, KERNEL)
-    medians = {name: kernels.medians(own[name].astype(float))[0] for name in _MEASURED}
+    measured = source.own(source.recording.energy)
+    kernels = Groups.of(measured, KERNEL)
+    medians = {name: kernels.medians(measured[name].astype(float))[0] for name in _MEASURED}
     rows = kernels.keys.assign(**medians)
     flop = 2.0 * rows[list(SHAPE)].astype(float).prod(axis=1)
     return rows.assign(launches=rows["launches"].round(), flop_per_j=flop / rows["energy_j"])

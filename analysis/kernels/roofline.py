@@ -54,7 +54,7 @@ Codes = Mapping[tuple[object, ...], Mapping[str, float]]
 
 
 def roofline_table(
-    found: list[MeasuredSource], ceilings: pd.DataFrame, counts: pd.DataFrame, code: pd.DataFrame
+    sources: list[MeasuredSource], ceilings: pd.DataFrame, counts: pd.DataFrame, code: pd.DataFrame
 ) -> pd.DataFrame:
     """Return one row per GPU and variant, with its fastest block size at its largest size.
 
@@ -67,14 +67,14 @@ def roofline_table(
     """
     counted = launches(counts)
     frames = []
-    for source in with_gpu(found):
+    for source in with_gpu(sources):
         rates = rates_of(ceilings, source.label)
         clock = rates.get("l2_latency_cycles", math.nan) / rates.get("l2_latency_s", math.nan)
         rates[_ISSUE] = SCHEDULERS * int(source.gpu["multiprocessors"]) * clock
-        own = code[code["recording"] == source.recording_id]
+        of_recording = code[code["recording"] == source.recording_id]
         codes = {
             tuple(None if pd.isna(row[name]) else row[name] for name in _BUILD): row
-            for row in own.astype(object).to_dict("records")
+            for row in of_recording.astype(object).to_dict("records")
         }
         cells = fastest(source).to_dict("records")
         rows = pd.DataFrame([placed(cell, rates, counted, codes, source.catalog) for cell in cells])

@@ -42,16 +42,16 @@ def standing(
     cells = fastest(source)
     cells = cells[cells["n"].isin(sizes) & cells["variant"].isin(VARIANTS)].to_dict("records")
     launches = {product: _launch(product, totals) for product, totals in counted.items()}
-    own = [product.row() | {"kernel_s": float("nan")} for product in counted]
+    new = [product.row() | {"kernel_s": float("nan")} for product in counted]
     for cell in cells:
         product = product_of(cell)
         if product.has_theory:
             launches[product] = _launch(product, predict(product), predict(product, merged=True))
     catalog = next(iter(counted)).catalog
-    placed_cells = [placed(cell, rates, launches, {}, catalog) for cell in (*own, *cells)]
+    placed_cells = [placed(cell, rates, launches, {}, catalog) for cell in (*new, *cells)]
     rows = pd.DataFrame(placed_cells)
     rows["bound_flop_per_s"] = 2.0 * rows["n"].astype(float) ** 3 / rows["bound_s"]
-    rows["is_own"] = [True] * len(own) + [False] * len(cells)
+    rows["is_own"] = [True] * len(new) + [False] * len(cells)
     libraries = rows["variant"].isin(LIBRARIES)
     ranked = rows[~libraries].sort_values("bound_flop_per_s", ascending=False, kind="stable")
     ranked = ranked.reset_index(drop=True)

@@ -57,8 +57,8 @@ def left_out(data: Data, fit: Fit, groups: IntArray) -> FloatArray:
     predicts no time for its cells.
     """
     errors = np.full(len(data.log_times), np.nan)
-    found = np.unique(groups)
-    for group in found if len(found) >= _FEWEST_GROUPS else ():
+    distinct = np.unique(groups)
+    for group in distinct if len(distinct) >= _FEWEST_GROUPS else ():
         out = groups == group
         rest = data.only(~out)
         if (rest.design.max(axis=0) > 0).all():
@@ -85,9 +85,9 @@ def aicc(data: Data, fit: Fit) -> float:
         return float(np.sum(np.log(2 * np.pi * variance) + fit.residual**2 / variance))
 
     largest = np.log(np.mean(fit.residual**2) + 1e-12)
-    found = minimize_scalar(deviance, bounds=(largest - 20, largest + 1), method="bounded")
+    result = minimize_scalar(deviance, bounds=(largest - 20, largest + 1), method="bounded")
     penalty = 2 * parameters * cells / (cells - parameters - 1)
-    return float(found.fun + penalty)
+    return float(result.fun + penalty)
 
 
 def comparison(candidates: Sequence[Candidate], draws: int, *key: object) -> pd.DataFrame:
@@ -133,18 +133,18 @@ def ranked(
     interval of over_best is above 1. With NaN among the errors the verdict is blank.
     """
     drawn = drawn_errors(errors, groupings, draws, *key)
-    found = np.maximum([rms(own) for own in errors], _ROUNDING)
-    known = ~np.isnan(found).any()
-    best = int(np.argmin(found)) if known else 0
+    log_rms = np.maximum([rms(of_model) for of_model in errors], _ROUNDING)
+    is_known = ~np.isnan(log_rms).any()
+    best = int(np.argmin(log_rms)) if is_known else 0
     rows = []
-    for index, value in enumerate(found):
+    for index, value in enumerate(log_rms):
         over_best = percentile_interval(drawn[index] / drawn[best])
         verdict = BEST if index == best else WORSE if over_best[0] > 1 else NOT_WORSE
         rows.append(
             {
                 **bounded("log_rms", value, *percentile_interval(drawn[index])),
-                **bounded("over_best", value / found[best], *over_best),
-                "verdict": verdict if known else "",
+                **bounded("over_best", value / log_rms[best], *over_best),
+                "verdict": verdict if is_known else "",
             }
         )
     return pd.DataFrame(rows), drawn
@@ -177,15 +177,15 @@ def effects(of_subset: Callable[[frozenset[str]], float], variance: float = 0.0)
     NaN if M0's error is within noise; `variance` is the variance of the logarithms of the medians.
     """
     subsets = (combinations(EFFECTS, size) for size in range(len(EFFECTS) + 1))
-    known = {each: of_subset(each) for each in map(frozenset, chain.from_iterable(subsets))}
-    of_m0 = known[frozenset()]
+    square_of = {each: of_subset(each) for each in map(frozenset, chain.from_iterable(subsets))}
+    of_m0 = square_of[frozenset()]
     noise = max(_OVER_NOISE**2 * variance, _ROUNDING**2)
     rows = []
     for effect in EFFECTS:
         gained = []
         for order in permutations(EFFECTS):
             before = frozenset(order[: order.index(effect)])
-            gained.append(known[before] - known[before | {effect}])
+            gained.append(square_of[before] - square_of[before | {effect}])
         shares = np.array(gained) / (of_m0 if of_m0 > noise else np.nan)
         bounds = bounded("share", shares.mean(), shares.min(), shares.max())
         rows.append({"model": effect, "adds": MODELS[effect].adds, **bounds})

@@ -38,28 +38,28 @@ def curve_fits(data: Data, n: FloatArray) -> list[CurveFit]:
     """Return the curve fits of fitted cells with sizes `n`, shape (cells,)."""
     count = int(data.kernels.max()) + 1
     by_kernel = {"power law": (_power_law, 2 * count), "interpolation": (_interpolated, len(n))}
-    found = [_constants(data, n, count)]
+    fits = [_constants(data, n, count)]
     for name, (line, parameters) in by_kernel.items():
         errors, at = _left_out(data, n, line), partial(_at, data, n, line)
-        found.append(CurveFit(name, _MEANING[name], parameters, errors, at))
-    return found
+        fits.append(CurveFit(name, _MEANING[name], parameters, errors, at))
+    return fits
 
 
 def _constants(data: Data, n: FloatArray, count: int) -> CurveFit:
     """Return t = τ + c·N³ with one τ and one c per kernel, fitted like the models."""
 
     def design(kernels: IntArray, n: FloatArray) -> FloatArray:
-        own = kernels[:, None] == np.arange(count)
-        return np.column_stack([np.ones(len(n)), own * n[:, None] ** 3])
+        is_of_kernel = kernels[:, None] == np.arange(count)
+        return np.column_stack([np.ones(len(n)), is_of_kernel * n[:, None] ** 3])
 
-    own = replace(data, design=design(data.kernels, n))
-    found = fit(own, typical(own.design, own.log_times) / 2)
+    designed = replace(data, design=design(data.kernels, n))
+    fitted = fit(designed, typical(designed.design, designed.log_times) / 2)
     return CurveFit(
         "constant per kernel",
         "t = τ + c·N³ with c of each kernel",
         count + 1,
-        left_out(own, found, own.sizes),
-        lambda kernels, n: log_model(design(kernels, n), found.theta),
+        left_out(designed, fitted, designed.sizes),
+        lambda kernels, n: log_model(design(kernels, n), fitted.theta),
     )
 
 
@@ -96,7 +96,7 @@ def _left_out(data: Data, n: FloatArray, line: _Line) -> FloatArray:
 def _at(data: Data, n: FloatArray, line: _Line, kernels: IntArray, sizes: FloatArray) -> FloatArray:
     log_s = np.full(len(sizes), np.nan)
     for kernel in np.unique(kernels):
-        own, chosen = data.kernels == kernel, kernels == kernel
-        if own.sum() > 1:
-            log_s[chosen] = line(np.log(n[own]), data.log_times[own], np.log(sizes[chosen]))
+        fitted, chosen = data.kernels == kernel, kernels == kernel
+        if fitted.sum() > 1:
+            log_s[chosen] = line(np.log(n[fitted]), data.log_times[fitted], np.log(sizes[chosen]))
     return log_s

@@ -96,8 +96,8 @@ def _m0_shared(cells: pd.DataFrame) -> FloatArray:
 
 def _by_kernel(cells: pd.DataFrame, *by_family: FloatArray) -> FloatArray:
     kinds = [cells["variant"].map(lambda v: VARIANTS[v].family) == kind for kind in _FAMILIES]
-    found = np.select(kinds, list(by_family), np.nan)
-    return np.where(is_modelled(cells), found, np.nan)
+    units = np.select(kinds, list(by_family), np.nan)
+    return np.where(is_modelled(cells), units, np.nan)
 
 
 def _float(cells: pd.DataFrame, column: str) -> FloatArray:
@@ -123,8 +123,8 @@ def _of(column: Column, uncoalesced: bool) -> Column:
     """Return the units of `column` of the uncoalesced kernels only, or of the others."""
 
     def chosen(cells: pd.DataFrame) -> FloatArray:
-        own = (cells["variant"].isin(_UNCOALESCED) == uncoalesced).to_numpy()
-        return np.where(own, column(cells), 0 * column(cells))
+        is_chosen = (cells["variant"].isin(_UNCOALESCED) == uncoalesced).to_numpy()
+        return np.where(is_chosen, column(cells), 0 * column(cells))
 
     return chosen
 

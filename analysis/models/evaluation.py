@@ -45,12 +45,12 @@ def half_width(errors: FloatArray, variants: IntArray) -> float:
     once, because its cells have similar errors; Student's t has one degree of freedom per variant.
     NaN below two variants.
     """
-    known = np.isfinite(errors)
-    found = np.unique(variants[known])
-    if len(found) < 2:
+    is_known = np.isfinite(errors)
+    distinct = np.unique(variants[is_known])
+    if len(distinct) < 2:
         return float("nan")
-    squares = [np.mean(errors[known & (variants == each)] ** 2) for each in found]
-    return float(stdtrit(len(found), _UPPER) * np.sqrt(np.mean(squares)))
+    squares = [np.mean(errors[is_known & (variants == each)] ** 2) for each in distinct]
+    return float(stdtrit(len(distinct), _UPPER) * np.sqrt(np.mean(squares)))
 
 
 def evaluate(
@@ -85,15 +85,15 @@ def evaluate(
     errors[LEFT_OUT_SIZE] |= {one.name: one.left_out for one in plain}
     of_cells = {LEFT_OUT_SIZE: cells, BLOCK: cells[several], VARIANT: cells}
     for test, role in ((HELD_OUT_SIZE, HELD_OUT), (NEVER, UNSEEN)):
-        own = {name: frame[frame["role"] == role] for name, frame in predictions.items()}
-        of_cells[test] = own[candidates[-1].model]
-        errors[test] = {name: frame["log_residual"].to_numpy() for name, frame in own.items()}
-        for name, frame in own.items():
+        by_model = {name: frame[frame["role"] == role] for name, frame in predictions.items()}
+        of_cells[test] = by_model[candidates[-1].model]
+        errors[test] = {name: frame["log_residual"].to_numpy() for name, frame in by_model.items()}
+        for name, frame in by_model.items():
             inside[test, name] = frame["in_interval"].to_numpy(dtype=float, na_value=np.nan)
     held = of_cells[HELD_OUT_SIZE]
     errors[HELD_OUT_SIZE] |= {one.name: _held_out(one, cells, held) for one in plain}
-    known = {one.name: (one.meaning, one.parameters) for one in plain}
-    known |= {one.model: (MODELS[one.model].adds, one.data.design.shape[1]) for one in candidates}
+    about = {one.name: (one.meaning, one.parameters) for one in plain}
+    about |= {one.model: (MODELS[one.model].adds, one.data.design.shape[1]) for one in candidates}
     frames = []
     for test, of_models in errors.items():
         if not len(of_cells[test]):
@@ -103,11 +103,11 @@ def evaluate(
         frame = _evaluated(of_models, groups, draws, _SEEDS.get(test, test), *key).assign(test=test)
         for row in frame.index:
             name = frame.at[row, "model"]
-            frame.loc[row, ["adds", "parameters"]] = known[name]
+            frame.loc[row, ["adds", "parameters"]] = about[name]
             contained = inside.get((test, name), np.array([np.nan]))
             if not np.isnan(contained).any():
-                found = contained.sum(), contained.mean()
-                frame.loc[row, ["cells_inside", "inside_share"]] = found
+                contents = contained.sum(), contained.mean()
+                frame.loc[row, ["cells_inside", "inside_share"]] = contents
             frame.loc[row, "interval_factor"] = np.exp(widths.get((test, name), np.nan))
         frames.append(frame)
     return pd.concat(frames, ignore_index=True)
@@ -117,11 +117,11 @@ def _evaluated(
     errors: Mapping[str, FloatArray], groups: Sequence[IntArray], draws: int, *key: object
 ) -> pd.DataFrame:
     """Return one row for each model that predicts every cell of one test, `errors` by its name."""
-    errors = {name: own for name, own in errors.items() if len(own) and np.isfinite(own).all()}
+    errors = {name: some for name, some in errors.items() if len(some) and np.isfinite(some).all()}
     if not errors:
         return pd.DataFrame({"model": []})
     rows, _ = ranked(np.array(list(errors.values())), groups, draws, *key)
-    cells = [len(own) for own in errors.values()]
+    cells = [len(some) for some in errors.values()]
     return rows.assign(model=list(errors), cells=cells, error_factor=np.exp(rows["log_rms"]))
 
 
@@ -129,8 +129,8 @@ def _inside_of_others(errors: FloatArray, variants: IntArray) -> FloatArray:
     """Return whether the interval by the other variants contains each error (1, 0 or NaN)."""
     widths = np.full(len(errors), np.nan)
     for each in np.unique(variants):
-        own = variants == each
-        widths[own] = half_width(np.where(own, np.nan, errors), variants)
+        of_variant = variants == each
+        widths[of_variant] = half_width(np.where(of_variant, np.nan, errors), variants)
     return np.where(np.isnan(widths), np.nan, np.abs(errors) <= widths)
 
 
@@ -138,10 +138,10 @@ def _held_out(one: CurveFit, cells: pd.DataFrame, held: pd.DataFrame) -> FloatAr
     """Return log(predicted/measured) of held-out cells, NaN for kernels that were not fitted."""
     numbers = pd.Series(_numbers(cells, _KERNEL), _names(cells))
     kernels = numbers[~numbers.index.duplicated()].reindex(_names(held))
-    known = kernels.notna().to_numpy()
+    fitted = kernels.notna().to_numpy()
     errors = np.full(len(held), np.nan)
-    n, time_s = (held[name].to_numpy(dtype=float)[known] for name in ("n", "time_s"))
-    errors[known] = one.at(kernels.to_numpy(float)[known].astype(np.intp), n) - np.log(time_s)
+    n, time_s = (held[name].to_numpy(dtype=float)[fitted] for name in ("n", "time_s"))
+    errors[fitted] = one.at(kernels.to_numpy(float)[fitted].astype(np.intp), n) - np.log(time_s)
     return errors
 
 

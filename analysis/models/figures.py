@@ -52,29 +52,29 @@ def model(store: Store, devices: Devices) -> Figure | None:
     fitted = predictions[predictions["role"] == definitions.FITTED]
     parameters = _of(store["models"], definitions.MODELLED_SET)
     rho = parameters[(parameters["parameter"] == definitions.RHO) & (parameters["model"] == _M0)]
-    found = []
+    drawn = []
     for source, name in _sources(style.panelled(devices.gpus)).items():
         best = _best(compared, source)
-        own = rho[rho["source"] == source]
+        part = rho[rho["source"] == source]
         cells = speedups_of(_of_model(fitted, source, best))
-        if len(cells) and len(own):
-            bounds = tuple(float(own[f"value{end}"].iloc[0]) for end in ("", "_low", "_high"))
-            found.append(Speedups(f"{_titled(name, cells)}, {best}", cells, bounds))
-    if not found:
+        if len(cells) and len(part):
+            bounds = tuple(float(part[f"value{end}"].iloc[0]) for end in ("", "_low", "_high"))
+            drawn.append(Speedups(f"{_titled(name, cells)}, {best}", cells, bounds))
+    if not drawn:
         return None
-    figure, axes = style.panels(len(found), columns=3, height=2.5)
-    looks = palette.size_looks(n for panel in found for n in panel.cells["n"])
-    blocks = sorted({int(size) for panel in found for size in panel.cells["block_size"]})
-    gained = pd.concat([panel.cells["speedup"] for panel in found])
-    for axis, panel in zip(axes, found, strict=True):
+    figure, axes = style.panels(len(drawn), columns=3, height=2.5)
+    looks = palette.size_looks(n for panel in drawn for n in panel.cells["n"])
+    blocks = sorted({int(size) for panel in drawn for size in panel.cells["block_size"]})
+    gained = pd.concat([panel.cells["speedup"] for panel in drawn])
+    for axis, panel in zip(axes, drawn, strict=True):
         _m0(axis, panel.rho, blocks[-1])
         axis.plot([], [], ":", color=INK, linewidth=1.1, label="best model, at each N")
-        for n, own in panel.cells.sort_values("block_size").groupby("n"):
-            names = [f"N = {plain_number(n)}, B = {size}" for size in own["block_size"]]
+        for n, part in panel.cells.sort_values("block_size").groupby("n"):
+            names = [f"N = {plain_number(n)}, B = {size}" for size in part["block_size"]]
             look = looks[int(n)]
-            style.points(axis, own, "block_size", _SPEEDUP, look, None, False, names, style.times)
-            sizes = own["block_size"].to_numpy(dtype=float)
-            axis.plot(sizes, own["predicted_speedup"], ":", color=look.colour, linewidth=1.1)
+            style.points(axis, part, "block_size", _SPEEDUP, look, None, False, names, style.times)
+            sizes = part["block_size"].to_numpy(dtype=float)
+            axis.plot(sizes, part["predicted_speedup"], ":", color=look.colour, linewidth=1.1)
         style.title(axis, panel.title)
         axis.set_xlabel("block size B")
         axis.set_ylim(gained.min() / 2, gained.max() * 2)
@@ -126,21 +126,21 @@ def errors(store: Store, devices: Devices) -> Figure | None:
     gpus = _sources(devices.gpus[: style.MOST_COLOURS])
     measured = style.looks_of(devices, "label")
     looks = {PUBLISHED: palette.Look(palette.GREY, "d", "-"), **measured}
-    found = [
-        Series(_titled(name, own), own, looks[source])
+    series = [
+        Series(_titled(name, selected), selected, looks[source])
         for source, name in gpus.items()
-        if len(own := compared[compared["source"] == source])
+        if len(selected := compared[compared["source"] == source])
     ]
-    if not found:
+    if not series:
         return None
-    known = {name for one in found for name in one.rows["model"]}
-    shown = [name for name in definitions.MODELS if name in known]
+    present = {name for one in series for name in one.rows["model"]}
+    shown = [name for name in definitions.MODELS if name in present]
     position = {name: at for at, name in enumerate(shown)}
-    height = 1.3 + len(shown) * max(0.43, 0.07 * len(found))
+    height = 1.3 + len(shown) * max(0.43, 0.07 * len(series))
     figure, (axis,) = style.new_figure(height=height)
     columns = ("left_out_log_rms", "left_out_log_rms_low", "left_out_log_rms_high")
-    for number, one in enumerate(found):
-        y = [position[name] + rows.offset(number, len(found)) for name in one.rows["model"]]
+    for number, one in enumerate(series):
+        y = [position[name] + rows.offset(number, len(series)) for name in one.rows["model"]]
         names = [f"{one.name}, {name}" for name in one.rows["model"]]
         rows.dots(axis, one.rows, columns, y, one.look, names, tell=_factor)
         rows.key(axis, one.look, one.name)
@@ -170,28 +170,28 @@ def unseen(store: Store, devices: Devices) -> Figure | None:
     predictions = predictions[predictions["role"].isin((definitions.HELD_OUT, definitions.UNSEEN))]
     gpus = {gpu.label: gpu.short for gpu in devices.gpus[: style.MOST_COLOURS]}
     looks = style.looks_of(devices, "label")
-    found = [
-        Series(name, own, looks[source])
+    series = [
+        Series(name, selected, looks[source])
         for source, name in gpus.items()
-        if len(own := _of_model(predictions, source, _best(compared, source)))
+        if len(selected := _of_model(predictions, source, _best(compared, source)))
     ]
     titles = {definitions.HELD_OUT: "held-out sizes"}
     titles[definitions.UNSEEN] = "kernels excluded from every fit"
-    if not found:
+    if not series:
         return None
-    every = pd.concat([one.rows for one in found]).groupby("role")["variant"].unique()
+    every = pd.concat([one.rows for one in series]).groupby("role")["variant"].unique()
     kernels = {role: sorted(every.get(role, ()), key=_in_catalog) for role in titles}
     kernels = {role: names for role, names in kernels.items() if names}
     counts = [len(names) for names in kernels.values()]
-    step = max(0.22, 0.055 * len(found))
+    step = max(0.22, 0.055 * len(series))
     figure = style.new_figure(0, 0, height=1.1 + 0.45 * len(counts) + step * sum(counts))[0]
     axes = figure.subplots(len(counts), sharex=True, height_ratios=counts, squeeze=False)[:, 0]
     for axis, (role, names) in zip(axes, kernels.items(), strict=True):
         axis.axvline(1, color=INK, linewidth=1)
-        for number, one in enumerate(found):
-            own = one.rows[one.rows["role"] == role]
-            below = rows.offset(number, len(found))
-            _predicted(axis, own.assign(y=own["variant"].map(names.index) + below), one)
+        for number, one in enumerate(series):
+            selected = one.rows[one.rows["role"] == role]
+            below = rows.offset(number, len(series))
+            _predicted(axis, selected.assign(y=selected["variant"].map(names.index) + below), one)
             rows.key(axis, one.look, one.name)
         rows.name_rows(axis, names)
         axis.set_title(titles[role])
@@ -227,15 +227,15 @@ def _predicted(axis: Axes, cells: pd.DataFrame, one: Series) -> None:
         values = outside[["factor", "low", "high"]].to_numpy()
         named = zip(style.cell_names(outside), values, strict=True)
         hover(drawn, [style.tooltip(f"{one.name}, {name}", *each) for name, each in named])
-    found = cells.groupby("variant")["factor"].agg(["count", "median", "min", "max"])
-    if len(found):
+    spans = cells.groupby("variant")["factor"].agg(["count", "median", "min", "max"])
+    if len(spans):
         y = cells.groupby("variant")["y"].first()
-        style.segments(axis, (found["min"], found["max"]), (y, y), colour)
-        middle = axis.scatter(found["median"], y, s=20, facecolors=colour, linewidths=0, **how)
+        style.segments(axis, (spans["min"], spans["max"]), (y, y), colour)
+        middle = axis.scatter(spans["median"], y, s=20, facecolors=colour, linewidths=0, **how)
         texts = [
             f"{one.name}, {name}: {count} cells, median {rounded(median)}, {rounded(low)} to "
             f"{rounded(high)}"
-            for name, count, median, low, high in found.itertuples()
+            for name, count, median, low, high in spans.itertuples()
         ]
         hover(middle, texts)
 

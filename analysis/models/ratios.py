@@ -32,16 +32,16 @@ def ratios_table(sources: Sequence[MeasuredSource], models: pd.DataFrame) -> pd.
     rho = models[models["parameter"] == RHO]
     rho = rho.loc[rho.groupby(["source", "model"], sort=False)["cells"].idxmax()]
     frames = []
-    for name, own in rho.groupby("source", sort=False):
-        frames.append(own.assign(basis=FIT, of=own["model"]))
+    for name, of_source in rho.groupby("source", sort=False):
+        frames.append(of_source.assign(basis=FIT, of=of_source["model"]))
         frames += [_of_ceilings(source) for source in sources if source.label == name]
     return stacked("model_ratios", frames)
 
 
 def _of_ceilings(source: MeasuredSource) -> pd.DataFrame:
     ceilings = source.recording.ceilings
-    own = ceilings[(ceilings["device"] == source.device) & ceilings["host_memory"].isna()]
-    rounds = {str(name): group["value"].to_numpy() for name, group in own.groupby("quantity")}
+    of_gpu = ceilings[(ceilings["device"] == source.device) & ceilings["host_memory"].isna()]
+    rounds = {str(name): group["value"].to_numpy() for name, group in of_gpu.groupby("quantity")}
     rows = []
     for basis, names in ((LATENCY, _LATENCIES), (BANDWIDTH, _BANDWIDTHS)):
         for memory in MEMORIES:

@@ -28,10 +28,7 @@ from kernels.catalog.variant import CatalogKernel
 
 _LABELS = ["source", "machine", "quantity", "kernels"]
 _CELLS = ["variant", "block_size", "n", *with_bounds("time_s"), "samples", "role"]
-_TABLES = (
-    *("models", "model_comparison", "model_tests", "model_effects"),
-    *("model_errors", "model_predictions"),
-)
+_TABLES = ("comparison", "tests", "effects", "errors", "predictions")
 _LARGE = 256  # the second range of sizes, on every GPU and as published
 _PUBLISHED_TABLES = (5, 4, 3)
 _NORMAL = float(ndtri((1 + CONFIDENCE) / 2))
@@ -64,20 +61,22 @@ def model_tables(
     code: pd.DataFrame,
     progress: Callable[[str], None],
 ) -> dict[str, pd.DataFrame]:
-    """Return the tables of `_TABLES` by name.
+    """Return the tables models and model_… (`_TABLES`) by name.
 
     `code` is the table machine_code. Published times include copies, times of a GPU are kernel
     times. Models whose work is unknown for a GPU or kernel are omitted.
     """
-    found: dict[str, list[pd.DataFrame]] = {name: [] for name in _TABLES}
+    parts: dict[str, list[pd.DataFrame]] = {
+        name: [] for name in ("models", *(f"model_{part}" for part in _TABLES))
+    }
     for case in _cases(published, sources, code):
         candidates = _candidates(case)
         if not candidates:
             continue
         progress(f"models of {case.labels['source']}: {case.labels['kernels']} kernels")
         for name, frame in _of_case(case, candidates).items():
-            found[name].append(frame.assign(**case.labels))
-    return {name: stacked(name, frames) for name, frames in found.items()}
+            parts[name].append(frame.assign(**case.labels))
+    return {name: stacked(name, frames) for name, frames in parts.items()}
 
 
 # ---- Cells
@@ -133,12 +132,12 @@ def _measured_cells(source: MeasuredSource) -> pd.DataFrame:
     """
     cells = source.gpu_square_cells
     cells = cells[cells["host_memory"] == source.memory("kernel")]
-    known = [
+    modelled = [
         name
         for name, v in VARIANTS.items()
         if isinstance(v, CatalogKernel) and v.theory and not v.tensor_cores
     ]
-    cells = cells[cells["variant"].isin(known) & cells["kernel_s"].notna()]
+    cells = cells[cells["variant"].isin(modelled) & cells["kernel_s"].notna()]
     held_out = cells["n"].isin(source.holdout_sizes)
     role = pd.Series(definitions.FITTED, cells.index).mask(held_out, definitions.HELD_OUT)
     role = role.mask(~cells["variant"].isin(definitions.SOURCE_V), definitions.UNSEEN)
@@ -156,11 +155,11 @@ def facts_of(source: MeasuredSource, code: pd.DataFrame, counted: pd.DataFrame) 
     """Return the facts of a source's GPU; `counted` is `analysis.kernels.counts.counters`."""
     gpu = source.gpu
     architecture = f"sm_{gpu['compute_capability'].replace('.', '')}"
-    own = (code["recording"] == source.recording_id) & (code["architecture"] == architecture)
+    of_gpu = (code["recording"] == source.recording_id) & (code["architecture"] == architecture)
     return GpuFacts(
         int(gpu["multiprocessors"]),
         str(gpu["compute_capability"]),
-        code[own],
+        code[of_gpu],
         counted[counted["gpu"] == source.label],
     )
 
@@ -183,13 +182,13 @@ def _data(case: Case) -> Data:
 def _candidates(case: Case) -> list[Candidate]:
     """Return the models that the cells of a case allow, fitted."""
     data, cells = _data(case), case.cells[case.fitted]
-    found = []
+    candidates = []
     for name, model in definitions.MODELS.items() if len(cells) else ():
         design = model.design(cells)
         if np.isfinite(design).all() and design.any(axis=0).all() and len(cells) > design.shape[1]:
-            own = replace(data, design=design)
-            found.append(candidate(name, own, fit_model(own)))
-    return found
+            designed = replace(data, design=design)
+            candidates.append(candidate(name, designed, fit_model(designed)))
+    return candidates
 
 
 # ---- Tables
@@ -201,8 +200,8 @@ def _of_case(case: Case, candidates: list[Candidate]) -> dict[str, pd.DataFrame]
     best = comparison.best_of(candidates)
     parameters, predictions = [], {}
     for one in candidates:
-        known = Uncertainty(one.data, one.fit, *key, one.model)
-        parameters.append(_parameters(case, one, known))
+        uncertainty = Uncertainty(one.data, one.fit, *key, one.model)
+        parameters.append(_parameters(case, one, uncertainty))
         predictions[one.model] = _predictions(case, one, one in (candidates[0], best))
     plain = curve_fits(_data(case), fitted["n"].to_numpy(dtype=float))
     compared = comparison.comparison(candidates, DRAWS, *key)
@@ -229,9 +228,9 @@ def _ranges(case: Case) -> Iterator[tuple[int, Case]]:
     """Yield the case with all sizes, and with those from `_LARGE` on, each with its first size."""
     for from_n in dict.fromkeys((int(case.cells.loc[case.fitted, "n"].min()), _LARGE)):
         large = (case.cells["n"] >= from_n).to_numpy()
-        own = replace(case, cells=case.cells[large], draws=case.draws[large])
-        if own.cells.loc[own.fitted, "n"].nunique() > 2:
-            yield from_n, own
+        part = replace(case, cells=case.cells[large], draws=case.draws[large])
+        if part.cells.loc[part.fitted, "n"].nunique() > 2:
+            yield from_n, part
 
 
 def _effects(case: Case) -> pd.DataFrame:
@@ -240,11 +239,11 @@ def _effects(case: Case) -> pd.DataFrame:
     Only kernels of the source's model have all effects; other cases have no rows.
     """
     frames = []
-    for from_n, own in _ranges(case) if case.labels["kernels"] == definitions.MODELLED_SET else ():
-        design = definitions.with_effects(definitions.EFFECTS).design(own.cells[own.fitted])
+    for from_n, part in _ranges(case) if case.labels["kernels"] == definitions.MODELLED_SET else ():
+        design = definitions.with_effects(definitions.EFFECTS).design(part.cells[part.fitted])
         if design.any(axis=0).all():  # 0 where no kernel has an effect
-            variance = float(_data(own).variance.mean())
-            shares = comparison.effects(partial(_left_out_square, own), variance)
+            variance = float(_data(part).variance.mean())
+            shares = comparison.effects(partial(_left_out_square, part), variance)
             frames.append(shares.assign(from_n=from_n))
     return pd.concat(frames) if frames else pd.DataFrame()
 
@@ -252,9 +251,9 @@ def _effects(case: Case) -> pd.DataFrame:
 def _errors(case: Case, model: str) -> pd.DataFrame:
     """Return the errors of a model, fitted in each of `_ranges`, at left-out sizes and variants."""
     rows = []
-    for from_n, own in _ranges(case):
-        fitted = own.cells[own.fitted]
-        data = replace(_data(own), design=definitions.MODELS[model].design(fitted))
+    for from_n, part in _ranges(case):
+        fitted = part.cells[part.fitted]
+        data = replace(_data(part), design=definitions.MODELS[model].design(fitted))
         if data.design.any(axis=0).all() and len(fitted) > data.design.shape[1]:
             one = candidate(model, data, fit_model(data))
             for test, errors in (
@@ -274,7 +273,7 @@ def _left_out_square(case: Case, chosen: frozenset[str]) -> float:
     return float(np.mean(candidate("M0", data, fit_model(data)).left_out ** 2))
 
 
-def _parameters(case: Case, one: Candidate, known: Uncertainty) -> pd.DataFrame:
+def _parameters(case: Case, one: Candidate, spread: Uncertainty) -> pd.DataFrame:
     """Return one row per parameter of a model, ρ first."""
     names = definitions.MODELS[one.model].parameters
     above, below = (names.index(name) for name in definitions.MODELS[one.model].ratio)
@@ -282,9 +281,9 @@ def _parameters(case: Case, one: Candidate, known: Uncertainty) -> pd.DataFrame:
     median_share = np.median(parts / parts.sum(axis=1, keepdims=True), axis=0)
     fitted = case.cells[case.fitted]
     counts = {"cells": len(fitted), "samples": fitted["samples"].sum(min_count=1)}
-    rows = [{"parameter": definitions.RHO, "unit": "", **_estimate(known.ratio(above, below))}]
+    rows = [{"parameter": definitions.RHO, "unit": "", **_estimate(spread.ratio(above, below))}]
     for index, name in enumerate(names):
-        row = {"parameter": name, "unit": "s", **_estimate(known.parameter(index))}
+        row = {"parameter": name, "unit": "s", **_estimate(spread.parameter(index))}
         # Work that all multiprocessors share would take one multiprocessor that many times as long.
         at_once = case.multiprocessors if name.startswith("c_") else 1
         row |= {"cycles": one.fit.theta[index] * at_once * case.clock_hz}
@@ -292,9 +291,9 @@ def _parameters(case: Case, one: Candidate, known: Uncertainty) -> pd.DataFrame:
     return pd.DataFrame(rows).assign(model=one.model, draws=DRAWS, seed=SEED, **counts)
 
 
-def _estimate(found: Estimate) -> dict[str, object]:
-    bounds = bounded("value", found.value, found.low, found.high)
-    return {**bounds, "status": found.status, "method": found.method}
+def _estimate(estimate: Estimate) -> dict[str, object]:
+    bounds = bounded("value", estimate.value, estimate.low, estimate.high)
+    return {**bounds, "status": estimate.status, "method": estimate.method}
 
 
 def _worst(one: Candidate, cells: pd.DataFrame) -> dict[str, object]:
@@ -342,8 +341,8 @@ def _predictions(case: Case, one: Candidate, whole: bool) -> pd.DataFrame:
     width[~unseen] = np.nan
     for n in cells["n"].unique() if len(by_size) else ():
         nearest = np.argsort(np.abs(np.log(by_size.index.to_numpy(float) / n)))[:2]
-        own = ~unseen & (cells["n"] == n).to_numpy()
-        width[own] = conformal(np.concatenate(by_size.iloc[nearest].to_list()))
+        of_size = ~unseen & (cells["n"] == n).to_numpy()
+        width[of_size] = conformal(np.concatenate(by_size.iloc[nearest].to_list()))
     low, high = np.exp(log_predicted - width), np.exp(log_predicted + width)
     times = cells["time_s"].to_numpy(dtype=float)
     inside = pd.Series((low <= times) & (times <= high), cells.index, dtype="boolean")

@@ -75,14 +75,14 @@ def with_work(cells: pd.DataFrame, gpu: GpuFacts | None) -> pd.DataFrame:
 def _accesses(product: Product, counters: dict[tuple[object, ...], float]) -> dict[str, float]:
     """Return sectors, lines and wavefronts of a launch."""
     theory = _predict(product, merged=True)
-    found = {"lines": float(sum(theory[f"global_{kind}"].lines for kind in _OPERATIONS))}
+    units = {"lines": float(sum(theory[f"global_{kind}"].lines for kind in _OPERATIONS))}
     for name, memory in (("sectors", "global"), ("wavefronts", "shared")):
-        found[name] = 0.0
+        units[name] = 0.0
         for kind in _OPERATIONS:
             counted = counters.get((*product.row().values(), ncu_metric(f"{memory}_{kind}_{name}")))
             total = theory[f"{memory}_{kind}"].transactions
-            found[name] += total if counted is None else counted
-    return found
+            units[name] += total if counted is None else counted
+    return units
 
 
 def _on_gpu(product: Product, gpu: GpuFacts, codes: _Codes) -> dict[str, float]:
@@ -90,12 +90,12 @@ def _on_gpu(product: Product, gpu: GpuFacts, codes: _Codes) -> dict[str, float]:
     launch = product.launch
     threads, blocks = launch.threads_per_block, launch.blocks
     busiest = np.ceil(blocks / gpu.multiprocessors)
-    found = {"imbalance": busiest * gpu.multiprocessors / blocks}
+    units = {"imbalance": busiest * gpu.multiprocessors / blocks}
     code = _code(product, codes)
     if code is None:
-        return found
+        return units
     warps = blocks * -(-threads // WARP_SIZE)
-    found["instructions"] = warps * issued(product, code)
+    units["instructions"] = warps * issued(product, code)
     if gpu.compute_capability in LIMITS:
         at_once = occupancy(
             gpu.compute_capability,
@@ -106,8 +106,8 @@ def _on_gpu(product: Product, gpu: GpuFacts, codes: _Codes) -> dict[str, float]:
         ).blocks_per_multiprocessor
         if at_once:
             waves = np.ceil(blocks / (gpu.multiprocessors * at_once))
-            found["waits"] = waves * _steps(product)
-    return found
+            units["waits"] = waves * _steps(product)
+    return units
 
 
 def _code(product: Product, codes: _Codes) -> dict[str, float] | None:
@@ -130,9 +130,9 @@ def _steps(product: Product) -> int:
 def _by_build(code: pd.DataFrame) -> _Codes:
     names = ["instructions", "loop_instructions", "loop_fmas"]
     names += ["registers_per_thread", "static_shared_bytes"]
-    own = code[code["dtype"] == _DTYPE]
-    values = own[names].astype("Float64").to_numpy(dtype=float, na_value=np.nan)
-    keys = _keys(own[["variant", "block_size", "build"]])
+    builds = code[code["dtype"] == _DTYPE]
+    values = builds[names].astype("Float64").to_numpy(dtype=float, na_value=np.nan)
+    keys = _keys(builds[["variant", "block_size", "build"]])
     return {key: dict(zip(names, row, strict=True)) for key, row in zip(keys, values, strict=True)}
 
 

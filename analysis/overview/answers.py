@@ -40,11 +40,11 @@ def answers_table(frames: Mapping[str, pd.DataFrame], drawn: Drawn) -> pd.DataFr
     for device in frames["recordings"].to_dict("records"):
         recording, gpu = device["recording"], device["gpu"]
         if pd.isna(gpu):
-            own, label = cells[on_cpu & (cells["recording"] == recording)], recording
+            of_device, label = cells[on_cpu & (cells["recording"] == recording)], recording
         else:
-            own, label = cells[~on_cpu & (cells["gpu"] == gpu)], gpu
+            of_device, label = cells[~on_cpu & (cells["gpu"] == gpu)], gpu
         named = {"recording": recording, "gpu": gpu}
-        rows += [named | row for row in _implementations(own, str(label), drawn)]
+        rows += [named | row for row in _implementations(of_device, str(label), drawn)]
     return from_rows("answers", rows)
 
 

@@ -127,24 +127,24 @@ def gpus(store: Store, devices: Devices) -> Figure | None:
     frame = frame[frame["ratio"].notna() & frame["gpu"].isin(titles)]
     shown = list(frame["gpu"].unique())[: style.MOST_COLOURS]
     frame = frame[frame["gpu"].isin(shown)]
-    found = [
+    drawn = [
         (title, rows)
         for quantity, memory, title in _COMPARED
         if len(rows := frame[(frame["quantity"] == quantity) & (frame["host_memory"] == memory)])
     ]
-    if not found:
+    if not drawn:
         return None
     first = titles.get(frame["first"].iloc[0], frame["first"].iloc[0])
     looks = style.looks_of(devices, "label")
-    figure, axes = style.panels(len(found), columns=3, width=9.0, height=2.9)
-    for axis, (title, rows) in zip(axes, found, strict=True):
+    figure, axes = style.panels(len(drawn), columns=3, width=9.0, height=2.9)
+    for axis, (title, rows) in zip(axes, drawn, strict=True):
         band: dict[str, Any] = {"color": palette.GREY, "alpha": 0.25, "linewidth": 0}
         axis.axhspan(1 / (1 + THRESHOLD), 1 + THRESHOLD, **band)
-        for gpu, own in rows.groupby("gpu", sort=False):
-            own = own.sort_values("n")
-            names = [f"{label(titles[gpu])}, N = {style.plain_number(n)}" for n in own["n"]]
+        for gpu, curve in rows.groupby("gpu", sort=False):
+            curve = curve.sort_values("n")
+            names = [f"{label(titles[gpu])}, N = {style.plain_number(n)}" for n in curve["n"]]
             tell = style.times
-            style.points(axis, own, "n", _RATIO, looks[gpu], titles[gpu], names=names, tell=tell)
+            style.points(axis, curve, "n", _RATIO, looks[gpu], titles[gpu], names=names, tell=tell)
         style.title(axis, title)
         axis.set_xlabel("matrix size N")
         style.ticks_at(axis, (int(n) for n in rows["n"]))

@@ -59,12 +59,12 @@ def gpu_comparison_table(
         between.append(variances.at(side.assign(host_work=host_work, matrices_in=memory)))
     rows["basis"] = _bases(rows, first, *(one["variance"].notna() for one in between))
     draws = [np.empty((len(rows), DRAWS)) for _ in range(2)]
-    for side, found in zip((rows, first), draws, strict=True):
-        for (gpu, quantity), own in side.groupby(["gpu", "quantity"], sort=False):
-            found[own.index] = gpus[str(gpu)].drawn(own, str(quantity))
+    for side, of_side in zip((rows, first), draws, strict=True):
+        for (gpu, quantity), of_gpu in side.groupby(["gpu", "quantity"], sort=False):
+            of_side[of_gpu.index] = gpus[str(gpu)].drawn(of_gpu, str(quantity))
     wider = [
-        drawn * _deviations(side, known)
-        for drawn, side, known in zip(draws, (rows, first), between, strict=True)
+        drawn * _deviations(side, variance)
+        for drawn, side, variance in zip(draws, (rows, first), between, strict=True)
     ]
     widened = (rows["basis"] == FROM_OTHERS).to_numpy()[:, None]
     of_both = np.where(widened, wider[0] / wider[1], draws[0] / draws[1])
@@ -79,13 +79,13 @@ def gpu_comparison_table(
 
 
 def _bases(
-    rows: pd.DataFrame, first: pd.DataFrame, known: pd.Series, first_known: pd.Series
+    rows: pd.DataFrame, first: pd.DataFrame, estimated: pd.Series, first_estimated: pd.Series
 ) -> list[str]:
-    """Return the basis of each ratio; `known`: whether the variance between sessions is known."""
+    """Return the basis of each ratio; `estimated`: whether sessions have a known variance."""
     together = rows["recording"] == first["recording"]
     single, first_single = rows["sessions"] < 2, first["sessions"] < 2
     several = ~(single | first_single)
-    from_others = (known | ~single) & (first_known | ~first_single)
+    from_others = (estimated | ~single) & (first_estimated | ~first_single)
     conditions = [each.fillna(False).to_numpy(bool) for each in (together, several, from_others)]
     return list(np.select(conditions, [TOGETHER, SEVERAL, FROM_OTHERS], ONE_SESSION))
 
@@ -95,13 +95,13 @@ def _deviations(rows: pd.DataFrame, between: pd.DataFrame) -> FloatArray:
 
     They follow Student's t with the pooled degrees of freedom; rows with several sessions have 1.
     """
-    found = np.ones((len(rows), DRAWS))
+    factors = np.ones((len(rows), DRAWS))
     single = (rows["sessions"] < 2) & between["variance"].notna()
     for row in np.flatnonzero(single):
         variance, degrees_of_freedom = between.iloc[row]
         rng = seeded(_SEED, *rows.loc[row, ["gpu", *_KEY]])
-        found[row] = np.exp(variance**0.5 * rng.standard_t(degrees_of_freedom, DRAWS))
-    return found
+        factors[row] = np.exp(variance**0.5 * rng.standard_t(degrees_of_freedom, DRAWS))
+    return factors
 
 
 def verdict(low: float, high: float) -> str:
@@ -129,10 +129,10 @@ def _pairs(
     rank = cells["gpu"].map({label: at for at, label in enumerate(gpus)})
     is_first = rank == rank.groupby([cells[name] for name in by]).transform("min")
     for label in gpus:
-        own = cells["gpu"] == label
-        best = fastest(cells[own & is_first], "time_s", by)
+        of_gpu = cells["gpu"] == label
+        best = fastest(cells[of_gpu & is_first], "time_s", by)
         yield best, best
         with suppress(StudyError):
             yield fastest_of_both(
-                cells[own & ~is_first], cells[is_first], "time_s", by, timed=quantity == "kernel"
+                cells[of_gpu & ~is_first], cells[is_first], "time_s", by, timed=quantity == "kernel"
             )

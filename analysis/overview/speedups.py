@@ -48,8 +48,8 @@ def speedups(cells: pd.DataFrame, draws: dict[str, FloatArray]) -> pd.DataFrame:
     frames = []
     for baseline, quantity, rows, same in compared:
         names = {name: f"baseline_{name}" for name in _BASELINE}
-        known = rows[[*same, *_BASELINE]].rename(columns=names).assign(baseline_row=rows.index)
-        pairs = gpu[_CELL].assign(row=gpu.index).merge(known, on=same, validate="m:1")
+        named = rows[[*same, *_BASELINE]].rename(columns=names).assign(baseline_row=rows.index)
+        pairs = gpu[_CELL].assign(row=gpu.index).merge(named, on=same, validate="m:1")
         sides = pairs["baseline_row"], pairs["row"]
         values = ratios(cells[f"{quantity}_s"], draws[quantity], *sides)
         pairs = pairs.assign(baseline=baseline, quantity=quantity, **bounded("speedup", *values))

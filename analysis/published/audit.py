@@ -90,9 +90,9 @@ def constants_table(published: pd.DataFrame) -> pd.DataFrame:
     """
     rows = []
     for machine, name in MACHINES.items():
-        own = published[(published["machine"] == machine) & on_gpu(published)]
-        warm = own["table"] == WARM_TABLE
-        for cells in (own[~warm], own[warm & (own["implementation"] != "gpu_naive")]):
+        printed = published[(published["machine"] == machine) & on_gpu(published)]
+        warm = printed["table"] == WARM_TABLE
+        for cells in (printed[~warm], printed[warm & (printed["implementation"] != "gpu_naive")]):
             if cells["n"].nunique() < 2:
                 continue
             distinct = cells.drop_duplicates([*_KERNEL, "n", "time_s"])
@@ -204,8 +204,8 @@ def pairs_table(cells: pd.DataFrame) -> pd.DataFrame:
 
 def _block_sizes(cells: pd.DataFrame) -> Iterator[dict[str, object]]:
     swept = cells[cells["block_size"].notna()]
-    for _, own in swept.groupby(["table", "machine", "implementation", "n"]):
-        for first, second in combinations(own.sort_values("block_size").to_dict("records"), 2):
+    for _, alike in swept.groupby(["table", "machine", "implementation", "n"]):
+        for first, second in combinations(alike.sort_values("block_size").to_dict("records"), 2):
             faster = bool(first["time_s"] < second["time_s"])
             most = np.fmax(first["constant_s"], first["constant_high_s"])  # a bound may be missing
             is_empty = bool(first["time_s"] - first["rounding_s"] <= most)
@@ -213,8 +213,8 @@ def _block_sizes(cells: pd.DataFrame) -> Iterator[dict[str, object]]:
 
 
 def _repeats(cells: pd.DataFrame) -> Iterator[dict[str, object]]:
-    for _, own in cells.groupby(["machine", *_KERNEL, "n"], dropna=False):
-        first, *others = own.sort_values("table").to_dict("records")
+    for _, alike in cells.groupby(["machine", *_KERNEL, "n"], dropna=False):
+        first, *others = alike.sort_values("table").to_dict("records")
         for second in others:
             yield _pair(REPEAT, first, second, differs=bool(second["time_s"] != first["time_s"]))
 

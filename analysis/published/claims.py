@@ -131,7 +131,7 @@ def claims_table(rows: Iterable[ClaimRow]) -> pd.DataFrame:
     return from_rows("claims", sorted(rows, key=lambda row: int(str(row["position"]))))
 
 
-def claim_verdicts_table(claims: pd.DataFrame, found: Iterable[MeasuredSource]) -> pd.DataFrame:
+def claim_verdicts_table(claims: pd.DataFrame, sources: Iterable[MeasuredSource]) -> pd.DataFrame:
     """Return one row per claim and GPU model, with the verdicts of kernels and of runs.
 
     `claims` is `claims_table`. The first GPU of each model counts. kernel_n, kernel_value and
@@ -139,20 +139,20 @@ def claim_verdicts_table(claims: pd.DataFrame, found: Iterable[MeasuredSource]) 
     total_ are of end-to-end times. verdict: of both, `BY_COPIES` if they differ.
     """
     models: dict[str | None, MeasuredSource] = {}
-    for source in with_gpu(list(found)):
+    for source in with_gpu(list(sources)):
         models.setdefault(source.gpu_name, source)
     rows = []
     for name, source in models.items():
         gpu = claims["gpu"].isna() | (claims["gpu"] == source.label)
         recording = claims["recording"].isna() | (claims["recording"] == source.recording_id)
-        for claim, own in claims[gpu & recording].groupby("claim", sort=False):
+        for claim, cases in claims[gpu & recording].groupby("claim", sort=False):
             row = {"gpu": source.label, "gpu_name": name, "claim": claim}
-            row |= {column: own.iloc[0][column] for column in ("source", "expected")}
-            for case in own.to_dict("records"):
+            row |= {column: cases.iloc[0][column] for column in ("source", "expected")}
+            for case in cases.to_dict("records"):
                 prefix = "total" if case["quantity"] == "total" else "kernel"
                 columns = ("n", "host_memory", "block_size", *with_bounds("value"), "verdict")
                 row |= {f"{prefix}_{column}": case[column] for column in columns}
-            verdicts = dict.fromkeys(own["verdict"])
+            verdicts = dict.fromkeys(cases["verdict"])
             row["verdict"] = next(iter(verdicts)) if len(verdicts) == 1 else BY_COPIES
             rows.append(row)
     return from_rows("claim_verdicts", rows)
@@ -162,10 +162,10 @@ def on_accesses(counts: pd.DataFrame) -> Iterator[ClaimRow]:
     """Yield the claims on arithmetic intensity and global accesses, from theory's counts."""
     # Kernels without their own source have padded matrices, with more loads than the product.
     own_kernels = set(filter(has_own_source, VARIANTS))
-    known = counts[counts["variant"].isin(own_kernels) & (counts["dtype"] == "float32")]
+    of_kernels = counts[counts["variant"].isin(own_kernels) & (counts["dtype"] == "float32")]
     loads: dict[Product, float] = {}
     naive, tiled = [], []
-    for product, launch in launches(known[known["build"] == EXACT]).items():
+    for product, launch in launches(of_kernels[of_kernels["build"] == EXACT]).items():
         family, block = product.entry.family, product.block_size
         intensity = float(intensities(product, launch)["flop_per_byte_accessed"] or 0)
         loads[product] = launch.theory["global_load_accesses"]
@@ -195,32 +195,32 @@ def _farthest(claim: Claim, values: list[float]) -> ClaimRow:
     return {"value": value, "cases": len(values), "verdict": verdict}
 
 
-def on_registers(found: list[MeasuredSource], machine_code: pd.DataFrame) -> Iterator[ClaimRow]:
+def on_registers(sources: list[MeasuredSource], machine_code: pd.DataFrame) -> Iterator[ClaimRow]:
     """Yield the claims that unrolling takes no more registers, per recording."""
     for position, source, unrolled, plain, block in (
         (ON_REGISTERS, "V", "block_unroll4", "block", 32),
         (ON_REGISTERS + 1, "T", "outer_product_unrolled", "outer_product", None),
     ):
-        for recording in dict.fromkeys(one.recording_id for one in found if one.device):
+        for recording in dict.fromkeys(one.recording_id for one in sources if one.device):
             builds = machine_code[machine_code["recording"] == recording]
             builds = builds[(builds["build"] == EXACT) & (builds["dtype"] == "float32")]
             size = builds["block_size"]
             builds = builds[size.isna() if block is None else (size == block).fillna(False)]
             registers = builds.set_index("variant")["registers_per_thread"]
-            known = {unrolled, plain} <= set(registers.index)
+            is_known = {unrolled, plain} <= set(registers.index)
             names = (unrolled, plain)
-            counts = (float(registers.loc[[name]].max()) if known else np.nan for name in names)
+            counts = (float(registers.loc[[name]].max()) if is_known else np.nan for name in names)
             value, expected = counts
             claim = Claim(_REGISTERS.format(unrolled), source, _AT_MOST, expected)
             measured = f"registers per thread, expected those of {plain}"
             pair = {"above": unrolled, "below": plain, "block_size": block}
             row = claim.row(position, measured, recording=recording, **pair)
-            yield row | (_farthest(claim, [value]) if known else {})
+            yield row | (_farthest(claim, [value]) if is_known else {})
 
 
-def on_times(found: list[MeasuredSource]) -> Iterator[ClaimRow]:
+def on_times(sources: list[MeasuredSource]) -> Iterator[ClaimRow]:
     """Yield the claims on ratios of two variants' times, per GPU."""
-    for source in with_gpu(found):
+    for source in with_gpu(sources):
         timed = {quantity: _timed(source, quantity) for quantity in _BOTH}
         for claim in _TIMES:
             for quantity in claim.quantities:

@@ -31,13 +31,13 @@ OVER_CACHE = Claim("a GPU is about 60× faster than a cache-optimised CPU", "V",
 _WHOLES = {"naive": OVER_NAIVE, "source": OVER_CACHE}
 
 
-def on_cpus(found: list[MeasuredSource], split: pd.DataFrame) -> Iterator[ClaimRow]:
+def on_cpus(sources: list[MeasuredSource], split: pd.DataFrame) -> Iterator[ClaimRow]:
     """Yield the claims on CPUs per recording, and on GPUs over CPUs per GPU."""
-    for source, cells in once_per_recording((source, source.square_cells) for source in found):
+    for source, cells in once_per_recording((source, source.square_cells) for source in sources):
         one = cells[with_threads(cells, ONE)]
         if not one.empty:
             yield from _on_cpu(source, one)
-    for source in with_gpu(found):
+    for source in with_gpu(sources):
         yield from (_on_whole(source, split, start) for start in _WHOLES)
 
 
@@ -98,11 +98,11 @@ def _on_whole(source: MeasuredSource, split: pd.DataFrame, start: str) -> ClaimR
     """Return a claim on a GPU's speedup over a version of its host's CPU."""
     claim, memory = _WHOLES[start], source.memory("total")
     head = {"recording": source.recording_id, "gpu": source.label, "quantity": "total"}
-    own = split[(split["gpu"] == source.label) & (split["host_memory"] == memory)]
-    own = own[(own["start"] == start) & (own["part"] == WHOLE)]
-    if own.empty:
+    parts = split[(split["gpu"] == source.label) & (split["host_memory"] == memory)]
+    parts = parts[(parts["start"] == start) & (parts["part"] == WHOLE)]
+    if parts.empty:
         return claim.row(ON_GPU_AND_CPU, **head)
-    whole = own.iloc[0]
+    whole = parts.iloc[0]
     value, low, high = (float(whole[name]) for name in with_bounds("factor"))
     before = f"the CPU's {whole['after_variant']}{_block(whole['after_block_size'])}"
     return claim.row(ON_GPU_AND_CPU, **head) | claim.result(

@@ -18,7 +18,7 @@ _PARTS = {"kernel": "kernel", "pinned": "total", "pageable": "total"}
 
 
 def figure2_table(
-    found: list[MeasuredSource], summary: pd.DataFrame, ceilings: pd.DataFrame
+    sources: list[MeasuredSource], summary: pd.DataFrame, ceilings: pd.DataFrame
 ) -> pd.DataFrame:
     """Return one row per GPU: throughput of the fastest kernels of source V, and GPU properties.
 
@@ -33,29 +33,29 @@ def figure2_table(
         return stacked("figure2", [])
     cells = cells[cells["n"] == comparison_size(cells)]
     links = ceilings["host_memory"].isna() | (ceilings["host_memory"] == "pinned")
-    known = ceilings[links].sort_values("size_bytes").groupby(["gpu", "quantity"])["value"].last()
+    by_gpu = ceilings[links].sort_values("size_bytes").groupby(["gpu", "quantity"])["value"].last()
     return from_rows(
         "figure2",
         (
             {"recording": source.recording_id, "gpu": source.label, "gpu_name": source.gpu_name}
             | {"simulated": source.recording.provenance["simulated"]}
             | {"multiprocessors": source.gpu["multiprocessors"]}
-            | _properties(known.get(source.label, pd.Series(dtype=float)))
+            | _properties(by_gpu.get(source.label, pd.Series(dtype=float)))
             | _performance(cells[cells["gpu"] == source.label])
-            for source in with_gpu(found)
+            for source in with_gpu(sources)
             if (cells["gpu"] == source.label).any()
         ),
     )
 
 
-def _properties(known: pd.Series) -> dict[str, object]:
-    """Return the properties of a GPU; `known` has its measured ceilings by quantity."""
-    units, memory = known.get("fp32_flop_per_s"), known.get("device_copy_bytes_per_s")
+def _properties(measured: pd.Series) -> dict[str, object]:
+    """Return the properties of a GPU; `measured` has its measured ceilings by quantity."""
+    units, memory = measured.get("fp32_flop_per_s"), measured.get("device_copy_bytes_per_s")
     roofline = min(units, TILE_FLOP_PER_BYTE * memory) if units and memory else None
     return {
         "fma_flop_per_s": units,
         "memory_bytes_per_s": memory,
-        "link_bytes_per_s": known.get("h2d_bytes_per_s"),
+        "link_bytes_per_s": measured.get("h2d_bytes_per_s"),
         "roofline_flop_per_s": roofline,
     }
 
@@ -64,10 +64,10 @@ def _performance(cells: pd.DataFrame) -> dict[str, object]:
     """Return the highest throughput of one GPU at one size, with its kernel, for each part."""
     row: dict[str, object] = {"n": cells["n"].iloc[0]}
     for name, part in _PARTS.items():
-        own = cells if name == "kernel" else cells[cells["host_memory"] == name]
-        own = own[own[f"{part}_s"].notna()]
-        if len(own):
-            best = fastest(own, f"{part}_s").iloc[0]
+        runs = cells if name == "kernel" else cells[cells["host_memory"] == name]
+        runs = runs[runs[f"{part}_s"].notna()]
+        if len(runs):
+            best = fastest(runs, f"{part}_s").iloc[0]
             flop = 2.0 * float(best["n"]) ** 3
             low, high = (flop / best[each] for each in interval_columns(f"{part}_s"))
             row |= bounded(f"{name}_flop_per_s", flop / best[f"{part}_s"], high, low)

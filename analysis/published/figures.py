@@ -36,17 +36,17 @@ def speedup_block(store: Store, devices: Devices) -> Figure | None:
     """
     gpus = list(devices.gpus[: style.MOST_COLOURS])
     looks = style.looks_of(devices, "label")
-    found = {name: _printed_speedups(store, name) for name in _SWEPT}
+    of_kernels = {name: _printed_speedups(store, name) for name in _SWEPT}
     figure, axes = style.panels(len(_SWEPT), height=3.0)
-    for axis, (name, printed) in zip(axes, found.items(), strict=True):
+    for axis, (name, printed) in zip(axes, of_kernels.items(), strict=True):
         if len(printed):
             look = palette.Look(INK, "X", ":")
             style.points(axis, printed, "block_size", _SPEEDUP, look, _PRINTED, tell=style.times)
         for gpu in gpus:
-            own = _measured_speedups(store, gpu.label, name)
-            if len(own):
-                look = looks[gpu.label]
-                style.points(axis, own, "block_size", _SPEEDUP, look, gpu.short, tell=style.speedup)
+            rows = _measured_speedups(store, gpu.label, name)
+            if len(rows):
+                look, text = looks[gpu.label], gpu.short
+                style.points(axis, rows, "block_size", _SPEEDUP, look, text, tell=style.speedup)
         axis.set_title(name)
         axis.set_xlabel("block size B")
         style.log_axis(axis, "y")

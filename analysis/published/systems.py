@@ -38,17 +38,17 @@ class System:
 
 def read(path: Path) -> list[System]:
     """Read the list of systems; raise StudyError naming a wrong row."""
-    found = []
+    systems = []
     for number, line in numbered_rows(path, FIELDS):
         system = System(*line.values())
-        known = {"gpu": set(VARIANTS), "cpu": set(cpu_reference.catalog.VARIANTS)}
-        if system.variant not in known.get(system.side, ()):
+        variants = {"gpu": set(VARIANTS), "cpu": set(cpu_reference.catalog.VARIANTS)}
+        if system.variant not in variants.get(system.side, ()):
             raise StudyError(
                 f"{path}: row {number}: {system.side} {system.variant!r} is not in the catalog; "
                 "correct side or variant"
             )
-        found.append(system)
-    return found
+        systems.append(system)
+    return systems
 
 
 def systems_table(systems: list[System], frames: Mapping[str, pd.DataFrame]) -> pd.DataFrame:

@@ -52,19 +52,19 @@ def check(page: str, tables_dir: Path, templates: Path | None = None) -> list[st
     a fault, because nothing was checked.
     """
     page = _without(page, *_NOT_TEXT)
-    shown = [*_traced(page), *_cells(page)]
-    if not shown:
+    traced = [*_traced(page), *_cells(page)]
+    if not traced:
         return ["no element names a table; this is not a report"]
-    faults = [fault for one in shown if (fault := _fault(*one, tables_dir))]
+    faults = [fault for one in traced if (fault := _fault(*one, tables_dir))]
     unread = len(re.findall("data-(?:at|count)=", page)) - len(_TRACED.findall(page))
     if unread:
         faults.append(f"{unread} elements name a place, but their content is not plain text")
     if templates is None:
         return faults
-    written = " ".join(path.read_text() for path in templates.rglob("*.j2"))
+    templated = " ".join(path.read_text() for path in templates.rglob("*.j2"))
     prose = _without(_TRACED.sub("", page), "table", "math", "code", "pre", "title", "nav")
-    known, found = (re.findall(r"\d[\d.]*\d|\d", text) for text in (written, _text(prose)))
-    return faults + [f"{n} is in the text, but in no template" for n in found if n not in known]
+    written, shown = (re.findall(r"\d[\d.]*\d|\d", text) for text in (templated, _text(prose)))
+    return faults + [f"{n} is in the text, but in no template" for n in shown if n not in written]
 
 
 def _without(page: str, *tags: str) -> str:
@@ -75,7 +75,7 @@ def _without(page: str, *tags: str) -> str:
 
 def _text(markup: str) -> str:
     text = html.unescape(re.sub(r"<[^>]*>", "", markup))
-    return re.sub(r"\[U\+([0-9A-F]{4})\]", lambda found: chr(int(found[1], 16)), text)
+    return re.sub(r"\[U\+([0-9A-F]{4})\]", lambda match: chr(int(match[1], 16)), text)
 
 
 def _traced(page: str) -> Iterator[_Shown]:
@@ -111,8 +111,8 @@ def _fault(place: str, unit: str, text: str, tables_dir: Path) -> str | None:
         value = _value(place, tables_dir)
     except (ArithmeticError, AttributeError, LookupError, OSError, ValueError):
         return f"{text}: {place} does not exist in {tables_dir}"
-    found = f"{value} rows of {place}" if " where " in place else f"{place} is {value}"
-    return None if _agrees(text, value, unit) else f"{text}: {found}"
+    actual = f"{value} rows of {place}" if " where " in place else f"{place} is {value}"
+    return None if _agrees(text, value, unit) else f"{text}: {actual}"
 
 
 def _value(place: str, tables_dir: Path) -> str:
@@ -151,14 +151,14 @@ def _agrees(shown: str, text: str, unit: str) -> bool:
     if tile := re.fullmatch(r"(\d+)×(\d+)", shown):
         return text != "" and float(text) == int(tile[1]) * 1000 + int(tile[2])
     rough = shown.startswith("about ")
-    found = _NUMBER.fullmatch(shown.removeprefix("about "))
-    if not found or (found[2] or unit) not in _UNITS:
+    match = _NUMBER.fullmatch(shown.removeprefix("about "))
+    if not match or (match[2] or unit) not in _UNITS:
         return False
     try:
-        value = float(text) / _UNITS[found[2] or unit]
+        value = float(text) / _UNITS[match[2] or unit]
     except ValueError:
         return False
-    digits = found[1].translate(_MACHINE).replace("×10", "e").replace("∞", "inf")
+    digits = match[1].translate(_MACHINE).replace("×10", "e").replace("∞", "inf")
     mantissa, _, exponent = digits.partition("e")
     step = 10.0 ** (int(exponent or 0) - len(mantissa.partition(".")[2]))
     if rough and "." not in mantissa:  # one significant digit

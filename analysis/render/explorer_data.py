@@ -96,12 +96,12 @@ def _story(ladder: pd.DataFrame, cells: pd.DataFrame, focus: Device | None) -> _
     """
     if focus is None:
         return set()
-    own = ladder[(ladder["gpu"] == focus.label).fillna(False)]
-    marks = own[["is_fastest", "is_library"]].fillna(False).astype(bool).any(axis=1)
-    marks |= (own["variant"] == NAIVE) | own["idea"].isin(["user-supplied", "your own"])
-    chosen = own.loc[marks, "variant"]
+    of_gpu = ladder[(ladder["gpu"] == focus.label).fillna(False)]
+    marks = of_gpu[["is_fastest", "is_library"]].fillna(False).astype(bool).any(axis=1)
+    marks |= (of_gpu["variant"] == NAIVE) | of_gpu["idea"].isin(["user-supplied", "your own"])
+    chosen = of_gpu.loc[marks, "variant"]
     cpu = cells[(cells["device"] == CPU) & (cells["recording"] == focus.recording)]
-    best = fastest(cpu[cpu["n"] == cpu["n"].max()], "total_s") if len(own) else cpu
+    best = fastest(cpu[cpu["n"] == cpu["n"].max()], "total_s") if len(of_gpu) else cpu
     return {*((False, name) for name in chosen), *((True, name) for name in best["variant"])}
 
 
@@ -121,10 +121,10 @@ def _group(key: tuple[bool, str]) -> str:
 
 def _codes(column: pd.Series) -> dict[str, list[str] | list[int | None]]:
     codes, values = pd.factorize(column)
-    known = [int(code) if code >= 0 else None for code in codes]
-    return {"values": [str(value) for value in values], "codes": known}
+    places = [int(code) if code >= 0 else None for code in codes]
+    return {"values": [str(value) for value in values], "codes": places}
 
 
 def _numbers(column: pd.Series) -> list[float | int | None]:
-    known = (None if pd.isna(value) else float(f"{value:.{_DIGITS}g}") for value in column)
-    return [int(each) if each is not None and each.is_integer() else each for each in known]
+    rounded = (None if pd.isna(value) else float(f"{value:.{_DIGITS}g}") for value in column)
+    return [int(each) if each is not None and each.is_integer() else each for each in rounded]

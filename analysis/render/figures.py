@@ -44,8 +44,8 @@ def _names() -> list[tuple[str, str]]:
 
 
 def _figures(topic: str) -> dict[str, Draw]:
-    found: dict[str, Draw] = importlib.import_module(f"analysis.{topic}.figures").FIGURES
-    return found
+    drawings: dict[str, Draw] = importlib.import_module(f"analysis.{topic}.figures").FIGURES
+    return drawings
 
 
 def _write(tables_dir: Path, out: Path, focus: str | None, topic: str, name: str) -> str | None:

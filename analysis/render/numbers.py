@@ -27,7 +27,7 @@ ABSENT = "–"
 
 def visible(text: str) -> str:
     """Return `text` with invisible control characters written as "[U+202E]"."""
-    return _UNSEEN.sub(lambda found: f"[U+{ord(found.group()):04X}]", text)
+    return _UNSEEN.sub(lambda match: f"[U+{ord(match.group()):04X}]", text)
 
 
 def number(

@@ -100,12 +100,12 @@ class Tables:
         the column of the GPU in focus is shown, with a note in the caption.
         """
         name, wide = values.removesuffix("±"), values.endswith("±")
-        found, only = rows.values(across), ""
-        if self.focus and len(found) > MOST_COLUMNS:
+        headed, only = rows.values(across), ""
+        if self.focus and len(headed) > MOST_COLUMNS:
             only = self.focus.label
-            found = [each for each in found if each in (only, self.focus.recording)]
+            headed = [each for each in headed if each in (only, self.focus.recording)]
         unit = column(rows.table, name).unit
-        texts = (f"{self.marks.get(each, '')} {each}".strip() for each in found)
+        texts = (f"{self.marks.get(each, '')} {each}".strip() for each in headed)
         heads = [_Cell(column(rows.table, index).heading), *(_Cell(t, unit.name) for t in texts)]
         placed: dict[object, _Cell] = {}
         for row in rows.known(name):
@@ -115,7 +115,7 @@ class Tables:
             placed[row[index], row[across]] = replace(cell, at=at, unit=said)
         absent = _Cell(numbers.ABSENT)
         lines = [
-            (None, [_Cell(str(key)), *(placed.get((key, each), absent) for each in found)])
+            (None, [_Cell(str(key)), *(placed.get((key, each), absent) for each in headed)])
             for key in rows.values(index)
         ]
         return self._framed(rows.table, title, caller, heads, lines, only)
@@ -140,8 +140,8 @@ def _is_of(frame: pd.DataFrame, focus: Device) -> pd.Series:
     owner = next((name for name in _OWNERS if name[0] in frame), ())
     if not owner:
         return pd.Series(True, frame.index)
-    own = [focus.label, PUBLISHED, TREE]
-    of_card = frame[list(owner)].isin(own).any(axis=1)
+    shown = [focus.label, PUBLISHED, TREE]
+    of_card = frame[list(owner)].isin(shown).any(axis=1)
     of_host = pd.Series(True, frame.index)
     if "recording" in frame:
         of_host = frame["recording"].isin([focus.recording, PUBLISHED, TREE])

@@ -69,19 +69,19 @@ def offset(a_s: pd.Series, b_s: pd.Series) -> float:
     """
     if len(a_s) < FEWEST:
         return np.nan
-    found = siegelslopes(b_s - a_s, a_s).intercept
-    return float(np.clip(found, -LARGEST_OFFSET_S, LARGEST_OFFSET_S))
+    intercept = siegelslopes(b_s - a_s, a_s).intercept
+    return float(np.clip(intercept, -LARGEST_OFFSET_S, LARGEST_OFFSET_S))
 
 
-def variances(rows: pd.DataFrame, known: Mapping[str, Between]) -> pd.DataFrame:
+def variances(rows: pd.DataFrame, model_of: Mapping[str, Between]) -> pd.DataFrame:
     """Return variances of log ratios: between (sessions), noise (samples) and outlier; freedom.
 
-    `rows` has kind (a key of `known`), explained_low and explained_high, offset_s (NaN where it is
+    `rows` has kind (a key of `model_of`), explained_low and explained_high, offset_s (NaN if
     unknown), and per side sessions_a, median_a_s and noise_a (bootstrap variance of the log
     median), sessions_b, median_b_s and noise_b. The mean of several sessions has the variance of
     one divided by their number. The variance of an outlier is between + noise + outlier.
     """
-    model = np.array([known[kind] for kind in rows["kind"]]).reshape(-1, len(Between._fields))
+    model = np.array([model_of[kind] for kind in rows["kind"]]).reshape(-1, len(Between._fields))
     relative, absolute_s, noise, latency, outlier, freedom = model.T
     shares = 1 / rows[["sessions_a", "sessions_b"]].to_numpy()
     squares = rows[["median_a_s", "median_b_s"]].to_numpy() ** 2
@@ -98,26 +98,26 @@ def variances(rows: pd.DataFrame, known: Mapping[str, Between]) -> pd.DataFrame:
     )
 
 
-def mixture(found: Mapping[Any, Any], of: Callable[[Any, Any], Any]) -> Any:
+def mixture(parts: Mapping[Any, Any], of: Callable[[Any, Any], Any]) -> Any:
     """Return a function `of` degrees of freedom and a scale, for the `variances` found."""
-    usual = found["between"] + found["noise"]
-    other = of(OUTLIER_FREEDOM, np.sqrt(usual + found["outlier"]))
-    return (1 - OUTLIERS) * of(found["freedom"], np.sqrt(usual)) + OUTLIERS * other
+    usual = parts["between"] + parts["noise"]
+    other = of(OUTLIER_FREEDOM, np.sqrt(usual + parts["outlier"]))
+    return (1 - OUTLIERS) * of(parts["freedom"], np.sqrt(usual)) + OUTLIERS * other
 
 
-def beyond(distance: Any, found: Mapping[Any, Any]) -> Any:
+def beyond(distance: Any, parts: Mapping[Any, Any]) -> Any:
     """Return the probability of a log ratio above `distance`, with the `variances` found."""
-    return mixture(found, lambda freedom, scale: stdtr(freedom, -distance / scale))
+    return mixture(parts, lambda freedom, scale: stdtr(freedom, -distance / scale))
 
 
-def half_interval(found: pd.DataFrame) -> pd.Series:
+def half_interval(parts: pd.DataFrame) -> pd.Series:
     """Return half the width of the 95 % interval of a log ratio, with the `variances` found."""
-    total, outside = found[["between", "noise", "outlier"]].sum(axis=1), (1 - CONFIDENCE) / 2
-    widest = np.sqrt(total) * -stdtrit(np.minimum(OUTLIER_FREEDOM, found["freedom"]), outside)
+    total, outside = parts[["between", "noise", "outlier"]].sum(axis=1), (1 - CONFIDENCE) / 2
+    widest = np.sqrt(total) * -stdtrit(np.minimum(OUTLIER_FREEDOM, parts["freedom"]), outside)
 
-    def excess(distance: FloatArray, *own: FloatArray) -> Any:
-        return beyond(distance, dict(zip(found, own, strict=True))) - outside
+    def excess(distance: FloatArray, *values: FloatArray) -> Any:
+        return beyond(distance, dict(zip(parts, values, strict=True))) - outside
 
-    own = tuple(found[name].to_numpy() for name in found)
-    ends = (np.zeros(len(found)), 1.01 * widest.to_numpy())
-    return pd.Series(elementwise.find_root(excess, ends, args=own).x, found.index)
+    values = tuple(parts[name].to_numpy() for name in parts)
+    ends = (np.zeros(len(parts)), 1.01 * widest.to_numpy())
+    return pd.Series(elementwise.find_root(excess, ends, args=values).x, parts.index)

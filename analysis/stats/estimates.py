@@ -72,34 +72,34 @@ class Groups:
         """
         rows = np.broadcast_to(np.asarray(chosen, bool), self.number.shape)
         number = self.number[rows]
-        known = values.to_numpy(dtype=float, na_value=np.nan)[rows]
-        ordered = known[np.lexsort((known, number))]  # NaN last
-        in_time = known[np.argsort(number, kind="stable")]
+        numbers = values.to_numpy(dtype=float, na_value=np.nan)[rows]
+        ordered = numbers[np.lexsort((numbers, number))]  # NaN last
+        in_time = numbers[np.argsort(number, kind="stable")]
         counts = np.bincount(number, minlength=len(self.keys))
         starts = np.cumsum(counts) - counts
-        found = np.full((3, len(counts)), np.nan)
+        bounds = np.full((3, len(counts)), np.nan)
         for count in np.unique(counts[counts > 0]):
             alike = counts == count
             positions = starts[alike][:, None] + np.arange(count)
             groups = ordered[positions]
             middle = (groups[:, (count - 1) // 2] + groups[:, count // 2]) / 2
-            found[0, alike] = np.where(np.isnan(groups[:, -1]), np.nan, middle)
+            bounds[0, alike] = np.where(np.isnan(groups[:, -1]), np.nan, middle)
             ranks = interval_ranks(int(count), CONFIDENCE)
             if ranks is not None and series:
                 correlation = sign_correlation(in_time[positions])
                 lower = ranks_of_series(int(count), CONFIDENCE, correlation)
                 rows_of = np.arange(len(groups))
-                found[1:, alike] = groups[rows_of, [lower, count - 1 - lower]]
+                bounds[1:, alike] = groups[rows_of, [lower, count - 1 - lower]]
             elif ranks is not None:
-                found[1:, alike] = groups[:, ranks].T
-        return found
+                bounds[1:, alike] = groups[:, ranks].T
+        return bounds
 
     def draws(self, times: pd.Series, seed: str, groups: Sequence[int] | None = None) -> FloatArray:
         """Return draws of the medians of `groups` (default: all), see `bootstrap_cells`."""
         names, split = self.names(), self.split(times)
         chosen = range(len(names)) if groups is None else groups
-        found = [bootstrap_medians(split[each], seeded(seed, *names[each])) for each in chosen]
-        return np.array(found).reshape(-1, DRAWS)
+        drawn = [bootstrap_medians(split[each], seeded(seed, *names[each])) for each in chosen]
+        return np.array(drawn).reshape(-1, DRAWS)
 
 
 def summarise(samples: pd.DataFrame) -> pd.DataFrame:
@@ -209,11 +209,11 @@ def ratios(
     `above` and `below` are indices in `medians` and rows of `draws`; NA gives NaN.
     """
     ratio, low, high = (np.full(len(below), np.nan) for _ in range(3))
-    known = (above.notna().to_numpy()) & (below.notna().to_numpy())
-    rows = [side.to_numpy()[known].astype(int) for side in (above, below)]
+    is_known = (above.notna().to_numpy()) & (below.notna().to_numpy())
+    rows = [side.to_numpy()[is_known].astype(int) for side in (above, below)]
     times = [medians.loc[side].to_numpy(dtype=float) for side in rows]
-    ratio[known] = times[0] / times[1]
-    low[known], high[known] = ratio_intervals(draws[rows[0]], draws[rows[1]])
+    ratio[is_known] = times[0] / times[1]
+    low[is_known], high[is_known] = ratio_intervals(draws[rows[0]], draws[rows[1]])
     return ratio, low, high
 
 

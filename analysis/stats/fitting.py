@@ -135,7 +135,7 @@ def solve(
         return least_squares(residual, inside, slopes, (low, high), xtol=1e-10, ftol=1e-10)
 
     starts = _starts(design, log_times, root, alone) if near is None else [near]
-    best = min((search(start) for start in starts), key=lambda found: found.cost)
+    best = min((search(start) for start in starts), key=lambda result: result.cost)
     return np.where(best.x > low + _MARGIN, np.exp(best.x), 0.0)
 
 
@@ -188,10 +188,10 @@ def _scatter(residual: FloatArray, variance: FloatArray, parameters: int) -> flo
     J. Res. NBS 87 (1982) 377).
     """
     degrees_of_freedom = len(residual) - parameters
-    known = variance + _LEAST_VARIANCE
+    of_medians = variance + _LEAST_VARIANCE
 
     def surplus(scatter: float) -> float:
-        return float(np.sum(residual**2 / (known + scatter)) - degrees_of_freedom)
+        return float(np.sum(residual**2 / (of_medians + scatter)) - degrees_of_freedom)
 
     if degrees_of_freedom < 1 or surplus(0.0) <= 0:
         return 0.0

@@ -60,8 +60,8 @@ def matrices_in(cells: pd.DataFrame, l2_bytes: pd.Series | float | None) -> pd.S
     m, n, k, batch = (cells[name].astype(float) for name in ("m", "n", "k", "batch"))
     used = batch * (m * k + k * n + m * n) * cells["dtype"].map(lambda name: ELEMENTS[name].bytes)
     limit = pd.Series(l2_bytes, cells.index, dtype=float)
-    found = pd.Series(L2, cells.index, dtype="str").mask(used > limit, DEVICE_MEMORY)
-    return found.mask(limit.isna())
+    memory = pd.Series(L2, cells.index, dtype="str").mask(used > limit, DEVICE_MEMORY)
+    return memory.mask(limit.isna())
 
 
 def components(
@@ -84,8 +84,8 @@ def components(
     unit = np.eye(sessions)
 
     def deviance(logs: FloatArray) -> float:
-        shared, own = np.exp(logs)
-        weight = 1 / ((own if cells > 1 else 0) + own_noise)
+        shared, of_cells = np.exp(logs)
+        weight = 1 / ((of_cells if cells > 1 else 0) + own_noise)
         of_cell = np.bincount(cell, weight)
         rest = values - (np.bincount(cell, weight * values) / of_cell)[cell]
         table = np.bincount(cell * sessions + session, weight, cells * sessions)
@@ -97,9 +97,9 @@ def components(
         return float(logs_of + np.sum(weight * rest**2) - explained)
 
     limits = [_LIMITS] * 2
-    found = np.exp(minimize(deviance, _START, method="SLSQP", bounds=limits, options=_SEARCH).x)
-    shared, own = np.where(found > _NONE, found, 0) * scale
-    return float(shared), float(own if cells > 1 else 0)
+    variances = np.exp(minimize(deviance, _START, method="SLSQP", bounds=limits, options=_SEARCH).x)
+    shared, of_cells = np.where(variances > _NONE, variances, 0) * scale
+    return float(shared), float(of_cells if cells > 1 else 0)
 
 
 @dataclass(frozen=True)
@@ -136,12 +136,12 @@ class Scatter:
 
         `times`: share of one session's variance. The quantile is between Student's t of both parts.
         """
-        common, own = self.common[kind], self.own[kind] + noise
+        common, single = self.common[kind], self.own[kind] + noise
         of_common = stdtrit(self.degrees_of_freedom[kind], _UPPER)
         of_own = stdtrit(self.own_degrees_of_freedom[kind], _UPPER)
         with np.errstate(invalid="ignore", divide="ignore"):
-            share = np.where(common + own > 0, common / (common + own), 0) ** _POWER
-        return (of_own + (of_common - of_own) * share) * np.sqrt((common + own) * times)
+            share = np.where(common + single > 0, common / (common + single), 0) ** _POWER
+        return (of_own + (of_common - of_own) * share) * np.sqrt((common + single) * times)
 
 
 @dataclass(frozen=True)
@@ -198,8 +198,8 @@ class Medians:
             present, session = np.unique(self.session[rows], return_inverse=True)
             cells[kind], sessions[kind] = len(numbers), len(present)
             noise = self.cell_noise[self.cell[rows]]
-            found = components(cell, session, self.log_s[rows], noise)
-            variances[:, kind] = *found, np.mean(noise)
+            parts = components(cell, session, self.log_s[rows], noise)
+            variances[:, kind] = *parts, np.mean(noise)
         return Scatter(cells, sessions, *variances)
 
     def half_widths(self, new_session: bool = False) -> FloatArray:
@@ -229,16 +229,16 @@ class Medians:
         Values are 1, 0 and, for cells with fewer than two sessions, NaN.
         """
         half, miss = self.half_widths(new_session=True)[cell], np.abs(log_s - self.means[cell])
-        known = np.isfinite(half + miss) & (self.counts[cell] > 1)
-        return np.where(known, miss <= half, np.nan)
+        is_known = np.isfinite(half + miss) & (self.counts[cell] > 1)
+        return np.where(is_known, miss <= half, np.nan)
 
     def left_out(self) -> FloatArray:
         """Return per row whether the prediction interval of the other sessions contains it."""
-        found = np.full(len(self.cell), np.nan)
+        contained = np.full(len(self.cell), np.nan)
         for session in np.unique(self.session):
-            own = self.session == session
-            found[own] = self.only(~own).inside(self.cell[own], self.log_s[own])
-        return found
+            out = self.session == session
+            contained[out] = self.only(~out).inside(self.cell[out], self.log_s[out])
+        return contained
 
 
 class Sessions:
@@ -284,15 +284,15 @@ class Sessions:
     def _known(self, part: str) -> tuple[FloatArray, Medians, list[FloatArray]]:
         """Return medians and bounds by cell and session, (3, rows), `Medians` and log times."""
         if part not in self._by_part:
-            found = self._each.medians(self._samples[f"{part}_s"], series=True)
-            rows = np.isfinite(found[0]) & (found[0] > 0)
+            bounds = self._each.medians(self._samples[f"{part}_s"], series=True)
+            rows = np.isfinite(bounds[0]) & (bounds[0] > 0)
             split = self._each.split(self._samples[f"{part}_s"])
             logs = [np.log(split[row]) for row in np.flatnonzero(rows)]
             noise = np.array([estimates.median_variance(values) for values in logs])
             kind = self.kinds(part).groupby(KIND, dropna=False).ngroup().to_numpy()
             cell, session = self._cell[rows], self._session[rows]
-            medians = Medians(cell, session, np.log(found[0, rows]), noise, kind)
-            self._by_part[part] = found[:, rows], medians, logs
+            medians = Medians(cell, session, np.log(bounds[0, rows]), noise, kind)
+            self._by_part[part] = bounds[:, rows], medians, logs
         return self._by_part[part]
 
     def bounds(self, part: str) -> FloatArray:
@@ -300,11 +300,11 @@ class Sessions:
 
         A cell with one session has the median and interval of that session.
         """
-        found, medians, _ = self._known(part)
+        by_session, medians, _ = self._known(part)
         half = medians.half_widths()
         bounds = np.exp(medians.means + np.array([np.zeros(len(half)), -half, half]))
         single = medians.counts[medians.cell] == 1
-        bounds[:, medians.cell[single]] = found[:, single]
+        bounds[:, medians.cell[single]] = by_session[:, single]
         return bounds
 
     def summary(self) -> pd.DataFrame:
@@ -331,7 +331,7 @@ class Sessions:
         rows = pd.Series(range(len(self._cell))).groupby(self._cell).indices
         shared = self._shared(part, seed)
         scatter = medians.scatter
-        found = []
+        drawn = []
         for cell in range(len(self.cells)) if chosen is None else chosen:
             at = rows[int(cell)]
             logs = [np.log(bootstrap_medians(values[i], seeded(seed, *names[i]))) for i in at]
@@ -339,22 +339,22 @@ class Sessions:
             if len(at) > 1:
                 kind = medians.kind[cell]
                 effect, stretch = shared[kind]
-                own = seeded(_SEED, seed, *names[at[0]][:-1]).standard_normal(DRAWS) * stretch
-                log_s += (effect + np.sqrt(scatter.own[kind]) * own) / np.sqrt(len(at))
-            found.append(np.exp(log_s))
-        return np.array(found).reshape(-1, DRAWS)
+                single = seeded(_SEED, seed, *names[at[0]][:-1]).standard_normal(DRAWS) * stretch
+                log_s += (effect + np.sqrt(scatter.own[kind]) * single) / np.sqrt(len(at))
+            drawn.append(np.exp(log_s))
+        return np.array(drawn).reshape(-1, DRAWS)
 
     def _shared(self, part: str, seed: str) -> list[tuple[FloatArray, FloatArray]]:
         """Return for each kind draws of the shared log effects, and of the scale of own effects."""
-        found, scatter = [], self.medians(part).scatter
+        drawn, scatter = [], self.medians(part).scatter
         both = (scatter.degrees_of_freedom, scatter.own_degrees_of_freedom)
         for kind, free in enumerate(np.transpose(np.nan_to_num(both, nan=1.0))):
             rng = seeded(_SEED, seed, kind)
             normal = rng.standard_normal(DRAWS)
-            scale, own = (np.sqrt(each / rng.chisquare(each, DRAWS)) for each in free)
+            scale, single = (np.sqrt(each / rng.chisquare(each, DRAWS)) for each in free)
             effect = np.sqrt(scatter.common[kind]) * normal * scale
-            found.append((np.clip(effect, -_MOST, _MOST), np.minimum(own, _MOST)))
-        return found
+            drawn.append((np.clip(effect, -_MOST, _MOST), np.minimum(single, _MOST)))
+        return drawn
 
     def scatters(self, part: str) -> pd.DataFrame:
         """Return one row per kind with several sessions, with columns of the table sessions."""
@@ -401,12 +401,13 @@ class SessionVariance:
 
         GPUs of one recording share its sessions, so its degrees of freedom count once.
         """
-        own = _kinds(table).assign(recording=table["recording"].to_numpy())
+        rows = _kinds(table).assign(recording=table["recording"].to_numpy())
         degrees_of_freedom = table["degrees_of_freedom"].to_numpy(dtype=float)
         squares = table["between_log_sd"].to_numpy(dtype=float) ** 2 * degrees_of_freedom
-        own = own.assign(degrees_of_freedom=degrees_of_freedom, squares=squares)
-        by_kind = own.groupby(_KNOWN)[["squares", "degrees_of_freedom"]].sum()
-        once = own.groupby([*_KNOWN, "recording"])["degrees_of_freedom"].max().groupby(_KNOWN).sum()
+        rows = rows.assign(degrees_of_freedom=degrees_of_freedom, squares=squares)
+        by_kind = rows.groupby(_KNOWN)[["squares", "degrees_of_freedom"]].sum()
+        once = rows.groupby([*_KNOWN, "recording"])["degrees_of_freedom"].max()
+        once = once.groupby(_KNOWN).sum()
         variance = by_kind["squares"] / by_kind["degrees_of_freedom"]
         return cls(pd.DataFrame({"variance": variance, "degrees_of_freedom": once}))
 

@@ -44,9 +44,9 @@ def evaluated(frame: pd.DataFrame, threshold: float) -> pd.DataFrame:
 
 def adjusted(p_values: pd.Series) -> pd.Series:
     """Return p-values adjusted by Benjamini and Hochberg; NaN stays NaN and does not count."""
-    known = p_values.dropna()
-    values = stats.false_discovery_control(known) if len(known) else known
-    return pd.Series(values, known.index, dtype=float).reindex(p_values.index)
+    tested = p_values.dropna()
+    values = stats.false_discovery_control(tested) if len(tested) else tested
+    return pd.Series(values, tested.index, dtype=float).reindex(p_values.index)
 
 
 def verdicts(frame: pd.DataFrame, threshold: float) -> pd.Series:

@@ -99,10 +99,10 @@ class Uncertainty:
         slopes = fitting.shares(data.design, fit.theta)[:, self._free]
         reach = _least_squares(slopes, fit.weights)
         effects = _effects(data, fit, np.eye(len(slopes)) - slopes @ reach)
-        rng, own = seeded("models", *key), np.zeros(data.noise.shape)
+        rng, errors = seeded("models", *key), np.zeros(data.noise.shape)
         for each, of in zip(effects, _levels(data), strict=True):
-            own += each.draw(rng, len(own), int(of.max()) + 1)[:, of]
-        self.errors = own + data.noise
+            errors += each.draw(rng, len(errors), int(of.max()) + 1)[:, of]
+        self.errors = errors + data.noise
         self._steps = np.full((len(data.noise), len(fit.theta)), np.nan)
         scaled = np.sqrt(fit.weights)[:, None] * slopes
         singular = np.linalg.svd(scaled / np.linalg.norm(scaled, axis=0), compute_uv=False)
@@ -165,9 +165,9 @@ class Uncertainty:
         near = np.delete(np.maximum(self._fit.theta, least), profile.removed)
 
         def excess(log_value: float) -> float:
-            design, known = profile.fixed(float(np.exp(log_value)))
+            design, seconds = profile.fixed(float(np.exp(log_value)))
             design = np.delete(design, profile.removed, axis=1)
-            squares = fitting.least_squares_beside(known, design, data.log_times, weights, near)
+            squares = fitting.least_squares_beside(seconds, design, data.log_times, weights, near)
             return squares - self._fit.squares - allowed
 
         ends = np.log(profile.limits)
@@ -215,17 +215,17 @@ def _effects(data: fitting.Data, fit: fitting.Fit, left: FloatArray) -> list[_Ef
     levels = _levels(data)
     members = [(of[:, None] == np.arange(of.max() + 1)).astype(float) for of in levels]
     sums = [
-        (own * fit.weights[:, None] / np.sqrt(fit.weights @ own)).T
-        for own in members  # of a weighted residual by group, of mean square 1 a unit of variance
+        (group * fit.weights[:, None] / np.sqrt(fit.weights @ group)).T
+        for group in members  # of a weighted residual by group, of mean square 1 a unit of variance
     ]
-    found = np.array([np.sum((matrix @ fit.residual) ** 2) for matrix in sums])
+    squares = np.array([np.sum((matrix @ fit.residual) ** 2) for matrix in sums])
     seen = [matrix @ left for matrix in sums]
-    known = np.array([np.sum(errors**2 @ data.variance) for errors in seen])
-    expected = np.array([[np.sum((errors @ own) ** 2) for own in members] for errors in seen])
-    counts = np.array([own.shape[1] for own in members])
+    of_medians = np.array([np.sum(errors**2 @ data.variance) for errors in seen])
+    expected = np.array([[np.sum((errors @ group) ** 2) for group in members] for errors in seen])
+    counts = np.array([group.shape[1] for group in members])
     expected[:, counts < _FEWEST] = 0  # one kernel does not show what kernels have in common
     scale = np.maximum(expected[:, -1], _NARROWEST)
-    variances, _ = nnls(expected / scale[:, None], (found - known) / scale)
+    variances, _ = nnls(expected / scale[:, None], (squares - of_medians) / scale)
     kernels, sizes, cells = counts
     degrees = (kernels - len(np.flatnonzero(fit.theta)), sizes - 1, cells - kernels - sizes + 1)
     effects, rest = [], fit.residual

@@ -105,9 +105,9 @@ def compare(
     frame = frame.assign(explained_low=low, explained_high=high)
     starts = _starts(*sides)
     frame["one_start"] = [all(starts.get(key, False) for key in {CPU, d}) for d in frame["device"]]
-    known = pd.concat([matched(codes(each), a, each) for side in sides for each in side])
-    code = known.groupby([*CELL, "build"], dropna=False)["code"]
-    code = code.agg(same_code=lambda own: own.notna().all() and own.nunique() == 1).reset_index()
+    run = pd.concat([matched(codes(each), a, each) for side in sides for each in side])
+    code = run.groupby([*CELL, "build"], dropna=False)["code"]
+    code = code.agg(same_code=lambda s: s.notna().all() and s.nunique() == 1).reset_index()
     code = frame[CELL].merge(code.astype(frame.dtypes[CELL].to_dict()), how="left", on=CELL)
     same = code["same_code"].fillna(False).astype(bool)
     frame = frame.assign(build=code["build"], same_code=same)
@@ -116,11 +116,11 @@ def compare(
 
 def _offsets(frame: pd.DataFrame, on_gpu: pd.Series) -> pd.Series:
     """Return the seconds by which each launch takes longer in B: 0 on hosts, NaN if unknown."""
-    found = pd.Series(0.0, frame.index)
-    for _, own in frame[on_gpu].groupby("device"):
-        short = own[own["median_a_s"] < SHORT_S]
-        found[own.index] = between.offset(short["median_a_s"], short["median_b_s"])
-    return found
+    offsets = pd.Series(0.0, frame.index)
+    for _, kernels in frame[on_gpu].groupby("device"):
+        short = kernels[kernels["median_a_s"] < SHORT_S]
+        offsets[kernels.index] = between.offset(short["median_a_s"], short["median_b_s"])
+    return offsets
 
 
 def _starts(a: Sequence[Recording], b: Sequence[Recording]) -> dict[str, bool]:
@@ -130,11 +130,11 @@ def _starts(a: Sequence[Recording], b: Sequence[Recording]) -> dict[str, bool]:
     """
     every = [each.provenance for each in (*a, *b)]
     whole = all(each.get("attempts") == 1 for each in every)
-    known = {CPU: {each.get("machine_start") for each in every}}
+    starts = {CPU: {each.get("machine_start") for each in every}}
     for at, gpu in enumerate(every[0]["devices"]):
         gpus = [each["devices"][at : at + 1] for each in every]
-        known[gpu["device"]] = {own[0].get("machine_start") if own else None for own in gpus}
-    return {name: whole and len(own) == 1 and None not in own for name, own in known.items()}
+        starts[gpu["device"]] = {group[0].get("machine_start") if group else None for group in gpus}
+    return {name: whole and len(group) == 1 and None not in group for name, group in starts.items()}
 
 
 def kinds(frame: pd.DataFrame) -> pd.Series:
@@ -145,7 +145,7 @@ def kinds(frame: pd.DataFrame) -> pd.Series:
 
 
 def decided(
-    frame: pd.DataFrame, threshold: float, known: dict[str, between.Between]
+    frame: pd.DataFrame, threshold: float, by_kind: dict[str, between.Between]
 ) -> pd.DataFrame:
     """Return `frame` with verdicts and what leads to them, by the variation between sessions.
 
@@ -153,8 +153,8 @@ def decided(
     and q_same; margin of *same*; verdict.
     """
     on_gpu = frame["side"] == GPU
-    parts = _variances(frame, known)
-    alike = _variances(frame.assign(explained_low=1.0, explained_high=1.0), known)
+    parts = _variances(frame, by_kind)
+    alike = _variances(frame.assign(explained_low=1.0, explained_high=1.0), by_kind)
     distance = np.log(frame["ratio"])
     explained = _explained(frame)
     rest = distance - explained.mask(on_gpu, 0)
@@ -165,11 +165,12 @@ def decided(
         "p_same": between.beyond(np.log(1 + margin) - distance.abs(), parts),
     }
     sides = frame.assign(ratio=np.exp(rest), **tests).groupby(["side", "same_code"])
-    found = pd.concat(significance.evaluated(own, threshold / 2) for _, own in sides).sort_index()
+    parts_judged = [significance.evaluated(rows, threshold / 2) for _, rows in sides]
+    judged = pd.concat(parts_judged).sort_index()
     differs = 2 * between.beyond(distance.abs(), alike) <= 1 - CONFIDENCE
-    other = (found["verdict"] == significance.UNDECIDED) & differs & (explained != 0)
-    verdict = found["verdict"].mask(other, OTHER_HARDWARE)
-    return found.assign(ratio=frame["ratio"], margin=margin, verdict=verdict)
+    other = (judged["verdict"] == significance.UNDECIDED) & differs & (explained != 0)
+    verdict = judged["verdict"].mask(other, OTHER_HARDWARE)
+    return judged.assign(ratio=frame["ratio"], margin=margin, verdict=verdict)
 
 
 def _explained(frame: pd.DataFrame) -> pd.Series:
@@ -181,21 +182,21 @@ def _explained(frame: pd.DataFrame) -> pd.Series:
     return np.log(frame["ratio"]).clip(low, high)
 
 
-def _variances(frame: pd.DataFrame, known: dict[str, between.Between]) -> pd.DataFrame:
+def _variances(frame: pd.DataFrame, model_of: dict[str, between.Between]) -> pd.DataFrame:
     kind = kinds(frame)
-    kind = kind.where(kind.isin(known), kind.str.removesuffix(between.ONE_START))
-    return between.variances(frame.assign(kind=kind), known)
+    kind = kind.where(kind.isin(model_of), kind.str.removesuffix(between.ONE_START))
+    return between.variances(frame.assign(kind=kind), model_of)
 
 
 def _with_intervals(
-    frame: pd.DataFrame, threshold: float, known: dict[str, between.Between]
+    frame: pd.DataFrame, threshold: float, by_kind: dict[str, between.Between]
 ) -> pd.DataFrame:
     """Return `decided` times with intervals, and what would decide undecided ones.
 
     Columns: the 95 % interval ratio_low to ratio_high over samples and sessions; samples_needed or
     sessions_needed on each side, each alone, to decide.
     """
-    parts, distance = _variances(frame, known), np.log(frame["ratio"])
+    parts, distance = _variances(frame, by_kind), np.log(frame["ratio"])
     half, now = between.half_interval(parts), parts["between"] + parts["noise"]
     rest = (distance - _explained(frame).mask(frame["side"] == GPU, 0)).abs()
     moved = rest.where(rest > np.log(1 + threshold / 2), 0)
@@ -248,10 +249,10 @@ def _paired(
     alone, every = _kernel_only(a, b), [*a, *b]
     kernels = [kernel_times(each, alone) for each in every]
     kernels = [once_per_kernel(times) for times in kernels] if alone else kernels
-    for quantity, own in {"total": [each.samples for each in every], "kernel": kernels}.items():
+    for quantity, tables in {"total": [each.samples for each in every], "kernel": kernels}.items():
         parts = [
             matched(samples, a[0], each).assign(at=at)
-            for at, (samples, each) in enumerate(zip(own, every, strict=True))
+            for at, (samples, each) in enumerate(zip(tables, every, strict=True))
         ]
         frame = pd.concat(parts, ignore_index=True)
         groups = Groups.of(frame, CELL)
@@ -267,8 +268,8 @@ def _paired(
 
 def _side(name: str, sessions: list[FloatArray]) -> dict[str, float]:
     """Return the numbers of side `name`, from the times of each of its sessions."""
-    count, medians = len(sessions), np.array([np.median(own) for own in sessions])
-    noise = sum(float(median_variance(np.log(own))) for own in sessions)
+    count, medians = len(sessions), np.array([np.median(times) for times in sessions])
+    noise = sum(float(median_variance(np.log(times))) for times in sessions)
     return {
         f"sessions_{name}": count,
         f"samples_{name}": sum(map(len, sessions)),
@@ -282,7 +283,7 @@ def _side(name: str, sessions: list[FloatArray]) -> dict[str, float]:
 
 
 def agreement_tables(
-    found: list[MeasuredSource], frames: Mapping[str, pd.DataFrame]
+    sources: list[MeasuredSource], frames: Mapping[str, pd.DataFrame]
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Return the tables agreement and agreement_cells.
 
@@ -291,22 +292,22 @@ def agreement_tables(
     The second lists the others with ratio B/A, bootstrap interval and the temperatures of GPUs.
     Unlike an interval of one recording, these ratios contain the variation between recordings.
     """
-    known, compared = medians(frames), _compared(found)
-    both, tolerance = ratios(compared, known), significance.THRESHOLD
+    timed, compared = medians(frames), _compared(sources)
+    both, tolerance = ratios(compared, timed), significance.THRESHOLD
     both["agrees"] = significance.within(both["ratio"], tolerance)
     counts = both.groupby("pair")["agrees"].agg(cells="size", cells_agreeing="sum")
     share = counts["cells_agreeing"] / counts["cells"]
     counted = compared.join(counts.assign(tolerance=tolerance, share=share), how="inner")
     apart = both[~both["agrees"]].reset_index(drop=True)
     listed = compared.loc[apart["pair"]].reset_index(drop=True)
-    listed[_KEY] = known.loc[apart["row_a"], _KEY].reset_index(drop=True)
+    listed[_KEY] = timed.loc[apart["row_a"], _KEY].reset_index(drop=True)
     for side in "ab":
         names = {"samples": f"samples_{side}", **renaming("median_s", f"median_{side}_s")}
         names[_HOTTEST] = STATE[_HOTTEST].format(side)
-        own = known.loc[apart[f"row_{side}"], list(names)]
-        listed[list(names.values())] = own.reset_index(drop=True)
+        values = timed.loc[apart[f"row_{side}"], list(names)]
+        listed[list(names.values())] = values.reset_index(drop=True)
     listed["ratio"] = apart["ratio"]
-    draws = _draws(known.loc[np.unique(apart[["row_a", "row_b"]])], found)
+    draws = _draws(timed.loc[np.unique(apart[["row_a", "row_b"]])], sources)
     for _, rows in apart.groupby("pair"):
         of_b, of_a = (np.array([draws[row] for row in rows[f"row_{side}"]]) for side in "ba")
         bounds = np.transpose(ratio_intervals(of_b, of_a))
@@ -314,13 +315,13 @@ def agreement_tables(
     return stacked("agreement", [counted]), stacked("agreement_cells", [listed])
 
 
-def pairs(found: list[MeasuredSource]) -> list[tuple[MeasuredSource, MeasuredSource]]:
+def pairs(sources: list[MeasuredSource]) -> list[tuple[MeasuredSource, MeasuredSource]]:
     """Return pairs of GPUs of one name from two recordings, GPUs of the same index first.
 
     Each GPU has at most one partner per other recording.
     """
     recordings: dict[str, list[MeasuredSource]] = {}
-    for source in found:
+    for source in sources:
         recordings.setdefault(source.recording_id, []).append(source)
     paired = []
     for ours, theirs in combinations(recordings.values(), 2):
@@ -334,10 +335,10 @@ def pairs(found: list[MeasuredSource]) -> list[tuple[MeasuredSource, MeasuredSou
     return paired
 
 
-def _compared(found: list[MeasuredSource]) -> pd.DataFrame:
+def _compared(sources: list[MeasuredSource]) -> pd.DataFrame:
     """Return `_PAIR` of every comparison; CPUs are compared once per two recordings."""
     rows, hosts = [], set()
-    for a, b in pairs(found):
+    for a, b in pairs(sources):
         ids = (a.recording_id, b.recording_id)
         new_host = _cpu_conditions(a) == _cpu_conditions(b) and ids not in hosts
         hosts.add(ids)
@@ -378,36 +379,36 @@ def medians(frames: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     for kind, quantities in _QUANTITIES.items():
         rows = kinds[kind].assign(kind=kind, samples=kinds[kind][counts.get(kind, "samples")])
         for quantity in quantities:
-            own = rows.rename(columns=renaming(f"{quantity}_s", "median_s"))
-            own = own[own["median_s"].notna()].assign(quantity=quantity)
-            parts.append(own.reindex(columns=columns))
+            timed = rows.rename(columns=renaming(f"{quantity}_s", "median_s"))
+            timed = timed[timed["median_s"].notna()].assign(quantity=quantity)
+            parts.append(timed.reindex(columns=columns))
     types = frames["summary"][CELL].dtypes.to_dict() | {_HOTTEST: "Float64"}
     return pd.concat(parts, ignore_index=True).astype(types)
 
 
-def ratios(compared: pd.DataFrame, known: pd.DataFrame) -> pd.DataFrame:
+def ratios(compared: pd.DataFrame, timed: pd.DataFrame) -> pd.DataFrame:
     """Return the configurations that both sides of each comparison contain.
 
-    `compared` has `_PAIR`, `known` is `medians`. Columns: pair (row of `compared`), row_a and row_b
-    (rows of `known`) and ratio B/A.
+    `compared` has `_PAIR`, `timed` is `medians`. Columns: pair (row of `compared`), row_a and row_b
+    (rows of `timed`) and ratio B/A.
     """
     on = ["label", "kind", "quantity"]
-    cell = known.groupby(_KEY, dropna=False).ngroup()
-    codes = known[on].astype(object).assign(cell=cell, row=known.index)
+    cell = timed.groupby(_KEY, dropna=False).ngroup()
+    codes = timed[on].astype(object).assign(cell=cell, row=timed.index)
     both = compared[["kind", "quantity"]].astype(object).assign(pair=compared.index)
     for side, key in (("a", on), ("b", [*on, "cell"])):
         label = compared[f"gpu_{side}"].fillna(compared[f"recording_{side}"]).astype(object)
         both["label"] = label.loc[both["pair"]].to_numpy()
         both = both.merge(codes.rename(columns={"row": f"row_{side}"}), on=key)
-    ratio = known["median_s"].to_numpy()
+    ratio = timed["median_s"].to_numpy()
     ratio = ratio[both["row_b"]] / ratio[both["row_a"]]
     return both[["pair", "row_a", "row_b"]].assign(ratio=ratio)
 
 
-def _draws(rows: pd.DataFrame, found: list[MeasuredSource]) -> dict[int, FloatArray]:
+def _draws(rows: pd.DataFrame, measured: list[MeasuredSource]) -> dict[int, FloatArray]:
     """Return bootstrap draws of some `medians`, by their row."""
-    sources: dict[tuple[bool, str], MeasuredSource] = {(True, s.recording_id): s for s in found}
-    sources |= {(False, source.label): source for source in with_gpu(found)}
+    sources: dict[tuple[bool, str], MeasuredSource] = {(True, s.recording_id): s for s in measured}
+    sources |= {(False, source.label): source for source in with_gpu(measured)}
     draws: dict[int, FloatArray] = {}
     for (label, kind, quantity), cells in rows.groupby(["label", "kind", "quantity"]):
         source = sources[kind == ON_CPU, label]

@@ -97,12 +97,12 @@ def causes(frame: pd.DataFrame, a: Recording, b: Recording) -> list[str]:
     """Return a line per slower or faster kernel with other code: what changed from A to B."""
     rows = frame[frame["verdict"].isin([SLOWER, FASTER]) & ~frame["same_code"]]
     rows = with_state(rows[rows["build"].notna()].drop_duplicates(BUILD), a, b)
-    known, lines = [build_facts(each) for each in (a, b)] if len(rows) else [], []
+    facts, lines = [build_facts(each) for each in (a, b)] if len(rows) else [], []
     for row in rows.to_dict("records"):
-        one, other = ({**each.get(build_key(row), {})} for each in known)
+        one, other = ({**each.get(build_key(row), {})} for each in facts)
         for name, (text, factor) in _CAUSES.items():
-            for side, own in (("a", one), ("b", other)):
-                own[text] = _number(row[STATE[name].format(side)], factor)
+            for side, build in (("a", one), ("b", other)):
+                build[text] = _number(row[STATE[name].format(side)], factor)
         values = ((name, one.get(name, 0), other.get(name, 0)) for name in {**one, **other})
         changed = [f"{name} {before} → {now}" for name, before, now in values if before != now]
         block = "" if pd.isna(row["block_size"]) else f" B={row['block_size']}"
@@ -162,15 +162,15 @@ def _cells(row: Mapping[Any, Any]) -> tuple[str, ...]:
     shape = Shape(*(int(row[edge]) for edge in ("batch", "m", "n", "k")))
     last = ("block_size", "host_memory", "threads", "quantity")
     parts = [row["device"], row["variant"], row["dtype"], shape, *(row[name] for name in last)]
-    known = not np.isnan(row["q_differs"])
+    has_interval = not np.isnan(row["q_differs"])
     return (
-        *("" if pd.isna(part) else str(part) for part in parts),
+        *["" if pd.isna(part) else str(part) for part in parts],
         f"{row['samples_a']}, {row['samples_b']}",
         duration(row["median_a_s"]),
         duration(row["median_b_s"]),
         f"{row['ratio']:.3f}",
-        f"[{row['ratio_low']:.3f}, {row['ratio_high']:.3f}]" if known else "",
-        f"{row['q_differs']:.1g}" if known else "",
+        f"[{row['ratio_low']:.3f}, {row['ratio_high']:.3f}]" if has_interval else "",
+        f"{row['q_differs']:.1g}" if has_interval else "",
         row["verdict"],
         *(
             " / ".join(_number(row[name.format(side)], factor) for side in "ab")

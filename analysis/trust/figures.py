@@ -59,28 +59,28 @@ def agreement(store: Store, devices: Devices) -> Figure | None:
     panels = {}
     hosts = set()
     for pair in pairs.itertuples(index=False):
-        own = (frame["gpu_a"] == pair.gpu_a) & (frame["gpu_b"] == pair.gpu_b)
+        compared = (frame["gpu_a"] == pair.gpu_a) & (frame["gpu_b"] == pair.gpu_b)
         recordings = (pair.recording_a, pair.recording_b)
         if recordings not in hosts:  # two GPUs of one host share its CPU
             hosts.add(recordings)
             same = (frame["recording_a"] == recordings[0]) & (frame["recording_b"] == recordings[1])
-            own |= same & frame["gpu_a"].isna()
-        kinds = frame.loc[own & frame.index.isin(by_row), ["kind", "quantity"]]
+            compared |= same & frame["gpu_a"].isna()
+        kinds = frame.loc[compared & frame.index.isin(by_row), ["kind", "quantity"]]
         title = f"{names.get(pair.gpu_b, pair.gpu_b)} / {names.get(pair.gpu_a, pair.gpu_a)}"
         panels[title] = {(kind, each): by_row[row] for row, kind, each in kinds.itertuples()}
-    panels = {title: found for title, found in panels.items() if found}
+    panels = {title: series for title, series in panels.items() if series}
     if not panels:
         return None
     figure, axes = style.panels(len(panels), height=3.2)
-    for axis, (title, found) in zip(axes, panels.items(), strict=True):
+    for axis, (title, series) in zip(axes, panels.items(), strict=True):
         axis.axvspan(1 / (1 + THRESHOLD), 1 + THRESHOLD, color=INK, alpha=0.1, linewidth=0)
         axis.axvline(1, color=INK, linewidth=1)
         for key, (text, look) in _KINDS.items():
-            if key in found:
-                _distribution(axis, found[key], text, look)
+            if key in series:
+                _distribution(axis, series[key], text, look)
         style.title(axis, title)
         axis.set_xlabel("ratio of the medians of a configuration")
-    every = [ratios for found in panels.values() for ratios in found.values()]
+    every = [ratios for series in panels.values() for ratios in series.values()]
     low = min(1 - _LEAST_SPAN, *(ratios.quantile(_OUTER) for ratios in every))
     high = max(1 + _LEAST_SPAN, *(ratios.quantile(1 - _OUTER) for ratios in every))
     for axis in axes:
@@ -132,12 +132,12 @@ def sessions(store: Store, devices: Devices) -> Figure | None:
     looks = style.looks_of(devices)
     figure, (axis,) = style.new_figure(height=1.2 + 0.34 * len(kinds))
     for number, gpu in enumerate(gpus):
-        own = frame[frame["gpu"] == gpu.label]
-        own = own.assign(low=own["mean_interval_factor"])
-        y = own["kind"].map(kinds.index) + rows.offset(number, len(gpus))
-        names = [f"{gpu.short}, {kind}" for kind in own["kind"]]
+        of_gpu = frame[frame["gpu"] == gpu.label]
+        of_gpu = of_gpu.assign(low=of_gpu["mean_interval_factor"])
+        y = of_gpu["kind"].map(kinds.index) + rows.offset(number, len(gpus))
+        names = [f"{gpu.short}, {kind}" for kind in of_gpu["kind"]]
         columns = ("mean_interval_factor", "low", "new_session_interval_factor")
-        rows.dots(axis, own, columns, list(y), looks[gpu.short], names, tell=style.times)
+        rows.dots(axis, of_gpu, columns, list(y), looks[gpu.short], names, tell=style.times)
         rows.key(axis, looks[gpu.short], gpu.short)
     rows.name_rows(axis, kinds)
     style.factor_axis(axis, "x")

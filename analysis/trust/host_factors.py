@@ -49,11 +49,11 @@ def _medians(ceilings: pd.DataFrame) -> pd.DataFrame:
     on_cpu = (ceilings["device"] == CPU).fillna(False)
     quantity = ceilings["quantity"]
     of_cpu, of_gpu = quantity.isin(_CORES), quantity.isin([_EMPTY_RUN, _LATENCY, *_COPIES])
-    own = ceilings[(on_cpu & of_cpu) | (~on_cpu & of_gpu)]
+    used = ceilings[(on_cpu & of_cpu) | (~on_cpu & of_gpu)]
     key = ["device", *_KEY]
-    sizes = own["size_bytes"].fillna(0)
-    largest = sizes == sizes.groupby([own[name] for name in key], dropna=False).transform("max")
-    return own[largest].groupby(key, dropna=False, as_index=False, sort=False)["value"].median()
+    sizes = used["size_bytes"].fillna(0)
+    largest = sizes == sizes.groupby([used[name] for name in key], dropna=False).transform("max")
+    return used[largest].groupby(key, dropna=False, as_index=False, sort=False)["value"].median()
 
 
 def explained(factors: pd.DataFrame, rows: pd.DataFrame) -> tuple[pd.Series, pd.Series]:
@@ -63,15 +63,15 @@ def explained(factors: pd.DataFrame, rows: pd.DataFrame) -> tuple[pd.Series, pd.
     host_memory (of end-to-end runs), threads (of CPU products) and exceeds_l2.
     """
     low, high = (pd.Series(1.0, rows.index) for _ in range(2))
-    found = [(rows["exceeds_l2"], factors["quantity"] == _LATENCY)]
+    effects = [(rows["exceeds_l2"], factors["quantity"] == _LATENCY)]
     for column, more in (("host_memory", factors["quantity"] == _EMPTY_RUN), ("threads", False)):
         for value in rows[column].dropna().unique():
-            own = rows["on_host"] & (rows[column] == value).fillna(False)
-            found.append((own, (factors[column] == value).fillna(False) | more))
-    for own, affects in found:
-        known = factors.loc[affects, "factor"]
-        low[own] *= min([1.0, *known])
-        high[own] *= max([1.0, *known])
+            affected = rows["on_host"] & (rows[column] == value).fillna(False)
+            effects.append((affected, (factors[column] == value).fillna(False) | more))
+    for affected, affects in effects:
+        measured = factors.loc[affects, "factor"]
+        low[affected] *= min([1.0, *measured])
+        high[affected] *= max([1.0, *measured])
     return low, high
 
 

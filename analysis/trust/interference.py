@@ -25,15 +25,15 @@ _PAIR = ["session", "round"]
 _ROWS = [*CELL, "neighbours", "quantity", "pairs", *_TIMES, *_OUTCOME]
 
 
-def interference_table(found: list[MeasuredSource]) -> pd.DataFrame:
+def interference_table(sources: list[MeasuredSource]) -> pd.DataFrame:
     """Return one row per cell, number of neighbours and quantity of `QUANTITIES`.
 
     isolated_s and with_traffic_s are medians over the pairs, ratio is with_traffic_s over
     isolated_s. Verdicts are adjusted over all comparisons of a GPU. Below 6 pairs, interval, p and
     q are NaN.
     """
-    own = ((source, source.own(source.recording.neighbours)) for source in found)
-    return stacked("interference", [labelled(one, compare_pairs(rows)) for one, rows in own])
+    runs = ((source, source.own(source.recording.neighbours)) for source in sources)
+    return stacked("interference", [labelled(one, compare_pairs(rows)) for one, rows in runs])
 
 
 def compare_pairs(runs: pd.DataFrame) -> pd.DataFrame:
@@ -47,8 +47,8 @@ def compare_pairs(runs: pd.DataFrame) -> pd.DataFrame:
             named = dict(zip(CELL, key, strict=True)) | {"neighbours": count}
             for quantity, column in QUANTITIES.items() if len(rounds) else ():
                 times = [side.loc[rounds, column].to_numpy(dtype=float) for side in sides]
-                found = _compared(times[0], times[1], *key, count, quantity)
-                rows.append(named | {"quantity": quantity} | found)
+                compared = _compared(times[0], times[1], *key, count, quantity)
+                rows.append(named | {"quantity": quantity} | compared)
     types = runs[[*CELL, "neighbours"]].dtypes.to_dict() | dict.fromkeys(_OUTCOME, "float64")
     frame = pd.DataFrame(rows, columns=_ROWS).astype(types)
     return evaluated(frame, THRESHOLD)

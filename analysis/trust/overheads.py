@@ -22,21 +22,21 @@ _RATIO = ["ratio", "ratio_low", "ratio_high"]
 
 
 def _with_ratio(
-    rows: pd.DataFrame, ratio: pd.Series, known: np.ndarray, above: FloatArray, below: FloatArray
+    rows: pd.DataFrame, ratio: pd.Series, is_known: np.ndarray, above: FloatArray, below: FloatArray
 ) -> pd.DataFrame:
-    """Return `rows` with ratio and interval; the draws have one row per `known` ratio."""
+    """Return `rows` with ratio and interval; the draws have one row per `is_known` ratio."""
     rows = rows.assign(**dict.fromkeys(_RATIO, ratio))
-    rows.loc[known, _RATIO[1:]] = np.transpose(ratio_intervals(above, below))
+    rows.loc[is_known, _RATIO[1:]] = np.transpose(ratio_intervals(above, below))
     return rows
 
 
-def cold_starts_table(found: list[MeasuredSource]) -> pd.DataFrame:
+def cold_starts_table(sources: list[MeasuredSource]) -> pd.DataFrame:
     """Return the times of a new process until its first product: `COLD_PARTS`, their total.
 
     Times are medians over the processes. The part `WARM` is the total of a warm run of that cell;
     ratio is the total over it.
     """
-    gpus = (source for source in found if source.device)
+    gpus = (source for source in sources if source.device)
     return stacked("cold_starts", [labelled(source, _cold_starts(source)) for source in gpus])
 
 
@@ -52,24 +52,24 @@ def _cold_starts(source: MeasuredSource) -> pd.DataFrame:
         columns=renaming("total_s", "time_s")
     )
     parts[WARM] = keys.merge(warm, how="left", on=CELL)
-    known = parts[WARM]["time_s"].notna().to_numpy()
+    is_known = parts[WARM]["time_s"].notna().to_numpy()
     runs = source.own(source.recording.samples).merge(keys[CELL], on=CELL)
-    cold = bootstrap_cells(starts, "total_s", seed="cold")[known]
+    cold = bootstrap_cells(starts, "total_s", seed="cold")[is_known]
     ratio = parts[TOTAL]["time_s"] / parts[WARM]["time_s"]
     warm_draws = bootstrap_cells(runs, "total_s", seed="warm")
-    parts[TOTAL] = _with_ratio(parts[TOTAL], ratio, known, cold, warm_draws)
-    parts[WARM] = parts[WARM][known]
+    parts[TOTAL] = _with_ratio(parts[TOTAL], ratio, is_known, cold, warm_draws)
+    parts[WARM] = parts[WARM][is_known]
     return pd.concat([rows.assign(part=part) for part, rows in parts.items()], ignore_index=True)
 
 
-def phases_table(found: list[MeasuredSource]) -> pd.DataFrame:
+def phases_table(sources: list[MeasuredSource]) -> pd.DataFrame:
     """Return the wall time of every phase of a measurement and the time its device was busy.
 
     share_not_busy is the share of wall time without transfer or kernel (on a CPU, without product).
     A row `TOTAL` per session and device is the sum of the phases.
     """
-    own = ((source, _phases(source)) for source in found)
-    return stacked("phases", [labelled(*rows) for rows in once_per_recording(own)])
+    phases = ((source, _phases(source)) for source in sources)
+    return stacked("phases", [labelled(*rows) for rows in once_per_recording(phases)])
 
 
 def _phases(source: MeasuredSource) -> pd.DataFrame:
@@ -90,10 +90,10 @@ def _phases(source: MeasuredSource) -> pd.DataFrame:
     return phases.assign(share_not_busy=idle_s / wall_s.where(wall_s > 0))
 
 
-def telemetry_table(found: list[MeasuredSource]) -> pd.DataFrame:
+def telemetry_table(sources: list[MeasuredSource]) -> pd.DataFrame:
     """Return `telemetry` of every GPU."""
-    own = ((source, source.own(source.recording.samples)) for source in found)
-    gpu = ((source, rows[rows["device"] != CPU]) for source, rows in own)
+    samples = ((source, source.own(source.recording.samples)) for source in sources)
+    gpu = ((source, rows[rows["device"] != CPU]) for source, rows in samples)
     return stacked("telemetry", [labelled(source, telemetry(rows)) for source, rows in gpu])
 
 

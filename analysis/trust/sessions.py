@@ -11,7 +11,7 @@ from analysis.domain import CPU
 _PARTS = ("total", "host", "h2d", "kernel", "d2h")
 
 
-def sessions_table(found: Sequence[MeasuredSource]) -> pd.DataFrame:
+def sessions_table(sources: Sequence[MeasuredSource]) -> pd.DataFrame:
     """Return one row per source with several sessions, part of its times, and kind of cell.
 
     `analysis.stats.sessions` defines the kinds and three standard deviations of log time: between
@@ -21,7 +21,7 @@ def sessions_table(found: Sequence[MeasuredSource]) -> pd.DataFrame:
     prediction interval of the other sessions contains, leaving out one session at a time (needs
     three); inside_least_noise_share is the share among the third of the cells with the least noise.
     """
-    frames = ((source, _scatters(source)) for source in found)
+    frames = ((source, _scatters(source)) for source in sources)
     table = stacked("sessions", [labelled(*rows) for rows in once_per_recording(frames)])
     inside, evaluated = (table[f"medians_{each}"].astype(float) for each in ("inside", "evaluated"))
     return table.assign(inside_share=inside / evaluated.where(evaluated > 0))

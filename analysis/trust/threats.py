@@ -22,10 +22,10 @@ def threats_table(frames: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     """
     rows = []
     for _, subject in frames["recordings"].iterrows():
-        own = frames["telemetry"]["gpu"] == subject["gpu"]
+        of_gpu = frames["telemetry"]["gpu"] == subject["gpu"]
         rows.append(
             subject[["recording", "gpu", "cells_failed", "stale", "dirty", "simulated"]].to_dict()
-            | _throttling(frames["telemetry"][own])
+            | _throttling(frames["telemetry"][of_gpu])
             | _intervals(frames["summary"], subject)
             | _agreement(frames["agreement"], subject)
         )
@@ -34,27 +34,27 @@ def threats_table(frames: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
 
 def _throttling(cells: pd.DataFrame) -> dict[str, object]:
     """Return the columns on throttling and clocks from one GPU's rows of telemetry.csv."""
-    known = cells[cells["samples_throttled"].notna()]
+    recorded = cells[cells["samples_throttled"].notna()]
     clocks = cells["sm_clock_hz"].dropna()
     moved = (cells["unthrottled_total_s"] / cells["total_s"] - 1).abs()
-    found: dict[str, object] = {"throttling_shift": moved.max()}
-    if not known.empty:
-        throttled, samples = known["samples_throttled"].sum(), known["samples"].sum()
-        found |= {"samples": samples, "samples_throttled": throttled}
-        found |= {"share_throttled": throttled / samples}
+    row: dict[str, object] = {"throttling_shift": moved.max()}
+    if not recorded.empty:
+        throttled, samples = recorded["samples_throttled"].sum(), recorded["samples"].sum()
+        row |= {"samples": samples, "samples_throttled": throttled}
+        row |= {"share_throttled": throttled / samples}
     if not clocks.empty:
-        found |= {"sm_clock_low_hz": clocks.min(), "sm_clock_high_hz": clocks.max()}
-    return found
+        row |= {"sm_clock_low_hz": clocks.min(), "sm_clock_high_hz": clocks.max()}
+    return row
 
 
 def _intervals(summary: pd.DataFrame, subject: pd.Series) -> dict[str, int]:
     """Return the numbers of end-to-end cells: all, without interval, and with a wide interval."""
-    own = (summary["gpu"] == subject["gpu"]) | (summary["device"] == CPU)
-    own &= (summary["recording"] == subject["recording"]) & summary["total_s"].notna()
-    median, low, high = (summary.loc[own, name].astype(float) for name in with_bounds("total_s"))
+    cells = (summary["gpu"] == subject["gpu"]) | (summary["device"] == CPU)
+    cells &= (summary["recording"] == subject["recording"]) & summary["total_s"].notna()
+    median, low, high = (summary.loc[cells, name].astype(float) for name in with_bounds("total_s"))
     half_width = np.maximum(high - median, median - low) / median
     return {
-        "end_to_end_cells": int(own.sum()),
+        "end_to_end_cells": int(cells.sum()),
         "end_to_end_cells_without_interval": int(low.isna().sum()),
         "end_to_end_cells_wide": int((half_width > WIDE).sum()),
     }
@@ -64,10 +64,10 @@ def _agreement(pairs: pd.DataFrame, subject: pd.Series) -> dict[str, int]:
     """Return the numbers of medians compared with other recordings, and of agreeing medians."""
     label = subject["recording"] if pd.isna(subject["gpu"]) else subject["gpu"]
     sides = [pairs[f"gpu_{side}"].fillna(pairs[f"recording_{side}"]) == label for side in "ab"]
-    own = pairs[sides[0] | sides[1]]
-    if own.empty:
+    compared = pairs[sides[0] | sides[1]]
+    if compared.empty:
         return {}
     return {
-        "medians_compared": int(own["cells"].sum()),
-        "medians_reproduced": int(own["cells_agreeing"].sum()),
+        "medians_compared": int(compared["cells"].sum()),
+        "medians_reproduced": int(compared["cells_agreeing"].sum()),
     }
