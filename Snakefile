@@ -7,21 +7,21 @@ import sys
 from study.config import load
 from study.config_file import files, named, read
 from base.errors import StudyError
-from snakemake.utils import update_config
 
+CONFIG_FILES = ["config.yaml", *map(str, workflow.overwrite_configfiles)]  # of --configfile
 # Snakemake's own reading loses values of config.local.yaml, and its errors contain no line or key.
 try:
     load("config.yaml")
-    overriding = {**config}  # of --configfile; Snakemake reads numbers in --config as texts
     for name in {*workflow.config_settings.config} - {"scope"}:
         raise StudyError(
             f"--config {name}: use scope=quick or scope=full; --configfile sets others"
         )
-    config.update(read("config.yaml"))
-    update_config(config, overriding)
+    given = config.get("scope")  # of `--config scope=full`
+    config.clear()
+    config.update(read(*CONFIG_FILES))
 except StudyError as error:
     sys.exit(f"error: {error}")
-CONFIG_NAMES = " and ".join(map(str, [named("config.yaml"), *workflow.overwrite_configfiles]))
+CONFIG_NAMES = named(*CONFIG_FILES)
 workflow.configfiles += files("config.yaml")  # shown by `make provenance`
 
 

@@ -1,8 +1,10 @@
 """Base of all file models: strict types, known keys, one-line errors."""
 
 import difflib
+import json
 from collections import Counter
 from collections.abc import Hashable, Iterable
+from contextlib import suppress
 from typing import Annotated, Any, TypeVar
 
 from pydantic import (
@@ -65,15 +67,31 @@ def first_fault(error: ValidationError) -> str:
 
 
 def allowed(text: str) -> WrapValidator:
-    """Return a validator that replaces the error of any invalid value by "use `text`"."""
+    """Return a validator that replaces the error of any invalid value by "use `text`".
+
+    If only quotes make a text of a number or a number of a text, the error says so.
+    """
 
     def check(value: Any, validate: ValidatorFunctionWrapHandler) -> Any:
         try:
             return validate(value)
         except ValidationError:
-            raise ValueError(f"{_shown(value)} is not allowed; use {text}") from None
+            hint = _quotes(value, validate)
+            raise ValueError(f"{_shown(value)} is not allowed; use {text}{hint}") from None
 
     return WrapValidator(check)
+
+
+def _quotes(value: Any, validate: ValidatorFunctionWrapHandler) -> str:
+    """Return the hint that quotes are missing or too many; empty if the value is wrong as well."""
+    with suppress(ValidationError, ValueError):
+        if isinstance(value, str):
+            validate(json.loads(value))
+            return ", without quotes"
+        if isinstance(value, bool | int | float):
+            validate(json.dumps(value))
+            return ", in quotes"
+    return ""
 
 
 def check_known(kind: str, name: object, allowed_names: Iterable[str]) -> None:

@@ -25,10 +25,10 @@ def files(path: Path | str) -> list[str]:
     return [str(path), str(local)] if os.path.lexists(local) else [str(path)]
 
 
-def named(path: Path | str) -> str:
-    """Return the name of a configuration file with the user's own file, for messages."""
-    first, *local = files(path)
-    return f"{first} with {Path(local[0]).name}" if local else first
+def named(path: Path | str, *more: Path | str) -> str:
+    """Return the names of a configuration file and of those that override it, for messages."""
+    first, *overriding = [*files(path), *map(str, more)]
+    return f"{first} with {' and '.join(overriding)}" if overriding else first
 
 
 def in_scope(content: Any, scope: str) -> Any:
@@ -49,6 +49,28 @@ def changed(section: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in result.items() if value is not None or key not in changes}
 
 
+def replaced_by_quick(content: Any) -> list[str]:
+    """Return the keys of a study, such as ``cpu.sizes``, that the scope quick gives other values.
+
+    `content` is that of a configuration file; empty if its scope is full.
+    """
+    study = content.get("study") if isinstance(content, dict) else None
+    if not isinstance(study, dict) or study.get("scope") != "quick":
+        return []
+    return _replaced(study, study.get("quick") or {})
+
+
+def _replaced(section: dict[str, Any], changes: dict[str, Any]) -> list[str]:
+    keys = []
+    for key, value in changes.items():
+        before = section.get(key)
+        if isinstance(value, dict) and isinstance(before, dict):
+            keys += [f"{key}.{name}" for name in _replaced(before, value)]
+        elif value != before:
+            keys.append(key)
+    return keys
+
+
 def _without(section: dict[str, Any], others: dict[str, Any]) -> dict[str, Any]:
     """Return a section without the values that `others` also has."""
     return {
@@ -59,10 +81,10 @@ def _without(section: dict[str, Any], others: dict[str, Any]) -> dict[str, Any]:
 
 
 def _overridden(content: dict[str, Any], local: dict[str, Any]) -> dict[str, Any]:
-    """Return the content of a configuration file with the values of the user's `own` file.
+    """Return the content of a configuration file with the values of a `local` one.
 
-    Values of `own` also override values of `quick` in `content`. The focus in `content` applies
-    only while its GPU is in the list of GPUs.
+    They also override values of `quick` in `content`. The focus in `content` applies only while
+    its GPU is in the list of GPUs.
     """
     study, changes = content.get("study"), local.get("study")
     if isinstance(study, dict) and isinstance(changes, dict):
@@ -86,8 +108,13 @@ class _Loader(yaml.BaseLoader):
     """YAML without aliases and duplicate keys, whose plain numbers, true, false and null are JSON.
 
     All other values are texts, also those that YAML 1.1 and 1.2 read differently: 012, 1:30, 1_000,
-    2026-01-01, yes and on.
+    2026-01-01, yes and on. Tabs between two tokens of a line separate them, as in YAML 1.2.
     """
+
+    def scan_to_next_token(self) -> None:
+        while self.column and self.peek() in " \t":
+            self.forward()
+        super().scan_to_next_token()
 
     def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
         if self.check_event(yaml.AliasEvent):
@@ -124,18 +151,20 @@ def dump(content: Any) -> str:
     return json.dumps(content, indent=2) + "\n"
 
 
-def read(path: Path | str) -> Any:
+def read(path: Path | str, *more: Path | str) -> Any:
     """Return the content of a configuration file, unchecked; raise ConfigError if unreadable.
 
-    Values in a ``config.local.yaml`` next to ``config.yaml`` override its own (`_overridden`).
+    Values in a ``config.local.yaml`` next to ``config.yaml`` override its own, and values in the
+    files `more` override both (`_overridden`).
     """
-    content, *local = map(_read, files(path))
-    changes = {} if local in ([], [None]) else local[0]  # no file, or an empty one
-    if not isinstance(changes, dict):
-        raise ConfigError(
-            f"{files(path)[1]}: not a mapping of keys to values; use keys as in {path}"
-        )
-    return _overridden(content, changes) if isinstance(content, dict) else content
+    content = _read(path)
+    for name in [*files(path)[1:], *more]:
+        changes = _read(name)
+        changes = {} if changes is None else changes  # an empty file
+        if not isinstance(changes, dict):
+            raise ConfigError(f"{name}: not a mapping of keys to values; use keys as in {path}")
+        content = _overridden(content, changes) if isinstance(content, dict) else content
+    return content
 
 
 def _read(path: Path | str) -> Any:
@@ -162,4 +191,5 @@ def _yaml_fault(error: yaml.YAMLError) -> str:
         return " ".join(str(error).split())
     mark = error.problem_mark
     context = f"{error.context}, " if error.context else ""
-    return f"line {mark.line + 1}, column {mark.column + 1}: {context}{error.problem}"
+    problem = str(error.problem).replace("character '\\t'", "a tab, not blanks,")
+    return f"line {mark.line + 1}, column {mark.column + 1}: {context}{problem}"

@@ -193,7 +193,7 @@ def run(arguments: argparse.Namespace, lock: IO[str], display: Display) -> int:
     elif arguments.target == "report":
         display.clear()
         _show_outcome(time.monotonic() - begin)
-    return status
+    return 2 if status else 0
 
 
 def _command(arguments: argparse.Namespace) -> list[str]:
@@ -223,7 +223,10 @@ def _follow(stream: IO[bytes], state: State, display: Display) -> None:
             return
         *lines, rest = (rest + data).split(b"\n")
         for line in lines:
-            state.note(json.loads(line))
+            event = json.loads(line)
+            if event["event"] == "note":
+                display.say(event["text"])
+            state.note(event)
             state.show(display)
 
 

@@ -12,7 +12,7 @@ import yaml
 
 from kernels.catalog.entries import VARIANTS
 from study.config import Gpu, load, validate
-from study.config_file import ConfigError, dump, read
+from study.config_file import ConfigError, dump, in_scope, read, replaced_by_quick
 from tests.support import ROOT
 
 CONFIG = """
@@ -122,7 +122,7 @@ SLURM = "use a GPU model as in `scontrol show node` (gpu:MODEL:1)"
         ("study.protocol.gpu_cell_budget_s", float("nan"), POSITIVE),
         ("study.protocol.cpu_warm_run_s", float("inf"), FROM_0),
         ("gpus[0].id", "my gpu", ID),
-        ("gpus[0].device", "1", DEVICE),
+        ("gpus[0].device", "1", f"{DEVICE}, without quotes"),
         ("gpus[0].slurm", "gpu:h100", SLURM),
     ],
 )
@@ -274,6 +274,7 @@ report: { focus: local }
     [
         ("# nothing yet", "study.seed", 1),
         ("\ufeffstudy:\r\n  seed: 2\r\n", "study.seed", 2),
+        ("study:\n  sizes:\t[9,\t8]\t# mine\n", "study.sizes", [9, 8]),
         ("study: { cpu: { block_sizes: [16] } }", "study.cpu.block_sizes", [16]),
         ("study: { holdout_sizes: [9] }", "study.holdout_sizes", [9]),
         ("study: { seed: 3, quick: { seed: 4 } }", "study.seed", 4),
@@ -295,6 +296,20 @@ def test_the_users_own_values_are_in_force_in_the_quick_scope_too(tmp_path, own,
     assert operator.attrgetter(path)(found) == value
 
 
+def test_values_of_a_further_file_are_in_force_and_those_that_quick_replaces_are_named(tmp_path):
+    file, local, more = (tmp_path / f"{name}.yaml" for name in ("config", "config.local", "more"))
+    file.write_text(CONFIG.partition("gpus:")[0] + LOCAL)
+    local.write_text("study: { sizes: [64], holdout_sizes: [96] }")
+    more.write_text("study: { sizes: [128], energy: null, cpu: { sizes: [256] } }")
+    content = in_scope(read(file, more), "quick")
+    study = validate(content, "config.yaml").study
+    assert (study.sizes, study.holdout_sizes, study.energy) == ([128], [96], None)
+    assert (study.cpu.sizes, study.cpu.block_sizes) == ([256], [32])
+    assert replaced_by_quick(content) == ["block_sizes", "cpu.block_sizes"], "others are equal"
+    assert replaced_by_quick(in_scope(content, "full")) == []
+    assert replaced_by_quick({"study": 1}) == []
+
+
 @pytest.mark.parametrize(
     ("own", "message"),
     [
@@ -305,6 +320,15 @@ def test_the_users_own_values_are_in_force_in_the_quick_scope_too(tmp_path, own,
         ("[a]: 1", "line 1, column 1: a key is not a text; "),
         ("study: { sizes: [012] }", "study.sizes[0]: '012' is not allowed; use a whole number"),
         ("study: { sizes: [1:30] }", "study.sizes[0]: '1:30' is not allowed; use a whole number"),
+        ("study:\n\tseed: 1", "line 2, column 1: while scanning for the next token, found a tab"),
+        ("gpus: [{ id: 5090, device: 0 }]", "[0].id: 5090 is not allowed; use up to 64 letters"),
+        ("gpus: [{ id: 5090, device: 0 }]", "the first a letter or digit, in quotes"),
+        ("gpus: [{ id: true, device: 0 }]", "the first a letter or digit, in quotes"),
+        ("report: { focus: 5090 }", "5090 is not allowed; use one line of text, in quotes"),
+        (
+            "study: { seed: '12' }",
+            "study.seed: '12' is not allowed; use a whole number from 0 to 2^53, without quotes",
+        ),
         ("study: { seed: 1_0 }", "study.seed: '1_0' is not allowed; use a whole number"),
         ("study: { seed: 0x10 }", "study.seed: '0x10' is not allowed; use a whole number"),
         ("study: { seed: 1e3 }", "study.seed: 1000.0 is not allowed; use a whole number"),

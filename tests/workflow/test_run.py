@@ -103,6 +103,11 @@ def test_a_line_for_each_job_and_the_rest_in_a_file(project):
     assert "3 of 3 steps (100%) done" in (project / "results/logs/snakemake.log").read_text()
 
 
+def test_a_note_of_the_workflow_is_shown(project):
+    status, _, errors = changed(project, "rule report", 'logger.info("note: no x")\nrule report')
+    assert (status, errors.splitlines().count("note: no x")) == (0, 1)
+
+
 def test_a_terminal_shows_a_running_clock(project):
     terminal, end = pty.openpty()
     process = start(project, stderr=end)
@@ -228,7 +233,7 @@ def test_closed_standard_streams_change_nothing(project):
 )
 def test_an_error_is_one_line(project, change, message):
     status, output, errors = changed(project, *change)
-    assert (status, output) == (1, "")
+    assert (status, output) == (2, "")
     (said,) = (line for line in errors.splitlines() if not re.match(r"\d+:\d\d", line))
     assert re.fullmatch(f"error: {message}", said)
 

@@ -292,9 +292,24 @@ def test_a_wrong_value_on_the_command_line_is_one_line(project):
     (project / "mine.yaml").write_text("study: {sizes: [0]}")
     for options, message in (
         (["--config", "study={sizes: [0]}"], "--config study: use scope=quick or scope=full"),
-        (["--configfile", "mine.yaml"], r"config\.yaml and .*/mine\.yaml: study\.sizes\[0\]: 0 is"),
+        (
+            ["--configfile", "mine.yaml"],
+            r"config\.yaml with .*/mine\.yaml: study\.sizes\[0\]: 0 is",
+        ),
     ):
         assert re.match(rf"error: {message}", refusal(project, *options))
+
+
+def test_sizes_of_a_configuration_file_count_in_the_quick_study_and_others_are_named(project):
+    edit(project / "config.yaml", "study:\n", "study:\n  quick: {sizes: [32], seed: 2}\n")
+    note = "note: in the quick study, values of study.quick replace "
+    told = made(project, "report", "--dry-run", "--printshellcmds")
+    assert f"{note}sizes, seed; edit them there" in told
+    assert " --sizes 32 --out" in told
+    (project / "mine.yaml").write_text("study: {sizes: [16]}")
+    told = made(project, "report", "--dry-run", "--printshellcmds", "--configfile", "mine.yaml")
+    assert f"{note}seed; " in told
+    assert " --sizes 16 --out" in told
 
 
 def test_for_a_gpu_of_this_host_kernels_are_built_in_every_scope(project):

@@ -18,7 +18,7 @@ from measurement.devices.discovery import select
 from measurement.recorder.provenance import git
 from measurement.recording import files as recording_files
 from study.config import load, validate
-from study.config_file import dump, in_scope
+from study.config_file import dump, in_scope, replaced_by_quick
 from study.plan import builds
 from workflow.run import locked, sign
 
@@ -93,7 +93,6 @@ def device_options(entry):
 
 
 try:
-    given = config.pop("scope", None)  # of `--config scope=full`
     validate(config, CONFIG_NAMES)
     config.update(in_scope(config, given or config["study"].get("scope") or last_scope()))
     CONFIG = validate(config, CONFIG_NAMES)
@@ -112,6 +111,11 @@ try:
 except StudyError as error:
     sys.exit(f"error: {error}")
 
+if workflow.is_main_process and (replaced := replaced_by_quick(config)):
+    logger.info(
+        f"note: in the quick study, values of study.quick replace {', '.join(replaced)}; edit them "
+        "there, put yours into config.local.yaml, or measure the whole study"
+    )
 STUDY = CONFIG.study.plain()  # a parameter of rules that read CONFIG_IN_FORCE
 STEMS = [build.stem for build in builds(CONFIG.study)]
 KERNEL_SOURCES = [path for path in files_below("kernels") if path.endswith(".cu")]

@@ -22,6 +22,7 @@ _FIELDS = {
     "job_finished": ["job_id"],
     "job_error": ["jobid", "rule_name", "log"],
     "error": [],
+    "note": [],
 }
 
 
@@ -43,8 +44,9 @@ class LogHandler(LogHandlerBase):
         os.kill(os.getpid(), signal.SIGKILL)
 
     def emit(self, record: LogRecord) -> None:
-        """Write the record if it is a job event."""
-        event = str(getattr(record, "event", ""))
+        """Write the record if it is a job event or a note of the Snakefile."""
+        is_note = record.getMessage().startswith("note: ")
+        event = "note" if is_note else str(getattr(record, "event", ""))
         if event in _FIELDS:
             fields = {name: getattr(record, name, None) for name in _FIELDS[event]}
             text = json.dumps({"event": event, **fields, "text": record.getMessage()}, default=str)
