@@ -86,15 +86,6 @@ def test_every_system_of_the_sources_is_studied():
     assert in_study["gpu"] == set(VARIANTS)
 
 
-def test_each_step_is_compared_with_an_earlier_one():
-    for place, (name, entry) in enumerate(VARIANTS.items()):
-        if entry.after is not None:
-            assert entry.after in list(VARIANTS)[:place], name
-            assert set(entry.dtypes) <= set(VARIANTS[entry.after].dtypes), name
-    first = [name for name, entry in VARIANTS.items() if entry.after is None]
-    assert first == ["naive", "mm_naive", "bmm_naive"]
-
-
 @st.composite
 def launches(draw):
     name, block = draw(st.sampled_from(KERNELS))
@@ -154,12 +145,6 @@ def test_pieces_are_all_rows_once_in_whole_tiles(m, kernel):
         rows = [row for first, rows in pieces for row in range(first, first + rows)]
         assert rows == list(range(m))
         assert all(first % product.tile[0] == 0 for first, _ in pieces)
-
-
-def test_a_padded_product_has_an_exact_build_and_a_library_none():
-    assert build_for(product_of("block_padded", 65, 32)).stem == "block-b32-float32-exact"
-    library = product_of("cublas_sgemm", 8)
-    assert (build_for(library), library.entry.source, library.sums_per_thread) == (None, None, 0)
 
 
 def test_the_name_of_a_build_names_it():

@@ -1,9 +1,6 @@
 """Host steps: transposing, padding, cropping, and the matrices that a run copies."""
 
-import itertools
-
 import numpy as np
-import pytest
 
 from kernels.catalog.host_steps import PADDED, TRANSPOSED_B
 from kernels.products.matrices import Inputs
@@ -36,24 +33,6 @@ def host_buffers(*cells):
 
 def asked(name, shape, block=None, dtype="float32"):
     return cell("gpu0", name, dtype, Shape.parse(shape), block, "pinned")
-
-
-@pytest.mark.parametrize("dtype", ["float32", "float64", "int32"])
-def test_plain_matrices_are_copied_as_they_are(dtype):
-    one = asked("bmm_tile", "2x3x5x4", 8, dtype)
-    inputs, buffers, sizes = host_buffers(one)
-    work = buffers.work(one)
-    assert (work.before, work.after) == ((), ())
-    a, b = inputs.pair(dtype, one.shape)
-    for copied, matrix in ((work.a, a), (work.b, b)):
-        assert copied.flags.c_contiguous
-        np.testing.assert_array_equal(copied, matrix.ravel())
-        assert not np.shares_memory(copied, matrix), "a copy, in pinned memory"
-    product = buffers.product(one)
-    assert (product.shape, product.dtype) == ((2, 3, 4), dtype)
-    assert np.shares_memory(work.c, product)
-    assert work.c.size == product.size
-    assert sorted(sizes) == sorted(matrix.nbytes for matrix in (a, b, product))
 
 
 def test_transposed_b_is_made_in_each_run_and_a_and_c_are_not_touched():
@@ -90,20 +69,6 @@ def test_padded_matrices_have_real_zeros_around_them_and_c_is_cropped():
     assert (product == GARBAGE).all(), "not the memory that is copied to"
     work.finish()
     np.testing.assert_array_equal(product[0], np.arange(256).reshape(16, 16)[:10, :10])
-
-
-def test_memory_that_the_host_fills_is_made_once_for_the_largest():
-    cells = [asked("block_padded", n, 8) for n in (10, 30, 20)]
-    _, buffers, sizes = host_buffers(*cells)
-    made = len(sizes)
-    for each in (*cells, *cells):
-        buffers.work(each)
-    # For A, B and C at size 10, padded to 16, and again at 30, padded to 32.
-    assert sizes[made:] == [4 * 16**2] * 3 + [4 * 32**2] * 3
-    first, second = buffers.work(cells[0]), buffers.work(cells[2])
-    assert np.shares_memory(first.a, second.a)
-    for pair in itertools.combinations((first.a, first.b, first.c), 2):
-        assert not np.shares_memory(*pair)
 
 
 def test_types_of_elements_share_the_memory_of_c():

@@ -1,7 +1,6 @@
 """Building cubins: the compiler, its options, its output, its errors."""
 
 import json
-import os
 import re
 import shutil
 import sys
@@ -21,7 +20,6 @@ from kernels.cubins.build import PROBES, Build
 from kernels.cubins.compile import BuildResult, build_all, build_cubin, read_result
 from kernels.cubins.machine_code import InstructionCount, fmas
 from kernels.theory.tiles import number_of
-from measurement.recording.recording import TABLES
 from tests.support import ROOT
 from tests.support.compilers import COUNTS, program, stand_in
 
@@ -278,16 +276,6 @@ def test_a_build_that_fails_is_named_and_the_others_are_kept(tree):
     assert tree() == ["naive-b8-float32-exact"]
 
 
-def test_rows_of_a_cubin_are_its_resources_and_its_instructions(cubin):
-    result = read_result(cubin)
-    assert list(result.row()) == list(TABLES["builds.csv"])
-    rows = result.instruction_rows()
-    assert [list(row) for row in rows] == [list(TABLES["instructions.csv"])] * 2
-    columns = ("variant", "scope", "opcode", "bits", "count")
-    found = [tuple(row[name] for name in columns) for row in rows]
-    assert found == [("block", "kernel", "FFMA", 0, 32), ("block", "loop", "LDS", 128, 9)]
-
-
 @pytest.fixture
 def run(command):
     return partial(command, "kernels")
@@ -304,13 +292,6 @@ def test_list_names_every_variant(run):
     assert facts == ["kernels/block.cu", None]
     batched = [name for name, row in rows.items() if row["shapes"] == "batched"]
     assert (batched, rows["block_padded"]["after"]) == (["bmm_naive", "bmm_tile"], "block")
-
-
-def test_toolchain_prints_compiler_and_version(run, tmp_path, monkeypatch):
-    nvcc = stand_in(tmp_path / "nvcc", "")
-    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
-    for done in (run("toolchain"), run("toolchain", "--nvcc", nvcc)):
-        assert (done.returncode, done.stdout, done.stderr) == (0, f"{nvcc} 13.9.7\n", "")
 
 
 def test_build_all_makes_every_cubin_of_a_study(command, tmp_path):

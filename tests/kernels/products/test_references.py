@@ -53,13 +53,6 @@ def test_the_same_bytes_in_another_shape_are_another_problem(tmp_path, computed)
     assert computed == [("float32", shape) for shape in ("2x6x3", "4x3x6", "2x2x3x3")]
 
 
-def test_the_last_one_stays_in_memory(tmp_path, computed, monkeypatch):
-    kept = References(squares(12), tmp_path)
-    expected, _ = kept.of("float32", Shape.square(12))
-    monkeypatch.setattr(references.np, "load", lambda _: pytest.fail("read again"))
-    assert kept.of("float32", Shape.square(12))[0] is expected
-
-
 def test_other_matrices_have_other_references(tmp_path, computed):
     of(squares(6), tmp_path, 6)
     of(squares(6, seed=2), tmp_path, 6)

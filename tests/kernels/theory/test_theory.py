@@ -1,15 +1,13 @@
-"""Totals of accesses by hand and by enumeration; the elements that each kernel accesses."""
+"""Totals of accesses by hand and by enumeration; bank conflicts of the kernels."""
 
 from itertools import product
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kernels.catalog.entries import VARIANTS
 from kernels.catalog.product import Product
-from kernels.products.elements import ELEMENTS
 from kernels.products.shape import Shape
 from kernels.theory.cost import (
     OPERATIONS,
@@ -21,7 +19,6 @@ from kernels.theory.cost import (
     along_x,
     totals,
 )
-from tests.support.products import product_of
 
 WARP = (32, 1)
 KERNELS = {
@@ -194,126 +191,14 @@ def test_shared_totals_are_those_of_enumeration(element, width, threads):
 # ---- The kernels
 
 
-def reached(access, threads, size, vector):
-    """Return how often each of `size` elements of a matrix is accessed."""
-    y, x = np.divmod(np.arange(threads[0] * threads[1]), threads[0])
-    offsets = [np.broadcast_to(axis.offset(x, y), x.shape) for axis in access.axes]
-    found = []
-    for starts in product(*(range(0, axis.extent, axis.tile) for axis in access.axes)):
-        at = [start + offset for start, offset in zip(starts, offsets, strict=True)]
-        pairs = list(zip(access.axes, at, strict=True))
-        inside = np.all([values < axis.extent for axis, values in pairs], axis=0)
-        elements = sum(axis.weight * values for axis, values in pairs)[inside]
-        found.append(elements[:, None] + np.arange(vector))
-    return np.bincount(np.concatenate(found).ravel(), minlength=size)
-
-
-def vector_of(name, shape, of_a):
-    """Return how many elements are accessed at a time, of A or of the others."""
-    if of_a and name in ("register_tile_async", "sgemm_top"):
-        return 1
-    return 4 if name.startswith(VECTORS) and shape.n % (4 if "sgemm" in name else 128) == 0 else 1
-
-
-def times_of_loads(name, shape, block):
-    """Return how often each element of A is loaded, and each of B."""
-    rows, columns, _ = product_of(name, shape, block).tile
-    if "naive" in name:
-        return shape.n, shape.m
-    if name.startswith("buffered"):
-        return (shape.n, 1) if name == "buffered_column" else (1, shape.m)
-    return -(-shape.n // columns), -(-shape.m // rows)
-
-
-VECTORS = ("register_tile", "sgemm")  # access four elements of a matrix at a time
-SMALL = {"square": ("19",), "single": ("17x9x33", "1x20x3"), "batched": ("3x9x5x17",)}
-# Each kernel, shape and type, with two block sizes.
-CELLS = [
-    (name, shape, block, dtype)
-    for name, entry in KERNELS.items()
-    for shape in SMALL[entry.shapes]
-    for block in (b for b in entry.block_sizes or (None,) if b in (None, 8, 16))
-    for dtype in entry.dtypes
-]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("name", "shape", "block", "dtype"),
-    [
-        *CELLS,
-        *(
-            (name, n, None, "float32")
-            for name in KERNELS
-            if name.startswith(VECTORS) and not KERNELS[name].fixed_blocks
-            for n in (128, 134)
-        ),
-        ("sgemm_top", 64, 64032, "float32"),
-        ("sgemm_top", 68, 64032, "float32"),
-        ("sgemm_top", 70, 64032, "float32"),
-    ],
-    ids=str,
-)
-def test_a_kernel_accesses_the_matrices_and_nothing_else(name, shape, block, dtype):
-    """Each element of C is stored once; elements of A and B are loaded once per tile."""
-    product = product_of(name, shape, block, dtype)
-    shape, threads = product.shape, product.launch.threads
-    sizes = {"a": shape.a_elements, "b": shape.b_elements, "c": shape.c_elements}
-    found = dict.fromkeys(sizes, 0)
-    for access in product.accesses():
-        if isinstance(access, GlobalAccess):
-            assert access.element_bytes == ELEMENTS[dtype].bytes
-            _batch, row, _k, column = access.axes
-            matrix = "c" if access.operation == "global_store" else "a" if row.weight else "b"
-            assert matrix == "c" or bool(row.weight) != bool(column.weight)
-            vector = vector_of(name, shape, matrix == "a")
-            found[matrix] = found[matrix] + reached(access, threads, sizes[matrix], vector)
-    times = dict(zip("abc", (*times_of_loads(name, shape, block), 1), strict=True))
-    for matrix, size in sizes.items():
-        np.testing.assert_array_equal(found[matrix], np.full(size, times[matrix]))
-
-
 def totals_of(name, n, block):
-    """Return totals of a product of square matrices, and the launch's threads."""
+    """Return the totals of a product of square matrices."""
     sizes = KERNELS[name].block_sizes
     if sizes is None or block not in sizes:
         block = sizes and sizes[0]
     product = Product(name, "float32", Shape.square(n), block)
     launch = product.launch
-    found = totals(product.accesses(), launch.threads, launch.blocks)
-    return found, launch.blocks * launch.threads_per_block
-
-
-@pytest.mark.parametrize("n", [256, 4096])
-@pytest.mark.parametrize("b", [16, 32])
-def test_accesses_per_thread_are_those_of_the_sources(n, b):
-    naive = (2 * n, 1, 0, 0)
-    buffered = (1 + n, 1, n, 1)
-    tile = (2 * n // b, 1, 2 * n, 2 * n // b)
-    outer_product = (n // 4 + n, 16, 16 * n, n // 4)
-    register_tile = (2 * n // 8, 16, 4 * n, 5 * n // 8)
-    per_thread = {
-        **dict.fromkeys(("naive", "naive_coalesced", "mm_naive", "bmm_naive"), naive),
-        **dict.fromkeys(("buffered_column", "buffered_row"), buffered),
-        **dict.fromkeys(("block", "block_strided", "mm_tile", "bmm_tile"), tile),
-        **dict.fromkeys(("tile_uncoalesced", "tile_transposed_b", "tile_conflict_free"), tile),
-        "block_unroll4": (8 * n // b, 4, 5 * n, 8 * n // b),
-        "block_unroll8": (16 * n // b, 8, 9 * n, 16 * n // b),
-        "register_tile_async": (5 * n // 8, 16, 4 * n, 5 * n // 8),
-        # 128×256 per block: 8 words of A and 4 vectors of B in each of n/16 stages and 3 of zeros.
-        "sgemm_top": (12 * n // 16, 32, 6 * (n + 1), 12 * (n // 16 + 3)),
-        # Once: 8 maxima and a scale, and 9 scales for 8 elements of C; 5 maxima, 3 scales, ratios.
-        "sgemm_tensor": (n // 4, 16, 5 * n // 64 + 9 + 8 * 9, n // 4 + 8),
-    }
-    for name in KERNELS:
-        families = {"outer_product": outer_product, "register_tile": register_tile}
-        expected = per_thread.get(name) or next(
-            counts for family, counts in families.items() if name.startswith(family)
-        )
-        found, threads = totals_of(name, n, b)
-        assert [found[operation].accesses for operation in OPERATIONS] == [
-            threads * count for count in expected
-        ], name
+    return totals(product.accesses(), launch.threads, launch.blocks)
 
 
 @pytest.mark.parametrize("b", [16, 32])
@@ -330,7 +215,7 @@ def test_bank_conflicts_are_those_of_the_sources(b):
     for name, entry in KERNELS.items():
         if b == 16 and not entry.block_sizes:
             continue
-        found, _ = totals_of(name, 256, b)
+        found = totals_of(name, 256, b)
         for operation, ratio in zip(OPERATIONS[2:], expected.get(name, (1, 1)), strict=True):
             total = found[operation]
             assert total.transactions == ratio * total.ideal, (name, operation)
@@ -339,6 +224,6 @@ def test_bank_conflicts_are_those_of_the_sources(b):
 @pytest.mark.parametrize("tile", KERNELS["sgemm_top"].block_sizes)
 @pytest.mark.parametrize("n", [384, 388, 390])
 def test_no_tile_shape_has_bank_conflicts(tile, n):
-    found, _ = totals_of("sgemm_top", n, tile)
+    found = totals_of("sgemm_top", n, tile)
     for operation in OPERATIONS[2:]:
         assert found[operation].transactions == found[operation].ideal > 0, operation

@@ -1,6 +1,5 @@
 """Ceilings: plans, arithmetic, machine code of the probes, fake and real GPU."""
 
-import itertools
 import re
 import subprocess
 import time
@@ -17,7 +16,7 @@ from kernels.cubins.build import PROBES, TENSOR_PROBE
 from kernels.cubins.compile import architecture, build_cubin
 from kernels.cubins.toolchain import find_disassembler
 from measurement.devices import ceilings, probes
-from measurement.devices.ceilings import ROUNDS, Ceiling, gpu_ceilings, timer_ceilings
+from measurement.devices.ceilings import ROUNDS, Ceiling, gpu_ceilings
 from measurement.devices.discovery import driver
 from measurement.devices.probes import SLOT_BYTES
 from tests.support import ROOT
@@ -42,36 +41,6 @@ def test_ring_is_one_cycle_through_every_slot(slots, seed):
     assert seen == set(range(slots))
 
 
-def test_rings_are_random_and_repeatable():
-    successors = probes.random_ring(8192).astype(int)
-    steps = Counter((successors - np.arange(8192)).tolist())
-    assert max(steps.values()) < 10, "no step could be fetched ahead"
-    assert (successors != probes.random_ring(8192, seed=1)).any()
-    np.testing.assert_array_equal(successors, probes.random_ring(8192))
-    cycles = Counter(tuple(probes.random_ring(4, seed).tolist()) for seed in range(3000))
-    assert (len(cycles), min(cycles.values()) > 400) == (6, True), "equally likely"
-    assert SLOT_BYTES >= 128, "slots do not share a line"
-
-
-def test_chases_and_sweeps_of_a_gpu_stay_in_their_level():
-    l1, l2, dram = probes.plan_chases(*H100)
-    assert (l1.level, l2.level, dram.level) == ("l1", "l2", "dram")
-    assert (l1.kernel, l2.kernel, dram.kernel) == ("chase_through_l1", *2 * ["chase_past_l1"])
-    assert l1.ring_bytes == 16 * KIB
-    assert 256 * KIB < l2.ring_bytes <= H100[0] // 4, "well over any L1, well below the L2"
-    assert dram.ring_bytes == 200 * MIB
-    assert [each.warm_up * SLOT_BYTES for each in (l1, l2)] == [l1.ring_bytes, l2.ring_bytes]
-    assert dram.warm_up == 0
-    shared, l1, l2 = probes.plan_sweeps(H100[0])
-    assert [sweep.level for sweep in (shared, l1, l2)] == list(LEVELS)
-    assert [sweep.kernel for sweep in (shared, l1, l2)] == READS
-    assert l1.buffer_bytes == shared.buffer_bytes == probes.TILE_BYTES == 8 * KIB
-    assert l2.buffer_bytes == 12.5 * MIB
-    blocks_of_an_sm = 2048 // probes.THREADS
-    assert blocks_of_an_sm * (shared.buffer_bytes + KIB) <= 100 * KIB, "all are resident"
-    assert l2.buffer_bytes // probes.TILE_BYTES > 132 * blocks_of_an_sm, "no two read the same"
-
-
 @given(st.integers(512 * KIB, 512 * MIB), st.integers(0, 200 * GIB))
 def test_chases_and_sweeps_fit_any_gpu(l2_bytes, free_bytes):
     chases = {chase.level: chase for chase in probes.plan_chases(l2_bytes, free_bytes)}
@@ -87,36 +56,6 @@ def test_chases_and_sweeps_fit_any_gpu(l2_bytes, free_bytes):
     assert swept % probes.TILE_BYTES == 0
     assert l2_bytes // 4 - probes.TILE_BYTES < swept <= l2_bytes // 4
     assert 2 * swept < 2**32, "the kernel adds in 32 bits"
-
-
-def test_work_is_counted_and_long_against_a_launch():
-    """On an H100, with the bytes per cycle and SM of each level."""
-    blocks = probes.filling_blocks(132, 2048)
-    assert blocks * probes.THREADS == 132 * 2048
-    assert probes.filling_blocks(46, 1536) * probes.THREADS == 46 * 1536
-    rates = {"shared": [128 * 1.98e9], "l1": [128 * 1.755e9], "l2": [24 * 1.755e9, 30 * 1.98e9]}
-    for sweep in probes.plan_sweeps(H100[0]):
-        read = probes.sweep_bytes(sweep, blocks)
-        assert read == 132 * 2048 * 16 * probes.READ_LOADS * sweep.steps
-        for bytes_per_s in rates[sweep.level]:
-            assert 1e-3 < read / (132 * bytes_per_s) < 10e-3, "a round makes two"
-    cycles = probes.fma_flop(blocks) / (2 * 128 * 132)
-    assert cycles == 2048 / 128 * 8 * probes.FMA_STEPS, "two operations per FMA"
-    assert 4e-3 < cycles / 1.98e9 < 20e-3, "short against the study"
-
-
-def test_copies_go_up_by_fours_to_a_sixth_of_memory():
-    for free, largest, count, within in (
-        (80 * GIB, 256 * MIB, 9, GIB),
-        (3 * GIB, 256 * MIB, 9, 512 * MIB),
-        (3 * GIB - 1, 256 * MIB, 9, 511 * MIB),
-        (6 * 256 * MIB, 256 * MIB, 9, 256 * MIB),
-        (6 * 256 * MIB - 6, 64 * MIB, 8, 255 * MIB),
-    ):
-        sizes = probes.copy_sizes(free)
-        assert (sizes[0], sizes[-1], len(sizes)) == (4096, largest, count)
-        assert all(b == 4 * a for a, b in itertools.pairwise(sizes))
-        assert probes.device_copy_bytes(free) == within
 
 
 def test_constants_and_parameters_are_those_of_the_source():
@@ -190,16 +129,6 @@ def test_the_whole_gpu_multiplies_on_tensor_cores_where_it_has_them(faked):
     assert "fp16_tensor_flop_per_s" not in names
 
 
-def test_busy_is_what_the_gpu_did_and_nothing_stays_allocated(faked):
-    gpu, values, busy_s = faked
-    copies = sum(name.startswith(("h2d", "d2h")) for name, _, _ in values)
-    rates = ("fp32_flop_per_s", "fp16_tensor_flop_per_s", "device_copy_bytes_per_s")
-    twice = (*rates, *(f"{x}_bytes_per_s" for x in LEVELS))
-    assert busy_s == (ROUNDS + 1) * (copies + 2 * len(twice))
-    assert {(name, None) for name in twice} <= {key[:2] for key in values}
-    assert (gpu.buffers, gpu.pinned) == ({}, 0)
-
-
 def test_rounds_are_interleaved_and_the_first_is_not_kept():
     calls = []
 
@@ -224,15 +153,6 @@ def by_quantity(found):
     assert len(found) == ROUNDS * len(values)
     assert {tuple(rounds) for rounds in values.values()} == {tuple(range(1, ROUNDS + 1))}
     return {key: np.array(list(rounds.values())) for key, rounds in values.items()}
-
-
-def test_clock_of_this_host():
-    assert ceilings.smallest_step(np.array([100, 100, 140, 140, 170, 300])) == 30e-9
-    values = by_quantity(timer_ceilings())
-    assert set(values) == {("timer_resolution_s", None, None), ("empty_total_s", None, None)}
-    assert (values["timer_resolution_s", None, None] > 0).all()
-    assert (values["empty_total_s", None, None] >= 0).all()
-    assert max(each.max() for each in values.values()) < 1e-3
 
 
 ARCHITECTURES = {"sm_75": 1024, "sm_90": 2048, "sm_120": 1536}  # threads of a full SM

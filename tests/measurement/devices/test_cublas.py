@@ -24,20 +24,6 @@ def library(monkeypatch):
     return fake
 
 
-def test_products_of_rows_are_those_of_columns_exchanged(library):
-    random = np.random.default_rng(1)
-    m, n, k = 3, 5, 4
-    a, b = random.random((m, k), np.float32), random.random((k, n), np.float32)
-    c = np.full(m * n + 1, np.nan, np.float32)
-    buffers = [library.cuda.mem_alloc(matrix.nbytes) for matrix in (a, b, c)]
-    for buffer, matrix in zip(buffers, (a, b, c), strict=True):
-        library.cuda.memcpy_htod(buffer, matrix.ravel())
-    cublas.Sgemm(STREAM).multiply(*map(int, buffers), m, n, k)
-    c = buffers[2].data.view(np.float32)
-    np.testing.assert_array_equal(c[:-1].reshape(m, n), a @ b)
-    assert np.isnan(c[-1])
-
-
 def test_library_is_initialised_and_released_and_a_failed_product_is_of_the_device(library):
     sgemm = cublas.Sgemm(STREAM)
     started = [("cublasCreate_v2",), ("cublasSetStream_v2", STREAM), ("cublasSetMathMode", 2)]

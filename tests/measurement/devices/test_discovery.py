@@ -1,7 +1,6 @@
 """The GPUs of a host, errors for missing parts, locks, telemetry in SI units and energy."""
 
 import os
-import re
 import subprocess
 import sys
 from pathlib import Path
@@ -21,7 +20,6 @@ from measurement.devices.observers import (
     Reading,
     observed,
     results,
-    steps,
 )
 from tests.support import ROOT
 from tests.support.fake_cuda import FakeCuda, FakeNvml
@@ -96,18 +94,6 @@ def test_gpus_are_numbered_by_bus_unless_the_user_says_otherwise(nvml, pycuda, m
     pycuda.failing = "init"
     with pytest.raises(StudyError, match=r"^CUDA: the driver does not start \(init failed: no luc"):
         cuda_devices()
-
-
-def test_command_lists_the_gpus(nvml, pycuda, command):
-    done = command("measurement", "devices")
-    assert done.returncode == 0
-    h100, rtx = done.stdout.splitlines()
-    assert h100 == "0  NVIDIA H100  compute capability 9.0"
-    assert rtx == "1  NVIDIA RTX PRO 6000  compute capability 12.0"
-    nvml.count = 0
-    done = command("measurement", "devices")
-    assert done.returncode == 2
-    assert re.fullmatch("error: no NVIDIA GPU: the driver lists none; check.*\n", done.stderr)
 
 
 H200 = CudaDevice(1, "NVIDIA H200", "9.0")
@@ -210,10 +196,3 @@ def test_energy_is_read_between_two_updates_after_the_ramp(monkeypatch):
     watch.before()
     with pytest.raises(CellError, match="counter does not change"):
         watch.results()
-
-
-def test_seconds_and_joules_are_those_between_steps():
-    readings = [(0.0, 5.0), (0.1, 5.0), (0.2, 7.0), (0.3, 7.0), (0.4, 11.0), (0.5, 17.0)]
-    assert steps([*readings, (0.6, 17.0)]) == pytest.approx((0.3, 10.0))
-    for joules in ([], [5.0], [5.0, 5.0, 5.0], [5.0, 5.0, 7.0]):
-        assert steps(list(enumerate(joules))) is None, "fewer than two steps"

@@ -3,8 +3,6 @@
 import gc
 import os
 import weakref
-from functools import partial
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -393,21 +391,6 @@ def test_a_gpu_too_small_for_the_largest_matrices_runs_the_others(open_session, 
     assert sizes == [8 * 400, 4 * 450, 4 * 1800], "of the largest matrices of any type"
 
 
-def test_cublas_is_initialised_once_and_closed_with_the_session(open_session, cuda):
-    one = asked("cublas_sgemm")
-
-    def counts():
-        names = [name for name, *_ in cuda.cublas.calls]
-        return names.count("cublasCreate_v2"), names.count("cublasDestroy_v2")
-
-    with open_session(one) as session:
-        assert counts() == (0, 0), "unused"
-        session.run(one)
-        session.kernel_time(one, flushed=False)
-        assert counts() == (1, 0)
-    assert counts() == (1, 1)
-
-
 @pytest.fixture
 def called(tmp_path, graphs):
     path = tmp_path / "called.py"
@@ -458,19 +441,3 @@ def test_a_gpu_that_is_not_available_is_one_line(open_session, cuda):
         with pytest.raises(StudyError, match=said), open_session(asked("block")):
             pass
         assert cuda.log.count("pop") == cuda.log.count("detach") == (cuda.failing == "mem_alloc")
-
-
-def test_a_piece_is_multiplied_after_its_copy_and_copied_back_after_its_product():
-    calls = []
-
-    class Stream(SimpleNamespace):
-        def wait_for_event(self, event):
-            calls.append(f"{self.name} after {event.stream.name}")
-
-    event = SimpleNamespace(record=lambda stream: setattr(event, "stream", stream))
-    copy_in, copy_out, multiply = (partial(calls.append, name) for name in ("A", "C", "product"))
-    copies = {"memcpy_htod_async": lambda *_: copy_in(), "memcpy_dtoh_async": lambda *_: copy_out()}
-    own, up, down = (Stream(name=name) for name in ("kernels", "up", "down"))
-    piece = flows.Piece(own, 0, None, multiply, None, 0)
-    flows.enqueue(SimpleNamespace(Event=lambda: event, **copies), piece, up, down)
-    assert calls == ["A", "kernels after up", "product", "down after kernels", "C"]

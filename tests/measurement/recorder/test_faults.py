@@ -7,7 +7,6 @@ import resource
 import signal
 import subprocess
 import sys
-import threading
 import time
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -21,7 +20,6 @@ from base.errors import StudyError
 from kernels.catalog.variant import IN_TURN
 from measurement.devices.locks import only_run
 from measurement.recorder import record as recorder
-from measurement.recorder.at_once import run_at_once
 from measurement.recording import journal, recording
 from measurement.sampling import measure as sampling
 from study.cells import cpu_cells, gpu_cells
@@ -561,29 +559,3 @@ def test_a_new_journal_replaces_a_removed_one_and_a_changed_one_is_refused(tmp_p
             file.write(json.dumps(["kernels.csv.gz", [{"kernel_s": 1e-9}]]) + "\n")
         with pytest.raises(StudyError, match=r"journal.jsonl: another process changed it; delete"):
             second.add(journal.PHASES, {"device": "gpu0"})
-
-
-def test_the_first_waits_for_the_others_and_an_error_ends_the_wait():
-    seen = []
-
-    def job(name, pause_s, meet):
-        time.sleep(pause_s)
-        seen.append(f"{name} came")
-        meet()
-        seen.append(f"{name} went on")
-
-    run_at_once([lambda meet: job("a", 0.0, meet), lambda meet: job("b", 0.02, meet)])
-    assert seen[:2] == ["a came", "b came"]
-    assert sorted(seen[2:]) == ["a went on", "b went on"]
-    waits = threading.Event()
-
-    def fail(meet):
-        waits.wait()
-        raise ValueError("no GPU")
-
-    def wait(meet):
-        waits.set()
-        meet()
-
-    with pytest.raises(ValueError, match="no GPU"):
-        run_at_once([wait, fail])

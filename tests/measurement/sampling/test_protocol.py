@@ -310,18 +310,6 @@ def test_intervals_by_hand():
     assert np.isnan([low, high]).all()
 
 
-@pytest.mark.parametrize("confidence", [0.5, 0.9, 0.95, 0.99])
-def test_ranks_are_the_innermost_that_reach_the_confidence(confidence):
-    for count in range(2, 60):
-        reach = [
-            rank
-            for rank in range(count // 2)
-            if 1 - 2 * sum(comb(count, k) for k in range(rank + 1)) / 2**count >= confidence
-        ]
-        expected = (reach[-1], count - 1 - reach[-1]) if reach else None
-        assert interval_ranks(count, confidence) == expected
-
-
 @pytest.mark.parametrize("count", [6, 20, 101])
 def test_interval_covers_the_median_as_often_as_it_says(count):
     rng = np.random.default_rng(count)
