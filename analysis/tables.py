@@ -19,7 +19,6 @@ from analysis.data.frames import from_rows, stacked
 from analysis.data.recordings import MeasuredSource
 from analysis.decide import predictions
 from analysis.kernels import counts, ladder, ladder_summary, machine_code, properties, roofline
-from analysis.models import ratios
 from analysis.models import tables as model_tables
 from analysis.overview import answers, gpu_comparison, speedups
 from analysis.published import audit, claims, cpu_claims, figure2, source_tables, systems
@@ -192,7 +191,6 @@ def _part(
     frames["summary"] = stacked("summary", [summary])
     frames["end_to_end_modes"] = ladder.end_to_end_modes_table(frames["ladder"], frames["pieces"])
     frames |= model_tables.model_tables(times, sources, code, progress)
-    frames["model_ratios"] = ratios.ratios_table(sources, frames["models"])
     for source in sources:
         progress(f"break-even sizes of {source.label}")
     frames |= predictions.decision_tables(sources)

@@ -85,11 +85,12 @@ def kinds(source: MeasuredSource) -> Iterator[Kind]:
         for kind in np.unique(medians.kind):
             cells = [cell for cell in of_cell if medians.kind[cell] == kind]
             if len(cells) > 1:
+                order = np.argsort(np.argsort(medians.cell_noise[cells]))
                 pooled = [np.concatenate([apart[row] for row in of_cell[cell]]) for cell in cells]
                 yield Kind(
                     [values - np.median(values) for values in pooled],
                     [int(np.median([len(apart[row]) for row in of_cell[cell]])) for cell in cells],
-                    medians.tercile[cells],
+                    order * 3 // len(cells),
                     float(medians.scatter.common[kind]),
                     float(medians.scatter.own[kind]),
                 )

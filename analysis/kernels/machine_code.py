@@ -96,8 +96,6 @@ def _instructions(counts: list[InstructionCount], sums: int) -> dict[str, object
     """Return the instruction mix of a kernel; each thread computes `sums` elements of C."""
     row: dict[str, object] = {
         "instructions": sum(count.count for count in counts if count.scope == KERNEL),
-        "fmas": fmas(counts, KERNEL),
-        "fma_share": fma_share(counts, KERNEL),
         "loop_instructions": sum(count.count for count in counts if count.scope == LOOP),
         "loop_fmas": fmas(counts, LOOP),
         "loop_fma_share": fma_share(counts, LOOP),

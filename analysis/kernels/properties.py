@@ -35,8 +35,8 @@ _MEASURED = ("launches", "duration_s", "launch_s", "power_w", "idle_power_w", "e
 def limits_table(sources: list[MeasuredSource]) -> pd.DataFrame:
     """Return one row per GPU and launch limit (source H's table).
 
-    documented_value: from `kernels.cubins.occupancy.LIMITS`; driver_value: as reported during the
-    recording. An unknown value is empty, and so is agree.
+    driver_value: as reported during the recording; agree: whether it is the documented one
+    (`kernels.cubins.occupancy.LIMITS`). An unknown value is empty.
     """
     rows = [
         {"recording": source.recording_id, "gpu": source.label} | row
@@ -55,8 +55,7 @@ def _rows(capability: str, reported: dict[str, int]) -> list[dict[str, object]]:
             documented *= WARP_SIZE
         driver = reported.get(attribute or "")
         agree = None if documented is None or driver is None else documented == driver
-        row = {"compute_capability": capability, "limit": limit, "unit": unit, "agree": agree}
-        rows.append(row | {"documented_value": documented, "driver_value": driver})
+        rows.append({"limit": limit, "unit": unit, "driver_value": driver, "agree": agree})
     return rows
 
 

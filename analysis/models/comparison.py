@@ -1,4 +1,4 @@
-"""Comparison of models: errors at left-out sizes, an information criterion, effects of steps."""
+"""Comparison of models: errors at left-out sizes, effects of steps."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -6,7 +6,6 @@ from itertools import chain, combinations, permutations
 
 import numpy as np
 import pandas as pd
-from scipy.optimize import minimize_scalar
 
 from analysis.models.definitions import EFFECTS, MODELS
 from analysis.schema import bounded, renaming
@@ -68,39 +67,16 @@ def left_out(data: Data, fit: Fit, groups: IntArray) -> FloatArray:
     return np.where(np.isfinite(errors), errors, np.nan)
 
 
-def aicc(data: Data, fit: Fit) -> float:
-    """Return the Akaike information criterion, corrected for few cells.
-
-    Sugiura, Commun. Statist. A7 (1978) 13. Log errors are taken as normal, with the variance of
-    each median plus a scatter of the model. The scatter is an additional parameter, at its maximum
-    likelihood. NaN for too few cells.
-    """
-    cells, parameters = data.design.shape
-    parameters += 1
-    if cells - parameters - 1 < 1:
-        return float("nan")
-
-    def deviance(log_scatter: float) -> float:
-        variance = data.variance + np.exp(log_scatter)
-        return float(np.sum(np.log(2 * np.pi * variance) + fit.residual**2 / variance))
-
-    largest = np.log(np.mean(fit.residual**2) + 1e-12)
-    result = minimize_scalar(deviance, bounds=(largest - 20, largest + 1), method="bounded")
-    penalty = 2 * parameters * cells / (cells - parameters - 1)
-    return float(result.fun + penalty)
-
-
 def comparison(candidates: Sequence[Candidate], draws: int, *key: object) -> pd.DataFrame:
     """Return one row per model, for candidates with the same cells.
 
     Columns: model, adds, after, parameters, cells, sizes, log_rms;
     left_out_log_rms with bounds; over_best with bounds, and verdict, see `ranked`; speedup (the
-    first model's left-out error over this one's) with bounds; aicc, and aicc_above_least.
+    first model's left-out error over this one's) with bounds.
     """
     data = candidates[0].data
     left_out = np.array([one.left_out for one in candidates])
     ranks, errors = ranked(left_out, (data.kernels, data.sizes), draws, *key)
-    criteria = np.array([aicc(one.data, one.fit) for one in candidates])
     first = candidates[0].left_out_log_rms
     rows = []
     for index, one in enumerate(candidates):
@@ -115,8 +91,6 @@ def comparison(candidates: Sequence[Candidate], draws: int, *key: object) -> pd.
                 "sizes": len(np.unique(one.data.sizes)),
                 "log_rms": one.log_rms,
                 **bounded("speedup", first / one.left_out_log_rms, *bounds),
-                "aicc": criteria[index],
-                "aicc_above_least": criteria[index] - criteria.min(),
             }
         )
     ranks = ranks.rename(columns=renaming("log_rms", "left_out_log_rms"))

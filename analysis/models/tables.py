@@ -303,8 +303,6 @@ def _worst(one: Candidate, cells: pd.DataFrame) -> dict[str, object]:
     """
     residual = pd.Series(one.fit.residual, cells.index)[cells["n"] >= LEAST_SIZE]
     row: dict[str, object] = {
-        "evaluated_from_n": LEAST_SIZE,
-        "evaluated_factor": FACTOR,
         "evaluated": len(residual),
         "evaluated_within": int((residual.abs() <= np.log(FACTOR)).sum()),
     }
@@ -351,5 +349,4 @@ def _predictions(case: Case, one: Candidate, whole: bool) -> pd.DataFrame:
         in_interval=inside.mask(np.isnan(low)),
         **bounded("predicted_s", np.exp(log_predicted), low, high),
         log_residual=log_predicted - np.log(times),
-        left_out_log_residual=left_out.reindex(cells.index),
     )

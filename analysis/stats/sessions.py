@@ -31,7 +31,6 @@ L2, DEVICE_MEMORY = "L2", "device memory"
 KERNELS = ("kernel", "in_run_kernel")
 KIND = ["host_memory", "host_work", "threads", "matrices_in", "length"]
 _KNOWN = ["quantity", *KIND]
-TERCILES = ("least_noise", "middle_noise", "most_noise")
 _UPPER = (1 + estimates.CONFIDENCE) / 2
 # Of the draws; any other changes the bounds of all intervals over sessions.
 _SEED = (8316306230250202995).to_bytes(8, "big").decode()
@@ -211,12 +210,6 @@ class Medians:
         times = new_session + 1 / np.maximum(self.counts, 1)
         return self.scatter.half_widths(self.kind, self.cell_noise, times)
 
-    @cached_property
-    def tercile(self) -> IntArray:
-        """The third of its kind, 0 to 2, to which the noise of each cell belongs."""
-        rank = pd.Series(self.cell_noise).groupby(self.kind).rank(pct=True, method="first")
-        return np.clip(np.ceil(3 * rank.fillna(1).to_numpy()) - 1, 0, 2).astype(np.intp)
-
     def only(self, rows: npt.NDArray[np.bool_]) -> "Medians":
         """Return some of the rows; cells keep their numbers."""
         return Medians(
@@ -231,14 +224,6 @@ class Medians:
         half, miss = self.half_widths(new_session=True)[cell], np.abs(log_s - self.means[cell])
         is_known = np.isfinite(half + miss) & (self.counts[cell] > 1)
         return np.where(is_known, miss <= half, np.nan)
-
-    def left_out(self) -> FloatArray:
-        """Return per row whether the prediction interval of the other sessions contains it."""
-        contained = np.full(len(self.cell), np.nan)
-        for session in np.unique(self.session):
-            out = self.session == session
-            contained[out] = self.only(~out).inside(self.cell[out], self.log_s[out])
-        return contained
 
 
 class Sessions:
@@ -359,14 +344,9 @@ class Sessions:
     def scatters(self, part: str) -> pd.DataFrame:
         """Return one row per kind with several sessions, with columns of the table sessions."""
         medians = self.medians(part)
-        scatter, inside = medians.scatter, medians.left_out()
-        kind = medians.kind[medians.cell]
+        scatter = medians.scatter
         kinds = self.kinds(part).assign(kind=medians.kind).drop_duplicates("kind")
         kinds = kinds.sort_values("kind").reset_index(drop=True)
-        number = kinds["kind"].to_numpy()
-        evaluated = pd.Series(inside).groupby(kind).agg(["count", "sum"]).reindex(number)
-        of_third = pd.Series(inside).groupby([kind, medians.tercile[medians.cell]]).mean().unstack()
-        thirds = of_third.reindex(index=number, columns=range(3)).to_numpy()
         rows = kinds[KIND].assign(
             quantity=part,
             sessions=scatter.sessions,
@@ -377,9 +357,6 @@ class Sessions:
             degrees_of_freedom=scatter.degrees_of_freedom,
             mean_interval_factor=_factor(scatter, False),
             new_session_interval_factor=_factor(scatter, True),
-            medians_evaluated=evaluated["count"].to_numpy(),
-            medians_inside=evaluated["sum"].to_numpy(),
-            **{f"inside_{name}_share": thirds[:, at] for at, name in enumerate(TERCILES)},
         )
         order = rows["length"].map({name: at for at, name in enumerate(LENGTHS)})
         rows = rows.assign(order=order).sort_values([*KIND[:-1], "order"], kind="stable")

@@ -14,16 +14,15 @@ import pandas as pd
 
 from analysis.data.frames import stacked
 from analysis.data.kernel_times import kernel_times
-from analysis.data.recordings import MeasuredSource, l2_bytes, with_gpu
+from analysis.data.recordings import MeasuredSource, l2_bytes
 from analysis.domain import CPU
-from analysis.schema import interval_columns, renaming, with_bounds
+from analysis.schema import renaming, with_bounds
 from analysis.stats import between, significance
 from analysis.stats.estimates import (
     CONFIDENCE,
     FloatArray,
     Groups,
     median_variance,
-    ratio_intervals,
 )
 from analysis.stats.sessions import DEVICE_MEMORY, matrices_in
 from analysis.trust.host_factors import explained, host_factors
@@ -289,7 +288,7 @@ def agreement_tables(
 
     `frames` contains summary and telemetry. The first result counts, for each of
     `pairs`, kind and quantity, the common configurations whose medians agree within `THRESHOLD`.
-    The second lists the others with ratio B/A, bootstrap interval and the temperatures of GPUs.
+    The second lists the others with ratio B/A and the temperatures of GPUs.
     Unlike an interval of one recording, these ratios contain the variation between recordings.
     """
     timed, compared = medians(frames), _compared(sources)
@@ -307,11 +306,6 @@ def agreement_tables(
         values = timed.loc[apart[f"row_{side}"], list(names)]
         listed[list(names.values())] = values.reset_index(drop=True)
     listed["ratio"] = apart["ratio"]
-    draws = _draws(timed.loc[np.unique(apart[["row_a", "row_b"]])], sources)
-    for _, rows in apart.groupby("pair"):
-        of_b, of_a = (np.array([draws[row] for row in rows[f"row_{side}"]]) for side in "ba")
-        bounds = np.transpose(ratio_intervals(of_b, of_a))
-        listed.loc[rows.index, list(interval_columns("ratio"))] = bounds
     return stacked("agreement", [counted]), stacked("agreement_cells", [listed])
 
 
@@ -403,14 +397,3 @@ def ratios(compared: pd.DataFrame, timed: pd.DataFrame) -> pd.DataFrame:
     ratio = timed["median_s"].to_numpy()
     ratio = ratio[both["row_b"]] / ratio[both["row_a"]]
     return both[["pair", "row_a", "row_b"]].assign(ratio=ratio)
-
-
-def _draws(rows: pd.DataFrame, measured: list[MeasuredSource]) -> dict[int, FloatArray]:
-    """Return bootstrap draws of some `medians`, by their row."""
-    sources: dict[tuple[bool, str], MeasuredSource] = {(True, s.recording_id): s for s in measured}
-    sources |= {(False, source.label): source for source in with_gpu(measured)}
-    draws: dict[int, FloatArray] = {}
-    for (label, kind, quantity), cells in rows.groupby(["label", "kind", "quantity"]):
-        source = sources[kind == ON_CPU, label]
-        draws |= dict(zip(cells.index, source.drawn(cells, quantity), strict=True))
-    return draws

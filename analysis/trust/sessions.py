@@ -1,4 +1,4 @@
-"""Variation between sessions of one GPU model, and coverage of intervals for a new session."""
+"""Variation between sessions of one GPU model."""
 
 from collections.abc import Sequence
 
@@ -17,14 +17,10 @@ def sessions_table(sources: Sequence[MeasuredSource]) -> pd.DataFrame:
     `analysis.stats.sessions` defines the kinds and three standard deviations of log time: between
     sessions, the part shared by all cells of the kind, and the noise of one session's median.
     mean_interval_factor is the half-width of a cell's mean as a factor, new_session_interval_factor
-    the half-width of a new session's median. medians_inside counts the medians_evaluated that the
-    prediction interval of the other sessions contains, leaving out one session at a time (needs
-    three); inside_least_noise_share is the share among the third of the cells with the least noise.
+    the half-width of a new session's median.
     """
     frames = ((source, _scatters(source)) for source in sources)
-    table = stacked("sessions", [labelled(*rows) for rows in once_per_recording(frames)])
-    inside, evaluated = (table[f"medians_{each}"].astype(float) for each in ("inside", "evaluated"))
-    return table.assign(inside_share=inside / evaluated.where(evaluated > 0))
+    return stacked("sessions", [labelled(*rows) for rows in once_per_recording(frames)])
 
 
 def _scatters(source: MeasuredSource) -> pd.DataFrame:

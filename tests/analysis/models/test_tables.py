@@ -10,7 +10,6 @@ from analysis.data import published
 from analysis.data import recordings as data
 from analysis.kernels import counts, machine_code
 from analysis.models.definitions import MODELS
-from analysis.models.ratios import BANDWIDTH, FIT, LATENCY, ratios_table
 from analysis.models.tables import model_tables
 from analysis.schema import TABLES
 from measurement.recording.recording import read
@@ -28,8 +27,7 @@ def tables_of(recordings, times=TIMES[:0], progress=lambda _: None):
     sources = data.sources(recordings)
     builds = data.builds_table(recordings), data.instructions_table(recordings)
     code = machine_code.machine_code_table(*builds, counts.counts_table(counts.read([]), []))
-    frames = model_tables(times, sources, code, progress)
-    return frames | {"model_ratios": ratios_table(sources, frames["models"])}
+    return model_tables(times, sources, code, progress)
 
 
 @pytest.fixture(scope="module")
@@ -89,7 +87,6 @@ def test_a_card_that_follows_m0_has_its_parameters_and_predictions(of_card):
     errors = np.log(plain["predicted_s"] / plain["time_s"])
     np.testing.assert_allclose(plain["log_residual"], errors)
     assert np.abs(plain["log_residual"]).max() < 0.03
-    assert plain["left_out_log_residual"].notna().equals(plain["role"] == "fitted")
     inside = plain["time_s"].between(plain["predicted_low_s"], plain["predicted_high_s"])
     assert inside.equals(plain["in_interval"].astype(bool))
     assert inside.mean() > 0.9
@@ -101,7 +98,7 @@ def test_held_out_sizes_do_not_change_the_fit():
     rows = (spoiled["n"] == 1536) & (spoiled["variant"] == "block")
     spoiled.loc[rows, ["in_run_kernel_s", "total_s"]] *= 7
     before, after = (tables_of({"card": r}) for r in (held, replace(held, samples=spoiled)))
-    for name in ("models", "model_comparison", "model_ratios"):
+    for name in ("models", "model_comparison"):
         pd.testing.assert_frame_equal(before[name], after[name])
     assert not before["model_predictions"].equals(after["model_predictions"])
 
@@ -110,7 +107,7 @@ def test_a_study_of_one_size_or_without_ceilings_has_fewer_rows(cpu_recording, g
     """A host without GPU has no model."""
     made = read(recorded(sizes=(512,), holdout=()))
     found = tables_of({"card": made, "host": cpu_recording})
-    for name in ("models", "model_comparison", "model_predictions", "model_ratios"):
+    for name in ("models", "model_comparison", "model_predictions"):
         assert set(found[name]["source"]) == {"card"}
     assert set(found["models"]["status"]) == {"no interval"}
     assert found["model_comparison"]["left_out_log_rms"].isna().all()
@@ -120,7 +117,6 @@ def test_a_study_of_one_size_or_without_ceilings_has_fewer_rows(cpu_recording, g
     bare = replace(gpu_recording, samples=kept, ceilings=gpu_recording.ceilings[:0])
     found = tables_of({"card": bare})
     assert found["model_effects"].empty
-    assert set(found["model_ratios"]["basis"]) == {FIT}
 
 
 def test_published_times_count_once_and_contain_a_start_up_constant(of_card):
@@ -187,7 +183,7 @@ def test_models_of_the_h100_describe_every_kernel_and_those_never_fitted(of_h100
     assert own.loc["M4", "worst_variant"] == "buffered_row"
 
 
-def test_cycles_and_ratios_of_the_h100_are_those_of_its_ceilings(of_h100):
+def test_cycles_of_the_h100_are_those_of_its_hardware(of_h100):
     own = of_h100["models"].query("kernels == 'all'")
     line, wait = (one(own, model="M7", parameter=name) for name in ("c_L", "t_B"))
     clock_hz = wait["cycles"] / wait["value"]
@@ -196,12 +192,3 @@ def test_cycles_and_ratios_of_the_h100_are_those_of_its_ceilings(of_h100):
     assert 0.9 < line["cycles"] < 1.2, "a multiprocessor looks up one line per cycle"
     shares = own[own["model"] == "M7"].set_index("parameter")["share"].drop("rho")
     assert (shares > 0).all()
-    own = of_h100["model_ratios"]
-    assert set(own.loc[own["basis"] == FIT, "of"]) == set(MODELS)
-    chase = one(own, basis=LATENCY, of="dram")
-    flow = one(own, basis=BANDWIDTH, of="dram")
-    assert 20 < chase["value_low"] <= chase["value"] <= chase["value_high"] < 40
-    assert 8 < flow["value_low"] <= flow["value"] <= flow["value_high"] < 15
-    assert one(own, basis=BANDWIDTH, of="l1")["value"] == pytest.approx(1, abs=0.05)
-    fitted = one(of_h100["models"], source="h100", model="M8", kernels="all", parameter="rho")
-    assert one(own, basis=FIT, of="M8")["value"] == fitted["value"]

@@ -21,6 +21,15 @@ def medians(effects, noise=1e-12, kind=None):
     return Medians(cell, session, effects.ravel(), noise, of_cells)
 
 
+def left_out(every):
+    """Return whether the prediction interval of the other sessions contains each median."""
+    inside = np.full(len(every.cell), np.nan)
+    for session in np.unique(every.session):
+        out = every.session == session
+        inside[out] = every.only(~out).inside(every.cell[out], every.log_s[out])
+    return inside
+
+
 SHARED = np.array([[0.1], [-0.2], [0.1]])
 OWN = 0.1 * np.random.default_rng(0).standard_normal((3, 500))
 
@@ -73,9 +82,6 @@ def test_variances_are_estimated_without_noise_and_by_kind():
     effects = np.array([[0.1, 0.3, 0.0], [-0.1, -0.3, 0.0]])
     found = medians(effects, noise=0.005, kind=[0, 1, 1]).scatter
     assert (found.between, list(found.cells)) == (pytest.approx([0.015, 0.085], rel=1e-3), [1, 2])
-    noise = np.array([[1, 2, 3, 10, 20, 30]] * 2) * 1e-6
-    found = medians(np.zeros((2, 6)), noise, [0, 0, 0, 1, 1, 1])
-    assert list(found.tercile) == [0, 1, 2, 0, 1, 2]
 
 
 @pytest.mark.slow
@@ -105,11 +111,11 @@ def test_half_widths_by_hand_and_unknown_for_one_session():
     found = medians(np.array([[0.1, 5.0], [-0.1, -5.0]]), noise)
     assert (found.scatter.cells, np.isnan(found.half_widths()).tolist()) == (1, [False, True])
     alone = medians(np.zeros((1, 3)))
-    for values in (alone.scatter.between, alone.half_widths(), alone.left_out()):
+    for values in (alone.scatter.between, alone.half_widths(), left_out(alone)):
         assert np.isnan(values).all()
-    three = medians(np.vstack([np.zeros((2, 5)), np.full((1, 5), 0.5)]), noise=1e-4).left_out()
-    assert not three[-5:].any()
-    assert np.isnan(medians(np.zeros((2, 5))).left_out()).all(), "one session has no deviation"
+    three = medians(np.vstack([np.zeros((2, 5)), np.full((1, 5), 0.5)]), noise=1e-4)
+    assert not left_out(three)[-5:].any()
+    assert np.isnan(left_out(medians(np.zeros((2, 5))))).all(), "one session has no deviation"
 
 
 @pytest.mark.parametrize("sessions", [2, 3, 4, 8])
@@ -136,8 +142,8 @@ def test_intervals_contain_the_mean_and_a_session_left_out(shared, own):
         effects = shared * rng.standard_normal((4, 1)) + own * rng.standard_normal((4, 60))
         every = medians(effects + np.sqrt(noise) * rng.standard_normal((4, 60)), noise)
         in_mean = np.abs(every.means) <= every.half_widths()
-        left_out = every.left_out().reshape(4, 60).mean(axis=0)
-        covered.append([np.mean(each.reshape(3, 20), axis=1) for each in (in_mean, left_out)])
+        in_other = left_out(every).reshape(4, 60).mean(axis=0)
+        covered.append([np.mean(each.reshape(3, 20), axis=1) for each in (in_mean, in_other)])
     assert ((np.mean(covered, axis=0) > 0.92) & (np.mean(covered, axis=0) < 0.98)).all()
 
 
@@ -199,8 +205,6 @@ def test_rows_are_by_kind_length_and_memory_that_holds_the_matrices():
     assert found["host_memory"].tolist() == ["pageable", "pinned"]
     assert (found["host_work"].tolist(), set(found["length"])) == ([True, False], {"over 1 ms"})
     assert (found["cells"] == 8).all()
-    assert (found["medians_evaluated"] == 24).all()
-    assert (found["medians_inside"] >= 16).all(), "medians of one session may miss together"
     assert (found["common_log_sd"] > 0.9 * found["between_log_sd"]).all()
     cells = samples(sessions=1, cells=2, count=1).assign(batch=[1, 4])
     size = 4 * (3 * 256**2)

@@ -106,7 +106,6 @@ def test_cells_beyond_the_tolerance_are_listed_with_the_state_of_both_gpus(one, 
     assert set(cells["variant"]) == {"buffered_row"}
     assert cells["block_size"].isna().all()
     assert cells["ratio"].tolist() == pytest.approx([1.03] * 8)
-    assert cells["ratio"].between(cells["ratio_low"], cells["ratio_high"]).all()
     assert shares.iloc[-1][["gpu_a", "gpu_b"]].isna().all()
     slower = changed(two, "buffered_row", 0.9)
     _, cells = agreed({"x": one, "y": slower})
