@@ -36,8 +36,9 @@ lanes with 8 or 16 bytes are served at a time. These are the definitions of Nsig
 counters (NVIDIA, Nsight Compute Profiling Guide, Memory Tables), except the rule for pairs, which
 follows from these counters on an H100.
 
-Elements are float32, float64 or 32-bit integers; a kernel is compiled once per type
-(``-DELEMENT=``).
+Elements are float32, float64, 32-bit integers, or numbers of 16 and 8 bits (`half.h`). Numbers of
+16 bits are rounded to nearest even after each operation, as on a GPU. A kernel of the study is
+compiled once per type (``-DELEMENT=``).
 
 Limits:
 
@@ -45,7 +46,7 @@ Limits:
   functions of the C library except those of CUDA (functions.h). Where CUDA states an error bound,
   the last digits may differ from those of a GPU. `__device__` functions that return structures
   must be `__forceinline__`.
-- Inline PTX, cooperative groups, tensor cores and 16-bit numbers are refused by name. Code between
+- Inline PTX, cooperative groups and tensor cores are refused by name. Code between
   ``#ifdef __CUDACC__`` or ``#if __CUDA_ARCH__ …`` and its ``#else`` is exempt. If it contains
   such features, the host runs the code after ``#else`` instead: plain C++ with the same indices
   and results, except the order of sums; `compiler.unchecked_lines` finds what does not run.
@@ -53,7 +54,8 @@ Limits:
   instructions are not. Reads of shared memory by tensor cores are checked (`host_tensor_operand`)
   and not counted.
 - Atomic operations and operands of tensor cores are checked and not counted.
-- Stores of less than 4 bytes to global memory are not checked for races.
+- Stores of less than an element, or than 4 bytes, to global memory are not checked for races.
+- A union cannot contain numbers of 16 bits: their type has a constructor here.
 - A global word that one thread reads and another thread writes later is not detected as a race.
 - Machine code may merge loads: nvcc makes one 16-byte load from four steps along a row of a shared
   tile. A GPU then executes fewer loads than the requests counted here, for the same words and with

@@ -285,7 +285,7 @@ inline void check_word(Worker &w, Word &word, const Site &site, const Access &ac
 // No thread may read what a thread of another block has written, or what another thread of its
 // block has written since the last barrier, nor write another value there.
 inline void check_writer(Worker &w, Writer &writer, const Site &site, const Access &access,
-                         const char *address, uint32_t byte) {
+                         const char *address, uint32_t byte, uint32_t unit) {
     const bool same_stretch = writer.epoch == w.epoch && writer.thread != w.thread;
     if (writer.epoch && (writer.epoch < w.block_start || same_stretch)) {
         const Site &other = w.sites[writer.site - 1];
@@ -293,7 +293,7 @@ inline void check_writer(Worker &w, Writer &writer, const Site &site, const Acce
             stop(fault_of(GLOBAL_RACE, access, writer.thread, other.count.code));
         }
         if (!access.is_atomic) {
-            overwrite(w, access, address, byte, WORD_BYTES, writer.thread, other.count.code);
+            overwrite(w, access, address, byte, unit, writer.thread, other.count.code);
         }
     }
     if (access.is_store) writer = {w.epoch, static_cast<uint16_t>(w.thread), site.number};
@@ -342,15 +342,16 @@ inline Site &global_access(Worker &w, const Access &access, const char *address)
     const uint32_t number = access.buffer;
     Buffer &buffer =
         number < w.launch->buffer_count ? w.launch->buffers[number] : w.variable_buffer;
-    const bool is_read = !access.is_store && access.bytes >= WORD_BYTES;
-    if (buffer.is_result && is_read && !buffer.writers[access.offset / WORD_BYTES].epoch) {
+    const uint32_t unit = buffer.unit;
+    Writer *writers = buffer.writers + access.offset / unit;
+    const bool is_tracked = access.bytes >= unit;
+    if (buffer.is_result && is_tracked && !access.is_store && !writers->epoch) {
         stop(fault_of(NOT_INITIALISED, access));
     }
     buffer.is_written |= access.is_store;
-    if (buffer.is_written && access.bytes >= WORD_BYTES) {  // parts of a word are not tracked
-        Writer *writers = buffer.writers + access.offset / WORD_BYTES;
-        for (uint32_t byte = 0; byte < access.bytes; byte += WORD_BYTES) {
-            check_writer(w, *writers++, site, access, address, byte);
+    if (buffer.is_written && is_tracked) {
+        for (uint32_t byte = 0; byte < access.bytes; byte += unit) {
+            check_writer(w, *writers++, site, access, address, byte, unit);
         }
     }
     return site;

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import cache
 from math import prod
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -18,7 +19,7 @@ from kernels.catalog.variant import MAX_THREADS
 from kernels.host_execution.compiler import SOURCE_NAME, NotSupported, build_runtime
 from kernels.products.matrices import POISON_WORD
 
-Array = npt.NDArray[np.float32 | np.float64 | np.int32 | np.uint32]
+Array = npt.NDArray[Any]  # of one of `kernels.products.elements`
 _ALIGNMENT = 256  # bytes, as GPU allocations
 _WRITER = np.dtype([("epoch", np.uint32), ("thread", np.uint16), ("site", np.uint16)])
 _WORD_BYTES = 4
@@ -57,6 +58,8 @@ class _Buffer(ctypes.Structure):
         ("writers", ctypes.c_void_p),
         ("is_written", ctypes.c_uint32),
         ("is_result", ctypes.c_uint32),
+        ("unit", ctypes.c_uint32),
+        ("padding", ctypes.c_uint32),
     )
 
 
@@ -129,9 +132,10 @@ class LineCount:
 class Run:
     """Outcome of a counted run.
 
-    `stored_by[i]` is the source line of the last store to each word of buffer i, in order of
-    addresses (0: no store). A float64 is two words. `cause(i, word)` describes a read of
-    uninitialised shared memory by the block that stored the word, None if there was none.
+    `stored_by[i]` is the source line of the last store to each word of buffer i, or to each smaller
+    element, in order of addresses (0: no store). A float64 is two words. `cause(i, word)`
+    describes a read of uninitialised shared memory by the block that stored the word, None if there
+    was none.
     """
 
     counts: list[LineCount]
@@ -181,15 +185,15 @@ class Kernel:
     ) -> Run:
         """Run the kernel; arrays among the arguments are its buffers, and receive its stores.
 
-        `grid` and `threads` are up to three sizes: x, y, z. Arrays have the element type of the
-        kernel: float32, float64, uint32 or int32. The buffer with the number `result` contains
+        `grid` and `threads` are up to three sizes: x, y, z. Arrays have the element types of the
+        kernel. The buffer with the number `result` contains
         nothing that the kernel may load; `fill` is in each word of shared memory before a block.
         Raise KernelFault. Only a counted kernel checks
         bounds before an access: run it first.
         """
         arrays = [argument for argument in arguments if isinstance(argument, np.ndarray)]
         copies = aligned_copies(arrays)
-        writers = [np.zeros(-(-copy.nbytes // _WORD_BYTES), _WRITER) for copy in copies]
+        writers = [np.zeros(-(-copy.nbytes // _unit(copy)), _WRITER) for copy in copies]
         values = _values(arguments, copies)
         launch = self._launch(
             grid, threads, values, dynamic_shared_bytes, copies, writers, result=result, fill=fill
@@ -245,7 +249,7 @@ class Kernel:
                 f"{self._source}: {self._name}: is launched with a grid of {where.grid} and blocks "
                 f"of {where.block} threads; a block has 1 to {MAX_THREADS}"
             )
-        writers = [np.zeros(-(-copy.nbytes // _WORD_BYTES), _WRITER) for copy in copies]
+        writers = [np.zeros(-(-copy.nbytes // _unit(copy)), _WRITER) for copy in copies]
         launch = self._start(addresses, where, copies, writers, result=result)
         counts = (_Count * launch.count_count)()
         self._library.host_counts(counts)
@@ -284,7 +288,7 @@ class Kernel:
         self._check_bounds(prod(where.block))
         buffers = (_Buffer * len(arrays))(
             *(
-                _Buffer(array.ctypes.data, array.nbytes, None, 0, number == result)
+                _Buffer(array.ctypes.data, array.nbytes, None, 0, number == result, _unit(array))
                 for number, array in enumerate(arrays)
             )
         )
@@ -425,6 +429,11 @@ _SIGNALS = {
 
 def _pointer(array: npt.NDArray[np.int64] | Array) -> ctypes.c_void_p:
     return ctypes.c_void_p(array.ctypes.data)
+
+
+def _unit(array: Array) -> int:
+    """Return the bytes whose stores are recorded together: an element, at most a word."""
+    return min(_WORD_BYTES, array.itemsize)
 
 
 def _three(sizes: tuple[int, ...]) -> tuple[int, int, int]:

@@ -63,7 +63,6 @@ _UNSUPPORTED = {
     r"\bcooperative_groups\b": "cooperative groups",
     r"\batomic(?:Inc|Dec|\w+_(?:block|system))\b": "these atomics",
     r"\b(?:nvcuda|wmma)\b": "tensor cores",
-    r"\b(?:half2?|__half2?|__nv_bfloat16\w*)\b": "16-bit numbers",
     r"\b__managed__": "managed memory",
     r"\b(?:tex[123]D\w*|surf[123]D\w*|cudaTextureObject_t)\b": "textures",
     r"\b(?:cuda::\w+|__cp_async\w*)\b": "the CUDA C++ library",
@@ -74,15 +73,10 @@ _UNSUPPORTED = {
 # Headers that nvcc includes by itself, and headers whose functions `cuda.h` declares.
 _INCLUDED = re.compile(
     r"^[ \t]*#[ \t]*include[ \t]*[<\"](?:"
-    r"cuda(?:_runtime(?:_api)?|_pipeline(?:_primitives)?)?\.h|"
+    r"cuda(?:_runtime(?:_api)?|_pipeline(?:_primitives)?|_fp16|_bf16)?\.h(?:pp)?|"
     r"(?:device_launch_parameters|vector_types|vector_functions)\.h|"
     r"c?(?:assert|float|limits|math|stddef|stdint|stdio|stdlib|string)(?:\.h)?)[>\"][^\n]*",
     re.MULTILINE,
-)
-# Variables with the name of a type that only a header declares.
-_NAMED_HALF = re.compile(
-    r"\b(?:auto|bool|char|const|double|float|int|long|short|size_t|unsigned|u?int\d+_t)\b"
-    r"[\w\s,=*&+/\[\]-]*?\b(half2?)\b\s*[=;,)\[]"
 )
 _DYNAMIC_SHARED = re.compile(r"\bextern\s+__shared__\b[^;]*?(\w+)\s*\[\s*\]")
 SOURCE_NAME = "kernel.cu"  # of the copy that g++ compiles: a user's name may be any text
@@ -119,12 +113,10 @@ def unsupported(text: str, everywhere: bool = False) -> tuple[int, str, str] | N
     """
     code = without_comments(text)
     code = _INCLUDED.sub("", code if everywhere else _without_gpu_code(code))
-    names = set(_NAMED_HALF.findall(code))
     found = [
         (match.start(), match[0].rstrip("( "), feature)
         for pattern, feature in _UNSUPPORTED.items()
         for match in re.finditer(pattern, code)
-        if match[0] not in names
     ]
     if not found:
         return None
@@ -214,7 +206,7 @@ def compiler_version() -> str:
 def build_runtime(folder: Path = BUILDS) -> Path:
     """Compile the runtime to `folder` if it is missing; return it. Raise StudyError."""
     texts = {path.name: path.read_bytes() for path in (*HERE.glob("*.cpp"), *HERE.glob("*.h"))}
-    sources = [HERE / "runtime.cpp", HERE / "accesses.cpp"]
+    sources = [HERE / name for name in ("runtime.cpp", "accesses.cpp", "numbers.cpp")]
     try:
         return _build("runtime", sources, [*_COMMON, *_RUNTIME], ["-lm"], texts, folder)
     except _GxxError as error:

@@ -72,6 +72,9 @@ struct dim3 {
     }
 };
 
+// How a conversion rounds: to nearest even, towards zero, up, down.
+enum HostRounding { HOST_NEAREST, HOST_TO_ZERO, HOST_UP, HOST_DOWN };
+
 extern "C" {
 float fmaf(float, float, float);
 double fma(double, double, double);
@@ -98,6 +101,13 @@ void host_wait_copies(unsigned pending);
 uint64_t host_atomic_load(const void *address, unsigned bytes);
 void host_atomic_store(void *address, uint64_t bits, unsigned bytes);
 __attribute__((const)) unsigned host_lane();
+// Numbers of 16 bits.
+__attribute__((const)) unsigned host_to_half(double value, HostRounding rounding = HOST_NEAREST);
+__attribute__((const)) unsigned host_to_bfloat16(double value,
+                                                 HostRounding rounding = HOST_NEAREST);
+__attribute__((const)) float host_from_half(unsigned half);
+__attribute__((const)) unsigned host_half_fused_sum(unsigned a, unsigned b, unsigned c);
+__attribute__((const)) unsigned host_bfloat16_fused_sum(unsigned a, unsigned b, unsigned c);
 }
 
 #define threadIdx host_thread_index()
@@ -244,23 +254,4 @@ static __forceinline__ float __int_as_float(int bits) {
     float value;
     __builtin_memcpy(&value, &bits, sizeof value);
     return value;
-}
-
-// A number as one of 16 bits (IEEE 754's binary16), rounded to nearest, ties to even.
-static inline unsigned host_to_half(float value) {
-    const unsigned bits = __float_as_int(value), magnitude = bits & 0x7fffffff;
-    const unsigned sign = bits >> 16 & 0x8000;
-    if (magnitude > 0x7f800000) return sign | 0x7e00;   // not a number
-    if (magnitude >= 0x477ff000) return sign | 0x7c00;  // 65520 and more: infinity
-    if (magnitude < 0x38800000) {                       // below 2^-14: a multiple of 2^-24
-        return sign | static_cast<unsigned>(rintf(fabsf(value) * 0x1p24f));
-    }
-    return sign | (magnitude - 0x38000000 + 0xfff + (magnitude >> 13 & 1)) >> 13;
-}
-
-static inline float host_from_half(unsigned half) {
-    const unsigned exponent = half >> 10 & 31, sign = (half & 0x8000) << 16;
-    if (exponent == 0) return (sign ? -0x1p-24f : 0x1p-24f) * static_cast<int>(half & 0x3ff);
-    const unsigned more = exponent == 31 ? 0x70000000 : 0x38000000;  // infinity stays what it is
-    return __int_as_float(sign | ((half & 0x7fff) << 13) + more);
 }

@@ -22,6 +22,33 @@ struct HostConfiguration {
     }
 };
 
+// The letter of the elements that a pointer is to, in elements.py; 0: unknown.
+static inline char host_element(const void *) {
+    return 0;
+}
+#define HOST_ELEMENT(LETTER, TYPE)                  \
+    static inline char host_element(const TYPE *) { \
+        return LETTER;                              \
+    }
+HOST_ELEMENT('f', float)
+HOST_ELEMENT('f', float2)
+HOST_ELEMENT('f', float4)
+HOST_ELEMENT('d', double)
+HOST_ELEMENT('d', double2)
+HOST_ELEMENT('h', half)
+HOST_ELEMENT('h', half2)
+HOST_ELEMENT('b', nv_bfloat16)
+HOST_ELEMENT('b', nv_bfloat162)
+HOST_ELEMENT('i', int)
+HOST_ELEMENT('u', unsigned)
+HOST_ELEMENT('c', signed char)
+HOST_ELEMENT('c', char)
+HOST_ELEMENT('c', char4)
+HOST_ELEMENT('C', unsigned char)
+HOST_ELEMENT('C', uchar4)
+extern "C" char host_elements[32];
+char host_elements[32];  // of the scope's pointers
+
 // One launch as the runtime takes it. `arguments` point into `values`.
 struct HostLaunch {
     void (*entry)(void **);

@@ -159,7 +159,8 @@ int find_library(dl_phdr_info *info, size_t, void *data) {
     w.code_bytes = code_end;
     w.library_bytes = end;
     w.variables = writable ? base + writable->p_vaddr : nullptr;
-    w.variable_buffer = {w.variables, writable ? writable->p_memsz : 0, nullptr, 1, 0};
+    w.variable_buffer = {
+        w.variables, writable ? writable->p_memsz : 0, nullptr, 1, 0, WORD_BYTES, 0};
     w.shared_bytes = tls ? tls->p_memsz : 0;
     w.shared_module = info->dlpi_tls_modid;
     return 1;

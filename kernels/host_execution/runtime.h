@@ -82,16 +82,17 @@ struct Cause {
 };
 
 struct Writer {
-    uint32_t epoch;  // when the word was written; 0: never
+    uint32_t epoch;  // when the unit was written; 0: never
     uint16_t thread, site;
 };
 
 struct Buffer {
     char *begin;
     uint64_t bytes;
-    Writer *writers;  // one a word
+    Writer *writers;  // one a unit
     uint32_t is_written;
-    uint32_t is_result;  // nothing is stored there before the launch
+    uint32_t is_result;      // nothing is stored there before the launch
+    uint32_t unit, padding;  // bytes: an element, at most a word
 };
 
 struct Count {

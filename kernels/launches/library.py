@@ -6,12 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from kernels.catalog.source import without_comments
 from kernels.host_execution.binding import Array, Configured, Kernel, Run, aligned_copies
 from kernels.host_execution.compiler import BUILDS, LaunchCode, Mode, build_kernel
 from kernels.launches.expression import Launch, named, parameters, words
 from kernels.launches.pieces import for_the_device
 from kernels.launches.roles import meaning_of
 from kernels.launches.shim import Scope, code, kernels_of
+from kernels.products.elements import FLOAT, STORED, Stored
 from kernels.products.shape import Shape
 
 _MOST_ARGUMENTS = 32
@@ -56,6 +58,11 @@ class Source:
         return any(meaning_of(named(each)) == "BETA" for each in names)
 
     @property
+    def uses_tf32(self) -> bool:
+        """Whether its code names TF32, so that operands are rounded to it."""
+        return "tf32" in without_comments(self.text).lower()
+
+    @property
     def arguments(self) -> set[str]:
         """The names in the arguments and template arguments of the launches."""
         return {word for each in self.launches for word in words(f"{each.kernel} {each.arguments}")}
@@ -74,6 +81,12 @@ class Library(Kernel):
     def configured(self, numbers: Sequence[float], addresses: Sequence[int]) -> list[Configured]:
         """Return the launches of a product with these values of the scope's names."""
         return [_configured(record) for record in self._records(numbers, addresses)]
+
+    def elements(self, numbers: Sequence[float], pointers: int) -> list[Stored]:
+        """Return the element types of the scope's pointers, float where they are unknown."""
+        self._records(numbers, [0] * pointers)
+        letters = (ctypes.c_char * 32).in_dll(self._library, "host_elements").raw
+        return [STORED.get(chr(letter), FLOAT) for letter in letters[:pointers]]
 
     def fixed_shape(self) -> Shape | None:
         """Return the only shape of a kernel whose sizes its file fixes; else None."""

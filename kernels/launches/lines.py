@@ -50,6 +50,8 @@ def judged(
 
 def _first_line(verdict: Judged) -> str:
     text = f"correct for {verdict.layout}" if verdict.layout else "correct"
+    if verdict.reading.precision.note:
+        text += f" ({verdict.reading.precision.note})"
     if verdict.is_fixed:
         return f"{text} at size {verdict.shapes[0]}, which the file fixes"
     if verdict.multiple > 1:

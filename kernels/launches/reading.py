@@ -13,8 +13,9 @@ import numpy as np
 from kernels.host_execution.binding import Array, Run
 from kernels.launches.library import Library, Source
 from kernels.launches.roles import SIZES, matrices, meanings
+from kernels.products.elements import FLOAT, Stored
 from kernels.products.gate import Verdict, evaluate
-from kernels.products.matrices import reference
+from kernels.products.matrices import reference_within
 from kernels.products.shape import Shape
 
 Layout = tuple[bool, bool, bool]  # which of A, B and C lie in columns
@@ -32,40 +33,111 @@ _C_ROUNDOFF = 2.0**-22  # of β·C, relative
 
 
 @dataclass(frozen=True)
+class Precision:
+    """The element types of A, B and C, and what a kernel may round."""
+
+    a: Stored = FLOAT
+    b: Stored = FLOAT
+    c: Stored = FLOAT
+    uses_tf32: bool = False
+    short_sums: bool = False  # sums have the digits of the 16-bit type
+
+    @property
+    def has_short(self) -> bool:
+        """Whether a matrix has a floating-point type of 16 bits."""
+        return any(matrix.is_short for matrix in (self.a, self.b, self.c))
+
+    @property
+    def kinds(self) -> tuple[bool, ...]:
+        """Whether the numbers of each check are whole (`Operands.random`).
+
+        Where the error bound allows much, whole numbers must be exact. For sums of 16 bits it
+        allows so much that real numbers are checked only once, with the layout.
+        """
+        return (True,) if self.short_sums else (False, True) if self.uses_tf32 else (False,)
+
+    @property
+    def roundoffs(self) -> tuple[float, float, float]:
+        """Unit roundoffs of operands, sums and the stored result.
+
+        Hardware may cut a number to TF32's 11 digits instead of rounding it. Reference sums are in
+        float64 too, so that the roundoff of such kernels is doubled.
+        """
+        short = max(matrix.roundoff for matrix in (self.a, self.b, self.c))
+        wide = {53: 2.0**-52, 0: 0.0}.get(self.a.digits, 2.0**-24)
+        result = self.c.roundoff if self.c.is_short else 0.0
+        return 2.0**-10 if self.uses_tf32 else 0.0, short if self.short_sums else wide, result
+
+    @property
+    def note(self) -> str:
+        """What the verdict says about it; empty for float."""
+        types = dict.fromkeys(matrix.name for matrix in (self.a, self.b, self.c))
+        names = [*types] if list(types) != ["float"] else []
+        names += ["operands rounded to TF32"] if self.uses_tf32 else []
+        return ", ".join([*names, *(["sums of 16 bits"] if self.short_sums else [])])
+
+
+@dataclass(frozen=True)
 class Operands:
     """The matrices of a product in memory: flat, in the order of addresses, C before the launch."""
 
     shape: Shape
+    precision: Precision
     a: Array
     b: Array
     c: Array
+    is_whole: bool = False
 
     @classmethod
-    def random(cls, shape: Shape, seed: int, reads_c: bool) -> "Operands":
-        """Return seeded matrices; C is NaN, or random for a kernel that may read it."""
+    def random(
+        cls, shape: Shape, seed: int, reading: "Reading", is_whole: bool = False
+    ) -> "Operands":
+        """Return seeded matrices; C is NaN, or random for a kernel that may read it.
+
+        `is_whole`: the numbers are -1, 0 and 1, whose sums are exact in every type.
+        """
         rng = np.random.default_rng(seed)
+        precision = reading.precision
         counts = (shape.m * shape.k, shape.k * shape.n, shape.m * shape.n)
-        a, b, c = (rng.uniform(-1, 1, count).astype(np.float32) for count in counts)
-        return cls(shape, a, b, c if reads_c else np.full_like(c, np.nan))
+        types = (precision.a, precision.b, precision.c)
+
+        def drawn(stored: Stored, count: int) -> Array:
+            if is_whole:
+                return stored.encoded(rng.integers(-1, 2, count))
+            if stored.digits:
+                return stored.encoded(rng.uniform(-1, 1, count))
+            least = 0 if np.issubdtype(stored.dtype, np.unsignedinteger) else -128
+            return stored.encoded(rng.integers(least, 128, count))
+
+        a, b, c = (drawn(stored, count) for stored, count in zip(types, counts, strict=True))
+        if not reading.reads_c:
+            c.view(np.uint8).fill(0xFF)
+        return cls(shape, precision, a, b, c, is_whole)
 
     def viewed(self, layout: Layout, c: Array) -> tuple[Array, Array, Array]:
-        """Return A, B and a product as matrices, as a layout reads them."""
-        shape = self.shape
+        """Return the numbers of A, B and a product as matrices, as a layout reads them."""
+        shape, precision = self.shape, self.precision
         sizes = ((shape.m, shape.k), (shape.k, shape.n), (shape.m, shape.n))
+        types = (precision.a, precision.b, precision.c)
         a, b, c = (
-            flat.reshape(size[::-1]).T if in_columns else flat.reshape(size)
-            for flat, size, in_columns in zip((self.a, self.b, c), sizes, layout, strict=True)
+            stored.decoded(flat).reshape(size[::-1]).T
+            if in_columns
+            else stored.decoded(flat).reshape(size)
+            for stored, flat, size, in_columns in zip(
+                types, (self.a, self.b, c), sizes, layout, strict=True
+            )
         )
         return a, b, c
 
     def verdict(
         self, layout: Layout, result: Array, alpha: float = 1.0, beta: float = 0.0
     ) -> Verdict:
-        """Compare a product with its error bound."""
+        """Compare a product with its error bound; whole numbers must be exact."""
         a, b, c = self.viewed(layout, result)
-        expected, bound = reference(a[None], b[None])
+        roundoffs = (0.0, 0.0, 0.0) if self.is_whole else self.precision.roundoffs
+        expected, bound = reference_within(a[None], b[None], *roundoffs)
         if beta:
-            added = beta * self.viewed(layout, self.c)[2].astype(np.float64)
+            added = beta * self.viewed(layout, self.c)[2]
             expected, bound = alpha * expected + added, abs(alpha) * bound
             bound = bound + _C_ROUNDOFF * (np.abs(added) + np.abs(expected))
         return evaluate(np.ascontiguousarray(c)[None], expected, bound)
@@ -80,6 +152,14 @@ class Reading:
     is_square: bool  # one size stands for all
     reads_c: bool = False  # the product is α·A·B + β·C
     layout: Layout = ROWS
+    precision: Precision = Precision()
+
+    def typed(self, library: Library) -> "Reading":
+        """Return the reading with the element types that a library's pointers have."""
+        values = self.values(Shape.square(128))
+        types = dict(zip(self.matrices.values(), library.elements(values, 3), strict=True))
+        precision = replace(self.precision, a=types["A"], b=types["B"], c=types["C"])
+        return replace(self, precision=precision)
 
     @property
     def has_leading_dimensions(self) -> bool:
@@ -126,7 +206,8 @@ def readings(source: Source) -> Iterator[Reading]:
     for found, places in islice(product(meanings(asked), matrices(source.scope.pointers)), _MOST):
         numbers = {name: (implied | found)[name] for name in names}
         sizes = {found[name] for name in asked if name in source.arguments} & set(SIZES)
-        reading = Reading(numbers, places, len(sizes) < 2, source.reads_c)
+        precision = Precision(uses_tf32=source.uses_tf32)
+        reading = Reading(numbers, places, len(sizes) < 2, source.reads_c, precision=precision)
         yield reading
         if reading.has_leading_dimensions:
             for layout in list(LAYOUTS)[1:]:

@@ -106,4 +106,5 @@ def matrices(pointers: Mapping[str, str]) -> Iterator[dict[str, str]]:
     outputs = written if len(written) == 1 else [names[-1], names[0]]
     for output in outputs:
         inputs = [name for name in names if name != output]
-        yield dict(zip([*inputs, output], "ABC", strict=True))
+        roles = dict(zip([*inputs, output], "ABC", strict=True))
+        yield {name: roles[name] for name in names}

@@ -172,6 +172,7 @@ def code(text: str, launches: Sequence[Launch], scope: Scope) -> str:
             lines.append(f"{kind} {name} = ({kind})host_numbers[{index}];")
     for index, (name, kind) in enumerate(scope.pointers.items()):
         lines.append(f"{kind} {name} = ({kind})host_pointers[{index}];")
+        lines.append(f"host_elements[{index}] = host_element({name});")
     lines += scope.statements
     for launch in launches:
         where = f"HostConfiguration({launch.configuration})"

@@ -59,35 +59,52 @@ class _Trial:
     reading: Reading
 
     def fault(self, shape: Shape, seed: int) -> str | None:
-        """Return what is wrong with a product of seeded matrices; None if it is right."""
-        operands = Operands.random(shape, seed, self.reading.reads_c)
-        try:
-            result = self.reading.run(self.library, operands)
-        except KernelFault as fault:
-            return f"{fault} (at size {shape})"
-        verdict = operands.verdict(self.reading.layout, result)
-        if verdict.passed:
-            return None
-        hint = self._hint(operands, verdict)
-        return f"{self.library.name} at size {shape}: {verdict.reason}{hint}"
+        """Return what is wrong with products of seeded matrices; None if they are right."""
+        for is_whole in self.reading.precision.kinds:
+            operands = Operands.random(shape, seed, self.reading, is_whole)
+            try:
+                result = self.reading.run(self.library, operands)
+            except KernelFault as fault:
+                return f"{fault} (at size {shape})"
+            verdict = operands.verdict(self.reading.layout, result)
+            if not verdict.passed:
+                hint = self._hint(operands, verdict)
+                return f"{self.library.name} at size {shape}: {verdict.reason}{hint}"
+        return None
 
     def with_layout(
         self, shape: Shape, geometry: tuple[Sequence[int], Sequence[int]] | None = None
     ) -> "_Trial | None":
-        """Return the trial with the layout in which a product is right; None if there is none."""
-        operands = Operands.random(shape, 1, self.reading.reads_c)
+        """Return the trial with the layout in which a product is right; None if there is none.
+
+        If no product with wide sums is right, sums of 16 bits are tried.
+        """
+        operands = Operands.random(shape, 1, self.reading)
         try:
             result = self.reading.run(self.library, operands, geometry)
         except KernelFault:
             return None
-        is_fixed = self.reading.has_leading_dimensions
-        for layout in [self.reading.layout] if is_fixed else LAYOUTS:
-            if operands.verdict(layout, result).passed:
-                return replace(self, reading=replace(self.reading, layout=layout))
+        precision, is_fixed = self.reading.precision, self.reading.has_leading_dimensions
+        for short_sums in (False, True)[: 1 + precision.has_short]:
+            allowed = replace(precision, short_sums=short_sums)
+            for layout in [self.reading.layout] if is_fixed else LAYOUTS:
+                if replace(operands, precision=allowed).verdict(layout, result).passed:
+                    reading = replace(self.reading, layout=layout, precision=allowed)
+                    trial = replace(self, reading=reading)
+                    if not short_sums or trial.is_exact(shape, geometry):
+                        return trial
         return None
+
+    def is_exact(self, shape: Shape, geometry: tuple[Sequence[int], Sequence[int]] | None) -> bool:
+        """Return whether a product of whole numbers is exact; raise KernelFault."""
+        operands = Operands.random(shape, 1, self.reading, is_whole=True)
+        result = self.reading.run(self.library, operands, geometry)
+        return operands.verdict(self.reading.layout, result).passed
 
     def _hint(self, operands: Operands, verdict: Verdict) -> str:
         """Return the likely cause of a wrong product, if it is one of those that are common."""
+        if operands.is_whole:
+            return ""
         if verdict.worst_error <= _LOW_PRECISION * operands.shape.k:
             return "; the error is that of TF32 or 16-bit operands"
         zeros = replace(operands, c=np.zeros_like(operands.c))
@@ -185,7 +202,7 @@ def _fitting(library: Library, probe: Source, guess: Guess) -> Geometry | None:
             bound = edges.block[0]
             for geometry in geometries(edges.grid[:2], bound, guess.uses_y):
                 sizes = geometry.blocks(shape.m, shape.n), geometry.block
-                if _Trial(library, reading).with_layout(shape, sizes):
+                if _Trial(library, reading.typed(library)).with_layout(shape, sizes):
                     return geometry
     return None
 
@@ -194,7 +211,7 @@ def _judge(source: Source, library: Library) -> Judged | None:
     """Judge a kernel with one launch: None if the launch does not grow with the matrices."""
     first: Judged | None = None
     fixed = library.fixed_shape()
-    for reading in readings(source):
+    for reading in (each.typed(library) for each in readings(source)):
         if fixed:
             right = _Trial(library, reading).with_layout(fixed)
             if right and right.fault(fixed, 2) is None:

@@ -1,8 +1,10 @@
 """Element types in numpy and C++."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 
 @dataclass(frozen=True)
@@ -26,4 +28,50 @@ ELEMENTS = {
     "float32": Element(np.float32, "float"),
     "float64": Element(np.float64, "double"),
     "int32": Element(np.int32, "unsigned"),
+}
+
+
+@dataclass(frozen=True)
+class Stored:
+    """How the numbers of a matrix lie in memory. numpy has no bfloat16: it stores the bits."""
+
+    name: str
+    dtype: type[np.generic]
+    digits: int  # significant binary digits; 0: integers
+
+    @property
+    def is_short(self) -> bool:
+        """Whether it is a floating-point type of 16 bits."""
+        return 0 < self.digits < 24
+
+    @property
+    def roundoff(self) -> float:
+        """The unit roundoff; 0 for integers, which are exact."""
+        return 2.0**-self.digits if self.digits else 0.0
+
+    def encoded(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """Return numbers as they lie in memory, rounded to nearest even."""
+        if self.name != "bfloat16":
+            return values.astype(self.dtype)
+        bits = values.astype(np.float32).view(np.uint32)
+        return ((bits + 0x7FFF + (bits >> 16 & 1)) >> 16).astype(np.uint16)
+
+    def decoded(self, stored: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
+        """Return what lies in memory as numbers."""
+        if self.name == "bfloat16":
+            stored = (stored.astype(np.uint32) << 16).view(np.float32)
+        return stored.astype(np.float64)
+
+
+FLOAT = Stored("float", np.float32, 24)
+# By the letters of `host_element` in launch.h.
+STORED = {
+    "f": FLOAT,
+    "d": Stored("double", np.float64, 53),
+    "h": Stored("half", np.float16, 11),
+    "b": Stored("bfloat16", np.uint16, 8),
+    "i": Stored("int", np.int32, 0),
+    "u": Stored("unsigned", np.uint32, 0),
+    "c": Stored("int8", np.int8, 0),
+    "C": Stored("uint8", np.uint8, 0),
 }

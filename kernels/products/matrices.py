@@ -123,6 +123,24 @@ def reference(a: Matrix, b: Matrix) -> tuple[Reference, Reference]:
     return a64 @ b64, gamma * (np.abs(a64) @ np.abs(b64))
 
 
+def reference_within(
+    a: Reference, b: Reference, operands: float, sums: float, result: float
+) -> tuple[Reference, Reference]:
+    """Return A·B and the bound on the error of a computed product, both (batch, m, n).
+
+    The arguments are unit roundoffs: of rounding the operands before the product, of its sums, and
+    of the stored result; 0 means exact. The bound is (γ + 2u + u²)·(|A|·|B|) for sums and operands,
+    and the result's roundoff of the product so bounded. γ = k·u holds for every order of summation
+    and for each k (Jeannerod and Rump, SIAM J. Matrix Anal. Appl. 34, 2013). Products of two
+    numbers with 11 digits, or of a product and a sum in one FMA, are exact in float; otherwise each
+    product is rounded, which the factor k includes.
+    """
+    product, magnitude = a @ b, np.abs(a) @ np.abs(b)
+    relative = a.shape[-1] * sums / (1 - sums) + 2 * operands + operands**2
+    bound = relative * magnitude
+    return product, bound + result * (np.abs(product) + bound)
+
+
 def _wrapped(a: Matrix, b: Matrix) -> Reference:
     """Return the product of int32 matrices modulo 2³², as numbers from −2³¹ to 2³¹ − 1.
 
