@@ -87,7 +87,6 @@ def column(table: str, name: str) -> Column:
 
 
 def _unit(text: str, kind: str) -> Unit:
-    """Return a unit by name, with other significant digits if it has a suffix such as (3)."""
     name, _, digits = text.rstrip(")").partition("(")
     unit = COUNT if (kind, name) == ("count", "-") else _UNITS[name]
     if not digits:
@@ -96,7 +95,6 @@ def _unit(text: str, kind: str) -> Unit:
 
 
 def _bounded_column(table: str, name: str) -> str | None:
-    """Return the column that `name` is a bound of, or None."""
     bases = (name.replace(bound, "", 1) for bound in ("_low", "_high") if bound in name)
     return next((base for base in bases if base in TABLES[table].columns), None)
 

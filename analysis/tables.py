@@ -133,7 +133,6 @@ def _bytes(recording: Path) -> int:
 def _of_recording(
     times: pd.DataFrame, theory: pd.DataFrame, progress: Progress, name: str, paths: Sequence[Path]
 ) -> _Part:
-    """Return the part of one recording."""
     loaded = data.load({name: paths})
     progress(f"tables of {name}")
     catalog = catalog_of(loaded[name].provenance.get("texts", {}))
@@ -151,7 +150,6 @@ def _part(
     progress: Progress,
     catalog: Catalog = VARIANTS,
 ) -> _Part:
-    """Return the tables of recordings, published times and cubins without comparisons."""
     sources = data.sources(loaded)
     frames = {
         "source_tables": source_tables.source_tables(times, sources),

@@ -71,7 +71,6 @@ def citation(recordings: Mapping[str, Path], ended_utc: list[str], root: Path = 
 
 
 def _name(author: Mapping[str, str]) -> str:
-    """Return the name of a person or an organisation."""
     names = (author.get(key, "") for key in ("given-names", "family-names", "name"))
     return " ".join(filter(None, names))
 

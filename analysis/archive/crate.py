@@ -154,7 +154,6 @@ class _Packer:
         )
 
     def _describe(self, name: str, profiles: int, finished_utc: str) -> None:
-        """Describe the root: name, version, licence, authors and the first of `_PROFILES`."""
         root = self.crate.root_dataset
         root["name"] = name
         root["version"] = self.citation.version
@@ -287,7 +286,6 @@ class _StudyPacker(_Packer):
     # ---- the workflow, its inputs and outputs
 
     def _workflow(self) -> "Entity":
-        """Add the Snakefile as the main workflow, with the tree and the bill of materials."""
         root = self.study.root
         version = importlib.metadata.version("snakemake")
         workflow = self.crate.add_workflow(
@@ -319,7 +317,6 @@ class _StudyPacker(_Packer):
         return workflow
 
     def _inputs(self) -> dict[str, list["Entity"]]:
-        """Add and return configuration, published tables and recordings by parameter."""
         config = self._file(self.study.config, "config.yaml", description="configuration")
         inputs = {"config": [config]}
         for path in sorted((self.study.root / "data" / "published").glob("*.csv")):
@@ -328,7 +325,6 @@ class _StudyPacker(_Packer):
         return inputs | {"recordings": [self._recording(name) for name in self.study.recordings]}
 
     def _results(self) -> dict[str, list["Entity"]]:
-        """Add and return report and tables by parameter."""
         tables = sorted(self.study.tables.glob("*.csv"))
         if not tables:
             raise StoreError(f"{self.study.tables}: no tables; make them with {MAKE_REPORT}")
@@ -338,7 +334,6 @@ class _StudyPacker(_Packer):
         return {"report": [report], "tables": files}
 
     def _parameters(self, workflow: "Entity", side: str, given: dict[str, list["Entity"]]) -> None:
-        """Describe the inputs or outputs (`side`) of the workflow."""
         for name, examples in given.items():
             if not examples:
                 continue

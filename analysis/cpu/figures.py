@@ -189,13 +189,11 @@ def cpu_roofline(store: Store, devices: Devices) -> Figure | None:
 
 
 def _by_focus(devices: Devices) -> list[Device]:
-    """Return the hosts, beginning with the host of the GPU in focus."""
     focus = devices.focus.recording if devices.focus else None
     return sorted(devices.hosts, key=lambda host: host.recording != focus)
 
 
 def _hosts(cells: pd.DataFrame, devices: Sequence[Device], store: Store) -> list[Host]:
-    """Return the data of each host that has rows in `cells`."""
     hosts = []
     for device in devices:
         rows = cells[cells["recording"] == device.recording]
@@ -243,7 +241,6 @@ def _threads(threads: int) -> str:
 
 
 def _peak(axis: Axes, ceilings: Ceilings, threads: int) -> None:
-    """Draw the FMA ceiling across the panel, if known."""
     if (_PEAK, threads) in ceilings:
         peak = ceilings[_PEAK, threads] / 1e9
         line = _line(palette.Look(INK, "", "-"), threads).line

@@ -52,7 +52,6 @@ def _pairs(cpu: pd.DataFrame) -> pd.DataFrame:
 
 
 def _evaluated(source: MeasuredSource, steps: pd.DataFrame) -> pd.DataFrame:
-    """Return steps with speedup, verdict and parallel efficiency."""
     rows = steps["after_row"], steps["row"]
     speedup = ratios(source.cells["total_s"], source.draws["total"], *rows)
     words = [verdict(*values) for values in zip(*speedup, strict=True)]

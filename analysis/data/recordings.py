@@ -287,7 +287,6 @@ def check_names(paths: Mapping[str, Sequence[Path]]) -> None:
 
 
 def _labels(identifier: str, provenance: Mapping[str, Any]) -> list[tuple[str, str | None]]:
-    """Return label and device of each source of a recording."""
     devices = [str(each["device"]) for each in provenance["devices"]]
     if len(devices) > 1:
         return [(f"{identifier}-{device}", device) for device in devices]
@@ -395,7 +394,6 @@ def recordings_table(measured: list[MeasuredSource], root: Path = ROOT) -> pd.Da
 
 
 def _least_coverage(stopping: Mapping[str, Any]) -> float:
-    """Return the simulated coverage of a rule of stopping; 1 if it is nominal."""
     return float(stopping.get("coverage_drift", 1.0))
 
 
@@ -430,7 +428,6 @@ def instructions_table(recordings: Recordings, built: Iterable[BuildResult] = ()
 
 
 def _frame(file: str, rows: list[dict[str, Any]]) -> pd.DataFrame:
-    """Return rows of one of a recording's files as a frame with its types."""
     return pd.DataFrame(rows, columns=list(TABLES[file])).astype(TABLES[file])
 
 

@@ -120,7 +120,6 @@ def explorer_look(is_cpu: bool, variant: str) -> tuple[str, str]:
 
 
 def _member(variant: str) -> int:
-    """Return the place of a kernel in its family; the steps of the walk come first."""
     order = dict.fromkeys([*(step.variant for step in EXCERPTS), *VARIANTS, variant])
     return [name for name in order if family_of(name) == family_of(variant)].index(variant)
 
@@ -138,7 +137,6 @@ def gpu_looks(names: Iterable[str]) -> dict[str, Look]:
 
 
 def _cycled(keys: Iterable[Any], colours: Sequence[str]) -> dict[Any, Look]:
-    """Return a look for each key; colours and markers repeat in order."""
     return {
         key: Look(colours[place % len(colours)], _MARKERS[place % len(_MARKERS)], "-")
         for place, key in enumerate(keys)

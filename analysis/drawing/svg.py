@@ -97,7 +97,6 @@ def without_overlaps(figure: Figure) -> None:
 
 
 def _priority(tick: Tick) -> tuple[bool, bool, float]:
-    """Return the key that sorts ticks by the priority of their labels."""
     text = tick.label1.get_text().replace("\u202f", "")
     value = float(text) if text.isdecimal() else 0.0
     logs = (np.log2(value), np.log10(value)) if value else (0.0, 0.0)

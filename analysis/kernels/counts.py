@@ -124,7 +124,6 @@ def _per_request(table: pd.DataFrame, source: str) -> pd.Series:
 
 
 def _explained(table: pd.DataFrame) -> pd.Series:
-    """Return the explanation of every row whose counter differs from theory."""
     explained = pd.Series(pd.NA, table.index, dtype="string")
     counted = table[table["counter"].notna()]
     for _, rows in counted.groupby([*_KERNEL, "gpu", "operation"], dropna=False):

@@ -76,7 +76,6 @@ def ladder(store: Store, devices: Devices) -> Figure | None:
 
 
 def _family_keys(axis: Axes, families: Iterable[str], marker: str | None = None) -> None:
-    """Add kernel families to the legend."""
     shown = set(families)
     for family in [family for family in palette.FAMILIES if family in shown]:
         title, colour, of_family = palette.FAMILIES[family]
@@ -112,7 +111,6 @@ def rate_size(store: Store, devices: Devices) -> Figure | None:
 
 
 def _kernels(store: Store, gpu: Device) -> pd.DataFrame:
-    """Return a GPU's kernel cells of the study's sizes, with throughput."""
     cells = of_sizes(store["summary"])
     of_gpu = cells[(cells["gpu"] == gpu.label).fillna(False) & (cells["device"] != CPU)]
     memory = next(
@@ -249,7 +247,6 @@ def shapes(store: Store, devices: Devices) -> Figure | None:
 
 
 def _tooltips(rows: pd.DataFrame, names: Iterable[str], tell: Callable[[float], str]) -> list[str]:
-    """Return the tooltips of named rows with throughput."""
     rates = zip(names, *(rows[column] for column in RATE), strict=True)
     return [style.tooltip(name, rate, low, high, tell) for name, rate, low, high in rates]
 

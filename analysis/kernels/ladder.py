@@ -118,7 +118,6 @@ def measured_before(catalog: Catalog, name: str, measured: set[str]) -> str | No
 
 
 def _changes(source: MeasuredSource, steps: pd.DataFrame, machine_code: pd.DataFrame) -> list[str]:
-    """Return the differences between the builds of each step and its previous step, as text."""
     where = (source.recording_id, architecture(source.gpu["compute_capability"]))
     sides = []
     for variant, prefix in (("variant", ""), ("after", "after_")):

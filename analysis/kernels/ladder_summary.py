@@ -140,7 +140,6 @@ def _of_baseline(baseline: str, cells: pd.DataFrame, cpu: pd.DataFrame) -> pd.Da
 
 
 def _speedup(baseline: str, other: _Timed, cell: _Timed) -> dict[str, object]:
-    """Return the comparison of a cell with a baseline."""
     row = {"baseline": baseline} | {f"baseline_{name}": other.values[name] for name in _COMPARED}
     row["baseline_flop_per_s"] = 2.0 * other.values["n"] ** 3 / other.values["kernel_s"]
     if other.row == cell.row:

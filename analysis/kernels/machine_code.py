@@ -75,7 +75,6 @@ def machine_code_table(
 
 
 def _launch(product: Product, build: dict[str, object]) -> dict[str, object]:
-    """Return threads and dynamic shared memory per block, and the occupancy."""
     launch = product.launch
     threads = launch.threads_per_block
     row: dict[str, object] = {

@@ -135,7 +135,6 @@ def _inside_of_others(errors: FloatArray, variants: IntArray) -> FloatArray:
 
 
 def _held_out(one: CurveFit, cells: pd.DataFrame, held: pd.DataFrame) -> FloatArray:
-    """Return log(predicted/measured) of held-out cells, NaN for kernels that were not fitted."""
     numbers = pd.Series(_numbers(cells, _KERNEL), _names(cells))
     kernels = numbers[~numbers.index.duplicated()].reindex(_names(held))
     fitted = kernels.notna().to_numpy()

@@ -249,13 +249,11 @@ def _of_model(predictions: pd.DataFrame, source: str, model: str) -> pd.DataFram
 
 
 def _best(compared: pd.DataFrame, source: str) -> str:
-    """Return the model with the least left-out error, M0 if none was fitted."""
     best = compared[(compared["source"] == source) & (compared["verdict"] == BEST)]
     return str(best["model"].iloc[0]) if len(best) else _M0
 
 
 def _sources(gpus: Sequence[Device]) -> dict[str, str]:
-    """Return titles of the fitted sources by name in the tables: published, then GPUs."""
     return {PUBLISHED: PUBLISHED, **{gpu.label: gpu.short for gpu in gpus}}
 
 

@@ -145,7 +145,6 @@ def _measured_cells(source: MeasuredSource) -> pd.DataFrame:
 
 
 def _clock_hz(source: MeasuredSource) -> float:
-    """Return the median clock of a GPU's multiprocessors over its samples."""
     samples = source.recording.samples
     clocks = samples.loc[samples["device"] == source.device, "sm_clock_hz"].dropna()
     return float(clocks.median()) if len(clocks) else float("nan")
@@ -165,7 +164,6 @@ def facts_of(source: MeasuredSource, code: pd.DataFrame, counted: pd.DataFrame) 
 
 
 def _data(case: Case) -> Data:
-    """Return the fitted cells of a case, without the design matrix."""
     cells = case.cells[case.fitted]
     log_times, low, high = np.log(cells[with_bounds("time_s")].to_numpy(dtype=float)).T
     noise = np.log(case.draws[case.fitted.to_numpy()]).T - log_times
@@ -180,7 +178,6 @@ def _data(case: Case) -> Data:
 
 
 def _candidates(case: Case) -> list[Candidate]:
-    """Return the models that the cells of a case allow, fitted."""
     data, cells = _data(case), case.cells[case.fitted]
     candidates = []
     for name, model in definitions.MODELS.items() if len(cells) else ():
@@ -267,7 +264,6 @@ def _errors(case: Case, model: str) -> pd.DataFrame:
 
 
 def _left_out_square(case: Case, chosen: frozenset[str]) -> float:
-    """Return the mean square left-out error of M0 with some effects."""
     design = definitions.with_effects(chosen).design(case.cells[case.fitted])
     data = replace(_data(case), design=design)
     return float(np.mean(candidate("M0", data, fit_model(data)).left_out ** 2))

@@ -73,7 +73,6 @@ def with_work(cells: pd.DataFrame, gpu: GpuFacts | None) -> pd.DataFrame:
 
 
 def _accesses(product: Product, counters: dict[tuple[object, ...], float]) -> dict[str, float]:
-    """Return sectors, lines and wavefronts of a launch."""
     theory = _predict(product, merged=True)
     units = {"lines": float(sum(theory[f"global_{kind}"].lines for kind in _OPERATIONS))}
     for name, memory in (("sectors", "global"), ("wavefronts", "shared")):
@@ -86,7 +85,6 @@ def _accesses(product: Product, counters: dict[tuple[object, ...], float]) -> di
 
 
 def _on_gpu(product: Product, gpu: GpuFacts, codes: _Codes) -> dict[str, float]:
-    """Return instructions, imbalance and waits of a launch."""
     launch = product.launch
     threads, blocks = launch.threads_per_block, launch.blocks
     busiest = np.ceil(blocks / gpu.multiprocessors)
@@ -119,7 +117,6 @@ def _code(product: Product, codes: _Codes) -> dict[str, float] | None:
 
 
 def _steps(product: Product) -> int:
-    """Return how often a block fills its shared memory and waits."""
     family = product.entry.family
     if family == "naive":
         return 0

@@ -49,7 +49,6 @@ def answers_table(frames: Mapping[str, pd.DataFrame], drawn: Drawn) -> pd.DataFr
 
 
 def _implementations(cells: pd.DataFrame, label: str, drawn: Drawn) -> Iterator[dict[str, object]]:
-    """Yield the implementations of one device by role."""
     cells = cells[cells["n"] == cells["n"].max()]
     if cells.empty:
         return
@@ -113,7 +112,6 @@ def answer_sessions_table(sources: list[MeasuredSource], speedups: pd.DataFrame)
 
 
 def _by_session(samples: pd.DataFrame, cell: Mapping[str, object]) -> pd.Series:
-    """Return the median end-to-end time of a cell in each session."""
     for name, value in cell.items():
         values = samples[name]
         samples = samples[values.isna() if pd.isna(value) else (values == value).fillna(False)]

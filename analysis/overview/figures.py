@@ -78,7 +78,6 @@ def headline(store: Store, devices: Devices) -> Figure | None:
 
 
 def _lines(cells: pd.DataFrame, device: Device) -> Iterator[_Line]:
-    """Yield the lines with data, CPU lines first."""
     on_cpu = cells["device"] == CPU
     cpu = cells[on_cpu & (cells["recording"] == device.recording)]
     gpu = cells[~on_cpu & (cells["gpu"] == device.label).fillna(False)]
@@ -96,7 +95,6 @@ def _lines(cells: pd.DataFrame, device: Device) -> Iterator[_Line]:
 
 
 def _mark_speedup(axis: Axes, speedups: pd.DataFrame, device: Device, lines: list[_Line]) -> None:
-    """Draw an arrow between the fastest times of CPU and GPU with the speedup below."""
     answer = speedups[(speedups["source"] == device.label) & speedups["is_answer"].fillna(False)]
     if answer.empty:
         return

@@ -105,7 +105,6 @@ _RULES = {"about": ABOUT, "above": ABOVE, "not above": NOT_ABOVE}
 
 
 def _ratio_claims() -> Iterator[_RatioClaim]:
-    """Yield the claims in `claims.csv`."""
     path = Path(__file__).with_suffix(".csv")
     for row in pd.read_csv(path).to_dict("records"):
         blocks = whole(row.pop("above_block")), whole(row.pop("below_block"))
@@ -239,7 +238,6 @@ def _timed(source: MeasuredSource, quantity: str) -> pd.DataFrame:
 def _on_times(
     source: MeasuredSource, timed: pd.DataFrame, claim: _RatioClaim, quantity: str
 ) -> ClaimRow:
-    """Return the row of a claim on the ratio of two variants' times."""
     row = claim.row(
         ON_TIMES,
         f"{quantity} time of {claim.above} over that of {claim.below}",

@@ -42,7 +42,6 @@ def on_cpus(sources: list[MeasuredSource], split: pd.DataFrame) -> Iterator[Clai
 
 
 def _on_cpu(source: MeasuredSource, one: pd.DataFrame) -> Iterator[ClaimRow]:
-    """Yield the claims on one thread of a CPU; `one` are its cells."""
     naive = fastest(one[one["variant"] == NAIVE])
     tuned = fastest(one[one["variant"].isin(SOURCE_OPTIMISED)])
     swept = one[one["variant"] == _SWEPT]
@@ -95,7 +94,6 @@ def _rate(optimised: pd.DataFrame) -> ClaimRow:
 
 
 def _on_whole(source: MeasuredSource, split: pd.DataFrame, start: str) -> ClaimRow:
-    """Return a claim on a GPU's speedup over a version of its host's CPU."""
     claim, memory = _WHOLES[start], source.memory("total")
     head = {"recording": source.recording_id, "gpu": source.label, "quantity": "total"}
     parts = split[(split["gpu"] == source.label) & (split["host_memory"] == memory)]

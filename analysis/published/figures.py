@@ -58,7 +58,6 @@ def speedup_block(store: Store, devices: Devices) -> Figure | None:
 
 
 def _printed_speedups(store: Store, name: str) -> pd.DataFrame:
-    """Return a kernel's published speedups at the source's size: block_size, speedup, bounds."""
     frame = store["source_tables"]
     printed = frame[(frame["source"] == PUBLISHED) & (frame["n"] == SOURCE_SIZE)]
     rows = printed[(printed["table"] == _SWEPT[name][0]) & printed["block_size"].notna()]

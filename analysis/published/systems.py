@@ -9,7 +9,7 @@ import pandas as pd
 import cpu_reference.catalog
 from analysis.data.best import fastest
 from analysis.data.frames import stacked
-from analysis.data.published import numbered_rows
+from analysis.data.published import read_csv
 from analysis.domain import CPU, SHAPE, STATUSES
 from base.errors import StudyError
 from kernels.catalog.entries import VARIANTS
@@ -37,17 +37,15 @@ class System:
 
 
 def read(path: Path) -> list[System]:
-    """Read the list of systems; raise StudyError naming a wrong row."""
-    systems = []
-    for number, line in numbered_rows(path, FIELDS):
-        system = System(*line.values())
-        variants = {"gpu": set(VARIANTS), "cpu": set(cpu_reference.catalog.VARIANTS)}
-        if system.variant not in variants.get(system.side, ()):
+    """Read the list of systems; raise StudyError naming a variant that is in no catalog."""
+    rows = read_csv(path, dict.fromkeys(FIELDS, "str")).itertuples(index=False)
+    systems = [System(*row) for row in rows]
+    catalogs = {"gpu": set(VARIANTS), "cpu": set(cpu_reference.catalog.VARIANTS)}
+    for one in systems:
+        if one.variant not in catalogs.get(one.side, ()):
             raise StudyError(
-                f"{path}: row {number}: {system.side} {system.variant!r} is not in the catalog; "
-                "correct side or variant"
+                f"{path}: {one.side} {one.variant!r} is not in the catalog; correct side or variant"
             )
-        systems.append(system)
     return systems
 
 

@@ -116,7 +116,6 @@ def _fault(place: str, unit: str, text: str, tables_dir: Path) -> str | None:
 
 
 def _value(place: str, tables_dir: Path) -> str:
-    """Return the text of a cell, the ratio of two cells, or a number of rows."""
     name, row, rest = place.split(" ", 2)
     rows = _table(tables_dir / f"{name}.csv")
     if row == "where":
@@ -145,7 +144,6 @@ def _equal(text: str, value: object) -> bool:
 
 
 def _agrees(shown: str, text: str, unit: str) -> bool:
-    """Return whether `shown` is the text of a cell or its rounded number."""
     if shown in (text, _WORDS.get(text)):
         return True
     if tile := re.fullmatch(r"(\d+)×(\d+)", shown):

@@ -106,13 +106,11 @@ def _story(ladder: pd.DataFrame, cells: pd.DataFrame, focus: Device | None) -> _
 
 
 def _place(key: tuple[bool, str]) -> tuple[bool, int, str]:
-    """Return the sort key of a (is CPU, variant): the order of the catalogs."""
     catalog = [*(CPU_VARIANTS if key[0] else VARIANTS)]
     return key[0], catalog.index(key[1]) if key[1] in catalog else len(catalog), key[1]
 
 
 def _group(key: tuple[bool, str]) -> str:
-    """Return the group of a (is CPU, variant) in the controls, by its origin."""
     if key[0]:
         return "CPU of the host"
     origin = VARIANTS[key[1]].origin if key[1] in VARIANTS else ""

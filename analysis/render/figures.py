@@ -49,7 +49,6 @@ def _figures(topic: str) -> dict[str, Draw]:
 
 
 def _write(tables_dir: Path, out: Path, focus: str | None, topic: str, name: str) -> str | None:
-    """Draw one figure into the folder `out`; return its name, or None without data."""
     store = Store(tables_dir)
     with style.theme():
         figure = _figures(topic)[name](store, devices(store, focus))

@@ -95,7 +95,6 @@ def render(
 
 
 def _section(environment: jinja2.Environment, store: Store, measured: Devices, name: str) -> Markup:
-    """Return a section of the page: its template, with its values; empty without a template."""
     try:
         template = environment.get_template(f"{name}.html.j2")
     except jinja2.TemplateNotFound:
@@ -104,7 +103,6 @@ def _section(environment: jinja2.Environment, store: Store, measured: Devices, n
 
 
 def _environment(template_dir: Path, baseline: str = FASTEST_NAIVE) -> jinja2.Environment:
-    """Return the Jinja environment with the functions and units of the templates."""
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(template_dir),
         autoescape=True,
@@ -141,7 +139,6 @@ def _environment(template_dir: Path, baseline: str = FASTEST_NAIVE) -> jinja2.En
 
 
 def _read_yaml(template_dir: Path, name: str) -> dict[str, str]:
-    """Return texts by name: the meanings of the glossary, or the explorer's views of figures."""
     texts: dict[str, str] = yaml.safe_load(_read(template_dir, name))
     return texts
 
@@ -154,7 +151,6 @@ def glossary_page() -> str:
 
 
 def _assets(template_dir: Path) -> dict[str, Any]:
-    """Return styles, scripts, and the hashes of the scripts that the page may run."""
     texts = {name: _read(template_dir, name) for name in (*_STYLES, *_SCRIPTS, *LIBRARIES)}
     allowed = (*_SCRIPTS, *LIBRARIES)
     digests = [hashlib.sha256(texts[name].encode()).digest() for name in allowed]

@@ -179,7 +179,6 @@ class Rows:
 
 
 def _plain(value: Any) -> Any:
-    """Return a cell as a Python value; None if it is blank."""
     if pd.isna(value):
         return None
     return value.item() if hasattr(value, "item") else value

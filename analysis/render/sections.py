@@ -52,7 +52,6 @@ def overview(t: Tables, devices: Devices) -> Values:
 
 
 def _speedups_elsewhere(t: Tables, answer: Row) -> Iterator[tuple[str, Row]]:
-    """Yield the kinds of host memory other than the answer's, with their largest speedup."""
     for memory in _MEMORIES:
         alike = t("speedups").where(source=answer["source"], n=answer["n"], host_memory=memory)
         largest = alike.where(baseline="cpu_best").most("speedup")
@@ -61,7 +60,6 @@ def _speedups_elsewhere(t: Tables, answer: Row) -> Iterator[tuple[str, Row]]:
 
 
 def _break_even_elsewhere(t: Tables, answer: Row) -> Iterator[tuple[str, Row]]:
-    """Yield the kinds of host memory other than the answer's, with their least break-even size."""
     for memory in _MEMORIES:
         sizes = t("break_even").where(gpu=answer["gpu"], host_memory=memory, cpu_baseline="best")
         least = sizes.where(location="below").first or sizes.least("n") or sizes.first
@@ -115,7 +113,6 @@ def kernels(t: Tables, devices: Devices) -> Values:
 
 
 def _is_another_launch(source: Row | None, best: Row | None) -> bool:
-    """Return whether source V launches the naive kernel with another block size than its best."""
     if source is None or best is None or best["fastest_naive_speedup"] is None:
         return False
     return bool(source["block_size"] != best["fastest_naive_baseline_block_size"])
@@ -150,7 +147,6 @@ def _near_ceilings(
 
 
 def _tiles(t: Tables, gpu: str, rows: Rows) -> Values:
-    """Return the kernels that show the effects of tiles and of bank conflicts."""
     stepped = rows.known("previous_speedup")
     block = stepped.where(variant="block").first
     buffers = [stepped.where(variant=f"buffered_{part}").first for part in ("column", "row")]
@@ -174,7 +170,6 @@ def _tiles(t: Tables, gpu: str, rows: Rows) -> Values:
 
 
 def _copies(t: Tables, gpu: str) -> Values:
-    """Return the end-to-end runs that overlap copies and kernel."""
     modes = t("end_to_end_modes").where(gpu=gpu)
     floors = modes.known("over_floor")
     pieces = floors.where(variant="sgemm_tensor_pieces").most("n")
@@ -218,7 +213,6 @@ def published(t: Tables, devices: Devices) -> Values:
 
 
 def _verdicts(claims: Rows) -> Values:
-    """Return the claims of one GPU model by verdict; `model` has its name."""
     names = ("holds", "does not hold", "undecided", "not measured", "depends on the copies")
     by_verdict = {name.replace(" ", "_"): claims.where(verdict=name) for name in names}
     return by_verdict | {"model": claims.first}
@@ -257,7 +251,6 @@ def models(t: Tables, devices: Devices) -> Values:
 
 
 def _unseen(t: Tables, label: str) -> Values:
-    """Return the tests of the best model of all kernels on unseen data."""
     tests = t("model_tests").where(source=label, kernels="all")
     best = t("model_comparison").where(source=label, kernels="all").least("left_out_log_rms")
     chosen = tests.where(model=best["model"] if best else None).known("cells_inside")
@@ -294,7 +287,6 @@ def decide(t: Tables, devices: Devices) -> Values:
 
 
 def _runs_of(t: Tables, kernel: Row) -> list[Row | None]:
-    """Return the end-to-end runs of a kernel from pinned and from pageable memory."""
     same = {name: kernel[name] for name in ("gpu", "variant", "n", "block_size")}
     runs = t("summary").where(series="sizes", **same)
     return [runs.where(host_memory=memory).first for memory in _MEMORIES]
@@ -320,7 +312,6 @@ def cpu(t: Tables, devices: Devices) -> Values:
 
 
 def _speedups_over_cpu(t: Tables, gpu: str | None) -> Values:
-    """Return the speedups of one end-to-end run over three CPU programs."""
     speedups = t("speedups").where(source=gpu)
     over_naive = speedups.where(baseline="cpu_naive")
     largest = over_naive.most("n")

@@ -136,7 +136,6 @@ class Tables:
 
 
 def _is_of(frame: pd.DataFrame, focus: Device) -> pd.Series:
-    """Return which rows are for a GPU or its host, or for no GPU (sources, source tree)."""
     owner = next((name for name in _OWNERS if name[0] in frame), ())
     if not owner:
         return pd.Series(True, frame.index)
@@ -161,7 +160,6 @@ def _is_number(table_name: str, name: str) -> bool:
 
 
 def _cell(row: Row, name: str, wide: bool, unit: Unit, marks: Mapping[str, str]) -> _Cell:
-    """Return the cell of a value; `wide`: with its interval."""
     value, (table_name, _, original) = row[name], row.at(name)
     if _is_number(table_name, original):
         if table_name == SOURCE_TABLES and row["source"] == PUBLISHED:
@@ -192,7 +190,6 @@ def _sortable(row: Row, name: str, wide: bool, unit: Unit, marks: Mapping[str, s
 
 
 def _bounds(row: Row, name: str, unit: Unit) -> str:
-    """Return the bounds of an interval; empty without bounds."""
     low, high = (row[bound] for bound in interval_columns(name))
     if low is None or high is None or row[name] is None:
         return ""

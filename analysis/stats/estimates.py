@@ -257,7 +257,6 @@ def seeded(*key: object) -> np.random.Generator:
 
 
 def _index(uniform: FloatArray, count: int) -> npt.NDArray[np.intp]:
-    """Return for each number the index of its part, of `count` equal parts of [0, 1]."""
     return np.minimum((uniform * count).astype(np.intp), count - 1)
 
 

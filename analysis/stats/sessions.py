@@ -408,7 +408,6 @@ def _kinds(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def _factor(scatter: Scatter, new_session: bool) -> FloatArray:
-    """Return the half-width, as a factor, of the interval of a typical cell of each kind."""
     times = new_session + 1 / np.maximum(scatter.sessions, 1)
     kinds = np.arange(len(scatter.cells), dtype=np.intp)
     return np.exp(scatter.half_widths(kinds, scatter.noise, times))

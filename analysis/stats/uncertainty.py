@@ -201,7 +201,6 @@ def _least_squares(slopes: FloatArray, weights: FloatArray) -> FloatArray:
 
 
 def _levels(data: fitting.Data) -> tuple[IntArray, IntArray, IntArray]:
-    """Return the kernel, the size and the number of each cell."""
     return data.kernels, data.sizes, np.arange(len(data.log_times))
 
 

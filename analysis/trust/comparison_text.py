@@ -75,7 +75,6 @@ def notes(
 
 
 def _differing(name: str, first: Mapping[str, Any], second: Mapping[str, Any]) -> list[str]:
-    """Return one line that lists the items that differ, or none."""
     items = [
         f"{item} {first.get(item)} / {second.get(item)}"
         for item in sorted(set(first) | set(second))
@@ -158,7 +157,6 @@ def table(frame: pd.DataFrame) -> list[str]:
 
 
 def _cells(row: Mapping[Any, Any]) -> tuple[str, ...]:
-    """Return a row as text, in the order of the titles."""
     shape = Shape(*(int(row[edge]) for edge in ("batch", "m", "n", "k")))
     last = ("block_size", "host_memory", "threads", "quantity")
     parts = [row["device"], row["variant"], row["dtype"], shape, *(row[name] for name in last)]

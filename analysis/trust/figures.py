@@ -94,7 +94,6 @@ def agreement(store: Store, devices: Devices) -> Figure | None:
 
 
 def _distribution(axis: Axes, ratios: pd.Series, text: str, look: Look) -> None:
-    """Draw the percentiles of one distribution, some of them marked."""
     # At most 40 steps, more are not visible.
     shares = np.linspace(0, 1, min(len(ratios), 40))
     axis.plot(ratios.quantile(shares), shares, look.line, color=look.colour, linewidth=1.3)

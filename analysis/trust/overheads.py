@@ -129,7 +129,6 @@ def telemetry(samples: pd.DataFrame) -> pd.DataFrame:
 
 
 def _names(cells: Groups, masks: np.ndarray) -> list[str]:
-    """Return the reasons in the bit masks of each cell, joined by " + "."""
     seen = np.zeros(len(cells.keys), np.int64)
     np.bitwise_or.at(seen, cells.number, masks)
     return [" + ".join(why for bit, why in THROTTLE_REASONS.items() if mask & bit) for mask in seen]

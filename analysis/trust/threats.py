@@ -33,7 +33,6 @@ def threats_table(frames: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
 
 
 def _throttling(cells: pd.DataFrame) -> dict[str, object]:
-    """Return the columns on throttling and clocks from one GPU's rows of telemetry.csv."""
     recorded = cells[cells["samples_throttled"].notna()]
     clocks = cells["sm_clock_hz"].dropna()
     moved = (cells["unthrottled_total_s"] / cells["total_s"] - 1).abs()
@@ -48,7 +47,6 @@ def _throttling(cells: pd.DataFrame) -> dict[str, object]:
 
 
 def _intervals(summary: pd.DataFrame, subject: pd.Series) -> dict[str, int]:
-    """Return the numbers of end-to-end cells: all, without interval, and with a wide interval."""
     cells = (summary["gpu"] == subject["gpu"]) | (summary["device"] == CPU)
     cells &= (summary["recording"] == subject["recording"]) & summary["total_s"].notna()
     median, low, high = (summary.loc[cells, name].astype(float) for name in with_bounds("total_s"))
@@ -61,7 +59,6 @@ def _intervals(summary: pd.DataFrame, subject: pd.Series) -> dict[str, int]:
 
 
 def _agreement(pairs: pd.DataFrame, subject: pd.Series) -> dict[str, int]:
-    """Return the numbers of medians compared with other recordings, and of agreeing medians."""
     label = subject["recording"] if pd.isna(subject["gpu"]) else subject["gpu"]
     sides = [pairs[f"gpu_{side}"].fillna(pairs[f"recording_{side}"]) == label for side in "ab"]
     compared = pairs[sides[0] | sides[1]]

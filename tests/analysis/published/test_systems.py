@@ -61,14 +61,15 @@ def test_every_system_has_a_row_with_its_gate_and_best_rate(gpu_recording, cpu_r
     assert padded["listed_in"] == "kernels/block.cu"
 
 
-def test_a_wrong_row_is_named(tmp_path):
+def test_a_variant_without_catalog_entry_is_named(tmp_path):
     for line, words in (
-        *(("gpu,nave", "gpu 'nave' is not in"), ("cpu,block", "cpu 'block' is not in")),
-        *(("tpu,naive", "tpu 'naive' is not in the catalog"), ("gpu", "has 3 values; it must")),
-        ("gpu,naive,more", "has 5 values; it must have 4"),
+        ("gpu,nave", "gpu 'nave' is not in"),
+        ("cpu,block", "cpu 'block' is not in"),
+        ("tpu,naive", "tpu 'naive' is not in the catalog"),
+        ("gpu,naive,more", "is not in the catalog"),
     ):
         (tmp_path / "systems.csv").write_text(f"source,system,side,variant\nV,naive,{line}\n")
-        with pytest.raises(StudyError, match=f"row 2: {words}"):
+        with pytest.raises(StudyError, match=words):
             read(tmp_path / "systems.csv")
     with pytest.raises(StudyError, match=r"no\.csv: No such file .*; restore it"):
         read(tmp_path / "no.csv")
