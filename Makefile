@@ -20,8 +20,10 @@
 CORES ?= $(shell nproc)
 # Candidates, of which the first that runs is taken: a name may stand for what is not installed.
 PYTHON ?= python3 python3.14 python3.13 python3.12 python3.11
-RUN := PATH="$(CURDIR)/.venv/bin:$$PATH"
-STUDY_RUN = "$(CURDIR)/.venv/bin/gemm-study" report --cores $(CORES) $(if $(STUDY),--$(STUDY))
+# The shell must not read the folder's name as code, so recipes name it by its variable.
+RUN := PATH="$$PWD/.venv/bin:$$PATH"
+STUDY_RUN = .venv/bin/gemm-study report --cores $(CORES) $(if $(STUDY),--$(STUDY))
+$(if $(filter-out quick full,$(STUDY)),$(error STUDY=$(STUDY) is unknown; use quick or full))
 # What the set-up installs besides what every report needs (see workflow/environment.py).
 LAYERS = $(if $(filter full,$(STUDY)),compiler)
 # Without bytecode, each of a run's many processes would compile its libraries for seconds. The others
@@ -38,18 +40,18 @@ watch: setup
 	@$(STUDY_RUN) --watch
 
 reproduce: setup
-	@"$(CURDIR)/.venv/bin/gemm-study" reproduce $(if $(SESSION),--session "$(SESSION)") $(if $(PUBLISH),--publish)
+	@.venv/bin/gemm-study reproduce $(if $(SESSION),--session "$$SESSION") $(if $(PUBLISH),--publish)
 
 provenance: report
 	@$(RUN) snakemake report --cores $(CORES) --report results/provenance.html \
 	  >results/logs/provenance.log 2>&1 || { echo "error: $$(tail -n 1 results/logs/provenance.log)" \
 	  "(see results/logs/provenance.log)" >&2; exit 1; }
-	@echo "How it came to be: $(CURDIR)/results/provenance.html"
+	@echo "How it came to be: $$PWD/results/provenance.html"
 
 ro-crate: LAYERS += crate
 ro-crate: report
 	@$(STUDY_RUN) crate
-	@echo "The crate: $(CURDIR)/results/ro-crate.zip"
+	@echo "The crate: $$PWD/results/ro-crate.zip"
 
 bundle: LAYERS += $(if $(ARCHITECTURES),compiler gpu)
 bundle: setup

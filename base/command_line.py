@@ -3,6 +3,7 @@
 import argparse
 import json
 import math
+import re
 import textwrap
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -31,9 +32,9 @@ class CommandParser(argparse.ArgumentParser):
 
 
 def whole_number(text: str) -> int:
-    """Parse a positive integer."""
-    if not (text.isascii() and text.isdigit()) or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number; use 1 or more")
+    """Parse an integer from 1 to a million."""
+    if not re.fullmatch("[0-9]{1,7}", text) or not 1 <= int(text) <= 10**6:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number; use 1 to 1000000")
     return int(text)
 
 

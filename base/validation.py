@@ -98,7 +98,7 @@ def check_known(kind: str, name: object, allowed_names: Iterable[str]) -> None:
     """Raise ValueError if `name` is not allowed; the message suggests the closest name."""
     names = list(allowed_names)
     if name not in names:
-        close = difflib.get_close_matches(str(name), names, n=1)
+        close = difflib.get_close_matches(str(name).lower(), names, n=1)
         hint = f"did you mean {close[0]}? " if close else ""
         raise ValueError(f"unknown {kind} {name!s:.60}; {hint}allowed: {', '.join(names)}")
 

@@ -17,7 +17,7 @@ from base.command_line import (
     output_path,
     print_json,
 )
-from base.errors import exit_status
+from base.errors import StudyError, exit_status
 
 if TYPE_CHECKING:
     from kernels.catalog.variant import Variant
@@ -88,6 +88,8 @@ def _count(arguments: argparse.Namespace) -> None:
         [Product(entry.name, arguments.dtype, Shape.parse(text), block_size) for text in texts]
         for texts in (arguments.size, arguments.theory_size)
     )
+    if not (counted or predicted):
+        raise StudyError("--size: is missing; give sizes to run, or --theory-size")
     text = table(counted, predicted)
     if arguments.out:
         write_atomic(arguments.out, text)

@@ -29,7 +29,7 @@ from base.files import MANIFEST, code_digest
 from kernels.products.matrices import Inputs, memory_needed
 from kernels.products.shape import Shape
 from measurement.recording import recording
-from measurement.recording.files import PROVENANCE, files_of
+from measurement.recording.files import PROVENANCE, check_copies, files_of
 from measurement.sampling.worker import Opening, serve
 from study.config import load
 from tests.support import ROOT
@@ -398,6 +398,21 @@ def test_a_copy_of_a_recording_is_no_second_session(sound, tmp_path, change):
     said = r"/another: \d+ of \d+ samples are also in .*; remove one"
     with pytest.raises(StudyError, match=said):
         together([recording.read(sound), recording.read(folder)])
+
+
+def test_a_copy_of_a_recording_in_another_order_compares_as_the_same(sound, tmp_path, command):
+    folder = shutil.copytree(sound, tmp_path / "another")
+    COPIES["in another order"](folder)
+    seal(folder)
+    done = command("analysis", "compare", sound, folder)
+    assert (done.returncode, done.stdout[:33]) == (0, "A and B contain the same samples:")
+
+
+def test_a_copy_of_a_recording_is_named_before_anything_is_read(sound, tmp_path):
+    copy = shutil.copytree(sound, tmp_path / "another")
+    check_copies([sound])
+    with pytest.raises(StudyError, match=r"another: has the samples of .*; remove one of the two"):
+        check_copies([sound, copy])
 
 
 def test_a_copy_of_a_recording_is_no_second_entry_of_a_study(sound, tmp_path, monkeypatch):

@@ -8,6 +8,7 @@ import argparse
 import os
 import sys
 from pathlib import Path
+from typing import Any
 
 import analysis.__main__ as analysis
 import measurement.__main__ as measurement
@@ -22,6 +23,7 @@ from base.command_line import (
     whole_number,
 )
 from base.errors import exit_status
+from base.paths import ROOT
 from workflow import run
 
 _MORE = """examples:
@@ -43,6 +45,7 @@ def _parser() -> CommandParser:
     parser = CommandParser(
         prog="gemm-study", description="Measure matrix multiplication on GPUs.", epilog=_MORE
     )
+    parser.add_argument("--version", action=_Version, nargs=0, help="print the version")
     commands = commands_of(parser)
     for add in (
         run.add_report,
@@ -57,6 +60,14 @@ def _parser() -> CommandParser:
     ):
         add(commands)
     return parser
+
+
+class _Version(argparse.Action):
+    def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
+        cited = (ROOT / "CITATION.cff").read_text()  # is part of an installed study too
+        version = cited.partition("\nversion: ")[2].split()[0]
+        print(f"gemm-study {version}", flush=True)
+        parser.exit()
 
 
 def add_try(commands: Commands) -> None:

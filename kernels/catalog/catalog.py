@@ -1,5 +1,6 @@
 """The catalog of a run: all variants by name, as an immutable value."""
 
+import difflib
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 
@@ -39,7 +40,10 @@ class Catalog(Mapping[str, Variant]):
     def variant(self, name: str) -> Variant:
         """Return the variant called `name`; raise StudyError if the catalog lacks it."""
         if name not in self:
-            raise StudyError(f"variant {name!r}: not in the catalog; use one of {', '.join(self)}")
+            close = difflib.get_close_matches(name, self, n=1)
+            hint = f"did you mean {close[0]}? " if close else ""
+            names = ", ".join(self)
+            raise StudyError(f"variant {name!r}: not in the catalog; {hint}use one of {names}")
         return self[name]
 
 

@@ -29,11 +29,12 @@ from kernels.cubins.compile import build_all
 from kernels.cubins.toolchain import find_nvcc
 from measurement.recorder.provenance import git
 from study.config import load
+from study.config_file import files
 from study.plan import builds
 
 # Packages of the recorder and of host execution; PyCUDA is added with cubins.
 PACKAGES = ("numpy", "nvidia-ml-py", "pandas", "psutil", "pydantic", "pyyaml", "threadpoolctl")
-FILES = ("Snakefile", "Makefile", "config.yaml", "pyproject.toml", "README.md", "LICENSE")
+FILES = ("CITATION.cff", "Snakefile", "Makefile", "pyproject.toml", "README.md", "LICENSE")
 NAME = "matmul-study"
 RECORD = """#!/bin/sh
 # Measures this host into the folder `recording`. Options: `python -m measurement record --help`.
@@ -73,11 +74,12 @@ def main() -> None:
 
 def pack(folder: Path, architectures: list[str]) -> None:
     """Fill a folder with the content of the archive; raise StudyError."""
+    folder.mkdir(exist_ok=True)
     for name in FOLDERS:
         unwanted = shutil.ignore_patterns("__pycache__")
         shutil.copytree(ROOT / name, folder / name, ignore=unwanted)
-    for name in FILES:
-        shutil.copy(ROOT / name, folder / name)
+    for name in [*FILES, *files(ROOT / "config.yaml")]:
+        shutil.copy(ROOT / name, folder)
     wanted = {*PACKAGES, *(["pycuda"] if architectures else [])}
     for distribution in with_dependencies(wanted):
         copy_package(distribution, folder / "packages")

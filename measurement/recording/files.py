@@ -8,19 +8,19 @@ import json
 import math
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path, PurePosixPath
 from typing import Any, NoReturn
 
 from pydantic import ValidationError
 
 from base.errors import StudyError
-from base.files import MANIFEST
+from base.files import MANIFEST, sha256
 from base.validation import first_fault
 from measurement.recording.provenance_schema import USER_SUPPLIED, Provenance
 from measurement.recording.schema import TABLES, check_text
 
-PROVENANCE = "provenance.json"
+PROVENANCE, SAMPLES = "provenance.json", "samples.csv.gz"
 # Limit of all files, unpacked: eight times the largest recording so far.
 MOST_BYTES = 64 * 2**20
 _MOST_BYTES_OF = {MANIFEST: 2**16, PROVENANCE: 2**20}
@@ -67,6 +67,18 @@ def check_manifest(path: Path) -> None:
         with (path / name).open("rb") as stream:
             if hashlib.file_digest(stream, "sha256").hexdigest() != entries[name]:
                 raise bad(path, f"{name} was altered or truncated (its SHA-256 differs)")
+
+
+def check_copies(folders: Iterable[Path]) -> None:
+    """Raise RecordingError naming the first folder that has the file of samples of another one."""
+    seen: dict[str, Path] = {}
+    for path in folders:
+        first = seen.setdefault(sha256(path / SAMPLES), path)
+        if first is not path:
+            raise RecordingError(
+                f"recording {path}: has the samples of {first}; remove one of the two from gpus in "
+                "the config"
+            )
 
 
 def check_file(path: Path, name: str) -> int:

@@ -12,6 +12,7 @@ If the process is killed, the next process with the same task resumes after the 
 import fcntl
 import json
 import os
+import shlex
 import shutil
 import threading
 import time
@@ -33,6 +34,7 @@ JournalRow = dict[str, Any]
 # Each line is written at once, so a killed process loses none. A power failure loses at most this
 # time.
 _SYNC_S = 1.0
+_LONGEST = 120  # characters of a value in a message
 # Rows that belong to no table: durations of phases, runs that are not samples, packages that
 # user-supplied calls imported, and starts of the process.
 PHASES, PILOTS, IMPORTS, ATTEMPTS = "phase", "pilot", "imports", "attempt"
@@ -175,10 +177,19 @@ def _compare_headers(folder: Path, header: JournalRow) -> None:
         write_atomic(path, json.dumps(header, indent=2) + "\n")
         return
     begun = json.loads(path.read_text())["task"]
-    task = header["task"]
-    changed = [key for key in task if begun.get(key) != task[key]]
-    if changed:
+    if changes := list(_changes(begun, header["task"])):
         raise StudyError(
-            f"{folder}: contains an interrupted recording with other {', '.join(changed)}; restore "
-            "these to resume it, or delete this folder"
+            f"{folder}: contains an interrupted recording with other values: {'; '.join(changes)}; "
+            f"restore these to resume it, or begin again: rm -r {shlex.quote(str(folder))}"
         )
+
+
+def _changes(before: Any, now: Any, key: str = "") -> Iterator[str]:
+    """Yield a text such as ``study.sizes was [32], is [64]`` for each value that differs."""
+    if isinstance(before, dict) and isinstance(now, dict):
+        for name in before | now:
+            yield from _changes(before.get(name), now.get(name), f"{key}.{name}".strip("."))
+    elif before != now:
+        texts = (json.dumps(value, ensure_ascii=False) for value in (before, now))
+        was, is_now = (text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…" for text in texts)
+        yield f"{key} was {was}, is {is_now}"

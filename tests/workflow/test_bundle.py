@@ -12,12 +12,21 @@ from pathlib import Path
 import pytest
 import yaml
 
+from measurement.recorder import bundle
 from measurement.recording import recording
 from tests.support.fakes import CONFIG
 from tests.support.studies import CPU
 
 pytestmark = pytest.mark.slow
 ALONE = ["unshare", "--map-root-user", "--net"]
+
+
+def test_the_users_own_configuration_is_in_it(tmp_path, patch):
+    for name in (*bundle.FILES, "config.yaml", "config.local.yaml"):
+        (tmp_path / name).write_text(name)
+    patch(bundle, ROOT=tmp_path, FOLDERS=(), with_dependencies=lambda _: ())
+    bundle.pack(tmp_path / "bundle", [])
+    assert (tmp_path / "bundle" / "config.local.yaml").read_text() == "config.local.yaml"
 
 
 @pytest.fixture(scope="module")

@@ -5,6 +5,7 @@ import os
 import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -75,7 +76,7 @@ def test_completion_in_a_shell(line, expected):
     code = "import os; os.dup2(1, 8); from workflow.command import main; main()"
     command = [sys.executable, "-c", code]
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, check=True)
-    assert {*done.stdout.decode().split()} - {"-h", "--help"} == expected
+    assert {*done.stdout.decode().split()} - {"-h", "--help", "--version"} == expected
 
 
 def test_the_former_option_card_of_try_is_accepted_with_a_hint(patch, capsys):
@@ -98,6 +99,10 @@ def test_the_former_option_card_of_try_is_accepted_with_a_hint(patch, capsys):
     ("arguments", "message"),
     [
         ([], r"gemm-study: the following arguments are required: COMMAND; see `gemm-study --help`"),
+        (
+            ["report", "--cores", "1" * 22],
+            r"gemm-study report: .* is not a whole number; use 1 to .*",
+        ),
         (["recrod"], r"gemm-study: argument COMMAND: invalid choice: 'recrod' .*"),
         (["report", "--quick", "--full"], r"gemm-study report: argument --full: not allowed .*"),
         (["report", "--cores", "0"], r"gemm-study report: argument --cores: '0' is not a whole .*"),
@@ -131,6 +136,14 @@ def test_an_output_that_lacks_characters_or_is_closed_is_no_error(closed):
     done = subprocess.run(shell, cwd=ROOT, env=environment, capture_output=True)
     assert (done.returncode, done.stderr) == (0, b"")
     assert b"B 1?32" in done.stdout or ">&-" in closed or closed == "| true"
+
+
+def test_the_version_is_that_of_the_project(patch, capsys):
+    patch(sys, argv=["gemm-study", "--version"])
+    with pytest.raises(SystemExit, match="0"):
+        command.main()
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert capsys.readouterr().out == f"gemm-study {project['version']}\n"
 
 
 @pytest.mark.slow

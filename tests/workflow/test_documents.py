@@ -54,6 +54,10 @@ def test_named_commands_exist(name):
     commands = re.findall(r"^### (.*)", reference(), re.M)
     for command in re.findall(r"(?:gemm-study|python -m [a-z]+) [a-z]+(?= |`|$)", TEXTS[name]):
         assert command in commands, command
+    if name == "README.md":  # to be copied as printed
+        recorded = re.findall(r"gemm-study record[^`]*", TEXTS[name])
+        assert recorded
+        assert all("--out " in command or "--size " in command for command in recorded)
     for module in re.findall(r"python -m ([a-z]+\.\w+)", TEXTS[name]):
         assert importlib.util.find_spec(module), module
 

@@ -452,6 +452,27 @@ def test_make_provenance_prints_why_it_fails(tmp_path):
     assert done.stderr.startswith("error: no pygments (see results/logs/provenance.log)\n")
 
 
+def test_no_shell_reads_the_name_of_the_checkout_or_of_a_session_as_code(tmp_path):
+    folder = tmp_path / "a $(touch x) `touch y` b"
+    (folder / ".venv" / "bin").mkdir(parents=True)
+    shutil.copy(ROOT / "Makefile", folder)
+    program(folder / ".venv" / "bin" / "gemm-study", 'printf "%s\\n" "$@" >> calls')
+    program(folder / ".venv" / "bin" / "pytest", 'printf "%s\\n" "$0" >> calls')
+    for target in ("report", "reproduce", "ro-crate", "check"):
+        make = ["make", "--old-file=setup", target, "SESSION=$(touch z)"]
+        done = subprocess.run(make, cwd=folder, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+    assert {path.name for path in folder.iterdir()} == {".venv", "Makefile", "calls"}
+    assert f"{folder}/.venv/bin/pytest" in (folder / "calls").read_text().splitlines()
+
+
+def test_make_names_the_studies():
+    make = ["make", "--dry-run", "report", "STUDY=ful"]
+    done = subprocess.run(make, cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 2
+    assert "STUDY=ful is unknown; use quick or full" in done.stderr
+
+
 def test_every_layer_is_an_extra_or_a_group_and_the_compilers_wheels_stay_at_one_release(setup):
     extras = set(PROJECT["project"]["optional-dependencies"])
     groups = PROJECT["dependency-groups"]

@@ -104,6 +104,7 @@ try:
         for entry in CONFIG.gpus
         if not entry.slurm
     }
+    recording_files.check_copies(Path(path) for entry in CONFIG.gpus for path in entry.folders)
     if LIVE:
         find_gcc()
     find_gxx()

@@ -275,6 +275,7 @@ def test_every_kernel_of_the_projects_own_study_is_counted_at_the_size_of_the_co
     ("options", "words"),
     [
         (("--variant", "blok", "--size", 16), "variant 'blok': not in the catalog"),
+        (("--variant", "block", "--block-size", 32), "--size: is missing; give sizes"),
         (("--variant", "mm_tile", "--block-size", 8, "--size", "8x8"), "shape '8x8': not valid; "),
         (("--variant", "buffered_row", "--theory-size", 2048), "2048 threads per block, 1024 al"),
     ],

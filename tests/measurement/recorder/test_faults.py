@@ -397,9 +397,12 @@ def test_a_lost_device_ends_the_attempt_and_nothing_is_lost(config, cubins, tmp_
     kept = journal_file.read_bytes()
     assert kept.count(b'"cold_starts.csv"') >= 2
     other = {**config, "study": config["study"] | {"seed": 12}}
-    with pytest.raises(StudyError, match=r"r\.partial: contains an interrupted .* study; restore"):
+    with pytest.raises(
+        StudyError,
+        match=r"seed was 11, is 12; restore .* rm -r /.*r\.partial$",
+    ):
         measure(other, tmp_path, cubins, gpus=1)
-    with pytest.raises(StudyError, match="recording with other study, GPUs; restore"):
+    with pytest.raises(StudyError, match=r"study\.seed was 11, is 12; GPUs was .* restore"):
         measure(other, tmp_path, cubins, gpus=2)
     assert journal_file.read_bytes() == kept
     journal_file.write_bytes(kept[: kept.rstrip(b"\n").rfind(b"\n") + 25])
