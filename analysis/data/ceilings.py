@@ -34,7 +34,7 @@ def pieces_table(sources: list[MeasuredSource]) -> pd.DataFrame:
     for source in with_gpu(sources):
         runs = source.own(source.recording.pieces)
         settings = Groups.of(runs, [*_RUN, *SETTING])
-        rows = settings.keys.assign(rounds=settings.counts, used=settings.sums(runs["used"]) > 0)
+        rows = settings.keys.assign(used=settings.sums(runs["used"]) > 0)
         for name in ("copies_s", "run_s"):
             rows[with_bounds(name)] = settings.medians(runs[name]).T
         frames.append(labelled(source, rows))

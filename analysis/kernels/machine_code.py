@@ -30,12 +30,7 @@ EXACT = "exact"
 _BUILD = ["recording", "architecture", "variant", "dtype", "block_size", "build"]
 _ACCESSES = {"global_loads": "LDG", "shared_loads": "LDS"}
 _INSTRUCTION = ("scope", "opcode", "bits", "count")
-_RESOURCES = [
-    "registers_per_thread",
-    "static_shared_bytes",
-    "spill_store_bytes",
-    "spill_load_bytes",
-]
+_RESOURCES = ["registers_per_thread", "static_shared_bytes", "spill_store_bytes"]
 
 
 def machine_code_table(
@@ -75,17 +70,12 @@ def machine_code_table(
 
 
 def _launch(product: Product, build: dict[str, object]) -> dict[str, object]:
-    launch = product.launch
-    threads = launch.threads_per_block
-    row: dict[str, object] = {
-        "threads_per_block": threads,
-        "dynamic_shared_bytes": launch.dynamic_shared_bytes,
-    }
+    threads, shared_bytes = product.launch.threads_per_block, product.launch.dynamic_shared_bytes
+    row: dict[str, object] = {"dynamic_shared_bytes": shared_bytes}
     capability = compute_capability(str(build["architecture"]))
     if capability in LIMITS:
-        registers = int(str(build["registers_per_thread"]))
-        static = int(str(build["static_shared_bytes"]))
-        resident = occupancy(capability, threads, registers, static, launch.dynamic_shared_bytes)
+        registers, static = (int(str(build[name])) for name in _RESOURCES[:2])
+        resident = occupancy(capability, threads, registers, static, shared_bytes)
         row |= {"blocks_per_multiprocessor": resident.blocks_per_multiprocessor}
         row |= {"occupancy": resident.share, "limiter": resident.limiter}
     return row

@@ -11,22 +11,22 @@ from kernels.cubins.occupancy import LIMITS, WARP_SIZE
 from measurement.recording.recording import KERNEL
 
 _SM, _SHARED = "per_multiprocessor", "shared_bytes_per_block"
-# Limit, unit, field of `CapabilityLimits`, attribute in the provenance.
-_LIMITS: tuple[tuple[str, str, str | None, str | None], ...] = (
-    ("threads per block", "", "max_threads_per_block", "max_threads_per_block"),
-    ("threads per warp", "", None, "warp_size"),
-    ("threads per multiprocessor", "", f"max_warps_{_SM}", f"max_threads_{_SM}"),
-    ("blocks per multiprocessor", "", f"max_blocks_{_SM}", f"max_blocks_{_SM}"),
-    ("registers per thread", "", "max_registers_per_thread", None),
-    ("registers per block", "", "max_registers_per_block", "max_registers_per_block"),
-    ("registers per multiprocessor", "", f"registers_{_SM}", f"registers_{_SM}"),
-    ("shared memory per block", "byte", f"max_static_{_SHARED}", f"max_{_SHARED}"),
-    ("shared memory per block, opt-in", "byte", f"max_{_SHARED}", f"max_{_SHARED}_optin"),
-    ("shared memory per multiprocessor", "byte", f"shared_bytes_{_SM}", f"shared_bytes_{_SM}"),
-    ("blocks per grid along x", "", None, "max_grid_x"),
-    ("blocks per grid along y", "", None, "max_grid_y"),
-    ("blocks per grid along z", "", None, "max_grid_z"),
-    ("L2 cache", "byte", None, "l2_cache_bytes"),
+# Limit, field of `CapabilityLimits`, attribute in the provenance.
+_LIMITS: tuple[tuple[str, str | None, str | None], ...] = (
+    ("threads per block", "max_threads_per_block", "max_threads_per_block"),
+    ("threads per warp", None, "warp_size"),
+    ("threads per multiprocessor", f"max_warps_{_SM}", f"max_threads_{_SM}"),
+    ("blocks per multiprocessor", f"max_blocks_{_SM}", f"max_blocks_{_SM}"),
+    ("registers per thread", "max_registers_per_thread", None),
+    ("registers per block", "max_registers_per_block", "max_registers_per_block"),
+    ("registers per multiprocessor", f"registers_{_SM}", f"registers_{_SM}"),
+    ("shared memory per block", f"max_static_{_SHARED}", f"max_{_SHARED}"),
+    ("shared memory per block, opt-in", f"max_{_SHARED}", f"max_{_SHARED}_optin"),
+    ("shared memory per multiprocessor", f"shared_bytes_{_SM}", f"shared_bytes_{_SM}"),
+    ("blocks per grid along x", None, "max_grid_x"),
+    ("blocks per grid along y", None, "max_grid_y"),
+    ("blocks per grid along z", None, "max_grid_z"),
+    ("L2 cache", None, "l2_cache_bytes"),
 )
 _SAME = ["device", "dtype", *SHAPE, "matrices"]  # of a kernel's errors and the library's
 _MEASURED = ("launches", "duration_s", "launch_s", "power_w", "idle_power_w", "energy_j")
@@ -49,13 +49,13 @@ def limits_table(sources: list[MeasuredSource]) -> pd.DataFrame:
 def _rows(capability: str, reported: dict[str, int]) -> list[dict[str, object]]:
     table = LIMITS.get(capability)
     rows = []
-    for limit, unit, field, attribute in _LIMITS:
+    for limit, field, attribute in _LIMITS:
         documented = getattr(table, field) if table and field else None
         if documented is not None and field == f"max_warps_{_SM}":
             documented *= WARP_SIZE
         driver = reported.get(attribute or "")
         agree = None if documented is None or driver is None else documented == driver
-        rows.append({"limit": limit, "unit": unit, "driver_value": driver, "agree": agree})
+        rows.append({"limit": limit, "driver_value": driver, "agree": agree})
     return rows
 
 

@@ -70,37 +70,31 @@ def left_out(data: Data, fit: Fit, groups: IntArray) -> FloatArray:
 def comparison(candidates: Sequence[Candidate], draws: int, *key: object) -> pd.DataFrame:
     """Return one row per model, for candidates with the same cells.
 
-    Columns: model, adds, after, parameters, cells, sizes, log_rms;
-    left_out_log_rms with bounds; over_best with bounds, and verdict, see `ranked`; speedup (the
-    first model's left-out error over this one's) with bounds.
+    Columns: model, adds, after, parameters, cells, log_rms; left_out_log_rms and over_best with
+    bounds, and verdict, see `ranked`.
     """
     data = candidates[0].data
     left_out = np.array([one.left_out for one in candidates])
-    ranks, errors = ranked(left_out, (data.kernels, data.sizes), draws, *key)
-    first = candidates[0].left_out_log_rms
-    rows = []
-    for index, one in enumerate(candidates):
-        bounds = percentile_interval(errors[0] / errors[index])
-        rows.append(
-            {
-                "model": one.model,
-                "adds": MODELS[one.model].adds,
-                "after": MODELS[one.model].after,
-                "parameters": one.data.design.shape[1],
-                "cells": len(one.data.log_times),
-                "sizes": len(np.unique(one.data.sizes)),
-                "log_rms": one.log_rms,
-                **bounded("speedup", first / one.left_out_log_rms, *bounds),
-            }
-        )
+    ranks = ranked(left_out, (data.kernels, data.sizes), draws, *key)
+    rows = [
+        {
+            "model": one.model,
+            "adds": MODELS[one.model].adds,
+            "after": MODELS[one.model].after,
+            "parameters": one.data.design.shape[1],
+            "cells": len(one.data.log_times),
+            "log_rms": one.log_rms,
+        }
+        for one in candidates
+    ]
     ranks = ranks.rename(columns=renaming("log_rms", "left_out_log_rms"))
     return pd.concat([pd.DataFrame(rows), ranks], axis=1)
 
 
 def ranked(
     errors: FloatArray, groupings: Sequence[IntArray], draws: int, *key: object
-) -> tuple[pd.DataFrame, FloatArray]:
-    """Return one row per model (row of `errors`), and draws of its root mean square error.
+) -> pd.DataFrame:
+    """Return one row per model (row of `errors`).
 
     Columns: log_rms, and over_best (log_rms over the least log_rms of all models), with bounds;
     verdict. Bounds are percentiles of `drawn_errors`. A model is worse than the best if the
@@ -121,7 +115,7 @@ def ranked(
                 "verdict": verdict if is_known else "",
             }
         )
-    return pd.DataFrame(rows), drawn
+    return pd.DataFrame(rows)
 
 
 def drawn_errors(

@@ -120,7 +120,7 @@ def _evaluated(
     errors = {name: some for name, some in errors.items() if len(some) and np.isfinite(some).all()}
     if not errors:
         return pd.DataFrame({"model": []})
-    rows, _ = ranked(np.array(list(errors.values())), groups, draws, *key)
+    rows = ranked(np.array(list(errors.values())), groups, draws, *key)
     cells = [len(some) for some in errors.values()]
     return rows.assign(model=list(errors), cells=cells, error_factor=np.exp(rows["log_rms"]))
 

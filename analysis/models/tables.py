@@ -18,7 +18,7 @@ from analysis.models.comparison import FACTOR, LEAST_SIZE, Candidate, candidate
 from analysis.models.curve_fits import curve_fits
 from analysis.models.work import GpuFacts, with_work
 from analysis.schema import bounded, renaming, with_bounds
-from analysis.stats.estimates import CONFIDENCE, DRAWS, SEED, FloatArray, conformal
+from analysis.stats.estimates import CONFIDENCE, DRAWS, FloatArray, conformal
 from analysis.stats.fitting import Data, log_model
 from analysis.stats.fitting import fit as fit_model
 from analysis.stats.uncertainty import Estimate, Uncertainty
@@ -273,18 +273,13 @@ def _parameters(case: Case, one: Candidate, spread: Uncertainty) -> pd.DataFrame
     """Return one row per parameter of a model, ρ first."""
     names = definitions.MODELS[one.model].parameters
     above, below = (names.index(name) for name in definitions.MODELS[one.model].ratio)
-    parts = one.data.design * one.fit.theta
-    median_share = np.median(parts / parts.sum(axis=1, keepdims=True), axis=0)
-    fitted = case.cells[case.fitted]
-    counts = {"cells": len(fitted), "samples": fitted["samples"].sum(min_count=1)}
     rows = [{"parameter": definitions.RHO, "unit": "", **_estimate(spread.ratio(above, below))}]
     for index, name in enumerate(names):
         row = {"parameter": name, "unit": "s", **_estimate(spread.parameter(index))}
         # Work that all multiprocessors share would take one multiprocessor that many times as long.
         at_once = case.multiprocessors if name.startswith("c_") else 1
-        row |= {"cycles": one.fit.theta[index] * at_once * case.clock_hz}
-        rows.append(row | {"share": median_share[index]})
-    return pd.DataFrame(rows).assign(model=one.model, draws=DRAWS, seed=SEED, **counts)
+        rows.append(row | {"cycles": one.fit.theta[index] * at_once * case.clock_hz})
+    return pd.DataFrame(rows).assign(model=one.model)
 
 
 def _estimate(estimate: Estimate) -> dict[str, object]:

@@ -149,7 +149,7 @@ def claim_verdicts_table(claims: pd.DataFrame, sources: Iterable[MeasuredSource]
             row |= {column: cases.iloc[0][column] for column in ("source", "expected")}
             for case in cases.to_dict("records"):
                 prefix = "total" if case["quantity"] == "total" else "kernel"
-                columns = ("n", "host_memory", "block_size", *with_bounds("value"), "verdict")
+                columns = ("n", "host_memory", *with_bounds("value"), "verdict")
                 row |= {f"{prefix}_{column}": case[column] for column in columns}
             verdicts = dict.fromkeys(cases["verdict"])
             row["verdict"] = next(iter(verdicts)) if len(verdicts) == 1 else BY_COPIES

@@ -38,7 +38,6 @@ def figure2_table(
         "figure2",
         (
             {"recording": source.recording_id, "gpu": source.label, "gpu_name": source.gpu_name}
-            | {"simulated": source.recording.provenance["simulated"]}
             | {"multiprocessors": source.gpu["multiprocessors"]}
             | _properties(by_gpu.get(source.label, pd.Series(dtype=float)))
             | _performance(cells[cells["gpu"] == source.label])

@@ -50,11 +50,7 @@ def test_verdicts_on_clearly_worse_and_similar_models_by_whole_kernels():
     over_best = table["left_out_log_rms"] / table.loc[best, "left_out_log_rms"]
     assert (table["over_best"] == over_best).all()
     assert table.loc[best, ["over_best_low", "over_best_high"]].tolist() == [1, 1]
-    speedup = table.loc["M0", "left_out_log_rms"] / table["left_out_log_rms"]
-    np.testing.assert_allclose(table["speedup"], speedup)
-    assert table["speedup"].between(table["speedup_low"], table["speedup_high"]).all()
     assert (table["parameters"].tolist(), set(table["cells"])) == ([2, 3, 3, 4], {38})
-    assert set(table["sizes"]) == {5}
     data = model_data.times("M0", 0, NOISE, model_data.cells().query("n == 512"))
     found = models.comparison([fitted("M0", data)], 100)
     assert found["left_out_log_rms"].isna().all(), "a single size cannot be left out"

@@ -39,7 +39,7 @@ def test_the_figure_shows_every_gpu_with_its_interval(tmp_path):
         kernel = {"n": 2048, "kernel_variant": "block", "kernel_block_size": 32}
         speed = 1e12 * (1 + place)
         bounds = bounded("kernel_flop_per_s", speed, 0.9 * speed, 1.1 * speed)
-        rows.append({"simulated": False, **names, **kernel, **bounds})
+        rows.append({**names, **kernel, **bounds})
     listed = [device(f"gpu{place}", recording=f"gpu{place}") for place in range(30)]
     found = drawn(FIGURES["figure2"], stored(tmp_path, figure2=rows, recordings=listed))
     assert {f"gpu{place}" for place in range(30)} <= set(found.texts)
