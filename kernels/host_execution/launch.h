@@ -61,7 +61,7 @@ struct HostLaunch {
 };
 
 static HostLaunch host_launches[8];
-static unsigned host_launch_count;
+static unsigned host_launch_count, host_value_bytes;
 
 template <int... Indices>
 struct HostIndices {};
@@ -87,7 +87,8 @@ struct HostBound {
 
     template <typename Value>
     __attribute__((no_sanitize("thread"))) static void put(HostLaunch &launch, Value value) {
-        const unsigned place = launch.count * 16;
+        const unsigned place = host_value_bytes;
+        host_value_bytes += (sizeof value + 15) / 16 * 16;
         __builtin_memcpy(launch.values + place, &value, sizeof value);
         launch.arguments[1 + launch.count] = launch.values + place;
         launch.bytes[launch.count++] = sizeof value;
@@ -105,7 +106,7 @@ struct HostBound {
             targets[i][2] = sizes[i].z;
         }
         launch.shared = configuration.shared;
-        launch.count = 0;
+        launch.count = host_value_bytes = 0;
         (put(launch, values), ...);
     }
 };

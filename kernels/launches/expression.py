@@ -197,6 +197,25 @@ def parameters(piece: Piece, name: str) -> list[str]:
     return split_list(header[begin.end() : closing(header, begin.end() - 1) - 1])
 
 
+def template_parameters(piece: Piece) -> list[tuple[str, str, str]]:
+    """Return type, name and default (or "") of each parameter of a function's template."""
+    header = blanked(piece.header)
+    begin = re.search(r"\btemplate\s*<", header)
+    if not begin:
+        return []
+    place, depth = begin.end(), 1
+    while place < len(header) and depth:
+        depth += {"<": 1, ">": -1}.get(header[place], 0)
+        place = closing(header, place) if header[place] in "([{" else place + 1
+    parts = []
+    for parameter in split_list(header[begin.end() : place - 1]):
+        declared, _, default = parameter.partition("=")
+        name = named(declared)
+        kind = re.sub(rf"\bconst\b|\b{name}\b(?=\W*$)", "", declared)
+        parts.append((" ".join(kind.split()), name, default.strip()))
+    return parts
+
+
 def split_list(code: str) -> list[str]:
     """Split a list at its commas outside brackets."""
     parts, begin, place, angles = [], 0, 0, 0

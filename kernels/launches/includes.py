@@ -9,32 +9,44 @@ from kernels.launches.pieces import blanked
 
 _LOCAL = re.compile(r'^[ \t]*#[ \t]*include[ \t]*["<]([^">\n]+)[">][^\n]*$', re.MULTILINE)
 _MOST_DEPTH = 8
+# Where repositories keep headers, in the folder of a source or one above it.
+_HEADERS = ("", "include", "inc", "common", "Common")
+_LEVELS = 3
 
 
 def with_includes(path: Path, text: str, folders: Sequence[Path] = ()) -> str:
     """Return a source with the files that it includes, each once; lines keep their numbers.
 
-    Files of compilers and libraries, which are in none of the folders, stay directives.
+    `folders` are searched first, then those where a repository keeps its headers. Files of
+    compilers and libraries, which are in none of them, stay directives.
     """
-    return _expanded(path, text, SOURCE_NAME, [path.parent, *folders], {path.resolve()}, 0)
+    above = path.resolve().parents[:_LEVELS]
+    nearby = [folder / name for folder in above for name in _HEADERS]
+    return _expanded(path, text, SOURCE_NAME, [*folders, *nearby], {path.resolve()}, 0)
 
 
 def _expanded(
     path: Path, text: str, name: str, folders: list[Path], seen: set[Path], depth: int
 ) -> str:
-    directives = [match for match in _LOCAL.finditer(text) if blanked(text)[match.start()] != " "]
-    for match in reversed(directives):
+    code, parts, end = blanked(text), [], 0
+    for match in _LOCAL.finditer(text):
         inner = _file([path.parent, *folders], match[1])
-        if inner is None or depth == _MOST_DEPTH:
+        if inner is None or depth == _MOST_DEPTH or "#" not in code[match.start() : match.end()]:
             continue
-        line = text.count("\n", 0, match.start()) + 1
-        replaced = ""
+        parts.append(text[end : match.start()])
         if inner.resolve() not in seen:
             seen.add(inner.resolve())
-            body = _expanded(inner, inner.read_text(), inner.name, folders, seen, depth + 1)
-            replaced = f'#line 1 "{inner.name}"\n{body}\n'
-        text = f'{text[: match.start()]}{replaced}#line {line + 1} "{name}"{text[match.end() :]}'
-    return text
+            inside = _expanded(inner, read(inner), inner.name, folders, seen, depth + 1)
+            parts.append(f'#line 1 "{inner.name}"\n{inside}\n')
+        line = text.count("\n", 0, match.start()) + 1
+        parts.append(f'#line {line + 1} "{name}"')
+        end = match.end()
+    return "".join([*parts, text[end:]])
+
+
+def read(path: Path) -> str:
+    """Return the text of a source, whatever the encoding of its comments."""
+    return path.read_text(encoding="utf-8-sig", errors="replace")
 
 
 def _file(folders: Sequence[Path], name: str) -> Path | None:

@@ -2,16 +2,19 @@
 
 import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from kernels.catalog.variant import MAX_THREADS
-from kernels.launches.expression import Launch, named, parameters
-from kernels.launches.pieces import Piece, blanked, closing
+from kernels.launches.expression import Launch, template_parameters
+from kernels.launches.pieces import Piece, blanked, closing, pieces
+from kernels.launches.roles import ELEMENT
+from kernels.launches.structs import arguments_of
 
 _INDEX = r"blockIdx\s*\.\s*{axis}\s*\*\s*(?P<edge>[\w.]+|\([^()]*\))"
 _BOUNDS = re.compile(r"__launch_bounds__\s*\(")
 _DEFAULT_EDGE = "16"
+_TYPES = ("typename", "class")
 # Numbers that public kernels give to their templates, by name; the sets fit each other.
 _BLOCK_EDGE = r"(?:block|tile)?_?(?:size|dim|width|edge)?_?[xy]?|t[sw]|bs|block_?size|tile_?\w*"
 _SETS = (
@@ -19,6 +22,16 @@ _SETS = (
     {r"b[mn]": "128", "bk": "8", r"t[mn]": "8", _BLOCK_EDGE: "32"},
     {r"b[mn]": "128", "bk": "16", r"t[mn]": "8", _BLOCK_EDGE: "32"},
     {r"b[mn]": "64", "bk": "16", r"t[mn]": "4", _BLOCK_EDGE: "32"},
+    {
+        r"b[mn]": "128",
+        "bk": "16",
+        r"w[mn]": "64",
+        r"w\w*iter": "4",
+        "tm": "8",
+        "tn": "4",
+        r"num_?threads|threads\w*": "128",
+        _BLOCK_EDGE: "32",
+    },
 )
 _SPELLINGS = (
     (r"(?:block|tile)_?(?:tile_?)?(?:size_?)?(m|n|k)", r"b\1"),
@@ -75,27 +88,44 @@ def _dim3(sizes: Sequence[str]) -> str:
     return sizes[0] if len(sizes) == 1 else f"dim3({', '.join(sizes)})"
 
 
-def guesses(name: str, kernel: Piece, code: str) -> Iterator[Guess]:
-    """Yield guesses for a kernel, the likeliest first; `code` is the device's code of its file."""
-    arguments = ", ".join(named(each) for each in parameters(kernel, name))
+def guesses(name: str, kernel: Piece, text: str) -> Iterator[Guess]:
+    """Yield guesses for a kernel, the likeliest first; `text` is the code that it needs."""
+    arguments, structures = arguments_of(text, name, kernel)
+    code = _with_indices(" ".join(blanked(p.text) for p in pieces(text) if p.is_for_the_device))
     spaceless = code.replace(" ", "")
     uses_y = ("blockIdx.y" in spaceless, "threadIdx.y" in spaceless)
+    template = template_parameters(kernel)
     seen = set()
-    for values in _SETS:
-        templated, declared = _template(kernel, values)
-        statements = tuple(
-            f"constexpr {kind} {each} = {v};" for (kind, each), v in declared.items()
-        )
+    for values in sorted(_SETS, key=lambda values: _missing(template, values)):
+        constants = {
+            (kind, parameter): default or _value(kind, parameter, values)
+            for kind, parameter, default in template
+            if kind not in _TYPES
+        }
+        declared = [f"constexpr {kind} {name} = {v};" for (kind, name), v in constants.items()]
+        statements = (*declared, *structures)
         if statements in seen:
             continue
         seen.add(statements)
-        names = {_short(each): each for _, each in declared}
+        called = name + _in_angles([ELEMENT if k in _TYPES else given for k, given, _ in template])
+        names = {_short(parameter): parameter for _, parameter in constants}
         edge = next(iter(names.values()), "0")
         across = names.get("bn") or _edge(code, "x") or edge
         down = names.get("bm") or _edge(code, "y") or edge
         configuration = f"dim3({across}, {down}), dim3({_launch_bounds(kernel) or 0})"
-        probe = Launch(f"{name}{templated}", configuration, arguments, statements)
-        yield Guess(f"{name}{templated}", arguments, statements, probe, uses_y)
+        probe = Launch(called, configuration, arguments, statements)
+        yield Guess(called, arguments, statements, probe, uses_y)
+
+
+def _with_indices(code: str) -> str:
+    """Return code with block indices in place of variables that contain them."""
+    for name, axis in re.findall(r"\b(\w+)\s*=\s*blockIdx\s*\.\s*([xyz])\s*[;,]", code):
+        code = re.sub(rf"\b{name}\b(?!\s*=)", f"blockIdx.{axis}", code)
+    return re.sub(r"(blockIdx\.[xyz])\s*<<\s*(\d+)", r"\1 * (1 << \2)", code)
+
+
+def _in_angles(names: Sequence[str]) -> str:
+    return f"<{', '.join(names)}>" if names else ""
 
 
 def geometries(edges: tuple[int, int], bound: int, uses_y: tuple[bool, bool]) -> Iterator[Geometry]:
@@ -136,24 +166,12 @@ def _blocks(x: int, y: int, bound: int, in_two: bool) -> Iterator[tuple[int, ...
     yield from ((threads,) for threads in (x, y, 256, 128, 64))
 
 
-def _template(kernel: Piece, values: dict[str, str]) -> tuple[str, dict[tuple[str, str], str]]:
-    """Return the template arguments of a kernel, and the constants that they name."""
-    header = blanked(kernel.header)
-    begin = re.search(r"\btemplate\s*<", header)
-    if not begin:
-        return "", {}
-    inside = header[begin.end() : header.index(">", begin.end())]
-    texts, constants = [], {}
-    for parameter in inside.split(","):
-        name = named(parameter)
-        kind = " ".join(re.sub(r"\bconst\b|=.*", "", parameter).replace(name, "").split())
-        if kind in ("typename", "class"):
-            texts.append("float")
-            continue
-        default = parameter.partition("=")[2].strip()
-        texts.append(name)
-        constants[kind, name] = default or _value(name, values)
-    return f"<{', '.join(texts)}>", constants
+def _missing(template: Sequence[tuple[str, str, str]], values: Mapping[str, str]) -> int:
+    """Return how many numbers of a template a set of values does not name."""
+    numbers = [
+        _short(name) for kind, name, default in template if kind not in _TYPES and not default
+    ]
+    return sum(not any(re.fullmatch(pattern, name) for pattern in values) for name in numbers)
 
 
 def _short(name: str) -> str:
@@ -165,7 +183,9 @@ def _short(name: str) -> str:
     return name
 
 
-def _value(name: str, values: dict[str, str]) -> str:
+def _value(kind: str, name: str, values: Mapping[str, str]) -> str:
+    if kind == "bool":
+        return "false"
     short = _short(name)
     return next((v for pattern, v in values.items() if re.fullmatch(pattern, short)), _DEFAULT_EDGE)
 

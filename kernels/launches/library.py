@@ -9,8 +9,9 @@ from pathlib import Path
 from kernels.catalog.source import without_comments
 from kernels.host_execution.binding import Array, Configured, Kernel, Run, aligned_copies
 from kernels.host_execution.compiler import BUILDS, LaunchCode, Mode, build_kernel
+from kernels.launches.constants import with_variables
+from kernels.launches.device import for_the_device
 from kernels.launches.expression import Launch, named, parameters, words
-from kernels.launches.pieces import for_the_device
 from kernels.launches.roles import meaning_of
 from kernels.launches.shim import Scope, code, kernels_of
 from kernels.products.elements import FLOAT, STORED, Stored
@@ -69,7 +70,9 @@ class Source:
 
     def library(self, mode: Mode, folder: Path = BUILDS) -> "Library":
         """Compile it for the host; raise NotSupported or CompilerError."""
-        device = _INCLUDE.sub("", for_the_device(self.text))
+        launched = set[str]().union(*(words(str(launch)) for launch in self.launches))
+        device = _INCLUDE.sub("", for_the_device(self.text, launched))
+        device = with_variables(device, self.scope.constants)
         launch = LaunchCode(device, code(self.text, self.launches, self.scope))
         built = build_kernel(self.name, self.path, {}, mode, folder, launch)
         return Library(built, self.path, self.name, mode == "counted")

@@ -10,7 +10,7 @@ from base.errors import StudyError
 from base.paths import shown
 from kernels.host_execution.binding import KernelFault
 from kernels.host_execution.limited import limited
-from kernels.launches.includes import with_includes
+from kernels.launches.includes import read, with_includes
 from kernels.launches.verdict import Judged, judge, kernels_to_judge
 from kernels.products.shape import Shape
 
@@ -29,7 +29,7 @@ def judged(
     files. Raise KernelFault for a wrong kernel,
     StudyError if there is no kernel or no launch, LimitReached after `SECONDS`.
     """
-    text = with_includes(path, path.read_text(), folders)
+    text = with_includes(path, read(path), folders)
     end = monotonic() + SECONDS
     verdicts = []
     for name in kernels_to_judge(path, text, option, kernel):

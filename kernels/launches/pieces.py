@@ -117,29 +117,6 @@ def closing(code: str, place: int) -> int:
     return len(code)
 
 
-def for_the_device(text: str, kept: frozenset[str] = frozenset()) -> str:
-    """Return a source without functions of the host, except those `kept`; its lines stay.
-
-    A kernel calls only functions of the device and constexpr functions, so that nothing that it
-    needs is left out. Prototypes and explicit instantiations of functions left out go with them.
-    """
-    blank = []
-    dropped: set[str] = set()
-    for piece in list(pieces(text)):
-        name = function_name(piece)
-        if piece.is_directive or piece.is_for_the_device or name in kept:
-            continue
-        if piece.is_function or (piece.body is None and _is_prototype(piece, dropped)):
-            dropped.add(name or "")
-            blank.append(piece)
-        elif _serves_the_host(piece):
-            blank.append(piece)
-    for piece in blank:
-        hole = re.sub(r"[^\n]", " ", text[piece.begin : piece.end])
-        text = text[: piece.begin] + hole + text[piece.end :]
-    return text
-
-
 def function_name(piece: Piece) -> str | None:
     """Return the name of the function that a piece defines or declares."""
     header = _without_attributes(blanked(piece.header))
@@ -154,20 +131,3 @@ def _without_attributes(header: str) -> str:
     while (at := header.find("@(")) >= 0:
         header = header[:at] + header[closing(header, at + 1) :]
     return header
-
-
-def _is_prototype(piece: Piece, dropped: set[str]) -> bool:
-    header = blanked(piece.text).strip()
-    if re.match(r"template\s+(?!<)", header):  # an explicit instantiation
-        return function_name(piece) in dropped
-    return bool(
-        re.fullmatch(r"(?:[\w:<>,*&\s]|\[\[\w+\]\])+\([^={}]*\)\s*(?:noexcept\s*)?;", header)
-    )
-
-
-def _serves_the_host(piece: Piece) -> bool:
-    """Return whether a type or a variable uses the runtime or the C++ library."""
-    code = blanked(piece.text)
-    if "__device__" in code or "__constant__" in code:
-        return False
-    return bool(re.search(r"\b(?:cuda[A-Z]\w*|cublas\w*|std::(?!size_t)\w+)\b", code))

@@ -8,8 +8,11 @@ import itertools
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
+_MOST_NAMES = 4  # whose orders are tried
 # Of C = A·B with A M×K and B K×N.
 SIZES = ("M", "N", "K")
+MATRICES = ("A", "B", "C")
+ELEMENT = "float"  # the type of elements that a template leaves open
 _SIZE_NAMES = {
     "M": r"m|(?:num)?(?:a|c)?_?rows(?:_?(?:a|c))?|h(?:eight)?_?(?:a|c)|(?:a|c)_?h(?:eight)?|height|"
     r"m_?(?:size|dim|global)|(?:size|dim)_?m",
@@ -65,15 +68,14 @@ def _size_choices(names: Sequence[str]) -> Iterator[dict[str, str]]:
     if lower == {"m", "n", "p"}:  # A is m×n and B is n×p
         yield {name: {"m": "M", "n": "K", "p": "N"}[plain(name)] for name in names}
     by_name = {name: _size(name) for name in names}
-    if all(by_name.values()):
-        yield {name: str(size) for name, size in by_name.items()}
-    if len(names) <= 4:
-        free = [name for name in names if not by_name[name]]
-        for choice in itertools.product(SIZES, repeat=len(free)):
-            yield {
-                **{n: str(s) for n, s in by_name.items() if s},
-                **dict(zip(free, choice, strict=True)),
-            }
+    chosen = {name: size for name, size in by_name.items() if size}
+    free = [name for name in names if name not in chosen]
+    missing = [size for size in SIZES if size not in chosen.values()]
+    for order in itertools.permutations(missing, len(free)) if len(free) <= len(missing) else ():
+        yield chosen | dict(zip(free, order, strict=True))
+    if len(names) <= _MOST_NAMES:
+        for choice in itertools.product(SIZES, repeat=len(free)) if chosen else ():
+            yield chosen | dict(zip(free, choice, strict=True))
         for order in itertools.permutations(SIZES, min(len(names), 3)):
             yield dict(zip(names, order, strict=False)) | dict.fromkeys(names[3:], "N")
 
@@ -95,6 +97,11 @@ def _size(name: str) -> str | None:
     return "N" if re.fullmatch(_SQUARE, plain(name)) else None
 
 
+def is_bias(name: str) -> bool:
+    """Return whether a vector of this name is added to the product."""
+    return "bias" in name.lower()
+
+
 def matrices(pointers: Mapping[str, str]) -> Iterator[dict[str, str]]:
     """Yield which of three pointers are A, B and C, by name and type, the likeliest first."""
     names = list(pointers)
@@ -106,5 +113,5 @@ def matrices(pointers: Mapping[str, str]) -> Iterator[dict[str, str]]:
     outputs = written if len(written) == 1 else [names[-1], names[0]]
     for output in outputs:
         inputs = [name for name in names if name != output]
-        roles = dict(zip([*inputs, output], "ABC", strict=True))
+        roles = dict(zip([*inputs, output], MATRICES, strict=True))
         yield {name: roles[name] for name in names}

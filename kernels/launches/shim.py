@@ -1,19 +1,22 @@
 """C++ that evaluates a launch: the function `host_configure`, for every compiler."""
 
+import itertools
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from kernels.launches.constants import fixed_sizes, macros, settable
 from kernels.launches.expression import (
     Launch,
     declared_names,
     named,
     parameters,
     split_list,
+    template_parameters,
     words,
 )
 from kernels.launches.pieces import Piece, blanked, function_name, pieces
-from kernels.launches.roles import is_number_name, is_size_name, meanings
+from kernels.launches.roles import ELEMENT, MATRICES, is_bias, is_number_name
 
 _MATRIX = re.compile(r"\*|\[\s*\]")
 _QUALIFIERS = re.compile(r"\b(?:const|__restrict__|__restrict|restrict|volatile|register)\b|&")
@@ -27,6 +30,7 @@ class Scope:
     pointers: dict[str, str]
     statements: tuple[str, ...]
     types: dict[str, str]  # template parameters of the enclosing function
+    constants: tuple[str, ...] = ()  # numbers that are constants of the file
 
 
 def kernels_of(text: str) -> dict[str, Piece]:
@@ -39,28 +43,21 @@ def kernels_of(text: str) -> dict[str, Piece]:
     return found
 
 
-def macros(text: str) -> set[str]:
-    """Return the names of macros and constants that a source defines outside of functions."""
-    names = set(re.findall(r"^[ \t]*#[ \t]*define[ \t]+(\w+)", blanked(text), re.MULTILINE))
-    for piece in pieces(text):
-        if piece.body is None and not piece.is_directive:
-            names |= declared_names(" ".join(piece.text.split()))
-    return names
-
-
 def scope_of(text: str, launch: Launch) -> Scope:
     """Return what a launch needs from the product."""
     declared = {
         name: statement for statement in launch.declarations for name in declared_names(statement)
     }
     types = _types(launch)
-    needed = words(
-        " ".join([launch.kernel, launch.configuration, launch.arguments, *launch.declarations])
-    )
-    outside = macros(text) | set(kernels_of(text))
+    text_of = " ".join([launch.kernel, launch.configuration, launch.arguments])
+    needed = words(" ".join([text_of, *launch.declarations]))
+    kernel = kernels_of(text).get(launch.name)
+    constants = settable(text, launch, kernel)
+    outside = (macros(text, str(launch)) | set(kernels_of(text))) - set(constants)
+    needed |= set(constants)
     numbers: dict[str, str] = {}
     pointers: dict[str, str] = {}
-    kernel = kernels_of(text).get(launch.name)
+    nothing: list[str] = []  # a product without bias
     by_argument = dict(
         zip(
             split_list(launch.arguments),
@@ -71,24 +68,32 @@ def scope_of(text: str, launch: Launch) -> Scope:
     in_templates = words(launch.kernel)
     for name in sorted(needed - outside, key=lambda each: _first(launch, each)):
         kind = types.get(name) or _declared_type(declared.get(name, ""), name)
+        kind = constants.get(name) or kind
         target = by_argument.get(name, "")
-        if kind and "*" in kind and is_number_name(name):
+        if is_bias(name) and "*" in f"{kind}{target}":
+            nothing.append(f"{_type(target) or kind} {name} = nullptr;")
+        elif "*" in kind and is_number_name(name):
             numbers[name] = kind
-        elif _MATRIX.search(target) or (kind and "*" in kind and "[" not in kind):
-            pointers[name] = kind or _type(target)
-        elif name in types or (
-            name in declared and is_number_name(name) and name not in in_templates
+        elif name in MATRICES and name not in declared and not (kind or target):
+            pointers[name] = f"{ELEMENT} *"
+        elif "*" in kind and name not in words(text_of):
+            continue
+        elif _MATRIX.search(target) or "*" in kind:
+            constant = "const " if re.search(r"\bconst\b[^*]*[*\[]", target) else ""
+            pointers[name] = constant + (kind or _type(target))
+        elif (
+            name in types
+            or name in constants
+            or (name in declared and is_number_name(name) and name not in in_templates)
         ):
             numbers[name] = kind or "int"
-        elif name not in declared and (target or _is_size(name)):
+        elif name not in declared and (target or is_number_name(name)):
             numbers[name] = _type(target) if target and "*" not in target else "int"
-    bound = {*numbers, *pointers}
-    statements = tuple(each for each in launch.declarations if not declared_names(each) & bound)
-    return Scope(numbers, pointers, statements, _template_types(launch.enclosing, kernel))
-
-
-def _is_size(name: str) -> bool:
-    return is_number_name(name)
+    bound = {*numbers, *pointers}.union(*map(declared_names, nothing))
+    statements = [each for each in launch.declarations if not declared_names(each) & bound]
+    statements += nothing
+    template_types = _template_types(launch.enclosing, kernel)
+    return Scope(numbers, pointers, tuple(statements), template_types, tuple(constants))
 
 
 def _first(launch: Launch, name: str) -> int:
@@ -131,28 +136,12 @@ def _declared_type(statement: str, name: str) -> str:
 
 def _template_types(*functions: Piece | None) -> dict[str, str]:
     """Return the types that stand in templates of functions: float for each."""
-    names: list[str] = []
-    for function in filter(None, functions):
-        template = re.search(r"template\s*<([^>]*)>", blanked(function.header))
-        names += re.findall(r"(?:typename|class)\s+(\w+)", template[1]) if template else []
-    return dict.fromkeys(names, "float")
-
-
-def fixed_sizes(text: str, launch: Launch) -> dict[str, str]:
-    """Return the macros and constants that stand for M, N and K in a kernel without such arguments.
-
-    Where one name stands for all, it is that of N.
-    """
-    kernel = kernels_of(text).get(launch.name)
-    if kernel is None or any(_size(named(each)) for each in parameters(kernel, launch.name)):
-        return {}
-    names = sorted(words(kernel.text) & macros(text), key=kernel.text.index)
-    sizes = {size: name for name in reversed(names) if (size := _size(name))}
-    return sizes if "N" in sizes else {}
-
-
-def _size(name: str) -> str | None:
-    return next(iter(meanings([name])))[name] if is_size_name(name) else None
+    parameters_of = [template_parameters(function) for function in functions if function]
+    return {
+        name: ELEMENT
+        for kind, name, _ in itertools.chain(*parameters_of)
+        if kind in ("typename", "class")
+    }
 
 
 def code(text: str, launches: Sequence[Launch], scope: Scope) -> str:
@@ -174,11 +163,14 @@ def code(text: str, launches: Sequence[Launch], scope: Scope) -> str:
         lines.append(f"{kind} {name} = ({kind})host_pointers[{index}];")
         lines.append(f"host_elements[{index}] = host_element({name});")
     lines += scope.statements
+    lines += [f"::{name} = {name};" for name in scope.constants]
     for launch in launches:
         where = f"HostConfiguration({launch.configuration})"
         lines.append(f"host_at({launch.kernel}, {where})({launch.arguments});")
     body = "\n    ".join(lines)
-    sizes = fixed_sizes(text, launches[-1])
+    sizes = fixed_sizes(text, launches[-1], kernels_of(text).get(launches[-1].name))
+    if set(sizes.values()) & set(scope.constants):
+        sizes = {}
     fixed = ", ".join(f"(unsigned)({sizes.get(size, sizes.get('N', 0))})" for size in "MNK")
     return (
         'extern "C" __attribute__((no_sanitize("thread"))) HostLaunch *host_configure(\n'

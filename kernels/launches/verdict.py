@@ -12,12 +12,13 @@ from base.errors import StudyError
 from base.paths import shown
 from kernels.host_execution.binding import KernelFault
 from kernels.host_execution.compiler import CompilerError, NotSupported
+from kernels.launches.device import for_the_device
 from kernels.launches.expression import named, of_file, parameters
 from kernels.launches.infer import Geometry, Guess, geometries, guesses
 from kernels.launches.library import Library, Source
-from kernels.launches.pieces import blanked, pieces
 from kernels.launches.reading import LAYOUTS, Operands, Reading, readings
 from kernels.launches.shim import kernels_of, scope_of
+from kernels.launches.structs import matrix_count
 from kernels.products.gate import Verdict
 from kernels.products.shape import Shape
 
@@ -125,8 +126,16 @@ def kernels_to_judge(path: Path, text: str, option: str | None, kernel: str | No
     if kernel and kernel not in present:
         names = ", ".join(present)
         raise StudyError(f"{shown(path)}: --kernel {kernel}: not in the file; it contains {names}")
-    launched = [launch.name for launch in of_file(text, option) if launch.name in present]
-    return [kernel] if kernel else list(dict.fromkeys(launched)) or list(present)
+    if kernel:
+        return [kernel]
+    products = [name for name, piece in present.items() if matrix_count(text, name, piece) == 3]
+    launched = [launch.name for launch in of_file(text, option) if launch.name in products]
+    if not products:
+        raise StudyError(
+            f"{shown(path)}: no kernel takes three matrices: {', '.join(present)}; name a file "
+            "with C = A·B"
+        )
+    return list(dict.fromkeys(launched)) or products
 
 
 def judge(path: Path, text: str, name: str, option: str | None = None) -> Judged:
@@ -153,9 +162,8 @@ def judge(path: Path, text: str, name: str, option: str | None = None) -> Judged
 def _judge_by_guesses(path: Path, text: str, name: str, refused: CompilerError | None) -> Judged:
     """Judge a kernel with the first guessed launch that gives a product at all."""
     kernel = kernels_of(text)[name]
-    code = " ".join(blanked(each.text) for each in pieces(text) if each.is_for_the_device)
     likeliest: Judged | None = None
-    for guess in guesses(name, kernel, code):
+    for guess in guesses(name, kernel, for_the_device(text, {name})):
         probe = Source(path, text, (guess.probe,), scope_of(text, guess.probe))
         try:
             library = probe.library("counted")
@@ -260,7 +268,7 @@ def _first_growth(blocks: Callable[[int], int]) -> int:
     while most - least > 1:
         middle = (least + most) // 2
         least, most = (middle, most) if blocks(middle) <= count else (least, middle)
-    return least
+    return least if count else most  # a grid that is rounded down begins with a whole tile
 
 
 def _whole(tile: tuple[int, int], reading: Reading) -> Shape:

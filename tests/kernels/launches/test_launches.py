@@ -6,9 +6,10 @@ import pytest
 
 from base.errors import StudyError
 from kernels.host_execution.binding import KernelFault
+from kernels.launches.device import for_the_device
 from kernels.launches.expression import launches
 from kernels.launches.lines import judged
-from kernels.launches.pieces import for_the_device, pieces
+from kernels.launches.pieces import pieces
 from kernels.launches.roles import matrices, meanings
 
 # One thread per element, and the same with a launcher as in public benchmarks.
@@ -92,7 +93,7 @@ def test_the_launch_of_host_code_is_found_with_what_it_declares() -> None:
 
 def test_code_of_the_host_is_left_out_and_lines_stay() -> None:
     text = NAIVE + MAIN
-    device = for_the_device(text)
+    device = for_the_device(text, {"gemm"})
     assert "__global__ void gemm" in device
     assert "main" not in device
     assert "run(" not in device
@@ -161,7 +162,7 @@ def test_matrices_are_known_by_name_and_const(pointers: dict[str, str], means: s
                 "c[row * WIDTH + column] = sum;",
                 "const float *a, const float *b, float *c",
             ),
-            "correct at size 64, which the file fixes",
+            "correct for sizes that are multiples of 16",
         ),
     ],
 )

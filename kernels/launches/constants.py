@@ -1,0 +1,115 @@
+"""Sizes that a file fixes: macros and constants outside of functions.
+
+A kernel's size may be such a constant, or its caller passes one. The product sets these to its own
+sizes, so that the kernel is checked at several; unless an array's or a template's size depends on
+them.
+"""
+
+import re
+from collections.abc import Iterable
+
+from kernels.launches.expression import Launch, declared_names, named, parameters, split_list, words
+from kernels.launches.pieces import Piece, blanked, pieces
+from kernels.launches.roles import is_size_name, meanings
+
+_MACRO = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)(\(?)[ \t]*(.*)$", re.MULTILINE)
+_NUMBER = re.compile(
+    r"\s*(?:(?:static|inline|const|constexpr)\s+)*"
+    r"((?:unsigned|signed|long|short|int|size_t|u?int\d*(?:_t)?)\b[\s\w]*?)\s+\w+\s*[={]"
+)
+_DIMENSIONS = (
+    r"\b[A-Za-z_]\w*[\s>*]+\w+\s*(?:\[[^]]*\]\s*)*\[[^]]*\b{}\b[^]]*\]\s*(?:\[[^]]*\]\s*)*[;={{,]"
+)
+_IN_ANGLES = r"<[^<>;()]*\b{}\b[^<>;()]*>"
+
+
+def macros(text: str, launch: str) -> set[str]:
+    """Return the names of macros and constants that a source defines outside of functions.
+
+    A macro with parameters counts only if the text of a launch calls it.
+    """
+    return {
+        name
+        for name, opening, _ in _MACRO.findall(blanked(text))
+        if not opening or re.search(rf"\b{name}\s*\(", launch)
+    } | set(_variables(text))
+
+
+def _variables(text: str) -> dict[str, Piece]:
+    return {
+        name: piece
+        for piece in pieces(text)
+        if piece.body is None and not piece.is_directive
+        for name in declared_names(" ".join(blanked(piece.text).split()))
+    }
+
+
+def settable(text: str, launch: Launch, kernel: Piece | None) -> dict[str, str]:
+    """Return the constants that the product sets, with their types.
+
+    They are arguments of a launch, or the sizes of a kernel without such arguments.
+    """
+    if kernel is None:
+        return {}
+    whole_numbers = _whole_numbers(text)
+    given = zip(split_list(launch.arguments), parameters(kernel, launch.name), strict=False)
+    names = {argument for argument, target in given if not re.search(r"[*\[]", target)}
+    names |= set(fixed_sizes(text, launch, kernel).values())
+    return {
+        name: whole_numbers[name]
+        for name in names & set(whole_numbers)
+        if _is_free(text, name, launch)
+    }
+
+
+def _whole_numbers(text: str) -> dict[str, str]:
+    """Return constants and macros that may be whole numbers, with their types."""
+    bodies = {name: body for name, opening, body in _MACRO.findall(blanked(text)) if not opening}
+    numbers = {name: "int" for name, body in bodies.items() if re.match(r"[\s(]*\w", body)}
+    for name, piece in _variables(text).items():
+        kind = _NUMBER.match(blanked(piece.text))
+        if kind and len(declared_names(" ".join(blanked(piece.text).split()))) == 1:
+            numbers[name] = " ".join(kind[1].split())
+    return numbers
+
+
+def _is_free(text: str, name: str, launch: Launch) -> bool:
+    """Return whether no array's size, template's argument or other constant depends on it."""
+    codes = [blanked(piece.text) for piece in pieces(text) if piece.is_for_the_device]
+    of_others = [piece.text for other, piece in _variables(text).items() if other != name]
+    patterns = [pattern.format(name) for pattern in (_DIMENSIONS, _IN_ANGLES)]
+    return not (
+        any(re.search(pattern, code) for pattern in patterns for code in codes)
+        or any(name in words(text_of) for text_of in [*of_others, launch.kernel])
+    )
+
+
+def with_variables(text: str, names: Iterable[str]) -> str:
+    """Return a source in which constants are variables that are set before a launch."""
+    for name in names:
+        variable = f"__constant__ int {name};"
+        macro = re.search(rf"^[ \t]*#[ \t]*define[ \t]+{name}\b[^\n]*", text, re.MULTILINE)
+        if macro:
+            text = text[: macro.start()] + variable + text[macro.end() :]
+        elif piece := _variables(text).get(name):
+            kind = _NUMBER.match(blanked(piece.text))
+            text_of = f"__constant__ {kind[1] if kind else 'int'} {name};"
+            blank = "\n" * piece.text.count("\n")
+            text = text[: piece.begin] + blank + text_of + text[piece.end :]
+    return text
+
+
+def fixed_sizes(text: str, launch: Launch, kernel: Piece | None) -> dict[str, str]:
+    """Return the macros and constants that stand for M, N and K in a kernel without such arguments.
+
+    Where one name stands for all, it is that of N.
+    """
+    if kernel is None or any(_size(named(each)) for each in parameters(kernel, launch.name)):
+        return {}
+    names = sorted(words(kernel.text) & macros(text, ""), key=kernel.text.index)
+    sizes = {size: name for name in reversed(names) if (size := _size(name))}
+    return sizes if "N" in sizes else {}
+
+
+def _size(name: str) -> str | None:
+    return next(iter(meanings([name])))[name] if is_size_name(name) else None

@@ -1,0 +1,77 @@
+"""The code of a source that its launches need: what they name, and what that names in turn.
+
+The rest is left out: functions of the host, and kernels, types and macros of other kernels, which
+may use features that the host cannot execute.
+"""
+
+import re
+from collections.abc import Set as AbstractSet
+
+from kernels.launches.expression import words
+from kernels.launches.pieces import Piece, blanked, function_name, pieces
+
+_OF_THE_HOST = re.compile(r"\b(?:cuda[A-Z]\w*|cublas\w*|std::(?!size_t)\w+)\b|<<<")
+_MACRO = re.compile(r"\s*#\s*define\s+(\w+)")
+_KEYWORDS = words(
+    "auto bool char class const constexpr double enum extern float inline int long namespace "
+    "short signed static struct template typedef typename union unsigned using void volatile "
+    "__constant__ __device__ __forceinline__ __global__ __host__ __restrict__ __shared__"
+)
+
+
+def for_the_device(text: str, launched: AbstractSet[str]) -> str:
+    """Return a source with only the code that the names `launched` need; its lines stay.
+
+    A kernel calls only functions of the device and constexpr functions; a launch may call functions
+    of the host, such as one that divides and rounds up.
+    """
+    parts = list(pieces(text))
+    kept: set[int] = set()
+    of_the_host, needed = set(launched), set(launched)
+    before = -1
+    while before != len(kept):
+        before = len(kept)
+        for index, piece in enumerate(parts):
+            if index in kept or not _is_needed(piece, needed, of_the_host):
+                continue
+            kept.add(index)
+            named = words(piece.text) - _KEYWORDS
+            needed |= named
+            if _is_host_function(piece):
+                of_the_host |= named
+    for index, piece in enumerate(parts):
+        if index not in kept:
+            hole = re.sub(r"[^\n]", " ", text[piece.begin : piece.end])
+            text = text[: piece.begin] + hole + text[piece.end :]
+    return text
+
+
+def _is_host_function(piece: Piece) -> bool:
+    return piece.is_function and not piece.is_for_the_device
+
+
+def _is_needed(piece: Piece, needed: set[str], of_the_host: set[str]) -> bool:
+    if piece.is_directive:
+        macro = _MACRO.match(piece.text)
+        return not macro or macro[1] in needed
+    code = blanked(piece.text)
+    if re.match(r"\s*template\s+(?!\s*<)", code):  # an explicit instantiation
+        return False
+    if piece.is_function or "(" in code.partition("=")[0]:
+        names = needed if piece.is_for_the_device else of_the_host
+        is_usable = piece.is_for_the_device or not _OF_THE_HOST.search(code)
+        return is_usable and function_name(piece) in {*names, None}
+    if "__device__" not in code and "__constant__" not in code and _OF_THE_HOST.search(code):
+        return False
+    return bool(_names(code) & needed)
+
+
+def _names(code: str) -> set[str]:
+    """Return the names that a type, an alias, a variable or a prototype may declare."""
+    if re.match(r"\s*using\s+namespace\s+nvcuda\b", code):
+        return {"wmma"}
+    is_alias = re.match(r"\s*(?:using|namespace)\b[^={]*=", code)
+    declared = code.partition("=")[0] if is_alias or "{" not in code else code
+    if not re.search(r"\benum\b", code):
+        declared = re.sub(r"\{.*\}|=[^,;]*", " ", declared, flags=re.DOTALL)
+    return words(declared) - _KEYWORDS

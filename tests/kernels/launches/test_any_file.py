@@ -1,0 +1,206 @@
+"""Files as people have them: macros, constants, structures, several kernels, included headers."""
+
+from pathlib import Path
+
+import pytest
+
+from base.errors import StudyError
+from kernels.launches.constants import settable
+from kernels.launches.device import for_the_device
+from kernels.launches.expression import launches, template_parameters
+from kernels.launches.includes import read, with_includes
+from kernels.launches.lines import judged
+from kernels.launches.roles import matrices, meanings
+from kernels.launches.shim import kernels_of
+
+ONE_PER_THREAD = """
+__global__ void multiply({parameters}) {{
+    const int row = blockIdx.y * blockDim.y + threadIdx.y;
+    const int column = blockIdx.x * blockDim.x + threadIdx.x;
+    {body}
+}}
+"""
+BODY = """if (row >= {m} || column >= {n}) return;
+    float sum = 0;
+    for (int i = 0; i < {k}; ++i) sum += {a} * {b};
+    {c} = sum;"""
+PLAIN = ONE_PER_THREAD.format(
+    parameters="const float *a, const float *b, float *c, int m, int n, int k",
+    body=BODY.format(
+        m="m", n="n", k="k", a="a[row * k + i]", b="b[i * n + column]", c="c[row * n + column]"
+    ),
+)
+# Column-major, with macros that have the names of the matrices.
+MACROS = """
+#define A(i, j) A[(i) + (j) * lda]
+#define B(i, j) B[(i) + (j) * ldb]
+#define C(i, j) C[(i) + (j) * ldc]
+""" + ONE_PER_THREAD.format(
+    parameters="int M, int N, int K, float *A, int lda, float *B, int ldb, float *C, int ldc",
+    body=BODY.format(m="M", n="N", k="K", a="A(row, i)", b="B(i, column)", c="C(row, column)"),
+)
+STRUCTURES = """
+typedef struct { int width; int height; float *elements; } Matrix;
+""" + ONE_PER_THREAD.format(
+    parameters="const Matrix A, const Matrix B, Matrix C",
+    body=BODY.format(
+        m="A.height",
+        n="B.width",
+        k="A.width",
+        a="A.elements[row * A.width + i]",
+        b="B.elements[i * B.width + column]",
+        c="C.elements[row * C.width + column]",
+    ),
+)
+CONSTANTS = """
+#include <vector>
+// The size of the matrices.
+const int N = 1 << 12;
+""" + ONE_PER_THREAD.format(
+    parameters="const float *a, const float *b, float *c",
+    body=BODY.format(
+        m="N", n="N", k="N", a="a[row * N + i]", b="b[i * N + column]", c="c[row * N + column]"
+    ),
+)
+BIAS = ONE_PER_THREAD.format(
+    parameters="float *out, const float *in, const float *weight, const float *bias, int B, "
+    "int C, int OC",
+    body=BODY.format(
+        m="B", n="OC", k="C", a="in[row * C + i]", b="weight[column * C + i]", c="float &to"
+    ).replace("float &to", "out[row * OC + column]")
+    + "\n    if (bias) out[row * OC + column] = sum + bias[column];",
+)
+ROUNDED_DOWN = (
+    PLAIN.replace("if (row >= m || column >= n) return;", "")
+    + """
+int main() {
+    int m = atoi(argv[1]), n = atoi(argv[2]), k = atoi(argv[3]);
+    float *h_a, *h_b, *d_a, *d_b, *d_c;
+    multiply<<<dim3(n / 16, m / 16), dim3(16, 16)>>>(d_a, d_b, d_c, m, n, k);
+}
+"""
+)
+# A second kernel, a type and a host function that the host cannot compile.
+OTHERS = """
+#include <cuda_fp16.h>
+#include <torch/extension.h>
+struct Packed { half2 values[4]; };
+#define ASYNC(to, from) asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(to))
+__device__ void copy(half *to, const half *from) { ASYNC(to, from); }
+__global__ void convert(half *to, const float *from, int n) { copy(to, nullptr); }
+void wrapper(torch::Tensor a);
+template void run<half>(half *);
+static int rounded_up(int a, int b) { return (a + b - 1) / b; }
+"""
+CALLED = """
+void product(float *a, float *b, float *c, int m, int n, int k) {
+    dim3 grid(rounded_up(n, 16), rounded_up(m, 16));
+    multiply<<<grid, dim3(16, 16)>>>(a, b, c, m, n, k);
+}
+"""
+
+
+def lines(folder: Path, text: str, launch: str | None = None) -> list[str]:
+    file = folder / "mine.cu"
+    file.write_text(text)
+    return list(judged(file, launch))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        (MACROS, "multiply: correct for column-major matrices"),
+        (STRUCTURES, "multiply: correct"),
+        (BIAS, "multiply: correct for a transposed B (C = A·Bᵀ)"),
+        (ROUNDED_DOWN, "multiply: correct for sizes that are multiples of 16"),
+        (OTHERS + PLAIN + CALLED, "multiply: correct"),
+    ],
+    ids=["macros", "structures", "bias", "rounded down", "others"],
+)
+def test_kernels_of_public_files_are_judged_as_they_are(
+    tmp_path: Path, text: str, says: str
+) -> None:
+    assert lines(tmp_path, text)[0].endswith(says)
+
+
+@pytest.mark.slow
+def test_a_printed_launch_with_structures_can_be_given(tmp_path: Path) -> None:
+    launch = lines(tmp_path, STRUCTURES)[-1].partition("--launch '")[2].removesuffix("'")
+    assert lines(tmp_path, STRUCTURES, launch)[0].endswith("multiply: correct")
+
+
+def test_code_of_other_kernels_is_left_out() -> None:
+    device = for_the_device(OTHERS + PLAIN + CALLED, {"multiply", "rounded_up"})
+    assert "rounded_up" in device
+    for absent in ("asm", "half2", "torch::", "convert", "template"):
+        assert absent not in device
+
+
+def test_constants_that_are_sizes_are_set_unless_an_array_depends_on_them() -> None:
+    text = (
+        "#define DEPTH (2 * 1024)\n"
+        + PLAIN
+        + "void f() { multiply<<<1, 1>>>(a, b, c, 8, 8, DEPTH); }"
+    )
+    (launch,) = launches(text)
+    assert settable(text, launch, kernels_of(text)["multiply"]) == {"DEPTH": "int"}
+    (launch,) = launches(CONSTANTS + "void f() { multiply<<<1, 1>>>(a, b, c); }")
+    kernel = kernels_of(CONSTANTS)["multiply"]
+    assert settable(CONSTANTS, launch, kernel) == {"N": "int"}
+    assert settable(CONSTANTS.replace("float sum", "float x[N], sum"), launch, kernel) == {}
+
+
+@pytest.mark.slow
+def test_a_size_that_the_file_fixes_takes_several_values(tmp_path: Path) -> None:
+    main = "int main() { multiply<<<dim3(N / 16, N / 16), dim3(16, 16)>>>(a, b, c); }"
+    assert lines(tmp_path, CONSTANTS + main)[0].endswith("multiples of 16")
+
+
+def test_headers_nearby_are_included_once_in_order(tmp_path: Path) -> None:
+    source = tmp_path / "src" / "kernels" / "mine.cu"
+    for path, text in {
+        source: '  #include "first.h"\n#include <second.h>\n#include "first.h"\n#include <vector>',
+        tmp_path / "include" / "first.h": "int first;",
+        tmp_path / "src" / "common" / "second.h": "int second;",
+    }.items():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    text = with_includes(source, read(source))
+    assert text.index("int first;") < text.index("int second;")
+    assert text.count("int first;") == 1
+    assert "#include <vector>" in text
+    assert '"first.h"\nint first;\n#line 2 "kernel.cu"' in text
+
+
+def test_a_byte_order_mark_and_other_encodings_are_read(tmp_path: Path) -> None:
+    file = tmp_path / "mine.cu"
+    file.write_bytes(b"\xef\xbb\xbf// caf\xe9\n" + PLAIN.encode())
+    assert read(file).startswith("// caf")
+
+
+def test_kernels_that_multiply_nothing_are_left_out(tmp_path: Path) -> None:
+    text = "__global__ void fill(float *a, float *b, int n) { a[n] = b[n]; }"
+    with pytest.raises(StudyError, match="no kernel takes three matrices: fill"):
+        lines(tmp_path, text)
+
+
+def test_pointers_keep_their_order_and_sizes_without_usual_names_are_tried_in_each() -> None:
+    assert list(next(matrices({"out": "float *", "x": "const float *", "w": "const float *"}))) == [
+        "out",
+        "x",
+        "w",
+    ]
+    tried = [tuple(choice.values()) for choice in meanings(["BT", "C", "OC"])]
+    assert ("M", "K", "N") in tried[:6]
+
+
+def test_parameters_of_templates() -> None:
+    text = "template <typename T, const int BM = (1 > 0), class U = Pair<int, int>, bool Y>\n"
+    piece = kernels_of(text + "__global__ void f() {}")["f"]
+    assert template_parameters(piece) == [
+        ("typename", "T", ""),
+        ("int", "BM", "(1 > 0)"),
+        ("class", "U", "Pair<int, int>"),
+        ("bool", "Y", ""),
+    ]
