@@ -114,8 +114,11 @@ def sessions(recordings: Recordings) -> dict[str, list[Path]]:
     return {name: [at] if isinstance(at, Path) else at for name, at in recordings.items()}
 
 
-def report(recordings: Recordings, tables_dir: Path | None = None, focus=None) -> Path:
-    """Return the folder of a report with its tables and figures, made once for their content."""
+def report(recordings: Recordings, tables_dir: Path | None = None, focus=None, drawn=True) -> Path:
+    """Return the folder of a report with its tables and figures, made once for their content.
+
+    Where the page alone matters, figures are not `drawn`, which takes seconds.
+    """
     from analysis.render.figures import write_figures  # a second to import
     from analysis.render.page import render
 
@@ -124,12 +127,16 @@ def report(recordings: Recordings, tables_dir: Path | None = None, focus=None) -
 
     def make(out: Path) -> None:
         shutil.copytree(tables_dir, out / "tables")
-        write_figures(out / "tables", out / "figures", focus)
+        if drawn:
+            write_figures(out / "tables", out / "figures", focus)
+        else:
+            (out / "figures").mkdir()
+            (out / "figures" / "figures.json").write_text("[]")
         folders = (out / "tables", out / "figures", named, TEMPLATE)
         render(*folders, out / "report.html", focus, MAKER)
 
     sources = code(*_CODE, "report", "CITATION.cff")
-    return made("report", [sources, *named, *named.values(), tables_dir, focus], make)
+    return made("report", [sources, *named, *named.values(), tables_dir, focus, drawn], make)
 
 
 def in_page(kind: str, *arguments: Any, marks: Any = None, focus: Any = None, **more: Any) -> str:

@@ -17,6 +17,7 @@ VARIANTS = ("naive", "naive_coalesced", "buffered_row", "block", "block_unroll4"
 VARIANTS += ("tile_conflict_free", "register_tile_conflict_free", "cublas_sgemm")
 SMALL = {"sizes": (256, 512), "holdout": (), "samples": 6, "variants": VARIANTS}
 KINDS = ("nothing", "host", "card", "several", "hostile")
+DRAWN = ("several", "hostile", "measured")  # with figures in every test
 MINE = """// try: tile=32x32 threads=32x8 after=naive_coalesced
 extern "C" __global__ void mine(const float *a, const float *b, float *c, int n) {
     this is read and never compiled
@@ -63,16 +64,16 @@ def recordings(kind: str) -> Recordings:
 
 
 @cache
-def made(kind: str) -> Path:
-    """Return the folder of its report: tables, figures, report.html."""
-    named = recordings(kind)
+def made(kind: str, drawn: bool = False) -> Path:
+    """Return the folder of its report: tables, figures if it is `drawn`, report.html."""
+    named, drawn = recordings(kind), drawn or kind in DRAWN
     if kind == "five":  # with intensities of kernels
         products = products_of(FEW, ["float32"], BLOCK_SIZES, [Shape.square(512)])
         with tempfile.TemporaryDirectory() as folder:
             counts = Path(folder) / "counts.csv"
             counts.write_text(table([], products))
-            return report(named, chain(named, [counts]))
+            return report(named, chain(named, [counts]), drawn=drawn)
     if kind == "hostile":
         with tempfile.TemporaryDirectory() as folder:
             return report(named, hostile(chain(named), Path(folder)))
-    return report(named, focus="card" if kind == "several" else None)
+    return report(named, focus="card" if kind == "several" else None, drawn=drawn)

@@ -14,6 +14,7 @@ from analysis.data import recordings as data
 from analysis.data import user_supplied
 from analysis.data.recordings import MeasuredSource
 from analysis.data.store import Store
+from analysis.kernels.figures import FIGURES
 from analysis.render.check import check
 from base.errors import StudyError
 from kernels.catalog.entries import VARIANTS
@@ -22,6 +23,7 @@ from measurement.recording.consistency import fault
 from measurement.recording.files import read_provenance
 from measurement.recording.provenance_schema import lines_sha256
 from tests.support import reports
+from tests.support.figures import drawn
 from tests.support.report_data import TEMPLATE
 from tests.support.reports import MINE
 from tests.support.simulated import tried
@@ -66,7 +68,7 @@ def test_a_report_has_the_kernel_in_its_tables_figures_and_page():
     assert check(page, folder / "tables", TEMPLATE) == []
     assert "User-supplied kernels were tried on this GPU" in page
     assert re.search(r"measured as far\s+as the answers require\.\s*</p>", page), "not live"
-    assert "mine" in (folder / "figures" / "ladder.svg").read_text()
+    assert "mine" in drawn(FIGURES["ladder"], store).texts
     packed = re.search('id="explorer-data">([^<]*)<', page)[1]
     shown = json.loads(gzip.decompress(base64.b64decode(packed)))["kernels"]
     assert {one["name"] for one in shown if one["chosen"]} >= {"naive", "cublas_sgemm", "mine"}

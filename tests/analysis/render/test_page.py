@@ -97,10 +97,14 @@ def test_notices_describe_the_content(text, said):
     assert {words for words in notices if words in text} == said
 
 
-def test_pages_of_one_size_and_with_hostile_or_simulated_names():
+@pytest.mark.exhaustive
+def test_a_page_of_one_size():
     made = recorded(sizes=(7,), holdout=(), samples=6, variants=FEW, kernel_only=True)
     folder = report({"card": made})
     assert check((folder / "report.html").read_text(), folder / "tables") == []
+
+
+def test_pages_with_hostile_or_simulated_names():
     text = (reports.made("several") / "report.html").read_text()
     badge = '<code>two-gpu0</code> <mark class="badge simulated">SIMULATED</mark>'
     for figure in re.findall(r"<svg.*?</svg>", text, re.DOTALL):
