@@ -26,6 +26,8 @@ from study.config import load
 from tests.support import ROOT
 from tests.support.products import product_of
 
+pytestmark = pytest.mark.exhaustive
+
 KERNELS = nvbench_kernels.KERNELS
 
 

@@ -6,6 +6,8 @@ import pytest
 from analysis.schema import TABLES
 from benchmarks.compare_tables import BLANK, KEY, MAPPING, REMOVED, compare
 
+pytestmark = pytest.mark.exhaustive
+
 COLUMNS = ["old_table", "old_column", "new_table", "new_column", "condition"]
 RENAMED = pd.DataFrame(
     [

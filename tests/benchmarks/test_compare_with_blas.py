@@ -12,6 +12,8 @@ from benchmarks import compare_with_blas as against
 from benchmarks.compare_with_blas import SIZES, blas_code, compare, table
 from tests.support import ROOT
 
+pytestmark = pytest.mark.exhaustive
+
 
 def test_ratios_are_of_pairs():
     """flop/s come from medians of times, the ratio from pairs."""

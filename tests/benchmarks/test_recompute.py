@@ -10,6 +10,8 @@ from benchmarks import recompute
 from tests.support import ROOT
 from tests.support.imports import imported
 
+pytestmark = pytest.mark.exhaustive
+
 SCRIPT = ROOT / "benchmarks" / "recompute.py"
 
 

@@ -15,6 +15,8 @@ from kernels.catalog.entries import VARIANTS
 from kernels.catalog.variant import Kernel
 from kernels.cubins.build import Build
 
+pytestmark = pytest.mark.exhaustive
+
 KERNELS = {v.kernel for v in VARIANTS.values() if isinstance(v, Kernel)}
 
 

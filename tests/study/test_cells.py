@@ -89,17 +89,3 @@ def test_a_cell_is_a_row_with_the_number_of_its_tile_shape(device):
     assert list(row) == CELL
     assert row["block_size"] == TILES[0].number
     assert planning.Cell.of(row) == one
-
-
-@pytest.mark.parametrize(
-    ("asked", "said"),
-    [
-        (("gpu0", "block", "float32", 4, 4, "pinned"), "gpu0 block B=4 N=4 pinned"),
-        (("cpu", "packed", "float32", 9, None, None, 16), "cpu packed N=9 16 threads"),
-        (("g", "bmm_tile", "int32", "3x5x7x9", 8), "g bmm_tile int32 B=8 3x5x7x9"),
-        (("gpu0", "sgemm_top", "float32", 9, TILES[0]), f"gpu0 sgemm_top B={TILES[0]} N=9"),
-    ],
-)
-def test_a_cell_as_text(asked, said):
-    device, name, dtype, shape, *rest = asked
-    assert str(planning.cell(device, name, dtype, Shape.parse(shape), *rest)) == said

@@ -185,11 +185,6 @@ def test_missing_key_is_named(config):
     assert fault(config) == f"study.cpu: missing sizes; add it {required}"
 
 
-def test_block_sizes_lack_that_of_the_baseline_only_where_it_is_not_measured(config):
-    config["study"] |= {"variants": ["block"], "block_sizes": [8]}
-    assert validate(config, "config.yaml").study.block_sizes == [8]
-
-
 @pytest.mark.parametrize(
     "changes",
     [
@@ -201,14 +196,6 @@ def test_block_sizes_lack_that_of_the_baseline_only_where_it_is_not_measured(con
 def test_a_study_without_any_product_is_refused(config, changes):
     config["study"] |= changes
     assert fault(config).startswith("study: its variants support none of its sizes with block")
-
-
-@pytest.mark.parametrize("content", [None, []])
-def test_no_mapping_at_all(content):
-    assert fault(content) == (
-        f"the file: {content!r} is not a mapping of keys to values; "
-        "allowed: the keys study, gpus, report, toolchain"
-    )
 
 
 def test_an_entry_may_list_several_recordings(config):

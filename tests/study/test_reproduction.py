@@ -174,18 +174,6 @@ def test_a_page_that_differs_from_its_tables_is_not_reproduced(tmp_path):
     assert (outcome[1], outcome[-1]) == ("report.html", NOT_REPRODUCED)
 
 
-def test_the_same_tables_are_published_as_the_same_bytes(project):
-    before = (project / "published.zip").read_bytes()
-    reproduction.publish(project / "config.yaml")
-    assert (project / "published.zip").read_bytes() == before
-
-
-def test_an_installed_study_publishes_nothing(project, monkeypatch):
-    monkeypatch.setattr(reproduction, "IS_CHECKOUT", False)
-    with pytest.raises(StudyError, match=r"^--publish: is not possible in an installed package"):
-        reproduction.publish(project / "config.yaml")
-
-
 def test_a_failed_command_is_named_and_nothing_is_published(project, monkeypatch):
     fault = "recording mine: broken"
     monkeypatch.setattr(reproduction, "_run", lambda *_: fault)
@@ -248,12 +236,6 @@ def test_unreadable_published_digests_are_named_with_the_remedy(project, text, f
         (project / "published.json").write_bytes(text.encode("latin-1"))
     remedy = "restore it, or write it with `gemm-study reproduce --publish`"
     with pytest.raises(StudyError, match=rf"published\.\w+: .*{fault}.*; {remedy}$"):
-        failed(project)
-
-
-def test_an_unreadable_archive_is_named(project):
-    (project / "published.zip").write_bytes(b"PK")
-    with pytest.raises(StudyError, match=r"published\.zip: File is not a zip file; restore it"):
         failed(project)
 
 

@@ -80,6 +80,7 @@ def test_one_command_records_without_a_network(offline, unpacked):
     assert made.provenance["software"]["packages"]["numpy"]
 
 
+@pytest.mark.exhaustive
 def test_kernels_run_on_the_host_without_a_network(offline):
     kernels = ("-m", "kernels", "count", "--variant", "naive", "--block-size", "4", "--size", "8")
     done = offline("env", "PYTHONPATH=packages", offline.python, *kernels)

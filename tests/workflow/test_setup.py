@@ -193,29 +193,6 @@ def test_environment_of_its_own_is_made_again_and_links_are_not_followed(setup, 
     assert (tmp_path / "other" / "thesis.txt").exists()
 
 
-def test_a_set_up_that_ends_while_it_clears_the_environment_may_resume(setup, patch):
-    patch(shutil, rmtree=lambda _: 1 / 0)
-    setup.environment.save({"test"})
-    with pytest.raises(ZeroDivisionError):
-        setup.environment.create_venv()
-    setup.environment.check_own()
-    assert setup.environment.read_state() == {"layers": []}
-
-
-def test_an_activated_environment_is_made_again_with_the_python_below_it(tmp_path):
-    """As after a move of the checkout, in a shell in which the environment is activated."""
-    inside = tmp_path / ".venv" / "bin" / "python"
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", inside.parents[1]], check=True)
-    code = f"import sys; sys.path.insert(0, {str(ROOT / 'workflow')!r}); import environment\n"
-    code += "environment.run = lambda command, _: print(command[0])\n"
-    code += f"environment.VENV = environment.Path({str(inside.parents[1])!r})\n"
-    code += "environment.STATE = environment.VENV / 'set-up.json'; environment.create_venv()"
-    done = subprocess.run([inside, "-c", code], capture_output=True, text=True, check=True)
-    python = Path(done.stdout.strip())
-    assert python.exists()
-    assert tmp_path not in python.parents
-
-
 @pytest.fixture
 def host(setup, patch):
     """A host without GPU and compiler whose base is in place, and what is installed on it."""
@@ -333,19 +310,6 @@ def test_only_with_a_gpu_the_compiler_and_pycuda_are_installed_once(setup, host,
     assert host == [["compiler"], ["compiler", "gpu"]]
 
 
-@pytest.mark.parametrize("missing", ["compiler", "disassembler", ""])
-def test_only_missing_parts_of_the_compiler_are_installed(setup, host, patch, missing):
-    nvcc = None if missing == "compiler" else Path("/bin/sh")
-    patch(setup.host, find_nvcc=lambda: nvcc, has_disassembler=lambda _: not missing)
-    setup.environment.set_up({"compiler"})
-    setup.environment.set_up({"compiler"})
-    assert host == ([[missing]] if missing else [])
-    if not missing:  # later, the compiler is removed
-        patch(setup.host, find_nvcc=lambda: None)
-        setup.environment.set_up({"compiler"})
-        assert host == [["compiler"]]
-
-
 @pytest.mark.parametrize("layer", ["disassembler", "gpu"])
 def test_set_up_continues_without_optional_layers(setup, host, patch, capsys, layer):
     def fail(layers, _=None):
@@ -441,17 +405,6 @@ def test_the_lock_is_current_and_its_base_contains_what_snakemake_needs_for_prov
     assert re.search("^pygments==", done.stdout, re.M)
 
 
-def test_make_provenance_prints_why_it_fails(tmp_path):
-    shutil.copy(ROOT / "Makefile", tmp_path)
-    for folder in (".venv/bin", "results/logs"):
-        (tmp_path / folder).mkdir(parents=True)
-    program(tmp_path / ".venv" / "bin" / "snakemake", "echo begun; echo no pygments >&2; exit 1")
-    make = ["make", "--no-print-directory", "--old-file=report", "provenance"]
-    done = subprocess.run(make, cwd=tmp_path, capture_output=True, text=True)
-    assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.startswith("error: no pygments (see results/logs/provenance.log)\n")
-
-
 def test_no_shell_reads_the_name_of_the_checkout_or_of_a_session_as_code(tmp_path):
     folder = tmp_path / "a $(touch x) `touch y` b"
     (folder / ".venv" / "bin").mkdir(parents=True)
@@ -471,16 +424,6 @@ def test_make_names_the_studies():
     done = subprocess.run(make, cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 2
     assert "STUDY=ful is unknown; use quick or full" in done.stderr
-
-
-def test_every_layer_is_an_extra_or_a_group_and_the_compilers_wheels_stay_at_one_release(setup):
-    extras = set(PROJECT["project"]["optional-dependencies"])
-    groups = PROJECT["dependency-groups"]
-    assert set(setup.environment.EXTRAS) == extras
-    layers = set(re.findall(r"\[([a-z]+)\]", setup.environment.__doc__))
-    assert layers | {*setup.environment.OPTIONAL, "build"} == extras | set(groups)
-    assert groups["compiler"] == ["cuda-toolkit[nvcc,cuobjdump,nvdisasm,profiler]==13.2.1"]
-    assert groups["disassembler"] == ["cuda-toolkit[nvdisasm]==13.2.1"]
 
 
 # ---- Hooks and continuous integration

@@ -142,6 +142,7 @@ def test_installed_it_tries_a_kernel(study):
     assert {path.name for path in study.here.iterdir()} == {"mine.cu", "results"}
 
 
+@pytest.mark.exhaustive
 def test_installed_it_makes_a_report_from_a_recording(study, make_recording):
     few = {"sizes": (32, 64), "holdout": (), "samples": 6, "variants": ("naive", "block")}
     make_recording(study.here / "mine", **few)

@@ -3,7 +3,6 @@
 import hashlib
 import importlib.metadata
 import importlib.resources
-import io
 import json
 import subprocess
 import sys
@@ -15,7 +14,6 @@ from types import SimpleNamespace
 
 import pytest
 
-from analysis.archive import crate
 from analysis.archive.crate import Study, write_crate
 from analysis.data.recordings import ROOT
 from analysis.data.store import StoreError
@@ -240,17 +238,6 @@ def test_unpacked_it_is_a_tree_in_which_the_commands_run(packed, tmp_path):
     command += ["--recording=host=data/recordings/host"]
     subprocess.run(command, cwd=tmp_path, check=True, capture_output=True)
     assert (out / "models.csv").is_file()
-
-
-def test_the_same_study_gives_the_same_crate_with_entries_of_folders(packed, study, tmp_path):
-    write_crate(study, tmp_path / "again.zip")
-    assert (tmp_path / "again.zip").read_bytes() == packed.read_bytes()
-    (tmp_path / "again.zip").unlink()
-    (tmp_path / "a" / "b").mkdir(parents=True)
-    (tmp_path / "a" / "b" / "file").write_text("text")
-    with zipfile.ZipFile(io.BytesIO(crate.zipped(tmp_path))) as archive:
-        assert archive.namelist() == ["a/", "a/b/", "a/b/file"]
-        assert archive.read("a/b/file") == b"text"
 
 
 @pytest.mark.parametrize(

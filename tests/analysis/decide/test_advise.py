@@ -20,7 +20,6 @@ from analysis.data import recordings as data
 from analysis.data.recordings import ROOT
 from analysis.decide import advise as advising
 from analysis.decide import predictors
-from analysis.decide import tabulated as tabulating
 from analysis.decide.advise import TABLES, advise
 from analysis.decide.curves import curves_table
 from analysis.decide.predictions import predictions_table, predictors_table
@@ -104,23 +103,6 @@ def test_floor_is_the_least_time_of_copies_between_the_measured_sizes():
         assert floor_s == (expected and pytest.approx(expected, rel=1e-3)), (n, memory)
 
 
-def test_candidates_and_the_fastest_by_the_predicted_time(fitted, computed):
-    found = fitted["pinned"]
-    asked = advising._question(computed, "card", 1536, "pinned", 1)
-    own, library = asked.on_gpu()
-    others = [found.predict(k, 1536).time_s for k in found.candidates(1536) if not k.is_library]
-    assert own.variant == "register_tile_conflict_free"
-    assert own.first.time_s == pytest.approx(min(others), rel=1e-5)
-    assert library.variant == "cublas_sgemm"
-    at = {n: {k.variant for k in found.candidates(n)} for n in (100, 1024, 1500, 2048, 9000)}
-    assert "buffered_row" in at[100] & at[1024]
-    assert not {"buffered_row", "buffered_column"} & (at[1500] | at[2048] | at[9000])
-    assert "register_tile" in at[100] & at[9000]
-    predicted = found.predict(block_of(found), 5000)
-    assert predicted.time_s == pytest.approx(sum(predicted.parts.values()))
-    assert set(predicted.parts) == {"h2d", "kernel", "d2h", "overhead"}
-
-
 @pytest.mark.parametrize("memory", ["pinned", "pageable"])
 def test_the_table_differs_from_the_predictor_by_interpolation_only(fitted, computed, memory):
     found, rng = fitted[memory], np.random.default_rng(7)
@@ -159,35 +141,6 @@ def test_between_two_sizes_of_the_table_log_time_is_linear_in_log_n():
     rows += [tabulated("b", n, n * n / 250) for n in (128, 256, 512)]
     fastest = {n: advising.fastest(rows, n).variant for n in (128, 256, 300)}
     assert fastest == {128: "a", 256: "a", 300: "a"}, "below N = 256, as at the nearest size"
-
-
-def made_gpu(*kernels):
-    """Return a GPU with kernels, each (seconds at 256, slopes beyond), linear from 256 to 1024."""
-    sizes = np.array([256.0, 512.0, 1024.0])
-    curves = [
-        predictors.Curve(np.log(sizes), np.log(time_s * sizes / 256), np.ones(3), np.array(outer))
-        for time_s, outer in kernels
-    ]
-    copies = dict.fromkeys(("h2d", "d2h", "overhead"), predictors.Copies(1e-6, 1e10))
-    made = [predictors.Kernel("cublas_sgemm", None, curve) for curve in curves]
-    return predictors.Predictor("card", "Card", 100, 2**34, 2e-6, copies, made)
-
-
-def test_beyond_the_measured_sizes_the_fastest_is_that_of_the_nearest_size():
-    found = made_gpu((1.0e-3, (0.0, 3.0)), (1.2e-3, (3.0, 2.0)))
-    first, second = found.kernels
-    for n in (64, 256, 600, 1024, 9000):
-        assert tabulating._Fastest(found).at(n) == {0}, n
-    assert found.predict(second, 64).time_s < found.predict(first, 64).time_s
-    assert found.predict(second, 9000).time_s < found.predict(first, 9000).time_s
-    found = made_gpu((1e-5, (1.0, 1.0)))
-    assert found.predict(found.kernels[0], 1).parts["kernel"] == 2e-6
-    assert found.predict(found.kernels[0], 256).parts["kernel"] == pytest.approx(1e-5)
-    predicted = predictors.combined({"a": 3.0, "b": 4.0}, {"a": 0.1, "b": 0.1})
-    assert (predicted.time_s, predicted.half_width) == (7, pytest.approx(math.hypot(0.3, 0.4) / 7))
-    known = ((6, 6 * math.exp(-0.3), 6 * math.exp(0.3)), (2, 2 * math.exp(-0.4), 2 * math.exp(0.4)))
-    value, low, high = predictors.ratio(*(predictors.Prediction(*each, {}) for each in known))
-    assert (value, math.log(high / low) / 2) == (3, pytest.approx(0.5))
 
 
 def test_held_out_sizes_are_predicted_within_intervals_and_change_nothing(computed):
@@ -365,16 +318,3 @@ def test_it_imports_no_slow_library(computed):
     loaded = json.loads(done.splitlines()[-1])
     assert "numpy" in loaded
     assert not {"pandas", "scipy", "matplotlib", "seaborn", "pydantic", "jinja2"} & set(loaded)
-
-
-def test_a_break_even_in_words():
-    for location, n, low, high, text in (
-        ("measured", 412.3, 390, 440, "N = 412 (390 to 440)"),
-        ("measured", 412.3, 0, math.inf, "N = 412 (below 256 to above 2048)"),
-        ("measured", 412.3, math.nan, math.nan, "N = 412"),
-        ("below", math.nan, 0, 300, "below N = 256, the smallest size measured"),
-        ("above", math.nan, 2000, math.inf, "above N = 2048, the largest size measured"),
-    ):
-        row = {"location": location, "least_n": "256", "largest_n": "2048"}
-        row |= {"n": str(n), "n_low": str(low), "n_high": str(high)}
-        assert advising.break_even_text(row) == text

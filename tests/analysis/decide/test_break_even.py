@@ -51,7 +51,7 @@ def measured(seed, time_s=gpu_s, noise=0.03, sizes=SIZES):
     return found(made(time_s, rng, noise=noise), made(cpu_s, rng, sizes, noise=noise))
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_a_known_break_even_is_recovered_with_its_coverage():
     inside = near = 0
     for seed in range(60):

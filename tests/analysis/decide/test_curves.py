@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import t as student_t
 
@@ -48,14 +48,6 @@ def test_beyond_the_measured_sizes_a_time_grows_within_physical_limits(time_s, f
 def test_a_power_of_n_is_continued_exactly(cost, exponent, n):
     found = curve(SIZES, cost * SIZES**exponent)
     assert float(np.exp(found.at(n)[0])) == pytest.approx(cost * n**exponent, rel=1e-6)
-
-
-@given(times, st.floats(1e-3, 1e3))
-@settings(max_examples=30)
-def test_the_unit_of_time_does_not_matter(time_s, unit):
-    at = np.array([100.0, 300.0, 3000.0, 9000.0])
-    scaled, plain = curve(SIZES, unit * time_s).at(at), curve(SIZES, time_s).at(at)
-    assert scaled == pytest.approx(plain + math.log(unit))
 
 
 def test_each_draw_is_a_curve_with_its_reach_and_half_widths():
@@ -106,6 +98,7 @@ def test_errors_left_out_are_over_their_distance_and_half_widths_are_students():
     assert without == pytest.approx(quantile * spread)
 
 
+@pytest.mark.exhaustive
 def test_intervals_of_curves_of_different_scale_contain_95_percent_of_new_errors():
     rng = np.random.default_rng(5)
     inside = []

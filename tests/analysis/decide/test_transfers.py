@@ -37,7 +37,7 @@ def test_exact_copies_give_their_latency_and_bandwidth(latency, bytes_per_s, cop
     assert found.bytes_per_s == pytest.approx(bytes_per_s, rel=1e-3)
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_intervals_cover_the_truth():
     inside = {"latency_s": 0, "bytes_per_s": 0}
     for seed in range(200):

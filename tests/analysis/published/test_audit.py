@@ -146,7 +146,7 @@ def kernels(rng, constant=0.05, noise=0.03, count=7):
     return number, n, (constant + cost * n**3) * np.exp(noise * rng.standard_normal(len(n)))
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_a_known_constant_is_recovered_with_its_coverage():
     inside = 0
     for seed in range(100):

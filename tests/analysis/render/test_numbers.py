@@ -1,9 +1,6 @@
 """Numbers in the page: their digits, and the markup with their cells."""
 
-import html
-import json
 import math
-import re
 
 import pytest
 
@@ -11,7 +8,7 @@ from analysis import schema
 from analysis.render import numbers
 from analysis.render.numbers import show
 from analysis.render.query import rows
-from analysis.schema import BLOCK, GFLOPS, MS, PERCENT, TIMES, US, Unit
+from analysis.schema import BLOCK, MS, PERCENT, TIMES, US, Unit
 from tests.support.report_data import EVIL, gpu_cell, interval, recording, tables
 
 PRINTED_S = Unit(1.0, "s", None)
@@ -63,45 +60,3 @@ def test_bounds_have_two_decimals_and_ratios_are_orders_of_magnitude(tmp_path, c
     for above, text in ((single, "about 40×"), (known, "1.00×")):
         assert f">{text}<" in str(numbers.ratio((above, "total_s"), (known, "total_s")))
     assert "about" not in numbers.share((single, "total_s"), (known, "total_s"))
-
-
-def test_markup_of_numbers_intervals_and_counts_names_cells_and_units(cells):
-    row = cells.first
-    found = str(numbers.number(row, "total_s"))
-    assert found == '<data data-at="summary 0 total_s">12.35\u00a0ms</data>'
-    assert str(numbers.number(row, "total_s", US)).endswith(">12\u202f346\u00a0µs</data>")
-    bare = numbers.number(row, "flop_per_s", GFLOPS, bare=True)
-    assert str(bare) == '<data data-at="summary 0 flop_per_s" data-unit="GFLOP/s">21.74</data>'
-    assert str(numbers.number(row, "n")) == '<data data-at="summary 0 n">512</data>'
-    assert numbers.number(row, "threads") == "–"
-    single, several = (numbers.interval(row, "total_s") for row in reversed(list(cells)))
-    shown = re.findall(r'data-at="summary 0 ([^"]*)"[^>]*>([^<]*)<', str(several))
-    known = {"total_s": "12.35\u00a0ms", "total_low_s": "12.22", "total_high_s": "12.47"}
-    assert shown == list(known.items())
-    assert "(" not in single, "there is no interval"
-    first, second = cells
-    above, below = (second, "total_s"), (first, "total_s")
-    at = 'data-at="summary 1 total_s / summary 0 total_s"'
-    assert str(numbers.ratio(above, below)) == f"<data {at}>about 40×</data>"
-    assert str(numbers.share(above, below)) == f"<data {at}>4050\u00a0%</data>"
-    assert numbers.ratio(above, (first, "threads")) == "–"
-    text = str(numbers.count(cells.where(variant="block", threads=None)))
-    where = html.unescape(re.search('data-where="([^"]*)"', text).group(1))
-    assert json.loads(where) == {"variant": "block", "threads": None}
-    assert text.startswith('<data data-count="summary"')
-    assert text.endswith(">1</data>")
-    with pytest.raises(ValueError, match=r"summary: a count .* selected only by `where`"):
-        numbers.count(cells.sort("n"))
-
-
-def test_names_and_words_are_escaped(cells):
-    hostile = list(cells)[1]
-    for text in (numbers.name(hostile), numbers.word(hostile, "variant")):
-        assert "<script>" not in text
-        assert "\u202e" not in text
-        assert "[U+202E]" in text
-        assert 'data-at="summary 1 variant"' in text
-    assert "<code" in numbers.name(hostile)
-    assert ">–<" in numbers.word(hostile, "build")
-    word = '<span data-at="summary 0 host_memory">pageable</span>'
-    assert str(numbers.verdict(cells.first, "host_memory")) == f'<mark class="badge">{word}</mark>'

@@ -51,6 +51,7 @@ def test_median_and_interval_of_samples_are_order_statistics():
     assert bootstrap_cells(samples_of([]), "total_s").shape == (0, estimates.DRAWS)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("count", [6, 15, 40])
 def test_the_interval_of_a_median_covers_it_as_often_as_it_claims(count):
     rng = np.random.default_rng(count)
@@ -122,6 +123,7 @@ def test_a_number_is_within_the_rounding_of_its_digits(digits, decimals):
     assert half_unit(printed) >= 0.5 * 10.0**-decimals * (1 - 1e-9)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("count", [6, 7, 20, 21])
 def test_bootstrap_medians_are_distributed_like_medians_of_resamples(count, monkeypatch):
     monkeypatch.setattr(estimates, "DRAWS", 100_000)
@@ -135,6 +137,7 @@ def test_bootstrap_medians_are_distributed_like_medians_of_resamples(count, monk
     assert np.abs(one - other).max() / 100_000 < 0.0087
 
 
+@pytest.mark.exhaustive
 def test_the_interval_of_a_ratio_covers_it_and_common_effects_cancel_in_pairs():
     rng = np.random.default_rng(6)
     covered = 0

@@ -95,7 +95,7 @@ def test_cells_weigh_by_their_noise_and_the_errors_of_the_model():
     assert noisy < alike / 10
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_scatter_is_the_variance_beyond_that_of_the_samples():
     found = [fit(model_data.times("M7", seed, (0, 0, 0.05, 0.02))).scatter for seed in range(30)]
     assert np.sqrt(np.mean(found)) == pytest.approx(0.05, rel=0.1)

@@ -84,7 +84,7 @@ def test_variances_are_estimated_without_noise_and_by_kind():
     assert (found.between, list(found.cells)) == (pytest.approx([0.015, 0.085], rel=1e-3), [1, 2])
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_reml_is_unbiased_with_few_sessions_and_unequal_noise():
     rng = np.random.default_rng(2)
     noise = np.tile(np.geomspace(1e-5, 1e-3, 30), (3, 1))
@@ -118,6 +118,7 @@ def test_half_widths_by_hand_and_unknown_for_one_session():
     assert np.isnan(left_out(medians(np.zeros((2, 5))))).all(), "one session has no deviation"
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("sessions", [2, 3, 4, 8])
 @pytest.mark.parametrize("ratio", [0.01, 0.1, 0.3, 1, 3, 10, 100])
 def test_intervals_cover_at_every_ratio_of_shared_to_own_variance(sessions, ratio):
@@ -132,7 +133,7 @@ def test_intervals_cover_at_every_ratio_of_shared_to_own_variance(sessions, rati
     assert 0.925 < 1 - 2 * norm.sf(deviations).mean() < 0.975
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(("shared", "own"), [(0, 0), (0, 0.03), (0.03, 0), (0.03, 0.03)])
 def test_intervals_contain_the_mean_and_a_session_left_out(shared, own):
     rng = np.random.default_rng(3)

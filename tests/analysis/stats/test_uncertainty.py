@@ -35,6 +35,7 @@ def truths(model, **changes):
     return true | {"rho": true[above] / true[below]}
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     ("model", "noise"), [("M0", NOISE), ("M4", NOISE), ("M8", NOISE), ("M2", (0, 0, 0.05, 0.02))]
 )
@@ -49,6 +50,7 @@ def test_intervals_contain_the_truth_in_90_to_99_percent_of_data_sets(model, noi
     assert all(0.9 * SETS <= count <= 0.99 * SETS for count in covered.values()), covered
 
 
+@pytest.mark.exhaustive
 def test_a_cost_too_small_to_be_seen_has_an_upper_bound_that_holds():
     """Shared accesses that cost almost nothing have an upper bound by profile likelihood."""
     bounded, covered = 0, 0
@@ -83,6 +85,7 @@ def test_parameters_without_distinct_effects_or_sizes_have_no_interval():
         assert uncertainty.Estimate(1.0, *bounds, uncertainty.BOOTSTRAP).status == status
 
 
+@pytest.mark.exhaustive
 def test_one_step_is_as_wide_as_new_fits_in_any_unit_and_with_the_same_key():
     """For errors of realistic size, the interval of the draws equals that of fits to drawn data."""
     data = model_data.times("M7", 7, (0.08, 0.02, 0.03, 0.01))
@@ -109,6 +112,7 @@ def test_one_step_is_as_wide_as_new_fits_in_any_unit_and_with_the_same_key():
     assert estimates("M4", data, "a") != estimates("M4", data, "b")
 
 
+@pytest.mark.exhaustive
 def test_samples_widen_intervals_and_an_error_of_a_kernel_counts_once():
     data = model_data.times("M0", 0, (0, 0, 0, 0))
     assert estimates("M0", data, 0)["rho"].high == pytest.approx(5, rel=1e-4)

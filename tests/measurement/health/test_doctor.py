@@ -14,7 +14,7 @@ from base.errors import StudyError
 from measurement.devices import surroundings
 from measurement.health import command, examination, offload
 from measurement.health import machine as health_machine
-from measurement.health.command import lines, report
+from measurement.health.command import lines
 from measurement.health.diagnosis import findings, link_bytes_per_s, rows
 from measurement.health.machine import Machine, in_folder
 from tests.support import ROOT
@@ -181,16 +181,6 @@ def test_a_wrong_folder_of_recordings_is_named(tmp_path, monkeypatch):
     monkeypatch.setattr(health_machine, "recorded", read)
     labels = [one.label for one in in_folder(FOLDER)]
     assert labels == ["h200-sxm-6"], "GPUs measured at once are no reference"
-
-
-def test_a_host_without_gpu_gets_its_cpu_part(recorded, capsys):
-    cpu = {"fp32_flop_per_s one": 30e9, "fp32_flop_per_s all": 58e9}
-    host = recorded[0].host | {"cpu_model": "Other", "usable_threads": 2}
-    report(Machine("this machine", host, (), cpu, VIRTUAL), recorded, FOLDER)
-    said = capsys.readouterr().out
-    assert "no NVIDIA GPU: only the CPU is examined" in said
-    assert re.search(r"CPU peak, one thread +GFLOP/s  30 .* other hardware", said)
-    assert said.endswith("nothing unusual\n")
 
 
 @pytest.mark.slow
