@@ -46,14 +46,16 @@ Limits:
   functions of the C library except those of CUDA (functions.h). Where CUDA states an error bound,
   the last digits may differ from those of a GPU. `__device__` functions that return structures
   must be `__forceinline__`.
-- Inline PTX, cooperative groups and tensor cores are refused by name. Code between
+- Inline PTX and cooperative groups are refused by name. Code between
   ``#ifdef __CUDACC__`` or ``#if __CUDA_ARCH__ …`` and its ``#else`` is exempt. If it contains
   such features, the host runs the code after ``#else`` instead: plain C++ with the same indices
   and results, except the order of sums; `compiler.unchecked_lines` finds what does not run.
 - For a kernel on tensor cores, indices, scales, splits and bounds are therefore checked, and
   instructions are not. Reads of shared memory by tensor cores are checked (`host_tensor_operand`)
   and not counted.
-- Atomic operations and operands of tensor cores are checked and not counted.
+- Atomic operations and operands of tensor cores are checked and not counted, as CUDA leaves open
+  which lanes load the elements of a fragment (`tensor.h`). The sums of a product of fragments are
+  rounded once, where tensor cores may cut them off.
 - Stores of less than an element, or than 4 bytes, to global memory are not checked for races.
 - A union cannot contain numbers of 16 bits: their type has a constructor here.
 - A global word that one thread reads and another thread writes later is not detected as a race.

@@ -443,7 +443,7 @@ void on_range(char *begin, uint64_t bytes, bool is_store, uint64_t code) {
 }
 
 // An access that is checked and not counted.
-void check_access(const void *place, uint32_t bytes, bool is_store, bool is_atomic, uint64_t code) {
+void check(const void *place, uint32_t bytes, bool is_store, bool is_atomic, uint64_t code) {
     Worker &w = *worker;
     char *const address = static_cast<char *>(const_cast<void *>(place));
     if (!w.launch->instrumented || is_register(w, address)) return;
@@ -455,12 +455,36 @@ void check_access(const void *place, uint32_t bytes, bool is_store, bool is_atom
 }
 
 void complete(const Copy &copy) {
-    check_access(copy.to, copy.bytes, true, false, copy.code);
+    check(copy.to, copy.bytes, true, false, copy.code);
     std::memcpy(copy.to, copy.from, copy.bytes - copy.zeros);
     std::memset(copy.to + copy.bytes - copy.zeros, 0, copy.zeros);
 }
 
 }  // namespace
+
+void host_execution::check_access(const void *place, uint32_t bytes, bool is_store, bool is_counted,
+                                  void *caller) {
+    const uint64_t code = code_address(*worker, caller);
+    if (!is_counted) return check(place, bytes, is_store, false, code);
+    char *const address = static_cast<char *>(const_cast<void *>(place));
+    if (worker->launch->instrumented) on_access(address, bytes, is_store, code);
+}
+
+// Shared memory in numbers of 32 bits, as PTX addresses it: static arrays first.
+extern "C" unsigned host_shared_number(const void *address) {
+    const Worker &w = *worker;
+    const char *const place = static_cast<const char *>(address);
+    const uint64_t offset = place - w.shared;
+    if (offset < w.shared_bytes) return offset;
+    return place - w.dynamic_shared + w.shared_bytes;
+}
+
+extern "C" void *host_shared_address(unsigned number) {
+    const Worker &w = *worker;
+    const int64_t offset = static_cast<int>(number);
+    if (number < w.shared_bytes) return w.shared + offset;
+    return w.dynamic_shared + offset - w.shared_bytes;
+}
 
 void host_execution::end_overwrite(Worker &w) {
     const Overwrite o = w.overwrite;
@@ -474,13 +498,13 @@ void host_execution::end_overwrite(Worker &w) {
 
 extern "C" unsigned host_tensor_operand(const unsigned *operand) {
     const uint64_t code = code_address(*worker, __builtin_return_address(0));
-    check_access(operand, WORD_BYTES, false, false, code);
+    check(operand, WORD_BYTES, false, false, code);
     return *operand;
 }
 
 extern "C" uint64_t host_atomic_load(const void *address, unsigned bytes) {
     const uint64_t code = code_address(*worker, __builtin_return_address(0));
-    check_access(address, bytes, true, true, code);
+    check(address, bytes, true, true, code);
     uint64_t bits = 0;
     std::memcpy(&bits, address, bytes);
     return bits;

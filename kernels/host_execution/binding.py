@@ -415,6 +415,8 @@ _TEXTS = (
     "copies to byte {index} of shared memory, where the copy of line {other_line} is under way",
     "{access} is uninitialised: nothing was stored there; the kernel must compute C = A·B only",
     "reads a value from lane {index}, which has ended or is not in the mask",
+    "executes an instruction for whole warps without lane {index}, which has ended or is missing",
+    "loads or stores a fragment with a stride of {bytes} bytes; use a multiple of 16",
 )
 
 

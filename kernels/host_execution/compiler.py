@@ -32,6 +32,7 @@ _KERNEL = [
     # What follows a function without a value is undefined: nvcc and g++ differ.
     *("-Werror=return-type", "-Werror=uninitialized", "-Wno-maybe-uninitialized"),
 ]
+_RUNTIME_SOURCES = ("runtime.cpp", "accesses.cpp", "numbers.cpp", "tensor.cpp")
 _RUNTIME = ["-O3", "-ffp-contract=off"]  # by -O2, counted runs take a tenth more time
 _MODE_FLAGS: dict[Mode, list[str]] = {
     # -O1 would split vectors and merge accesses.
@@ -62,7 +63,7 @@ _UNSUPPORTED = {
     r"\b__(?:match|reduce|activemask)\w*": "these warp functions",
     r"\bcooperative_groups\b": "cooperative groups",
     r"\batomic(?:Inc|Dec|\w+_(?:block|system))\b": "these atomics",
-    r"\b(?:nvcuda|wmma)\b": "tensor cores",
+    r"\bexperimental\b": "experimental tensor operations",
     r"\b__managed__": "managed memory",
     r"\b(?:tex[123]D\w*|surf[123]D\w*|cudaTextureObject_t)\b": "textures",
     r"\b(?:cuda::\w+|__cp_async\w*)\b": "the CUDA C++ library",
@@ -73,7 +74,7 @@ _UNSUPPORTED = {
 # Headers that nvcc includes by itself, and headers whose functions `cuda.h` declares.
 _INCLUDED = re.compile(
     r"^[ \t]*#[ \t]*include[ \t]*[<\"](?:"
-    r"cuda(?:_runtime(?:_api)?|_pipeline(?:_primitives)?|_fp16|_bf16)?\.h(?:pp)?|"
+    r"cuda(?:_runtime(?:_api)?|_pipeline(?:_primitives)?|_fp16|_bf16)?\.h(?:pp)?|mma\.h|"
     r"(?:device_launch_parameters|vector_types|vector_functions)\.h|"
     r"c?(?:assert|float|limits|math|stddef|stdint|stdio|stdlib|string)(?:\.h)?)[>\"][^\n]*",
     re.MULTILINE,
@@ -206,7 +207,7 @@ def compiler_version() -> str:
 def build_runtime(folder: Path = BUILDS) -> Path:
     """Compile the runtime to `folder` if it is missing; return it. Raise StudyError."""
     texts = {path.name: path.read_bytes() for path in (*HERE.glob("*.cpp"), *HERE.glob("*.h"))}
-    sources = [HERE / name for name in ("runtime.cpp", "accesses.cpp", "numbers.cpp")]
+    sources = [HERE / name for name in _RUNTIME_SOURCES]
     try:
         return _build("runtime", sources, [*_COMMON, *_RUNTIME], ["-lm"], texts, folder)
     except _GxxError as error:

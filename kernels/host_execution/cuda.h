@@ -75,6 +75,19 @@ struct dim3 {
 // How a conversion rounds: to nearest even, towards zero, up, down.
 enum HostRounding { HOST_NEAREST, HOST_TO_ZERO, HOST_UP, HOST_DOWN };
 
+// Operands of tensor cores. A fragment is a part of a matrix; `count` are the elements of a lane.
+enum HostOperand { HOST_F16, HOST_BF16, HOST_TF32, HOST_S8, HOST_U8, HOST_F64 };
+struct HostFragment {
+    HostOperand type;
+    unsigned bytes, count, rows, columns;
+    bool is_sum;
+};
+// Of elements of so many bytes; each of the steps along K takes a register per 8 rows.
+struct HostWarpProduct {
+    HostOperand a, b;
+    unsigned bytes, rows, steps;
+};
+
 extern "C" {
 float fmaf(float, float, float);
 double fma(double, double, double);
@@ -93,14 +106,27 @@ __attribute__((const)) uint3 host_block_size();
 __attribute__((const)) uint3 host_grid_size();
 // What the lanes of a warp tell each other; copies to shared memory; checks of atomic operations.
 uint64_t host_exchange(unsigned mask, uint64_t value, unsigned from);
+unsigned host_gather(unsigned mask, uint64_t value, uint64_t *values);
 unsigned host_ballot(unsigned mask, int predicate);
+unsigned host_active_mask();
 void host_sync_warp(unsigned mask);
 void host_copy_async(void *to, const void *from, size_t bytes, size_t zeros);
 void host_commit_copies();
 void host_wait_copies(unsigned pending);
+unsigned host_shared_number(const void *address);
+void *host_shared_address(unsigned number);
 uint64_t host_atomic_load(const void *address, unsigned bytes);
 void host_atomic_store(void *address, uint64_t bits, unsigned bytes);
 __attribute__((const)) unsigned host_lane();
+// Tensor cores.
+void host_load_matrices(unsigned row, unsigned count, int transposed, unsigned *words);
+void host_multiply_warp(HostWarpProduct shape, const unsigned *registers, double *sums);
+void host_fragment_load(HostFragment fragment, void *elements, const void *from, unsigned stride,
+                        int in_columns);
+void host_fragment_store(HostFragment fragment, const void *elements, void *to, unsigned stride,
+                         int in_columns);
+void host_fragment_multiply(HostFragment a, HostFragment b, HostFragment c, const void *of_a,
+                            const void *of_b, double *sums);
 // Numbers of 16 bits.
 __attribute__((const)) unsigned host_to_half(double value, HostRounding rounding = HOST_NEAREST);
 __attribute__((const)) unsigned host_to_bfloat16(double value,

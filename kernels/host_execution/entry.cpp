@@ -4,6 +4,7 @@
 #include "cuda.h"
 #include "functions.h"
 #include "half.h"
+#include "tensor.h"
 
 // A GPU ends the kernel where an assertion fails.
 #define assert(condition) ((condition) ? static_cast<void>(0) : __builtin_trap())

@@ -254,7 +254,30 @@ void order(Worker &w, Fiber *lanes, uint32_t count, uint32_t together) {
     }
 }
 
-// Lets the lanes that wait for each other run on, with what each of them gave.
+// Lets lanes run on, with what each of them gave. Each reads it before the next meeting ends.
+void release(Worker &w, Fiber *lanes, uint32_t together) {
+    for (uint32_t left = together; left; left &= left - 1) {
+        const uint32_t lane = __builtin_ctz(left);
+        w.received[lane] = lanes[lane].given;
+        lanes[lane].together = together;
+        lanes[lane].state = RUNS;
+    }
+}
+
+// Where no lane can run on, the lanes that ask at one place which lanes are active are together.
+bool release_active(Worker &w, Fiber *lanes, uint32_t count) {
+    uint32_t together = 0;
+    uint64_t place = 0;
+    for (uint32_t lane = 0; lane < count; ++lane) {
+        if (lanes[lane].state != AT_ACTIVE_MASK) continue;
+        if (!together) place = lanes[lane].barrier;
+        together |= static_cast<uint32_t>(lanes[lane].barrier == place) << lane;
+    }
+    release(w, lanes, together);
+    return together;
+}
+
+// Lets the lanes that wait for each other run on.
 bool end_meetings(Worker &w, uint32_t first) {
     Fiber *const lanes = &w.fibers[first];
     const uint32_t count = std::min(WARP, w.threads - first);
@@ -264,19 +287,10 @@ bool end_meetings(Worker &w, uint32_t first) {
         const uint32_t together = meeting(lanes, count, lanes[lane].mask);
         if (!(together >> lane & 1)) continue;
         any = true;
-        uint64_t given[WARP] = {};
         if (lanes[lane].orders) order(w, lanes, count, together);
-        for (uint32_t each = lane; each < count; ++each) {
-            if (together >> each & 1) given[each] = lanes[each].given;
-        }
-        for (uint32_t each = lane; each < count; ++each) {
-            if (!(together >> each & 1)) continue;
-            std::memcpy(lanes[each].received, given, sizeof given);
-            lanes[each].together = together;
-            lanes[each].state = RUNS;
-        }
+        release(w, lanes, together);
     }
-    return any;
+    return any || release_active(w, lanes, count);
 }
 
 // Lets every thread of a warp run to its next barrier or to its end.
@@ -549,29 +563,24 @@ extern "C" int __syncthreads_and(int predicate) {
     return worker->outcome == 0;
 }
 
-namespace {
-
-// Waits for the other lanes of `mask`, and gives them a value; `orders`: a __syncwarp.
-Fiber &meet(unsigned mask, uint64_t value, bool orders, void *caller) {
+Fiber &host_execution::meet(uint32_t mask, const Gift &gift, bool orders, void *caller) {
     Worker &w = *worker;
     if (!(mask >> w.lane & 1)) stop_at(NOT_IN_MASK, code_address(w, caller), mask);
     Fiber &fiber = w.fibers[w.thread];
     fiber.mask = mask;
-    fiber.given = value;
+    fiber.given = gift;
     fiber.orders = orders;
     wait(AT_MEETING, caller);
     return fiber;
 }
 
-}  // namespace
-
 // Gives a value to the lanes of `mask`; returns that of lane `from`. If there is none it is NaN, as
 // from shared memory that nothing was stored to: it may still be unused.
 extern "C" uint64_t host_exchange(unsigned mask, uint64_t value, unsigned from) {
     void *const caller = __builtin_return_address(0);
-    const Fiber &fiber = meet(mask, value, false, caller);
+    const Fiber &fiber = meet(mask, {{value}}, false, caller);
     from %= WARP;
-    if (fiber.together >> from & 1) return fiber.received[from];
+    if (fiber.together >> from & 1) return worker->received[from].words[0];
     Fault fault = {};
     fault.kind = SHUFFLE_FROM_NONE;
     fault.code = code_address(*worker, caller);
@@ -580,18 +589,32 @@ extern "C" uint64_t host_exchange(unsigned mask, uint64_t value, unsigned from) 
     return static_cast<uint64_t>(POISON_WORD) << 32 | POISON_WORD;
 }
 
+// Gives a value to the lanes of `mask` and writes those of all; returns which lanes took part.
+extern "C" unsigned host_gather(unsigned mask, uint64_t value, uint64_t *values) {
+    const Fiber &fiber = meet(mask, {{value}}, false, __builtin_return_address(0));
+    for (uint32_t lane = 0; lane < WARP; ++lane) {
+        values[lane] = worker->received[lane].words[0];
+    }
+    return fiber.together;
+}
+
 // The lanes of `mask` whose predicate is true.
 extern "C" unsigned host_ballot(unsigned mask, int predicate) {
-    const Fiber &fiber = meet(mask, predicate != 0, false, __builtin_return_address(0));
+    const Fiber &fiber = meet(mask, {{predicate != 0}}, false, __builtin_return_address(0));
     unsigned lanes = 0;
     for (uint32_t lane = 0; lane < WARP; ++lane) {
-        lanes |= (mask >> lane & fiber.received[lane]) << lane;
+        lanes |= (fiber.together >> lane & worker->received[lane].words[0]) << lane;
     }
     return lanes;
 }
 
 extern "C" void host_sync_warp(unsigned mask) {
-    meet(mask, 0, true, __builtin_return_address(0));
+    meet(mask, {}, true, __builtin_return_address(0));
+}
+
+extern "C" unsigned host_active_mask() {
+    wait(AT_ACTIVE_MASK, __builtin_return_address(0));
+    return worker->fibers[worker->thread].together;
 }
 
 extern "C" unsigned host_lane() {

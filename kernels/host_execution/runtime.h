@@ -59,6 +59,8 @@ enum FaultKind : int32_t {
     COPIES_OVERLAP,     // a copy to where another one is still under way
     NOT_INITIALISED,    // a load from the result before anything is stored there
     SHUFFLE_FROM_NONE,  // of a lane that has ended, or is not in the mask
+    PARTIAL_WARP,       // an instruction of all lanes of a warp
+    FRAGMENT_STRIDE,    // of `bytes`
     VARIABLE_SIZE,      // no fault: host execution cannot follow so many
 };
 
@@ -178,7 +180,12 @@ constexpr uint64_t ACCESS = 1ull << 63;
 constexpr size_t MAX_TRACE = 1 << 20;
 constexpr uint32_t MAX_BARRIERS = 1 << 13;  // of a block that is counted
 
-enum State { RUNS, AT_BARRIER, AT_MEETING, ENDED };
+enum State { RUNS, AT_BARRIER, AT_MEETING, AT_ACTIVE_MASK, ENDED };
+
+// What a lane gives to the other lanes that it meets.
+struct Gift {
+    uint64_t words[8];
+};
 
 struct Fiber {
     jmp_buf place;
@@ -186,14 +193,14 @@ struct Fiber {
     uint3 index;  // threadIdx
     bool started;
     State state;
-    uint64_t barrier;                // code address, also of a meeting
-    uint32_t mask;                   // lanes that meet
-    uint64_t given, received[WARP];  // what this lane, and what all lanes bring to a meeting
-    uint32_t together;               // lanes of the last meeting
-    bool orders;                     // whether a meeting is a __syncwarp
-    uint32_t known[WARP];            // the time before which each lane's accesses are ordered
-    uint32_t group;                  // of asynchronous copies that a commit will end
-    std::vector<Copy> copies;        // that may still be under way
+    uint64_t barrier;          // code address, also of a meeting
+    uint32_t mask;             // lanes that meet
+    Gift given;                // what this lane brings to a meeting
+    uint32_t together;         // lanes of the last meeting
+    bool orders;               // whether a meeting is a __syncwarp
+    uint32_t known[WARP];      // the time before which each lane's accesses are ordered
+    uint32_t group;            // of asynchronous copies that a commit will end
+    std::vector<Copy> copies;  // that may still be under way
 };
 
 struct Worker {
@@ -204,6 +211,7 @@ struct Worker {
     char *stacks;
     uint3 thread_index, block_index, block_size, grid_size;
     uint32_t thread, threads, lane;
+    Gift received[WARP];        // what the lanes of the last meetings gave
     uint32_t epoch;             // one for each stretch between barriers, never 0
     uint32_t time;              // of the warp: number of its __syncwarp
     int vote, outcome;          // threads that vote at a barrier, and those of the last one
@@ -243,6 +251,13 @@ extern __thread Worker *worker;
 
 // Records what may cause a fault of this block.
 void suspect(const Fault &fault);
+
+// Waits for the other lanes of `mask`, and gives them something; `orders`: a __syncwarp.
+Fiber &meet(uint32_t mask, const Gift &gift, bool orders, void *caller);
+
+// Checks a load or store before it happens, and counts it if it is `counted`.
+void check_access(const void *address, uint32_t bytes, bool is_store, bool is_counted,
+                  void *caller);
 
 void end_overwrite(Worker &w);
 

@@ -171,7 +171,7 @@ def test_kernels_of_the_catalog_are_supported_and_some_declarations_not():
         assert unsupported((compiler.ROOT / source).read_text()) is None
     assert unsupported((compiler.ROOT / "kernels" / "probes.cu").read_text())[2] == "inline PTX"
     for line, feature in (
-        ("#include <mma.h>", "a kernel in more than one file"),
+        ("#include <curand.h>", "a kernel in more than one file"),
         ("__managed__ float table[4];", "managed memory"),
         ("namespace cg = cooperative_groups;", "cooperative groups"),
     ):
