@@ -12,7 +12,6 @@ from threadpoolctl import threadpool_limits
 
 from analysis.cpu import hosts, split
 from analysis.cpu import ladder as cpu_ladder
-from analysis.cpu import roofline as cpu_roofline
 from analysis.data import ceilings, published, user_supplied
 from analysis.data import recordings as data
 from analysis.data.frames import from_rows, stacked
@@ -172,9 +171,6 @@ def _part(
         "cpu_ladder": cpu_ladder.cpu_ladder_table(sources),
         "cpu_split": split.cpu_split_table(times, sources),
     }
-    frames["cpu_roofline"] = cpu_roofline.cpu_roofline_table(
-        sources, frames["ceilings"], frames["cpu_hosts"]
-    )
     instructions = data.instructions_table(loaded, built)
     used = properties.energy_table(sources)
     code = machine_code.machine_code_table(frames["builds"], instructions, theory, catalog)

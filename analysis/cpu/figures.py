@@ -1,6 +1,6 @@
 """Figures of the CPU; throughput is in FLOP/s in tables and in GFLOP/s in figures."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -9,7 +9,6 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from analysis.cpu.roofline import AT_MOST, rates_by_threads
 from analysis.cpu.split import GPU, WHOLE
 from analysis.data.best import fastest
 from analysis.data.cells import of_sizes
@@ -21,34 +20,17 @@ from analysis.drawing.style import RATE, plain_number, with_rates
 from analysis.drawing.svg import INK, hover, label
 from analysis.stats.rounding import order_of_magnitude
 
-# Known medians in SI units, by quantity and number of threads.
-Ceilings = Mapping[tuple[str, int], float]
-Roofs = Mapping[str, tuple[str, str]]
-_PEAK = "fp32_flop_per_s"
-# Bandwidths beyond L1, from the slowest: text and line.
-_ROOFS = {
-    "memory_bytes_per_s": ("memory", "-"),
-    "l3_bytes_per_s": ("L3 cache", "--"),
-    "l2_bytes_per_s": ("L2 cache", ":"),
-}
-_L1_ROOF = {"l1_bytes_per_s": ("L1 cache", ":")}
-# The panels of a roofline: column, label, roofs.
-_PANELS: tuple[tuple[str, str, Roofs], ...] = (
-    ("flop_per_byte_requested", "FLOP per byte requested from L1", _L1_ROOF),
-    ("flop_per_byte_beyond_l1", "FLOP per byte fetched beyond L1", _ROOFS),
-)
 _ROOM = 1.35  # least factor of a part that is wide enough for its number
 _PINNED = "pinned"  # the part after GPU: the further speedup with pinned memory
 
 
 @dataclass(frozen=True)
 class Host:
-    """A host's CPU: name in the figure, recording, rows of a table with throughput, ceilings."""
+    """A host's CPU: name, rows with throughput, FMA throughput in FLOP/s by number of threads."""
 
     name: str
-    recording: str
     rows: pd.DataFrame
-    ceilings: Ceilings
+    peaks: Mapping[int, float]
 
 
 @dataclass(frozen=True)
@@ -124,7 +106,7 @@ def cpu_rate(store: Store, devices: Devices) -> Figure | None:
     """
     cells = of_sizes(store["summary"])
     cells = with_rates(cells[cells["device"] == CPU], "total")
-    hosts = _hosts(cells, style.panelled(_by_focus(devices)), store)
+    hosts = list(_hosts(cells, style.panelled(_by_focus(devices)), store["ceilings"]))
     if not hosts:
         return None
     figure, axes = style.panels(len(hosts), columns=3, height=3.2)
@@ -138,7 +120,7 @@ def cpu_rate(store: Store, devices: Devices) -> Figure | None:
             names = [f"{name}, {_threads(threads)}, N = {plain_number(n)}" for n in curve["n"]]
             style.points(axis, curve, "n", RATE, look, None, names=names, tell=style.gflops)
         for threads in sorted(set(best["threads"])):
-            _peak(axis, host.ceilings, threads)
+            _peak(axis, host.peaks, threads)
         style.title(axis, host.name)
         axis.set_xlabel("matrix size N")
         style.log_axis(axis, "y")
@@ -156,51 +138,20 @@ def cpu_rate(store: Store, devices: Devices) -> Figure | None:
     return figure
 
 
-def cpu_roofline(store: Store, devices: Devices) -> Figure | None:
-    """Draw the CPU variants of the host in focus below its ceilings.
-
-    The left panel is over flop per byte requested from L1, the right panel over flop per byte
-    fetched beyond L1. An arrow marks an upper limit of the intensity; a rim marks several threads.
-    """
-    frame = store["cpu_roofline"]
-    frame = frame[frame["flop_per_byte_beyond_l1"].notna()]
-    frame = with_rates(frame.assign(batch=1, m=frame["n"], k=frame["n"]), "total")
-    hosts = _hosts(frame, _by_focus(devices)[:1], store)
-    if not (hosts and hosts[0].ceilings):
-        return None
-    host = hosts[0]
-    rows = host.rows
-    figure, axes = style.new_figure(2, height=4.4)
-    for axis, (column, text, roofs) in zip(axes, _PANELS, strict=True):
-        intensity = rows[column].to_numpy(dtype=float)
-        ends = (float(np.nanmin(intensity)) / 2, float(np.nanmax(intensity)) * 2)
-        for threads in sorted(set(rows["threads"])):
-            _peak(axis, host.ceilings, threads)
-            _roofs(axis, ends, roofs, host.ceilings, threads)
-        for row in rows.to_dict("records"):
-            _version(axis, row, column, palette.CPU[str(row["variant"])])
-        axis.set_xlabel(text)
-        style.log_axis(axis, "x")
-        style.log_axis(axis, "y")
-    axes[0].set_ylabel("throughput in GFLOP/s")
-    style.same_y(axes)
-    style.legend(figure, axes)
-    return figure
-
-
 def _by_focus(devices: Devices) -> list[Device]:
     focus = devices.focus.recording if devices.focus else None
     return sorted(devices.hosts, key=lambda host: host.recording != focus)
 
 
-def _hosts(cells: pd.DataFrame, devices: Sequence[Device], store: Store) -> list[Host]:
-    hosts = []
+def _hosts(
+    cells: pd.DataFrame, devices: Sequence[Device], ceilings: pd.DataFrame
+) -> Iterator[Host]:
+    peaks = ceilings[(ceilings["device"] == CPU) & (ceilings["quantity"] == "fp32_flop_per_s")]
     for device in devices:
         rows = cells[cells["recording"] == device.recording]
         if len(rows):
-            ceilings = rates_by_threads(store["ceilings"], device.recording)
-            hosts.append(Host(device.host, device.recording, rows, ceilings))
-    return hosts
+            of_host = peaks[peaks["recording"] == device.recording].set_index("threads")
+            yield Host(device.host, rows, of_host["value"].to_dict())
 
 
 def _bar(axis: Axes, height: int, whole: Whole) -> tuple[float, float]:
@@ -240,48 +191,12 @@ def _threads(threads: int) -> str:
     return "one thread" if threads == 1 else f"{threads} threads"
 
 
-def _peak(axis: Axes, ceilings: Ceilings, threads: int) -> None:
-    if (_PEAK, threads) in ceilings:
-        peak = ceilings[_PEAK, threads] / 1e9
+def _peak(axis: Axes, peaks: Mapping[int, float], threads: int) -> None:
+    if threads in peaks:
+        peak = peaks[threads] / 1e9
         line = _line(palette.Look(INK, "", "-"), threads).line
         drawn = axis.axhline(peak, color=INK, linewidth=1.2, linestyle=line)
         hover(drawn, [f"FMAs, {_threads(threads)}: {style.gflops(peak)}"])
 
 
-def _roofs(
-    axis: Axes, ends: tuple[float, float], roofs: Roofs, ceilings: Ceilings, threads: int
-) -> None:
-    """Draw the roof of each memory level, up to the FMA ceiling if known."""
-    peak = ceilings.get((_PEAK, threads), np.inf)
-    for quantity, (text, line) in roofs.items():
-        if (quantity, threads) in ceilings:
-            bytes_per_s = ceilings[quantity, threads]
-            knee = float(np.clip(peak / bytes_per_s, *ends))
-            x = np.array([ends[0], knee])
-            name = f"{text}, {_threads(threads)}" if threads > 1 else text
-            style_of_line = "-." if threads > 1 else line
-            axis.plot(x, x * bytes_per_s / 1e9, style_of_line, color=INK, linewidth=1.1, label=name)
-
-
-def _version(axis: Axes, row: Mapping[str, Any], column: str, look: palette.Look) -> None:
-    """Draw one variant; an arrow marks an intensity that is only an upper limit."""
-    intensity, threads = float(row[column]), int(row["threads"])
-    if not np.isfinite(intensity):
-        return
-    name = label(row["variant"])
-    point = f"{name}, {_threads(threads)}, N = {plain_number(row['n'])}, "
-    point += f"{style.rounded(intensity)} FLOP per byte"
-    frame = pd.DataFrame([row])
-    style.points(axis, frame, column, RATE, look, name, False, [point], style.gflops)
-    if threads > 1:
-        rim: dict[str, Any] = {"facecolors": "none", "edgecolors": INK, "linewidths": 1.2}
-        axis.scatter([intensity], [row["rate"]], s=60, marker=look.marker, zorder=4, **rim)
-        text = _threads(threads)
-        axis.plot([], [], "o", color=INK, markerfacecolor="none", label=text, linestyle="none")
-    if row["intensity"] == AT_MOST:
-        tail = {"arrowstyle": "->", "color": look.colour, "linewidth": 1.2}
-        ends = ((intensity / 3, row["rate"]), (intensity, row["rate"]))
-        axis.annotate("", ends[0], ends[1], arrowprops=tail)
-
-
-FIGURES = style.named(cpu_split, cpu_rate, cpu_roofline)
+FIGURES = style.named(cpu_split, cpu_rate)

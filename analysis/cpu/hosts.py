@@ -10,7 +10,6 @@ from analysis.domain import CPU
 from analysis.stats.estimates import grouped
 from measurement.recording.recording import CELL
 
-LEVELS = (1, 2, 3)
 CHANGED = 0.02  # relative change of the clock during a run that counts
 _HOST = ("cpu_model", "logical_cpus", "usable_cpus", "usable_threads", "memory_bytes")
 _BLAS = ("blas", "blas_version", "blas_architecture")
@@ -30,7 +29,7 @@ def hosts_table(sources: list[MeasuredSource]) -> pd.DataFrame:
             for cache in host["caches"]:
                 row |= {f"l{cache['level']}_{fact}": cache[fact] for fact in ("bytes", "shared_by")}
             rows.append(row | {key: software.get(key) for key in _BLAS})
-    sizes = [f"{name}_bytes" for name in ("memory", *(f"l{level}" for level in LEVELS))]
+    sizes = [f"{name}_bytes" for name in ("memory", "l1", "l2", "l3")]
     return from_rows("cpu_hosts", rows).astype(dict.fromkeys(sizes, "Int64"))
 
 

@@ -79,23 +79,3 @@ def test_throughput_has_a_panel_for_each_host_and_the_best_block(tmp_path):
     ]
     titles = [text for text in shown.texts if "of " in text]
     assert titles == ["SIMULATED of b", "of a"]  # the host in focus first
-
-
-def bounded(host, variant, threads, intensity):
-    row = {"recording": f"of {host}", "variant": variant, "threads": threads, "n": 1000}
-    row |= {"total_s": 1.0, "intensity": intensity}
-    return row | {"flop_per_byte_requested": 0.25, "flop_per_byte_beyond_l1": 0.5}
-
-
-def test_roofline_is_that_of_the_host_in_focus(tmp_path):
-    rows = [bounded("a", "naive", 1, "by formula"), bounded("a", "blas", 16, "at most")]
-    rows += [bounded("b", "packed", 1, "at most")]
-    ceilings = [peak("a", 1, 100.0), peak("b", 1, 7.0)]
-    tables = {"recordings": [device("a"), device("b")], "cpu_roofline": rows}
-    shown = drawn(FIGURES["cpu-roofline"], stored(tmp_path, **tables, ceilings=ceilings))
-    assert shown.tooltips == 2 * ["FMAs, one thread: 100 GFLOP/s"] + [
-        f"{name}, N = 1000, {intensity} FLOP per byte: 2 GFLOP/s"
-        for name in ("blas, 16 threads", "naive, one thread")
-        for intensity in (0.25, 0.5)
-    ]
-    assert nothing(FIGURES["cpu-roofline"], stored(tmp_path, **tables))  # without ceilings

@@ -9,11 +9,9 @@ import pytest
 from analysis.cpu.cells import ALL, ONE, SOURCE_OPTIMISED, baselines, stages, with_threads
 from analysis.cpu.hosts import clock_table, hosts_table
 from analysis.cpu.ladder import cpu_ladder_table
-from analysis.cpu.roofline import AT_MOST, BY_FORMULA, cpu_roofline_table
 from analysis.cpu.split import WHOLE, cpu_split_table
 from analysis.data import published
 from analysis.data import recordings as data
-from analysis.data.ceilings import ceilings_table
 from measurement.recording.recording import read
 from tests.support.report_data import PUBLISHED, only
 from tests.support.simulated import ALL_THREADS, CPU_S_PER_FMA, PARALLEL_EFFICIENCY, recorded
@@ -66,9 +64,6 @@ def test_baselines_and_hosts_are_the_fastest_of_their_kind_and_described(gpu, gp
     found = data.sources({"card": replace(gpu_recording, provenance=provenance)})
     row = hosts_table(found).iloc[0]
     assert row[["l1_bytes", "l3_shared_by", "blas", "blas_version"]].isna().all()
-    row = one(roofline_of(found), "loop_order")
-    assert (row["bound"], row["bound_s"]) == ("compute", row["compute_bound_s"])
-    assert pd.isna([row["memory_bound_s"], row["flop_per_byte_beyond_l1"]]).all()
 
 
 def test_the_clock_is_listed_by_threads_with_the_number_of_changes(gpu, gpu_recording):
@@ -125,54 +120,8 @@ def test_steps_have_a_speedup_over_the_previous_one_and_an_efficiency(both, cpu_
     assert cpu_ladder_table([]).empty
 
 
-def roofline_of(found):
-    return cpu_roofline_table(found, ceilings_table(found), hosts_table(found))
-
-
 def one(table, variant, threads=1, recording="card"):
     return only(table, variant=variant, threads=threads, recording=recording)
-
-
-def ceiling(source, quantity, threads):
-    rows = source.recording.ceilings
-    rows = rows[(rows["device"] == "cpu") & (rows["quantity"] == quantity)]
-    return rows.loc[rows["threads"] == threads, "value"].median()
-
-
-def test_bounds_are_bytes_over_the_bandwidth_of_their_level(both, gpu_recording):
-    roofline = roofline_of(both)
-    own = roofline[roofline["recording"] == "card"]
-    expected = [*((name, 1) for name in CPU_S_PER_FMA), ("packed", 4), ("blas", 4)]
-    assert sorted(zip(own["variant"], own["threads"], strict=True)) == sorted(expected)
-    assert (set(own["n"]), one(roofline, "naive", recording="host")["n"]) == ({1024}, 512)
-    n = 1024
-    row = one(roofline, "naive")
-    assert row["intensity"] == BY_FORMULA
-    bytes_of = {"l1": 8 * n**3, "l2": 68 * n**3 + 64 * n**2, "l3": 4 * n**3 + 8 * n**2}
-    bytes_of["memory"] = 12 * n**2  # L3 holds all three matrices
-    for level, moved in bytes_of.items():
-        rate = ceiling(both[0], f"{level}_bytes_per_s", 1)
-        assert row[f"{level}_bound_s"] == pytest.approx(moved / rate)
-    peak = ceiling(both[0], "fp32_flop_per_s", 1)
-    assert (row["compute_bound_s"], row["bound"]) == (pytest.approx(2 * n**3 / peak), "l2")
-    assert row["share_of_bound"] == row["l2_bound_s"] / row["total_s"]
-    assert row["flop_per_byte_requested"] == 2 / 8
-    assert row["flop_per_s"] == 2 * n**3 / row["total_s"]
-    row = one(roofline, "packed", ALL_THREADS)
-    assert row["intensity"] == AT_MOST
-    assert row["flop_per_byte_beyond_l1"] == row["flop_per_byte_requested"] == 1024 / 6
-    rate = ceiling(both[0], "fp32_flop_per_s", ALL_THREADS)
-    assert row["compute_bound_s"] == pytest.approx(2 * 1024**3 / rate)
-    caches = [row[f"l{level}_bound_s"] for level in (1, 2, 3)]
-    assert np.isnan(caches).all(), "measured on one thread only"
-    rate = ceiling(both[0], "memory_bytes_per_s", ALL_THREADS)
-    assert row["memory_bound_s"] == pytest.approx(12 * 1024**2 / rate)
-    none = gpu_recording.ceilings[gpu_recording.ceilings["threads"].isna()]
-    found = data.sources({"card": replace(gpu_recording, ceilings=none)})
-    row = one(roofline_of(found), "blocked")
-    assert row["flop_per_s"] > 0
-    assert pd.isna([row["bound"], row["share_of_bound"]]).all()
-    assert row["flop_per_byte_requested"] == 2 / 12
 
 
 @pytest.fixture(scope="module")
