@@ -347,6 +347,10 @@ RECORDINGS = {
     "too much provenance": (bytes_of(PROVENANCE, b" " * 2**21), "has 2097152 bytes, more"),
     "more cells than columns": (text(CHECKS, lambda t: t.replace("\n", ",1\n")), "has the columns"),
     "a link": (linked(CHECKS), "checks.csv is not a plain file"),
+    "no gzip": (bytes_of(SAMPLES, b"no gzip"), "samples.csv.gz cannot be read"),
+    "a cut gzip": (bytes_of(SAMPLES, gzip.compress(b"x" * 999)[:-20]), "gz cannot be read"),
+    "a gzip of garbage": (bytes_of(SAMPLES, gzip.compress(b"a")[:10] + b"\xff" * 20), "be read"),
+    "a gzip of bytes": (bytes_of(SAMPLES, gzip.compress(b"\xff\xfe")), "gz cannot be read"),
     "a link to a manifest": (linked(MANIFEST), "MANIFEST.sha256 is not a plain file"),
 }
 

@@ -1,10 +1,7 @@
 """The command line of the analysis: its output, and one-line errors."""
 
 import json
-import os
 import shutil
-import subprocess
-import sys
 from dataclasses import asdict
 from pathlib import Path
 
@@ -12,7 +9,6 @@ import pandas as pd
 import pytest
 
 from analysis import __main__ as cli
-from analysis.data.recordings import ROOT
 from analysis.data.store import Store
 from analysis.schema import TABLES
 from base.errors import StudyError
@@ -39,30 +35,6 @@ def fails_with(result, *words):
     status, out, err = result
     assert (status, out, err[:7], err.count("\n")) == (2, "", "error: ", 1), err
     assert [word for word in words if str(word) not in err] == []
-
-
-@pytest.fixture(scope="module")
-def published_only(tmp_path_factory):
-    """The tables without recordings, written by another process, and its messages."""
-    out = tmp_path_factory.mktemp("published")
-    command = [sys.executable, "-m", "analysis", "tables", *map(str, INPUTS), "--out", str(out)]
-    options = {"env": os.environ | {"PYTHONHASHSEED": "7"}, "capture_output": True, "text": True}
-    done = subprocess.run(command, cwd=ROOT, **options)
-    assert (done.returncode, done.stdout) == (0, ""), done.stderr
-    return out, done.stderr
-
-
-def test_one_command_writes_the_same_bytes_in_another_process(published_only):
-    out, messages = published_only
-    assert {path.stem for path in out.iterdir()} == set(TABLES)
-    assert messages.splitlines()[0] == "models of published: modelled kernels"
-    for path in chain({}).iterdir():
-        assert path.read_bytes() == (published_only[0] / path.name).read_bytes(), path.name
-    known = ("source_tables", "model", "claims", "systems", "cpu_split", "audit")
-    for name in TABLES:
-        table = pd.read_csv(published_only[0] / f"{name}.csv")
-        assert len(table.columns) > 1
-        assert table.empty == (not name.startswith(known)), name
 
 
 def test_a_cubin_that_differs_from_its_json_is_one_line(run, tmp_path):

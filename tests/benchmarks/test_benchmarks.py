@@ -8,22 +8,14 @@ from itertools import product
 from types import SimpleNamespace
 
 import numpy as np
-import pandas as pd
 import pytest
 
 from base.errors import StudyError
-from benchmarks import compare_with_cublas, nvbench_kernels, tuner_kernels
-from benchmarks import tuner_cells as tuned
+from benchmarks import nvbench_kernels, tuner_kernels
 from benchmarks.cells import CELLS
 from benchmarks.compare_with_nvbench import Times, compare, read_nvbench, table
 from kernels.products.matrices import Inputs
 from kernels.products.shape import Shape
-from kernels.theory.tiles import number_of
-from measurement.devices.discovery import CudaDevice
-from measurement.devices.session import KernelTime
-from study.cells import Cell, cell, gpu_cells
-from study.config import load
-from tests.support import ROOT
 from tests.support.products import product_of
 
 pytestmark = pytest.mark.exhaustive
@@ -133,48 +125,6 @@ def test_nvbench_launches_what_the_catalog_says(tmp_path):
 # ---- tuner_cells
 
 
-@pytest.fixture(scope="module")
-def parts():
-    return tuned.configurations(load(ROOT / "config.yaml"))
-
-
-def test_recordings_have_the_44_cells_once(parts):
-    cells = [each for part in parts for each in gpu_cells(part.study, "gpu0")]
-    assert len(cells) == len({(c.variant, c.block_size, c.shape.n) for c in cells}) == 44
-    planned = {(name, block) for name, blocks in CELLS.items() for block in blocks}
-    assert {(each.variant, each.block_size) for each in cells} == planned
-    for part in parts:
-        protocol = part.study.protocol
-        assert (protocol.min_samples, protocol.max_samples, protocol.cold_starts) == (20, 20, 0)
-
-
-def fake_recording(part, status="passed"):
-    cells = gpu_cells(part.study, "gpu0")
-    frame = pd.DataFrame([(c.device, c.variant, c.shape.n, c.block_size) for c in cells])
-    frame.columns = ["device", "variant", "n", "block_size"]
-    phases = [("gpu0", "start", 1.0, 0.0), ("gpu0", "sampling", 4.0, 3.0), ("cpu", "start", 9, 9)]
-    keys = ("device", "phase", "wall_s", "busy_s")
-    return SimpleNamespace(
-        checks=frame.assign(status=status, reason="2 elements wrong"),
-        samples=pd.concat([frame] * 20),
-        provenance={"phases": [dict(zip(keys, phase, strict=True)) for phase in phases]},
-    )
-
-
-def test_costs_of_both_recordings_are_added(patch, capsys, parts):
-    fakes = {"select": lambda _: [CudaDevice(0, "Stand-in", "8.6")]}
-    fakes |= {"record": lambda part, *_: (fake_recording(part), 7.0)}
-    fakes |= {"build_all": lambda *_: None, "tune": lambda backend: (44, 25.0)}
-    patch(tuned, **fakes, find_nvcc=lambda: "nvcc")
-    patch(tuned.sys, argv=["cells", "--tuner", "nvrtc"])
-    assert tuned.main() == 0
-    printed = capsys.readouterr().out
-    assert "10.00 s, within 12 s (start 2.00, sampling 8.00)" in printed
-    assert "25.00 s for 44 cells, including compilation: 2.50×" in printed
-    with pytest.raises(StudyError, match=r"naive N=256 B=16: failed: 2 elements wrong"):
-        tuned.Cost().add(fake_recording(parts[0], status="failed"))
-
-
 class FakeTuner:
     """kernel_tuner: times every allowed combination of parameters."""
 
@@ -207,34 +157,3 @@ def test_tuner_gets_the_geometry_of_the_catalog(name):
 
 
 # ---- compare_with_cublas
-
-
-class Timed:
-    """A session with a fixed time per tile; the library becomes slower with each call."""
-
-    asked = ()
-
-    def not_launchable(self, one):
-        return "needs too much" if number_of(one.block_size) == 192128 else None
-
-    def kernel_time(self, one, flushed):
-        assert not flushed
-        self.asked += (one.variant,)
-        if one.variant == "cublas_sgemm":
-            return KernelTime(1, 1e-3 * len(self.asked))
-        return KernelTime(1, {128256: 2e-3, 64032: 1e-3}[number_of(one.block_size)])
-
-
-def test_the_fastest_tile_shape_is_compared_in_pairs_of_both_orders():
-    session = Timed()
-    products = (product_of("sgemm_top", 512, tile) for tile in (128256, 192128, 64032))
-    of_tiles = [Cell("gpu0", each, "pinned") for each in products]
-    best = compare_with_cublas.fastest(session, of_tiles)
-    assert number_of(best.block_size) == 64032
-    assert compare_with_cublas.fastest(session, of_tiles[1:2]) is None
-    session.asked = ()
-    library = cell("gpu0", "cublas_sgemm", "float32", Shape.square(512), None, "pinned")
-    pairs = compare_with_cublas.pairs(session, best, library, 6)
-    assert session.asked == ("cublas_sgemm", "sgemm_top", "sgemm_top", "cublas_sgemm") * 3
-    assert (pairs.time_s, pairs.library_s) == pytest.approx((1e-3, 6.5e-3))
-    assert (pairs.ratio, pairs.ratio_low, pairs.ratio_high) == pytest.approx((6.5, 1, 12))

@@ -71,7 +71,6 @@ def test_both_are_measured_alternately(patch):
         against.measure(FakeLibrary([], wrong="packed"), [1], 6, wide=True)
 
 
-@pytest.mark.exhaustive
 def test_one_command_prints_the_ratios():
     """The real command, in nine rounds, without the large sizes, which take most of the time."""
     script = f"import sys; import {against.__name__} as against; del against.SIZES[3:]\n"

@@ -45,7 +45,6 @@ def checked(computed, gpu_recording):
     return check
 
 
-@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     ("change", "found"),
     [

@@ -6,18 +6,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from analysis.trust.comparison import compare
-from base.errors import StudyError
-from base.paths import ROOT
 from benchmarks import verdict_rates
-from benchmarks.verdict_rates import HALF, KINDS, PRESENT, Sessions, compared, evaluated
-from kernels.catalog.entries import VARIANTS
-from kernels.catalog.variant import Kernel
-from kernels.cubins.build import Build
+from benchmarks.verdict_rates import HALF, PRESENT, Sessions, compared, evaluated
 
 pytestmark = pytest.mark.exhaustive
-
-KERNELS = {v.kernel for v in VARIANTS.values() if isinstance(v, Kernel)}
 
 
 def longer(recording, factor, **facts):
@@ -48,7 +40,6 @@ def sessions(make_recording, tmp_path_factory):
     return Sessions.of(recordings)
 
 
-@pytest.mark.exhaustive
 def test_starts_alternate_between_halves_and_planted_sessions_are_known(sessions):
     halves = dict(zip(sessions.starts, map(sessions.half, range(14)), strict=True))
     assert [halves[start * 64] for start in "abcd"] == [0, 1, 0, 1]
@@ -60,7 +51,6 @@ def test_starts_alternate_between_halves_and_planted_sessions_are_known(sessions
     assert Sessions.of(unknown).half(0) is None
 
 
-@pytest.mark.exhaustive
 def test_verdicts_use_the_variation_of_the_other_half(sessions):
     frames = compared(sessions)
     honest, kernels = evaluated(frames, sessions)
@@ -74,16 +64,6 @@ def test_verdicts_use_the_variation_of_the_other_half(sessions):
     assert table.loc[(PRESENT, True, "4–7 %", "from 20 µs"), "found"] > 0.9
 
 
-@pytest.mark.exhaustive
-def test_both_orders_of_a_pair_count(sessions):
-    frame = compare(sessions.recordings[0], longer(sessions.recordings[1], 1.1), 0.02)
-    (table,) = verdict_rates.counts({(0, 1): frame}, sessions).values()
-    assert table["slower"].tolist() == table["faster"].tolist()
-    assert table.loc[list(KINDS[:2]), "slower"].sum() > 0
-    assert table.loc[list(KINDS[2:]), "slower"].sum() == 0
-
-
-@pytest.mark.exhaustive
 def test_a_variance_has_the_freedom_of_its_starts_and_outliers_have_their_own():
     rng = np.random.default_rng(4)
     facts = {"side": "GPU", "host_memory": "pinned", "median_a_s": 1e-3, "median_b_s": 1e-3}
@@ -101,15 +81,3 @@ def test_a_variance_has_the_freedom_of_its_starts_and_outliers_have_their_own():
     usual = np.hypot(found["kernel"].relative, found["kernel"].absolute_s / 1e-3)
     assert usual == pytest.approx(0.005, rel=0.05)
     assert found["kernel"].outlier > 4 * usual
-
-
-@pytest.mark.parametrize("name", ["naive", "sgemm_tensor_tma"])
-def test_planted_work_calls_the_kernel_with_its_arguments(name):
-    text = (ROOT / Build(name, None, "float32", False).source).read_text()
-    planted = verdict_rates.planted_text(text, name, 20)
-    assert planted.count(f"{name}_planted(") == 2
-    assert f"    {name}_planted(a, b" in planted
-    assert planted.count('extern "C" __global__') == text.count('extern "C" __global__')
-    assert "* 20 / 1000" in planted
-    with pytest.raises(StudyError, match="nothing: no kernel"):
-        verdict_rates.planted_text(text, "nothing", 20)

@@ -69,13 +69,6 @@ def gate():
     return of
 
 
-def test_sources_define_their_functions():
-    for name, entry in COMPILED.items():
-        text = (ROOT / entry.source).read_text()
-        assert f"int {name}(const float *" in text
-        assert sum(line.startswith("int ") for line in text.splitlines()) == 1
-
-
 @pytest.mark.parametrize(("name", "block", "threads"), CASES)
 @pytest.mark.parametrize("n", [1, 2, 3, 17, 64, 100])
 def test_product_is_numpys(library, name, block, threads, n):
@@ -137,17 +130,6 @@ def test_a_library_that_is_not_installed_is_not_launchable(library, monkeypatch,
     session = CpuSession(library, Inputs([("float32", Shape.square(8))], seed=1))
     said = session.not_launchable(cell(CPU, name, "float32", Shape.square(8), threads=1))
     assert said == f"{name}: not installed; run `make setup LAYERS=blas`"
-
-
-def test_prepared_product_is_computed_at_every_call(library):
-    a, b, c = (np.full((4, 4), value, np.float32) for value in (2, 3, 0))
-    product = library.prepare("packed", a, b, c)
-    assert not c.any()
-    product()
-    assert (c == 24).all()
-    a[:] = 1
-    product()
-    assert (c == 12).all()
 
 
 def test_threads_and_block_sizes_that_a_variant_does_not_take_are_refused(library):

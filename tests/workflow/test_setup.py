@@ -180,19 +180,6 @@ def test_python_without_venv_is_one_line(setup, patch, capsys, tmp_path):
 # ---- The environment itself
 
 
-def test_environment_of_its_own_is_made_again_and_links_are_not_followed(setup, tmp_path, patch):
-    real = setup.host.run
-    quick = lambda command, failed: real([*command, "--without-pip"], failed)  # noqa: E731
-    patch(setup.environment, run=quick)
-    (tmp_path / "other").mkdir()
-    (tmp_path / "other" / "thesis.txt").touch()
-    (setup.venv / "old").symlink_to(tmp_path / "other")
-    setup.environment.create_venv()
-    setup.environment.check_own()
-    assert not (setup.venv / "old").exists()
-    assert (tmp_path / "other" / "thesis.txt").exists()
-
-
 @pytest.fixture
 def host(setup, patch):
     """A host without GPU and compiler whose base is in place, and what is installed on it."""
@@ -246,11 +233,26 @@ def test_moved_environment_is_made_again_with_its_layers(setup, host, patch, tmp
     assert host == [["test"], ["test"]]
 
 
-@pytest.mark.parametrize("fault", ["gone", "another"])
-def test_environment_whose_python_is_not_the_same_is_made_again(setup, host, fault):
+def nothing(setup):
+    setup.environment.STATE.write_text("")
+
+
+def cut_off(setup):
+    setup.environment.STATE.write_text('{"layers": [')
+
+
+def no_python(setup):
     setup.environment.PYTHON.unlink()
-    if fault == "another":
-        setup.environment.PYTHON.symlink_to(sys.executable)
+
+
+def another_python(setup):
+    no_python(setup)
+    setup.environment.PYTHON.symlink_to(sys.executable)
+
+
+@pytest.mark.parametrize("spoil", [nothing, cut_off, no_python, another_python])
+def test_an_environment_without_its_state_or_python_is_made_again(setup, host, spoil):
+    spoil(setup)
     setup.environment.set_up(set())
     assert host[0] == "again"
 
@@ -258,7 +260,7 @@ def test_environment_whose_python_is_not_the_same_is_made_again(setup, host, fau
 # ---- A full disk
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_no_python_of_the_environment_cuts_off_bytecode_or_finds_other_modules(setup, tmp_path):
     shutil.rmtree(setup.venv)
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", setup.venv], check=True)
@@ -286,13 +288,6 @@ def test_what_an_interrupted_installation_cut_off_is_installed_again(setup):
     for _ in range(2):
         setup.environment.install({"test"})
     assert ["--reinstall" in call for call in calls(setup)] == [False, True, *[False] * 4]
-
-
-@pytest.mark.parametrize("text", ["", '{"layers": ['])
-def test_an_environment_without_a_readable_state_is_made_again(setup, host, text):
-    setup.environment.STATE.write_text(text)
-    setup.environment.set_up(set())
-    assert host == ["again", []]
 
 
 # ---- CUDA

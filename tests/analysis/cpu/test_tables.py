@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from analysis.cpu.cells import ALL, ONE, SOURCE_OPTIMISED, baselines, stages, with_threads
-from analysis.cpu.hosts import clock_table, hosts_table
+from analysis.cpu.hosts import hosts_table
 from analysis.cpu.ladder import cpu_ladder_table
 from analysis.cpu.split import WHOLE, cpu_split_table
 from analysis.data import published
@@ -15,7 +15,6 @@ from analysis.data import recordings as data
 from measurement.recording.recording import read
 from tests.support.report_data import PUBLISHED, only
 from tests.support.simulated import ALL_THREADS, CPU_S_PER_FMA, PARALLEL_EFFICIENCY, recorded
-from tests.support.simulated_tables import CPU_CLOCK_HZ
 
 PRINTED = published.read(PUBLISHED)
 
@@ -64,33 +63,6 @@ def test_baselines_and_hosts_are_the_fastest_of_their_kind_and_described(gpu, gp
     found = data.sources({"card": replace(gpu_recording, provenance=provenance)})
     row = hosts_table(found).iloc[0]
     assert row[["l1_bytes", "l3_shared_by", "blas", "blas_version"]].isna().all()
-
-
-def test_the_clock_is_listed_by_threads_with_the_number_of_changes(gpu, gpu_recording):
-    table = clock_table(gpu).set_index("threads")
-    samples = gpu_recording.samples[gpu_recording.samples["device"] == "cpu"]
-    for threads in (1, ALL_THREADS):
-        row, own = table.loc[threads], samples[samples["threads"] == threads]
-        assert row["samples"] == len(own)
-        assert row["clock_before_hz"] == own["cpu_clock_before_hz"].median()
-        assert row["clock_after_min_hz"] == own["cpu_clock_after_hz"].min() == 0.9 * CPU_CLOCK_HZ
-        # the first sample of each cell ended at 90 % of the clock
-        assert row["samples_clock_changed"] == (own["round"] == 0).sum()
-        busy = list(row[["busy_other_threads", "busy_other_threads_max"]])
-        assert busy == pytest.approx([threads - 1] * 2)
-    samples = gpu_recording.samples.copy()
-    one_thread = (samples["device"] == "cpu") & (samples["threads"] == 1)
-    cell = samples[one_thread & (samples["n"] == 256) & (samples["variant"] == "packed")]
-    ticked_s = 50 * cell["total_s"].iloc[0]
-    samples.loc[cell.index[0], "other_threads_s"] = ticked_s
-    made = replace(gpu_recording, samples=samples)
-    row = clock_table(data.sources({"ticked": made})).set_index("threads").loc[1]
-    assert row["busy_other_threads_max"] == pytest.approx(ticked_s / cell["total_s"].sum())
-    expected = ticked_s / samples[one_thread]["total_s"].sum()
-    assert row["busy_other_threads"] == pytest.approx(expected)
-    clocks = ["cpu_clock_before_hz", "cpu_clock_after_hz"]
-    made.samples[clocks] = pd.NA
-    assert clock_table(data.sources({"old": made})).empty, "samples without a clock"
 
 
 def test_steps_have_a_speedup_over_the_previous_one_and_an_efficiency(both, cpu_recording):

@@ -10,9 +10,7 @@ from analysis import schema
 from analysis.data import recordings as data
 from base.errors import StudyError
 from kernels.catalog.source import code_sha256
-from kernels.cubins.compile import BuildResult
-from kernels.cubins.machine_code import InstructionCount
-from measurement.recording.recording import CELL, TABLES, RecordingError, read
+from measurement.recording.recording import CELL, RecordingError, read
 from tests.support.simulated import FEW, recorded
 
 
@@ -104,35 +102,6 @@ def test_summary_has_a_row_for_each_measured_cell(gpu_recording, cpu_recording, 
     assert set(gpu.loc[gpu["host_s"].notna(), "variant"]) == has_work
 
 
-def test_recordings_and_environment_are_described(gpu_recording, cpu_recording):
-    found = data.sources({"card": gpu_recording, "host": cpu_recording})
-    card, host = data.recordings_table(found).to_dict("records")
-    assert (card["gpu"], card["device"], card["gpu_name"]) == ("card", "gpu0", "Simulated GPU")
-    assert host["device"] == "cpu"
-    assert pd.isna([host["gpu"], host["gpu_name"]]).all()
-    assert card["cpu_model"] == "Simulated CPU"
-    assert card["simulated"] is True
-    assert card["live"] is False
-    assert (card["commit"], card["dirty"]) == ("0" * 40, False)
-    assert card["started_utc"] == "2024-01-01T00:00:00Z"
-    assert card["samples"] == len(gpu_recording.samples)
-    statuses = gpu_recording.checks["status"].value_counts()
-    for status in ("passed", "failed", "not_launchable"):
-        assert card[f"cells_{status}"] == statuses[status] > 0
-    assert (host["cells_failed"], card["stale"], card["stale_sources"]) == (0, False, "")
-    table = data.environment_table({"card": gpu_recording})
-    values = dict(zip(table["item"], table["value"], strict=True))
-    assert (values["host.cpu_model"], values["gpu0.name"]) == ("Simulated CPU", "Simulated GPU")
-    assert values["gpu0.limits.max_threads_per_block"] == "1024"
-    assert (values["compile.nvcc_flags"], values["simulated"]) == ("-O3 -std=c++17", "True")
-    assert "software.packages.pycuda" not in values, "not known"
-    assert not [item for item in values if item.startswith("sources")]
-    host = data.environment_table({"host": cpu_recording})
-    assert "devices" not in set(host["item"]), "there is none"
-    assert (values["host.caches.L1.bytes"], values["host.caches.L3.shared_by"]) == ("32768", "4")
-    assert values["host.usable_threads"] == "4"
-
-
 def test_a_recording_of_the_workflow_is_live_and_stale_if_a_source_changes(tmp_path, gpu_recording):
     path = tmp_path / "results" / "recordings" / "local"
     path.mkdir(parents=True)
@@ -172,29 +141,6 @@ def test_square_sizes_that_no_gpu_measured_are_listed(two_gpus, cpu_recording, g
     table = data.unmeasured_sizes_table([3, 1777], pd.concat([checks, other]))
     assert table["n"].tolist() == [3, 1777]
     assert (table["least_n"] > 3).all()
-
-
-def test_checks_and_builds_have_the_id_of_their_recording_or_tree(gpu_recording, cpu_recording):
-    checks = data.checks_table(recordings := {"card": gpu_recording, "host": cpu_recording})
-    assert list(checks) == ["recording", "session", *TABLES["checks.csv"]]
-    assert len(checks) == len(gpu_recording.checks) + len(cpu_recording.checks)
-    failed = checks[checks["status"] == "failed"]
-    assert set(failed["recording"]) == {"card"}
-    assert (failed["worst_row"] == 3).all()
-    builds = data.builds_table(recordings)
-    assert [*builds, "cubin_sha256"] == ["recording", *TABLES["builds.csv"]]
-    assert list(builds["registers_per_thread"]) == [40, 32, 38, 40, 24, 128, 40, 16, 40]
-    assert list(builds["variant"])[-3:] == ["mm_tile", "hold", "probes"]
-    counts = (InstructionCount("kernel", "FFMA", 0, 8), InstructionCount("loop", "LDS", 128, 2))
-    facts = ("sm_75", "block", "float32", 8, "exact", 40, 512, 0, 0, 0, "13.2.1", "0" * 64)
-    built = [BuildResult(*facts, counts)]
-    builds = data.builds_table({"card": gpu_recording}, built)
-    assert list(builds["recording"].drop_duplicates()) == ["card", "tree"]
-    assert builds.iloc[-1]["registers_per_thread"] == 40
-    instructions = data.instructions_table({"card": gpu_recording}, built)
-    assert len(instructions) == len(gpu_recording.instructions) + 2
-    last = instructions.iloc[-1][["recording", "scope", "opcode", "bits", "count"]]
-    assert list(last) == ["tree", "loop", "LDS", 128, 2]
 
 
 def test_the_order_of_a_recordings_rows_changes_nothing(gpu_recording):

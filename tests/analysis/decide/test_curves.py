@@ -12,9 +12,8 @@ from scipy.stats import t as student_t
 from analysis.data import recordings as data
 from analysis.data.best import fastest
 from analysis.decide import curves as model
-from analysis.decide.curves import cpu_baselines, curve, curves_table, half_widths, leave_one_out
-from analysis.decide.predictions import as_text
-from analysis.decide.predictors import curves, fill
+from analysis.decide.curves import cpu_baselines, curve, half_widths, leave_one_out
+from analysis.decide.predictors import fill
 from kernels.catalog.baselines import CPU_BASELINES
 from measurement.recording.recording import read
 from tests.support.products import product_of
@@ -146,31 +145,3 @@ def test_each_cpu_baseline_is_its_fastest_cell(source):
     single = made.samples["threads"].isna() | (made.samples["threads"] == 1)
     (source,) = data.sources({"card": replace(made, samples=made.samples[single])})
     assert set(cpu_baselines(source)["cpu_baseline"]) == {"naive", "own", "blas", "best"}
-
-
-def test_curves_are_the_same_when_read_and_have_errors_of_their_sizes(source):
-    table = curves_table([source])
-    kernels = table[(table["gpu"] == "card") & (table["quantity"] == "kernel")]
-    assert kernels["cpu_baseline"].isna().all()
-    assert set(kernels["n"]) == {256, 512, 1024, 2048}, "1536 is held out"
-    assert "tile_transposed_b" not in set(kernels["variant"]), "it has work on the host"
-    own = kernels[(kernels["variant"] == "register_tile")]
-    filled = [fill(product_of("register_tile", n), 100) for n in own["n"]]
-    assert (own["time_s"] / own["filled_s"]).to_numpy() == pytest.approx(filled)
-    as_read = {(r["variant"], r["block_size"]): each for r, each in curves(as_text(kernels))}
-    found = as_read["register_tile", ""]
-    by_hand = curve(*(own[name].to_numpy(dtype=float) for name in ("n", "filled_s")))
-    at = [100, 300, 1536, 9000]
-    assert found.at(at) == pytest.approx(by_hand.at(at), abs=1e-12)
-    assert ("block", "8") in as_read
-    cpu = table[table["cpu_baseline"] == "naive"]
-    assert (cpu[["left_out_between", "left_out_beyond"]] == [1, 2]).all(axis=None)
-    assert np.isfinite(cpu[["half_width_between", "half_width_beyond"]]).all(axis=None)
-    widths = np.log(cpu["time_high_s"] / cpu["time_low_s"]).astype(float)
-    assert cpu["half_width"].iloc[0] == pytest.approx(widths.max() / 2)
-    pair = recorded(gpus=2, sizes=(256, 512), holdout=(), samples=6, variants=FEW)
-    table = curves_table(data.sources({"pair": read(pair)}))
-    assert set(table["gpu"].dropna()) == {"pair-gpu0", "pair-gpu1"}
-    cpu = table[table["cpu_baseline"] == "naive"]
-    assert (list(cpu["n"]), cpu["gpu"].isna().all()) == ([256, 512], True), "one per recording"
-    assert np.isinf(table[["half_width_between", "half_width_beyond"]]).all(axis=None)

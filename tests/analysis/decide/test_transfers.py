@@ -10,11 +10,9 @@ from scipy.stats import f as fisher
 
 from analysis.data import recordings as data
 from analysis.decide.predictors import Copies
-from analysis.decide.transfer_tables import END_TO_END, SINGLE, _bandwidth, transfer_tables
+from analysis.decide.transfer_tables import END_TO_END, _bandwidth, transfer_tables
 from analysis.decide.transfers import KNEE, LINE, Points, fit, interval, leave_one_out
-from measurement.recording.recording import read
 from tests.support.report_data import only
-from tests.support.simulated import FEW, recorded
 
 SIZES = 4.0 * np.array([128, 256, 384, 512, 1000, 1024, 2048, 4096]) ** 2
 TRUTH = Copies(8e-6, 2e10)
@@ -126,42 +124,6 @@ def test_the_bandwidth_of_a_recording_is_found(tables, memory, bytes_per_s, dire
     assert found["latency_s"] < 2e-6, "the simulated GPU has none"
     assert (found["used"], found["holdout_sizes"]) == (True, 1)
     assert found["holdout_log_rms"] < 0.02
-
-
-def test_points_and_fits_are_of_runs_without_host_work_and_single_copies(tables, gpu_recording):
-    found = only(tables[0], host_memory="pinned", direction="overhead", used=True)
-    assert found["latency_s"] == pytest.approx(5e-6, rel=0.05)
-    fits, points = tables
-    single = fits[fits["data"] == SINGLE]
-    assert len(single) == 4
-    assert not single["used"].astype(bool).any()
-    assert set(single["model"]) == {LINE}
-    assert (points.loc[points["data"] == SINGLE, "copies"] == 1).all()
-    few = read(recorded(sizes=(256, 512), holdout=(), samples=6, variants=FEW))
-    fits, points = transfer_tables(data.sources({"card": few}))
-    runs = fits[(fits["data"] == END_TO_END) & (fits["direction"] == "h2d")]
-    assert set(points.loc[points["data"] == END_TO_END, "n"]) == {250, 256, 512}
-    assert (set(runs["model"]), set(runs["sizes"])) == ({LINE}, {3})
-    fits, points = tables
-    runs = points[points["data"] == END_TO_END]
-    assert set(runs.loc[runs["holdout"].astype(bool), "n"]) == {1536}
-    assert 1536**2 * 8 not in set(fits["most_bytes"])
-    samples = gpu_recording.samples
-    square = samples[(samples["m"] == samples["n"]) & (samples["batch"] == 1)]
-    plain = square[(square["dtype"] == "float32") & square["host_s"].isna()]
-    cell = ["variant", "block_size", "n", "host_memory"]
-    cells = plain[plain["device"] == "gpu0"].drop_duplicates(cell)
-    counted = runs.groupby(["n", "host_memory"])["cells"].first()
-    assert counted.to_dict() == cells.groupby(["n", "host_memory"]).size().to_dict()
-    fits, points = tables
-    used = fits[fits["used"].astype(bool)].set_index(["host_memory", "direction", "data"])["model"]
-    runs = points[points["data"] == END_TO_END]
-    assert len(used) == 6
-    for one in runs.itertuples():
-        model = used[one.host_memory, one.direction, one.data]
-        predicted = {LINE: one.line_s, KNEE: one.knee_s}[model]
-        assert one.log_residual == pytest.approx(np.log(predicted / one.copy_s))
-        assert abs(one.log_residual) < 0.2
 
 
 @pytest.mark.parametrize(("bytes_per_s", "is_shown"), [(2e10, True), (5e20, False)])

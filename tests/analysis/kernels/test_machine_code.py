@@ -6,10 +6,8 @@ import pandas as pd
 import pytest
 
 from analysis.data import recordings as data
-from analysis.kernels.counts import counts_table, read
 from analysis.kernels.machine_code import machine_code_table, rows_of
 from kernels.cubins.compile import BuildResult
-from kernels.cubins.machine_code import InstructionCount
 from tests.support.products import product_of
 from tests.support.report_data import only, theory
 
@@ -92,17 +90,3 @@ def test_flop_per_byte_counts_each_access_and_rows_are_found_by_build(code, coun
         rows = rows_of(frame, keys)
         assert list(frame.loc[rows[:2], "variant"]) == ["block", "buffered_row"]
         assert pd.isna(rows[2])
-
-
-def test_builds_of_the_tree_have_their_own_counts_unknown_ones_none(counts, gpu_recording):
-    loop = (InstructionCount("kernel", "DFMA", 0, 6), InstructionCount("loop", "DFMA", 0, 4))
-    row = one(made({}, counts, [built("mm_tile", "float64", loop)]), "mm_tile", "float64")
-    assert (row["recording"], row["loop_fmas"], row["instructions"]) == ("tree", 4, 6)
-    assert row["flop_per_byte_accessed"] == 4, "8-byte elements"
-    assert one(made({}, counts, [built("block", kind="guarded")]), "block")["n"] == 1000
-    unknown = built("block", arch="sm_999")
-    code = made({"card": gpu_recording}, counts_table(read([]), []), [unknown])
-    assert code["flop_per_byte_accessed"].isna().all(), "no counts"
-    tree = code.iloc[-1]
-    assert tree[["occupancy", "limiter", "loop_fmas", "unrolling"]].isna().all()
-    assert made({}, counts_table(read([]), [])).empty

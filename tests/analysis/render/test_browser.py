@@ -177,27 +177,6 @@ def test_only_tables_and_figures_scroll_sideways_and_no_request_is_made(visit, k
     assert page.evaluate("document.querySelectorAll('th[tabindex]').length") > 50, "scripts ran"
 
 
-def test_a_table_is_sorted_by_keyboard_and_by_value(shared):
-    page, _ = shared("several")
-    table = page.locator("#kernels table.sortable").first
-    place = table.evaluate(
-        "table => [...table.tHead.rows[0].cells].findIndex(c => /^speedup/.test(c.textContent))"
-    )
-    column = """(table, place) => [...table.tBodies[0].rows].map(row => row.cells[place])
-      .map(cell => cell.textContent).filter(text => text !== "–")
-      .map(text => parseFloat(text.replace(/\\u202f/g, "")))"""
-    head = table.locator("th").nth(place)
-    head.focus()
-    for wanted, is_reverse in (("ascending", False), ("descending", True)):
-        page.keyboard.press("Enter")
-        if head.get_attribute("aria-sort") != wanted:
-            page.keyboard.press("Enter")
-        page.evaluate(SETTLED)
-        values = table.evaluate(column, place)
-        assert len(values) > 6
-        assert values == sorted(values, reverse=is_reverse)
-
-
 def test_every_column_of_numbers_is_sorted_by_value(shared):
     page, _ = shared("several")
     check = """async () => {
@@ -332,21 +311,6 @@ def test_a_link_opens_its_folded_section(shared):
 def texts_of(page) -> list[str]:
     """Return the texts of the explorer's chart."""
     return page.locator("#explorer-chart svg text").all_text_contents()
-
-
-@pytest.mark.exhaustive
-def test_the_explorer_opens_with_a_story_in_decades(shared):
-    page, _ = shared("measured")
-    draw_explorer(page)
-    texts = texts_of(page)
-    story = {"naive", "sgemm_top", "sgemm_tensor_tma", "cublas_sgemm"}
-    assert story < set(texts)
-    assert any(text.startswith("CPU ") for text in texts), "the fastest on the CPU"
-    assert "pinned host memory, fastest block size" in texts
-    assert {"1", "10", "100", "1000", "10\u202f000"} <= set(texts)
-    assert "pinned" in texts
-    assert "pageable" not in texts, "the legend has only the styles of the chart"
-    assert not {"20", "50", "200", "500"} & set(texts)
 
 
 def test_the_explorer_follows_its_controls(shared):
@@ -540,21 +504,6 @@ def test_hostile_names_stay_text(visit):
     shown = page.locator("#answers").inner_text()
     assert "<script>alert('x')</script>" in shown
     assert "[U+202E]" in shown, "what turns the direction of text is written out"
-
-
-@pytest.mark.exhaustive
-def test_links_of_figures_name_values_of_the_controls(shared):
-    page, _ = shared("measured")
-    draw_explorer(page)
-    unknown = page.evaluate("""() => {
-      const form = document.getElementById("explorer-form");
-      const values = name => [...form.elements].filter(each => each.name === name)
-        .flatMap(each => [...(each.options ?? [each])].map(option => option.value));
-      return [...document.querySelectorAll("a.explore")]
-        .flatMap(link => [...new URLSearchParams(link.dataset.view)])
-        .filter(([name, value]) => !/^[@*]/.test(value) && !values(name).includes(value));
-    }""")
-    assert unknown == []
 
 
 def test_bars_of_the_walk_are_shares_of_the_peak(shared):

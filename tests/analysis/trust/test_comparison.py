@@ -1,10 +1,8 @@
 """Comparison of recordings: ratios, verdicts, agreement of one GPU model, the command."""
 
 import itertools
-import os
 import shutil
 import subprocess
-import sys
 from dataclasses import replace
 from functools import reduce
 from math import log
@@ -168,13 +166,6 @@ def test_verdicts_need_significance_and_more_than_the_threshold():
         assert set(compared(b, a, threshold)["verdict"]) == {other}
 
 
-def test_a_ratio_is_compared_with_the_variation_between_sessions():
-    assert compared(TIMES, 1.1 * TIMES)["verdict"].item() == "undecided", "of a CPU"
-    for factor, verdict in ((1.02, "slower"), (1.007, "same")):
-        sides = (held(TIMES, each * TIMES, n=4096) for each in (1, factor))
-        assert compared(*sides).set_index("quantity").at["kernel", "verdict"] == verdict
-
-
 def test_one_of_many_kernels_may_be_an_outlier_and_identical_code_counts_apart():
     frame = compared(held(TIMES, TIMES), held(TIMES, 1.04 * TIMES)).query("quantity == 'kernel'")
     many = pd.concat([frame, *[frame.assign(ratio=1.0)] * 60], ignore_index=True)
@@ -234,6 +225,7 @@ def sessions_of(rng, count, ratio=1.0):
     return [recorded(cell(np.outer(one, TIMES).ravel(), device="cpu", n=n)) for one in spread]
 
 
+@pytest.mark.exhaustive
 def test_several_sessions_per_side_shrink_the_interval_and_it_keeps_its_coverage():
     rng, widths = np.random.default_rng(8), {}
     for count in (1, 4):
@@ -279,20 +271,6 @@ def test_two_sessions_since_one_start_are_of_a_kind_of_their_own():
     )
 
 
-def test_as_many_sessions_as_compare_asks_for_decide():
-    rng = np.random.default_rng(9)
-    (a,), (b,) = sessions_of(rng, 1), sessions_of(rng, 1, ratio=1.15)
-    before = comparison.compare(a, b, 0.15)
-    count = int(before["sessions_needed"].quantile(0.95))
-    assert 2 <= count < 40
-    said = f"more sessions, {before['sessions_needed'].median():.0f} per side for half"
-    assert said in comparison_text.summary(before)
-    (a, *more_a), (b, *more_b) = (sessions_of(rng, count, each) for each in (1.0, 1.15))
-    frame = comparison.compare(a, b, 0.15, (more_a, more_b))
-    assert (before["verdict"] == "slower").mean() < 0.5
-    assert (frame["verdict"] == "slower").mean() > 0.9
-
-
 def held(total, kernel, n=256, **ceilings):
     """Return a recording of one cell with kernel-only times, and ceilings of its host."""
     made = recorded(cell(total, n=n), kernel_timing="kernel-only")
@@ -335,6 +313,7 @@ def test_slower_device_memory_explains_kernels_that_exceed_the_l2(l2_bytes, verd
     assert slow.at["kernel", "verdict"] == "slower"
 
 
+@pytest.mark.exhaustive
 def test_identical_runs_are_never_slower():
     """Times in two modes, like measured ones, or with much noise, or drifting apart by 1 %."""
     for seed in range(12):
@@ -473,27 +452,6 @@ def run(command):
     return compare
 
 
-def test_status_and_bytes_are_the_same_in_another_process(run, cpu_recording, tmp_path):
-    """Neither the hash seed nor the order of rows changes a byte."""
-    samples = cpu_recording.samples
-    slower = replace(cpu_recording, samples=samples.assign(total_s=samples["total_s"] * 2.5))
-    shuffled = replace(slower, samples=slower.samples.sample(frac=1, random_state=1))
-    one, two = (rewritten(slower, tmp_path / "1").path, rewritten(shuffled, tmp_path / "2").path)
-    status, out, err = run(cpu_recording.path, one, "--csv", tmp_path / "1.csv", "--hardware")
-    line = [sys.executable, "-m", "analysis", "compare", cpu_recording.path, two, "--hardware"]
-    options = {"env": os.environ | {"PYTHONHASHSEED": "2"}, "capture_output": True, "text": True}
-    done = subprocess.run([*line, "--csv", tmp_path / "2.csv"], cwd=ROOT, check=False, **options)
-    assert (status, err) == (done.returncode, done.stderr) == (1, "")
-    lines = out.splitlines()
-    assert lines[:2] == [f"A: {cpu_recording.path}", f"B: {one}"]
-    cells = len(samples.groupby(CELL, dropna=False))
-    assert lines[3] == f"host, same code: 0 same, 0 faster, {cells} slower, 0 undecided"
-    assert lines[5].startswith(f"note: identical code in {cells} of {cells} times; ")
-    assert lines[6].startswith("note: times of B's hardware relative to A's: FMAs of the CPU")
-    assert lines[2:] == done.stdout.splitlines()[2:]
-    assert (tmp_path / "1.csv").read_bytes() == (tmp_path / "2.csv").read_bytes()
-
-
 def test_the_csv_holds_everything_in_full_precision(run, make_recording, tmp_path):
     one = make_recording(tmp_path / "a", **FEW_CELLS)
     other = rewritten(slowed(one, "block", 1.3), tmp_path / "b").path
@@ -516,29 +474,6 @@ def test_the_csv_holds_everything_in_full_precision(run, make_recording, tmp_pat
     assert len(suite.findall("testcase")) == len(table) == int(suite.get("tests"))
     shown = out.splitlines()[out.splitlines().index("", 3) :]
     assert len(shown) == 2 + 10 + 1, "blank, titles, ten rows, the number of others"
-
-
-def test_the_threshold_decides_and_telemetry_adds_the_state_of_both_gpus(run, tmp_path):
-    quiet = FEW_CELLS | {"noise": 0.001}
-    one = recording.read(simulated.recorded(**quiet))
-    other = rewritten(slowed(one, "buffered_row", 1.3, whole=True), tmp_path / "a").path
-    cells = len(one.samples.drop_duplicates(CELL))
-    for threshold, expected, agreeing in ((0.02, 1, cells - 2), (0.7, 0, cells)):
-        status, out, _ = run(one.path, other, "--threshold", threshold, "--hardware")
-        share = f"{agreeing} of {cells} total times ({100 * agreeing / cells:.1f} %)"
-        assert status == expected
-        assert f"medians agree within {100 * threshold:g} %: {share}, " in out
-    one = recording.read(simulated.recorded(**quiet, throttled=2))
-    two = recording.read(simulated.recorded(**quiet, gpus=2, seed=1))
-    other = rewritten(slowed(two, "buffered_row", 1.3, whole=True), tmp_path / "b").path
-    lines = run(one.path, other, "--telemetry")[1].splitlines()
-    titles = next(i for i, line in enumerate(lines) if "samples throttled" in line)
-    rows = [line.split() for line in lines[titles + 1 :]]
-    slower = [row for row in rows if row[1] == "buffered_row"]
-    assert len(slower) == 4, "two quantities of two kinds of memory"
-    assert {row[0] for row in slower} == {"gpu0"}
-    assert " ".join(slower[0][-12:]) == "1980 / 1980 42 / 42 350 / 350 2 / 0"
-    assert "samples throttled" not in run(one.path, other)[1]
 
 
 def test_the_state_of_the_gpu_and_causes_of_changed_code_are_listed(gpu_recording):

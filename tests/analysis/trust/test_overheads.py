@@ -96,35 +96,6 @@ def trust_cells(recording):
     return pd.concat([source.cells for source in found]).drop_duplicates(CELL)
 
 
-def test_ceilings_and_phases_of_the_cpu_have_one_row(throttled, cpu_recording):
-    table = ceilings_table(sources(throttled))
-    on_cpu = table[table["device"] == "cpu"]
-    once = on_cpu[on_cpu["threads"].isna()]
-    assert sorted(once["quantity"]) == ["empty_total_s", "timer_resolution_s"]
-    rates = on_cpu[on_cpu["quantity"] == "fp32_flop_per_s"].set_index("threads")["value"]
-    assert rates.to_dict() == pytest.approx({1: 1.25e11, 4: 4.5e11}, rel=0.02)
-    assert on_cpu["gpu"].isna().all()
-    key = ["recording", "device", "quantity", "host_memory", "size_bytes", "threads"]
-    assert not table.duplicated(key).any()
-    copies = table[(table["gpu"] == "r0-gpu1") & (table["quantity"] == "h2d_bytes_per_s")]
-    assert sorted(copies["size_bytes"]) == sorted([2**12, 2**16, 2**20, 2**26] * 2)
-    row = copies[(copies["size_bytes"] == 2**20) & (copies["host_memory"] == "pinned")].iloc[0]
-    rounds = throttled.ceilings
-    rounds = rounds[(rounds["device"] == "gpu1") & (rounds["quantity"] == "h2d_bytes_per_s")]
-    rounds = rounds[(rounds["size_bytes"] == 2**20) & (rounds["host_memory"] == "pinned")]
-    names = ["value", "value_low", "value_high", "rounds"]
-    assert list(row[names]) == [*rounds["value"].agg(["median", "min", "max"]), 6]
-    table = overheads.phases_table(sources(throttled))
-    totals = table[table["phase"] == overheads.TOTAL]
-    assert sorted(totals["device"]) == ["cpu", "gpu0", "gpu1"]
-    gpu = table[table["gpu"] == "r0-gpu0"].set_index("phase")
-    assert (gpu.at[overheads.TOTAL, "wall_s"], gpu.at["sampling", "share_not_busy"]) == (32, 0.25)
-    assert gpu.at[overheads.TOTAL, "share_not_busy"] == pytest.approx(1 - 19.1 / 32)
-    phases = [{"device": "cpu", "phase": "checking", "wall_s": 0, "busy_s": 0}]
-    none = replace(cpu_recording, provenance=cpu_recording.provenance | {"phases": phases})
-    assert overheads.phases_table(sources(none))["share_not_busy"].isna().all()
-
-
 GPU_TABLES = [overheads.telemetry_table, overheads.cold_starts_table]
 
 

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 import cpu_reference.catalog
 from base.errors import StudyError
-from kernels.catalog import entries as catalog
 from kernels.catalog.entries import VARIANTS
 from kernels.catalog.product import Product
 from kernels.catalog.variant import IN_TURN
@@ -154,16 +153,6 @@ def test_the_name_of_a_build_names_it():
         block = {} if build.block_size is None else {"BLOCK": number_of(build.block_size)}
         element = {"float32": "float", "float64": "double", "int32": "unsigned"}[build.dtype]
         assert build.defines == {"GUARDED": int(build.guarded), "ELEMENT": element} | block
-
-
-def test_instruments_are_builds_but_no_variants():
-    assert [build.variant for build in INSTRUMENTS] == ["probes", "tensor_probe", "hold"]
-    for build in INSTRUMENTS:
-        assert build.stem == f"{build.variant}-float32-exact"
-        assert build.source == f"kernels/{build.variant}.cu"
-        assert parse_build(build.stem) == build
-        with pytest.raises(StudyError, match=f"'{build.variant}': not in the catalog"):
-            catalog.variant(build.variant)
 
 
 # Not the name of a build: too short or long, another type, block size, guard or case, no kernel.

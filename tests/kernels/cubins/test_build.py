@@ -9,7 +9,6 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-import yaml
 
 from base.errors import StudyError
 from base.files import sha256
@@ -279,58 +278,6 @@ def test_a_build_that_fails_is_named_and_the_others_are_kept(tree):
 @pytest.fixture
 def run(command):
     return partial(command, "kernels")
-
-
-def test_list_names_every_variant(run):
-    done = run("list")
-    assert (done.returncode, done.stderr) == (0, "")
-    assert [line.split()[0] for line in done.stdout.splitlines()] == list(VARIANTS)
-    rows = {row["name"]: row for row in json.loads(run("list", "--json").stdout)}
-    assert list(rows) == list(VARIANTS)
-    assert rows["block_unroll4"]["block_sizes"] == [4, 8, 12, 16, 20, 24, 28, 32]
-    facts = [rows[name]["source"] for name in ("block", "cublas_sgemm")]
-    assert facts == ["kernels/block.cu", None]
-    batched = [name for name, row in rows.items() if row["shapes"] == "batched"]
-    assert (batched, rows["block_padded"]["after"]) == (["bmm_naive", "bmm_tile"], "block")
-
-
-def test_build_all_makes_every_cubin_of_a_study(command, tmp_path):
-    nvcc = stand_in(tmp_path / "nvcc")
-    config = yaml.safe_load((ROOT / "config.yaml").read_text())
-    config["study"] |= {"variants": ["naive"], "block_sizes": [16, 32], "series": []}
-    config["study"]["quick"] = {"block_sizes": [32]}
-    (tmp_path / "config.yaml").write_text(yaml.safe_dump(config))
-    options = ("--config", tmp_path / "config.yaml", "--architecture", "sm_90")
-    options += ("--nvcc", nvcc, "--jobs", 2, "--out", tmp_path / "cubins")
-    done = command("study", "build", *options)
-    assert (done.returncode, done.stdout) == (0, "")
-    assert re.search(r"^sm_90: 6/6 kernels built in 0:\d\d$", done.stderr, re.MULTILINE)
-    exact = {"hold": None, "naive-b16": 16, "naive-b32": 32, "probes": None, "tensor_probe": None}
-    wanted = {f"{stem}-float32-exact": block for stem, block in exact.items()}
-    wanted |= {"naive-b32-float32-guarded": 32}  # of the sizes below 32
-    cubins = (tmp_path / "cubins" / "sm_90").glob("*.cubin")
-    assert {path.stem: read_result(path).block_size for path in cubins} == wanted
-
-
-MISSING = "arguments are required: --"
-USAGE = "python -m kernels.*: .*; see `python -m kernels"
-
-
-@pytest.mark.parametrize(
-    ("line", "words"),
-    [
-        ("kernels build --architecture sm_90 --out x", f"{MISSING}build"),
-        ("kernels count", f"{MISSING}variant"),
-        ("study count --config config.yaml", f"{MISSING}out"),
-        ("study count --config none.yaml --out x", r"none\.yaml: No such file"),
-        *((f"kernels {words}", USAGE) for words in ("", "bild", "build --out x", "list --jsn")),
-        ("kernels count --jobs 0", USAGE),
-    ],
-)
-def test_wrong_command_line_ends_with_what_is_wrong(command, line, words):
-    done = command(*line.split())
-    assert (done.returncode, done.stdout) == (2, "")
-    assert re.fullmatch(f"error: .*{words}.*\n", done.stderr)
 
 
 @pytest.mark.parametrize(

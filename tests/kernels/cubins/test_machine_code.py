@@ -1,6 +1,5 @@
 """Machine code: the disassembler that is found, its text and the main loop."""
 
-import math
 import re
 from pathlib import Path
 
@@ -8,7 +7,7 @@ import pytest
 
 from base.errors import StudyError
 from kernels.cubins import machine_code, toolchain
-from kernels.cubins.machine_code import fmas, instructions, loads_by_width, main_loop, unrolling
+from kernels.cubins.machine_code import instructions, main_loop
 from kernels.cubins.toolchain import find_disassembler
 from tests.support import ROOT
 from tests.support.compilers import program
@@ -132,30 +131,6 @@ def test_main_loop_is_found(text, starts, main):
         assert machine_code.loops(code) == {starts[0]: main}
     code = short("NOP F X 3: >3 NOP NOP")  # the end of the code is not counted
     assert [instruction.name for instruction in code.instructions] == ["NOP", "FFMA", "EXIT"]
-
-
-IN_KERNEL = {("FFMA", 0): 70, ("IMAD", 0): 9, ("LDG", 128): 4, ("BAR", 0): 3}
-IN_LOOP = {("BAR", 0): 1, ("FFMA", 0): 64, ("IMAD", 0): 2, ("LDG", 32): 3, ("LDG", 128): 2}
-COUNTS = [
-    machine_code.InstructionCount(scope, *name, count)
-    for scope, counts in (("kernel", IN_KERNEL), ("loop", IN_LOOP | {("LDS", 128): 8}))
-    for name, count in counts.items()
-]
-
-
-def test_what_is_derived_from_the_counts():
-    assert (fmas(COUNTS, "kernel"), fmas(COUNTS, "loop")) == (70, 64)
-    assert machine_code.fma_share(COUNTS, "loop") == 64 / 80
-    assert loads_by_width(COUNTS, "loop") == {32: 3, 128: 2}
-    assert loads_by_width(COUNTS, "loop", "LDS") == {128: 8}
-    assert [machine_code.barriers(COUNTS, scope) for scope in ("kernel", "loop")] == [3, 1]
-    assert unrolling(COUNTS, 8) == 8
-    assert math.isnan(unrolling(COUNTS, 0))
-    integers = [count for count in COUNTS if count.opcode != "FFMA"]
-    assert fmas(iter(integers), "loop") == 2
-    no_loop = [count for count in COUNTS if count.scope == "kernel"]
-    assert (unrolling(no_loop, 1), machine_code.fma_share(no_loop, "loop")) == (0, None)
-    assert loads_by_width(no_loop, "loop") == {}
 
 
 def test_disassemblers_are_taken_in_order(tmp_path, monkeypatch):

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from base.errors import StudyError
 from kernels.cubins.occupancy import LIMITERS, LIMITS, WARP_SIZE, Occupancy, limits_of, occupancy
 from measurement.devices.discovery import driver
 
@@ -56,18 +55,6 @@ def test_what_does_not_fit_says_why():
         assert not found.fits
         assert (found.blocks_per_multiprocessor, found.active_warps, found.share) == (0, 0, 0.0)
         assert found.limiter == limiter, asked
-
-
-def test_limits_are_those_of_an_sm():
-    for capability in LIMITS:
-        limits = limits_of(capability)
-        own = limits.shared_bytes_per_multiprocessor - limits.reserved_shared_bytes_per_block
-        assert limits.max_shared_bytes_per_block == own
-        assert limits.max_warps_per_multiprocessor >= 2 * limits.max_blocks_per_multiprocessor
-        assert limits.max_threads_per_block <= limits.max_warps_per_multiprocessor * WARP_SIZE
-        assert limits.max_registers_per_block == limits.registers_per_multiprocessor
-    with pytest.raises(StudyError, match=r"^compute capability '6\.1': .* which has 7\.5, 8\.0, "):
-        occupancy("6.1", 32, 16, 0)
 
 
 @pytest.fixture(scope="module")

@@ -371,26 +371,6 @@ def test_builds_and_why_a_cell_cannot_be_launched(open_session, cuda, monkeypatc
         assert {buffer.data.size for buffer in session._on_device} == {6399}, "no more than fits"
 
 
-def test_a_gpu_too_small_for_the_largest_matrices_runs_the_others(open_session, cuda):
-    wide, tall, small = (asked("mm_tile", shape) for shape in ("200x200x1", "1x200x200", 100))
-    cuda.free_bytes = MARGIN + 161600  # of either cell; each matrix gets a third
-    with open_session(wide, tall, small) as session:
-        third = "needs 160000 bytes for a matrix, a third of the GPU's memory is 53866"
-        assert [session.not_launchable(one) for one in (wide, tall, small)] == [third, third, None]
-        session.poison(small)
-        session.run(small)
-        assert check(session, small).passed
-    cuda.free_bytes -= 1
-    with open_session(wide, tall, small) as session:
-        whole = "needs 161600 bytes for the matrices, the GPU has 161599"
-        assert [session.not_launchable(one) for one in (wide, tall, small)] == [whole, whole, None]
-    cuda.free_bytes = 2**30
-    long, batch = asked("mm_tile", "4x100x2", dtype="float64"), asked("bmm_tile", "3x20x5x30")
-    with open_session(long, batch) as session:
-        sizes = [buffer.data.size for buffer in session._on_device]
-    assert sizes == [8 * 400, 4 * 450, 4 * 1800], "of the largest matrices of any type"
-
-
 @pytest.fixture
 def called(tmp_path, graphs):
     path = tmp_path / "called.py"

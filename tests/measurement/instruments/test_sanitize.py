@@ -4,13 +4,12 @@ import re
 
 import pytest
 
-from base.errors import StudyError, exit_status
+from base.errors import StudyError
 from kernels.catalog.entries import VARIANTS
 from kernels.products.elements import ELEMENTS
 from kernels.products.matrices import Inputs
 from kernels.products.shape import Shape
 from measurement.devices.discovery import CudaDevice
-from measurement.instruments import check as checker
 from measurement.instruments import sanitize as sanitizer
 from measurement.instruments.check import Outcome, builds_of, check, plan
 from measurement.instruments.sanitize import SIZES, TOOLS, sanitize
@@ -178,35 +177,3 @@ def test_a_cell_that_fails_costs_only_itself_and_a_fault_of_the_device_all_other
     assert said == "check: 1 cells run, 1 failed, 0 not launchable"
     fault = "an illegal memory access was encountered; skipping the remaining cells"
     assert printed == [f"gpu naive B=4 N=8 pinned: {fault}"]
-
-
-@pytest.mark.parametrize(("faults", "status"), [((), 0), ((Fault("wrong"),), 1)])
-def test_check_command(tmp_path, monkeypatch, capsys, faults, status):
-    """With fake cubins and a fake device."""
-    opened = []
-
-    def session(device, inputs, builds, cubins):
-        sizes = {dtype: vector.size for dtype, vector in inputs.a.items()}
-        opened.append((device.index, sizes, inputs.c_bytes, {build.stem for build in builds}))
-        return FakeDevice(FakeHardware(tmp_path, faults), "gpu0", inputs)
-
-    monkeypatch.setattr(checker, "select", lambda index: [CudaDevice(index, "Stand-in", "8.6")])
-    monkeypatch.setattr(checker, "GpuSession", session)
-    options = ["--sizes", "12", "8", "2x3x5x4", "--cubins", str(tmp_path), "--block-sizes"]
-    options += ["4", "8", "--dtypes", "float32", "int32"]
-    command = ["check", "--device", "1", "--variants", "naive", "block", "bmm_tile", *options]
-    monkeypatch.setattr("sys.argv", command)
-    assert exit_status(checker.main) == 2
-    assert "naive-b4-float32-exact.cubin: missing" in capsys.readouterr().err
-    monkeypatch.setattr(checker, "read_result", lambda path: path)
-    assert exit_status(checker.main) == status
-    # naive and block with B = 4 and 8, bmm_tile with B = 8 in both dtypes.
-    # block at N = 8 is wrong for both block sizes.
-    assert lines(capsys)[-1] == f"check: 14 cells run, {2 * status} failed, 0 not launchable"
-    assert [each[:3] for each in opened] == [
-        (1, {dtype: size}, 4 * c_elements)
-        for size, c_elements in ((30, 24), (64, 64), (144, 144))
-        for dtype in ("float32", "int32")
-    ], "buffers of the very matrices"
-    assert {"naive-b4-float32-exact", "bmm_tile-b8-int32-guarded"} <= opened[0][3]
-    assert len({frozenset(stems) for *_, stems in opened}) == 1

@@ -17,7 +17,6 @@ from base.files import sha256
 from measurement.recording import gallery, recording
 from measurement.recording.recording import CELL, MANIFEST, TABLES, RecordingError
 from tests.support import ROOT
-from tests.support.broken import edit_cell, edit_provenance, seal
 from tests.support.report_data import SYSTEMS
 
 FILES = ["provenance.json", *TABLES]
@@ -202,70 +201,6 @@ def test_what_is_no_manifest_or_no_folder_is_named(broken):
     assert refusal(broken).startswith(f"{MANIFEST} lists 'other.csv', which is not a file of")
     (broken / MANIFEST).unlink()
     assert refusal(broken) == f"{MANIFEST} is missing"
-
-
-@pytest.mark.parametrize(
-    ("name", "column", "value", "fault"),
-    [
-        ("checks.csv", "status", "", "checks.csv: column status is empty in row 3"),
-        ("checks.csv", "k", "", "checks.csv: column k is empty in row 3"),
-        ("checks.csv", "worst_error", "small", "checks.csv cannot be read (column worst_error: "),
-        ("instructions.csv", "count", "some", "instructions.csv cannot be read (column count: "),
-        ("builds.csv", "cubin_sha256", "x", "builds.csv: column cubin_sha256: 'x' is not valid"),
-        ("samples.csv.gz", "host_s", "-1", "samples.csv.gz: column host_s is -1, not from 1e-12 "),
-        ("samples.csv.gz", "total_s", "", "samples.csv.gz: column total_s is empty in row 3"),
-    ],
-)
-def test_wrong_value_is_named_with_its_column(broken, name, column, value, fault):
-    edit_cell(broken, name, column, value)
-    seal(broken)
-    assert refusal(broken).startswith(fault)
-
-
-HEADER = ",".join(TABLES["samples.csv.gz"]).encode() + b"\n"
-CANNOT = " cannot be read ("
-# Content of the samples, and the beginning of the error.
-UNREADABLE = {
-    "plain": (b"no gzip", CANNOT),
-    "cut": (gzip.compress(HEADER * 999)[:-20], CANNOT),
-    "no text": (gzip.compress(b"\xff\xfe"), CANNOT),
-    "garbage": (gzip.compress(b"a")[:10] + b"\xff" * 20, CANNOT),
-    "two members": (gzip.compress(HEADER) + gzip.compress(b"\n"), ": column device is empty"),
-    "empty": (gzip.compress(b""), " has the columns ['']"),
-    "ragged": (gzip.compress(HEADER + b"1,2\n"), ": column device: '1' is not valid in row 2"),
-    "a blank line": (gzip.compress(HEADER + b"\n"), ": column device is empty in row 2"),
-    "a quote": (gzip.compress(HEADER + b'"\n'), CANNOT),
-}
-
-
-@pytest.mark.parametrize(("data", "said"), UNREADABLE.values(), ids=UNREADABLE)
-def test_unreadable_samples_are_named(broken, data, said):
-    (broken / "samples.csv.gz").write_bytes(data)
-    seal(broken)
-    assert refusal(broken).startswith(f"samples.csv.gz{said}")
-
-
-@pytest.mark.parametrize(
-    ("path", "value", "fault"),
-    [
-        (["format"], 2, "format: 2 is not allowed; input should be 6"),
-        (["started_utc"], "yesterday", "started_utc: 'yesterday' is not allowed; string should "),
-        (["simulated"], "no", "simulated: 'no' is not allowed; input should be a valid boolean"),
-        (["host", "logical_cpus"], 0, "host.logical_cpus: 0 is not allowed; input should be gr"),
-        (["host", "caches"], [{"level": 1}], "host.caches[0]: missing bytes, shared_by; add it ("),
-        (["phases", 0, "wall_s"], -1.0, "phases[0].wall_s: -1.0 is not allowed; input"),
-        (["devices", 0, "device"], "cpu", "devices[0].device: 'cpu' is not allowed; string should"),
-        (["devices", 0, "limits"], None, "devices[0].limits: None is not allowed; input should"),
-        (["sources", "kernels/block.cu"], "abc", "sources.kernels/block.cu: 'abc' is not allowed"),
-        (["git", "dirty"], "yes", "git.dirty: 'yes' is not allowed; input should be a valid bool"),
-        (["xyz"], "x", "the file: unknown key xyz; allowed: format, original, kernel"),
-        (["counters"], None, "the file: counters has no value; give it a value or remove the key"),
-    ],
-)
-def test_wrong_provenance_is_named_with_its_place(small, broken, path, value, fault):
-    edit_provenance(broken, path, value)
-    seal(broken)
-    assert refusal(broken).startswith(f"provenance.json: {fault}")
 
 
 # Recordings of two GPUs of one host contain only a part of the study.

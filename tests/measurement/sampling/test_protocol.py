@@ -2,7 +2,6 @@
 
 import itertools
 from collections import Counter, defaultdict
-from functools import partial
 from math import comb
 from pathlib import Path
 from types import SimpleNamespace
@@ -21,7 +20,6 @@ from measurement.devices.session import DeviceSession, Timing
 from measurement.recording.recording import TABLES
 from measurement.sampling import worker
 from measurement.sampling.protocol import CellCheck, Protocol, Sample, gate, take
-from measurement.sampling.time_left import TimeLeft
 from measurement.sampling.worker import Opening, TimedRun, Worker
 from study import cells as planning
 from tests.support.fakes import unwritten
@@ -35,20 +33,14 @@ def cell(variant="block", shape=4, memory="pinned", dtype="float32", block=4):
 
 
 class FakeSession(DeviceSession):
-    """Multiplies by NumPy; `times`, `faults` and `limits` are scripts by cell.
+    """Multiplies by NumPy; `times` are scripts by cell."""
 
-    A fault spoils the product, or raises what the device would.
-    """
-
-    def __init__(self, times=None, faults=None, limits=None):
+    def __init__(self, times=None):
         self.times = times or {}
-        self.faults = faults or {}
-        self.limits = limits or {}
-        self.log = []
-        self.c = {}
+        self.log, self.c = [], {}
 
     def not_launchable(self, cell):
-        return self.limits.get(cell)
+        return None
 
     def build(self, cell):
         return "exact"
@@ -61,8 +53,7 @@ class FakeSession(DeviceSession):
     def run(self, cell, change=SAME, observers=()):
         self.log.append(("run", cell))
         a, b = INPUTS.pair(cell.dtype, cell.shape)
-        c = self.c.setdefault(cell, unwritten(cell))
-        self.faults.get(cell, lambda c: np.matmul(a, b, out=c))(c)
+        np.matmul(a, b, out=self.c.setdefault(cell, unwritten(cell)))
         total_s = next(self.times[cell]) if cell in self.times else 1e-3
         return Timing(total_s, 5e-5, 1e-4, 2e-4, 3e-4)
 
@@ -90,19 +81,6 @@ def check(session, cells):
     results = list(gate(device_of(session), cells, announced.append))
     assert announced == [check.cell for check, _ in results]
     return [check for check, _ in results], [sample for _, sample in results if sample]
-
-
-def spoil(row, column, value):
-    def fault(c):
-        a, b = INPUTS.pair("float32", Shape.square(c.shape[1]))
-        np.matmul(a, b, out=c)
-        c[0, row, column] = value
-
-    return fault
-
-
-def refuse(_):
-    raise CellError("an illegal memory access was encountered")
 
 
 CELLS = [cell(name, n) for n in (4, 8) for name in ("naive", "block", "buffered_row")]
@@ -142,46 +120,6 @@ def test_cells_of_one_product_are_checked_together_whatever_their_type():
     pairs = itertools.product(("3x4x5", "4", "2x3x5x4"), ("float32", "int32"))
     assert together == [pair for pair in pairs for _ in range(2)]
     assert {c.row()["worst_bound"] for c in checks if c.cell.dtype == "int32"} == {0.0}
-
-
-@pytest.mark.parametrize(
-    ("fault", "reason", "worst"),
-    [
-        (refuse, "an illegal memory access was encountered", (None, None)),
-        (spoil(2, 1, 9), "1 of 16 elements wrong; worst C(2, 1) = 9, expected", (2, 1)),
-        (spoil(3, 0, np.nan), "1 of 16 elements wrong; worst C(3, 0) = nan, expected", (3, 0)),
-        (spoil(0, 3, -np.inf), "1 of 16 elements wrong; worst C(0, 3) = -inf, expected", (0, 3)),
-        (lambda c: None, "16 of 16 elements wrong; worst C(0, 0) = nan, expected", (0, 0)),
-    ],
-    ids=["error", "wrong", "nan", "infinity", "unwritten"],
-)
-def test_a_faulty_cell_fails_with_its_reason_and_the_others_go_on(fault, reason, worst):
-    faulty = cell("block")
-    session = FakeSession(faults={faulty: fault})
-    checks, passes = check(session, CELLS)
-    failed = [c for c in checks if c.status == "failed"]
-    assert [c.cell for c in failed] == [faulty]
-    assert failed[0].reason.startswith(reason)
-    row = failed[0].row()
-    assert (row["worst_row"], row["worst_column"]) == worst
-    assert [c.status for c in checks].count("passed") == 5
-    assert [p.cell for p in passes] == [c for c in CELLS if c != faulty]
-    wanted = {p.cell: 2 for p in passes}
-    steps = take(worker_of(session).sample, wanted, Counter(), 2, (1,))
-    assert {cell for cell, *_ in steps} == set(CELLS) - {faulty}
-    assert session.log.count(("run", faulty)) == 1
-
-
-def test_what_cannot_be_launched_is_recorded_and_never_run():
-    big = cell("buffered_row", 8)
-    session = FakeSession(limits={big: "needs 8 threads per block, 7 allowed"})
-    checks, passes = check(session, CELLS)
-    refused = next(c for c in checks if c.cell == big)
-    assert (refused.status, refused.build) == ("not_launchable", "exact")
-    assert refused.reason == "needs 8 threads per block, 7 allowed"
-    assert refused.row()["worst_error"] is None
-    assert big not in [logged for _, logged in session.log]
-    assert len(passes) == 5
 
 
 def protocol(width=0.01, least=6, most=100, budget=1e9, single=1e9):
@@ -321,33 +259,3 @@ def test_interval_covers_the_median_as_often_as_it_says(count):
     exact = 1 - 2 * sum(comb(count, k) for k in range(low + 1)) / 2**count
     assert exact >= 0.95
     assert covered == pytest.approx(exact, abs=4 * np.sqrt(exact * (1 - exact) / repeats))
-
-
-def test_first_runs_scale_with_the_flop_of_their_shape():
-    estimate = TimeLeft()
-    assert estimate.first_runs_s([cell(shape=64)]) is None
-    estimate.add(cell(shape=64), 0.5)
-    assert estimate.first_runs_s([cell(shape=128)]) == 4.0
-    assert estimate.first_runs_s([cell(shape=128), cell(shape=32)]) == 4.0625
-    assert estimate.first_runs_s([cell("naive", 64)]) is None
-    assert estimate.first_runs_s([cell(shape=64), cell("naive", 64)]) is None
-    tile = partial(cell, "mm_tile")
-    estimate.add(tile("16x32x64"), 0.5)
-    assert estimate.first_runs_s([tile("3x16x32x64")]) == 1.5
-    assert estimate.first_runs_s([tile("1x32x64")]) == 0.5 / 16
-    assert estimate.first_runs_s([tile(32), tile("16x32x64", dtype="int32")]) == 1.0
-
-
-def test_first_runs_follow_the_same_block_size_then_the_nearest_size():
-    estimate = TimeLeft()
-    estimate.add(cell(shape=64, block=8), 1.0)
-    estimate.add(cell(shape=32, block=8), 0.25)
-    estimate.add(cell(shape=128, block=4), 3.0)
-    assert estimate.first_runs_s([cell(shape=128, block=8)]) == 8.0
-    assert estimate.first_runs_s([cell(shape=128, block=16)]) == 3.0
-    estimate = TimeLeft()
-    estimate.add(cell(shape=64), 0.1)
-    estimate.add(cell("naive", 64), 0.001)
-    assert estimate.left_s({cell(shape=64): 3, cell("naive", 64): 60}) == pytest.approx(0.36)
-    assert estimate.left_s({cell("buffered_row", 64): 5}) == 0, "unknown"
-    assert estimate.left_s({}) == 0
