@@ -1,6 +1,6 @@
 """Memory accesses of every kernel: by theory, counted on the host, by hardware counters."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,11 +13,6 @@ from base.errors import StudyError
 from kernels.catalog.product import Product
 from kernels.host_execution.counts import COLUMNS
 from measurement.recording.recording import KERNEL
-
-# Explanations of counters that differ from theory.
-WIDE = "merged loads: one request reads up to 16 bytes of adjacent words"
-ARBITRATION = "arbitration: cycles in which other requests occupied the data stage"
-NOT_EXPLAINED = "not explained"
 
 _KERNEL = [name for name in KERNEL if name != "device"]
 _TYPES = {
@@ -82,7 +77,7 @@ def counts_table(counted: pd.DataFrame, sources: Iterable[MeasuredSource]) -> pd
     One row per kernel (`_KERNEL`), quantity and GPU with a counter; without a counter, one row with
     empty recording, gpu and counter. Counters of kernels missing in `counted` are dropped. merged:
     theory if the compiler merges loads along rows of shared memory to 16 bytes. agrees: whether all
-    counts equal theory exactly; empty without counts. explanation: see `explanations`.
+    counts equal theory exactly; empty without counts.
     """
     totals = counted[counted["line"].isna()].rename(columns={"count": "host"})
     table = totals.merge(counters(sources), how="left", on=[*_KERNEL, "ncu_metric"])
@@ -93,7 +88,6 @@ def counts_table(counted: pd.DataFrame, sources: Iterable[MeasuredSource]) -> pd
     differs = [(table[source] != table["theory"]).fillna(False) for source in ("host", "counter")]
     is_counted = table["host"].notna() | table["counter"].notna()
     table["agrees"] = (~(differs[0] | differs[1])).astype("boolean").mask(~is_counted)
-    table["explanation"] = _explained(table)
     return stacked("counts", [table])
 
 
@@ -121,43 +115,3 @@ def _per_request(table: pd.DataFrame, source: str) -> pd.Series:
     requests = table.loc[table["measure"] == "requests", [*keys, source]].drop_duplicates(keys)
     of_requests = table[keys].merge(requests, how="left", on=keys)[source]
     return (table[source] / of_requests.where(of_requests > 0)).astype("Float64")
-
-
-def _explained(table: pd.DataFrame) -> pd.Series:
-    explained = pd.Series(pd.NA, table.index, dtype="string")
-    counted = table[table["counter"].notna()]
-    for _, rows in counted.groupby([*_KERNEL, "gpu", "operation"], dropna=False):
-        by_measure = rows.set_index("measure")
-        columns = (by_measure[name].astype(float) for name in ("theory", "merged", "counter"))
-        texts = explanations(*(column.to_dict() for column in columns))
-        for index, measure in rows["measure"].items():
-            explained[index] = texts.get(measure, pd.NA)
-    return explained
-
-
-def explanations(
-    theory: Mapping[str, float], merged: Mapping[str, float], counter: Mapping[str, float]
-) -> dict[str, str]:
-    """Return the explanation of each counter of one operation that differs from theory.
-
-    The arguments contain requests and, for shared memory, wavefronts and bank_conflicts: by theory,
-    by theory with merged loads, and counted. An explanation applies only if its numbers agree
-    exactly, else the counter is `NOT_EXPLAINED`. Loads are merged if the requests equal `merged`
-    and differ from `theory`.
-    """
-    nothing = float("nan")
-    requests = counter.get("requests", nothing)
-    wide = requests == merged.get("requests") != theory.get("requests")
-    expected = merged if wide else theory
-    # The counter of bank conflicts includes cycles in which other requests occupy the data stage.
-    # Each of these cycles also counts as a wavefront, so both excesses must be equal.
-    others = counter.get("bank_conflicts", nothing) - expected.get("bank_conflicts", nothing)
-    waiting = counter.get("wavefronts", nothing) - expected.get("wavefronts", nothing)
-    arbitrated = requests == expected.get("requests") and waiting == others > 0
-    by_counter = {}
-    for name in (name for name, value in counter.items() if value != theory[name]):
-        reasons = [WIDE] if expected[name] != theory[name] else []
-        if counter[name] != expected[name]:
-            reasons = [*reasons, ARBITRATION] if arbitrated else []
-        by_counter[name] = "; ".join(reasons) or NOT_EXPLAINED
-    return by_counter

@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 
-import numpy as np
 import pandas as pd
 import pytest
 
@@ -112,12 +111,11 @@ def parts_of(split, start="naive", memory="pageable"):
 
 @pytest.mark.parametrize("memory", ["pageable", "pinned"])
 @pytest.mark.parametrize(("start", "first"), [("naive", ["source"]), ("source", [])])
-def test_factors_multiply_to_the_whole_and_shares_add_to_one(split, start, first, memory):
+def test_factors_multiply_to_the_whole(split, start, first, memory):
     rows = parts_of(split, start, memory)
     assert list(rows.index) == [*first, "one_thread", "all_threads", "gpu", WHOLE]
     steps = rows.drop(index=WHOLE)
     assert steps["factor"].prod() == pytest.approx(rows.at[WHOLE, "factor"])
-    assert (steps["share"].sum(), rows.at[WHOLE, "share"]) == (pytest.approx(1), 1)
     assert rows["factor"].between(rows["factor_low"], rows["factor_high"]).all()
 
 
@@ -134,8 +132,6 @@ def test_parts_are_the_steps_between_the_fastest_of_their_kind(split, gpu, gpu_r
     own = gpu[0].square_cells.query(own).sort_values("total_s").iloc[0]
     assert tuple(rows.loc[WHOLE, ["variant", "time_s"]]) == (own["variant"], own["total_s"])
     assert set(rows["n"]) == {1024}, "the largest size of the CPU, not the source's"
-    logs = np.log(rows["factor"])
-    assert rows.at["gpu", "share"] == logs["gpu"] / logs[WHOLE]
     chosen = "device == 'cpu' and (variant in ['blas', 'packed'] or threads > 1)"
     rows = parts_of(split_of(gpu_recording, chosen))
     assert list(rows.index) == ["source", "gpu", WHOLE], "loop_order is not faster than blocked"
@@ -148,7 +144,6 @@ def test_parts_are_the_steps_between_the_fastest_of_their_kind(split, gpu, gpu_r
     assert rows.loc[["source", WHOLE], "factor"].notna().all(), "of a single sample"
     assert rows.loc[["source", WHOLE], "factor_low"].isna().all()
     assert rows.loc[["one_thread", "all_threads", "gpu"], "factor_low"].notna().all()
-    assert rows["share_low"].isna().all(), "a share depends on the whole"
 
 
 def test_the_published_speedup_is_split_by_the_claim_of_the_source():
@@ -156,10 +151,9 @@ def test_the_published_speedup_is_split_by_the_claim_of_the_source():
     rows = split[split["start"] == "naive"].set_index("part")
     expected = {"source": 35, "gpu": 103 / 0.058 / 35, WHOLE: 103 / 0.058}
     assert rows["factor"].to_dict() == pytest.approx(expected)
-    assert rows.at["source", "share"] == pytest.approx(np.log(35) / np.log(103 / 0.058))
     whole = tuple(rows.loc[WHOLE, ["machine", "variant", "block_size"]])
     assert whole == ("Intel Core i7-4770 + GeForce GTX 770", "block_unroll4", 32)
-    assert rows[["factor_low", "share_high"]].isna().all(axis=None)
+    assert rows["factor_low"].isna().all()
     assert only(split, start="source", part=WHOLE)["factor"] == pytest.approx(103 / 0.058 / 35)
     changed = cpu_split_table(PRINTED.replace({"time_s": {0.058: 0.05}}), [])
     assert only(changed, start="naive", part=WHOLE)["factor"] == pytest.approx(103 / 0.05)

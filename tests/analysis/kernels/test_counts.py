@@ -1,4 +1,4 @@
-"""Theory, host execution and hardware counters compared: tables, explanations."""
+"""Theory, host execution and hardware counters compared."""
 
 import re
 from dataclasses import replace
@@ -7,8 +7,7 @@ import pandas as pd
 import pytest
 
 from analysis.data import recordings as data
-from analysis.kernels import counts
-from analysis.kernels.counts import ARBITRATION, NOT_EXPLAINED, WIDE, counts_table, read
+from analysis.kernels.counts import counts_table, read
 from base.errors import StudyError
 from kernels.host_execution.counts import COLUMNS, table
 from measurement.recording import recording
@@ -147,50 +146,3 @@ def test_unreadable_counts_are_one_line(counted, tmp_path, old, new, words):
     with pytest.raises(StudyError, match=r"python -m kernels count") as error:
         read([file])
     assert re.fullmatch(f"counts {file}: invalid table.*{words}.*", str(error.value))
-
-
-def texts(found, name, block, operation):
-    rows = (one(found, name, block, SIZE, f"{operation}_{measure}") for measure in METRICS)
-    return [row["explanation"] for row in rows]
-
-
-def test_only_exact_arbitration_explains_the_counters_of_the_h100(found):
-    for name, block in (("block", 8), ("block", 32), ("block_strided", 32)):
-        agreed, *more = texts(found, name, block, "shared_store")
-        assert pd.isna(agreed)
-        assert more == [ARBITRATION, ARBITRATION], (name, block)
-    for name in ("block", "block_unroll4"):
-        both = f"{WIDE}; {ARBITRATION}"
-        assert texts(found, name, 32, "shared_load") == [WIDE, both, ARBITRATION]
-    assert found["explanation"].notna().sum() == 3 * 2 + 2 * 3
-    assert (found["explanation"].notna() == ~found["agrees"].fillna(True)).all()
-    for off in (-1, 1):
-        found = explained((262144, 262144, 0), (262144, 289255 + off, 27111))
-        assert found == {"wavefronts": NOT_EXPLAINED, "bank_conflicts": NOT_EXPLAINED}
-        theory, merged = (8388608, 8388608, 0), (5242880, 6291456, 0)
-        found = explained(theory, (5242880, 6295704 + off, 4248), merged)
-        assert found == dict.fromkeys(METRICS, NOT_EXPLAINED) | {"requests": WIDE}
-    # Merged loads of half a warp take one wavefront.
-    theory, merged = (10485760, 10485760, 0), (4194304, 4194304, 0)  # 8×2 threads on an H100
-    found = explained(theory, (4194304, 4195167, 863), merged)
-    both = f"{WIDE}; {ARBITRATION}"
-    assert found == {"requests": WIDE, "wavefronts": both, "bank_conflicts": ARBITRATION}
-    found = explained(theory, (4194304, 4195168, 863), merged)
-    assert found["bank_conflicts"] == NOT_EXPLAINED
-    theory = (262144, 8388608, 8126464)
-    assert explained(theory, (262144, 8388608 + 8126464, 8126464)) == {"wavefronts": NOT_EXPLAINED}
-    fewer = explained(theory, (262144, 8388608 - 10, 8126464 - 10))
-    assert set(fewer.values()) == {NOT_EXPLAINED}, "arbitration adds only"
-    theory, merged = (1000, 32000, 31000), (250, 8000, 7000)
-    assert explained(theory, merged, merged) == dict.fromkeys(METRICS, WIDE)
-    sectors = ({"requests": 8, "sectors": 32}, {"sectors": 31})
-    for theory, counter in (sectors, ({"bank_conflicts": 0}, {"bank_conflicts": 3})):
-        assert counts.explanations(theory, theory, counter) == dict.fromkeys(counter, NOT_EXPLAINED)
-    for requests in (999, 251, 249, 1001):  # neither plain nor merged
-        found = explained((1000, 1000, 0), (requests, 1003, 3), (250, 1000, 0))
-        assert found == dict.fromkeys(METRICS, NOT_EXPLAINED)
-
-
-def explained(theory, counter, merged=None):
-    sources = (theory, merged or theory, counter)
-    return counts.explanations(*(dict(zip(METRICS, values, strict=True)) for values in sources))
