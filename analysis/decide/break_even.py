@@ -24,7 +24,7 @@ from analysis.decide.curves import (
 )
 from analysis.decide.predictors import Curve
 from analysis.schema import bounded
-from analysis.stats.estimates import DRAWS, SEED, FloatArray, percentile_interval, rms, seeded
+from analysis.stats.estimates import DRAWS, FloatArray, percentile_interval, rms, seeded
 
 # Location of the break-even size: between measured sizes; below the smallest (the GPU is faster at
 # all sizes); above the largest (the GPU is slower there).
@@ -184,12 +184,10 @@ def _rows(gpu: Side, cpu: CpuBaselines, seed: str) -> Iterator[dict[str, object]
             "location": location,
             **bounded("n", n if location == MEASURED else np.nan, *bounds),
             **{name: on_gpu[name] for name in IMPLEMENTATION[:2]},
-            **{f"cpu_{name}": on_cpu[name] for name in IMPLEMENTATION},
+            **{f"cpu_{name}": on_cpu[name] for name in ("variant", "threads")},
             "slower_at": int(slower[-1]) if len(slower) else None,
             "faster_at": int(faster[0]) if len(faster) else None,
             "cells_without_interval": gpu.cells_without_interval + baseline.cells_without_interval,
-            "draws": DRAWS,
-            "seed": SEED,
         }
 
 

@@ -33,44 +33,34 @@ _UPPER = (1 + CONFIDENCE) / 2
 def transfer_tables(found: list[MeasuredSource]) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Return the tables transfers (the fits) and transfer_points (the copies).
 
-    log_rms: of the fitted sizes. left_out_log_rms: of leave-one-out predictions. cells_log_sd: the
-    spread of the cells of one size. half_width: of a 95 % prediction interval for one cell, from
-    both. used: whether predictions use the fit. The knee is used if its leave-one-out error is
+    log_rms: of the fitted sizes. left_out_log_rms: of leave-one-out predictions. half_width: of a
+    95 % prediction interval for one cell, from these and the spread of the cells of one size. used:
+    whether predictions use the fit. The knee is used if its leave-one-out error is
     clearly lower, else the line.
     """
     fits, copies = [], []
     for source in with_gpu(found):
         points = points_table(source)
-        for key, own in grouped(points, _GROUP):
-            rows, predicted = _fits(own)
-            fits.append(pd.DataFrame(rows).assign(**dict(zip(_GROUP, key, strict=True))))
-            points.loc[own.index, list(predicted)] = predicted
+        for key, group in grouped(points, _GROUP):
+            rows = pd.DataFrame(_fits(group))
+            fits.append(rows.assign(**dict(zip(_GROUP, key, strict=True))))
         copies.append(points)
     return stacked("transfers", fits), stacked("transfer_points", copies)
 
 
-def _fits(own: pd.DataFrame) -> tuple[list[dict[str, Any]], pd.DataFrame]:
-    """Return the fits to one group of points, and their predictions of these points."""
-    points, unseen = (_points(own[own["holdout"] == held]) for held in (False, True))
-    of_runs = own["data"].iloc[0] == END_TO_END
-    predicted = pd.DataFrame(index=own.index)
+def _fits(group: pd.DataFrame) -> list[dict[str, Any]]:
+    """Return the fits to one group of points."""
+    points, unseen = (_points(group[group["holdout"] == held]) for held in (False, True))
+    of_runs = group["data"].iloc[0] == END_TO_END
     rows = []
     for model in (LINE, KNEE) if of_runs else (LINE,):
-        if len(points.time_s) < _LEAST_SIZES[model]:
-            continue
-        best = fit(points, model)
-        row = _row(points, model, best, own["cells_log_sd"])
-        row["holdout_sizes"] = len(unseen.time_s)
-        row["holdout_log_rms"] = rms(unseen.log_ratios(best))
-        rows.append(row)
-        size = own["size_bytes"].to_numpy(dtype=float)
-        predicted[f"{model}_s"] = best.time_s(points.copies, size)
+        if len(points.time_s) >= _LEAST_SIZES[model]:
+            best = fit(points, model)
+            row = _row(points, model, best, group["cells_log_sd"])
+            row["holdout_sizes"] = len(unseen.time_s)
+            rows.append(row | {"holdout_log_rms": rms(unseen.log_ratios(best))})
     used = _used(rows)
-    for row in rows:
-        row["used"] = of_runs and row["model"] == used
-    if used:
-        predicted["log_residual"] = np.log(predicted[f"{used}_s"] / own["copy_s"])
-    return rows, predicted
+    return [row | {"used": of_runs and row["model"] == used} for row in rows]
 
 
 def _row(points: Points, model: str, best: Copies, spreads: pd.Series) -> dict[str, Any]:
@@ -80,10 +70,9 @@ def _row(points: Points, model: str, best: Copies, spreads: pd.Series) -> dict[s
     degrees_of_freedom = len(points.time_s) - PARAMETERS[model]
     width = np.hypot(stdtrit(degrees_of_freedom, _UPPER) * errors, ndtri(_UPPER) * spread)
     row: dict[str, Any] = {"model": model, "sizes": len(points.time_s)}
-    row |= {"least_bytes": points.size_bytes.min(), "most_bytes": points.size_bytes.max()}
-    row |= {"latency_s": best.latency_s, "bytes_per_s": _bandwidth(best, row["most_bytes"])}
+    bandwidth = _bandwidth(best, points.size_bytes.max())
+    row |= {"latency_s": best.latency_s, "bytes_per_s": bandwidth, "half_width": float(width)}
     row |= {"log_rms": rms(points.log_ratios(best)), "left_out_log_rms": errors}
-    row |= {"cells_log_sd": spread, "half_width": float(width)}
     if model == KNEE:
         return row | {"knee_bytes": best.knee_bytes, "beyond_bytes_per_s": best.beyond_bytes_per_s}
     for name in ("latency_s", "bytes_per_s"):
@@ -111,7 +100,7 @@ def _points(own: pd.DataFrame) -> Points:
 
 
 def points_table(source: MeasuredSource) -> pd.DataFrame:
-    """Return the copies of a GPU as in the table transfer_points, without predictions.
+    """Return the copies of a GPU as in the table transfer_points, with cells_log_sd.
 
     A row of end-to-end runs is the median over the cells' medians at one size, a row of single
     copies is the median over the rounds of one size.
@@ -129,8 +118,8 @@ def points_table(source: MeasuredSource) -> pd.DataFrame:
         for (memory, size), rounds in own.groupby(["host_memory", "size_bytes"], sort=True):
             row = _median(int(size) / rounds["value"].to_numpy(dtype=float))
             row |= {"host_memory": memory, "direction": direction, "data": SINGLE, "copies": 1}
-            rows.append(row | {"size_bytes": int(size), "samples": len(rounds), "holdout": False})
-    frame = pd.DataFrame(rows, columns=list(TABLES["transfer_points"].columns))
+            rows.append(row | {"size_bytes": int(size), "holdout": False})
+    frame = pd.DataFrame(rows, columns=[*TABLES["transfer_points"].columns, "cells_log_sd"])
     return frame.assign(recording=source.recording_id, gpu=source.label)
 
 
@@ -145,7 +134,7 @@ def run_cells(source: MeasuredSource) -> pd.DataFrame:
 def _of_cells(cells: pd.DataFrame, direction: str) -> dict[str, Any]:
     """Return the median over cells of one part of their times, and the spread."""
     values = cells[f"{direction}_s"].to_numpy(dtype=float)
-    row = _median(values) | {"cells": len(cells), "samples": int(cells["samples"].sum())}
+    row = _median(values)
     if len(values) > 1:
         row["cells_log_sd"] = float(np.std(np.log(values), ddof=1))
     elif direction != "overhead":
