@@ -35,6 +35,7 @@ CACHES = {
 WIDE = ["-O3", "-mavx512f", "-mfma"]
 NARROW = ["-O3", "-mavx2", "-mfma"]
 SANITIZED = ["-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
+EXHAUSTIVE = pytest.mark.exhaustive
 X86 = pytest.mark.skipif(platform.machine() != "x86_64", reason="the flags are those of x86")
 
 BLOCKS = (ROOT / "tests/cpu_reference/packed_blocks.c").read_text()
@@ -61,7 +62,10 @@ def compile_driver(folder, text, flags):
     return folder / "driver"
 
 
-@pytest.mark.parametrize("macro", ["__AVX512F__", "__AVX__", "NEITHER"])
+@pytest.mark.parametrize(
+    "macro",
+    ["__AVX512F__", *(pytest.param(m, marks=EXHAUSTIVE) for m in ("__AVX__", "NEITHER"))],
+)
 def test_blocks_are_sane_for_any_caches(tmp_path, macro):
     """For the tiles of all vector widths, including those that this machine lacks."""
     driver = compile_driver(tmp_path, BLOCKS, ["-O1", f"-D{macro}"])
@@ -86,13 +90,17 @@ def test_blocks_are_sane_for_any_caches(tmp_path, macro):
                 assert kc * (mc + nc) * 4 <= l3 / 2, where
 
 
-@pytest.mark.parametrize("machine", [["-march=native"], []], ids=["native", "plain"])
+@pytest.mark.parametrize(
+    "machine",
+    [pytest.param(["-march=native"], id="native"), pytest.param([], id="plain", marks=EXHAUSTIVE)],
+)
 def test_no_variant_meets_a_sanitizer(tmp_path, machine):
     text = DRIVER if machine else DRIVER.replace("1000", "520").replace("1023", "519")
     done = run(compile_driver(tmp_path, text, SANITIZED + machine), check=False)
     assert (done.stdout, done.stderr, done.returncode) == ("done\n", "", 0)
 
 
+@EXHAUSTIVE
 def test_the_sanitizers_find_faults(tmp_path):
     """A product whose C is one element short, and one that shifts beyond a word."""
     few = re.sub(r"(sizes\[\] = ){.*?}", r"\1{12, 33}", DRIVER)
@@ -139,6 +147,7 @@ def narrower(tmp_path_factory):
     return [Library(build_library(find_gcc(), folder, flags)) for folder, flags in every]
 
 
+@EXHAUSTIVE
 @X86
 @pytest.mark.parametrize("n", [1, 3, 17, 100, 255, 700])
 def test_narrower_vectors_multiply_too(library, narrower, n):
@@ -191,7 +200,10 @@ print(json.dumps([single, run("packed", 3)]))
 """
 
 
-@pytest.mark.parametrize("value", [None, "1", "4", "0", "several", "2,2"])
+@pytest.mark.parametrize(
+    "value",
+    [None, "4", *(pytest.param(v, marks=EXHAUSTIVE) for v in ("1", "0", "several", "2,2"))],
+)
 def test_single_thread_is_single_threaded(library, value):
     environment = {k: v for k, v in os.environ.items() if not k.startswith(("OMP", "GOMP"))}
     environment |= {} if value is None else {"OMP_NUM_THREADS": value}

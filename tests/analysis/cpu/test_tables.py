@@ -2,18 +2,14 @@
 
 from dataclasses import replace
 
-import pandas as pd
 import pytest
 
-from analysis.cpu.cells import ALL, ONE, SOURCE_OPTIMISED, baselines, stages, with_threads
-from analysis.cpu.hosts import hosts_table
 from analysis.cpu.ladder import cpu_ladder_table
 from analysis.cpu.split import WHOLE, cpu_split_table
 from analysis.data import published
 from analysis.data import recordings as data
-from measurement.recording.recording import read
 from tests.support.report_data import PUBLISHED, only
-from tests.support.simulated import ALL_THREADS, CPU_S_PER_FMA, PARALLEL_EFFICIENCY, recorded
+from tests.support.simulated import ALL_THREADS, CPU_S_PER_FMA, PARALLEL_EFFICIENCY
 
 PRINTED = published.read(PUBLISHED)
 
@@ -33,35 +29,6 @@ def without(recording, chosen, name="card"):
     samples = recording.samples
     kept = replace(recording, samples=samples.drop(samples.query(chosen).index))
     return data.sources({name: kept})
-
-
-def test_baselines_and_hosts_are_the_fastest_of_their_kind_and_described(gpu, gpu_recording):
-    assert SOURCE_OPTIMISED == ["column_buffered", "blocked"]
-    threads = pd.array([None, 1, 16], "Int64")
-    cells = pd.DataFrame({"device": ["gpu0", "cpu", "cpu"], "threads": threads})
-    assert list(with_threads(cells, ONE)) == [False, True, False]
-    assert list(with_threads(cells, ALL)) == [False, False, True]
-    found = baselines(gpu[0].square_cells)
-    names = {"naive": "naive", "own": "packed", "blas": "blas", "blas_all": "blas", "best": "blas"}
-    assert {name: "/".join(set(rows["variant"])) for name, rows in found.items()} == names
-    assert set(found["best"]["threads"]) == set(found["blas_all"]["threads"]) == {ALL_THREADS}
-    assert (set(found["own"]["threads"]), list(found["own"]["n"])) == ({1}, [256, 512, 1024])
-    steps = stages(gpu[0].square_cells)
-    names = {"naive": "naive", "source": "blocked", "one_thread": "blas", "all_threads": "blas"}
-    assert {name: "/".join(set(rows["variant"])) for name, rows in steps.items()} == names
-    two = read(recorded(gpus=2, sizes=(256,), holdout=(), samples=1))
-    (row,) = hosts_table(data.sources({"two": two})).to_dict("records")
-    assert (row["usable_threads"], row["logical_cpus"]) == (ALL_THREADS, 8)
-    assert [row[f"l{level}_bytes"] for level in (1, 2, 3)] == [2**15, 2**20, 2**24]
-    assert row["l3_shared_by"] == 4
-    assert (row["blas"], row["blas_architecture"]) == ("openblas", "SkylakeX")
-    # Without caches or a BLAS, facts are empty.
-    host = gpu_recording.provenance["host"] | {"caches": []}
-    software = gpu_recording.provenance["software"] | {"blas": None, "blas_version": None}
-    provenance = gpu_recording.provenance | {"host": host, "software": software}
-    found = data.sources({"card": replace(gpu_recording, provenance=provenance)})
-    row = hosts_table(found).iloc[0]
-    assert row[["l1_bytes", "l3_shared_by", "blas", "blas_version"]].isna().all()
 
 
 def test_steps_have_a_speedup_over_the_previous_one_and_an_efficiency(both, cpu_recording):

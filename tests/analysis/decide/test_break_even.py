@@ -9,9 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import brentq
 
-from analysis.data import recordings as data
 from analysis.decide import break_even
-from analysis.decide.break_even import ABOVE, BELOW, LIBRARY, MEASURED, STUDY, crossings, side
+from analysis.decide.break_even import ABOVE, BELOW, MEASURED, crossings, side
 from analysis.stats.estimates import DRAWS, bootstrap_medians
 
 SIZES = (256, 512, 1024, 2048, 4096)
@@ -122,23 +121,3 @@ def test_a_side_is_the_least_of_its_curves_none_of_which_is_extrapolated():
     both = side(pd.DataFrame(cells), np.full((len(cells), DRAWS), np.nan))
     least = [min(own(n) for own in time_s.values()) for n in (300.0, 450.0, 600.0)]
     assert np.exp(both.log_s(np.array([300.0, 450.0, 600.0]))[:, 0]) == pytest.approx(least)
-
-
-@pytest.mark.slow
-def test_each_cpu_baseline_of_a_recording_has_its_row(gpu_recording):
-    sources = data.sources({"card": gpu_recording})
-    table = break_even.break_even_table(sources)
-    keys = ["host_memory", "kernels", "cpu_baseline"]
-    assert len(table) == 2 * 2 * 6
-    assert not table.duplicated(keys).any()
-    assert set(table["kernels"]) == {STUDY, LIBRARY}
-    assert set(table["largest_n"]) == {1024}, "the largest size of the simulated CPU"
-    row = table.set_index(keys).loc["pageable", STUDY, "blas_all"]
-    # 12 N² bytes at 6 GB/s and a kernel of 2 N³ t_G/12/80; CPU: 2e-11 N³ on 3.2 effective threads
-    at = np.arange(10.0, 2000)
-    gpu = 5e-6 + 12 * at**2 / 6e9 + 2 * at**3 * 2e-12 * (1 / 16 + 1 / 12) / 80
-    truth = at[np.argmax(gpu < 2e-11 * at**3 / 3.2)]
-    assert row["location"] == MEASURED
-    assert row["n_low"] <= truth <= row["n_high"]
-    assert row["n"] == pytest.approx(truth, rel=0.2)
-    pd.testing.assert_frame_equal(table, break_even.break_even_table(sources))

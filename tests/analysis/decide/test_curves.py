@@ -9,15 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import t as student_t
 
-from analysis.data import recordings as data
-from analysis.data.best import fastest
 from analysis.decide import curves as model
-from analysis.decide.curves import cpu_baselines, curve, half_widths, leave_one_out
+from analysis.decide.curves import curve, half_widths, leave_one_out
 from analysis.decide.predictors import fill
-from kernels.catalog.baselines import CPU_BASELINES
-from measurement.recording.recording import read
 from tests.support.products import product_of
-from tests.support.simulated import FEW, recorded
 
 SIZES = np.array([256.0, 512.0, 1024.0, 2048.0, 4096.0])
 times = st.lists(st.floats(1e-6, 1e2), min_size=5, max_size=5).map(np.array)
@@ -123,25 +118,3 @@ def test_fill_is_the_largest_number_of_blocks_over_the_mean():
 @given(st.sampled_from(["naive", "block", "block_unroll4"]), st.integers(1, 5000))
 def test_a_partly_filled_wave_never_shortens_a_launch(variant, n):
     assert 1 <= fill(product_of(variant, n, 16), 132) <= 132
-
-
-@pytest.fixture(scope="module")
-def source(gpu_recording):
-    (found,) = data.sources({"card": gpu_recording})
-    return found
-
-
-def test_each_cpu_baseline_is_its_fastest_cell(source):
-    found = cpu_baselines(source)
-    assert list(dict.fromkeys(found["cpu_baseline"])) == list(CPU_BASELINES)
-    at = fastest(found[found["n"] == 1024], "time_s", ["cpu_baseline"]).set_index("cpu_baseline")
-    at = at.loc[list(CPU_BASELINES)].reset_index()[["cpu_baseline", "variant", "threads"]]
-    names = [("naive", 1), ("packed", 1), ("packed", 4), ("blas", 1), ("blas", 4), ("blas", 4)]
-    expected = [(key, *name) for key, name in zip(CPU_BASELINES, names, strict=True)]
-    assert list(at.itertuples(index=False, name=None)) == expected
-    for row in found.itertuples():
-        assert source.cells.at[row.Index, "total_s"] == row.time_s
-    made = read(recorded(sizes=(256, 512), samples=6, variants=FEW))
-    single = made.samples["threads"].isna() | (made.samples["threads"] == 1)
-    (source,) = data.sources({"card": replace(made, samples=made.samples[single])})
-    assert set(cpu_baselines(source)["cpu_baseline"]) == {"naive", "own", "blas", "best"}

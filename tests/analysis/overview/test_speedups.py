@@ -4,9 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from analysis.data.recordings import sources
-from analysis.overview.speedups import speedups, speedups_table
-from analysis.published.source_tables import LAYOUTS, entries
+from analysis.overview.speedups import speedups
 from analysis.schema import renaming
 from analysis.stats.estimates import bootstrap_cells, summarise
 from kernels.catalog.baselines import SOURCE_NAIVE, SPEEDUP_BASELINES
@@ -113,22 +111,3 @@ def test_missing_measurements_have_no_speedup_and_units_do_not_matter():
     times = ["total_s", "h2d_s", "kernel_s", "d2h_s"]
     scaled = table_of(samples.assign(**{name: samples[name] / 1024 for name in times}))
     pd.testing.assert_frame_equal(scaled, table)
-
-
-def test_speedups_of_a_recording_agree_with_its_table_5(gpu_recording):
-    found = sources({"card": gpu_recording})
-    table = speedups_table(found)
-    assert set(table["source"]) == {"card"}
-    answer = table[table["is_answer"].astype(bool)]
-    over_cpu = table[table["baseline"] == "cpu_best"]
-    largest = over_cpu[over_cpu["n"] == over_cpu["n"].max()]
-    assert list(answer["speedup"]) == [largest["speedup"].max()]
-    rows = entries(LAYOUTS[5], found[0].times("total"), found[0].draws["total"])
-    rows = rows[rows["entry"] == "block_8"].set_index("n")
-    chosen = table.query("variant == 'block' and host_memory == 'pageable' and block_size == 8")
-    chosen = chosen[(chosen["baseline"] == SOURCE_NAIVE) & (chosen["quantity"] == "total")]
-    assert len(chosen) == 5
-    for row in chosen.itertuples():
-        for bound in ("", "_low", "_high"):
-            expected = rows.at[row.n, f"speedup{bound}"]
-            assert getattr(row, f"speedup{bound}") == expected

@@ -1,13 +1,10 @@
 """The sources' claims, each compared by its rule with counts, builds and times."""
 
-from dataclasses import replace
-
 import numpy as np
 import pandas as pd
 import pytest
 
 from analysis.data import recordings as data
-from analysis.kernels.counts import counts_table, read
 from analysis.kernels.machine_code import machine_code_table
 from analysis.published import claims as rules
 from tests.support.products import product_of
@@ -144,19 +141,3 @@ def test_claims_on_kernels_are_ratios_of_their_times(claims, words, value, verdi
     if words == "zero padding":  # the total contains the work of the host
         row = one(claims, words, "total")
         assert (row["verdict"], row["value_high"] < 1) == (NO, True)
-
-
-def test_claims_not_measured_are_named_and_sorted_by_kind(gpu_recording, counts, cpu_recording):
-    samples = gpu_recording.samples.query("variant != 'block_strided'")
-    made = replace(gpu_recording, samples=samples)
-    claims = claims_of({"card": made}, counts_table(read([]), []))
-    assert one(claims, "slow order", "kernel")["verdict"] == "not measured"
-    assert one(claims, "1/4 flop")["verdict"] == "not measured"
-    assert one(claims, "four elements", "kernel")["verdict"] == "does not hold"
-    both = claims_of({"one": gpu_recording, "other": gpu_recording}, counts)
-    assert both["recording"].isna().tolist() == [True] * 3 + [False] * (len(both) - 3)
-    unrolled = both[both["claim"].str.startswith("unrolling")]
-    assert list(unrolled.index) == [3, 4, 5, 6]
-    assert list(unrolled["recording"]) == ["one", "other"] * 2
-    assert list(dict.fromkeys(both["recording"].iloc[7:])) == ["one", "other"]
-    assert list(claims_of({"host": cpu_recording}, counts)["verdict"]) == ["holds"] * 3

@@ -10,9 +10,7 @@ from analysis.data import published
 from analysis.data import recordings as data
 from analysis.published import cpu_claims
 from analysis.published.claims import claims_table
-from measurement.recording.recording import read
 from tests.support.report_data import PUBLISHED, only
-from tests.support.simulated import recorded
 
 PRINTED = published.read(PUBLISHED)
 ON_GPU = [cpu_claims.OVER_NAIVE.text, cpu_claims.OVER_CACHE.text]
@@ -37,17 +35,6 @@ def claims_with(recording, factor, chosen="variant == 'naive'"):
     samples = recording.samples.copy()
     samples.loc[samples.query(f"device == 'cpu' and {chosen}").index, "total_s"] *= factor
     return claims_of({"card": replace(recording, samples=samples)})
-
-
-def test_claims_on_a_cpu_have_one_row_per_host_and_those_on_a_gpu_per_gpu(claims):
-    on_cpu = claims[claims["gpu"].isna()]
-    assert list(on_cpu["recording"]) == ["card"] * 3 + ["host"] * 3
-    assert list(claims.loc[claims["gpu"] == "card", "claim"]) == ON_GPU
-    assert set(claims["source"]) == {"V"}
-    two = read(recorded(gpus=2, sizes=(256,), holdout=(), samples=1))
-    listed = list(claims_of({"two": two})["claim"])
-    assert listed.count(cpu_claims.CACHE_SPEEDUP.text) == 1
-    assert listed.count(cpu_claims.OVER_NAIVE.text) == 2
 
 
 def test_cache_optimisation_is_the_source_s_best_program_over_the_naive(claims, gpu_recording):

@@ -5,9 +5,8 @@ import pandas as pd
 import pytest
 from scipy.stats import norm
 
-from analysis.stats import sessions as over
 from analysis.stats.estimates import DRAWS, percentile_interval, summarise
-from analysis.stats.sessions import DEVICE_MEMORY, L2, LENGTHS, Medians, Scatter, Sessions
+from analysis.stats.sessions import Medians, Scatter, Sessions
 from measurement.recording.recording import CELL, TABLES
 
 TYPES = {name: TABLES["samples.csv.gz"][name] for name in CELL}
@@ -198,23 +197,3 @@ def test_times_and_draws_are_over_sessions_and_of_one_as_within_it():
     shuffled = frame.assign(at=in_time).sample(frac=1, random_state=0)
     shuffled = shuffled.sort_values("at", kind="stable").drop(columns="at")
     pd.testing.assert_frame_equal(Sessions(frame).summary(), Sessions(shuffled).summary())
-
-
-def test_rows_are_by_kind_length_and_memory_that_holds_the_matrices():
-    host = samples(seed=1).assign(host_s=1e-4, host_memory="pageable").astype(TYPES)
-    found = Sessions(pd.concat([samples(), host])).scatters("total")
-    assert found["host_memory"].tolist() == ["pageable", "pinned"]
-    assert (found["host_work"].tolist(), set(found["length"])) == ([True, False], {"over 1 ms"})
-    assert (found["cells"] == 8).all()
-    assert (found["common_log_sd"] > 0.9 * found["between_log_sd"]).all()
-    cells = samples(sessions=1, cells=2, count=1).assign(batch=[1, 4])
-    size = 4 * (3 * 256**2)
-    assert list(over.matrices_in(cells, size)) == [L2, DEVICE_MEMORY]
-    assert list(over.matrices_in(cells.assign(dtype="float64"), size)) == [DEVICE_MEMORY] * 2
-    assert over.matrices_in(cells, None).isna().all()
-    assert over.lengths(np.array([1e-6, 5e-5, 5e-4, 1.0])) == [*LENGTHS]
-    frame = samples().rename(columns={"in_run_kernel_s": "kernel_s"})
-    kinds = Sessions(frame, l2_bytes=size).kinds("kernel")
-    assert kinds["matrices_in"].tolist() == [L2] + [DEVICE_MEMORY] * 7
-    assert kinds["length"].isna().all()
-    assert Sessions(frame, size).kinds("total")["matrices_in"].isna().all()

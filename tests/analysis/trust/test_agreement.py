@@ -8,7 +8,7 @@ import pytest
 from analysis.data import recordings as data
 from analysis.stats.significance import THRESHOLD
 from analysis.trust import comparison, overheads
-from measurement.recording.recording import CELL, KERNEL, read
+from measurement.recording.recording import CELL, read
 from tests.support.simulated import FEW, recorded
 
 pytestmark = pytest.mark.slow
@@ -117,35 +117,3 @@ def test_cells_beyond_the_tolerance_are_listed_with_the_state_of_both_gpus(one, 
     (row,) = cells_of_a.query(chosen).to_dict("records")
     for bound in ("", "_low", "_high"):
         assert rows.iloc[0][f"median_a{bound}_s"] == row[f"kernel{bound}_s"]
-
-
-def test_hosts_are_compared_once_if_of_one_model_and_measured_by_one_protocol():
-    small = read(recorded(gpus=2, **SIZES | {"sizes": (256,), "variants": ("buffered_row",)}))
-    kinds = agreed({"x": small, "y": replace(small)})[0]["kind"]
-    assert ((kinds == comparison.ON_CPU).sum(), (kinds == comparison.PINNED).sum()) == (1, 4)
-    other = named(small, *["Simulated GPU"] * 2, cpu_model="Another CPU")
-    kinds = agreed({"x": small, "y": other})[0]["kind"]
-    assert comparison.ON_CPU not in set(kinds)
-
-    def measured_with(**protocol):
-        configuration = small.provenance["configuration"] | {"protocol": protocol}
-        return replace(small, provenance=small.provenance | {"configuration": configuration})
-
-    for other, compared in [({"cpu_warm_run_s": 0.5}, True), ({"cpu_warm_run_s": 0}, False)]:
-        pair = {"x": measured_with(cpu_warm_run_s=0.5, warm_up_s=1), "y": measured_with(**other)}
-        kinds = agreed(pair)[0]["kind"]
-        assert (comparison.ON_CPU in set(kinds)) is compared
-
-
-def test_kernels_timed_alone_are_compared_once():
-    sizes = SIZES | {"sizes": (256,), "kernel_only": True}
-    made = {name: read(recorded(seed=at, **sizes)) for at, name in enumerate("ab")}
-    shares, cells = agreed(made)
-    kinds = shares.set_index(["kind", "quantity"])
-    assert (comparison.PINNED, "kernel") not in kinds.index
-    assert (comparison.PAGEABLE, "kernel") not in kinds.index
-    kernels = made["a"].kernels.groupby(KERNEL, dropna=False).ngroups
-    own = kinds.loc[(comparison.GPU_KERNEL, "kernel")]
-    assert (own["cells"], own["share"]) == (kernels, 1.0)
-    assert (comparison.PINNED, "total") in kinds.index
-    assert comparison.GPU_KERNEL not in set(cells["kind"])

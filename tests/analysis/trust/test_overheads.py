@@ -1,18 +1,14 @@
 """The state of the GPU, the cost of timing, the duration of phases: tables from recordings."""
 
-import itertools
-from dataclasses import replace
-
 import numpy as np
 import pandas as pd
 import pytest
 
 from analysis.data import recordings as data
-from analysis.data.ceilings import ceilings_table
 from analysis.trust import overheads
 from measurement.recording.recording import CELL, TABLES, read
 from tests.support.simulated import FEW, recorded
-from tests.support.simulated_tables import COLD_S, SW_POWER_CAP, SW_THERMAL_SLOWDOWN
+from tests.support.simulated_tables import SW_POWER_CAP, SW_THERMAL_SLOWDOWN
 
 
 @pytest.fixture(scope="module")
@@ -60,53 +56,3 @@ def test_marked_samples_are_counted_and_left_out_and_unknown_states_empty():
     assert row[[*unknown, "temperature_max_celsius", "unthrottled_total_s"]].isna().all()
     half = overheads.telemetry(samples([None, 0, 0, 0, 0, 0, 0], [9, 1, 2, 3, 4, 5, 6])).iloc[0]
     assert half["samples_throttled"] == 0
-
-
-def test_gpu_cells_have_states_cold_starts_a_warm_cell(throttled, cpu_recording, gpu_recording):
-    table = overheads.telemetry_table(sources(throttled, cpu_recording))
-    timed = throttled.samples[throttled.samples["device"] != "cpu"].drop_duplicates(CELL)
-    assert (len(table), set(table["gpu"])) == (len(timed), {"r0-gpu0", "r0-gpu1"})
-    assert set(table["samples_throttled"]) == {3}
-    assert (table["unthrottled_total_s"] < table["total_s"]).all()
-    merged = table.merge(trust_cells(throttled), on=CELL, suffixes=("", "_summary"))
-    assert len(merged) == len(table)
-    assert (merged["in_run_kernel_s"] == merged["in_run_kernel_s_summary"]).all()
-    parts = overheads.cold_starts_table(sources(gpu_recording)).set_index("part")
-    starts = gpu_recording.cold_starts
-    assert set(parts["processes"]) == {len(starts)} == {6}
-    for column, seconds in COLD_S.items():
-        assert parts.at[column.removesuffix("_s"), "time_s"] == pytest.approx(seconds, rel=0.05)
-    total = parts.loc["total"]
-    for name, expected in (("time_low_s", "min"), ("time_s", "median"), ("time_high_s", "max")):
-        assert total[name] == starts["total_s"].agg(expected)
-    assert total["ratio"] == total["time_s"] / parts.at["warm", "time_s"]
-    assert total["ratio_low"] < total["ratio"] < total["ratio_high"]
-    cells = trust_cells(gpu_recording)
-    warm = cells[(cells["variant"] == total["variant"]) & (cells["n"] == total["n"])]
-    warm = warm[(warm["block_size"] == 32) & (warm["host_memory"] == "pinned")]
-    assert [parts.at["warm", "time_s"]] == list(warm["total_s"])
-    cold = replace(gpu_recording, samples=gpu_recording.samples[:50])
-    parts = overheads.cold_starts_table(sources(cold)).set_index("part")
-    assert "warm" not in parts.index
-    assert np.isnan(parts.at["total", "ratio"])
-
-
-def trust_cells(recording):
-    found = sources(recording)
-    return pd.concat([source.cells for source in found]).drop_duplicates(CELL)
-
-
-GPU_TABLES = [overheads.telemetry_table, overheads.cold_starts_table]
-
-
-@pytest.mark.slow
-def test_a_host_without_gpu_has_no_rows_and_their_order_changes_nothing(throttled, cpu_recording):
-    for table, found in itertools.product(GPU_TABLES, (sources(cpu_recording), [])):
-        assert table(found).empty
-        assert list(table(found))[:2] == ["recording", "gpu"]
-    names = ("samples", "cold_starts", "ceilings")
-    shuffled = {name: getattr(throttled, name).sample(frac=1, random_state=1) for name in names}
-    shuffled["samples"] = shuffled["samples"].sort_values("round", kind="stable")  # in time order
-    both = [sources(each) for each in (throttled, replace(throttled, **shuffled))]
-    for table in (*GPU_TABLES, ceilings_table):
-        pd.testing.assert_frame_equal(*map(table, both))

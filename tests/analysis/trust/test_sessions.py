@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 
-import numpy as np
 import pandas as pd
 import pytest
 
@@ -10,8 +9,6 @@ from analysis.data import recordings as data
 from analysis.data.sessions import together
 from analysis.overview.answers import answer_sessions_table
 from analysis.overview.speedups import speedups_table
-from analysis.schema import TABLES
-from analysis.trust.sessions import sessions_table
 from measurement.recording.recording import read
 from tests.support.simulated import FEW, recorded
 
@@ -27,31 +24,6 @@ def made():
     totals = [one.samples["total_s"] * slower for one, slower in zip(each, APART, strict=True)]
     pairs = zip(each, totals, strict=True)
     return together([replace(one, samples=one.samples.assign(total_s=t)) for one, t in pairs])
-
-
-def test_kinds_of_several_sessions_have_their_deviation(gpu_recording, cpu_recording, made):
-    alone = read(recorded(sizes=(256,), samples=6, variants=FEW))
-    table = sessions_table(data.sources({"pair": made, "alone": alone}))
-    assert list(table) == list(TABLES["sessions"].columns)
-    assert set(table["recording"]) == {"pair"}, "one session tells of no other"
-    assert (table["sessions"] == 3).all()
-    on_cpu = table["gpu"].isna()
-    assert set(table.loc[~on_cpu, "gpu"]) == {"pair-gpu0", "pair-gpu1"}
-    assert set(table.loc[on_cpu, "quantity"]) == {"total"}
-    key = ["gpu", "quantity", "host_memory", "host_work", "threads", "length"]
-    assert not table.duplicated(key).any(), "the CPU's stand once"
-    spread = np.std(np.log(APART), ddof=1)
-    totals = table[(table["quantity"] == "total") & (table["cells"] > 10)]
-    assert len(totals)
-    np.testing.assert_allclose(totals["between_log_sd"].astype(float), spread, rtol=0.1)
-    assert (totals["degrees_of_freedom"] < 2.5).all()
-    kernels = table[(table["quantity"] == "kernel") & (table["cells"] > 10)]
-    assert (kernels["between_log_sd"] < 0.1 * spread).all()
-    assert (kernels["mean_interval_factor"] < 1.03).all()
-    assert (totals["mean_interval_factor"] > 1.1).all()
-    assert (totals["new_session_interval_factor"] > totals["mean_interval_factor"]).all()
-    for recordings in ({"card": gpu_recording}, {"host": cpu_recording}, {}):
-        assert sessions_table(data.sources(recordings)).empty
 
 
 def test_the_speedup_of_an_answer_in_a_session_is_the_ratio_of_its_medians(made):

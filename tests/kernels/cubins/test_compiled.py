@@ -75,7 +75,7 @@ TILE, TENSOR, TMA, SPLIT = (
 INTEGERS, DOUBLES = (Build("mm_tile", 8, dtype, False) for dtype in ("int32", "float64"))
 LOOPS = [NAIVE, BLOCK, TILE, INTEGERS, DOUBLES]
 ON_TENSOR_CORES = [TENSOR, TMA, SPLIT]
-# Compiled together; exhaustive tests also compile the others of `COMPILED`.
+# Compiled together; exhaustive tests also compile for all, and the others of `COMPILED`.
 UNITS = {
     "sm_75": [*LOOPS, *ON_TENSOR_CORES],
     "sm_80": ON_TENSOR_CORES[::2],
@@ -194,13 +194,19 @@ def test_every_kernel_has_instructions_that_its_guard_and_type_change(unit_of):
         assert all(codes.count(each) == 1 for each in codes), name
 
 
+def by_architecture(*cases):
+    """Return cases (build, architecture, ...): `make test` compiles for sm_90 only."""
+    exhaustive = pytest.mark.exhaustive
+    return [pytest.param(*c, marks=[] if "sm_90" in c else exhaustive) for c in cases]
+
+
 @pytest.mark.parametrize(
     ("build", "architecture", "instruction"),
-    [
+    by_architecture(
         *((TENSOR, *a) for a in (("sm_75", None), ("sm_80", "HMMA"), ("sm_90", "HGMMA"))),
         *((TMA, *a) for a in (("sm_75", None), ("sm_90", "HGMMA"))),
         *((SPLIT, a, None) for a in ("sm_75", "sm_80", "sm_90")),
-    ],
+    ),
     ids=str,
 )
 def test_tensor_cores_multiply_as_the_architecture_can(unit_of, build, architecture, instruction):
@@ -215,7 +221,7 @@ def test_tensor_cores_multiply_as_the_architecture_can(unit_of, build, architect
         assert unrolling(counts, 64) == 0
 
 
-@pytest.mark.parametrize("architecture", ["sm_75", "sm_90", "sm_120"])
+@pytest.mark.parametrize("architecture", by_architecture(["sm_75"], ["sm_90"], ["sm_120"]))
 def test_main_loops_are_those_of_the_sources(unit_of, architecture):
     counts = unit_of(NAIVE, architecture).instructions(NAIVE)
     steps = fmas(counts, "loop")
