@@ -282,12 +282,16 @@ inline void check_word(Worker &w, Word &word, const Site &site, const Access &ac
     word.read_time = w.time;
 }
 
+// Whether a thread of another block did it, or another one of this block since the last barrier.
+inline bool is_unordered(const Worker &w, uint32_t epoch, uint16_t thread) {
+    return epoch && (epoch < w.block_start || (epoch == w.epoch && thread != w.thread));
+}
+
 // No thread may read what a thread of another block has written, or what another thread of its
-// block has written since the last barrier, nor write another value there.
+// block has written since the last barrier, nor write another value there or over what they read.
 inline void check_writer(Worker &w, Writer &writer, const Site &site, const Access &access,
                          const char *address, uint32_t byte, uint32_t unit) {
-    const bool same_stretch = writer.epoch == w.epoch && writer.thread != w.thread;
-    if (writer.epoch && (writer.epoch < w.block_start || same_stretch)) {
+    if (is_unordered(w, writer.epoch, writer.thread)) {
         const Site &other = w.sites[writer.site - 1];
         if (!access.is_store || access.is_atomic != other.is_atomic) {
             stop(fault_of(GLOBAL_RACE, access, writer.thread, other.count.code));
@@ -296,7 +300,24 @@ inline void check_writer(Worker &w, Writer &writer, const Site &site, const Acce
             overwrite(w, access, address, byte, unit, writer.thread, other.count.code);
         }
     }
-    if (access.is_store) writer = {w.epoch, static_cast<uint16_t>(w.thread), site.number};
+    if (!access.is_store) {
+        if (writer.read_epoch && writer.read_epoch < w.block_start) return;  // that may race already
+        const bool is_first = writer.read_epoch != w.epoch || writer.reader == w.thread;
+        writer.reader = is_first ? w.thread : SEVERAL;
+        writer.read_epoch = w.epoch;
+        writer.read_site = site.number;
+        return;
+    }
+    if (is_unordered(w, writer.read_epoch, writer.reader) && !access.is_atomic) {
+        const uint64_t code = w.sites[writer.read_site - 1].count.code;
+        overwrite(w, access, address, byte, unit, writer.reader, code);
+    }
+    // What other blocks add to must not be what this block has stored: an addition does not order it.
+    const bool is_added = access.is_atomic && writer.epoch >= w.block_start;
+    if (is_added && !w.sites[writer.site - 1].is_atomic) return;
+    writer.epoch = w.epoch;
+    writer.thread = w.thread;
+    writer.site = site.number;
 }
 
 Site &new_site(Worker &w, const Access &access, bool is_shared) {
@@ -348,7 +369,7 @@ inline Site &global_access(Worker &w, const Access &access, const char *address)
     if (buffer.is_result && is_tracked && !access.is_store && !writers->epoch) {
         stop(fault_of(NOT_INITIALISED, access));
     }
-    buffer.is_written |= access.is_store;
+    buffer.is_written |= access.is_store || number + 1 >= w.launch->buffer_count;
     if (buffer.is_written && is_tracked) {
         for (uint32_t byte = 0; byte < access.bytes; byte += unit) {
             check_writer(w, *writers++, site, access, address, byte, unit);
@@ -454,7 +475,21 @@ void check(const void *place, uint32_t bytes, bool is_store, bool is_atomic, uin
     if (space == GLOBAL) global_access(w, access, address);
 }
 
+// While a copy is under way, nothing else may be stored where it writes.
+void check_target(Worker &w, const Copy &copy) {
+    if (!w.launch->instrumented) return;
+    Access access = {copy.code, 0, copy.bytes, true, false, -1};
+    if (locate(w, copy.to, access) != SHARED) return;
+    for (uint32_t byte = 0; byte < copy.bytes; byte += WORD_BYTES) {
+        if (!std::memcmp(copy.to + byte, &POISON_WORD, WORD_BYTES)) continue;
+        const Word &word = w.words[(access.offset + byte) / w.unit];
+        stop(fault_of(STORE_TO_COPY, access, word.writer,
+                      w.sites[word.write_site - 1].count.code));
+    }
+}
+
 void complete(const Copy &copy) {
+    check_target(*worker, copy);
     check(copy.to, copy.bytes, true, false, copy.code);
     std::memcpy(copy.to, copy.from, copy.bytes - copy.zeros);
     std::memset(copy.to + copy.bytes - copy.zeros, 0, copy.zeros);
@@ -484,6 +519,12 @@ extern "C" void *host_shared_address(unsigned number) {
     const int64_t offset = static_cast<int>(number);
     if (number < w.shared_bytes) return w.shared + offset;
     return w.dynamic_shared + offset - w.shared_bytes;
+}
+
+void host_execution::end_copies(Worker &w) {
+    for (const Copy &copy : w.fibers[w.thread].copies) {
+        check_target(w, copy);
+    }
 }
 
 void host_execution::end_overwrite(Worker &w) {

@@ -21,7 +21,12 @@ from kernels.products.matrices import POISON_WORD
 
 Array = npt.NDArray[Any]  # of one of `kernels.products.elements`
 _ALIGNMENT = 256  # bytes, as GPU allocations
-_WRITER = np.dtype([("epoch", np.uint32), ("thread", np.uint16), ("site", np.uint16)])
+_WRITER = np.dtype(
+    [
+        *(("epoch", np.uint32), ("thread", np.uint16), ("site", np.uint16)),
+        *(("read_epoch", np.uint32), ("reader", np.uint16), ("read_site", np.uint16)),
+    ]
+)
 _WORD_BYTES = 4
 # In C++, signed overflow is undefined; unsigned integers wrap around, with the same bits.
 _COMPUTED = {"int32": "uint32"}
@@ -135,12 +140,14 @@ class Run:
     `stored_by[i]` is the source line of the last store to each word of buffer i, or to each smaller
     element, in order of addresses (0: no store). A float64 is two words. `cause(i, word)`
     describes a read of uninitialised shared memory by the block that stored the word, None if there
-    was none.
+    was none; `first_cause()` the first one of all blocks. `thread(i, word)` is who stored a word.
     """
 
     counts: list[LineCount]
     stored_by: list[npt.NDArray[np.int64]]
     cause: Callable[[int, int], str | None] = lambda _buffer, _word: None
+    first_cause: Callable[[], str | None] = lambda: None
+    thread: Callable[[int, int], str] = lambda _buffer, _word: ""
 
 
 @dataclass(frozen=True)
@@ -218,6 +225,15 @@ class Kernel:
         arrays = [argument for argument in arguments if isinstance(argument, np.ndarray)]
         values = _values(arguments, arrays)
         launch = self._launch(grid, threads, values, dynamic_shared_bytes, arrays, last_block=True)
+        return self._last_block(launch)
+
+    def last_configured_block(
+        self, addresses: tuple[int, int], where: Configured, arrays: Sequence[Array]
+    ) -> LastBlock:
+        """Run the last block of a launch that the library configured; see `run_last_block`."""
+        return self._last_block(self._start(addresses, where, arrays, [], last_block=True))
+
+    def _last_block(self, launch: _Launch) -> LastBlock:
         stored, codes = (np.empty(launch.store_count, np.int64) for _ in range(2))
         self._library.host_stores(*(_pointer(each) for each in (stored, codes)))
         causes = self._causes(launch)
@@ -238,11 +254,13 @@ class Kernel:
         where: Configured,
         copies: Sequence[Array],
         result: int | None = None,
+        fill: int = POISON_WORD,
     ) -> Run:
         """Run a launch that the library configured, on aligned copies; raise KernelFault.
 
         `addresses` are those of its function and of the pointers to its arguments. The buffer with
-        the number `result` contains nothing that the kernel may load.
+        the number `result` contains nothing that the kernel may load; `fill` is in each word of
+        shared memory before a block.
         """
         if prod(where.block) > MAX_THREADS or 0 in (*where.grid, *where.block):
             raise KernelFault(
@@ -250,7 +268,7 @@ class Kernel:
                 f"of {where.block} threads; a block has 1 to {MAX_THREADS}"
             )
         writers = [np.zeros(-(-copy.nbytes // _unit(copy)), _WRITER) for copy in copies]
-        launch = self._start(addresses, where, copies, writers, result=result)
+        launch = self._start(addresses, where, copies, writers, result=result, fill=fill)
         counts = (_Count * launch.count_count)()
         self._library.host_counts(counts)
         return self._result(launch, counts, writers)
@@ -344,6 +362,12 @@ class Kernel:
             found = (each for each in causes if each.begin <= epoch <= each.end)
             return next((self._describe(each.fault, launch) for each in found), None)
 
+        def first_cause() -> str | None:
+            return next((self._describe(each.fault, launch) for each in causes), None)
+
+        def thread(buffer: int, word: int) -> str:
+            return _thread(int(writers[buffer]["thread"][word]), launch.block)
+
         lines = [self._line(count.code) for count in counts]
         of_site = np.array([0, *lines])
         return Run(
@@ -363,6 +387,8 @@ class Kernel:
             ],
             [of_site[words["site"]] for words in writers],
             cause,
+            first_cause,
+            thread,
         )
 
     def _line(self, code: int) -> int:
@@ -417,6 +443,8 @@ _TEXTS = (
     "reads a value from lane {index}, which has ended or is not in the mask",
     "executes an instruction for whole warps without lane {index}, which has ended or is missing",
     "loads or stores a fragment with a stride of {bytes} bytes; use a multiple of 16",
+    "copies to byte {index} of shared memory, where {other} stores at line {other_line} before the "
+    "copy ends",
 )
 
 

@@ -242,7 +242,7 @@ def check_largest(product: Product, source: Path | None = None, folder: Path = B
     source = source or ROOT / build.source
     library = build_kernel(kernel.kernel, source, build.defines, "large", folder)
     compiled = Compiled(library, source, kernel.kernel, counted=False)
-    a, b, c = (_zeros(count, ELEMENTS[large.dtype].dtype) for count in elements)
+    a, b, c = (zeros(count, ELEMENTS[large.dtype].dtype) for count in elements)
     views = a.reshape(batch, seen.m, seen.k), b.reshape(batch, seen.k, seen.n)
     rng = np.random.default_rng(SEED)
     terms = np.union1d(rng.integers(0, seen.k, _TERMS), np.arange(seen.k - _TERMS, seen.k))
@@ -284,7 +284,7 @@ def _refuse_shared(product: Product, edge: int) -> None:
     )
 
 
-def _zeros(count: int, dtype: npt.DTypeLike) -> Array:
+def zeros(count: int, dtype: npt.DTypeLike) -> Array:
     """Return zeros that take memory only where they are overwritten; raise StudyError."""
     flags, size = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _MAP_NORESERVE, np.dtype(dtype).itemsize
     try:

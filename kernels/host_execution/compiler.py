@@ -160,7 +160,7 @@ def _check_hidden(named: str, text: str, macros: Sequence[str]) -> None:
     """Raise NotSupported for inline assembly or another file that the text of the source hides."""
     if not re.search(r'##|%:|\\\n|asm|R"', text):
         return
-    code = _preprocessed(text, macros)
+    code = preprocessed(text, macros)
     for pattern, feature in (
         (r"\b(?:asm|__asm|__asm__)\b", "inline PTX"),
         (r'^# \d+ "(?!<)[^"]*', "a kernel in more than one file"),
@@ -169,7 +169,8 @@ def _check_hidden(named: str, text: str, macros: Sequence[str]) -> None:
             raise NotSupported(f"{named}: host execution does not support {feature}; remove it")
 
 
-def _preprocessed(text: str, macros: Sequence[str]) -> str:
+def preprocessed(text: str, macros: Sequence[str]) -> str:
+    """Return a source with its macros in place, and with comments that name lines."""
     command = [str(find_gxx()), *macros, "-E", "-nostdinc", "-x", "c++", "-"]
     code = _INCLUDED.sub("", text)
     return subprocess.run(command, input=code, capture_output=True, text=True, check=False).stdout
@@ -178,7 +179,7 @@ def _preprocessed(text: str, macros: Sequence[str]) -> str:
 def _compiled_lines(text: str, macros: Sequence[str]) -> set[int]:
     """Return the numbers of the lines that the preprocessor keeps."""
     number, lines = 0, set[int]()
-    for line in _preprocessed(text, macros).splitlines():
+    for line in preprocessed(text, macros).splitlines():
         if marker := re.match(r'# (\d+) "<stdin>"', line):
             number = int(marker[1]) - 1
             continue
@@ -248,7 +249,7 @@ def build_kernel(
         *own,
         *of_nvcc,
         *(['-DHOST_CONFIGURE="configure.h"'] if launch else [f"-DKERNEL={name}"]),
-        f"-DHOST_LAUNCH_BOUNDS={0 if launch else _launch_bounds(name, text)}",
+        f"-DHOST_LAUNCH_BOUNDS={_launch_bounds(name, text)}",
         *(f"-D{array}=smem" for array in _dynamic_shared(text)),
         f'-DSOURCE="{SOURCE_NAME}"',
     ]
@@ -288,11 +289,11 @@ def _dynamic_shared(text: str) -> set[str]:
 
 
 def _launch_bounds(name: str, text: str) -> str:
-    """Return the first argument of the kernel's ``__launch_bounds__``; "0" if it has none."""
+    """Return the first argument of ``__launch_bounds__``; "0" without, or if it may vary."""
     code = without_comments(text)
     head = re.search(rf"[^;{{}}]*\b{re.escape(name)}\s*\(", code)
     bounds = re.search(r"__launch_bounds__\s*\(", head[0]) if head else None
-    if not (head and bounds):
+    if not (head and bounds) or re.search(r"\btemplate\s*<", head[0]):
         return "0"
     depth, begin = 1, bounds.end()
     for place, character in enumerate(head[0][begin:], begin):

@@ -31,6 +31,7 @@ void run_threads() {
         Worker &w = *worker;
         w.launch->entry(w.launch->arguments);
         settle(w);
+        end_copies(w);
         Fiber &fiber = worker->fibers[worker->thread];
         fiber.state = ENDED;
         if (_setjmp(fiber.place) == 0) _longjmp(worker->scheduler, 1);

@@ -61,6 +61,7 @@ enum FaultKind : int32_t {
     SHUFFLE_FROM_NONE,  // of a lane that has ended, or is not in the mask
     PARTIAL_WARP,       // an instruction of all lanes of a warp
     FRAGMENT_STRIDE,    // of `bytes`
+    STORE_TO_COPY,      // a store to where a copy is under way
     VARIABLE_SIZE,      // no fault: host execution cannot follow so many
 };
 
@@ -83,9 +84,12 @@ struct Cause {
     Fault fault;
 };
 
+// The last accesses to a word of global memory. Loads are recorded where a kernel stores its result.
 struct Writer {
     uint32_t epoch;  // when the unit was written; 0: never
     uint16_t thread, site;
+    uint32_t read_epoch;
+    uint16_t reader, read_site;
 };
 
 struct Buffer {
@@ -260,6 +264,9 @@ void check_access(const void *address, uint32_t bytes, bool is_store, bool is_co
                   void *caller);
 
 void end_overwrite(Worker &w);
+
+// Called where a thread ends: its copies may still be under way.
+void end_copies(Worker &w);
 
 // Called by each event of a thread: was its last store a race?
 inline void settle(Worker &w) {

@@ -1,13 +1,17 @@
 """Files that a source includes from beside itself or from given folders, in its text."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from kernels.host_execution.compiler import SOURCE_NAME
+from kernels.host_execution.compiler import SOURCE_NAME, preprocessed
 from kernels.launches.pieces import blanked
 
 _LOCAL = re.compile(r'^[ \t]*#[ \t]*include[ \t]*["<]([^">\n]+)[">][^\n]*$', re.MULTILINE)
+_LIBRARY = re.compile(r"^[ \t]*#[ \t]*include\b[^\n]*", re.MULTILINE)
+_CONDITION = re.compile(r"\s*#\s*(if|ifdef|ifndef|else|elif|endif)\b")
+_DISABLED = re.compile(r"\s*#\s*if\s+(?:0|false)\s*(?:/|$)")
+_MARKER = re.compile(r'^# (\d+) "<stdin>"[^\n]*', re.MULTILINE)
 _MOST_DEPTH = 8
 # Where repositories keep headers, in the folder of a source or one above it.
 _HEADERS = ("", "include", "inc", "common", "Common")
@@ -18,11 +22,40 @@ def with_includes(path: Path, text: str, folders: Sequence[Path] = ()) -> str:
     """Return a source with the files that it includes, each once; lines keep their numbers.
 
     `folders` are searched first, then those where a repository keeps its headers. Files of
-    compilers and libraries, which are in none of them, stay directives.
+    compilers and libraries, which are in none of them, stay directives. Code under ``#if 0`` is
+    blank.
     """
     above = path.resolve().parents[:_LEVELS]
     nearby = [folder / name for folder in above for name in _HEADERS]
-    return _expanded(path, text, SOURCE_NAME, [*folders, *nearby], {path.resolve()}, 0)
+    text = _expanded(path, text, SOURCE_NAME, [*folders, *nearby], {path.resolve()}, 0)
+    return "\n".join(_enabled(text.splitlines())) + "\n"
+
+
+def _enabled(lines: list[str]) -> Iterator[str]:
+    """Yield lines, empty in place of those between ``#if 0`` and its ``#else`` or ``#endif``."""
+    depth = 0  # of conditions, from 1 at an ``#if 0``
+    for line in lines:
+        directive = _CONDITION.match(line)
+        word = directive[1] if directive else ""
+        if depth == 0 and _DISABLED.match(line):
+            depth = 1
+            yield line
+            continue
+        if depth and word in ("if", "ifdef", "ifndef"):
+            depth += 1
+        elif depth == 1 and word in ("else", "elif", "endif"):
+            depth = 0
+        elif depth and word == "endif":
+            depth -= 1
+        yield "" if depth else line
+
+
+def with_macros(text: str) -> str:
+    """Return a source with its macros in place, whose lines keep their numbers.
+
+    A kernel that a macro declares shows only there.
+    """
+    return _MARKER.sub(rf'#line \1 "{SOURCE_NAME}"', preprocessed(_LIBRARY.sub("", text), []))
 
 
 def _expanded(

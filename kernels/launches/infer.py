@@ -15,6 +15,7 @@ _INDEX = r"blockIdx\s*\.\s*{axis}\s*\*\s*(?P<edge>[\w.]+|\([^()]*\))"
 _BOUNDS = re.compile(r"__launch_bounds__\s*\(")
 _DEFAULT_EDGE = "16"
 _TYPES = ("typename", "class")
+_DYNAMIC_SHARED = ", 48 * 1024"  # what a block may use without an attribute
 # Numbers that public kernels give to their templates, by name; the sets fit each other.
 _BLOCK_EDGE = r"(?:block|tile)?_?(?:size|dim|width|edge)?_?[xy]?|t[sw]|bs|block_?size|tile_?\w*"
 _SETS = (
@@ -54,11 +55,13 @@ class Guess:
     declarations: tuple[str, ...]
     probe: Launch
     uses_y: tuple[bool, bool]  # whether the kernel uses blockIdx.y, and threadIdx.y
+    shared: str = ""  # bytes of dynamic shared memory, behind a comma
 
     def launch(self, geometry: "Geometry") -> Launch:
         """Return the launch as a person would write it."""
         texts = [_dim3(geometry.texts), _dim3(list(map(str, geometry.block)))]
-        return Launch(self.kernel, ", ".join(texts), self.arguments, self.declarations)
+        configuration = ", ".join(texts) + self.shared
+        return Launch(self.kernel, configuration, self.arguments, self.declarations)
 
 
 @dataclass(frozen=True)
@@ -95,6 +98,7 @@ def guesses(name: str, kernel: Piece, text: str) -> Iterator[Guess]:
     spaceless = code.replace(" ", "")
     uses_y = ("blockIdx.y" in spaceless, "threadIdx.y" in spaceless)
     template = template_parameters(kernel)
+    shared = _DYNAMIC_SHARED if re.search(r"\bextern\s+__shared__", code) else ""
     seen = set()
     for values in sorted(_SETS, key=lambda values: _missing(template, values)):
         constants = {
@@ -112,9 +116,9 @@ def guesses(name: str, kernel: Piece, text: str) -> Iterator[Guess]:
         edge = next(iter(names.values()), "0")
         across = names.get("bn") or _edge(code, "x") or edge
         down = names.get("bm") or _edge(code, "y") or edge
-        configuration = f"dim3({across}, {down}), dim3({_launch_bounds(kernel) or 0})"
+        configuration = f"dim3({across}, {down}), dim3({_launch_bounds(kernel) or 0}){shared}"
         probe = Launch(called, configuration, arguments, statements)
-        yield Guess(called, arguments, statements, probe, uses_y)
+        yield Guess(called, arguments, statements, probe, uses_y, shared)
 
 
 def _with_indices(code: str) -> str:
@@ -141,6 +145,8 @@ def geometries(edges: tuple[int, int], bound: int, uses_y: tuple[bool, bool]) ->
         grids = [(("M * N", x_only),), (("M", x_only),), (("N", x_only),), (("M", 1),)]
     elif edges[0] and not edges[1] and not uses_y[1]:
         grids.insert(0, (("N", x_only), ("M", 1)))
+    elif edges[1] and not edges[0]:
+        grids.insert(0, (("N", 1), ("M", y)))
     seen = set()
     blocks = (
         _blocks(x, y, bound, uses_y[1]) if uses_y[0] else [(bound or x_only,), (256,), (x * y,)]
@@ -157,7 +163,7 @@ def _blocks(x: int, y: int, bound: int, in_two: bool) -> Iterator[tuple[int, ...
     if in_two:
         shares = ((1, 1), (2, 2), (4, 4), (8, 8), (4, 1), (1, 4), (1, 2), (2, 1), (8, 1), (1, 8))
         blocks = [(x // a, y // b) for a, b in shares]
-        blocks += [(16, 16), (32, 8), (8, 8), (32, 32)]
+        blocks += [(16, 16), (32, 8), (8, 8), (32, 32), (32, y)]
         yield from (each for each in blocks if not bound or math.prod(each) <= bound)
         return
     if bound:

@@ -7,7 +7,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kernels.catalog.source import without_comments
-from kernels.host_execution.binding import Array, Configured, Kernel, Run, aligned_copies
+from kernels.host_execution.binding import (
+    Array,
+    Configured,
+    Kernel,
+    LastBlock,
+    Run,
+    aligned_copies,
+)
 from kernels.host_execution.compiler import BUILDS, LaunchCode, Mode, build_kernel
 from kernels.launches.constants import with_variables
 from kernels.launches.device import for_the_device
@@ -15,6 +22,7 @@ from kernels.launches.expression import Launch, named, parameters, words
 from kernels.launches.roles import meaning_of
 from kernels.launches.shim import Scope, code, kernels_of
 from kernels.products.elements import FLOAT, STORED, Stored
+from kernels.products.matrices import POISON_WORD
 from kernels.products.shape import Shape
 
 _MOST_ARGUMENTS = 32
@@ -96,6 +104,10 @@ class Library(Kernel):
         sizes = tuple((ctypes.c_uint * 3).in_dll(self._library, "host_fixed"))
         return Shape(1, *sizes) if all(sizes) else None
 
+    def at(self, line: int) -> str:
+        """Return the beginning of a message: file, line and kernel."""
+        return f"{self._source}:{line}: {self._name}"
+
     def _records(self, numbers: Sequence[float], addresses: Sequence[int]) -> list[_Record]:
         configure = self._library.host_configure
         configure.restype = ctypes.POINTER(_Record)
@@ -114,11 +126,12 @@ class Library(Kernel):
         arrays: Sequence[Array],
         geometry: tuple[Sequence[int], Sequence[int]] | None = None,
         result: int | None = None,
+        fill: int = POISON_WORD,
     ) -> list[Run]:
         """Run the launches; `pointers` are the places in `arrays` of the scope's pointers.
 
-        `geometry` replaces grid and block of the last launch. The arrays receive the stores. Raise
-        KernelFault.
+        `geometry` replaces grid and block of the last launch. `result` and `fill`: those of
+        `run_configured`. The arrays receive the stores. Raise KernelFault.
         """
         copies = aligned_copies(arrays)
         addresses = [copies[place].ctypes.data for place in pointers]
@@ -133,12 +146,22 @@ class Library(Kernel):
                 _configured(record),
                 copies,
                 result,
+                fill,
             )
             for record in records
         ]
         for array, copy in zip(arrays, copies, strict=True):
             array[...] = copy
         return runs
+
+    def last_block(
+        self, numbers: Sequence[float], pointers: Sequence[int], arrays: Sequence[Array]
+    ) -> LastBlock:
+        """Run the last block of the last launch on arrays as they are; raise KernelFault."""
+        addresses = [arrays[place].ctypes.data for place in pointers]
+        record = self._records(numbers, addresses)[-1]
+        begin = ctypes.addressof(record) + _Record.arguments.offset
+        return self.last_configured_block((record.entry, begin), _configured(record), arrays)
 
 
 def _configured(record: _Record) -> Configured:

@@ -9,12 +9,16 @@ from time import monotonic
 from base.errors import StudyError
 from base.paths import shown
 from kernels.host_execution.binding import KernelFault
-from kernels.host_execution.limited import limited
-from kernels.launches.includes import read, with_includes
-from kernels.launches.verdict import Judged, judge, kernels_to_judge
+from kernels.host_execution.compiler import NotSupported, unchecked_lines
+from kernels.host_execution.limited import LimitReached, limited
+from kernels.launches.expression import Launch, of_file
+from kernels.launches.includes import read, with_includes, with_macros
+from kernels.launches.shim import kernels_of
+from kernels.launches.verdict import Judged, at_large_sizes, judge, kernels_to_judge
 from kernels.products.shape import Shape
 
 SECONDS, MEMORY_BYTES = 35.0, 3 * 2**29  # of the whole file
+LARGE_SECONDS = 20.0  # of large sizes
 
 
 def judged(
@@ -30,11 +34,14 @@ def judged(
     StudyError if there is no kernel or no launch, LimitReached after `SECONDS`.
     """
     text = with_includes(path, read(path), folders)
+    if not kernels_of(text) and "__global__" in text:
+        text = with_macros(text)
     end = monotonic() + SECONDS
     verdicts = []
     for name in kernels_to_judge(path, text, option, kernel):
         work = partial(judge, path, text, name, option)
         verdict: Judged = limited(work, max(0.0, end - monotonic()), MEMORY_BYTES)
+        verdict = _at_large_sizes(verdict, min(LARGE_SECONDS, max(0.0, end - monotonic())))
         launch = verdict.source.launches[-1]
         if not verdict.multiple:
             raise KernelFault(f"{verdict.fault}; launched as {launch}")
@@ -42,10 +49,28 @@ def judged(
         yield f"checked on the CPU, within the error bound, at {_sizes(verdict.shapes)}"
         if verdict.multiple > 1:
             yield f"at other sizes: {verdict.fault}"
-        how = f"found at line {launch.line}" if launch.line else "inferred"
-        yield f"launch ({'as given' if option else how}): --launch '{launch}'"
+        yield f"launch ({_origin(launch, of_file(text, option))}): --launch '{launch}'"
         verdicts.append(verdict)
+    if lines := unchecked_lines(text, {}):
+        raise NotSupported(
+            f"{shown(path)}:{','.join(map(str, lines))}: only GPUs compile these lines; make the "
+            "CPU compile them too"
+        )
     return verdicts
+
+
+def _origin(launch: Launch, declared: Sequence[Launch]) -> str:
+    if launch.line:
+        return f"found at line {launch.line}"
+    return "as given" if launch in declared else "inferred"
+
+
+def _at_large_sizes(verdict: Judged, seconds: float) -> Judged:
+    try:
+        return limited(partial(at_large_sizes, verdict), seconds, MEMORY_BYTES)
+    except LimitReached as error:
+        name = verdict.source.name
+        raise LimitReached(f"{name} at sizes above 1,024: {error}: does each loop end?") from None
 
 
 def _first_line(verdict: Judged) -> str:

@@ -17,7 +17,9 @@ _DIRECTIVE = re.compile(r"[ \t]*#(?:\\\r?\n|[^\n])*")
 # Blocks whose contents are pieces of their own.
 _TRANSPARENT = re.compile(r'(?:extern\s+"[^"]*"|(?:inline\s+)?namespace\b[\w\s:]*)\s*$')
 _TYPE = re.compile(r"\b(?:struct|class|union|enum)\b(?![^{]*\)\s*(?:const)?\s*$)")
-_ON_DEVICE = re.compile(r"\b(?:__device__|__global__|constexpr|consteval|__constant__)\b")
+_ON_DEVICE = re.compile(
+    r"\b(?:__device__|__global__|__shared__|constexpr|consteval|__constant__)\b"
+)
 
 
 @dataclass(frozen=True)

@@ -4,18 +4,19 @@ A kernel for column-major matrices, or for a transposed B, is a correct kernel o
 So a check compares a result with each layout and says which one is right.
 """
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice, product
 
 import numpy as np
 
-from kernels.host_execution.binding import Array, Run
+from kernels.host_execution.binding import Array, KernelFault, Run
 from kernels.launches.library import Library, Source
 from kernels.launches.roles import SIZES, matrices, meanings
 from kernels.products.elements import FLOAT, Stored
 from kernels.products.gate import Verdict, evaluate
-from kernels.products.matrices import reference_within
+from kernels.products.matrices import POISON_WORD, reference_within
 from kernels.products.shape import Shape
 
 Layout = tuple[bool, bool, bool]  # which of A, B and C lie in columns
@@ -28,6 +29,9 @@ LAYOUTS: dict[Layout, str] = {
     (True, False, False): "a transposed A (C = Aᵀ·B)",
     (True, True, False): "transposed A and B (C = Aᵀ·Bᵀ)",
 }
+Factors = tuple[float, float]  # alpha and beta
+ONE: Factors = (1.0, 0.0)
+_WORD_BYTES = 4
 _MOST = 8  # meanings of the names that a check tries
 _C_ROUNDOFF = 2.0**-22  # of β·C, relative
 
@@ -129,14 +133,13 @@ class Operands:
         )
         return a, b, c
 
-    def verdict(
-        self, layout: Layout, result: Array, alpha: float = 1.0, beta: float = 0.0
-    ) -> Verdict:
+    def verdict(self, layout: Layout, result: Array, factors: Factors = ONE) -> Verdict:
         """Compare a product with its error bound; whole numbers must be exact."""
+        alpha, beta = factors
         a, b, c = self.viewed(layout, result)
         roundoffs = (0.0, 0.0, 0.0) if self.is_whole else self.precision.roundoffs
         expected, bound = reference_within(a[None], b[None], *roundoffs)
-        if beta:
+        if factors != ONE:
             added = beta * self.viewed(layout, self.c)[2]
             expected, bound = alpha * expected + added, abs(alpha) * bound
             bound = bound + _C_ROUNDOFF * (np.abs(added) + np.abs(expected))
@@ -166,11 +169,11 @@ class Reading:
         """Whether the kernel gets leading dimensions, which depend on the layout."""
         return bool({"LDA", "LDB", "LDC"} & set(self.numbers.values()))
 
-    def values(self, shape: Shape, alpha: float = 1.0, beta: float = 0.0) -> list[float]:
+    def values(self, shape: Shape, factors: Factors = ONE) -> list[float]:
         """Return the values of the launch's numbers for a shape."""
         a, b, c = self.layout
         values: dict[str, float] = {"M": shape.m, "N": shape.n, "K": shape.k, "STREAM": 0}
-        values |= {"ALPHA": alpha, "BETA": beta}
+        values |= dict(zip(("ALPHA", "BETA"), factors, strict=True))
         values |= {"LDA": shape.m if a else shape.k, "LDB": shape.k if b else shape.n}
         values |= {"LDC": shape.m if c else shape.n}
         return [values[meaning] for meaning in self.numbers.values()]
@@ -180,22 +183,63 @@ class Reading:
         library: Library,
         operands: Operands,
         geometry: tuple[Sequence[int], Sequence[int]] | None = None,
-    ) -> Array:
-        """Return the flat C; raise KernelFault."""
-        return self.counted_run(library, operands, geometry)[0]
-
-    def counted_run(
-        self,
-        library: Library,
-        operands: Operands,
-        geometry: tuple[Sequence[int], Sequence[int]] | None = None,
+        fill: int = POISON_WORD,
+        factors: Factors = ONE,
     ) -> tuple[Array, list[Run]]:
-        """Return the flat C and the runs of the launches; raise KernelFault."""
-        places = ["ABC".index(matrix) for matrix in self.matrices.values()]
-        arrays = [operands.a, operands.b, operands.c.copy()]
+        """Return the flat C and the runs of the launches.
+
+        `geometry` and `fill`: those of `Library.multiply`. Raise KernelFault, also if A or B is
+        overwritten.
+        """
+        arrays = [operands.a.copy(), operands.b.copy(), operands.c.copy()]
         result = None if self.reads_c else 2
-        runs = library.multiply(self.values(operands.shape), places, arrays, geometry, result)
+        values = self.values(operands.shape, factors)
+        try:
+            runs = library.multiply(values, self.places, arrays, geometry, result, fill)
+        except KernelFault as fault:
+            raise KernelFault(self._with_elements(str(fault), operands.shape)) from None
+        for place, before in enumerate((operands.a, operands.b)):
+            changed = np.flatnonzero(arrays[place] != before)
+            if len(changed):
+                line = runs[-1].stored_by[place][changed[0] * self._words(place)]
+                element = self._element(place, int(changed[0]), operands.shape)
+                raise KernelFault(f"{library.at(line)}: stores to {element}, an input")
         return arrays[2], runs
+
+    @property
+    def places(self) -> list[int]:
+        """Which of A, B and C each pointer of the launch is."""
+        return ["ABC".index(matrix) for matrix in self.matrices.values()]
+
+    def word(self, shape: Shape, row: int, column: int) -> int:
+        """Return the number of the first word of an element of C, as in `Run.stored_by`."""
+        number = column * shape.m + row if self.layout[2] else row * shape.n + column
+        return number * self._words(2)
+
+    def _bytes(self, place: int) -> int:
+        stored = (self.precision.a, self.precision.b, self.precision.c)[place]
+        return np.dtype(stored.dtype).itemsize
+
+    def _words(self, place: int) -> int:
+        return max(1, self._bytes(place) // _WORD_BYTES)
+
+    def _with_elements(self, fault: str, shape: Shape) -> str:
+        """Return a message that names matrix elements for bytes of buffers."""
+
+        def named(match: re.Match[str]) -> str:
+            place = int(match[2])
+            return "at " + self._element(place, int(match[1]) // self._bytes(place), shape)
+
+        return re.sub(r"at byte (-?\d+) of buffer ([0-2])", named, fault)
+
+    def _element(self, place: int, number: int, shape: Shape) -> str:
+        """Return the name of an element of A, B or C by its number in order of addresses."""
+        sizes = ((shape.m, shape.k), (shape.k, shape.n), (shape.m, shape.n))[place]
+        count = sizes[0] * sizes[1]
+        if not 0 <= number < count:
+            return f"element {number} of {'ABC'[place]}, which has {count} elements,"
+        indices = divmod(number, sizes[0])[::-1] if self.layout[place] else divmod(number, sizes[1])
+        return f"{'ABC'[place]}({indices[0]}, {indices[1]})"
 
 
 def readings(source: Source) -> Iterator[Reading]:

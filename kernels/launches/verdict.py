@@ -10,24 +10,27 @@ import numpy as np
 
 from base.errors import StudyError
 from base.paths import shown
-from kernels.host_execution.binding import KernelFault
 from kernels.host_execution.compiler import CompilerError, NotSupported
 from kernels.launches.device import for_the_device
-from kernels.launches.expression import named, of_file, parameters
+from kernels.launches.expression import Launch, named, of_file, parameters
 from kernels.launches.infer import Geometry, Guess, geometries, guesses
+from kernels.launches.largest import LARGE_EDGE, LastBlocks
 from kernels.launches.library import Library, Source
-from kernels.launches.reading import LAYOUTS, Operands, Reading, readings
+from kernels.launches.reading import LAYOUTS, Factors, Reading, readings
 from kernels.launches.shim import kernels_of, scope_of
 from kernels.launches.structs import matrix_count
-from kernels.products.gate import Verdict
+from kernels.launches.trials import Outcome, Trial
 from kernels.products.shape import Shape
 
 _LARGE = 1 << 13  # an edge at which every grid has many blocks
 _MULTIPLES = (2, 4, 8, 16, 32, 64, 128, 256)
 _LARGEST_TILE = 128
-_LARGE_EDGE = 1024  # a usual limit: threads per block
-# Rounding of 16-bit operands, and of TF32.
-_LOW_PRECISION = 2.0**-9
+# A fault may first show in a later iteration over K: pipelines have several stages.
+_DEEP, _WIDE = 192, 128
+_IN_TWO_DIRECTIONS = 3  # growth of the number of blocks, at least, at twice the size
+_ANY = 32  # edge of a block's tile where the grid does not say it
+_FACTORS: Factors = (-0.75, 1.5)
+_FLOAT_DIGITS = 24
 
 
 @dataclass(frozen=True)
@@ -50,70 +53,6 @@ class Judged:
     def layout(self) -> str:
         """What the product is, if it is not that of row-major matrices."""
         return LAYOUTS[self.reading.layout]
-
-
-@dataclass(frozen=True)
-class _Trial:
-    """A launch with one reading on the host."""
-
-    library: Library
-    reading: Reading
-
-    def fault(self, shape: Shape, seed: int) -> str | None:
-        """Return what is wrong with products of seeded matrices; None if they are right."""
-        for is_whole in self.reading.precision.kinds:
-            operands = Operands.random(shape, seed, self.reading, is_whole)
-            try:
-                result = self.reading.run(self.library, operands)
-            except KernelFault as fault:
-                return f"{fault} (at size {shape})"
-            verdict = operands.verdict(self.reading.layout, result)
-            if not verdict.passed:
-                hint = self._hint(operands, verdict)
-                return f"{self.library.name} at size {shape}: {verdict.reason}{hint}"
-        return None
-
-    def with_layout(
-        self, shape: Shape, geometry: tuple[Sequence[int], Sequence[int]] | None = None
-    ) -> "_Trial | None":
-        """Return the trial with the layout in which a product is right; None if there is none.
-
-        If no product with wide sums is right, sums of 16 bits are tried.
-        """
-        operands = Operands.random(shape, 1, self.reading)
-        try:
-            result = self.reading.run(self.library, operands, geometry)
-        except KernelFault:
-            return None
-        precision, is_fixed = self.reading.precision, self.reading.has_leading_dimensions
-        for short_sums in (False, True)[: 1 + precision.has_short]:
-            allowed = replace(precision, short_sums=short_sums)
-            for layout in [self.reading.layout] if is_fixed else LAYOUTS:
-                if replace(operands, precision=allowed).verdict(layout, result).passed:
-                    reading = replace(self.reading, layout=layout, precision=allowed)
-                    trial = replace(self, reading=reading)
-                    if not short_sums or trial.is_exact(shape, geometry):
-                        return trial
-        return None
-
-    def is_exact(self, shape: Shape, geometry: tuple[Sequence[int], Sequence[int]] | None) -> bool:
-        """Return whether a product of whole numbers is exact; raise KernelFault."""
-        operands = Operands.random(shape, 1, self.reading, is_whole=True)
-        result = self.reading.run(self.library, operands, geometry)
-        return operands.verdict(self.reading.layout, result).passed
-
-    def _hint(self, operands: Operands, verdict: Verdict) -> str:
-        """Return the likely cause of a wrong product, if it is one of those that are common."""
-        if operands.is_whole:
-            return ""
-        if verdict.worst_error <= _LOW_PRECISION * operands.shape.k:
-            return "; the error is that of TF32 or 16-bit operands"
-        zeros = replace(operands, c=np.zeros_like(operands.c))
-        if not self.reading.reads_c:
-            result = self.reading.run(self.library, zeros)
-            if zeros.verdict(self.reading.layout, result).passed:
-                return "; it adds to C, which is not initialised: C = A·B only, so do not read C"
-        return ""
 
 
 def kernels_to_judge(path: Path, text: str, option: str | None, kernel: str | None) -> list[str]:
@@ -150,7 +89,7 @@ def judge(path: Path, text: str, name: str, option: str | None = None) -> Judged
         if launch.name == name:
             source = Source(path, text, (launch,), scope_of(text, launch))
             try:
-                judged = _judge(source, source.library("counted"))
+                judged = _judge(source, source.library("counted"), is_declared=not launch.line)
             except CompilerError as error:
                 refused = refused or error
                 continue
@@ -162,6 +101,8 @@ def judge(path: Path, text: str, name: str, option: str | None = None) -> Judged
 def _judge_by_guesses(path: Path, text: str, name: str, refused: CompilerError | None) -> Judged:
     """Judge a kernel with the first guessed launch that gives a product at all."""
     kernel = kernels_of(text)[name]
+    code = for_the_device(text, {name})
+    example: Launch | None = None
     likeliest: Judged | None = None
     for guess in guesses(name, kernel, for_the_device(text, {name})):
         probe = Source(path, text, (guess.probe,), scope_of(text, guess.probe))
@@ -170,70 +111,87 @@ def _judge_by_guesses(path: Path, text: str, name: str, refused: CompilerError |
         except CompilerError as error:
             refused = refused or error
             continue
-        geometry = _fitting(library, probe, guess) or _likeliest(library, probe, guess)
+        geometry, is_right = _fitting(library, probe, guess)
+        is_sure = is_right or "blockDim" in code
         launch = guess.launch(geometry)
         source = Source(path, text, (launch,), scope_of(text, launch))
         judged = _judge(source, source.library("counted"))
         if judged and judged.multiple:
             return judged
-        likeliest = likeliest or judged
-        if judged and not guess.declarations:
-            return judged
-    if likeliest is None and refused:
+        if judged and is_sure:
+            likeliest = likeliest or judged
+            if not guess.declarations:
+                return judged
+        example = example or launch
+    if likeliest:
+        return likeliest
+    if example is None and refused:
         raise refused
     arguments = ", ".join(named(each) for each in parameters(kernel, name))
     grid = "dim3(CEIL_DIV(N, 16), CEIL_DIV(M, 16)), dim3(16, 16)"
-    example = likeliest.source.launches[-1] if likeliest else f"{name}<<<{grid}>>>({arguments})"
     raise NotSupported(
         f"{shown(path)}: {name}: no launch was found, and none that was tried gives a product; "
-        f"write it, such as --launch '{example}'"
+        f"write it, such as --launch '{example or f'{name}<<<{grid}>>>({arguments})'}'"
     )
 
 
-def _likeliest(library: Library, probe: Source, guess: Guess) -> Geometry:
-    """Return the first geometry for a kernel that no geometry makes right."""
-    reading = next(iter(readings(probe)))
-    addresses = [0] * len(probe.scope.pointers)
-    edges = library.configured(reading.values(Shape.square(128)), addresses)[-1]
-    return next(iter(geometries(edges.grid[:2], edges.block[0], guess.uses_y)))
+def _fitting(library: Library, probe: Source, guess: Guess) -> tuple[Geometry, bool]:
+    """Return the geometry that gives the best product, and whether it is that of the kernel.
 
-
-def _fitting(library: Library, probe: Source, guess: Guess) -> Geometry | None:
-    """Return the first geometry that gives a product, of any or else of square matrices."""
+    It is if it stores all elements, or if the kernel itself says how it divides C among its blocks.
+    """
     tried = list(readings(probe))
     addresses = [0] * len(probe.scope.pointers)
     fixed = library.fixed_shape()
-    shapes = [Shape(1, 256, 128, 64), Shape.square(128)][tried[0].is_square :]
-    for shape in [fixed] if fixed else shapes:
-        for reading in tried:
-            edges = library.configured(reading.values(shape), addresses)[-1]
-            bound = edges.block[0]
+    best: tuple[Outcome, Geometry] | None = None
+    is_divided = False
+    for reading in tried:
+        edges = library.configured(reading.values(Shape.square(_LARGE)), addresses)[-1]
+        shape = fixed or _for_guesses(edges.grid[:2], reading)
+        typed = reading.typed(library)
+        is_divided = all(edges.grid[: 1 + guess.uses_y[0]])
+        for bound in dict.fromkeys((edges.block[0], 0)):
             for geometry in geometries(edges.grid[:2], bound, guess.uses_y):
                 sizes = geometry.blocks(shape.m, shape.n), geometry.block
-                if _Trial(library, reading.typed(library)).with_layout(shape, sizes):
-                    return geometry
-    return None
+                outcome = Trial(library, typed).outcome(shape, sizes)[0]
+                if best is None or outcome < best[0]:
+                    best = outcome, geometry
+                if outcome is Outcome.RIGHT:
+                    return geometry, True
+    assert best is not None
+    return best[1], best[0] <= Outcome.RACES or is_divided
 
 
-def _judge(source: Source, library: Library) -> Judged | None:
-    """Judge a kernel with one launch: None if the launch does not grow with the matrices."""
+def _for_guesses(edges: Sequence[int], reading: Reading) -> Shape:
+    """Return a shape that likely tiles divide, in different numbers along M and N."""
+    edge = lcm(32, *(min(_LARGEST_TILE, max(each, 1)) for each in edges))
+    edge = edge if edge <= 2 * _LARGEST_TILE else _LARGEST_TILE
+    return Shape.square(2 * edge) if reading.is_square else Shape(1, 2 * edge, 3 * edge, 64)
+
+
+def _judge(source: Source, library: Library, is_declared: bool = False) -> Judged | None:
+    """Judge a kernel with one launch.
+
+    Return None if the launch does not grow with the matrices, unless its user declares it.
+    """
     first: Judged | None = None
     fixed = library.fixed_shape()
     for reading in (each.typed(library) for each in readings(source)):
-        if fixed:
-            right = _Trial(library, reading).with_layout(fixed)
-            if right and right.fault(fixed, 2) is None:
-                return Judged(source, right.reading, (1, 1), 1, (fixed,), None, is_fixed=True)
+        tile = (1, 1) if fixed else _tile(library, source, reading)
+        if tile is None and not is_declared:
             continue
-        tile = _tile(library, source, reading)
-        if tile is None:
-            continue
-        whole, trial = _whole(tile, reading), _Trial(library, reading)
-        right = trial.with_layout(whole)
-        fault = (right or trial).fault(whole, 2)
-        if right and fault is None:
-            return _for_sizes(source, right, tile, whole)
-        first = first or Judged(source, reading, tile, 0, (whole,), fault)
+        tile = tile or (_ANY, _ANY)
+        whole = fixed or _whole(tile, reading)
+        outcome, trial = Trial(library, reading).outcome(whole)
+        fault = trial.fault(whole, 2)
+        if outcome is not Outcome.RIGHT or fault:
+            first = first or Judged(source, reading, tile, 0, (whole,), fault)
+        elif fixed:
+            fault = trial.undefined(fixed)
+            right = int(fault is None)
+            return Judged(source, trial.reading, tile, right, (fixed,), fault, is_fixed=True)
+        else:
+            return _for_sizes(source, trial, tile, whole)
     return first
 
 
@@ -247,16 +205,19 @@ def _tile(library: Library, source: Source, reading: Reading) -> tuple[int, int]
         return int(np.prod([float(size) for size in launched.grid]))
 
     base = blocks(_LARGE, _LARGE)
+    grows = blocks(2 * _LARGE, _LARGE) > base, blocks(_LARGE, 2 * _LARGE) > base
     if reading.is_square:
-        if blocks(2 * _LARGE, 2 * _LARGE) <= base:
+        growth = blocks(2 * _LARGE, 2 * _LARGE) / base
+        if growth <= 1:
             return None
-        edge = max(1, round(_LARGE / base**0.5))
+        edge = max(1, round(_LARGE / (base if growth < _IN_TWO_DIRECTIONS else base**0.5)))
         return edge, edge
-    if blocks(2 * _LARGE, _LARGE) <= base or blocks(_LARGE, 2 * _LARGE) <= base:
+    if not any(grows):
         return None
     area = _LARGE * _LARGE / base
-    rows = _first_growth(lambda m: blocks(m, _LARGE))
-    return rows, max(1, round(area / rows))
+    rows = _first_growth(lambda m: blocks(m, _LARGE)) if grows[0] else _ANY
+    columns = max(1, round(area / rows)) if all(grows) else _ANY
+    return rows, columns if grows[1] else _ANY
 
 
 def _first_growth(blocks: Callable[[int], int]) -> int:
@@ -275,53 +236,65 @@ def _whole(tile: tuple[int, int], reading: Reading) -> Shape:
     """Return a shape that tiles divide, with several blocks in each direction if it is small."""
     rows, columns = (lcm(32, edge) if lcm(32, edge) <= _LARGEST_TILE else edge for edge in tile)
     if reading.is_square:
-        return Shape.square(2 * lcm(rows, columns))
-    return Shape(1, 2 * rows if rows <= columns else rows, 2 * columns, 96 if rows != 96 else 160)
+        edge = lcm(rows, columns)
+        return Shape.square(edge * max(2, -(-_WIDE // edge)))
+    return Shape(1, 2 * rows if rows <= columns else rows, 2 * columns, _DEEP)
 
 
-def _for_sizes(source: Source, trial: _Trial, tile: tuple[int, int], whole: Shape) -> Judged:
+def _for_sizes(source: Source, trial: Trial, tile: tuple[int, int], whole: Shape) -> Judged:
     """Return the verdict on a kernel that is right for whole tiles.
 
     A kernel may need edges that are multiples of its tile. Then a product with more such edges is
     right wherever one with fewer is: otherwise its bounds are wrong.
     """
-    shapes = {which: _partly(which, tile, trial.reading) for which in _partial(trial.reading)}
+    reading = trial.reading
+    wrong = trial.undefined(whole) or _wrong_factors(trial, whole)
+    if wrong:
+        return Judged(source, reading, tile, 0, (whole,), wrong)
+    shapes = {which: _partly(which, tile, reading) for which in _partial(reading)}
     faults = {which: trial.fault(shape, 3) for which, shape in shapes.items()}
-    small = Shape.square(3) if trial.reading.is_square else Shape(1, 5, 3, 7)
-    small_fault = trial.fault(small, 5)
-    large, large_fault = _large(source, trial)
-    checked = (whole, *shapes.values(), small, large)
+    small = Shape.square(3) if reading.is_square else Shape(1, 5, 3, 7)
+    checked = (whole, *shapes.values(), small)
     first = next(filter(None, faults.values()), None)
     if first is None:
-        fault = small_fault or large_fault
-        return Judged(source, trial.reading, tile, int(not fault), checked, fault)
-    for right, wrong in product(faults, faults):
-        if (
-            faults[right] is None
-            and faults[wrong]
-            and all(w >= r for w, r in zip(wrong, right, strict=True))
-        ):
-            return Judged(source, trial.reading, tile, 0, checked, faults[wrong])
+        fault = trial.fault(small, 5)
+        return Judged(source, reading, tile, int(not fault), checked, fault)
+    for right, wrong_too in product(faults, faults):
+        is_more = all(w >= r for w, r in zip(wrong_too, right, strict=True))
+        if faults[right] is None and faults[wrong_too] and is_more:
+            return Judged(source, reading, tile, 0, checked, faults[wrong_too])
     for multiple in _MULTIPLES:
-        multiples = _multiples(multiple, tile, trial.reading)
+        multiples = _multiples(multiple, tile, reading)
         if all(trial.fault(shape, 4) is None for shape in multiples):
-            checked = (whole, *multiples, large)
-            right_multiple = 0 if large_fault else multiple
-            return Judged(
-                source, trial.reading, tile, right_multiple, checked, large_fault or first
-            )
-    return Judged(source, trial.reading, tile, 0, (whole,), first)
+            return Judged(source, reading, tile, multiple, (whole, *multiples), first)
+    return Judged(source, reading, tile, 0, (whole,), first)
 
 
-def _large(source: Source, trial: _Trial) -> tuple[Shape, str | None]:
-    """Return a shape beyond most limits of a kernel, a multiple of its tile, and its fault there.
+def _wrong_factors(trial: Trial, shape: Shape) -> str | None:
+    """Return what is wrong with alpha·A·B + beta·C, None if the launch has no such factors."""
+    factors = tuple(
+        value if name in trial.reading.numbers.values() else neutral
+        for name, value, neutral in zip(("ALPHA", "BETA"), _FACTORS, (1.0, 0.0), strict=True)
+    )
+    if factors == (1.0, 0.0) or trial.reading.precision.c.digits < _FLOAT_DIGITS:
+        return None
+    return trial.fault(shape, 7, factors=(factors[0], factors[1]))
 
-    It runs optimised, without counts: other runs have checked the bounds.
-    """
-    edge = _LARGE_EDGE + _LARGEST_TILE
-    shape = Shape.square(edge) if trial.reading.is_square else Shape(1, 256, edge, 256)
-    fast = replace(trial, library=source.library("separate"))
-    return shape, fast.fault(shape, 6)
+
+def at_large_sizes(judged: Judged) -> Judged:
+    """Judge a right kernel beyond usual limits, and where indices of 32 bits end."""
+    if not judged.multiple or judged.is_fixed:
+        return judged
+    source, reading = judged.source, judged.reading
+    right, fault = LastBlocks.of(source, reading, judged.tile).fault()
+    # Optimised and without counts: other runs have checked the bounds.
+    edge = _LARGEST_TILE * (3 if right else -(-LARGE_EDGE // _LARGEST_TILE))
+    large = Shape.square(edge) if reading.is_square else Shape(1, 256, 9 * _LARGEST_TILE, 256)
+    fault = fault or Trial(source.library("separate"), reading).fault(large, 6)
+    shapes = (*judged.shapes, large, *right)
+    if fault:
+        return replace(judged, multiple=0, shapes=shapes, fault=fault)
+    return replace(judged, shapes=shapes)
 
 
 def _partial(reading: Reading) -> list[tuple[bool, ...]]:

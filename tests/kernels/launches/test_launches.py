@@ -186,7 +186,7 @@ def test_a_correct_kernel_is_called_what_it_is(tmp_path: Path, text: str, says: 
         ),
         (
             NAIVE.replace("row >= M ||", "row >= N ||"),
-            "out of bounds|elements wrong|race",
+            "out of bounds|elements wrong|race|does not store",
         ),
     ],
 )

@@ -1,0 +1,141 @@
+"""Kernels at sizes beyond their limits, and at the largest that 32-bit indices can address."""
+
+from bisect import bisect
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import lcm
+from time import monotonic
+
+import numpy as np
+import numpy.typing as npt
+
+from base.errors import StudyError
+from kernels.host_execution.binding import Array, KernelFault, LastBlock
+from kernels.host_execution.check import MAX_SHARED_BYTES, zeros
+from kernels.launches.library import Library, Source
+from kernels.launches.reading import Reading
+from kernels.products.shape import LARGEST_SIZE, Shape
+
+LARGE_EDGE = 1025  # above usual limits of a kernel, such as 1,024 threads or elements
+_STEP = 128  # of sizes: a kernel may treat whole tiles otherwise
+_SECONDS = 6.0  # expected of the last block of the largest product
+_TERMS = 128  # of a sum that are not zero, at random places and at the end
+
+Indices = npt.NDArray[np.int64]
+_NONE: Indices = np.arange(0)
+
+
+@dataclass(frozen=True)
+class LastBlocks:
+    """The last blocks of large square products, run alone, with checked addresses."""
+
+    library: Library
+    reading: Reading
+    step: int  # sizes are multiples of it
+
+    @classmethod
+    def of(cls, source: Source, reading: Reading, tile: tuple[int, int]) -> "LastBlocks":
+        """Compile a launch for them."""
+        return cls(source.library("large"), reading, lcm(*tile, _STEP))
+
+    def fault(self) -> tuple[list[Shape], str | None]:
+        """Return the shapes whose last block is right, and what is wrong with the next, if known.
+
+        A block that computes parts of sums is right for no shape. What takes too long is not run.
+        """
+        edge, largest = -(-LARGE_EDGE // self.step), LARGEST_SIZE // self.step
+        if edge >= largest:
+            return [], None
+        edge, largest = edge * self.step, largest * self.step
+        if fault := self._shared_fault(largest):
+            return [], fault
+        right: list[Shape] = []
+        shape = Shape.square(edge)
+        try:
+            (_, _, c), run = self._run(shape)
+            stored = run.bytes // c.itemsize
+            begin = monotonic()
+            rows, columns = (np.unique(each) for each in self._places(shape, stored))
+            if not len(stored) or self._compare(shape, rows, columns):
+                return [], None
+            right.append(shape)
+            # A block that computes whole rows has more elements, too.
+            growth = (largest / edge) ** (1 + (edge in (len(rows), len(columns))))
+            if (monotonic() - begin) * growth > _SECONDS:
+                return right, None
+            shape = Shape.square(largest)
+            fault = self._compare(shape, rows + largest - edge, columns + largest - edge)
+        except KernelFault as error:
+            return right, f"{error} (at size {shape})"
+        except StudyError:  # no addresses for such matrices
+            return right, None
+        return [*right, *([] if fault else [shape])], fault
+
+    def _shared_fault(self, largest: int) -> str | None:
+        """Return the least size whose blocks need more shared memory than GPUs have, or None."""
+
+        def needed(n: int) -> int:
+            addresses = [0] * len(self.reading.places)
+            launched = self.library.configured(self.reading.values(Shape.square(n)), addresses)
+            return launched[-1].dynamic_shared_bytes
+
+        if needed(largest) <= MAX_SHARED_BYTES:
+            return None
+        sizes = range(1, largest + 1)
+        size = sizes[bisect(sizes, MAX_SHARED_BYTES, key=needed)]
+        return (
+            f"{self.library.at(0)}: needs {needed(size):,} bytes of dynamic shared memory per "
+            f"block at size {size}; a GPU has at most {MAX_SHARED_BYTES:,}"
+        )
+
+    def _run(
+        self, shape: Shape, rows: Indices = _NONE, columns: Indices = _NONE, terms: Indices = _NONE
+    ) -> tuple[tuple[Array, Array, Array], LastBlock]:
+        """Run the last block; only these rows of A, columns of B and terms of sums are not zero."""
+        precision = self.reading.precision
+        stored = (precision.a, precision.b, precision.c)
+        a, b, c = (zeros(shape.m * shape.n, each.dtype) for each in stored)
+        left, right, _ = self._matrices(shape, (a, b, c))
+        rng = np.random.default_rng(1)
+        places = ((left, (rows, terms)), (right, (terms, columns)))
+        for (matrix, at), each in zip(places, stored, strict=False):
+            matrix[np.ix_(*at)] = each.encoded(rng.integers(-1, 2, [*map(len, at)]))
+        values = self.reading.values(shape)
+        return (a, b, c), self.library.last_block(values, self.reading.places, [a, b, c])
+
+    def _matrices(self, shape: Shape, flat: Sequence[Array]) -> list[Array]:
+        """Return square matrices in memory as the layout reads them."""
+        squares = [each.reshape(shape.m, shape.n) for each in flat]
+        pairs = zip(squares, self.reading.layout, strict=True)
+        return [each.T if in_columns else each for each, in_columns in pairs]
+
+    def _places(self, shape: Shape, stored: Indices) -> tuple[Indices, Indices]:
+        """Return rows and columns of elements of C by their numbers."""
+        first, second = np.divmod(stored, shape.n)
+        return (second, first) if self.reading.layout[2] else (first, second)
+
+    def _compare(self, shape: Shape, rows: Indices, columns: Indices) -> str | None:
+        """Return what is wrong with the elements that the last block stores, None if nothing is."""
+        rng = np.random.default_rng(1)
+        last = np.arange(shape.k - _TERMS, shape.k)
+        terms = np.union1d(rng.integers(0, shape.k, _TERMS), last)
+        flat, run = self._run(shape, rows, columns, terms)
+        stored = np.sort(run.bytes) // flat[2].itemsize
+        down, across = self._places(shape, stored)
+        a, b, _ = self._matrices(shape, flat)
+        (over, row), (under, column) = (
+            np.unique(each, return_inverse=True) for each in (down, across)
+        )
+        precision = self.reading.precision
+        left = precision.a.decoded(a[np.ix_(over, terms)])
+        right = precision.b.decoded(b[np.ix_(terms, under)])
+        expected, value = (left @ right)[row, column], precision.c.decoded(flat[2][stored])
+        wrong = np.flatnonzero(value != expected)
+        if not len(wrong):
+            return None
+        first = wrong[0]
+        return run.cause or (
+            f"{self.library.at(min(run.lines, default=0))}: stores C({down[first]}, "
+            f"{across[first]}) = {value[first]:.9g}; expected {expected[first]:.9g} "
+            f"(at size {shape}): does an index exceed 32 bits?"
+        )

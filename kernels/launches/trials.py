@@ -1,0 +1,143 @@
+"""One launch with one meaning of its names: whether products are right, and what is wrong."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from enum import IntEnum
+
+import numpy as np
+
+from kernels.host_execution.binding import KernelFault, Run
+from kernels.launches.library import Library
+from kernels.launches.reading import LAYOUTS, ONE, Factors, Operands, Reading
+from kernels.products.gate import Verdict
+from kernels.products.matrices import POISON_WORD
+from kernels.products.shape import Shape
+
+Geometry = tuple[Sequence[int], Sequence[int]]  # sizes of grid and block
+# Rounding of 16-bit operands, and of TF32.
+_LOW_PRECISION = 2.0**-9
+# What g++ stores to variables that are not initialised, as float and as int: -1.69e38.
+_LARGEST_SUM, _PATTERN, _NEAR = 1e37, -0x01010102, 1 << 20
+# Other contents of shared memory than NaN.
+_FILLS = (0, 1, 0x40000000)
+_NO_VALUE = "a variable is used before it has a value"
+
+
+class Outcome(IntEnum):
+    """What a launch does, the best first."""
+
+    RIGHT = 0
+    WRONG = 1  # it stores all elements
+    RACES = 2  # a fault ends it that comes from the kernel's own barriers or bounds of launches
+    FAULTY = 3  # it leaves elements out, or another fault ends it
+    OUTSIDE = 4  # an index exceeds shared memory: there are too many threads
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A launch with one reading on the host."""
+
+    library: Library
+    reading: Reading
+
+    def fault(
+        self, shape: Shape, seed: int, fill: int = POISON_WORD, factors: Factors = ONE
+    ) -> str | None:
+        """Return what is wrong with products of seeded matrices; None if they are right."""
+        where = f"at size {shape}"
+        if factors != ONE:
+            where += f" with alpha = {factors[0]:g} and beta = {factors[1]:g}"
+        for is_whole in self.reading.precision.kinds:
+            operands = Operands.random(shape, seed, self.reading, is_whole)
+            try:
+                c, runs = self.reading.run(self.library, operands, None, fill, factors)
+            except KernelFault as fault:
+                return f"{fault} ({where}){_hint_of_text(str(fault))}"
+            verdict = operands.verdict(self.reading.layout, c, factors)
+            if not verdict.passed:
+                if cause := self._cause(runs[-1], shape, verdict):
+                    return f"{cause} ({where})"
+                wrong = self._wrong(runs[-1], shape, verdict)
+                return f"{wrong} ({where}){self._hint(operands, verdict)}"
+        return None
+
+    def undefined(self, shape: Shape) -> str | None:
+        """Return the read of uninitialised shared memory that a product depends on, or None."""
+        operands = Operands.random(shape, 1, self.reading)
+        cause = self.reading.run(self.library, operands)[1][-1].first_cause()
+        if cause and any(self.fault(shape, 1, fill) for fill in _FILLS):
+            return f"{cause} (at size {shape})"
+        return None
+
+    def outcome(self, shape: Shape, geometry: Geometry | None = None) -> "tuple[Outcome, Trial]":
+        """Return what the launch does, and the trial with the layout of a right product.
+
+        If no product with wide sums is right, sums of 16 bits are tried.
+        """
+        operands = Operands.random(shape, 1, self.reading)
+        try:
+            c, runs = self.reading.run(self.library, operands, geometry)
+        except KernelFault as fault:
+            return _kind_of(str(fault)), self
+        precision, is_fixed = self.reading.precision, self.reading.has_leading_dimensions
+        for short_sums in (False, True)[: 1 + precision.has_short]:
+            allowed = replace(precision, short_sums=short_sums)
+            for layout in [self.reading.layout] if is_fixed else LAYOUTS:
+                if replace(operands, precision=allowed).verdict(layout, c).passed:
+                    reading = replace(self.reading, layout=layout, precision=allowed)
+                    trial = replace(self, reading=reading)
+                    if not short_sums or trial._is_exact(shape, geometry):
+                        return Outcome.RIGHT, trial
+        is_stored = np.logical_or.reduce([run.stored_by[2] != 0 for run in runs]).all()
+        return (Outcome.WRONG if is_stored else Outcome.FAULTY), self
+
+    def _is_exact(self, shape: Shape, geometry: Geometry | None) -> bool:
+        """Return whether a product of whole numbers is exact; raise KernelFault."""
+        operands = Operands.random(shape, 1, self.reading, is_whole=True)
+        c, _ = self.reading.run(self.library, operands, geometry)
+        return operands.verdict(self.reading.layout, c).passed
+
+    def _cause(self, run: Run, shape: Shape, verdict: Verdict) -> str | None:
+        """Return the read of uninitialised shared memory behind the worst element, or None."""
+        word = self.reading.word(shape, verdict.worst_row, verdict.worst_column)
+        return run.cause(2, word) if run.stored_by[2][word] else None
+
+    def _wrong(self, run: Run, shape: Shape, verdict: Verdict) -> str:
+        """Return a message on the worst element, with the line and thread that stored it."""
+        place = verdict.worst_row, verdict.worst_column
+        word = self.reading.word(shape, *place)
+        line = run.stored_by[2][word]
+        reason = str(verdict.reason).replace("; worst C", "; the worst is C")
+        if line:
+            return f"{self.library.at(line)}, {run.thread(2, word)}: {reason}"
+        stores = [count.line for count in run.counts if count.operation == "global_store"]
+        if stores:
+            return f"{self.library.at(min(stores))}: does not store C({place[0]}, {place[1]})"
+        return f"{self.library.name}: {reason}"
+
+    def _hint(self, operands: Operands, verdict: Verdict) -> str:
+        """Return the likely cause of a wrong product, if it is one of those that are common."""
+        if operands.is_whole or not np.isfinite(verdict.worst_error):
+            return ""
+        if verdict.worst_error > _LARGEST_SUM:
+            return f"; {_NO_VALUE}"
+        if verdict.worst_error <= _LOW_PRECISION * operands.shape.k:
+            return "; the error is that of TF32 or 16-bit operands"
+        return ""
+
+
+def _kind_of(fault: str) -> Outcome:
+    """Return the outcome of a launch that a fault ends."""
+    if re.search(r"is outside its array|shared memory is out of bounds", fault):
+        return Outcome.OUTSIDE
+    own = r"no barrier is between|waits (?:at|for)|warp function|copy of line|__launch_bounds__"
+    return Outcome.RACES if re.search(own, fault) else Outcome.FAULTY
+
+
+def _hint_of_text(fault: str) -> str:
+    """Return the likely cause of an index that is the pattern of uninitialised variables."""
+    indices = map(int, re.findall(r"-\d{8,}", fault))
+    if any(min(abs(i - _PATTERN), abs(i - 4 * _PATTERN)) < _NEAR for i in indices):
+        return f"; {_NO_VALUE}"
+    return ""

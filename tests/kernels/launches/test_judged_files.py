@@ -1,0 +1,58 @@
+"""Small kernels with one fault each, and their corrected twins, are judged rightly.
+
+In `tests/data/bug_reports`, each file shows the kind of fault of a public report, which its first
+line names. A comment ``// twin: CODE`` at the end of a line is what the line is in the corrected
+twin. The last line is a regular expression that the verdict on the fault must match, or "correct".
+"""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from base.errors import StudyError
+from kernels.launches import lines
+from tests.support import ROOT
+
+SOURCES = sorted((ROOT / "tests/data/bug_reports").glob("*.cu"))
+CORRECT = r": correct(?: for [^\n]*)?\n"
+REPORT = re.compile(r"// [\w.-]+/[\w.-]+ #\d+: ")
+
+
+def verdict(folder: Path, text: str, launch: str | None = None) -> str:
+    """Return what `gemm-study try` prints of a file, one line or more."""
+    file = folder / "mine.cu"
+    file.write_text(text)
+    try:
+        return "\n".join(lines.judged(file, launch))
+    except StudyError as refused:
+        return str(refused)
+
+
+def twin_of(text: str) -> str:
+    """Return the corrected twin of a file with a fault."""
+    return re.sub(r"^.*// twin: ?(.*)$", r"\1", text, flags=re.MULTILINE)
+
+
+@pytest.fixture(autouse=True)
+def busy_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lines, "SECONDS", 300.0)
+    monkeypatch.setattr(lines, "LARGE_SECONDS", 300.0)
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("source", SOURCES, ids=lambda source: source.stem)
+def test_faults_are_found_and_their_twins_pass(source: Path, tmp_path: Path) -> None:
+    text = source.read_text()
+    expected = text.rstrip().rpartition("// expected: ")[2]
+    said = verdict(tmp_path, text)
+    assert re.search(CORRECT if expected == "correct" else expected, said)
+    if (twin := twin_of(text)) != text:
+        assert re.search(CORRECT, verdict(tmp_path, twin))
+
+
+def test_thirty_reports_and_more_are_named() -> None:
+    texts = [source.read_text() for source in SOURCES]
+    reports = {found[0] for text in texts if (found := REPORT.match(text))}
+    assert len(reports) >= 30
+    assert all("// twin:" in text for text in texts if REPORT.match(text))
