@@ -15,6 +15,7 @@ from typing import Literal, get_args
 from base.errors import StudyError
 from base.paths import RESULTS, ROOT, shown
 from kernels.catalog.source import without_comments
+from kernels.host_execution.ptx import translated
 
 Mode = Literal["counted", "separate", "fused", "large"]
 MODES: tuple[Mode, ...] = get_args(Mode)[:3]  # those that a product is checked in
@@ -58,7 +59,6 @@ _MODE_FLAGS: dict[Mode, list[str]] = {
 
 # Features without a counterpart on the host, by pattern.
 _UNSUPPORTED = {
-    r"\b(?:asm|__asm|__asm__)\b": "inline PTX",
     r"\b__(?:shfl|ballot|any|all)(?!\w*_sync\b)(?:_\w+)?\b\s*\(": "warp functions without a mask",
     r"\b__(?:match|reduce|activemask)\w*": "these warp functions",
     r"\bcooperative_groups\b": "cooperative groups",
@@ -119,6 +119,7 @@ def unsupported(text: str, everywhere: bool = False) -> tuple[int, str, str] | N
         for pattern, feature in _UNSUPPORTED.items()
         for match in re.finditer(pattern, code)
     ]
+    found += [(each.place, each.instruction, "this inline PTX") for each in translated(code)[1]]
     if not found:
         return None
     place, word, feature = min(found)
@@ -240,6 +241,7 @@ def build_kernel(
             "it, or run the kernel on a GPU only"
         )
     own = [f"-D{key}={value}" for key, value in defines.items()]
+    text = translated(text)[0]
     _check_hidden(shown(source), text, [*own, *of_nvcc])
     runtime = build_runtime(folder)
     compiling = [

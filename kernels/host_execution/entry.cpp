@@ -2,9 +2,7 @@
 // as pointers to their values, as the CUDA driver takes them. -DKERNEL=name -DSOURCE="file.cu"
 
 #include "cuda.h"
-#include "functions.h"
-#include "half.h"
-#include "tensor.h"
+#include "ptx.h"
 
 // A GPU ends the kernel where an assertion fails.
 #define assert(condition) ((condition) ? static_cast<void>(0) : __builtin_trap())

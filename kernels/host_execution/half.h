@@ -3,6 +3,8 @@
 
 #pragma once
 
+#include "functions.h"
+
 struct HostHalf {
     static __forceinline__ unsigned code(double value, HostRounding rounding = HOST_NEAREST) {
         return host_to_half(value, rounding);

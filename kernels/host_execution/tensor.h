@@ -2,6 +2,8 @@
 
 #pragma once
 
+#include "half.h"
+
 HOST_INLINE size_t __cvta_generic_to_shared(const void *address) {
     return host_shared_number(address);
 }

@@ -215,7 +215,7 @@ def attempted(path):
 
 # Every way in which a check can end before its end: an edit of the kernel, limits, and the reason.
 ENDS = {
-    "feature": (("sum = 0.0f", 'sum = 0.0f; asm volatile("")'), {}, "inline PTX; remove"),
+    "feature": (("sum = 0.0f", 'sum = 0.0f; asm volatile("trap;")'), {}, "inline PTX; remove"),
     "function": (("= sum;", "= __nv_none(sum);"), {}, r"mine\.cu:15: .__nv_none. was not declared"),
     "declared only": (
         ("float sum = 0.0f;", "float none(float), sum = none(0.0f);"),

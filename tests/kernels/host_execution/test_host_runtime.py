@@ -114,7 +114,7 @@ def test_code_for_gpus_only_is_ignored(condition):
     text = "\n".join([f"#{condition}", *lines, "#endif", 'asm("c");'])
     assert unsupported(text) == (8, "atomicInc", "these atomics")
     without = text.replace("atomicInc(p, 1);", "")
-    assert unsupported(without) == (10, "asm", "inline PTX")
+    assert unsupported(without) == (10, "c", "this inline PTX")
     assert unsupported(without.replace("#else\n\n#endif", "#endif"))[0] == 8
     assert unsupported(text.replace(condition, "if 1"))[0] == 3
 
@@ -169,7 +169,9 @@ def test_operands_of_tensor_cores_are_checked_and_not_counted(compiled):
 def test_kernels_of_the_catalog_are_supported_and_some_declarations_not():
     for source in {entry.source for entry in VARIANTS.values() if entry.source}:
         assert unsupported((compiler.ROOT / source).read_text()) is None
-    assert unsupported((compiler.ROOT / "kernels" / "probes.cu").read_text())[2] == "inline PTX"
+    assert (
+        unsupported((compiler.ROOT / "kernels" / "probes.cu").read_text())[2] == "this inline PTX"
+    )
     for line, feature in (
         ("#include <curand.h>", "a kernel in more than one file"),
         ("__managed__ float table[4];", "managed memory"),
@@ -397,7 +399,10 @@ CALL = 'extern "C" __global__ void kernel(float *p) {{ {} p[0] = 1; }}\n'
         ("#define A a##sm\n" + CALL.format('A("nop");'), "not support inline PTX"),
         ("#define J(x) __a##x\n" + CALL.format('J(sm__)("nop");'), "not support inline PTX"),
         (CALL.format('as\\\nm("nop");'), "not support inline PTX"),
-        (CALL.format('const char *s = "/*"; asm("nop"); s = "*/";'), "not support inline PTX"),
+        (
+            CALL.format('const char *s = "/*"; asm("nop"); s = "*/";'),
+            "nop: host execution does not",
+        ),
         (
             CALL.format('auto s = R"(" /* )"; asm("nop"); s = R"( */ ")";'),
             "not support inline PTX",

@@ -1,0 +1,426 @@
+"""Inline PTX in C++: each ``asm`` statement becomes calls of the host's functions (ptx.h).
+
+Translated are the instructions that public kernels of matrix products contain: asynchronous copies,
+loads of matrices, products on tensor cores, loads, stores and moves, and simple arithmetic. Layouts
+of fragments are those of NVIDIA's PTX ISA, section on warp-level matrix instructions.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+_SKIPPED = re.compile(
+    r'//[^\n]*|/\*.*?(?:\*/|\Z)|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])\'', re.DOTALL
+)
+_ASM = re.compile(
+    r"\b(?:asm|__asm|__asm__)\b(?:\s|\\\n)*(?:volatile\b|__volatile__\b)?(?:\s|\\\n)*\("
+)
+_STRING = re.compile(r'(?:\s|\\\n)*"((?:\\.|[^"\\\n])*)"')
+_OPERAND = re.compile(r'(?:\[(\w+)\])?\s*"[^"]*"\s*\((.*)\)\s*', re.DOTALL)
+_SPECIAL = {
+    f"%{name}.{axis}": f"{call}.{axis}"
+    for axis in "xyz"
+    for name, call in (
+        ("tid", "threadIdx"),
+        ("ctaid", "blockIdx"),
+        ("ntid", "blockDim"),
+        ("nctaid", "gridDim"),
+    )
+} | {"%laneid": "host_lane()"}
+_TYPES = {
+    "f16": "__half",
+    "f16x2": "__half2",
+    "bf16x2": "__nv_bfloat162",
+    "f32": "float",
+    "f64": "double",
+    "b8": "unsigned char",
+    "u8": "unsigned char",
+    "s8": "signed char",
+    "b16": "unsigned short",
+    "u16": "unsigned short",
+    "s16": "short",
+    "b32": "unsigned",
+    "u32": "unsigned",
+    "s32": "int",
+    "b64": "unsigned long long",
+    "u64": "unsigned long long",
+    "s64": "long long",
+    "pred": "bool",
+}
+_VECTORS = {4: "uint", 8: "ulonglong"}  # of elements of so many bytes
+_OPERATORS = {"add": "+", "sub": "-", "mul": "*", "and": "&", "or": "|", "xor": "^", "shl": "<<"}
+_OPERATORS |= {"shr": ">>"}
+_COMPARED = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
+_COMPARED |= {"lo": "<", "ls": "<=", "hi": ">", "hs": ">="}
+# Bytes and name of the operands of a product on tensor cores.
+_FACTORS = {"f16": (2, "HOST_F16"), "bf16": (2, "HOST_BF16"), "tf32": (4, "HOST_TF32")}
+_FACTORS |= {"s8": (1, "HOST_S8"), "u8": (1, "HOST_U8")}
+
+
+class _NotTranslated(Exception):  # noqa: N818  the field's word
+    """An instruction, by its name."""
+
+
+@dataclass(frozen=True)
+class Refused:
+    """An instruction that the host cannot execute, and where its statement begins."""
+
+    place: int
+    instruction: str
+
+
+@dataclass
+class _Statement:
+    """One ``asm`` statement: its operands as C++, and the registers that it declares."""
+
+    operands: list[str]
+    names: dict[str, str]
+    registers: set[str] = field(default_factory=set)
+
+    def translated(self, template: str) -> str:
+        """Return the C++ of all instructions; raise _NotTranslated."""
+        return " ".join(self._instruction(text) for text in _instructions(template))
+
+    def _instruction(self, text: str) -> str:
+        guarded = re.match(r"@(!?)\s*(%?\w+)\s+(.*)", text, re.DOTALL)
+        if guarded:
+            inner = self._instruction(guarded[3])
+            return f"if ({guarded[1]}{self._value(guarded[2])}) {{ {inner} }}"
+        opcode, _, rest = text.partition(" ")
+        if opcode == ".reg":
+            return self._declared(rest)
+        for pattern, translate in _INSTRUCTIONS:
+            if match := re.fullmatch(pattern, opcode):
+                try:
+                    code = translate(match, [self._operand(each) for each in _listed(rest)])
+                    return f"{{ {code} }}"
+                except (IndexError, KeyError, ValueError):
+                    break
+        raise _NotTranslated(opcode)
+
+    def _declared(self, rest: str) -> str:
+        kind, _, names = rest.strip().partition(" ")
+        declared = [name.strip() for name in names.split(",")]
+        if not all(re.fullmatch(r"\w+", name) for name in declared):
+            raise _NotTranslated(f".reg {names.strip()}")
+        self.registers |= set(declared)
+        return f"{_TYPES[kind.lstrip('.')]} {', '.join(f'host_{name}' for name in declared)};"
+
+    def _operand(self, text: str) -> list[str]:
+        """Return an operand as C++: several values for a vector."""
+        text = text.strip()
+        if text.startswith("{"):
+            return [self._value(each) for each in _listed(text.strip("{} "))]
+        if text.startswith("["):
+            base, plus, offset = text.strip("[] ").partition("+")
+            value = self._value(base.strip())
+            return [f"{value}, {self._value(offset.strip()) if plus else 0}"]
+        return [self._value(text)]
+
+    def _value(self, text: str) -> str:
+        if text in _SPECIAL:
+            return _SPECIAL[text]
+        if numbered := re.fullmatch(r"%(\d+)", text):
+            return f"({self.operands[int(numbered[1])]})"
+        if named := re.fullmatch(r"%\[(\w+)\]", text):
+            return f"({self.names[named[1]]})"
+        if number := re.fullmatch(r"0[fF]([0-9a-fA-F]{8})", text):
+            return f"0x{number[1]}u"
+        if re.fullmatch(r"-?(?:0[xX][0-9a-fA-F]+|\d+)[uU]?", text):
+            return text
+        if text in self.registers:
+            return f"host_{text}"
+        raise ValueError(text)
+
+
+def _instructions(template: str) -> Iterator[str]:
+    """Yield the instructions of a template, without the braces of blocks."""
+    template = re.sub(r"//[^\n]*|/\*.*?\*/", " ", template, flags=re.DOTALL)
+    for text in template.split(";"):
+        words = " ".join(text.split())
+        while words[:1] in ("{", "}") and words:
+            words = words[1:].lstrip()
+        if words:
+            yield words
+
+
+def _listed(text: str) -> list[str]:
+    """Split operands at commas outside braces and brackets."""
+    parts, depth = [""], 0
+    for character in text:
+        depth += {"{": 1, "[": 1, "(": 1, "}": -1, "]": -1, ")": -1}.get(character, 0)
+        if character == "," and not depth:
+            parts.append("")
+        else:
+            parts[-1] += character
+    return [part.strip() for part in parts if part.strip()]
+
+
+# ---- Instructions: what remains of the match are modifiers
+
+_Operands = Sequence[Sequence[str]]
+_Translate = Callable[[re.Match[str], _Operands], str]
+
+
+def _address(space: str | None, operand: Sequence[str]) -> str:
+    value, _, offset = operand[0].rpartition(", ")
+    if (space or "").startswith("shared"):
+        return f"host_shared_address((unsigned){value} + {offset})"
+    return f"(void *)((char *){value} + {offset})"
+
+
+def _copy(match: re.Match[str], operands: _Operands) -> str:
+    to, source, size = _address("shared", operands[0]), _address(None, operands[1]), operands[2][0]
+    others = [each[0] for each in operands[3:]]
+    if match["hint"]:
+        others.pop()  # the policy of the cache
+    zeros = f"host_zeros({size}, {others[0]})" if others else "0"
+    return f"host_copy_async({to}, {source}, {size}, {zeros});"
+
+
+def _load_matrices(match: re.Match[str], operands: _Operands) -> str:
+    count, row = int(match["count"]), operands[1][0].replace(", ", " + ")
+    if len(operands[0]) != count:
+        raise ValueError
+    sets = _sets(operands[0])
+    transposed = int(bool(match["trans"]))
+    call = f"host_load_matrices((unsigned)({row}), {count}, {transposed}, host_words);"
+    return f"unsigned host_words[{count}]; {call} {sets}"
+
+
+def _sets(targets: Sequence[str]) -> str:
+    return " ".join(f"host_set({to}, host_words[{at}]);" for at, to in enumerate(targets))
+
+
+def _words(values: Sequence[str]) -> str:
+    return f"{{{', '.join(f'host_as<unsigned>({value})' for value in values)}}}"
+
+
+def _multiply(match: re.Match[str], operands: _Operands) -> str:
+    rows, columns, depth = int(match["m"]), int(match["n"]), int(match["k"])
+    (bytes_, a), (b_bytes, b) = _FACTORS[match["a"]], _FACTORS[match["b"]]
+    steps = depth * bytes_ // 16
+    sums = {"f32": "float", "f16": "__half", "s32": "int"}[match["d"]]
+    halves, per_register = rows // 8, 2 if sums == "__half" else 1
+    counts = [2 * halves // per_register, halves * steps, steps, 2 * halves // per_register]
+    is_usual = columns == 8 and rows in (8, 16) and steps in (1, 2) and bytes_ == b_bytes
+    if not is_usual or [len(each) for each in operands] != counts or match["c"] != match["d"]:
+        raise ValueError
+    shape = f"HostWarpProduct{{{a}, {b}, {bytes_}, {rows}, {steps}}}"
+    return (
+        f"const unsigned host_factors[] = {_words([*operands[1], *operands[2]])}; "
+        f"const unsigned host_before[] = {_words(operands[3])}; unsigned host_words[{counts[0]}]; "
+        f"host_mma<{sums}, {2 * halves}>({shape}, host_factors, host_before, host_words); "
+        f"{_sets(operands[0])}"
+    )
+
+
+def _load(match: re.Match[str], operands: _Operands) -> str:
+    address = _address(match["space"], operands[1])
+    return _moved(match, operands[0], address, "host_set({to}, host_loaded{field});", True)
+
+
+def _store(match: re.Match[str], operands: _Operands) -> str:
+    address = _address(match["space"], operands[0])
+    return _moved(match, operands[1], address, "", False)
+
+
+def _moved(
+    match: re.Match[str], values: Sequence[str], address: str, setting: str, is_load: bool
+) -> str:
+    count, kind = int(match["count"] or 1), match["type"]
+    bytes_ = int(kind[1:]) // 8
+    element = _TYPES[kind] if count == 1 else _VECTORS[bytes_].replace("uint", "unsigned")
+    vector = element if count == 1 else f"{_VECTORS[bytes_]}{count}"
+    fields = [""] if count == 1 else [f".{name}" for name in "xyzw"[:count]]
+    pairs = list(zip(values, fields, strict=True))
+    if is_load:
+        sets = " ".join(setting.format(to=to, field=name) for to, name in pairs)
+        return f"const {vector} host_loaded = *(const {vector} *){address}; {sets}"
+    element = element.replace("ulonglong", "unsigned long long")
+    parts = ", ".join(f"host_as<{element}>({value})" for value in values)
+    return f"*({vector} *){address} = {vector}{{{parts}}};"
+
+
+def _move(match: re.Match[str], operands: _Operands) -> str:
+    (to, source), bits = operands, int(match["bits"])
+    if len(to) == 2:
+        half = f"host_as<unsigned long long>(host_as<{_TYPES[f'b{bits}']}>({source[0]}))"
+        low, high = f"{half} & {hex((1 << bits // 2) - 1)}", f"{half} >> {bits // 2}"
+        kind = _TYPES[f"b{bits // 2}"]
+        return f"host_set({to[0]}, ({kind})({low})); host_set({to[1]}, ({kind})({high}));"
+    if len(source) == 2:
+        kind, part = _TYPES[f"b{bits}"], _TYPES[f"b{bits // 2}"]
+        low, high = (f"({kind})host_as<{part}>({value})" for value in source)
+        return f"host_set({to[0]}, ({kind})({low} | {high} << {bits // 2}));"
+    return f"host_set({to[0]}, {source[0]});"
+
+
+def _arithmetic(match: re.Match[str], operands: _Operands) -> str:
+    kind = _TYPES[match["type"]]
+    if kind in ("int", "long long") and match["op"] != "shr":
+        kind = f"unsigned {kind}"  # wraps around
+    a, b = (f"host_as<{kind}>({each[0]})" for each in operands[1:])
+    return f"host_set({operands[0][0]}, ({kind})({a} {_OPERATORS[match['op']]} {b}));"
+
+
+def _fused(match: re.Match[str], operands: _Operands) -> str:
+    kind = _TYPES[match["type"]]
+    name = {"float": "fmaf", "double": "fma", "__half": "__hfma"}.get(kind, "__hfma2")
+    values = ", ".join(f"host_as<{kind}>({each[0]})" for each in operands[1:4])
+    return f"host_set({operands[0][0]}, {name}({values}));"
+
+
+def _compare(match: re.Match[str], operands: _Operands) -> str:
+    kind = _TYPES[match["type"]]
+    a, b = (f"host_as<{kind}>({each[0]})" for each in operands[1:])
+    return f"{operands[0][0]} = {a} {_COMPARED[match['op']]} {b};"
+
+
+def _pack(match: re.Match[str], operands: _Operands) -> str:
+    code = "host_to_half" if match["to"] == "f16" else "host_to_bfloat16"
+    high, low = (f"{code}(host_as<float>({each[0]}))" for each in operands[1:])
+    return f"host_set({operands[0][0]}, {high} << 16 | {low});"
+
+
+def _as(code: str) -> _Translate:
+    """Return a translation whose text contains operands as ``{0}``."""
+    return lambda _match, operands: code.format(*(each[0] for each in operands))
+
+
+_INSTRUCTIONS: tuple[tuple[str, _Translate], ...] = (
+    (
+        r"cp\.async\.c[ag]\.shared(?:::cta)?\.global(?P<hint>\.L2::cache_hint)?"
+        r"(?:\.L2::(?:64|128|256)B)?",
+        _copy,
+    ),
+    (r"cp\.async\.commit_group", _as("host_commit_copies();")),
+    (r"cp\.async\.wait_group", _as("host_wait_copies({0});")),
+    (r"cp\.async\.wait_all", _as("host_commit_copies(); host_wait_copies(0);")),
+    (
+        r"ldmatrix\.sync\.aligned(?:\.m8n8)?\.x(?P<count>[124])(?:\.m8n8)?(?P<trans>\.trans)?"
+        r"\.shared(?:::cta)?\.b16",
+        _load_matrices,
+    ),
+    (
+        r"mma\.sync\.aligned\.m(?P<m>\d+)n(?P<n>\d+)k(?P<k>\d+)\.row\.col"
+        r"\.(?P<d>\w+)\.(?P<a>\w+)\.(?P<b>\w+)\.(?P<c>\w+)",
+        _multiply,
+    ),
+    (
+        r"ld(?:\.(?:volatile|weak|relaxed\.\w+))?(?:\.(?P<space>global|shared(?:::cta)?))?"
+        r"(?:\.(?:ca|cg|cs|lu|cv|nc))*(?:\.L[12]::\w+)*(?:\.v(?P<count>[24]))?\.(?P<type>\w+)",
+        _load,
+    ),
+    (
+        r"st(?:\.(?:volatile|weak|relaxed\.\w+))?(?:\.(?P<space>global|shared(?:::cta)?))?"
+        r"(?:\.(?:wb|cg|cs|wt))?(?:\.L[12]::\w+)*(?:\.v(?P<count>[24]))?\.(?P<type>\w+)",
+        _store,
+    ),
+    (r"cvta\.to\.shared\.u(?:32|64)", _as("host_set({0}, host_shared_number((void *){1}));")),
+    (r"cvta\.to\.global\.u64", _as("host_set({0}, (unsigned long long){1});")),
+    (r"cvt\.[us](?:32|64)\.[us](?:32|64)", _as("{0} = {1};")),
+    (r"cvt\.rna\.tf32\.f32", _as("host_set({0}, __float_to_tf32(host_as<float>({1})));")),
+    (r"cvt\.rn\.(?P<to>f16|bf16)x2\.f32", _pack),
+    (r"cvt\.rn\.f16\.f32", _as("host_set({0}, (unsigned short)host_to_half({1}));")),
+    (r"cvt\.f32\.f16", _as("host_set({0}, host_from_half(host_as<unsigned short>({1})));")),
+    (r"mov\.[bufs](?P<bits>16|32|64)", _move),
+    (r"(?P<op>add|sub|mul)(?:\.(?:lo|rn|ftz))*\.(?P<type>\w+)", _arithmetic),
+    (r"(?P<op>and|or|xor|shl|shr)\.(?P<type>\w+)", _arithmetic),
+    (r"fma\.rn(?:\.ftz)?\.(?P<type>\w+)", _fused),
+    (r"mad\.lo\.[us]32", _as("host_set({0}, (unsigned){1} * (unsigned){2} + (unsigned){3});")),
+    (r"setp\.(?P<op>\w+)\.(?P<type>\w+)", _compare),
+    (r"selp\.\w+", _as("host_set({0}, {3} ? {1} : {2});")),
+    (r"ex2\.approx(?:\.ftz)?\.f32", _as("host_set({0}, exp2f(host_as<float>({1})));")),
+    (r"rcp\.(?:approx|rn)(?:\.ftz)?\.f32", _as("host_set({0}, 1 / host_as<float>({1}));")),
+    (r"bar(?:rier)?\.sync(?:\.aligned)?", lambda _, operands: _barrier(operands)),
+    (r"bar\.warp\.sync", _as("host_sync_warp({0});")),
+    (r"activemask\.b32", _as("host_set({0}, host_active_mask());")),
+    (r"createpolicy\.[\w.:]+", _as("host_set({0}, 0ull);")),
+    (r"(?:membar|prefetch|prefetchu|fence)\.[\w.:]+", _as("")),
+)
+
+
+def _barrier(operands: _Operands) -> str:
+    if operands != [["0"]]:
+        raise ValueError
+    return "__syncthreads();"
+
+
+# ---- Statements in a source
+
+
+def translated(text: str) -> tuple[str, list[Refused]]:
+    """Return a source with its ``asm`` statements translated, and those that stay.
+
+    Lines keep their numbers.
+    """
+    hidden = _SKIPPED.sub(lambda match: re.sub(r"[^\n]", " ", match[0]), text)
+    out, begin, refused = [], 0, []
+    for match in _ASM.finditer(hidden):
+        if match.start() < begin:
+            continue
+        end = _closing(hidden, match.end())
+        whole = text[match.start() : end]
+        try:
+            code = _statement(text[match.end() : end - 1])
+        except _NotTranslated as instruction:
+            refused.append(Refused(match.start(), str(instruction) or match[0].split()[0]))
+            continue
+        breaks = "".join(re.findall(r"\\?\n", whole))
+        out += [text[begin : match.start()], f"({{ {code} }})", breaks]
+        begin = end
+    return "".join([*out, text[begin:]]), refused
+
+
+def _closing(hidden: str, begin: int) -> int:
+    """Return the place behind the parenthesis that is open at `begin`."""
+    depth = 1
+    for place in range(begin, len(hidden)):
+        depth += {"(": 1, ")": -1}.get(hidden[place], 0)
+        if not depth:
+            return place + 1
+    return len(hidden)
+
+
+def _statement(inside: str) -> str:
+    """Return the C++ for what stands in the parentheses of one ``asm``; raise _NotTranslated."""
+    template, place = "", 0
+    while literal := _STRING.match(inside, place):
+        template, place = template + literal[1], literal.end()
+    rest = inside[place:].replace("\\\n", " ").strip()
+    if rest and not rest.startswith(":"):
+        raise _NotTranslated("")  # a template that macros make
+    sections = _sections(rest[1:])
+    operands: list[str] = []
+    names: dict[str, str] = {}
+    for section in sections[:2]:
+        for text in _operands(section):
+            given = _OPERAND.fullmatch(text)
+            if not given:
+                raise _NotTranslated("")
+            names |= {given[1]: given[2]} if given[1] else {}
+            operands.append(" ".join(given[2].split()))
+    template = re.sub(r"\\[nt]", "\n", template)
+    template = template.replace("%%", "%")
+    return _Statement(operands, names).translated(template)
+
+
+def _sections(text: str) -> list[str]:
+    return _split(text, ":")
+
+
+def _operands(text: str) -> list[str]:
+    return [part.strip() for part in _split(text, ",") if part.strip()]
+
+
+def _split(text: str, separator: str) -> list[str]:
+    """Split a text outside of parentheses and quoted texts."""
+    hidden = _SKIPPED.sub(lambda match: " " * len(match[0]), text)
+    parts, begin, depth = [], 0, 0
+    for place, character in enumerate(hidden):
+        depth += {"(": 1, ")": -1}.get(character, 0)
+        if character == separator and not depth:
+            parts.append(text[begin:place])
+            begin = place + 1
+    return [*parts, text[begin:]]
