@@ -504,27 +504,3 @@ def test_hostile_names_stay_text(visit):
     shown = page.locator("#answers").inner_text()
     assert "<script>alert('x')</script>" in shown
     assert "[U+202E]" in shown, "what turns the direction of text is written out"
-
-
-def test_bars_of_the_walk_are_shares_of_the_peak(shared):
-    page, _ = shared("several")
-    steps = page.locator(".walk > li").evaluate_all("""all => all.map(step => [
-      parseFloat(step.querySelector(".growth span").style.width),
-      parseFloat(step.querySelector(".growth .peak").style.left),
-      step.querySelector(".facts").textContent])""")
-    assert len(steps) > 2
-    for width, peak, text in steps:
-        if share := re.search(r"([\d.]+)\s%\sof the FMA peak", text):
-            assert 100 * width / peak == pytest.approx(float(share[1]), rel=0.05, abs=0.1)
-
-
-def test_tables_fit_on_a_desk_and_bars_are_coloured_on_paper(shared):
-    page, _ = shared("several")
-    assert page.viewport_size["width"] == DESK
-    hidden = page.evaluate("""[...document.querySelectorAll("main > section > .table .scroll")]
-      .filter(each => each.scrollWidth > each.clientWidth + 1 ||
-        each.scrollHeight > each.clientHeight + 1).map(each => each.ariaLabel)""")
-    assert hidden == []
-    bars = page.locator(":is(.track, .swatch, .part, .growth, .growth *)")
-    adjusted = bars.evaluate_all("all => all.map(bar => getComputedStyle(bar).printColorAdjust)")
-    assert set(adjusted) == {"exact"}

@@ -79,23 +79,6 @@ def host(monkeypatch, tmp_path):
     cublas.find_library.cache_clear()
 
 
-def test_loader_is_asked_first_for_the_newest(host):
-    assert cublas.find_library() is cublas.version() is None
-    with pytest.raises(CellError, match=r"^cuBLAS: not found; install .* `pip install nvidia-cu"):
-        cublas.Sgemm(STREAM)
-    assert host.asked == SONAMES
-    cublas.find_library.cache_clear()
-    host.loads = SONAMES[1:]
-    assert cublas.find_library() is not None
-    assert host.asked[3:] == SONAMES[:2]
-    library = cublas.find_library()
-    assert library is cublas.find_library()
-    sgemm = library.cublasSgemm_v2.argtypes
-    assert len(sgemm) == 14
-    assert [at for at, kind in enumerate(sgemm) if kind is ctypes.c_void_p] == [0, 7, 9, 12]
-    assert library.cublasSetStream_v2.argtypes == [ctypes.c_void_p] * 2, "of 64 bits"
-
-
 def test_library_is_found_in_toolkit_and_wheel(host, monkeypatch, tmp_path):
     def found():
         cublas.find_library.cache_clear()

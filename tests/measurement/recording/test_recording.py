@@ -1,6 +1,5 @@
 """Recordings: atomic writes, exact reads, errors that name the fault; the committed ones."""
 
-import gzip
 import json
 import os
 import shutil
@@ -97,23 +96,6 @@ def test_what_is_written_is_read_with_its_types_and_gaps(small, tmp_path):
     assert again.samples.isna().sum().sum() == 15
     types = TABLES["builds.csv"] | {"session": "Int64"}
     assert {c: str(t) for c, t in again.builds.dtypes.items()} == types
-
-
-def test_columns_have_the_order_and_the_names_of_the_format(small, tmp_path):
-    """Only in memory has the in-run kernel time a name of its own."""
-    mixed = {name: frame[frame.columns[::-1]] for name, frame in frames(small).items()}
-    again = recording.write(tmp_path / "r", small.provenance, mixed)
-    pd.testing.assert_frame_equal(again.samples, small.samples)
-    assert "in_run_kernel_s" in small.samples
-    assert "kernel_s" not in small.samples
-    for made in (small, again):
-        text = gzip.decompress((made.path / "samples.csv.gz").read_bytes()).decode()
-        assert text.splitlines()[0].split(",") == list(TABLES["samples.csv.gz"])
-    failed = frames(small)["checks.csv"].assign(status="failed", reason="as all")
-    none = {name: frame.iloc[:0] for name, frame in frames(small).items()} | {"checks.csv": failed}
-    again = recording.write(tmp_path / "none", small.provenance, none)
-    assert again.samples.empty, "no cell passed"
-    assert again.samples.dtypes.equals(small.samples.dtypes)
 
 
 def test_equal_data_give_equal_bytes_with_a_manifest_of_sha256sum(small, tmp_path, monkeypatch):
