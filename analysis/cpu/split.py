@@ -15,7 +15,6 @@ from analysis.cpu.cells import stages
 from analysis.data.best import fastest
 from analysis.data.cells import comparison_size, is_library
 from analysis.data.frames import from_rows
-from analysis.data.published import MACHINES
 from analysis.data.recordings import MeasuredSource, with_gpu
 from analysis.domain import CPU, PUBLISHED, SOURCE_SIZE
 from analysis.schema import bounded
@@ -24,7 +23,7 @@ from analysis.stats.estimates import FloatArray, percentile_interval
 GPU, WHOLE = "gpu", "whole"
 STARTS = ("naive", "source")  # the CPU stages at which a whole starts
 CLAIMED_CACHE_SPEEDUP = 35.0  # of cache optimisation, according to the source
-_SIDE = ["variant", "block_size", "threads", "time_s"]
+_SIDE = ("variant", "block_size", "threads")
 PartRow = dict[str, object]
 
 
@@ -47,7 +46,7 @@ def _measured(source: MeasuredSource) -> Iterator[PartRow]:
     on_cpu = stages(cells)
     gpu = cells[(cells["device"] != CPU) & ~is_library(cells) & cells["total_s"].notna()]
     for memory, kernels in gpu.groupby("host_memory", sort=True):
-        named = {"recording": source.recording_id, "gpu": source.label, "machine": source.machine}
+        named = {"recording": source.recording_id, "gpu": source.label}
         for start in STARTS:
             common = kernels[kernels["n"].isin(on_cpu[start]["n"])]
             if common.empty:
@@ -78,8 +77,7 @@ def _parts(chain: Mapping[str, int], cells: pd.DataFrame, draws: FloatArray) -> 
 
 
 def _side(cells: pd.DataFrame, row: int, prefix: str = "") -> PartRow:
-    values = [*cells.loc[row, _SIDE[:-1]], cells.at[row, "total_s"]]
-    return {f"{prefix}{name}": value for name, value in zip(_SIDE, values, strict=True)}
+    return {f"{prefix}{name}": cells.at[row, name] for name in _SIDE}
 
 
 def _published(published: pd.DataFrame) -> Iterator[PartRow]:
@@ -88,19 +86,19 @@ def _published(published: pd.DataFrame) -> Iterator[PartRow]:
     The factor of cache optimisation is the source's claim, the factor of the GPU is the remainder.
     """
     wholes = []
-    for machine, times in published[published["n"] == SOURCE_SIZE].groupby("machine"):
+    for _, times in published[published["n"] == SOURCE_SIZE].groupby("machine"):
         cpu = times[times["implementation"] == "cpu_naive"]
         gpu = times[times["implementation"].str.startswith("gpu_")]
         if len(cpu) and len(gpu):
             slow, fast = (fastest(side, "time_s").iloc[0] for side in (cpu, gpu))
-            wholes.append((slow["time_s"] / fast["time_s"], str(machine), slow, fast))
+            wholes.append((slow["time_s"] / fast["time_s"], fast))
     if not wholes:
         return
-    whole, machine, slow, fast = max(wholes, key=lambda one: one[0])
-    head = {"recording": PUBLISHED, "machine": MACHINES[machine], "n": SOURCE_SIZE}
-    kernel = {"variant": fast["implementation"].removeprefix("gpu_"), "time_s": fast["time_s"]}
-    kernel |= {"block_size": fast["block_size"]}
-    loop = {"after_variant": "naive", "after_threads": 1, "after_time_s": slow["time_s"]}
+    whole, fast = max(wholes, key=lambda one: one[0])
+    head = {"recording": PUBLISHED, "n": SOURCE_SIZE}
+    variant = fast["implementation"].removeprefix("gpu_")
+    kernel = {"variant": variant, "block_size": fast["block_size"]}
+    loop = {"after_variant": "naive", "after_threads": 1}
     rest = whole / CLAIMED_CACHE_SPEEDUP
     for start, part, factor in (
         ("naive", "source", CLAIMED_CACHE_SPEEDUP),

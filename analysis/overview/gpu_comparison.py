@@ -122,10 +122,8 @@ def _pairs(
     """Yield the fastest cells of each GPU and of the first GPU; each row has the same size."""
     by = ["host_memory", "n"]
     cells = cells[cells[f"{quantity}_s"].notna()]
-    names = {label: source.gpu_name for label, source in gpus.items()}
-    cells = cells.assign(quantity=quantity, gpu_name=cells["gpu"].map(names))
     times = renaming(f"{quantity}_s", "time_s").items()
-    cells = cells.assign(**{name: cells[of] for of, name in times})
+    cells = cells.assign(quantity=quantity, **{name: cells[of] for of, name in times})
     rank = cells["gpu"].map({label: at for at, label in enumerate(gpus)})
     is_first = rank == rank.groupby([cells[name] for name in by]).transform("min")
     for label in gpus:

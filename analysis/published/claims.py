@@ -212,8 +212,7 @@ def on_registers(sources: list[MeasuredSource], machine_code: pd.DataFrame) -> I
             value, expected = counts
             claim = Claim(_REGISTERS.format(unrolled), source, _AT_MOST, expected)
             measured = f"registers per thread, expected those of {plain}"
-            pair = {"above": unrolled, "below": plain, "block_size": block}
-            row = claim.row(position, measured, recording=recording, **pair)
+            row = claim.row(position, measured, recording=recording, block_size=block)
             yield row | (_farthest(claim, [value]) if is_known else {})
 
 
@@ -243,8 +242,6 @@ def _on_times(
         f"{quantity} time of {claim.above} over that of {claim.below}",
         recording=source.recording_id,
         gpu=source.label,
-        above=claim.above,
-        below=claim.below,
         block_size=claim.blocks[1] or claim.blocks[0],
         quantity=quantity,
     )
@@ -253,7 +250,7 @@ def _on_times(
         return row
     of_all = claim.cases == LARGEST_RATIO
     chosen = pairs.loc[pairs["ratio" if of_all else "n"].idxmax()]
-    row |= {name: chosen[name] for name in (*SHAPE, "host_memory")}
+    row |= {name: chosen[name] for name in ("n", "host_memory")}
     bounds = float(chosen["low"]), float(chosen["high"])
     return row | claim.result(chosen["ratio"], *bounds, len(pairs) if of_all else 1)
 

@@ -70,10 +70,8 @@ def _ratio(
     return claim.result(
         *(value, low, high, 1),
         measured=f"total time of {_named(first)} over that of {_named(second)}, on one thread",
-        above=first["variant"],
-        below=second["variant"],
         block_size=second["block_size"],
-        **_square(n),
+        n=n,
     )
 
 
@@ -87,9 +85,8 @@ def _rate(optimised: pd.DataFrame) -> ClaimRow:
     return CACHE_RATE.result(
         *(value, low, high, 1),
         measured=f"GFLOP/s of {_named(cell)}, on one thread",
-        below=cell["variant"],
         block_size=cell["block_size"],
-        **_square(n),
+        n=n,
     )
 
 
@@ -106,11 +103,9 @@ def _on_whole(source: MeasuredSource, split: pd.DataFrame, start: str) -> ClaimR
     return claim.row(ON_GPU_AND_CPU, **head) | claim.result(
         *(value, low, high, 1),
         measured=f"total time of {before} over that of {_named(whole)}",
-        above=whole["after_variant"],
-        below=whole["variant"],
         block_size=whole["block_size"],
         host_memory=memory,
-        **_square(int(whole["n"])),
+        n=int(whole["n"]),
     )
 
 
@@ -126,7 +121,3 @@ def _named(cell: pd.Series) -> str:
 
 def _block(size: object) -> str:
     return "" if pd.isna(size) else f" (B = {size})"
-
-
-def _square(n: int) -> dict[str, int]:
-    return {"batch": 1, "m": n, "n": n, "k": n}

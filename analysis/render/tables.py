@@ -22,8 +22,7 @@ _OWNERS = (("gpu",), ("gpu_a", "gpu_b"), ("source",), ("recording",))
 _TRUTH = {True: "yes", False: "no", None: numbers.ABSENT}
 # Columns of names, in a fixed-width font; those that also have the marks of their GPU.
 _MARKED = {"gpu", "recording", "source"}
-_CODE = {"variant", "after", "after_variant", "build", "architecture", "next_variant"}
-_CODE |= {"own_variant"} | _MARKED
+_CODE = {"variant", "after", "after_variant", "build", "architecture"} | _MARKED
 
 
 @dataclass(frozen=True)

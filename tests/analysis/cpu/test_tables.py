@@ -97,7 +97,7 @@ def test_parts_are_the_steps_between_the_fastest_of_their_kind(split, gpu, gpu_r
     assert rows.at[WHOLE, "after_variant"] == "naive"
     own = "n == 1024 and host_memory == 'pageable' and variant != 'cublas_sgemm'"
     own = gpu[0].square_cells.query(own).sort_values("total_s").iloc[0]
-    assert tuple(rows.loc[WHOLE, ["variant", "time_s"]]) == (own["variant"], own["total_s"])
+    assert rows.at[WHOLE, "variant"] == own["variant"]
     assert set(rows["n"]) == {1024}, "the largest size of the CPU, not the source's"
     chosen = "device == 'cpu' and (variant in ['blas', 'packed'] or threads > 1)"
     rows = parts_of(split_of(gpu_recording, chosen))
@@ -118,8 +118,7 @@ def test_the_published_speedup_is_split_by_the_claim_of_the_source():
     rows = split[split["start"] == "naive"].set_index("part")
     expected = {"source": 35, "gpu": 103 / 0.058 / 35, WHOLE: 103 / 0.058}
     assert rows["factor"].to_dict() == pytest.approx(expected)
-    whole = tuple(rows.loc[WHOLE, ["machine", "variant", "block_size"]])
-    assert whole == ("Intel Core i7-4770 + GeForce GTX 770", "block_unroll4", 32)
+    assert tuple(rows.loc[WHOLE, ["variant", "block_size"]]) == ("block_unroll4", 32)
     assert rows["factor_low"].isna().all()
     assert only(split, start="source", part=WHOLE)["factor"] == pytest.approx(103 / 0.058 / 35)
     changed = cpu_split_table(PRINTED.replace({"time_s": {0.058: 0.05}}), [])

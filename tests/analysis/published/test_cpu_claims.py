@@ -39,7 +39,6 @@ def claims_with(recording, factor, chosen="variant == 'naive'"):
 
 def test_cache_optimisation_is_the_source_s_best_program_over_the_naive(claims, gpu_recording):
     row = one(claims, cpu_claims.CACHE_SPEEDUP)
-    assert (row["above"], row["below"]) == ("naive", "blocked")
     assert row["measured"].startswith("total time of naive over that of blocked (B = ")
     assert row["value"] == pytest.approx(10, rel=0.02)
     assert row["value_low"] < row["value"] < row["value_high"]
@@ -69,7 +68,7 @@ def test_block_size_matters_above_a_factor_of_two_and_single_samples_decide_noth
     assert row["value"] == pytest.approx(10, rel=0.03)
     assert (pd.isna(row["value_low"]), row["verdict"]) == (True, "undecided")
     row = one(claims_with(cpu_recording, 2.2, "block_size == 16"), cpu_claims.BLOCKING)
-    assert (row["above"], row["below"], row["block_size"]) == ("blocked", "blocked", 64)
+    assert row["block_size"] == 64
     assert (row["value"], row["verdict"]) == (pytest.approx(2.2, rel=0.03), "holds")
     assert one(claims_of({"card": cpu_recording}), cpu_claims.BLOCKING)["verdict"] == "undecided"
 
@@ -96,7 +95,7 @@ def test_two_thousand_times_may_hold_and_missing_measurements_are_named(gpu_reco
     claims = claims_of({"card": replace(gpu_recording, samples=samples[~gone])})
     for claim in (cpu_claims.CACHE_SPEEDUP, cpu_claims.BLOCKING, cpu_claims.OVER_NAIVE):
         assert one(claims, claim)["verdict"] == "not measured"
-    assert one(claims, cpu_claims.CACHE_RATE)["below"] == "column_buffered", "the program left"
+    assert "column_buffered" in one(claims, cpu_claims.CACHE_RATE)["measured"], "the program left"
     only_gpu = replace(gpu_recording, samples=samples[samples["device"] != "cpu"])
     claims = claims_of({"card": only_gpu})
     assert (list(claims["claim"]), set(claims["verdict"])) == (ON_GPU, {"not measured"})
