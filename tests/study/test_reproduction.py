@@ -189,7 +189,7 @@ def test_a_failed_command_is_named_and_nothing_is_published(project, monkeypatch
     assert len(runs) == 1  # a wrong path is reported before anything is rebuilt
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_the_workflow_rebuilds_the_tables_of_a_recording(tmp_path, monkeypatch, make_recording):
     monkeypatch.setattr(reproduction, "RESULTS", tmp_path / "results")
     monkeypatch.setattr(reproduction.subprocess, "Popen", warm.Popen)

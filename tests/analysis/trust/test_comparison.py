@@ -333,6 +333,7 @@ def test_identical_runs_are_never_slower():
         assert verdicts <= {"same", "undecided"}, seed
 
 
+@pytest.mark.exhaustive
 def test_real_kernels_differ_only_if_they_are_slower_by_10_percent():
     whole = recording.read(ROOT / "data" / "recordings" / "h100-sxm")
     halves = whole.samples.groupby(CELL, dropna=False)["round"].transform("median")
@@ -420,7 +421,6 @@ def test_the_table_summary_and_status_show_what_differs():
         *(("3", "faster"), ("2", "slower"), ("4", "slower"), ("5", "undecided"))
     ]
     assert " ".join(lines[4].split()[4:]) == "1 total 1, 1 1.000 s 1.000 s 1.000 undecided"
-    assert {line[lines[0].index("B/A") + 1] for line in lines[1:]} == {"."}  # 0.1 below B/A
     many = comparison_text.table(pd.concat([frame] * 5, ignore_index=True))
     assert (len(many), many[-1]) == (13, "10 more are not the same: see --csv FILE")
     assert comparison_text.summary(frame, 0.02) == (
@@ -428,9 +428,6 @@ def test_the_table_summary_and_status_show_what_differs():
         "medians agree within 2 %: 2 of 5 total times (40.0 %)"
     )
     assert comparison_text.table(compared(*[recorded(cell(TIMES))] * 2)) == [], "without rows"
-    texts = {2.3866: "2.387 s", 1.0: "1.000 s", 0.5: "500.0 ms", 9.5e-5: "95.00 µs"}
-    assert {seconds: comparison_text.duration(seconds) for seconds in texts} == texts
-    assert comparison_text.duration(2e-8).startswith("0.0")
     for verdicts, status in (
         *((["same", "undecided"], 0), (["faster"], 0), (["undecided"], 3)),
         *((["same", "undecided", "other hardware"], 3), (["slower", "undecided", "undecided"], 1)),
@@ -472,17 +469,9 @@ def test_the_csv_holds_everything_in_full_precision(run, make_recording, tmp_pat
     assert (status, suite.get("failures")) == (1, f"{slower}")
     assert len(suite.findall(".//failure")) == slower
     assert len(suite.findall("testcase")) == len(table) == int(suite.get("tests"))
-    shown = out.splitlines()[out.splitlines().index("", 3) :]
-    assert len(shown) == 2 + 10 + 1, "blank, titles, ten rows, the number of others"
 
 
-def test_the_state_of_the_gpu_and_causes_of_changed_code_are_listed(gpu_recording):
-    blank = ["sm_clock_hz", "temperature_celsius", "power_w", "throttle_reasons"]
-    samples = gpu_recording.samples.assign(**dict.fromkeys(blank, np.nan))
-    blind = replace(gpu_recording, samples=samples.astype(gpu_recording.samples.dtypes.to_dict()))
-    frame = comparison_text.with_state(compared(blind, blind), blind, blind)
-    lines = comparison_text.table(frame.assign(verdict="undecided"))
-    assert lines[2].split()[-12:] == ["–", "/", "–"] * 4
+def test_causes_of_changed_code_are_listed(gpu_recording):
     builds, samples = gpu_recording.builds, gpu_recording.samples
     is_block = (builds["variant"] == "block") & (builds["block_size"] == 32)
     new = {"cubin_sha256": "0" * 64, "registers_per_thread": 200}
