@@ -93,18 +93,18 @@ def side(cells: pd.DataFrame, draws: FloatArray) -> Side | None:
     if not groups:
         return None
     names, curves, drawn, errors, without = [], [], [], [], 0
-    for own in groups:
-        n, time_s = (own[name].to_numpy(dtype=float) for name in ("n", "total_s"))
-        samples = draws[own.index.to_numpy(dtype=int)]
+    for group in groups:
+        n, time_s = (group[name].to_numpy(dtype=float) for name in ("n", "total_s"))
+        samples = draws[group.index.to_numpy(dtype=int)]
         without += int(np.isnan(samples[:, 0]).sum())
-        names.append(own.iloc[0][IMPLEMENTATION].to_dict())
+        names.append(group.iloc[0][IMPLEMENTATION].to_dict())
         curves.append(curve(n, time_s))
         drawn.append(curve(n, np.where(np.isnan(samples), time_s[:, None], samples)))
         errors.append(leave_one_out(n, time_s)[0])
     return Side(names, curves, drawn, rms(np.concatenate(errors)), without)
 
 
-def break_even_table(found: list[MeasuredSource]) -> pd.DataFrame:
+def break_even_table(sources: list[MeasuredSource]) -> pd.DataFrame:
     """Return one row per GPU, kind of host memory, kernels and CPU baseline.
 
     kernels: those of this `STUDY` or of a `LIBRARY`. location: of the break-even size, relative to
@@ -116,16 +116,16 @@ def break_even_table(found: list[MeasuredSource]) -> pd.DataFrame:
     smallest common size above it. User-supplied kernels are excluded.
     """
     frames = []
-    for source in with_gpu(found):
+    for source in with_gpu(sources):
         rows = cpu_baselines(source).rename(columns={"time_s": "total_s"})
         sides = {
-            str(name): side(own, source.draws["total"])
-            for name, own in rows.groupby("cpu_baseline", sort=False)
+            str(name): side(runs, source.draws["total"])
+            for name, runs in rows.groupby("cpu_baseline", sort=False)
         }
         cpu = CpuBaselines({name: one for name, one in sides.items() if one})
-        for memory, own in run_cells(source).groupby("host_memory", sort=True):
-            libraries = is_library(own)
-            for kernels, chosen in ((STUDY, own[~libraries]), (LIBRARY, own[libraries])):
+        for memory, runs in run_cells(source).groupby("host_memory", sort=True):
+            libraries = is_library(runs)
+            for kernels, chosen in ((STUDY, runs[~libraries]), (LIBRARY, runs[libraries])):
                 gpu = side(chosen, source.draws["total"])
                 if gpu is None:
                     continue
@@ -213,6 +213,6 @@ def crossings(grid: FloatArray, log_ratio: FloatArray) -> FloatArray:
     here, there = log_ratio[last, columns], log_ratio[after, columns]
     with np.errstate(invalid="ignore", divide="ignore"):
         share = here / (here - there)  # linear in log N
-        found = grid[last] * (grid[after] / grid[last]) ** share
-    found = np.where(slower.any(axis=0), np.where(last == after, np.inf, found), 0.0)
-    return np.where(np.isnan(log_ratio).any(axis=0), np.nan, found)
+        sizes = grid[last] * (grid[after] / grid[last]) ** share
+    sizes = np.where(slower.any(axis=0), np.where(last == after, np.inf, sizes), 0.0)
+    return np.where(np.isnan(log_ratio).any(axis=0), np.nan, sizes)

@@ -45,8 +45,8 @@ def break_even(store: Store, devices: Devices) -> Figure | None:
     figure, axes = style.new_figure(len(memories), height=1.4 + step * len(shown))
     looks = style.looks_of(devices)
     for axis, memory in zip(axes, memories, strict=True):
-        for number, (gpu, own) in enumerate(by_gpu.items()):
-            cells = own[own["host_memory"] == memory]
+        for number, (gpu, of_gpu) in enumerate(by_gpu.items()):
+            cells = of_gpu[of_gpu["host_memory"] == memory]
             y = cells["cpu_baseline"].map(shown.index) + rows.offset(number, len(by_gpu))
             names = [f"{gpu}, {memory}, {CPU_BASELINES[name]}" for name in cells["cpu_baseline"]]
             _crossings(axis, cells.assign(y=y, name=names), looks[gpu])
@@ -70,11 +70,11 @@ def _crossings(axis: Axes, cells: pd.DataFrame, look: palette.Look) -> None:
     names = ("n", "n_low", "n_high")
     rows.dots(axis, crossed, names, list(crossed["y"]), look, list(crossed["name"]))
     for location, end, marker in ((BELOW, "least_n", 8), (ABOVE, "largest_n", 9)):
-        own = cells[cells["location"] == location]
-        if len(own):
+        located = cells[cells["location"] == location]
+        if len(located):
             how: dict[str, Any] = {"color": look.colour, "marker": marker}
-            drawn = axis.scatter(own[end], own["y"], s=40, **how)
-            sizes = zip(own["name"], own[end], strict=True)
+            drawn = axis.scatter(located[end], located["y"], s=40, **how)
+            sizes = zip(located["name"], located[end], strict=True)
             hover(drawn, [f"{name}: {location} {size}" for name, size in sizes])
 
 
@@ -95,10 +95,10 @@ def copies(store: Store, devices: Devices) -> Figure | None:
     figure, axes = style.new_figure(len(directions), height=3.8)
     looks = style.looks_of(devices)
     for axis, direction in zip(axes, directions, strict=True):
-        for gpu, own in by_gpu.items():
+        for gpu, part in by_gpu.items():
             look = looks[gpu]
             for memory, line in _LINES.items():
-                cells = own[(own["direction"] == direction) & (own["host_memory"] == memory)]
+                cells = part[(part["direction"] == direction) & (part["host_memory"] == memory)]
                 if len(cells):
                     _rates(axis, cells.sort_values("size_bytes"), f"{gpu}, {memory}", look)
                     _fitted(axis, cells, fits_of.get(gpu), line, look.colour)
@@ -174,8 +174,8 @@ def predictions(store: Store, devices: Devices) -> Figure | None:
     looks = style.looks_of(devices)
     for axis, memory in zip(axes, memories, strict=True):
         axis.axhline(1, color=INK, linewidth=1)
-        for gpu, own in by_gpu.items():
-            cells = own[(own["host_memory"] == memory) & own["predicted_s"].notna()]
+        for gpu, of_gpu in by_gpu.items():
+            cells = of_gpu[(of_gpu["host_memory"] == memory) & of_gpu["predicted_s"].notna()]
             if len(cells):
                 best = cells.index.isin(fastest(cells, "time_s", ["variant", "n"]).index)
                 shown = cells[best | ~cells["inside"].fillna(True)]
@@ -205,8 +205,8 @@ def _predicted(axis: Axes, cells: pd.DataFrame, name: str, look: palette.Look) -
 
 def _by_gpu(frame: pd.DataFrame, devices: Devices, most: int = style.MOST_COLOURS) -> RowsByGpu:
     """Return the rows of each GPU by its name, the GPU in focus first, without empty ones."""
-    found = {gpu.short: frame[frame["gpu"] == gpu.label] for gpu in devices.gpus[:most]}
-    return {name: rows for name, rows in found.items() if len(rows)}
+    by_gpu = {gpu.short: frame[frame["gpu"] == gpu.label] for gpu in devices.gpus[:most]}
+    return {name: rows for name, rows in by_gpu.items() if len(rows)}
 
 
 def _memories(by_gpu: RowsByGpu) -> list[str]:

@@ -30,7 +30,7 @@ _CEILINGS = {"h2d": "h2d_bytes_per_s", "d2h": "d2h_bytes_per_s"}
 _UPPER = (1 + CONFIDENCE) / 2
 
 
-def transfer_tables(found: list[MeasuredSource]) -> tuple[pd.DataFrame, pd.DataFrame]:
+def transfer_tables(sources: list[MeasuredSource]) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Return the tables transfers (the fits) and transfer_points (the copies).
 
     log_rms: of the fitted sizes. left_out_log_rms: of leave-one-out predictions. half_width: of a
@@ -39,7 +39,7 @@ def transfer_tables(found: list[MeasuredSource]) -> tuple[pd.DataFrame, pd.DataF
     clearly lower, else the line.
     """
     fits, copies = [], []
-    for source in with_gpu(found):
+    for source in with_gpu(sources):
         points = points_table(source)
         for key, group in grouped(points, _GROUP):
             rows = pd.DataFrame(_fits(group))
@@ -94,9 +94,9 @@ def _used(rows: Iterable[dict[str, Any]]) -> str | None:
     return LINE if errors else None
 
 
-def _points(own: pd.DataFrame) -> Points:
-    size, time_s = (own[name].to_numpy(dtype=float) for name in ("size_bytes", "copy_s"))
-    return Points(int(own["copies"].iloc[0]) if len(own) else 1, size, time_s)
+def _points(group: pd.DataFrame) -> Points:
+    size, time_s = (group[name].to_numpy(dtype=float) for name in ("size_bytes", "copy_s"))
+    return Points(int(group["copies"].iloc[0]) if len(group) else 1, size, time_s)
 
 
 def points_table(source: MeasuredSource) -> pd.DataFrame:
@@ -114,8 +114,8 @@ def points_table(source: MeasuredSource) -> pd.DataFrame:
             rows.append(row | {"size_bytes": matrices * ELEMENT_BYTES * int(n) ** 2})
     ceilings = source.own(source.recording.ceilings)
     for direction, quantity in _CEILINGS.items():
-        own = ceilings[ceilings["quantity"] == quantity]
-        for (memory, size), rounds in own.groupby(["host_memory", "size_bytes"], sort=True):
+        copied = ceilings[ceilings["quantity"] == quantity]
+        for (memory, size), rounds in copied.groupby(["host_memory", "size_bytes"], sort=True):
             row = _median(int(size) / rounds["value"].to_numpy(dtype=float))
             row |= {"host_memory": memory, "direction": direction, "data": SINGLE, "copies": 1}
             rows.append(row | {"size_bytes": int(size), "holdout": False})

@@ -85,9 +85,9 @@ def interval(points: Points, best: Copies, which: str) -> tuple[float, float]:
     near = np.exp(logs[[free]])  # the search needs a start above 0
 
     def squares(distance: float) -> float:
-        known = work[fixed] * math.exp(logs[fixed] + distance)
-        weights = np.ones(len(known))
-        return least_squares_beside(known, fitted, log_times, weights, near)
+        seconds = work[fixed] * math.exp(logs[fixed] + distance)
+        weights = np.ones(len(seconds))
+        return least_squares_beside(seconds, fitted, log_times, weights, near)
 
     least = float(np.sum(points.log_ratios(best) ** 2))
     quantile = float(fdtri(1, degrees_of_freedom, CONFIDENCE))
@@ -121,11 +121,11 @@ def _search(points: Points, starts: Iterable[FloatArray]) -> Copies:
     def residual(logs: FloatArray) -> FloatArray:
         return points.log_ratios(_model(logs, points))
 
-    found = []
+    fits = []
     for start in starts:
         bounds = low[: len(start)], high[: len(start)]
-        found.append(least_squares(residual, np.clip(start, *bounds), bounds=bounds))
-    return _model(min(found, key=lambda one: float(one.cost)).x, points)
+        fits.append(least_squares(residual, np.clip(start, *bounds), bounds=bounds))
+    return _model(min(fits, key=lambda one: float(one.cost)).x, points)
 
 
 def _starts(points: Points, model: str) -> Iterator[FloatArray]:
