@@ -1,11 +1,14 @@
-"""Usable CPUs of this process, their caches, and a wait for its other threads."""
+"""Usable CPUs of this process, their caches, and its threads."""
 
 import os
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
+# The cores of this process, before a thread is bound to one.
+CORES = os.sched_getaffinity(0)
 _ROOT = Path("/")
 _UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 _POLL_S = 0.001
@@ -55,6 +58,22 @@ def _cpus(text: str) -> int:
     """Return the number of CPUs in a Linux CPU list: 4 for ``0-2,8``."""
     ranges = [part.partition("-") for part in text.split(",") if part]
     return sum(int(last or first) - int(first) + 1 for first, _, last in ranges)
+
+
+def keep_to_core(index: int) -> None:
+    """Bind this thread to one of `CORES`, counted from the last."""
+    os.sched_setaffinity(0, {sorted(CORES)[-1 - index % len(CORES)]})
+
+
+@contextmanager
+def all_cores() -> Iterator[None]:
+    """Let this thread and its new threads use all `CORES` in the block."""
+    kept = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, CORES)
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, kept)
 
 
 def wait_until_alone(limit_s: float = _ASLEEP_S) -> None:

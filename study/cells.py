@@ -1,7 +1,7 @@
 """Cells: the configurations to measure, planned from the study and the catalogs."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import cpu_reference.catalog
@@ -32,10 +32,23 @@ class Cell:
         """Return the cell of a recording's row, in which None means no value."""
         return cls(row["device"], Product.of(row), row["host_memory"], row["threads"])
 
+    @classmethod
+    def kernel_of(cls, row: Mapping[str, Any]) -> "Cell":
+        """Return the `kernel` of a recording's row."""
+        return cls(row["device"], Product.of(row))
+
+    @property
+    def kernel(self) -> "Cell":
+        """The kernel: the cell without host memory."""
+        return replace(self, host_memory=None)
+
+    def kernel_row(self) -> dict[str, Any]:
+        """Return the kernel as columns of a recording's row (`measurement.recording.schema`)."""
+        return {"device": self.device, **self.product.row()}
+
     def row(self) -> dict[str, Any]:
-        """Return the cell as columns of a recording's row (`measurement.recording.files.CELL`)."""
-        ends = {"host_memory": self.host_memory, "threads": self.threads}
-        return {"device": self.device, **self.product.row(), **ends}
+        """Return the cell as columns of a recording's row (`measurement.recording.schema`)."""
+        return self.kernel_row() | {"host_memory": self.host_memory, "threads": self.threads}
 
     def __str__(self) -> str:
         dtype = "" if self.dtype == "float32" else f" {self.dtype}"

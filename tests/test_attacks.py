@@ -49,7 +49,7 @@ def test_nothing_collects_garbage_while_a_worker_measures(monkeypatch):
     """A collection during a run would be timed."""
     here, there = multiprocessing.Pipe()
     monkeypatch.setattr("measurement.sampling.worker.signal.signal", lambda *_: None)
-    monkeypatch.setattr("measurement.sampling.worker.keep_to_one_core", lambda _: None)
+    monkeypatch.setattr("measurement.sampling.worker.keep_to_core", lambda _: None)
     seen = []
 
     @contextmanager

@@ -1,15 +1,14 @@
 """The CPU as a device: one thread on one core, or all usable threads."""
 
-import os
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 
 import numpy as np
 
 from base.errors import StudyError
 from cpu_reference.catalog import variant
-from cpu_reference.cores import caches, usable_threads, wait_until_alone
+from cpu_reference.cores import all_cores, caches, usable_threads, wait_until_alone
 from cpu_reference.library import Library
 from kernels.products.matrices import POISON_WORD, Inputs, Matrix, matrices
 from kernels.theory.tiles import number_of
@@ -29,7 +28,6 @@ class CpuSession(DeviceSession):
         self._library = library
         self._inputs = inputs
         self._c = np.empty(inputs.c_bytes // 4, dtype=np.float32)
-        self._cores = os.sched_getaffinity(0)
         self._all_threads = usable_threads()
         self._last: Cell | None = None
 
@@ -59,7 +57,7 @@ class CpuSession(DeviceSession):
         if cell != self._last:
             wait_until_alone()
         self._last = cell
-        with self._on_cores(cell.threads), observed(observers):
+        with _on_cores(cell.threads), observed(observers):
             begin = time.perf_counter_ns()
             try:
                 product()
@@ -67,17 +65,6 @@ class CpuSession(DeviceSession):
                 raise CellError(str(error)) from error
             total_ns = time.perf_counter_ns() - begin
         return Timing(total_ns / 1e9)
-
-    @contextmanager
-    def _on_cores(self, threads: int) -> Iterator[None]:
-        """Let several threads use all cores; a single thread stays on its core."""
-        kept = os.sched_getaffinity(0)
-        if threads > 1:
-            os.sched_setaffinity(0, self._cores)
-        try:
-            yield
-        finally:
-            os.sched_setaffinity(0, kept)
 
     def product(self, cell: Cell, kernel_only: bool = False) -> Matrix:
         """Return C, (1, n, n)."""
@@ -88,6 +75,11 @@ class CpuSession(DeviceSession):
         wait_until_alone()
         ceilings = timer_ceilings()
         for threads in sorted({1, self._all_threads}):
-            with self._on_cores(threads):
+            with _on_cores(threads):
                 ceilings += cpu_ceilings(self._library, caches(), threads)
         return ceilings
+
+
+def _on_cores(threads: int) -> AbstractContextManager[None]:
+    """Let several threads use all cores; a single thread stays on its core."""
+    return all_cores() if threads > 1 else nullcontext()

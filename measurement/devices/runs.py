@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
+from cpu_reference.cores import CORES
 from kernels.catalog.product import Product
 from kernels.catalog.variant import AS_GRAPH, MAPPED, ON_TWO_GPUS, STAGED
 from kernels.cubins.build import step_build
@@ -11,7 +12,7 @@ from measurement.devices.buffers import Work
 from measurement.devices.flows import Division, Duplex, Graph, Launcher, Pieces
 from measurement.devices.launching import Launches
 from measurement.devices.pieces import Setting, Trial, settings_of, try_out
-from measurement.devices.staging import CORES, Staged
+from measurement.devices.staging import Staged
 from measurement.devices.two_gpus import TwoGpus
 from study.cells import Cell
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from cpu_reference.cores import CORES
 from kernels.products.matrices import Matrix
 from measurement.devices.buffers import Bytes
 from measurement.devices.flows import Division, order
@@ -21,8 +22,6 @@ from measurement.devices.pieces import CHUNKS, Setting
 _RING = 16  # chunks per ring
 # Chunks that may still be on their way to the GPU while the next ones are filled.
 _ON_THE_WAY = 2
-# The cores of this process, before its worker's thread is bound to one.
-CORES = os.sched_getaffinity(0)
 
 # Device address and host memory of a chunk, and a function to call after its copy.
 _Chunk = tuple[int, Bytes, Callable[[], None] | None]

@@ -12,7 +12,6 @@ from base.progress import Progress
 from measurement.devices.errors import CellError
 from measurement.devices.session import Timing
 from measurement.recording.journal import PHASES, Journal
-from measurement.recording.recording import CELL
 from measurement.sampling.protocol import rounded
 from measurement.sampling.supervisor import Supervisor
 from measurement.sampling.worker import Opening
@@ -34,13 +33,13 @@ def measure_interference(
     pair are consecutive, so only the traffic differs. There are 2·`min_samples` rounds, each in a
     new random order. Pairs in the journal are not measured again.
     """
-    done = {(row["device"], _key(row), row["round"]) for row in journal.rows[_TABLE]}
+    done = {(Cell.of(row), row["round"]) for row in journal.rows[_TABLE]}
     rounds = range(1, 2 * study.protocol.min_samples + 1)
     left = [
         (cell, number)
         for number in rounds
         for cell in _shuffled(cells, (study.seed, number))
-        if (cell.device, _key(cell.row()), number) not in done
+        if (cell, number) not in done
     ]
     if not left:
         return
@@ -101,7 +100,3 @@ def _row(cell: Cell, number: int, others: int, timing: Timing) -> dict[str, Any]
 def _shuffled(cells: list[Cell], seed: tuple[int, int]) -> Iterator[Cell]:
     for index in np.random.default_rng(seed).permutation(len(cells)):
         yield cells[index]
-
-
-def _key(row: dict[str, Any]) -> tuple[Any, ...]:
-    return tuple(row[name] for name in CELL if name != "device")

@@ -16,14 +16,13 @@ from measurement.devices.pieces import Setting, fastest
 from measurement.devices.second_check import REFUSED, check_floor, check_in_run
 from measurement.devices.session import DeviceSession
 from measurement.recording.journal import IMPORTS, PHASES, PILOTS, Journal
-from measurement.recording.recording import KERNEL
 from measurement.recording.schema import SETTING
 from measurement.sampling.protocol import CellCheck, Protocol, Result, Sample, gate, rounded, take
 from measurement.sampling.supervisor import Supervisor
 from measurement.sampling.time_left import TimeLeft
 from measurement.sampling.worker import Opening, TimedKernel, TimedRun, Worker
 from study.cells import CPU, Cell
-from study.config import ProtocolSettings, Study
+from study.config import Study
 
 # Files of a recording.
 _CEILINGS = "ceilings.csv"
@@ -41,7 +40,6 @@ _SEEDS = {_RUN: 0, _KERNEL_ONLY: 1}
 _PROCESSES = 5
 _SHORT_S = 1e-3
 
-_Key = tuple[Any, ...]
 ColdStarter = Callable[[Cell, float], ColdStart]
 
 
@@ -54,7 +52,9 @@ class DeviceMeasurement:
         self._study = study
         self._journal = journal
         self._settings = study.protocol
-        self._protocol = protocol_of(self._settings, label)
+        settings = study.protocol
+        budget_s = settings.cpu_cell_budget_s if label == CPU else settings.gpu_cell_budget_s
+        self._protocol = Protocol(settings, budget_s)
         self._estimate = TimeLeft()
         self._refused: dict[str, str] = {}  # reasons by user-supplied variant
 
@@ -167,7 +167,7 @@ class DeviceMeasurement:
         used = fastest(trials) if trials else None
         rows = [
             {
-                **_of_kernel(cell),
+                **cell.kernel_row(),
                 "host_memory": cell.host_memory,
                 "gpus": cell.product.entry.gpus,
                 **asdict(trial.setting),
@@ -261,27 +261,29 @@ class DeviceMeasurement:
     ) -> None:
         """Sample kernel-only times; call `begin` before each round."""
         caches, ceilings = self._settings.caches, self._largest_ceilings()
-        in_run_s: dict[_Key, float] = {}
+        in_run_s: dict[Cell, float] = {}
         for row in self._own(_SAMPLES):
             known_s = row["kernel_s"] or 0.0
-            in_run_s[_kernel(row)] = min(known_s, in_run_s.get(_kernel(row), known_s))
+            in_run_s[Cell.kernel_of(row)] = min(known_s, in_run_s.get(Cell.kernel_of(row), known_s))
 
         def timed(cell: Cell, last: bool) -> TimedKernel:
             done = device.kernel_time(cell, caches == "flushed", last)
             check_floor(cell, done.time.kernel_s, ceilings)
-            check_in_run(cell, done.time.kernel_s, in_run_s.get(_kernel(cell.row()), 0.0))
+            check_in_run(cell, done.time.kernel_s, in_run_s.get(cell.kernel, 0.0))
             return done
 
         wanted = self._planned(device, _KERNEL_ONLY, cells, timed, lambda done: done.time.kernel_s)
-        by_kernel = {_kernel(cell.row()): cell for cell in wanted}
+        by_kernel = {cell.kernel: cell for cell in wanted}
         taken = Counter(
-            by_kernel[_kernel(row)] for row in self._own(_KERNELS) if _kernel(row) in by_kernel
+            by_kernel[Cell.kernel_of(row)]
+            for row in self._own(_KERNELS)
+            if Cell.kernel_of(row) in by_kernel
         )
         for cell, number, position, done in self._steps(
             device, _KERNEL_ONLY, "kernels", wanted, taken, timed, begin=begin
         ):
             row = {
-                **_of_kernel(cell),
+                **cell.kernel_row(),
                 "round": number,
                 "position": position,
                 "time_unix_s": round(done.time_unix_s, 6),
@@ -392,12 +394,12 @@ class DeviceMeasurement:
         checks = self._journal.checks()
         return [cell for cell in self._cells if checks[cell]["status"] == "passed"]
 
-    def _kernel_cells(self) -> dict[_Key, Cell]:
+    def _kernel_cells(self) -> dict[Cell, Cell]:
         """Return one passed cell per kernel, with pinned memory if possible."""
-        cells_by_kernel: dict[_Key, Cell] = {}
+        cells_by_kernel: dict[Cell, Cell] = {}
         cells = [cell for cell in self._passed() if cell.product.entry.flow in SEQUENTIAL]
         for cell in sorted(cells, key=lambda cell: cell.host_memory != "pinned"):
-            cells_by_kernel.setdefault(_kernel(cell.row()), cell)
+            cells_by_kernel.setdefault(cell.kernel, cell)
         return cells_by_kernel
 
     def _imports(self, device: Supervisor) -> None:
@@ -409,9 +411,9 @@ class DeviceMeasurement:
     def _energy(self, device: Supervisor) -> None:
         """Measure the energy of each variant's fastest block size at the wanted sizes."""
         wanted = self._study.energy
-        done = {_kernel(row) for row in self._own(_ENERGY)}
+        done = {Cell.kernel_of(row) for row in self._own(_ENERGY)}
         cells = self._fastest(wanted.sizes) if wanted else []
-        left = [cell for cell in cells if _kernel(cell.row()) not in done]
+        left = [cell for cell in cells if cell.kernel not in done]
         if not (wanted and left):
             return
         progress = Progress(f"{self._label}: energy", len(cells), "kernels")
@@ -421,7 +423,7 @@ class DeviceMeasurement:
                 for index, cell in enumerate(left):
                     progress.show(cell, len(done) + index, lambda: None)
                     energy = asdict(device.call(Worker.energy, cell, wanted.length_s))
-                    row = {**_of_kernel(cell), **energy, "idle_power_w": idle_power_w}
+                    row = {**cell.kernel_row(), **energy, "idle_power_w": idle_power_w}
                     self._journal.add(_ENERGY, row)
             except CellError:
                 pass  # a GPU without energy counter has no rows
@@ -429,9 +431,9 @@ class DeviceMeasurement:
 
     def _fastest(self, sizes: list[int]) -> list[Cell]:
         """Return the cells of each variant's fastest block size at these sizes."""
-        times: dict[_Key, list[float]] = defaultdict(list)
+        times: dict[Cell, list[float]] = defaultdict(list)
         for row in self._own(_KERNELS):
-            times[_kernel(row)].append(row["kernel_s"])
+            times[Cell.kernel_of(row)].append(row["kernel_s"])
         fastest_cells: dict[tuple[object, ...], Cell] = {}
         cells = self._kernel_cells()
         for kernel in sorted(times, key=lambda kernel: median(times[kernel])):
@@ -457,25 +459,3 @@ def cold_cell(cells: list[Cell], name: str) -> Cell | None:
         ),
         default=None,
     )
-
-
-def protocol_of(settings: ProtocolSettings, label: str) -> Protocol:
-    """Return the protocol of a device; CPU and GPU cells have different budgets."""
-    return Protocol(
-        settings.confidence,
-        settings.relative_half_width,
-        settings.min_samples,
-        settings.max_samples,
-        settings.cpu_cell_budget_s if label == CPU else settings.gpu_cell_budget_s,
-        settings.single_run_s,
-    )
-
-
-def _kernel(row: dict[str, Any]) -> _Key:
-    """Return the columns of a row that identify its kernel."""
-    return tuple(row[name] for name in KERNEL)
-
-
-def _of_kernel(cell: Cell) -> dict[str, Any]:
-    """Return that part of a cell as columns."""
-    return dict(zip(KERNEL, _kernel(cell.row()), strict=True))

@@ -16,6 +16,7 @@ from measurement.recording.schema import one_line
 from measurement.sampling.supervisor import Supervisor
 from measurement.sampling.worker import TimedRun, Worker
 from study.cells import Cell
+from study.config import ProtocolSettings
 
 Result = TypeVar("Result")
 
@@ -33,17 +34,13 @@ class Protocol:
     but not below `fewest`. A cell whose run takes longer than `single_run_s` gets one sample.
     """
 
-    confidence: float
-    relative_half_width: float
-    min_samples: int
-    max_samples: int
+    settings: ProtocolSettings
     budget_s: float
-    single_run_s: float
 
     @property
     def fewest(self) -> int:
         """The smallest number of samples whose median has an interval."""
-        return next(n for n in itertools.count(1) if interval_ranks(n, self.confidence))
+        return next(n for n in itertools.count(1) if interval_ranks(n, self.settings.confidence))
 
     def wants_pilot(self, first_s: float, pilot_s: list[float]) -> bool:
         """Return whether a cell may get more than `fewest` samples, from its runs so far.
@@ -51,18 +48,19 @@ class Protocol:
         The first run may be much slower than later ones, because it loads the kernel.
         """
         expected_s = pilot_s[0] if pilot_s else first_s / _FIRST_IS_SLOW
-        return first_s <= self.single_run_s and self.fewest * expected_s <= self.budget_s
+        return first_s <= self.settings.single_run_s and self.fewest * expected_s <= self.budget_s
 
     def samples(self, first_s: float, pilot_s: list[float]) -> int:
         """Return the number of samples of a cell, from the seconds of its first run and pilot."""
-        if first_s > self.single_run_s:
+        settings = self.settings
+        if first_s > settings.single_run_s:
             return 1
         if len(pilot_s) < self.fewest:
             return self.fewest
-        median, low, high = median_interval(np.array(pilot_s), self.confidence)
-        reach = max(high - median, median - low) / (self.relative_half_width * median)
-        needed = max(self.min_samples, math.ceil(len(pilot_s) * reach**2))
-        return max(self.fewest, min(needed, self.max_samples, int(self.budget_s / median)))
+        median, low, high = median_interval(np.array(pilot_s), settings.confidence)
+        reach = max(high - median, median - low) / (settings.relative_half_width * median)
+        needed = max(settings.min_samples, math.ceil(len(pilot_s) * reach**2))
+        return max(self.fewest, min(needed, settings.max_samples, int(self.budget_s / median)))
 
 
 @dataclass(frozen=True)

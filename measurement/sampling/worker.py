@@ -10,8 +10,7 @@ import signal
 import threading
 import time
 import traceback
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from multiprocessing import parent_process
 from multiprocessing.connection import Connection, wait
@@ -21,6 +20,7 @@ from typing import Any
 from threadpoolctl import threadpool_limits
 
 from base.errors import StudyError
+from cpu_reference.cores import all_cores, keep_to_core
 from kernels.products.gate import Verdict, evaluate
 from kernels.products.matrices import Inputs, Matrix, Problem
 from kernels.products.references import References
@@ -210,25 +210,6 @@ class Worker:
         return timing
 
 
-_CORES = os.sched_getaffinity(0)
-
-
-def keep_to_one_core(index: int) -> None:
-    """Bind this thread to one of the process's cores, counted from the last."""
-    os.sched_setaffinity(0, {sorted(_CORES)[-1 - index % len(_CORES)]})
-
-
-@contextmanager
-def all_cores() -> Iterator[None]:
-    """Let this thread and its new threads use all cores, for untimed work."""
-    kept = os.sched_getaffinity(0)
-    os.sched_setaffinity(0, _CORES)
-    try:
-        yield
-    finally:
-        os.sched_setaffinity(0, kept)
-
-
 def serve(connection: Connection, opening: Opening) -> None:
     """Open the session and answer requests until "close": the body of the worker process.
 
@@ -244,7 +225,7 @@ def serve(connection: Connection, opening: Opening) -> None:
         with opening.session(inputs) as session:
             references = References(inputs, opening.references)
             worker = Worker(session, inputs, references, opening)
-            keep_to_one_core(opening.core)
+            keep_to_core(opening.core)
             connection.send(Reply("result"))
             while True:
                 name, arguments = connection.recv()

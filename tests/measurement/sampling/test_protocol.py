@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from base.intervals import interval_ranks, median_interval
+from base.paths import ROOT
 from kernels.products.matrices import POISON_WORD, Inputs
 from kernels.products.references import References
 from kernels.products.shape import Shape
@@ -22,6 +23,7 @@ from measurement.sampling import worker
 from measurement.sampling.protocol import CellCheck, Protocol, Sample, gate, take
 from measurement.sampling.worker import Opening, TimedRun, Worker
 from study import cells as planning
+from study.config import load
 from tests.support.fakes import unwritten
 
 PROBLEMS = [("float32", Shape.square(12)), ("int32", Shape.square(12))]
@@ -122,8 +124,11 @@ def test_cells_of_one_product_are_checked_together_whatever_their_type():
     assert {c.row()["worst_bound"] for c in checks if c.cell.dtype == "int32"} == {0.0}
 
 
-def protocol(width=0.01, least=6, most=100, budget=1e9, single=1e9):
-    return Protocol(0.95, width, least, most, budget, single)
+def protocol(width=0.01, least=6, most=100, budget=1e9, single=1e9, confidence=0.95):
+    settings = load(ROOT / "config.yaml").study.protocol
+    changes = {"relative_half_width": width, "min_samples": least, "max_samples": most}
+    changes |= {"single_run_s": single, "confidence": confidence}
+    return Protocol(settings.model_copy(update=changes), budget)
 
 
 @pytest.mark.parametrize(
@@ -137,7 +142,7 @@ def test_samples_are_as_many_as_the_scatter_of_the_pilot_asks_for(reach, count):
 
 
 def test_no_more_samples_than_the_budget_allows_but_the_fewest():
-    assert (protocol().fewest, Protocol(0.5, 0.01, 1, 9, 1.0, 1.0).fewest) == (6, 2)
+    assert (protocol().fewest, protocol(confidence=0.5).fewest) == (6, 2)
     assert protocol(least=20).samples(1.0, [1.0] * 6) == 20
     assert protocol(least=3).samples(1.0, [1.0] * 6) == 6, "five have no interval"
     wide = [1.0, 2.0] * 3
