@@ -19,8 +19,7 @@ from kernels.catalog.variant import CatalogKernel, Kernel, Library, Variant
 from kernels.theory import accesses, register_accesses, tensor_accesses
 from kernels.theory.tiles import STREAM_K_TILES, TILES, BlockSize, block_size_of
 
-_MODULES = {"tile": geometry, "geometry": geometry, "device_step": geometry}
-_MODULES |= {"host_step": host_steps}
+_MODULES = {"geometry": geometry, "device_step": geometry, "host_step": host_steps}
 _THEORIES = {"accesses": accesses, "register_accesses": register_accesses}
 _THEORIES |= {"tensor_accesses": tensor_accesses}
 _TILES = {"sgemm_top": TILES, "sgemm_stream_k": STREAM_K_TILES}  # by kernel
@@ -42,8 +41,12 @@ def _variant(name: str, library: bool = False, **facts: Any) -> Variant:
     if library:
         del facts["kernel"]
         return Library(name=name, **facts)
+    shaped = facts["tile"] == "of block size"
+    facts["tile"] = geometry.shaped_tile if shaped else geometry.tile_of(facts["tile"])
+    if "threads" in facts:
+        facts["geometry"] = geometry.blocks(facts["tile"], facts.pop("threads"))
     for key, module in _MODULES.items():
-        if key in facts:
+        if isinstance(facts.get(key), str):
             facts[key] = getattr(module, facts[key])
     module, _, function = facts.pop("theory", "").partition(".")
     theory = getattr(_THEORIES[module], function) if module else None

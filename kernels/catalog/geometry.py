@@ -1,7 +1,6 @@
 """Tiles and launch geometries of the catalog's kernels, as functions of the block size."""
 
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from kernels.catalog.variant import DeviceStep, Launch, Tile
@@ -13,64 +12,38 @@ from kernels.theory.tiles import TileShape
 _ROW_BYTES = ELEMENTS["float32"].bytes  # per element of a buffered row or column
 
 
-def naive_tile(b: int) -> Tile:
-    """B×B elements of C, one k at a time."""
-    return b, b, 1
-
-
-def square_tile(b: int) -> Tile:
-    """B×B tiles of A, B and C."""
-    return b, b, b
-
-
-def line_tile(_: None) -> Tile:
-    """One element of C at a time."""
-    return 1, 1, 1
-
-
-def outer_tile(_: None) -> Tile:
-    """16×64 elements of C, K = 16 per iteration."""
-    return 16, 64, 16
-
-
-def register_tile(_: None) -> Tile:
-    """128×128 elements of C, K = 8 per iteration."""
-    return 128, 128, 8
-
-
-def async_tile(_: None) -> Tile:
-    """128×128 elements of C, K = 16 per iteration."""
-    return 128, 128, 16
-
-
-def tensor_tile(_: None) -> Tile:
-    """The tile of `sgemm_tensor`."""
-    return TENSOR_TILE, TENSOR_TILE, TENSOR_STEPS
+def tile_of(edges: Sequence[int | str]) -> Callable[[Any], Tile]:
+    """Return the tile by block size from its three edges; see `number`."""
+    return lambda b: (number(edges[0], b), number(edges[1], b), number(edges[2], b))
 
 
 def shaped_tile(tile: TileShape) -> Tile:
-    """The tile of `sgemm_top`."""
+    """The tile of a kernel whose block size is a tile shape."""
     return tile.rows, tile.columns, tile.step
 
 
-def _blocks(
-    tile: Callable[[Any], Tile], threads: Callable[[Any], tuple[int, int]]
+def number(text: int | str, b: int) -> int:
+    """Return a number of the catalog: itself, or "B" or "B/4" for the block size."""
+    if isinstance(text, int):
+        return text
+    return b // int(text.partition("/")[2] or 1)
+
+
+def blocks(
+    tile: Callable[[Any], Tile], threads: Sequence[int | str]
 ) -> Callable[[Shape, Any], Launch]:
-    """Return the geometry with one block per tile of C, columns along x."""
+    """Return the geometry with one block of `threads` per tile of C, columns along x."""
 
     def geometry(shape: Shape, b: Any) -> Launch:
-        rows, columns, _ = tile(b)
-        grid = (-(-shape.n // columns), -(-shape.m // rows), shape.batch)
-        return Launch(grid, threads(b))
+        return Launch(_grid(shape, tile(b)), (number(threads[0], b), number(threads[1], b)))
 
     return geometry
 
 
-one_element = _blocks(naive_tile, lambda b: (b, b))
-four_elements = _blocks(square_tile, lambda b: (b, b // 4))
-eight_elements = _blocks(square_tile, lambda b: (b, b // 8))
-column_of_16 = _blocks(outer_tile, lambda _: (16, 4))
-patch_of_64 = _blocks(register_tile, lambda _: (256, 1))
+def _grid(shape: Shape, tile: Tile) -> tuple[int, int, int]:
+    """Return one block per tile of C."""
+    rows, columns, _ = tile
+    return -(-shape.n // columns), -(-shape.m // rows), shape.batch
 
 
 def rows_along_x(shape: Shape, b: int) -> Launch:
@@ -85,17 +58,15 @@ def block_per_line(shape: Shape, _: None) -> Launch:
 
 def shaped_tiles(shape: Shape, tile: TileShape) -> Launch:
     """One row of threads per tile, with all its stages in dynamic shared memory."""
-    launch = _blocks(shaped_tile, lambda _: (tile.threads, 1))(shape, tile)
-    return replace(launch, dynamic_shared_bytes=tile.shared_bytes)
+    return Launch(_grid(shape, shaped_tile(tile)), (tile.threads, 1), tile.shared_bytes)
 
 
 def split_tiles(shape: Shape, _: None) -> Launch:
     """Blocks of 256 threads; two tiles in two parts, scales, ratios and maxima in shared memory."""
-    rows, _columns, steps = tensor_tile(None)
-    lines = 2 * rows  # of the tiles of A and B
-    words = 2 * 2 * lines * steps // 2 + 2 * lines + 8 * (lines + 4)
-    launch = _blocks(tensor_tile, lambda _: (256, 1))(shape, None)
-    return replace(launch, dynamic_shared_bytes=4 * words)
+    lines = 2 * TENSOR_TILE  # of the tiles of A and B
+    words = 2 * 2 * lines * TENSOR_STEPS // 2 + 2 * lines + 8 * (lines + 4)
+    grid = _grid(shape, (TENSOR_TILE, TENSOR_TILE, TENSOR_STEPS))
+    return Launch(grid, (256, 1), 4 * words)
 
 
 _PARTS_LINES, _PARTS_STEPS = 128, 64  # of an image of `split_parts`
@@ -143,8 +114,7 @@ def persistent_tiles(shape: Shape, _: None) -> Launch:
 
     Shared memory holds three stages of two images, parts of C of eight warps, and barriers.
     """
-    rows, columns, _steps = tensor_tile(None)
-    tiles = -(-shape.m // rows) * -(-shape.n // columns)
+    tiles = -(-shape.m // TENSOR_TILE) * -(-shape.n // TENSOR_TILE)
     image = 1024 * -(-_PARTS_BYTES // 1024)
     shared = 3 * 2 * image + 8 * 4 * 16 * 33 + 3 * 2 * 8
     return Launch((min(tiles, _MULTIPROCESSORS), 1, 1), (384, 1), shared)

@@ -19,6 +19,7 @@ from kernels.catalog.variant import (
 )
 from kernels.products.elements import ELEMENTS
 from kernels.products.shape import Shape
+from kernels.theory.addresses import KernelAccesses
 from kernels.theory.cost import Access
 from kernels.theory.tiles import BlockSize, number_of
 
@@ -158,7 +159,8 @@ class Product:
         entry = self.entry
         assert isinstance(entry, CatalogKernel), f"{self.variant} has no theory"
         assert entry.theory, f"{self.variant} has no theory"
-        return entry.theory(self.operands, self.block_size, ELEMENTS[self.dtype].bytes)
+        kernel = KernelAccesses(self.operands, ELEMENTS[self.dtype].bytes)
+        return entry.theory(kernel, self.block_size)
 
 
 def with_entry(entry: Variant, dtype: str, shape: Shape, block_size: BlockSize = None) -> Product:

@@ -8,6 +8,7 @@ from typing import Any
 
 from kernels.catalog.host_steps import HostStep
 from kernels.products.shape import Shape
+from kernels.theory.addresses import KernelAccesses
 from kernels.theory.cost import Access
 from kernels.theory.tiles import BlockSize, block_size_of
 
@@ -188,7 +189,7 @@ class Kernel(Variant):
 class CatalogKernel(Kernel):
     """A kernel of the catalog, with the theory of its memory accesses (None: no theory)."""
 
-    theory: Callable[[Shape, Any, int], list[Access]] | None
+    theory: Callable[[KernelAccesses, Any], list[Access]] | None
 
     @property
     def source(self) -> str:

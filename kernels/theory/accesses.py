@@ -1,15 +1,14 @@
 """Memory accesses of the naive, buffered, tiled and outer-product kernels.
 
 This module, `register_accesses` and `tensor_accesses` have one function per kernel, with its name.
-It takes the shape of the operands, the block size B (None if there is none) and the bytes per
-element. It returns the loads and stores of the source: their addresses as functions of the thread,
+It takes the shape of the operands (in `KernelAccesses`) and the block size B (None if there is
+none). It returns the loads and stores of the source: their addresses as functions of the thread,
 and their number. Docstrings give counts per thread for shapes that the tiles divide. For other
 shapes, threads outside the matrices do less.
 """
 
 from math import gcd
 
-from kernels.products.shape import Shape
 from kernels.theory.addresses import ONE_BY_ONE, KernelAccesses, Walk, in_rows, shifted
 from kernels.theory.cost import Access, alike, along_x, along_y
 
@@ -19,9 +18,8 @@ OUTER_ROWS, OUTER_COLUMNS = 16, 64  # of C, per block of outer_product and its s
 # ---- One element of C per thread, from global memory
 
 
-def _inner_products(shape: Shape, element_bytes: int, row: Walk, column: Walk) -> list[Access]:
+def _inner_products(kernel: KernelAccesses, row: Walk, column: Walk) -> list[Access]:
     """2k global loads, 1 store."""
-    kernel = KernelAccesses(shape, element_bytes)
     return [
         kernel.load_a(row, ONE_BY_ONE, column),
         kernel.load_b(row, ONE_BY_ONE, column),
@@ -29,41 +27,41 @@ def _inner_products(shape: Shape, element_bytes: int, row: Walk, column: Walk) -
     ]
 
 
-def naive(shape: Shape, b: int, element_bytes: int) -> list[Access]:
+def naive(kernel: KernelAccesses, b: int) -> list[Access]:
     """2N global loads, 1 store; x along the rows of C, y along its columns."""
-    return _inner_products(shape, element_bytes, row=(b, along_x), column=(b, along_y))
+    return _inner_products(kernel, row=(b, along_x), column=(b, along_y))
 
 
-def naive_coalesced(shape: Shape, b: int, element_bytes: int) -> list[Access]:
+def naive_coalesced(kernel: KernelAccesses, b: int) -> list[Access]:
     """2k global loads, 1 store; x along the columns of C, y along its rows."""
-    return _inner_products(shape, element_bytes, row=(b, along_y), column=(b, along_x))
+    return _inner_products(kernel, row=(b, along_y), column=(b, along_x))
 
 
 # ---- A row or a column in shared memory: N blocks of N threads
 
 
-def buffered_column(shape: Shape, _: None, element_bytes: int) -> list[Access]:
+def buffered_column(kernel: KernelAccesses, _: None) -> list[Access]:
     """1 + N global loads, 1 shared store, N shared loads, 1 store; x along the rows of C."""
-    kernel = KernelAccesses(shape, element_bytes)
-    row = (shape.m, along_x)
+    m, k = kernel.shape.m, kernel.shape.k
+    row = (m, along_x)
     return [
-        kernel.load_b((shape.m, alike), (shape.k, along_x), ONE_BY_ONE),  # the block's column
+        kernel.load_b((m, alike), (k, along_x), ONE_BY_ONE),  # the block's column
         kernel.store_shared(along_x, 1),
         kernel.load_a(row, ONE_BY_ONE, ONE_BY_ONE),
-        kernel.load_shared(alike, shape.k, run=shape.k),
+        kernel.load_shared(alike, k, run=k),
         kernel.store_c(row, ONE_BY_ONE),
     ]
 
 
-def buffered_row(shape: Shape, _: None, element_bytes: int) -> list[Access]:
+def buffered_row(kernel: KernelAccesses, _: None) -> list[Access]:
     """As `buffered_column`, with a row of A; x along the columns of C."""
-    kernel = KernelAccesses(shape, element_bytes)
-    column = (shape.n, along_x)
+    n, k = kernel.shape.n, kernel.shape.k
+    column = (n, along_x)
     return [
-        kernel.load_a(ONE_BY_ONE, (shape.k, along_x), (shape.n, alike)),  # the block's row
+        kernel.load_a(ONE_BY_ONE, (k, along_x), (n, alike)),  # the block's row
         kernel.store_shared(along_x, 1),
         kernel.load_b(ONE_BY_ONE, ONE_BY_ONE, column),
-        kernel.load_shared(alike, shape.k, run=shape.k),
+        kernel.load_shared(alike, k, run=k),
         kernel.store_c(ONE_BY_ONE, column),
     ]
 
@@ -71,27 +69,26 @@ def buffered_row(shape: Shape, _: None, element_bytes: int) -> list[Access]:
 # ---- B×B tiles of A and B in shared memory
 
 
-def block(shape: Shape, b: int, element_bytes: int) -> list[Access]:
+def block(kernel: KernelAccesses, b: int) -> list[Access]:
     """2k/B global loads and shared stores, 2k shared loads, 1 store; x along the columns of C."""
-    return _block(shape, b, element_bytes, parts=1)
+    return _block(kernel, b, parts=1)
 
 
-def block_unroll4(shape: Shape, b: int, element_bytes: int) -> list[Access]:
+def block_unroll4(kernel: KernelAccesses, b: int) -> list[Access]:
     """8N/B global loads and shared stores, 5N shared loads, 4 stores."""
-    return _block(shape, b, element_bytes, parts=4)
+    return _block(kernel, b, parts=4)
 
 
-def block_unroll8(shape: Shape, b: int, element_bytes: int) -> list[Access]:
+def block_unroll8(kernel: KernelAccesses, b: int) -> list[Access]:
     """16N/B global loads and shared stores, 9N shared loads, 8 stores."""
-    return _block(shape, b, element_bytes, parts=8)
+    return _block(kernel, b, parts=8)
 
 
-def _block(shape: Shape, b: int, element_bytes: int, parts: int) -> list[Access]:
+def _block(kernel: KernelAccesses, b: int, parts: int) -> list[Access]:
     """As `block`, with `parts` elements of each tile and of C per thread, in rows B/parts apart.
 
     2·parts·k/B global loads and shared stores, (parts + 1)·k shared loads, `parts` stores.
     """
-    kernel = KernelAccesses(shape, element_bytes)
     tiles = kernel.tiles(b)
     across = (b, along_x)
     downs = [(b, shifted(b // parts * part, along_y)) for part in range(parts)]
@@ -105,9 +102,8 @@ def _block(shape: Shape, b: int, element_bytes: int, parts: int) -> list[Access]
     ]
 
 
-def block_strided(shape: Shape, b: int, element_bytes: int) -> list[Access]:
+def block_strided(kernel: KernelAccesses, b: int) -> list[Access]:
     """As many as `block`; tiles are loaded and stored with x along the rows."""
-    kernel = KernelAccesses(shape, element_bytes)
     tiles = kernel.tiles(b)
     return [
         kernel.load_a((b, along_x), (b, along_y), (b, alike)),
@@ -119,9 +115,8 @@ def block_strided(shape: Shape, b: int, element_bytes: int) -> list[Access]:
     ]
 
 
-def tile_uncoalesced(shape: Shape, b: int, element_bytes: int) -> list[Access]:
+def tile_uncoalesced(kernel: KernelAccesses, b: int) -> list[Access]:
     """As many as `block`; the tile of B is loaded and stored with x along the rows."""
-    kernel = KernelAccesses(shape, element_bytes)
     tiles = kernel.tiles(b)
     return [
         kernel.load_a((b, along_y), (b, along_x), (b, alike)),
@@ -134,19 +129,18 @@ def tile_uncoalesced(shape: Shape, b: int, element_bytes: int) -> list[Access]:
     ]
 
 
-def tile_transposed_b(shape: Shape, b: int, element_bytes: int) -> list[Access]:
+def tile_transposed_b(kernel: KernelAccesses, b: int) -> list[Access]:
     """As many as `block`; B is transposed in global and in shared memory."""
-    return _transposed_tiles(shape, b, element_bytes, pitch=b)
+    return _transposed_tiles(kernel, b, pitch=b)
 
 
-def tile_conflict_free(shape: Shape, b: int, element_bytes: int) -> list[Access]:
+def tile_conflict_free(kernel: KernelAccesses, b: int) -> list[Access]:
     """As `tile_transposed_b`, with one word of padding per row of B's tile."""
-    return _transposed_tiles(shape, b, element_bytes, pitch=b + 1)
+    return _transposed_tiles(kernel, b, pitch=b + 1)
 
 
-def _transposed_tiles(shape: Shape, b: int, element_bytes: int, pitch: int) -> list[Access]:
+def _transposed_tiles(kernel: KernelAccesses, b: int, pitch: int) -> list[Access]:
     """As many as `block`; a row of B's tile (part of a column of B) has `pitch` elements."""
-    kernel = KernelAccesses(shape, element_bytes)
     tiles = kernel.tiles(b)
     return [
         kernel.load_a((b, along_y), (b, along_x), (b, alike)),
@@ -162,14 +156,13 @@ def _transposed_tiles(shape: Shape, b: int, element_bytes: int, pitch: int) -> l
 # ---- A column of 16 elements of C per thread, A's tile in shared memory: 16×4 threads
 
 
-def outer_product(shape: Shape, _: None, element_bytes: int) -> list[Access]:
+def outer_product(kernel: KernelAccesses, _: None) -> list[Access]:
     """N/4 + N global loads, N/4 shared stores, 16N shared loads, 16 stores."""
-    return _outer_product(shape, element_bytes, run=1)
+    return _outer_product(kernel, run=1)
 
 
-def _outer_product(shape: Shape, element_bytes: int, run: int) -> list[Access]:
+def _outer_product(kernel: KernelAccesses, run: int) -> list[Access]:
     """As `outer_product`, with `run` consecutive shared loads."""
-    kernel = KernelAccesses(shape, element_bytes)
     steps = OUTER_ROWS  # A's tile is square
     tiles = kernel.tiles(steps)
     loaded = range(0, OUTER_ROWS, OUTER_COLUMNS // steps)  # the first thread's rows of A's tile
@@ -188,11 +181,6 @@ def _outer_product(shape: Shape, element_bytes: int, run: int) -> list[Access]:
     ]
 
 
-def outer_product_unrolled(shape: Shape, _: None, element_bytes: int) -> list[Access]:
+def outer_product_unrolled(kernel: KernelAccesses, _: None) -> list[Access]:
     """N/4 + N global loads, N/4 shared stores, 16N shared loads, 16 stores."""
-    return _outer_product(shape, element_bytes, run=OUTER_ROWS)
-
-
-def outer_product_prefetch(shape: Shape, b: None, element_bytes: int) -> list[Access]:
-    """N/4 + N global loads, N/4 shared stores, 16N shared loads, 16 stores."""
-    return outer_product_unrolled(shape, b, element_bytes)
+    return _outer_product(kernel, run=OUTER_ROWS)

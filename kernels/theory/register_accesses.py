@@ -19,11 +19,10 @@ ROW_PART = 8  # words of a row of A that neighbouring lanes copy
 # ---- 8×8 elements of C per thread, 128×128 per block: 256 threads in one row
 
 
-def register_tile(shape: Shape, _: None, element_bytes: int) -> list[Access]:
+def register_tile(kernel: KernelAccesses, _: None) -> list[Access]:
     """2N/8 global float4 loads, 5N/8 shared stores, 4N shared float4 loads, 16 stores."""
     return _register_tile(
-        shape,
-        element_bytes,
+        kernel,
         REGISTER_TILE,
         first_row=lambda x, _y: x // 16 * 8,
         first_column=lambda x, _y: x % 16 * 8,
@@ -31,16 +30,10 @@ def register_tile(shape: Shape, _: None, element_bytes: int) -> list[Access]:
     )
 
 
-def register_tile_double_buffered(shape: Shape, b: None, element_bytes: int) -> list[Access]:
-    """2N/8 global float4 loads, 5N/8 shared stores, 4N shared float4 loads, 16 stores."""
-    return register_tile(shape, b, element_bytes)
-
-
-def register_tile_conflict_free(shape: Shape, _: None, element_bytes: int) -> list[Access]:
+def register_tile_conflict_free(kernel: KernelAccesses, _: None) -> list[Access]:
     """As many as `register_tile`, with a thread layout without bank conflicts."""
     return _register_tile(
-        shape,
-        element_bytes,
+        kernel,
         REGISTER_PITCH,
         first_row=_conflict_free_row,
         first_column=_conflict_free_column,
@@ -48,14 +41,13 @@ def register_tile_conflict_free(shape: Shape, _: None, element_bytes: int) -> li
     )
 
 
-def register_tile_async(shape: Shape, _: None, element_bytes: int) -> list[Access]:
+def register_tile_async(kernel: KernelAccesses, _: None) -> list[Access]:
     """N/2 words of A and N/8 float4 of B copied, otherwise as `register_tile_conflict_free`.
 
     An asynchronous copy counts as a load and a store.
     """
-    kernel = KernelAccesses(shape, element_bytes)
     edge, steps, tiles = REGISTER_TILE, ASYNC_STEPS, kernel.tiles(ASYNC_STEPS)
-    singles = _singles(shape, steps)
+    singles = _singles(kernel.shape, steps)
     words = VECTOR // len(singles)
     across = edge // words
     b_steps = range(0, steps, 256 // across)
@@ -93,8 +85,7 @@ def _conflict_free_column(x: Lanes, _y: Lanes) -> Lanes:
 
 
 def _register_tile(
-    shape: Shape,
-    element_bytes: int,
+    kernel: KernelAccesses,
     pitch: int,
     first_row: OfThread,
     first_column: OfThread,
@@ -104,9 +95,8 @@ def _register_tile(
 
     A's tile is stored transposed, in rows of `pitch` elements.
     """
-    kernel = KernelAccesses(shape, element_bytes)
     tiles = kernel.tiles(REGISTER_STEPS)
-    singles = _singles(shape, REGISTER_STEPS)
+    singles = _singles(kernel.shape, REGISTER_STEPS)
     a_row, a_step = _loaded_by(REGISTER_STEPS // VECTOR)
     b_step, b_column = _loaded_by(REGISTER_TILE // VECTOR)
     edge, steps = REGISTER_TILE, REGISTER_STEPS
@@ -196,15 +186,14 @@ def _copies_of_a(
 # ---- Several tile shapes, copied several stages ahead (`kernels.theory.tiles`)
 
 
-def sgemm_top(shape: Shape, tile: TileShape, element_bytes: int) -> list[Access]:
+def sgemm_top(kernel: KernelAccesses, tile: TileShape) -> list[Access]:
     """Copies of each stage, fragments of each step of k, and sums of all slices.
 
     Copies count as in `register_tile_async`. B is copied and C is stored in vectors of four if rows
     begin at multiples of 16 bytes. Stages beyond the last tile are filled with zeros; one of them
     is read for one step of k.
     """
-    kernel = KernelAccesses(shape, element_bytes)
-    words = VECTOR if shape.n % VECTOR == 0 else 1
+    words = VECTOR if kernel.shape.n % VECTOR == 0 else 1
     tiles = kernel.tiles(tile.step)
     stages = tiles + tile.stages - 1
     slice_steps = tile.step // tile.slices

@@ -2,24 +2,23 @@
 
 from itertools import product
 
-from kernels.products.shape import Shape
 from kernels.theory.addresses import VECTOR, KernelAccesses, in_rows, shifted
 from kernels.theory.cost import Access, Lanes, OfThread, alike, along_x
 
 TENSOR_TILE, TENSOR_STEPS = 128, 64  # edge of C per block, and K per iteration
 
 
-def sgemm_tensor(shape: Shape, _: None, element_bytes: int) -> list[Access]:
+def sgemm_tensor(kernel: KernelAccesses, _: None) -> list[Access]:
     """N/4 global float4 loads, N/4 16-byte shared stores, 5N/64 shared loads, 16 stores.
 
     Finding and undoing the scales of lines adds a constant. If 4 does not divide N, global accesses
     are to single elements. Reads of shared memory by tensor cores are not counted. Each scale is
     found once: no line of the seeded matrices exceeds 8 times the maximum of its first tile.
     """
-    kernel = KernelAccesses(shape, element_bytes)
     edge, steps, pitch = TENSOR_TILE, TENSOR_STEPS, 2 * TENSOR_TILE + 4
     tiles = kernel.tiles(steps)
-    singles = range(VECTOR) if shape.n % VECTOR else (0,)  # starts of accesses to four elements
+    # Starts of accesses to four elements.
+    singles = range(VECTOR) if kernel.shape.n % VECTOR else (0,)
 
     def eighth(x: Lanes, _y: Lanes) -> Lanes:
         return x % 8
