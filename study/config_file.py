@@ -2,7 +2,6 @@
 
 import json
 import os
-import stat
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
@@ -169,13 +168,13 @@ def read(path: Path | str, *more: Path | str) -> Any:
 
 def _read(path: Path | str) -> Any:
     try:
-        with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
-            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-                raise ConfigError(f"{path}: not a regular file; use a configuration file")
-            data = file.read(_MOST_BYTES + 1)
-        if len(data) > _MOST_BYTES:
+        file = Path(path)
+        size = file.stat().st_size
+        if not file.is_file():
+            raise ConfigError(f"{path}: not a regular file; use a configuration file")
+        if size > _MOST_BYTES:
             raise ConfigError(f"{path}: larger than {_MOST_BYTES} bytes; use a configuration file")
-        return yaml.load(data.decode(), _Loader)
+        return yaml.load(file.read_bytes().decode(), _Loader)
     except OSError as error:
         raise ConfigError(f"{path}: {error.strerror}; use a configuration file") from None
     except UnicodeDecodeError:

@@ -48,7 +48,6 @@ EXCEPTIONS = {
     "docs/reference/glossary.md": ["A fused multiply-add, the main instruction"],
     "docs/results/recordings.md": ["h200-sxm-two-in-turn"],
     "analysis/models/evaluation.py": ["left out"],  # seeds of the bootstrap
-    "workflow/command.py": ["--card is now"],  # the hint that a former option gets
 }
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 TEMPLATES = sorted((ROOT / "report").rglob("*.j2"))

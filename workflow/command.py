@@ -121,18 +121,16 @@ def add_try(commands: Commands) -> None:
     )
     text = "recording with the roofline to compare with (default: the report's)"
     parser.add_argument("--gpu", type=Path, metavar="DIR", help=text)
-    parser.add_argument("--card", type=Path, help=argparse.SUPPRESS)  # the former name of --gpu
     add_config(parser, "the study, which defines the protocol")
 
 
 def _try(arguments: argparse.Namespace) -> int:
     from workflow.trial import attempt
 
-    if arguments.card:
-        print("--card is now --gpu", file=sys.stderr)
-    paths = (arguments.file, arguments.config, arguments.gpu or arguments.card)
     lines = attempt(
-        *paths,
+        arguments.file,
+        arguments.config,
+        arguments.gpu,
         arguments.architecture,
         arguments.device,
         arguments.size,

@@ -28,9 +28,6 @@ OPTIONAL = {
     "gpu": "no GPU of this host can be measured",
 }
 REMEDY = "name a package index that answers, for example in PIP_INDEX_URL"
-# Line of a .pth file; the module's own bytecode could be cut off.
-START = "import sys; kept, sys.dont_write_bytecode = sys.dont_write_bytecode, True"
-START += "; import matmul_study_start; sys.dont_write_bytecode = kept\n"
 
 
 def main(asked: list[str]) -> int:
@@ -98,7 +95,7 @@ def place() -> str:
 
 def locks() -> str:
     """Return the digest of the files from which the environment is installed."""
-    names = ("pyproject.toml", "uv.lock", "workflow/uv.txt", "base/start.py")
+    names = ("pyproject.toml", "uv.lock", "workflow/uv.txt")
     return hashlib.sha256(b"".join((ROOT / name).read_bytes() for name in names)).hexdigest()
 
 
@@ -129,7 +126,6 @@ def install(layers: set[str], build: Mapping[str, str] | None = None) -> set[str
     size = " (the compiler: 290 MB)" if "compiler" in layers - set(state["layers"]) else ""
     say(f"set-up: installing {', '.join(['the study', *sorted(layers)])} into .venv{size}")
     STATE.write_text(json.dumps(state | {"unfinished": True, "locks": ""}))
-    copy_start()
     install_uv()
     wanted = [f"--{'extra' if name in EXTRAS else 'group'}={name}" for name in sorted(layers)]
     failed = f"could not install uv.lock ({', '.join(sorted(layers)) or 'base'}); "
@@ -146,13 +142,6 @@ def install(layers: set[str], build: Mapping[str, str] | None = None) -> set[str
     run_cached([*pip, *again, "--require-hashes", "-r", locked], failed, environment)
     run_cached([*pip, "--no-build-isolation", "--editable", "."], failed, environment)
     return save(layers)
-
-
-def copy_start() -> None:
-    """Copy `base/start.py` into the environment: all of its Pythons start with it."""
-    (packages,) = VENV.glob("lib/python*/site-packages")
-    shutil.copy(ROOT / "base" / "start.py", packages / "matmul_study_start.py")
-    (packages / "0-matmul-study.pth").write_text(START)
 
 
 def install_uv() -> None:

@@ -57,15 +57,9 @@ class HostBuffers:
 
     def product(self, cell: Cell) -> Matrix:
         """Return C, (batch, m, n)."""
-        shape = cell.shape
-        return matrices(
-            self._c[: shape.c_elements * ELEMENTS[cell.dtype].bytes].view(
-                ELEMENTS[cell.dtype].dtype
-            ),
-            shape.batch,
-            shape.m,
-            shape.n,
-        )
+        shape, element = cell.shape, ELEMENTS[cell.dtype]
+        flat = self._c[: shape.c_elements * element.bytes].view(element.dtype)
+        return matrices(flat, shape.batch, shape.m, shape.n)
 
     def inputs(self, cell: Cell, change: Change = SAME) -> tuple[Matrix, Matrix]:
         """Return A and B, which begin at the place in the change."""

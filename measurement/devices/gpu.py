@@ -412,18 +412,26 @@ def _poll(observers: Sequence[Observer]) -> None:
 
 def read_limits(cuda: Any, device: Any) -> DeviceLimits:
     """Read a GPU's limits from its device attributes."""
-    attribute = cuda.device_attribute
-    names = {
-        "max_threads_per_block": attribute.MAX_THREADS_PER_BLOCK,
-        "max_shared_bytes_per_block": attribute.MAX_SHARED_MEMORY_PER_BLOCK,
-        "max_shared_bytes_per_block_optin": attribute.MAX_SHARED_MEMORY_PER_BLOCK_OPTIN,
-        "max_registers_per_block": attribute.MAX_REGISTERS_PER_BLOCK,
-        "max_grid_x": attribute.MAX_GRID_DIM_X,
-        "max_grid_y": attribute.MAX_GRID_DIM_Y,
-        "max_grid_z": attribute.MAX_GRID_DIM_Z,
-        "warp_size": attribute.WARP_SIZE,
-    }
-    values = {name: device.get_attribute(number) for name, number in names.items()}
+    values = attributes(
+        cuda,
+        device,
+        max_threads_per_block="MAX_THREADS_PER_BLOCK",
+        max_shared_bytes_per_block="MAX_SHARED_MEMORY_PER_BLOCK",
+        max_shared_bytes_per_block_optin="MAX_SHARED_MEMORY_PER_BLOCK_OPTIN",
+        max_registers_per_block="MAX_REGISTERS_PER_BLOCK",
+        max_grid_x="MAX_GRID_DIM_X",
+        max_grid_y="MAX_GRID_DIM_Y",
+        max_grid_z="MAX_GRID_DIM_Z",
+        warp_size="WARP_SIZE",
+    )
     return DeviceLimits(
         **values, memory_bytes=device.total_memory(), compute_capability=device.compute_capability()
     )
+
+
+def attributes(cuda: Any, device: Any, **names: str) -> dict[str, int]:
+    """Return attributes of a GPU, given by CUDA's names of them."""
+    return {
+        name: device.get_attribute(getattr(cuda.device_attribute, of_cuda))
+        for name, of_cuda in names.items()
+    }

@@ -30,7 +30,7 @@ from kernels.catalog.variant import Variant
 from kernels.cubins.build import Build
 from measurement.devices import cublas
 from measurement.devices.discovery import CudaDevice, driver
-from measurement.devices.gpu import read_limits
+from measurement.devices.gpu import attributes, read_limits
 from measurement.recording.provenance_schema import USER_SUPPLIED, check_lines
 from measurement.recording.schema import check_text
 
@@ -85,7 +85,15 @@ def gpu(device: CudaDevice) -> dict[str, Any]:
     """Return the facts of one GPU: name, size, limits, clocks and link."""
     cuda = driver()
     gpu = cuda.Device(device.index)
-    limits = asdict(read_limits(cuda, gpu)) | _multiprocessor_limits(cuda, gpu)
+    limits = asdict(read_limits(cuda, gpu)) | attributes(
+        cuda,
+        gpu,
+        max_threads_per_multiprocessor="MAX_THREADS_PER_MULTIPROCESSOR",
+        max_blocks_per_multiprocessor="MAX_BLOCKS_PER_MULTIPROCESSOR",
+        registers_per_multiprocessor="MAX_REGISTERS_PER_MULTIPROCESSOR",
+        shared_bytes_per_multiprocessor="MAX_SHARED_MEMORY_PER_MULTIPROCESSOR",
+        l2_cache_bytes="L2_CACHE_SIZE",
+    )
     del limits["compute_capability"]  # already a fact of the GPU
     return {
         "device": f"gpu{device.index}",
@@ -96,19 +104,6 @@ def gpu(device: CudaDevice) -> dict[str, Any]:
         **_nvml_facts(gpu.pci_bus_id()),
         "limits": limits,
     }
-
-
-def _multiprocessor_limits(cuda: Any, gpu: Any) -> dict[str, int]:
-    """Read the limits of resident blocks per multiprocessor, and the L2 size."""
-    attribute = cuda.device_attribute
-    names = {
-        "max_threads_per_multiprocessor": attribute.MAX_THREADS_PER_MULTIPROCESSOR,
-        "max_blocks_per_multiprocessor": attribute.MAX_BLOCKS_PER_MULTIPROCESSOR,
-        "registers_per_multiprocessor": attribute.MAX_REGISTERS_PER_MULTIPROCESSOR,
-        "shared_bytes_per_multiprocessor": attribute.MAX_SHARED_MEMORY_PER_MULTIPROCESSOR,
-        "l2_cache_bytes": attribute.L2_CACHE_SIZE,
-    }
-    return {name: gpu.get_attribute(number) for name, number in names.items()}
 
 
 def _nvml_facts(pci_bus_id: str) -> dict[str, Any]:

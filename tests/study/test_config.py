@@ -229,7 +229,7 @@ def test_yaml_mistake_names_line_and_column(tmp_path, text, place):
         (lambda path: path.symlink_to("nowhere"), "No such file or directory"),
         (lambda path: path.write_bytes(b"\xff\xfe\x00"), "not valid UTF-8"),
         (os.mkfifo, "not a regular file"),
-        (Path.mkdir, "Is a directory"),
+        (Path.mkdir, "not a regular file"),
         (lambda path: path.symlink_to("/dev/zero"), "not a regular file"),
         (lambda path: path.touch() or os.truncate(path, 2**31), "larger than 65536 bytes"),
         (

@@ -14,7 +14,7 @@ import analysis.__main__
 import measurement.__main__
 import study.__main__
 from tests.support import ROOT
-from workflow import command, run, trial
+from workflow import command, run
 
 COMMANDS = {
     "report": (run, []),
@@ -77,22 +77,6 @@ def test_completion_in_a_shell(line, expected):
     command = [sys.executable, "-c", code]
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, check=True)
     assert {*done.stdout.decode().split()} - {"-h", "--help", "--version"} == expected
-
-
-def test_the_former_option_card_of_try_is_accepted_with_a_hint(patch, capsys):
-    given = []
-
-    def attempt(*arguments, **_options):
-        given.append(arguments)
-        yield "not checked on the CPU"
-        return trial.UNCHECKED
-
-    patch(trial, attempt=attempt)
-    patch(sys, argv=["gemm-study", "try", "mine.cu", "--card", "old"])
-    assert command.main() == 3
-    assert given[0][2] == Path("old")
-    assert capsys.readouterr().err == "--card is now --gpu\n"
-    assert "--card" not in parsers(command._parser())["try"].format_help()
 
 
 @pytest.mark.parametrize(

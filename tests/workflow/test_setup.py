@@ -36,7 +36,7 @@ def setup(tmp_path, monkeypatch, patch):
     root = tmp_path / "project"
     for name in ("base", "workflow"):
         (root / name).mkdir(parents=True)
-    for name in ("pyproject.toml", "uv.lock", "workflow/uv.txt", "base/start.py"):
+    for name in ("pyproject.toml", "uv.lock", "workflow/uv.txt"):
         (root / name).write_text(f"# {name}\n")
     venv = root / ".venv"
     for module in (modules.environment, modules.host):
@@ -258,24 +258,6 @@ def test_an_environment_without_its_state_or_python_is_made_again(setup, host, s
 
 
 # ---- A full disk
-
-
-@pytest.mark.exhaustive
-def test_no_python_of_the_environment_cuts_off_bytecode_or_finds_other_modules(setup, tmp_path):
-    shutil.rmtree(setup.venv)
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", setup.venv], check=True)
-    shutil.copy(ROOT / "base" / "start.py", setup.root / "base" / "start.py")
-    setup.environment.copy_start()
-    (tmp_path / "json.py").write_text("raise SystemExit('not the one of Python')")
-    (tmp_path / "big.py").write_text(f"text = '{'x' * 9000}'")
-    code = "import resource as r; r.setrlimit(r.RLIMIT_FSIZE, (4096, 4096)); import big, json"
-    for _ in range(2):
-        environment = os.environ | {"PYTHONPATH": str(tmp_path)}
-        environment.pop("PYTHONDONTWRITEBYTECODE", None)
-        command = [setup.venv / "bin" / "python", "-c", code]
-        done = subprocess.run(command, env=environment, stderr=subprocess.PIPE, text=True)
-        assert (done.returncode, done.stderr) == (0, "")
-        assert list((tmp_path / "__pycache__").iterdir()) == []
 
 
 def test_what_an_interrupted_installation_cut_off_is_installed_again(setup):
