@@ -93,6 +93,17 @@ def _parser() -> CommandParser:
     return parser
 
 
+def _add_gpus(parser: CommandParser) -> None:
+    """Add the option that selects GPUs."""
+    parser.add_argument(
+        "--device",
+        type=_device,
+        default="auto",
+        metavar="GPU",
+        help="CUDA index, part of a GPU name, or auto: all GPUs of this host (default: auto)",
+    )
+
+
 def add_record(commands: Commands) -> None:
     """Add the command that measures this host."""
     recorder = add_command(
@@ -110,13 +121,7 @@ def add_record(commands: Commands) -> None:
         ],
     )
     add_config(recorder)
-    recorder.add_argument(
-        "--device",
-        type=_device,
-        default="auto",
-        metavar="GPU",
-        help="CUDA index, part of a GPU name, or auto: all GPUs of this host (default: auto)",
-    )
+    _add_gpus(recorder)
     recorder.add_argument(
         "--at-once", action="store_true", help="measure several GPUs at the same time"
     )
@@ -191,13 +196,7 @@ def add_doctor(commands: Commands) -> None:
         "Without a GPU it examines the CPU.",
         ["gemm-study doctor", "gemm-study doctor --device 0 --json"],
     )
-    parser.add_argument(
-        "--device",
-        type=_device,
-        default="auto",
-        metavar="GPU",
-        help="CUDA index, part of a GPU name, or auto: all GPUs of this host (default: auto)",
-    )
+    _add_gpus(parser)
     parser.add_argument(
         "--recordings",
         type=Path,

@@ -1,6 +1,7 @@
 """Compiling cubins, and reading their resources (ptxas) and instructions (machine code)."""
 
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -164,15 +165,15 @@ def build_all(
     wanted: list[Build],
     architecture: str,
     folder: Path,
-    workers: int,
+    workers: int | None = None,
     store: Path | None = None,
     announce: Callable[[int, Build], None] = lambda *_: None,
 ) -> list[BuildResult]:
     """Build all `wanted` cubins into ``folder/architecture``, with `workers` compilers at a time.
 
-    The folder `store` has one cubin per digest of all its inputs; only missing cubins are compiled.
-    `announce` gets the number of finished cubins and the last one. Raise StudyError for the first
-    failed build; finished cubins stay in the store.
+    The default is one per core. The folder `store` has one cubin per digest of all its inputs; only
+    missing cubins are compiled. `announce` gets the number of finished cubins and the last one.
+    Raise StudyError for the first failed build; finished cubins stay in the store.
     """
 
     def one(build: Build) -> BuildResult:
@@ -188,7 +189,7 @@ def build_all(
             write_atomic(out.with_suffix(source.suffix), source.read_bytes())
         return result
 
-    return run_all(one, wanted, workers, announce)
+    return run_all(one, wanted, workers or len(os.sched_getaffinity(0)), announce)
 
 
 def _digest(nvcc: Path, build: Build, architecture: str) -> str:

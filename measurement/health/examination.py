@@ -41,7 +41,7 @@ def examine(hardware: Host, wanted: str | int, nvcc: str | None = None) -> Machi
 def _gpu(hardware: Host, device: CudaDevice, inputs: Inputs, folder: Path, nvcc: str | None) -> Gpu:
     print(f"measuring GPU {device.index}, {device.name}", file=sys.stderr, flush=True)
     name = architecture(device.compute_capability)
-    builds = build_all(find_nvcc(nvcc), list(INSTRUMENTS), name, folder, workers=len(INSTRUMENTS))
+    builds = build_all(find_nvcc(nvcc), list(INSTRUMENTS), name, folder)
     with (
         only_run(device, hardware.lock_file(device), _PURPOSE),
         hardware.open_gpu(device, inputs, builds, folder, None) as session,

@@ -3,7 +3,6 @@
 Their values depend neither on other work of the GPU nor on the individual GPU.
 """
 
-import os
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -72,10 +71,9 @@ def _build(
 ) -> list[BuildResult]:
     """Build kernels; raise StudyError if a cubin differs from the recorded one."""
     name = architecture(device.compute_capability)
-    workers = len(os.sched_getaffinity(0))
     recorded_hashes = set(recorded.builds["cubin_sha256"])
     nvccs = ", ".join(sorted(set(recorded.builds["nvcc"])))
-    built = build_all(find_nvcc(None), list(wanted), name, folder, workers)
+    built = build_all(find_nvcc(None), list(wanted), name, folder)
     for result in built:
         if result.cubin_sha256 not in recorded_hashes:
             raise StudyError(

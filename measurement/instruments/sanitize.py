@@ -1,6 +1,5 @@
 """The kernels under compute-sanitizer: memory errors, races, uninitialised reads, barriers."""
 
-import os
 import re
 import shutil
 import subprocess
@@ -73,7 +72,7 @@ def sanitize(
         name = architecture(device.compute_capability)
         wanted = builds_of(cells)
         print(f"building {len(wanted)} kernels for {name}", file=sys.stderr, flush=True)
-        build_all(nvcc, wanted, name, Path(folder), len(os.sched_getaffinity(0)))
+        build_all(nvcc, wanted, name, Path(folder))
         check = [sys.executable, "-m", "measurement.instruments.check"]
         check += ["--device", str(device.index), "--cubins", folder, "--variants", *variants]
         check += ["--block-sizes", *map(str, block_sizes), "--sizes", *sizes]

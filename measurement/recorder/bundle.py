@@ -10,7 +10,6 @@ Python version, gcc and, for GPUs, NVIDIA's driver.
 import argparse
 import gzip
 import importlib.metadata
-import os
 import shutil
 import sys
 import tarfile
@@ -89,8 +88,7 @@ def pack(folder: Path, architectures: list[str]) -> None:
         nvcc = find_nvcc(config.toolchain.nvcc)
         for architecture in architectures:
             print(f"building for {architecture}", file=sys.stderr, flush=True)
-            workers = len(os.sched_getaffinity(0))
-            build_all(nvcc, builds(config.study), architecture, folder / "cubins", workers)
+            build_all(nvcc, builds(config.study), architecture, folder / "cubins")
     commit = git()
     if commit["dirty"]:
         print("warning: uncommitted changes; recordings will name no commit", file=sys.stderr)

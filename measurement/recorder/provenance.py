@@ -11,6 +11,7 @@ import platform
 import subprocess
 import time
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
@@ -160,15 +161,12 @@ def blas() -> dict[str, Any]:
 
 
 def packages() -> dict[str, str | None]:
-    """Return the versions of the Python packages used to measure."""
-    return {name: _version(name) for name in _PACKAGES}
-
-
-def _version(package: str) -> str | None:
-    try:
-        return importlib.metadata.version(package)
-    except importlib.metadata.PackageNotFoundError:
-        return None
+    """Return the versions of the Python packages used to measure; None: not installed."""
+    versions: dict[str, str | None] = dict.fromkeys(_PACKAGES)
+    for name in _PACKAGES:
+        with suppress(importlib.metadata.PackageNotFoundError):
+            versions[name] = importlib.metadata.version(name)
+    return versions
 
 
 def compile_flags() -> dict[str, list[str]]:

@@ -1,6 +1,5 @@
 """The recorder: measures this host's GPUs and CPU, and writes the recording."""
 
-import os
 import platform
 import sys
 import tempfile
@@ -138,12 +137,11 @@ def record(
         out.parent.mkdir(parents=True, exist_ok=True)
         folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="matmul-study-"))
         library = build_library(gcc, Path(folder))
-        if cubins is None:
-            cubins = Path(folder)
-            _build(config, devices, cubins)
-        builds = _read_builds(config.study, devices, cubins)
+        builds = _builds(config, devices, cubins or Path(folder), is_prebuilt=cubins is not None)
         at_once = at_once and len(devices) > 1
-        task = Task(hardware, config.study, devices, builds, cubins, library, at_once)
+        task = Task(
+            hardware, config.study, devices, builds, cubins or Path(folder), library, at_once
+        )
         begun = {"started_utc": provenance.utc_now()} | ({"texts": texts} if texts else {})
         header = {"task": task.fingerprint(), "facts": begun}
         with open_journal(out, header) as journal:
@@ -258,22 +256,15 @@ def _gpu_sources(
     return (builds_of(study), calls(study)) if devices else ((), ())
 
 
-def _build(config: Config, devices: list[CudaDevice], cubins: Path) -> None:
-    """Compile the study's kernels for each architecture."""
-    for name in _architectures(devices):
-        wanted = builds_of(config.study)
-        print(f"building {len(wanted)} kernels for {name}", file=sys.stderr, flush=True)
-        nvcc = find_nvcc(config.toolchain.nvcc)
-        build_all(nvcc, wanted, name, cubins, workers=len(os.sched_getaffinity(0)))
-
-
-def _read_builds(study: Study, devices: list[CudaDevice], cubins: Path) -> list[BuildResult]:
-    return [
-        read_result(cubins / name / f"{build.stem}.cubin")
-        for name in _architectures(devices)
-        for build in builds_of(study)
-    ]
-
-
-def _architectures(devices: list[CudaDevice]) -> list[str]:
-    return sorted({architecture(device.compute_capability) for device in devices})
+def _builds(
+    config: Config, devices: list[CudaDevice], cubins: Path, is_prebuilt: bool
+) -> list[BuildResult]:
+    """Compile the study's kernels for each architecture to the folder `cubins`, or read them."""
+    wanted, results = builds_of(config.study), []
+    for name in sorted({architecture(device.compute_capability) for device in devices}):
+        if is_prebuilt:
+            results += [read_result(cubins / name / f"{build.stem}.cubin") for build in wanted]
+        else:
+            print(f"building {len(wanted)} kernels for {name}", file=sys.stderr, flush=True)
+            results += build_all(find_nvcc(config.toolchain.nvcc), wanted, name, cubins)
+    return results
