@@ -35,7 +35,6 @@ def _device(text: str) -> str | int:
 
 
 def _commit(text: str) -> str:
-    """Parse the hash of a commit."""
     if re.fullmatch("[0-9a-f]{7,64}", text):
         return text
     raise argparse.ArgumentTypeError(f"{text!r} is not a hash; use hexadecimal digits as in git")
@@ -94,7 +93,6 @@ def _parser() -> CommandParser:
 
 
 def _add_gpus(parser: CommandParser) -> None:
-    """Add the option that selects GPUs."""
     parser.add_argument(
         "--device",
         type=_device,

@@ -130,7 +130,6 @@ def _read(path: Path) -> tuple[Published, dict[str, pd.DataFrame]]:
 
 
 def _texts(file: Any) -> pd.DataFrame:
-    """Return a CSV as texts."""
     return pd.read_csv(file, dtype=str, keep_default_na=False)
 
 

@@ -248,7 +248,6 @@ def _reason(state: State) -> str:
 
 
 def _show_outcome(took_s: float) -> None:
-    """Print the answers and the path of the report."""
     in_force = {}
     with suppress(OSError):
         in_force = yaml.safe_load(Path("results/config.yaml").read_text())

@@ -26,7 +26,6 @@ _TILES = {"sgemm_top": TILES, "sgemm_stream_k": STREAM_K_TILES}  # by kernel
 
 
 def _variants(text: str) -> list[Variant]:
-    """Return the variants that a TOML file declares."""
     declared: dict[str, dict[str, Any]] = tomllib.loads(text)
     for name, facts in declared.items():
         like = declared.get(facts.pop("like", None), {})

@@ -214,7 +214,6 @@ def _resource(pattern: str, output: str) -> int:
 
 
 def _unsupported(nvcc: Path, architecture: str) -> str:
-    """Return the error for an architecture that the compiler does not support."""
     supported = list_architectures(nvcc) or ["sm_0"]
     oldest, number, newest = (_number(name) for name in (supported[0], architecture, supported[-1]))
     toolkit = ""

@@ -141,5 +141,4 @@ def _blocks_by_shared(limits: CapabilityLimits, static: int, dynamic: int) -> in
 
 
 def _in_units(amount: int, unit: int) -> int:
-    """Return `amount` rounded up to whole units."""
     return -(-amount // unit) * unit

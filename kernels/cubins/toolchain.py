@@ -74,5 +74,4 @@ def list_architectures(nvcc: Path) -> list[str]:
 
 
 def _of_wheels(program: str) -> Path:
-    """Return the path of a program of the wheels in this Python environment."""
     return Path(sysconfig.get_paths()["purelib"]) / _WHEEL_PROGRAMS / program

@@ -95,7 +95,6 @@ def _answer(sender: Connection, device: int, cubin: Path, cell: Cell, seed: int)
 
 @contextmanager
 def _timed(times_s: dict[str, float], name: str) -> Iterator[None]:
-    """Time the block as one phase."""
     begin = time.perf_counter_ns()
     yield
     times_s[name] = (time.perf_counter_ns() - begin) / 1e9

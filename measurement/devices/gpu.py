@@ -131,7 +131,6 @@ class GpuSession(DeviceSession):
         }
 
     def _open_two(self) -> TwoGpus:
-        """Open the partner; return both GPUs."""
         lane = Lane(self._cuda, self._context, self._launches)
         parts = (self._partner, self._cubins, self.limits, self._bytes)
         reach = bool(self._device.can_access_peer(self._partner))
@@ -404,7 +403,6 @@ class GpuSession(DeviceSession):
 
 
 def _poll(observers: Sequence[Observer]) -> None:
-    """Call the observers once; wait until the next time."""
     for observer in observers:
         observer.during()
     time.sleep(_POLL_S)

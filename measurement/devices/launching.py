@@ -177,7 +177,6 @@ class Launches:
                 raise CellError(f"refused: {name} uses GPU {index}, which is not measured")
 
     def _library(self) -> Callable[..., None]:
-        """Return cuBLAS's SGEMM, initialised on first use."""
         if self._sgemm is None:
             self._sgemm = cublas.Sgemm(self._stream.handle)
         return self._sgemm.multiply

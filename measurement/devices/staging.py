@@ -110,7 +110,6 @@ class Staged:
             emptied.result()
 
     def _slot(self, ring: tuple[Bytes, list[Any]], number: int) -> tuple[Bytes, Any]:
-        """Return the memory and the event of a chunk."""
         at = number % _RING
         return ring[0][at * self._chunk_bytes : (at + 1) * self._chunk_bytes], ring[1][at]
 

@@ -116,7 +116,6 @@ def main() -> int:
 
 
 def _by_buffers(cells: list[Cell]) -> dict[tuple[Problem, ...], list[Cell]]:
-    """Return the cells by the matrices they need."""
     groups: dict[tuple[Problem, ...], list[Cell]] = {}
     for each in sorted(cells, key=lambda each: each.shape.flop):
         groups.setdefault(problems([each]), []).append(each)

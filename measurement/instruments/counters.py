@@ -127,7 +127,6 @@ def rows_of(output: str, cells: list[Cell]) -> Iterator[dict[str, Any]]:
 
 
 def _geometry(cell: Cell) -> tuple[str, str]:
-    """Return threads per block and grid of a cell's launch, as ncu prints them."""
     launch = cell.product.launch
     return str((*launch.threads, 1)), str(launch.grid)
 

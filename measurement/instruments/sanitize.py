@@ -129,7 +129,6 @@ def read_report(tool: str, output: str, status: int, seconds: float, log: Path) 
 
 
 def _first_error(output: str) -> str:
-    """Return the tool's first line after its banner."""
     lines = re.findall(r"^=+ +(.+)$", output, re.MULTILINE)
     return next(line for line in lines if not line.startswith("COMPUTE-SANITIZER")).strip()
 

@@ -104,7 +104,6 @@ class _Kernel:
 
 
 def _of_kernel(rows: pd.DataFrame, first: dict[str, Any]) -> pd.DataFrame:
-    """Return the rows of the kernel of row `first`."""
     same = pd.Series(True, rows.index)
     for name in KERNEL:
         value = first[name]

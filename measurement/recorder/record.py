@@ -164,7 +164,6 @@ def _check_memory(study: Study, devices: list[CudaDevice]) -> None:
 
 
 def _measure(task: Task, journal: Journal) -> None:
-    """Measure the GPUs, the interference between several GPUs, and the CPU."""
     study = task.study
     jobs = [partial(_measure_gpu, task, journal, device) for device in task.devices]
     if task.at_once:
@@ -195,7 +194,6 @@ def _measure_gpu(task: Task, journal: Journal, device: CudaDevice, meet: Meet) -
 
 
 def _facts(task: Task, journal: Journal, gcc: str, commit: str | None) -> dict[str, Any]:
-    """Return the recording's provenance."""
     none = dict.fromkeys(("driver", "cuda_driver", "cublas"))
     drivers = task.hardware.drivers() if task.devices else none
     nvccs = {build.nvcc for build in task.builds}

@@ -127,7 +127,6 @@ def _form_fault(row: Mapping[str, Any], catalog: Catalog) -> str | None:
 
 
 def _repeated(name: str, frame: pd.DataFrame) -> Iterator[str]:
-    """Yield the first two rows with the same key."""
     for key in map(list, FILES[name].keys):
         rows = _coded(frame, key)
         ordered = np.sort(rows)  # takes less memory than a hash table

@@ -177,7 +177,6 @@ def read(path: Path | str) -> Recording:
 
 
 def _attribute(name: str) -> str:
-    """Return the attribute of `Recording` for the table in the file `name`."""
     return name.split(".")[0]
 
 

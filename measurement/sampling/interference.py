@@ -92,7 +92,6 @@ def _pair(devices: dict[str, Supervisor], cell: Cell) -> list[tuple[int, Timing]
 
 
 def _row(cell: Cell, number: int, others: int, timing: Timing) -> dict[str, Any]:
-    """Return one run as a table row."""
     seconds = {name: rounded(value) for name, value in asdict(timing).items()}
     return {**cell.row(), "round": number, "neighbours": others, **seconds}
 

@@ -127,7 +127,6 @@ class DeviceMeasurement:
         progress.end()
 
     def _ceilings(self, device: Supervisor) -> None:
-        """Measure all ceilings."""
         if self._own(_CEILINGS):
             return
         with self._phase("ceilings", device):
@@ -181,7 +180,6 @@ class DeviceMeasurement:
         self._journal.add(_PIECES, *rows)
 
     def _settings_used(self) -> dict[Cell, Setting]:
-        """Return the fastest setting of each run in pieces."""
         return {
             Cell.of(row | {"threads": None}): Setting(*(row[name] for name in SETTING))
             for row in self._own(_PIECES)
@@ -189,7 +187,6 @@ class DeviceMeasurement:
         }
 
     def _check(self, device: Supervisor) -> None:
-        """Run the gate on the cells without a check."""
         checked = self._journal.checks()
         left = [cell for cell in self._cells if cell not in checked]
         if not left:
@@ -212,7 +209,6 @@ class DeviceMeasurement:
         progress.end()
 
     def _note_first(self, sample: Sample) -> None:
-        """Journal the times of a cell's first run and of its kernel."""
         timing = sample.run.timing
         self._estimate.add(sample.cell, timing.total_s)
         self._note_pilot(sample.cell, _RUN, 0, timing.total_s)
@@ -224,7 +220,6 @@ class DeviceMeasurement:
         self._journal.add(PILOTS, row)
 
     def _sample(self, device: Supervisor) -> None:
-        """Sample the runs of the cells that passed."""
         cells = self._passed()
         ceilings = self._largest_ceilings()
 
@@ -383,7 +378,6 @@ class DeviceMeasurement:
         self._journal.add(_CHECKS, *rows)
 
     def _largest_ceilings(self) -> dict[str, float]:
-        """Return the largest measured value of each ceiling."""
         largest: dict[str, float] = {}
         for row in self._own(_CEILINGS):
             largest[row["quantity"]] = max(row["value"], largest.get(row["quantity"], 0.0))
@@ -403,7 +397,6 @@ class DeviceMeasurement:
         return cells_by_kernel
 
     def _imports(self, device: Supervisor) -> None:
-        """Journal the packages that user-supplied calls imported."""
         if any(isinstance(cell.product.entry, UserCall) for cell in self._cells):
             with suppress(CellError):  # a lost process imported nothing more
                 self._journal.add(IMPORTS, device.call(Worker.imported))

@@ -175,7 +175,6 @@ def take(
 
 
 def _is_due(number: int, rounds: int, wanted: int) -> bool:
-    """Return whether a cell has a sample in a round."""
     return -(-number * wanted // rounds) > -(-(number - 1) * wanted // rounds)
 
 

@@ -199,14 +199,12 @@ class Supervisor:
             ) from None
 
     def _end(self) -> None:
-        """Kill the process if it is alive."""
         self._connection.close()
         if self._process and self._process.is_alive():
             self._process.kill()
             self._process.join(_END_S)
 
     def _death(self) -> str:
-        """Return how the process ended."""
         assert self._process
         self._process.join(_END_S)
         status = self._process.exitcode
