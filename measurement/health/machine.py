@@ -9,7 +9,7 @@ from typing import Any
 from base.errors import StudyError
 from measurement.devices.ceilings import Ceiling
 from measurement.recording.files import PROVENANCE, check_manifest, read_provenance
-from measurement.recording.recording import read_table
+from measurement.recording.recording import plain_rows, read_table
 
 _MOST_BYTES = 2**26  # of a table of ceilings
 Ceilings = Mapping[str, float]  # medians by the key of a quantity
@@ -100,9 +100,8 @@ def recorded(folder: Path) -> Machine:
     check_manifest(folder)
     facts = read_provenance(folder)
     frame, _ = read_table(folder, "ceilings.csv", _MOST_BYTES)
-    rows = frame.astype(object).where(frame.notna(), None).to_dict("records")
     by_device: dict[str, list[Ceiling]] = {}
-    for row in rows:
+    for row in plain_rows(frame):
         by_device.setdefault(row.pop("device"), []).append(Ceiling(**row))
     gpus = (Gpu(gpu, *ceilings_of(by_device.get(gpu["device"], []))) for gpu in facts["devices"])
     cpu, _ = ceilings_of(by_device.get(CPU, []))

@@ -24,7 +24,7 @@ from measurement.devices.discovery import CudaDevice
 from measurement.instruments.addition import add, bench
 from measurement.instruments.check import builds_of, plan
 from measurement.recorder import provenance
-from measurement.recording.recording import Recording
+from measurement.recording.recording import Recording, plain_rows
 from study.cells import Cell
 
 # Sectors and requests of global memory, wavefronts, requests and bank conflicts of shared memory.
@@ -73,8 +73,7 @@ def cells_of(recorded: Recording) -> list[list[Cell]]:
     """
     study = recorded.provenance["configuration"]
     columns = ["variant", "dtype", "block_size", "build"]
-    builds = recorded.builds[columns].astype(object).where(recorded.builds[columns].notna(), None)
-    built = set(builds.itertuples(index=False, name=None))
+    built = {tuple(row.values()) for row in plain_rows(recorded.builds[columns])}
     groups: dict[tuple[object, ...], list[Cell]] = {}
     for dtype in ELEMENTS:
         asked = [one for one in (study, *study.get("series", [])) if dtype in one.get("dtypes", [])]

@@ -52,18 +52,13 @@ def check_target(
         shown = ", ".join(former_names.elements()) or "no GPU"
         raise StudyError(f"{out}: contains a recording of {shown}; {_KEEP}")
     cells = {cell for label in labels for cell in gpu_cells(study, label)}
-    lost = _cells(former) - cells - {*cpu_cells(study, usable_threads())}
+    recorded = {Cell.of(row) for row in recording.plain_rows(former.checks)}
+    lost = recorded - cells - {*cpu_cells(study, usable_threads())}
     if lost:
         raise StudyError(
             f"{out}: contains {len(lost)} configurations that this study lacks, such as "
             f"{min(map(str, lost))}; {_KEEP}"
         )
-
-
-def _cells(former: recording.Recording) -> set[Cell]:
-    frame = former.checks.astype(object)
-    rows = frame.where(frame.notna(), None).to_dict("records")
-    return {Cell.of({str(name): value for name, value in row.items()}) for row in rows}
 
 
 def _is_written(out: Path) -> bool:

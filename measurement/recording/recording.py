@@ -63,6 +63,7 @@ __all__ = [
     "Recording",
     "RecordingError",
     "check_target",
+    "plain_rows",
     "read",
     "write",
 ]
@@ -174,6 +175,12 @@ def read(path: Path | str) -> Recording:
     return Recording(
         path, provenance, **{_attribute(name): frame for name, frame in frames.items()}
     )
+
+
+def plain_rows(frame: pd.DataFrame) -> list[dict[str, Any]]:
+    """Return the rows of a table as plain values; None: no value."""
+    rows = frame.astype(object).where(frame.notna(), None).to_dict("records")
+    return [{str(name): value for name, value in row.items()} for row in rows]
 
 
 def _attribute(name: str) -> str:

@@ -110,7 +110,7 @@ def recorded(make_recording, gpu, tmp_path, monkeypatch):
     tables = {name: made.table(name) for name in recording.TABLES}
     recording.write(made.path, provenance, tables | {"builds.csv": builds})
 
-    def build_all(nvcc, wanted, architecture, folder, workers):
+    def build_all(nvcc, wanted, architecture, folder):
         assert {build.stem for build in wanted} <= {path.stem for path in cubins.rglob("*.cubin")}
         return [r for r in results if r.variant != "probes"]
 
