@@ -111,10 +111,9 @@ class _ProbedGpu:
         l2_bytes = device.get_attribute(attribute.L2_CACHE_SIZE)
         free_bytes = cuda.mem_get_info()[0]
         self._reaches_memory = probes.reaches_memory(l2_bytes, free_bytes)
-        self._blocks = probes.filling_blocks(
-            device.get_attribute(attribute.MULTIPROCESSOR_COUNT),
-            device.get_attribute(attribute.MAX_THREADS_PER_MULTIPROCESSOR),
-        )
+        threads = device.get_attribute(attribute.MAX_THREADS_PER_MULTIPROCESSOR)
+        multiprocessors = device.get_attribute(attribute.MULTIPROCESSOR_COUNT)
+        self._blocks = multiprocessors * (threads // probes.THREADS)  # resident at once
         self._sizes = probes.copy_sizes(free_bytes)
         self._copy_bytes = probes.device_copy_bytes(free_bytes)
         self._source, self._target = (self._on_device(self._copy_bytes) for _ in range(2))
@@ -135,9 +134,11 @@ class _ProbedGpu:
 
     def measurements(self) -> Iterator[Measurement]:
         """Yield the measurements of one round."""
-        yield self._fma
+        fma = ("fp32_flop_per_s", "fp32_fma", probes.FMA_FLOP, probes.FMA_ARGUMENTS)
+        yield partial(self._rate, *fma)
         if self._has_tensor_cores:
-            yield self._tensor
+            tensor = (probes.TENSOR_KERNEL, probes.TENSOR_FLOP, probes.TENSOR_ARGUMENTS)
+            yield partial(self._rate, "fp16_tensor_flop_per_s", *tensor)
         if self._reaches_memory:
             yield self._device_copy
         for sweep in self._sweeps:
@@ -200,26 +201,20 @@ class _ProbedGpu:
         self.busy_s += elapsed_s  # of the first one
         return elapsed_s
 
-    def _fma(self) -> list[CeilingRow]:
-        arguments = (*probes.FMA_ARGUMENTS, self._readings)
-        launch = partial(self._launch, "fp32_fma", self._blocks, probes.THREADS, *arguments)
-        rate = probes.fma_flop(self._blocks) / self._back_to_back_s(launch)
-        return [("fp32_flop_per_s", None, None, rate)]
-
-    def _tensor(self) -> list[CeilingRow]:
-        arguments = (*probes.TENSOR_ARGUMENTS, self._readings)
-        launch = partial(
-            self._launch, probes.TENSOR_KERNEL, self._blocks, probes.THREADS, *arguments
-        )
-        rate = probes.tensor_flop(self._blocks) / self._back_to_back_s(launch)
-        return [("fp16_tensor_flop_per_s", None, None, rate)]
+    def _rate(
+        self, quantity: str, kernel: str, of_block: int, arguments: tuple[object, ...]
+    ) -> list[CeilingRow]:
+        """Measure a throughput, from a kernel with the amount `of_block` in each block."""
+        arguments = (*arguments, self._readings)
+        launch = partial(self._launch, kernel, self._blocks, probes.THREADS, *arguments)
+        rate = of_block * self._blocks / self._back_to_back_s(launch)
+        return [(quantity, None, None, rate)]
 
     def _sweep(self, sweep: Sweep) -> list[CeilingRow]:
         source = () if sweep.level == "shared" else (self._tiles, sweep.buffer_bytes)
-        arguments = (*source, sweep.steps, probes.NEVER_READ, self._readings)
-        launch = partial(self._launch, sweep.kernel, self._blocks, probes.THREADS, *arguments)
-        rate = probes.sweep_bytes(sweep, self._blocks) / self._back_to_back_s(launch)
-        return [(f"{sweep.level}_bytes_per_s", None, None, rate)]
+        arguments = (*source, sweep.steps, probes.NEVER_READ)
+        of_block = probes.TILE_BYTES * sweep.steps
+        return self._rate(f"{sweep.level}_bytes_per_s", sweep.kernel, of_block, arguments)
 
     def _copy_on_device(self) -> None:
         self._cuda.memcpy_dtod_async(self._target, self._source, self._copy_bytes, self._stream)

@@ -26,19 +26,20 @@ KERNELS = {
     "read_past_l1": "PIiIP",
     "read_shared": "iIP",
 }
-# The kernel of `kernels/tensor_probe.cu`: parameter types, arguments, flop per warp and step.
+# The kernel of `kernels/tensor_probe.cu`: parameter types, arguments.
 TENSOR_KERNEL, TENSOR_TYPES = "fp16_products", "ifP"
 TENSOR_STEPS = 2**12
 TENSOR_ARGUMENTS = (TENSOR_STEPS, float("inf"))  # a threshold that no sum reaches
-_TENSOR_STEP_FLOP = 2 * 64 * 128 * 64 // 4
 TENSOR_CAPABILITY = (8, 0)  # minimum compute capability
 # Threads per block of the kernels that fill the GPU: both FMA kernels and the reads (source).
 THREADS = 256
+TENSOR_FLOP = 2 * 64 * 128 * 64 // 4 * TENSOR_STEPS * (THREADS // 32)  # per block
 
 CHAINS = 8  # (source)
 FMA_STEPS = 2**17
 # The values converge to 2 and their sum to 16, so the threshold −1 is never reached.
 FMA_ARGUMENTS = (0.5, 1.0, FMA_STEPS, -1.0)
+FMA_FLOP = 2 * CHAINS * FMA_STEPS * THREADS  # per block
 
 READ_LOADS = 2  # (source)
 TILE_BYTES = THREADS * READ_LOADS * 16  # (source)
@@ -135,23 +136,3 @@ def copy_sizes(free_bytes: int) -> list[int]:
 def device_copy_bytes(free_bytes: int) -> int:
     """Return the size of a copy in device memory: 1 GiB, limited by free memory."""
     return min(_GIB, free_bytes // _MEMORY_SHARE // _MIB * _MIB)
-
-
-def filling_blocks(multiprocessors: int, threads_per_multiprocessor: int) -> int:
-    """Return the number of blocks of `THREADS` that are resident on the whole GPU at once."""
-    return multiprocessors * (threads_per_multiprocessor // THREADS)
-
-
-def fma_flop(blocks: int) -> int:
-    """Return the floating-point operations of one launch of fp32_fma (two per FMA)."""
-    return 2 * CHAINS * FMA_STEPS * THREADS * blocks
-
-
-def tensor_flop(blocks: int) -> int:
-    """Return the floating-point operations of one launch of fp16_products."""
-    return _TENSOR_STEP_FLOP * TENSOR_STEPS * (THREADS // 32) * blocks
-
-
-def sweep_bytes(sweep: Sweep, blocks: int) -> int:
-    """Return the bytes read by all blocks of one launch: 16 per thread and load."""
-    return TILE_BYTES * sweep.steps * blocks
