@@ -36,7 +36,7 @@ class Progress:
             return
         self._printed = now
         estimate_s = left_s()
-        left = "" if estimate_s is None else f", {bound} {_clock(estimate_s)} left"
+        left = "" if estimate_s is None else f", {bound} {clock(estimate_s)} left"
         self._line(f"{self._label}: {done}/{self._total} {self._unit}{left} · {item}")
 
     def show_share(self, item: object, done: int) -> None:
@@ -56,7 +56,7 @@ class Progress:
 
     def end(self) -> None:
         """Show the total and the elapsed time."""
-        took = _clock(time.monotonic() - self._started)
+        took = clock(time.monotonic() - self._started)
         self._line(f"{self._label}: {self._total}/{self._total} {self._unit} in {took}")
         if self._in_place:
             print(file=self._stream)
@@ -66,5 +66,6 @@ class Progress:
         print(f"{before}{text}", end=after, file=self._stream, flush=True)
 
 
-def _clock(seconds: float) -> str:
+def clock(seconds: float) -> str:
+    """Return a duration as minutes and seconds, such as ``1:05``."""
     return f"{int(seconds) // 60}:{int(seconds) % 60:02d}"

@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from base.progress import clock
+
 # Seconds of each rule on two cores. An estimate in a log may be for one phase only: the longer of
 # both is used.
 EXPECTED_S = {"build": 30, "count": 25, "measure": 60, "tables": 30, "figures": 20, "render": 10}
@@ -18,11 +20,6 @@ _REDRAWN_S = 0.5
 _PLAIN_S = 15.0
 _TAIL_BYTES = 4096
 _TIME_LEFT = re.compile(r"(?:at most|about) (\d+):(\d\d) left")
-
-
-def clock(seconds: float) -> str:
-    """Return a duration as minutes and seconds, such as ``1:05``."""
-    return f"{int(seconds) // 60}:{int(seconds) % 60:02d}"
 
 
 def last_lines(path: Path | None) -> list[str]:

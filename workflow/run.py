@@ -29,7 +29,8 @@ from base.command_line import Commands, add_command, whole_number
 from base.errors import StudyError
 from base.paths import IS_CHECKOUT, RESULTS, ROOT, default_config
 from base.processes import adopt_orphans, end_children
-from workflow.progress import EXPECTED_S, FULL_S, Display, State, clock, last_lines
+from base.progress import clock
+from workflow.progress import EXPECTED_S, FULL_S, Display, State, last_lines
 
 LOG = Path("results/logs/snakemake.log")
 ALIVE = Path(".snakemake/alive")

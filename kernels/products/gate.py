@@ -3,6 +3,7 @@
 import os
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -28,8 +29,7 @@ class Verdict:
     worst_bound: float
 
 
-@dataclass(frozen=True)
-class _Band:
+class _Band(NamedTuple):
     """Outcome of some rows: failures, whether all are finite, and the worst element's location."""
 
     failures: int
@@ -68,19 +68,17 @@ def evaluate(
             bands = list(pool.map(evaluate_band, starts))
     failures = sum(band.failures for band in bands)
     worst = max(bands, key=lambda band: (not band.finite, band.share))  # the first of equals
-    row, column = worst.row, worst.column
+    at = worst.row, worst.column
+    error, allowed = float(abs(product[at] - expected[at])), float(multiple * bound[at])
     reason = None
-    error = float(abs(product[row, column] - expected[row, column]))
     if failures:
         # Integers in full: numbers that differ in their last digits must look different.
         form = ".0f" if np.issubdtype(product.dtype, np.integer) else "g"
         reason = (
-            f"{failures} of {product.size} elements wrong; worst C({row}, {column}) = "
-            f"{product[row, column]:{form}}, expected {expected[row, column]:{form}} "
-            f"± {multiple * bound[row, column]:.2g}"
+            f"{failures} of {product.size} elements wrong; worst C{at} = {product[at]:{form}}, "
+            f"expected {expected[at]:{form}} ± {allowed:.2g}"
         )
-    allowed = float(multiple * bound[row, column])
-    return Verdict(not failures, reason, row, column, error, allowed)
+    return Verdict(not failures, reason, *at, error, allowed)
 
 
 def _evaluate_band(product: Matrix, expected: Reference, bound: Reference, start: int) -> _Band:
