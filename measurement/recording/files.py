@@ -5,12 +5,11 @@
 
 import hashlib
 import json
-import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from pathlib import Path, PurePosixPath
-from typing import Any, NoReturn
+from typing import Any
 
 from pydantic import ValidationError
 
@@ -27,6 +26,7 @@ _MOST_BYTES_OF = {MANIFEST: 2**16, PROVENANCE: 2**20}
 _MOST_DEPTH = 16  # of nested brackets
 _HASHED = re.compile(r"[0-9a-f]{64}  [^\x00-\x1f]{1,255}")  # a line of the manifest
 _MOST_VALUES = 2**17  # in provenance.json
+_LARGEST = 2**63  # number
 
 
 class RecordingError(StudyError):
@@ -161,16 +161,12 @@ def read_provenance(path: Path) -> dict[str, Any]:
     check_file(path, PROVENANCE)
     try:
         provenance: dict[str, Any] = json.loads(
-            (path / PROVENANCE).read_bytes().decode(),
-            object_pairs_hook=_distinct,
-            parse_int=_whole,
-            parse_float=_finite,
-            parse_constant=_not_a_number,
+            (path / PROVENANCE).read_bytes().decode(), object_pairs_hook=_distinct
         )
     except (ValueError, RecursionError) as error:
         raise bad(path, f"{PROVENANCE} is not valid JSON ({error})") from None
     try:
-        _check_texts(provenance)
+        _check_values(provenance)
         Provenance.model_validate(provenance)
     except ValidationError as error:
         raise bad(path, f"{PROVENANCE}: {first_fault(error)}") from None
@@ -187,28 +183,18 @@ def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return unique
 
 
-def _whole(text: str) -> int:
-    return int(text) if len(text) < 20 else _not_a_number(text)
-
-
-def _finite(text: str) -> float:
-    return value if math.isfinite(value := float(text)) else _not_a_number(text)
-
-
-def _not_a_number(text: str) -> NoReturn:
-    raise ValueError(f"{text[:20]} is not a valid number")
-
-
-def _check_texts(value: Any) -> None:
-    """Raise ValueError for unprintable texts, too many values and too deeply nested brackets."""
+def _check_values(value: Any) -> None:
+    """Raise ValueError for invalid texts and numbers, too many values and too many levels."""
     level, count = [value], 0
     for _ in range(_MOST_DEPTH + 1):
         count += len(level)
         if count > _MOST_VALUES:
             raise ValueError(f"has more than {_MOST_VALUES} values")
-        for text in level:
-            if isinstance(text, str):
-                check_text(text)
+        for each in level:
+            if isinstance(each, str):
+                check_text(each)
+            elif isinstance(each, int | float) and not abs(each) < _LARGEST:  # also NaN
+                raise ValueError(f"{each!r:.20} is not a valid number")
         lists = [[*each, *each.values()] for each in level if isinstance(each, dict)]
         lists += [each for each in level if isinstance(each, list)]
         level = [inner for each in lists for inner in each]
