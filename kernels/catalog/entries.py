@@ -10,6 +10,8 @@ and is compiled with ``-DBLOCK=b -DGUARDED=0|1 -DELEMENT=type`` (see `kernels.cu
 """
 
 import tomllib
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +19,8 @@ from kernels.catalog import geometry, host_steps
 from kernels.catalog.catalog import Catalog
 from kernels.catalog.variant import CatalogKernel, Kernel, Library, Variant
 from kernels.theory import accesses, register_accesses, tensor_accesses
+from kernels.theory.addresses import KernelAccesses
+from kernels.theory.cost import Access
 from kernels.theory.tiles import STREAM_K_TILES, TILES, BlockSize, block_size_of
 
 _MODULES = {"geometry": geometry, "device_step": geometry, "host_step": host_steps}
@@ -47,9 +51,16 @@ def _variant(name: str, library: bool = False, **facts: Any) -> Variant:
     for key, module in _MODULES.items():
         if isinstance(facts.get(key), str):
             facts[key] = getattr(module, facts[key])
-    module, _, function = facts.pop("theory", "").partition(".")
-    theory = getattr(_THEORIES[module], function) if module else None
-    return CatalogKernel(name=name, theory=theory, **facts)
+    return CatalogKernel(name=name, theory=_theory(facts.pop("theory", None)), **facts)
+
+
+def _theory(declared: Any) -> Callable[[KernelAccesses, Any], list[Access]] | None:
+    """Return the function of memory accesses with this name, or with its options."""
+    if declared is None:
+        return None
+    options = dict(declared) if isinstance(declared, dict) else {"function": declared}
+    module, function = options.pop("function").split(".")
+    return partial(getattr(_THEORIES[module], function), **options)
 
 
 def _block_sizes(kernel: str, wanted: Any) -> tuple[BlockSize, ...]:

@@ -1,10 +1,10 @@
 """Memory accesses of the naive, buffered, tiled and outer-product kernels.
 
-This module, `register_accesses` and `tensor_accesses` have one function per kernel, with its name.
-It takes the shape of the operands (in `KernelAccesses`) and the block size B (None if there is
-none). It returns the loads and stores of the source: their addresses as functions of the thread,
-and their number. Docstrings give counts per thread for shapes that the tiles divide. For other
-shapes, threads outside the matrices do less.
+This module, `register_accesses` and `tensor_accesses` have a function per kernel, or for several
+alike; variants.toml names it and its options. It takes the shape of the operands (in
+`KernelAccesses`) and the block size B (None if there is none). It returns the loads and stores of
+the source: their addresses as functions of the thread, and their number. Docstrings give counts per
+thread for shapes that the tiles divide. For other shapes, threads outside the matrices do less.
 """
 
 from math import gcd
@@ -69,25 +69,11 @@ def buffered_row(kernel: KernelAccesses, _: None) -> list[Access]:
 # ---- B×B tiles of A and B in shared memory
 
 
-def block(kernel: KernelAccesses, b: int) -> list[Access]:
-    """2k/B global loads and shared stores, 2k shared loads, 1 store; x along the columns of C."""
-    return _block(kernel, b, parts=1)
+def block(kernel: KernelAccesses, b: int, parts: int = 1) -> list[Access]:
+    """2·parts·k/B global loads and shared stores, (parts + 1)·k shared loads, `parts` stores.
 
-
-def block_unroll4(kernel: KernelAccesses, b: int) -> list[Access]:
-    """8N/B global loads and shared stores, 5N shared loads, 4 stores."""
-    return _block(kernel, b, parts=4)
-
-
-def block_unroll8(kernel: KernelAccesses, b: int) -> list[Access]:
-    """16N/B global loads and shared stores, 9N shared loads, 8 stores."""
-    return _block(kernel, b, parts=8)
-
-
-def _block(kernel: KernelAccesses, b: int, parts: int) -> list[Access]:
-    """As `block`, with `parts` elements of each tile and of C per thread, in rows B/parts apart.
-
-    2·parts·k/B global loads and shared stores, (parts + 1)·k shared loads, `parts` stores.
+    A thread has `parts` elements of each tile and of C, in rows B/parts apart; x along the columns
+    of C.
     """
     tiles = kernel.tiles(b)
     across = (b, along_x)
@@ -129,18 +115,12 @@ def tile_uncoalesced(kernel: KernelAccesses, b: int) -> list[Access]:
     ]
 
 
-def tile_transposed_b(kernel: KernelAccesses, b: int) -> list[Access]:
-    """As many as `block`; B is transposed in global and in shared memory."""
-    return _transposed_tiles(kernel, b, pitch=b)
+def tile_transposed_b(kernel: KernelAccesses, b: int, padding: int = 0) -> list[Access]:
+    """As many as `block`; B is transposed in global and in shared memory.
 
-
-def tile_conflict_free(kernel: KernelAccesses, b: int) -> list[Access]:
-    """As `tile_transposed_b`, with one word of padding per row of B's tile."""
-    return _transposed_tiles(kernel, b, pitch=b + 1)
-
-
-def _transposed_tiles(kernel: KernelAccesses, b: int, pitch: int) -> list[Access]:
-    """As many as `block`; a row of B's tile (part of a column of B) has `pitch` elements."""
+    A row of B's tile (part of a column of B) has `padding` more words.
+    """
+    pitch = b + padding
     tiles = kernel.tiles(b)
     return [
         kernel.load_a((b, along_y), (b, along_x), (b, alike)),
@@ -156,13 +136,8 @@ def _transposed_tiles(kernel: KernelAccesses, b: int, pitch: int) -> list[Access
 # ---- A column of 16 elements of C per thread, A's tile in shared memory: 16×4 threads
 
 
-def outer_product(kernel: KernelAccesses, _: None) -> list[Access]:
-    """N/4 + N global loads, N/4 shared stores, 16N shared loads, 16 stores."""
-    return _outer_product(kernel, run=1)
-
-
-def _outer_product(kernel: KernelAccesses, run: int) -> list[Access]:
-    """As `outer_product`, with `run` consecutive shared loads."""
+def outer_product(kernel: KernelAccesses, _: None, run: int = 1) -> list[Access]:
+    """N/4 + N global loads, N/4 shared stores, 16N shared loads in runs of `run`, 16 stores."""
     steps = OUTER_ROWS  # A's tile is square
     tiles = kernel.tiles(steps)
     loaded = range(0, OUTER_ROWS, OUTER_COLUMNS // steps)  # the first thread's rows of A's tile
@@ -179,8 +154,3 @@ def _outer_product(kernel: KernelAccesses, run: int) -> list[Access]:
         kernel.load_shared(alike, OUTER_ROWS * steps * tiles, run=run),
         *(kernel.store_c((OUTER_ROWS, shifted(i, alike)), column) for i in range(OUTER_ROWS)),
     ]
-
-
-def outer_product_unrolled(kernel: KernelAccesses, _: None) -> list[Access]:
-    """N/4 + N global loads, N/4 shared stores, 16N shared loads, 16 stores."""
-    return _outer_product(kernel, run=OUTER_ROWS)

@@ -51,13 +51,7 @@ def register_tile_async(kernel: KernelAccesses, _: None) -> list[Access]:
     words = VECTOR // len(singles)
     across = edge // words
     b_steps = range(0, steps, 256 // across)
-
-    def b_step(x: Lanes, _y: Lanes) -> Lanes:
-        return x // across
-
-    def b_column(x: Lanes, _y: Lanes) -> Lanes:
-        return x % across * words
-
+    b_step, b_column = _loaded_by(across, words)
     return [
         *_copies_of_a(kernel, (edge, edge, steps), REGISTER_PITCH, 256, tiles),
         *(
@@ -148,9 +142,9 @@ def _patches(
     ]
 
 
-def _loaded_by(threads: int) -> tuple[OfThread, OfThread]:
-    """Return a thread's row of a tile and first of four columns; `threads` share a row."""
-    return lambda x, _y: x // threads, lambda x, _y: x % threads * VECTOR
+def _loaded_by(threads: int, words: int = VECTOR) -> tuple[OfThread, OfThread]:
+    """Return a thread's row of a tile and first of its `words` columns; `threads` share a row."""
+    return lambda x, _y: x // threads, lambda x, _y: x % threads * words
 
 
 def _copies_of_a(
@@ -199,12 +193,7 @@ def sgemm_top(kernel: KernelAccesses, tile: TileShape) -> list[Access]:
     slice_steps = tile.step // tile.slices
     across = tile.columns // words
     down = tile.threads // across
-
-    def b_step(x: Lanes, _y: Lanes) -> Lanes:
-        return x // across
-
-    def b_column(x: Lanes, _y: Lanes) -> Lanes:
-        return x % across * words
+    b_step, b_column = _loaded_by(across, words)
 
     def a_at(x: Lanes, _y: Lanes) -> Lanes:
         in_slice = x % tile.slice_threads

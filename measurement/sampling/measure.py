@@ -1,5 +1,6 @@
 """The measurement of one device; it resumes from the journal of an interrupted attempt."""
 
+import math
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
@@ -258,8 +259,8 @@ class DeviceMeasurement:
         caches, ceilings = self._settings.caches, self._largest_ceilings()
         in_run_s: dict[Cell, float] = {}
         for row in self._own(_SAMPLES):
-            known_s = row["kernel_s"] or 0.0
-            in_run_s[Cell.kernel_of(row)] = min(known_s, in_run_s.get(Cell.kernel_of(row), known_s))
+            kernel = Cell.kernel_of(row)
+            in_run_s[kernel] = min(row["kernel_s"] or 0.0, in_run_s.get(kernel, math.inf))
 
         def timed(cell: Cell, last: bool) -> TimedKernel:
             done = device.kernel_time(cell, caches == "flushed", last)
@@ -268,12 +269,8 @@ class DeviceMeasurement:
             return done
 
         wanted = self._planned(device, _KERNEL_ONLY, cells, timed, lambda done: done.time.kernel_s)
-        by_kernel = {cell.kernel: cell for cell in wanted}
-        taken = Counter(
-            by_kernel[Cell.kernel_of(row)]
-            for row in self._own(_KERNELS)
-            if Cell.kernel_of(row) in by_kernel
-        )
+        counts = Counter(Cell.kernel_of(row) for row in self._own(_KERNELS))
+        taken = Counter({cell: counts[cell.kernel] for cell in wanted})
         for cell, number, position, done in self._steps(
             device, _KERNEL_ONLY, "kernels", wanted, taken, timed, begin=begin
         ):

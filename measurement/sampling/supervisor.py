@@ -4,7 +4,6 @@ import contextlib
 import multiprocessing
 from collections.abc import Callable
 from multiprocessing.context import SpawnProcess
-from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from base.errors import StudyError
@@ -50,12 +49,7 @@ class Supervisor:
     def __enter__(self) -> "Supervisor":
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        value: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if self._process is None:
             return
         if kind is None:
