@@ -469,7 +469,7 @@ def test_gpus_at_once_resume_where_they_were_interrupted(config, cubins, in_turn
         measure(config, tmp_path, cubins, Fault("lost", number=10), at_once=True)
     kept = (tmp_path / "r.partial" / "journal.jsonl").read_bytes()
     (tmp_path / "lost").unlink()
-    with pytest.raises(StudyError, match="recording with other order of GPUs; restore"):
+    with pytest.raises(StudyError, match=r"""order of GPUs was "at once", is "in turn"; restore"""):
         measure(config, tmp_path, cubins)
     made, _ = measure(config, tmp_path, cubins, at_once=True)
     assert made.provenance["attempts"] == 2
