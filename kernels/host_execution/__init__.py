@@ -46,8 +46,8 @@ Limits:
   functions of the C library except those of CUDA (functions.h). Where CUDA states an error bound,
   the last digits may differ from those of a GPU. `__device__` functions that return structures
   must be `__forceinline__`.
-- Of inline PTX, `ptx` translates what public kernels of products contain; other instructions, and
-  cooperative groups, are refused by name. Code between
+- Of inline PTX, `ptx` translates what public kernels of products contain; other instructions are
+  refused by name. Cooperative groups end at a block. Code between
   ``#ifdef __CUDACC__`` or ``#if __CUDA_ARCH__ …`` and its ``#else`` is exempt. If it contains
   such features, the host runs the code after ``#else`` instead: plain C++ with the same indices
   and results, except the order of sums; `compiler.unchecked_lines` finds what does not run.

@@ -60,8 +60,7 @@ _MODE_FLAGS: dict[Mode, list[str]] = {
 # Features without a counterpart on the host, by pattern.
 _UNSUPPORTED = {
     r"\b__(?:shfl|ballot|any|all)(?!\w*_sync\b)(?:_\w+)?\b\s*\(": "warp functions without a mask",
-    r"\b__(?:match|reduce|activemask)\w*": "these warp functions",
-    r"\bcooperative_groups\b": "cooperative groups",
+    r"\b(?:this_cluster|cluster_group|this_multi_grid)\b": "clusters and several grids",
     r"\batomic(?:Inc|Dec|\w+_(?:block|system))\b": "these atomics",
     r"\bexperimental\b": "experimental tensor operations",
     r"\b__managed__": "managed memory",
@@ -74,7 +73,7 @@ _UNSUPPORTED = {
 # Headers that nvcc includes by itself, and headers whose functions `cuda.h` declares.
 _INCLUDED = re.compile(
     r"^[ \t]*#[ \t]*include[ \t]*[<\"](?:"
-    r"cuda(?:_runtime(?:_api)?|_pipeline(?:_primitives)?|_fp16|_bf16)?\.h(?:pp)?|mma\.h|"
+    r"cuda(?:_runtime(?:_api)?|_pipeline(?:_primitives)?|_fp16|_bf16)?\.h(?:pp)?|mma\.h|cooperative_groups(?:/\w+)?\.h|"
     r"(?:device_launch_parameters|vector_types|vector_functions)\.h|"
     r"c?(?:assert|float|limits|math|stddef|stdint|stdio|stdlib|string)(?:\.h)?)[>\"][^\n]*",
     re.MULTILINE,

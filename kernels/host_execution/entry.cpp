@@ -2,6 +2,7 @@
 // as pointers to their values, as the CUDA driver takes them. -DKERNEL=name -DSOURCE="file.cu"
 
 #include "cuda.h"
+#include "groups.h"
 #include "ptx.h"
 
 // A GPU ends the kernel where an assertion fails.

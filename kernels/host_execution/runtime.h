@@ -84,7 +84,8 @@ struct Cause {
     Fault fault;
 };
 
-// The last accesses to a word of global memory. Loads are recorded where a kernel stores its result.
+// The last accesses to a word of global memory. Loads are recorded where a kernel stores its
+// result.
 struct Writer {
     uint32_t epoch;  // when the unit was written; 0: never
     uint16_t thread, site;

@@ -175,7 +175,7 @@ def test_kernels_of_the_catalog_are_supported_and_some_declarations_not():
     for line, feature in (
         ("#include <curand.h>", "a kernel in more than one file"),
         ("__managed__ float table[4];", "managed memory"),
-        ("namespace cg = cooperative_groups;", "cooperative groups"),
+        ("auto c = cg::this_cluster();", "clusters and several grids"),
     ):
         assert unsupported(f"\n{line}\n")[::2] == (2, feature)
 
