@@ -1,10 +1,9 @@
 """The catalog: sources, launch geometry, builds and their names."""
 
 import csv
-import re
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import cpu_reference.catalog
@@ -12,7 +11,7 @@ from base.errors import StudyError
 from kernels.catalog.entries import VARIANTS
 from kernels.catalog.product import Product
 from kernels.catalog.variant import IN_TURN
-from kernels.cubins.build import INSTRUMENTS, Build, build_for, parse_build, step_build
+from kernels.cubins.build import INSTRUMENTS, Build, parse_build, step_build
 from kernels.products.shape import Shape
 from kernels.theory.tiles import number_of
 from study.config import load
@@ -34,20 +33,6 @@ BUILDS = [
     for guarded in (False, True)
     if not guarded or max(VARIANTS[name].tile(b)) > 1
 ]
-PARAMETERS = {
-    "square": r"const float \*a, const float \*bt?, float \*c, int n",
-    "any": r"const ELEMENT \*a, const ELEMENT \*b, ELEMENT \*c, int m, int n, int k",
-}
-
-
-def test_sources_define_their_kernels():
-    for name in COMPUTED:
-        entry = VARIANTS[name]
-        text = " ".join((ROOT / entry.source).read_text().split())
-        parameters = PARAMETERS["square" if entry.shapes == "square" else "any"]
-        bounds = r"(?:__launch_bounds__\(\w+, \d+\) )?(?:CLUSTER )?"
-        signature = rf'extern "C" __global__ void {bounds}{entry.kernel_name}\({parameters}\) \{{'
-        assert len(re.findall(signature, text)) == text.count("__global__") == 1, name
 
 
 def test_every_source_is_in_the_catalog_under_its_name():
@@ -83,37 +68,6 @@ def test_every_system_of_the_sources_is_studied():
     of_sources = {name for name, entry in VARIANTS.items() if entry.origin != "own"}
     assert {row["variant"] for row in rows if row["side"] == "gpu"} == of_sources
     assert in_study["gpu"] == set(VARIANTS)
-
-
-@st.composite
-def launches(draw):
-    name, block = draw(st.sampled_from(KERNELS))
-    batch, m, n, k = draw(st.tuples(st.integers(1, 4), *[st.integers(1, 270)] * 3))
-    kind = VARIANTS[name].shapes
-    batch = batch if kind == "batched" else 1
-    return name, block, Shape.square(n) if kind == "square" else Shape(batch, m, n, k)
-
-
-@given(launches())
-@settings(deadline=None, max_examples=200)
-def test_a_launch_has_a_block_for_each_tile_of_c(drawn):
-    """Host execution shows that each element is stored once."""
-    name, block, shape = drawn
-    entry, product = VARIANTS[name], Product(name, VARIANTS[name].dtypes[0], shape, block)
-    launch, seen, (rows, columns, steps) = product.launch, product.operands, product.tile
-    if entry.family == "buffered":
-        expected = (shape.n, shape.n, 1)
-    else:
-        tiles = seen.batch * -(-seen.m // rows) * -(-seen.n // columns)
-        expected = (tiles, launch.threads_per_block, rows * columns / launch.threads_per_block)
-    assert (launch.blocks, launch.threads_per_block, product.sums_per_thread) == expected
-    build = build_for(product)
-    assert build.guarded == bool(seen.m % rows or seen.n % columns or seen.k % steps)
-    assert build in BUILDS
-    assert build.variant == entry.kernel_name
-    if not entry.fixed_blocks:
-        dynamic = {"buffered": 4 * shape.n, "tensor": 141440}
-        assert launch.dynamic_shared_bytes == dynamic.get(entry.family, 0)
 
 
 def test_pieces_and_graphs_take_shapes_within_their_edges():

@@ -5,7 +5,7 @@ import numpy as np
 from kernels.catalog.host_steps import PADDED, TRANSPOSED_B
 from kernels.products.matrices import Inputs
 from kernels.products.shape import Shape
-from measurement.devices.buffers import pageable, pinned
+from measurement.devices.buffers import pinned
 from study.cells import cell, problems
 
 GARBAGE = 7e7  # earlier content of the memory
@@ -69,16 +69,3 @@ def test_padded_matrices_have_real_zeros_around_them_and_c_is_cropped():
     assert (product == GARBAGE).all(), "not the memory that is copied to"
     work.finish()
     np.testing.assert_array_equal(product[0], np.arange(256).reshape(16, 16)[:10, :10])
-
-
-def test_types_of_elements_share_the_memory_of_c():
-    wide, narrow = asked("mm_tile", 6, 8, "float64"), asked("mm_tile", 4, 8, "int32")
-    inputs, buffers, _ = host_buffers(wide, narrow)
-    assert inputs.c_bytes == 8 * 36
-    assert np.shares_memory(buffers.product(wide), buffers.product(narrow))
-    assert buffers.product(narrow).dtype == np.int32
-    one = asked("naive", 6, 4)  # pageable matrices are the inputs themselves
-    inputs = Inputs(problems([one]), 1)
-    work = pageable(inputs).work(one)
-    assert np.shares_memory(work.a, inputs.a["float32"])
-    assert np.shares_memory(work.b, inputs.b["float32"])

@@ -1,10 +1,6 @@
-"""Totals of accesses by hand and by enumeration; bank conflicts of the kernels."""
-
-from itertools import product
+"""Totals of accesses by hand; bank conflicts of the kernels."""
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from kernels.catalog.entries import VARIANTS
 from kernels.catalog.product import Product
@@ -80,115 +76,6 @@ def test_rows_that_begin_within_a_sector_touch_one_more():
 def test_wavefronts_of_one_request(element, element_bytes, vector, wavefronts, ideal):
     access = SharedAccess("shared_load", element, element_bytes, 1, vector)
     assert totals([access], WARP, 1)["shared_load"] == Total(32, 1, wavefronts, ideal)
-
-
-# ---- By enumeration of all threads
-
-
-def warps_of(threads):
-    """Return the places (x, y) of the threads of each warp."""
-    places = [(x, y) for y in range(threads[1]) for x in range(threads[0])]
-    return [places[first : first + 32] for first in range(0, len(places), 32)]
-
-
-def requests_of(access, threads):
-    """Yield the elements that each warp accesses, for warps that access any."""
-    warps = warps_of(threads)
-    offsets = [
-        [[int(axis.offset(x, y)) for axis in access.axes] for x, y in places] for places in warps
-    ]
-    extents = [axis.extent for axis in access.axes]
-    weights = [axis.weight for axis in access.axes]
-    for starts in product(*(range(0, axis.extent, axis.tile) for axis in access.axes)):
-        for warp in offsets:
-            elements = []
-            for place in warp:
-                at = [start + offset for start, offset in zip(starts, place, strict=True)]
-                if all(value < extent for value, extent in zip(at, extents, strict=True)):
-                    elements.append(sum(w * value for w, value in zip(weights, at, strict=True)))
-            if elements:
-                yield elements
-
-
-def enumerated_global(access, threads):
-    accesses = requests = sectors = lines = 0
-    for elements in requests_of(access, threads):
-        accesses += len(elements)
-        requests += 1
-        sectors += len({element * access.element_bytes // 32 for element in elements})
-        lines += len({element * access.element_bytes // 128 for element in elements})
-    return Total(accesses, requests, sectors, lines=lines)
-
-
-def phases_of(begins, width):
-    """Return the accesses of a warp that are served together: of `width` or 2 `width` lanes."""
-    phases = []
-    for first in range(0, len(begins), min(2 * width, 32)):
-        both = begins[first : first + 2 * width]
-        in_pairs = width < 32 and any(
-            all(both[i] == both[i ^ d] for i in range(len(both)) if i ^ d < len(both))
-            for d in (1, 2)
-        )
-        phases += [both] if in_pairs else [both[:width], both[width:]]
-    return [phase for phase in phases if phase]
-
-
-def enumerated_shared(access, threads):
-    bytes_ = access.element_bytes * access.vector
-    wavefronts = phases = 0
-    for warp in warps_of(threads):
-        begins = [int(access.element(x, y)) * access.element_bytes for x, y in warp]
-        for phase in phases_of(begins, 128 // bytes_):
-            banks = [set() for _ in range(32)]
-            for begin in phase:
-                for word in range(begin // 4, (begin + bytes_) // 4):
-                    banks[word % 32].add(word)
-            wavefronts += max(map(len, banks))
-            phases += 1
-    once = Total(threads[0] * threads[1], len(warps_of(threads)), wavefronts, phases)
-    return once.times(access.times)
-
-
-def places(most):
-    """Strategy: a function of a thread's position, with values from 0 to `most`."""
-
-    def place(along, down, beyond):
-        return lambda x, y: (along * x + down * y + beyond) % (most + 1)
-
-    return st.builds(place, *(st.integers(0, 40) for _ in range(3)))
-
-
-def axes():
-    return st.builds(
-        Axis, st.integers(1, 20), st.integers(1, 9), places(12), st.sampled_from([0, 1, 7, 16, 33])
-    )
-
-
-blocks_of_threads = st.tuples(st.integers(1, 20), st.integers(1, 5))
-
-
-@pytest.mark.slow
-@given(st.lists(axes(), min_size=1, max_size=3), st.sampled_from([4, 8]), blocks_of_threads)
-@settings(deadline=None)
-def test_global_totals_are_those_of_enumeration(axes, element_bytes, threads):
-    access = GlobalAccess("global_store", tuple(axes), element_bytes)
-    found = totals([access, access], threads, blocks=9)
-    assert found["global_store"] == enumerated_global(access, threads).times(2)
-    assert found["global_load"] == found["shared_load"] == found["shared_store"] == Total()
-
-
-@given(places(400), st.sampled_from([(4, 1), (4, 2), (4, 4), (8, 1), (8, 2)]), blocks_of_threads)
-@settings(deadline=None)
-def test_shared_totals_are_those_of_enumeration(element, width, threads):
-    # A vector begins at a multiple of its size.
-    access = SharedAccess(
-        "shared_store", lambda x, y: element(x, y) * width[1], width[0], 3, width[1]
-    )
-    found = totals([access], threads, blocks=2)["shared_store"]
-    assert found == enumerated_shared(access, threads).times(2)
-
-
-# ---- The kernels
 
 
 def totals_of(name, n, block):
