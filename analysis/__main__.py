@@ -22,7 +22,7 @@ from base.command_line import (
 )
 from base.errors import StudyError, exit_status
 from base.files import write_atomic
-from base.paths import MAKE_REPORT, RESULTS
+from base.paths import MAKE_REPORT, RESULTS, ROOT
 from kernels.catalog.baselines import BASELINES, FASTEST_NAIVE
 
 _TABLES = RESULTS / "tables"
@@ -104,8 +104,9 @@ def add_check(commands: Commands) -> None:
     text, default = "the report (default: results/report.html)", RESULTS / "report.html"
     parser.add_argument("report", type=Path, nargs="?", default=default, help=text)
     parser.add_argument("--tables", metavar="DIR", default=_TABLES, type=Path, help=_TABLES_HELP)
-    text = "folder of templates: check their prose too"
-    parser.add_argument("--templates", metavar="DIR", type=Path, help=text)
+    text = "folder of the templates, which contain all other numbers (default: those of the study)"
+    default = ROOT / "report"
+    parser.add_argument("--templates", metavar="DIR", default=default, type=Path, help=text)
 
 
 def add_compare(commands: Commands) -> None:
@@ -131,15 +132,16 @@ def add_compare(commands: Commands) -> None:
     parser.add_argument("--against", metavar="B", type=Path, nargs="+", help=text)
     text = "smallest relative difference that counts (default: that of the report)"
     parser.add_argument("--threshold", type=_threshold, help=text)
+    forms = parser.add_mutually_exclusive_group()
     text = "text, annotations for GitHub Actions, or JUnit XML (default: %(default)s)"
-    parser.add_argument("--format", choices=("text", "github", "junit"), default="text", help=text)
+    forms.add_argument("--format", choices=("text", "github", "junit"), default="text", help=text)
     text = "also count differences of identical code"
     parser.add_argument("--hardware", action="store_true", help=text)
     text = "add clock, temperature, power and throttling of both GPUs to each row"
     parser.add_argument("--telemetry", action="store_true", help=text)
     text = "write all comparisons to FILE, in an existing folder"
     parser.add_argument("--csv", metavar="FILE", type=output_path, help=text)
-    add_json(parser)
+    add_json(forms)
 
 
 def add_advise(commands: Commands) -> None:
@@ -301,6 +303,8 @@ def _check(arguments: argparse.Namespace) -> int:
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "is not valid UTF-8"
         raise StudyError(f"{report}: {reason}; make it with {MAKE_REPORT}") from None
+    if not arguments.templates.is_dir():
+        raise StudyError(f"--templates {arguments.templates}: no such folder; correct the path")
     faults = check(page, arguments.tables, arguments.templates)
     shown, more = faults[:_MOST_FAULTS], len(faults) - _MOST_FAULTS
     print("\n".join(shown or ["every number agrees with its table"]))

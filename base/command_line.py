@@ -65,7 +65,7 @@ def add_config(parser: argparse.ArgumentParser, what: str = "the study") -> None
     parser.add_argument("--config", type=Path, default=default_config(), metavar="FILE", help=text)
 
 
-def add_json(parser: argparse.ArgumentParser) -> None:
+def add_json(parser: argparse._ActionsContainer) -> None:
     """Add the option with which a command prints its answer for programs."""
     parser.add_argument("--json", action="store_true", help="print JSON")
 

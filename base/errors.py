@@ -10,7 +10,7 @@ from io import TextIOWrapper
 from typing import TextIO
 
 _LONGEST = 2000  # characters of a message
-_REMEDIES = {errno.ENOSPC: "; free space and rerun the same command"}
+_FULL = os.strerror(errno.ENOSPC)
 
 
 class StudyError(Exception):
@@ -44,8 +44,9 @@ def exit_status(command: Callable[[], int | None]) -> int:
     except OSError as error:  # for example no permission, or a full disk
         # A rename names its target, not the temporary file. Errors of libraries lack strerror.
         thing = error.filename2 or error.filename or "input or output"
-        remedy = _REMEDIES.get(error.errno or 0, "")
-        return _fail(f"{thing}: {error.strerror or error}{remedy}")
+        return _fail(f"{thing}: {error.strerror or error}")
+    except MemoryError as error:
+        return _fail(f"not enough memory ({error}); end other programs, or raise `ulimit -v`")
     finally:
         _flush(sys.stdout)
 
@@ -64,6 +65,9 @@ def _prepare_streams() -> None:
 
 
 def _fail(message: str, status: int = 2) -> int:
+    if _FULL in message and "free" not in message:  # also of a compiler
+        temporary = os.environ.get("TMPDIR", "/tmp")
+        message += f"; free space there or in {temporary} (TMPDIR), and rerun the same command"
     with suppress(OSError):
         print(f"error: {message}", file=sys.stderr)
     _flush(sys.stderr)

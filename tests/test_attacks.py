@@ -117,6 +117,7 @@ def test_set_up_says_where_it_cannot_write(project):
 
 # A page with one table `t`, whose column `s` contains 1 and 0, and the fault of the page.
 PAGES = {
+    "a number from nowhere": ('<b data-at="t 0 s">1</b> takes 17.3 ms', "17.3 is in the text, but"),
     "no report": ("<p>12 numbers, of which none says where it is from", "this is not a report"),
     "an empty page": ("", "this is not a report"),
     "bytes": (b"\xff\xfe", "page.html: is not valid UTF-8; make it with"),

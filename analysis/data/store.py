@@ -9,8 +9,12 @@ import pandas as pd
 from analysis.schema import TABLES, Kind, column
 from base.errors import StudyError
 from base.files import write_atomic
+from base.paths import MAKE_REPORT
 
 _DTYPES: dict[Kind, str] = {"text": "str", "flag": "boolean", "count": "Int64", "number": "float64"}
+
+
+_REMEDY = f"delete it and make it again with {MAKE_REPORT}"
 
 
 class StoreError(StudyError):
@@ -44,7 +48,7 @@ class Store:
 
 
 def _missing(path: Path) -> StoreError:
-    return StoreError(f"{path} is missing; make it with `python -m analysis tables`")
+    return StoreError(f"{path} is missing; make it with {MAKE_REPORT}")
 
 
 def _read(path: Path, name: str) -> pd.DataFrame:
@@ -55,14 +59,12 @@ def _read(path: Path, name: str) -> pd.DataFrame:
         raise _missing(path) from None
     except (ValueError, TypeError, UnicodeDecodeError) as error:
         raise StoreError(
-            f"{path} cannot be read ({' '.join(str(error).split())}); make it again with "
-            "`python -m analysis tables`"
+            f"{path} cannot be read ({' '.join(str(error).split())}); {_REMEDY}"
         ) from None
     if list(frame) != list(types):
         strange = sorted(set(frame) ^ set(types)) or ["their order"]
         raise StoreError(
-            f"{path} has other columns than this version writes ({strange[0]}); make it again with "
-            "`python -m analysis tables`"
+            f"{path} has other columns than this version writes ({strange[0]}); {_REMEDY}"
         )
     return frame
 

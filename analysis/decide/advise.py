@@ -225,6 +225,8 @@ def _question(tables: Path, gpu: str, n: int, memory: str, products: int) -> Que
     read = {name: read_table(tables / f"{name}.csv") for name in TABLES}
     try:
         gpus = {row["gpu"]: row for row in read["predictors"]}
+        if not gpus:
+            raise ValueError("predictors.csv has no GPU")
         if gpu not in gpus:
             raise StudyError(f"--gpu {gpu!r}: unknown GPU; use one of: {', '.join(gpus) or 'none'}")
         rows = read["predicted_times"]
@@ -244,7 +246,7 @@ def _question(tables: Path, gpu: str, n: int, memory: str, products: int) -> Que
         has_answer = fastest(asked.kernels, min(n, largest), products)
     except (KeyError, TypeError, ValueError) as error:
         raise StudyError(
-            f"{tables}: the tables are invalid ({error}); write them again with {MAKE_REPORT}"
+            f"{tables}: the tables are invalid ({error}); delete them and use {MAKE_REPORT}"
         ) from None
     if not has_answer:
         raise StudyError(

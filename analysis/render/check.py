@@ -62,6 +62,7 @@ def check(page: str, tables_dir: Path, templates: Path | None = None) -> list[st
     if templates is None:
         return faults
     templated = " ".join(path.read_text() for path in templates.rglob("*.j2"))
+    templated = _text(_without(re.sub("{#.*?#}", "", templated, flags=re.DOTALL), *_NOT_TEXT))
     prose = _without(_TRACED.sub("", page), "table", "math", "code", "pre", "title", "nav")
     written, shown = (re.findall(r"\d[\d.]*\d|\d", text) for text in (templated, _text(prose)))
     return faults + [f"{n} is in the text, but in no template" for n in shown if n not in written]

@@ -18,7 +18,7 @@ from kernels.catalog.variant import MAX_THREADS, Kernel, Launch, UserKernel
 from kernels.cubins.build import build_for, step_build
 from kernels.host_execution.binding import Array, KernelFault, LastBlock, Run, has_fma, reference
 from kernels.host_execution.binding import Kernel as Compiled
-from kernels.host_execution.compiler import BUILDS, MODES, Mode, build_kernel
+from kernels.host_execution.compiler import BUILDS, MODES, Mode, NotSupported, build_kernel
 from kernels.products.elements import ELEMENTS
 from kernels.products.gate import Verdict, evaluate
 from kernels.products.matrices import POISON_WORD, Inputs
@@ -285,13 +285,13 @@ def _refuse_shared(product: Product, edge: int) -> None:
 
 
 def zeros(count: int, dtype: npt.DTypeLike) -> Array:
-    """Return zeros that take memory only where they are overwritten; raise StudyError."""
+    """Return zeros that take memory only where they are overwritten; raise NotSupported."""
     flags, size = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _MAP_NORESERVE, np.dtype(dtype).itemsize
     try:
         memory = mmap.mmap(-1, count * size, flags)
     except OSError as error:
         needed = f"needs 3 × {count * size / 2**30:.0f} GiB of addresses ({error.strerror})"
-        raise StudyError(f"the largest product {needed}; raise `ulimit -v`") from None
+        raise NotSupported(f"the largest product {needed}; raise `ulimit -v`") from None
     memory.madvise(mmap.MADV_NOHUGEPAGE)
     return np.frombuffer(memory, dtype)
 

@@ -4,13 +4,14 @@ import errno
 import io
 import os
 import re
+import time
 from functools import partial
 
 import pytest
 
 from base import progress
 from base.errors import StudyError, exit_status
-from base.files import atomic_writer, write_atomic
+from base.files import atomic_writer, date_not_ahead, write_atomic
 from base.progress import Progress
 
 
@@ -25,17 +26,38 @@ def test_an_atomic_write_follows_links_and_replaces_no_device(tmp_path):
     assert len(list(tmp_path.iterdir())) == 3
 
 
-def test_an_error_of_the_system_names_the_file(tmp_path, capsys):
+def test_an_error_of_the_system_names_the_file(tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("TMPDIR", "/full")
+
     def write(error):
         with atomic_writer(tmp_path / "file"):
             raise error
 
-    full = f"{tmp_path / 'file'}: full; free space and rerun the same command"
-    errors = {full: OSError(errno.ENOSPC, "full"), "input or output: other": OSError("other")}
+    no_space = "No space left on device"
+    remedy = "; free space there or in /full (TMPDIR), and rerun the same command"
+    errors = {
+        f"{tmp_path / 'file'}: {no_space}{remedy}": OSError(errno.ENOSPC, no_space),
+        f"mine.cu: fatal error: {no_space}{remedy}": StudyError(
+            f"mine.cu: fatal error: {no_space}"
+        ),
+        "not enough memory (8 GB); end other programs, or raise `ulimit -v`": MemoryError("8 GB"),
+        "input or output: other": OSError("other"),
+    }
     for line, error in errors.items():
         assert exit_status(partial(write, error)) == 2
         assert capsys.readouterr().err == f"error: {line}\n"
         assert list(tmp_path.iterdir()) == []
+
+
+def test_a_file_from_a_clock_that_is_ahead_is_dated_now(tmp_path):
+    ahead, behind = tmp_path / "ahead", tmp_path / "behind"
+    for path, seconds in ((ahead, 3600), (behind, -3600)):
+        path.touch()
+        os.utime(path, (time.time() + seconds,) * 2)
+    before = behind.stat()
+    date_not_ahead([str(ahead), str(behind), str(tmp_path / "gone")])
+    assert ahead.stat().st_mtime <= time.time()
+    assert behind.stat() == before
 
 
 @pytest.fixture

@@ -90,6 +90,7 @@ def test_completion_in_a_shell(line, expected):
         (["report", "--quick", "--full"], r"gemm-study report: argument --full: not allowed .*"),
         (["report", "--cores", "0"], r"gemm-study report: argument --cores: '0' is not a whole .*"),
         (["advise", "--gpu", "x"], r"gemm-study advise: .*: --n; see `gemm-study advise --help`"),
+        (["compare", "a", "b", "--json", "--format", "junit"], r".* --format: not allowed with .*"),
         (["compare", "no/a", "no/b"], r"recording no/a: .*"),
         (["check", "no/report.html"], r"no/report\.html: No such file .*"),
         (["advise", "--gpu", "x", "--n", "3", "--tables", "no"], r"no/\w+\.csv is missing.*"),
@@ -135,4 +136,4 @@ def test_a_full_disk_is_one_line():
     with open("/dev/full", "w") as full:
         done = subprocess.run(command, cwd=ROOT, stdout=full, stderr=subprocess.PIPE, text=True)
     assert (done.returncode, done.stderr.count("\n")) == (2, 1)
-    assert done.stderr.endswith("No space left on device; free space and rerun the same command\n")
+    assert done.stderr.endswith("(TMPDIR), and rerun the same command\n")

@@ -9,7 +9,9 @@ from contextlib import suppress
 from pathlib import Path
 
 from analysis.schema import TABLES
-from base.files import code_digest, files_below, python_files_below as sources, write_atomic
+from base.files import code_digest, date_not_ahead, files_below
+from base.files import python_files_below as sources, write_atomic
+from base.paths import FOLDERS
 from cpu_reference.library import find_gcc
 from kernels.cubins.compile import architecture
 from kernels.cubins.toolchain import find_nvcc
@@ -25,6 +27,15 @@ from workflow.run import locked, sign
 # Jobs use the Python that runs Snakemake.
 os.environ.update(PATH=os.pathsep.join([str(Path(sys.executable).parent), *os.get_exec_path()]))
 CONFIG_IN_FORCE = "results/config.yaml"
+FILES = [
+    "Snakefile",
+    "Makefile",
+    "pyproject.toml",
+    "uv.lock",
+    "README.md",
+    "LICENSE",
+    "CITATION.cff",
+]
 OPEN_FILES = []  # until Snakemake ends
 
 
@@ -128,6 +139,7 @@ RECORDINGS = [
     for path in recording_files_in(folder)
 ] + [outcome(name) for name in CLUSTER]
 if workflow.is_main_process:
+    date_not_ahead([*files_below(*FOLDERS, "data", "results"), *FILES, *RECORDINGS])
     for file in map(Path, map(outcome, CLUSTER)):  # measure missing GPUs of the cluster again
         with suppress(OSError):
             if "missing" in json.loads(file.read_text()):

@@ -1,7 +1,5 @@
 # The study as an RO-Crate: workflow, inputs, results and provenance in one file.
 
-from base.paths import FOLDERS
-
 
 rule crate:
     input:
@@ -10,10 +8,7 @@ rule crate:
         recordings=RECORDINGS,
         published=files_below("data/published"),
         tree=files_below(*FOLDERS),
-        files=[
-            *["Snakefile", "Makefile", "pyproject.toml", "uv.lock"],
-            *["README.md", "LICENSE", "CITATION.cff"],
-        ],
+        files=FILES,
     output:
         "results/ro-crate.zip",
     log:

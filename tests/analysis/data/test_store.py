@@ -58,7 +58,7 @@ def test_what_is_wrong_with_a_file_is_one_line_with_the_remedy(tmp_path, content
         Store(tmp_path)["recordings"]
     message = str(error.value)
     assert message.startswith(f"{tmp_path}/recordings.csv ")
-    assert "python -m analysis tables" in message
+    assert "`make report`" in message
     assert "\n" not in message
 
 

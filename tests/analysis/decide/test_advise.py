@@ -291,6 +291,12 @@ def test_an_error_is_one_line(run, computed):
         assert (status, "Traceback" in err) == (2, False)
 
 
+def test_tables_without_a_gpu_are_named_with_what_makes_them(run, tmp_path):
+    for name in TABLES:
+        (tmp_path / f"{name}.csv").write_text("broken\n")
+    fails_with(run(tmp_path, 512), "predictors.csv has no GPU); delete them and use `make report`")
+
+
 def test_a_gpu_without_fit_and_a_missing_or_invalid_table_are_one_line(run, edited):
     for name in TABLES:
         path = edited(name, lambda frame: frame) / f"{name}.csv"

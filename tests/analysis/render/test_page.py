@@ -123,7 +123,7 @@ def test_pages_with_hostile_or_simulated_names():
 @pytest.mark.parametrize(
     ("missing", "words"),
     [
-        ("tables/speedups.csv", r"speedups\.csv is missing; .*python -m analysis tables"),
+        ("tables/speedups.csv", r"speedups\.csv is missing; make it with `make report`"),
         ("figures/figures.json", "python -m analysis figures"),
         ("template/page.html.j2", "page.html.j2 is missing"),
         ("template/style.css", "style.css is missing"),

@@ -1,5 +1,6 @@
 """Host execution of small kernels: counts, faults, unsupported features."""
 
+import errno
 import re
 from contextlib import nullcontext
 from dataclasses import replace
@@ -11,7 +12,7 @@ import pytest
 from base.errors import StudyError
 from kernels.catalog.entries import VARIANTS
 from kernels.catalog.product import Product
-from kernels.host_execution import compiler
+from kernels.host_execution import check, compiler
 from kernels.host_execution.binding import Kernel, KernelFault
 from kernels.host_execution.check import check_largest
 from kernels.host_execution.compiler import NotSupported, build_kernel, unsupported
@@ -362,6 +363,16 @@ def test_indices_are_checked_as_far_as_32_bits_reach(compiled, index):
 
 
 @pytest.mark.slow
+def test_without_addresses_for_the_largest_product_the_kernel_is_not_checked(patch, host_builds):
+    def refused(*_):
+        raise OSError(errno.ENOMEM, "Cannot allocate memory")
+
+    patch(check.mmap, mmap=refused)
+    product = Product("naive", "float32", Shape.square(64), 32)
+    with pytest.raises(NotSupported, match=r"needs 3 × 8 GiB of addresses .* raise `ulimit -v`"):
+        check_largest(product, folder=host_builds)
+
+
 def test_the_largest_products_of_the_catalog_are_right(host_builds, tmp_path):
     for name in ("naive", "block"):
         product = Product(name, "float32", Shape.square(64), 32)
