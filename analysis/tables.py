@@ -113,7 +113,7 @@ def compute(
     reasons = [{"recording": name, "reason": why} for name, why in (missing or {}).items()]
     frames["missing"] = from_rows("missing", reasons)
     frames["unmeasured_sizes"] = data.unmeasured_sizes_table(sizes, frames["checks"])
-    frames["agreement"], frames["agreement_cells"] = comparison.agreement_tables(sources, frames)
+    frames["agreement"] = comparison.agreement_table(sources, frames["summary"])
     frames["threats"] = threats.threats_table(frames)
     return frames | audit.audit_tables(printed.times, printed.statements)
 

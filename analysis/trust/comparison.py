@@ -1,11 +1,11 @@
 """Compare recordings: the ratio of the medians of every configuration that both contain.
 
-`agreement_tables` counts the medians of one GPU model that agree. `compare` gives a verdict on each
+`agreement_table` counts the medians of one GPU model that agree. `compare` gives a verdict on each
 configuration of two recordings; docs/explanation/methods.md ("Two recordings") gives its conditions
 and their reasons.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import combinations
 from typing import Any
 
@@ -16,7 +16,6 @@ from analysis.data.frames import stacked
 from analysis.data.kernel_times import kernel_times
 from analysis.data.recordings import MeasuredSource, l2_bytes
 from analysis.domain import CPU
-from analysis.schema import renaming, with_bounds
 from analysis.stats import between, significance
 from analysis.stats.estimates import (
     CONFIDENCE,
@@ -55,7 +54,6 @@ STATE = {
     "power_w": "power_{}_w",
     "samples_throttled": "samples_throttled_{}",
 }
-_HOTTEST = "temperature_max_celsius"
 
 
 def once_per_kernel(rows: pd.DataFrame, by: list[str] = KERNEL) -> pd.DataFrame:
@@ -286,32 +284,19 @@ def _side(name: str, sessions: list[FloatArray]) -> dict[str, float]:
 # ---- All recordings of one GPU model
 
 
-def agreement_tables(
-    sources: list[MeasuredSource], frames: Mapping[str, pd.DataFrame]
-) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Return the tables agreement and agreement_cells.
+def agreement_table(sources: list[MeasuredSource], summary: pd.DataFrame) -> pd.DataFrame:
+    """Return the number of medians that agree, for each of `pairs`, kind and quantity.
 
-    `frames` contains summary and telemetry. The first result counts, for each of
-    `pairs`, kind and quantity, the common configurations whose medians agree within `THRESHOLD`.
-    The second lists the others with ratio B/A and the temperatures of GPUs.
-    Unlike an interval of one recording, these ratios contain the variation between recordings.
+    A ratio agrees within `THRESHOLD`. Unlike an interval of one recording, these ratios contain the
+    variation between recordings.
     """
-    timed, compared = medians(frames), _compared(sources)
-    both, tolerance = ratios(compared, timed), significance.THRESHOLD
+    compared, tolerance = _compared(sources), significance.THRESHOLD
+    both = ratios(compared, medians(summary))
     both["agrees"] = significance.within(both["ratio"], tolerance)
     counts = both.groupby("pair")["agrees"].agg(cells="size", cells_agreeing="sum")
     share = counts["cells_agreeing"] / counts["cells"]
-    counted = compared.join(counts.assign(tolerance=tolerance, share=share), how="inner")
-    apart = both[~both["agrees"]].reset_index(drop=True)
-    listed = compared.loc[apart["pair"]].reset_index(drop=True)
-    listed[_KEY] = timed.loc[apart["row_a"], _KEY].reset_index(drop=True)
-    for side in "ab":
-        names = {"samples": f"samples_{side}", **renaming("median_s", f"median_{side}_s")}
-        names[_HOTTEST] = STATE[_HOTTEST].format(side)
-        values = timed.loc[apart[f"row_{side}"], list(names)]
-        listed[list(names.values())] = values.reset_index(drop=True)
-    listed["ratio"] = apart["ratio"]
-    return stacked("agreement", [counted]), stacked("agreement_cells", [listed])
+    counts = counts.assign(tolerance=tolerance, share=share)
+    return stacked("agreement", [compared.join(counts, how="inner")])
 
 
 def pairs(sources: list[MeasuredSource]) -> list[tuple[MeasuredSource, MeasuredSource]]:
@@ -355,15 +340,13 @@ def _cpu_conditions(source: MeasuredSource) -> tuple[str, dict[str, Any]]:
     return provenance["host"]["cpu_model"], {k: v for k, v in protocol.items() if "cpu" in k}
 
 
-def medians(frames: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
-    """Return the medians to compare from summary and telemetry.
+def medians(summary: pd.DataFrame) -> pd.DataFrame:
+    """Return the medians to compare.
 
     Columns: label (of a GPU; of a CPU the recording), kind, quantity, `CELL` (blank where it does
-    not apply), samples, median_s with bounds, and temperature_max_celsius.
+    not apply) and median_s.
     """
-    state = frames["telemetry"][["gpu", *_KEY, _HOTTEST]]
-    cells = frames["summary"].merge(state, how="left", on=["gpu", *_KEY])
-    cells = cells.assign(label=cells["gpu"].fillna(cells["recording"]))
+    cells = summary.assign(label=summary["gpu"].fillna(summary["recording"]))
     gpu = cells[cells["device"] != CPU]
     in_run = gpu.assign(kernel_s=gpu["kernel_s"].where(gpu["kernel_timing"] == IN_RUN))
     kinds = {
@@ -372,17 +355,13 @@ def medians(frames: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
         PAGEABLE: in_run[in_run["host_memory"] == "pageable"],
         ON_CPU: cells[cells["device"] == CPU],
     }
-    counts = {GPU_KERNEL: "kernel_samples"}
-    columns = ["label", "kind", "quantity", *CELL, "samples", *with_bounds("median_s"), _HOTTEST]
     parts = []
     for kind, quantities in _QUANTITIES.items():
-        rows = kinds[kind].assign(kind=kind, samples=kinds[kind][counts.get(kind, "samples")])
         for quantity in quantities:
-            timed = rows.rename(columns=renaming(f"{quantity}_s", "median_s"))
-            timed = timed[timed["median_s"].notna()].assign(quantity=quantity)
-            parts.append(timed.reindex(columns=columns))
-    types = frames["summary"][CELL].dtypes.to_dict() | {_HOTTEST: "Float64"}
-    return pd.concat(parts, ignore_index=True).astype(types)
+            timed = kinds[kind].rename(columns={f"{quantity}_s": "median_s"})
+            timed = timed[timed["median_s"].notna()].assign(kind=kind, quantity=quantity)
+            parts.append(timed[["label", "kind", "quantity", *CELL, "median_s"]])
+    return pd.concat(parts, ignore_index=True).astype(summary[CELL].dtypes.to_dict())
 
 
 def ratios(compared: pd.DataFrame, timed: pd.DataFrame) -> pd.DataFrame:

@@ -39,7 +39,6 @@ _TIMES = {
         for length in LENGTHS
     },
 }
-_TABLES = ("summary", "telemetry")
 
 
 def agreement(store: Store, devices: Devices) -> Figure | None:
@@ -54,7 +53,7 @@ def agreement(store: Store, devices: Devices) -> Figure | None:
     with_focus = (pairs["gpu_a"] == focus) | (pairs["gpu_b"] == focus)
     pairs = pd.concat([pairs[with_focus], pairs[~with_focus]])[: style.MOST_PANELS]
     names = {device.label: device.short for device in devices.all}
-    both = ratios(frame, medians({name: store[name] for name in _TABLES}))
+    both = ratios(frame, medians(store["summary"]))
     by_row = dict(list(both.groupby("pair")["ratio"]))
     panels = {}
     hosts = set()

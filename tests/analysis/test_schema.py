@@ -37,7 +37,7 @@ def test_tables_are_written_as_read_and_most_have_rows_and_typed_columns(tmp_pat
             texts = store_of_both[table][name].dropna()
             assert texts.empty or not texts.map(number.fullmatch).notna().all(), (table, name)
     empty = {name for name in TABLES if store_of_both[name].empty}
-    of_several = {"agreement", "agreement_cells", "answer_sessions", "interference", "missing"}
+    of_several = {"agreement", "answer_sessions", "interference", "missing"}
     of_several |= {"sessions", "unmeasured_sizes"}
     others = {"accuracy", "counts", "energy", "end_to_end_modes", "pieces"}
     assert empty <= of_several | others
