@@ -1,4 +1,4 @@
-"""Comparison of models: left-out sizes, AICc, verdicts, effects of steps."""
+"""Comparison of models: left-out sizes, verdicts, effects of steps."""
 
 from dataclasses import replace
 
