@@ -365,19 +365,16 @@ def medians(summary: pd.DataFrame) -> pd.DataFrame:
 
 
 def ratios(compared: pd.DataFrame, timed: pd.DataFrame) -> pd.DataFrame:
-    """Return the configurations that both sides of each comparison contain.
+    """Return pair (row of `compared`) and ratio B/A of each configuration that both sides contain.
 
-    `compared` has `_PAIR`, `timed` is `medians`. Columns: pair (row of `compared`), row_a and row_b
-    (rows of `timed`) and ratio B/A.
+    `compared` has `_PAIR`, `timed` is `medians`.
     """
     on = ["label", "kind", "quantity"]
     cell = timed.groupby(_KEY, dropna=False).ngroup()
-    codes = timed[on].astype(object).assign(cell=cell, row=timed.index)
+    times = timed[on].astype(object).assign(cell=cell, median_s=timed["median_s"])
     both = compared[["kind", "quantity"]].astype(object).assign(pair=compared.index)
     for side, key in (("a", on), ("b", [*on, "cell"])):
         label = compared[f"gpu_{side}"].fillna(compared[f"recording_{side}"]).astype(object)
         both["label"] = label.loc[both["pair"]].to_numpy()
-        both = both.merge(codes.rename(columns={"row": f"row_{side}"}), on=key)
-    ratio = timed["median_s"].to_numpy()
-    ratio = ratio[both["row_b"]] / ratio[both["row_a"]]
-    return both[["pair", "row_a", "row_b"]].assign(ratio=ratio)
+        both = both.merge(times.rename(columns={"median_s": side}), on=key)
+    return both[["pair"]].assign(ratio=both["b"] / both["a"])
