@@ -102,6 +102,10 @@ def add_try(commands: Commands) -> None:
     parser.add_argument(
         "-I", "--include", type=Path, action="append", default=[], metavar="DIR", help=text
     )
+    text = "macro that FILE leaves to the compiler; may be repeated"
+    parser.add_argument(
+        "-D", "--define", action="append", default=[], metavar="NAME=VALUE", help=text
+    )
     text = "time it on the GPU with this CUDA index"
     parser.add_argument("--device", type=int, metavar="INDEX", help=text)
     parser.add_argument(
@@ -137,6 +141,7 @@ def _try(arguments: argparse.Namespace) -> int:
         launch=arguments.launch,
         kernel=arguments.kernel,
         folders=arguments.include,
+        defines=arguments.define,
     )
     while True:
         try:

@@ -61,11 +61,13 @@ def attempt(
     launch: str | None = None,
     kernel: str | None = None,
     folders: Sequence[Path] = (),
+    defines: Sequence[str] = (),
 ) -> Generator[str, None, int]:
     """Yield the lines of the report on the kernel in the file `path`; return the exit status.
 
     A file without a ``try:`` comment is judged by its launch: `launch`, one in the file, or an
-    inferred one. `kernel` selects one of its kernels, `folders` contain files that it includes.
+    inferred one. `kernel` selects one of its kernels, `folders` contain files that it includes,
+    `defines` are macros such as ``TILE=16``.
 
     `recording`: a recorded GPU, whose roofline is used (None: the report's). `architectures`:
     targets such as sm_90 (empty: all of nvcc). `device`: the CUDA index of a GPU on which the
@@ -77,7 +79,7 @@ def attempt(
     text = source_text(path)
     check_options(path, launch, kernel, text)
     if path.suffix != ".py" and not is_declared(text):
-        return (yield from _judged(path, launch, kernel, folders))
+        return (yield from _judged(path, launch, kernel, folders, defines))
     entry = read(path)
     study = load(config, "quick", VARIANTS.joined(entry))
     if recording:  # before the long work
@@ -120,11 +122,15 @@ def attempt(
 
 
 def _judged(
-    path: Path, launch: str | None, kernel: str | None, folders: Sequence[Path]
+    path: Path,
+    launch: str | None,
+    kernel: str | None,
+    folders: Sequence[Path],
+    defines: Sequence[str],
 ) -> Generator[str, None, int]:
     """Judge the kernels of a file by their launches; return the exit status."""
     try:
-        yield from judged(path, launch, kernel, folders)
+        yield from judged(path, launch, kernel, folders, defines)
     except (NotSupported, LimitReached, CompilerError) as error:
         yield f"not checked on the CPU: {error}"
         return UNCHECKED

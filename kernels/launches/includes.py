@@ -18,17 +18,22 @@ _HEADERS = ("", "include", "inc", "common", "Common")
 _LEVELS = 3
 
 
-def with_includes(path: Path, text: str, folders: Sequence[Path] = ()) -> str:
+def with_includes(
+    path: Path, text: str, folders: Sequence[Path] = (), defines: Sequence[str] = ()
+) -> str:
     """Return a source with the files that it includes, each once; lines keep their numbers.
 
-    `folders` are searched first, then those where a repository keeps its headers. Files of
-    compilers and libraries, which are in none of them, stay directives. Code under ``#if 0`` is
-    blank.
+    `defines` are macros, such as ``TILE=16``; without a value, they are 1. `folders` are searched
+    first, then those where a repository keeps its headers. Files of compilers and libraries, which
+    are in none of them, stay directives. Code under ``#if 0`` is blank.
     """
     above = path.resolve().parents[:_LEVELS]
     nearby = [folder / name for folder in above for name in _HEADERS]
     text = _expanded(path, text, SOURCE_NAME, [*folders, *nearby], {path.resolve()}, 0)
-    return "\n".join(_enabled(text.splitlines())) + "\n"
+    macros = [macro.partition("=") for macro in defines]
+    lines = [f"#define {name} {value if equals else 1}" for name, equals, value in macros]
+    first = [f'#line 1 "{SOURCE_NAME}"'] if lines else []
+    return "\n".join([*lines, *first, *_enabled(text.splitlines())]) + "\n"
 
 
 def _enabled(lines: list[str]) -> Iterator[str]:

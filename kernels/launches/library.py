@@ -15,7 +15,7 @@ from kernels.host_execution.binding import (
     Run,
     aligned_copies,
 )
-from kernels.host_execution.compiler import BUILDS, LaunchCode, Mode, build_kernel
+from kernels.host_execution.compiler import BUILDS, CompilerError, LaunchCode, Mode, build_kernel
 from kernels.launches.constants import with_variables
 from kernels.launches.device import for_the_device
 from kernels.launches.expression import Launch, named, parameters, words
@@ -82,7 +82,12 @@ class Source:
         device = _INCLUDE.sub("", for_the_device(self.text, launched))
         device = with_variables(device, self.scope.constants)
         launch = LaunchCode(device, code(self.text, self.launches, self.scope))
-        built = build_kernel(self.name, self.path, {}, mode, folder, launch)
+        try:
+            built = build_kernel(self.name, self.path, {}, mode, folder, launch)
+        except CompilerError as error:
+            unknown = re.search(r"‘(\w+)’ (?:was not|has not been) declared", str(error))
+            how = f"; if it is a macro or a type, give it by -D {unknown[1]}=" if unknown else ""
+            raise CompilerError(f"{error}{how}") from None
         return Library(built, self.path, self.name, mode == "counted")
 
 

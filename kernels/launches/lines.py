@@ -1,7 +1,7 @@
 """What `gemm-study try` prints about the kernels of a file without declarations."""
 
 import re
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from time import monotonic
@@ -9,15 +9,15 @@ from time import monotonic
 from base.errors import StudyError
 from base.paths import shown
 from kernels.host_execution.binding import KernelFault
-from kernels.host_execution.compiler import NotSupported, unchecked_lines
+from kernels.host_execution.compiler import CompilerError, NotSupported, unchecked_lines
 from kernels.host_execution.limited import LimitReached, limited
 from kernels.launches.expression import Launch, of_file
 from kernels.launches.includes import read, with_includes, with_macros
-from kernels.launches.shim import kernels_of
+from kernels.launches.pieces import kernels_of
 from kernels.launches.verdict import Judged, at_large_sizes, judge, kernels_to_judge
 from kernels.products.shape import Shape
 
-SECONDS, MEMORY_BYTES = 35.0, 3 * 2**29  # of the whole file
+SECONDS, MEMORY_BYTES = 45.0, 3 * 2**29  # of the whole file
 LARGE_SECONDS = 20.0  # of large sizes
 
 
@@ -26,37 +26,58 @@ def judged(
     option: str | None = None,
     kernel: str | None = None,
     folders: Sequence[Path] = (),
+    defines: Sequence[str] = (),
 ) -> Generator[str, None, list[Judged]]:
     """Judge the kernels of a file on the CPU; yield lines; return the verdicts.
 
     `option` is a launch, `kernel` the only kernel to judge, `folders` are searched for included
-    files. Raise KernelFault for a wrong kernel,
-    StudyError if there is no kernel or no launch, LimitReached after `SECONDS`.
+    files, `defines` are macros. Raise, after the other kernels, KernelFault for a wrong kernel, or
+    NotSupported, CompilerError or LimitReached for one that was not checked; StudyError if there is
+    no kernel.
     """
-    text = with_includes(path, read(path), folders)
+    text = with_includes(path, read(path), folders, defines)
     if not kernels_of(text) and "__global__" in text:
         text = with_macros(text)
     end = monotonic() + SECONDS
-    verdicts = []
-    for name in kernels_to_judge(path, text, option, kernel):
-        work = partial(judge, path, text, name, option)
-        verdict: Judged = limited(work, max(0.0, end - monotonic()), MEMORY_BYTES)
-        verdict = _at_large_sizes(verdict, min(LARGE_SECONDS, max(0.0, end - monotonic())))
-        launch = verdict.source.launches[-1]
-        if not verdict.multiple:
-            raise KernelFault(f"{verdict.fault}; launched as {launch}")
-        yield f"{shown(path)}: {name}: {_first_line(verdict)}"
-        yield f"checked on the CPU, within the error bound, at {_sizes(verdict.shapes)}"
-        if verdict.multiple > 1:
-            yield f"at other sizes: {verdict.fault}"
-        yield f"launch ({_origin(launch, of_file(text, option))}): --launch '{launch}'"
+    names = kernels_to_judge(path, text, option, kernel)
+    verdicts, errors = [], list[StudyError]()
+    for place, name in enumerate(names):
+        try:
+            work = partial(judge, path, text, name, option)
+            verdict: Judged = limited(work, max(0.0, end - monotonic()), MEMORY_BYTES)
+            verdict = _at_large_sizes(verdict, min(LARGE_SECONDS, max(0.0, end - monotonic())))
+            yield from _lines(path, name, verdict, of_file(text, option))
+        except LimitReached as error:
+            how = f"check one at a time: --kernel {name}" if len(names) > 1 else "simplify it"
+            errors.append(LimitReached(f"{', '.join(names[place:])}: {error}; {how}"))
+            break
+        except (KernelFault, NotSupported, CompilerError) as error:
+            errors.append(error)
+            if len(names) > 1:
+                yield f"{shown(path)}: {name}: {error}"
+            continue
         verdicts.append(verdict)
-    if lines := unchecked_lines(text, {}):
+    if errors:
+        raise min(errors, key=lambda error: not isinstance(error, KernelFault))
+    return verdicts
+
+
+def _lines(path: Path, name: str, verdict: Judged, declared: Sequence[Launch]) -> Iterator[str]:
+    launch = verdict.source.launches[-1]
+    if not verdict.multiple:
+        raise KernelFault(f"{verdict.fault}; launched as {launch}")
+    yield f"{shown(path)}: {name}: {_first_line(verdict)}"
+    yield f"checked on the CPU, within the error bound, at {_sizes(verdict.shapes)}"
+    if constants := verdict.source.scope.constants:
+        yield f"the file's {', '.join(constants)} took these sizes"
+    if verdict.multiple > 1:
+        yield f"at other sizes: {verdict.fault}"
+    yield f"launch ({_origin(launch, declared)}): --launch '{launch}'"
+    if lines := unchecked_lines(verdict.source.device, {}):
         raise NotSupported(
             f"{shown(path)}:{','.join(map(str, lines))}: only GPUs compile these lines; make the "
             "CPU compile them too"
         )
-    return verdicts
 
 
 def _origin(launch: Launch, declared: Sequence[Launch]) -> str:
