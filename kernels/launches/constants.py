@@ -14,8 +14,8 @@ from kernels.launches.roles import is_size_name, meanings
 
 _MACRO = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)(\(?)[ \t]*(.*)$", re.MULTILINE)
 _NUMBER = re.compile(
-    r"\s*(?:(?:static|inline|const|constexpr)\s+)*"
-    r"((?:unsigned|signed|long|short|int|size_t|u?int\d*(?:_t)?)\b[\s\w]*?)\s+\w+\s*[={]"
+    r"\s*(?:(?:static|inline|const|constexpr|__constant__|__device__)\s+)*"
+    r"((?:unsigned|signed|long|short|int|size_t|u?int\d*(?:_t)?)\b[\s\w]*?)\s+\w+\s*[={;]"
 )
 _DIMENSIONS = (
     r"\b[A-Za-z_]\w*[\s>*]+\w+\s*(?:\[[^]]*\]\s*)*\[[^]]*\b{}\b[^]]*\]\s*(?:\[[^]]*\]\s*)*[;={{,]"
@@ -47,19 +47,28 @@ def _variables(text: str) -> dict[str, Piece]:
 def settable(text: str, launch: Launch, kernel: Piece | None) -> dict[str, str]:
     """Return the constants that the product sets, with their types.
 
-    They are arguments of a launch, or the sizes of a kernel without such arguments.
+    They are arguments of a launch, sizes of a kernel without such arguments, or sizes that a
+    program copies to constant memory.
     """
     if kernel is None:
         return {}
     whole_numbers = _whole_numbers(text)
+    variables = _variables(text)
     given = zip(split_list(launch.arguments), parameters(kernel, launch.name), strict=False)
     names = {argument for argument, target in given if not re.search(r"[*\[]", target)}
     names |= set(fixed_sizes(text, launch, kernel).values())
+    names |= {
+        name for name in words(kernel.text) & set(variables) if _is_set_by_host(variables[name])
+    }
     return {
         name: whole_numbers[name]
         for name in names & set(whole_numbers)
         if _is_free(text, name, launch)
     }
+
+
+def _is_set_by_host(variable: Piece) -> bool:
+    return "__constant__" in variable.text and not re.search(r"[={]", blanked(variable.text))
 
 
 def _whole_numbers(text: str) -> dict[str, str]:

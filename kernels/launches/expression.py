@@ -11,9 +11,13 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from kernels.launches.pieces import Piece, blanked, closing, pieces
+from kernels.launches.pieces import Piece, blanked, closing, kernels_of, pieces
 
 _CALL = re.compile(r"([A-Za-z_][\w:]*)\s*$")
+_QUALIFIERS = (
+    "static|constexpr|const|unsigned|signed|auto|typename|inline|extern|volatile|"
+    "__constant__|__device__|__shared__"
+)
 _WORD = re.compile(r"(?<![\w.])[A-Za-z_]\w*")
 
 
@@ -67,12 +71,12 @@ def _line(text: str, place: int) -> int:
 def _in(text: str) -> Iterator[tuple[Launch, int]]:
     """Yield launches and where they begin."""
     code = blanked(text)
-    for opening in re.finditer("<<<", code):
+    for opening in re.finditer(r"<\s?<\s?<", code):
         kernel, begin = _kernel_before(code, opening.start())
         end = _end_of_configuration(code, opening.end())
         if not kernel or end is None:
             continue
-        arguments = re.compile(r"\s*\(").match(code, end + 3)
+        arguments = re.compile(r">\s?>\s?>\s*\(").match(code, end)
         if not arguments:
             continue
         close = closing(code, arguments.end() - 1)
@@ -100,7 +104,7 @@ def _kernel_before(code: str, end: int) -> tuple[str, int]:
 def _end_of_configuration(code: str, begin: int) -> int | None:
     place = begin
     while place < len(code):
-        if code.startswith(">>>", place):
+        if re.compile(r">\s?>\s?>").match(code, place):
             return place
         place = closing(code, place) if code[place] in "([{" else place + 1
     return None
@@ -141,7 +145,7 @@ def _initialises(before: str) -> bool:
 
 def declared_names(statement: str) -> set[str]:
     """Return the names that a statement declares: those behind its type."""
-    head = r"(?:(?:static|constexpr|const|unsigned|signed|auto|typename)\s+)*[A-Za-z_][\w:]*"
+    head = rf"(?:(?:{_QUALIFIERS})\s+)*[A-Za-z_][\w:]*"
     kind = re.match(rf"{head}(?:\s*<[^;=]*?>)?(?:\s+const)?[\s*&]+(?=[A-Za-z_])", statement)
     if not kind or re.match(r"(?:return|goto|throw|delete|using|case|else)\b", statement):
         return set()
@@ -160,14 +164,35 @@ def _declarations(piece: Piece, place: int, launch: Launch) -> tuple[str, ...]:
     if piece.body is None:
         return ()
     body = blanked(piece.text)[piece.body - piece.begin + 1 : place]
+    return _needed(statements(body), launch)
+
+
+def _needed(declarations: Sequence[str], launch: Launch) -> tuple[str, ...]:
+    """Return the declarations that a launch needs, in order."""
     needed = words(f"{launch.kernel} {launch.configuration} {launch.arguments}")
     chosen: list[str] = []
-    for statement in reversed(statements(body)):
+    for statement in reversed(declarations):
         names = declared_names(statement)
         if names & needed:
             chosen.insert(0, " ".join(statement.split()))
             needed = (needed - names) | words(statement)
     return tuple(chosen)
+
+
+def _with_plain_pointers(launch: Launch, kernel: Piece) -> Launch:
+    """Return a launch with a kernel's parameter in place of an expression for its pointer."""
+    given = split_list(launch.arguments)
+    targets = parameters(kernel, launch.name)
+    plain = [
+        argument
+        if re.fullmatch(r"\w+", argument) or not re.search(r"[*\[]", target)
+        else named(target)
+        for argument, target in zip(given, targets, strict=False)
+    ]
+    if plain == given:
+        return launch
+    changed = replace(launch, arguments=", ".join([*plain, *given[len(targets) :]]))
+    return replace(changed, declarations=_needed(launch.declarations, changed))
 
 
 def of_file(text: str, option: str | None) -> list[Launch]:
@@ -177,7 +202,12 @@ def of_file(text: str, option: str | None) -> list[Launch]:
     comments = re.findall(r"^\s*(?://|/?\*+)\s*launch:(.*?)(?:\*/\s*)?$", text, re.MULTILINE)
     if comments:
         return [launch for line in comments for launch in _written(line)]
-    return launches(text)
+    kernels = kernels_of(text)
+    return [
+        _with_plain_pointers(launch, kernels[launch.name])
+        for launch in launches(text)
+        if launch.name in kernels
+    ]
 
 
 def _written(text: str) -> list[Launch]:

@@ -3,15 +3,17 @@
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 from kernels.catalog.variant import MAX_THREADS
-from kernels.launches.expression import Launch, template_parameters
+from kernels.launches.constants import macros
+from kernels.launches.expression import Launch, template_parameters, words
 from kernels.launches.pieces import Piece, blanked, closing, pieces
 from kernels.launches.roles import ELEMENT
 from kernels.launches.structs import arguments_of
 
-_INDEX = r"blockIdx\s*\.\s*{axis}\s*\*\s*(?P<edge>[\w.]+|\([^()]*\))"
+_INDEX = r"blockIdx\s*\.\s*{axis}\s*\*\s*(?P<edge>[\w.:]+|\([^()]*\))"
 _BOUNDS = re.compile(r"__launch_bounds__\s*\(")
 _DEFAULT_EDGE = "16"
 _TYPES = ("typename", "class")
@@ -98,7 +100,7 @@ def guesses(name: str, kernel: Piece, text: str) -> Iterator[Guess]:
     spaceless = code.replace(" ", "")
     uses_y = ("blockIdx.y" in spaceless, "threadIdx.y" in spaceless)
     template = template_parameters(kernel)
-    shared = _DYNAMIC_SHARED if re.search(r"\bextern\s+__shared__", code) else ""
+    shared = _DYNAMIC_SHARED if re.search(r"\bextern\b[^;]*\b__shared__\b", code) else ""
     seen = set()
     for values in sorted(_SETS, key=lambda values: _missing(template, values)):
         constants = {
@@ -112,10 +114,11 @@ def guesses(name: str, kernel: Piece, text: str) -> Iterator[Guess]:
             continue
         seen.add(statements)
         called = name + _in_angles([ELEMENT if k in _TYPES else given for k, given, _ in template])
+        named = {name for _, name, _ in template} | macros(text, text)
         names = {_short(parameter): parameter for _, parameter in constants}
         edge = next(iter(names.values()), "0")
-        across = names.get("bn") or _edge(code, "x") or edge
-        down = names.get("bm") or _edge(code, "y") or edge
+        across = names.get("bn") or _edge(code, "x", named) or edge
+        down = names.get("bm") or _edge(code, "y", named) or edge
         configuration = f"dim3({across}, {down}), dim3({_launch_bounds(kernel) or 0}){shared}"
         probe = Launch(called, configuration, arguments, statements)
         yield Guess(called, arguments, statements, probe, uses_y, shared)
@@ -135,7 +138,7 @@ def _in_angles(names: Sequence[str]) -> str:
 def geometries(edges: tuple[int, int], bound: int, uses_y: tuple[bool, bool]) -> Iterator[Geometry]:
     """Yield geometries for what a kernel multiplies its block indices by (0: unknown)."""
     if edges == (0, 0) and all(uses_y):  # by blockDim
-        for edge in (16, 32):
+        for edge in (16, 32, 8):
             yield from geometries((edge, edge), bound, uses_y)
         return
     x, y = edges[0] or edges[1] or 16, edges[1] or edges[0] or 16
@@ -196,14 +199,15 @@ def _value(kind: str, name: str, values: Mapping[str, str]) -> str:
     return next((v for pattern, v in values.items() if re.fullmatch(pattern, short)), _DEFAULT_EDGE)
 
 
-def _edge(code: str, axis: str) -> str | None:
-    """Return what a kernel multiplies its block index by along an axis."""
-    found = re.search(_INDEX.format(axis=axis), code)
-    if not found:
-        found = re.search(rf"(?P<edge>[\w.]+)\s*\*\s*blockIdx\s*\.\s*{axis}\b", code)
-    if not found:
-        return None
-    return None if found["edge"].startswith("blockDim") else found["edge"]
+def _edge(code: str, axis: str, named: AbstractSet[str]) -> str | None:
+    """Return what a kernel multiplies its block index by along an axis, in terms of `named`."""
+    before = re.search(rf"(?P<edge>[\w.:]+)\s*\*\s*blockIdx\s*\.\s*{axis}\b", code)
+    product = re.search(_INDEX.format(axis=axis), code) or before
+    edge = product["edge"] if product else "blockDim"
+    constant = rf"\bconst(?:expr)?\b[\w\s]*\s{re.escape(edge)}\s*=\s*([^;,]+)[;,]"
+    if local := re.search(constant, code):
+        edge = f"({local[1].strip()})"
+    return edge if "::" in edge or words(edge) <= named else None
 
 
 def _launch_bounds(kernel: Piece) -> str | None:

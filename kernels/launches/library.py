@@ -19,13 +19,15 @@ from kernels.host_execution.compiler import BUILDS, CompilerError, LaunchCode, M
 from kernels.launches.constants import with_variables
 from kernels.launches.device import for_the_device
 from kernels.launches.expression import Launch, named, parameters, words
+from kernels.launches.pieces import kernels_of
 from kernels.launches.roles import meaning_of
-from kernels.launches.shim import Scope, code, kernels_of
+from kernels.launches.shim import Scope, code
 from kernels.products.elements import FLOAT, STORED, Stored
 from kernels.products.matrices import POISON_WORD
 from kernels.products.shape import Shape
 
 _MOST_ARGUMENTS = 32
+_UNKNOWN = re.compile(r"‘(\w+)’ (?:(?:was not|has not been) declared|does not name a type)")
 _INCLUDE = re.compile(r"^[ \t]*#[ \t]*include[ \t]*(?:<[^>\n]*>|\"[^\"\n]*\")[^\n]*", re.MULTILINE)
 
 
@@ -69,7 +71,13 @@ class Source:
     @property
     def uses_tf32(self) -> bool:
         """Whether its code names TF32, so that operands are rounded to it."""
-        return "tf32" in without_comments(self.text).lower()
+        return "tf32" in without_comments(self.device).lower()
+
+    @property
+    def device(self) -> str:
+        """The code that the launches need."""
+        launched = set[str]().union(*(words(str(launch)) for launch in self.launches))
+        return for_the_device(self.text, launched)
 
     @property
     def arguments(self) -> set[str]:
@@ -78,14 +86,14 @@ class Source:
 
     def library(self, mode: Mode, folder: Path = BUILDS) -> "Library":
         """Compile it for the host; raise NotSupported or CompilerError."""
-        launched = set[str]().union(*(words(str(launch)) for launch in self.launches))
-        device = _INCLUDE.sub("", for_the_device(self.text, launched))
-        device = with_variables(device, self.scope.constants)
+        device = with_variables(_INCLUDE.sub("", self.device), self.scope.constants)
         launch = LaunchCode(device, code(self.text, self.launches, self.scope))
         try:
             built = build_kernel(self.name, self.path, {}, mode, folder, launch)
         except CompilerError as error:
-            unknown = re.search(r"‘(\w+)’ (?:was not|has not been) declared", str(error))
+            unknown = re.search(
+                r"‘(\w+)’ (?:(?:was not|has not been) declared|does not name a type)", str(error)
+            )
             how = f"; if it is a macro or a type, give it by -D {unknown[1]}=" if unknown else ""
             raise CompilerError(f"{error}{how}") from None
         return Library(built, self.path, self.name, mode == "counted")

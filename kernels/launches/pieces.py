@@ -126,6 +126,16 @@ def function_name(piece: Piece) -> str | None:
     return found[1] if found else None
 
 
+def kernels_of(text: str) -> dict[str, Piece]:
+    """Return the kernels that a source defines, by name."""
+    kernels = {}
+    for piece in pieces(text):
+        name = function_name(piece)
+        if name and piece.is_function and "__global__" in blanked(piece.header):
+            kernels[name] = piece
+    return kernels
+
+
 def _without_attributes(header: str) -> str:
     header = re.sub(
         r"\b(?:__launch_bounds__|__align__|alignas|__attribute__|decltype)\s*", "@", header

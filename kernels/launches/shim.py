@@ -15,8 +15,8 @@ from kernels.launches.expression import (
     template_parameters,
     words,
 )
-from kernels.launches.pieces import Piece, blanked, function_name, pieces
-from kernels.launches.roles import ELEMENT, MATRICES, is_bias, is_number_name
+from kernels.launches.pieces import Piece, blanked, function_name, kernels_of
+from kernels.launches.roles import ELEMENT, MATRICES, is_bias, is_number_name, meaning_of
 
 _MATRIX = re.compile(r"\*|\[\s*\]")
 _QUALIFIERS = re.compile(r"\b(?:const|__restrict__|__restrict|restrict|volatile|register)\b|&")
@@ -33,16 +33,6 @@ class Scope:
     constants: tuple[str, ...] = ()  # numbers that are constants of the file
 
 
-def kernels_of(text: str) -> dict[str, Piece]:
-    """Return the kernels that a source defines, by name."""
-    found = {}
-    for piece in pieces(text):
-        name = function_name(piece)
-        if name and piece.is_function and "__global__" in blanked(piece.header):
-            found[name] = piece
-    return found
-
-
 def scope_of(text: str, launch: Launch) -> Scope:
     """Return what a launch needs from the product."""
     declared = {
@@ -50,7 +40,8 @@ def scope_of(text: str, launch: Launch) -> Scope:
     }
     types = _types(launch)
     text_of = " ".join([launch.kernel, launch.configuration, launch.arguments])
-    needed = words(" ".join([text_of, *launch.declarations]))
+    members = r"::\s*\w+"  # of types and namespaces
+    needed = words(re.sub(members, "", " ".join([text_of, *launch.declarations])))
     kernel = kernels_of(text).get(launch.name)
     constants = settable(text, launch, kernel)
     outside = (macros(text, str(launch)) | set(kernels_of(text))) - set(constants)
@@ -155,8 +146,8 @@ def code(text: str, launches: Sequence[Launch], scope: Scope) -> str:
             base = kind.rstrip("* ")
             lines.append(f"static {base} host_{name}; host_{name} = ({base})host_numbers[{index}];")
             lines.append(f"{base} *{name} = &host_{name};")
-        elif "Stream" in kind:
-            lines.append(f"{kind} {name} = nullptr;")
+        elif meaning_of(name) == "STREAM":
+            lines.append(f"cudaStream_t {name} = nullptr;")
         else:
             lines.append(f"{kind} {name} = ({kind})host_numbers[{index}];")
     for index, (name, kind) in enumerate(scope.pointers.items()):
@@ -168,11 +159,14 @@ def code(text: str, launches: Sequence[Launch], scope: Scope) -> str:
         where = f"HostConfiguration({launch.configuration})"
         lines.append(f"host_at({launch.kernel}, {where})({launch.arguments});")
     body = "\n    ".join(lines)
+    opened = re.findall(r"\bnamespace\s+([\w:]+)\s*\{", blanked(text))
+    namespaces = "".join(f"using namespace {name};\n" for name in dict.fromkeys(opened))
     sizes = fixed_sizes(text, launches[-1], kernels_of(text).get(launches[-1].name))
     if set(sizes.values()) & set(scope.constants):
         sizes = {}
     fixed = ", ".join(f"(unsigned)({sizes.get(size, sizes.get('N', 0))})" for size in "MNK")
     return (
+        f"{namespaces}"
         'extern "C" __attribute__((no_sanitize("thread"))) HostLaunch *host_configure(\n'
         "    const double *host_numbers, void *const *host_pointers, unsigned *count) {\n"
         f"    host_launch_count = 0;\n    {body}\n"

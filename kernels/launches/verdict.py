@@ -16,8 +16,10 @@ from kernels.launches.expression import Launch, named, of_file, parameters
 from kernels.launches.infer import Geometry, Guess, geometries, guesses
 from kernels.launches.largest import LARGE_EDGE, LastBlocks
 from kernels.launches.library import Library, Source
+from kernels.launches.pieces import kernels_of
 from kernels.launches.reading import LAYOUTS, Factors, Reading, readings
-from kernels.launches.shim import kernels_of, scope_of
+from kernels.launches.roles import MATRICES
+from kernels.launches.shim import scope_of
 from kernels.launches.structs import matrix_count
 from kernels.launches.trials import Outcome, Trial
 from kernels.products.shape import Shape
@@ -67,12 +69,13 @@ def kernels_to_judge(path: Path, text: str, option: str | None, kernel: str | No
         raise StudyError(f"{shown(path)}: --kernel {kernel}: not in the file; it contains {names}")
     if kernel:
         return [kernel]
-    products = [name for name, piece in present.items() if matrix_count(text, name, piece) == 3]
+    count_of = {name: matrix_count(text, name, piece) for name, piece in present.items()}
+    products = [name for name, count in count_of.items() if count == len(MATRICES)]
     launched = [launch.name for launch in of_file(text, option) if launch.name in products]
     if not products:
+        counts = ", ".join(f"{name} takes {count}" for name, count in count_of.items())
         raise StudyError(
-            f"{shown(path)}: no kernel takes three matrices: {', '.join(present)}; name a file "
-            "with C = A·B"
+            f"{shown(path)}: no kernel takes three matrices: {counts}; name a file with C = A·B"
         )
     return list(dict.fromkeys(launched)) or products
 

@@ -5,13 +5,15 @@ from pathlib import Path
 import pytest
 
 from base.errors import StudyError
+from kernels.host_execution.binding import KernelFault
+from kernels.host_execution.compiler import CompilerError
 from kernels.launches.constants import settable
 from kernels.launches.device import for_the_device
-from kernels.launches.expression import launches, template_parameters
+from kernels.launches.expression import launches, of_file, template_parameters
 from kernels.launches.includes import read, with_includes
 from kernels.launches.lines import judged
+from kernels.launches.pieces import kernels_of
 from kernels.launches.roles import matrices, meanings
-from kernels.launches.shim import kernels_of
 
 ONE_PER_THREAD = """
 __global__ void multiply({parameters}) {{
@@ -124,10 +126,96 @@ def test_kernels_of_public_files_are_judged_as_they_are(
     assert lines(tmp_path, text)[0].endswith(says)
 
 
+# Code that no compiler reads, a prototype, bounds by a macro, namespaces.
+UNUSUAL = """
+#if 0
+__global__ void multiply(half *nothing) {}
+#endif
+#define HALF_OF(x) ((x) / 2)
+__global__ void multiply(const double *a, const double *b, double *c, int m, int n, int k);
+namespace mine {
+namespace inner { struct Tile { static const int WIDTH = 16; }; }
+__constant__ int depth;
+using inner::Tile;
+__global__ void __launch_bounds__(HALF_OF(512))
+tiled(const double *a, const double *b, double *c, unsigned m, size_t n) {
+    __shared__ double staged[512];
+    const int x = threadIdx.x, y = threadIdx.y;
+    const int row = blockIdx.y * Tile::WIDTH + y, column = blockIdx.x * Tile::WIDTH + x;
+    double sum = 0;
+    for (int i = 0; i < depth; i += Tile::WIDTH) {
+        staged[y * 16 + x] = row < m && i + x < depth ? a[row * depth + i + x] : 0;
+        staged[256 + y * 16 + x] = column < n && i + y < depth ? b[(i + y) * n + column] : 0;
+        __syncthreads();
+        for (int j = 0; j < 16; ++j) sum += staged[y * 16 + j] * staged[256 + j * 16 + x];
+        __syncthreads();
+    }
+    if (row < m && column < n) c[row * n + column] = sum;
+}
+}
+"""
+
+
+DYNAMIC = (
+    UNUSUAL.replace("__shared__ double staged[512]", "extern __shared__ double staged[]")
+    .replace("namespace mine {", "")
+    .removesuffix("}\n")
+)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("text", [UNUSUAL, DYNAMIC], ids=["namespaces", "dynamic"])
+def test_unusual_declarations_are_read(tmp_path: Path, text: str) -> None:
+    assert lines(tmp_path, text)[0].endswith("tiled: correct (double)")
+
+
+@pytest.mark.slow
+def test_macros_are_defined_by_the_option_and_unknown_ones_are_named(tmp_path: Path) -> None:
+    file = tmp_path / "mine.cu"
+    file.write_text(PLAIN.replace("float", "REAL").replace("blockDim.x", "TILE"))
+    with pytest.raises(CompilerError, match="give it by -D REAL="):
+        list(judged(file))
+    told = list(judged(file, defines=["TILE=16", "REAL=float"]))
+    assert told[0].endswith("multiply: correct")
+
+
+@pytest.mark.slow
+def test_every_kernel_of_a_file_is_judged_and_the_wrong_one_is_the_error(tmp_path: Path) -> None:
+    file = tmp_path / "mine.cu"
+    first = PLAIN.replace("multiply", "unchecked").replace("float sum", 'asm(""); float sum')
+    second = PLAIN.replace("multiply", "faulty").replace("row * k", "row * n")
+    file.write_text(first + second + PLAIN)
+    told = []
+    with pytest.raises(KernelFault, match="faulty"):
+        told.extend(iter(judged(file)))
+    told = []
+    for line in (steps := judged(file)):
+        told.append(line)
+        if "multiply" in line:
+            break
+    steps.close()
+    assert "unchecked: " in told[0]
+    assert "faulty: " in told[1]
+    assert told[2].endswith("multiply: correct")
+
+
 @pytest.mark.slow
 def test_a_printed_launch_with_structures_can_be_given(tmp_path: Path) -> None:
     launch = lines(tmp_path, STRUCTURES)[-1].partition("--launch '")[2].removesuffix("'")
     assert lines(tmp_path, STRUCTURES, launch)[0].endswith("multiply: correct")
+
+
+def test_expressions_for_pointers_become_the_parameters_of_the_kernel() -> None:
+    caller = """void run(Tensor a, Tensor b, Tensor c) {
+    const auto m = a.size(0), n = b.size(1);
+    float *start = a.data();
+    multiply << <dim3(n / 16, m / 16), 256>> >((float *)start, b.data<float>(), c.p, m, n, 8);
+}"""
+    (launch,) = of_file(PLAIN + caller, None)
+    assert str(launch) == (
+        "const auto m = a.size(0), n = b.size(1); "
+        "multiply<<<dim3(n / 16, m / 16), 256>>>(a, b, c, m, n, 8)"
+    )
 
 
 def test_code_of_other_kernels_is_left_out() -> None:
