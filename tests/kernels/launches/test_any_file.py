@@ -186,10 +186,8 @@ def test_every_kernel_of_a_file_is_judged_and_the_wrong_one_is_the_error(tmp_pat
     second = PLAIN.replace("multiply", "faulty").replace("row * k", "row * n")
     file.write_text(first + second + PLAIN)
     told: list[str] = []
-    steps = judged(file)
     with pytest.raises(KernelFault, match="faulty"):
-        while True:
-            told.append(next(steps))
+        told.extend(line for line in judged(file))
     assert "unchecked: " in told[0]
     assert "faulty: " in told[1]
     assert told[2].endswith("multiply: correct")
