@@ -4,6 +4,7 @@ import argparse
 import json
 import math
 import re
+import sys
 import textwrap
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -25,6 +26,10 @@ class CommandParser(argparse.ArgumentParser):
     def __init__(self, **options: Any) -> None:
         layout = argparse.RawDescriptionHelpFormatter
         super().__init__(formatter_class=layout, allow_abbrev=False, **options)
+        self.register("type", Path, _path)
+
+    def _print_message(self, message: str, file: Any = None) -> None:
+        (file or sys.stderr).write(message)  # argparse suppresses errors, as of a full disk
 
     def error(self, message: str) -> NoReturn:
         """Exit with status 2; the message names the fault and the help command."""
@@ -38,9 +43,15 @@ def whole_number(text: str) -> int:
     return int(text)
 
 
+def _path(text: str) -> Path:
+    if not text:  # as from an unset variable of a shell; Path would be the current folder
+        raise argparse.ArgumentTypeError("is empty; name a file or folder")
+    return Path(text)
+
+
 def output_path(text: str) -> Path:
     """Parse the path of an output, which must not be in the folder of a finished recording."""
-    path = Path(text)
+    path = _path(text)
     for folder in (path, *path.absolute().parents):
         if holds_recording(folder):
             message = f"{folder}: contains a finished recording; name another path"

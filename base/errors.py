@@ -29,7 +29,10 @@ def exit_status(command: Callable[[], int | None]) -> int:
     """Run `command`; return its result as exit status (None is 0), or 2 after printing an error."""
     _prepare_streams()
     try:
-        status = command() or 0
+        try:
+            status = command() or 0
+        except SystemExit as end:  # of argparse, after help or an error
+            status = int(end.code or 0)
         sys.stdout.flush()
         return status
     except StudyError as error:

@@ -281,6 +281,11 @@ def refusal(project, *options, environment=None):
             "toolchain: {nvcc: /no/nvcc}\nstudy:\n  scope: full\n",
             "toolchain.nvcc: /no/nvcc is not a program",
         ),
+        (
+            "study:\n",
+            "toolchain: {nvcc: /bin/true}\nstudy:\n  scope: full\n",
+            "/bin/true: --version prints no release; use another nvcc",
+        ),
     ],
 )
 def test_wrong_input_is_one_line(project, old, new, message):
@@ -316,7 +321,8 @@ def test_for_a_gpu_of_this_host_kernels_are_built_in_every_scope(project):
     found = "\n\ndef cuda_devices():\n    return [CudaDevice(0, 'a card', '8.6')]\n"
     with (project / "measurement" / "devices" / "discovery.py").open("a") as module:
         module.write(found)
-    compiler = f"toolchain: {{nvcc: {sys.executable}}}\nstudy:\n"
+    nvcc = stand_in(project.parent / "nvcc")
+    compiler = f"toolchain: {{nvcc: {nvcc}}}\nstudy:\n"
     edit(project / "config.yaml", "study:\n", compiler)
     for scope, builds in (("quick", 1), ("full", 2)):
         jobs = planned(project, "--config", f"scope={scope}")
