@@ -80,28 +80,6 @@ def one(found, name, block, n, quantity):
     return only(found, variant=name, block_size=block, n=n, quantity=quantity)
 
 
-def test_totals_have_theory_host_and_counter_per_request(found, counted):
-    assert len(found) == read(counted)["line"].isna().sum()
-    assert not found.duplicated(["variant", "n", "block_size", "quantity"]).any()
-    of_gpu = found[found["gpu"].notna()]
-    assert (set(of_gpu["n"]), set(of_gpu["gpu"])) == ({SIZE}, {"two-gpu1"})
-    assert set(of_gpu["recording"]) == {"two"}
-    assert (of_gpu["counter"].notna()).all()
-    assert len(of_gpu) == 10 * len(KERNELS), "each metric of each kernel"
-    assert found.loc[found["gpu"].isna(), "counter"].isna().all()
-    expected = {"naive": 16.5, "naive_coalesced": 2.5, "block": 4, "block_strided": 32}
-    for name, per_request in (expected | {"block_unroll4": 4}).items():
-        row = one(found, name, 32, SIZE, "global_load_sectors")
-        for source in ("theory", "host", "counter"):
-            assert row[f"{source}_per_request"] == per_request, (name, source)
-        assert name != "naive" or row["counter"] == 138412032
-    loads = one(found, "block", 32, SIZE, "shared_load_wavefronts")
-    assert loads["counter_per_request"] == 6295704 / 5242880, "over the counted requests"
-    assert loads["counter_over_theory"] == 6295704 / 8388608
-    conflicts = one(found, "block", 32, SIZE, "shared_load_bank_conflicts")
-    assert pd.isna(conflicts["counter_over_theory"]), "0 in theory"
-
-
 @pytest.mark.slow
 def test_agreement_is_exact_per_gpu_and_unknown_without_counts(found, counted, gpus):
     assert one(found, "buffered_row", None, SIZE, "global_load_sectors")["agrees"]

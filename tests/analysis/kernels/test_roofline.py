@@ -7,7 +7,7 @@ import pytest
 
 from analysis.data import recordings as data
 from analysis.data.ceilings import ceilings_table
-from analysis.kernels.roofline import BOUNDS, nearest_bound, roofline_table
+from analysis.kernels.roofline import nearest_bound, roofline_table
 from tests.support.products import product_of
 from tests.support.report_data import frame, only, theory
 
@@ -40,25 +40,6 @@ def roofline(gpu_recording, counts):
 
 def one(roofline, name):
     return only(roofline, variant=name)
-
-
-def test_each_variant_has_a_row_and_its_largest_known_bound(roofline, gpu_recording):
-    (source,) = data.sources({"card": gpu_recording})
-    gpu = source.square_cells[source.square_cells["device"] != "cpu"]
-    largest = gpu.groupby("variant")["n"].max().to_dict()
-    at = roofline[~((roofline["variant"] == "naive") & (roofline["n"] < N))]
-    assert at.set_index("variant")["n"].to_dict() == largest
-    assert (largest["buffered_row"], set(roofline["host_memory"])) == (1024, {"pinned"})
-    assert 32 in set(roofline.loc[roofline["variant"] == "naive", "block_size"])
-    for row in roofline.to_dict("records"):
-        bounds = {name: row[f"{name}_bound_s"] for name in BOUNDS}
-        assert row["bound_s"] == bounds[row["bound"]] == pd.Series(bounds).max()
-        assert row["share_of_bound"] == row["bound_s"] / row["kernel_s"]
-        limited = row["bound"] if row["share_of_bound"] >= 0.8 else None
-        assert row["limited_by"] == limited or (limited is None and pd.isna(row["limited_by"]))
-    row = one(roofline, "cublas_sgemm")
-    assert row[["l1_bound_s", "shared_bound_s", "flop_per_byte_of_sectors"]].isna().all()
-    assert row["bound"] == "compute"
 
 
 def test_bounds_and_balance_are_work_over_ceilings(roofline, gpu_recording):

@@ -1,15 +1,13 @@
 """Tables 1–6: the published numbers as printed, and measured numbers with intervals."""
 
 import csv
-from dataclasses import replace
 from decimal import Decimal
 
-import pandas as pd
 import pytest
 
 from analysis.data import published
 from analysis.data import recordings as data
-from analysis.published.source_tables import LAYOUTS, entries, source_tables
+from analysis.published.source_tables import source_tables
 from base.errors import StudyError
 from tests.support.report_data import only
 
@@ -65,30 +63,6 @@ def test_printed_times_stand_in_their_tables_and_give_the_printed_rates(printed)
         if abs(place["flop_per_s"] / 1e9 - float(text)) > half_a_digit:
             differing.append((row["table"], row["implementation"], row["n"], float(text)))
     assert differing == [("2", "cpu_naive", "512", 0.66)]  # 2·512³/0.41 s is 0.65
-
-
-def test_measured_times_are_pageable_totals_or_of_a_host(measured, gpu_recording, cpu_recording):
-    samples = gpu_recording.samples
-    cell = samples.query("variant == 'naive' and n == 512 and block_size == 32")
-    medians = cell.groupby("host_memory")["total_s"].median()
-    for table in (2, 5):
-        assert at(measured, table, 512, "naive", "card")["time_s"] == medians["pageable"]
-    pinned = samples[samples["host_memory"].isna() | (samples["host_memory"] == "pinned")]
-    only_pinned = replace(gpu_recording, samples=pinned)
-    tables = source_tables(published.read(CSV), data.sources({"card": only_pinned}))
-    assert at(tables, 5, 512, "naive", "card")["time_s"] == medians["pinned"]
-    tables = source_tables(published.read(CSV), data.sources({"host": cpu_recording}))
-    own = tables[tables["source"] == "host"]
-    assert own[["table", "n"]].to_numpy().tolist() == [[1, 256], [1, 512], [2, 256], [2, 512]]
-    assert set(own["entry"]) == {"cpu_naive"}
-    assert set(own["machine"]) == {"Simulated CPU"}
-    # Neither the order of rows nor the unit of time changes a speedup.
-    times = data.published_times(published.read(CSV), 5)
-    table = entries(LAYOUTS[5], times).drop(columns="row")
-    mixed = entries(LAYOUTS[5], times.sample(frac=1, random_state=1)).drop(columns="row")
-    pd.testing.assert_frame_equal(mixed, table)
-    scaled = entries(LAYOUTS[5], times.assign(time_s=times["time_s"] * 1024))
-    pd.testing.assert_series_equal(scaled["speedup"], table["speedup"])
 
 
 def test_wrong_and_missing_files_are_one_line(tmp_path):
