@@ -75,20 +75,13 @@ def code(excerpt: Excerpt) -> dict[str, object]:
         raise StudyError(f"{entry.source} has no line with {excerpt.begin!r}; correct {__name__}")
     passage = lines[first : first + excerpt.lines]
     chosen = [line for line in passage if not line.startswith(SELECTING)]
-    directives = [line.startswith("#") for line in chosen]
-    indent = min(
-        len(line) - len(line.lstrip())
-        for line, is_directive in zip(chosen, directives, strict=True)
-        if not is_directive
-    )
+    indents = [len(line) - len(line.lstrip()) for line in chosen if not line.startswith("#")]
+    texts = [line if line.startswith("#") else line[min(indents) :] for line in chosen]
     return {
         "source": entry.source,
         "sha256": hashlib.sha256(data).hexdigest(),
         "first_line": first + 1,
-        "text": "\n".join(
-            line if is_directive else line[indent:]
-            for line, is_directive in zip(chosen, directives, strict=True)
-        ),
+        "text": "\n".join(texts),
     }
 
 
