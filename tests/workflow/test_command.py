@@ -95,6 +95,10 @@ def test_completion_in_a_shell(line, expected):
         (["check", "no/report.html"], r"no/report\.html: No such file .*"),
         (["advise", "--gpu", "x", "--n", "3", "--tables", "no"], r"no/\w+\.csv is missing.*"),
         (["record", "--config", "no.yaml", "--out", "x"], r"no\.yaml: No such file .*"),
+        (
+            ["check", __file__, "--templates", "no"],
+            r"--templates no: no such folder; correct the path",
+        ),
         (["record", "--out", ""], r".* argument --out: is empty; name a file or folder; see .*"),
         (["validate", ""], r".* argument DIR: is empty; name a file or folder; see .*"),
         (["record", "--quick"], r"--out: is missing; .*"),
