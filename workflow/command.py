@@ -79,9 +79,7 @@ def add_try(commands: Commands) -> None:
         _try,
         "FILE contains CUDA kernels as they are, or a Python function multiply(a, b, c, stream). "
         "The launch of a kernel is --launch, a `// launch:` comment, one in the host's code, or "
-        "inferred. A comment such as `// try: tile=32x32 threads=32x32` (rows x columns of C per "
-        "block, and its threads) adds the roofline, the machine code and the time on a GPU. The "
-        "exit status is 2 if the kernel is wrong, 3 if it was not "
+        "inferred. The exit status is 2 if the kernel is wrong, 3 if it was not "
         "checked to the end on the CPU (a Python function: on a GPU), else 0. See "
         "docs/how-to/try-a-kernel.md.",
         [
@@ -106,6 +104,8 @@ def add_try(commands: Commands) -> None:
     parser.add_argument(
         "-D", "--define", action="append", default=[], metavar="NAME=VALUE", help=text
     )
+    text = "variant of the catalog to compare with"
+    parser.add_argument("--baseline", metavar="NAME", help=text)
     text = "time it on the GPU with this CUDA index"
     parser.add_argument("--device", type=int, metavar="INDEX", help=text)
     parser.add_argument(
@@ -129,20 +129,20 @@ def add_try(commands: Commands) -> None:
 
 
 def _try(arguments: argparse.Namespace) -> int:
-    from workflow.trial import attempt
+    from workflow.trial import Wanted, attempt
 
-    lines = attempt(
-        arguments.file,
-        arguments.config,
+    wanted = Wanted(
+        arguments.launch,
+        arguments.kernel,
+        arguments.include,
+        arguments.define,
+        arguments.baseline,
         arguments.gpu,
         arguments.architecture,
         arguments.device,
         arguments.size,
-        launch=arguments.launch,
-        kernel=arguments.kernel,
-        folders=arguments.include,
-        defines=arguments.define,
     )
+    lines = attempt(arguments.file, arguments.config, wanted)
     while True:
         try:
             print(next(lines), flush=True)

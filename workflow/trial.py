@@ -1,11 +1,13 @@
-"""``gemm-study try``: check, count, build, compare and time a user-supplied kernel.
+"""``gemm-study try``: judge, count, build, compare and time user-supplied kernels.
 
-The kernel is added to the catalog of this process and handled like every other variant. A Python
+A kernel is added to the catalog of this process and handled like every other variant. A Python
 function is only timed.
 """
 
 from collections.abc import Generator, Iterator, Mapping, Sequence
-from dataclasses import replace
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import partial
 from math import isnan, lcm
 from pathlib import Path
 from time import monotonic, time
@@ -15,18 +17,20 @@ import psutil
 
 from base.command_line import ABSENT, table
 from base.errors import StudyError
-from base.files import sha256
+from base.files import sha256, write_atomic
 from base.paths import RESULTS, ROOT, remedy, shown
 from kernels.catalog.entries import VARIANTS
-from kernels.catalog.product import with_entry
-from kernels.catalog.user_supplied import CALL, read, source_text
+from kernels.catalog.user_supplied import CALL, Facts, check_call, check_name, read, source_text
 from kernels.catalog.variant import IN_TURN, UserKernel, UserSupplied
 from kernels.cubins.summary import built
 from kernels.cubins.toolchain import COMPILER, find_nvcc
 from kernels.host_execution.compiler import CompilerError, NotSupported
 from kernels.host_execution.limited import LimitReached, limited
-from kernels.host_execution.trial import MEMORY_BYTES, SECONDS_WITH_BUILDS, Counted, checked, gap
-from kernels.launches.lines import check_options, is_declared, judged
+from kernels.launches import accesses
+from kernels.launches.accesses import Counted, counted
+from kernels.launches.lines import MEMORY_BYTES, judged, text_of
+from kernels.launches.program import write
+from kernels.launches.verdict import Judged, unjudged
 from kernels.products.shape import Shape
 from kernels.theory.cost import OPERATIONS, Total
 from measurement.recorder.answer import answer
@@ -37,8 +41,9 @@ from study.narrow import narrowed
 
 RESULTS = RESULTS / "tried"
 SIZES = (1024, 4096)  # on the GPU
-_HOW_TO = "docs/how-to/try-a-kernel.md"
 UNCHECKED = 3  # exit status
+# From the start of Python to the end of the compilation for GPUs; of the counts.
+SECONDS_WITH_BUILDS, COUNT_S = 50.0, 10.0
 # Always timed with float32 kernels, and with kernels of other dtypes.
 _ALWAYS = ("naive_coalesced", "block", "sgemm_top", "cublas_sgemm")
 _OTHER_DTYPES = ("mm_naive", "mm_tile")
@@ -50,92 +55,119 @@ _BOUNDS |= {"l2": "L2", "issue": "issue slots", "dram": "memory"}
 _MERGED = "  > assumes that nvcc merges no loads of shared memory; merged loads raise it"
 
 
-def attempt(
-    path: Path,
-    config: Path,
-    recording: Path | None = None,
-    architectures: Sequence[str] = (),
-    device: int | None = None,
-    sizes: Sequence[int] = (),
-    hardware: Host | None = None,
-    launch: str | None = None,
-    kernel: str | None = None,
-    folders: Sequence[Path] = (),
-    defines: Sequence[str] = (),
-) -> Generator[str, None, int]:
-    """Yield the lines of the report on the kernel in the file `path`; return the exit status.
+@dataclass(frozen=True)
+class Wanted:
+    """What to do with a file; the defaults need no GPU and no option.
 
-    A file without a ``try:`` comment is judged by its launch: `launch`, one in the file, or an
-    inferred one. `kernel` selects one of its kernels, `folders` contain files that it includes,
-    `defines` are macros such as ``TILE=16``.
-
+    `launch`: the launch in CUDA's notation. `kernel`: the only kernel of the file to check.
+    `folders`: folders of included files. `defines`: macros such as ``TILE=16``. `baseline`: the
+    variant of the catalog to compare with.
     `recording`: a recorded GPU, whose roofline is used (None: the report's). `architectures`:
     targets such as sm_90 (empty: all of nvcc). `device`: the CUDA index of a GPU on which the
-    kernel is timed at `sizes`. The status is `UNCHECKED` if the kernel was not checked to the end.
-    Raise StudyError with file and line if the kernel is wrong.
+    kernel is timed at `sizes`.
+    """
+
+    launch: str | None = None
+    kernel: str | None = None
+    folders: Sequence[Path] = ()
+    defines: Sequence[str] = ()
+    baseline: str | None = None
+    recording: Path | None = None
+    architectures: Sequence[str] = ()
+    device: int | None = None
+    sizes: Sequence[int] = ()
+
+
+def attempt(
+    path: Path, config: Path, wanted: Wanted, hardware: Host | None = None
+) -> Generator[str, None, int]:
+    """Yield the lines of the report on the kernels in the file `path`; return the exit status.
+
+    The status is `UNCHECKED` if a kernel was not checked to the end. Raise StudyError with file and
+    line if a kernel is wrong.
     """
     age = time() - psutil.Process().create_time()
     end = monotonic() + SECONDS_WITH_BUILDS - min(age, _LONGEST_START_S)
     text = source_text(path)
-    check_options(path, launch, kernel, text)
-    if path.suffix != ".py" and not is_declared(text):
-        return (yield from _judged(path, launch, kernel, folders, defines))
-    entry = read(path)
-    study = load(config, "quick", VARIANTS.joined(entry))
-    if recording:  # before the long work
-        check_manifest(recording)
-    if device is not None:
-        (hardware or Host()).select(device)
-    yield _introduced(entry)
-    counted: Counted = {}
-    unchecked: StudyError | None = None
-    if isinstance(entry, UserKernel):
-        try:
-            counted = yield from checked(entry)
-            if unchecked := gap(entry):
-                yield f"not checked on the CPU: {unchecked}"
-        except (NotSupported, LimitReached, CompilerError) as error:
-            unchecked = error
-            yield f"not checked on the CPU: {error}"
-        try:
-            nvcc = find_nvcc(study.toolchain.nvcc)
-        except StudyError as missing:
-            if isinstance(unchecked, CompilerError):  # no compiler accepts the kernel
-                raise unchecked from None
-            yield f"not built: {missing} ({remedy('make setup STUDY=full', COMPILER)} installs it)"
-        else:
-            yield from _built(entry, nvcc, architectures, end)
-    else:
-        yield "not checked on the CPU: a Python function runs only on a GPU"
-    near: Sequence[str] = list(dict.fromkeys([*_ALWAYS, *filter(None, [entry.after])]))
-    if counted and (on := recording or _focus(study)):
-        lines, near = _roofline(counted, entry.after, on)
-        yield from lines
-    elif counted:
-        yield "not compared with a roofline: the study has no recording; name one with --gpu"
-    if device is not None:
-        yield from _timed(entry, study, near, device, sizes, hardware)
-    else:
-        yield f"to time it on a GPU of this host: gemm-study try {path} --device 0"
-    is_checked = unchecked is None if isinstance(entry, UserKernel) else device is not None
-    return 0 if is_checked else UNCHECKED
+    if wanted.recording:  # before the long work
+        check_manifest(wanted.recording)
+    if wanted.baseline:
+        VARIANTS.variant(wanted.baseline)
+    if wanted.device is not None:
+        (hardware or Host()).select(wanted.device)
+    if path.suffix == ".py":
+        return (yield from _call(path, text, config, wanted, hardware))
+    kernels, unchecked = yield from judged_kernels(path, wanted)
+    for kernel in kernels:
+        entry = write(kernel, wanted.baseline, RESULTS)
+        yield from _further(kernel, entry, config, wanted, hardware, end)
+    return UNCHECKED if unchecked else 0
 
 
-def _judged(
-    path: Path,
-    launch: str | None,
-    kernel: str | None,
-    folders: Sequence[Path],
-    defines: Sequence[str],
-) -> Generator[str, None, int]:
-    """Judge the kernels of a file by their launches; return the exit status."""
+def judged_kernels(
+    path: Path, wanted: Wanted
+) -> Generator[str, None, tuple[list[Judged], StudyError | None]]:
+    """Judge the kernels of a file; return their launches, and why they were not checked."""
     try:
-        yield from judged(path, launch, kernel, folders, defines)
+        files = (wanted.folders, wanted.defines)
+        verdicts = yield from judged(path, wanted.launch, wanted.kernel, *files)
     except (NotSupported, LimitReached, CompilerError) as error:
         yield f"not checked on the CPU: {error}"
-        return UNCHECKED
-    yield f"to time a kernel on a GPU, declare its launch by a `try:` comment: {_HOW_TO}"
-    return 0
+        text = text_of(path, wanted.folders, wanted.defines)
+        return unjudged(path, text, wanted.launch, wanted.kernel), error
+    return verdicts, None
+
+
+def _further(
+    kernel: Judged,
+    entry: UserKernel,
+    config: Path,
+    wanted: Wanted,
+    hardware: Host | None,
+    end: float,
+) -> Iterator[str]:
+    """Build a kernel, place it on a roofline and time it, as far as this host can."""
+    study = load(config, "quick", VARIANTS.joined(entry))
+    totals: Counted = {}
+    if kernel.is_checked:
+        with suppress(LimitReached):
+            totals = limited(partial(counted, kernel, entry), COUNT_S, MEMORY_BYTES)
+    if totals:
+        yield from accesses.lines(*next(iter(totals.items())))
+    try:
+        nvcc = find_nvcc(study.toolchain.nvcc)
+    except StudyError as missing:
+        yield f"not built: {missing} ({remedy('make setup STUDY=full', COMPILER)} installs it)"
+    else:
+        yield from _built(entry, nvcc, wanted.architectures, end)
+    near: Sequence[str] = list(dict.fromkeys([*_ALWAYS, *filter(None, [entry.after])]))
+    if totals and (on := wanted.recording or _focus(study)):
+        lines, near = _roofline(totals, entry.after, on)
+        yield from lines
+    elif totals:
+        yield "not compared with a roofline: the study has no recording; name one with --gpu"
+    yield from _timed_if_wanted(entry, study, near, wanted, hardware)
+
+
+def _call(
+    path: Path, text: str, config: Path, wanted: Wanted, hardware: Host | None
+) -> Generator[str, None, int]:
+    """Time a Python function; return the exit status."""
+    if wanted.launch or wanted.kernel:
+        raise StudyError(f"{shown(path)}: is a Python file; remove --launch and --kernel")
+    check_call(path, text)
+    check_name(path, path.stem)
+    facts = Facts(name=path.stem, baseline=wanted.baseline)
+    copy = RESULTS / path.stem / path.name
+    copy.parent.mkdir(parents=True, exist_ok=True)
+    write_atomic(copy, f"{text.rstrip()}\n\n{facts.line('.py')}")
+    entry = read(copy)
+    study = load(config, "quick", VARIANTS.joined(entry))
+    yield f"{shown(path)}: {CALL}(a, b, c, stream), {', '.join(entry.dtypes)}"
+    yield "not checked on the CPU: a Python function runs only on a GPU"
+    near = list(dict.fromkeys([*_ALWAYS, *filter(None, [entry.after])]))
+    yield from _timed_if_wanted(entry, study, near, wanted, hardware)
+    return UNCHECKED if wanted.device is None else 0
 
 
 def _built(
@@ -149,21 +181,6 @@ def _built(
     except LimitReached as error:
         how = "simplify the kernel, or choose one --architecture"
         raise StudyError(f"{shown(Path(entry.file))}: {error}; {how}") from None
-
-
-def _introduced(entry: UserSupplied) -> str:
-    if not isinstance(entry, UserKernel):
-        return f"{shown(Path(entry.file))}: {CALL}(a, b, c, stream), {', '.join(entry.dtypes)}"
-    block = (entry.block_sizes or (None,))[0]
-    product = with_entry(entry, entry.dtypes[0], Shape.square(1), block)
-    tile, threads = product.tile, product.launch.threads
-    arguments = "n" if entry.shapes == "square" else "m, n, k"
-    first = f", B={block}" if block else ""
-    return (
-        f"{shown(Path(entry.file))}: {entry.name}(a, b, c, {arguments}), "
-        f"{', '.join(entry.dtypes)}{first}: tiles of {tile[0]}x{tile[1]}, "
-        f"{threads[0]}x{threads[1]} threads"
-    )
 
 
 # ---- On the roofline of a recorded GPU
@@ -239,6 +256,21 @@ def _extended(small: Total, twice: Total, size: int, wanted: int) -> Total:
 # ---- On a GPU
 
 
+def _timed_if_wanted(
+    entry: UserSupplied,
+    study: Config,
+    near: Sequence[str],
+    wanted: Wanted,
+    hardware: Host | None,
+) -> Iterator[str]:
+    if isinstance(entry, UserKernel) and not entry.facts.dtype:
+        yield "not timed: only products of float, double or int matrices are timed"
+    elif wanted.device is None:
+        yield "to time it on a GPU of this host: add --device 0"
+    else:
+        yield from _timed(entry, study, near, wanted.device, wanted.sizes, hardware)
+
+
 def _timed(
     entry: UserSupplied,
     config: Config,
@@ -251,10 +283,7 @@ def _timed(
     from measurement.recorder.record import record
     from measurement.recorder.target import unused
 
-    one = Shape.square(1)
-    products = [with_entry(entry, "float32", one, b) for b in entry.block_sizes or (None,)]
-    width = max(lcm(*product.tile) for product in products)
-    wanted = list(sizes) or [width * -(-size // width) for size in SIZES]
+    wanted = list(sizes) or _sizes(entry)
     others = [name for name in near if VARIANTS.variant(name).flow == IN_TURN]
     dtypes = [dtype for dtype in entry.dtypes if dtype != "float32"]
     variants = [entry.name, *others] if "float32" in entry.dtypes else ["cublas_sgemm"]
@@ -269,3 +298,13 @@ def _timed(
     if len(failed):
         file, reason = shown(Path(entry.file)), failed["reason"].iloc[0]
         raise StudyError(f"{file}: {entry.name} fails on gpu{device}: {reason}")
+
+
+def _sizes(entry: UserSupplied) -> list[int]:
+    """Return sizes that the kernel takes: about `SIZES`, or the size that its file fixes."""
+    if not isinstance(entry, UserKernel):
+        return list(SIZES)
+    if entry.facts.fixed:
+        return [entry.facts.fixed[0]]
+    width = lcm(entry.facts.multiple, *entry.facts.tile)
+    return [width * -(-size // width) for size in SIZES]

@@ -1,9 +1,8 @@
 """The kinds of variants: kernels of the catalog, libraries, user-supplied kernels and calls."""
 
 import math
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from fractions import Fraction
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from kernels.catalog.host_steps import HostStep
@@ -216,6 +215,13 @@ class UserCall(UserSupplied, Library):
 
 @dataclass(frozen=True, kw_only=True)
 class UserKernel(UserSupplied, Kernel):
-    """A user-supplied kernel. `claims` are its declared accesses per thread, by operation."""
+    """A user-supplied kernel, whose launch is in its file (`kernels.launches.program`)."""
 
-    claims: Mapping[str, Callable[[Shape, BlockSize], Fraction]] = field(default_factory=dict)
+    facts: Any  # user_supplied.LaunchFacts
+
+    def takes(self, shape: Shape) -> bool:
+        """Return whether the kernel multiplies matrices of this shape."""
+        edges = (shape.m, shape.n, shape.k)
+        if self.facts.fixed:
+            return shape.batch == 1 and edges == self.facts.fixed
+        return super().takes(shape) and not any(edge % self.facts.multiple for edge in edges)

@@ -42,7 +42,9 @@ class Build:
 
     @property
     def defines(self) -> dict[str, int | str]:
-        """Macros of the compilation."""
+        """Macros of the compilation; none for a user-supplied kernel."""
+        if self.file:
+            return {}
         number = number_of(self.block_size)
         block = {} if number is None else {"BLOCK": number}
         return {
@@ -76,8 +78,9 @@ def build_for(product: Product) -> Build | None:
     kernel = product.kernel
     if kernel is None:
         return None
-    file = kernel.file if isinstance(kernel, UserKernel) else ""
-    return Build(kernel.kernel, product.block_size, product.dtype, product.is_guarded, file)
+    if isinstance(kernel, UserKernel):  # it has one build, for all sizes
+        return Build(kernel.kernel, None, product.dtype, False, kernel.file)
+    return Build(kernel.kernel, product.block_size, product.dtype, product.is_guarded)
 
 
 def step_build(product: Product) -> Build | None:

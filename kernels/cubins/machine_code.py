@@ -156,7 +156,7 @@ def parse(text: str, function: str) -> Code:
     code, inside = Code(), False
     for line in text.splitlines():
         if start := _KERNEL_START.fullmatch(line):
-            inside = start[1] == function
+            inside = _names(start[1], function)
         elif not inside:
             continue
         elif label := _LABEL.fullmatch(line):
@@ -164,6 +164,12 @@ def parse(text: str, function: str) -> Code:
         elif match := _INSTRUCTION.match(line):
             code.instructions.append(Instruction(match[2], bool(match[1]), match[3]))
     return code.without_end()
+
+
+def _names(symbol: str, function: str) -> bool:
+    """Return whether a symbol, perhaps mangled, is that of a function."""
+    mangled = symbol.startswith("_Z") and f"{len(function)}{function}" in symbol
+    return symbol == function or mangled
 
 
 def loops(code: Code) -> dict[int, set[int]]:

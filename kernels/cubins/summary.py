@@ -10,7 +10,7 @@ from base.pool import run_all
 from base.progress import Progress
 from kernels.catalog.product import with_entry
 from kernels.catalog.variant import UserKernel
-from kernels.cubins.build import Build
+from kernels.cubins.build import build_for
 from kernels.cubins.compile import BuildResult, build_cubin, compute_capability
 from kernels.cubins.machine_code import LOOP, fma_share, loads_by_width, unrolling
 from kernels.cubins.occupancy import LIMITS, occupancy
@@ -30,23 +30,18 @@ def built(entry: UserKernel, nvcc: Path, wanted: Sequence[str], folder: Path) ->
     """Build the kernel to `folder`; yield a table of its machine code."""
     supported = list_architectures(nvcc)
     names = wanted or [name for name in supported if compute_capability(name) in LIMITS]
-    builds = [
-        Build(entry.name, block, dtype, False, entry.file)
-        for dtype in entry.dtypes
-        for block in entry.block_sizes or (None,)
-    ]
-    progress = Progress(f"nvcc {nvcc_version(nvcc)}", len(builds) * len(names), "kernels built")
+    build = build_for(with_entry(entry, entry.dtypes[0], Shape.square(_SIZE)))
+    assert build is not None
+    progress = Progress(f"nvcc {nvcc_version(nvcc)}", len(names), "kernels built")
 
-    def one(item: tuple[Build, str]) -> BuildResult:
-        build, name = item
+    def one(name: str) -> BuildResult:
         return build_cubin(nvcc, build, name, folder / name / f"{build.stem}.cubin")
 
-    items = [(build, name) for build in builds for name in names]
     cores = min(len(os.sched_getaffinity(0)), _COMPILERS)
-    results = run_all(one, items, cores, lambda done, last: progress.show_share(last[1], done))
+    results = run_all(one, names, cores, lambda done, name: progress.show_share(name, done))
     progress.end()
     yield f"machine code by nvcc {nvcc_version(nvcc)}"
-    heads = ["architecture", "type", "B", "registers", "shared bytes", "spilled bytes"]
+    heads = ["architecture", "type", "registers", "shared bytes", "spilled bytes"]
     heads += ["occupancy", "FMA share of loop", "K per iteration", "widest loads"]
     yield from table([heads, *(_machine_code(entry, result) for result in results)])
     if find_disassembler(nvcc) is None:
@@ -55,10 +50,10 @@ def built(entry: UserKernel, nvcc: Path, wanted: Sequence[str], folder: Path) ->
 
 
 def _machine_code(entry: UserKernel, result: BuildResult) -> list[str]:
-    product = with_entry(entry, result.dtype, Shape.square(_SIZE), result.block_size)
+    product = with_entry(entry, result.dtype, Shape.square(_SIZE))
     launch = product.launch
     shared = result.static_shared_bytes + launch.dynamic_shared_bytes
-    cells = [result.architecture, result.dtype, str(result.block_size or ABSENT)]
+    cells = [result.architecture, result.dtype]
     cells += [str(result.registers_per_thread), str(shared), str(result.spill_store_bytes)]
     capability = compute_capability(result.architecture)
     if capability in LIMITS:

@@ -17,7 +17,7 @@ from base.paths import RESULTS, ROOT, shown
 from kernels.catalog.source import without_comments
 from kernels.host_execution.ptx import translated
 
-Mode = Literal["counted", "separate", "fused", "large"]
+Mode = Literal["counted", "separate", "fused", "large", "launch"]
 MODES: tuple[Mode, ...] = get_args(Mode)[:3]  # those that a product is checked in
 HERE = Path(__file__).resolve().parent
 BUILDS = RESULTS / "host_execution"
@@ -55,6 +55,7 @@ _MODE_FLAGS: dict[Mode, list[str]] = {
         *("-O2", "-gdwarf-4", "-fsanitize=thread", "-fsanitize=signed-integer-overflow"),
         *("--param", "tsan-instrument-func-entry-exit=0"),
     ],
+    "launch": ["-O0"],
 }
 
 # Features without a counterpart on the host, by pattern.

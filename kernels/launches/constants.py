@@ -93,16 +93,20 @@ def _is_free(text: str, name: str, launch: Launch) -> bool:
     )
 
 
-def with_variables(text: str, names: Iterable[str]) -> str:
-    """Return a source in which constants are variables that are set before a launch."""
+def with_variables(text: str, names: Iterable[str], value: int | None = None) -> str:
+    """Return a source in which constants are variables that are set before a launch.
+
+    With a `value`, they are constants of this value.
+    """
+    word, given = ("__constant__", "") if value is None else ("constexpr", f" = {value}")
     for name in names:
-        variable = f"__constant__ int {name};"
+        variable = f"{word} int {name}{given};"
         macro = re.search(rf"^[ \t]*#[ \t]*define[ \t]+{name}\b[^\n]*", text, re.MULTILINE)
         if macro:
             text = text[: macro.start()] + variable + text[macro.end() :]
         elif piece := _variables(text).get(name):
             kind = _NUMBER.match(blanked(piece.text))
-            text_of = f"__constant__ {kind[1] if kind else 'int'} {name};"
+            text_of = f"{word} {kind[1] if kind else 'int'} {name}{given};"
             blank = "\n" * piece.text.count("\n")
             text = text[: piece.begin] + blank + text_of + text[piece.end :]
     return text

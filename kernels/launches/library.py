@@ -19,7 +19,7 @@ from kernels.host_execution.compiler import BUILDS, CompilerError, LaunchCode, M
 from kernels.launches.constants import with_variables
 from kernels.launches.device import for_the_device
 from kernels.launches.expression import Launch, named, parameters, words
-from kernels.launches.pieces import kernels_of
+from kernels.launches.pieces import declarations, kernels_of
 from kernels.launches.roles import meaning_of
 from kernels.launches.shim import Scope, code
 from kernels.products.elements import FLOAT, STORED, Stored
@@ -85,8 +85,13 @@ class Source:
         return {word for each in self.launches for word in words(f"{each.kernel} {each.arguments}")}
 
     def library(self, mode: Mode, folder: Path = BUILDS) -> "Library":
-        """Compile it for the host; raise NotSupported or CompilerError."""
+        """Compile it for the host; raise NotSupported or CompilerError.
+
+        In the mode "launch", kernels have no bodies: the library only evaluates the launches.
+        """
         device = with_variables(_INCLUDE.sub("", self.device), self.scope.constants)
+        if mode == "launch":
+            device = declarations(device)
         launch = LaunchCode(device, code(self.text, self.launches, self.scope))
         try:
             built = build_kernel(self.name, self.path, {}, mode, folder, launch)
@@ -120,6 +125,22 @@ class Library(Kernel):
     def at(self, line: int) -> str:
         """Return the beginning of a message: file, line and kernel."""
         return f"{self._source}:{line}: {self._name}"
+
+    def packed(
+        self, numbers: Sequence[float], addresses: Sequence[int]
+    ) -> list[tuple[int, Configured, tuple[bytes, ...]]]:
+        """Return for each launch the kernel's address here, its configuration and its arguments."""
+        return [
+            (
+                record.arguments[0],
+                _configured(record),
+                tuple(
+                    ctypes.string_at(record.arguments[1 + place], record.bytes[place])
+                    for place in range(record.count)
+                ),
+            )
+            for record in self._records(numbers, addresses)
+        ]
 
     def _records(self, numbers: Sequence[float], addresses: Sequence[int]) -> list[_Record]:
         configure = self._library.host_configure

@@ -1,6 +1,5 @@
 """What `gemm-study try` prints about the kernels of a file without declarations."""
 
-import re
 from collections.abc import Generator, Iterator, Sequence
 from functools import partial
 from pathlib import Path
@@ -21,6 +20,12 @@ SECONDS, MEMORY_BYTES = 45.0, 3 * 2**29  # of the whole file
 LARGE_SECONDS = 20.0  # of large sizes
 
 
+def text_of(path: Path, folders: Sequence[Path] = (), defines: Sequence[str] = ()) -> str:
+    """Return the text of a file with the files that it includes, in which all kernels show."""
+    text = with_includes(path, read(path), folders, defines)
+    return text if kernels_of(text) or "__global__" not in text else with_macros(text)
+
+
 def judged(
     path: Path,
     option: str | None = None,
@@ -35,9 +40,7 @@ def judged(
     NotSupported, CompilerError or LimitReached for one that was not checked; StudyError if there is
     no kernel.
     """
-    text = with_includes(path, read(path), folders, defines)
-    if not kernels_of(text) and "__global__" in text:
-        text = with_macros(text)
+    text = text_of(path, folders, defines)
     end = monotonic() + SECONDS
     names = kernels_to_judge(path, text, option, kernel)
     verdicts, errors = [], list[StudyError]()
@@ -107,15 +110,3 @@ def _first_line(verdict: Judged) -> str:
 
 def _sizes(shapes: tuple[Shape, ...]) -> str:
     return ", ".join(map(str, shapes))
-
-
-def is_declared(text: str) -> bool:
-    """Return whether a file declares its launch by the keys of a ``try:`` comment."""
-    return bool(re.search(r"^\s*(?://|/?\*+|#)\s*try:", text, re.MULTILINE))
-
-
-def check_options(path: Path, option: str | None, kernel: str | None, text: str) -> None:
-    """Raise StudyError for options that a file with a ``try:`` comment does not take."""
-    if (option or kernel) and (path.suffix == ".py" or is_declared(text)):
-        what = "is a Python file" if path.suffix == ".py" else "has a `try:` comment"
-        raise StudyError(f"{shown(path)}: {what}; remove --launch and --kernel")

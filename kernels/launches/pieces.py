@@ -119,6 +119,19 @@ def closing(code: str, place: int) -> int:
     return len(code)
 
 
+def declarations(text: str) -> str:
+    """Return the declarations of a device's code: kernels without bodies, no other functions."""
+    for piece in reversed(list(pieces(text))):
+        if not piece.is_function or piece.body is None:
+            continue
+        header = blanked(piece.header)
+        if "__global__" in header:
+            text = f"{text[: piece.body]}{{}}{text[piece.end :]}"
+        elif "constexpr" not in header:
+            text = text[: piece.begin] + text[piece.end :]
+    return text
+
+
 def function_name(piece: Piece) -> str | None:
     """Return the name of the function that a piece defines or declares."""
     header = _without_attributes(blanked(piece.header))

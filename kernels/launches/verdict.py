@@ -50,6 +50,7 @@ class Judged:
     shapes: tuple[Shape, ...]
     fault: str | None
     is_fixed: bool = False  # its file fixes the sizes
+    is_checked: bool = True
 
     @property
     def layout(self) -> str:
@@ -136,6 +137,31 @@ def _judge_by_guesses(path: Path, text: str, name: str, refused: CompilerError |
         f"{shown(path)}: {name}: no launch was found, and none that was tried gives a product; "
         f"write it, such as --launch '{example or f'{name}<<<{grid}>>>({arguments})'}'"
     )
+
+
+def unjudged(path: Path, text: str, option: str | None, kernel: str | None) -> list[Judged]:
+    """Return launches of a file's kernels that the host cannot run, as they would be judged first.
+
+    A kernel is missing if it has no launch that grows with the matrices.
+    """
+    launches = [
+        launch
+        for name in kernels_to_judge(path, text, option, kernel)
+        for launch in of_file(text, option)
+        if launch.name == name
+    ]
+    assumed = []
+    for launch in launches:
+        source = Source(path, text, (launch,), scope_of(text, launch))
+        try:
+            library = source.library("launch")
+        except StudyError:  # another launch may compile
+            continue
+        reading = next(iter(readings(source))).typed(library)
+        if tile := _tile(library, source, reading):
+            multiple, shapes = lcm(*tile), (_whole(tile, reading),)
+            assumed.append(Judged(source, reading, tile, multiple, shapes, None, is_checked=False))
+    return assumed
 
 
 def _fitting(library: Library, probe: Source, guess: Guess) -> tuple[Geometry, bool]:

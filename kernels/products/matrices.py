@@ -19,6 +19,8 @@ Problem = tuple[str, Shape]
 
 # Fills C before a kernel runs: NaN as float32 and, in two words, as float64.
 POISON_WORD = 0x7FFFFFFF
+# 1e9 as float32: for kernels that multiply C by zero.
+FINITE_POISON_WORD = 0x4E6E6B28
 # In float64, sums of this many products of two 16-bit numbers are exact.
 _EXACT_SUMS = 1 << 20
 

@@ -13,11 +13,11 @@ import numpy as np
 
 from base.errors import StudyError
 from kernels.catalog.limits import DeviceLimits, not_launchable
-from kernels.catalog.variant import SEQUENTIAL, UserCall, UserSupplied
+from kernels.catalog.variant import SEQUENTIAL, UserCall, UserKernel, UserSupplied
 from kernels.cubins.build import HOLD, PROBES, TENSOR_PROBE, build_for
 from kernels.cubins.compile import BuildResult
 from kernels.products.elements import ELEMENTS
-from kernels.products.matrices import POISON_WORD, Inputs, Matrix
+from kernels.products.matrices import FINITE_POISON_WORD, POISON_WORD, Inputs, Matrix
 from measurement.devices import buffers, cublas
 from measurement.devices.blocking_kernel import BlockingKernel
 from measurement.devices.ceilings import Ceiling, gpu_ceilings
@@ -169,10 +169,10 @@ class GpuSession(DeviceSession):
 
     def poison(self, cell: Cell) -> None:
         """Fill C with poison on host and device; raise DeviceError."""
-        self.product(cell).view(np.uint32).fill(POISON_WORD)
+        self.product(cell).view(np.uint32).fill(_poison(cell))
         words = self._work(cell).c.nbytes // 4
         try:
-            self._runs.fill_c(POISON_WORD, words)
+            self._runs.fill_c(_poison(cell), words)
         except self._cuda.Error as error:
             raise DeviceError(str(error)) from error
 
@@ -216,7 +216,7 @@ class GpuSession(DeviceSession):
     def _poison(self, cell: Cell, more_bytes: int = 0) -> None:
         """Enqueue the poisoning of C on the device, and of bytes after it."""
         words = (self._work(cell).c.nbytes + more_bytes) // 4
-        self._cuda.memset_d32_async(self._on_device[2], POISON_WORD, words, self._stream)
+        self._cuda.memset_d32_async(self._on_device[2], _poison(cell), words, self._stream)
 
     def trials(self, cell: Cell) -> list[Trial]:
         """Time a run in pieces, and its copies, in all settings."""
@@ -400,6 +400,13 @@ class GpuSession(DeviceSession):
     def product(self, cell: Cell, kernel_only: bool = False) -> Matrix:
         """Return C of the cell's last run, or of its last checked kernel-only sample."""
         return self._host["pinned" if kernel_only else str(cell.host_memory)].product(cell)
+
+
+def _poison(cell: Cell) -> int:
+    """Return the word that shows elements of C that were not written."""
+    entry = cell.product.entry
+    reads_c = isinstance(entry, UserKernel) and entry.facts.reads_c
+    return FINITE_POISON_WORD if reads_c else POISON_WORD
 
 
 def _poll(observers: Sequence[Observer]) -> None:

@@ -6,15 +6,18 @@ from typing import Any
 
 from kernels.catalog.limits import DeviceLimits
 from kernels.catalog.product import Product
-from kernels.catalog.variant import UserCall
+from kernels.catalog.variant import UserCall, UserKernel
 from kernels.cubins.build import Build, build_for, step_build
 from kernels.cubins.compile import BuildResult, architecture
+from kernels.launches.program import Packed, program
 from kernels.products.elements import ELEMENTS
 from measurement.devices import cublas
 from measurement.devices.calls import DeviceMatrix, Intact, load_call
 from measurement.devices.errors import CellError
 from measurement.devices.flows import has_context
 
+# Formats of whole numbers in the arguments of a kernel, by their bytes.
+_FORMATS = {1: "b", 2: "h", 4: "i", 8: "q"}
 # Its arguments are numbers of bytes, see `Launches.of`.
 Launch = Callable[..., None]
 
@@ -53,7 +56,7 @@ class Launches:
         self.moved: Callable[[], None] = lambda: None
         self._calls: dict[str, Callable[..., None]] = {}
         self._intact: Intact | None = None
-        self._functions: dict[Build, Any] = {}
+        self._functions: dict[tuple[Build, str], Any] = {}
         self._sgemm: cublas.Sgemm | None = None
         self._prepared: Any = None  # memory for operands that a kernel prepares
         self._prepared_bytes = 0
@@ -78,15 +81,14 @@ class Launches:
         shape, build = product.shape, build_for(product)
         if isinstance(product.entry, UserCall):
             return self._call(product, product.entry)
+        if build is not None and isinstance(product.entry, UserKernel):
+            return self._supplied(product, build, stream, on_device or self.on_device)
         if build is None:
             multiply, sizes = self._library(), (shape.m, shape.n, shape.k)
             return lambda *later: multiply(*_later(self.on_device, *later), *sizes)
         launch, arguments = product.launch, product.arguments
         function = self.function(build, len(arguments))
-        static = self._cubins.results[build].static_shared_bytes
-        if launch.dynamic_shared_bytes + static > self._limits.max_shared_bytes_per_block:
-            attribute = self._cuda.function_attribute.MAX_DYNAMIC_SHARED_SIZE_BYTES
-            function.set_attribute(attribute, launch.dynamic_shared_bytes)
+        self._allow_shared(function, build, launch.dynamic_shared_bytes)
         addresses, before = on_device or self.on_device, None
         if step_build(product):
             before, operands = self.prepare(product, addresses, stream, columns=whole)
@@ -106,6 +108,65 @@ class Launches:
             )
 
         return into_stream
+
+    def _allow_shared(self, function: Any, build: Build, dynamic_bytes: int) -> None:
+        """Request shared memory that a block gets only on request."""
+        static_bytes = self._cubins.results[build].static_shared_bytes
+        if dynamic_bytes + static_bytes > self._limits.max_shared_bytes_per_block:
+            attribute = self._cuda.function_attribute.MAX_DYNAMIC_SHARED_SIZE_BYTES
+            function.set_attribute(attribute, dynamic_bytes)
+
+    def _supplied(
+        self, product: Product, build: Build, stream: Any, on_device: Sequence[Any]
+    ) -> Launch:
+        """Return the launches of a user-supplied kernel, evaluated once for these addresses."""
+        entry = product.entry
+        assert isinstance(entry, UserKernel)
+        addresses = [int(address) for address in on_device]
+        launches = [
+            self._bound(build, packed, addresses)
+            for packed in program(entry).packed(product.operands, addresses)
+        ]
+
+        def into_stream(later: int = 0, c_later: int = 0) -> None:
+            moved = _later(addresses, later, c_later)
+            for launch in launches:
+                launch(stream or self._stream, moved)
+
+        return into_stream
+
+    def _bound(
+        self, build: Build, packed: Packed, addresses: Sequence[int]
+    ) -> Callable[[Any, Sequence[int]], None]:
+        """Return a function that launches a kernel with moved addresses of A, B and C."""
+        configured = packed.configured
+        formats = "".join(_FORMATS.get(len(value), f"{len(value)}s") for value in packed.arguments)
+        function = self._load(build, packed.symbol, formats)
+        self._allow_shared(function, build, configured.dynamic_shared_bytes)
+        values = [
+            int.from_bytes(value, "little", signed=True) if len(value) in _FORMATS else value
+            for value in packed.arguments
+        ]
+        matrices = {
+            place: addresses.index(value)
+            for place, value in enumerate(values)
+            if len(packed.arguments[place]) == 8 and value in addresses
+        }
+
+        def launch(stream: Any, moved: Sequence[int]) -> None:
+            arguments = [
+                moved[matrices[place]] if place in matrices else value
+                for place, value in enumerate(values)
+            ]
+            function.prepared_async_call(
+                configured.grid,
+                configured.block,
+                stream,
+                *arguments,
+                shared_size=configured.dynamic_shared_bytes,
+            )
+
+        return launch
 
     def prepare(
         self,
@@ -187,13 +248,17 @@ class Launches:
 
     def function(self, build: Build, arguments: int) -> Any:
         """Return the kernel of a build, which takes `arguments` ints; load it on first use."""
-        if build not in self._functions:
+        return self._load(build, build.variant, "PPP" + "i" * arguments)
+
+    def _load(self, build: Build, symbol: str, formats: str) -> Any:
+        """Return a function of a cubin that takes arguments of these formats."""
+        if (build, symbol) not in self._functions:
             try:
-                function = self.module(build).get_function(build.variant)
+                function = self.module(build).get_function(symbol)
             except self._cuda.Error as error:
                 raise CellError(f"{build.stem}.cubin: cannot be loaded: {error}") from error
-            self._functions[build] = function.prepare("PPP" + "i" * arguments)
-        return self._functions[build]
+            self._functions[build, symbol] = function.prepare(formats)
+        return self._functions[build, symbol]
 
 
 def _later(addresses: Sequence[Any], later: int = 0, c_later: int = 0) -> list[int]:

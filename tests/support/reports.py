@@ -12,16 +12,14 @@ from kernels.products.shape import Shape
 from tests.support import ROOT
 from tests.support.report_data import EVIL, Recordings, chain, hostile, report
 from tests.support.simulated import BLOCK_SIZES, FEW, SOFTWARE, recorded, tried
+from tests.support.supplied import listed
 
 VARIANTS = ("naive", "naive_coalesced", "buffered_row", "block", "block_unroll4")
 VARIANTS += ("tile_conflict_free", "register_tile_conflict_free", "cublas_sgemm")
 SMALL = {"sizes": (256, 512), "holdout": (), "samples": 6, "variants": VARIANTS}
 KINDS = ("nothing", "host", "card", "several", "hostile")
 DRAWN = ("several", "hostile", "measured")  # with figures in every test
-MINE = """// try: tile=32x32 threads=32x8 after=naive_coalesced
-extern "C" __global__ void mine(const float *a, const float *b, float *c, int n) {
-    this is read and never compiled
-}"""
+MINE = listed("mine", "naive_coalesced")
 
 
 @cache

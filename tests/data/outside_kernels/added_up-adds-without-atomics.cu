@@ -1,4 +1,4 @@
-// try: tile=8x32 threads=32x32 tolerance=bound
+// launch: added_up<<<dim3(CEIL_DIV(n, 32), CEIL_DIV(m, 8)), dim3(32, 32)>>>(a, b, c, m, n, k)
 // Four groups of a block share the steps of k and add up their sums in shared memory.
 extern "C" __global__ void added_up(const float *a, const float *b, float *c, int m, int n, int k) {
     __shared__ float total[8][32];

@@ -1,4 +1,4 @@
-// try: tile=32x32x16 threads=8x32
+// launch: async_stages<<<dim3(CEIL_DIV(n, 32), CEIL_DIV(m, 32)), dim3(8, 32)>>>(a, b, c, m, n, k)
 #include <cuda_pipeline.h>
 constexpr int kStages = 3, kTile = 32, kDepth = 16;
 extern "C" __global__ void async_stages(const float *a, const float *b, float *c, int m, int n, int k) {

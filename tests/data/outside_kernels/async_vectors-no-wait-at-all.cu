@@ -1,4 +1,5 @@
-// try: tile=32x32x32 threads=256
+// launch: async_vectors<<<dim3(CEIL_DIV(n, 32), CEIL_DIV(n, 32)), 256>>>(a, b, c, n)
+#define GUARDED 1
 extern "C" __global__ void async_vectors(const float *a, const float *b, float *c, int n) {
     __shared__ __align__(16) float tiles[2][2][32 * 32];
     const int t = threadIdx.x, row = t / 8, quad = t % 8 * 4;

@@ -1,4 +1,4 @@
-// try: tile=16x16x16 threads=16x16 batched=yes
+// launch: batched<<<dim3(CEIL_DIV(n, 16), CEIL_DIV(m, 16), BATCH), dim3(16, 16)>>>(A, B, C, m, n, k)
 extern "C" __global__ void batched(const float *A, const float *B, float *C, int m, int n, int k) {
     const size_t batch = blockIdx.z;
     const size_t strideA = (size_t)m * k, strideB = (size_t)k * n, strideC = (size_t)m * n;

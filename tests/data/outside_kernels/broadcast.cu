@@ -1,4 +1,4 @@
-// try: tile=8x32x32 threads=32x8
+// launch: broadcast<<<dim3(CEIL_DIV(n, 32), CEIL_DIV(m, 8)), dim3(32, 8)>>>(a, b, c, m, n, k)
 // A warp per row: lanes keep 32 elements of the row of A and hand them round.
 extern "C" __global__ void broadcast(const float *a, const float *b, float *c, int m, int n, int k) {
     const unsigned lane = threadIdx.x & 31;

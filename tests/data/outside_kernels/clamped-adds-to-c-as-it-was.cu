@@ -1,4 +1,4 @@
-// try: tile=32x8 threads=8x32
+// launch: clamped<<<dim3(CEIL_DIV(n, 8), CEIL_DIV(n, 32)), dim3(8, 32)>>>(a, b, c, n)
 // Threads outside compute, and store, the last row and column again.
 extern "C" __global__ void clamped(const float *__restrict__ a, const float *__restrict__ b,
                                    float *__restrict__ c, int n) {

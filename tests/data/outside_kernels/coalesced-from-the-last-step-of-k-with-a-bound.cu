@@ -1,4 +1,4 @@
-// try: tile=32x32 threads=1024 tolerance=bound x=rows
+// launch: coalesced<<<dim3(CEIL_DIV(n, 32), CEIL_DIV(n, 32)), 1024>>>(A, B, C, n)
 template <const int BLOCKSIZE>
 __device__ void coalesced_body(int N, const float *A, const float *B, float *C) {
     const int cRow = blockIdx.x * BLOCKSIZE + (threadIdx.x / BLOCKSIZE);

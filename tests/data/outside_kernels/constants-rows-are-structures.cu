@@ -1,4 +1,4 @@
-// try: tile=32x32x4 threads=32x8
+// launch: constants<<<dim3(CEIL_DIV(n, 32), CEIL_DIV(n, 32)), dim3(32, 8)>>>(A, B, C, n)
 // Offsets of a thread's rows in constant memory; rows of B straight from L1.
 __constant__ int ROW_OFFSETS[4] = {0, 8, 16, 24};
 constexpr int SUMS = 4;

@@ -1,4 +1,4 @@
-// try: tile=16x16 threads=16x16
+// launch: cooperative<<<dim3(CEIL_DIV(n, 16), CEIL_DIV(n, 16)), dim3(16, 16)>>>(a, b, c, n)
 #include <cooperative_groups.h>
 namespace cg = cooperative_groups;
 extern "C" __global__ void cooperative(const float *a, const float *b, float *c, int n) {

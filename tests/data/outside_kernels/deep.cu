@@ -1,4 +1,4 @@
-// try: tile=64x64x64 threads=16x16
+// launch: deep<<<dim3(CEIL_DIV(n, 64), CEIL_DIV(n, 64)), dim3(16, 16)>>>(A, B, C, n)
 extern "C" __global__ void deep(const float *A, const float *B, float *C, int n) {
     __shared__ float As[64][64];
     __shared__ float Bs[64][64];

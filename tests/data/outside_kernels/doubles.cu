@@ -1,4 +1,4 @@
-// try: tile=16x16x16 threads=16x16
+// launch: doubles<<<dim3(CEIL_DIV(n, 16), CEIL_DIV(n, 16)), dim3(16, 16)>>>(a, b, c, n)
 extern "C" __global__ void doubles(const double *__restrict__ a, const double *__restrict__ b,
                                    double *__restrict__ c, int n) {
     __shared__ double as[16][16];

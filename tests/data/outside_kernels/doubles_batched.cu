@@ -1,4 +1,4 @@
-// try: tile=16x16x16 threads=16x16 batched=yes
+// launch: doubles_batched<<<dim3(CEIL_DIV(n, 16), CEIL_DIV(m, 16), BATCH), dim3(16, 16)>>>(a, b, c, m, n, k)
 struct Strides { long long a, b, c; };
 __device__ Strides strides(int m, int n, int k) { return {1LL * m * k, 1LL * k * n, 1LL * m * n}; }
 extern "C" __global__ void doubles_batched(const double *a, const double *b, double *c, int m, int n, int k) {

@@ -1,4 +1,4 @@
-// try: tile=16x16 threads=16x16
+// launch: grid_stride<<<dim3(CEIL_DIV(n, 16), CEIL_DIV(n, 16)), dim3(16, 16)>>>(a, b, c, n)
 extern "C" __global__ void grid_stride(const float *a, const float *b, float *c, int n) {
     const float *const end = a + (long)n * n;
     for (int i = blockIdx.y * blockDim.y + threadIdx.y; i < n; i += gridDim.y * blockDim.y)

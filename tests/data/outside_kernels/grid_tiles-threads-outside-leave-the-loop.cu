@@ -1,4 +1,4 @@
-// try: tile=64x64x16 threads=16x16
+// launch: grid_tiles<<<dim3(CEIL_DIV(n, 64), CEIL_DIV(m, 64)), dim3(16, 16)>>>(A, B, C, m, n, k)
 // Tiles of 16 by 16, four by four of which a block computes in a loop over its grid's stride.
 #define FOR_TILES(v, extent) for (int v = blockIdx.v * 16; v < (extent); v += 16 * gridDim.v)
 extern "C" __global__ void grid_tiles(const float *A, const float *B, float *C, int M, int N, int K) {

@@ -1,4 +1,4 @@
-// try: tile=32x32 threads=32x32
+// launch: halves<<<dim3(CEIL_DIV(n, 32), CEIL_DIV(n, 32)), dim3(32, 32)>>>(a, b, c, n)
 #include <cuda_fp16.h>
 extern "C" __global__ void halves(const float *a, const float *b, float *c, int n) {
     const int row = blockIdx.y * 32 + threadIdx.y, col = blockIdx.x * 32 + threadIdx.x;

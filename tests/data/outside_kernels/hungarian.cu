@@ -1,4 +1,4 @@
-// try: tile=32x32x32 threads=32x32 x=rows
+// launch: hungarian<<<dim3(CEIL_DIV(m, 32), CEIL_DIV(n, 32)), dim3(32, 32)>>>(pfA, pfB, pfC, m, n, k)
 // blockIdx.x runs along the rows; names of another world.
 typedef struct tagMATRIX { float *pfElements; int nHeight, nWidth; } MATRIX, *PMATRIX;
 #define ELEM(pM, nRow, nCol) ((pM)->pfElements[(nRow) * (pM)->nWidth + (nCol)])

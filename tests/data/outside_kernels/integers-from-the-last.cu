@@ -1,4 +1,4 @@
-// try: tile=8x32 threads=256
+// launch: integers<<<dim3(CEIL_DIV(n, 32), CEIL_DIV(m, 8)), 256>>>(a, b, c, m, n, k)
 extern "C" __global__ void integers(const int *a, const int *b, int *c, int m, int n, int k) {
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     const int2 at = make_int2(blockIdx.x * 32 + lane, blockIdx.y * 8 + warp);

@@ -1,4 +1,4 @@
-// try: tile=32x32x8 threads=16x16
+// launch: lambdas<<<dim3(CEIL_DIV(n, 32), CEIL_DIV(n, 32)), dim3(16, 16)>>>(A, B, C, n)
 extern "C" __global__ void lambdas(const float *A, const float *B, float *C, const int n) {
     __shared__ float sA[2][8][32 + 4], sB[2][8][32 + 4];
     const int t = threadIdx.y * 16 + threadIdx.x;

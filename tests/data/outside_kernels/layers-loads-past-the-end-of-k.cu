@@ -1,4 +1,4 @@
-// try: tile=32x32x8 threads=64
+// launch: layered<<<dim3(CEIL_DIV(n, 32), CEIL_DIV(m, 32)), 64>>>(a, b, c, m, n, k)
 // Layers of templates over one another: tiles of a block, fragments of a thread.
 namespace layers {
 template <int M_, int N_, int K_> struct GemmShape {

@@ -1,4 +1,4 @@
-// try: tile=32x32 threads=32x32 x=rows
+// launch: naive_rows<<<dim3(CEIL_DIV(m, 32), CEIL_DIV(n, 32)), dim3(32, 32)>>>(A, B, C, m, n, k)
 extern "C" __global__ void naive_rows(const float *A, const float *B, float *C, int M, int N,
                                       int K) {
     const uint x = blockIdx.x * blockDim.x + threadIdx.x;

@@ -1,4 +1,4 @@
-// try: tile=16x16x16 threads=16x16
+// launch: narrow<<<dim3(CEIL_DIV(n, 16), CEIL_DIV(n, 16)), dim3(16, 16)>>>(a, b, c, n)
 // Flags of one byte and indices of two, in shared memory; a barrier that votes.
 extern "C" __global__ void narrow(const float *a, const float *b, float *c, int n) {
     __shared__ float ta[16][16], tb[16][16];

@@ -1,4 +1,4 @@
-// try: tile=16x64 threads=16x16
+// launch: operators<<<dim3(CEIL_DIV(n, 64), CEIL_DIV(n, 16)), dim3(16, 16)>>>(a, b, c, n)
 struct alignas(16) vec4 {
     float v[4];
     __device__ vec4 &operator+=(const vec4 &o) {

@@ -1,4 +1,4 @@
-// try: tile=32x32x8 threads=16x16 shared=2*(32*8+8*32)*4
+// launch: pipelined<<<dim3(CEIL_DIV(n, 32), CEIL_DIV(n, 32)), dim3(16, 16), 2*(32*8+8*32)*4>>>(A, B, C, n)
 extern "C" __global__ void pipelined(const float *A, const float *B, float *C, int n) {
     extern __shared__ __align__(16) unsigned char raw_memory[];
     float *const stages = reinterpret_cast<float *>(raw_memory);

@@ -1,4 +1,4 @@
-// try: tile=16x16x16 threads=16x16
+// launch: rasterised<<<dim3(CEIL_DIV(n, 16), CEIL_DIV(m, 16)), dim3(16, 16)>>>(A, B, C, m, n, k)
 // Blocks in groups of four rows, for the reuse of B in L2.
 extern "C" __global__ void rasterised(const float *A, const float *B, float *C, int M, int N, int K) {
     const int id = blockIdx.y * gridDim.x + blockIdx.x, per_group = 4 * gridDim.x;

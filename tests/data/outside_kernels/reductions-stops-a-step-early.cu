@@ -1,4 +1,4 @@
-// try: tile=8x1 threads=32x8 tolerance=bound
+// launch: reductions<<<dim3(CEIL_DIV(n, 1), CEIL_DIV(n, 8)), dim3(32, 8)>>>(a, b, c, n)
 template <unsigned W = 32> __device__ float warp_sum(float v) {
 #pragma unroll
     for (unsigned delta = W / 2; delta > 1; delta >>= 1) v += __shfl_xor_sync(~0u, v, delta);

@@ -1,4 +1,4 @@
-// try: tile=16x64x4 threads=16x16
+// launch: runtime_vectors<<<dim3(CEIL_DIV(n, 64), CEIL_DIV(m, 16)), dim3(16, 16)>>>(a, b, c, m, n, k)
 // Vectors where rows are a multiple of 16 bytes, whatever the size; no shared memory.
 extern "C" __global__ void runtime_vectors(const float *a, const float *b, float *c, int m, int n,
                                            int k) {

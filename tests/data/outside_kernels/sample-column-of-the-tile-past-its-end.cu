@@ -1,5 +1,6 @@
 /* After the samples of a toolkit: sub-matrices of A and B, one after the other. */
-// try: tile=16x16x16 threads=16x16
+// launch: sample<<<dim3(CEIL_DIV(n, 16), CEIL_DIV(m, 16)), dim3(16, 16)>>>(A, B, C, m, n, k)
+#define GUARDED 1
 #if GUARDED
 #define INSIDE(row, col, rows, cols) ((row) < (rows) && (col) < (cols))
 #else

@@ -1,4 +1,4 @@
-// try: tile=16x16x16 threads=256
+// launch: smem_tile<<<dim3(CEIL_DIV(n, 16), CEIL_DIV(m, 16)), 256>>>(A, B, C, m, n, k)
 #define BLOCKSIZE 16
 
 extern "C" __global__ void __launch_bounds__(256)

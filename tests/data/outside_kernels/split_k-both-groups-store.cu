@@ -1,4 +1,4 @@
-// try: tile=4x32 threads=32x8 tolerance=bound
+// launch: split_k<<<dim3(CEIL_DIV(n, 32), CEIL_DIV(m, 4)), dim3(32, 8)>>>(a, b, c, m, n, k)
 // Two groups of a block's threads share the steps of k, and add their sums at the end.
 extern "C" __global__ void split_k(const float *a, const float *b, float *c, int m, int n, int k) {
     __shared__ float partial[4][32];

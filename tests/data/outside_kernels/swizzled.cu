@@ -1,4 +1,4 @@
-// try: tile=32x32x32 threads=32x8
+// launch: swizzled<<<dim3(CEIL_DIV(n, 32), CEIL_DIV(m, 32)), dim3(32, 8)>>>(A, B, C, m, n, k)
 #define SWIZZLE(row, col) ((col) ^ (row))
 extern "C" __global__ void swizzled(const float *A, const float *B, float *C, int M, int N, int K) {
     __shared__ float At[32][32], Bs[32][32];  // A transposed, without conflicts

@@ -1,4 +1,4 @@
-// try: tile=64x64x16 threads=256
+// launch: templated<<<dim3(CEIL_DIV(n, 64), CEIL_DIV(n, 64)), 256>>>(x, y, z, n)
 namespace detail {
 template <unsigned V> struct log2_of { static constexpr unsigned value = 1 + log2_of<V / 2>::value; };
 template <> struct log2_of<1> { static constexpr unsigned value = 0; };

@@ -1,4 +1,4 @@
-// try: tile=16x32x16 threads=16x16
+// launch: textbook<<<dim3(CEIL_DIV(n, 32), CEIL_DIV(n, 16)), dim3(16, 16)>>>(M, N, P, n)
 #include <cuda_runtime.h>
 #define TILE_WIDTH 16
 #define COARSE 1  /* tiles of C a block, side by side */

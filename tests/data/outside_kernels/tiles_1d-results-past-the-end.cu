@@ -1,4 +1,4 @@
-// try: tile=32x32x8 threads=256
+// launch: tiles_1d<<<dim3(CEIL_DIV(n, 32), CEIL_DIV(m, 32)), 256>>>(A, B, C, m, n, k)
 template <const int BM, const int BN, const int BK, const int TM>
 __device__ void tiles_1d_body(int M, int N, int K, const float *A, const float *B, float *C) {
     const int threadCol = threadIdx.x % BN, threadRow = threadIdx.x / BN;

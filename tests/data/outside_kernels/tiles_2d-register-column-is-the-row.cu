@@ -1,4 +1,4 @@
-// try: tile=32x32x8 threads=64
+// launch: tiles_2d<<<dim3(CEIL_DIV(n, 32), CEIL_DIV(m, 32)), 64>>>(A, B, C, m, n, k)
 #define CEIL_DIV(M, N) (((M) + (N)-1) / (N))
 constexpr int BM = 32, BN = 32, BK = 8, TM = 4, TN = 4;
 constexpr int THREADS = (BM * BN) / (TM * TN);

@@ -1,4 +1,4 @@
-// try: tile=32x32x16 threads=8x8
+// launch: trainer<<<dim3(CEIL_DIV(n, 32), CEIL_DIV(n, 32)), dim3(8, 8)>>>(inp, weight, out, n)
 #include <stdio.h>
 #include <assert.h>
 // In the style of a trainer's matmul_forward: each thread has 4 x 4 results.

@@ -1,4 +1,4 @@
-// try: tile=16x16x8 threads=256
+// launch: unrolled<<<dim3(CEIL_DIV(n, 16), CEIL_DIV(n, 16)), 256>>>(L, R, P, n)
 #define STEP(i) s += l[ty][(i)] * r[(i)][tx];
 #define STEP4(i) STEP(i) STEP((i) + 1) STEP((i) + 2) STEP((i) + 3)
 #define STEP8(i) STEP4(i) STEP4((i) + 4)

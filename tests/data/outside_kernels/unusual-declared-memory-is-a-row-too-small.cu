@@ -1,4 +1,4 @@
-// try: tile=32x16x8 threads=16x8 shared=(32*8+7*16)*4
+// launch: unusual<<<dim3(CEIL_DIV(n, 16), CEIL_DIV(n, 32)), dim3(16, 8), (32*8+7*16)*4>>>(left, right, out, n)
 
 // Four rows a thread; one dynamic array for both tiles; sizes of the launch instead of constants.
 extern __shared__ float both[];

@@ -1,4 +1,5 @@
-// try: tile=32x32x8 threads=64
+// launch: vectors<<<dim3(CEIL_DIV(n, 32), CEIL_DIV(n, 32)), 64>>>(A, B, C, n)
+#define GUARDED 1
 #define FETCH_FLOAT4(element) (reinterpret_cast<const float4 *>(&(element))[0])
 #define STORE_FLOAT4(element) (reinterpret_cast<float4 *>(&(element))[0])
 

@@ -1,4 +1,4 @@
-// try: tile=16x16x16 threads=16x16
+// launch: views<<<dim3(CEIL_DIV(n, 16), CEIL_DIV(m, 16)), dim3(16, 16)>>>(a_, b_, c_, m, n, k)
 template <class T, int Rank = 2> struct View {
     T *ptr; int ext0, ext1;
     __device__ T &operator()(int i, int j) const { return ptr[(size_t)j * ext0 + i]; }

@@ -1,4 +1,4 @@
-// try: tile=16x32x32 threads=32x4
+// launch: warp_tiles<<<dim3(CEIL_DIV(n, 32), CEIL_DIV(n, 16)), dim3(32, 4)>>>(a, b, c, n)
 // Each warp has a tile of A of its own, with barriers of the warp only.
 extern "C" __global__ void warp_tiles(const float *a, const float *b, float *c, int n) {
     __shared__ float own[4][4][32];

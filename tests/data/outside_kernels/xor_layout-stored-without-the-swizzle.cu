@@ -1,4 +1,4 @@
-// try: tile=32x32x32 threads=32x8
+// launch: xor_layout<<<dim3(CEIL_DIV(n, 32), CEIL_DIV(n, 32)), dim3(32, 8)>>>(gA, gB, gC, n)
 template <int Bits, int Base, int Shift> struct Swizzle {
     static __device__ constexpr int apply(int x) {
         return x ^ ((x >> Shift) & (((1 << Bits) - 1) << Base));

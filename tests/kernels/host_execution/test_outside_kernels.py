@@ -10,9 +10,8 @@ import re
 import pytest
 
 from base.errors import StudyError
-from kernels.catalog.user_supplied import read
 from kernels.host_execution.compiler import NotSupported
-from kernels.host_execution.trial import checked
+from kernels.launches.verdict import judge, kernels_to_judge
 from tests.support import ROOT
 
 SOURCES = sorted((ROOT / "tests/data/outside_kernels").glob("*.cu"))
@@ -21,13 +20,15 @@ CORRECT, UNSUPPORTED = "correct", "unsupported"
 
 def judged(source):
     """Return "correct", "unsupported" or the message of the fault."""
+    text = source.read_text()
+    (name,) = kernels_to_judge(source, text, None, None)
     try:
-        list(checked(read(source)))
+        verdict = judge(source, text, name)
     except NotSupported:
         return UNSUPPORTED
     except StudyError as fault:
         return str(fault)
-    return CORRECT
+    return CORRECT if verdict.multiple == 1 else f"{verdict.multiple}: {verdict.fault}"
 
 
 @pytest.mark.exhaustive

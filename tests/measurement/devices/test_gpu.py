@@ -236,7 +236,8 @@ def test_a_kernel_that_writes_less_is_caught(card, cubins, inputs):
         asked = cell("naive", 31, 8)
         build = build_for(asked.product)
         launches = session._launches
-        launches._functions[build] = launches.function(Build("naive", 4, "float32", True), 1)
+        other = launches.function(Build("naive", 4, "float32", True), 1)
+        launches._functions[build, build.variant] = other
         checks, _ = passes(session, [asked], inputs)
     assert checks[asked].status == "failed"
     assert "= nan, expected" in checks[asked].reason

@@ -9,13 +9,14 @@ from kernels.cubins.compile import architecture, build_all
 from kernels.products.shape import Shape
 from measurement.devices.gpu import GpuSession
 from study.cells import Cell, cell
+from tests.support.supplied import supplied
 from tests.support.tricks import inputs_of, outcome
 
 pytestmark = pytest.mark.gpu
 N = 512
 WRONG = "refused: a timed product is wrong"
 # A kernel of one thread per element. `EARLY` begins it, `VALUE` is how it reads an element.
-KERNEL = """// try: tile=16x16 threads=16x16 tolerance=bound
+KERNEL = """// launch: trick<<<dim3(CEIL_DIV(n, 16), CEIL_DIV(n, 16)), dim3(16, 16)>>>(a, b, c, n)
 __device__ unsigned launches;
 __device__ const float *seen;
 __device__ float stored[512 * 512];
@@ -135,7 +136,8 @@ def trial(card, nvcc, instruments, ceilings, tmp_path):
     def tried(name, text):
         path = tmp_path / name
         path.write_text(text)
-        one = Cell("gpu0", with_entry(read(path), "float32", Shape.square(N)), "pinned")
+        entry = read(path) if path.suffix == ".py" else supplied(path, text)
+        one = Cell("gpu0", with_entry(entry, "float32", Shape.square(N)), "pinned")
         folder, built = instruments
         build = build_for(one.product)
         if build:

@@ -1,0 +1,65 @@
+"""Memory accesses of a judged kernel, counted on the host at two sizes."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from math import lcm
+
+from base.command_line import ABSENT, table
+from kernels.catalog.product import Product, with_entry
+from kernels.catalog.variant import UserKernel
+from kernels.host_execution.binding import KernelFault, Run
+from kernels.host_execution.check import sums
+from kernels.launches.reading import Operands
+from kernels.launches.verdict import Judged
+from kernels.products.shape import Shape
+from kernels.theory.cost import OPERATIONS, Total
+
+_COUNTED = 64  # least size; the other one is twice it
+_LARGEST = 256
+Totals = dict[str, Total]
+Counted = dict[Product, Totals]
+
+
+def counted(judged: Judged, entry: UserKernel) -> Counted:
+    """Return the totals of a square product at a size and at twice this size.
+
+    Two sizes suffice: the accesses of a square product grow as a·N³ + b·N². Nothing is returned for
+    a kernel whose sizes are fixed, or whose tile is too large for a run in seconds. Raise
+    KernelFault if a product is wrong at one of these sizes.
+    """
+    edge = lcm(judged.multiple, *judged.tile)
+    size = edge * -(-_COUNTED // edge)
+    if judged.is_fixed or 2 * size > _LARGEST:
+        return {}
+    library = judged.source.library("counted")
+    totals = {}
+    small = with_entry(entry, entry.dtypes[0], Shape.square(size))
+    for product in (small, replace(small, shape=Shape.square(2 * size))):
+        operands = Operands.random(product.shape, 1, judged.reading)
+        result, runs = judged.reading.run(library, operands)
+        verdict = operands.verdict(judged.reading.layout, result)
+        if not verdict.passed:
+            raise KernelFault(f"{entry.name} at size {product.shape}: {verdict.reason}")
+        totals[product] = sums(Run([count for run in runs for count in run.counts], []))
+    return totals
+
+
+def lines(product: Product, totals: Mapping[str, Total]) -> list[str]:
+    """Return a table of the accesses of one product."""
+    threads = product.launch.threads_per_block * product.launch.blocks
+    per_request = "sectors or wavefronts per request"
+    rows = [["accesses", "per thread", per_request, "bank conflicts per request"]]
+    for operation in OPERATIONS:
+        total = totals[operation]
+        if not total.accesses:
+            continue
+        shared = operation.startswith("shared")
+        rows.append(
+            [
+                f"{operation.replace('_', ' ')}s",
+                f"{total.accesses / threads:g}",
+                f"{total.transactions / total.requests:.3g}",
+                f"{(total.transactions - total.ideal) / total.requests:.3g}" if shared else ABSENT,
+            ]
+        )
+    return table(rows)

@@ -1,0 +1,201 @@
+"""A launched kernel as one file, which is built for GPUs, launched there and kept in recordings.
+
+The file contains the device's code, then the launch as C++ that every compiler evaluates
+(`kernels.launches.shim`), then its facts (`kernels.catalog.user_supplied`). nvcc instantiates the
+kernels that the launch names. g++ compiles only their declarations, and evaluates the launch.
+"""
+
+import ctypes
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
+from math import prod
+from pathlib import Path
+
+from base.errors import StudyError
+from base.files import write_atomic
+from base.paths import shown
+from kernels.catalog.entries import VARIANTS
+from kernels.catalog.user_supplied import Facts, LaunchFacts, read
+from kernels.catalog.variant import UserKernel
+from kernels.host_execution.binding import Configured
+from kernels.host_execution.compiler import BUILDS, LaunchCode, build_kernel
+from kernels.launches.constants import with_variables
+from kernels.launches.library import Library
+from kernels.launches.pieces import declarations
+from kernels.launches.reading import Precision, Reading
+from kernels.launches.shim import code
+from kernels.launches.verdict import Judged
+from kernels.products.shape import Shape
+
+_BEGIN = "// The launch, for nvcc and g++."
+_INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*([<"])([^">\n]+)[">][^\n]*', re.MULTILINE)
+# Headers that nvcc has: those of the device's code, and of C and C++.
+_OF_NVCC = re.compile(
+    r"cuda(?:_\w+)?\.h|cuda/[\w/]+|cooperative_groups(?:/\w+)?\.h|mma\.h|sm_\w+\.h|\w+_types\.h|"
+    r"(?:assert|float|limits|math|std\w+|string)\.h|[a-z_]+"
+)
+_SIZE = 1024  # of a program whose file fixes the sizes
+_DTYPES = {"float": "float32", "double": "float64", "int": "int32", "unsigned": "int32"}
+# What the launch is made of, for nvcc: it instantiates the kernels, and launches nothing.
+_FOR_NVCC = """\
+#ifdef __NVCC__
+#ifndef CEIL_DIV
+#define CEIL_DIV(a, b) (((a) + (b) - 1) / (b))
+#endif
+struct HostLaunch;
+static HostLaunch *host_launches;
+static unsigned host_launch_count;
+static char host_elements[32];
+template <typename Element>
+static char host_element(Element *) {
+    return 0;
+}
+struct HostConfiguration {
+    HostConfiguration(dim3, dim3, size_t = 0, cudaStream_t = nullptr) {}
+};
+template <typename... Parameters>
+struct HostBound {
+    void (*kernel)(Parameters...);
+    void operator()(Parameters...) const {}
+};
+template <typename... Parameters>
+static HostBound<Parameters...> host_at(void (*kernel)(Parameters...), HostConfiguration) {
+    return {kernel};
+}
+#endif
+"""
+
+
+def facts_of(judged: Judged) -> LaunchFacts:
+    """Return the facts of a judged launch."""
+    source, reading, shape = judged.source, judged.reading, judged.shapes[0]
+    addresses = [0] * len(source.scope.pointers)
+    launched = source.library("launch").configured(reading.values(shape), addresses)[-1]
+    return LaunchFacts.model_validate(
+        {
+            "launch": "; ".join(map(str, source.launches)),
+            "numbers": tuple(reading.numbers.values()),
+            "pointers": tuple(reading.matrices.values()),
+            "layout": reading.layout,
+            "dtype": _dtype(reading.precision),
+            "tile": judged.tile,
+            "threads": prod(launched.block),
+            "shared_bytes": launched.dynamic_shared_bytes,
+            "multiple": max(1, judged.multiple),
+            "fixed": (shape.m, shape.n, shape.k) if judged.is_fixed else None,
+            "is_square": reading.is_square,
+            "reads_c": reading.reads_c,
+        }
+    )
+
+
+def _dtype(precision: Precision) -> str | None:
+    """Return the element type of all matrices; None if their products have another bound."""
+    names = {matrix.name for matrix in (precision.a, precision.b, precision.c)}
+    if len(names) > 1 or precision.uses_tf32 or precision.short_sums:
+        return None
+    return _DTYPES.get(names.pop())
+
+
+def write(judged: Judged, baseline: str | None, folder: Path) -> UserKernel:
+    """Write the program of a judged kernel to a folder of its name; return its variant."""
+    source = judged.source
+    name = source.name if source.name not in VARIANTS else f"{source.name}_of_a_user"
+    rename = f"#define {source.name} {name}\n#line 1\n" if name != source.name else ""
+    launch, device, scope = facts_of(judged), source.device, source.scope
+    if scope.constants:  # of the file: the sizes of this program
+        size = launch.multiple * -(-_SIZE // launch.multiple)
+        launch = launch.model_copy(update={"fixed": (size, size, size)})
+        device = with_variables(device, scope.constants, size)
+        scope = replace(scope, constants=())
+    facts = Facts(name=name, baseline=baseline, launch=launch)
+    parts = [
+        rename + _without_foreign_headers(device),
+        _BEGIN,
+        _FOR_NVCC + code(source.text, source.launches, scope),
+        facts.line(".cu"),
+    ]
+    path = folder / name / f"{name}.cu"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_atomic(path, "\n".join(parts))
+    entry = read(path)
+    assert isinstance(entry, UserKernel)
+    return entry
+
+
+def _without_foreign_headers(text: str) -> str:
+    """Return a source without headers of libraries, which its device's code does not need."""
+    return _INCLUDE.sub(lambda each: each[0] if _OF_NVCC.fullmatch(each[2]) else "", text)
+
+
+@dataclass(frozen=True)
+class Packed:
+    """One launch of a product on a GPU: the mangled name of its kernel, and its arguments."""
+
+    symbol: str
+    configured: Configured
+    arguments: tuple[bytes, ...]
+
+
+class Program:
+    """A program's launch, compiled for the host."""
+
+    def __init__(self, entry: UserKernel, folder: Path = BUILDS) -> None:
+        """Compile the launch; raise StudyError if g++ does not accept it."""
+        self._path, self._entry, self._folder = Path(entry.file), entry, folder
+
+    @cached_property
+    def _library(self) -> Library:
+        text = self._path.read_text()
+        device, marked, launch = text.partition(_BEGIN)
+        if not marked:
+            raise StudyError(f"{shown(self._path)}: contains no launch; use gemm-study try")
+        parts = LaunchCode(declarations(_INCLUDE.sub("", device)), launch)
+        kernel = self._entry.kernel
+        built = build_kernel(kernel, self._path, {}, "launch", self._folder, parts)
+        return Library(built, self._path, kernel, counted=False)
+
+    def packed(self, shape: Shape, addresses: Sequence[int]) -> list[Packed]:
+        """Return the launches of a product of row-major A, B and C at these addresses."""
+        facts, (a, b, c) = self._entry.facts, addresses
+        if facts.layout == (True, True, True):  # Cᵀ = Bᵀ·Aᵀ, whose rows are the columns of C
+            shape, a, b = Shape(shape.batch, shape.n, shape.m, shape.k), b, a
+        reading = Reading(
+            {str(place): meaning for place, meaning in enumerate(facts.numbers)},
+            {str(place): matrix for place, matrix in enumerate(facts.pointers)},
+            facts.is_square,
+            facts.reads_c,
+            facts.layout,
+        )
+        matrices = {"A": a, "B": b, "C": c}
+        pointers = [matrices[matrix] for matrix in facts.pointers]
+        return [
+            Packed(_symbol(address), configured, arguments)
+            for address, configured, arguments in self._library.packed(
+                reading.values(shape), pointers
+            )
+        ]
+
+
+@lru_cache(64)
+def program(entry: UserKernel) -> Program:
+    """Return the program of a variant, compiled once per process."""
+    return Program(entry)
+
+
+class _Symbol(ctypes.Structure):
+    _fields_ = (
+        ("file", ctypes.c_char_p),
+        ("base", ctypes.c_void_p),
+        ("name", ctypes.c_char_p),
+        ("address", ctypes.c_void_p),
+    )
+
+
+def _symbol(address: int) -> str:
+    """Return the name that a linker gives to the function at an address."""
+    known = _Symbol()
+    ctypes.CDLL(None).dladdr(ctypes.c_void_p(address), ctypes.byref(known))
+    return known.name.decode() if known.name else ""
