@@ -60,11 +60,11 @@ def settable(text: str, launch: Launch, kernel: Piece | None) -> dict[str, str]:
     names |= {
         name for name in words(kernel.text) & set(variables) if _is_set_by_host(variables[name])
     }
-    return {
-        name: whole_numbers[name]
-        for name in names & set(whole_numbers)
-        if _is_free(text, name, launch)
-    }
+    names &= set(whole_numbers)
+    if names:  # the grid may depend on the others
+        in_launch = words(str(launch)) & set(whole_numbers)
+        names |= {name for name in in_launch if is_size_name(name)}
+    return {name: whole_numbers[name] for name in sorted(names) if _is_free(text, name, launch)}
 
 
 def _is_set_by_host(variable: Piece) -> bool:

@@ -201,13 +201,16 @@ def _value(kind: str, name: str, values: Mapping[str, str]) -> str:
 
 def _edge(code: str, axis: str, named: AbstractSet[str]) -> str | None:
     """Return what a kernel multiplies its block index by along an axis, in terms of `named`."""
-    before = re.search(rf"(?P<edge>[\w.:]+)\s*\*\s*blockIdx\s*\.\s*{axis}\b", code)
-    product = re.search(_INDEX.format(axis=axis), code) or before
-    edge = product["edge"] if product else "blockDim"
-    constant = rf"\bconst(?:expr)?\b[\w\s]*\s{re.escape(edge)}\s*=\s*([^;,]+)[;,]"
-    if local := re.search(constant, code):
-        edge = f"({local[1].strip()})"
-    return edge if "::" in edge or words(edge) <= named else None
+    before = rf"(?P<edge>[\w.:]+)\s*\*\s*blockIdx\s*\.\s*{axis}\b"
+    for pattern in (_INDEX.format(axis=axis), before):
+        for product in re.finditer(pattern, code):
+            edge = product["edge"]
+            constant = rf"\bconst(?:expr)?\b[\w\s]*\s{re.escape(edge)}\s*=\s*([^;,]+)[;,]"
+            if local := re.search(constant, code):
+                edge = f"({local[1].strip()})"
+            if "::" in edge or words(edge) <= named:
+                return edge
+    return None
 
 
 def _launch_bounds(kernel: Piece) -> str | None:

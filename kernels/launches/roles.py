@@ -71,6 +71,8 @@ def _size_choices(names: Sequence[str]) -> Iterator[dict[str, str]]:
     chosen = {name: size for name, size in by_name.items() if size}
     free = [name for name in names if name not in chosen]
     missing = [size for size in SIZES if size not in chosen.values()]
+    if len(free) < len(missing):  # two sizes are those between neighbours in memory
+        missing.sort(key="KNM".index)
     for order in itertools.permutations(missing, len(free)) if len(free) <= len(missing) else ():
         yield chosen | dict(zip(free, order, strict=True))
     if len(names) <= _MOST_NAMES:

@@ -11,6 +11,7 @@ from kernels.launches.constants import settable
 from kernels.launches.device import for_the_device
 from kernels.launches.expression import launches, of_file, template_parameters
 from kernels.launches.includes import read, with_includes
+from kernels.launches.infer import guesses
 from kernels.launches.lines import judged
 from kernels.launches.pieces import kernels_of
 from kernels.launches.roles import matrices, meanings
@@ -230,6 +231,9 @@ def test_constants_that_are_sizes_are_set_unless_an_array_depends_on_them() -> N
     (launch,) = launches(CONSTANTS + "void f() { multiply<<<1, 1>>>(a, b, c); }")
     kernel = kernels_of(CONSTANTS)["multiply"]
     assert settable(CONSTANTS, launch, kernel) == {"N": "int"}
+    caller = "const int M = 64; void f() { multiply<<<M / 16, N / 16>>>(a, b, c); }"
+    (launch,) = launches(CONSTANTS + caller)
+    assert settable(CONSTANTS + caller, launch, kernel) == {"M": "int", "N": "int"}
     assert settable(CONSTANTS.replace("float sum", "float x[N], sum"), launch, kernel) == {}
 
 
@@ -237,6 +241,17 @@ def test_constants_that_are_sizes_are_set_unless_an_array_depends_on_them() -> N
 def test_a_size_that_the_file_fixes_takes_several_values(tmp_path: Path) -> None:
     main = "int main() { multiply<<<dim3(N / 16, N / 16), dim3(16, 16)>>>(a, b, c); }"
     assert lines(tmp_path, CONSTANTS + main)[0].endswith("multiples of 16")
+
+
+def test_edges_of_tiles_are_those_that_a_launch_can_name() -> None:
+    code = """__global__ void f(float *a, float *b, float *c, int m, int n, int k) {
+    const int ROWS = 2 * 32, bx = blockIdx.x;
+    int first = 8 * (blockIdx.y * blockDim.y + threadIdx.y);
+    c += ROWS * blockIdx.y * n + (bx << 5);
+    const int beyond = blockIdx.x * unknown;
+}"""
+    guess = next(guesses("f", kernels_of(code)["f"], code))
+    assert guess.probe.configuration == "dim3((1 << 5), (2 * 32)), dim3(0)"
 
 
 def test_headers_nearby_are_included_once_in_order(tmp_path: Path) -> None:
@@ -275,6 +290,7 @@ def test_pointers_keep_their_order_and_sizes_without_usual_names_are_tried_in_ea
     ]
     tried = [tuple(choice.values()) for choice in meanings(["BT", "C", "OC"])]
     assert ("M", "K", "N") in tried[:6]
+    assert next(meanings(["C", "OC"])) == {"C": "K", "OC": "N"}
 
 
 def test_parameters_of_templates() -> None:
