@@ -164,7 +164,8 @@ def geometries(edges: tuple[int, int], bound: int, uses_y: tuple[bool, bool]) ->
 def _blocks(x: int, y: int, bound: int, in_two: bool) -> Iterator[tuple[int, ...]]:
     """Yield threads per block, the likeliest first."""
     if in_two:
-        shares = ((1, 1), (2, 2), (4, 4), (8, 8), (4, 1), (1, 4), (1, 2), (2, 1), (8, 1), (1, 8))
+        shares = [(1, 1), (2, 2), (4, 4), (8, 8), (4, 1), (1, 4), (1, 2), (2, 1), (8, 1), (1, 8)]
+        shares += [(4, 8), (8, 4), (2, 4), (4, 2)]
         blocks = [(x // a, y // b) for a, b in shares]
         blocks += [(16, 16), (32, 8), (8, 8), (32, 32), (32, y)]
         yield from (each for each in blocks if not bound or math.prod(each) <= bound)

@@ -71,7 +71,7 @@ def scope_of(text: str, launch: Launch) -> Scope:
             continue
         elif _MATRIX.search(target) or "*" in kind:
             constant = "const " if re.search(r"\bconst\b[^*]*[*\[]", target) else ""
-            pointers[name] = constant + (kind or _type(target))
+            pointers[name] = constant + (kind if "*" in kind else _type(target))
         elif (
             name in types
             or name in constants

@@ -116,7 +116,7 @@ def _judge_by_guesses(path: Path, text: str, name: str, refused: CompilerError |
             refused = refused or error
             continue
         geometry, is_right = _fitting(library, probe, guess)
-        is_sure = is_right or "blockDim" in code
+        is_sure = is_right or ("blockDim" in code and not guess.declarations)
         launch = guess.launch(geometry)
         source = Source(path, text, (launch,), scope_of(text, launch))
         judged = _judge(source, source.library("counted"))
@@ -167,7 +167,8 @@ def unjudged(path: Path, text: str, option: str | None, kernel: str | None) -> l
 def _fitting(library: Library, probe: Source, guess: Guess) -> tuple[Geometry, bool]:
     """Return the geometry that gives the best product, and whether it is that of the kernel.
 
-    It is if it stores all elements, or if the kernel itself says how it divides C among its blocks.
+    It is if it stores all elements, or if the kernel itself says how it divides C among its blocks,
+    and not a template whose numbers are guessed.
     """
     tried = list(readings(probe))
     addresses = [0] * len(probe.scope.pointers)
@@ -188,7 +189,7 @@ def _fitting(library: Library, probe: Source, guess: Guess) -> tuple[Geometry, b
                 if outcome is Outcome.RIGHT:
                     return geometry, True
     assert best is not None
-    return best[1], best[0] <= Outcome.RACES or is_divided
+    return best[1], best[0] <= Outcome.RACES or (is_divided and not guess.declarations)
 
 
 def _for_guesses(edges: Sequence[int], reading: Reading) -> Shape:

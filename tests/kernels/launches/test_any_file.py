@@ -6,7 +6,7 @@ import pytest
 
 from base.errors import StudyError
 from kernels.host_execution.binding import KernelFault
-from kernels.host_execution.compiler import CompilerError
+from kernels.host_execution.compiler import CompilerError, NotSupported
 from kernels.launches.constants import settable
 from kernels.launches.device import for_the_device
 from kernels.launches.expression import launches, of_file, template_parameters
@@ -15,6 +15,7 @@ from kernels.launches.infer import guesses
 from kernels.launches.lines import judged
 from kernels.launches.pieces import kernels_of
 from kernels.launches.roles import matrices, meanings
+from kernels.launches.shim import scope_of
 
 ONE_PER_THREAD = """
 __global__ void multiply({parameters}) {{
@@ -170,6 +171,32 @@ def test_unusual_declarations_are_read(tmp_path: Path, text: str) -> None:
     assert lines(tmp_path, text)[0].endswith("tiled: correct (double)")
 
 
+# Two elements of C per thread, by the numbers of a template.
+TEMPLATE = """
+template <int BM, int BN, int TN>
+__global__ void gemm(const float *A, const float *B, float *C, int M, int N, int K) {
+    __shared__ float row_of[BM][BN / TN];
+    const int x = threadIdx.x, y = threadIdx.y, row = blockIdx.y * BM + y;
+    for (int j = x * TN; j < (x + 1) * TN; ++j) {
+        const int column = blockIdx.x * BN + j;
+        row_of[y][x] = 0;
+        if (row < M && column < N) {
+            for (int i = 0; i < K; ++i) row_of[y][x] += A[row * K + i] * B[i * N + column];
+            C[row * N + column] = row_of[y][x] + SHIFTED;
+        }
+    }
+}
+"""
+
+
+@pytest.mark.slow
+def test_a_template_with_guessed_numbers_is_not_called_wrong(tmp_path: Path) -> None:
+    """The block that the kernel needs, 8 by 64 threads, is that of no guess."""
+    text = TEMPLATE.replace("SHIFTED", "row_of[63][x % 8] * 0")
+    with pytest.raises(NotSupported, match="write it, such as --launch 'constexpr int BM"):
+        lines(tmp_path, text.replace("BN / TN", "8"))
+
+
 @pytest.mark.slow
 def test_macros_are_defined_by_the_option_and_unknown_ones_are_named(tmp_path: Path) -> None:
     file = tmp_path / "mine.cu"
@@ -207,6 +234,8 @@ def test_expressions_for_pointers_become_the_parameters_of_the_kernel() -> None:
     multiply << <dim3(n / 16, m / 16), 256>> >((float *)start, b.data<float>(), c.p, m, n, 8);
 }"""
     (launch,) = of_file(PLAIN + caller, None)
+    kinds = scope_of(PLAIN + caller, launch).pointers
+    assert kinds == {"a": "const float *", "b": "const float *", "c": "float *"}
     assert str(launch) == (
         "const auto m = a.size(0), n = b.size(1); "
         "multiply<<<dim3(n / 16, m / 16), 256>>>(a, b, c, m, n, 8)"
