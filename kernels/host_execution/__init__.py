@@ -40,6 +40,10 @@ Elements are float32, float64, 32-bit integers, or numbers of 16 and 8 bits (`ha
 16 bits are rounded to nearest even after each operation, as on a GPU. A kernel of the study is
 compiled once per type (``-DELEMENT=``).
 
+Barrier objects (cuda::barrier) order the accesses of the threads that arrive before those of the
+threads that wait; a race between others is a fault, and so is a phase that never ends. If threads
+of several warps have loaded a word, all that they did before the phase ended counts as before it.
+
 Limits:
 
 - x86-64 Linux with g++; one source file per kernel, with headers of CUDA and of C, and without

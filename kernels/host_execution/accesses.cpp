@@ -222,12 +222,17 @@ void overwrite(Worker &w, const Access &access, const char *address, uint32_t by
     o.bytes |= ((1u << unit) - 1) << byte;
 }
 
-// Whether a __syncwarp is between the access of these lanes and this one.
+// Whether a __syncwarp, or a barrier object, is between the access of these lanes and this one. If
+// they are of several warps, `lanes` are the warps.
 inline bool is_ordered(const Worker &w, uint16_t other, uint32_t lanes, uint32_t time) {
+    const Fiber &fiber = w.fibers[w.thread];
     const uint32_t warp = other & LANES ? other & ~LANES : other / WARP;
-    if (warp != w.thread / WARP) return false;
-    const uint32_t *const known = w.fibers[w.thread].known;
-    for (uint32_t left = lanes & ~(1u << w.lane); left; left &= left - 1) {
+    const bool is_near = warp == w.thread / WARP;
+    if (!is_near && fiber.others.empty()) return false;
+    const uint32_t *const known = other == SEVERAL ? fiber.warps
+                                  : is_near        ? fiber.known
+                                                   : &fiber.others[warp * WARP];
+    for (uint32_t left = is_near ? lanes & ~(1u << w.lane) : lanes; left; left &= left - 1) {
         if (time >= known[__builtin_ctz(left)]) return false;
     }
     return true;
@@ -238,6 +243,18 @@ inline uint16_t joined(const Worker &w, uint16_t other) {
     const uint16_t warp = w.thread / WARP;
     if (other == w.thread) return other;
     return other / WARP == warp || other == (LANES | warp) ? LANES | warp : SEVERAL;
+}
+
+// Adds the thread that runs to those of an access, if there `were` any.
+inline void join(const Worker &w, bool were, uint16_t &threads, uint32_t &lanes) {
+    const uint16_t before = threads;
+    threads = were ? joined(w, before) : w.thread;
+    if (threads == SEVERAL) {
+        const uint32_t warp = before & LANES ? before & ~LANES : before / WARP;
+        lanes = (before == SEVERAL ? lanes : 1u << warp) | 1u << (w.thread / WARP);
+    } else {
+        lanes = (were ? lanes : 0) | 1u << w.lane;
+    }
 }
 
 // Between two barriers, the threads of a block may only read what no other of them writes, and
@@ -267,16 +284,13 @@ inline void check_word(Worker &w, Word &word, const Site &site, const Access &ac
             const bool was_unwritten = word.write_epoch < w.block_start;
             stop(fault_of(was_unwritten ? UNINITIALISED : SHARED_RACE, access, word.reader, code));
         }
-        word.write_lanes = (writer ? word.write_lanes : 0) | 1u << w.lane;
-        word.writer = writer ? joined(w, word.writer) : thread;
+        join(w, writer, word.writer, word.write_lanes);
         word.write_epoch = w.epoch;
         word.write_site = site.number;
         word.write_time = w.time;
         return;
     }
-    if (was_read && word.reader == SEVERAL) return;
-    word.read_lanes = (was_read ? word.read_lanes : 0) | 1u << w.lane;
-    word.reader = was_read ? joined(w, word.reader) : thread;
+    join(w, was_read, word.reader, word.read_lanes);
     word.read_epoch = w.epoch;
     word.read_site = site.number;
     word.read_time = w.time;
@@ -301,7 +315,8 @@ inline void check_writer(Worker &w, Writer &writer, const Site &site, const Acce
         }
     }
     if (!access.is_store) {
-        if (writer.read_epoch && writer.read_epoch < w.block_start) return;  // that may race already
+        if (writer.read_epoch && writer.read_epoch < w.block_start)
+            return;  // that may race already
         const bool is_first = writer.read_epoch != w.epoch || writer.reader == w.thread;
         writer.reader = is_first ? w.thread : SEVERAL;
         writer.read_epoch = w.epoch;
@@ -312,7 +327,8 @@ inline void check_writer(Worker &w, Writer &writer, const Site &site, const Acce
         const uint64_t code = w.sites[writer.read_site - 1].count.code;
         overwrite(w, access, address, byte, unit, writer.reader, code);
     }
-    // What other blocks add to must not be what this block has stored: an addition does not order it.
+    // What other blocks add to must not be what this block has stored: an addition does not order
+    // it.
     const bool is_added = access.is_atomic && writer.epoch >= w.block_start;
     if (is_added && !w.sites[writer.site - 1].is_atomic) return;
     writer.epoch = w.epoch;
@@ -483,19 +499,32 @@ void check_target(Worker &w, const Copy &copy) {
     for (uint32_t byte = 0; byte < copy.bytes; byte += WORD_BYTES) {
         if (!std::memcmp(copy.to + byte, &POISON_WORD, WORD_BYTES)) continue;
         const Word &word = w.words[(access.offset + byte) / w.unit];
-        stop(fault_of(STORE_TO_COPY, access, word.writer,
-                      w.sites[word.write_site - 1].count.code));
+        stop(fault_of(STORE_TO_COPY, access, word.writer, w.sites[word.write_site - 1].count.code));
     }
 }
 
-void complete(const Copy &copy) {
+}  // namespace
+
+void host_execution::complete(const Copy &copy) {
     check_target(*worker, copy);
     check(copy.to, copy.bytes, true, false, copy.code);
     std::memcpy(copy.to, copy.from, copy.bytes - copy.zeros);
     std::memset(copy.to + copy.bytes - copy.zeros, 0, copy.zeros);
 }
 
-}  // namespace
+void host_execution::check_alignment(const void *place, uint32_t bytes, bool is_store,
+                                     void *caller) {
+    Worker &w = *worker;
+    char *const address = static_cast<char *>(const_cast<void *>(place));
+    if (!w.launch->instrumented || is_register(w, address)) return;
+    Access access = {code_address(w, caller), 0, bytes, is_store, false, -1};
+    locate(w, address, access);
+    if (access.offset % bytes) stop(fault_of(MISALIGNED, access));
+}
+
+void host_execution::check_object(const void *object, bool is_first, void *caller) {
+    check(object, 2 * WORD_BYTES, true, !is_first, code_address(*worker, caller));
+}
 
 void host_execution::check_access(const void *place, uint32_t bytes, bool is_store, bool is_counted,
                                   void *caller) {

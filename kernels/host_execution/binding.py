@@ -443,6 +443,8 @@ _TEXTS = (
     "reads a value from lane {index}, which has ended or is not in the mask",
     "executes an instruction for whole warps without lane {index}, which has ended or is missing",
     "loads or stores a fragment with a stride of {bytes} bytes; use a multiple of 16",
+    "waits at a barrier object for a phase that never ends: too few threads arrive",
+    "uses a barrier object before its init() and a barrier",
     "copies to byte {index} of shared memory, where {other} stores at line {other_line} before the "
     "copy ends",
 )

@@ -66,7 +66,8 @@ _UNSUPPORTED = {
     r"\bexperimental\b": "experimental tensor operations",
     r"\b__managed__": "managed memory",
     r"\b(?:tex[123]D\w*|surf[123]D\w*|cudaTextureObject_t)\b": "textures",
-    r"\b(?:cuda::\w+|__cp_async\w*)\b": "the CUDA C++ library",
+    r"\bcuda::(?!(?:barrier|pipeline|memcpy_async|make_pipeline|thread_scope|aligned_size_t)\b|"
+    r"(?:pipeline|thread_scope)_\w+)\w+|\b__cp_async\w*\b": "the CUDA C++ library",
     r"\b(?:clock|clock64|__nanosleep)\s*\(": "services of the device",
     r"<<<": "launches from the device",
     r"#\s*include\b[^\n]*": "a kernel in more than one file",
@@ -74,7 +75,7 @@ _UNSUPPORTED = {
 # Headers that nvcc includes by itself, and headers whose functions `cuda.h` declares.
 _INCLUDED = re.compile(
     r"^[ \t]*#[ \t]*include[ \t]*[<\"](?:"
-    r"cuda(?:_runtime(?:_api)?|_pipeline(?:_primitives)?|_fp16|_bf16)?\.h(?:pp)?|mma\.h|cooperative_groups(?:/\w+)?\.h|"
+    r"cuda(?:_runtime(?:_api)?|_pipeline(?:_primitives)?|_fp16|_bf16)?\.h(?:pp)?|mma\.h|cooperative_groups(?:/\w+)?\.h|cuda/(?:barrier|pipeline)|"
     r"(?:device_launch_parameters|vector_types|vector_functions)\.h|"
     r"c?(?:assert|float|limits|math|stddef|stdint|stdio|stdlib|string)(?:\.h)?)[>\"][^\n]*",
     re.MULTILINE,

@@ -1,8 +1,8 @@
 // One kernel, unmodified, and the function through which the runtime calls it: the arguments come
 // as pointers to their values, as the CUDA driver takes them. -DKERNEL=name -DSOURCE="file.cu"
 
+#include "copies.h"
 #include "cuda.h"
-#include "groups.h"
 #include "ptx.h"
 
 // A GPU ends the kernel where an assertion fails.

@@ -3,6 +3,8 @@
 
 #pragma once
 
+#include "cuda.h"
+
 #define HOST_INLINE static __forceinline__
 
 // The runtime has them (--wrap).

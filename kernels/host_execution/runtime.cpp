@@ -241,9 +241,27 @@ uint32_t meeting(const Fiber *lanes, uint32_t count, uint32_t mask) {
     return waiting;
 }
 
+// Adds what is known of times to what was known.
+void learn(std::vector<uint32_t> &times, const std::vector<uint32_t> &more) {
+    times.resize(std::max(times.size(), more.size()));
+    for (size_t i = 0; i < more.size(); ++i) {
+        times[i] = std::max(times[i], more[i]);
+    }
+}
+
 // After a __syncwarp, each of its lanes knows what any of them knew.
 void order(Worker &w, Fiber *lanes, uint32_t count, uint32_t together) {
     ++w.time;
+    for (uint32_t left = w.objects.empty() ? 0 : together; left; left &= left - 1) {
+        const Fiber &from = lanes[__builtin_ctz(left)];
+        for (uint32_t to = from.others.empty() ? 0 : together; to; to &= to - 1) {
+            Fiber &fiber = lanes[__builtin_ctz(to)];
+            learn(fiber.others, from.others);
+            for (uint32_t warp = 0; warp < WARP; ++warp) {
+                fiber.warps[warp] = std::max(fiber.warps[warp], from.warps[warp]);
+            }
+        }
+    }
     for (uint32_t of = 0; of < count; ++of) {
         uint32_t latest = together >> of & 1 ? w.time : 0;
         for (uint32_t each = 0; each < count; ++each) {
@@ -338,6 +356,10 @@ bool check_barrier(Worker &w, uint32_t barriers) {
             report(w, APART, thread, other);
             return false;
         }
+        if (fiber.state == AT_PHASE) {
+            report(w, NEVER_COMPLETE, thread, thread);
+            return false;
+        }
         if (waits == MAX_THREADS) waits = thread;
         // Without optimisation a barrier has one address.
         if (w.launch->instrumented && fiber.barrier != w.fibers[waits].barrier) {
@@ -349,6 +371,19 @@ bool check_barrier(Worker &w, uint32_t barriers) {
     if (w.launch->instrumented && barriers >= MAX_BARRIERS)
         report(w, ENDLESS_BARRIERS, waits, waits);
     return false;
+}
+
+// Lets threads run on that wait at barrier objects for phases that have ended.
+bool end_phases(Worker &w) {
+    bool any = false;
+    if (w.objects.empty()) return any;
+    for (uint32_t thread = 0; thread < w.threads; ++thread) {
+        Fiber &fiber = w.fibers[thread];
+        if (fiber.state != AT_PHASE || fiber.object->phase <= fiber.phase) continue;
+        fiber.state = RUNS;
+        any = true;
+    }
+    return any;
 }
 
 // No block finds what the one before has left in shared memory.
@@ -370,13 +405,17 @@ void run_block(Worker &w) {
         fiber.group = 0;
         std::fill_n(fiber.known, WARP, 0);
         fiber.copies.clear();
+        fiber.others.clear();
     }
+    w.objects.clear();
     for (uint32_t barriers = 0;; ++barriers) {
-        for (uint32_t first = 0; first < w.threads; first += WARP) {
-            run_warp(w, first);
-            if (w.launch->fault.kind) return;
-            if (w.launch->instrumented) end_warp(w);
-        }
+        do {
+            for (uint32_t first = 0; first < w.threads; first += WARP) {
+                run_warp(w, first);
+                if (w.launch->fault.kind) return;
+                if (w.launch->instrumented) end_warp(w);
+            }
+        } while (end_phases(w));
         const bool ended = check_barrier(w, barriers);
         if (has_cause(w)) w.causes.back().end = w.epoch;
         if (w.launch->fault.kind || ended) return;
@@ -616,6 +655,108 @@ extern "C" void host_sync_warp(unsigned mask) {
 extern "C" unsigned host_active_mask() {
     wait(AT_ACTIVE_MASK, __builtin_return_address(0));
     return worker->fibers[worker->thread].together;
+}
+
+// ---- Barrier objects
+
+namespace {
+
+Phased &object_at(const void *address, void *caller) {
+    check_object(address, false, caller);
+    const Worker &w = *worker;
+    const auto at = worker->objects.find(address);
+    if (at == w.objects.end()) stop_at(NO_BARRIER_OBJECT, code_address(w, caller));
+    const Phased &object = at->second;
+    const bool is_near = object.maker / WARP == w.thread / WARP;
+    const bool is_ordered =
+        object.made_epoch != w.epoch || object.maker == w.thread ||
+        (is_near && w.fibers[w.thread].known[object.maker % WARP] > object.made_time);
+    if (!is_ordered) stop_at(NO_BARRIER_OBJECT, code_address(w, caller));
+    return at->second;
+}
+
+// All have arrived: the copies are there, and what the threads did before is ordered.
+void end_phase(Worker &w, Phased &object) {
+    const uint32_t thread = w.thread;
+    for (const auto &[of, copy] : object.copies) {
+        w.thread = of;
+        w.lane = of % WARP;
+        complete(copy);
+    }
+    w.thread = thread;
+    w.lane = thread % WARP;
+    ++w.time;
+    for (const auto &[of, copy] : object.copies) {
+        object.arriving[of] = w.time;
+    }
+    object.copies.clear();
+    for (uint32_t of = 0; of < w.threads; ++of) {
+        if (object.arriving[of]) object.warps[of / WARP] = w.time;
+    }
+    learn(object.completed, object.arriving);
+    object.pending = object.expected;
+    ++object.phase;
+}
+
+}  // namespace
+
+extern "C" void host_object_init(void *address, unsigned expected) {
+    check_object(address, true, __builtin_return_address(0));
+    Phased &object = worker->objects[address];
+    const Worker &w = *worker;
+    object = {expected, expected, 0, w.epoch, w.time, w.thread, {}, {}, {}, {}};
+    object.arriving.resize((w.threads + WARP - 1) / WARP * WARP);
+    std::memset(address, 0, 2 * WORD_BYTES);
+}
+
+// Arrives so many times, and leaves for later phases `leaving` times; returns the phase.
+extern "C" uint64_t host_object_arrive(void *address, unsigned times, unsigned leaving) {
+    Worker &w = *worker;
+    Phased &object = object_at(address, __builtin_return_address(0));
+    Fiber &fiber = w.fibers[w.thread];
+    const uint32_t first = w.thread - w.lane;
+    ++w.time;
+    learn(object.arriving, fiber.others);
+    for (uint32_t lane = 0; lane < WARP; ++lane) {
+        uint32_t &time = object.arriving[first + lane];
+        time = lane == w.lane ? w.time : std::max(time, fiber.known[lane]);
+    }
+    const uint64_t phase = object.phase;
+    object.expected -= leaving;
+    object.pending -= std::min(object.pending, times);
+    if (!object.pending) end_phase(w, object);
+    return phase;
+}
+
+// The copies since the last commit belong to the object's phase.
+extern "C" void host_object_copies(void *address) {
+    Worker &w = *worker;
+    Phased &object = object_at(address, __builtin_return_address(0));
+    Fiber &fiber = w.fibers[w.thread];
+    const auto is_new = [&](const Copy &copy) { return copy.group == fiber.group; };
+    for (const Copy &copy : fiber.copies) {
+        if (is_new(copy)) object.copies.emplace_back(w.thread, copy);
+    }
+    fiber.copies.erase(std::remove_if(fiber.copies.begin(), fiber.copies.end(), is_new),
+                       fiber.copies.end());
+}
+
+extern "C" void host_object_wait(void *address, uint64_t phase) {
+    void *const caller = __builtin_return_address(0);
+    Worker &w = *worker;
+    const Phased &object = object_at(address, caller);
+    Fiber &fiber = w.fibers[w.thread];
+    if (object.phase <= phase) {
+        fiber.object = &object;
+        fiber.phase = phase;
+        wait(AT_PHASE, caller);
+    }
+    if (fiber.others.empty()) std::fill_n(fiber.warps, WARP, 0);
+    learn(fiber.others, object.completed);
+    for (uint32_t each = 0; each < WARP; ++each) {
+        fiber.warps[each] = std::max(fiber.warps[each], object.warps[each]);
+        fiber.known[each] = std::max(fiber.known[each], object.completed[w.thread - w.lane + each]);
+    }
 }
 
 extern "C" unsigned host_lane() {

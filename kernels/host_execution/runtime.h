@@ -14,6 +14,7 @@
 #include <cstring>
 #include <deque>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "cuda.h"
@@ -61,6 +62,8 @@ enum FaultKind : int32_t {
     SHUFFLE_FROM_NONE,  // of a lane that has ended, or is not in the mask
     PARTIAL_WARP,       // an instruction of all lanes of a warp
     FRAGMENT_STRIDE,    // of `bytes`
+    NEVER_COMPLETE,     // a phase of a barrier object
+    NO_BARRIER_OBJECT,  // where one is used
     STORE_TO_COPY,      // a store to where a copy is under way
     VARIABLE_SIZE,      // no fault: host execution cannot follow so many
 };
@@ -185,11 +188,21 @@ constexpr uint64_t ACCESS = 1ull << 63;
 constexpr size_t MAX_TRACE = 1 << 20;
 constexpr uint32_t MAX_BARRIERS = 1 << 13;  // of a block that is counted
 
-enum State { RUNS, AT_BARRIER, AT_MEETING, AT_ACTIVE_MASK, ENDED };
+enum State { RUNS, AT_BARRIER, AT_MEETING, AT_ACTIVE_MASK, AT_PHASE, ENDED };
 
 // What a lane gives to the other lanes that it meets.
 struct Gift {
     uint64_t words[8];
+};
+
+// A barrier object (cuda::barrier) in its phase. A time is that before which accesses are ordered.
+struct Phased {
+    uint32_t expected, pending;
+    uint64_t phase;
+    uint32_t made_epoch, made_time, maker;          // its init()
+    std::vector<uint32_t> arriving, completed;      // time of each thread
+    uint32_t warps[WARP];                           // and of each warp, in completed phases
+    std::vector<std::pair<uint32_t, Copy>> copies;  // with their threads, until the phase ends
 };
 
 struct Fiber {
@@ -198,12 +211,16 @@ struct Fiber {
     uint3 index;  // threadIdx
     bool started;
     State state;
-    uint64_t barrier;          // code address, also of a meeting
-    uint32_t mask;             // lanes that meet
-    Gift given;                // what this lane brings to a meeting
-    uint32_t together;         // lanes of the last meeting
-    bool orders;               // whether a meeting is a __syncwarp
-    uint32_t known[WARP];      // the time before which each lane's accesses are ordered
+    uint64_t barrier;              // code address, also of a meeting
+    uint32_t mask;                 // lanes that meet
+    Gift given;                    // what this lane brings to a meeting
+    uint32_t together;             // lanes of the last meeting
+    bool orders;                   // whether a meeting is a __syncwarp
+    uint32_t known[WARP];          // the time before which each lane's accesses are ordered
+    std::vector<uint32_t> others;  // likewise of each thread, after a wait at a barrier object
+    uint32_t warps[WARP];          // likewise of each warp
+    const Phased *object;          // that it waits at, for the end of `phase`
+    uint64_t phase;
     uint32_t group;            // of asynchronous copies that a commit will end
     std::vector<Copy> copies;  // that may still be under way
 };
@@ -216,9 +233,10 @@ struct Worker {
     char *stacks;
     uint3 thread_index, block_index, block_size, grid_size;
     uint32_t thread, threads, lane;
-    Gift received[WARP];        // what the lanes of the last meetings gave
-    uint32_t epoch;             // one for each stretch between barriers, never 0
-    uint32_t time;              // of the warp: number of its __syncwarp
+    Gift received[WARP];  // what the lanes of the last meetings gave
+    uint32_t epoch;       // one for each stretch between barriers, never 0
+    uint32_t time;        // of the warp: number of its __syncwarp
+    std::unordered_map<const void *, Phased> objects;  // of the block, by address
     int vote, outcome;          // threads that vote at a barrier, and those of the last one
     uint32_t block_start;       // first epoch of the block
     std::vector<Cause> causes;  // the first of each block
@@ -263,6 +281,14 @@ Fiber &meet(uint32_t mask, const Gift &gift, bool orders, void *caller);
 // Checks a load or store before it happens, and counts it if it is `counted`.
 void check_access(const void *address, uint32_t bytes, bool is_store, bool is_counted,
                   void *caller);
+
+void check_alignment(const void *address, uint32_t bytes, bool is_store, void *caller);
+
+// Ends an asynchronous copy of the thread that runs.
+void complete(const Copy &copy);
+
+// Checks an access to a barrier object, which is atomic except for `is_first`.
+void check_object(const void *object, bool is_first, void *caller);
 
 void end_overwrite(Worker &w);
 

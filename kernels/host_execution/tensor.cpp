@@ -138,7 +138,7 @@ void transfer(const HostFragment &fragment, char *memory, uint32_t stride, bool 
     if (stride * bytes % 16 && !(fragment.type == HOST_F64 && bytes == 8)) {
         stop_at(FRAGMENT_STRIDE, code_address(*worker, caller), stride * bytes);
     }
-    check_access(memory, 16, is_store, false, caller);
+    check_alignment(memory, 16, is_store, caller);
     for (uint32_t i = 0; i < fragment.count; ++i) {
         const Place place = place_of(fragment, worker->lane, i);
         const size_t index = in_columns ? size_t(place.column) * stride + place.row
