@@ -299,6 +299,15 @@ def test_headers_nearby_are_included_once_in_order(tmp_path: Path) -> None:
     assert '"first.h"\nint first;\n#line 2 "kernel.cu"' in text
 
 
+@pytest.mark.slow
+def test_an_included_header_with_joined_lines_is_no_hidden_file(tmp_path: Path) -> None:
+    (tmp_path / "sum.h").write_text("#define ADD(to, value) \\\n    to += value\n")
+    text = '#include "sum.h"\n' + PLAIN.replace("sum += ", "ADD(sum, ").replace(
+        "];\n    c", "]);\n    c"
+    )
+    assert lines(tmp_path, text)[0].endswith("multiply: correct")
+
+
 def test_a_byte_order_mark_and_other_encodings_are_read(tmp_path: Path) -> None:
     file = tmp_path / "mine.cu"
     file.write_bytes(b"\xef\xbb\xbf// caf\xe9\n" + PLAIN.encode())
