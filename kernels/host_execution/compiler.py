@@ -167,7 +167,7 @@ def _check_hidden(named: str, text: str, macros: Sequence[str]) -> None:
         code = code.replace(f'"{name}"', "")
     for pattern, feature in (
         (r"\b(?:asm|__asm|__asm__)\b", "inline PTX"),
-        (r'^# \d+ "(?!<)[^"]*', "a kernel in more than one file"),
+        (r'^# \d+ "(?!<)[^"]*" 1\b', "a kernel in more than one file"),  # no #line
     ):
         if re.search(pattern, code, re.MULTILINE):
             raise NotSupported(f"{named}: host execution does not support {feature}; remove it")

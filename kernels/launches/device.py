@@ -55,6 +55,8 @@ def _is_needed(piece: Piece, needed: set[str], of_the_host: set[str]) -> bool:
         macro = _MACRO.match(piece.text)
         return not macro or macro[1] in needed
     code = blanked(piece.text)
+    if re.match(r"\s*using\s+namespace\s+(?:nvcuda|cooperative_groups)\b", code):
+        return True
     if re.match(r"\s*template\s+(?!\s*<)", code):  # an explicit instantiation
         return False
     if piece.is_function or "(" in code.partition("=")[0]:
@@ -68,8 +70,6 @@ def _is_needed(piece: Piece, needed: set[str], of_the_host: set[str]) -> bool:
 
 def _names(code: str) -> set[str]:
     """Return the names that a type, an alias, a variable or a prototype may declare."""
-    if re.match(r"\s*using\s+namespace\s+nvcuda\b", code):
-        return {"wmma"}
     is_alias = re.match(r"\s*(?:using|namespace)\b[^={]*=", code)
     declared = code.partition("=")[0] if is_alias or "{" not in code else code
     if not re.search(r"\benum\b", code):

@@ -231,3 +231,11 @@ def test_statements_keep_their_lines_and_other_text_stays():
     assert re.search(r"host_wait_copies\(\(n\)\);", code)
     assert 'const char *s = "asm(1)"' in code
     assert translated('asm(NAME "x");')[1]
+
+
+def test_a_file_with_lines_of_its_headers_is_no_other_file(compiled):
+    before = '#line 1 "ptx.h"\n#define WAIT \\\n    asm volatile("cp.async.wait_all;")\n'
+    before += '#line 3 "kernel.cu"\n'
+    p = np.zeros(32, np.float32)
+    compiled("WAIT; p[threadIdx.x] = 1;", before=before).run((1,), (32,), [p])
+    assert p.all()
