@@ -368,7 +368,7 @@ def _run(command: Sequence[Path | str]) -> None:
 
 def _complaint(name: str, output: str, source: Path) -> str:
     """Return g++'s first error in one line, with file and line where it has them."""
-    if found := re.search(r"^(/.*?):(\d+):\d+: (?:fatal )?error: (.*)$", output, re.MULTILINE):
+    if found := re.search(r"^(\S.*?):(\d+):\d+: (?:fatal )?error: (.*)$", output, re.MULTILINE):
         file = source if Path(found[1]).name == SOURCE_NAME else Path(found[1])
         return f"{shown(file)}:{found[2]}: {found[3]} (g++)"
     said = output.splitlines()
