@@ -52,15 +52,6 @@
   let drawn = null; // the result of vega-embed
   let drawing = null; // promise of the latest chart
 
-  /* Convert columns to one object per row; text columns have codes. */
-  function unpack(columns) {
-    const names = Object.keys(columns);
-    const values = Object.values(columns).map((column) =>
-      column.codes ? column.codes.map((code) => (code === null ? null : column.values[code])) : column,
-    );
-    return values[0].map((_, i) => Object.fromEntries(names.map((name, j) => [name, values[j][i]])));
-  }
-
   const blockText = (block) =>
     block < LEAST_TILE ? String(block) : `${Math.floor(block / LEAST_TILE)}×${block % LEAST_TILE}`;
   const isPower = (n) => Number.isInteger(Math.log2(n));
@@ -292,17 +283,15 @@
 
   /* Predicted end-to-end times of the kernels on the GPUs, at and beyond the measured sizes. */
   function predictionsOf(choice) {
-    if (!choice.isPredicted || !predictions.at) return [];
+    if (!choice.isPredicted || !predictions.of) return [];
     const found = new Map(shown.filter(({ row }) => row.gpu !== null && !row.isFastest).map((point) => [point.series, point]));
     return [...found.values()].flatMap(({ row, colour, series }) => {
       const sizes = shown.filter((point) => point.series === series).map(({ x }) => x);
       const [first, last] = [Math.min(...sizes), 2 * Math.max(...sizes)];
-      const steps = Math.max(Math.ceil(6 * Math.log2(last / first)), 1);
-      const grid = [...Array(steps + 1).keys()].map((step) => Math.round(first * (last / first) ** (step / steps)));
-      return grid.flatMap((n) => {
-        const time = predictions.at(row.gpu, row.host_memory, row.variant, n);
-        return time ? { x: n, y: choice.kind === "time" ? time : (2e-9 * n ** 3) / time, colour, series } : [];
-      });
+      const times = predictions.of(row.gpu, row.host_memory, row.variant);
+      return times
+        .filter(({ n }) => first <= n && n <= last)
+        .map(({ n, time }) => ({ x: n, y: choice.kind === "time" ? time : (2e-9 * n ** 3) / time, colour, series }));
     });
   }
 
@@ -585,7 +574,7 @@
   /* Unpack data and libraries, fill the controls, draw the first chart. */
   async function start() {
     data = JSON.parse(await inflated(document.getElementById("explorer-data")));
-    rows = unpack(data.rows);
+    rows = unpacked(data.rows);
     labels = new Map(data.gpus.map((gpu) => [gpu.label, gpu.name]));
     fillControls();
     form.reset();

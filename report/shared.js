@@ -25,5 +25,14 @@ function setAddress(changes, hash = location.hash) {
   history.replaceState(null, "", `${text ? `?${text}` : location.pathname}${hash}`);
 }
 
-/* Set by the calculator: at(GPU, host memory, variant, N) is a predicted time in s, or null. */
-const predictions = { at: null };
+/* Convert columns to one object per row; text columns have codes. */
+function unpacked(columns) {
+  const names = Object.keys(columns);
+  const values = Object.values(columns).map((column) =>
+    column.codes ? column.codes.map((code) => (code === null ? null : column.values[code])) : column,
+  );
+  return values[0].map((_, i) => Object.fromEntries(names.map((name, j) => [name, values[j][i]])));
+}
+
+/* Set by the calculator: of(GPU, host memory, variant) are predicted times in s, by N. */
+const predictions = { of: null };

@@ -1,20 +1,26 @@
 """``python -m analysis advise``: predicted time, throughput and speedup of one product on a GPU.
 
-It looks up the tables of a report (`analysis.decide.tabulated`) and imports only numpy, so that it
-starts quickly.
+It looks up the tables of a report (`analysis.decide.lookup`) and imports only the catalog, so that
+it starts quickly.
 """
 
 import csv
 import math
-from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-import numpy as np
-
-from analysis.decide.predictors import ELEMENT_BYTES, CsvRow, Prediction, combined, ratio, square
+from analysis.decide.lookup import (
+    ELEMENT_BYTES,
+    PARTS,
+    CsvRow,
+    Implementation,
+    Prediction,
+    Rows,
+    square,
+)
 from base.command_line import aligned
 from base.errors import StudyError
 from base.paths import MAKE_REPORT
@@ -24,7 +30,6 @@ from kernels.catalog.variant import AS_GRAPH, IN_PIECES, MAPPED, ON_TWO_GPUS, ST
 from kernels.products.shape import LARGEST_SIZE
 
 TABLES = ("predictors", "predicted_times", "break_even", "pieces")
-PARTS = {"h2d": "copies in", "kernel": "kernel", "d2h": "copy back", "overhead": "overhead"}
 # What a run needs besides its kernel.
 MODES = {
     IN_PIECES: "overlaps copies and kernel, which needs pinned memory and streams",
@@ -39,138 +44,31 @@ Tables = Mapping[str, Sequence[CsvRow]]
 
 
 @dataclass(frozen=True)
-class Implementation:
-    """An implementation at one size: rows of `predicted_times`, interpolated.
-
-    `first` is the time of a run, `further` of each product after the first (None if a run cannot
-    repeat the product), `parts` of the first one. It was measured from `least_n` to `largest_n`.
-    """
-
-    variant: str
-    block_size: int | None
-    first: Prediction
-    further: Prediction | None
-    parts: Mapping[str, float]
-    least_n: int
-    largest_n: int
-    candidates: int
-
-    @property
-    def name(self) -> str:
-        """The variant with its block size: "block (B = 32)", "sgemm_top (64×32)"."""
-        if self.variant not in VARIANTS:
-            return self.variant + (f" (B = {self.block_size})" if self.block_size else "")
-        block = VARIANTS[self.variant].block_size(self.block_size)
-        text = f"B = {block}" if isinstance(block, int) else str(block)
-        return self.variant + (f" ({text})" if block is not None else "")
-
-    def covers(self, n: int) -> bool:
-        """Return whether `n` is within the measured sizes."""
-        return self.least_n <= n <= self.largest_n
-
-    def total(self, products: int) -> Prediction:
-        """Return the time of a run of `products` products."""
-        times = {"first": self.first.time_s}
-        widths = {"first": self.first.half_width}
-        if products > 1:
-            assert self.further
-            times["further"] = (products - 1) * self.further.time_s
-            widths["further"] = self.further.half_width
-        return combined(times, widths)
-
-
-@dataclass(frozen=True)
 class Question:
     """What is asked, and the rows of `predicted_times` that answer it.
 
-    `libraries` and `kernels` are rows of the GPU, `baselines` rows of its host by CPU baseline.
+    `kernels` are those of this study, `libraries` those of libraries; `baselines` are the rows of
+    the GPU's host by CPU baseline.
     """
 
     gpu: CsvRow
     n: int
     memory: str
     products: int
-    kernels: Sequence[CsvRow]
-    libraries: Sequence[CsvRow]
-    baselines: Mapping[str, Sequence[CsvRow]]
+    kernels: Rows
+    libraries: Rows
+    baselines: Mapping[str, Rows]
     tables: Tables
 
     def on_gpu(self) -> list[Implementation]:
         """Return the fastest implementation of this study, and that of a library."""
         sides = (self.kernels, self.libraries)
-        return [one for rows in sides if (one := fastest(rows, self.n, self.products))]
+        return [one for rows in sides if (one := rows.fastest(self.n, self.products))]
 
-    @property
-    def shortest_s(self) -> float:
-        """The shortest time measured on the CPU; a shorter one is not predicted."""
-        every = (float(row["time_s"]) for rows in self.baselines.values() for row in rows)
-        return min(every, default=0.0)
-
-
-def look_up(rows: Iterable[CsvRow], n: int, is_repeated: bool = False) -> list[Implementation]:
-    """Return the implementations of rows of `predicted_times` at size `n`, those that repeat.
-
-    Between two sizes of the table, log time is linear in log N.
-    """
-    by_size: dict[int, dict[tuple[str, str], CsvRow]] = {}
-    for row in rows:
-        if row["further_s"] or not is_repeated:
-            by_size.setdefault(int(row["n"]), {})[row["variant"], row["block_size"]] = row
-    known = sorted(by_size)
-    place = bisect_left(known, n)
-    if place == len(known) or (place == 0 and known[0] != n):
-        return []
-    high = by_size[known[place]]
-    low = high if known[place] == n else by_size[known[place - 1]]
-    share = 1.0 if low is high else math.log(n / known[place - 1], known[place] / known[place - 1])
-    return [_between(low[key], high[key], share) for key in low if key in high]
-
-
-def _between(low: CsvRow, high: CsvRow, share: float) -> Implementation:
-    """Return the implementation at a share of the way from one row to another in log N."""
-
-    def log_at(name: str) -> float:
-        ends = math.log(float(low[name])), math.log(float(high[name]))
-        return ends[0] + share * (ends[1] - ends[0])
-
-    def half_width(name: str) -> float:
-        low_name, high_name = name.replace("_s", "_low_s"), name.replace("_s", "_high_s")
-        ends = [float(row[high_name]) for row in (low, high)]
-        if math.inf in ends:
-            return math.inf
-        lows = (float(row[low_name]) for row in (low, high))
-        widths = [math.log(end / least) / 2 for end, least in zip(ends, lows, strict=True)]
-        return widths[0] + share * (widths[1] - widths[0])
-
-    def predicted(name: str) -> Prediction:
-        return combined({"": math.exp(log_at(name))}, {"": half_width(name)})
-
-    repeats = bool(low["further_s"])
-    return Implementation(
-        variant=low["variant"],
-        block_size=int(low["block_size"]) if low["block_size"] else None,
-        first=predicted("time_s"),
-        further=predicted("further_s") if repeats else None,
-        parts={part: math.exp(log_at(f"{part}_s")) for part in PARTS} if repeats else {},
-        least_n=int(low["least_n"]),
-        largest_n=int(low["largest_n"]),
-        candidates=int(high["candidates"]),
-    )
-
-
-def fastest(rows: Sequence[CsvRow], n: int, products: int = 1) -> Implementation | None:
-    """Return the fastest implementation at size `n`; None if no time is predicted.
-
-    Outside the measured sizes it is the fastest at the nearest one: extrapolated times may cross.
-    """
-    at_n = {(one.variant, one.block_size): one for one in look_up(rows, n, products > 1)}
-    if not at_n:
-        return None
-    least = max(one.least_n for one in at_n.values())
-    nearest = min(max(n, least), min(one.largest_n for one in at_n.values()))
-    near = {(one.variant, one.block_size): one for one in look_up(rows, nearest, products > 1)}
-    common = [key for key in at_n if key in near]
-    return at_n[min(common, key=lambda key: near[key].total(products).time_s)] if common else None
+    def on_cpu(self, baseline: str, n: int) -> tuple[Implementation, Prediction] | None:
+        """Return the fastest implementation at size `n` and the time of the products."""
+        one = self.baselines[baseline].fastest(n)
+        return (one, one.first.times(self.products)) if one else None
 
 
 def advise(tables: Path, gpu: str, n: int, memory: str, products: int = 1) -> str:
@@ -192,12 +90,13 @@ def answer(tables: Path, gpu: str, n: int, memory: str, products: int = 1) -> di
     on_gpu = asked.on_gpu()
     break_even = _break_even_rows(asked)
     compared: list[dict[str, object]] = []
-    for name, rows in asked.baselines.items():
+    for name in asked.baselines:
         row: dict[str, object] = {"cpu_baseline": name, "break_even": break_even[name]}
-        if one := fastest(rows, n):
-            cpu = _repeated(one, products)
-            values = ratio(cpu, on_gpu[0].total(products))
+        if found := asked.on_cpu(name, n):
+            one, cpu = found
+            speedup = cpu.over(on_gpu[0].total(products))
             row |= {**_data(cpu, one.name), "extrapolated": not one.covers(n)}
+            values = (speedup.time_s, *speedup.bounds)
             row["speedup"] = dict(zip(("speedup", "low", "high"), values, strict=True))
         compared.append(row)
     facts = {"gpu": gpu, "gpu_name": asked.gpu["gpu_name"], "n": n, "host_memory": memory}
@@ -207,13 +106,8 @@ def answer(tables: Path, gpu: str, n: int, memory: str, products: int = 1) -> di
 
 
 def _data(predicted: Prediction, name: str) -> dict[str, object]:
-    times = {"time_s": predicted.time_s, "low_s": predicted.low_s, "high_s": predicted.high_s}
-    return {"implementation": name, **times}
-
-
-def _repeated(one: Implementation, products: int) -> Prediction:
-    """Return the time of `products` products on a CPU, where each takes as long as the first."""
-    return combined({"": one.first.time_s * products}, {"": one.first.half_width})
+    low_s, high_s = predicted.bounds
+    return {"implementation": name, "time_s": predicted.time_s, "low_s": low_s, "high_s": high_s}
 
 
 def _question(tables: Path, gpu: str, n: int, memory: str, products: int) -> Question:
@@ -230,20 +124,15 @@ def _question(tables: Path, gpu: str, n: int, memory: str, products: int) -> Que
         if gpu not in gpus:
             raise StudyError(f"--gpu {gpu!r}: unknown GPU; use one of: {', '.join(gpus) or 'none'}")
         rows = read["predicted_times"]
-        known = [row for row in rows if (row["gpu"], row["host_memory"]) == (gpu, memory)]
-        is_library = [isinstance(VARIANTS[row["variant"]], Library) for row in known]
-        asked = Question(
-            gpu=gpus[gpu],
-            n=n,
-            memory=memory,
-            products=products,
-            kernels=[row for row, library in zip(known, is_library, strict=True) if not library],
-            libraries=[row for row, library in zip(known, is_library, strict=True) if library],
-            baselines=cpu_baselines(rows, gpus[gpu]["recording"]),
-            tables=read,
-        )
-        largest = math.isqrt(int(gpus[gpu]["memory_bytes"]) // (3 * ELEMENT_BYTES))
-        has_answer = fastest(asked.kernels, min(n, largest), products)
+        sides: tuple[list[CsvRow], list[CsvRow]] = ([], [])
+        for row in rows:
+            if (row["gpu"], row["host_memory"]) == (gpu, memory):
+                sides[isinstance(VARIANTS[row["variant"]], Library)].append(row)
+        kernels, libraries = (Rows(side, products > 1) for side in sides)
+        baselines = _cpu_baselines(rows, gpus[gpu]["recording"])
+        asked = Question(gpus[gpu], n, memory, products, kernels, libraries, baselines, read)
+        largest = largest_n(gpus[gpu])
+        has_answer = kernels.fastest(min(n, largest), products)
     except (KeyError, TypeError, ValueError) as error:
         raise StudyError(
             f"{tables}: the tables are invalid ({error}); delete them and use {MAKE_REPORT}"
@@ -269,6 +158,11 @@ def read_table(path: Path) -> list[CsvRow]:
         raise StudyError(f"{path} is missing; make it with {MAKE_REPORT}") from None
 
 
+def largest_n(gpu: CsvRow) -> int:
+    """Return the largest size of which three matrices fit into the memory of a GPU."""
+    return math.isqrt(int(gpu["memory_bytes"]) // (3 * ELEMENT_BYTES))
+
+
 def _lines(asked: Question) -> Iterator[str]:
     """Yield the lines of the answer."""
     on_gpu, n, products = asked.on_gpu(), asked.n, asked.products
@@ -280,8 +174,7 @@ def _lines(asked: Question) -> Iterator[str]:
         time = one.total(products)
         copies_s = products == 1 and _copies_s(asked, one)
         over = f", {_three_digits(time.time_s / copies_s)}× {_FLOOR}" if copies_s else ""
-        interval = _bounds((time.low_s, time.high_s), _seconds)
-        rate = _throughput(n, time, products)
+        interval, rate = _bounds(time, _seconds), _throughput(n, time, products)
         yield f"{one.name}: {_seconds(time.time_s)} ({interval}), {rate}{over}"
     if on_gpu[0].parts:
         yield f"{on_gpu[0].variant}: {', '.join(_parts(on_gpu[0], products))}"
@@ -302,34 +195,32 @@ def _parts(one: Implementation, products: int) -> Iterator[str]:
 def _cpu_lines(asked: Question, on_gpu: Implementation) -> Iterator[str]:
     """Yield the table of CPU baselines, and the notes."""
     outside: dict[str, list[str]] = {}  # CPU baselines by their range of measured sizes
-    unknown = []
     rows = [("CPU baseline", "fastest", "CPU time", "speedup of the GPU", "GPU faster from")]
-    break_even = _break_even_rows(asked)
-    for name, own in asked.baselines.items():
-        row = break_even[name]
-        size = break_even_text(row) if row else "not measured"
-        one = fastest(own, asked.n)
-        if one is None:
-            unknown.append(CPU_BASELINES[name])
-            rows.append((CPU_BASELINES[name], "–", "not predicted", "–", size))
+    for baseline, row in _break_even_rows(asked).items():
+        title, size = CPU_BASELINES[baseline], break_even_text(row) if row else "not measured"
+        found = asked.on_cpu(baseline, asked.n)
+        if found is None:
+            rows.append((title, "–", "not predicted", "–", size))
             continue
-        cpu = _repeated(one, asked.products)
+        one, cpu = found
         mark = "" if one.covers(asked.n) else "*"
-        value, *ends = ratio(cpu, on_gpu.total(asked.products))
-        speedup = f"{_three_digits(value)} ({_bounds(ends, _three_digits)})"
-        cells = (one.name, _seconds(cpu.time_s) + mark, speedup + mark, size)
-        rows.append((CPU_BASELINES[name], *cells))
+        ratio = cpu.over(on_gpu.total(asked.products))
+        speedup = f"{_three_digits(ratio.time_s)} ({_bounds(ratio, _three_digits)})"
+        rows.append((title, one.name, _seconds(cpu.time_s) + mark, speedup + mark, size))
         if mark:
-            outside.setdefault(_outside(one, asked.n), []).append(CPU_BASELINES[name])
+            outside.setdefault(_outside(one, asked.n), []).append(title)
     yield from aligned(rows) if len(rows) > 1 else [_NO_BASELINE]
     yield ""
     yield from _kernel_notes(on_gpu, asked.n)
     for reason, names in outside.items():
         whose = f" ({'; '.join(names)})" if len(outside) > 1 else ""
         yield f"* extrapolated{whose}: {reason}"
-    if unknown:
-        shortest = _seconds(asked.shortest_s)
-        yield f"Not predicted: less than {shortest}, the shortest time measured on the CPU."
+    if any("not predicted" in row for row in rows):
+        shortest_s = min(one.shortest_s for one in asked.baselines.values())
+        yield (
+            f"Not predicted: less than {_seconds(shortest_s)}, the shortest time measured on "
+            "the CPU."
+        )
 
 
 def _copies_s(asked: Question, one: Implementation) -> float | None:
@@ -341,11 +232,13 @@ def _copies_s(asked: Question, one: Implementation) -> float | None:
         is_square = row["m"] == row["n"] == row["k"]
         if is_square and key == (row["gpu"], row["host_memory"], row["gpus"]):
             times[size] = min(float(row["copies_s"]), times.get(size, math.inf))
-    known = sorted(times)
-    if not known or not known[0] <= asked.n <= known[-1]:
+    sizes = sorted(times)
+    if not sizes or not sizes[0] <= asked.n <= sizes[-1]:
         return None
-    logs = np.log(known), np.log([times[size] for size in known])
-    return math.exp(np.interp(math.log(asked.n), *logs))
+    high = sizes[bisect_left(sizes, asked.n)]
+    low = sizes[bisect_right(sizes, asked.n) - 1]
+    share = math.log(asked.n / low, high / low) if high > low else 0.0
+    return times[low] ** (1 - share) * times[high] ** share
 
 
 def _kernel_notes(one: Implementation, n: int) -> Iterator[str]:
@@ -366,19 +259,20 @@ def _outside(one: Implementation, n: int) -> str:
     return f"N = {n} is outside the measured sizes, N = {one.least_n} to {one.largest_n}"
 
 
-def cpu_baselines(rows: Sequence[CsvRow], recording: str) -> dict[str, list[CsvRow]]:
+def _cpu_baselines(rows: Sequence[CsvRow], recording: str) -> dict[str, Rows]:
     """Return the rows of a recording's host, in the sequence of `CPU_BASELINES`."""
-    own = [row for row in rows if row["recording"] == recording]
-    found = {name: [row for row in own if row["cpu_baseline"] == name] for name in CPU_BASELINES}
-    return {name: rows for name, rows in found.items() if rows}
+    on_host = [row for row in rows if row["recording"] == recording]
+    sides = {
+        name: [row for row in on_host if row["cpu_baseline"] == name] for name in CPU_BASELINES
+    }
+    return {name: Rows(side) for name, side in sides.items() if side}
 
 
 def _break_even_rows(asked: Question) -> dict[str, CsvRow | None]:
     """Return the break-even row of a GPU over each CPU baseline; None if not measured."""
     if asked.products > 1:
         gpu_s = cache(lambda n: _least_s(asked.kernels, n, asked.products))
-        rows = asked.baselines.items()
-        return {name: _break_even_of_products(asked, own, gpu_s) for name, own in rows}
+        return {name: _break_even_of_products(asked, name, gpu_s) for name in asked.baselines}
     key = (asked.gpu["gpu"], asked.memory, "study")
     known = {
         row["cpu_baseline"]: row
@@ -388,37 +282,28 @@ def _break_even_rows(asked: Question) -> dict[str, CsvRow | None]:
     return {name: known.get(name) for name in asked.baselines}
 
 
-def _least_s(rows: Sequence[CsvRow], n: int, products: int) -> float:
-    one = fastest(rows, n, products)
+def _least_s(rows: Rows, n: int, products: int = 1) -> float:
+    one = rows.fastest(n, products)
     return one.total(products).time_s if one else math.inf
 
 
 def _break_even_of_products(
-    asked: Question, cpu_rows: Sequence[CsvRow], gpu_s: Callable[[int], float]
+    asked: Question, baseline: str, gpu_s: Callable[[int], float]
 ) -> CsvRow:
-    """Return the size from which the predicted time of `products` products is shorter on the GPU.
+    """Return the size from which the predicted time of the products is shorter on the GPU.
 
-    The range is measured on both sides. Sizes are compared at 8 per octave, then by bisection.
+    The range is measured on both sides.
     """
-    sides = [row for row in asked.kernels if row["further_s"]], cpu_rows
-    least = max(min(int(row["least_n"]) for row in side) for side in sides)
-    largest = min(max(int(row["largest_n"]) for row in side) for side in sides)
-    steps = range(math.floor(8 * math.log2(largest / least)) + 1) if least <= largest else ()
-    grid = [*(math.floor(least * 2 ** (step / 8)) for step in steps), largest]
-
-    @cache
-    def is_slower(n: int) -> bool:
-        return gpu_s(n) >= asked.products * _least_s(cpu_rows, n, 1)
-
-    at = next((place for place in range(len(grid) - 1, -1, -1) if is_slower(grid[place])), -1)
+    on_cpu = asked.baselines[baseline]
+    (least, largest), others = asked.kernels.measured, on_cpu.measured
+    least, largest = max(least, others[0]), min(largest, others[1])
+    sizes = range(largest, least - 1, -1)
+    slower = (n for n in sizes if gpu_s(n) >= asked.products * _least_s(on_cpu, n))
+    n = next(slower, 0)
     ends = {"least_n": str(least), "largest_n": str(largest), "n": "", "n_low": "", "n_high": ""}
-    if at in (-1, len(grid) - 1):
-        return ends | {"location": "below" if at < 0 else "above"}
-    slower, faster = grid[at : at + 2]
-    while faster - slower > 1:
-        middle = (slower + faster) // 2
-        slower, faster = (middle, faster) if is_slower(middle) else (slower, middle)
-    return ends | {"location": "measured", "n": str(faster)}
+    if n in (0, largest):
+        return ends | {"location": "above" if n else "below"}
+    return ends | {"location": "measured", "n": str(n + 1)}
 
 
 def break_even_text(row: CsvRow) -> str:
@@ -436,8 +321,8 @@ def break_even_text(row: CsvRow) -> str:
     return f"{text} ({ends[0]} to {ends[1] if high < math.inf else f'above {largest}'})"
 
 
-def _bounds(ends: Sequence[float], text: Callable[[float], str]) -> str:
-    low, high = ends
+def _bounds(predicted: Prediction, text: Callable[[float], str]) -> str:
+    low, high = predicted.bounds
     return f"{text(low)} to {text(high)}" if high < math.inf else "no interval"
 
 

@@ -15,9 +15,10 @@ import pandas as pd
 from analysis.cpu.cells import candidates
 from analysis.data.best import fastest
 from analysis.data.cells import whole
-from analysis.data.frames import stacked
+from analysis.data.frames import concatenated
 from analysis.data.recordings import MeasuredSource, once_per_recording
-from analysis.decide.predictors import Curve, fill, square
+from analysis.decide.lookup import square
+from analysis.decide.predictors import Curve, fill
 from analysis.schema import renaming
 from analysis.stats.estimates import FloatArray, conformal, rms
 from kernels.catalog.baselines import CPU_BASELINES
@@ -28,6 +29,10 @@ from kernels.catalog.entries import VARIANTS
 # size of the matrices, N².
 EXPONENTS = ((0.0, 3.0), (2.0, 3.0))
 IMPLEMENTATION = ["variant", "block_size", "threads"]
+_KEY = ["recording", "gpu", "quantity", "host_memory", "cpu_baseline", *IMPLEMENTATION]
+_VALUES = ["n", "time_s", "filled_s", "slope", "outer_slope"]
+_WIDTHS = ["half_width_between", "half_width_beyond", "half_width"]
+_COLUMNS = _KEY + _VALUES + _WIDTHS
 _RELEVANT = 2.0  # implementations always slower than the fastest by this factor are dropped
 
 
@@ -97,7 +102,7 @@ def leave_one_out(n: FloatArray, time_s: FloatArray) -> tuple[FloatArray, FloatA
     return np.array(errors[1:-1]), np.array(errors[:1] + errors[-1:])
 
 
-def curves_table(found: list[MeasuredSource]) -> pd.DataFrame:
+def curve_rows(found: list[MeasuredSource]) -> pd.DataFrame:
     """Return the curves of kernels, end-to-end runs and `CPU_BASELINES`, one row per size.
 
     quantity: "kernel", or "total" for end-to-end runs (with their host_memory) and the CPU. Only
@@ -105,8 +110,7 @@ def curves_table(found: list[MeasuredSource]) -> pd.DataFrame:
     filled_s: the time over `analysis.decide.predictors.fill` (else the time). slope: d
     log(filled_s)/d log n of the curve; outer_slope, in the first and last row: the slope beyond.
     half_width_between, half_width_beyond: half-widths of 95 % prediction intervals one octave away,
-    from left_out_between and left_out_beyond leave-one-out errors of a GPU's kernels, its runs of
-    one host memory, or a CPU baseline.
+    from leave-one-out errors of a GPU's kernels, its runs of one host memory, or a CPU baseline.
     half_width: the half-width of the widest measured interval. Held-out sizes are excluded.
     """
     frames = []
@@ -127,7 +131,7 @@ def curves_table(found: list[MeasuredSource]) -> pd.DataFrame:
                 table = _with_half_widths(curves).assign(quantity=quantity)
                 gpu = None if "cpu_baseline" in table else source.label
                 frames.append(table.assign(recording=source.recording_id, gpu=gpu))
-    return stacked("curves", frames)
+    return concatenated([pd.DataFrame(columns=_COLUMNS), *frames]).reindex(columns=_COLUMNS)
 
 
 def implementations(cells: pd.DataFrame, time: str) -> list[pd.DataFrame]:
@@ -202,9 +206,6 @@ def _with_half_widths(curves: list[pd.DataFrame]) -> pd.DataFrame:
         for rows, width in zip(curves, half_widths(between), strict=True)
     )
     table["half_width_beyond"] = conformal(np.concatenate(beyond))
-    table["left_out_between"], table["left_out_beyond"] = (
-        sum(map(len, e)) for e in (between, beyond)
-    )
     widths = np.log(table["time_high_s"] / table["time_low_s"]).astype(float) / 2
     by = [table[name] for name in IMPLEMENTATION]
     own = widths.groupby(by, dropna=False).transform("max")

@@ -1,7 +1,5 @@
 """Predictions compared with measurements at held-out sizes, which no fit uses."""
 
-import csv
-import io
 from collections.abc import Iterator, Mapping
 
 import pandas as pd
@@ -11,8 +9,8 @@ from analysis.data.cells import is_library, whole
 from analysis.data.frames import from_rows, stacked
 from analysis.data.recordings import MeasuredSource, with_gpu
 from analysis.decide.break_even import break_even_table
-from analysis.decide.curves import curves_table
-from analysis.decide.predictors import CsvRow, Predictor, predictor
+from analysis.decide.curves import curve_rows
+from analysis.decide.predictors import Predictor, predictor, within_reach
 from analysis.decide.tabulated import predicted_times_table
 from analysis.decide.transfer_tables import transfer_tables
 from analysis.schema import bounded, renaming
@@ -28,12 +26,11 @@ def decision_tables(found: list[MeasuredSource]) -> dict[str, pd.DataFrame]:
         "predictors": predictors_table(found),
         "transfers": transfers,
         "transfer_points": points,
-        "curves": curves_table(found),
         "break_even": break_even_table(found),
     }
-    texts = {name: as_text(tables[name]) for name in ("predictors", "transfers", "curves")}
-    tables["predicted_times"] = predicted_times_table(found, texts)
-    return tables | {"predictions": predictions_table(found, tables)}
+    fits = tables | {"curves": curve_rows(found)}
+    tables["predicted_times"] = predicted_times_table(found, fits)
+    return tables | {"predictions": predictions_table(found, fits)}
 
 
 def predictors_table(found: list[MeasuredSource]) -> pd.DataFrame:
@@ -57,29 +54,23 @@ def predictors_table(found: list[MeasuredSource]) -> pd.DataFrame:
     return from_rows("predictors", rows)
 
 
-def as_text(frame: pd.DataFrame) -> list[CsvRow]:
-    """Return the rows of a table as text, as in its CSV file."""
-    return list(csv.DictReader(io.StringIO(frame.to_csv(index=False))))
-
-
 def predictions_table(
-    found: list[MeasuredSource], tables: Mapping[str, pd.DataFrame]
+    found: list[MeasuredSource], fits: Mapping[str, pd.DataFrame]
 ) -> pd.DataFrame:
-    """Return one row per GPU cell at a held-out size: measured, and predicted from `tables`.
+    """Return one row per GPU cell at a held-out size: measured, and predicted from `fits`.
 
     error_share: predicted over measured, minus 1. inside: whether the prediction interval contains
     the measured median. Intervals exclude the variation between sessions, which is common to the
     fitted and the held-out sizes. is_fastest, is_predicted_fastest: whether the kernel is the
     fastest of this study at this size with this kind of host memory.
     """
-    recorded = {**tables, "curves": tables["curves"].assign(half_width=0.0)}
-    texts = {name: as_text(recorded[name]) for name in ("predictors", "transfers", "curves")}
+    recorded = {**fits, "curves": fits["curves"].assign(half_width=0.0)}
     frames = []
     for source in with_gpu(found):
         cells = source.gpu_square_cells
         cells = cells[cells["n"].isin(source.holdout_sizes) & cells["total_s"].notna()]
         for memory, own in cells.groupby("host_memory", sort=True):
-            gpu = predictor(source.label, str(memory), *texts.values())
+            gpu = predictor(source.label, str(memory), recorded)
             if gpu is None:
                 continue
             names = {"recording": source.recording_id, "gpu": source.label, "host_memory": memory}
@@ -91,21 +82,22 @@ def predictions_table(
 
 def _rows(gpu: Predictor, cells: pd.DataFrame) -> Iterator[dict[str, object]]:
     """Yield the rows of the cells that have a prediction."""
-    kernels = {(kernel.variant, kernel.block_size): kernel for kernel in gpu.kernels}
+    places = {(one.variant, one.block_size): place for place, one in enumerate(gpu.kernels)}
+    ranges = [kernel.measured.sizes for kernel in gpu.kernels]
     for row in cells.assign(is_library=is_library(cells)).to_dict("records"):
-        block = whole(row["block_size"])
-        kernel = kernels.get((row["variant"], block))
-        if kernel is None or kernel not in gpu.candidates(int(row["n"])):
+        block, n = whole(row["block_size"]), int(row["n"])
+        place = places.get((row["variant"], block))
+        if place is None or not within_reach(ranges, n)[place, 0]:
             continue
-        predicted = gpu.predict(kernel, int(row["n"]))
+        time_s, low_s, high_s = (each[0] for each in gpu.predict(gpu.kernels[place], n).bounds)
         yield {
             "variant": row["variant"],
             "block_size": block,
-            "n": int(row["n"]),
+            "n": n,
             **{name: row[column] for column, name in renaming("total_s", "time_s").items()},
-            **bounded("predicted_s", predicted.time_s, predicted.low_s, predicted.high_s),
-            "error_share": predicted.time_s / row["total_s"] - 1,
-            "inside": bool(predicted.low_s <= row["total_s"] <= predicted.high_s),
+            **bounded("predicted_s", time_s, low_s, high_s),
+            "error_share": time_s / row["total_s"] - 1,
+            "inside": bool(low_s <= row["total_s"] <= high_s),
             "is_library": bool(row["is_library"]),
         }
 

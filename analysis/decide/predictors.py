@@ -2,31 +2,29 @@
 
 Within the measured sizes it follows the curve of the measured runs of the same implementation.
 Break-even sizes are read from the same curves. Beyond the measured sizes, the time is the sum of
-copies, kernel and overhead. The fitted parameters are read from tables (see
-`analysis.decide.transfers` and `analysis.decide.curves`). This module imports only numpy and the
-catalog, so that `python -m analysis advise` starts quickly.
+copies, kernel and overhead (see `analysis.decide.transfers` and `analysis.decide.curves`).
+`analysis.decide.tabulated` writes the predictions to a table, which `advise` and the page look up.
 
 Half-widths belong to 95 % prediction intervals, in natural logarithms of time.
 """
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 
+from analysis.data.cells import whole
+from analysis.decide.lookup import ELEMENT_BYTES, square
 from kernels.catalog.entries import VARIANTS
 from kernels.catalog.product import Product
 from kernels.catalog.variant import IN_TURN, SEQUENTIAL, Library
-from kernels.products.shape import Shape
 
 FloatArray = npt.NDArray[np.float64]
-CsvRow = Mapping[str, str]
-CsvRows = Iterable[CsvRow]
 
-ELEMENT_BYTES = 4
 # Parts of a run besides the kernel: number of latencies, number of matrices that move. No event
 # covers the overhead.
 MATRICES = {"h2d": (2, 2), "d2h": (1, 1), "overhead": (1, 3)}
@@ -112,21 +110,23 @@ class Curve:
         distance = np.where(inside, before * after / both, np.minimum(before, after))
         return np.sqrt(distance / math.log(2))
 
-    def half_width_at(self, n: float) -> float:
-        """Return the half-width of the prediction interval at size `n`."""
-        octave = self.between if self.covers(n) else self.beyond
-        reach = float(self.reach(n)[0])
-        return math.hypot(octave * reach if reach else 0.0, self.half_width)
+    def predict(self, n: npt.ArrayLike) -> "Predictions":
+        """Return the times at the sizes `n`."""
+        octave, reach = np.where(self.covers(n), self.between, self.beyond), self.reach(n)
+        error = np.multiply(octave, reach, where=reach > 0, out=np.zeros(len(reach)))
+        return Predictions(np.exp(self.at(n)), np.hypot(error, self.half_width))
 
-    def covers(self, n: float) -> bool:
-        """Return whether `n` is within the measured sizes."""
+    def covers(self, n: npt.ArrayLike) -> npt.NDArray[np.bool_]:
+        """Return which of `n` are within the measured sizes."""
         low, high = np.exp(self.log_n[[0, -1]])
-        return bool(low * (1 - 1e-9) <= n <= high * (1 + 1e-9))
+        sizes = np.atleast_1d(np.asarray(n, float))
+        return (low * (1 - 1e-9) <= sizes) & (sizes <= high * (1 + 1e-9))
 
-
-def square(variant: str, number: int | None, n: int) -> Product:
-    """Return a product of float32 matrices, with the `number` of a table as its block size."""
-    return Product(variant, "float32", Shape.square(n), VARIANTS[variant].block_size(number))
+    @property
+    def sizes(self) -> tuple[int, int]:
+        """The smallest and the largest measured size."""
+        least, largest = (round(math.exp(end)) for end in self.log_n[[0, -1]])
+        return least, largest
 
 
 def fill(product: Product, multiprocessors: int) -> float:
@@ -143,28 +143,25 @@ def fill(product: Product, multiprocessors: int) -> float:
 
 
 @dataclass(frozen=True)
-class Prediction:
-    """A time in seconds with its 95 % prediction interval and its parts."""
+class Predictions:
+    """Times in seconds and the half-widths of their intervals, each of shape (sizes,)."""
 
-    time_s: float
-    low_s: float
-    high_s: float
-    parts: Mapping[str, float]
+    time_s: FloatArray
+    half_width: FloatArray
 
     @property
-    def half_width(self) -> float:
-        """Half the interval's width in natural logarithms; infinite for an unbounded one."""
-        return math.log(self.high_s / self.low_s) / 2 if self.low_s else math.inf
+    def bounds(self) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """The times, and the lower and upper ends of their intervals."""
+        low_s, high_s = (self.time_s * np.exp(sign * self.half_width) for sign in (-1, 1))
+        return self.time_s, low_s, high_s
 
 
 @dataclass(frozen=True)
 class Kernel:
-    """One variant with its block size.
+    """An implementation on a GPU and its curves.
 
-    `curve` is the curve of its kernel time over `fill`, None if no model describes its runs
-    (pieces, a graph, work on the host). `runs` is the curve of its end-to-end runs, None if it is
-    never near the fastest. `again` is the curve of its kernel time over `fill` in further products
-    of the same matrices, None if copies and kernel overlap or the host works.
+    `runs`: end-to-end runs. `curve`: kernel times, if the model sums the parts. `again`: kernel
+    times, if a run can repeat the product.
     """
 
     variant: str
@@ -174,191 +171,128 @@ class Kernel:
     again: Curve | None = None
 
     @property
-    def name(self) -> str:
-        """The variant with its block size or tile shape: "block (B = 32)", "sgemm_top (64×32)"."""
-        block = VARIANTS[self.variant].block_size(self.block_size)
-        text = f"B = {block}" if isinstance(block, int) else str(block)
-        return self.variant + (f" ({text})" if block is not None else "")
-
-    @property
     def is_library(self) -> bool:
         """Whether a library provides the kernel."""
         return isinstance(VARIANTS[self.variant], Library)
 
     @cached_property
-    def sizes(self) -> tuple[int, int]:
-        """The smallest and the largest size of its curve."""
-        return sizes(self.runs or self.curve)
-
-    def divides(self, n: int) -> bool:
-        """Return whether the tiles divide matrices of size `n`, as in the measured products."""
-        return not square(self.variant, self.block_size, n).is_guarded
+    def measured(self) -> Curve:
+        """The curve whose sizes are the measured ones."""
+        found = self.runs or self.curve
+        assert found
+        return found
 
 
 @dataclass(frozen=True)
 class Predictor:
     """The fitted parameters of a GPU with one kind of host memory."""
 
-    label: str
-    name: str
     multiprocessors: int
-    memory_bytes: int
     launch_s: float
     copies: Mapping[str, Copies]
     kernels: Sequence[Kernel]
 
-    def predict(self, kernel: Kernel, n: int) -> Prediction:
-        """Return the time of an end-to-end run, see the module.
+    def predict(self, kernel: Kernel, n: npt.ArrayLike) -> Predictions:
+        """Return the times of end-to-end runs of the sizes `n`, see the module.
 
         A sum has the parts copies in, kernel, copy back and overhead. They are assumed independent:
         the squares of their half-widths in seconds add up.
         """
-        if self._follows_runs(kernel, n):
-            assert kernel.runs
-            widths = {"product": kernel.runs.half_width_at(n)}
-        else:
-            assert kernel.curve
-            widths = {part: self.copies[part].half_width for part in MATRICES}
-            widths["kernel"] = kernel.curve.half_width_at(n)
-        return combined(self.parts(kernel, n), widths)
+        if kernel.curve is None:
+            return kernel.measured.predict(n)
+        once = self._kernel(kernel, kernel.curve, n)
+        parts = self._copies_s(n) | {"kernel": once.time_s}
+        widths: dict[str, npt.ArrayLike] = {part: self.copies[part].half_width for part in MATRICES}
+        summed = combined(parts, widths | {"kernel": once.half_width})
+        if kernel.runs is None:
+            return summed
+        runs, is_measured = kernel.runs.predict(n), kernel.runs.covers(n)
+        return Predictions(
+            np.where(is_measured, runs.time_s, summed.time_s),
+            np.where(is_measured, runs.half_width, summed.half_width),
+        )
 
-    def parts(self, kernel: Kernel, n: int) -> dict[str, float]:
-        """Return the time of an end-to-end run in parts that are predicted independently."""
-        if self._follows_runs(kernel, n):
-            assert kernel.runs
-            return {"product": math.exp(float(kernel.runs.at(n)[0]))}
-        assert kernel.curve
-        return self._copies_s(n) | {"kernel": self._kernel_s(kernel, kernel.curve, n)}
-
-    def _follows_runs(self, kernel: Kernel, n: int) -> bool:
-        return kernel.runs is not None and (kernel.curve is None or kernel.runs.covers(n))
-
-    def further(self, kernel: Kernel, n: int) -> Prediction:
+    def further(self, kernel: Kernel, n: npt.ArrayLike) -> Predictions:
         """Return the time of each product of the same matrices after the first."""
         assert kernel.again
-        parts = {"kernel": self.further_s(kernel, n)}
-        return combined(parts, {"kernel": kernel.again.half_width_at(n)})
+        return self._kernel(kernel, kernel.again, n)
 
-    def further_s(self, kernel: Kernel, n: int) -> float:
-        """Return the time of `further` without its interval."""
-        assert kernel.again
-        return self._kernel_s(kernel, kernel.again, n)
-
-    def split(self, kernel: Kernel, n: int) -> dict[str, float]:
-        """Return the predicted time in parts, in seconds; empty if the parts overlap.
+    def split(self, kernel: Kernel, n: npt.ArrayLike) -> dict[str, FloatArray]:
+        """Return the predicted times in parts, in seconds; empty if the parts overlap.
 
         Parts of a measured run are the parts of its sum, scaled to the time of the run.
         """
         if kernel.again is None:
             return {}
-        parts = self._copies_s(n) | {"kernel": self._kernel_s(kernel, kernel.again, n)}
-        scale = sum(self.parts(kernel, n).values()) / sum(parts.values())
+        parts = self._copies_s(n) | {"kernel": self.further(kernel, n).time_s}
+        scale = self.predict(kernel, n).time_s / sum(parts.values())
         return {part: time_s * scale for part, time_s in parts.items()}
 
-    def candidates(self, n: int) -> list[Kernel]:
-        """Return the kernels with a prediction at size `n`, see `within_reach`."""
-        reached = within_reach([kernel.sizes for kernel in self.kernels], n)
-        return [self.kernels[at] for at in reached]
-
-    def _copies_s(self, n: int) -> dict[str, float]:
+    def _copies_s(self, n: npt.ArrayLike) -> dict[str, FloatArray]:
+        matrix_bytes = ELEMENT_BYTES * np.atleast_1d(np.asarray(n, float)) ** 2
         return {
-            part: float(self.copies[part].time_s(copies, matrices * ELEMENT_BYTES * n**2))
+            part: self.copies[part].time_s(copies, matrices * matrix_bytes)
             for part, (copies, matrices) in MATRICES.items()
         }
 
-    def _kernel_s(self, kernel: Kernel, curve: Curve, n: int) -> float:
-        stretch = fill(square(kernel.variant, kernel.block_size, n), self.multiprocessors)
-        return max(math.exp(float(curve.at(n)[0])) * stretch, self.launch_s)
+    def _kernel(self, kernel: Kernel, curve: Curve, n: npt.ArrayLike) -> Predictions:
+        """Return kernel times, at least that of an empty kernel."""
+        products = (square(kernel.variant, kernel.block_size, int(x)) for x in np.atleast_1d(n))
+        fills = np.array([fill(product, self.multiprocessors) for product in products])
+        smooth = curve.predict(n)
+        return Predictions(np.maximum(smooth.time_s * fills, self.launch_s), smooth.half_width)
 
 
-def sizes(curve: Curve | None) -> tuple[int, int]:
-    """Return the smallest and the largest size of a curve."""
-    assert curve
-    least, largest = (round(math.exp(end)) for end in curve.log_n[[0, -1]])
-    return least, largest
+def combined(parts: Mapping[str, FloatArray], widths: Mapping[str, npt.ArrayLike]) -> Predictions:
+    """Return the sums of independent parts with their intervals."""
+    time_s = np.sum(list(parts.values()), axis=0)
+    squares = [(part_s * np.asarray(widths[part])) ** 2 for part, part_s in parts.items()]
+    return Predictions(time_s, np.sqrt(np.sum(squares, axis=0)) / time_s)
 
 
-def common_sizes(ranges: Iterable[tuple[int, int]]) -> tuple[int, int]:
-    """Return the smallest and the largest size within all ranges."""
-    leasts, largests = zip(*ranges, strict=True)
-    return max(leasts), min(largests)
-
-
-def within_reach(ranges: Sequence[tuple[int, int]], n: int) -> list[int]:
-    """Return the positions of the ranges of sizes that contain `n`, or the nearest size of all.
+def within_reach(ranges: Sequence[tuple[int, int]], n: npt.ArrayLike) -> npt.NDArray[np.bool_]:
+    """Return which ranges contain each of `n`, or the nearest size of all: (ranges, sizes).
 
     An implementation measured over a smaller range than others is not extrapolated: outside its
     range it could not be launched, takes too long, or was not selected.
     """
-    nearest = max(n, min((least for least, _ in ranges), default=n))
-    nearest = min(nearest, max((largest for _, largest in ranges), default=n))
-    return [at for at, (least, largest) in enumerate(ranges) if least <= nearest <= largest]
+    least, largest = np.array(ranges).T
+    nearest = np.clip(np.atleast_1d(n), least.min(), largest.max())
+    return (least[:, None] <= nearest) & (nearest <= largest[:, None])
 
 
-def on_curve(curve: Curve, n: int, floor_s: float = 0.0) -> Prediction:
-    """Return the time at size `n` of a curve, at least `floor_s`."""
-    parts = {"product": max(math.exp(float(curve.at(n)[0])), floor_s)}
-    return combined(parts, {"product": curve.half_width_at(n)})
+def curves(rows: pd.DataFrame) -> list[tuple[pd.Series, Curve]]:
+    """Return the curves of `analysis.decide.curves.curve_rows`, each with its first row."""
+    names = ["recording", "gpu", "quantity", "host_memory", "cpu_baseline"]
+    by = [*names, "variant", "block_size", "threads"]
+    groups = rows.groupby(by, sort=False, dropna=False)
+    return [(own.iloc[0], _curve(own)) for _, own in groups]
 
 
-def combined(parts: Mapping[str, float], widths: Mapping[str, float]) -> Prediction:
-    """Return the sum of independent parts with its interval."""
-    time_s = sum(parts.values())
-    half = math.sqrt(sum((parts[name] * widths[name]) ** 2 for name in parts)) / time_s
-    return Prediction(time_s, time_s * math.exp(-half), time_s * math.exp(half), parts)
-
-
-def ratio(above: Prediction, below: Prediction) -> tuple[float, float, float]:
-    """Return the ratio of two independent predicted times with its interval.
-
-    The squares of the half-widths add up (Zou and Donner, Statistics in Medicine 27 (2008) 1693).
-    """
-    value = above.time_s / below.time_s
-    half = math.hypot(above.half_width, below.half_width)
-    return value, value * math.exp(-half), value * math.exp(half)
-
-
-def curves(rows: CsvRows) -> list[tuple[CsvRow, Curve]]:
-    """Return the curves in rows of curves.csv, each with its first row."""
-    names = ("recording", "gpu", "quantity", "host_memory", "cpu_baseline")
-    groups: dict[tuple[str, ...], list[CsvRow]] = {}
-    for row in rows:
-        key = tuple(row[name] for name in (*names, "variant", "block_size", "threads"))
-        groups.setdefault(key, []).append(row)
-    return [(own[0], _curve(own)) for own in groups.values()]
-
-
-def _curve(rows: Sequence[CsvRow]) -> Curve:
-    def column(name: str) -> FloatArray:
-        return np.array([float(row[name]) for row in rows])
-
+def _curve(rows: pd.DataFrame) -> Curve:
+    column = {name: rows[name].to_numpy(dtype=float) for name in ("n", "filled_s", "slope")}
     return Curve(
-        np.log(column("n")),
-        np.log(column("filled_s")),
-        column("slope"),
-        np.array([float(rows[end]["outer_slope"]) for end in (0, -1)]),
-        *(float(rows[0][f"half_width{part}"]) for part in ("_between", "_beyond", "")),
+        np.log(column["n"]),
+        np.log(column["filled_s"]),
+        column["slope"],
+        rows["outer_slope"].to_numpy(dtype=float)[[0, -1]],
+        *(float(rows.iloc[0][f"half_width{part}"]) for part in ("_between", "_beyond", "")),
     )
 
 
-def predictor(
-    label: str, memory: str, gpus: CsvRows, transfers: CsvRows, rows: CsvRows
-) -> Predictor | None:
+def predictor(label: str, memory: str, fits: Mapping[str, pd.DataFrame]) -> Predictor | None:
     """Return the predictor of a GPU with one kind of host memory; None if it has no fit.
 
-    `gpus`, `transfers` and `rows` are the rows of predictors.csv, transfers.csv and curves.csv.
+    `fits` has the tables predictors and transfers, and the rows of curves.
     """
-    own = next((row for row in gpus if row["gpu"] == label), None)
-    fitted = {
-        row["direction"]: row
-        for row in transfers
-        if (row["gpu"], row["host_memory"], row["used"]) == (label, memory, "True")
-    }
+    gpus, transfers, rows = (fits[name] for name in ("predictors", "transfers", "curves"))
+    is_own = (transfers["gpu"] == label) & (transfers["host_memory"] == memory)
+    used = transfers[is_own & transfers["used"]]
+    copies = {str(row["direction"]): _copies(row) for _, row in used.iterrows()}
     found: dict[str, dict[tuple[str, int | None], Curve]] = {"kernel": {}, "total": {}}
-    for first, curve in curves(row for row in rows if row["gpu"] == label):
+    for first, curve in curves(rows[rows["gpu"] == label]):
         if first["quantity"] == "kernel" or first["host_memory"] == memory:
-            block = int(first["block_size"]) if first["block_size"] else None
-            found[first["quantity"]][first["variant"], block] = curve
+            found[first["quantity"]][first["variant"], whole(first["block_size"])] = curve
     modelled, again = (
         {name: c for name, c in found["kernel"].items() if VARIANTS[name[0]].flow in flows}
         for flows in ((IN_TURN,), SEQUENTIAL)
@@ -367,26 +301,17 @@ def predictor(
         Kernel(*name, modelled.get(name), found["total"].get(name), again.get(name))
         for name in dict.fromkeys([*modelled, *found["total"]])
     ]
-    if own is None or not kernels or not set(MATRICES) <= set(fitted):
+    if not kernels or not set(MATRICES) <= set(copies):
         return None
-    return Predictor(
-        label,
-        own["gpu_name"],
-        int(own["multiprocessors"]),
-        int(own["memory_bytes"]),
-        float(
-            own["launch_s"] or min((math.exp(c.log_s.min()) for c in modelled.values()), default=0)
-        ),
-        {part: _copies(fitted[part]) for part in MATRICES},
-        kernels,
-    )
+    gpu = gpus[gpus["gpu"] == label].iloc[0]
+    launch_s = gpu["launch_s"]
+    if pd.isna(launch_s):
+        launch_s = min((math.exp(c.log_s.min()) for c in modelled.values()), default=0)
+    return Predictor(int(gpu["multiprocessors"]), float(launch_s), copies, kernels)
 
 
-def _copies(row: CsvRow) -> Copies:
-    return Copies(
-        float(row["latency_s"]),
-        float(row["bytes_per_s"] or math.inf),
-        float(row["knee_bytes"] or math.inf),
-        float(row["beyond_bytes_per_s"] or math.inf),
-        float(row["half_width"]),
-    )
+def _copies(fit: pd.Series) -> Copies:
+    """Return the copies of a row of `transfers`; a missing part of a fit takes no time."""
+    names = ("bytes_per_s", "knee_bytes", "beyond_bytes_per_s")
+    parts = {name: math.inf if pd.isna(fit[name]) else float(fit[name]) for name in names}
+    return Copies(float(fit["latency_s"]), half_width=float(fit["half_width"]), **parts)

@@ -1,34 +1,31 @@
-"""Predicted times on a grid of sizes: the table that `advise` and the page's calculator look up.
+"""Predicted times on a grid of sizes: the table that `advise` and the page look up.
 
-Between two sizes of the table, log time is interpolated linearly over log N. Measured and held-out
-sizes are in the grid, so only times between them differ from `analysis.decide.predictors`.
+Measured, held-out and break-even sizes are in the grid, so that only times between them differ from
+`analysis.decide.predictors`. `analysis.decide.lookup` interpolates.
 """
 
 import itertools
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 
+import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
-from analysis.data.frames import from_rows
+from analysis.data.frames import stacked
 from analysis.data.recordings import MeasuredSource, with_gpu
+from analysis.decide.lookup import square
 from analysis.decide.predictors import (
-    CsvRow,
-    Curve,
+    FloatArray,
     Kernel,
-    Prediction,
+    Predictions,
     Predictor,
-    common_sizes,
     curves,
     fill,
-    on_curve,
     predictor,
-    sizes,
-    square,
     within_reach,
 )
 from analysis.schema import bounded
-from kernels.catalog.baselines import CPU_BASELINES
 from kernels.catalog.product import Product
 from kernels.products.shape import LARGEST_SIZE
 
@@ -37,175 +34,187 @@ LARGEST_STEP = 0.02  # relative, of a kernel time between sizes
 SHOWN = 700  # the size that the page's calculator shows first
 # Numbers of products at which a row's implementation may be the fastest.
 PRODUCTS = (1, 2, 3, 5, 10, 30, 100, 1000, 10**6)
+Flags = npt.NDArray[np.bool_]
+Sizes = npt.NDArray[np.int64]
 
 
 def predicted_times_table(
-    found: list[MeasuredSource], texts: Mapping[str, Sequence[CsvRow]]
+    found: list[MeasuredSource], fits: Mapping[str, pd.DataFrame]
 ) -> pd.DataFrame:
-    """Return predicted end-to-end times of the implementations that can be the fastest.
+    """Return predicted end-to-end times; `fits` as of `predictor`, and the table break_even.
 
-    On a GPU (`gpu`, `host_memory`): the fastest of this study and of libraries, for any number of
-    products of the same matrices. further_s: time of each product after the first, blank if copies
-    and kernel overlap; h2d_s to overhead_s: time_s in parts. On a CPU (`cpu_baseline`): the fastest
-    implementation of each baseline. A time shorter than any measured on that CPU is no row.
+    On a GPU (`gpu`, `host_memory`): the implementations that can be the fastest, of this study and
+    of libraries, for any number of products of the same matrices. further_s: time of each product
+    after the first, blank if copies and kernel overlap; h2d_s to overhead_s: time_s in parts. Rows
+    without interval complete the page's explorer: other variants in their fastest block sizes.
+    On a CPU (`cpu_baseline`): the fastest implementation of each baseline. A time shorter than any
+    measured on that CPU is no row.
     least_n, largest_n: measured sizes of the implementation. candidates: implementations compared.
     """
-    rows: list[dict[str, object]] = []
+    frames = []
     for source in with_gpu(found):
         for memory in ("pinned", "pageable"):
-            gpu = predictor(source.label, memory, *texts.values())
-            if gpu:
-                key = {"gpu": gpu.label, "host_memory": memory}
-                rows += [key | row for row in _on_gpu(gpu, source.holdout_sizes)]
-    on_cpu = [row for row in texts["curves"] if row["cpu_baseline"]]
-    for recording in dict.fromkeys(row["recording"] for row in on_cpu):
-        own = [row for row in on_cpu if row["recording"] == recording]
-        rows += [{"recording": recording} | row for row in _on_cpu(curves(own))]
-    return from_rows("predicted_times", rows)
+            if gpu := predictor(source.label, memory, fits):
+                key = {"gpu": source.label, "host_memory": memory}
+                crossed = _break_even_sizes(fits, **key)
+                frame = pd.concat(_on_gpu(gpu, source.holdout_sizes, crossed))
+                frames.append(frame.sort_values("n", kind="stable").assign(**key))
+    on_cpu = fits["curves"].dropna(subset="cpu_baseline")
+    for (recording, baseline), rows in on_cpu.groupby(["recording", "cpu_baseline"], sort=False):
+        key = {"recording": recording, "cpu_baseline": baseline}
+        others = on_cpu.loc[on_cpu["recording"] == recording, "time_s"]
+        frame = _on_cpu(rows, others.min(), _break_even_sizes(fits, **key))
+        frames.append(frame.assign(**key))
+    return stacked("predicted_times", frames)
 
 
-def grid(measured: Iterable[int]) -> list[int]:
-    """Return the sizes of the grid, with the measured ones."""
-    steps = range(math.ceil(PER_OCTAVE * math.log2(LARGEST_SIZE)))
-    return sorted(
-        {*(round(2 ** (step / PER_OCTAVE)) for step in steps), SHOWN, LARGEST_SIZE, *measured}
-    )
+def _break_even_sizes(fits: Mapping[str, pd.DataFrame], **key: object) -> set[int]:
+    """Return the break-even sizes of this study's kernels, and the sizes just below them.
 
-
-def _on_gpu(gpu: Predictor, held_out: Iterable[int]) -> Iterator[dict[str, object]]:
-    """Yield the rows of a GPU with one kind of host memory.
-
-    An implementation that is the fastest at one size of the grid also has a row at the next ones.
+    In the grid, they keep interpolated times from contradicting the break-even size.
     """
-    own_curves = [kernel.runs or kernel.curve for kernel in gpu.kernels]
-    measured = {round(math.exp(x)) for curve in own_curves if curve for x in curve.log_n}
-    ends = {max(min(measured) - 1, 1), max(measured) + 1}  # beyond, intervals are wider
-    grid_sizes = grid({*measured, *held_out, *ends})
-    fastest = _Fastest(gpu)
-    places = [fastest.at(n) for n in grid_sizes]
-    before: tuple[int, set[int]] | None = None  # the size before, and its rows
-    for at, n in enumerate(grid_sizes):
-        reached = within_reach([kernel.sizes for kernel in gpu.kernels], n)
-        near = set[int]().union(*places[max(at - 1, 0) : at + 2]).intersection(reached)
-        common = [gpu.kernels[place] for place in sorted(near & before[1])] if before else []
-        for size in _steps(gpu, common, before[0] if before else n, n):
-            yield from _rows_on_gpu(gpu, common, size, len(reached))
-        kernels = [gpu.kernels[place] for place in sorted(near)]
-        yield from _rows_on_gpu(gpu, kernels, n, len(reached))
-        before = n, near
+    rows = fits["break_even"]
+    rows = rows[(rows["kernels"] == "study") & rows["n"].notna()]
+    rows = rows[np.logical_and.reduce([rows[name] == value for name, value in key.items()])]
+    return {int(n) - below for n in rows["n"] for below in (0, 1)}
 
 
-def _steps(gpu: Predictor, kernels: Sequence[Kernel], low: int, high: int) -> list[int]:
-    """Return the sizes between two of the grid where one more tile prolongs a launch by a step."""
-    found: set[int] = set()
-    for kernel in (one for one in kernels if one.again or one.curve):
-        for edge in {*square(kernel.variant, kernel.block_size, low).tile[:2]}:
-            for n in range(math.ceil(low / edge) * edge, high, edge):
-                pair = [square(kernel.variant, kernel.block_size, size) for size in (n, n + 1)]
-                fills = [fill(product, gpu.multiprocessors) for product in pair]
-                if abs(math.log(fills[1] / fills[0])) > LARGEST_STEP:
-                    found.update((n, n + 1))
-                if _waves(pair[0], gpu.multiprocessors) > 1 / LARGEST_STEP:
-                    break  # later steps are smaller
-    return sorted(found - {low, high})
+def grid(others: Iterable[int]) -> Sizes:
+    """Return the sizes of the grid, with `others`."""
+    steps = range(math.ceil(PER_OCTAVE * math.log2(LARGEST_SIZE)))
+    even = {round(2 ** (step / PER_OCTAVE)) for step in steps}
+    return np.array(sorted({*even, SHOWN, LARGEST_SIZE, *others}))
+
+
+def _on_gpu(gpu: Predictor, held_out: set[int], crossed: set[int]) -> Iterator[pd.DataFrame]:
+    """Yield the rows of each implementation with one kind of host memory."""
+    measured = {round(math.exp(x)) for kernel in gpu.kernels for x in kernel.measured.log_n}
+    least, largest = min(measured), max(measured)
+    shown = {*measured, *held_out, 2 * largest}
+    # Beyond the measured sizes, intervals are wider.
+    sizes = grid({*shown, *crossed, max(least - 1, 1), largest + 1})
+    ranges = [kernel.measured.sizes for kernel in gpu.kernels]
+    reached = within_reach(ranges, sizes)
+    first_s = np.array([gpu.predict(kernel, sizes).time_s for kernel in gpu.kernels])
+    compared = _compared(gpu, sizes, np.where(reached, first_s, np.inf))
+    by_kernel = [{*sizes[flags].tolist()} for flags in compared & reached]
+    for place, n in _between(gpu, sizes, compared & reached):
+        by_kernel[place].add(n)
+    others: list[set[int]] = [set() for _ in gpu.kernels]
+    for place, n in _of_variants(gpu, sizes, np.where(reached, first_s, np.inf)):
+        if n in shown and n not in by_kernel[place]:
+            others[place].add(n)
+    for is_compared, by_place in ((True, by_kernel), (False, others)):
+        for kernel, chosen in zip(gpu.kernels, by_place, strict=True):
+            if chosen:
+                at = np.array(sorted(chosen))
+                counts = within_reach(ranges, at).sum(axis=0)
+                yield _rows_on_gpu(gpu, kernel, at, is_compared).assign(candidates=counts)
+
+
+def _compared(gpu: Predictor, sizes: Sizes, first_s: FloatArray) -> Flags:
+    """Return the kernels that have rows: of this study or of libraries, (kernels, sizes).
+
+    At each size they are the fastest for some number of products, there or at the size before or
+    after. Beyond the measured sizes, they are the fastest at the nearest measured size, because
+    extrapolated curves may cross. `first_s`: times, infinite out of reach.
+    """
+    further_s = np.array(
+        [
+            gpu.further(kernel, sizes).time_s if kernel.again else np.full(len(sizes), np.inf)
+            for kernel in gpu.kernels
+        ]
+    )
+    is_library = np.array([kernel.is_library for kernel in gpu.kernels])[:, None]
+    leading = np.zeros(first_s.shape, bool)
+    for side, products in itertools.product((is_library, ~is_library), PRODUCTS):
+        total_s = first_s if products == 1 else first_s + (products - 1) * further_s
+        total_s = np.where(side, total_s, np.inf)
+        leading |= np.isfinite(total_s) & (total_s == total_s.min(axis=0))
+    ends = np.array([kernel.measured.sizes for kernel in gpu.kernels])
+    nearest = np.searchsorted(sizes, np.clip(sizes, ends[:, 0].min(), ends[:, 1].max()))
+    leading = leading[:, nearest]
+    before, after = (np.roll(leading, shift, axis=1) for shift in (1, -1))
+    before[:, 0] = after[:, -1] = False
+    return leading | before | after
+
+
+def _between(gpu: Predictor, sizes: Sizes, compared: Flags) -> Iterator[tuple[int, int]]:
+    """Yield the kernels (their places) and sizes to add: those at steps of a kernel time."""
+    for at, (low, high) in enumerate(itertools.pairwise(sizes.tolist())):
+        places = np.flatnonzero(compared[:, at] & compared[:, at + 1]).tolist()
+        kernels = [gpu.kernels[place] for place in places]
+        steps = {n for kernel in kernels for n in _steps(gpu, kernel, low, high)}
+        yield from itertools.product(places, steps - {low, high})
+
+
+def _steps(gpu: Predictor, kernel: Kernel, low: int, high: int) -> Iterator[int]:
+    """Yield the sizes where one more tile prolongs a launch by a step."""
+    if not (kernel.again or kernel.curve):
+        return
+    for edge in {*square(kernel.variant, kernel.block_size, low).tile[:2]}:
+        for n in range(math.ceil(low / edge) * edge, high, edge):
+            pair = [square(kernel.variant, kernel.block_size, size) for size in (n, n + 1)]
+            fills = [fill(product, gpu.multiprocessors) for product in pair]
+            if abs(math.log(fills[1] / fills[0])) > LARGEST_STEP:
+                yield from (n, n + 1)
+            if _waves(pair[0], gpu.multiprocessors) > 1 / LARGEST_STEP:
+                break  # later steps are smaller
 
 
 def _waves(product: Product, multiprocessors: int) -> float:
     return product.launch.blocks / multiprocessors if product.kernel else math.inf
 
 
-def _rows_on_gpu(
-    gpu: Predictor, kernels: Iterable[Kernel], n: int, candidates: int
-) -> Iterator[dict[str, object]]:
-    for kernel in kernels:
-        yield {"n": n, "candidates": candidates, **_row_on_gpu(gpu, kernel, n)}
+def _of_variants(gpu: Predictor, sizes: Sizes, first_s: FloatArray) -> Iterator[tuple[int, int]]:
+    """Yield the place of each variant's fastest block size, at each size within its reach."""
+    variants = np.array([kernel.variant for kernel in gpu.kernels])
+    for variant in dict.fromkeys(variants.tolist()):
+        places = np.flatnonzero(variants == variant)
+        best = first_s[places].argmin(axis=0)
+        for at, n in enumerate(sizes.tolist()):
+            if np.isfinite(first_s[places[best[at]], at]):
+                yield int(places[best[at]]), n
 
 
-class _Fastest:
-    """The kernels of a GPU that are the fastest at a size, by their places in `gpu.kernels`."""
-
-    def __init__(self, gpu: Predictor) -> None:
-        self._gpu = gpu
-        self._times: dict[tuple[int, int], tuple[float, float]] = {}
-
-    def at(self, n: int) -> set[int]:
-        """Return the fastest of this study and of libraries for any of `PRODUCTS`.
-
-        Beyond the measured sizes, they are the fastest at the nearest measured size, because
-        extrapolated curves may cross.
-        """
-        places = set()
-        both = (False, True)
-        candidates = {key: self._candidates(n, *key) for key in itertools.product(both, both)}
-        for is_library, products in itertools.product(both, PRODUCTS):
-            ranked = candidates[is_library, products > 1]
-            if ranked:
-                least, largest = common_sizes(self._gpu.kernels[at].sizes for at in ranked)
-                nearest = min(max(n, least), largest)
-                times = ((self._time_s(at, nearest, products), at) for at in ranked)
-                places.add(min(times)[1])
-        return places
-
-    def _candidates(self, n: int, is_library: bool, is_repeated: bool) -> list[int]:
-        kernels = list(enumerate(self._gpu.kernels))
-        usable = [pair for pair in kernels if pair[1].again or not is_repeated]
-        reached = within_reach([kernel.sizes for _, kernel in usable], n)
-        return [usable[at][0] for at in reached if usable[at][1].is_library == is_library]
-
-    def _time_s(self, place: int, n: int, products: int) -> float:
-        kernel = self._gpu.kernels[place]
-        if (place, n) not in self._times:
-            further_s = self._gpu.further_s(kernel, n) if kernel.again else 0.0
-            self._times[place, n] = sum(self._gpu.parts(kernel, n).values()), further_s
-        first_s, further_s = self._times[place, n]
-        return first_s + (products - 1) * further_s
-
-
-def _row_on_gpu(gpu: Predictor, kernel: Kernel, n: int) -> dict[str, object]:
-    least, largest = kernel.sizes
-    row: dict[str, object] = {"variant": kernel.variant, "block_size": kernel.block_size}
-    row |= {"least_n": least, "largest_n": largest, **_bounded("time_s", gpu.predict(kernel, n))}
+def _rows_on_gpu(gpu: Predictor, kernel: Kernel, n: Sizes, is_compared: bool) -> pd.DataFrame:
+    least, largest = kernel.measured.sizes
+    facts = {"variant": kernel.variant, "block_size": kernel.block_size, "n": n}
+    facts |= {"least_n": least, "largest_n": largest}
+    first = gpu.predict(kernel, n)
+    if not is_compared:
+        return pd.DataFrame({**facts, "time_s": first.time_s})
+    times = _bounded("time_s", first)
     if kernel.again:
-        row |= _bounded("further_s", gpu.further(kernel, n))
-        row |= {f"{part}_s": time_s for part, time_s in gpu.split(kernel, n).items()}
-    return row
+        times |= _bounded("further_s", gpu.further(kernel, n))
+        times |= {f"{part}_s": time_s for part, time_s in gpu.split(kernel, n).items()}
+    return pd.DataFrame({**facts, **times})
 
 
-def _bounded(name: str, predicted: Prediction) -> dict[str, object]:
-    return bounded(name, predicted.time_s, predicted.low_s, predicted.high_s)
+def _bounded(name: str, predicted: Predictions) -> dict[str, FloatArray]:
+    return bounded(name, *predicted.bounds)
 
 
-def _on_cpu(implementations: list[tuple[CsvRow, Curve]]) -> Iterator[dict[str, object]]:
-    """Yield the rows of a host's CPU, in the sequence of `CPU_BASELINES`."""
-    shortest_s = min(math.exp(curve.log_s.min()) for _, curve in implementations)
-    for baseline in CPU_BASELINES:
-        own = [pair for pair in implementations if pair[0]["cpu_baseline"] == baseline]
-        for n, places, candidates in _fastest_on_cpu(own, shortest_s):
-            for first, curve in (own[place] for place in places):
-                block = int(first["block_size"]) if first["block_size"] else None
-                row = {"cpu_baseline": baseline, "variant": first["variant"], "block_size": block}
-                least, largest = sizes(curve)
-                row |= {"n": n, "candidates": candidates, "least_n": least, "largest_n": largest}
-                yield row | _bounded("time_s", on_curve(curve, n))
+def _on_cpu(rows: pd.DataFrame, shortest_s: float, crossed: set[int]) -> pd.DataFrame:
+    """Return the rows of a CPU baseline; `rows` are those of its curves.
 
-
-def _fastest_on_cpu(
-    own: Sequence[tuple[CsvRow, Curve]], shortest_s: float
-) -> Iterator[tuple[int, list[int], int]]:
-    """Yield size, places of the fastest implementations there and nearby, number of candidates.
-
-    Sizes whose time would be shorter than any measured time are left out.
+    Sizes whose time would be shorter than the shortest measured one are left out.
     """
-    ranges = [sizes(curve) for _, curve in own]
-    grid_sizes = grid(round(math.exp(x)) for _, curve in own for x in curve.log_n)
-    reached = [within_reach(ranges, n) for n in grid_sizes]
-    fastest = [
-        min(((on_curve(own[place][1], n).time_s, place) for place in places), default=None)
-        for n, places in zip(grid_sizes, reached, strict=True)
-    ]
-    for at, n in enumerate(grid_sizes):
-        near = {pair[1] for pair in fastest[max(at - 1, 0) : at + 2] if pair}
-        best = fastest[at]
-        # The shortest measured time itself differs by rounding.
-        if best and best[0] >= shortest_s * (1 - 1e-9):
-            yield n, sorted(near.intersection(reached[at])), len(reached[at])
+    names, implementations = zip(*curves(rows), strict=True)
+    ranges = [one.sizes for one in implementations]
+    sizes = grid({*rows["n"].tolist(), *crossed})
+    least, largest = np.array(ranges).T
+    nearest = np.clip(sizes, least.min(), largest.max())
+    at_nearest, at_n = (
+        np.array([one.predict(n).bounds for one in implementations]) for n in (nearest, sizes)
+    )  # (implementations, 3, sizes)
+    reached = within_reach(ranges, sizes)
+    best = np.where(reached, at_nearest[:, 0], np.inf).argmin(axis=0)
+    chosen = pd.DataFrame(list(names))[["variant", "block_size"]].iloc[best]
+    times = at_n[best, :, np.arange(len(sizes))].T
+    frame = chosen.assign(
+        n=sizes, **bounded("time_s", *times), least_n=least[best], largest_n=largest[best]
+    )
+    frame = frame.assign(candidates=reached.sum(axis=0))
+    # The shortest measured time itself differs by rounding.
+    return frame[frame["time_s"] >= shortest_s * (1 - 1e-9)]

@@ -14,7 +14,8 @@ from scipy.special import ndtri, stdtrit
 
 from analysis.data.frames import stacked
 from analysis.data.recordings import MeasuredSource, with_gpu
-from analysis.decide.predictors import ELEMENT_BYTES, MATRICES, Copies
+from analysis.decide.lookup import ELEMENT_BYTES
+from analysis.decide.predictors import MATRICES, Copies
 from analysis.decide.transfers import KNEE, LINE, PARAMETERS, Points, fit, interval, leave_one_out
 from analysis.domain import CPU
 from analysis.schema import TABLES, bounded, interval_columns

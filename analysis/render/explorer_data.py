@@ -28,7 +28,7 @@ from kernels.products.shape import Shape
 LIBRARIES = ("vendor/vega.min.js", "vendor/vega-lite.min.js", "vendor/vega-embed.min.js")
 
 # In microseconds, times with six digits are shortest.
-_TIME_UNIT_S = 1e-6
+TIME_UNIT_S = 1e-6
 _DIGITS = 6
 _PARTS = ("total", "kernel", "h2d", "d2h")
 _TIMES = [f"{part}{bound}" for part in _PARTS for bound in ("", "_low", "_high")]
@@ -64,7 +64,7 @@ def explorer_data(store: Store, measured: Devices) -> str:
     shapes = [str(Shape(*edges)) for edges in zip(*(cells[name] for name in SHAPE), strict=True)]
     data = {
         "focus": measured.focus.label if measured.focus else "",
-        "time_unit_s": _TIME_UNIT_S,
+        "time_unit_s": TIME_UNIT_S,
         "gpus": [
             {"label": each.label, "title": visible(each.title), "recording": each.recording}
             | {"name": visible(each.short), "colour": colours.get(each.label, palette.GREY)}
@@ -78,12 +78,12 @@ def explorer_data(store: Store, measured: Devices) -> str:
             for key, (colour, marker) in zip(kernels, looks, strict=True)
         ],
         "rows": {
-            "variant": _codes(keys.map(names)),
-            "shape": _codes(pd.Series(shapes).where(cells["series"] != SIZES)),
-            **{name: _codes(cells[name]) for name in ("recording", "gpu", "host_memory", "dtype")},
-            **{name: _numbers(cells[name]) for name in ("n", "block_size", "threads", "samples")},
-            "intensity": _numbers(cells[_INTENSITY[-1]]),
-            **{name: _numbers(cells[f"{name}_s"] / _TIME_UNIT_S) for name in _TIMES},
+            "variant": codes(keys.map(names)),
+            "shape": codes(pd.Series(shapes).where(cells["series"] != SIZES)),
+            **{name: codes(cells[name]) for name in ("recording", "gpu", "host_memory", "dtype")},
+            **{name: numbers(cells[name]) for name in ("n", "block_size", "threads", "samples")},
+            "intensity": numbers(cells[_INTENSITY[-1]]),
+            **{name: numbers(cells[f"{name}_s"] / TIME_UNIT_S) for name in _TIMES},
         },
     }
     return json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
@@ -117,12 +117,14 @@ def _group(key: tuple[bool, str]) -> str:
     return f"Source {origin[0]}" if origin[:1] in {*"VTGLH"} else "Others"
 
 
-def _codes(column: pd.Series) -> dict[str, list[str] | list[int | None]]:
+def codes(column: pd.Series) -> dict[str, list[str] | list[int | None]]:
+    """Return a text column: its values, and the place of each row's value, None if missing."""
     codes, values = pd.factorize(column)
     places = [int(code) if code >= 0 else None for code in codes]
     return {"values": [str(value) for value in values], "codes": places}
 
 
-def _numbers(column: pd.Series) -> list[float | int | None]:
+def numbers(column: pd.Series) -> list[float | int | None]:
+    """Return a column of numbers with six significant digits, None if missing."""
     rounded = (None if pd.isna(value) else float(f"{value:.{_DIGITS}g}") for value in column)
     return [int(each) if each is not None and each.is_integer() else each for each in rounded]

@@ -23,10 +23,10 @@ from analysis import schema
 from analysis.archive.citation import Maker, citation
 from analysis.data.devices import Devices, devices
 from analysis.data.store import Store, StoreError
-from analysis.decide.calculator import calculator_data
 from analysis.domain import CEILINGS
 from analysis.render import numbers, query, tables
 from analysis.render.accesses import access_svg
+from analysis.render.calculator_data import calculator_data
 from analysis.render.explorer_data import LIBRARIES, explorer_data, packed
 from analysis.render.sections import SECTIONS
 from base.files import write_atomic

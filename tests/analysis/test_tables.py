@@ -27,13 +27,13 @@ def paths():
 
 def test_recordings_are_computed_separately_in_the_given_sequence(paths):
     both = compute(paths)
-    for name in ("recordings", "summary", "cpu_hosts", "curves", "environment"):
+    for name in ("recordings", "summary", "cpu_hosts", "predicted_times", "environment"):
         assert list(dict.fromkeys(both[name]["recording"])) == ["z", "a"], name
     assert list(dict.fromkeys(both["source_tables"]["source"])) == ["published", "z", "a"]
     for name in ("ladder", "roofline", "speedups", "transfer_points", "transfers"):
         assert both[name].empty, "both are hosts without a GPU"
     single = compute({"a": paths["a"]})
-    for name in ("summary", "checks", "curves", "cpu_ladder", "telemetry", "claims"):
+    for name in ("summary", "checks", "predicted_times", "cpu_ladder", "telemetry", "claims"):
         rows, own = (made[name][made[name]["recording"].isin(["a"])] for made in (both, single))
         rows, own = rows.reset_index(drop=True), own.reset_index(drop=True)
         pd.testing.assert_frame_equal(rows, own, check_dtype=False)

@@ -60,7 +60,7 @@ def test_a_report_has_the_kernel_in_its_tables_figures_and_page():
     assert {row["after"] for row in rows("ladder")} == {"naive_coalesced"}
     (code,) = rows("machine_code")
     assert code["occupancy"] == 1.0
-    assert not rows("curves")
+    assert not rows("predicted_times")
     assert not rows("model_predictions")
     assert not store["recordings"]["stale"].any()
     assert not store["environment"]["item"].str.startswith("texts").any()

@@ -1,6 +1,5 @@
 """`advise`: predictions for any size, their accuracy at held-out sizes, and its errors."""
 
-import csv
 import json
 import math
 import os
@@ -9,7 +8,6 @@ import shutil
 import subprocess
 import sys
 from dataclasses import replace
-from functools import cache
 from types import SimpleNamespace
 
 import numpy as np
@@ -19,15 +17,15 @@ import pytest
 from analysis.data import recordings as data
 from analysis.data.recordings import ROOT
 from analysis.decide import advise as advising
-from analysis.decide import predictors
+from analysis.decide import lookup, predictors
 from analysis.decide.advise import TABLES, advise
-from analysis.decide.curves import curves_table
+from analysis.decide.curves import curve_rows
 from analysis.decide.predictions import predictions_table, predictors_table
 from analysis.decide.transfer_tables import transfer_tables
-from kernels.catalog.baselines import CPU_BASELINES
 from kernels.products.shape import Shape
 from measurement.recording.recording import read
 from study.cells import cell
+from tests.support.reports import made
 from tests.support.simulated import FEW, kernel_time_s, recorded
 
 COPIES = ("512 1 2e-4", "512 1 1e-4", "1024 1 3e-4", "1024 2 1e-5")  # N, GPUs, seconds
@@ -63,13 +61,17 @@ def truth_s(variant, block, n, memory):
     return 12 * n**2 / bytes_per_s + kernel_time_s(one) + 5e-6
 
 
+def fits_of(found):
+    """Return the fits of sources that `predictor` reads."""
+    transfers, _ = transfer_tables(found)
+    fits = {"predictors": predictors_table(found), "transfers": transfers}
+    return fits | {"curves": curve_rows(found)}
+
+
 @pytest.fixture(scope="module")
-def fitted(computed):
-    names = ("predictors", "transfers", "curves")
-    texts = ((computed / f"{name}.csv").read_text() for name in names)
-    rows = [list(csv.DictReader(text.splitlines())) for text in texts]
-    memories = ("pinned", "pageable")
-    return {memory: predictors.predictor("card", memory, *rows) for memory in memories}
+def fitted(gpu_recording):
+    fits = fits_of(data.sources({"card": gpu_recording}))
+    return {each: predictors.predictor("card", each, fits) for each in ("pinned", "pageable")}
 
 
 def block_of(found):
@@ -83,8 +85,9 @@ def test_a_run_is_predicted_within_the_measured_sizes(fitted, memory, n):
     block = block_of(found := fitted[memory])
     predicted = found.predict(block, n)
     truth = truth_s("block", 16, n, memory)
-    assert predicted.low_s <= truth <= predicted.high_s
-    assert predicted.time_s == pytest.approx(truth, rel=0.15)
+    (time_s,), (low_s,), (high_s,) = predicted.bounds
+    assert low_s <= truth <= high_s
+    assert time_s == pytest.approx(truth, rel=0.15)
     assert found.predict(replace(block, runs=None), n).time_s == pytest.approx(truth, rel=0.15)
 
 
@@ -106,41 +109,69 @@ def test_floor_is_the_least_time_of_copies_between_the_measured_sizes():
 @pytest.mark.parametrize("memory", ["pinned", "pageable"])
 def test_the_table_differs_from_the_predictor_by_interpolation_only(fitted, computed, memory):
     found, rng = fitted[memory], np.random.default_rng(7)
-    asked = advising._question(computed, "card", 512, memory, 1)
     kernels = {(kernel.variant, kernel.block_size): kernel for kernel in found.kernels}
-    for n in np.exp(rng.uniform(0, math.log(LARGEST), 40)).astype(int):
-        for products in (1, 1000):
-            one = advising.fastest(asked.kernels, int(n), products)
+    for products in (1, 1000):
+        asked = advising._question(computed, "card", 512, memory, products)
+        for n in np.exp(rng.uniform(0, math.log(LARGEST), 40)).astype(int).tolist():
+            one = asked.kernels.fastest(n, products)
             kernel = kernels[one.variant, one.block_size]
-            predicted = found.predict(kernel, int(n))
-            assert one.first.time_s == pytest.approx(predicted.time_s, rel=0.03), n
-            assert one.first.half_width == pytest.approx(predicted.half_width, abs=0.03), n
+            predicted = found.predict(kernel, n)
+            assert one.first.time_s == pytest.approx(predicted.time_s[0], rel=0.03), n
+            assert one.first.half_width == pytest.approx(predicted.half_width[0], abs=0.03), n
             if one.further:
-                further = found.further(kernel, int(n)).time_s
-                assert one.further.time_s == pytest.approx(further, rel=0.2), (
-                    n
-                )  # bends at the launch
+                further = found.further(kernel, n).time_s[0]  # bends at the launch
+                assert one.further.time_s == pytest.approx(further, rel=0.2), n
+
+
+def contradictions(tables, gpu, memory, products=1):
+    """Yield the sizes whose speedups are above 1 below a break-even size, or below 1 above it."""
+    asked = advising._question(tables, gpu, 512, memory, products)
+    gpu_s = [asked.kernels.fastest(n, products).total(products).time_s for n in range(16, 4097)]
+    for baseline, row in advising._break_even_rows(asked).items():
+        start = {"below": 0.0, "above": math.inf}.get(row["location"]) or float(row["n"] or 0)
+        for n, time_s in enumerate(gpu_s, 16):
+            found = asked.on_cpu(baseline, n)
+            if found and (found[1].time_s > time_s) != (n >= start):
+                yield gpu, memory, products, baseline, n, start
+
+
+@pytest.mark.parametrize("memory", ["pinned", "pageable"])
+def test_a_speedup_never_contradicts_the_break_even_size(computed, memory):
+    for products in (1, 10):
+        assert list(contradictions(computed, "card", memory, products)) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("memory", ["pinned", "pageable"])
+def test_no_speedup_of_the_recorded_gpu_contradicts_the_break_even_size(memory):
+    for products in (1, 10):
+        assert list(contradictions(made("measured") / "tables", "h200", memory, products)) == []
 
 
 def tabulated(variant, n, time_s, **facts):
     """Return a row of `predicted_times` with an interval of 10 %."""
-    row = {"variant": variant, "block_size": "", "n": str(n), "time_s": str(time_s)}
-    row |= {"time_low_s": str(time_s / 1.1), "time_high_s": str(time_s * 1.1), "further_s": ""}
-    return row | {"least_n": "256", "largest_n": "1024", "candidates": "2"} | facts
+    row = {"gpu": "card", "variant": variant, "block_size": "", "n": str(n), "time_s": str(time_s)}
+    row |= {"time_high_s": str(time_s * 1.1), "further_s": "", "candidates": "2"}
+    row |= dict.fromkeys(("h2d_s", "kernel_s", "d2h_s", "overhead_s"), "")
+    return row | {"least_n": "256", "largest_n": "1024"} | facts
 
 
 def test_between_two_sizes_of_the_table_log_time_is_linear_in_log_n():
     rows = [tabulated("block", 100, 1e-3), tabulated("block", 400, 4e-3, time_high_s="inf")]
     rows.append(tabulated("naive", 100, 1e-4))
-    (one,) = advising.look_up(rows, 200)
+    rows.append(tabulated("tile", 200, 1e-4, time_high_s=""))  # for the explorer only
+    found = lookup.Rows(rows)
+    (one,) = found.at(200).values()
     assert one.first.time_s == pytest.approx(2e-3)
-    assert one.first.half_width == math.inf
-    assert {each.variant for each in advising.look_up(rows, 100)} == {"block", "naive"}
-    assert advising.look_up(rows, 99) == advising.look_up(rows, 401) == []
+    assert one.first.bounds == (0, math.inf)
+    assert {each.variant for each in found.at(100).values()} == {"block", "naive"}
+    assert found.at(99) == found.at(401) == lookup.Rows(rows, is_repeated=True).at(100) == {}
     rows = [tabulated("a", n, n) for n in (128, 256, 512)]
     rows += [tabulated("b", n, n * n / 250) for n in (128, 256, 512)]
-    fastest = {n: advising.fastest(rows, n).variant for n in (128, 256, 300)}
+    fastest = {n: lookup.Rows(rows).fastest(n).variant for n in (128, 256, 300)}
     assert fastest == {128: "a", 256: "a", 300: "a"}, "below N = 256, as at the nearest size"
+    on_cpu = [row | {"gpu": "", "variant": v} for row, v in zip(rows[:2], "ab", strict=True)]
+    assert lookup.Rows(on_cpu).fastest(200).first.time_s == pytest.approx(200), "of a baseline"
 
 
 def test_held_out_sizes_are_predicted_within_intervals_and_change_nothing(computed):
@@ -159,9 +190,8 @@ def test_held_out_sizes_are_predicted_within_intervals_and_change_nothing(comput
 
     def predicted(made):
         found = data.sources({"card": made})
-        tables = {"predictors": predictors_table(found), "curves": curves_table(found)}
-        tables["transfers"] = transfer_tables(found)[0]
-        return tables, predictions_table(found, tables)
+        fits = fits_of(found)
+        return fits, predictions_table(found, fits)
 
     made = read(recorded(samples=7, variants=FEW))
     tables_before, before = predicted(made)
@@ -204,35 +234,13 @@ def test_it_answers_with_time_speedups_and_break_even_at_any_size(run, computed)
     assert "not predicted" not in run(computed, LARGEST)[1]
 
 
-def test_it_agrees_with_the_break_even_sizes_of_the_report(computed, monkeypatch):
-    """A speedup is above 1 exactly from the break-even size, for any N, memory and baseline."""
-    monkeypatch.setattr(advising, "read_table", cache(advising.read_table))
-    table = pd.read_csv(computed / "break_even.csv")
-    table = table[(table["kernels"] == "study") & table["n"].notna()]
-    rng = np.random.default_rng(29)
-    for memory, rows in table.groupby("host_memory"):
-        known = {CPU_BASELINES[row.cpu_baseline]: row.n for row in rows.itertuples()}
-        assert known
-        for n in np.unique(np.exp(rng.uniform(*np.log([256, 1024]), 100)).astype(int)):
-            out = advise(computed, "card", int(n), memory)
-            for name, break_even in known.items():
-                line = next(line for line in out.splitlines() if line.startswith(f"{name}  "))
-                speedup = float(line.split(" µs  ")[-1].split(" ms  ")[-1].split("(")[0])
-                if abs(n / break_even - 1) > 0.01:
-                    assert (speedup >= 1) == (n > break_even), (memory, n, name)
-
-
 def test_products_of_the_same_matrices_repeat_only_the_kernel(run, computed, fitted):
     kernel = block_of(found := fitted["pinned"])
     truth = truth_s("block", 16, 512, "pinned")
     kernel_s = kernel_time_s(cell("gpu0", "block", "float32", Shape.square(512), 16, "pinned"))
     further = found.further(kernel, 512)
     assert further.time_s == pytest.approx(kernel_s, rel=0.1)
-    assert sum(found.split(kernel, 512).values()) == pytest.approx(
-        found.predict(kernel, 512).time_s
-    )
-    beyond = found.further(kernel, 5000).time_s, found.predict(kernel, 5000)
-    assert beyond[0] == pytest.approx(beyond[1].parts["kernel"])
+    assert found.further(kernel, 5000).time_s == found.split(kernel, 5000)["kernel"]
     one = next(iter(advising._question(computed, "card", 512, "pinned", 10).on_gpu()))
     ten, rest = one.total(10), 9 * one.further.time_s
     assert ten.time_s == pytest.approx(one.first.time_s + rest)

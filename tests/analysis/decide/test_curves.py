@@ -58,14 +58,14 @@ def test_each_draw_is_a_curve_with_its_reach_and_half_widths():
     assert found.reach(64)[0] == pytest.approx(math.sqrt(2))
     assert found.reach(256 * math.sqrt(2))[0] == pytest.approx(0.5)
     assert found.reach(np.geomspace(256, 512, 101)).argmax() == 50
-    assert [found.covers(n) for n in (255, 256, 4096, 4097)] == [False, True, True, False]
+    assert list(found.covers([255, 256, 4096, 4097])) == [False, True, True, False]
     found = replace(curve(SIZES, SIZES**3), between=0.2, beyond=0.7, half_width=0.05)
-    assert found.half_width_at(512) == pytest.approx(0.05)
-    assert found.half_width_at(512 * math.sqrt(2)) == pytest.approx(math.hypot(0.1, 0.05))
-    assert found.half_width_at(8192) == pytest.approx(math.hypot(0.7, 0.05))
+    assert found.predict(512).half_width[0] == pytest.approx(0.05)
+    assert found.predict(512 * math.sqrt(2)).half_width[0] == pytest.approx(math.hypot(0.1, 0.05))
+    assert found.predict(8192).half_width[0] == pytest.approx(math.hypot(0.7, 0.05))
     nothing = replace(found, between=math.inf, beyond=math.inf)
-    assert nothing.half_width_at(256) == pytest.approx(0.05)
-    assert math.isinf(nothing.half_width_at(300))
+    assert nothing.predict(256).half_width[0] == pytest.approx(0.05)
+    assert math.isinf(nothing.predict(300).half_width[0])
 
 
 def test_errors_left_out_are_over_their_distance_and_half_widths_are_students():

@@ -1,0 +1,191 @@
+"""Predicted times looked up in the table `predicted_times`, by `advise` and by the page.
+
+Between two sizes of the table, log time and half-width are linear in log N. The page's
+`report/calculator.js` looks up by the same rule. This module imports only the catalog, so that
+`python -m analysis advise` starts quickly.
+"""
+
+import math
+from bisect import bisect_left
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from kernels.catalog.entries import VARIANTS
+from kernels.catalog.product import Product
+from kernels.products.shape import Shape
+
+ELEMENT_BYTES = 4
+PARTS = {"h2d": "copies in", "kernel": "kernel", "d2h": "copy back", "overhead": "overhead"}
+CsvRow = Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """A time in seconds; half the width of its 95 % prediction interval, in logarithms."""
+
+    time_s: float
+    half_width: float
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """The ends of the interval, in seconds."""
+        if self.half_width == math.inf:
+            return 0.0, math.inf
+        return self.time_s * math.exp(-self.half_width), self.time_s * math.exp(self.half_width)
+
+    def times(self, factor: float) -> "Prediction":
+        """Return the prediction of a multiple of the time."""
+        return replace(self, time_s=self.time_s * factor)
+
+    def __add__(self, other: "Prediction") -> "Prediction":
+        """Return the sum of independent times: the squares of their half-widths in s add up."""
+        time_s = self.time_s + other.time_s
+        widths = (one.time_s * one.half_width for one in (self, other))
+        return Prediction(time_s, math.hypot(*widths) / time_s)
+
+    def over(self, other: "Prediction") -> "Prediction":
+        """Return the ratio to an independent time, where the squares of half-widths add up.
+
+        Source: Zou and Donner, Statistics in Medicine 27 (2008) 1693.
+        """
+        half_width = math.hypot(self.half_width, other.half_width)
+        return Prediction(self.time_s / other.time_s, half_width)
+
+
+@dataclass(frozen=True)
+class Implementation:
+    """An implementation at one size.
+
+    `first` is the time of a run, `further` of each product after the first (None if a run cannot
+    repeat the product), `parts` of the first one. It was measured from `least_n` to `largest_n`.
+    """
+
+    variant: str
+    block_size: int | None
+    first: Prediction
+    further: Prediction | None
+    parts: Mapping[str, float]
+    least_n: int
+    largest_n: int
+    candidates: int
+
+    @property
+    def name(self) -> str:
+        """The variant with its block size: "block (B = 32)", "sgemm_top (64×32)"."""
+        return named(self.variant, self.block_size)
+
+    def covers(self, n: int) -> bool:
+        """Return whether `n` is within the measured sizes."""
+        return self.least_n <= n <= self.largest_n
+
+    def total(self, products: int) -> Prediction:
+        """Return the time of a run of `products` products."""
+        if products == 1:
+            return self.first
+        assert self.further
+        return self.first + self.further.times(products - 1)
+
+
+def named(variant: str, block_size: int | None) -> str:
+    """Return a variant of a GPU or CPU with its block size or tile shape."""
+    if variant in VARIANTS:
+        block = VARIANTS[variant].block_size(block_size)
+        text = f"B = {block}" if isinstance(block, int) else str(block)
+    else:
+        block, text = block_size, f"B = {block_size}"
+    return variant + (f" ({text})" if block is not None else "")
+
+
+def square(variant: str, number: int | None, n: int) -> Product:
+    """Return a product of float32 matrices, with the `number` of a table as its block size."""
+    return Product(variant, "float32", Shape.square(n), VARIANTS[variant].block_size(number))
+
+
+class Rows:
+    """Rows of `predicted_times` that one answer compares: GPU kernels, or a CPU baseline."""
+
+    def __init__(self, rows: Iterable[CsvRow], is_repeated: bool = False) -> None:
+        self._by_size: dict[int, dict[tuple[str, str], Implementation]] = {}
+        for row in rows:
+            # A row without interval is never the fastest; without further_s, it cannot repeat.
+            if row["time_high_s"] and (row["further_s"] or not is_repeated):
+                name = (row["variant"], row["block_size"]) if row["gpu"] else ("", "")
+                self._by_size.setdefault(int(row["n"]), {})[name] = _implementation(row)
+        self._sizes = sorted(self._by_size)
+
+    @cached_property
+    def measured(self) -> tuple[int, int]:
+        """The smallest and the largest measured size."""
+        ones = [one for at_n in self._by_size.values() for one in at_n.values()]
+        return min(one.least_n for one in ones), max(one.largest_n for one in ones)
+
+    @cached_property
+    def shortest_s(self) -> float:
+        """The shortest time of a run in the table."""
+        every = (one for at_n in self._by_size.values() for one in at_n.values())
+        return min(one.first.time_s for one in every)
+
+    def at(self, n: int) -> dict[tuple[str, str], Implementation]:
+        """Return the implementations at size `n`, by variant and block size."""
+        if n in self._by_size:
+            return self._by_size[n]
+        place = bisect_left(self._sizes, n)
+        if place in (0, len(self._sizes)):
+            return {}
+        sizes = self._sizes[place - 1 : place + 1]
+        low, high = (self._by_size[size] for size in sizes)
+        share = math.log(n / sizes[0], sizes[1] / sizes[0])
+        return {key: _between(low[key], high[key], share) for key in low if key in high}
+
+    def fastest(self, n: int, products: int = 1) -> Implementation | None:
+        """Return the fastest implementation at size `n`; None if no time is predicted.
+
+        Outside the measured sizes it is the fastest at the nearest one: extrapolated times may
+        cross.
+        """
+        at_n = near = self.at(n)
+        if not at_n:
+            return None
+        least = max(one.least_n for one in at_n.values())
+        nearest = min(max(n, least), min(one.largest_n for one in at_n.values()))
+        if nearest != n:
+            near = self.at(nearest)
+        common = [key for key in at_n if key in near]
+        best = min(common, key=lambda key: near[key].total(products).time_s, default=None)
+        return at_n[best] if best else None
+
+
+def _implementation(row: CsvRow) -> Implementation:
+    def predicted(name: str) -> Prediction:
+        time_s, high_s = float(row[f"{name}_s"]), float(row[f"{name}_high_s"])
+        return Prediction(time_s, math.log(high_s / time_s))
+
+    return Implementation(
+        variant=row["variant"],
+        block_size=int(row["block_size"]) if row["block_size"] else None,
+        first=predicted("time"),
+        further=predicted("further") if row["further_s"] else None,
+        parts={part: float(row[f"{part}_s"]) for part in PARTS if row[f"{part}_s"]},
+        least_n=int(row["least_n"]),
+        largest_n=int(row["largest_n"]),
+        candidates=int(row["candidates"]),
+    )
+
+
+def _between(low: Implementation, high: Implementation, share: float) -> Implementation:
+    """Return the implementation at a share of the way from one size to another in log N."""
+
+    def mixed(ends: tuple[float, float]) -> float:
+        return ends[0] ** (1 - share) * ends[1] ** share
+
+    def predicted(one: Prediction, other: Prediction) -> Prediction:
+        half_width = (1 - share) * one.half_width + share * other.half_width
+        return Prediction(mixed((one.time_s, other.time_s)), half_width)
+
+    return replace(
+        high,
+        first=predicted(low.first, high.first),
+        further=predicted(low.further, high.further) if low.further and high.further else None,
+        parts={part: mixed((low.parts[part], time_s)) for part, time_s in high.parts.items()},
+    )
