@@ -163,8 +163,6 @@ def _check_hidden(named: str, text: str, macros: Sequence[str]) -> None:
     if not re.search(r'##|%:|\\\n|asm|R"', text):
         return
     code = preprocessed(text, macros)
-    for name in re.findall(r'^#line \d+ "([^"\n]*)"', text, re.MULTILINE):  # files already in it
-        code = code.replace(f'"{name}"', "")
     for pattern, feature in (
         (r"\b(?:asm|__asm|__asm__)\b", "inline PTX"),
         (r'^# \d+ "(?!<)[^"]*" 1\b', "a kernel in more than one file"),  # no #line
