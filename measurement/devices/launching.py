@@ -16,8 +16,8 @@ from measurement.devices.calls import DeviceMatrix, Intact, load_call
 from measurement.devices.errors import CellError
 from measurement.devices.flows import has_context
 
-# Formats of whole numbers in the arguments of a kernel, by their bytes.
-_FORMATS = {1: "b", 2: "h", 4: "i", 8: "q"}
+# Formats of words in the arguments of a kernel, by their bytes.
+_FORMATS = {8: "q", 4: "i", 2: "h", 1: "b"}
 # Its arguments are numbers of bytes, see `Launches.of`.
 Launch = Callable[..., None]
 
@@ -140,17 +140,14 @@ class Launches:
     ) -> Callable[[Any, Sequence[int]], None]:
         """Return a function that launches a kernel with moved addresses of A, B and C."""
         configured = packed.configured
-        formats = "".join(_FORMATS.get(len(value), f"{len(value)}s") for value in packed.arguments)
-        function = self._load(build, packed.symbol, formats)
+        words = [word for argument in packed.arguments for word in _words(argument)]
+        function = self._load(build, packed.symbol, "".join(form for form, _ in words))
         self._allow_shared(function, build, configured.dynamic_shared_bytes)
-        values = [
-            int.from_bytes(value, "little", signed=True) if len(value) in _FORMATS else value
-            for value in packed.arguments
-        ]
+        values = [value for _, value in words]
         matrices = {
             place: addresses.index(value)
-            for place, value in enumerate(values)
-            if len(packed.arguments[place]) == 8 and value in addresses
+            for place, (form, value) in enumerate(words)
+            if form == "q" and value in addresses
         }
 
         def launch(stream: Any, moved: Sequence[int]) -> None:
@@ -259,6 +256,15 @@ class Launches:
                 raise CellError(f"{build.stem}.cubin: cannot be loaded: {error}") from error
             self._functions[build, symbol] = function.prepare(formats)
         return self._functions[build, symbol]
+
+
+def _words(argument: bytes) -> list[tuple[str, int]]:
+    """Return an argument as formats and values of words; a structure has several."""
+    size = next(size for size in _FORMATS if len(argument) % size == 0)
+    return [
+        (_FORMATS[size], int.from_bytes(argument[begin : begin + size], "little", signed=True))
+        for begin in range(0, len(argument), size)
+    ]
 
 
 def _later(addresses: Sequence[Any], later: int = 0, c_later: int = 0) -> list[int]:
