@@ -38,7 +38,7 @@ _OF_NVCC = re.compile(
 )
 _SIZE = 1024  # of a program whose file fixes the sizes
 _DTYPES = {"float": "float32", "double": "float64", "int": "int32", "unsigned": "int32"}
-# What the launch is made of, if g++ does not evaluate it. nvcc instantiates the kernels, and launches nothing.
+# What the launch is made of for nvcc, which instantiates the kernels and launches nothing.
 _FOR_NVCC = """\
 #ifndef HOST_CONFIGURE
 #ifndef CEIL_DIV

@@ -26,6 +26,7 @@ from kernels.products.shape import Shape
 
 _LARGE = 1 << 13  # an edge at which every grid has many blocks
 _MULTIPLES = (2, 4, 8, 16, 32, 64, 128, 256)
+_LARGEST_MULTIPLE = 512
 _LARGEST_TILE = 128
 # A fault may first show in a later iteration over K: pipelines have several stages.
 _DEEP, _WIDE = 192, 128
@@ -293,7 +294,7 @@ def _for_sizes(source: Source, trial: Trial, tile: tuple[int, int], whole: Shape
         is_more = all(w >= r for w, r in zip(wrong_too, right, strict=True))
         if faults[right] is None and faults[wrong_too] and is_more:
             return Judged(source, reading, tile, 0, checked, faults[wrong_too])
-    for multiple in _MULTIPLES:
+    for multiple in dict.fromkeys([*_MULTIPLES, min(lcm(*tile), _LARGEST_MULTIPLE)]):
         multiples = _multiples(multiple, tile, reading)
         if all(trial.fault(shape, 4) is None for shape in multiples):
             return Judged(source, reading, tile, multiple, (whole, *multiples), first)

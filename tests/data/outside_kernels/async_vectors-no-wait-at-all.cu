@@ -29,4 +29,4 @@ extern "C" __global__ void async_vectors(const float *a, const float *b, float *
     for (int i = 0; i < 4; ++i)
         if (gr + row < n && gc + quad + i < n) c[(gr + row) * n + gc + quad + i] = sums[i];
 }
-// expected: :(?:29): .*(?:stores C.* bit for bit .* are wrong)
+// expected: :(?:29): .*(?:elements wrong)

@@ -16,4 +16,4 @@ extern "C" __global__ void batched(const float *A, const float *B, float *C, int
     }
     if (row < m && col < n) C[row * n + col] = sum;
 }
-// expected: :(?:17): .*(?:stores C.* bit for bit .* are wrong|is out of bounds)
+// expected: :(?:17): .*(?:elements wrong|is out of bounds)

@@ -14,4 +14,4 @@ extern "C" __global__ void broadcast(const float *a, const float *b, float *c, i
     }
     if (row < m && col < n) c[row * n + col] = sum;
 }
-// expected: :(?:15): .*(?:stores C.* bit for bit .* are wrong)
+// expected: :(?:15): .*(?:elements wrong)

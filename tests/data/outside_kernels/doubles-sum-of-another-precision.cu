@@ -18,4 +18,4 @@ extern "C" __global__ void doubles(const double *__restrict__ a, const double *_
     }
     if (row < n && column < n) c[row * n + column] = sum;
 }
-// expected: :(?:19): .*(?:stores C.* bit for bit .* are wrong)
+// expected: :(?:19): .*(?:elements wrong)

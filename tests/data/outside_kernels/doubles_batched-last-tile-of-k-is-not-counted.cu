@@ -17,4 +17,4 @@ extern "C" __global__ void doubles_batched(const double *a, const double *b, dou
     }
     if (i < m && j < n) c[blockIdx.z * s.c + i * n + j] = sum;
 }
-// expected: :(?:18): .*(?:stores C.* bit for bit .* are wrong)
+// expected: :(?:18): .*(?:elements wrong)

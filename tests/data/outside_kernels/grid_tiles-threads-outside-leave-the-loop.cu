@@ -18,4 +18,4 @@ extern "C" __global__ void grid_tiles(const float *A, const float *B, float *C, 
         if (i < M && j < N) C[i * N + j] = w;
     }
 }
-// expected: :(?:18): .*(?:stores C.* bit for bit .* are wrong)
+// expected: :(?:18): .*(?:elements wrong)

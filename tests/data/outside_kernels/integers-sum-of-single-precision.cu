@@ -7,4 +7,4 @@ extern "C" __global__ void integers(const int *a, const int *b, int *c, int m, i
     for (int i = 0; i < k; i++) sum += (unsigned)a[at.y * k + i] * (unsigned)b[i * n + at.x];
     c[at.y * n + at.x] = (int)sum;
 }
-// expected: :(?:8): .*(?:stores C.* bit for bit .* are wrong)
+// expected: :(?:8): .*(?:elements wrong)

@@ -37,4 +37,4 @@ extern "C" __global__ void pipelined(const float *A, const float *B, float *C, i
         }
     }
 }
-// expected: :(?:36): .*(?:stores C.* bit for bit .* are wrong)
+// expected: :(?:36): .*(?:elements wrong)

@@ -16,4 +16,4 @@ extern "C" __global__ void rasterised(const float *A, const float *B, float *C, 
     }
     if (r < M && s < N) C[r * N + s] = acc;
 }
-// expected: :(?:17): .*(?:of this or an earlier block|does not store C.* are wrong)
+// expected: :(?:17): .*(?:of this or an earlier block|does not store C)

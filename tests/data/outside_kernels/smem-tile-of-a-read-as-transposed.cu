@@ -25,4 +25,4 @@ smem_tile(const float *A, const float *B, float *C, int M, int N, int K) {
     }
     if (row < M && col < N) C[threadRow * N + threadCol] = tmp;
 }
-// expected: :(?:26): .*(?:stores C.* bit for bit .* are wrong)
+// expected: :(?:26): .*(?:elements wrong)

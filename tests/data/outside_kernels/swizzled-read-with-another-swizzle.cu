@@ -23,4 +23,4 @@ extern "C" __global__ void swizzled(const float *A, const float *B, float *C, in
         if (row < M && col < N) C[row * N + col] = acc[i];
     }
 }
-// expected: :(?:23): .*(?:stores C.* bit for bit .* are wrong)
+// expected: :(?:23): .*(?:elements wrong)

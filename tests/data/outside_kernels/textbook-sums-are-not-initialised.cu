@@ -33,4 +33,4 @@ extern "C" __global__ void textbook(float *M, float *N, float *P, int Width) {
         if ((Row < Width) && (Col < Width)) P[Row * Width + Col] = Pvalue[c];
     }
 }
-// expected: :(?:33): .*(?:stores C.* bit for bit .* are wrong)
+// expected: :(?:33): .*(?:elements wrong)

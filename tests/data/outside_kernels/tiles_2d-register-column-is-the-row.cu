@@ -37,4 +37,4 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
         }
     }
 }
-// expected: :(?:36): .*(?:stores C.* bit for bit .* are wrong)
+// expected: :(?:36): .*(?:elements wrong)

@@ -37,4 +37,4 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
         }
     }
 }
-// expected: :(?:36): .*(?:is within the error bound; declare tolerance=bound)
+// expected: correct

@@ -20,4 +20,4 @@ extern "C" __global__ void unrolled(const float *L, const float *R, float *P, in
     }
     if (y0 + ty < n && x0 + tx < n) P[(y0 + ty) * n + x0 + tx] = s;
 }
-// expected: :(?:21): .*(?:stores C.* bit for bit .* are wrong)
+// expected: :(?:21): .*(?:elements wrong)

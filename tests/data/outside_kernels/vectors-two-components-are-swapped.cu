@@ -52,4 +52,4 @@ extern "C" __global__ void vectors(const float *__restrict__ A, const float *__r
 #endif
     }
 }
-// expected: :(?:50): .*(?:stores C.* bit for bit .* are wrong)
+// expected: :(?:50): .*(?:elements wrong)

@@ -27,4 +27,4 @@ extern "C" __global__ void xor_layout(const float *gA, const float *gB, float *g
         if (m < n && nn < n) gC[m * n + nn] = accum[q];
     }
 }
-// expected: :(?:27): .*(?:stores C.* bit for bit .* are wrong)
+// expected: :(?:27): .*(?:elements wrong)

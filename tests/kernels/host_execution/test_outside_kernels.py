@@ -11,7 +11,7 @@ import pytest
 
 from base.errors import StudyError
 from kernels.host_execution.compiler import NotSupported
-from kernels.launches.verdict import judge, kernels_to_judge
+from kernels.launches.verdict import at_large_sizes, judge, kernels_to_judge
 from tests.support import ROOT
 
 SOURCES = sorted((ROOT / "tests/data/outside_kernels").glob("*.cu"))
@@ -23,7 +23,7 @@ def judged(source):
     text = source.read_text()
     (name,) = kernels_to_judge(source, text, None, None)
     try:
-        verdict = judge(source, text, name)
+        verdict = at_large_sizes(judge(source, text, name))
     except NotSupported:
         return UNSUPPORTED
     except StudyError as fault:

@@ -38,7 +38,8 @@ __global__ void structures(Matrix A, Matrix B, Matrix C) {
 }
 """
 TRANSPOSED = """
-template <typename T> __global__ void transposed(const T *A, const T *B, T *C, int M, int N, int K) {
+template <typename T>
+__global__ void transposed(const T *A, const T *B, T *C, int M, int N, int K) {
     int row = blockIdx.y * 16 + threadIdx.y, column = blockIdx.x * 16 + threadIdx.x;
     if (row >= M || column >= N) return;
     T sum = 0;
