@@ -125,7 +125,7 @@ def statements(code: str) -> list[str]:
             place = closing(code, place)
             continue
         if character == ";" and code[begin:place].strip():
-            open_blocks[-1].append(code[begin : place + 1].strip())
+            open_blocks[-1].append(_behind_calls(code[begin : place + 1].strip()))
         elif character == "{":
             open_blocks.append([])
         elif character == "}" and len(open_blocks) > 1:
@@ -134,6 +134,16 @@ def statements(code: str) -> list[str]:
             begin = place + 1
         place += 1
     return [statement for block in open_blocks for statement in block]
+
+
+def _behind_calls(statement: str) -> str:
+    """Return a statement without calls of macros before it, which have no semicolon."""
+    while call := re.match(r"[A-Za-z_]\w*\s*\(", statement):
+        rest = statement[closing(statement, call.end() - 1) :].lstrip()
+        if not re.match(r"[A-Za-z_]", rest):
+            break
+        statement = rest
+    return statement
 
 
 def _initialises(before: str) -> bool:

@@ -229,6 +229,8 @@ def test_a_printed_launch_with_structures_can_be_given(tmp_path: Path) -> None:
 
 def test_expressions_for_pointers_become_the_parameters_of_the_kernel() -> None:
     caller = """void run(Tensor a, Tensor b, Tensor c) {
+    CHECK_SHAPE(a, 0)
+    CHECK_SHAPE(b, (1))
     const auto m = a.size(0), n = b.size(1);
     float *start = a.data();
     multiply << <dim3(n / 16, m / 16), 256>> >((float *)start, b.data<float>(), c.p, m, n, 8);
