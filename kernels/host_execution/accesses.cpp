@@ -320,7 +320,7 @@ inline void check_writer(Worker &w, Writer &writer, const Site &site, const Acce
         const bool is_first = writer.read_epoch != w.epoch || writer.reader == w.thread;
         writer.reader = is_first ? w.thread : SEVERAL;
         writer.read_epoch = w.epoch;
-        writer.read_site = site.number;
+        if (is_first) writer.read_site = site.number;
         return;
     }
     if (is_unordered(w, writer.read_epoch, writer.reader) && !access.is_atomic) {

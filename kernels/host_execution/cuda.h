@@ -21,6 +21,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
+namespace std {
+using ::ptrdiff_t;
+using ::size_t;
+}  // namespace std
+
 typedef unsigned short ushort;
 typedef unsigned int uint;
 typedef unsigned long ulong;

@@ -138,8 +138,9 @@ def _in_angles(names: Sequence[str]) -> str:
 def geometries(edges: tuple[int, int], bound: int, uses_y: tuple[bool, bool]) -> Iterator[Geometry]:
     """Yield geometries for what a kernel multiplies its block indices by (0: unknown)."""
     if edges == (0, 0) and all(uses_y):  # by blockDim
-        for edge in (16, 32, 8):
-            yield from geometries((edge, edge), bound, uses_y)
+        likely = [list(geometries((edge, edge), bound, uses_y)) for edge in (16, 32, 8)]
+        yield from (geometry for each in likely for geometry in each[:2])
+        yield from (geometry for each in likely for geometry in each[2:])
         return
     x, y = edges[0] or edges[1] or 16, edges[1] or edges[0] or 16
     x_only = edges[0] or 256

@@ -19,6 +19,7 @@ from kernels.launches.pieces import Piece, blanked, function_name, kernels_of
 from kernels.launches.roles import ELEMENT, MATRICES, is_bias, is_number_name, meaning_of
 
 _MATRIX = re.compile(r"\*|\[\s*\]")
+_COUNTS = re.compile(r"\b(?:int|unsigned|long|size_t|u?int\d+_t)\b")
 _QUALIFIERS = re.compile(r"\b(?:const|__restrict__|__restrict|restrict|volatile|register)\b|&")
 
 
@@ -63,7 +64,7 @@ def scope_of(text: str, launch: Launch) -> Scope:
         target = by_argument.get(name, "")
         if is_bias(name) and "*" in f"{kind}{target}":
             nothing.append(f"{_type(target) or kind} {name} = nullptr;")
-        elif "*" in kind and is_number_name(name):
+        elif "*" in kind and (meaning_of(name) or (is_number_name(name) and _COUNTS.search(kind))):
             numbers[name] = kind
         elif name in MATRICES and name not in declared and not (kind or target):
             pointers[name] = f"{ELEMENT} *"

@@ -30,8 +30,9 @@ class Outcome(IntEnum):
     RIGHT = 0
     WRONG = 1  # it stores all elements
     RACES = 2  # a fault ends it that comes from the kernel's own barriers or bounds of launches
-    FAULTY = 3  # it leaves elements out, or another fault ends it
-    OUTSIDE = 4  # an index exceeds shared memory: there are too many threads
+    FAULTY = 3  # another fault ends it
+    SPARSE = 4  # it leaves elements out
+    OUTSIDE = 5  # an index exceeds shared memory: there are too many threads
 
 
 @dataclass(frozen=True)
@@ -90,7 +91,7 @@ class Trial:
                     if not short_sums or trial._is_exact(shape, geometry):
                         return Outcome.RIGHT, trial
         is_stored = np.logical_or.reduce([run.stored_by[2] != 0 for run in runs]).all()
-        return (Outcome.WRONG if is_stored else Outcome.FAULTY), self
+        return (Outcome.WRONG if is_stored else Outcome.SPARSE), self
 
     def _is_exact(self, shape: Shape, geometry: Geometry | None) -> bool:
         """Return whether a product of whole numbers is exact; raise KernelFault."""

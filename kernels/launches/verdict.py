@@ -24,7 +24,7 @@ from kernels.launches.structs import matrix_count
 from kernels.launches.trials import Outcome, Trial
 from kernels.products.shape import Shape
 
-_LARGE = 1 << 13  # an edge at which every grid has many blocks
+_LARGE = 1 << 11  # an edge at which every grid has many blocks, and 32 threads per element fit
 _MULTIPLES = (2, 4, 8, 16, 32, 64, 128, 256)
 _LARGEST_MULTIPLE = 512
 _LARGEST_TILE = 128
@@ -116,8 +116,7 @@ def _judge_by_guesses(path: Path, text: str, name: str, refused: CompilerError |
         except CompilerError as error:
             refused = refused or error
             continue
-        geometry, is_right = _fitting(library, probe, guess)
-        is_sure = is_right or ("blockDim" in code and not guess.declarations)
+        geometry, is_sure = _fitting(library, probe, guess, "blockDim" in code)
         launch = guess.launch(geometry)
         source = Source(path, text, (launch,), scope_of(text, launch))
         judged = _judge(source, source.library("counted"))
@@ -165,11 +164,13 @@ def unjudged(path: Path, text: str, option: str | None, kernel: str | None) -> l
     return assumed
 
 
-def _fitting(library: Library, probe: Source, guess: Guess) -> tuple[Geometry, bool]:
+def _fitting(
+    library: Library, probe: Source, guess: Guess, takes_any_block: bool
+) -> tuple[Geometry, bool]:
     """Return the geometry that gives the best product, and whether it is that of the kernel.
 
-    It is if it stores all elements, or if the kernel itself says how it divides C among its blocks,
-    and not a template whose numbers are guessed.
+    It is if it stores all elements, or if the kernel itself says how it divides C among its blocks:
+    by numbers that are not guessed, or by the sizes of its blocks.
     """
     tried = list(readings(probe))
     addresses = [0] * len(probe.scope.pointers)
@@ -177,12 +178,17 @@ def _fitting(library: Library, probe: Source, guess: Guess) -> tuple[Geometry, b
     best: tuple[Outcome, Geometry] | None = None
     is_divided = False
     for reading in tried:
-        edges = library.configured(reading.values(Shape.square(_LARGE)), addresses)[-1]
-        shape = fixed or _for_guesses(edges.grid[:2], reading)
+        small, large = (
+            library.configured(reading.values(Shape.square(size)), addresses)[-1]
+            for size in (_WIDE, _LARGE)
+        )
+        # What depends on the matrices' sizes is no edge of a tile, and is unknown.
+        x, y = (s if s == edge else 0 for s, edge in zip(small.grid[:2], large.grid, strict=False))
+        shape = fixed or _for_guesses((x, y), reading)
         typed = reading.typed(library)
-        is_divided = all(edges.grid[: 1 + guess.uses_y[0]])
-        for bound in dict.fromkeys((edges.block[0], 0)):
-            for geometry in geometries(edges.grid[:2], bound, guess.uses_y):
+        is_divided = all((x, y)[: 1 + guess.uses_y[0]])
+        for bound in dict.fromkeys((large.block[0], 0)):
+            for geometry in geometries((x, y), bound, guess.uses_y):
                 sizes = geometry.blocks(shape.m, shape.n), geometry.block
                 outcome = Trial(library, typed).outcome(shape, sizes)[0]
                 if best is None or outcome < best[0]:
@@ -190,7 +196,9 @@ def _fitting(library: Library, probe: Source, guess: Guess) -> tuple[Geometry, b
                 if outcome is Outcome.RIGHT:
                     return geometry, True
     assert best is not None
-    return best[1], best[0] <= Outcome.RACES or (is_divided and not guess.declarations)
+    is_by_blocks = takes_any_block and best[0] is not Outcome.SPARSE
+    is_sure = (is_divided or is_by_blocks) and not guess.declarations
+    return best[1], best[0] <= Outcome.RACES or is_sure
 
 
 def _for_guesses(edges: Sequence[int], reading: Reading) -> Shape:

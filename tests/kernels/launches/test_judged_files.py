@@ -1,8 +1,9 @@
 """Small kernels with one fault each, and their corrected twins, are judged rightly.
 
 In `tests/data/bug_reports`, each file shows the kind of fault of a public report, which its first
-line names. A comment ``// twin: CODE`` at the end of a line is what the line is in the corrected
-twin. The last line is a regular expression that the verdict on the fault must match, or "correct".
+line names. `tests/data/judged_kernels` contains other kinds, and correct kernels in many styles.
+A comment ``// twin: CODE`` at the end of a line is what the line is in the corrected twin. The last
+line is a regular expression that the verdict on the fault must match, or "correct".
 """
 
 import re
@@ -14,7 +15,8 @@ from base.errors import StudyError
 from kernels.launches import lines
 from tests.support import ROOT
 
-SOURCES = sorted((ROOT / "tests/data/bug_reports").glob("*.cu"))
+FOLDERS = ("bug_reports", "judged_kernels")
+SOURCES = [file for name in FOLDERS for file in sorted((ROOT / "tests/data" / name).glob("*.cu"))]
 CORRECT = r": correct(?: for [^\n]*)?\n"
 REPORT = re.compile(r"// [\w.-]+/[\w.-]+ #\d+: ")
 
@@ -46,7 +48,8 @@ def test_faults_are_found_and_their_twins_pass(source: Path, tmp_path: Path) -> 
     text = source.read_text()
     expected = text.rstrip().rpartition("// expected: ")[2]
     said = verdict(tmp_path, text)
-    assert re.search(CORRECT if expected == "correct" else expected, said)
+    assert re.search(CORRECT if expected == "correct" else expected, said), said
+    assert expected == "correct" or not re.search(r": correct\n", said)
     if (twin := twin_of(text)) != text:
         assert re.search(CORRECT, verdict(tmp_path, twin))
 

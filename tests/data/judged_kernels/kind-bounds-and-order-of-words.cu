@@ -1,0 +1,11 @@
+#define W 32
+extern "C" {
+__global__ void __launch_bounds__((W) * 8, 2) mine(const float *a, const float *b, float *c, int n) {
+    const int row = blockIdx.y * 8 + threadIdx.y, col = blockIdx.x * 32 + threadIdx.x;
+    if (row >= n || col >= n) return;
+    float sum = 0;
+    for (int k = 0; k < n; ++k) sum += a[row * n + k] * b[k * n + col];
+    c[row * n + col] = sum;
+}
+}
+// expected: correct

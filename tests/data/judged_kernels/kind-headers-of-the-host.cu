@@ -1,0 +1,16 @@
+#include <iostream>
+#include <vector>
+#include <cstddef>
+#include <cuda_fp16.h>
+#include <cublas_v2.h>
+__global__ void mine(const float *a, const float *b, float *c, int n) {
+    const int row = blockIdx.y * 8 + threadIdx.y, col = blockIdx.x * 32 + threadIdx.x;
+    if (row >= n || col >= n) return;
+    float sum = 0;
+    memset(&sum, 0, sizeof sum);
+    const std::size_t unused = 0;
+    (void)unused;
+    for (int k = 0; k < n; ++k) sum += a[row * n + k] * b[k * n + col];
+    c[row * n + col] = sum;
+}
+// expected: correct
