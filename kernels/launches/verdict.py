@@ -327,8 +327,10 @@ def at_large_sizes(judged: Judged) -> Judged:
     source, reading = judged.source, judged.reading
     right, fault = LastBlocks.of(source, reading, judged.tile).fault()
     # Optimised and without counts: other runs have checked the bounds.
-    edge = _LARGEST_TILE * (3 if right else -(-LARGE_EDGE // _LARGEST_TILE))
-    large = Shape.square(edge) if reading.is_square else Shape(1, 256, 9 * _LARGEST_TILE, 256)
+    step = max(_LARGEST_TILE, judged.multiple)
+    wide = step * -(-LARGE_EDGE // step)
+    edge = 3 * step if right else wide
+    large = Shape.square(edge) if reading.is_square else Shape(1, 256, wide, 256)
     fault = fault or Trial(source.library("separate"), reading).fault(large, 6)
     shapes = (*judged.shapes, large, *right)
     if fault:

@@ -222,6 +222,13 @@ def test_every_kernel_of_a_file_is_judged_and_the_wrong_one_is_the_error(tmp_pat
 
 
 @pytest.mark.slow
+def test_large_sizes_are_multiples_of_what_a_kernel_needs(tmp_path: Path) -> None:
+    text = PLAIN.replace("row >= m || column >= n", "row >= m")
+    launch = "multiply<<<dim3(CEIL_DIV(N, 256), M), 256>>>(a, b, c, M, N, K)"
+    assert lines(tmp_path, text, launch)[0].endswith("multiples of 256")
+
+
+@pytest.mark.slow
 def test_a_printed_launch_with_structures_can_be_given(tmp_path: Path) -> None:
     launch = lines(tmp_path, STRUCTURES)[-1].partition("--launch '")[2].removesuffix("'")
     assert lines(tmp_path, STRUCTURES, launch)[0].endswith("multiply: correct")
