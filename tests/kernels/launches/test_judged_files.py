@@ -17,7 +17,7 @@ from tests.support import ROOT
 
 FOLDERS = ("bug_reports", "judged_kernels")
 SOURCES = [file for name in FOLDERS for file in sorted((ROOT / "tests/data" / name).glob("*.cu"))]
-CORRECT = r": correct(?: for [^\n]*)?\n"
+CORRECT = r": correct(?: [^\n]*)?\n"
 REPORT = re.compile(r"// [\w.-]+/[\w.-]+ #\d+: ")
 
 
