@@ -5,8 +5,10 @@ imports are inside the functions, so help and completion are fast.
 """
 
 import argparse
+import json
 import os
 import sys
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +24,8 @@ from base.command_line import (
     commands_of,
     whole_number,
 )
-from base.errors import exit_status
+from base.errors import StudyError, exit_status
+from base.files import write_atomic
 from base.paths import ROOT
 from workflow import run
 
@@ -53,6 +56,7 @@ def _parser() -> CommandParser:
         measurement.add_validate,
         measurement.add_doctor,
         add_try,
+        add_guard,
         analysis.add_compare,
         analysis.add_advise,
         analysis.add_check,
@@ -83,6 +87,7 @@ def add_try(commands: Commands) -> None:
         "checked to the end on the CPU (a Python function: on a GPU), else 0. See "
         "docs/how-to/try-a-kernel.md.",
         [
+            "gemm-study try --example",
             "gemm-study try mine.cu",
             "gemm-study try mine.cu --launch 'gemm<32><<<dim3(CEIL_DIV(N, 32), CEIL_DIV(M, 32)), "
             "dim3(32, 32)>>>(M, N, K, 1.0f, A, B, 0.0f, C)'",
@@ -91,7 +96,11 @@ def add_try(commands: Commands) -> None:
             "gemm-study try torch_matmul.py --device 0",
         ],
     )
-    parser.add_argument("file", type=Path, metavar="FILE", help="the .cu or .py file")
+    parser.add_argument("file", type=Path, nargs="?", metavar="FILE", help="the .cu or .py file")
+    text = "write a kernel to begin with to mine.cu"
+    parser.add_argument("--example", action="store_true", help=text)
+    text = "print the verdicts and counts of the CPU as JSON"
+    parser.add_argument("--json", action="store_true", help=text)
     text = "how the kernel is launched, in CUDA's notation, with M, N, K, A, B and C"
     parser.add_argument("--launch", metavar="LAUNCH", help=text)
     text = "check only this kernel of the file"
@@ -129,6 +138,12 @@ def add_try(commands: Commands) -> None:
 
 
 def _try(arguments: argparse.Namespace) -> int:
+    if arguments.example:
+        return _write_example(Path("mine.cu"))
+    if arguments.file is None:
+        raise StudyError("FILE: missing; name a .cu or .py file, or write one by --example")
+    if arguments.json:
+        return _try_json(arguments)
     from workflow.trial import Wanted, attempt
 
     wanted = Wanted(
@@ -148,6 +163,57 @@ def _try(arguments: argparse.Namespace) -> int:
             print(next(lines), flush=True)
         except StopIteration as end:
             return int(end.value)
+
+
+def _write_example(path: Path) -> int:
+    if path.exists():
+        raise StudyError(f"{path}: exists; move it, or try it: gemm-study try {path}")
+    write_atomic(path, (ROOT / "data" / "example.cu").read_text())
+    print(f"{path}: a kernel to begin with; try it: gemm-study try {path}")
+    return 0
+
+
+def _try_json(arguments: argparse.Namespace) -> int:
+    from workflow.guard import results, status_of
+
+    options = (arguments.launch, arguments.kernel, arguments.include, arguments.define)
+    all_results = list(results(arguments.file, *options))
+    print(json.dumps([asdict(result) for result in all_results], indent=2))
+    return status_of(all_results)
+
+
+def add_guard(commands: Commands) -> None:
+    """Add the command that checks the kernels of a repository."""
+    parser = add_command(
+        commands,
+        "guard",
+        "check all kernels of a repository, without a GPU",
+        _guard,
+        "Folders are searched for CUDA sources with kernels that multiply matrices. The status is "
+        "2 if a kernel is wrong, 1 if its counts of memory accesses, registers or spilled bytes "
+        "grew, 3 if it was not checked to the end, else 0. See docs/how-to/guard-a-repository.md.",
+        ["gemm-study guard kernels", "gemm-study guard . --counts counts.json --format github"],
+    )
+    text = "files and folders (default: this folder)"
+    parser.add_argument("paths", type=Path, nargs="*", metavar="PATH", help=text)
+    text = "JSON file with the counts of the last run, which is renewed"
+    parser.add_argument("--counts", type=Path, metavar="FILE", help=text)
+    text = "lines of text, or annotations of GitHub Actions (default: text)"
+    parser.add_argument("--format", choices=["text", "github"], default="text", help=text)
+
+
+def _guard(arguments: argparse.Namespace) -> int:
+    from workflow.guard import guarded, status_of
+
+    all_results = []
+    for result in guarded(arguments.paths or [Path()], arguments.counts):
+        all_results.append(result)
+        print(f"{result.key}: {result.status}: {result.text}", flush=True)
+        if arguments.format == "github" and (annotation := result.annotated()):
+            print(annotation, flush=True)
+    if not all_results:
+        raise StudyError("PATH: contains no CUDA source with a kernel; name a file or folder")
+    return status_of(all_results)
 
 
 def _run() -> int | None:

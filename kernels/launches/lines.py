@@ -69,7 +69,7 @@ def _lines(path: Path, name: str, verdict: Judged, declared: Sequence[Launch]) -
     launch = verdict.source.launches[-1]
     if not verdict.multiple:
         raise KernelFault(f"{verdict.fault}; launched as {launch}")
-    yield f"{shown(path)}: {name}: {_first_line(verdict)}"
+    yield f"{shown(path)}: {name}: {verdict_line(verdict)}"
     yield f"checked on the CPU, within the error bound, at {_sizes(verdict.shapes)}"
     if constants := verdict.source.scope.constants:
         yield f"the file's {', '.join(constants)} took these sizes"
@@ -97,7 +97,8 @@ def _at_large_sizes(verdict: Judged, seconds: float) -> Judged:
         raise LimitReached(f"{name} at sizes above 1,024: {error}: does each loop end?") from None
 
 
-def _first_line(verdict: Judged) -> str:
+def verdict_line(verdict: Judged) -> str:
+    """Return for which products and sizes a kernel is correct."""
     text = f"correct for {verdict.layout}" if verdict.layout else "correct"
     if verdict.reading.precision.note:
         text += f" ({verdict.reading.precision.note})"

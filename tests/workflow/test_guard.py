@@ -1,0 +1,106 @@
+"""gemm-study guard and the GitHub action: all kernels of a repository, and their counts."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+import yaml
+
+from tests.support import ROOT
+
+EXAMPLE = (ROOT / "data" / "example.cu").read_text()
+HOW_TO = ROOT / "docs" / "how-to" / "guard-a-repository.md"
+
+
+def run(folder, *arguments):
+    command = [sys.executable, "-m", "workflow.command", *arguments]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    return done.returncode, done.stdout, done.stderr
+
+
+@pytest.fixture
+def repository(tmp_path, monkeypatch):
+    """Three kernels, one of them broken, and one that multiplies nothing."""
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    kernels = tmp_path / "kernels"
+    kernels.mkdir()
+    (kernels / "first.cu").write_text(EXAMPLE)
+    naive = EXAMPLE.replace("mine", "second").replace("b_tile[32][32]", "b_tile[32][33]")
+    (kernels / "second.cuh").write_text(naive)
+    broken = EXAMPLE.replace("mine", "broken").replace("column < n ?", "column <= n ?")
+    (kernels / "broken.cu").write_text(broken.replace("row < n && k + x < n", "k + x < n"))
+    (kernels / "scale.cu").write_text("__global__ void scale(float *x) { x[0] *= 2; }\n")
+    return tmp_path
+
+
+@pytest.mark.slow
+def test_the_action_annotates_the_broken_kernel_and_finds_a_larger_count(repository):
+    """The steps of the action run here, as GitHub would run them with its inputs."""
+    broken = repository / "kernels" / "broken.cu"
+    lines = broken.read_text().splitlines()
+    lines[12] = lines[12].replace("__syncthreads();", "")
+    broken.write_text("\n".join(lines) + "\n")
+    action = yaml.safe_load((ROOT / "action.yml").read_text())
+    step = action["runs"]["steps"][-1]["run"]
+    command = step.replace("$PATHS", "kernels").replace('"$COUNTS"', "counts.json").split()
+    assert command[0] == "gemm-study"
+    status, output, _ = run(repository, *command[1:])
+    assert status == 2
+    (annotation,) = (line for line in output.splitlines() if line.startswith("::error"))
+    assert annotation.startswith("::error file=kernels/broken.cu,line=12,title=broken::")
+    assert "kernels/first.cu: mine: correct" in output
+    assert "scale" not in output
+    broken.unlink()
+    assert run(repository, *command[1:])[0] == 0
+    first = repository / "kernels" / "first.cu"
+    first.write_text(EXAMPLE.replace("a_tile[y][i]", "(a_tile[y][i] + a[0] * 0)"))
+    status, output, _ = run(repository, *command[1:])
+    assert status == 1
+    assert "title=mine::global_load_sectors" in output
+    assert run(repository, *command[1:])[0] == 0, "the counts are renewed"
+
+
+def test_the_usage_of_the_action_is_short_and_names_its_inputs():
+    usage = HOW_TO.read_text().split("```yaml\n")[1].split("```")[0]
+    assert len(usage.splitlines()) <= 15
+    (job,) = yaml.safe_load(usage)["jobs"].values()
+    action = yaml.safe_load((ROOT / "action.yml").read_text())
+    assert set(job["steps"][-1]["with"]) <= set(action["inputs"])
+
+
+@pytest.mark.slow
+def test_json_and_the_example(repository):
+    assert run(repository, "try", "--example")[0] == 0
+    assert (repository / "mine.cu").read_text() == EXAMPLE
+    status, _, error = run(repository, "try", "--example")
+    assert (status, error) == (
+        2,
+        "error: mine.cu: exists; move it, or try it: gemm-study try mine.cu\n",
+    )
+    status, output, _ = run(repository, "try", "mine.cu", "--json")
+    (result,) = json.loads(output)
+    assert (status, result["status"], result["kernel"], result["multiple"]) == (
+        0,
+        "correct",
+        "mine",
+        1,
+    )
+    assert result["counts"]["global_load_sectors"] > 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("try",), "FILE: missing; name a .cu or .py file, or write one by --example"),
+        (("guard", "empty"), "PATH: contains no CUDA source with a kernel; name a file or folder"),
+        (("guard", "kernels", "--counts", "bad.json"), "bad.json: is not a file of counts: "),
+    ],
+)
+def test_wrong_arguments_are_one_line(repository, arguments, message):
+    (repository / "empty").mkdir()
+    (repository / "bad.json").write_text("[1]")
+    status, _, error = run(repository, *arguments)
+    assert status == 2
+    assert error.startswith(f"error: {message}")
+    assert error.count("\n") == 1

@@ -1,0 +1,177 @@
+"""``gemm-study guard``: check all kernels of a repository without a GPU, and compare their counts.
+
+A kernel's counts are those of its memory accesses at one size, per launch, and the registers of its
+machine code. They depend on the source alone, so that a larger count is a change of the code.
+"""
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from time import monotonic
+
+from base.errors import StudyError
+from base.files import write_atomic
+from base.paths import shown
+from kernels.catalog.product import with_entry
+from kernels.cubins.build import build_for
+from kernels.cubins.compile import build_cubin
+from kernels.cubins.toolchain import find_nvcc
+from kernels.host_execution.binding import KernelFault
+from kernels.host_execution.compiler import CompilerError, NotSupported
+from kernels.host_execution.counts import quantities
+from kernels.host_execution.limited import LimitReached, limited
+from kernels.launches.accesses import counted
+from kernels.launches.lines import MEMORY_BYTES, SECONDS, text_of, verdict_line
+from kernels.launches.program import write
+from kernels.launches.verdict import Judged, at_large_sizes, judge, kernels_to_judge
+from kernels.products.shape import Shape
+
+CORRECT, WRONG, UNCHECKED, COSTLIER = "correct", "wrong", "unchecked", "costlier"
+_STATUS = {CORRECT: 0, COSTLIER: 1, WRONG: 2, UNCHECKED: 3}
+_SUFFIXES = (".cu", ".cuh")
+_ARCHITECTURE = "sm_90"
+_COUNTED = re.compile(r"sectors|wavefronts|bank_conflicts")
+
+
+@dataclass(frozen=True)
+class Result:
+    """What is known of one kernel: `text` says why it has its `status`, `line` where."""
+
+    file: str
+    kernel: str
+    status: str
+    text: str
+    line: int = 1
+    launch: str = ""
+    multiple: int = 0
+    counts: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def key(self) -> str:
+        """The name of the kernel in a file of counts."""
+        return f"{self.file}: {self.kernel}"
+
+    def annotated(self) -> str:
+        """Return the result as an annotation of GitHub Actions; empty for a correct kernel."""
+        if self.status == CORRECT:
+            return ""
+        kind = "error" if self.status == WRONG else "warning"
+        text = self.text.replace("%", "%25").replace("\n", "%0A")
+        return f"::{kind} file={self.file},line={self.line},title={self.kernel}::{text}"
+
+
+def results(
+    path: Path,
+    launch: str | None = None,
+    kernel: str | None = None,
+    folders: Sequence[Path] = (),
+    defines: Sequence[str] = (),
+) -> Iterator[Result]:
+    """Yield a result for each kernel of a file; raise StudyError if it contains none."""
+    text = text_of(path, folders, defines)
+    end = monotonic() + SECONDS
+    for name in kernels_to_judge(path, text, launch, kernel):
+
+        def examined(name: str = name) -> Result:
+            return _correct(path, at_large_sizes(judge(path, text, name, launch)))
+
+        try:
+            yield limited(examined, max(0.0, end - monotonic()), MEMORY_BYTES)
+        except (KernelFault, NotSupported, CompilerError, LimitReached) as error:
+            status = WRONG if isinstance(error, KernelFault) else UNCHECKED
+            line = re.search(rf"{re.escape(path.name)}:([1-9]\d*)", str(error))
+            yield Result(shown(path), name, status, str(error), int(line[1]) if line else 1)
+
+
+def _correct(path: Path, judged: Judged) -> Result:
+    """Return the result of a correct kernel with its counts; raise KernelFault."""
+    launch = judged.source.launches[-1]
+    if not judged.multiple:
+        raise KernelFault(f"{judged.fault}; launched as {launch}")
+    with TemporaryDirectory(prefix="matmul-study-") as folder:
+        entry = write(judged, None, Path(folder))
+        totals = counted(judged, entry)
+        counts = {
+            name: value
+            for product_totals in list(totals.values())[:1]
+            for name, value in quantities(product_totals).items()
+            if value and _COUNTED.search(name)
+        }
+        try:
+            nvcc = find_nvcc(None)
+        except StudyError:  # then the counts have no registers
+            pass
+        else:
+            build = build_for(with_entry(entry, entry.dtypes[0], Shape.square(1)))
+            assert build is not None
+            result = build_cubin(nvcc, build, _ARCHITECTURE, Path(folder) / "kernel.cubin")
+            counts |= {
+                "registers_per_thread": result.registers_per_thread,
+                "spilled_bytes": result.spill_store_bytes,
+            }
+    text = verdict_line(judged)
+    return Result(
+        shown(path), judged.source.name, CORRECT, text, 1, str(launch), judged.multiple, counts
+    )
+
+
+def files_of(paths: Sequence[Path]) -> Iterator[Path]:
+    """Yield files, and the CUDA sources with a kernel in folders, in order."""
+    for path in paths:
+        if not path.is_dir():
+            yield path
+            continue
+        for file in sorted(path.rglob("*")):
+            is_source = file.is_file() and file.suffix in _SUFFIXES
+            if is_source and "__global__" in file.read_text(errors="replace"):
+                yield file
+
+
+def guarded(paths: Sequence[Path], counts: Path | None) -> Iterator[Result]:
+    """Yield the results of all kernels; a correct one with a larger count is `COSTLIER`.
+
+    `counts` is a JSON file with the counts of the last run. It is read if it exists, and written
+    at the end. Raise StudyError if it is not valid.
+    """
+    before = _read(counts) if counts and counts.exists() else {}
+    now: dict[str, Mapping[str, float]] = {}
+    for path in files_of(paths):
+        try:
+            for result in results(path):
+                now[result.key] = result.counts
+                yield _compared(result, before.get(result.key, {}))
+        except StudyError as error:  # no kernel that multiplies
+            if path in paths:
+                raise
+            if "matrices" not in str(error):
+                raise
+    if counts:
+        write_atomic(counts, json.dumps(now, indent=2, sort_keys=True) + "\n")
+
+
+def _read(path: Path) -> dict[str, dict[str, float]]:
+    try:
+        before = json.loads(path.read_text())
+        return {str(key): {str(k): float(v) for k, v in of.items()} for key, of in before.items()}
+    except (OSError, ValueError, AttributeError, TypeError) as error:
+        raise StudyError(f"{shown(path)}: is not a file of counts: {error}; remove it") from None
+
+
+def _compared(result: Result, before: Mapping[str, float]) -> Result:
+    larger = [
+        f"{name} {before[name]:g} before, {value:g} now"
+        for name, value in result.counts.items()
+        if name in before and value > before[name]
+    ]
+    if not larger:
+        return result
+    return Result(**asdict(result) | {"status": COSTLIER, "text": "; ".join(larger)})
+
+
+def status_of(all_results: Sequence[Result]) -> int:
+    """Return 2 if a kernel is wrong, else 1 if one is costlier, else 3 if one was not checked."""
+    present = {result.status for result in all_results}
+    return next((_STATUS[each] for each in (WRONG, COSTLIER, UNCHECKED) if each in present), 0)
