@@ -27,20 +27,30 @@ _COMMON = ["-std=c++17", "-fPIC", "-pipe", "-fmax-errors=1", "-fno-stack-protect
 # The stack of a fiber is only slightly larger than this frame.
 # Shared memory of a template belongs to one library, also if a process loads several.
 _KERNEL = [
-    *("-fno-gnu-unique", "-fno-extern-tls-init", "-fno-exceptions", "-fno-threadsafe-statics"),
+    "-fno-gnu-unique",
+    "-fno-extern-tls-init",
+    "-fno-exceptions",
+    "-fno-threadsafe-statics",
     "-fno-ipa-reference-addressable",  # shared memory that nothing is stored to is not zero
     "-Werror=frame-larger-than=32768",
     # What follows a function without a value is undefined: nvcc and g++ differ.
-    *("-Werror=return-type", "-Werror=uninitialized", "-Wno-maybe-uninitialized"),
+    "-Werror=return-type",
+    "-Werror=uninitialized",
+    "-Wno-maybe-uninitialized",
 ]
 _RUNTIME_SOURCES = ("runtime.cpp", "accesses.cpp", "numbers.cpp", "tensor.cpp")
 _RUNTIME = ["-O3", "-ffp-contract=off"]  # by -O2, counted runs take a tenth more time
 _MODE_FLAGS: dict[Mode, list[str]] = {
     # -O1 would split vectors and merge accesses.
     "counted": [
-        *("-O0", "-gdwarf-4", "-ffp-contract=off", "-ftrivial-auto-var-init=pattern"),
-        *("-fsanitize=thread", "-fsanitize=bounds"),
-        *("--param", "tsan-instrument-func-entry-exit=0"),
+        "-O0",
+        "-gdwarf-4",
+        "-ffp-contract=off",
+        "-ftrivial-auto-var-init=pattern",
+        "-fsanitize=thread",
+        "-fsanitize=bounds",
+        "--param",
+        "tsan-instrument-func-entry-exit=0",
         "-fsanitize-coverage=trace-pc",
     ],
     # -O2 would take a quarter longer to compile.
@@ -48,12 +58,19 @@ _MODE_FLAGS: dict[Mode, list[str]] = {
     # Products are fused among the expensive optimizations. Without the parameter, GCC 13 and later
     # do not fuse chains of sums.
     "fused": [
-        *("-O1", "-fexpensive-optimizations", "-mfma", "-ffp-contract=fast"),
+        "-O1",
+        "-fexpensive-optimizations",
+        "-mfma",
+        "-ffp-contract=fast",
         "--param=avoid-fma-max-bits=0",
     ],
     "large": [
-        *("-O2", "-gdwarf-4", "-fsanitize=thread", "-fsanitize=signed-integer-overflow"),
-        *("--param", "tsan-instrument-func-entry-exit=0"),
+        "-O2",
+        "-gdwarf-4",
+        "-fsanitize=thread",
+        "-fsanitize=signed-integer-overflow",
+        "--param",
+        "tsan-instrument-func-entry-exit=0",
     ],
     "launch": ["-O0"],
 }

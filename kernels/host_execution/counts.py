@@ -24,8 +24,22 @@ from kernels.host_execution.compiler import BUILDS, compiler_version
 from kernels.theory.cost import OPERATIONS, Total
 
 COLUMNS = [
-    *("variant", "dtype", "batch", "m", "n", "k", "block_size", "build", "line", "quantity"),
-    *("ncu_metric", "count", "theory", "merged", "per_thread", "per_request"),
+    "variant",
+    "dtype",
+    "batch",
+    "m",
+    "n",
+    "k",
+    "block_size",
+    "build",
+    "line",
+    "quantity",
+    "ncu_metric",
+    "count",
+    "theory",
+    "merged",
+    "per_thread",
+    "per_request",
 ]
 
 # Quantity, ncu's counter ({} is ld or st), and the value of a total.
