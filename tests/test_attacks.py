@@ -336,7 +336,7 @@ RECORDINGS = {
     "finished before": (facts("finished_utc", "2023-01-01T00:00:00Z"), "finished_utc: is before"),
     "the year 9999": (facts("finished_utc", "9999-01-01T00:00:00Z"), "finished_utc: .* is not all"),
     "an offset": (facts("started_utc", "2024-01-01T00:00:00+01:00"), "started_utc: .* is not allo"),
-    "a phase of 1e308 s": (facts("phases", 0, "wall_s", 1e308), r"phases\[0\].wall_s: 1e.308"),
+    "a phase of 1e308 s": (facts("phases", 0, "wall_s", 1e308), r"1e.308 is not a valid number"),
     "a phase of a day": (facts("phases", 0, "busy_s", 86400.0), r"phases\[0\]: longer than"),
     "a phase of no GPU": (facts("phases", 0, "device", "gpu7"), r"phases\[0\]: gpu7 is not one"),
     "versions in a mapping": (facts("software", "blas", {"a": "b"}), "software.blas: .* is not al"),

@@ -59,7 +59,8 @@ def _is_needed(piece: Piece, needed: set[str], of_the_host: set[str]) -> bool:
         return True
     if re.match(r"\s*template\s+(?!\s*<)", code):  # an explicit instantiation
         return False
-    if piece.is_function or "(" in code.partition("=")[0]:
+    outside = re.sub(r"\{.*\}", " ", code, flags=re.DOTALL)  # of a type with methods
+    if piece.is_function or "(" in outside.partition("=")[0]:
         names = needed if piece.is_for_the_device else of_the_host
         is_usable = piece.is_for_the_device or not _OF_THE_HOST.search(code)
         return is_usable and function_name(piece) in {*names, None}

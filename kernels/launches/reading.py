@@ -199,10 +199,13 @@ class Reading:
         except KernelFault as fault:
             raise KernelFault(self._with_elements(str(fault), operands.shape)) from None
         for place, before in enumerate((operands.a, operands.b)):
-            changed = np.flatnonzero(arrays[place] != before)
-            if len(changed):
-                line = runs[-1].stored_by[place][changed[0] * self._words(place)]
-                element = self._element(place, int(changed[0]), operands.shape)
+            words = self._words(place)
+            stored = np.max([run.stored_by[place] for run in runs], axis=0)  # lines
+            changed = np.flatnonzero(arrays[place] != before) * words
+            places = [*np.flatnonzero(stored)[:1], *changed[:1]]
+            if places:
+                element = self._element(place, int(places[0]) // words, operands.shape)
+                line = stored[places[0]]
                 raise KernelFault(f"{library.at(line)}: stores to {element}, an input")
         return arrays[2], runs
 

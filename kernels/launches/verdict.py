@@ -292,11 +292,11 @@ def _for_sizes(source: Source, trial: Trial, tile: tuple[int, int], whole: Shape
         return Judged(source, reading, tile, 0, (whole,), wrong)
     shapes = {which: _partly(which, tile, reading) for which in _partial(reading)}
     faults = {which: trial.fault(shape, 3) for which, shape in shapes.items()}
-    small = Shape.square(3) if reading.is_square else Shape(1, 5, 3, 7)
-    checked = (whole, *shapes.values(), small)
+    others = (Shape.square(3) if reading.is_square else Shape(1, 5, 3, 7), _even(tile, reading))
+    checked = (whole, *shapes.values(), *others)
     first = next(filter(None, faults.values()), None)
     if first is None:
-        fault = trial.fault(small, 5)
+        fault = next(filter(None, (trial.fault(shape, 5) for shape in others)), None)
         return Judged(source, reading, tile, int(not fault), checked, fault)
     for right, wrong_too in product(faults, faults):
         is_more = all(w >= r for w, r in zip(wrong_too, right, strict=True))
@@ -350,9 +350,16 @@ def _partly(which: tuple[bool, ...], tile: tuple[int, int], reading: Reading) ->
     rows, columns = (min(each, _LARGEST_TILE) for each in tile)
     if reading.is_square:
         return Shape.square(2 * max(rows, columns) + 1)
-    whole, odd = (2 * rows, 3 * columns, 64), (2 * rows + 1, columns + 3, 67)
+    depth = 65 if rows != 32 else 97  # one more than usual tiles, and no other edge
+    whole, odd = (2 * rows, 3 * columns, 64), (2 * rows + 1, columns + 1, depth)
     edges = [w if is_whole else o for is_whole, w, o in zip(which, whole, odd, strict=True)]
     return Shape(1, *edges)
+
+
+def _even(tile: tuple[int, int], reading: Reading) -> Shape:
+    """Return a shape whose edges are twice an odd number: vectors of two fit, not those of four."""
+    rows, columns = (4 * (min(edge, _LARGEST_TILE) // 4) + 6 for edge in tile)
+    return Shape.square(max(rows, columns)) if reading.is_square else Shape(1, rows, columns, 42)
 
 
 def _multiples(multiple: int, tile: tuple[int, int], reading: Reading) -> Sequence[Shape]:

@@ -122,6 +122,9 @@ class GpuSession(DeviceSession):
         self._filler: Any = None  # written to evict everything else from the L2
         self._bytes = [min(size, free_bytes // 3) for size in largest]
         self._on_device = [cuda.mem_alloc(size) for size in self._bytes]
+        for buffer, size in zip(self._on_device, self._bytes, strict=True):
+            # A kernel that reads behind a matrix gets NaN, not the zeros of new memory.
+            cuda.memset_d32_async(buffer, POISON_WORD, size // 4, self._stream)
         parts = (self._cubins, self.limits, self._stream, self._on_device)
         self._launches = Launches(cuda, *parts)
         self._runs = Runs(cuda, self._context, self._stream, self._launches, self._open_two)

@@ -21,6 +21,7 @@ COMMANDS = {
     "validate": (measurement.__main__, ["x"]),
     "doctor": (measurement.__main__, []),
     "try": (command, ["mine.cu"]),
+    "guard": (command, []),
     "compare": (analysis.__main__, ["a", "b"]),
     "advise": (analysis.__main__, ["--gpu", "x", "--n", "3"]),
     "check": (analysis.__main__, []),

@@ -308,7 +308,8 @@ def test_set_up_continues_without_optional_layers(setup, host, patch, capsys, la
 def test_the_set_up_finds_the_programs_that_the_builds_find(setup, tmp_path, monkeypatch, where):
     real, links = tmp_path / "real", tmp_path / "links"
     links.mkdir()
-    program(real / "nvcc", "exit 0")
+    version = "echo 'Cuda compilation tools, release 13.0, V13.0.88'"
+    program(real / "nvcc", version)
     monkeypatch.setenv("PATH", str(links))
     monkeypatch.setattr(toolchain, "_of_wheels", lambda _: tmp_path / "none")
     if where.startswith("beside"):
@@ -316,7 +317,7 @@ def test_the_set_up_finds_the_programs_that_the_builds_find(setup, tmp_path, mon
     elif where == "path":
         (setup.root / "config.yaml").write_text(f"toolchain:\n  nvcc: {real / 'nvcc'} # mine\n")
     else:
-        program(links / "nvcc", "exit 0")
+        program(links / "nvcc", version)
     if where != "nowhere":
         program((real if "target" in where else links) / "nvdisasm", "exit 0")
     nvcc = setup.host.find_nvcc()

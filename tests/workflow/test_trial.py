@@ -245,11 +245,6 @@ ENDS = {
         {"SECONDS": 4.0},
         "host execution takes more than 4 s",
     ),
-    "endless constructor": (
-        ("__global__", "struct S { S() { for (volatile int i = 0;; i = 0) ; } } s;\n__global__"),
-        {"SECONDS": 4.0},
-        "host execution takes more than 4 s",
-    ),
     "memory": (("", ""), {"MEMORY_BYTES": -(2**40)}, "host execution needs more than"),
 }
 

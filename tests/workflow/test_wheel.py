@@ -19,6 +19,7 @@ from tests.workflow.test_workflow import CONFIG
 pytestmark = pytest.mark.slow
 # Files for developers only, and files that the wheel contains elsewhere.
 NOT_SHIPPED = (
+    "action.yml",
     "data/calibration/",
     ".",
     "benchmarks/",

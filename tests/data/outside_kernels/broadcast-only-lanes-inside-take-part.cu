@@ -15,4 +15,4 @@ extern "C" __global__ void broadcast(const float *a, const float *b, float *c, i
     }
     if (row < m && col < n) c[row * n + col] = sum;
 }
-// expected: :(?:16): .*(?:elements wrong)
+// expected: :(?:12): .*(?:has ended or is not in the mask)

@@ -12,4 +12,4 @@ loop:
     if (row != a + (size_t)(i + 1) * n) goto loop;
     c[(size_t)i * n + j] += s;
 }
-// expected: :(?:13): .*(?:elements wrong|no barrier is between them|races)
+// expected: :(?:13): .*(?:is uninitialised)

@@ -9,4 +9,4 @@ extern "C" __global__ void cooperative(const float *a, const float *b, float *c,
     block.sync();
     if (i < n && j < n) c[i * n + j] = sum;
 }
-// expected: unsupported
+// expected: correct

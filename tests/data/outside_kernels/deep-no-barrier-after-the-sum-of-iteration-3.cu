@@ -30,4 +30,4 @@ extern "C" __global__ void deep(const float *A, const float *B, float *C, int n)
             if (r < n && c < n) C[r * n + c] = acc[i][j];
         }
 }
-// expected: :(?:19): .*(?:no barrier is between them)
+// expected: deep: .*elements wrong

@@ -7,4 +7,4 @@ extern "C" __global__ void groups(const float *a, const float *b, float *c, int 
     cooperative_groups::this_thread_block().sync();
     if (row < n && col < n) c[row * n + col] = sum;
 }
-// expected: unsupported
+// expected: correct

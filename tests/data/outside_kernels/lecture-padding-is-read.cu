@@ -19,4 +19,4 @@ extern "C" __global__ void lecture(const float *a, const float *b, float *c, int
     }
     if (i < n && j < n) c[IDX(blockIdx.y * 8 + threadIdx.y, j, n)] = sum;
 }
-// expected: :(?:20): .*(?:elements wrong)
+// expected: :(?:17): .*(?:is uninitialised)

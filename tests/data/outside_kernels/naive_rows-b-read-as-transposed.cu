@@ -11,4 +11,4 @@ extern "C" __global__ void naive_rows(const float *A, const float *B, float *C, 
         C[x * N + y] = tmp;
     }
 }
-// expected: :(?:11): .*(?:elements wrong)
+// expected: correct for a transposed B (C = A·Bᵀ)

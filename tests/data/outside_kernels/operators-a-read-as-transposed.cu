@@ -28,4 +28,4 @@ extern "C" __global__ void operators(const float *a, const float *b, float *c, i
         case 1: out[0] = total.scalar[0];
     }
 }
-// expected: :(?:25|26|27|28): .*(?:elements wrong)
+// expected: correct for a transposed A (C = Aᵀ·B)

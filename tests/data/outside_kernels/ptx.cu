@@ -7,4 +7,4 @@ extern "C" __global__ void ptx(const float *a, const float *b, float *c, int n) 
     asm volatile("cp.async.wait_all;");
     if (row < n && col < n) c[row * n + col] = sum;
 }
-// expected: unsupported
+// expected: correct

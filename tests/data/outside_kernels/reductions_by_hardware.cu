@@ -7,4 +7,4 @@ extern "C" __global__ void reductions_by_hardware(const float *a, const float *b
     sum += __reduce_add_sync(0xffffffff, 0);
     if (row < n && col < n) c[row * n + col] = sum;
 }
-// expected: unsupported
+// expected: correct

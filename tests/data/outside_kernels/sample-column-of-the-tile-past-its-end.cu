@@ -36,4 +36,4 @@ __device__ void sample_body(float *C, const float *A, const float *B, int hA, in
 extern "C" __global__ void sample(const float *A, const float *B, float *C, int m, int n, int k) {
     sample_body<16>(C, A, B, m, k, n);
 }
-// expected: :(?:27): .*(?:is outside its array)
+// expected: :(?:28): .*(?:is outside its array)

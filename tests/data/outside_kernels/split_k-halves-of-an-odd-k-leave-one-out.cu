@@ -12,4 +12,4 @@ extern "C" __global__ void split_k(const float *a, const float *b, float *c, int
     __syncthreads();
     if (group == 0 && inside) c[row * n + col] = sum + partial[line][threadIdx.x];
 }
-// expected: :(?:13): .*(?:elements wrong; worst C)
+// expected: :(?:13): .*(?:elements wrong; the worst is C)

@@ -52,4 +52,4 @@ extern "C" __global__ void vectors(const float *__restrict__ A, const float *__r
 #endif
     }
 }
-// expected: :(?:34): .*(?:is misaligned)
+// expected: :(?:35): .*(?:is misaligned)

@@ -52,4 +52,4 @@ extern "C" __global__ void vectors(const float *__restrict__ A, const float *__r
 #endif
     }
 }
-// expected: :(?:50): .*(?:elements wrong)
+// expected: :(?:47): .*(?:elements wrong)

@@ -52,4 +52,4 @@ extern "C" __global__ void vectors(const float *__restrict__ A, const float *__r
 #endif
     }
 }
-// expected: :(?:5|25|30): .*(?:is misaligned)
+// expected: :(?:26): .*(?:is misaligned)

@@ -26,4 +26,4 @@ extern "C" __global__ void views(const float *a_, const float *b_, float *c_, in
     });
     if (C.contains(i, j)) C(i, j) = update;
 }
-// expected: :(?:27): .*(?:elements wrong)
+// expected: correct for column-major matrices

@@ -1,4 +1,4 @@
-"""A product by PyTorch's einsum, stored by a copy."""
+"""A product by PyTorch's addmm, which ignores C."""
 
 import torch
 
@@ -6,7 +6,7 @@ import torch
 def multiply(a, b, c, stream):
     with torch.cuda.stream(torch.cuda.ExternalStream(stream)):
         left, right, product = (torch.as_tensor(matrix, device="cuda") for matrix in (a, b, c))
-        product.copy_(torch.einsum("ik,kj->ij", left, right))
+        torch.addmm(product, left, right, beta=0, out=product)
 
 
 # expected: correct
