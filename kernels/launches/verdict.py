@@ -30,7 +30,6 @@ _LARGEST_MULTIPLE = 512
 _LARGEST_TILE = 128
 # A fault may first show in a later iteration over K: pipelines have several stages.
 _DEEP, _WIDE = 192, 128
-_IN_TWO_DIRECTIONS = 3  # growth of the number of blocks, at least, at twice the size
 _ANY = 32  # edge of a block's tile where the grid does not say it
 _FACTORS: Factors = (-0.75, 1.5)
 _FLOAT_DIGITS = 24
@@ -246,10 +245,9 @@ def _tile(library: Library, source: Source, reading: Reading) -> tuple[int, int]
     base = blocks(_LARGE, _LARGE)
     grows = blocks(2 * _LARGE, _LARGE) > base, blocks(_LARGE, 2 * _LARGE) > base
     if reading.is_square:
-        growth = blocks(2 * _LARGE, 2 * _LARGE) / base
-        if growth <= 1:
+        if blocks(2 * _LARGE, 2 * _LARGE) <= base:
             return None
-        edge = max(1, round(_LARGE / (base if growth < _IN_TWO_DIRECTIONS else base**0.5)))
+        edge = _first_growth(lambda n: blocks(n, n))
         return edge, edge
     if not any(grows):
         return None

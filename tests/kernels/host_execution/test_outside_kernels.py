@@ -11,7 +11,6 @@ import pytest
 
 from base.errors import StudyError
 from kernels.host_execution.compiler import NotSupported
-from kernels.launches.lines import verdict_line
 from kernels.launches.verdict import at_large_sizes, judge, kernels_to_judge
 from tests.support import ROOT
 
@@ -29,9 +28,9 @@ def judged(source):
         return UNSUPPORTED
     except StudyError as fault:
         return str(fault)
-    return (
-        verdict_line(verdict) if verdict.multiple == 1 else f"{verdict.multiple}: {verdict.fault}"
-    )
+    if verdict.multiple != 1:
+        return f"{verdict.multiple}: {verdict.fault}"
+    return f"correct for {verdict.layout}" if verdict.layout else CORRECT
 
 
 @pytest.mark.exhaustive
