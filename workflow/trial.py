@@ -4,40 +4,36 @@ A kernel is added to the catalog of this process and handled like every other va
 function is only timed.
 """
 
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
-from math import isnan, lcm
+from math import lcm
 from pathlib import Path
 from time import monotonic, time
-from typing import Any
 
 import psutil
 
-from base.command_line import ABSENT, table
 from base.errors import StudyError
 from base.files import sha256, write_atomic
-from base.paths import RESULTS, ROOT, remedy, shown
+from base.paths import RESULTS, remedy, shown
 from kernels.catalog.entries import VARIANTS
 from kernels.catalog.user_supplied import CALL, Facts, check_call, check_name, read, source_text
 from kernels.catalog.variant import IN_TURN, UserKernel, UserSupplied
 from kernels.cubins.summary import built
 from kernels.cubins.toolchain import COMPILER, find_nvcc
-from kernels.host_execution.compiler import CompilerError, NotSupported
 from kernels.host_execution.limited import LimitReached, limited
 from kernels.launches import accesses
 from kernels.launches.accesses import Counted, counted
-from kernels.launches.lines import MEMORY_BYTES, judged, text_of
+from kernels.launches.lines import MEMORY_BYTES, judged_or_assumed
 from kernels.launches.program import write
-from kernels.launches.verdict import Judged, unjudged
-from kernels.products.shape import Shape
-from kernels.theory.cost import OPERATIONS, Total
+from kernels.launches.verdict import Judged
 from measurement.recorder.answer import answer
 from measurement.recorder.hardware import Host
 from measurement.recording.files import check_manifest
 from study.config import Config, load
 from study.narrow import narrowed
+from workflow.roofline import focus, position
 
 RESULTS = RESULTS / "tried"
 SIZES = (1024, 4096)  # on the GPU
@@ -49,10 +45,6 @@ _ALWAYS = ("naive_coalesced", "block", "sgemm_top", "cublas_sgemm")
 _OTHER_DTYPES = ("mm_naive", "mm_tile")
 
 _LONGEST_START_S = 10.0  # of Python on a busy host
-
-_BOUNDS = {"compute": "FMAs", "l1": "L1", "shared": "shared memory", "pipe": "L1 + shared memory"}
-_BOUNDS |= {"l2": "L2", "issue": "issue slots", "dram": "memory"}
-_MERGED = "  > assumes that nvcc merges no loads of shared memory; merged loads raise it"
 
 
 @dataclass(frozen=True)
@@ -97,25 +89,12 @@ def attempt(
         (hardware or Host()).select(wanted.device)
     if path.suffix == ".py":
         return (yield from _call(path, text, config, wanted, hardware))
-    kernels, unchecked = yield from judged_kernels(path, wanted)
+    options = (wanted.launch, wanted.kernel, wanted.folders, wanted.defines)
+    kernels, unchecked = yield from judged_or_assumed(path, *options)
     for kernel in kernels:
         entry = write(kernel, wanted.baseline, RESULTS)
         yield from _further(kernel, entry, config, wanted, hardware, end)
     return UNCHECKED if unchecked else 0
-
-
-def judged_kernels(
-    path: Path, wanted: Wanted
-) -> Generator[str, None, tuple[list[Judged], StudyError | None]]:
-    """Judge the kernels of a file; return their launches, and why they were not checked."""
-    try:
-        files = (wanted.folders, wanted.defines)
-        verdicts = yield from judged(path, wanted.launch, wanted.kernel, *files)
-    except (NotSupported, LimitReached, CompilerError) as error:
-        yield f"not checked on the CPU: {error}"
-        text = text_of(path, wanted.folders, wanted.defines)
-        return unjudged(path, text, wanted.launch, wanted.kernel), error
-    return verdicts, None
 
 
 def _further(
@@ -140,9 +119,9 @@ def _further(
         yield f"not built: {missing} ({remedy('make setup STUDY=full', COMPILER)} installs it)"
     else:
         yield from _built(entry, nvcc, wanted.architectures, end)
-    near: Sequence[str] = list(dict.fromkeys([*_ALWAYS, *filter(None, [entry.after])]))
-    if totals and (on := wanted.recording or _focus(study)):
-        lines, near = _roofline(totals, entry.after, on)
+    near: Sequence[str] = [entry.after] if entry.after else []
+    if totals and (on := wanted.recording or focus(study)):
+        lines, near = position(totals, entry.after, on)
         yield from lines
     elif totals:
         yield "not compared with a roofline: the study has no recording; name one with --gpu"
@@ -165,7 +144,7 @@ def _call(
     study = load(config, "quick", VARIANTS.joined(entry))
     yield f"{shown(path)}: {CALL}(a, b, c, stream), {', '.join(entry.dtypes)}"
     yield "not checked on the CPU: a Python function runs only on a GPU"
-    near = list(dict.fromkeys([*_ALWAYS, *filter(None, [entry.after])]))
+    near = [entry.after] if entry.after else []
     yield from _timed_if_wanted(entry, study, near, wanted, hardware)
     return UNCHECKED if wanted.device is None else 0
 
@@ -181,76 +160,6 @@ def _built(
     except LimitReached as error:
         how = "simplify the kernel, or choose one --architecture"
         raise StudyError(f"{shown(Path(entry.file))}: {error}; {how}") from None
-
-
-# ---- On the roofline of a recorded GPU
-
-
-def _focus(study: Config) -> Path | None:
-    """Return the recording of the report's focus, or else the study's first one, if any."""
-    entries = [gpu for gpu in study.gpus if gpu.folders]
-    entries.sort(key=lambda gpu: gpu.id != study.report.focus)
-    return ROOT / entries[0].folders[0] if entries else None
-
-
-def _roofline(
-    counted: Counted, after: str | None, recording: Path
-) -> tuple[list[str], Sequence[str]]:
-    """Return a table of the kernel and its neighbours on a GPU's roofline, and their names."""
-    from analysis.data.recordings import load as load_recordings  # imports pandas: slow
-    from analysis.data.recordings import sources, with_gpu
-    from analysis.kernels.standing import largest_size, standing
-
-    measured = with_gpu(sources(load_recordings({recording.name: [recording]})))
-    if not measured:
-        raise StudyError(f"--gpu: {recording}: contains no GPU; name another recording")
-    size = largest_size(measured[0])
-    pairs = list(counted.items())
-    extended = {
-        replace(small, shape=Shape.square(size)): {
-            operation: _extended(totals[operation], twice[operation], small.shape.n, size)
-            for operation in OPERATIONS
-        }
-        for (small, totals), (_, twice) in zip(pairs[::2], pairs[1::2], strict=True)
-    }
-    names = ("kernel", "B", "flop/byte", "nearest ceiling", "attainable TFLOP/s", "measured")
-    rows = [[*names, "share"]]
-    frame = standing(measured[0], extended, [after] if after else [])
-    rows += [_standing_texts(row) for row in frame.to_dict("records")]
-    note = [_MERGED] if (frame["bound"].isin(["shared", "pipe"]) & frame["is_own"]).any() else []
-    title = f"on the roofline of {measured[0].gpu_name} at N = {size}, from the counts at "
-    title += " and ".join(str(product.shape) for product, _ in pairs[:2])
-    near = [name for name in frame["variant"] if name not in {p.variant for p in counted}]
-    return [title, *table(rows), *note], tuple(dict.fromkeys([*_ALWAYS, *near]))
-
-
-def _standing_texts(row: Mapping[str, Any]) -> list[str]:
-    """Return a row of the roofline as texts; a library has no bound."""
-    has_bound, timed = not isnan(row["flop_per_byte_of_sectors"]), not isnan(row["kernel_s"])
-    bound = (
-        f"{row['flop_per_byte_of_sectors']:.3g}",
-        _BOUNDS[row["bound"]],
-        f"{row['bound_flop_per_s'] / 1e12:.3g}",
-    )
-    return [
-        f"> {row['variant']}" if row["is_own"] else str(row["variant"]),
-        ABSENT if isnan(row["block_size"]) else str(int(row["block_size"])),
-        *(bound if has_bound else [ABSENT] * len(bound)),
-        f"{row['kernel_flop_per_s'] / 1e12:.3g}" if timed else ABSENT,
-        f"{row['share_of_bound']:.0%}" if timed and has_bound else ABSENT,
-    ]
-
-
-def _extended(small: Total, twice: Total, size: int, wanted: int) -> Total:
-    """Extrapolate a total a·N³ + b·N² from `size` and twice `size` to `wanted`."""
-
-    def at(low: int, high: int) -> int:
-        cubic = (high - 4 * low) / (4 * size**3)
-        square = low / size**2 - cubic * size
-        return round(cubic * wanted**3 + square * wanted**2)
-
-    pairs = zip(vars(small).values(), vars(twice).values(), strict=True)
-    return Total(*(at(low, high) for low, high in pairs))
 
 
 # ---- On a GPU
@@ -284,7 +193,8 @@ def _timed(
     from measurement.recorder.target import unused
 
     wanted = list(sizes) or _sizes(entry)
-    others = [name for name in near if VARIANTS.variant(name).flow == IN_TURN]
+    names = dict.fromkeys([*_ALWAYS, *near])
+    others = [name for name in names if VARIANTS.variant(name).flow == IN_TURN]
     dtypes = [dtype for dtype in entry.dtypes if dtype != "float32"]
     variants = [entry.name, *others] if "float32" in entry.dtypes else ["cublas_sgemm"]
     more = {"variants": [entry.name, *_OTHER_DTYPES], "dtypes": dtypes, "block_sizes": [32]}

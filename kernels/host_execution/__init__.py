@@ -63,7 +63,6 @@ Limits:
   rounded once, where tensor cores may cut them off.
 - Stores of less than an element, or than 4 bytes, to global memory are not checked for races.
 - A union cannot contain numbers of 16 bits: their type has a constructor here.
-- A global word that one thread reads and another thread writes later is not detected as a race.
 - Machine code may merge loads: nvcc makes one 16-byte load from four steps along a row of a shared
   tile. A GPU then executes fewer loads than the requests counted here, for the same words and with
   fewer wavefronts. If all lanes read the same 16 bytes, four steps take two wavefronts; lanes that

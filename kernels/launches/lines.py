@@ -13,7 +13,13 @@ from kernels.host_execution.limited import LimitReached, limited
 from kernels.launches.expression import Launch, of_file
 from kernels.launches.includes import read, with_includes, with_macros
 from kernels.launches.pieces import kernels_of
-from kernels.launches.verdict import Judged, at_large_sizes, judge, kernels_to_judge
+from kernels.launches.verdict import (
+    Judged,
+    at_large_sizes,
+    judge,
+    kernels_to_judge,
+    unjudged,
+)
 from kernels.products.shape import Shape
 
 SECONDS, MEMORY_BYTES = 45.0, 3 * 2**29  # of the whole file
@@ -63,6 +69,22 @@ def judged(
     if errors:
         raise min(errors, key=lambda error: not isinstance(error, KernelFault))
     return verdicts
+
+
+def judged_or_assumed(
+    path: Path,
+    option: str | None,
+    kernel: str | None,
+    folders: Sequence[Path],
+    defines: Sequence[str],
+) -> Generator[str, None, tuple[list[Judged], StudyError | None]]:
+    """Judge the kernels of a file; return their launches, and why they were not checked."""
+    try:
+        verdicts = yield from judged(path, option, kernel, folders, defines)
+    except (NotSupported, LimitReached, CompilerError) as error:
+        yield f"not checked on the CPU: {error}"
+        return unjudged(path, text_of(path, folders, defines), option, kernel), error
+    return verdicts, None
 
 
 def _lines(path: Path, name: str, verdict: Judged, declared: Sequence[Launch]) -> Iterator[str]:

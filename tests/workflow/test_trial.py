@@ -28,7 +28,7 @@ from tests.support import ROOT
 from tests.support.compilers import stand_in
 from tests.support.fakes import CALLED, CONFIG, FakeHardware, Fault
 from tests.support.supplied import supplied
-from workflow import trial
+from workflow import roofline, trial
 from workflow.trial import Wanted
 
 PAGE = ROOT / "docs" / "how-to" / "try-a-kernel.md"
@@ -286,7 +286,7 @@ def test_totals_are_extended_to_other_sizes():
     block = [Product("block", "float32", Shape.square(n), 32) for n in (64, 128, 4096)]
     small, twice, large = map(predict, block)
     for operation, total in large.items():
-        assert trial._extended(small[operation], twice[operation], 64, 4096) == total
+        assert roofline._extended(small[operation], twice[operation], 64, 4096) == total
 
 
 @pytest.mark.slow
