@@ -177,7 +177,8 @@ def _timed_if_wanted(
     elif wanted.device is None:
         yield "to time it on a GPU of this host: add --device 0"
     else:
-        yield from _timed(entry, study, near, wanted.device, wanted.sizes, hardware)
+        names = list(dict.fromkeys([*_ALWAYS, *near]))
+        yield from _timed(entry, study, names, wanted.device, wanted.sizes, hardware)
 
 
 def _timed(
@@ -193,8 +194,7 @@ def _timed(
     from measurement.recorder.target import unused
 
     wanted = list(sizes) or _sizes(entry)
-    names = dict.fromkeys([*_ALWAYS, *near])
-    others = [name for name in names if VARIANTS.variant(name).flow == IN_TURN]
+    others = [name for name in near if VARIANTS.variant(name).flow == IN_TURN]
     dtypes = [dtype for dtype in entry.dtypes if dtype != "float32"]
     variants = [entry.name, *others] if "float32" in entry.dtypes else ["cublas_sgemm"]
     more = {"variants": [entry.name, *_OTHER_DTYPES], "dtypes": dtypes, "block_sizes": [32]}
