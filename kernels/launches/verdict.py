@@ -68,6 +68,13 @@ def kernels_to_judge(path: Path, text: str, option: str | None, kernel: str | No
     if kernel and kernel not in present:
         names = ", ".join(present)
         raise StudyError(f"{shown(path)}: --kernel {kernel}: not in the file; it contains {names}")
+    declared = {launch.name for launch in of_file("", option)} if option else set()
+    if option and not declared & set(present):
+        names = ", ".join(present)
+        raise StudyError(
+            f"{shown(path)}: --launch {option:.60}: launches no kernel of the file, which contains "
+            f"{names}"
+        )
     if kernel:
         return [kernel]
     count_of = {name: matrix_count(text, name, piece) for name, piece in present.items()}

@@ -1,5 +1,6 @@
 """Kernels as they are: their launches, what their names mean, and the verdicts."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -218,3 +219,13 @@ def test_a_printed_launch_and_included_files_are_accepted(tmp_path: Path) -> Non
     assert lines[0].endswith("gemm: correct")
     launch = lines[-1].partition("--launch '")[2].removesuffix("'")
     assert list(judged(file, launch, folders=[tmp_path / "headers"]))[:2] == lines[:2]
+
+
+@pytest.mark.parametrize("launch", ["other<<<1, 1>>>(A)", "no launch"])
+def test_a_launch_of_no_kernel_of_the_file_is_refused(tmp_path, launch):
+    file = tmp_path / "mine.cu"
+    file.write_text(NAIVE)
+    with pytest.raises(
+        StudyError, match=rf"{re.escape(launch)}: launches no kernel of .* contains gemm$"
+    ):
+        list(judged(file, launch))
