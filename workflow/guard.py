@@ -8,6 +8,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import monotonic
@@ -24,9 +25,16 @@ from kernels.host_execution.compiler import CompilerError, NotSupported
 from kernels.host_execution.counts import quantities
 from kernels.host_execution.limited import LimitReached, limited
 from kernels.launches.accesses import counted
-from kernels.launches.lines import MEMORY_BYTES, SECONDS, text_of, verdict_line
+from kernels.launches.lines import (
+    MEMORY_BYTES,
+    SECONDS,
+    check_compiled,
+    text_of,
+    verdict_line,
+    verdict_on,
+)
 from kernels.launches.program import write
-from kernels.launches.verdict import Judged, at_large_sizes, judge, kernels_to_judge
+from kernels.launches.verdict import Judged, kernels_to_judge
 from kernels.products.shape import Shape
 
 CORRECT, WRONG, UNCHECKED, COSTLIER = "correct", "wrong", "unchecked", "costlier"
@@ -74,12 +82,12 @@ def results(
     text = text_of(path, folders, defines)
     end = monotonic() + SECONDS
     for name in kernels_to_judge(path, text, launch, kernel):
-
-        def examined(name: str = name) -> Result:
-            return _correct(path, at_large_sizes(judge(path, text, name, launch)))
-
         try:
-            yield limited(examined, max(0.0, end - monotonic()), MEMORY_BYTES)
+            verdict = verdict_on(path, text, name, launch, end)
+            check_compiled(path, verdict)
+            yield limited(
+                partial(_correct, path, verdict), max(0.0, end - monotonic()), MEMORY_BYTES
+            )
         except (KernelFault, NotSupported, CompilerError, LimitReached) as error:
             status = WRONG if isinstance(error, KernelFault) else UNCHECKED
             line = re.search(rf"{re.escape(path.name)}:([1-9]\d*)", str(error))
@@ -88,9 +96,6 @@ def results(
 
 def _correct(path: Path, judged: Judged) -> Result:
     """Return the result of a correct kernel with its counts; raise KernelFault."""
-    launch = judged.source.launches[-1]
-    if not judged.multiple:
-        raise KernelFault(f"{judged.fault}; launched as {launch}")
     with TemporaryDirectory(prefix="matmul-study-") as folder:
         entry = write(judged, None, Path(folder))
         totals = counted(judged, entry)
@@ -112,10 +117,9 @@ def _correct(path: Path, judged: Judged) -> Result:
                 "registers_per_thread": result.registers_per_thread,
                 "spilled_bytes": result.spill_store_bytes,
             }
-    text = verdict_line(judged)
-    return Result(
-        shown(path), judged.source.name, CORRECT, text, 1, str(launch), judged.multiple, counts
-    )
+    source, text = judged.source, verdict_line(judged)
+    launch = str(source.launches[-1])
+    return Result(shown(path), source.name, CORRECT, text, 1, launch, judged.multiple, counts)
 
 
 def files_of(paths: Sequence[Path]) -> Iterator[Path]:

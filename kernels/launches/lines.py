@@ -52,10 +52,9 @@ def judged(
     verdicts, errors = [], list[StudyError]()
     for place, name in enumerate(names):
         try:
-            work = partial(judge, path, text, name, option)
-            verdict: Judged = limited(work, max(0.0, end - monotonic()), MEMORY_BYTES)
-            verdict = _at_large_sizes(verdict, min(LARGE_SECONDS, max(0.0, end - monotonic())))
+            verdict = verdict_on(path, text, name, option, end)
             yield from _lines(path, name, verdict, of_file(text, option))
+            check_compiled(path, verdict)
         except LimitReached as error:
             how = f"check one at a time: --kernel {name}" if len(names) > 1 else "simplify it"
             errors.append(LimitReached(f"{', '.join(names[place:])}: {error}; {how}"))
@@ -87,10 +86,31 @@ def judged_or_assumed(
     return verdicts, None
 
 
+def verdict_on(path: Path, text: str, name: str, option: str | None, end: float) -> Judged:
+    """Return the verdict on a kernel that is correct for some sizes, until `end` at the latest.
+
+    Raise KernelFault for a wrong kernel, and NotSupported, CompilerError or LimitReached for one
+    that was not checked.
+    """
+    work = partial(judge, path, text, name, option)
+    verdict: Judged = limited(work, max(0.0, end - monotonic()), MEMORY_BYTES)
+    verdict = _at_large_sizes(verdict, min(LARGE_SECONDS, max(0.0, end - monotonic())))
+    if not verdict.multiple:
+        raise KernelFault(f"{verdict.fault}; launched as {verdict.source.launches[-1]}")
+    return verdict
+
+
+def check_compiled(path: Path, verdict: Judged) -> None:
+    """Raise NotSupported if only GPUs compile some lines of a kernel."""
+    if lines := unchecked_lines(verdict.source.device, {}):
+        raise NotSupported(
+            f"{shown(path)}:{','.join(map(str, lines))}: only GPUs compile these lines; make the "
+            "CPU compile them too"
+        )
+
+
 def _lines(path: Path, name: str, verdict: Judged, declared: Sequence[Launch]) -> Iterator[str]:
     launch = verdict.source.launches[-1]
-    if not verdict.multiple:
-        raise KernelFault(f"{verdict.fault}; launched as {launch}")
     yield f"{shown(path)}: {name}: {verdict_line(verdict)}"
     yield f"checked on the CPU, within the error bound, at {_sizes(verdict.shapes)}"
     if constants := verdict.source.scope.constants:
@@ -98,11 +118,6 @@ def _lines(path: Path, name: str, verdict: Judged, declared: Sequence[Launch]) -
     if verdict.multiple > 1:
         yield f"at other sizes: {verdict.fault}"
     yield f"launch ({_origin(launch, declared)}): --launch '{launch}'"
-    if lines := unchecked_lines(verdict.source.device, {}):
-        raise NotSupported(
-            f"{shown(path)}:{','.join(map(str, lines))}: only GPUs compile these lines; make the "
-            "CPU compile them too"
-        )
 
 
 def _origin(launch: Launch, declared: Sequence[Launch]) -> str:

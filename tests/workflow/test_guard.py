@@ -104,3 +104,13 @@ def test_wrong_arguments_are_one_line(repository, arguments, message):
     assert status == 2
     assert error.startswith(f"error: {message}")
     assert error.count("\n") == 1
+
+
+@pytest.mark.slow
+def test_lines_that_only_gpus_compile_are_not_checked(repository):
+    """As in `gemm-study try`, such a kernel is not called correct."""
+    only_gpus = "#if __CUDA_ARCH__ >= 800\n    __nanosleep(9);\n#endif\n    float sum"
+    (repository / "mine.cu").write_text(EXAMPLE.replace("    float sum", only_gpus, 1))
+    status, output, _ = run(repository, "guard", "mine.cu")
+    assert status == 3
+    assert "mine.cu: mine: unchecked: mine.cu:8: only GPUs compile these lines" in output
