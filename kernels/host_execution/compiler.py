@@ -92,7 +92,8 @@ _UNSUPPORTED = {
 # Headers that nvcc includes by itself, and headers whose functions `cuda.h` declares.
 _INCLUDED = re.compile(
     r"^[ \t]*#[ \t]*include[ \t]*[<\"](?:"
-    r"cuda(?:_runtime(?:_api)?|_pipeline(?:_primitives)?|_fp16|_bf16)?\.h(?:pp)?|mma\.h|cooperative_groups(?:/\w+)?\.h|cuda/(?:barrier|pipeline)|"
+    r"cuda(?:_runtime(?:_api)?|_pipeline(?:_primitives)?|_fp16|_bf16)?\.h(?:pp)?|mma\.h|"
+    r"cooperative_groups(?:/\w+)?\.h|cuda/(?:barrier|pipeline)|"
     r"(?:device_launch_parameters|vector_types|vector_functions)\.h|"
     r"c?(?:assert|float|limits|math|stddef|stdint|stdio|stdlib|string)(?:\.h)?)[>\"][^\n]*",
     re.MULTILINE,

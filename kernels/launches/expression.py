@@ -48,17 +48,17 @@ class Launch:
 
 def launches(text: str) -> list[Launch]:
     """Return the launches in a text in order; in a function, with the declarations they use."""
-    found = []
+    in_order = []
     for piece in pieces(text):
         if piece.is_directive:
             continue
         for launch, place in _in(piece.text):
             line = _line(text, piece.begin + place)
             declared = _declarations(piece, place, launch)
-            found.append(
+            in_order.append(
                 Launch(launch.kernel, launch.configuration, launch.arguments, declared, line, piece)
             )
-    return found
+    return in_order
 
 
 def _line(text: str, place: int) -> int:
@@ -274,5 +274,5 @@ def split_list(code: str) -> list[str]:
 
 def named(parameter: str) -> str:
     """Return the name of a parameter."""
-    found: Sequence[str] = re.findall(r"[A-Za-z_]\w*", parameter.split("=")[0])
-    return found[-1] if found else ""
+    identifiers: Sequence[str] = re.findall(r"[A-Za-z_]\w*", parameter.split("=")[0])
+    return identifiers[-1] if identifiers else ""

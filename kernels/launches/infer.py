@@ -217,10 +217,10 @@ def _edge(code: str, axis: str, named: AbstractSet[str]) -> str | None:
 
 def _launch_bounds(kernel: Piece) -> str | None:
     header = blanked(kernel.header)
-    found = _BOUNDS.search(header)
-    if not found:
+    attribute = _BOUNDS.search(header)
+    if not attribute:
         return None
-    inside = header[found.end() : closing(header, found.end() - 1) - 1]
+    inside = header[attribute.end() : closing(header, attribute.end() - 1) - 1]
     depth, end = 0, len(inside)
     for place, character in enumerate(inside):
         depth += {"(": 1, ")": -1}.get(character, 0)

@@ -135,8 +135,8 @@ def declarations(text: str) -> str:
 def function_name(piece: Piece) -> str | None:
     """Return the name of the function that a piece defines or declares."""
     header = _without_attributes(blanked(piece.header))
-    found = re.search(r"([A-Za-z_]\w*)\s*(?:<[^()]*>)?\s*\(", header)
-    return found[1] if found else None
+    name = re.search(r"([A-Za-z_]\w*)\s*(?:<[^()]*>)?\s*\(", header)
+    return name[1] if name else None
 
 
 def kernels_of(text: str) -> dict[str, Piece]:

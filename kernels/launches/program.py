@@ -196,6 +196,6 @@ class _Symbol(ctypes.Structure):
 
 def _symbol(address: int) -> str:
     """Return the name that a linker gives to the function at an address."""
-    known = _Symbol()
-    ctypes.CDLL(None).dladdr(ctypes.c_void_p(address), ctypes.byref(known))
-    return known.name.decode() if known.name else ""
+    symbol = _Symbol()
+    ctypes.CDLL(None).dladdr(ctypes.c_void_p(address), ctypes.byref(symbol))
+    return symbol.name.decode() if symbol.name else ""

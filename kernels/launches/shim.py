@@ -90,8 +90,8 @@ def scope_of(text: str, launch: Launch) -> Scope:
 
 def _first(launch: Launch, name: str) -> int:
     """Return where a name first stands in the arguments, else behind them."""
-    found = re.search(rf"\b{re.escape(name)}\b", launch.arguments)
-    return found.start() if found else len(launch.arguments) + ord(name[0])
+    place = re.search(rf"\b{re.escape(name)}\b", launch.arguments)
+    return place.start() if place else len(launch.arguments) + ord(name[0])
 
 
 def _types(launch: Launch) -> dict[str, str]:
