@@ -1,7 +1,8 @@
-// Cache blocking: block x block pieces of A and B are multiplied while they are in cache, and the
-// products are added to C. Each piece is thus loaded once per block instead of once per row. The
-// innermost loop runs along a row of B and of C, in consecutive words, so that it can be vectorised
-// (source V, reference [2]: its speed depends strongly on the block size).
+// loop_order with cache blocking. There all of B passes through the cache once per row of C. Here
+// block x block pieces of A and B are multiplied while they are in cache, so each piece is loaded
+// once per block of rows instead of once per row. The innermost loop still runs along a row of B
+// and of C, in consecutive words, so it can be vectorised (source V, reference [2]: the speed
+// depends strongly on the block size).
 
 static inline int smaller(int p, int q) {
     return p < q ? p : q;

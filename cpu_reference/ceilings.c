@@ -1,6 +1,6 @@
-// What cores can do at most: fused multiply-adds in vector registers, words to and from memory, and
-// the clock of one. Each returns a rate a second, of one run that the caller repeats. With one
-// thread there is no parallel region.
+// Ceilings of the CPU: FMAs in vector registers, bytes to and from memory, and the clock of one
+// core. Each function returns a rate per second of one run, which the caller repeats. With one
+// thread there is no parallel region, so OpenMP costs nothing.
 
 #define _POSIX_C_SOURCE 199309L  // clock_gettime
 
@@ -13,7 +13,8 @@ enum { VECTOR_BYTES = 32 };
 #else
 enum { VECTOR_BYTES = 16 };
 #endif
-// Of today's cores none can have more than ten multiply-adds under way; each chain is one of them.
+// An FMA takes 4 or 5 cycles and a core starts two per cycle, so at most ten are in flight. Each
+// chain is one of them; twelve independent chains keep the units busy.
 enum { LANES = VECTOR_BYTES / sizeof(float), CHAINS = 12, LINKS = 64 };
 
 typedef float vector __attribute__((vector_size(VECTOR_BYTES)));
@@ -25,7 +26,7 @@ static double now(void) {
 }
 
 static double fma_rate_of_one(long rounds) {
-    const volatile float half = 0.5f;  // is not known to the compiler
+    const volatile float half = 0.5f;  // volatile, so that the compiler cannot fold the loop
     const float factor = half, term = half;
     vector chains[CHAINS];
     for (int x = 0; x < CHAINS; ++x) {
@@ -45,8 +46,8 @@ static double fma_rate_of_one(long rounds) {
     return 2.0 * LANES * CHAINS * rounds / (now() - begin);
 }
 
-// Multiplications and additions a second of so many threads together. `rounds` of a multiply-add in
-// each chain, which approaches 1 and so stays an ordinary number.
+// FLOP per second of `threads` threads together, with `rounds` FMAs per chain. x = x / 2 + 1 / 2
+// approaches 1, so no chain overflows or becomes denormal, which would be slower on some cores.
 double fma_rate(long rounds, int threads) {
     double rate = 0.0;
 #pragma omp parallel num_threads(threads) if (threads > 1) reduction(+ : rate)
@@ -57,8 +58,8 @@ double fma_rate(long rounds, int threads) {
     return rate;
 }
 
-// Writes an array with the threads that will read it, so that each finds its part in the memory
-// near to it.
+// Writes an array with the threads that will read it. Linux places a page near the thread that
+// touches it first, so each thread later reads its own NUMA node.
 void touch(float *array, long elements, int threads) {
 #pragma omp parallel for num_threads(threads) if (threads > 1) schedule(static)
     for (int part = 0; part < threads; ++part) {
@@ -73,12 +74,12 @@ static void triad(float *restrict sum, const float *restrict p, const float *res
     for (long x = begin; x < end; ++x) {
         sum[x] = p[x] + 3.0f * q[x];
     }
-    __asm__ volatile("" ::: "memory");  // no instruction: keeps a repeat from being left out
+    __asm__ volatile("" ::: "memory");  // no instruction, but the compiler cannot drop a repeat
 }
 
-// Bytes a second of STREAM's triad (McCalpin, IEEE TCCA Newsletter, December 1995): two arrays of
-// so many elements are read and a third is written, so often. As there, the reading of lines before
-// they are written is not counted.
+// Bytes per second of STREAM's triad (McCalpin, IEEE TCCA Newsletter, December 1995), which reads
+// two arrays of `elements` and writes a third, `repeats` times. As in STREAM, the reads of cache
+// lines that are about to be written (write-allocate) are not counted.
 double triad_rate(float *sum, const float *p, const float *q, long elements, long repeats,
                   int threads) {
     const double begin = now();
@@ -95,8 +96,8 @@ double triad_rate(float *sum, const float *p, const float *q, long elements, lon
     return 3.0 * sizeof(float) * elements * repeats / (now() - begin);
 }
 
-// Cycles a second of this core: exclusive ors of which each waits for the one before, a cycle each
-// on every core of today.
+// Cycles per second of this core. Each exclusive or waits for the previous one and takes one cycle
+// on every current core, so their rate is the clock.
 double clock_rate(long rounds) {
     const volatile unsigned long told = 0x9E3779B97F4A7C15;
     const unsigned long pattern = told;
@@ -106,7 +107,7 @@ double clock_rate(long rounds) {
 #pragma GCC unroll LINKS
         for (int x = 0; x < LINKS; ++x) {
             word ^= pattern;
-            __asm__ volatile("" : "+r"(word));  // no instruction: keeps two from cancelling out
+            __asm__ volatile("" : "+r"(word));  // no instruction, but two cannot cancel out
         }
     }
     const double elapsed = now() - begin;

@@ -1,20 +1,23 @@
-// Packing, in the manner of BLIS (Van Zee and van de Geijn, ACM TOMS 41(3), 2015; block sizes after
-// Low et al., ACM TOMS 43(2), 2016): A and B are copied so that a micro-kernel, which holds a tile
-// of C in vector registers, reads both in consecutive words, each from its level of cache.
+// Packing in the manner of BLIS (Van Zee and van de Geijn, ACM TOMS 41(3), 2015; block sizes after
+// Low et al., ACM TOMS 43(2), 2016). `blocked` reads pieces of A and B in place: their rows are n
+// words apart, so they occupy many pages, and where n is a power of two they compete for the same
+// sets of a cache. Here pieces are copied first. A micro-kernel, which holds a tile of C in vector
+// registers, then reads both operands in consecutive words, each from its own cache level.
 //
-//     for jc: nc columns of C, of which the packed B stays in L3
-//         for pc: kc of the products of every sum; pack B
-//             for ic: mc rows of C, of which the packed A stays in L3; pack A
-//                 for jb: nb columns, of which the packed B stays in L2
-//                     for ir: a strip of ROWS rows, of which the packed A stays in L1
+//     for jc: nc columns of C; their packed B stays in L3
+//         for pc: kc terms of every sum; pack B
+//             for ic: mc rows of C; their packed A stays in L3; pack A
+//                 for jb: nb columns; their packed B stays in L2
+//                     for ir: a strip of ROWS rows; its packed A stays in L1
 //                         for jr: a panel of COLUMNS columns: the micro-kernel
 //
-// The tile is loaded before it is added to, so that every sum is taken in the order of k: the block
-// sizes, and so the caches and the number of threads, change no bit of the product.
+// The micro-kernel loads its tile before it adds to it, so every sum is taken in the order of k.
+// The block sizes, and with them the caches and the number of threads, change no bit of the
+// product.
 //
-// Threads pack together, wait for one another, and compute a rectangle of C each, on a CPU each.
-// With one thread there is no parallel region. Returns 1 if memory runs out, 2 if OpenMP gave fewer
-// threads than it was asked for.
+// Threads pack together, wait for one another, and each compute rectangles of C, pinned to a CPU
+// each. With one thread there is no parallel region. Returns 1 if memory runs out, 2 if OpenMP
+// provided fewer threads than requested.
 
 #define _GNU_SOURCE  // sched_getcpu, madvise, sysconf's names of caches
 
@@ -29,8 +32,9 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-// The tile fills the vector registers, 32 with AVX-512 and else 16, but for a row of B and one
-// element of A. Two vectors in a row: each element of A that is loaded serves two multiply-adds.
+// The tile fills the vector registers (32 with AVX-512, otherwise 16) except for a row of B and one
+// element of A. Rows have two vectors, so that each element of A that is loaded serves two FMAs:
+// more FMAs per load, and enough independent sums to hide their latency.
 #if defined(__AVX512F__)
 enum { VECTOR_BYTES = 64, ROWS = 12 };
 #elif defined(__AVX__)
@@ -42,7 +46,7 @@ enum { VECTORS = 2, LANES = VECTOR_BYTES / sizeof(float), COLUMNS = VECTORS * LA
 enum { TILE_VECTORS = ROWS * VECTORS, LINE = 64 / sizeof(float), HUGE_PAGE = 2 << 20 };
 
 typedef float vector __attribute__((vector_size(VECTOR_BYTES)));
-// Those of the matrices, which are aligned as floats are.
+// Vectors of the matrices, which are only aligned as floats are.
 typedef float loose_vector __attribute__((vector_size(VECTOR_BYTES), aligned(4)));
 typedef float loose_four __attribute__((vector_size(16), aligned(4)));
 typedef int places __attribute__((vector_size(16)));
@@ -59,14 +63,15 @@ static inline long pieces(long total, long piece) {
     return (total + piece - 1) / piece;
 }
 
-// The size of even pieces of which none is larger than `most`, both multiples of `multiple`.
+// Size of equal pieces of `total`, none larger than `most`; all are multiples of `multiple`.
+// Without it, the last piece could be a sliver with bad reuse.
 static long even_piece(long total, long most, long multiple) {
     const long even = pieces(total, larger(pieces(total, most), 1));
     return larger(pieces(even, multiple), 1) * multiple;
 }
 
 struct caches {
-    long l1, l2, l3;  // bytes for data
+    long l1, l2, l3;  // bytes per level, for data
 };
 
 struct blocks {
@@ -81,8 +86,8 @@ static void read_word(int cpu, int index, const char *name, char word[32]) {
     if (file) fclose(file);
 }
 
-// Bytes of a level of this core's caches, for data; what Linux says of it or else sysconf, which on
-// some hosts takes the L3 of a whole socket for one, or 0.
+// Bytes of a cache level of this core, for data, as Linux reports them. The fallback is sysconf,
+// which on some hosts reports the L3 of a whole socket, or 0.
 static long cache_bytes(long level, int sysconf_name) {
     const int cpu = sched_getcpu();
     for (int index = 0; index < 8; ++index) {
@@ -105,9 +110,10 @@ static void read_host_caches(void) {
     host_caches.l3 = cache_bytes(3, _SC_LEVEL3_CACHE_SIZE);
 }
 
-// Half of L1 for a strip and half of L2 for panels leave room for what passes; strips and panels
-// share half of L3. A size that is not told, or absurd, is taken to be a usual one. A kc beyond 384
-// saves little traffic of C.
+// A strip gets half of L1 and panels half of L2, so that there is room for the other operand, which
+// streams through; strips and panels share half of L3. A size that is missing or absurd is replaced
+// by a usual one. kc is at most 384, because C is read and written once per kc terms, and beyond
+// 384 that traffic is small.
 static struct blocks blocks_for(struct caches caches, long n) {
     const long l1 = caches.l1 >= 8 << 10 ? smaller(caches.l1, 1 << 20) : 32 << 10;
     const long l2 = caches.l2 >= 64 << 10 ? smaller(caches.l2, 64 << 20) : 512 << 10;
@@ -120,8 +126,8 @@ static struct blocks blocks_for(struct caches caches, long n) {
                            even_piece(n, nc, COLUMNS)};
 }
 
-// Four rows to their places in a strip, by vectors: an element at a time would take four times as
-// many loads and stores.
+// Packs four rows into a strip by transposing 4 x 4 elements in vector registers. Element by
+// element, packing would take four times as many loads and stores.
 static void pack_four_rows(const float *restrict a, long n, long kc, float *restrict strip) {
     long k = 0;
     for (; k + 4 <= kc; k += 4) {
@@ -146,7 +152,7 @@ static void pack_four_rows(const float *restrict a, long n, long kc, float *rest
     }
 }
 
-// A strip: for each k the elements of ROWS rows, zeros where the matrix ends before.
+// Packs a strip: for each k the elements of ROWS rows, zeros beyond the matrix.
 static void pack_strip(const float *restrict a, long n, long rows, long kc, float *restrict strip) {
     long i = 0;
     for (; i + 4 <= rows; i += 4) {
@@ -159,11 +165,11 @@ static void pack_strip(const float *restrict a, long n, long rows, long kc, floa
     }
 }
 
-// A panel: for each k the elements of COLUMNS columns, zeros where the matrix ends before.
+// Packs a panel: for each k the elements of COLUMNS columns, zeros beyond the matrix.
 static void pack_panel(const float *restrict b, long n, long columns, long kc,
                        float *restrict panel) {
     for (long k = 0; k < kc; ++k) {
-        if (columns == COLUMNS) {  // of a size that the compiler knows
+        if (columns == COLUMNS) {  // constant size, so memcpy becomes vector moves
             memcpy(panel + k * COLUMNS, b + k * n, COLUMNS * sizeof(float));
         } else {
             memcpy(panel + k * COLUMNS, b + k * n, columns * sizeof(float));
@@ -172,9 +178,9 @@ static void pack_panel(const float *restrict b, long n, long columns, long kc,
     }
 }
 
-// Adds the product of a strip and a panel to a tile of C, of which rows are `stride` apart. `from`
-// is the tile too, or null for one that begins at zero. (One name for both would have gcc keep the
-// addresses of all rows from the loads to the stores, and it has no registers for them.)
+// Adds the product of a strip and a panel to a tile of C with rows `stride` apart. `from` is the
+// tile too, or null if the tile begins at zero. With one name for both, gcc would keep the
+// addresses of all rows from the loads to the stores, and the tile leaves no registers for them.
 static __attribute__((noinline)) void micro_kernel(const float *strip, const float *panel, long kc,
                                                    const float *from, float *to, long stride) {
     vector tile[TILE_VECTORS] = {0};
@@ -197,7 +203,8 @@ static __attribute__((noinline)) void micro_kernel(const float *strip, const flo
     }
 }
 
-// A tile that C's edge cuts is computed whole, in a buffer.
+// Computes a tile that the edge of C cuts: completely, in a buffer, so that the micro-kernel needs
+// no bounds checks.
 static void edge_kernel(const float *strip, const float *panel, long kc, bool first, float *c,
                         long n, long rows, long columns) {
     _Alignas(vector) float tile[ROWS * COLUMNS] = {0};
@@ -215,16 +222,17 @@ struct product {
     float *c;
     long n;
     struct blocks blocks;
-    float *strips, *panels;  // the packed A and B
+    float *strips, *panels;  // packed A and packed B
 };
 
-// Of C: rows from i0 and columns from j0, up to i1 and j1. In k: from k0 to k1.
+// Rows i0 to i1 and columns j0 to j1 of C, terms k0 to k1 of each sum; ends are exclusive.
 struct range {
     long i0, i1, j0, j1, k0, k1;
 };
 
-// Threads that work together, and how much of the work they have taken up. They take it piece by
-// piece, so that all end at about the same time, even if one shares its CPU with another program.
+// Threads that work together, and the pieces of work taken so far. Threads take one piece at a time
+// (dynamic scheduling), so all end at about the same time, even if one shares its CPU with another
+// program.
 struct team {
     int threads;
     atomic_long packed, computed;
@@ -236,8 +244,7 @@ static void wait_for(const struct team *team) {
     }
 }
 
-// Packs piece `piece` of a range: first come the panels, as many as are to be packed, then the
-// strips.
+// Packs one piece of a range. The first `panels` pieces are panels, the others strips.
 static void pack(const struct product *product, struct range part, long panels, long piece) {
     const long n = product->n, kc = part.k1 - part.k0;
     if (piece < panels) {
@@ -251,7 +258,7 @@ static void pack(const struct product *product, struct range part, long panels, 
     }
 }
 
-// Piece `number` of the work of multiplying in a range: a strip, and as many panels as stay in L2.
+// Piece `number` of the multiplications in a range: one strip, and as many panels as stay in L2.
 static struct range piece_of(struct range part, long number, long nb) {
     const long strips = pieces(part.i1 - part.i0, ROWS);
     part.i0 += number % strips * ROWS;
@@ -261,7 +268,7 @@ static struct range piece_of(struct range part, long number, long nb) {
     return part;
 }
 
-// A tile of C that is needed next comes to L1 meanwhile.
+// Prefetches the next tile of C to L1, so that its loads do not stall the next micro-kernel.
 static inline void prefetch_tile(const struct product *product, long i0, long i1, long j) {
     const long columns = smaller(COLUMNS, product->n - j);
     for (long i = i0; i < i1; ++i) {
@@ -271,7 +278,8 @@ static inline void prefetch_tile(const struct product *product, long i0, long i1
     }
 }
 
-// Multiplies a strip by panels. `next`, of which the strip is `ahead`, is the piece that follows.
+// Multiplies a strip by panels. `next` is the piece that follows and `ahead` its strip, which is
+// prefetched bit by bit meanwhile.
 static void multiply_strip(const struct product *product, struct range piece, const float *strip,
                            const float *panel, struct range next, const float *ahead) {
     const long n = product->n, kc = piece.k1 - piece.k0;
@@ -298,7 +306,7 @@ static void multiply_strip(const struct product *product, struct range piece, co
     }
 }
 
-// Packs and multiplies, with the rest of the team, what is in a range.
+// Packs and multiplies a range, together with the rest of the team.
 static void multiply_range(const struct product *product, struct range part, struct team *team) {
     const long kc = part.k1 - part.k0;
     const long strips = pieces(part.i1 - part.i0, ROWS);
@@ -324,7 +332,7 @@ static void multiply_range(const struct product *product, struct range part, str
     wait_for(team);
 }
 
-// What one of a team of threads does.
+// The work of one thread of a team.
 static void multiply(const struct product *product, struct team *team) {
     const struct blocks blocks = product->blocks;
     const long n = product->n;
@@ -340,8 +348,9 @@ static void multiply(const struct product *product, struct team *team) {
     }
 }
 
-// Binds a thread to a CPU of its own, the first one to that on which it is. Else a woken thread is
-// often put on the CPU of one that waits for it, and so runs only when that one's time is up.
+// Pins a thread to a CPU of its own, the first one to its current CPU. Otherwise Linux often puts a
+// woken thread on the CPU of one that spins at a barrier, and it runs only when that one's time
+// slice ends.
 static void pin(const cpu_set_t *allowed, int cpu, int thread) {
     for (int t = 0; t < thread; ++t) {
         do {
@@ -354,7 +363,7 @@ static void pin(const cpu_set_t *allowed, int cpu, int thread) {
     sched_setaffinity(0, sizeof own, &own);
 }
 
-// The product by a team of threads; returns how many there were.
+// Computes the product with a team of threads; returns their number.
 static int multiply_together(const struct product *product, int threads) {
     struct team team = {threads, 0, 0};
     cpu_set_t allowed;
@@ -373,8 +382,8 @@ static int multiply_together(const struct product *product, int threads) {
     return given;
 }
 
-// The buffer for what is packed, kept from call to call: to map and clear fresh memory takes as
-// long as the product at n = 256.
+// The buffer of packed operands, kept between calls: to map and clear fresh memory takes as long as
+// the product at n = 256.
 struct buffer {
     size_t bytes;
     _Alignas(64) float floats[];
@@ -390,7 +399,7 @@ static struct buffer *take_buffer(size_t floats) {
     const size_t whole_pages = (bytes + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE;
     buffer = aligned_alloc(HUGE_PAGE, whole_pages);
     if (buffer) {
-        madvise(buffer, whole_pages, MADV_HUGEPAGE);  // no matter if it is not taken
+        madvise(buffer, whole_pages, MADV_HUGEPAGE);  // an optimisation: failure is harmless
         buffer->bytes = whole_pages;
     }
     return buffer;
@@ -405,7 +414,7 @@ int packed(const float *a, const float *b, float *c, int n, int block, int threa
     struct buffer *const buffer = take_buffer(panels + strips);
     if (!buffer) return 1;
     const struct product product = {a, b, c, n, blocks, buffer->floats + panels, buffer->floats};
-    // To wake a thread is worth it for 2¹⁸ multiply-adds, some microseconds' work.
+    // Waking a thread takes some microseconds, which 2^18 FMAs are worth.
     const int team = (int)smaller(threads, 1 + (long)n * n * n / (1 << 18));
     int given = team;
     if (team <= 1) {

@@ -1,7 +1,8 @@
 // One step further than block_unroll4: each thread computes eight elements of C, BLOCK/8 rows
 // apart, so an element of B serves eight FMAs and an FMA needs 1.125 words from shared memory. The
-// gain is smaller than that of the step before, because reads of A now dominate and an eighth of
-// the threads hides less latency. The guarded build fills the outside of the matrices with zeros.
+// speedup is smaller than that of the previous step, because reads of A now dominate and an eighth
+// of the threads hides less latency. The guarded build fills the outside of the matrices with
+// zeros.
 
 #define ROWS (BLOCK / 8)  // distance between the eight rows of a thread
 

@@ -1,6 +1,7 @@
-// The mm_naive kernel for a batch of products: blockIdx.z is the number of the product. One element
-// of C a thread, inner product over global memory, threadIdx.x along the column of C (source L, its
-// naive kernel for batches). The guarded build leaves out what lies outside.
+// mm_naive for a batch of products in one launch; blockIdx.z is the number of the product (source
+// L, its naive kernel for batches). A small product alone leaves most SMs idle, and a launch per
+// product would cost some microseconds each. The guarded build returns where a thread is outside of
+// C.
 
 extern "C" __global__ void bmm_naive(const ELEMENT *a, const ELEMENT *b, ELEMENT *c, int m, int n,
                                      int k) {
@@ -9,7 +10,7 @@ extern "C" __global__ void bmm_naive(const ELEMENT *a, const ELEMENT *b, ELEMENT
 #if GUARDED
     if (row >= m || column >= n) return;
 #endif
-    // The matrices of a batch lie one behind the other; together they may be larger than an int.
+    // The matrices of a batch are contiguous. Their offset may exceed an int.
     a += static_cast<size_t>(blockIdx.z) * m * k;
     b += static_cast<size_t>(blockIdx.z) * k * n;
     c += static_cast<size_t>(blockIdx.z) * m * n;

@@ -1,7 +1,7 @@
-// The mm_tile kernel for a batch of products: blockIdx.z is the number of the product. BLOCK x
-// BLOCK tiles of A and B in shared memory, one element of C a thread, threadIdx.x along columns
-// (source L, its tiled kernel for batches). The guarded build fills what lies outside the matrices
-// with zeros.
+// mm_tile for a batch of products in one launch; blockIdx.z is the number of the product (source L,
+// its tiled kernel for batches). As in mm_tile, BLOCK x BLOCK tiles in shared memory divide global
+// traffic by BLOCK, and a thread computes one element of C. The guarded build fills the outside of
+// the matrices with zeros.
 
 extern "C" __global__ void bmm_tile(const ELEMENT *a, const ELEMENT *b, ELEMENT *c, int m, int n,
                                     int k) {
@@ -11,7 +11,7 @@ extern "C" __global__ void bmm_tile(const ELEMENT *a, const ELEMENT *b, ELEMENT 
     const int y = threadIdx.y;
     const int row = blockIdx.y * BLOCK + y;
     const int column = blockIdx.x * BLOCK + x;
-    // The matrices of a batch lie one behind the other; together they may be larger than an int.
+    // The matrices of a batch are contiguous. Their offset may exceed an int.
     a += static_cast<size_t>(blockIdx.z) * m * k;
     b += static_cast<size_t>(blockIdx.z) * k * n;
     c += static_cast<size_t>(blockIdx.z) * m * n;

@@ -1,4 +1,4 @@
-// Instruments of timing a kernel without the host in it; one thread each.
+// Instruments that keep the host out of a measured time. One thread each.
 
 __device__ unsigned long long nanoseconds() {
     unsigned long long now;

@@ -1,7 +1,8 @@
-// One element of C a thread, inner product over global memory, for C[m][n] = A[m][k] * B[k][n] of
-// any edges and of three types of elements. threadIdx.x runs along the column of C: the lanes of a
-// warp read B and write C in consecutive words (source L, its naive kernel). The guarded build
-// leaves out what lies outside.
+// One element of C per thread, for C[m][n] = A[m][k] * B[k][n] of any shape and three element
+// types. threadIdx.x runs along the columns of C, so the lanes of a warp read consecutive words of
+// B and write consecutive words of C (source L, its naive kernel). Each element of A and B is still
+// fetched from global memory by every thread that needs it, which mm_tile avoids. The guarded build
+// returns where a thread is outside of C.
 
 extern "C" __global__ void mm_naive(const ELEMENT *a, const ELEMENT *b, ELEMENT *c, int m, int n,
                                     int k) {

@@ -7,8 +7,8 @@
 // The guarded build fills the outside with zeros.
 
 #define TILE 16
-#define COLUMNS 64             // of C a block, and its threads
-#define ROWS (COLUMNS / TILE)  // of the threads
+#define COLUMNS 64             // columns of C and threads per block
+#define ROWS (COLUMNS / TILE)  // rows of threads
 
 extern "C" __global__ void outer_product(const float *a, const float *b, float *c, int n) {
     __shared__ float a_tile[TILE][TILE];

@@ -6,8 +6,8 @@
 // sums in registers. The guarded build fills the outside with zeros.
 
 #define TILE 16
-#define COLUMNS 64             // of C a block, and its threads
-#define ROWS (COLUMNS / TILE)  // of the threads
+#define COLUMNS 64             // columns of C and threads per block
+#define ROWS (COLUMNS / TILE)  // rows of threads
 #define PARTS (TILE / ROWS)    // elements of a tile that a thread loads
 
 static __device__ __forceinline__ float element(const float *matrix, int row, int column, int n) {

@@ -1,12 +1,15 @@
-// Copies A and B to rows that begin at multiples of 16 bytes: each row and column is as long as the
-// next multiple of 4, and zeros fill what is beyond the matrices. The padded B precedes the padded
-// A. A launch with fewer blocks copies A only; with m = 0 it copies B only.
+// Copies A and B to rows that are aligned to 16 bytes. The bulk tensor copy engine (TMA), which
+// feeds sgemm_stream_k, cannot read other rows, so this copy precedes the product if 4 does not
+// divide the length of a row. Each row and column is as long as the next multiple of 4, and zeros
+// fill the space beyond the matrices. The padded B precedes the padded A. A launch with fewer
+// blocks copies A only; with m = 0 it copies B only.
 //
-// A block of 256 threads stores 4096 words, four vectors per thread.
+// A block of 256 threads stores 4096 words, four vectors per thread. All words are loaded before
+// the first is stored, so that their latencies overlap.
 
 #define THREADS 256
-#define VECTORS 4  // of a thread
-#define VECTOR 4   // words
+#define VECTORS 4  // per thread
+#define VECTOR 4   // words per vector
 #define WORDS (THREADS * VECTORS * VECTOR)
 
 static __device__ __forceinline__ unsigned padded(unsigned edge) {
@@ -15,7 +18,7 @@ static __device__ __forceinline__ unsigned padded(unsigned edge) {
 
 extern "C" __global__ void __launch_bounds__(THREADS, 4)
     pad_rows(const ELEMENT *a, const ELEMENT *b, ELEMENT *c, int m, int n, int k) {
-    const unsigned of_a = (padded(m) * padded(k) + WORDS - 1) / WORDS;  // blocks
+    const unsigned of_a = (padded(m) * padded(k) + WORDS - 1) / WORDS;  // blocks that copy A
     const bool is_a = blockIdx.x < of_a;
     const unsigned rows = is_a ? m : k, columns = is_a ? k : n, width = padded(columns);
     const unsigned words = padded(rows) * width;

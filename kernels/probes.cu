@@ -1,16 +1,17 @@
-// Probes of what a card can do at most: its rate of FP32 fused multiply-adds, and the latency and
-// the rate of loads from each level of its memory. A latency is measured by one thread that follows
-// a ring of pointers, so that no load can start before the one before it has come back; a rate by
-// as many threads as the card holds, none of whose loads waits for another.
+// Probes of a GPU's ceilings: its FP32 FMA throughput, and the latency and throughput of loads from
+// each memory level. To measure a latency, one thread follows a ring of pointers, so that no load
+// can start before the previous one has returned. To measure a throughput, as many threads as the
+// GPU holds issue loads that do not depend on one another.
 
-#define CHAINS 8  // fused multiply-adds of a thread that do not wait for one another
+#define CHAINS 8  // independent FMAs per thread, to hide their latency
 #define SHARED_POINTERS 256
-#define READ_THREADS 256  // of a block
-#define READ_LOADS 2      // of 16 bytes, of a thread in a tile
+#define READ_THREADS 256  // threads per block
+#define READ_LOADS 2      // loads of 16 bytes per thread and tile
 #define TILE_BYTES (READ_THREADS * READ_LOADS * 16)
 
-// Each of CHAINS numbers runs through `steps` fused multiply-adds. Neither factor nor addend is
-// known to the compiler, which therefore has to compute what is stored only if it is `never`.
+// Each of CHAINS numbers runs through `steps` FMAs. The compiler can neither fold them, because
+// factor and addend are arguments, nor drop them, because the sum might equal `never` and be
+// stored.
 extern "C" __global__ void fp32_fma(float factor, float addend, int steps, float never,
                                     float *sink) {
     float x[CHAINS];
@@ -33,7 +34,8 @@ extern "C" __global__ void fp32_fma(float factor, float addend, int steps, float
     if (sum == never) *sink = sum;
 }
 
-// Makes a ring of pointers, `stride` pointers apart: slot i leads to slot successors[i].
+// Lays a ring of pointers, `stride` pointers apart: slot i leads to slot successors[i]. A random
+// order keeps prefetchers from guessing the next address.
 extern "C" __global__ void lay_ring(unsigned long long *ring, const unsigned *successors, int slots,
                                     int stride) {
     const int i = blockIdx.x * blockDim.x + threadIdx.x;
@@ -47,7 +49,7 @@ __device__ long long nanoseconds() {
     return now;
 }
 
-// Loads from global memory with a cache operator of PTX: "ca" caches in L1 and L2, "cg" in L2 only.
+// Loads from global memory with a PTX cache operator: "ca" caches in L1 and L2, "cg" in L2 only.
 #define GLOBAL_LOADS(NAME, OPERATOR)                                                     \
     struct NAME {                                                                        \
         typedef unsigned long long Pointer;                                              \
@@ -68,7 +70,7 @@ __device__ long long nanoseconds() {
 GLOBAL_LOADS(ThroughL1, "ca")
 GLOBAL_LOADS(PastL1, "cg")
 
-// "memory": what was stored in shared memory before is read here.
+// The clobber "memory" keeps earlier stores to shared memory above these loads.
 struct Shared {
     typedef unsigned Pointer;
     static __device__ Pointer follow(Pointer at) {
@@ -76,7 +78,7 @@ struct Shared {
         asm volatile("ld.shared.u32 %0, [%1];" : "=r"(next) : "r"(at) : "memory");
         return next;
     }
-    // volatile in PTX too: else ptxas may load once what is read again and again
+    // Also volatile in PTX: otherwise ptxas may load a word once that is read repeatedly.
     static __device__ uint4 read(Pointer at) {
         uint4 word;
         asm volatile("ld.volatile.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
@@ -87,8 +89,8 @@ struct Shared {
     }
 };
 
-// Follows `warm_up` pointers, then times `steps` more. `reading` gets the cycles, the nanoseconds,
-// and the pointer where the chase ended.
+// Follows `warm_up` pointers to fill the caches, then times `steps` more. `reading` gets the
+// cycles, the nanoseconds and the last pointer, without which the compiler could drop the loop.
 template <typename Load>
 __device__ void chase(typename Load::Pointer at, int warm_up, int steps, long long *reading) {
     for (int step = 0; step < warm_up; ++step) {
@@ -117,7 +119,7 @@ extern "C" __global__ void chase_past_l1(unsigned long long start, int warm_up, 
     chase<PastL1>(start, warm_up, steps, reading);
 }
 
-// Shared memory is no cache: any ring will do, and here each pointer leads to the next one.
+// Shared memory is no cache, so any ring will do: each pointer leads to the next word.
 extern "C" __global__ void chase_shared(int warm_up, int steps, long long *reading) {
     __shared__ unsigned ring[SHARED_POINTERS];
     const unsigned first = __cvta_generic_to_shared(ring);
@@ -127,10 +129,11 @@ extern "C" __global__ void chase_shared(int warm_up, int steps, long long *readi
     chase<Shared>(first, warm_up, steps, reading);
 }
 
-// Every block reads `steps` tiles of the buffer of `bytes` (whole tiles) at `first`: to begin with
-// the one of its own number, then each time the one as many further on as there are blocks, behind
-// the last from the first again. Neighbouring threads read neighbouring words of 16 bytes. The XOR
-// of all words is stored only if it is `never`; not knowing that, the compiler keeps every load.
+// Every block reads `steps` tiles of a buffer of `bytes` (whole tiles) at `first`. It begins with
+// the tile of its own number and advances by the number of blocks, back to the start behind the
+// last tile, so that the blocks together sweep the buffer. Neighbouring threads read neighbouring
+// words of 16 bytes: the loads are coalesced. The XOR of all words might equal `never` and be
+// stored, so the compiler keeps every load.
 template <typename Load>
 __device__ void read_tiles(typename Load::Pointer first, unsigned bytes, int steps, unsigned never,
                            unsigned *sink) {
@@ -165,7 +168,7 @@ extern "C" __global__ void read_past_l1(unsigned long long first, unsigned bytes
     read_tiles<PastL1>(first, bytes, steps, never, sink);
 }
 
-// Shared memory belongs to a block: each reads a tile of its own, of zeros.
+// Shared memory belongs to a block, so each block reads a tile of its own, of zeros.
 extern "C" __global__ void read_shared(int steps, unsigned never, unsigned *sink) {
     __shared__ uint4 tile[TILE_BYTES / sizeof(uint4)];
 #pragma unroll

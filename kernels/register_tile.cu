@@ -6,12 +6,12 @@
 // warp uses only 16 of the 32 banks, each twice: register_tile_conflict_free mends that. The
 // guarded build loads and stores word by word, and fills the outside with zeros.
 
-#define TILE 128  // rows and columns of C a block
-#define STEP 8    // of k a tile
-#define EDGE 8    // rows and columns of C a thread
-#define HALF 4    // from the first four elements of a fragment to the second
+#define TILE 128  // rows and columns of C per block
+#define STEP 8    // depth of a tile along k
+#define EDGE 8    // rows and columns of C per thread
+#define HALF 4    // words between the two vectors of a fragment
 
-// Four elements of a row of a matrix, from (row, column) on, where `from` points.
+// Loads four elements of a row, from (row, column), which `from` points to; zeros outside.
 static __device__ __forceinline__ float4 load_part(const float *from, int row, int column, int n) {
 #if GUARDED
     const bool inside = row < n;
@@ -36,7 +36,7 @@ static __device__ __forceinline__ void store_part(float *to, int row, int column
 #endif
 }
 
-// Eight elements of a row of a tile: four at its beginning, four more HALF further.
+// Reads eight elements of a row of a tile: four at its beginning and four HALF further.
 static __device__ __forceinline__ void read_fragment(float *fragment, const float *row) {
     const float4 first = *reinterpret_cast<const float4 *>(row);
     const float4 second = *reinterpret_cast<const float4 *>(row + HALF);
@@ -57,12 +57,12 @@ extern "C" __global__ void __launch_bounds__(256, 2)
     const unsigned thread = threadIdx.x;
     const int first_row = blockIdx.y * TILE;
     const int first_column = blockIdx.x * TILE;
-    // What the thread loads of each tile: four words of a row of A, and of a row of B.
+    // The thread's share of each tile: four words of a row of A, and of a row of B.
     const int a_row = thread / 2, a_column = thread % 2 * 4;
     const int b_row = thread / 32, b_column = thread % 32 * 4;
     unsigned a_from = static_cast<unsigned>(first_row + a_row) * n + a_column;
     unsigned b_from = static_cast<unsigned>(b_row) * n + first_column + b_column;
-    // Where its fragments begin: the threads form 16 rows of 16.
+    // Where its fragments begin: the threads form a grid of 16 x 16.
     const int a_at = thread / 16 * EDGE;
     const int b_at = thread % 16 * EDGE;
 

@@ -5,20 +5,21 @@
 // block of 256 threads computes 128 x 128 elements of C, a thread 8 x 8. The guarded build copies
 // and stores word by word, and fills the outside with zeros.
 
-#define TILE 128            // rows and columns of C a block
-#define STEP 16             // of k a tile
-#define EDGE 8              // rows and columns of C a thread
-#define HALF 64             // from the first four elements of a fragment to the second
-#define A_WIDTH (TILE + 4)  // of a row of a_tile: four rows further is 16 banks further
+#define TILE 128            // rows and columns of C per block
+#define STEP 16             // depth of a tile along k
+#define EDGE 8              // rows and columns of C per thread
+#define HALF 64             // words between the two vectors of a fragment
+#define A_WIDTH (TILE + 4)  // words per row of a_tile: four rows further is 16 banks further
 #define THREADS 256
-#define A_DOWN (THREADS / 8)         // rows of A that the threads copy at a time, 8 words of each
-#define B_WORDS (GUARDED ? 1 : 4)    // of a copy from B
-#define B_ACROSS (TILE / B_WORDS)    // copies of a row of B's tile
-#define B_DOWN (THREADS / B_ACROSS)  // rows of B that the threads copy at a time
+#define A_DOWN (THREADS / 8)         // rows of A that all threads copy at a time, 8 words of each
+#define B_WORDS (GUARDED ? 1 : 4)    // words per copy from B
+#define B_ACROSS (TILE / B_WORDS)    // copies per row of B's tile
+#define B_DOWN (THREADS / B_ACROSS)  // rows of B that all threads copy at a time
 
 #if __CUDA_ARCH__ >= 800
 
-// Copies so many words to shared memory, or zeros where they are outside, without waiting.
+// Starts an asynchronous copy of WORDS words to shared memory, or stores zeros if `inside` is
+// false.
 template <int WORDS>
 static __device__ __forceinline__ void copy(float *to, const float *from, bool inside) {
     const unsigned at = static_cast<unsigned>(__cvta_generic_to_shared(to));
@@ -59,7 +60,7 @@ static __device__ __forceinline__ void store_part(float *to, int row, int column
 #endif
 }
 
-// Eight elements of a row of a tile: four at its beginning, four more HALF further.
+// Reads eight elements of a row of a tile: four at its beginning and four HALF further.
 static __device__ __forceinline__ void read_fragment(float *fragment, const float *row) {
     const float4 first = *reinterpret_cast<const float4 *>(row);
     const float4 second = *reinterpret_cast<const float4 *>(row + HALF);
@@ -80,8 +81,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 2)
     const unsigned thread = threadIdx.x;
     const int first_row = blockIdx.y * TILE;
     const int first_column = blockIdx.x * TILE;
-    // What the thread copies of each tile: words of A, in rows A_DOWN apart, and parts of rows of
-    // B.
+    // The thread's share of each tile: words of A, in rows A_DOWN apart, and parts of rows of B.
     const int a_row = thread / 8, a_column = thread % 8;
     const int b_row = thread / B_ACROSS, b_column = thread % B_ACROSS * B_WORDS;
     const float *a_from = a + static_cast<size_t>(first_row + a_row) * n + a_column;
@@ -104,7 +104,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 2)
         a_from += STEP;
         b_from += static_cast<size_t>(STEP) * n;
     };
-    // Where its fragments begin: the warps form 2 rows of 4, their lanes 8 rows of 4.
+    // Where its fragments begin: the warps form a grid of 2 x 4, and their lanes one of 8 x 4.
     const unsigned warp = thread / 32, lane = thread % 32;
     const int a_at = warp / 4 * 32 + lane % 16 / 2 * 4;
     const int b_at = warp % 4 * 16 + lane / 16 * 8 + lane % 2 * 4;
@@ -117,7 +117,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 2)
     read_fragment(a_fragment[0], &a_tile[0][0][a_at]);
     read_fragment(b_fragment[0], &b_tile[0][0][b_at]);
     int stage = 0;
-    for (int tile = STEP; tile < n + STEP; tile += STEP) {  // the tile that is copied
+    for (int tile = STEP; tile < n + STEP; tile += STEP) {  // the tile being copied
         if (tile < n) copy_tiles(1 - stage, tile);
 #pragma unroll
         for (int k = 0; k < STEP; ++k) {
@@ -132,8 +132,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, 2)
                 read_fragment(a_fragment[next], &a_tile[stage][0][a_at]);
                 read_fragment(b_fragment[next], &b_tile[stage][0][b_at]);
             }
-            // Back and forth, so that each multiply-add has an operand in common with the one
-            // before.
+            // Serpentine order: consecutive FMAs share an operand, which comes from the operand
+            // reuse cache instead of the register file.
 #pragma unroll
             for (int i = 0; i < EDGE; ++i) {
 #pragma unroll

@@ -5,13 +5,13 @@
 // otherwise meet in one bank. A block of 256 threads computes 128 x 128 elements of C, a thread 8 x
 // 8. The guarded build loads and stores word by word, and fills the outside with zeros.
 
-#define TILE 128            // rows and columns of C a block
-#define STEP 8              // of k a tile
-#define EDGE 8              // rows and columns of C a thread
-#define HALF 64             // from the first four elements of a fragment to the second
-#define A_WIDTH (TILE + 4)  // of a row of a_tile: four rows further is 16 banks further
+#define TILE 128            // rows and columns of C per block
+#define STEP 8              // depth of a tile along k
+#define EDGE 8              // rows and columns of C per thread
+#define HALF 64             // words between the two vectors of a fragment
+#define A_WIDTH (TILE + 4)  // words per row of a_tile: four rows further is 16 banks further
 
-// Four elements of a row of a matrix, from (row, column) on, where `from` points.
+// Loads four elements of a row, from (row, column), which `from` points to; zeros outside.
 static __device__ __forceinline__ float4 load_part(const float *from, int row, int column, int n) {
 #if GUARDED
     const bool inside = row < n;
@@ -36,7 +36,7 @@ static __device__ __forceinline__ void store_part(float *to, int row, int column
 #endif
 }
 
-// Eight elements of a row of a tile: four at its beginning, four more HALF further.
+// Reads eight elements of a row of a tile: four at its beginning and four HALF further.
 static __device__ __forceinline__ void read_fragment(float *fragment, const float *row) {
     const float4 first = *reinterpret_cast<const float4 *>(row);
     const float4 second = *reinterpret_cast<const float4 *>(row + HALF);
@@ -50,7 +50,7 @@ static __device__ __forceinline__ void read_fragment(float *fragment, const floa
     fragment[7] = second.w;
 }
 
-// Four elements of a row of A, one below the other in its transposed tile.
+// Stores four elements of a row of A in a column of its transposed tile.
 static __device__ __forceinline__ void store_transposed(float *at, float4 part) {
     at[0] = part.x;
     at[A_WIDTH] = part.y;
@@ -65,12 +65,12 @@ extern "C" __global__ void __launch_bounds__(256, 2)
     const unsigned thread = threadIdx.x;
     const int first_row = blockIdx.y * TILE;
     const int first_column = blockIdx.x * TILE;
-    // What the thread loads of each tile: four words of a row of A, and of a row of B.
+    // The thread's share of each tile: four words of a row of A, and of a row of B.
     const int a_row = thread / 2, a_column = thread % 2 * 4;
     const int b_row = thread / 32, b_column = thread % 32 * 4;
     unsigned a_from = static_cast<unsigned>(first_row + a_row) * n + a_column;
     unsigned b_from = static_cast<unsigned>(b_row) * n + first_column + b_column;
-    // Where its fragments begin: the warps form 2 rows of 4, their lanes 8 rows of 4.
+    // Where its fragments begin: the warps form a grid of 2 x 4, and their lanes one of 8 x 4.
     const unsigned warp = thread / 32, lane = thread % 32;
     const int a_at = warp / 4 * 32 + lane % 16 / 2 * 4;
     const int b_at = warp % 4 * 16 + lane / 16 * 8 + lane % 2 * 4;
@@ -85,7 +85,7 @@ extern "C" __global__ void __launch_bounds__(256, 2)
     read_fragment(a_fragment[0], &a_tile[0][0][a_at]);
     read_fragment(b_fragment[0], &b_tile[0][0][b_at]);
     int stage = 0;
-    for (int tile = STEP; tile < n + STEP; tile += STEP) {  // the tile that is loaded
+    for (int tile = STEP; tile < n + STEP; tile += STEP) {  // the tile being loaded
         if (tile < n) {
             a_from += STEP;
             b_from += STEP * n;

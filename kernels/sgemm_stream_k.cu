@@ -1,31 +1,37 @@
-// The product in tiles whose shape fits the size of the matrices, with the work divided evenly
-// among the blocks (stream-K): as fast for odd sizes as for multiples of the tile. BLOCK names a
-// row of TILES by the rows * 1000 + columns of C of a tile.
+// FP32 SGEMM whose work is divided evenly among the blocks (stream-K), so that sizes between
+// multiples of the tile are as fast as the multiples. BLOCK selects a row of TILES: rows * 1000 +
+// columns of C per tile.
 //
-// There are at most as many blocks as multiprocessors, and at least as many tiles. Most tiles are
-// multiplied by one block each. The steps of k of the last ones, fewer than two per block, are
-// divided evenly. So a block may begin one tile and complete another one. It begins the tile first,
-// stores the sums in C, and says so on a board in global memory; at last it completes the tile that
-// the block before has begun, with the sums in C as first terms. The order of sums along k stays
-// the same, and no other memory is needed.
+// In sgemm_top a block computes one tile, and the last wave of tiles leaves SMs idle: with 140
+// tiles on 132 SMs, the second wave keeps eight of them busy. Here at most one block per SM is
+// launched. Most tiles are multiplied by one block each; the last ones, fewer than two per block,
+// are one long sequence of stages of k, of which every block gets an equal part. At n = 708 on an
+// H200 this reaches 1.07 times the speed of cuBLAS, and sgemm_top 0.89 times.
 //
-// The bulk tensor copy engine (TMA) fills stages in shared memory, and zeros what is outside of the
-// matrices. Rows of A and B begin at multiples of 16 bytes, as it needs: if 4 does not divide their
-// length, `pad_rows` has copied them to longer ones. Each block describes both matrices to the
-// engine by tensor maps, which it makes in shared memory and copies to global memory.
+// A block may thus begin one tile and complete another one. It begins its tile first, stores the
+// sums in C, and announces them on a board in global memory. At the end it completes the tile that
+// the block before it has begun, with the sums in C as first terms. The order of sums along k stays
+// the same, and no workspace is needed.
 //
-// Eight warps multiply, each thread a part of C; `slices` of them share the steps of k of a stage.
-// A's tile has lines of 32 steps of k, with chunks of 16 bytes exchanged so that eight rows are in
-// different banks. Barriers in shared memory signal that a stage is full or empty.
+// The kernel is warp-specialised. A producer warp fills stages of shared memory by the bulk tensor
+// copy engine (TMA), which also writes the zeros outside of the matrices, so the main loop has no
+// bounds checks. The engine needs rows aligned to 16 bytes: if 4 does not divide their length,
+// `pad_rows` has copied them to longer ones. Each block describes both matrices by tensor maps,
+// which it makes in shared memory and copies to global memory. mbarriers signal that a stage is
+// full or empty.
 //
-// On the host one stage is used, which warps that multiply copy, and the block that completes a
-// tile also begins it.
+// Eight warps multiply, with a register tile per thread; `slices` groups of them divide the steps
+// along k of a stage. A's tile is not transposed, as the engine cannot do that. It has lines of 32
+// steps along k, and an XOR swizzle of chunks of 16 bytes puts eight rows into different banks.
+//
+// In host execution, the warps that multiply copy one stage, and the block that completes a tile
+// also begins it. sgemm_stream_k.md lists figures and the designs that were slower.
 
 struct Tile {
-    int rows, columns;                // of C
-    int thread_rows, thread_columns;  // of C, a thread
-    int step, stages;                 // of k a stage; stages in shared memory
-    int slices;                       // of the steps of a stage, each by other warps
+    int rows, columns;                // of C per tile
+    int thread_rows, thread_columns;  // of C, per thread
+    int step, stages;                 // depth of a stage along k; stages in shared memory
+    int slices;                       // groups of warps that divide the steps along k of a stage
 };
 
 constexpr Tile TILES[] = {
@@ -51,16 +57,17 @@ constexpr int WARPS_ACROSS = T.columns / WARP_COLUMNS;
 constexpr int SLICE_THREADS = T.rows / WARP_ROWS * WARPS_ACROSS * 32;
 constexpr int MULTIPLIERS = T.slices * SLICE_THREADS, THREADS = MULTIPLIERS + 128;
 constexpr int SLICE_STEPS = T.step / T.slices;
-constexpr int LINE = 32;                            // steps of k of a row of A's tile
-constexpr int A_TILE = T.rows * T.step;             // words, of LINE steps each
+constexpr int LINE = 32;                            // steps along k in a line of A's tile
+constexpr int A_TILE = T.rows * T.step;             // words, in lines of LINE steps
 constexpr int STAGE = A_TILE + T.columns * T.step;  // words
 constexpr int SUMS = T.slices > 1 ? T.slices * T.rows * T.columns : 0;  // words
 constexpr int MAP = 32;                                                 // words of a tensor map
-// Steps of k that a thread reads of a row of A at a time: half as many where registers are scarce.
+// Steps along k of a row of A that a thread reads at once; two where the register tile leaves no
+// room for four.
 constexpr int READ = T.thread_rows * T.thread_columns > 64 ? 2 : 4;
-constexpr int TURN = 2 * VECTOR;              // steps of k of a turn of the main loop
-constexpr int GROUP = 2048 / T.rows;          // rows of tiles that are visited together
-constexpr int MOST_BLOCKS = 256, PLACES = 8;  // of the board: blocks, launches at a time
+constexpr int TURN = 2 * VECTOR;              // steps along k per iteration of the main loop
+constexpr int GROUP = 2048 / T.rows;          // rows of tiles that concurrent blocks share
+constexpr int MOST_BLOCKS = 256, PLACES = 8;  // of the board: blocks, concurrent launches
 constexpr bool TALL = T.thread_rows > T.thread_columns;
 static_assert(T.rows % WARP_ROWS == 0 && T.columns % WARP_COLUMNS == 0, "whole warps");
 static_assert(T.step % LINE == 0 && SLICE_STEPS % TURN == 0, "whole lines and turns");
@@ -95,13 +102,14 @@ static __device__ __forceinline__ void barrier_wait(unsigned barrier, unsigned p
         : "memory");
 }
 
-// Waits for all threads that multiply.
+// Barrier of the threads that multiply, without the producer.
 static __device__ __forceinline__ void meet() {
     asm volatile("barrier.sync 1, %0;" ::"n"(MULTIPLIERS) : "memory");
 }
 
-// Which tiles have been begun, by the block that did: the address of C's part. Launches at a time
-// have other addresses; each entry is removed by the block that waits for it.
+// The board: for each block, the address in C of the tile that it has begun. Concurrent launches
+// write to different addresses, so one board serves them all. The block that waits for an entry
+// removes it, so the board is empty at the end of a launch.
 __device__ unsigned long long board[MOST_BLOCKS][PLACES];
 
 static __device__ __forceinline__ void tell(const float *part, bool speaks) {
@@ -123,14 +131,15 @@ static __device__ __forceinline__ void wait_for(const float *part, bool listens)
     meet();
 }
 
-// Of each multiprocessor, which runs one block of this kernel at a time.
+// Two tensor maps per SM, since an SM runs one block of this kernel at a time.
 __device__ __align__(128) unsigned maps[MOST_BLOCKS][2 * MAP];
 
-// Copies from A in lane 0 and from B in lane 1 of a warp.
+// Copies tiles of A in lane 0, and of B in lane 1, of the producer warp.
 struct Copier {
     unsigned long long map;
 
-    // Describes the matrix in shared memory `own`, and copies that to global memory.
+    // Makes the tensor map in shared memory at `own`, and copies it to global memory, where the
+    // engine reads it.
     __device__ __forceinline__ Copier(int lane, const float *a, const float *b, int m, int n, int k,
                                       float *own) {
         own[lane] = own[MAP + lane] = 0.0f;
@@ -161,7 +170,7 @@ struct Copier {
                 asm volatile(
                     "tensormap.replace.tile.swizzle_mode.shared::cta.b1024.b32 [%0], 0;" ::"r"(at)
                     : "memory");
-            } else {  // chunks of 16 bytes exchanged in lines of 128
+            } else {  // 128-byte swizzle: chunks of 16 bytes exchanged
                 asm volatile(
                     "tensormap.replace.tile.swizzle_mode.shared::cta.b1024.b32 [%0], 3;" ::"r"(at)
                     : "memory");
@@ -191,7 +200,8 @@ struct Copier {
     }
 };
 
-// Keeps the compiler from moving the loads of the next fragments down to where they are needed.
+// Keeps the reads of the next fragments above the FMAs of this step. The compiler would move them
+// down to their first use, where every FMA waits for them.
 static __device__ __forceinline__ void loads_first() {
     __syncwarp();
 }
@@ -214,8 +224,9 @@ static __device__ __forceinline__ void loads_first() {
 
 #endif
 
-// Calls `use` with each vector of a row of the thread's part of C that is inside, or with each
-// element where rows do not begin at multiples of 16 bytes: its place, and its number in the row.
+// Calls `use` for the elements of a row of the thread's part of C that are inside, one vector at a
+// time, or one word if rows are not aligned to 16 bytes. Its arguments are the address and the
+// number in the row.
 template <int WORDS, typename Use>
 static __device__ __forceinline__ void each(float *row, bool inside, int column, int n, Use use) {
 #pragma unroll
@@ -225,8 +236,9 @@ static __device__ __forceinline__ void each(float *row, bool inside, int column,
     }
 }
 
-// Back and forth along the shorter edge, so that each multiply-add has an operand in common with
-// the one before: the register file gives two words a cycle, and a multiply-add needs three.
+// Outer product of two fragments in serpentine order, so that consecutive FMAs share an operand,
+// which then comes from the operand reuse cache. Without it, the register file limits the loop: it
+// delivers two words per cycle, and an FMA reads three.
 static __device__ __forceinline__ void multiply_add(float (&sum)[T.thread_rows][T.thread_columns],
                                                     const float (&a)[T.thread_rows][READ], int step,
                                                     const float *b) {
@@ -243,11 +255,11 @@ static __device__ __forceinline__ void multiply_add(float (&sum)[T.thread_rows][
     }
 }
 
-// The tiles of a block, one after the other, with the stages of k from `begin` to `end` of each.
+// The tiles of a block, in order, with the stages of k from `begin` to `end` of each.
 struct Work {
-    int rows, columns, stages;  // of tiles; of k
-    int whole, count;           // of tiles of this block alone; of all its tiles
-    long long first, last;      // of the stages that blocks share, those of this block
+    int rows, columns, stages;  // in tiles; stages of k per tile
+    int whole, count;           // tiles that this block computes alone; all its tiles
+    long long first, last;      // its part of the stages that blocks divide
 
     __device__ __forceinline__ Work(int m, int n, int k)
         : rows((m + T.rows - 1) / T.rows),
@@ -261,7 +273,8 @@ struct Work {
         count = whole + static_cast<int>((last + stages - 1) / stages - first / stages);
     }
 
-    // Number `i`: first the tile that it begins, last the one that it completes.
+    // Sets the row, column and stages of tile number i: 0 is the tile that the block begins for its
+    // successor, the last is the one that it completes.
     __device__ __forceinline__ void part(int i, int &row, int &column, int &begin, int &end) const {
         int tile = blockIdx.x + i * gridDim.x;
         begin = 0;
@@ -277,8 +290,9 @@ struct Work {
                 tile = whole * gridDim.x + shared;
             }
         }
-        // Blocks that run at the same time share rows of A and columns of B: they go down GROUP
-        // tiles before they go to the next column.
+        // Block swizzle for L2: concurrent blocks go down GROUP tiles before they move to the next
+        // column of tiles. They cover a nearly square part of C, so they share rows of A and
+        // columns of B.
         const int group = tile / (GROUP * columns) * GROUP, within = tile - group * columns;
         const int height = min(GROUP, rows - group);
         row = (group + within % height) * T.rows;
@@ -286,7 +300,7 @@ struct Work {
     }
 };
 
-// Where words of the tiles of A and B are in a stage.
+// Word offsets in a stage of an element of A's and of B's tile.
 static __device__ __forceinline__ int a_place(int row, int step) {
     const int chunk = step % LINE / VECTOR ^ row % 8;
     return step / LINE * T.rows * LINE + row * LINE + chunk * VECTOR + step % VECTOR;
@@ -300,8 +314,8 @@ static __device__ __forceinline__ int row_of(int i) {
     return i * LANE_ROWS;
 }
 
-// A thread's part of C, and its fragments: row row_of(i) of each READ steps of A, vectors of B with
-// those of the other lanes between them.
+// The thread's share of C and its fragments: READ steps of A in each row row_of(i), and vectors of
+// B, which alternate with those of the other lanes.
 struct Place {
     int slice, own, a, b;
     const float *smem;
@@ -315,7 +329,7 @@ struct Place {
         b = warp % WARPS_ACROSS * WARP_COLUMNS + (lane / 16 * 2 + lane % 2) * VECTOR;
     }
 
-    // Steps of k number `step` on of a turn, whose first step is at `from` in the stages.
+    // Reads READ steps of A, beginning with `step` of the iteration whose first step is at `from`.
     __device__ __forceinline__ void read_a(float (&fragment)[T.thread_rows][READ], int from,
                                            int step) const {
         const float *place = smem + (step < VECTOR ? from : from ^ VECTOR) + step % VECTOR;
@@ -349,7 +363,7 @@ struct Place {
     }
 };
 
-// Stores a thread's sums, or those of all slices, which are added through shared memory.
+// Epilogue: stores the thread's sums, or adds those of all slices through shared memory first.
 template <int WORDS>
 static __device__ __forceinline__ void store(const Place &at,
                                              float (&sum)[T.thread_rows][T.thread_columns],
@@ -370,7 +384,7 @@ static __device__ __forceinline__ void store(const Place &at,
         }
         return;
     }
-    // The vectors of all slices lie side by side; each slice adds up some of them.
+    // Every slice stores its sums, and each adds up its share of the vectors for all slices.
     constexpr int VECTORS_ACROSS = T.thread_columns / VECTOR;
     constexpr int VECTORS = T.thread_rows * VECTORS_ACROSS;
     float4 *const parts = reinterpret_cast<float4 *>(smem) + at.own;
@@ -409,7 +423,7 @@ static __device__ __forceinline__ void store(const Place &at,
     }
 }
 
-// Stores C so many words at a time: 1 where rows do not begin at multiples of 16 bytes.
+// WORDS is the number of words per store to C: 4, or 1 if its rows are not aligned to 16 bytes.
 template <int WORDS>
 static __device__ __forceinline__ void multiply(const float *a, const float *b, float *c, int m,
                                                 int n, int k, float *smem) {
@@ -499,7 +513,7 @@ static __device__ __forceinline__ void multiply(const float *a, const float *b, 
         for (int stage = begin; stage < end; ++stage) {
             const int used_slot = slot;
 #pragma unroll 1
-            for (int turn = TURN; turn <= SLICE_STEPS; turn += TURN) {  // the next one
+            for (int turn = TURN; turn <= SLICE_STEPS; turn += TURN) {  // the next iteration
                 int a_next = used_slot * STAGE + a_place(at.a, first_step + turn);
                 int b_next = b_from + TURN * T.columns;
 #pragma unroll
@@ -507,7 +521,8 @@ static __device__ __forceinline__ void multiply(const float *a, const float *b, 
                     if (step == TURN - READ && turn == SLICE_STEPS) {
                         next_slot();
                         if (stage + 1 < end) barrier_wait(full + 8 * slot, phase);
-                        // After the last stage, fragments of the same one, which nobody uses.
+                        // Behind the last stage, fragments of the same stage are read again, and
+                        // not used.
                         const int next = (stage + 1 < end ? slot : used_slot) * STAGE;
                         a_next = next + a_place(at.a, first_step);
                         b_next = next + b_place(first_step, at.b);

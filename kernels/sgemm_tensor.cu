@@ -1,29 +1,33 @@
-// A product of float32 matrices on tensor cores, as accurate as one in float32. Each element is
-// scaled by a power of two, and split into two 16-bit floating-point parts: x * scale = high +
-// low / LOW, with 22 to 24 bits together. Three products of parts are summed for each tile of k,
-// the small ones first: (high * low + low * high) / LOW + high * high. The tensor cores cut sums
-// short, so their sum of one tile is added to float32 registers, which round.
+// A float32 product on tensor cores that is as accurate as one on CUDA cores. Tensor cores multiply
+// 16-bit floats of 11 significant bits, so each element is scaled by a power of two and split into
+// two of them: x * scale = high + low / LOW keeps 22 to 24 bits. A tile along k then takes three
+// products, the small ones first: (high * low + low * high) / LOW + high * high. The fourth, low *
+// low, is too small to matter. Three products on tensor cores are still faster than one on CUDA
+// cores: 141 instead of 52 TFLOP/s at n = 4096 on an H200.
 //
-// A line, a row of A or a column of B, has one scale, such that its largest element is far below
-// the largest 16-bit number. It is found from the first tile. Where an element of a later tile
-// overflows, the scales are made smaller, the sums so far too, and the tile is split anew.
+// Tensor cores truncate sums where float32 rounds, and truncation errors do not cancel. So the
+// tensor cores sum a single tile only, and its sums are added to float32 registers.
 //
-// A block of 256 threads computes 128 x 128 elements of C. While the tensor cores multiply a tile,
-// the threads split the next one, which they hold in registers, and load the one after it. Warps
-// multiply by wgmma where the target is sm_90a, else by mma.sync. The guarded build fills the
-// outside with zeros; its rows are loaded by four elements only where four divide n.
+// A line, which is a row of A or a column of B, has one scale. It comes from the first tile and
+// leaves room for larger elements later. If an element of a later tile still overflows, the scales
+// are lowered, the sums so far are corrected, and the tile is split again.
+//
+// A block of 256 threads computes 128 x 128 elements of C. The CUDA cores split while the tensor
+// cores multiply: the next tile is already in registers and is split during the products, and the
+// tile after it is loaded. Warps use wgmma if the target is sm_90a, and mma.sync otherwise. The
+// guarded build fills the outside with zeros and loads vectors only if 4 divides n.
 
-#define TILE 128           // rows and columns of C a block
-#define STEP 64            // of k a tile
+#define TILE 128           // rows and columns of C per block
+#define STEP 64            // depth of a tile along k
 #define LINES (2 * TILE)   // rows of A's tile, then columns of B's
-#define ROW (STEP / 2)     // words of a line of a part: two 16-bit numbers each
-#define PART (TILE * ROW)  // words of a part of a tile
+#define ROW (STEP / 2)     // words per line of a part, two 16-bit floats each
+#define PART (TILE * ROW)  // words per part of a tile
 #define STAGE (4 * PART)   // A's high and low part, then B's
 #define LOW 2048.0f        // 2^11
-#define PITCH (LINES + 4)  // of the eight rows of maxima: the next row is four banks further
-#define BAND 8             // rows of blocks that share columns of B while they are in cache
+#define PITCH (LINES + 4)  // words per row of maxima; the next row is four banks further
+#define BAND 8             // rows of blocks that share columns of B in L2
 
-#define UNKNOWN (253 << 23)  // bits of a scale that nothing has lowered yet: 2^126
+#define UNKNOWN (253 << 23)  // bits of 2^126, the scale until a tile lowers it
 
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
 #define WGMMA 1
@@ -31,32 +35,34 @@
 #define WGMMA 0
 #endif
 
-// What a warp computes: a thread has rows 8 apart, and 8 neighbouring columns of every 32.
+// Warp tile. A thread has rows that are 8 apart, and 8 neighbouring columns of every 32.
 #define WARP_ROWS (WGMMA ? 16 : 32)
 #define WARP_COLUMNS (WGMMA ? TILE : 64)
-#define SUMS 64  // elements of C a thread
+#define SUMS 64  // elements of C per thread
 
-// Where a warp's rows and columns begin in the tile, and a thread's within them.
+// First row and column of the warp and of the thread, both within the block's tile.
 struct Place {
     int warp_row, warp_column, row, column;
 };
 
-// Number of the sum of a row (0 to 3 or, of wgmma, to 1), a group of 32 columns and one of its 8.
-// It is the order in which both instructions have them; B's tile is laid out for it.
+// Accumulator of a row (0 to 3; for wgmma 0 to 1), a group of 32 columns and one of the thread's 8
+// columns there. Both instructions return sums in this order, because the columns of B's tile are
+// permuted for it (see split_b).
 static __device__ __forceinline__ int sum_at(int row, int group, int column) {
     const int groups = WARP_COLUMNS / 32;
     return ((row / 2 * groups + group) * 4 + column % 4) * 4 + row % 2 * 2 + column / 4;
 }
 
-// Where eight numbers of a line, a chunk of 16 bytes, are in a part. Lines are 128 bytes; chunks
-// change places, so that those of eight lines lie in different banks.
+// Word offset of a chunk of a line: 16 bytes, eight numbers. Lines are 128 bytes, so equal chunks
+// of all lines would share four banks. The XOR swizzle distributes eight lines over all 32 banks;
+// wgmma expects the same layout.
 static __device__ __forceinline__ unsigned chunk_at(unsigned line, unsigned chunk) {
     return line * ROW + (chunk ^ line % 8) * 4;
 }
 
 #ifdef __CUDACC__
 
-// Two floats as 16-bit numbers, rounded to nearest.
+// Packs two floats as 16-bit floats, rounded to nearest.
 static __device__ __forceinline__ unsigned pack(float first, float second) {
     unsigned word;
     asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(word) : "f"(second), "f"(first));
@@ -69,27 +75,29 @@ static __device__ __forceinline__ void unpack(unsigned word, float &first, float
         : "r"(word));
 }
 
-// The larger magnitudes of two pairs; `most` has no signs.
+// Maximum of `most` and the magnitudes of a pair, per half. `most` has no signs.
 static __device__ __forceinline__ unsigned larger(unsigned most, unsigned word) {
     asm("{ .reg .b32 p; abs.f16x2 p, %1; max.f16x2 %0, %0, p; }" : "+r"(most) : "r"(word));
     return most;
 }
 
-// Keeps the compiler from moving loads behind the stores that follow: they would come too late.
+// Keeps loads above the stores that follow. The compiler would move them down, and they would be
+// issued too late to hide their latency.
 static __device__ __forceinline__ void load_now() {
     asm volatile("bar.warp.sync 0xffffffff;" ::: "memory");
 }
 
 #if WGMMA
 
-// What wgmma is told of a matrix in shared memory: lines of 128 bytes with chunks exchanged
-// (1 << 62), groups of eight lines 1024 bytes apart (64 << 32, in units of 16 bytes as all here).
+// Matrix descriptor of wgmma: lines of 128 bytes with the 128-byte swizzle (1 << 62), and groups of
+// eight lines 1024 bytes apart (64 << 32). The unit of addresses and distances is 16 bytes.
 static __device__ __forceinline__ unsigned long long described(const unsigned *matrix) {
     const unsigned long long address = __cvta_generic_to_shared(matrix);
     return (address & 0x3ffff) >> 4 | 1ull << 16 | 64ull << 32 | 1ull << 62;
 }
 
-// sums = a * b + (keep ? sums : 0) for 64 rows, 128 columns and 16 steps of k; not finished here.
+// Starts sums = a * b + (keep ? sums : 0) for 64 rows, 128 columns and 16 steps along k. It is
+// asynchronous: the sums are valid only after a wait.
 #define FOUR(i) "+f"(sums[i]), "+f"(sums[i + 1]), "+f"(sums[i + 2]), "+f"(sums[i + 3])
 static __device__ __forceinline__ void wgmma(float (&sums)[SUMS], unsigned long long a,
                                              unsigned long long b, int keep) {
@@ -106,7 +114,7 @@ static __device__ __forceinline__ void wgmma(float (&sums)[SUMS], unsigned long 
         : "l"(a), "l"(b), "r"(keep));
 }
 
-// Begins sums = high * low + low * high, or sums += high * high, of a warp's rows and columns.
+// Starts sums = high * low + low * high (SMALL) or sums += high * high for the warp tile.
 template <bool SMALL>
 static __device__ __forceinline__ void start(float (&sums)[SUMS], const unsigned *stage,
                                              const Place &place) {
@@ -130,7 +138,8 @@ static __device__ __forceinline__ void finish() {
     asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
 }
 
-// Lets the tensor cores see what this thread has stored.
+// Makes this thread's stores visible to wgmma, which reads shared memory through the asynchronous
+// proxy.
 static __device__ __forceinline__ void publish() {
     asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }
@@ -144,7 +153,7 @@ static __device__ __forceinline__ void load_fragment(unsigned (&words)[4], const
                  : "r"(static_cast<unsigned>(__cvta_generic_to_shared(line))));
 }
 
-// sums += a * b for 16 rows, 8 columns and 16 steps of k.
+// sums += a * b for 16 rows, 8 columns and 16 steps along k.
 static __device__ __forceinline__ void mma(float *sums, const unsigned (&a)[4], unsigned b_first,
                                            unsigned b_second) {
     asm volatile(
@@ -154,7 +163,7 @@ static __device__ __forceinline__ void mma(float *sums, const unsigned (&a)[4], 
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b_first), "r"(b_second));
 }
 
-// sums = high * low + low * high, or sums += high * high, of a warp's rows and columns.
+// Computes sums = high * low + low * high (SMALL) or sums += high * high for the warp tile.
 template <bool SMALL>
 static __device__ __forceinline__ void start(float (&sums)[SUMS], const unsigned *stage,
                                              const Place &place) {
@@ -203,7 +212,7 @@ static __device__ __forceinline__ void publish() {
 }
 
 #endif
-#else  // executed on the host, without tensor cores: the same places, a thread's own sums alone
+#else  // host execution, without tensor cores: a thread computes its own sums from the same words
 
 static unsigned pack(float first, float second) {
     return host_to_half(second) << 16 | host_to_half(first);
@@ -222,7 +231,7 @@ static unsigned larger(unsigned most, unsigned word) {
 static void load_now() {
 }
 
-// Two neighbours along k of a line of a part, from where ldmatrix reads them.
+// Reads two neighbours along k from the word where ldmatrix would read them.
 static void read_pair(float (&pair)[2], const unsigned *part, int line, int k) {
     unpack(host_tensor_operand(part + chunk_at(line, k / 8) + k % 8 / 2), pair[0], pair[1]);
 }
@@ -240,7 +249,7 @@ static void start(float (&sums)[SUMS], const unsigned *stage, const Place &place
             if (SMALL) read_pair(a_low[row], stage + PART, place.row + 8 * row, k);
         }
         for (int j = 0; j < 16; ++j) {
-            // Column number `column` of a group of 32 is this line of B's tile.
+            // The line of B's tile for this column of a group of 32: the permutation of split_b.
             const int group = j / 8, column = place.column - place.warp_column + j % 8;
             const int line = place.warp_column + 32 * group + column % 4 * 8 + column / 4;
             read_pair(b_high, b, line, k);
@@ -272,8 +281,8 @@ static __device__ __forceinline__ float component(float4 part, int i) {
     return i == 0 ? part.x : i == 1 ? part.y : i == 2 ? part.z : part.w;
 }
 
-// Splits eight elements of a line into a chunk of the high part and of the low part behind it;
-// `most` keeps the largest magnitudes.
+// Splits eight elements of a line, and stores their high parts and, PART words behind, their low
+// parts. `most` collects magnitudes, so that a single test per tile detects overflow.
 static __device__ __forceinline__ void split(unsigned *to, const float *elements, float scale,
                                              unsigned &most) {
     unsigned high[4], low[4];
@@ -290,7 +299,7 @@ static __device__ __forceinline__ void split(unsigned *to, const float *elements
     *reinterpret_cast<uint4 *>(to + PART) = make_uint4(low[0], low[1], low[2], low[3]);
 }
 
-// Four elements of a row of a matrix, from (row, column) on, where `from` points.
+// Loads four elements of a row, from (row, column), which `from` points to; zeros outside.
 static __device__ __forceinline__ float4 load_part(const float *from, int row, int column, int n) {
 #if GUARDED
     const bool inside = row < n;
@@ -322,13 +331,14 @@ static __device__ __forceinline__ void store_part(float *to, int row, int column
 
 extern "C" __global__ void __launch_bounds__(256, 1)
     sgemm_tensor(const float *a, const float *b, float *c, int n) {
-#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 800     // older cards have no such instructions
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 800     // older GPUs have no such instructions
     extern __shared__ __align__(1024) unsigned smem[];  // two stages
-    float *scales = reinterpret_cast<float *>(smem + 2 * STAGE);  // of each line
-    float *ratios = scales + LINES;                               // of the last change of scales
-    float *maxima = ratios + LINES;                               // of each line, of an eighth each
+    float *scales = reinterpret_cast<float *>(smem + 2 * STAGE);  // scale of each line
+    float *ratios = scales + LINES;  // new scale over old, of each line
+    float *maxima = ratios + LINES;  // eight partial maxima of each line
     const unsigned thread = threadIdx.x, warp = thread / 32, lane = thread % 32;
-    // Blocks that run together form a rectangle, of which rows of A and columns of B are cached.
+    // Block swizzle for L2: concurrent blocks cover a rectangle of C, so they share rows of A and
+    // columns of B.
     const unsigned number = blockIdx.y * gridDim.x + blockIdx.x, width = BAND * gridDim.x;
     const unsigned band = number / width * BAND, within = number % width;
     const unsigned height = gridDim.y - band < BAND ? gridDim.y - band : BAND;
@@ -336,8 +346,9 @@ extern "C" __global__ void __launch_bounds__(256, 1)
     const int first_column = within / height * TILE;
     const int tiles = (n + STEP - 1) / STEP;
 
-    // What the thread loads and splits of a tile: of rows a_row, + 4, + 8 and + 12 of A, and of
-    // four columns of B from b_column on, each the chunk of k, k + 1, k + 2, k + 3, and 32 later.
+    // The thread's share of a tile: rows a_row, + 4, + 8 and + 12 of A, and four columns of B from
+    // b_column. A chunk has four neighbours along k, and the four that are 32 further. A and B use
+    // the same order, so it changes no product.
     const int a_row = 16 * warp + lane / 8, a_chunk = lane % 8;
     const int b_column = warp % 4 * 32 + lane % 8 * 4, b_chunk = warp / 4 * 4 + lane / 8;
     float4 of_a[8], of_b[8];
@@ -356,7 +367,7 @@ extern "C" __global__ void __launch_bounds__(256, 1)
             from += i == 3 ? 29 * n : n;
         }
     };
-    unsigned most = 0;  // magnitudes of what was split
+    unsigned most = 0;  // largest magnitudes of the tile that is being split
     auto split_a = [&](int i, int stage) {
         const int row = a_row + 4 * i;
         const float4 p = of_a[2 * i], q = of_a[2 * i + 1];
@@ -366,8 +377,8 @@ extern "C" __global__ void __launch_bounds__(256, 1)
     };
     auto split_b = [&](int stage) {
         const float4 scale = *reinterpret_cast<const float4 *>(scales + TILE + b_column);
-        // Four neighbouring columns go to lines that are 8 apart, so that the lanes that store
-        // together store to eight neighbouring lines.
+        // Four neighbouring columns go to lines that are 8 apart. The lanes of one store then write
+        // eight neighbouring lines, which the swizzle puts into different banks.
         unsigned *to = smem + stage * STAGE + 2 * PART;
 #pragma unroll
         for (int j = 0; j < 4; ++j) {
@@ -387,7 +398,8 @@ extern "C" __global__ void __launch_bounds__(256, 1)
     const Place place = {warp_row, warp_column, own_row, own_column};
     float sums[SUMS] = {}, of_tile[SUMS];
     scales[thread] = __int_as_float(UNKNOWN);
-    // Multiplies the parts of a tile, and does two other things while the tensor cores are at it.
+    // Multiplies a tile. `meanwhile` and `then` run on the CUDA cores while the tensor cores
+    // compute the small products and the large one.
     auto multiply = [&](int tile, auto meanwhile, auto then) {
         const unsigned *stage = smem + tile % 2 * STAGE;
         start<true>(of_tile, stage, place);
@@ -408,7 +420,7 @@ extern "C" __global__ void __launch_bounds__(256, 1)
     bool fits;
     int tile = 0;
     do {
-        // The scales are those of earlier tiles, or none: make this tile fit too, and split it.
+        // First tile, or overflow in this one: lower the scales until the tile fits, then split it.
         float4 column_maxima = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
         load_b(tile);
 #pragma unroll
@@ -431,7 +443,8 @@ extern "C" __global__ void __launch_bounds__(256, 1)
         for (int i = 0; i < 8; ++i) {
             line_maximum = fmaxf(line_maximum, maxima[i * PITCH + thread]);
         }
-        // Exponents; the line's largest element shall be from 2^12 to 2^13, an eighth of what fits.
+        // Exponents of the scales. They put the largest element of a line between 2^12 and 2^13, so
+        // a later element may be eight times larger before it overflows.
         const int old = __float_as_int(scales[thread]) >> 23;
         const int now = min(old, 2 * 127 + 12 - (__float_as_int(line_maximum) >> 23));
         scales[thread] = __int_as_float(now << 23);
@@ -480,7 +493,8 @@ extern "C" __global__ void __launch_bounds__(256, 1)
                     }
                 });
             publish();
-            // The next tile is split, and nobody reads this one any more. Has it become infinite?
+            // The next tile is split, and nobody reads this one any more. An overflowed element is
+            // infinite: then the tile does not fit, and the outer loop repeats it.
             fits = !__syncthreads_or((most & 0x7fff) >= 0x7c00 || most >> 16 >= 0x7c00);
             tile = next;
         }
@@ -490,7 +504,7 @@ extern "C" __global__ void __launch_bounds__(256, 1)
     for (int i = 0; i < SUMS; i += 8) {
         const int group = i / 8 % (WARP_COLUMNS / 32), row = i / (WARP_COLUMNS / 4);
         const int column = place.column + 32 * group;
-        // Scales are powers of two: what undoes them has the exponent of the other sign.
+        // Scales are powers of two: negating the exponent inverts them.
         const int undone = 2 * 127 << 23;
         const float of_row = __int_as_float(undone - __float_as_int(scales[place.row + 8 * row]));
         float elements[8];

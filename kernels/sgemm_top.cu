@@ -1,26 +1,36 @@
-// The product in tiles whose shape fits the size of the matrices: what FP32 multiply-adds reach
-// without tensor cores. BLOCK names a row of TILES by the rows * 1000 + columns of C a block.
+// FP32 SGEMM on CUDA cores for any m, n and k, with one tile shape per range of sizes. BLOCK
+// selects a row of TILES: rows * 1000 + columns of C per block.
 //
-// Copies go from global to shared memory without passing through registers (cp.async, from sm_80
-// on), several stages ahead; elsewhere, on the host too, plain loads and stores take their places.
-// Each turn of the main loop multiplies one stage and copies another, a few words at every step of
-// k, so that copies never queue up before the fragments. A is stored transposed, in padded rows.
-// Threads form warps of 8 x 4 lanes, laid out so that fragments are read without bank conflicts; a
-// fragment is vectors of four, with those of the other lanes between them. Where there are fewer
-// tiles than the card needs, the steps of k are shared by `slices` of a block's warps, whose sums
-// are added through shared memory at the end. The guarded build fills the outside with zeros.
+// register_tile_async issues all copies of a tile at once, so they queue up in front of the reads
+// of fragments, and its only tile shape leaves SMs idle at small n. This kernel changes three
+// things:
+//
+// - cp.async copies run several stages ahead and are spread over the steps along k of the main
+//   loop, a few words at a time, so that no fragment waits behind them. At n = 4096 on an H200 this
+//   is worth 52.4 instead of 45 to 48 TFLOP/s.
+// - A thread computes up to 8 x 16 elements, so an FMA needs 0.19 words of shared memory instead of
+//   0.25.
+// - Small matrices get small tiles. Where even these are too few, `slices` groups of warps divide
+//   the steps along k of each stage, and their sums are added in the epilogue (split-K inside a
+//   block).
+//
+// A is stored transposed, in padded rows. The lanes of a warp form a grid of 8 x 4, and the vectors
+// of a lane's fragment alternate with those of the other lanes, so fragments are read without bank
+// conflicts. GPUs before sm_80 and host execution use plain loads and stores instead of cp.async.
+// The guarded build fills the outside of the matrices with zeros. sgemm_top.md lists the limits of
+// this kernel and the designs that were slower.
 
 struct Tile {
-    int rows, columns;                // of C, a block
-    int thread_rows, thread_columns;  // of C, a thread
-    int step, stages;                 // of k a stage; stages in shared memory
-    int slices;                       // of the steps of a stage, each by other warps
+    int rows, columns;                // of C, per block
+    int thread_rows, thread_columns;  // of C, per thread
+    int step, stages;                 // depth of a stage along k; stages in shared memory
+    int slices;                       // groups of warps that divide the steps along k of a stage
 };
 
 constexpr Tile TILES[] = {
-    {128, 256, 8, 16, 16, 4, 1},  // two warps a scheduler: from n = 2048 on
-    {192, 128, 12, 8, 16, 3, 1},  // where those leave multiprocessors idle: n = 3000, 3072
-    {128, 128, 8, 16, 16, 4, 1},  // two blocks a multiprocessor
+    {128, 256, 8, 16, 16, 4, 1},  // from n = 2048: eight warps, two per scheduler
+    {192, 128, 12, 8, 16, 3, 1},  // n = 3000, 3072, where 128 x 256 leaves SMs idle
+    {128, 128, 8, 16, 16, 4, 1},  // two blocks per SM
     {64, 128, 8, 8, 32, 4, 2},    // n = 1024
     {64, 64, 8, 8, 32, 3, 4},     // n = 1536
     {64, 32, 8, 8, 64, 3, 8},     // n = 512
@@ -42,13 +52,13 @@ constexpr int WARPS_ACROSS = T.columns / WARP_COLUMNS;
 constexpr int SLICE_THREADS = T.rows / WARP_ROWS * WARPS_ACROSS * 32;
 constexpr int THREADS = T.slices * SLICE_THREADS;
 constexpr int SLICE_STEPS = T.step / T.slices;
-constexpr int A_PITCH = T.rows + VECTOR;               // words of a row of A's transposed tile
-constexpr int STAGE = T.step * (A_PITCH + T.columns);  // words: A's tile, then B's
-constexpr int ROW_PART = 8;                            // words of a row of A copied side by side
-constexpr int A_COPIES = T.rows * T.step / THREADS;    // a thread and stage, of a word each
-constexpr int A_DOWN = THREADS / ROW_PART;             // rows from one copy to the next
+constexpr int A_PITCH = T.rows + VECTOR;               // words per row of A's transposed tile
+constexpr int STAGE = T.step * (A_PITCH + T.columns);  // words per stage: A's tile, then B's
+constexpr int ROW_PART = 8;  // words of a row of A that neighbouring threads copy
+constexpr int A_COPIES = T.rows * T.step / THREADS;  // copies of one word, per thread and stage
+constexpr int A_DOWN = THREADS / ROW_PART;           // rows from one copy to the next
 constexpr int A_ROWS = A_DOWN < T.rows ? T.rows / A_DOWN : 1;  // rows that a thread copies from
-constexpr int GROUP = 2048 / T.rows;  // rows of tiles that are visited together
+constexpr int GROUP = 2048 / T.rows;  // rows of tiles that concurrent blocks share
 constexpr bool TALL = T.thread_rows > T.thread_columns;
 static_assert(T.rows % WARP_ROWS == 0 && T.columns % WARP_COLUMNS == 0, "whole warps");
 static_assert(SLICE_STEPS % 2 == 0, "two fragments");
@@ -56,7 +66,8 @@ static_assert(A_COPIES * THREADS == T.rows * T.step, "as many copies of A by eac
 
 #if __CUDA_ARCH__ >= 800
 
-// Copies so many words to shared memory, or zeros where they are outside, without waiting.
+// Starts an asynchronous copy of WORDS words to shared memory, or stores zeros if `inside` is
+// false. Copies of 16 bytes bypass L1 (.cg); copies of 4 bytes cannot.
 template <int WORDS>
 static __device__ __forceinline__ void copy(float *to, const float *from, bool inside) {
     const unsigned at = static_cast<unsigned>(__cvta_generic_to_shared(to));
@@ -77,13 +88,14 @@ static __device__ __forceinline__ void end_stage() {
     asm volatile("cp.async.commit_group;");
 }
 
-// Waits until all stages but the last so many are there.
+// Waits until at most STAGES of the committed stages are still on their way.
 template <int STAGES>
 static __device__ __forceinline__ void wait_for_all_but() {
     asm volatile("cp.async.wait_group %0;" ::"n"(STAGES) : "memory");
 }
 
-// Keeps the compiler from moving the loads of the next fragments down to where they are needed.
+// Keeps the reads of the next fragments above the FMAs of this step. The compiler would move them
+// down to their first use, where every FMA waits for them.
 static __device__ __forceinline__ void loads_first() {
     __syncwarp();
 }
@@ -128,7 +140,8 @@ static __device__ __forceinline__ float4 vector_of(const float *words) {
     return make_float4(words[0], words[1], words[2], words[3]);
 }
 
-// Stores a vector of C, or so much of it as is inside: all or nothing where WORDS is 4.
+// Stores four elements of C. If WORDS is 4, then 4 divides n, and a vector is entirely inside or
+// outside.
 template <int WORDS>
 static __device__ __forceinline__ void store_vector(float *to, int row, int column, int m, int n,
                                                     float4 part) {
@@ -143,7 +156,7 @@ static __device__ __forceinline__ void store_vector(float *to, int row, int colu
     }
 }
 
-// Stores a row of the thread's part of C, from its vector at J on.
+// Stores a row of the thread's register tile, beginning with the vector at J.
 template <int WORDS, int J = 0>
 static __device__ __forceinline__ void store_row(float *to, int row, int column, int m, int n,
                                                  const float *sums) {
@@ -154,8 +167,9 @@ static __device__ __forceinline__ void store_row(float *to, int row, int column,
     }
 }
 
-// Back and forth along the shorter edge, so that each multiply-add has an operand in common with
-// the one before: the register file gives two words a cycle, and a multiply-add needs three.
+// Outer product of two fragments in serpentine order, so that consecutive FMAs share an operand,
+// which then comes from the operand reuse cache. Without it, the register file limits the loop: it
+// delivers two words per cycle, and an FMA reads three.
 static __device__ __forceinline__ void multiply_add(float (&sum)[T.thread_rows][T.thread_columns],
                                                     const float *a, const float *b) {
     constexpr int LONG = TALL ? T.thread_rows : T.thread_columns;
@@ -171,18 +185,20 @@ static __device__ __forceinline__ void multiply_add(float (&sum)[T.thread_rows][
     }
 }
 
-// B is copied B_WORDS at a time: 1 where its rows do not begin at multiples of 16 bytes.
+// B_WORDS is the number of words per copy of B: 4, or 1 if the rows of B are not aligned to 16
+// bytes.
 template <int B_WORDS>
 static __device__ void multiply(const float *a, const float *b, float *c, int m, int n, int k_end,
                                 float *smem) {
     constexpr int B_ACROSS = T.columns / B_WORDS;          // copies of a row of B's tile
     constexpr int B_DOWN = THREADS / B_ACROSS;             // rows from one copy to the next
-    constexpr int B_COPIES = T.step * B_ACROSS / THREADS;  // a thread and stage
+    constexpr int B_COPIES = T.step * B_ACROSS / THREADS;  // per thread and stage
     static_assert(B_COPIES * THREADS == T.step * B_ACROSS && B_DOWN * B_ACROSS == THREADS,
                   "as many copies of B by each thread");
     const int thread = threadIdx.x;
-    // Blocks that run at the same time share rows of A and columns of B: they go down GROUP tiles
-    // before they go to the next column.
+    // Block swizzle for L2: concurrent blocks go down GROUP tiles before they move to the next
+    // column of tiles. They cover a nearly square part of C, so they share rows of A and columns of
+    // B.
     const int number = blockIdx.y * gridDim.x + blockIdx.x;
     const int group = number / (GROUP * gridDim.x) * GROUP;
     const int height = min(GROUP, static_cast<int>(gridDim.y) - group);
@@ -190,7 +206,7 @@ static __device__ void multiply(const float *a, const float *b, float *c, int m,
     const int first_row = (group + in_group % height) * T.rows;
     const int first_column = in_group / height * T.columns;
 
-    // What the thread copies of each stage: words of A, one row after the other, and of B.
+    // Source and destination of the thread's copies in a stage.
     const int a_row = thread / ROW_PART % T.rows;
     const int a_step = thread % ROW_PART + thread / ROW_PART / T.rows * ROW_PART;
     const int b_step = thread / B_ACROSS, b_column = thread % B_ACROSS * B_WORDS;
@@ -199,13 +215,15 @@ static __device__ void multiply(const float *a, const float *b, float *c, int m,
     float *const a_to = smem + a_step * A_PITCH + a_row;
     float *const b_to = smem + T.step * A_PITCH + b_step * T.columns + b_column;
     const int tiles = (k_end + T.step - 1) / T.step;
-    // The step of k where its rows of A and its columns of B end: outside of C at once.
+    // First step of k outside, for each of its rows of A and for its columns of B; 0 where the row
+    // or column is itself outside of C. One comparison per copy then checks both edges.
     int a_end[A_ROWS];
 #pragma unroll
     for (int i = 0; i < A_ROWS; ++i)
         a_end[i] = first_row + a_row + i * A_DOWN < m ? k_end : 0;
     const int b_end = first_column + b_column < n ? k_end : 0;
-    // Copies number `part` of a stage; beyond the last tile zeros, which nobody uses.
+    // Issues copy number `part` of a stage. Behind the last tile it stores zeros that no thread
+    // reads.
     const auto copy_part = [&](int part, int tile, int stage) {
         if (part < B_COPIES) {
             const int down = part * B_DOWN;
@@ -220,8 +238,8 @@ static __device__ void multiply(const float *a, const float *b, float *c, int m,
         }
     };
     constexpr int COPIES = A_COPIES + B_COPIES;
-    // The steps of k at which they are made. A word at a time they take so many registers that a
-    // single step has to do.
+    // The number of steps along k over which the copies of a stage are spread. Copies of single
+    // words need so many registers that they are all issued in one step.
     constexpr int WANTED = GUARDED ? (B_WORDS == VECTOR ? 2 : 1) : 5;
     constexpr int TURNS = WANTED < SLICE_STEPS ? WANTED : SLICE_STEPS - 1;
     constexpr int EVERY = (SLICE_STEPS - 1) / TURNS;
@@ -238,7 +256,7 @@ static __device__ void multiply(const float *a, const float *b, float *c, int m,
         next_tile();
     }
 
-    // Where the thread's fragments begin, and its part of C.
+    // Where the thread's fragments begin in a tile, and with them its elements of C.
     const int slice = thread / SLICE_THREADS, own = thread % SLICE_THREADS;
     const int warp = own / 32, lane = own % 32;
     const int a_at = warp / WARPS_ACROSS * WARP_ROWS + lane % 16 / 2 * VECTOR;
@@ -257,7 +275,7 @@ static __device__ void multiply(const float *a, const float *b, float *c, int m,
     read_fragments(0, 0, 0);
     int used_stage = 0, free_stage = (T.stages - 1) * STAGE;
 #pragma unroll 1
-    for (int tile = T.stages - 1; tile < tiles + T.stages - 1; ++tile) {  // the one copied
+    for (int tile = T.stages - 1; tile < tiles + T.stages - 1; ++tile) {  // the tile being copied
         int next_stage = used_stage + STAGE;
         if (next_stage == T.stages * STAGE) next_stage = 0;
 #pragma unroll
@@ -297,7 +315,8 @@ static __device__ void multiply(const float *a, const float *b, float *c, int m,
         }
         return;
     }
-    // The vectors of all slices lie side by side; each slice adds up some of them.
+    // Epilogue of split-K: the stages are no longer needed, so every slice stores its sums there,
+    // and each adds up its share of the vectors for all slices.
     constexpr int VECTORS_ACROSS = T.thread_columns / VECTOR;
     constexpr int VECTORS = T.thread_rows * VECTORS_ACROSS;
     float4 *const parts = reinterpret_cast<float4 *>(smem) + own;

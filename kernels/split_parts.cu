@@ -1,27 +1,29 @@
-// Splits A and B into 16-bit floating-point parts, which `sgemm_tensor_tma` multiplies: x * scale =
-// high + low / LOW, with 22 to 24 bits together. Four tiles of k share one scale per line (row of A
-// or column of B), a power of two, such that the largest element is at least 2^14.
+// Splits A and B into 16-bit parts for `sgemm_tensor_tma`, once per product instead of once per
+// block: x * scale = high + low / LOW, with 22 to 24 bits together. The scale is a power of two,
+// one for TILES tiles of a line (a row of A or a column of B). It puts the largest element of these
+// between 2^14 and 2^15, close to the largest 16-bit float (2^16), so that small elements keep as
+// many bits as possible.
 //
-// The result is a sequence of images, one for 128 lines and 64 steps of k. An image is what the
-// tensor cores read in shared memory: the high parts, 128 bytes per line, then the low parts, then
-// the inverse scales of the lines. Images of one group of lines are neighbours; zeros fill the
-// outside. All images of B precede those of A. A launch with fewer blocks splits A only; with m = 0
-// it splits B only.
+// The result is a sequence of images, each of 128 lines and 64 steps along k. An image has the
+// layout that wgmma reads in shared memory, so the product fetches it by one bulk copy: first the
+// high parts, 128 bytes per line, then the low parts, then the inverse scales of the lines. Images
+// of the same lines are neighbours, and zeros fill the outside. All images of B precede those of A.
+// A launch with fewer blocks splits A only; with m = 0 it splits B only.
 //
-// A block of 256 threads splits 32 lines and four tiles of k.
+// A block of 256 threads splits 32 lines and TILES tiles.
 
-#define LINES 128                // of an image
-#define STEP 64                  // of k of an image
-#define PART (LINES * STEP * 2)  // bytes of a part of an image
+#define LINES 128                // lines per image
+#define STEP 64                  // depth of an image along k
+#define PART (LINES * STEP * 2)  // bytes per part of an image
 #define IMAGE (2 * PART + 4 * LINES)
-#define TILES 4                        // of k that share a scale
-#define GROUP 32                       // lines of a block
+#define TILES 4                        // tiles along k that share a scale
+#define GROUP 32                       // lines per block
 #define LOW 2048.0f                    // 2^11
-#define PITCH (TILES * STEP * 2 + 16)  // bytes of a column of B: the next is four banks further
+#define PITCH (TILES * STEP * 2 + 16)  // bytes per column of B: the next one is four banks further
 
 #ifdef __CUDACC__
 
-// Two floats as 16-bit numbers, rounded to nearest.
+// Packs two floats as 16-bit floats, rounded to nearest.
 static __device__ __forceinline__ unsigned pack(float first, float second) {
     unsigned word;
     asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(word) : "f"(second), "f"(first));
@@ -47,7 +49,7 @@ static void unpack(unsigned word, float &first, float &second) {
 
 #endif
 
-// Two neighbours along k as words of the high and the low part.
+// Splits two neighbours along k into a word of high and a word of low parts.
 static __device__ __forceinline__ void split(float first, float second, float scale, unsigned &high,
                                              unsigned &low) {
     float first_high, second_high;
@@ -56,12 +58,13 @@ static __device__ __forceinline__ void split(float first, float second, float sc
     low = pack((first * scale - first_high) * LOW, (second * scale - second_high) * LOW);
 }
 
-// Biased exponent of a line's largest element; not so small that the scale would be infinite.
+// Biased exponent of the largest element of a line, at least 15: the scale of a smaller one would
+// be infinite.
 static __device__ __forceinline__ int exponent(float largest) {
     return max(__float_as_int(largest) >> 23, 15);
 }
 
-// The power of two that brings this exponent to 14, and its inverse.
+// The scale that brings an element of this exponent to 2^14, and its inverse.
 static __device__ __forceinline__ float scale_of(int exponent) {
     return __int_as_float((2 * 127 + 14 - exponent) << 23);
 }
@@ -73,17 +76,17 @@ static __device__ __forceinline__ float inverse_of(int exponent) {
 extern "C" __global__ void __launch_bounds__(256, 4)
     split_parts(const ELEMENT *a, const ELEMENT *b, ELEMENT *c, int m, int n, int k) {
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 800           // older GPUs do not convert pairs
-    __shared__ __align__(16) char columns[2][GROUP * PITCH];  // parts of B, transposed
+    __shared__ __align__(16) char columns[2][GROUP * PITCH];  // high and low parts of B, transposed
     __shared__ __align__(16) float maxima[GROUP][36];
     const unsigned thread = threadIdx.x, warp = thread / 32, lane = thread % 32;
     const int steps = (k + STEP - 1) / STEP, chunks = (steps + TILES - 1) / TILES;
     const int of_n = (n + LINES - 1) / LINES;
-    const unsigned of_a = (m + LINES - 1) / LINES * (LINES / GROUP) * chunks;  // blocks
+    const unsigned of_a = (m + LINES - 1) / LINES * (LINES / GROUP) * chunks;  // for A
     char *images = reinterpret_cast<char *>(c);
     if (blockIdx.x < of_a) {
         images += static_cast<size_t>(of_n) * steps * IMAGE;
         const int first = blockIdx.x / chunks * GROUP, tile = blockIdx.x % chunks * TILES;
-        // A warp has four rows, and a thread two neighbours of each tile.
+        // A warp splits four rows, and a thread two neighbours along k in each tile.
         float2 elements[4][TILES];
 #pragma unroll
         for (int i = 0; i < 4; ++i) {
@@ -122,7 +125,8 @@ extern "C" __global__ void __launch_bounds__(256, 4)
                 if (tile + j < steps) {
                     unsigned high, low;
                     split(elements[i][j].x, elements[i][j].y, scale_of(found), high, low);
-                    // Chunks of 16 bytes change places, as the tensor cores expect.
+                    // The 128-byte swizzle that wgmma expects: chunks of 16 bytes are exchanged by
+                    // XOR.
                     const int at = line * 128 + (lane / 4 ^ line % 8) * 16 + lane % 4 * 4;
                     *reinterpret_cast<unsigned *>(to + j * IMAGE + at) = high;
                     *reinterpret_cast<unsigned *>(to + j * IMAGE + PART + at) = low;
@@ -136,7 +140,9 @@ extern "C" __global__ void __launch_bounds__(256, 4)
     } else {
         const int groups = of_n * (LINES / GROUP), block = blockIdx.x - of_a;
         const int first = block % groups * GROUP, tile = block / groups * TILES;
-        // A warp has 32 steps of k, and a thread one column.
+        // A warp splits 32 steps along k, and a thread one column. B is read along its rows, so the
+        // loads are coalesced, but a column of B is a line of the image: the parts are transposed
+        // through shared memory.
         const int column = first + lane, row = tile * STEP + 32 * warp;
         const float *from = b + static_cast<size_t>(row) * n + column;
         float elements[32], largest = 0.0f;
@@ -175,7 +181,7 @@ extern "C" __global__ void __launch_bounds__(256, 4)
             float *scales = reinterpret_cast<float *>(to + warp * IMAGE + 2 * PART);
             scales[column % LINES] = inverse_of(found);
         }
-        // Eight threads store a line of an image.
+        // Eight threads store the 128 bytes of a line.
         const int own = 4 * warp + lane / 8, line = first % LINES + own, chunk = lane % 8;
 #pragma unroll
         for (int j = 0; j < TILES; ++j) {

@@ -1,10 +1,11 @@
-// Probe of the rate of a card's tensor cores: products of 16-bit floating-point numbers, summed in
-// float32. Every group of four warps multiplies 64 x 64 by 64 x 128 numbers in shared memory at
-// each step, by wgmma where the target is sm_90a; elsewhere, from sm_80 on, its warps do as much by
-// mma.sync from registers. Operands change sign at random: zeros would draw less power.
+// Measures the throughput of tensor cores: products of 16-bit floats, summed in float32. In each
+// step, every group of four warps multiplies 64 x 64 by 64 x 128 numbers from shared memory by
+// wgmma if the target is sm_90a. On other GPUs from sm_80 on, its warps do the same work by
+// mma.sync from registers. The operands have random signs and mantissas, because tensor cores draw
+// less power with zeros, and the GPU might then run at a clock that no real product reaches.
 
-#define THREADS 256  // of a block
-#define SUMS 64      // a thread
+#define THREADS 256  // per block
+#define SUMS 64      // per thread
 #define A_WORDS (64 * 32)
 #define B_WORDS (128 * 32)
 
@@ -16,7 +17,8 @@ static __device__ __forceinline__ unsigned random_word(unsigned number) {
 
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
 
-// Lines of 128 bytes with chunks of 16 exchanged, groups of eight lines 1024 bytes apart.
+// Matrix descriptor of wgmma: lines of 128 bytes with the 128-byte swizzle, and groups of eight
+// lines 1024 bytes apart.
 static __device__ __forceinline__ unsigned long long described(const unsigned *matrix) {
     const unsigned long long address = __cvta_generic_to_shared(matrix);
     return (address & 0x3ffff) >> 4 | 1ull << 16 | 64ull << 32 | 1ull << 62;
@@ -67,7 +69,7 @@ static __device__ __forceinline__ void multiply(float (&sums)[SUMS], const unsig
     }
     for (int step = 0; step < 4 * steps; ++step) {
 #pragma unroll
-        for (int i = 0; i < SUMS; i += 4) {  // each of these sums waits for its last alone
+        for (int i = 0; i < SUMS; i += 4) {  // independent sums, so that latencies overlap
             asm volatile(
                 "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, "
                 "{%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
@@ -84,7 +86,8 @@ static __device__ __forceinline__ void multiply(float (&)[SUMS], const unsigned 
 
 #endif
 
-// The sums are stored only if one of them is `never`, which the compiler cannot know.
+// The sums are stored only if one is `never`. The compiler cannot exclude that, so it keeps the
+// products.
 extern "C" __global__ void __launch_bounds__(THREADS)
     fp16_products(int steps, float never, float *sink) {
     __shared__ __align__(1024) unsigned words[A_WORDS + B_WORDS];

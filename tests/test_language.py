@@ -51,6 +51,7 @@ EXCEPTIONS = {
 }
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 TEMPLATES = sorted((ROOT / "report").rglob("*.j2"))
+SOURCES = sorted([*(ROOT / "kernels").glob("*.cu"), *(ROOT / "cpu_reference").glob("*.c")])
 PACKAGES = ("analysis", "base", "cpu_reference", "kernels", "measurement", "study", "workflow")
 PARSERS = {
     "gemm-study": command._parser,
@@ -72,10 +73,12 @@ def private_words(text: str, where: str) -> list[str]:
 
 
 def prose(path: Path) -> str:
-    """Return a document without code, or a template without tags."""
+    """Return a document without code, a template without tags, or the comments of a source."""
     text = path.read_text()
     if path.name == "CHANGELOG.md":  # its table of renames contains former names
         text = re.sub(r"^\| .*\n", "", text, flags=re.MULTILINE)
+    if path in SOURCES:
+        return re.sub(r"\n *// ?", " ", "\n".join(re.findall(r"//.*", text)))
     if path.suffix == ".j2":
         return re.sub(r"\{\{.*?\}\}|\{%.*?%\}|<[^>]*>", " ", text, flags=re.DOTALL)
     return re.sub(r"```.*?```|`[^`\n]*`|\]\([^)]*\)", " ", text, flags=re.DOTALL)
@@ -97,8 +100,8 @@ def messages(path: Path) -> str:
     return "\n".join(text for text in texts if isinstance(text, str) and " " in text.strip())
 
 
-@pytest.mark.parametrize("path", DOCUMENTS + TEMPLATES, ids=lambda path: path.name)
-def test_documents_and_templates_use_the_fields_words(path):
+@pytest.mark.parametrize("path", DOCUMENTS + TEMPLATES + SOURCES, ids=lambda path: path.name)
+def test_documents_templates_and_comments_use_the_fields_words(path):
     assert private_words(prose(path), str(path.relative_to(ROOT))) == []
 
 
