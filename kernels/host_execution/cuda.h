@@ -122,6 +122,7 @@ void host_object_init(void *object, unsigned expected);
 uint64_t host_object_arrive(void *object, unsigned times, unsigned leaving);
 void host_object_copies(void *object);
 void host_object_wait(void *object, uint64_t phase);
+void host_numbered_barrier(unsigned number, unsigned threads, int waits);
 unsigned host_shared_number(const void *address);
 void *host_shared_address(unsigned number);
 uint64_t host_atomic_load(const void *address, unsigned bytes);
@@ -129,6 +130,7 @@ void host_atomic_store(void *address, uint64_t bits, unsigned bytes);
 __attribute__((const)) unsigned host_lane();
 // Tensor cores.
 void host_load_matrices(unsigned row, unsigned count, int transposed, unsigned *words);
+void host_store_matrices(unsigned row, unsigned count, int transposed, const unsigned *words);
 void host_multiply_warp(HostWarpProduct shape, const unsigned *registers, double *sums);
 void host_fragment_load(HostFragment fragment, void *elements, const void *from, unsigned stride,
                         int in_columns);

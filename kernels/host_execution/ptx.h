@@ -22,6 +22,39 @@ HOST_INLINE void host_set(To &to, From from) {
     to = host_as<To>(from);
 }
 
+// PTX's lop3: bit 4a + 2b + c of a table for each bit of three words.
+HOST_INLINE unsigned host_logic(unsigned a, unsigned b, unsigned c, unsigned table) {
+    unsigned result = 0;
+    for (int i = 0; i < 8; ++i)
+        if (table >> i & 1)
+            result |= (i & 4 ? a : ~a) & (i & 2 ? b : ~b) & (i & 1 ? c : ~c);
+    return result;
+}
+
+// PTX's prmt: each digit of the selector is a byte of the pair, or (from 8 on) copies of its sign.
+HOST_INLINE unsigned host_permuted(unsigned low, unsigned high, unsigned selector) {
+    unsigned result = __byte_perm(low, high, selector);
+    for (int i = 0; i < 32; i += 8)
+        if (selector >> (i / 2) & 8)
+            result = (result & ~(0xffu << i)) | (result >> (i + 7) & 1 ? 0xffu : 0) << i;
+    return result;
+}
+
+// A number as an integer of another type: the nearest one that it has, 0 for NaN.
+template <typename To>
+HOST_INLINE int host_clamped(double value) {
+    const double low = To(-1) < To(0) ? -double(1ull << (8 * sizeof(To) - 1)) : 0;
+    const double high = low + double((1ull << 8 * sizeof(To)) - 1);
+    return value >= low ? (int)(To)(value > high ? high : value) : value < low ? (int)(To)low : 0;
+}
+
+// The transposed matrix of which each lane has two elements.
+HOST_INLINE unsigned host_transposed(unsigned word) {
+    const unsigned lane = host_lane(), from = 8 * (lane % 4) + lane / 8, shift = lane / 4 % 2 * 16;
+    const unsigned low = __shfl_sync(~0u, word, from), high = __shfl_sync(~0u, word, from + 4);
+    return (low >> shift & 0xffff) | (high >> shift & 0xffff) << 16;
+}
+
 // The bytes of an asynchronous copy that are zero: all where a predicate says so, else those beyond
 // the bytes to read.
 HOST_INLINE unsigned host_zeros(unsigned bytes, bool all) {

@@ -9,14 +9,15 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-_SKIPPED = re.compile(
-    r'//[^\n]*|/\*.*?(?:\*/|\Z)|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])\'', re.DOTALL
-)
+_QUOTED = r'"(?:\\.|[^"\\\n])*"'
+_SKIPPED = re.compile(rf"//[^\n]*|/\*.*?(?:\*/|\Z)|{_QUOTED}|'(?:\\.|[^'\\\n])'", re.DOTALL)
+_COMMENTS = re.compile(rf"{_QUOTED}|//[^\n]*|/\*.*?\*/", re.DOTALL)
 _ASM = re.compile(
     r"\b(?:asm|__asm|__asm__)\b(?:\s|\\\n)*(?:volatile\b|__volatile__\b)?(?:\s|\\\n)*\("
 )
 _STRING = re.compile(r'(?:\s|\\\n)*"((?:\\.|[^"\\\n])*)"')
 _OPERAND = re.compile(r'(?:\[(\w+)\])?\s*"[^"]*"\s*\((.*)\)\s*', re.DOTALL)
+_REGISTER = re.compile(r"%?[A-Za-z_]\w*")
 _SPECIAL = {
     f"%{name}.{axis}": f"{call}.{axis}"
     for axis in "xyz"
@@ -50,6 +51,9 @@ _TYPES = {
 _VECTORS = {4: "uint", 8: "ulonglong"}  # of elements of so many bytes
 _OPERATORS = {"add": "+", "sub": "-", "mul": "*", "and": "&", "or": "|", "xor": "^", "shl": "<<"}
 _OPERATORS |= {"shr": ">>"}
+_NAMES = {"ex2": "exp2", "lg2": "log2"}
+_FUNCTIONS = {"float": "{}f", "__half": "h{}", "__half2": "h2{}", "int": "{}", "unsigned": "{}"}
+_SHUFFLES = {"bfly": "_xor", "up": "_up", "down": "_down", "idx": ""}
 _COMPARED = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
 _COMPARED |= {"lo": "<", "ls": "<=", "hi": ">", "hs": ">="}
 # Bytes and name of the operands of a product on tensor cores.
@@ -82,11 +86,13 @@ class _Statement:
         return " ".join(self._instruction(text) for text in _instructions(template))
 
     def _instruction(self, text: str) -> str:
+        text = re.sub(r"^[\w$]+:(?!:)\s*", "", text)  # a label, of use only to a branch
         guarded = re.match(r"@(!?)\s*(%?\w+)\s+(.*)", text, re.DOTALL)
         if guarded:
             inner = self._instruction(guarded[3])
             return f"if ({guarded[1]}{self._value(guarded[2])}) {{ {inner} }}"
-        opcode, _, rest = text.partition(" ")
+        opcode, *others = re.split(r"(?=[\s{\[])", text, maxsplit=1)
+        rest = "".join(others)
         if opcode == ".reg":
             return self._declared(rest)
         for pattern, translate in _INSTRUCTIONS:
@@ -100,11 +106,11 @@ class _Statement:
 
     def _declared(self, rest: str) -> str:
         kind, _, names = rest.strip().partition(" ")
-        declared = [name.strip() for name in names.split(",")]
-        if not all(re.fullmatch(r"\w+", name) for name in declared):
-            raise _NotTranslated(f".reg {names.strip()}")
+        declared = [name for text in names.split(",") for name in _numbered(text.strip())]
+        if kind.lstrip(".") not in _TYPES or not all(map(_REGISTER.fullmatch, declared)):
+            raise _NotTranslated(f".reg {rest.strip()}")
         self.registers |= set(declared)
-        return f"{_TYPES[kind.lstrip('.')]} {', '.join(f'host_{name}' for name in declared)};"
+        return f"{_TYPES[kind.lstrip('.')]} {', '.join(map(_host_name, declared))};"
 
     def _operand(self, text: str) -> list[str]:
         """Return an operand as C++: several values for a vector."""
@@ -129,8 +135,18 @@ class _Statement:
         if re.fullmatch(r"-?(?:0[xX][0-9a-fA-F]+|\d+)[uU]?", text):
             return text
         if text in self.registers:
-            return f"host_{text}"
+            return _host_name(text)
         raise ValueError(text)
+
+
+def _host_name(register: str) -> str:
+    return f"host_{register.replace('%', 'percent_')}"
+
+
+def _numbered(declared: str) -> list[str]:
+    """Return the registers of a declaration, where ``r<4>`` are r0 to r3."""
+    several = re.fullmatch(r"(\S+?)<(\d{1,3})>", declared)
+    return [f"{several[1]}{i}" for i in range(int(several[2]))] if several else [declared]
 
 
 def _instructions(template: str) -> Iterator[str]:
@@ -178,14 +194,16 @@ def _copy(match: re.Match[str], operands: _Operands) -> str:
     return f"host_copy_async({to}, {source}, {size}, {zeros});"
 
 
-def _load_matrices(match: re.Match[str], operands: _Operands) -> str:
-    count, row = int(match["count"]), operands[1][0].replace(", ", " + ")
-    if len(operands[0]) != count:
+def _matrices(match: re.Match[str], operands: _Operands) -> str:
+    count, is_load = int(match["count"]), match["way"] == "ld"
+    registers, (address,) = operands if is_load else reversed(operands)
+    if len(registers) != count:
         raise ValueError
-    sets = _sets(operands[0])
-    transposed = int(bool(match["trans"]))
-    call = f"host_load_matrices((unsigned)({row}), {count}, {transposed}, host_words);"
-    return f"unsigned host_words[{count}]; {call} {sets}"
+    row = address.replace(", ", " + ")
+    rest = f"((unsigned)({row}), {count}, {int(bool(match['trans']))}, host_words);"
+    if is_load:
+        return f"unsigned host_words[{count}]; host_load_matrices{rest} {_sets(registers)}"
+    return f"const unsigned host_words[] = {_words(registers)}; host_store_matrices{rest}"
 
 
 def _sets(targets: Sequence[str]) -> str:
@@ -267,8 +285,38 @@ def _arithmetic(match: re.Match[str], operands: _Operands) -> str:
 def _fused(match: re.Match[str], operands: _Operands) -> str:
     kind = _TYPES[match["type"]]
     name = {"float": "fmaf", "double": "fma", "__half": "__hfma"}.get(kind, "__hfma2")
-    values = ", ".join(f"host_as<{kind}>({each[0]})" for each in operands[1:4])
+    return _called(name, kind, operands)
+
+
+def _called(name: str, kind: str, operands: _Operands) -> str:
+    values = ", ".join(f"host_as<{kind}>({each[0]})" for each in operands[1:])
     return f"host_set({operands[0][0]}, {name}({values}));"
+
+
+def _function(match: re.Match[str], operands: _Operands) -> str:
+    kind = _TYPES[match["type"]]
+    return _called(_FUNCTIONS[kind].format(_NAMES.get(match["op"], match["op"])), kind, operands)
+
+
+def _rounded(match: re.Match[str], operands: _Operands) -> str:
+    (to,), (value,) = operands
+    call = {"n": "rint", "z": "trunc", "m": "floor", "p": "ceil"}[match["way"]]
+    number = f"{call}((double)host_as<{_TYPES[match['type']]}>({value}))"
+    return f"host_set({to}, host_clamped<{_TYPES[match['to']]}>({number}));"
+
+
+def _added(match: re.Match[str], operands: _Operands) -> str:
+    kind, (value,) = _TYPES[match["type"]], operands[1]
+    return f"atomicAdd(({kind} *){_address('global', operands[0])}, host_as<{kind}>({value}));"
+
+
+def _shuffle(match: re.Match[str], operands: _Operands) -> str:
+    (to,), (value,), (by,), (clamp,), (mask,) = operands
+    number = int(clamp.strip("()"), 0)  # of the last lane, and the width of a part of the warp
+    if number & 31 != (0 if match["way"] == "up" else 31):
+        raise ValueError
+    call = f"__shfl{_SHUFFLES[match['way']]}_sync({mask}, host_as<unsigned>({value}), {by}"
+    return f"host_set({to}, {call}, {32 - (number >> 8)}));"
 
 
 def _compare(match: re.Match[str], operands: _Operands) -> str:
@@ -298,9 +346,13 @@ _INSTRUCTIONS: tuple[tuple[str, _Translate], ...] = (
     (r"cp\.async\.wait_group", _as("host_wait_copies({0});")),
     (r"cp\.async\.wait_all", _as("host_commit_copies(); host_wait_copies(0);")),
     (
-        r"ldmatrix\.sync\.aligned(?:\.m8n8)?\.x(?P<count>[124])(?:\.m8n8)?(?P<trans>\.trans)?"
-        r"\.shared(?:::cta)?\.b16",
-        _load_matrices,
+        r"(?P<way>ld|st)matrix\.sync\.aligned(?=.*\.x(?P<count>[124])\b)"
+        r"(?=(?:.*(?P<trans>\.trans))?)(?:\.(?:m8n8|x\d|trans))+\.shared(?:::cta)?\.b16",
+        _matrices,
+    ),
+    (
+        r"movmatrix\.sync\.aligned\.m8n8\.trans\.b16",
+        _as("host_set({0}, host_transposed(host_as<unsigned>({1})));"),
     ),
     (
         r"mma\.sync\.aligned\.m(?P<m>\d+)n(?P<n>\d+)k(?P<k>\d+)\.row\.col"
@@ -331,23 +383,55 @@ _INSTRUCTIONS: tuple[tuple[str, _Translate], ...] = (
     (r"mad\.lo\.[us]32", _as("host_set({0}, (unsigned){1} * (unsigned){2} + (unsigned){3});")),
     (r"setp\.(?P<op>\w+)\.(?P<type>\w+)", _compare),
     (r"selp\.\w+", _as("host_set({0}, {3} ? {1} : {2});")),
-    (r"ex2\.approx(?:\.ftz)?\.f32", _as("host_set({0}, exp2f(host_as<float>({1})));")),
+    (
+        r"(?P<op>ex2|lg2|tanh|rsqrt|sqrt)(?:\.(?:approx|rn|ftz))+\.(?P<type>f32|f16|f16x2)",
+        _function,
+    ),
+    (r"(?P<op>max|min)\.(?P<type>u32|s32)", _function),
+    (r"max(?:\.ftz)?\.f32", _as("host_set({0}, fmaxf(host_as<float>({1}), host_as<float>({2})));")),
+    (r"min(?:\.ftz)?\.f32", _as("host_set({0}, fminf(host_as<float>({1}), host_as<float>({2})));")),
+    (r"neg(?:\.ftz)?\.f32", _as("host_set({0}, -host_as<float>({1}));")),
+    (r"abs(?:\.ftz)?\.f32", _as("host_set({0}, fabsf(host_as<float>({1})));")),
+    (r"lop3\.b32", _as("host_set({0}, host_logic({1}, {2}, {3}, {4}));")),
+    (r"prmt\.b32", _as("host_set({0}, host_permuted({1}, {2}, {3}));")),
+    (r"shfl\.sync\.(?P<way>bfly|idx|up|down)\.b32", _shuffle),
+    (
+        r"cvt\.r(?P<way>[nzmp])i(?:\.ftz|\.sat)*\.(?P<to>[us](?:8|16|32))\.(?P<type>f32|f16)",
+        _rounded,
+    ),
+    (
+        r"red(?:\.relaxed)?(?:\.gpu)?\.global(?:\.gpu)?\.add\.(?P<type>[uf]32|s32)",
+        _added,
+    ),
     (r"rcp\.(?:approx|rn)(?:\.ftz)?\.f32", _as("host_set({0}, 1 / host_as<float>({1}));")),
-    (r"bar(?:rier)?\.sync(?:\.aligned)?", lambda _, operands: _barrier(operands)),
+    (
+        r"bar(?:rier)?(?:\.cta)?\.(?P<way>sync|arrive)(?:\.aligned)?",
+        lambda match, operands: _barrier(match["way"] == "sync", operands),
+    ),
     (r"bar\.warp\.sync", _as("host_sync_warp({0});")),
     (r"activemask\.b32", _as("host_set({0}, host_active_mask());")),
     (r"createpolicy\.[\w.:]+", _as("host_set({0}, 0ull);")),
     (r"(?:membar|prefetch|prefetchu|fence)\.[\w.:]+", _as("")),
+    (r"griddepcontrol\.(?:wait|launch_dependents)", _as("")),  # each grid runs alone
 )
 
 
-def _barrier(operands: _Operands) -> str:
-    if operands != [["0"]]:
+def _barrier(waits: bool, operands: _Operands) -> str:
+    if operands == [["0"]] and waits:
+        return "__syncthreads();"
+    number, *threads = (f"(unsigned){each[0]}" for each in operands)
+    if not (threads or waits):
         raise ValueError
-    return "__syncthreads();"
+    count = threads[0] if threads else "blockDim.x * blockDim.y * blockDim.z"
+    return f"host_numbered_barrier({number}, {count}, {int(waits)});"
 
 
 # ---- Statements in a source
+
+
+def _blank(match: re.Match[str]) -> str:
+    """Return spaces for a comment; a literal stays."""
+    return match[0] if match[0].startswith('"') else re.sub(r"[^\n]", " ", match[0])
 
 
 def translated(text: str) -> tuple[str, list[Refused]]:
@@ -363,7 +447,7 @@ def translated(text: str) -> tuple[str, list[Refused]]:
         end = _closing(hidden, match.end())
         whole = text[match.start() : end]
         try:
-            code = _statement(text[match.end() : end - 1])
+            code = _statement(_COMMENTS.sub(_blank, text[match.end() : end - 1]))
         except _NotTranslated as instruction:
             refused.append(Refused(match.start(), str(instruction) or match[0].split()[0]))
             continue

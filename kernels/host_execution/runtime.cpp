@@ -698,21 +698,15 @@ void end_phase(Worker &w, Phased &object) {
     ++object.phase;
 }
 
-}  // namespace
-
-extern "C" void host_object_init(void *address, unsigned expected) {
-    check_object(address, true, __builtin_return_address(0));
-    Phased &object = worker->objects[address];
+void make(Phased &object, uint32_t expected) {
     const Worker &w = *worker;
     object = {expected, expected, 0, w.epoch, w.time, w.thread, {}, {}, {}, {}};
     object.arriving.resize((w.threads + WARP - 1) / WARP * WARP);
-    std::memset(address, 0, 2 * WORD_BYTES);
 }
 
 // Arrives so many times, and leaves for later phases `leaving` times; returns the phase.
-extern "C" uint64_t host_object_arrive(void *address, unsigned times, unsigned leaving) {
+uint64_t arrive(Phased &object, uint32_t times, uint32_t leaving) {
     Worker &w = *worker;
-    Phased &object = object_at(address, __builtin_return_address(0));
     Fiber &fiber = w.fibers[w.thread];
     const uint32_t first = w.thread - w.lane;
     ++w.time;
@@ -726,6 +720,45 @@ extern "C" uint64_t host_object_arrive(void *address, unsigned times, unsigned l
     object.pending -= std::min(object.pending, times);
     if (!object.pending) end_phase(w, object);
     return phase;
+}
+
+void wait_for(const Phased &object, uint64_t phase, void *caller) {
+    Worker &w = *worker;
+    Fiber &fiber = w.fibers[w.thread];
+    if (object.phase <= phase) {
+        fiber.object = &object;
+        fiber.phase = phase;
+        wait(AT_PHASE, caller);
+    }
+    if (fiber.others.empty()) std::fill_n(fiber.warps, WARP, 0);
+    learn(fiber.others, object.completed);
+    for (uint32_t each = 0; each < WARP; ++each) {
+        fiber.warps[each] = std::max(fiber.warps[each], object.warps[each]);
+        fiber.known[each] = std::max(fiber.known[each], object.completed[w.thread - w.lane + each]);
+    }
+}
+
+}  // namespace
+
+extern "C" void host_object_init(void *address, unsigned expected) {
+    check_object(address, true, __builtin_return_address(0));
+    make(worker->objects[address], expected);
+    std::memset(address, 0, 2 * WORD_BYTES);
+}
+
+extern "C" uint64_t host_object_arrive(void *address, unsigned times, unsigned leaving) {
+    return arrive(object_at(address, __builtin_return_address(0)), times, leaving);
+}
+
+// A barrier that the hardware numbers, for so many threads; `waits`: bar.sync, else bar.arrive. Its
+// key is no address of an object in shared memory.
+extern "C" void host_numbered_barrier(unsigned number, unsigned threads, int waits) {
+    Phased &object = worker->objects[reinterpret_cast<const void *>(uintptr_t(number))];
+    if (object.arriving.empty() || object.pending == object.expected) {
+        if (object.expected != threads) make(object, threads);
+    }
+    const uint64_t phase = arrive(object, 1, 0);
+    if (waits) wait_for(object, phase, __builtin_return_address(0));
 }
 
 // The copies since the last commit belong to the object's phase.
@@ -743,20 +776,7 @@ extern "C" void host_object_copies(void *address) {
 
 extern "C" void host_object_wait(void *address, uint64_t phase) {
     void *const caller = __builtin_return_address(0);
-    Worker &w = *worker;
-    const Phased &object = object_at(address, caller);
-    Fiber &fiber = w.fibers[w.thread];
-    if (object.phase <= phase) {
-        fiber.object = &object;
-        fiber.phase = phase;
-        wait(AT_PHASE, caller);
-    }
-    if (fiber.others.empty()) std::fill_n(fiber.warps, WARP, 0);
-    learn(fiber.others, object.completed);
-    for (uint32_t each = 0; each < WARP; ++each) {
-        fiber.warps[each] = std::max(fiber.warps[each], object.warps[each]);
-        fiber.known[each] = std::max(fiber.known[each], object.completed[w.thread - w.lane + each]);
-    }
+    wait_for(object_at(address, caller), phase, caller);
 }
 
 extern "C" unsigned host_lane() {

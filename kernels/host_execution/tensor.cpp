@@ -80,6 +80,27 @@ extern "C" void host_load_matrices(unsigned row, unsigned count, int transposed,
     }
 }
 
+// The reverse, as PTX's stmatrix: each lane stores a row of 16 bytes.
+extern "C" void host_store_matrices(unsigned row, unsigned count, int transposed,
+                                    const unsigned *words) {
+    void *const caller = __builtin_return_address(0);
+    const Worker &w = *worker;
+    Gift gift = {};
+    std::memcpy(&gift, words, WORD_BYTES * count);
+    meet_warp(gift, caller);
+    if (w.lane >= 8 * count) return;
+    const uint32_t matrix = w.lane / 8, line = w.lane % 8;
+    uint16_t elements[8];
+    for (uint32_t i = 0; i < 8; ++i) {
+        const uint32_t first = transposed ? i : line, second = transposed ? line : i;
+        const Gift &from = w.received[4 * first + second / 2];
+        elements[i] = loaded<uint16_t>(&from, 2 * matrix + second % 2);
+    }
+    void *const address = host_shared_address(row);
+    check_access(address, sizeof elements, true, true, caller);
+    std::memcpy(address, elements, sizeof elements);
+}
+
 // The product of PTX's mma.sync with 8 columns. The registers of A and of B follow each other; the
 // sums are those of this lane, before and after.
 extern "C" void host_multiply_warp(HostWarpProduct shape, const unsigned *registers, double *sums) {

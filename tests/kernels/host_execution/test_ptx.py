@@ -209,10 +209,11 @@ def test_other_instructions(compiled):
     ("statement", "instruction"),
     [
         ("wgmma.fence.sync.aligned;", "wgmma.fence.sync.aligned"),
-        ("{ .reg .b32 r<4>; mov.b32 r0, 1; }", ".reg r<4>"),
+        ("{ .reg .b128 handle; }", ".reg .b128 handle"),
         ("mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 {%0, %1}, {%2}, {%3}, {%0, %1};", "mma"),
         ("mov.u32 %0, %%smid;", "mov.u32"),
-        ("bar.sync 1, 64;", "bar.sync"),
+        ("bar.arrive 1;", "bar.arrive"),
+        ("WAIT: mbarrier.try_wait.parity.shared.b64 p, [%0], 1; bra WAIT;", "mbarrier.try_wait"),
         ("cp.async.bulk.commit_group;", "cp.async.bulk.commit_group"),
     ],
 )
