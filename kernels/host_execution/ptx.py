@@ -90,7 +90,9 @@ class _Statement:
         guarded = re.match(r"@(!?)\s*(%?\w+)\s+(.*)", text, re.DOTALL)
         if guarded:
             inner = self._instruction(guarded[3])
-            return f"if ({guarded[1]}{self._value(guarded[2])}) {{ {inner} }}"
+            if guarded[2] not in self.registers:
+                raise _NotTranslated(f"@{guarded[2]}")
+            return f"if ({guarded[1]}{_host_name(guarded[2])}) {{ {inner} }}"
         opcode, *others = re.split(r"(?=[\s{\[])", text, maxsplit=1)
         rest = "".join(others)
         if opcode == ".reg":
@@ -132,7 +134,7 @@ class _Statement:
             return f"({self.names[named[1]]})"
         if number := re.fullmatch(r"0[fF]([0-9a-fA-F]{8})", text):
             return f"0x{number[1]}u"
-        if re.fullmatch(r"-?(?:0[xX][0-9a-fA-F]+|\d+)[uU]?", text):
+        if re.fullmatch(r"-?(?:0[xX][0-9a-fA-F]+|\d+)[uU]?|-?\d+\.\d+", text):
             return text
         if text in self.registers:
             return _host_name(text)
@@ -378,6 +380,8 @@ _INSTRUCTIONS: tuple[tuple[str, _Translate], ...] = (
     (r"cvt\.f32\.f16", _as("host_set({0}, host_from_half(host_as<unsigned short>({1})));")),
     (r"mov\.[bufs](?P<bits>16|32|64)", _move),
     (r"(?P<op>add|sub|mul)(?:\.(?:lo|rn|ftz))*\.(?P<type>\w+)", _arithmetic),
+    (r"mul\.wide\.u32", _as("host_set({0}, (unsigned long long)(unsigned){1} * (unsigned){2});")),
+    (r"mul\.wide\.s32", _as("host_set({0}, (long long)(int){1} * (int){2});")),
     (r"(?P<op>and|or|xor|shl|shr)\.(?P<type>\w+)", _arithmetic),
     (r"fma\.rn(?:\.ftz)?\.(?P<type>\w+)", _fused),
     (r"mad\.lo\.[us]32", _as("host_set({0}, (unsigned){1} * (unsigned){2} + (unsigned){3});")),

@@ -213,6 +213,7 @@ def test_other_instructions(compiled):
         ("mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 {%0, %1}, {%2}, {%3}, {%0, %1};", "mma"),
         ("mov.u32 %0, %%smid;", "mov.u32"),
         ("bar.arrive 1;", "bar.arrive"),
+        ("@elsewhere mov.u32 %0, 1;", "@elsewhere"),
         ("WAIT: mbarrier.try_wait.parity.shared.b64 p, [%0], 1; bra WAIT;", "mbarrier.try_wait"),
         ("cp.async.bulk.commit_group;", "cp.async.bulk.commit_group"),
     ],

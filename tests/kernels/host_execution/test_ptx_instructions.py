@@ -85,6 +85,9 @@ CASES = {
     "max of integers": ('"max.s32 %0, %1, %2;"' + B,
         np.maximum(WORDS.view(np.int32), OTHERS.view(np.int32)).view(np.uint32),
         ("max.s32", "min.s32")),
+    "mul.wide": ('"{ .reg .u64 w; mul.wide.u32 w, %1, 0x10001;"\n'
+        '"shr.u64 w, w, 16; cvt.u32.u64 %0, w; }"' + A,
+        (WORDS.astype(np.uint64) * 0x10001 >> 16).astype(np.uint32), ("0x10001", "0x10003")),
     "registers by number": ('"{ .reg .b32 r<3>; .reg .pred %%p; mov.b32 r2, %1;\\n"  // a comment\n'
         '"  setp.ne.u32 %%p, r2, %2; selp.b32 %0, r2, 7, %%p; }"' + B,
         np.where(WORDS == OTHERS, 7, WORDS), ("setp.ne", "setp.eq")),
