@@ -19,7 +19,7 @@ from analysis.data.recordings import MeasuredSource
 from analysis.decide import predictions
 from analysis.kernels import counts, ladder, ladder_summary, machine_code, properties, roofline
 from analysis.models import tables as model_tables
-from analysis.overview import answers, gpu_comparison, speedups
+from analysis.overview import answers, choices, gpu_comparison, speedups
 from analysis.published import audit, claims, cpu_claims, figure2, source_tables, systems
 from analysis.trust import comparison, interference, overheads, sessions, threats
 from cpu_reference.cores import usable_threads
@@ -188,6 +188,7 @@ def _part(
     for source in sources:
         progress(f"break-even sizes of {source.label}")
     frames |= predictions.decision_tables(sources)
+    frames["choices"] = choices.choices_table(sources)
     frames["break_even"] = answers.with_answers(frames["break_even"])
     of_label = {source.label: source for source in sources}
     frames |= ladder_summary.ladder_tables(

@@ -130,7 +130,7 @@ def break_even_table(sources: list[MeasuredSource]) -> pd.DataFrame:
                 if gpu is None:
                     continue
                 names = {"host_memory": memory, "kernels": kernels}
-                frame = pd.DataFrame(_rows(gpu, cpu, f"{memory}, {kernels}"))
+                frame = pd.DataFrame(between(gpu, cpu, f"{memory}, {kernels}"))
                 names |= {"recording": source.recording_id, "gpu": source.label}
                 names |= {"sessions": chosen["sessions"].max()}
                 frames.append(frame.assign(**names))
@@ -152,7 +152,7 @@ class CpuBaselines:
         return self._cached[key]
 
 
-def _rows(gpu: Side, cpu: CpuBaselines, seed: str) -> Iterator[dict[str, object]]:
+def between(gpu: Side, cpu: CpuBaselines, seed: str) -> Iterator[dict[str, object]]:
     """Yield the break-even row of each CPU baseline; `seed` is for the draws of the GPU's side."""
     first, last = gpu.sizes[[0, -1]]
     points = int(np.ceil(_GRID_POINTS_PER_OCTAVE * np.log2(last / first))) + 1

@@ -18,6 +18,8 @@ Values = dict[str, Any]
 _MEMORIES = ("pinned", "pageable")
 _GLOBAL = tuple(f"global_{part}" for part in ("load_requests", "load_sectors"))
 _GLOBAL += tuple(f"global_{part}" for part in ("store_requests", "store_sectors"))
+# What a sceptic chooses first among the rows of choices.csv.
+_STRICTEST = {"kernels": "strict FP32", "host_memory": "pageable", "cpu_baseline": "best"}
 # Ratio of an end-to-end time to its copies up to which the link is the limit.
 _LIMITED_BY_LINK = 1.25
 _LADDER_KEYS = "recording gpu variant n block_size"
@@ -44,27 +46,21 @@ def overview(t: Tables, devices: Devices) -> Values:
         "from_other_memory": answers.where(role="other").first,
         "over_cpu": speedup,
         "by_session": sessions if 0 < len(sessions) < 8 else (),
-        "over_cpu_elsewhere": [*_speedups_elsewhere(t, speedup)] if speedup else (),
+        **_choices(t, gpu, speedup),
         "even": even,
         "compared_at": _size_of_comparison(even),
-        "even_elsewhere": [*_break_even_elsewhere(t, even)] if even else (),
     }
 
 
-def _speedups_elsewhere(t: Tables, answer: Row) -> Iterator[tuple[str, Row]]:
-    for memory in _MEMORIES:
-        alike = t("speedups").where(source=answer["source"], n=answer["n"], host_memory=memory)
-        largest = alike.where(baseline="cpu_best").most("speedup")
-        if memory != answer["host_memory"] and largest:
-            yield memory, largest
-
-
-def _break_even_elsewhere(t: Tables, answer: Row) -> Iterator[tuple[str, Row]]:
-    for memory in _MEMORIES:
-        sizes = t("break_even").where(gpu=answer["gpu"], host_memory=memory, cpu_baseline="best")
-        least = sizes.where(location="below").first or sizes.least("n") or sizes.first
-        if memory != answer["host_memory"] and least:
-            yield memory, least
+def _choices(t: Tables, gpu: str | None, speedup: Row | None) -> Values:
+    """Return what the answers depend on, and the first choice of a sceptic."""
+    choices = t("choices").where(gpu=gpu)
+    tensor = choices.where(kernels="tensor cores").values("variant")
+    return {
+        "choices": choices,
+        "strictest": choices.where(**_STRICTEST).first,
+        "needs_tensor_cores": speedup is not None and speedup["variant"] in tensor,
+    }
 
 
 def _size_of_comparison(even: Row | None) -> str | None:
@@ -392,9 +388,11 @@ def conclusion(t: Tables, devices: Devices) -> Values:
     if focus is None or not focus.is_gpu:
         return {"speedup": None}
     best = t("ladder_summary").where(gpu=focus.label, is_fastest=True, units="FP32").first
+    speedup = t("speedups").where(source=focus.label, is_answer=True).first
     return {
         "device": t("recordings").where(recording=focus.recording, gpu=focus.label).first,
-        "speedup": t("speedups").where(source=focus.label, is_answer=True).first,
+        "speedup": speedup,
+        **_choices(t, focus.label, speedup),
         "even": t("break_even").where(gpu=focus.label, is_answer=True).first,
         "best": best if best and best["share_of_library"] is not None else None,
     }

@@ -31,6 +31,11 @@ def _of(device: Device, store: Store) -> str:
             speedup
             and f"over {speedup['baseline_variant']} on {speedup['baseline_threads']} threads"
         )
+        same = {"host_memory": "pageable", "cpu_baseline": "best"}
+        strict = rows(store, "choices").where(gpu=label, kernels="strict FP32", **same).first
+        if strict:
+            detail = f"pageable memory, over {strict['cpu_variant']}, N = {strict['n']}"
+            lines.append(("speedup, strict FP32", _number(strict, "speedup"), detail))
         lines.append(("speedup over the CPU", _number(speedup, "speedup"), over or ""))
         even = rows(store, "break_even").where(gpu=label, is_answer=True).first
         copies = even and f"{even['host_memory']} memory, copies included"

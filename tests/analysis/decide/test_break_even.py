@@ -40,7 +40,7 @@ def made(time_s, rng, sizes=SIZES, count=15, noise=0.03, variant="block"):
 
 
 def found(gpu, cpu):
-    (row,) = break_even._rows(gpu, break_even.CpuBaselines({"cpu": cpu}), "test")
+    (row,) = break_even.between(gpu, break_even.CpuBaselines({"cpu": cpu}), "test")
     return row
 
 

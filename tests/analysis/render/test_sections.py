@@ -25,17 +25,21 @@ def test_a_section_without_numbers_says_nothing(tmp_path, section, recordings):
 
 
 @pytest.mark.parametrize("sessions", [0, 3, 8])
-def test_the_answer_lists_few_sessions_and_the_other_memory(tmp_path, sessions):
-    even = [
-        break_even_row("card", 300, 200, 400) | {"is_answer": True},
-        break_even_row("card", 900, 800, 999, memory="pageable"),
-        break_even_row("card", 700, 600, 800, memory="pageable"),
-    ]
+def test_the_answer_lists_few_sessions(tmp_path, sessions):
+    even = [break_even_row("card", 300, 200, 400) | {"is_answer": True}]
     by_session = [{"gpu": "card", "speedup": float(n)} for n in range(1, sessions + 1)]
     values = said(tmp_path, "overview", break_even=even, answer_sessions=by_session)
     assert len(values["by_session"]) == (sessions if sessions < 8 else 0)
-    ((memory, row),) = values["even_elsewhere"]
-    assert (memory, row["n"]) == ("pageable", 700)
+    assert values["even"]["n"] == 300
+
+
+@pytest.mark.parametrize("kernels", ["strict FP32", "tensor cores"])
+def test_a_speedup_of_tensor_cores_is_called_so(tmp_path, kernels):
+    answer = {"source": "card", "variant": "sgemm_tensor", "n": 64, "is_answer": True}
+    choice = {"gpu": "card", "kernels": kernels, "variant": "sgemm_tensor", "n": 64}
+    for section in ("overview", "conclusion"):
+        values = said(tmp_path, section, speedups=[answer], choices=[choice])
+        assert values["needs_tensor_cores"] is (kernels == "tensor cores")
 
 
 @pytest.mark.parametrize(("over_fastest", "is_mostly_untuned"), [(9.0, True), (11.0, False)])

@@ -1,0 +1,74 @@
+"""What the answers depend on: the kind of arithmetic, the host memory, and the CPU code compared.
+
+Kinds of arithmetic: kernels of this study that compute in FP32 throughout, those that compute a
+float32 product from 16-bit products on tensor cores, and the library in its mode of the study.
+"""
+
+from collections.abc import Iterator
+
+import pandas as pd
+
+from analysis.cpu.cells import ONE, with_threads
+from analysis.data.best import fastest
+from analysis.data.frames import from_rows
+from analysis.data.recordings import MeasuredSource, with_gpu
+from analysis.decide.break_even import CpuBaselines, between, side
+from analysis.decide.curves import run_cells
+from analysis.domain import CPU
+from analysis.schema import bounded, with_bounds
+from analysis.stats.estimates import FloatArray, percentile_interval
+from kernels.catalog.baselines import BEST
+from kernels.catalog.entries import LIBRARIES, VARIANTS
+
+STRICT, TENSOR, LIBRARY = KINDS = ("strict FP32", "tensor cores", "cuBLAS, pedantic FP32")
+ONE_CORE = "one thread"
+_SIZE = 4096  # of the speedups, or else the largest size of both sides
+_EVEN = ("location", "least_n", "largest_n", *with_bounds("n"))
+
+
+def choices_table(sources: list[MeasuredSource]) -> pd.DataFrame:
+    """Return one row per GPU, kernels, host memory and CPU baseline, with both answers.
+
+    speedup: of the fastest implementation of the kernels over the fastest of the CPU (`BEST`: of
+    all threads and libraries; `ONE_CORE`), both at size n, copies included. break_even_n and its
+    columns are those of break_even.csv.
+    """
+    return from_rows("choices", [row for source in with_gpu(sources) for row in _choices(source)])
+
+
+def _choices(source: MeasuredSource) -> Iterator[dict[str, object]]:
+    """Yield the rows of a GPU."""
+    cells, draws, runs = source.square_cells, source.draws["total"], run_cells(source)
+    on_cpu = cells[(cells["device"] == CPU) & ~cells["n"].isin(source.holdout_sizes)]
+    on_cpu = on_cpu[on_cpu["total_s"].notna()]
+    compared = {BEST: on_cpu, ONE_CORE: on_cpu[with_threads(on_cpu, ONE)]}
+    sides = {name: side(rows, draws) for name, rows in compared.items()}
+    cpu = CpuBaselines({name: rows for name, rows in sides.items() if rows})
+    kinds = pd.Categorical(runs["variant"].map(_kind), KINDS)
+    for (kernels, memory), rows in runs.groupby([kinds, "host_memory"], observed=True):
+        gpu = side(rows, draws)
+        named = {"kernels": kernels, "host_memory": memory}
+        for even in between(gpu, cpu, f"{memory}, {kernels}") if gpu else ():
+            names = {"recording": source.recording_id, "gpu": source.label} | named
+            speedup = _speedup(rows, compared[str(even["cpu_baseline"])], draws)
+            found = {f"break_even_{name}": even[name] for name in _EVEN}
+            yield names | {"cpu_baseline": even["cpu_baseline"]} | speedup | found
+
+
+def _kind(variant: str) -> str:
+    if variant in LIBRARIES:
+        return LIBRARY
+    return TENSOR if VARIANTS[variant].tensor_cores else STRICT
+
+
+def _speedup(gpu: pd.DataFrame, cpu: pd.DataFrame, draws: FloatArray) -> dict[str, object]:
+    """Return the fastest cells of a GPU and a CPU at one size, and the speedup."""
+    sizes = {*gpu["n"]} & {*cpu["n"]}
+    n = _SIZE if _SIZE in sizes else max(sizes)
+    best, other = (fastest(side[side["n"] == n], "total_s").iloc[0] for side in (gpu, cpu))
+    low, high = percentile_interval(draws[other.name] / draws[best.name])
+    return {
+        **best[["sessions", "n", "variant", "block_size", *with_bounds("total_s")]],
+        **{f"cpu_{name}": other[name] for name in ("variant", "threads")},
+        **bounded("speedup", other["total_s"] / best["total_s"], float(low), float(high)),
+    }
