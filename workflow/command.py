@@ -101,8 +101,10 @@ def add_try(commands: Commands) -> None:
     parser.add_argument("--example", action="store_true", help=text)
     text = "print the verdicts and counts of the CPU as JSON"
     parser.add_argument("--json", action="store_true", help=text)
-    text = "how the kernel is launched, in CUDA's notation, with M, N, K, A, B and C"
-    parser.add_argument("--launch", metavar="LAUNCH", help=text)
+    text = (
+        "how the kernel is launched, in CUDA's notation, with M, N, K, A, B and C; several in order"
+    )
+    parser.add_argument("--launch", action="append", metavar="LAUNCH", help=text)
     text = "check only this kernel of the file"
     parser.add_argument("--kernel", metavar="NAME", help=text)
     text = "folder with files that FILE includes; may be repeated"
@@ -147,7 +149,7 @@ def _try(arguments: argparse.Namespace) -> int:
     from workflow.trial import Wanted, attempt
 
     wanted = Wanted(
-        arguments.launch,
+        _launch(arguments),
         arguments.kernel,
         arguments.include,
         arguments.define,
@@ -165,6 +167,11 @@ def _try(arguments: argparse.Namespace) -> int:
             return int(end.value)
 
 
+def _launch(arguments: argparse.Namespace) -> str | None:
+    """Return the launches of a product in order as one text."""
+    return "; ".join(arguments.launch) if arguments.launch else None
+
+
 def _write_example(path: Path) -> int:
     if path.exists():
         raise StudyError(f"{path}: exists; move it, or try it: gemm-study try {path}")
@@ -176,7 +183,7 @@ def _write_example(path: Path) -> int:
 def _try_json(arguments: argparse.Namespace) -> int:
     from workflow.guard import results, status_of
 
-    options = (arguments.launch, arguments.kernel, arguments.include, arguments.define)
+    options = (_launch(arguments), arguments.kernel, arguments.include, arguments.define)
     all_results = list(results(arguments.file, *options))
     print(json.dumps([asdict(result) for result in all_results], indent=2))
     return status_of(all_results)

@@ -25,6 +25,7 @@ from kernels.host_execution.compiler import CompilerError, NotSupported
 from kernels.host_execution.counts import quantities
 from kernels.host_execution.limited import LimitReached, limited
 from kernels.launches.accesses import counted
+from kernels.launches.expression import written
 from kernels.launches.lines import (
     MEMORY_BYTES,
     SECONDS,
@@ -118,7 +119,7 @@ def _correct(path: Path, judged: Judged) -> Result:
                 "spilled_bytes": result.spill_store_bytes,
             }
     source, text = judged.source, verdict_line(judged)
-    launch = str(source.launches[-1])
+    launch = written(source.steps)
     return Result(shown(path), source.name, CORRECT, text, 1, launch, judged.multiple, counts)
 
 

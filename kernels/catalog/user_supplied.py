@@ -31,6 +31,7 @@ _HEAD = "gemm-study: "
 _COMMENT = {".cu": "// ", ".py": "# "}
 
 Size = Annotated[int, Field(ge=1, lt=2**31)]
+Pointer = Literal["A", "B", "C", "ADDEND", "WORKSPACE"]
 Name = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,99}$")]
 
 
@@ -42,7 +43,8 @@ class LaunchFacts(_Facts):
     """How a kernel is launched, and which products it computes.
 
     `numbers` and `pointers` are what the values mean that the launch takes, in their order: a size,
-    a factor or a leading dimension; A, B or C. `layout`: which of A, B and C lie in columns.
+    a factor or a leading dimension; A, B, C, the matrix that is added (ADDEND), or memory that a
+    step allocates (WORKSPACE). `layout`: which of A, B and C lie in columns.
     `dtype` is None if A, B and C are of other or of different types: the kernel is built and not
     timed. `tile` is rows and columns of C per block. All edges must be multiples of `multiple`, or
     those of `fixed`. `reads_c`: the product is α·A·B + β·C, computed with α = 1, β = 0.
@@ -50,7 +52,7 @@ class LaunchFacts(_Facts):
 
     launch: Annotated[str, Field(max_length=2000)]
     numbers: Annotated[tuple[Name, ...], Field(max_length=64)]
-    pointers: Annotated[tuple[Literal["A", "B", "C"], ...], Field(max_length=16)]
+    pointers: Annotated[tuple[Pointer, ...], Field(max_length=16)]
     layout: tuple[bool, bool, bool] = (False, False, False)
     dtype: Literal["float32", "float64", "int32"] | None = "float32"
     tile: tuple[Size, Size]

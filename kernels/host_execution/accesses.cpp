@@ -382,7 +382,8 @@ inline Site &global_access(Worker &w, const Access &access, const char *address)
     const uint32_t unit = buffer.unit;
     Writer *writers = buffer.writers + access.offset / unit;
     const bool is_tracked = access.bytes >= unit;
-    if (buffer.is_result && is_tracked && !access.is_store && !writers->epoch) {
+    if (buffer.is_result && is_tracked && !access.is_store && !writers->epoch &&
+        !(buffer.stored && buffer.stored[access.offset / unit])) {
         stop(fault_of(NOT_INITIALISED, access));
     }
     buffer.is_written |= access.is_store || number + 1 >= w.launch->buffer_count;

@@ -3,7 +3,7 @@
 import ctypes
 import signal
 import subprocess
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import cache
 from math import prod
@@ -65,6 +65,7 @@ class _Buffer(ctypes.Structure):
         ("is_result", ctypes.c_uint32),
         ("unit", ctypes.c_uint32),
         ("padding", ctypes.c_uint32),
+        ("stored", ctypes.c_void_p),
     )
 
 
@@ -103,6 +104,7 @@ class _Launch(ctypes.Structure):
         ("constant_bytes", ctypes.c_uint64),
         ("fault", _Fault),
     )
+    kernel = ""  # in messages
 
 
 class _Sizes(ctypes.Structure):
@@ -141,6 +143,7 @@ class Run:
     element, in order of addresses (0: no store). A float64 is two words. `cause(i, word)`
     describes a read of uninitialised shared memory by the block that stored the word, None if there
     was none; `first_cause()` the first one of all blocks. `thread(i, word)` is who stored a word.
+    `kernel` is the kernel's name.
     """
 
     counts: list[LineCount]
@@ -148,6 +151,7 @@ class Run:
     cause: Callable[[int, int], str | None] = lambda _buffer, _word: None
     first_cause: Callable[[], str | None] = lambda: None
     thread: Callable[[int, int], str] = lambda _buffer, _word: ""
+    kernel: str = ""
 
 
 @dataclass(frozen=True)
@@ -169,6 +173,7 @@ class Configured:
     grid: tuple[int, int, int]
     block: tuple[int, int, int]
     dynamic_shared_bytes: int
+    kernel: str = ""  # its name, if it is not that of the build
 
 
 class Kernel:
@@ -187,23 +192,23 @@ class Kernel:
         threads: tuple[int, ...],
         arguments: Sequence[Array | int],
         dynamic_shared_bytes: int = 0,
-        result: int | None = None,
+        results: Collection[int] = (),
         fill: int = POISON_WORD,
     ) -> Run:
         """Run the kernel; arrays among the arguments are its buffers, and receive its stores.
 
         `grid` and `threads` are up to three sizes: x, y, z. Arrays have the element types of the
-        kernel. The buffer with the number `result` contains
-        nothing that the kernel may load; `fill` is in each word of shared memory before a block.
+        kernel. The buffers with the numbers `results` contain nothing that the kernel may load;
+        `fill` is in each word of shared memory before a block.
         Raise KernelFault. Only a counted kernel checks
         bounds before an access: run it first.
         """
         arrays = [argument for argument in arguments if isinstance(argument, np.ndarray)]
         copies = aligned_copies(arrays)
-        writers = [np.zeros(-(-copy.nbytes // _unit(copy)), _WRITER) for copy in copies]
+        writers = _writers_of(copies)
         values = _values(arguments, copies)
         launch = self._launch(
-            grid, threads, values, dynamic_shared_bytes, copies, writers, result=result, fill=fill
+            grid, threads, values, dynamic_shared_bytes, copies, writers, results=results, fill=fill
         )
         for array, copy in zip(arrays, copies, strict=True):
             array[...] = copy
@@ -253,22 +258,26 @@ class Kernel:
         addresses: tuple[int, int],
         where: Configured,
         copies: Sequence[Array],
-        result: int | None = None,
+        results: Collection[int] = (),
         fill: int = POISON_WORD,
+        stored: Sequence[Array] = (),
     ) -> Run:
         """Run a launch that the library configured, on aligned copies; raise KernelFault.
 
-        `addresses` are those of its function and of the pointers to its arguments. The buffer with
-        the number `result` contains nothing that the kernel may load; `fill` is in each word of
-        shared memory before a block.
+        `addresses` are those of its function and of the pointers to its arguments. The buffers with
+        the numbers `results` contain nothing that the kernel may load, except what earlier launches
+        `stored`: 1 for such a unit, 0 for others, by buffer; this launch adds its stores. `fill` is
+        in each word of shared memory before a block.
         """
         if prod(where.block) > MAX_THREADS or 0 in (*where.grid, *where.block):
             raise KernelFault(
-                f"{self._source}: {self._name}: is launched with a grid of {where.grid} and blocks "
-                f"of {where.block} threads; a block has 1 to {MAX_THREADS}"
+                f"{self._source}: {where.kernel or self._name}: is launched with a grid of "
+                f"{where.grid} and blocks of {where.block} threads; a block has 1 to {MAX_THREADS}"
             )
-        writers = [np.zeros(-(-copy.nbytes // _unit(copy)), _WRITER) for copy in copies]
-        launch = self._start(addresses, where, copies, writers, result=result, fill=fill)
+        writers = _writers_of(copies)
+        launch = self._start(addresses, where, copies, writers, False, results, fill, stored)
+        for units, words in zip(stored, writers, strict=False):
+            units |= words["epoch"] != 0
         counts = (_Count * launch.count_count)()
         self._library.host_counts(counts)
         return self._result(launch, counts, writers)
@@ -282,15 +291,15 @@ class Kernel:
         arrays: Sequence[Array],
         writers: Sequence[npt.NDArray[np.void]] = (),
         last_block: bool = False,
-        result: int | None = None,
+        results: Collection[int] = (),
         fill: int = POISON_WORD,
     ) -> _Launch:
         """Run a launch to its end; return it with its results. Raises KernelFault."""
         pointers = (ctypes.c_void_p * len(values))(*(ctypes.addressof(value) for value in values))
         entry = ctypes.cast(self._library.host_entry, ctypes.c_void_p).value or 0
-        where = Configured(_three(grid), _three(threads), dynamic_shared_bytes)
+        where = Configured(three(grid), three(threads), dynamic_shared_bytes)
         addresses = entry, ctypes.addressof(pointers)
-        return self._start(addresses, where, arrays, writers, last_block, result, fill)
+        return self._start(addresses, where, arrays, writers, last_block, results, fill)
 
     def _start(
         self,
@@ -299,19 +308,23 @@ class Kernel:
         arrays: Sequence[Array],
         writers: Sequence[npt.NDArray[np.void]],
         last_block: bool = False,
-        result: int | None = None,
+        results: Collection[int] = (),
         fill: int = POISON_WORD,
+        stored: Sequence[Array] = (),
     ) -> _Launch:
         """Run the function and the arguments at these `addresses`, as `_launch` does."""
-        self._check_bounds(prod(where.block))
+        if where.kernel in ("", self._name):
+            self._check_bounds(prod(where.block))
         buffers = (_Buffer * len(arrays))(
             *(
-                _Buffer(array.ctypes.data, array.nbytes, None, 0, number == result, _unit(array))
+                _Buffer(array.ctypes.data, array.nbytes, None, 0, number in results, _unit(array))
                 for number, array in enumerate(arrays)
             )
         )
         for buffer, words in zip(buffers, writers, strict=False):
             buffer.writers = words.ctypes.data
+        for buffer, units in zip(buffers, stored, strict=False):
+            buffer.stored = units.ctypes.data
         begin, end = ctypes.c_void_p(), ctypes.c_void_p()
         self._library.host_constants(ctypes.byref(begin), ctypes.byref(end))
         launch = _Launch(
@@ -328,6 +341,7 @@ class Kernel:
             constants=begin.value,
             constant_bytes=(end.value or 0) - (begin.value or 0),
         )
+        launch.kernel = where.kernel or self._name
         self._library.host_launch(ctypes.byref(launch))
         if launch.fault.kind == len(_TEXTS):
             raise NotSupported(f"{self._source}: {self._name}: has more than 256 MiB of variables")
@@ -389,6 +403,7 @@ class Kernel:
             cause,
             first_cause,
             thread,
+            launch.kernel,
         )
 
     def _line(self, code: int) -> int:
@@ -416,7 +431,8 @@ class Kernel:
             other_line=other_line,
             signal=_SIGNALS.get(fault.bytes, f"signal {fault.bytes}"),
         )
-        return f"{self._source}:{self._line(fault.code)}: {self._name}, {block}, {thread}: {text}"
+        line = self._line(fault.code)
+        return f"{self._source}:{line}: {launch.kernel}, {block}, {thread}: {text}"
 
 
 # By kind, as in runtime.h.
@@ -463,12 +479,27 @@ def _pointer(array: npt.NDArray[np.int64] | Array) -> ctypes.c_void_p:
     return ctypes.c_void_p(array.ctypes.data)
 
 
+def _writers_of(buffers: Sequence[Array]) -> list[npt.NDArray[np.void]]:
+    """Return the empty records of the last accesses to buffers."""
+    return [np.zeros(units, _WRITER) for units in map(_units, buffers)]
+
+
+def nothing_stored(buffers: Sequence[Array]) -> list[Array]:
+    """Return what the first of several launches takes as `stored` (`Kernel.run_configured`)."""
+    return [np.zeros(units, np.uint8) for units in map(_units, buffers)]
+
+
+def _units(buffer: Array) -> int:
+    return -(-buffer.nbytes // _unit(buffer))
+
+
 def _unit(array: Array) -> int:
     """Return the bytes whose stores are recorded together: an element, at most a word."""
     return min(_WORD_BYTES, array.itemsize)
 
 
-def _three(sizes: tuple[int, ...]) -> tuple[int, int, int]:
+def three(sizes: Sequence[int]) -> tuple[int, int, int]:
+    """Return up to three sizes as x, y and z."""
     x, y, z = (*sizes, 1, 1)[:3]
     return x, y, z
 

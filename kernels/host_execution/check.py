@@ -116,7 +116,7 @@ def execute(
     arguments: list[Array | int] = [a, b, c, *product.arguments]
     before, fill = (a.copy(), b.copy()), FILLS.get(mode, POISON_WORD)
     shared = launch.dynamic_shared_bytes
-    run = compiled.run(launch.grid, launch.threads, arguments, shared, result=2, fill=fill)
+    run = compiled.run(launch.grid, launch.threads, arguments, shared, results=(2,), fill=fill)
     for number, (kept, operand) in enumerate(zip(before, (a, b), strict=True)):
         lines = sorted({*run.stored_by[number].tolist()} - {0})
         if lines or len(_differing(operand, kept)):

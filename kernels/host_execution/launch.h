@@ -48,6 +48,8 @@ HOST_ELEMENT('C', unsigned char)
 HOST_ELEMENT('C', uchar4)
 extern "C" char host_elements[32];
 char host_elements[32];  // of the scope's pointers
+extern "C" uint64_t host_bytes[32];
+uint64_t host_bytes[32];  // of memory that a step allocates for a pointer, else 0
 
 // One launch as the runtime takes it. `arguments` point into `values`.
 struct HostLaunch {

@@ -101,8 +101,9 @@ struct Buffer {
     uint64_t bytes;
     Writer *writers;  // one a unit
     uint32_t is_written;
-    uint32_t is_result;      // nothing is stored there before the launch
+    uint32_t is_result;      // nothing is stored there before the first launch
     uint32_t unit, padding;  // bytes: an element, at most a word
+    const uint8_t *stored;   // of a result: whether earlier launches stored to a unit; may be null
 };
 
 struct Count {

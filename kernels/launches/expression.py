@@ -2,6 +2,8 @@
 
     gemm<64, 64, 8><<<dim3(CEIL_DIV(N, 64), CEIL_DIV(M, 64)), 256>>>(M, N, K, 1.0f, A, B, 0.0f, C)
 
+Calls of cudaMalloc and cudaMemset between launches are steps of a product, too.
+
 A launch is text: the compiler evaluates it, for one shape at a time, inside a function whose
 parameters are the names of the product (`NAMES`). What it calls M may be declared by the function
 that contains the launch: then the declarations that the launch uses come with it.
@@ -13,6 +15,9 @@ from dataclasses import dataclass, field, replace
 
 from kernels.launches.pieces import Piece, blanked, closing, kernels_of, pieces
 
+MALLOC, MEMSET = "cudaMalloc", "cudaMemset"
+_OF_MEMORY = re.compile(rf"\b({MALLOC}|{MEMSET})(?:Async|Managed)?\s*(?:<[\w\s]*>)?\s*\(")
+_BEFORE_POINTER = re.compile(r"\s*(?:\(\s*void\s*\*+\s*\)\s*)?&?\s*\(?\s*(\w+)\s*\)?\s*")
 _CALL = re.compile(r"([A-Za-z_][\w:]*)\s*$")
 _QUALIFIERS = (
     "static|constexpr|const|unsigned|signed|auto|typename|inline|extern|volatile|"
@@ -26,7 +31,8 @@ class Launch:
     """A launch: kernel with template arguments, configuration and arguments.
 
     `declarations` are statements before it that declare names it uses. `line` is where it stands, 0
-    for a launch from elsewhere. `enclosing` is the function that contains it.
+    for a launch from elsewhere. `enclosing` is the function that contains it. A call of `MALLOC` or
+    `MEMSET` has no configuration, and its pointer is a name.
     """
 
     kernel: str
@@ -41,9 +47,37 @@ class Launch:
         """The kernel's name without template arguments."""
         return re.split(r"\s*<", self.kernel, maxsplit=1)[0].rpartition("::")[2]
 
+    @property
+    def is_of_memory(self) -> bool:
+        """Whether it allocates memory or sets it."""
+        return self.name in (MALLOC, MEMSET)
+
+    @property
+    def call(self) -> str:
+        """The text without declarations."""
+        if self.is_of_memory:
+            return f"{self.kernel}({'&' * (self.name == MALLOC)}{self.arguments})"
+        return f"{self.kernel}<<<{self.configuration}>>>({self.arguments})"
+
     def __str__(self) -> str:
-        before = "".join(f"{each} " for each in self.declarations)
-        return f"{before}{self.kernel}<<<{self.configuration}>>>({self.arguments})"
+        return written([self])
+
+
+def written(steps: Sequence[Launch]) -> str:
+    """Return launches in order as text, each declaration once."""
+    parts: list[str] = []
+    for step in steps:
+        parts += [each for each in step.declarations if each not in parts]
+        parts.append(step.call if step is steps[-1] else f"{step.call};")
+    return " ".join(parts)
+
+
+def main_of(steps: Sequence[Launch]) -> Launch:
+    """Return the launch that multiplies: the first with the most arguments that are names."""
+    return max(
+        (step for step in steps if not step.is_of_memory),
+        key=lambda step: len(words(step.arguments)),
+    )
 
 
 def launches(text: str) -> list[Launch]:
@@ -68,9 +102,22 @@ def _line(text: str, place: int) -> int:
     return first + text.count("\n", begin, place)
 
 
-def _in(text: str) -> Iterator[tuple[Launch, int]]:
-    """Yield launches and where they begin."""
+def _in(text: str) -> list[tuple[Launch, int]]:
+    """Return launches and calls of memory, and where they begin, in order."""
     code = blanked(text)
+    return sorted([*_kernels_in(code), *_memory_in(code)], key=lambda pair: pair[1])
+
+
+def _memory_in(code: str) -> Iterator[tuple[Launch, int]]:
+    for call in _OF_MEMORY.finditer(code):
+        given = split_list(code[call.end() : closing(code, call.end() - 1) - 1])
+        pointer = _BEFORE_POINTER.fullmatch(given[0]) if given else None
+        wanted = 2 if call[1] == MALLOC else 3
+        if pointer and len(given) >= wanted:  # a stream follows
+            yield Launch(call[1], "", ", ".join([pointer[1], *given[1:wanted]])), call.start()
+
+
+def _kernels_in(code: str) -> Iterator[tuple[Launch, int]]:
     for opening in re.finditer(r"<\s?<\s?<", code):
         kernel, begin = _kernel_before(code, opening.start())
         end = _end_of_configuration(code, opening.end())
@@ -211,21 +258,33 @@ def of_file(text: str, option: str | None) -> list[Launch]:
         return _written(option)
     comments = re.findall(r"^\s*(?://|/?\*+)\s*launch:(.*?)(?:\*/\s*)?$", text, re.MULTILINE)
     if comments:
-        return [launch for line in comments for launch in _written(line)]
+        return _written(";\n".join(comments))
     kernels = kernels_of(text)
     return [
-        _with_plain_pointers(launch, kernels[launch.name])
+        launch if launch.is_of_memory else _with_plain_pointers(launch, kernels[launch.name])
         for launch in launches(text)
-        if launch.name in kernels
+        if launch.is_of_memory or launch.name in kernels
     ]
 
 
 def _written(text: str) -> list[Launch]:
     """Return the launches in a text, each with the statements before it."""
     return [
-        replace(launch, declarations=tuple(statements(blanked(text[:place]))))
+        replace(launch, declarations=_last_declarations(statements(blanked(text[:place]))))
         for launch, place in _in(text)
     ]
+
+
+def _last_declarations(before: Sequence[str]) -> tuple[str, ...]:
+    """Return the statements that are no launches, the last one of those that declare a name."""
+    declared: set[str] = set()
+    kept: list[str] = []
+    for statement in reversed(before):
+        names = declared_names(statement)
+        if not _in(statement) and (not names or names - declared):
+            kept.insert(0, statement)
+        declared |= names
+    return tuple(kept)
 
 
 def parameters(piece: Piece, name: str) -> list[str]:

@@ -76,8 +76,8 @@ class LastBlocks:
 
         def needed(n: int) -> int:
             addresses = [0] * len(self.reading.places)
-            launched = self.library.configured(self.reading.values(Shape.square(n)), addresses)
-            return launched[-1].dynamic_shared_bytes
+            launched = self.library.multiplies(self.reading.values(Shape.square(n)), addresses)
+            return launched.dynamic_shared_bytes
 
         if needed(largest) <= MAX_SHARED_BYTES:
             return None

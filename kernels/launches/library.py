@@ -2,10 +2,11 @@
 
 import ctypes
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+from base.paths import shown
 from kernels.catalog.source import without_comments
 from kernels.host_execution.binding import (
     Array,
@@ -14,19 +15,37 @@ from kernels.host_execution.binding import (
     LastBlock,
     Run,
     aligned_copies,
+    nothing_stored,
+    three,
 )
-from kernels.host_execution.compiler import BUILDS, CompilerError, LaunchCode, Mode, build_kernel
+from kernels.host_execution.compiler import (
+    BUILDS,
+    CompilerError,
+    LaunchCode,
+    Mode,
+    NotSupported,
+    build_kernel,
+)
 from kernels.launches.constants import with_variables
 from kernels.launches.device import for_the_device
-from kernels.launches.expression import Launch, named, parameters, words
-from kernels.launches.pieces import declarations, kernels_of
+from kernels.launches.expression import (
+    MALLOC,
+    Launch,
+    main_of,
+    named,
+    parameters,
+    words,
+    written,
+)
+from kernels.launches.pieces import Piece, declarations, kernels_of
 from kernels.launches.roles import meaning_of
-from kernels.launches.shim import Scope, code
+from kernels.launches.shim import Scope, code, memset, scope_of
 from kernels.products.elements import FLOAT, STORED, Stored
 from kernels.products.matrices import POISON_WORD
 from kernels.products.shape import Shape
 
 _MOST_ARGUMENTS = 32
+_MOST_LAUNCHES = 8  # as in launch.h
 _UNKNOWN = re.compile(r"‘(\w+)’ (?:(?:was not|has not been) declared|does not name a type)")
 _INCLUDE = re.compile(r"^[ \t]*#[ \t]*include[ \t]*(?:<[^>\n]*>|\"[^\"\n]*\")[^\n]*", re.MULTILINE)
 
@@ -49,24 +68,34 @@ class _Record(ctypes.Structure):
 
 @dataclass(frozen=True)
 class Source:
-    """A file of kernels, and the launches of one product in order, in one scope of names."""
+    """A file of kernels, and the steps of one product in order, in one scope of names."""
 
     path: Path
     text: str
-    launches: tuple[Launch, ...]
+    steps: tuple[Launch, ...]
     scope: Scope
+
+    @classmethod
+    def of(cls, path: Path, text: str, *steps: Launch) -> "Source":
+        """Return the source of a product with these steps."""
+        return cls(path, text, steps, scope_of(text, steps))
 
     @property
     def name(self) -> str:
-        """The name of the kernel that is launched last."""
-        return self.launches[-1].name
+        """The name of the kernel that multiplies."""
+        return main_of(self.steps).name
+
+    @property
+    def launches(self) -> list[Launch]:
+        """The steps that a GPU executes."""
+        return [step for step in self.steps if step.name != MALLOC]
 
     @property
     def reads_c(self) -> bool:
         """Whether a kernel has a factor for C, so that it may read C."""
-        kernel = kernels_of(self.text).get(self.name)
-        names = parameters(kernel, self.name) if kernel else []
-        return any(meaning_of(named(each)) == "BETA" for each in names)
+        kernels = kernels_of(self.text)
+        names = {step.name for step in self.steps} & set(kernels)
+        return any(has_beta(kernels[name], name) for name in names)
 
     @property
     def uses_tf32(self) -> bool:
@@ -76,23 +105,27 @@ class Source:
     @property
     def device(self) -> str:
         """The code that the launches need."""
-        launched = set[str]().union(*(words(str(launch)) for launch in self.launches))
-        return for_the_device(self.text, launched)
+        return for_the_device(self.text, words(written(self.steps))) + memset(self.steps)
 
     @property
     def arguments(self) -> set[str]:
         """The names in the arguments and template arguments of the launches."""
-        return {word for each in self.launches for word in words(f"{each.kernel} {each.arguments}")}
+        return {word for each in self.steps for word in words(f"{each.kernel} {each.arguments}")}
 
     def library(self, mode: Mode, folder: Path = BUILDS) -> "Library":
         """Compile it for the host; raise NotSupported or CompilerError.
 
         In the mode "launch", kernels have no bodies: the library only evaluates the launches.
         """
+        if len(self.launches) > _MOST_LAUNCHES:
+            raise NotSupported(
+                f"{shown(self.path)}: {self.name}: a product of {len(self.launches)} launches; use "
+                f"at most {_MOST_LAUNCHES}"
+            )
         device = with_variables(_INCLUDE.sub("", self.device), self.scope.constants)
         if mode == "launch":
             device = declarations(device)
-        launch = LaunchCode(device, code(self.text, self.launches, self.scope))
+        launch = LaunchCode(device, code(self.text, self.steps, self.scope))
         try:
             built = build_kernel(self.name, self.path, {}, mode, folder, launch)
         except CompilerError as error:
@@ -101,15 +134,47 @@ class Source:
             )
             how = f"; if it is a macro or a type, give it by -D {unknown[1]}=" if unknown else ""
             raise CompilerError(f"{error}{how}") from None
-        return Library(built, self.path, self.name, mode == "counted")
+        names = [step.name for step in self.launches]
+        return Library(built, self.path, self.name, mode == "counted", names)
+
+
+def has_beta(kernel: Piece, name: str) -> bool:
+    """Return whether a kernel has a factor of the matrix that it adds."""
+    return any(meaning_of(named(each)) == "BETA" for each in parameters(kernel, name))
 
 
 class Library(Kernel):
-    """A compiled launch. Numbers and matrices are given by the names in its scope."""
+    """Compiled launches. Numbers and matrices are given by the names in their scope."""
+
+    def __init__(
+        self, library: Path, source: Path, name: str, counted: bool, names: Sequence[str] = ()
+    ) -> None:
+        """Use the launches of the kernels `names`, of which `name` multiplies."""
+        super().__init__(library, source, name, counted)
+        self._names = names or [name]
+
+    @property
+    def main(self) -> int:
+        """The number of the launch that multiplies."""
+        return self._names.index(self._name)
+
+    @property
+    def launches(self) -> int:
+        """The number of launches."""
+        return len(self._names)
 
     def configured(self, numbers: Sequence[float], addresses: Sequence[int]) -> list[Configured]:
         """Return the launches of a product with these values of the scope's names."""
-        return [_configured(record) for record in self._records(numbers, addresses)]
+        return [configured for _, configured in self._launches(numbers, addresses)]
+
+    def multiplies(self, numbers: Sequence[float], addresses: Sequence[int]) -> Configured:
+        """Return the launch that multiplies."""
+        return self.configured(numbers, addresses)[self.main]
+
+    def allocated(self, numbers: Sequence[float], pointers: int) -> list[int]:
+        """Return the bytes that steps allocate, by pointer; 0 for others."""
+        self._records(numbers, [0] * pointers)
+        return list((ctypes.c_uint64 * 32).in_dll(self._library, "host_bytes"))[:pointers]
 
     def elements(self, numbers: Sequence[float], pointers: int) -> list[Stored]:
         """Return the element types of the scope's pointers, float where they are unknown."""
@@ -122,9 +187,9 @@ class Library(Kernel):
         sizes = tuple((ctypes.c_uint * 3).in_dll(self._library, "host_fixed"))
         return Shape(1, *sizes) if all(sizes) else None
 
-    def at(self, line: int) -> str:
+    def at(self, line: int, kernel: str = "") -> str:
         """Return the beginning of a message: file, line and kernel."""
-        return f"{self._source}:{line}: {self._name}"
+        return f"{self._source}:{line}: {kernel or self._name}"
 
     def packed(
         self, numbers: Sequence[float], addresses: Sequence[int]
@@ -133,14 +198,22 @@ class Library(Kernel):
         return [
             (
                 record.arguments[0],
-                _configured(record),
+                configured,
                 tuple(
                     ctypes.string_at(record.arguments[1 + place], record.bytes[place])
                     for place in range(record.count)
                 ),
             )
-            for record in self._records(numbers, addresses)
+            for record, configured in self._launches(numbers, addresses)
         ]
+
+    def _launches(
+        self, numbers: Sequence[float], addresses: Sequence[int]
+    ) -> list[tuple[_Record, Configured]]:
+        records = self._records(numbers, addresses)
+        names = self._names if len(self._names) == len(records) else [""] * len(records)
+        pairs = zip(records, names, strict=True)
+        return [(record, _configured(record, name)) for record, name in pairs]
 
     def _records(self, numbers: Sequence[float], addresses: Sequence[int]) -> list[_Record]:
         configure = self._library.host_configure
@@ -159,30 +232,32 @@ class Library(Kernel):
         pointers: Sequence[int],
         arrays: Sequence[Array],
         geometry: tuple[Sequence[int], Sequence[int]] | None = None,
-        result: int | None = None,
+        results: Collection[int] = (),
         fill: int = POISON_WORD,
     ) -> list[Run]:
         """Run the launches; `pointers` are the places in `arrays` of the scope's pointers.
 
-        `geometry` replaces grid and block of the last launch. `result` and `fill`: those of
+        `geometry` replaces grid and block of the last launch. `results` and `fill`: those of
         `run_configured`. The arrays receive the stores. Raise KernelFault.
         """
         copies = aligned_copies(arrays)
         addresses = [copies[place].ctypes.data for place in pointers]
-        records = self._records(numbers, addresses)
-        for target, sizes in zip(
-            (records[-1].grid, records[-1].block), geometry or (), strict=False
-        ):
-            target[:] = (*sizes, 1, 1)[:3]
+        launches = self._launches(numbers, addresses)
+        if geometry:
+            record, where = launches[-1]
+            grid, block = (three(sizes) for sizes in geometry)
+            launches[-1] = record, replace(where, grid=grid, block=block)
+        stored = nothing_stored(copies) if len(launches) > 1 else []
         runs = [
             self.run_configured(
                 (record.entry, ctypes.addressof(record) + _Record.arguments.offset),
-                _configured(record),
+                where,
                 copies,
-                result,
+                results,
                 fill,
+                stored,
             )
-            for record in records
+            for record, where in launches
         ]
         for array, copy in zip(arrays, copies, strict=True):
             array[...] = copy
@@ -198,6 +273,5 @@ class Library(Kernel):
         return self.last_configured_block((record.entry, begin), _configured(record), arrays)
 
 
-def _configured(record: _Record) -> Configured:
-    grid, block = (tuple(sizes) for sizes in (record.grid, record.block))
-    return Configured(grid, block, record.shared)
+def _configured(record: _Record, name: str = "") -> Configured:
+    return Configured(three(record.grid), three(record.block), record.shared, name)

@@ -10,7 +10,7 @@ from base.paths import shown
 from kernels.host_execution.binding import KernelFault
 from kernels.host_execution.compiler import CompilerError, NotSupported, unchecked_lines
 from kernels.host_execution.limited import LimitReached, limited
-from kernels.launches.expression import Launch, of_file
+from kernels.launches.expression import Launch, of_file, written
 from kernels.launches.includes import read, with_includes, with_macros
 from kernels.launches.pieces import kernels_of
 from kernels.launches.verdict import (
@@ -96,7 +96,7 @@ def verdict_on(path: Path, text: str, name: str, option: str | None, end: float)
     verdict: Judged = limited(work, max(0.0, end - monotonic()), MEMORY_BYTES)
     verdict = _at_large_sizes(verdict, min(LARGE_SECONDS, max(0.0, end - monotonic())))
     if not verdict.multiple:
-        raise KernelFault(f"{verdict.fault}; launched as {verdict.source.launches[-1]}")
+        raise KernelFault(f"{verdict.fault}; launched as {written(verdict.source.steps)}")
     return verdict
 
 
@@ -110,20 +110,20 @@ def check_compiled(path: Path, verdict: Judged) -> None:
 
 
 def _lines(path: Path, name: str, verdict: Judged, declared: Sequence[Launch]) -> Iterator[str]:
-    launch = verdict.source.launches[-1]
+    steps = verdict.source.steps
     yield f"{shown(path)}: {name}: {verdict_line(verdict)}"
     yield f"checked on the CPU, within the error bound, at {_sizes(verdict.shapes)}"
     if constants := verdict.source.scope.constants:
         yield f"the file's {', '.join(constants)} took these sizes"
     if verdict.multiple > 1:
         yield f"at other sizes: {verdict.fault}"
-    yield f"launch ({_origin(launch, declared)}): --launch '{launch}'"
+    yield f"launch ({_origin(steps, declared)}): --launch '{written(steps)}'"
 
 
-def _origin(launch: Launch, declared: Sequence[Launch]) -> str:
-    if launch.line:
-        return f"found at line {launch.line}"
-    return "as given" if launch in declared else "inferred"
+def _origin(steps: Sequence[Launch], declared: Sequence[Launch]) -> str:
+    if lines := dict.fromkeys(str(step.line) for step in steps if step.line):
+        return f"found at line{'s' * (len(lines) > 1)} {', '.join(lines)}"
+    return "as given" if steps[-1] in declared else "inferred"
 
 
 def _at_large_sizes(verdict: Judged, seconds: float) -> Judged:

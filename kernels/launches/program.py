@@ -22,9 +22,11 @@ from kernels.catalog.variant import UserKernel
 from kernels.host_execution.binding import Configured
 from kernels.host_execution.compiler import BUILDS, LaunchCode, build_kernel
 from kernels.launches.constants import with_variables
+from kernels.launches.expression import written
 from kernels.launches.library import Library
 from kernels.launches.pieces import declarations
 from kernels.launches.reading import Precision, Reading
+from kernels.launches.roles import ADDEND, WORKSPACE
 from kernels.launches.shim import code
 from kernels.launches.verdict import Judged
 from kernels.products.shape import Shape
@@ -36,6 +38,7 @@ _OF_NVCC = re.compile(
     r"cuda(?:_\w+)?\.h|cuda/[\w/]+|cooperative_groups(?:/\w+)?\.h|mma\.h|sm_\w+\.h|\w+_types\.h|"
     r"(?:assert|float|limits|math|std\w+|string)\.h|[a-z_]+"
 )
+_ALIGNMENT = 256  # bytes, of memory for steps
 _SIZE = 1024  # of a program whose file fixes the sizes
 _DTYPES = {"float": "float32", "double": "float64", "int": "int32", "unsigned": "int32"}
 # What the launch is made of for nvcc, which instantiates the kernels and launches nothing.
@@ -48,6 +51,7 @@ struct HostLaunch;
 static HostLaunch *host_launches;
 static unsigned host_launch_count;
 static char host_elements[32];
+static unsigned long long host_bytes[32];
 template <typename Element>
 static char host_element(Element *) {
     return 0;
@@ -72,10 +76,10 @@ def facts_of(judged: Judged) -> LaunchFacts:
     """Return the facts of a judged launch."""
     source, reading, shape = judged.source, judged.reading, judged.shapes[0]
     addresses = [0] * len(source.scope.pointers)
-    launched = source.library("launch").configured(reading.values(shape), addresses)[-1]
+    launched = source.library("launch").multiplies(reading.values(shape), addresses)
     return LaunchFacts.model_validate(
         {
-            "launch": "; ".join(map(str, source.launches)),
+            "launch": written(source.steps),
             "numbers": tuple(reading.numbers.values()),
             "pointers": tuple(reading.matrices.values()),
             "layout": reading.layout,
@@ -114,7 +118,7 @@ def write(judged: Judged, baseline: str | None, folder: Path) -> UserKernel:
     parts = [
         rename + _without_foreign_headers(device),
         _BEGIN,
-        _FOR_NVCC + code(source.text, source.launches, scope),
+        _FOR_NVCC + code(source.text, source.steps, scope),
         facts.line(".cu"),
     ]
     path = folder / name / f"{name}.cu"
@@ -157,11 +161,37 @@ class Program:
         built = build_kernel(kernel, self._path, {}, "launch", self._folder, parts)
         return Library(built, self._path, kernel, counted=False)
 
-    def packed(self, shape: Shape, addresses: Sequence[int]) -> list[Packed]:
-        """Return the launches of a product of row-major A, B and C at these addresses."""
+    def workspace_bytes(self, shape: Shape) -> int:
+        """Return the bytes of all memory that the steps of a product allocate."""
+        return sum(self._allocated(self._values(shape)))
+
+    def packed(self, shape: Shape, addresses: Sequence[int], workspace: int = 0) -> list[Packed]:
+        """Return the launches of a product of row-major A, B and C at these addresses.
+
+        `workspace` is the address of `workspace_bytes`. A matrix that is added is in C's memory.
+        """
         facts, (a, b, c) = self._entry.facts, addresses
-        if facts.layout == (True, True, True):  # Cᵀ = Bᵀ·Aᵀ, whose rows are the columns of C
-            shape, a, b = Shape(shape.batch, shape.n, shape.m, shape.k), b, a
+        if self._is_in_columns:
+            a, b = b, a
+        matrices, values = {"A": a, "B": b, "C": c, ADDEND: c}, self._values(shape)
+        pointers = []
+        for matrix, size in zip(facts.pointers, self._allocated(values), strict=True):
+            pointers.append(matrices.get(matrix, workspace))
+            workspace += size
+        return [
+            Packed(_symbol(address), configured, arguments)
+            for address, configured, arguments in self._library.packed(values, pointers)
+        ]
+
+    @property
+    def _is_in_columns(self) -> bool:
+        """Whether Cᵀ = Bᵀ·Aᵀ is computed, whose rows are the columns of C."""
+        return self._entry.facts.layout == (True, True, True)
+
+    def _values(self, shape: Shape) -> list[float]:
+        facts = self._entry.facts
+        if self._is_in_columns:
+            shape = Shape(shape.batch, shape.n, shape.m, shape.k)
         reading = Reading(
             {str(place): meaning for place, meaning in enumerate(facts.numbers)},
             {str(place): matrix for place, matrix in enumerate(facts.pointers)},
@@ -169,12 +199,17 @@ class Program:
             facts.reads_c,
             facts.layout,
         )
-        matrices = {"A": a, "B": b, "C": c}
-        pointers = [matrices[matrix] for matrix in facts.pointers]
+        return reading.values(shape)
+
+    def _allocated(self, values: Sequence[float]) -> list[int]:
+        """Return the bytes of each pointer's memory, whole units of `_ALIGNMENT`; 0 for others."""
+        pointers = self._entry.facts.pointers
+        if WORKSPACE not in pointers:
+            return [0] * len(pointers)
         return [
-            Packed(_symbol(address), configured, arguments)
-            for address, configured, arguments in self._library.packed(
-                reading.values(shape), pointers
+            -(-size // _ALIGNMENT) * _ALIGNMENT if matrix == WORKSPACE else 0
+            for matrix, size in zip(
+                pointers, self._library.allocated(values, len(pointers)), strict=True
             )
         ]
 

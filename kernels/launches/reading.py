@@ -4,16 +4,18 @@ A kernel for column-major matrices, or for a transposed B, is a correct kernel o
 So a check compares a result with each layout and says which one is right.
 """
 
+import itertools
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice, product
 
 import numpy as np
 
+from base.paths import shown
 from kernels.host_execution.binding import Array, KernelFault, Run
+from kernels.host_execution.compiler import NotSupported
 from kernels.launches.library import Library, Source
-from kernels.launches.roles import SIZES, matrices, meanings
+from kernels.launches.roles import ADDEND, SIZES, WORKSPACE, matrices, meanings
 from kernels.products.elements import FLOAT, Stored
 from kernels.products.gate import Verdict, evaluate
 from kernels.products.matrices import POISON_WORD, reference_within
@@ -33,6 +35,7 @@ Factors = tuple[float, float]  # alpha and beta
 ONE: Factors = (1.0, 0.0)
 _WORD_BYTES = 4
 _MOST = 8  # meanings of the names that a check tries
+_MOST_WORKSPACE_BYTES = 1 << 28
 _C_ROUNDOFF = 2.0**-22  # of β·C, relative
 
 
@@ -148,7 +151,10 @@ class Operands:
 
 @dataclass(frozen=True)
 class Reading:
-    """What the names of a launch mean: numbers, matrices (A, B or C), and their layout."""
+    """What the names of a launch mean: numbers, matrices, and their layout.
+
+    A matrix is A, B or C, the `ADDEND` of C or a `WORKSPACE`.
+    """
 
     numbers: Mapping[str, str]
     matrices: Mapping[str, str]
@@ -160,7 +166,10 @@ class Reading:
     def typed(self, library: Library) -> "Reading":
         """Return the reading with the element types that a library's pointers have."""
         values = self.values(Shape.square(128))
-        types = dict(zip(self.matrices.values(), library.elements(values, 3), strict=True))
+        elements = library.elements(values, len(self.matrices))
+        types = dict(zip(self.matrices.values(), elements, strict=True))
+        if types.get(ADDEND, types["C"]) != types["C"]:
+            raise NotSupported(f"{library.name}: adds a matrix of another type than its result")
         precision = replace(self.precision, a=types["A"], b=types["B"], c=types["C"])
         return replace(self, precision=precision)
 
@@ -191,14 +200,21 @@ class Reading:
         `geometry` and `fill`: those of `Library.multiply`. Raise KernelFault, also if A or B is
         overwritten.
         """
-        arrays = [operands.a.copy(), operands.b.copy(), operands.c.copy()]
-        result = None if self.reads_c else 2
         values = self.values(operands.shape, factors)
+        inputs = {0: operands.a, 1: operands.b}
+        result = operands.c
+        if self.has_addend:
+            inputs[3] = operands.c
+            result = np.full_like(operands.c.view(np.uint8), 0xFF).view(operands.c.dtype)
+        arrays = [each.copy() for each in (operands.a, operands.b, result, *[*inputs.values()][2:])]
+        unset = {*range(len(arrays), len(arrays) + self.workspaces)}
+        unset |= set() if self.reads_c and not self.has_addend else {2}
+        arrays += self._workspaces(library, values)
         try:
-            runs = library.multiply(values, self.places, arrays, geometry, result, fill)
+            runs = library.multiply(values, self.places, arrays, geometry, unset, fill)
         except KernelFault as fault:
-            raise KernelFault(self._with_elements(str(fault), operands.shape)) from None
-        for place, before in enumerate((operands.a, operands.b)):
+            raise KernelFault(self._with_elements(str(fault), operands.shape, arrays)) from None
+        for place, before in inputs.items():
             words = self._words(place)
             stored = np.max([run.stored_by[place] for run in runs], axis=0)  # lines
             changed = np.flatnonzero(arrays[place] != before) * words
@@ -210,39 +226,87 @@ class Reading:
         return arrays[2], runs
 
     @property
+    def has_addend(self) -> bool:
+        """Whether the product is D = α·A·B + β·C."""
+        return ADDEND in self.matrices.values()
+
+    @property
+    def result(self) -> str:
+        """The name of the product's matrix."""
+        return "D" if self.has_addend else "C"
+
+    @property
+    def workspaces(self) -> int:
+        """The number of buffers for steps."""
+        return list(self.matrices.values()).count(WORKSPACE)
+
+    @property
     def places(self) -> list[int]:
-        """Which of A, B and C each pointer of the launch is."""
-        return ["ABC".index(matrix) for matrix in self.matrices.values()]
+        """Which buffer each pointer of the launch is: A, B, C, an addend, workspaces in order."""
+        numbers = {"A": 0, "B": 1, "C": 2, ADDEND: 3}
+        workspaces = itertools.count(3 + self.has_addend)
+        return [
+            next(workspaces) if matrix == WORKSPACE else numbers[matrix]
+            for matrix in self.matrices.values()
+        ]
+
+    @property
+    def _buffers(self) -> list[str]:
+        """The names of the buffers."""
+        first = ["A", "B", "D", "C"] if self.has_addend else ["A", "B", "C"]
+        return first + [name for name, each in self.matrices.items() if each == WORKSPACE]
+
+    def _workspaces(self, library: Library, values: Sequence[float]) -> list[Array]:
+        """Return the memory that steps allocate; raise NotSupported for too little or too much."""
+        if not self.workspaces:
+            return []
+        elements = library.elements(values, len(self.matrices))
+        allocated = library.allocated(values, len(self.matrices))
+        buffers = []
+        for named, stored, size in zip(self.matrices.items(), elements, allocated, strict=True):
+            if named[1] != WORKSPACE:
+                continue
+            itemsize = np.dtype(stored.dtype).itemsize
+            if not itemsize <= size <= _MOST_WORKSPACE_BYTES:
+                raise NotSupported(
+                    f"{library.name}: cudaMalloc(&{named[0]}, ...) allocates {size:,} bytes; use "
+                    f"{itemsize} to {_MOST_WORKSPACE_BYTES:,}"
+                )
+            buffers.append(np.empty(size // itemsize, stored.dtype))
+            buffers[-1].view(np.uint8).fill(0xFF)
+        return buffers
 
     def word(self, shape: Shape, row: int, column: int) -> int:
         """Return the number of the first word of an element of C, as in `Run.stored_by`."""
         number = column * shape.m + row if self.layout[2] else row * shape.n + column
         return number * self._words(2)
 
-    def _bytes(self, place: int) -> int:
-        stored = (self.precision.a, self.precision.b, self.precision.c)[place]
-        return np.dtype(stored.dtype).itemsize
-
     def _words(self, place: int) -> int:
-        return max(1, self._bytes(place) // _WORD_BYTES)
+        stored = (self.precision.a, self.precision.b, self.precision.c)[min(place, 2)]
+        return max(1, np.dtype(stored.dtype).itemsize // _WORD_BYTES)
 
-    def _with_elements(self, fault: str, shape: Shape) -> str:
-        """Return a message that names matrix elements for bytes of buffers."""
+    def _with_elements(self, fault: str, shape: Shape, arrays: Sequence[Array]) -> str:
+        """Return a message that names elements for bytes of buffers."""
 
         def named(match: re.Match[str]) -> str:
             place = int(match[2])
-            return "at " + self._element(place, int(match[1]) // self._bytes(place), shape)
+            number, count = int(match[1]) // arrays[place].itemsize, len(arrays[place])
+            if place < len(arrays) - self.workspaces:
+                return "at " + self._element(place, number, shape)
+            return f"at element {number} of {self._buffers[place]}, which has {count} elements,"
 
-        return re.sub(r"at byte (-?\d+) of buffer ([0-2])", named, fault)
+        return re.sub(r"at byte (-?\d+) of buffer (\d+)", named, fault)
 
     def _element(self, place: int, number: int, shape: Shape) -> str:
         """Return the name of an element of A, B or C by its number in order of addresses."""
-        sizes = ((shape.m, shape.k), (shape.k, shape.n), (shape.m, shape.n))[place]
+        name, matrix = self._buffers[place], min(place, 2)
+        sizes = ((shape.m, shape.k), (shape.k, shape.n), (shape.m, shape.n))[matrix]
         count = sizes[0] * sizes[1]
         if not 0 <= number < count:
-            return f"element {number} of {'ABC'[place]}, which has {count} elements,"
-        indices = divmod(number, sizes[0])[::-1] if self.layout[place] else divmod(number, sizes[1])
-        return f"{'ABC'[place]}({indices[0]}, {indices[1]})"
+            return f"element {number} of {name}, which has {count} elements,"
+        in_columns = self.layout[matrix]
+        indices = divmod(number, sizes[0])[::-1] if in_columns else divmod(number, sizes[1])
+        return f"{name}({indices[0]}, {indices[1]})"
 
 
 def readings(source: Source) -> Iterator[Reading]:
@@ -250,7 +314,16 @@ def readings(source: Source) -> Iterator[Reading]:
     names = list(source.scope.numbers)
     implied = {name: name for name in names if name in SIZES and name not in source.arguments}
     asked = [name for name in names if name not in implied]
-    for found, places in islice(product(meanings(asked), matrices(source.scope.pointers)), _MOST):
+    pointers = source.scope.pointers
+    roles = list(matrices(pointers, source.scope.allocated))
+    if not roles or (ADDEND in roles[0].values() and not source.reads_c):
+        raise NotSupported(
+            f"{shown(source.path)}: {source.name}: A, B and C are not known among "
+            f"{', '.join(pointers)}; name them in --launch, and allocate others there: "
+            "cudaMalloc(&W, BYTES)"
+        )
+    for found, role_of in itertools.islice(itertools.product(meanings(asked), roles), _MOST):
+        places = {name: role_of[name] for name in pointers}
         numbers = {name: (implied | found)[name] for name in names}
         sizes = {found[name] for name in asked if name in source.arguments} & set(SIZES)
         precision = Precision(uses_tf32=source.uses_tf32)

@@ -6,12 +6,14 @@ check can try the next meaning if the product is wrong.
 
 import itertools
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 _MOST_NAMES = 4  # whose orders are tried
 # Of C = A·B with A M×K and B K×N.
 SIZES = ("M", "N", "K")
 MATRICES = ("A", "B", "C")
+# Further pointers: the C of D = α·A·B + β·C, whose D is called C then, and memory for steps.
+ADDEND, WORKSPACE = "ADDEND", "WORKSPACE"
 ELEMENT = "float"  # the type of elements that a template leaves open
 _SIZE_NAMES = {
     "M": r"m|(?:num)?(?:a|c)?_?rows(?:_?(?:a|c))?|h(?:eight)?_?(?:a|c)|(?:a|c)_?h(?:eight)?|height|"
@@ -40,6 +42,11 @@ def plain(name: str) -> str:
     while before != name:
         before, name = name, _DECORATION.sub("", name)
     return name.lower()
+
+
+def letter(name: str) -> str:
+    """Return the letter of the matrix that a pointer of this name can be: C for ``d_C``."""
+    return plain(name)[-1:].upper()
 
 
 def meanings(names: Sequence[str]) -> Iterator[dict[str, str]]:
@@ -104,16 +111,33 @@ def is_bias(name: str) -> bool:
     return "bias" in name.lower()
 
 
-def matrices(pointers: Mapping[str, str]) -> Iterator[dict[str, str]]:
-    """Yield which of three pointers are A, B and C, by name and type, the likeliest first."""
+def matrices(
+    pointers: Mapping[str, str], allocated: Collection[str] = ()
+) -> Iterator[dict[str, str]]:
+    """Yield which of some pointers are A, B and C, by name and type, the likeliest first.
+
+    Of four, one is the `ADDEND`. What is `allocated` may be a `WORKSPACE`.
+    """
     names = list(pointers)
-    by_name = {name: plain(name)[-1:].upper() for name in names}
-    if sorted(by_name.values()) == ["A", "B", "C"]:
-        yield by_name
+    letters = {letter(name): name for name in names}
+    others = [name for name in names if name not in allocated]
+    if len(names) > len(MATRICES) and allocated:
+        if set(MATRICES) <= set(letters):
+            others = [letters[matrix] for matrix in MATRICES]
+        work = dict.fromkeys(set(names) - set(others), WORKSPACE)
+        for roles in matrices({name: pointers[name] for name in others}):
+            yield roles | work
+        return
+    if sorted(letters) == list(MATRICES) and len(names) == len(MATRICES):
+        yield {name: matrix for matrix, name in letters.items()}
         return
     written = [name for name, kind in pointers.items() if not re.search(r"\bconst\b", kind)]
     outputs = written if len(written) == 1 else [names[-1], names[0]]
+    order = (*MATRICES[:2], ADDEND)
+    if sorted(letters) == ["A", "B", "C", "D"]:
+        outputs, names = [letters["D"]], [letters[each] for each in "ABCD"]
     for output in outputs:
         inputs = [name for name in names if name != output]
-        roles = dict(zip([*inputs, output], MATRICES, strict=True))
-        yield {name: roles[name] for name in names}
+        roles = dict(zip(inputs, order, strict=False)) | {output: "C"}
+        if len(roles) == len(pointers) and len(inputs) in (2, 3):
+            yield {name: roles[name] for name in pointers}

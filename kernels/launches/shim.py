@@ -3,12 +3,16 @@
 import itertools
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from kernels.host_execution.compiler import SOURCE_NAME
 from kernels.launches.constants import fixed_sizes, macros, settable
 from kernels.launches.expression import (
+    MALLOC,
+    MEMSET,
     Launch,
     declared_names,
+    main_of,
     named,
     parameters,
     split_list,
@@ -18,6 +22,14 @@ from kernels.launches.expression import (
 from kernels.launches.pieces import Piece, blanked, function_name, kernels_of
 from kernels.launches.roles import ELEMENT, MATRICES, is_bias, is_number_name, meaning_of
 
+_MEMSET_THREADS = 256
+# One word per thread, and the bytes behind the last word.
+_MEMSET_KERNEL = (
+    "__global__ void host_memset(void *memory, int value, size_t count) { "
+    "const size_t word = blockIdx.x * (size_t)blockDim.x + threadIdx.x; "
+    "if (4 * word + 4 <= count) ((unsigned *)memory)[word] = 0x01010101u * (unsigned char)value; "
+    "else for (size_t i = 4 * word; i < count; ++i) ((unsigned char *)memory)[i] = value; }"
+)
 _MATRIX = re.compile(r"\*|\[\s*\]")
 _COUNTS = re.compile(r"\b(?:int|unsigned|long|size_t|u?int\d+_t)\b")
 _QUALIFIERS = re.compile(r"\b(?:const|__restrict__|__restrict|restrict|volatile|register)\b|&")
@@ -25,17 +37,46 @@ _QUALIFIERS = re.compile(r"\b(?:const|__restrict__|__restrict|restrict|volatile|
 
 @dataclass(frozen=True)
 class Scope:
-    """The names that the product defines for a launch: numbers and pointers, with their types."""
+    """The names that the product defines for launches: numbers and pointers, with their types.
+
+    `absent` are pointers to nothing. `allocated` are pointers to memory that a step allocates.
+    """
 
     numbers: dict[str, str]
     pointers: dict[str, str]
-    statements: tuple[str, ...]
+    absent: dict[str, str]
     types: dict[str, str]  # template parameters of the enclosing function
     constants: tuple[str, ...] = ()  # numbers that are constants of the file
+    allocated: tuple[str, ...] = ()
+
+    def statements(self, launch: Launch) -> list[str]:
+        """Return the declarations of a launch that are not those of the product."""
+        bound = {*self.numbers, *self.pointers, *self.absent}
+        return [each for each in launch.declarations if not declared_names(each) & bound]
 
 
-def scope_of(text: str, launch: Launch) -> Scope:
-    """Return what a launch needs from the product."""
+def scope_of(text: str, steps: Sequence[Launch]) -> Scope:
+    """Return what the launches of a product need from it."""
+    merged = Scope({}, {}, {}, {})
+    for step in sorted(steps, key=lambda step: step.is_of_memory):  # kernels have the types
+        scope = _scope_of(text, step)
+        for name, kind in scope.pointers.items():
+            before = merged.pointers.get(name, kind)
+            is_stored = step.is_of_memory or not kind.startswith("const ")
+            merged.pointers[name] = before.removeprefix("const ") if is_stored else before
+        for target, names in (
+            (merged.numbers, scope.numbers),
+            (merged.absent, scope.absent),
+            (merged.types, scope.types),
+        ):
+            target |= names | target
+        constants = dict.fromkeys((*merged.constants, *scope.constants))
+        merged = replace(merged, constants=tuple(constants))
+    allocated = [split_list(step.arguments)[0] for step in steps if step.name == MALLOC]
+    return replace(merged, allocated=tuple(allocated))
+
+
+def _scope_of(text: str, launch: Launch) -> Scope:
     declared = {
         name: statement for statement in launch.declarations for name in declared_names(statement)
     }
@@ -49,7 +90,7 @@ def scope_of(text: str, launch: Launch) -> Scope:
     needed |= set(constants)
     numbers: dict[str, str] = {}
     pointers: dict[str, str] = {}
-    nothing: list[str] = []  # a product without bias
+    absent: dict[str, str] = {}  # a product without bias
     by_argument = dict(
         zip(
             split_list(launch.arguments),
@@ -63,7 +104,7 @@ def scope_of(text: str, launch: Launch) -> Scope:
         kind = constants.get(name) or kind
         target = by_argument.get(name, "")
         if is_bias(name) and "*" in f"{kind}{target}":
-            nothing.append(f"{_type(target) or kind} {name} = nullptr;")
+            absent[name] = _type(target) or kind
         elif "*" in kind and (meaning_of(name) or (is_number_name(name) and _COUNTS.search(kind))):
             numbers[name] = kind
         elif name in MATRICES and name not in declared and not (kind or target):
@@ -81,11 +122,8 @@ def scope_of(text: str, launch: Launch) -> Scope:
             numbers[name] = kind or "int"
         elif name not in declared and (target or is_number_name(name)):
             numbers[name] = _type(target) if target and "*" not in target else "int"
-    bound = {*numbers, *pointers}.union(*map(declared_names, nothing))
-    statements = [each for each in launch.declarations if not declared_names(each) & bound]
-    statements += nothing
     template_types = _template_types(launch.enclosing, kernel)
-    return Scope(numbers, pointers, tuple(statements), template_types, tuple(constants))
+    return Scope(numbers, pointers, absent, template_types, tuple(constants))
 
 
 def _first(launch: Launch, name: str) -> int:
@@ -136,10 +174,31 @@ def _template_types(*functions: Piece | None) -> dict[str, str]:
     }
 
 
-def code(text: str, launches: Sequence[Launch], scope: Scope) -> str:
+def _evaluated(step: Launch, scope: Scope) -> str:
+    """Return a step in C++: a launch, or the size of memory that it allocates."""
+    pointer, *given = split_list(step.arguments) or [""]
+    if step.name == MALLOC and pointer not in scope.pointers:
+        return ""
+    if step.name == MALLOC:
+        return f"host_bytes[{list(scope.pointers).index(pointer)}] = {given[0]};"
+    kernel, where, arguments = step.kernel, step.configuration, step.arguments
+    if step.name == MEMSET:
+        kernel, where = "host_memset", f"CEIL_DIV({given[1]}, {4 * _MEMSET_THREADS}), "
+        where, arguments = f"{where}{_MEMSET_THREADS}", f"{pointer}, {', '.join(given)}"
+    return f"host_at({kernel}, HostConfiguration({where}))({arguments});"
+
+
+def memset(steps: Sequence[Launch]) -> str:
+    """Return the kernel that sets memory, for the line of the first call that needs it, or ""."""
+    lines = [step.line for step in steps if step.name == MEMSET]
+    return f'\n#line {max(1, lines[0])} "{SOURCE_NAME}"\n{_MEMSET_KERNEL}\n' if lines else ""
+
+
+def code(text: str, steps: Sequence[Launch], scope: Scope) -> str:
     """Return `host_configure`: it gets the numbers and pointers of `scope`, in their order.
 
-    `host_fixed` contains M, N and K if the source `text` fixes them, else zeros.
+    It sets `host_bytes`, by pointer, to the sizes of memory that steps allocate. `host_fixed`
+    contains M, N and K if the source `text` fixes them, else zeros.
     """
     lines = [f"using {name} = {kind};" for name, kind in scope.types.items()]
     for index, (name, kind) in enumerate(scope.numbers.items()):
@@ -154,15 +213,15 @@ def code(text: str, launches: Sequence[Launch], scope: Scope) -> str:
     for index, (name, kind) in enumerate(scope.pointers.items()):
         lines.append(f"{kind} {name} = ({kind})host_pointers[{index}];")
         lines.append(f"host_elements[{index}] = host_element({name});")
-    lines += scope.statements
+    lines += [f"{kind} {name} = nullptr;" for name, kind in scope.absent.items()]
     lines += [f"::{name} = {name};" for name in scope.constants]
-    for launch in launches:
-        where = f"HostConfiguration({launch.configuration})"
-        lines.append(f"host_at({launch.kernel}, {where})({launch.arguments});")
+    for step in steps:
+        lines.append(f"{{ {' '.join([*scope.statements(step), _evaluated(step, scope)])} }}")
     body = "\n    ".join(lines)
     opened = re.findall(r"\bnamespace\s+([\w:]+)\s*\{", blanked(text))
     namespaces = "".join(f"using namespace {name};\n" for name in dict.fromkeys(opened))
-    sizes = fixed_sizes(text, launches[-1], kernels_of(text).get(launches[-1].name))
+    main = main_of(steps)
+    sizes = fixed_sizes(text, main, kernels_of(text).get(main.name))
     if set(sizes.values()) & set(scope.constants):
         sizes = {}
     fixed = ", ".join(f"(unsigned)({sizes.get(size, sizes.get('N', 0))})" for size in "MNK")

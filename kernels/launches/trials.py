@@ -57,16 +57,18 @@ class Trial:
                 return f"{fault} ({where}){_hint_of_text(str(fault))}"
             verdict = operands.verdict(self.reading.layout, c, factors)
             if not verdict.passed:
-                if cause := self._cause(runs[-1], shape, verdict):
+                run = self._last_to_store(runs, shape, verdict)
+                if cause := self._cause(run, shape, verdict):
                     return f"{cause} ({where})"
-                wrong = self._wrong(runs[-1], shape, verdict)
+                wrong = self._wrong(run, shape, verdict)
                 return f"{wrong} ({where}){self._hint(operands, verdict)}"
         return None
 
     def undefined(self, shape: Shape) -> str | None:
         """Return the read of uninitialised shared memory that a product depends on, or None."""
         operands = Operands.random(shape, 1, self.reading)
-        cause = self.reading.run(self.library, operands)[1][-1].first_cause()
+        runs = self.reading.run(self.library, operands)[1]
+        cause = next(filter(None, (run.first_cause() for run in runs)), None)
         if cause and any(self.fault(shape, 1, fill) for fill in _FILLS):
             return f"{cause} (at size {shape})"
         return None
@@ -99,6 +101,11 @@ class Trial:
         c, _ = self.reading.run(self.library, operands, geometry)
         return operands.verdict(self.reading.layout, c).passed
 
+    def _last_to_store(self, runs: Sequence[Run], shape: Shape, verdict: Verdict) -> Run:
+        """Return the last launch that stored the worst element, else the last one."""
+        word = self.reading.word(shape, verdict.worst_row, verdict.worst_column)
+        return next((run for run in reversed(runs) if run.stored_by[2][word]), runs[-1])
+
     def _cause(self, run: Run, shape: Shape, verdict: Verdict) -> str | None:
         """Return the read of uninitialised shared memory behind the worst element, or None."""
         word = self.reading.word(shape, verdict.worst_row, verdict.worst_column)
@@ -109,12 +116,13 @@ class Trial:
         place = verdict.worst_row, verdict.worst_column
         word = self.reading.word(shape, *place)
         line = run.stored_by[2][word]
-        reason = str(verdict.reason).replace("; worst C", "; the worst is C")
+        reason = str(verdict.reason).replace("; worst C", f"; the worst is {self.reading.result}")
         if line:
-            return f"{self.library.at(line)}, {run.thread(2, word)}: {reason}"
+            return f"{self.library.at(line, run.kernel)}, {run.thread(2, word)}: {reason}"
         stores = [count.line for count in run.counts if count.operation == "global_store"]
         if stores:
-            return f"{self.library.at(min(stores))}: does not store C({place[0]}, {place[1]})"
+            at = self.library.at(min(stores), run.kernel)
+            return f"{at}: does not store {self.reading.result}({place[0]}, {place[1]})"
         return f"{self.library.name}: {reason}"
 
     def _hint(self, operands: Operands, verdict: Verdict) -> str:

@@ -12,14 +12,14 @@ from base.errors import StudyError
 from base.paths import shown
 from kernels.host_execution.compiler import CompilerError, NotSupported
 from kernels.launches.device import for_the_device
-from kernels.launches.expression import Launch, named, of_file, parameters
+from kernels.launches.expression import Launch, main_of, named, of_file, parameters
 from kernels.launches.infer import Geometry, Guess, geometries, guesses
 from kernels.launches.largest import LARGE_EDGE, LastBlocks
-from kernels.launches.library import Library, Source
+from kernels.launches.library import Library, Source, has_beta
 from kernels.launches.pieces import kernels_of
 from kernels.launches.reading import LAYOUTS, Factors, Reading, readings
 from kernels.launches.roles import MATRICES
-from kernels.launches.shim import scope_of
+from kernels.launches.sequences import Steps, sequences
 from kernels.launches.structs import matrix_count
 from kernels.launches.trials import Outcome, Trial
 from kernels.products.shape import Shape
@@ -68,7 +68,7 @@ def kernels_to_judge(path: Path, text: str, option: str | None, kernel: str | No
     if kernel and kernel not in present:
         names = ", ".join(present)
         raise StudyError(f"{shown(path)}: --kernel {kernel}: not in the file; it contains {names}")
-    declared = {launch.name for launch in of_file("", option)} if option else set()
+    declared = {launch.name for launch in of_file(text, option)} if option else set()
     if option and not declared & set(present):
         names = ", ".join(present)
         raise StudyError(
@@ -78,7 +78,15 @@ def kernels_to_judge(path: Path, text: str, option: str | None, kernel: str | No
     if kernel:
         return [kernel]
     count_of = {name: matrix_count(text, name, piece) for name, piece in present.items()}
-    products = [name for name, count in count_of.items() if count == len(MATRICES)]
+    products = [
+        name
+        for name, count in count_of.items()
+        if count == len(MATRICES) or (count == len(MATRICES) + 1 and has_beta(present[name], name))
+    ]
+    several = sequences(text, option)
+    mains = {main_of(steps).name for steps in several}
+    parts = {step.name for steps in several for step in steps} - mains
+    products = [name for name in present if name in {*products, *mains} - parts]
     launched = [launch.name for launch in of_file(text, option) if launch.name in products]
     if not products:
         counts = ", ".join(f"{name} takes {count}" for name, count in count_of.items())
@@ -86,6 +94,16 @@ def kernels_to_judge(path: Path, text: str, option: str | None, kernel: str | No
             f"{shown(path)}: no kernel takes three matrices: {counts}; name a file with C = A·B"
         )
     return list(dict.fromkeys(launched)) or products
+
+
+def _launched(text: str, option: str | None, name: str) -> list[Steps]:
+    """Return the products that a kernel multiplies for: of several steps, then of one launch.
+
+    A launch that is a step of a declared product is no product by itself.
+    """
+    several = [steps for steps in sequences(text, option) if main_of(steps).name == name]
+    single = [(launch,) for launch in of_file(text, option) if launch.name == name]
+    return several if several and not several[0][-1].line else [*several, *single]
 
 
 def judge(path: Path, text: str, name: str, option: str | None = None) -> Judged:
@@ -96,16 +114,20 @@ def judge(path: Path, text: str, name: str, option: str | None = None) -> Judged
     fits, CompilerError if none compiles.
     """
     refused: CompilerError | None = None
-    for launch in of_file(text, option):
-        if launch.name == name:
-            source = Source(path, text, (launch,), scope_of(text, launch))
-            try:
-                judged = _judge(source, source.library("counted"), is_declared=not launch.line)
-            except CompilerError as error:
-                refused = refused or error
-                continue
-            if judged:
-                return judged
+    for steps in _launched(text, option, name):
+        source = Source.of(path, text, *steps)
+        try:
+            is_declared = not steps[-1].line
+            judged = _judge(source, source.library("counted"), is_declared)
+        except CompilerError as error:
+            refused = refused or error
+            continue
+        except NotSupported:
+            if len(steps) == 1:
+                raise
+            continue
+        if judged:
+            return judged
     return _judge_by_guesses(path, text, name, refused)
 
 
@@ -116,7 +138,7 @@ def _judge_by_guesses(path: Path, text: str, name: str, refused: CompilerError |
     example: Launch | None = None
     likeliest: Judged | None = None
     for guess in guesses(name, kernel, for_the_device(text, {name})):
-        probe = Source(path, text, (guess.probe,), scope_of(text, guess.probe))
+        probe = Source.of(path, text, guess.probe)
         try:
             library = probe.library("counted")
         except CompilerError as error:
@@ -124,7 +146,7 @@ def _judge_by_guesses(path: Path, text: str, name: str, refused: CompilerError |
             continue
         geometry, is_sure = _fitting(library, probe, guess, "blockDim" in code)
         launch = guess.launch(geometry)
-        source = Source(path, text, (launch,), scope_of(text, launch))
+        source = Source.of(path, text, launch)
         judged = _judge(source, source.library("counted"))
         if judged and judged.multiple:
             return judged
@@ -150,15 +172,14 @@ def unjudged(path: Path, text: str, option: str | None, kernel: str | None) -> l
 
     A kernel is missing if it has no launch that grows with the matrices.
     """
-    launches = [
-        launch
+    products = [
+        steps
         for name in kernels_to_judge(path, text, option, kernel)
-        for launch in of_file(text, option)
-        if launch.name == name
+        for steps in _launched(text, option, name)
     ]
     assumed = []
-    for launch in launches:
-        source = Source(path, text, (launch,), scope_of(text, launch))
+    for steps in products:
+        source = Source.of(path, text, *steps)
         try:
             library = source.library("launch")
         except StudyError:  # another launch may compile
@@ -185,7 +206,7 @@ def _fitting(
     is_divided = False
     for reading in tried:
         small, large = (
-            library.configured(reading.values(Shape.square(size)), addresses)[-1]
+            library.multiplies(reading.values(Shape.square(size)), addresses)
             for size in (_WIDE, _LARGE)
         )
         # What depends on the matrices' sizes is no edge of a tile, and is unknown.
@@ -246,7 +267,7 @@ def _tile(library: Library, source: Source, reading: Reading) -> tuple[int, int]
 
     def blocks(m: int, n: int) -> int:
         shape = Shape(1, m, n, _LARGE)
-        launched = library.configured(reading.values(shape), addresses)[-1]
+        launched = library.multiplies(reading.values(shape), addresses)
         return int(np.prod([float(size) for size in launched.grid]))
 
     base = blocks(_LARGE, _LARGE)
@@ -330,7 +351,9 @@ def at_large_sizes(judged: Judged) -> Judged:
     if not judged.multiple or judged.is_fixed:
         return judged
     source, reading = judged.source, judged.reading
-    right, fault = LastBlocks.of(source, reading, judged.tile).fault()
+    right, fault = list[Shape](), None
+    if len(source.launches) == 1 and not reading.has_addend:
+        right, fault = LastBlocks.of(source, reading, judged.tile).fault()
     # Optimised and without counts: other runs have checked the bounds.
     step = max(_LARGEST_TILE, judged.multiple)
     wide = step * -(-LARGE_EDGE // step)

@@ -123,9 +123,11 @@ class Launches:
         entry = product.entry
         assert isinstance(entry, UserKernel)
         addresses = [int(address) for address in on_device]
+        size = program(entry).workspace_bytes(product.operands)
+        workspace = self._reserve(size) if size else 0
         launches = [
             self._bound(build, packed, addresses)
-            for packed in program(entry).packed(product.operands, addresses)
+            for packed in program(entry).packed(product.operands, addresses, workspace)
         ]
 
         def into_stream(later: int = 0, c_later: int = 0) -> None:
@@ -199,7 +201,7 @@ class Launches:
         return into_stream, (prepared + step.bytes(n, k), prepared)
 
     def _reserve(self, size: int) -> int:
-        """Return the address of memory for prepared operands, at least `size` bytes."""
+        """Return the address of memory that kernels fill before they read it, `size` bytes."""
         if size > self._prepared_bytes:
             self.moved()
             self._prepared, self._prepared_bytes = None, 0

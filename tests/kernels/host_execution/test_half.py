@@ -123,4 +123,4 @@ def test_structures_and_variables_named_half(compiled):
 def test_faults_with_numbers_of_16_bits(compiled, body, message):
     kernel = compiled(INDEX + body, "half *p", before=INCLUDES)
     with pytest.raises(KernelFault, match=message):
-        kernel.run((1,), (64,), [np.zeros(64, np.float16)], result=0 if "+=" in body else None)
+        kernel.run((1,), (64,), [np.zeros(64, np.float16)], results=(0,) if "+=" in body else ())

@@ -243,7 +243,7 @@ def test_expressions_for_pointers_become_the_parameters_of_the_kernel() -> None:
     multiply << <dim3(n / 16, m / 16), 256>> >((float *)start, b.data<float>(), c.p, m, n, 8);
 }"""
     (launch,) = of_file(PLAIN + caller, None)
-    kinds = scope_of(PLAIN + caller, launch).pointers
+    kinds = scope_of(PLAIN + caller, [launch]).pointers
     assert kinds == {"a": "const float *", "b": "const float *", "c": "float *"}
     assert str(launch) == (
         "const auto m = a.size(0), n = b.size(1); "
