@@ -12,7 +12,14 @@ from base.errors import StudyError
 from base.paths import shown
 from kernels.host_execution.compiler import CompilerError, NotSupported
 from kernels.launches.device import for_the_device
-from kernels.launches.expression import Launch, main_of, named, of_file, parameters
+from kernels.launches.expression import (
+    Launch,
+    main_of,
+    named,
+    of_file,
+    parameters,
+    written,
+)
 from kernels.launches.infer import Geometry, Guess, geometries, guesses
 from kernels.launches.largest import LARGE_EDGE, LastBlocks
 from kernels.launches.library import Library, Source, has_beta
@@ -114,20 +121,27 @@ def judge(path: Path, text: str, name: str, option: str | None = None) -> Judged
     fits, CompilerError if none compiles.
     """
     refused: CompilerError | None = None
+    unknown: StudyError | None = None  # why several steps were not judged: one may be a product
     for steps in _launched(text, option, name):
         source = Source.of(path, text, *steps)
         try:
             is_declared = not steps[-1].line
             judged = _judge(source, source.library("counted"), is_declared)
-        except CompilerError as error:
-            refused = refused or error
-            continue
-        except NotSupported:
-            if len(steps) == 1:
+        except (CompilerError, NotSupported) as error:
+            if len(steps) > 1:
+                unknown = unknown or error
+            elif isinstance(error, CompilerError):
+                refused = refused or error
+            else:
                 raise
             continue
-        if judged:
+        if judged and (judged.multiple or not unknown):
             return judged
+        if not judged and len(steps) > 1:
+            how = f"do not grow with the matrices; write them, such as --launch '{written(steps)}'"
+            unknown = unknown or NotSupported(f"{shown(path)}: {name}: its launches {how}")
+    if unknown:
+        raise unknown
     return _judge_by_guesses(path, text, name, refused)
 
 
