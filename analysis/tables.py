@@ -16,7 +16,7 @@ from analysis.data import ceilings, published, user_supplied
 from analysis.data import recordings as data
 from analysis.data.frames import from_rows, stacked
 from analysis.data.recordings import MeasuredSource
-from analysis.decide import predictions
+from analysis.decide import locations, predictions
 from analysis.kernels import counts, ladder, ladder_summary, machine_code, properties, roofline
 from analysis.models import tables as model_tables
 from analysis.overview import answers, choices, gpu_comparison, speedups
@@ -189,6 +189,9 @@ def _part(
         progress(f"break-even sizes of {source.label}")
     frames |= predictions.decision_tables(sources)
     frames["choices"] = choices.choices_table(sources)
+    frames["locations"] = locations.locations_table(sources)
+    frames["location_break_even"] = locations.location_break_even_table(sources)
+    frames["throughput"] = locations.throughput_table(sources)
     frames["break_even"] = answers.with_answers(frames["break_even"])
     of_label = {source.label: source for source in sources}
     frames |= ladder_summary.ladder_tables(

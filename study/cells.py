@@ -10,7 +10,6 @@ from kernels.products.matrices import Problem
 from kernels.products.shape import Shape
 from kernels.theory.tiles import BlockSize
 from study.config import CpuStudy, Study
-from study.plan import products
 
 CPU = "cpu"
 
@@ -19,7 +18,8 @@ CPU = "cpu"
 class Cell:
     """A product to measure on a device.
 
-    `host_memory` is None on a CPU, `threads` is None on a GPU.
+    `host_memory` is the location of the data (`kernels.catalog.locations`), None on a CPU.
+    `threads` is None on a GPU.
     """
 
     device: str
@@ -121,12 +121,8 @@ def _cpu_cells(study: CpuStudy, all_threads: int) -> Iterable[Cell]:
 
 def gpu_cells(study: Study, device: str) -> list[Cell]:
     """Return the cells of one GPU of a study, small products first, launchable or not."""
-    cells = [
-        Cell(device, product, memory)
-        for product in products(study)
-        for memory in study.host_memory
-        if product.entry.takes_memory(memory)
-    ]
+    placed = dict.fromkeys(study.placed_products())
+    cells = [Cell(device, product, location) for product, location in placed]
     return sorted(cells, key=lambda cell: cell.shape.flop)
 
 

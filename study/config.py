@@ -1,6 +1,6 @@
 """The configuration: its keys, and one-line errors."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import islice
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -30,6 +30,7 @@ from base.validation import (
 from kernels.catalog.baselines import BASELINES, FASTEST_NAIVE, NAIVE, NAIVE_BLOCK
 from kernels.catalog.catalog import Catalog
 from kernels.catalog.entries import VARIANTS
+from kernels.catalog.locations import LOCATIONS
 from kernels.catalog.product import Product, products_of
 from kernels.products.shape import LARGEST_SIZE, Shape
 from study.config_file import ConfigError, among, changed, in_scope, named, read
@@ -105,12 +106,16 @@ class BlockSizeLimit(Section):
 
 
 class Series(Section):
-    """Products of any shape and element type; each variant takes the subset that it supports."""
+    """Products of any shape and element type; each variant takes the subset that it supports.
+
+    `host_memory` are locations of the data, by default those of the study.
+    """
 
     variants: OneOrMore[Variant]
     dtypes: OneOrMore[Literal["float32", "float64", "int32"]]
     block_sizes: Distinct[BlockSize]
     shapes: OneOrMore[ShapeText]
+    host_memory: OneOrMore[Annotated[str, name_in("location", LOCATIONS)]] | None = None
 
     @model_validator(mode="after")
     def _check_variants(self, info: ValidationInfo) -> "Series":
@@ -169,6 +174,18 @@ class Energy(Section):
     length_s: Positive
 
 
+class Throughput(Section):
+    """Products with their copies over several streams, at each variant's fastest block size.
+
+    `streams` are for independent products; `reuse` are numbers of products with the same A.
+    """
+
+    variants: OneOrMore[Variant]
+    sizes: Sizes
+    streams: OneOrMore[Annotated[int, Field(ge=1, le=64)]]
+    reuse: OneOrMore[Samples]
+
+
 class ProtocolSettings(Section):
     """How a cell is sampled (see `measurement.sampling.protocol`); times are in seconds."""
 
@@ -216,6 +233,7 @@ class Study(Section):
     cpu: CpuStudy
     interference: Interference | None = None
     energy: Energy | None = None
+    throughput: Throughput | None = None
     protocol: ProtocolSettings
     _catalog: Catalog = PrivateAttr(VARIANTS)
 
@@ -250,35 +268,39 @@ class Study(Section):
         """The catalog of the variants."""
         return self._catalog
 
-    def products(self) -> Iterator[Product]:
-        """Yield the products within `block_size_limits`: square matrices, then `series`."""
+    def placed_products(self) -> Iterator[tuple[Product, str]]:
+        """Yield the products within `block_size_limits`, each with a location of its data.
+
+        Square matrices precede `series`. A product may repeat.
+        """
         squares = [Shape.square(n) for n in (*self.sizes, *self.holdout_sizes)]
-        yield from self._within_limits(
-            self.variants, self.dtypes, self.block_sizes, squares, self.catalog
-        )
+        studied = products_of(self.variants, self.dtypes, self.block_sizes, squares, self.catalog)
+        yield from self._placed(studied, self.host_memory)
         for one in self.series:
             shapes = [Shape.parse(text) for text in one.shapes]
-            yield from self._within_limits(
-                one.variants, one.dtypes, one.block_sizes, shapes, self.catalog
-            )
+            listed = products_of(one.variants, one.dtypes, one.block_sizes, shapes, self.catalog)
+            yield from self._placed(listed, one.host_memory or self.host_memory)
 
-    def _within_limits(self, *given: Any) -> Iterator[Product]:
-        for product in products_of(*given):
-            if all(
-                product.shape.largest <= limit.largest_size
+    def _placed(
+        self, products: Iterable[Product], locations: Iterable[str]
+    ) -> Iterator[tuple[Product, str]]:
+        for product in products:
+            limits = (
+                limit.largest_size
                 for limit in self.block_size_limits
                 if limit.block_size == product.block_size
-            ):
-                yield product
+            )
+            if product.shape.largest <= min(limits, default=LARGEST_SIZE):
+                for location in filter(product.entry.takes_memory, locations):
+                    yield product, location
 
     @model_validator(mode="after")
     def _check_products(self, info: ValidationInfo) -> "Study":
         self._catalog = _catalog(info)
-        products = list(islice(self.products(), _MOST_PRODUCTS + 1))
+        products = {one for one, _ in islice(self.placed_products(), 4 * _MOST_PRODUCTS + 1)}
         if len(products) > _MOST_PRODUCTS:
             raise ValueError(f"has more than {_MOST_PRODUCTS} products; remove sizes or variants")
-        kinds = self.host_memory
-        if not any(one.entry.takes_memory(kind) for one in products for kind in kinds):
+        if not products:
             raise ValueError(
                 "its variants support none of its sizes with block_size_limits and host_memory; "
                 "see `python -m kernels list`"

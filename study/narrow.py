@@ -14,7 +14,7 @@ from study.config_file import ConfigError
 
 MOST_SAMPLES = 400  # of one configuration that a comparison may ask for
 # Keys of a study that a narrowed study lacks.
-_MORE = ("holdout_sizes", "series", "interference", "energy", "quick")
+_MORE = ("holdout_sizes", "series", "interference", "energy", "throughput", "quick")
 
 
 def narrowed(

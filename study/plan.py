@@ -8,7 +8,7 @@ from study.config import Study
 
 def products(study: Study) -> list[Product]:
     """Return every product of a study, without repeats: square matrices first, then `series`."""
-    return list(dict.fromkeys(study.products()))
+    return list(dict.fromkeys(product for product, _ in study.placed_products()))
 
 
 def calls(study: Study) -> list[UserCall]:

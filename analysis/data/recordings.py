@@ -21,12 +21,13 @@ from base.paths import ROOT
 from kernels.catalog.baselines import NAIVE_BLOCK
 from kernels.catalog.catalog import Catalog
 from kernels.catalog.entries import VARIANTS
+from kernels.catalog.locations import HOST_MEMORY
 from kernels.catalog.source import code_sha256
 from kernels.catalog.user_supplied import catalog_of
 from kernels.cubins.compile import BuildResult
 from measurement.recording.files import RecordingError, read_provenance, user_supplied
 from measurement.recording.provenance_schema import USER_SUPPLIED
-from measurement.recording.recording import CELL, TABLES, Recording, read
+from measurement.recording.recording import CELL, KERNEL, TABLES, Recording, read
 
 # Preferred host memory of a table that shows only one.
 _MEMORY_ORDER = {"total": domain.HOST_MEMORY_ORDER, "kernel": domain.KERNEL_MEMORY_ORDER}
@@ -120,11 +121,21 @@ class MeasuredSource:
 
     @cached_property
     def _runs(self) -> _Samples:
-        return _Samples(self.own(self.recording.samples), self.l2_bytes)
+        return _Samples(_in_host_memory(self.own(self.recording.samples)), self.l2_bytes)
+
+    @cached_property
+    def placed_samples(self) -> pd.DataFrame:
+        """The samples of the kernels that were measured at other locations than `HOST_MEMORY`.
+
+        It includes their samples in host memory (`kernels.catalog.locations`).
+        """
+        samples = self.own(self.recording.samples)
+        others = samples.drop(_in_host_memory(samples).index)[KERNEL].drop_duplicates()
+        return samples.merge(others, on=KERNEL)
 
     @cached_property
     def _kernels(self) -> _Samples:
-        times = self.own(kernel_times(self.recording))
+        times = _in_host_memory(self.own(kernel_times(self.recording)))
         return _Samples(times.assign(host_s=float("nan")), self.l2_bytes)
 
     def _samples(self, part: str) -> _Samples:
@@ -219,6 +230,11 @@ class MeasuredSource:
     def own(self, frame: pd.DataFrame) -> pd.DataFrame:
         """Return the rows of this GPU and its host's CPU."""
         return frame[frame["device"].isin([domain.CPU, self.device])]
+
+
+def _in_host_memory(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows of the CPU, and of runs that copy all matrices from and to host memory."""
+    return rows[rows["host_memory"].isna() | rows["host_memory"].isin(HOST_MEMORY)]
 
 
 def l2_bytes(gpu: Mapping[str, Any]) -> float | None:

@@ -277,9 +277,23 @@ def decide(t: Tables, devices: Devices) -> Values:
         and pageable["total_s"] - pinned["total_s"] > pinned["kernel_s"],
         "from_pinned": fits.where(host_memory="pinned").first,
         "from_pageable": fits.where(host_memory="pageable").first,
+        "located": _located(t, focus.label),
+        "streamed": t("throughput").where(gpu=focus.label, variant="cublas_sgemm"),
         "predicted": t("predictions").where(gpu=focus.label),
         "predicted_well": t("predictions").where(gpu=focus.label, inside=True),
     }
+
+
+def _located(t: Tables, gpu: str) -> Rows:
+    """Return the locations of the kernel with the fastest resident square product."""
+    placed = t("locations").where(gpu=gpu, family="square")
+    largest = placed.where(host_memory="resident").most("m")
+    if largest is None:
+        return placed.where(host_memory=())
+    same = {name: largest[name] for name in ("m", "n", "k")}
+    fastest = placed.where(host_memory="resident", **same).least("total_s") or largest
+    kernel = {name: fastest[name] for name in ("variant", "block_size")}
+    return placed.where(**same, **kernel)
 
 
 def _runs_of(t: Tables, kernel: Row) -> list[Row | None]:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kernels.catalog.host_steps import HostStep
+from kernels.catalog.locations import HOST_MEMORY
 from kernels.products.shape import Shape
 from kernels.theory.addresses import KernelAccesses
 from kernels.theory.cost import Access
@@ -141,10 +142,14 @@ class Variant:
             return False
         return {"square": shape.is_square, "single": shape.batch == 1}.get(self.shapes, True)
 
-    def takes_memory(self, host_memory: str) -> bool:
-        """Return whether the flow works from this host memory: only pinned copies overlap."""
-        needed = "pageable" if self.flow == STAGED else "pinned"
-        return self.flow in SEQUENTIAL or host_memory == needed
+    def takes_memory(self, location: str) -> bool:
+        """Return whether the flow works from this location of the data.
+
+        Only pinned copies overlap. Host steps write to host memory that a run copies.
+        """
+        if self.flow in SEQUENTIAL:
+            return self.host_step is None or location in HOST_MEMORY
+        return location == ("pageable" if self.flow == STAGED else "pinned")
 
     def takes_block(self, block_size: BlockSize) -> bool:
         """Return whether the variant has this block size (None: no block size)."""

@@ -63,6 +63,16 @@ class Shape:
         return self.batch == 1 and self.m == self.n == self.k
 
     @property
+    def family(self) -> str:
+        """The family of the shape, by its longest edge; a matrix times a vector has one column."""
+        if self.is_square:
+            return "square"
+        if self.n == 1:
+            return "matrix-vector"
+        longest = [name for name in "mnk" if getattr(self, name) == self.largest]
+        return {"m": "tall", "n": "wide", "k": "inner product"}.get("".join(longest), "other")
+
+    @property
     def largest(self) -> int:
         """The longest edge of the matrices."""
         return max(self.m, self.n, self.k)

@@ -1,4 +1,4 @@
-"""Host buffers of A, B and C in pinned or pageable memory, and the host steps of a kernel."""
+"""Host buffers of A, B and C in each kind of host memory, and the host steps of a kernel."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -109,8 +109,8 @@ class HostBuffers:
         return self._staged[name][:size].view(ELEMENTS[dtype].dtype).reshape(shape)
 
 
-def pinned(inputs: Inputs, allocate: Allocate) -> HostBuffers:
-    """Return copies of the inputs in pinned memory, allocated by `allocate`."""
+def copied(inputs: Inputs, allocate: Allocate) -> HostBuffers:
+    """Return copies of the inputs in memory that `allocate` returns."""
 
     def copy(vectors: Mapping[str, Matrix]) -> dict[str, Matrix]:
         copies = {}

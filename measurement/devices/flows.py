@@ -178,6 +178,19 @@ def reset_persisting_l2(stream: int) -> None:
     _library().cuStreamSetAttribute(_POINTER(stream), _ACCESS_WINDOW, window)
 
 
+def prefetch(matrix: Matrix, device: int, stream: int) -> None:
+    """Enqueue the move of managed memory to a GPU, or to the host (-1); raise DeviceError."""
+    address, size = _POINTER(matrix.ctypes.data), ctypes.c_size_t(matrix.nbytes)
+    _call(DeviceError, "cuMemPrefetchAsync", address, size, device, _POINTER(stream))
+
+
+def current_gpu() -> int:
+    """Return the driver's number of the GPU of the current context."""
+    device = ctypes.c_int()
+    _call(DeviceError, "cuCtxGetDevice", ctypes.byref(device))
+    return device.value
+
+
 def has_context(index: int) -> bool:
     """Return whether this process opened the primary context of a GPU."""
     flags, active = ctypes.c_uint(), ctypes.c_int()

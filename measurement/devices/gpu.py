@@ -5,7 +5,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +13,9 @@ import numpy as np
 
 from base.errors import StudyError
 from kernels.catalog.limits import DeviceLimits, not_launchable
+from kernels.catalog.locations import LOCATIONS
 from kernels.catalog.variant import SEQUENTIAL, UserCall, UserKernel, UserSupplied
-from kernels.cubins.build import HOLD, PROBES, TENSOR_PROBE, build_for
+from kernels.cubins.build import HOLD, PROBES, TENSOR_PROBE, build_for, step_build
 from kernels.cubins.compile import BuildResult
 from kernels.products.elements import ELEMENTS
 from kernels.products.matrices import FINITE_POISON_WORD, POISON_WORD, Inputs, Matrix
@@ -22,19 +23,22 @@ from measurement.devices import buffers, cublas
 from measurement.devices.blocking_kernel import BlockingKernel
 from measurement.devices.ceilings import Ceiling, gpu_ceilings
 from measurement.devices.discovery import CudaDevice, driver
-from measurement.devices.errors import DeviceError
+from measurement.devices.errors import CellError, DeviceError
 from measurement.devices.flows import reset_persisting_l2
 from measurement.devices.launching import Cubins, Launch, Launches
 from measurement.devices.observers import Observer, observed
 from measurement.devices.pieces import Setting, Trial
+from measurement.devices.placement import moves_of
 from measurement.devices.runs import Runs
 from measurement.devices.second_check import MOST_LAUNCHES, SAME, Change, step_bytes
 from measurement.devices.session import DeviceSession, KernelTime, Timing
+from measurement.devices.throughput import Batch, Lanes
 from measurement.devices.two_gpus import Lane, TwoGpus, open_lane
 from study.cells import Cell
 
 # The driver rounds up allocations and needs memory for kernels that it loads later.
 _MEMORY_MARGIN_BYTES = 64 * 2**20
+_PAGE_BYTES = 4096
 # A kernel-only sample averages enough launches to fill this time: the events alone take 1.3 µs.
 _WINDOW_S = 0.00025
 # Longer kernels need no warm-up launch: caches do not affect them.
@@ -128,10 +132,7 @@ class GpuSession(DeviceSession):
         parts = (self._cubins, self.limits, self._stream, self._on_device)
         self._launches = Launches(cuda, *parts)
         self._runs = Runs(cuda, self._context, self._stream, self._launches, self._open_two)
-        self._host = {
-            "pinned": buffers.pinned(inputs, lambda size: cuda.pagelocked_empty(size, np.uint8)),
-            "pageable": buffers.pageable(inputs),
-        }
+        self._host = {"pinned": self._copied("pinned"), "pageable": buffers.pageable(inputs)}
 
     def _open_two(self) -> TwoGpus:
         lane = Lane(self._cuda, self._context, self._launches)
@@ -202,8 +203,9 @@ class GpuSession(DeviceSession):
         if not change.drawn:
             yield
             return
+        is_copied = LOCATIONS[cell.host_memory or "pinned"].memory != "managed"
         try:
-            if cell.product.entry.flow in SEQUENTIAL:
+            if cell.product.entry.flow in SEQUENTIAL and is_copied:
                 self._poison(cell)
                 self._stream.synchronize()
             else:
@@ -230,39 +232,71 @@ class GpuSession(DeviceSession):
         self.busy_s += sum(trial.copies_s + trial.run_s for trial in trials)
         return trials
 
+    def throughput(
+        self, cell: Cell, batches: Sequence[Batch]
+    ) -> tuple[list[Trial[Batch]], list[Matrix]]:
+        """Time batches of products over several streams, each with matrices of its own."""
+        if step_build(cell.product):
+            raise CellError("the kernel needs prepared operands, which streams would share")
+        lanes = Lanes(self._cuda, self._launches, cell.product, self._work(cell))
+        try:
+            trials = lanes.times(batches)
+        except self._cuda.Error as error:
+            raise DeviceError(str(error)) from error
+        self.busy_s += sum(trial.copies_s + trial.run_s for trial in trials)
+        shape = cell.shape
+        return trials, [c.reshape(shape.batch, shape.m, shape.n) for c in lanes.products]
+
     def use(self, settings: dict[Cell, Setting]) -> None:
         """Divide the runs of these cells in pieces in this way."""
         self._runs.settings |= settings
 
     def _work(self, cell: Cell, change: Change = SAME, more_bytes: int = 0) -> buffers.Work:
-        return self._host[str(cell.host_memory)].work(cell, change, more_bytes)
+        return self._buffers(cell).work(cell, change, more_bytes)
+
+    def _buffers(self, cell: Cell) -> buffers.HostBuffers:
+        """Return the matrices in the cell's kind of host memory; raise CellError."""
+        memory = LOCATIONS[cell.host_memory or "pinned"].memory
+        if memory not in self._host:
+            try:
+                self._host[memory] = self._copied(memory)
+            except self._cuda.Error as error:
+                raise CellError(f"not enough {memory} memory ({error})") from None
+        return self._host[memory]
+
+    def _copied(self, memory: str) -> buffers.HostBuffers:
+        return buffers.copied(self._inputs, partial(_allocated, self._cuda, memory))
 
     def _in_turn(self, cell: Cell, change: Change) -> Timing:
         """Execute a run in one stream, with host steps before and after it; wait for the end.
 
         A Python function may have used other streams: the run ends with the last of them.
         """
-        launch = self._launches.of(cell.product)
+        stream, location = self._stream, LOCATIONS[str(cell.host_memory)]
         work = self._work(cell, change)
+        moves = moves_of(self._cuda, stream, location, self._on_device, work)
+        launch = self._launches.of(cell.product, on_device=moves.on_device)
         is_call = isinstance(cell.product.entry, UserCall)
-        wait = self._cuda.Context.synchronize if is_call else self._stream.synchronize
-        c_device, stream = self._on_device[2], self._stream
+        wait = self._cuda.Context.synchronize if is_call else stream.synchronize
         started, copied_in, computed, copied_out = self._events
         try:
+            moves.before()
             begin = time.perf_counter_ns()
             work.prepare()
             prepared = time.perf_counter_ns()
             started.record(stream)
-            self._copy_in(work)
+            moves.move_in()
             copied_in.record(stream)
             launch()
             computed.record(stream)
-            self._cuda.memcpy_dtoh_async(work.c, c_device, stream)
+            moves.move_out()
             copied_out.record(stream)
             wait()
+            moves.finish()
             computed_ns = time.perf_counter_ns()
             work.finish()
             end = time.perf_counter_ns()
+            moves.after()
         except self._cuda.Error as error:
             raise DeviceError(str(error)) from error
         has_step = bool(work.before or work.after)
@@ -304,7 +338,7 @@ class GpuSession(DeviceSession):
             launches = min(max(math.ceil(_WINDOW_S / known_s), 1), MOST_LAUNCHES)
         step = step_bytes(cell) if change.drawn else 0
         last = step * launches  # the launch before them used the first place
-        c = self._host["pinned"].work(cell)
+        c = self._work(cell.kernel)
         source = int(self._on_device[2]) + step * (launches % 2)
 
         def queue() -> None:
@@ -402,7 +436,16 @@ class GpuSession(DeviceSession):
 
     def product(self, cell: Cell, kernel_only: bool = False) -> Matrix:
         """Return C of the cell's last run, or of its last checked kernel-only sample."""
-        return self._host["pinned" if kernel_only else str(cell.host_memory)].product(cell)
+        return self._buffers(cell.kernel if kernel_only else cell).product(cell)
+
+
+def _allocated(cuda: Any, memory: str, size: int) -> buffers.Bytes:
+    """Return that many bytes of host memory of a kind (`Location.memory`)."""
+    if memory == "pinned":
+        return cuda.pagelocked_empty(size, np.uint8)
+    if memory == "managed":
+        return cuda.managed_empty(size, np.uint8, mem_flags=cuda.mem_attach_flags.GLOBAL)
+    return cuda.aligned_empty(size, np.uint8, alignment=_PAGE_BYTES)
 
 
 def _poison(cell: Cell) -> int:

@@ -57,14 +57,14 @@ class Launches:
         self._calls: dict[str, Callable[..., None]] = {}
         self._intact: Intact | None = None
         self._functions: dict[tuple[Build, str], Any] = {}
-        self._sgemm: cublas.Sgemm | None = None
+        self._sgemm: dict[int, cublas.Sgemm] = {}  # by stream
         self._prepared: Any = None  # memory for operands that a kernel prepares
         self._prepared_bytes = 0
 
     def close(self) -> None:
         """Close cuBLAS."""
-        if self._sgemm:
-            self._sgemm.close()
+        for sgemm in self._sgemm.values():
+            sgemm.close()
 
     def of(
         self,
@@ -80,12 +80,13 @@ class Launches:
         """
         shape, build = product.shape, build_for(product)
         if isinstance(product.entry, UserCall):
-            return self._call(product, product.entry)
+            return self._call(product, product.entry, on_device or self.on_device)
         if build is not None and isinstance(product.entry, UserKernel):
             return self._supplied(product, build, stream, on_device or self.on_device)
         if build is None:
-            multiply, sizes = self._library(), (shape.m, shape.n, shape.k)
-            return lambda *later: multiply(*_later(self.on_device, *later), *sizes)
+            multiply, sizes = self._library(stream), (shape.m, shape.n, shape.k)
+            addresses = on_device or self.on_device
+            return lambda *later: multiply(*_later(addresses, *later), *sizes)
         launch, arguments = product.launch, product.arguments
         function = self.function(build, len(arguments))
         self._allow_shared(function, build, launch.dynamic_shared_bytes)
@@ -208,7 +209,7 @@ class Launches:
             self._prepared, self._prepared_bytes = self._cuda.mem_alloc(size), size
         return int(self._prepared)
 
-    def _call(self, product: Product, entry: UserCall) -> Launch:
+    def _call(self, product: Product, entry: UserCall, on_device: Sequence[Any]) -> Launch:
         """Return a call of the user's Python function, whose file is executed on first use."""
         if entry.name not in self._calls:
             self._intact = self._intact or Intact(self._cuda)
@@ -220,7 +221,7 @@ class Launches:
         multiply = self._calls[entry.name]
 
         def call(later: int = 0, c_later: int = 0) -> None:
-            addresses = zip(_later(self.on_device, later, c_later), shapes, strict=True)
+            addresses = zip(_later(on_device, later, c_later), shapes, strict=True)
             matrices = [DeviceMatrix(address, shape, dtype) for address, shape in addresses]
             multiply(*matrices, self._stream.handle)
 
@@ -236,10 +237,11 @@ class Launches:
             if has_context(index) and self._cuda.Device(index).pci_bus_id() != measured:
                 raise CellError(f"refused: {name} uses GPU {index}, which is not measured")
 
-    def _library(self) -> Callable[..., None]:
-        if self._sgemm is None:
-            self._sgemm = cublas.Sgemm(self._stream.handle)
-        return self._sgemm.multiply
+    def _library(self, stream: Any) -> Callable[..., None]:
+        handle = (stream or self._stream).handle
+        if handle not in self._sgemm:
+            self._sgemm[handle] = cublas.Sgemm(handle)
+        return self._sgemm[handle].multiply
 
     def module(self, build: Build) -> Any:
         """Return the loaded cubin of a build."""

@@ -9,6 +9,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from statistics import median
+from typing import Generic, TypeVar
 
 from kernels.catalog.product import Product
 from kernels.catalog.variant import STAGED
@@ -20,6 +21,7 @@ _MIB = 2**20
 CHUNKS = (2 * _MIB, 4 * _MIB, 8 * _MIB)
 _THREADS = (6, 12, 18, 24)
 _FEWEST = 3
+How = TypeVar("How")  # a setting
 
 
 @dataclass(frozen=True)
@@ -42,10 +44,10 @@ class Setting:
 
 
 @dataclass(frozen=True)
-class Trial:
+class Trial(Generic[How]):
     """Times of one run with a setting, and of its copies without the product, in seconds."""
 
-    setting: Setting
+    setting: How
     round: int
     copies_s: float
     run_s: float
@@ -69,7 +71,7 @@ def settings_of(product: Product, cores: int) -> list[Setting]:
     return [each for each in fitting if each.staging_threads != _FEWEST] or staged[: len(CHUNKS)]
 
 
-def fastest(trials: Iterable[Trial]) -> Setting:
+def fastest(trials: Iterable[Trial[How]]) -> How:
     """Return the setting with the least median time of runs."""
     times = defaultdict(list)
     for trial in trials:
@@ -78,8 +80,8 @@ def fastest(trials: Iterable[Trial]) -> Setting:
 
 
 def try_out(
-    runs: Mapping[Setting, tuple[Callable[[], object], Callable[[], object]]],
-) -> list[Trial]:
+    runs: Mapping[How, tuple[Callable[[], object], Callable[[], object]]],
+) -> list[Trial[How]]:
     """Time copies and runs of each setting in `ROUNDS` rounds after a warm-up round."""
     trials = []
     begin = time.perf_counter()

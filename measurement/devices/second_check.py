@@ -15,6 +15,7 @@ from functools import cached_property
 import numpy as np
 from threadpoolctl import threadpool_limits
 
+from kernels.catalog.locations import LOCATIONS
 from kernels.catalog.variant import SEQUENTIAL, UserCall, UserSupplied
 from kernels.products.elements import ELEMENTS
 from kernels.products.gate import Verdict, evaluate
@@ -165,13 +166,17 @@ def check_floor(
 ) -> None:
     """Raise CellError if a time is below the floor by the largest measured `ceilings` of a GPU."""
     shape, size, gpus = cell.shape, ELEMENTS[cell.dtype].bytes, cell.product.entry.gpus
-    sent, received = (shape.a_elements + shape.b_elements) * size, shape.c_elements * size
+    elements = {"a": shape.a_elements, "b": shape.b_elements}
+    read, written = sum(elements.values()) * size, shape.c_elements * size
+    location = LOCATIONS[cell.host_memory or "pinned"]
+    sent = sum(elements[name] for name in location.copied_in) * size
+    returned = written * location.copies_out
     tensor = ceilings.get("fp16_tensor_flop_per_s", 0.0) / _PARTS
     limits = [
         (shape.flop, max(ceilings.get("fp32_flop_per_s", 0.0), tensor), "flop"),
-        (sent + received, ceilings.get("l2_bytes_per_s", 0.0), "bytes"),
+        (read + written, ceilings.get("l2_bytes_per_s", 0.0), "bytes"),
         (sent * end_to_end, ceilings.get("h2d_bytes_per_s", 0.0), "bytes to the GPU"),
-        (received * end_to_end, ceilings.get("d2h_bytes_per_s", 0.0), "bytes from the GPU"),
+        (returned * end_to_end, ceilings.get("d2h_bytes_per_s", 0.0), "bytes from the GPU"),
     ]
     floors = [
         (amount / (rate * gpus), f"{amount:.3g} {unit} at {rate * gpus:.3g} per second")

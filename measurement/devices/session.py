@@ -10,6 +10,7 @@ from measurement.devices.errors import CellError
 from measurement.devices.observers import Observer, Observers
 from measurement.devices.pieces import Setting, Trial
 from measurement.devices.second_check import SAME, Change
+from measurement.devices.throughput import Batch
 from study.cells import Cell
 
 
@@ -85,6 +86,13 @@ class DeviceSession:
     def trials(self, cell: Cell) -> list[Trial]:
         """Time a run in pieces, and its copies, in all settings; raise CellError."""
         self._lacks("trials")
+
+    def throughput(self, cell: Cell, batches: Sequence[Batch]) -> tuple[list[Trial], list[Matrix]]:
+        """Time batches of products over several streams, and return the last product of each.
+
+        Raise CellError.
+        """
+        self._lacks("throughput")
 
     def use(self, settings: dict[Cell, Setting]) -> None:
         """Divide the runs of these cells in pieces in this way."""

@@ -158,6 +158,7 @@ class Phase(Section):
         "kernels",
         "energy",
         "pieces",
+        "throughput",
         "batches",
         "neighbours",
     ]

@@ -8,6 +8,7 @@
     kernels.csv.gz     one row per kernel-only sample
     energy.csv         one row per energy measurement
     pieces.csv         one row per run in pieces with one setting, and its copies
+    throughput.csv     one row per batch of products over several streams, and its copies
     cold_starts.csv    one row per process cold start and its first run
     ceilings.csv       one row per measurement of a ceiling of device, link or clock
     neighbours.csv     runs with and without traffic of the host's other GPUs
@@ -49,6 +50,7 @@ from measurement.recording.files import (
 from measurement.recording.schema import (
     CELL,
     KERNEL,
+    LATER,
     TABLES,
     number_fault,
     one_line,
@@ -94,6 +96,7 @@ class Recording:
     kernels: pd.DataFrame
     energy: pd.DataFrame
     pieces: pd.DataFrame
+    throughput: pd.DataFrame
     cold_starts: pd.DataFrame
     ceilings: pd.DataFrame
     neighbours: pd.DataFrame
@@ -214,9 +217,12 @@ def _table_bytes(name: str, frame: pd.DataFrame | None) -> bytes:
 def _read_tables(path: Path) -> dict[str, pd.DataFrame]:
     """Read all tables of a recording; together they may unpack to `MOST_BYTES`."""
     left, frames = MOST_BYTES, {}
-    for name in TABLES:
-        frames[name], size = read_table(path, name, left)
-        left -= size
+    for name, types in TABLES.items():
+        if name in LATER and not (path / name).exists():
+            frames[name] = pd.DataFrame(columns=list(types)).astype(types)
+        else:
+            frames[name], size = read_table(path, name, left)
+            left -= size
     return frames
 
 

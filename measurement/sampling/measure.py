@@ -13,9 +13,10 @@ from base.progress import Progress
 from kernels.catalog.variant import PIECEWISE, SEQUENTIAL, UserCall
 from measurement.devices.cold_start import ColdStart
 from measurement.devices.errors import CellError
-from measurement.devices.pieces import Setting, fastest
+from measurement.devices.pieces import Setting, Trial, fastest
 from measurement.devices.second_check import REFUSED, check_floor, check_in_run
 from measurement.devices.session import DeviceSession
+from measurement.devices.throughput import Batch
 from measurement.recording.journal import IMPORTS, PHASES, PILOTS, Journal
 from measurement.recording.schema import SETTING
 from measurement.sampling.protocol import CellCheck, Protocol, Result, Sample, gate, rounded, take
@@ -33,6 +34,7 @@ _ENERGY = "energy.csv"
 _KERNELS = "kernels.csv.gz"
 _PIECES = "pieces.csv"
 _SAMPLES = "samples.csv.gz"
+_THROUGHPUT = "throughput.csv"
 _SECOND_CHECK = "second_check"  # a phase
 # Kinds of samples in rounds, as journals name them; each kind has its own random orders.
 _RUN, _KERNEL_ONLY = "pass", "alone"
@@ -40,6 +42,8 @@ _SEEDS = {_RUN: 0, _KERNEL_ONLY: 1}
 # Launches take up to 0.2 µs longer in some processes, so short kernels are timed in several.
 _PROCESSES = 5
 _SHORT_S = 1e-3
+# Products of a timed batch, enough for its ends not to count; streams of products with the same A.
+_PRODUCTS_PER_STREAM, _REUSE_STREAMS = 4, 4
 
 ColdStarter = Callable[[Cell, float], ColdStart]
 
@@ -87,6 +91,7 @@ class DeviceMeasurement:
                 self._imports(device)
                 meet()
                 self._energy(device)
+                self._throughput(device)
 
     @contextmanager
     def _phase(self, name: str, device: Supervisor | None = None) -> Iterator[None]:
@@ -419,6 +424,28 @@ class DeviceMeasurement:
                 pass  # a GPU without energy counter has no rows
         progress.end()
 
+    def _throughput(self, device: Supervisor) -> None:
+        """Time products over several streams, of each wanted variant's fastest block size."""
+        wanted = self._study.throughput
+        if not wanted:
+            return
+        done = {Cell.kernel_of(row) for row in self._own(_THROUGHPUT)}
+        fastest_cells = self._fastest(wanted.sizes)
+        cells = [cell for cell in fastest_cells if cell.variant in wanted.variants]
+        products = _PRODUCTS_PER_STREAM * max(wanted.streams)
+        batches = [Batch(streams, products) for streams in wanted.streams]
+        batches += [Batch(min(count, _REUSE_STREAMS), count, True) for count in wanted.reuse]
+        progress = Progress(f"{self._label}: throughput", len(cells), "kernels")
+        with self._phase("throughput", device):
+            for index, cell in enumerate(cells):
+                if cell.kernel in done:
+                    continue
+                progress.show(cell, index, lambda: None)
+                with suppress(CellError):  # of a kernel that shares memory between launches
+                    trials = device.call(Worker.throughput, cell, batches)
+                    self._journal.add(_THROUGHPUT, *(_batch_row(cell, trial) for trial in trials))
+        progress.end()
+
     def _fastest(self, sizes: list[int]) -> list[Cell]:
         """Return the cells of each variant's fastest block size at these sizes."""
         times: dict[Cell, list[float]] = defaultdict(list)
@@ -431,6 +458,12 @@ class DeviceMeasurement:
             if cell and cell.shape.is_square and cell.shape.n in sizes:
                 fastest_cells.setdefault((cell.variant, cell.dtype, cell.shape.n), cell)
         return list(fastest_cells.values())
+
+
+def _batch_row(cell: Cell, trial: Trial[Batch]) -> dict[str, Any]:
+    times = {"copies_s": rounded(trial.copies_s), "run_s": rounded(trial.run_s)}
+    batch = asdict(trial.setting) | {"same_a": int(trial.setting.same_a)}
+    return {**cell.kernel_row(), **batch, "round": trial.round, **times}
 
 
 def cold_cell(cells: list[Cell], name: str) -> Cell | None:

@@ -27,8 +27,10 @@ from kernels.products.references import References
 from measurement.devices.calls import imported
 from measurement.devices.errors import CellError, DeviceError
 from measurement.devices.observers import Observer, Reading, results
+from measurement.devices.pieces import Trial
 from measurement.devices.second_check import SAME, SPARE_BYTES, Change, project
 from measurement.devices.session import DeviceSession, KernelTime, Timing
+from measurement.devices.throughput import Batch
 from study.cells import Cell
 
 _RAMP_S = 0.3  # launches before energy is read, until clocks and power are stable
@@ -172,6 +174,17 @@ class Worker:
 
     def _reading(self) -> Reading:
         return Reading(**results(self._observers))
+
+    def throughput(self, cell: Cell, batches: Sequence[Batch]) -> list[Trial[Batch]]:
+        """Time batches of products over several streams; raise CellError if one is wrong."""
+        trials, products = self._session.throughput(cell, batches)
+        with all_cores():
+            expected, bound = self._references.of(cell.dtype, cell.shape)
+            for number, product in enumerate(products):
+                verdict = evaluate(product, expected, bound, cell.bound_multiple)
+                if not verdict.passed:
+                    raise CellError(f"the product of stream {number} is wrong: {verdict.reason}")
+        return trials
 
     def imported(self) -> dict[str, str | None]:
         """Return the packages that user-supplied calls imported, and their versions."""

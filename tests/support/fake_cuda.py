@@ -95,6 +95,7 @@ class FakeCuda:
 
     Error = CudaError
     host_alloc_flags = SimpleNamespace(DEVICEMAP=2)
+    mem_attach_flags = SimpleNamespace(GLOBAL="global")
 
     def __init__(
         self,
@@ -157,6 +158,17 @@ class FakeCuda:
         array.free = lambda: setattr(self, "pinned", self.pinned - 1)
         self.words = array if mem_flags else self.words
         return array
+
+    def managed_empty(self, size, dtype, mem_flags):
+        assert mem_flags == "global"
+        return np.zeros(size, dtype)
+
+    def aligned_empty(self, size, dtype, alignment):
+        return np.zeros(size, dtype)
+
+    def register_host_memory(self, array):
+        self.called("register")
+        return SimpleNamespace(base=SimpleNamespace(unregister=partial(self.called, "unregister")))
 
     def Stream(self):  # noqa: N802
         facts = {"handle": STREAM, "synchronize": partial(self.called, "synchronize")}

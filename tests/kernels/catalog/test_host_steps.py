@@ -5,7 +5,7 @@ import numpy as np
 from kernels.catalog.host_steps import PADDED, TRANSPOSED_B
 from kernels.products.matrices import Inputs
 from kernels.products.shape import Shape
-from measurement.devices.buffers import pinned
+from measurement.devices.buffers import copied
 from study.cells import cell, problems
 
 GARBAGE = 7e7  # earlier content of the memory
@@ -28,7 +28,7 @@ def host_buffers(*cells):
         sizes.append(size)
         return np.full(size, 0x4C, np.uint8)  # as float32 that is 5.4e7
 
-    return inputs, pinned(inputs, allocate), sizes
+    return inputs, copied(inputs, allocate), sizes
 
 
 def asked(name, shape, block=None, dtype="float32"):
@@ -59,10 +59,10 @@ def test_padded_matrices_have_real_zeros_around_them_and_c_is_cropped():
     work = buffers.work(one)
     assert work.a.size == work.b.size == work.c.size == 16**2
     work.prepare()
-    for copied, matrix in ((work.a, a), (work.b, b)):
+    for padded, matrix in ((work.a, a), (work.b, b)):
         expected = np.zeros((16, 16), np.float32)
         expected[:10, :10] = matrix[0]
-        np.testing.assert_array_equal(copied.reshape(16, 16), expected)
+        np.testing.assert_array_equal(padded.reshape(16, 16), expected)
     product = buffers.product(one)
     product.fill(GARBAGE)
     work.c[:] = np.arange(256)

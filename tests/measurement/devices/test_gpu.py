@@ -8,6 +8,7 @@ import pytest
 
 from benchmarks.nvbench_kernels import stamps
 from kernels.catalog.entries import VARIANTS
+from kernels.catalog.locations import LOCATIONS
 from kernels.catalog.product import with_entry
 from kernels.catalog.user_supplied import read
 from kernels.catalog.variant import SEQUENTIAL
@@ -22,6 +23,7 @@ from kernels.products.shape import Shape
 from measurement.devices.discovery import cuda_devices, driver
 from measurement.devices.gpu import GpuSession
 from measurement.devices.observers import Reading, gpu_observers, results
+from measurement.devices.throughput import Batch
 from measurement.sampling.protocol import gate
 from measurement.sampling.worker import Worker
 from study import cells as planned
@@ -313,3 +315,29 @@ def test_products_are_bit_for_bit_those_of_the_host_execution(session, variant, 
         expected, _ = execute(asked.product, "fused", folder=folder)
         found = session.product(asked)
         np.testing.assert_array_equal(found.view(np.int32), expected.view(np.int32))
+
+
+@pytest.mark.parametrize("location", LOCATIONS)
+@pytest.mark.parametrize("variant", ["block", "cublas_sgemm", "sgemm_tensor_tma"])
+def test_products_are_right_wherever_the_data_are(session, inputs, variant, location):
+    entry = VARIANTS[variant]
+    blocks = [16] if entry.block_sizes else [None]
+    cells = [cell(variant, n, block, location) for n in (17, 128, 2048) for block in blocks]
+    if session.not_launchable(cells[0]):
+        pytest.skip(session.not_launchable(cells[0]))
+    _, timings = passed(session, cells, inputs)
+    moved_s = timings[cells[-1]].h2d_s, timings[cells[-1]].d2h_s
+    if location == "resident":
+        assert max(moved_s) < 1e-4
+    elif location in ("pinned", "registered"):
+        assert min(moved_s) > 1e-4
+
+
+@pytest.mark.parametrize("variant", ["block", "cublas_sgemm"])
+def test_every_stream_of_a_batch_has_the_right_product(session, inputs, variant):
+    one = cell(variant, 512, 16 if VARIANTS[variant].block_sizes else None)
+    worker = InProcess(session, [one], CACHE, inputs)
+    trials = worker.call(Worker.throughput, one, [Batch(1, 8), Batch(4, 8), Batch(2, 8, True)])
+    by_batch = {trial.setting: trial.run_s for trial in trials}
+    assert by_batch[Batch(4, 8)] < by_batch[Batch(1, 8)]
+    assert all(trial.copies_s < 1.5 * trial.run_s for trial in trials)

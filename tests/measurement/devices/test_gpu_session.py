@@ -7,6 +7,7 @@ import pytest
 
 from base.errors import StudyError
 from kernels.catalog.entries import VARIANTS
+from kernels.catalog.locations import LOCATIONS
 from kernels.catalog.product import with_entry
 from kernels.catalog.user_supplied import read
 from kernels.catalog.variant import IN_TURN
@@ -22,6 +23,7 @@ from measurement.devices.errors import CellError, DeviceError
 from measurement.devices.gpu import GpuSession
 from measurement.devices.pieces import Setting, settings_of
 from measurement.devices.session import KernelTime, Timing
+from measurement.devices.throughput import Batch
 from study.cells import Cell, cell, problems
 from tests.support.fake_cuda import STREAM, FakeCublas, FakeCuda, FakeGraphs
 
@@ -99,6 +101,62 @@ def test_a_run_of_every_variant_multiplies_and_returns_the_product(open_session,
             assert (name, seen) == (one.product.kernel.kernel, one.product.operands)
             assert (grid, threads) == (launch.grid, (*launch.threads, 1))
             assert shared == launch.dynamic_shared_bytes
+
+
+# The calls of a run: in and out are copies, R the records of events, wait a synchronisation.
+CALLS = {
+    "pinned": "R in in R launch R out R wait",
+    "pageable": "R in in R launch R out R wait",
+    "registered": "R pin pin pin in in R launch R out R wait unpin unpin unpin",
+    "managed": "R R launch R R wait",
+    "prefetched": "gpu R move move move R launch R move R wait",
+    "a_resident": "in wait R in R launch R out R wait",
+    "c_stays": "R in in R launch R R wait out wait",
+    "resident": "in in wait R R launch R R wait out wait",
+}
+WORDS = {"record": "R", "to device": "in", "from device": "out", "synchronize": "wait"}
+WORDS |= {"register": "pin", "unregister": "unpin", "launch": "launch"}
+WORDS |= {"cuCtxGetDevice": "gpu", "cuMemPrefetchAsync": "move"}
+
+
+@pytest.mark.parametrize("location", LOCATIONS)
+@pytest.mark.parametrize("name", ["block", "cublas_sgemm"])
+def test_a_run_moves_what_its_location_says_and_its_product_can_be_checked(
+    open_session, cuda, monkeypatch, location, name
+):
+    monkeypatch.setattr(flows, "_library", lambda: FakeGraphs(cuda))
+    one = asked(name, memory=location)
+    with open_session(one) as session:
+        session.run(one)
+        session.poison(one)
+        cuda.log.clear()
+        session.run(one)
+        expected = CALLS[location].replace(" launch" if name == "cublas_sgemm" else "", "")
+        assert " ".join(WORDS[call] for call in cuda.log) == expected
+        assert check(session, one).reason is None
+
+
+@pytest.mark.parametrize("name", ["block", "cublas_sgemm"])
+def test_batches_copy_and_multiply_in_every_stream(open_session, cuda, name):
+    one = asked(name)
+    alone, shared = Batch(3, 12), Batch(2, 6, same_a=True)
+    with open_session(one) as session:
+        cuda.log.clear()
+        trials, products = session.throughput(one, [alone, shared])
+        rounds = len(trials) // 2
+        assert [trial.setting for trial in trials] == rounds * [alone, shared]
+        assert cuda.log.count("to device") == (rounds + 1) * 2 * (2 * 12 + 1 + 6), (
+            "A once per batch"
+        )
+        expected = reference(*session._inputs.pair(one.dtype, one.shape))
+        assert len(products) == 3
+        assert all(evaluate(product, *expected).reason is None for product in products)
+
+
+def test_streams_do_not_share_prepared_operands(open_session):
+    one = asked("sgemm_tensor_tma", 128)
+    with open_session(one) as session, pytest.raises(CellError, match="streams would share"):
+        session.throughput(one, [Batch(2, 4)])
 
 
 def test_a_run_copies_in_launches_and_copies_out_between_its_events(open_session, cuda):

@@ -1,0 +1,131 @@
+"""Where the data are: end-to-end times by location, and products over several streams.
+
+`kernels.catalog.locations` declares the locations.
+"""
+
+from collections.abc import Iterator
+
+import numpy as np
+import pandas as pd
+
+from analysis.data.best import fastest
+from analysis.data.cells import is_library
+from analysis.data.frames import stacked
+from analysis.data.recordings import MeasuredSource, labelled, with_gpu
+from analysis.decide.break_even import LIBRARY, STUDY, CpuBaselines, between, side
+from analysis.decide.curves import cpu_baselines
+from analysis.domain import CPU, SHAPE
+from analysis.schema import with_bounds
+from analysis.stats.estimates import FloatArray, Groups, bootstrap_cells, summarise
+from kernels.catalog.baselines import BEST
+from kernels.catalog.locations import LOCATIONS
+from kernels.products.elements import ELEMENTS
+from kernels.products.shape import Shape
+from measurement.recording.schema import KERNEL
+
+_MATRICES = {"a": ("m", "k"), "b": ("k", "n"), "c": ("m", "n")}
+_BATCH = ["streams", "products", "same_a"]
+
+
+def locations_table(sources: list[MeasuredSource]) -> pd.DataFrame:
+    """Return the end-to-end times of each product that was measured at several locations.
+
+    floor_s: the time of the copies between host and GPU alone, of pinned memory and one after the
+    other. family: of the shape (`Shape.family`). cpu_s: of the fastest implementation on the CPU
+    at this shape; speedup: cpu_s over total_s.
+    """
+    frames = []
+    for source in with_gpu(sources):
+        rows = _cells(source)
+        if rows.empty:
+            continue
+        rows["family"] = [Shape(*map(int, row)).family for row in rows[list(SHAPE)].to_numpy()]
+        rows["floor_s"] = [_floor_s(row, _copies(source)) for row in rows.to_dict("records")]
+        on_cpu = source.cells[source.cells["device"] == CPU]
+        cpu = fastest(on_cpu, "total_s", SHAPE).rename(columns={"total_s": "cpu_s"})
+        rows = rows.merge(cpu[[*SHAPE, "cpu_s"]], how="left", on=list(SHAPE))
+        rows["speedup"] = rows["cpu_s"] / rows["total_s"]
+        rows["over_floor"] = rows["total_s"] / rows["floor_s"].where(rows["floor_s"] > 0)
+        frames.append(labelled(source, rows))
+    return stacked("locations", frames)
+
+
+def location_break_even_table(sources: list[MeasuredSource]) -> pd.DataFrame:
+    """Return the break-even size over the best CPU at each location, as in the table break_even."""
+    frames = []
+    for source in with_gpu(sources):
+        cells, draws = _cells(source), bootstrap_cells(source.placed_samples, "total_s")
+        rows = cpu_baselines(source).rename(columns={"time_s": "total_s"})
+        best = side(rows[rows["cpu_baseline"] == BEST], source.draws["total"])
+        square = cells[(cells["m"] == cells["n"]) & (cells["k"] == cells["n"])]
+        if best is None or square.empty:
+            continue
+        cpu, libraries = CpuBaselines({BEST: best}), is_library(square)
+        for location in LOCATIONS:
+            placed = square["host_memory"] == location
+            for kernels, chosen in ((STUDY, ~libraries), (LIBRARY, libraries)):
+                gpu = side(square[placed & chosen], draws)
+                if gpu:
+                    names = {"host_memory": location, "kernels": kernels}
+                    frame = pd.DataFrame(between(gpu, cpu, f"{location}, {kernels}"))
+                    names |= {"recording": source.recording_id, "gpu": source.label}
+                    frames.append(frame.assign(**names))
+    return stacked("location_break_even", frames)
+
+
+def throughput_table(sources: list[MeasuredSource]) -> pd.DataFrame:
+    """Return batches of products over several streams: medians per product over the rounds.
+
+    copies_s: the copies of the same batch without its products, the floor of run_s. over_floor:
+    the median over the rounds of run_s over copies_s of the same round.
+    """
+    frames = []
+    for source in with_gpu(sources):
+        measured = source.own(source.recording.throughput)
+        batches = Groups.of(measured, [*KERNEL, *_BATCH])
+        rows = batches.keys.assign(rounds=batches.counts)
+        for name in ("copies_s", "run_s"):
+            per_product = measured[name] / measured["products"].astype(float)
+            rows[with_bounds(name)] = batches.medians(per_product).T
+        over_floor = batches.medians(measured["run_s"] / measured["copies_s"])
+        frames.append(labelled(source, rows.assign(over_floor=over_floor[0])))
+    return stacked("throughput", frames)
+
+
+def _cells(source: MeasuredSource) -> pd.DataFrame:
+    """Return the medians of `MeasuredSource.placed_samples`; the index is that of their draws."""
+    return summarise(source.placed_samples)
+
+
+def _copies(source: MeasuredSource) -> dict[str, tuple[FloatArray, FloatArray]]:
+    """Return sizes in bytes and times in s of single pinned copies, by direction."""
+    ceilings = source.own(source.recording.ceilings)
+    return {way: _copy_times(ceilings, f"{way}_bytes_per_s") for way in ("h2d", "d2h")}
+
+
+def _copy_times(ceilings: pd.DataFrame, quantity: str) -> tuple[FloatArray, FloatArray]:
+    rows = ceilings[(ceilings["quantity"] == quantity) & (ceilings["host_memory"] == "pinned")]
+    rates = rows.groupby("size_bytes")["value"].median()
+    sizes = rates.index.to_numpy(float)
+    return sizes, sizes / rates.to_numpy(float)
+
+
+def _floor_s(row: dict[str, object], copies: dict[str, tuple[FloatArray, FloatArray]]) -> float:
+    """Return the time of a run's copies alone; NaN if no copies were measured."""
+    return float(sum(_copied_s(row, copies)))
+
+
+def _copied_s(
+    row: dict[str, object], copies: dict[str, tuple[FloatArray, FloatArray]]
+) -> Iterator[float]:
+    location = LOCATIONS[str(row["host_memory"])]
+    ways = dict.fromkeys(location.copied_in, "h2d") | ({"c": "d2h"} if location.copies_out else {})
+    for matrix, way in ways.items():
+        sizes, times_s = copies[way]
+        edges = [int(str(row[edge])) for edge in ("batch", *_MATRICES[matrix])]
+        wanted = float(np.prod(edges)) * ELEMENTS[str(row["dtype"])].bytes
+        if len(sizes):  # linear in the logarithms; proportional to the bytes beyond the sizes
+            near = np.exp(np.interp(np.log(wanted), np.log(sizes), np.log(times_s)))
+            yield float(near) * max(wanted / sizes[-1], 1.0)
+        else:
+            yield float("nan")
