@@ -178,6 +178,17 @@ def reset_persisting_l2(stream: int) -> None:
     _library().cuStreamSetAttribute(_POINTER(stream), _ACCESS_WINDOW, window)
 
 
+def pin(matrix: Matrix) -> None:
+    """Pin pageable memory; raise DeviceError. (PyCUDA's function fails with NumPy 2.)"""
+    address, size = _POINTER(matrix.ctypes.data), ctypes.c_size_t(matrix.nbytes)
+    _call(DeviceError, "cuMemHostRegister_v2", address, size, 0)
+
+
+def unpin(matrix: Matrix) -> None:
+    """Release memory that `pin` pinned; raise DeviceError."""
+    _call(DeviceError, "cuMemHostUnregister", _POINTER(matrix.ctypes.data))
+
+
 def prefetch(matrix: Matrix, device: int, stream: int) -> None:
     """Enqueue the move of managed memory to a GPU, or to the host (-1); raise DeviceError."""
     address, size = _POINTER(matrix.ctypes.data), ctypes.c_size_t(matrix.nbytes)

@@ -6,7 +6,7 @@ from typing import Any
 from kernels.catalog.locations import Location
 from kernels.products.matrices import Matrix
 from measurement.devices.buffers import Work
-from measurement.devices.flows import current_gpu, prefetch
+from measurement.devices.flows import current_gpu, pin, prefetch, unpin
 
 _PAGE_BYTES = 4096
 _HOST = -1  # CU_DEVICE_CPU
@@ -64,18 +64,16 @@ class Copied:
 class Registered(Copied):
     """Copies from pageable memory that each run pins, and releases at its end."""
 
-    _pinned: Sequence[Any] = ()
-
     def move_in(self) -> None:
         """Pin A, B and C; enqueue the copies of A and B."""
-        matrices = (self._work.a, self._work.b, self._work.c)
-        self._pinned = [self._cuda.register_host_memory(matrix).base for matrix in matrices]
+        for matrix in (self._work.a, self._work.b, self._work.c):
+            pin(matrix)
         super().move_in()
 
     def finish(self) -> None:
         """Release the memory."""
-        for pinned in self._pinned:
-            pinned.unregister()
+        for matrix in (self._work.a, self._work.b, self._work.c):
+            unpin(matrix)
 
 
 class Managed:

@@ -166,10 +166,6 @@ class FakeCuda:
     def aligned_empty(self, size, dtype, alignment):
         return np.zeros(size, dtype)
 
-    def register_host_memory(self, array):
-        self.called("register")
-        return SimpleNamespace(base=SimpleNamespace(unregister=partial(self.called, "unregister")))
-
     def Stream(self):  # noqa: N802
         facts = {"handle": STREAM, "synchronize": partial(self.called, "synchronize")}
         return SimpleNamespace(**facts, wait_for_event=lambda _: self.called("wait"))

@@ -115,7 +115,7 @@ CALLS = {
     "resident": "in in wait R R launch R R wait out wait",
 }
 WORDS = {"record": "R", "to device": "in", "from device": "out", "synchronize": "wait"}
-WORDS |= {"register": "pin", "unregister": "unpin", "launch": "launch"}
+WORDS |= {"cuMemHostRegister_v2": "pin", "cuMemHostUnregister": "unpin", "launch": "launch"}
 WORDS |= {"cuCtxGetDevice": "gpu", "cuMemPrefetchAsync": "move"}
 
 
