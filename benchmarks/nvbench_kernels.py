@@ -31,7 +31,7 @@ from kernels.cubins.build import HOLD, INSTRUMENTS, Build, build_for, builds_for
 from kernels.cubins.compile import architecture, read_result
 from kernels.products.matrices import Inputs
 from kernels.products.shape import Shape
-from measurement.devices.cublas import Sgemm
+from measurement.devices.cublas import PEDANTIC, Gemm
 from measurement.devices.discovery import select
 from measurement.devices.gpu import GpuSession
 from study.cells import Cell
@@ -139,10 +139,10 @@ def benchmark(
             state.exec(launch_all, batched=False)
 
         if build is None:
-            sgemm = Sgemm(state.get_stream().addressof())
+            gemm = Gemm(state.get_stream().addressof())
             a, b, c = addresses
-            time_train(lambda _: sgemm.multiply(a, b, c, n, n, n))
-            sgemm.close()
+            time_train(lambda _: gemm.multiply(PEDANTIC, a, b, c, n, n, n))
+            gemm.close()
         else:
             cubin = (cubins / f"{build.stem}.cubin").read_bytes()
             module = _checked(cuda.cuModuleLoadData(cubin))

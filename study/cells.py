@@ -6,6 +6,7 @@ from typing import Any
 
 import cpu_reference.catalog
 from kernels.catalog.product import Product
+from kernels.products.elements import exact
 from kernels.products.matrices import Problem
 from kernels.products.shape import Shape
 from kernels.theory.tiles import BlockSize
@@ -129,5 +130,6 @@ def gpu_cells(study: Study, device: str) -> list[Cell]:
 def problems(cells: list[Cell]) -> tuple[Problem, ...]:
     """Return the matrices that these cells need, of the products and of padded operands."""
     wanted = {(cell.dtype, cell.shape): None for cell in cells}
+    wanted |= {(exact(cell.dtype), cell.shape): None for cell in cells}
     wanted |= {(cell.dtype, cell.product.operands): None for cell in cells if cell.device != CPU}
     return tuple(wanted)

@@ -112,7 +112,7 @@ class Series(Section):
     """
 
     variants: OneOrMore[Variant]
-    dtypes: OneOrMore[Literal["float32", "float64", "int32"]]
+    dtypes: OneOrMore[Literal["float32", "float64", "int32", "float16", "bfloat16"]]
     block_sizes: Distinct[BlockSize]
     shapes: OneOrMore[ShapeText]
     host_memory: OneOrMore[Annotated[str, name_in("location", LOCATIONS)]] | None = None

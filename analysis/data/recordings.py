@@ -20,7 +20,7 @@ from base.errors import StudyError
 from base.paths import ROOT
 from kernels.catalog.baselines import NAIVE_BLOCK
 from kernels.catalog.catalog import Catalog
-from kernels.catalog.entries import VARIANTS
+from kernels.catalog.entries import CONTEXT, VARIANTS
 from kernels.catalog.locations import HOST_MEMORY
 from kernels.catalog.source import code_sha256
 from kernels.catalog.user_supplied import catalog_of
@@ -157,12 +157,13 @@ class MeasuredSource:
 
     @property
     def series(self) -> pd.Series:
-        """The series of each of the `cells`: `SIZES` or `SHAPES`."""
+        """The series of each of the `cells`: `SIZES` or `SHAPES`, and that of libraries' modes."""
         configuration = self.recording.provenance["configuration"]
         planned = {*configuration["sizes"], *configuration.get("holdout_sizes", [])}
         cells = self.cells
         square = (cells["m"] == cells["n"]) & (cells["k"] == cells["n"]) & (cells["batch"] == 1)
         main = square & (cells["dtype"] == "float32") & cells["n"].isin(planned)
+        main &= ~cells["variant"].isin(CONTEXT)
         main |= cells["device"] == domain.CPU
         return pd.Series(domain.SHAPES, cells.index).mask(main, domain.SIZES)
 

@@ -76,6 +76,9 @@ def _block_sizes(kernel: str, wanted: Any) -> tuple[BlockSize, ...]:
 # A run adds its user-supplied variants (`Catalog.joined`).
 VARIANTS = Catalog(*_variants(Path(__file__).with_name("variants.toml").read_text()))
 LIBRARIES = {name for name, entry in VARIANTS.items() if isinstance(entry, Library)}
+# The mode of cuBLAS that kernels are compared with; the other modes are context.
+REFERENCE = "cublas_sgemm"
+CONTEXT = LIBRARIES - {REFERENCE}
 
 
 def variant(name: str) -> Variant:

@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 
 from kernels.catalog.product import Product
-from kernels.products.elements import ELEMENTS
 from kernels.products.shape import MOST_ELEMENTS
 
 # The first compute capability whose tensor cores run `sgemm_tensor`.
@@ -68,7 +67,7 @@ def not_launchable(
         (launch.grid[2], limits.max_grid_z, "blocks along z, {} allowed"),
         (registers, limits.max_registers_per_block, "registers per block, {} allowed"),
         (
-            sum(elements) * ELEMENTS[product.dtype].bytes + product.prepared_bytes,
+            sum(product.matrix_bytes) + product.prepared_bytes,
             limits.memory_bytes,
             "bytes for the matrices, the GPU has {}",
         ),

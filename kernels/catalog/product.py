@@ -17,7 +17,7 @@ from kernels.catalog.variant import (
     UserSupplied,
     Variant,
 )
-from kernels.products.elements import ELEMENTS
+from kernels.products.elements import ELEMENTS, exact
 from kernels.products.shape import Shape
 from kernels.theory.addresses import KernelAccesses
 from kernels.theory.cost import Access
@@ -76,6 +76,13 @@ class Product:
         """The shape that the kernel multiplies: larger than `shape` where the host pads."""
         step = self.entry.host_step
         return step.operands(self.shape, self.block_size) if step else self.shape
+
+    @property
+    def matrix_bytes(self) -> tuple[int, int, int]:
+        """Bytes of A, B and C as the kernel multiplies them."""
+        seen, size = self.operands, ELEMENTS[self.dtype].bytes
+        of_c = ELEMENTS[exact(self.dtype)].bytes
+        return seen.a_elements * size, seen.b_elements * size, seen.c_elements * of_c
 
     @property
     def tile(self) -> Tile:

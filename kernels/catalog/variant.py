@@ -7,6 +7,7 @@ from typing import Any
 
 from kernels.catalog.host_steps import HostStep
 from kernels.catalog.locations import HOST_MEMORY
+from kernels.products.elements import FLOAT
 from kernels.products.shape import Shape
 from kernels.theory.addresses import KernelAccesses
 from kernels.theory.cost import Access
@@ -99,6 +100,9 @@ class Variant:
     # 16-bit products on tensor cores per float32 product (0: no tensor cores). They need compute
     # capability 8.0.
     tensor_products: int = 0
+    # Significant binary digits of the operands: an operand is rounded to nearest with at least
+    # these.
+    digits: int = FLOAT.digits
     # K per sum of the tensor cores.
     tensor_steps: int = 64
     # The only compute capability that has the kernel's instructions; None: no such limit.
@@ -164,7 +168,22 @@ class Variant:
 
 @dataclass(frozen=True, kw_only=True)
 class Library(Variant):
-    """A product computed by a library: no source, no build and no theory."""
+    """A product computed by a library: no source, no build and no theory.
+
+    `mode` is the mode of its arithmetic (`measurement.devices.cublas.MODES`).
+    """
+
+    mode: str = ""
+
+    def roundoffs(self, k: int) -> int:
+        """Return the error bound of a sum of k products of float32 numbers (`Variant`).
+
+        It covers the rounding of both factors, and sums that tensor cores truncate.
+        """
+        if self.digits == FLOAT.digits:
+            return k
+        factor = 2.0 ** (FLOAT.digits - self.digits)
+        return math.ceil(2 * factor + factor**2 / 2**FLOAT.digits) + 2 * k
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,30 +8,6 @@ import numpy.typing as npt
 
 
 @dataclass(frozen=True)
-class Element:
-    """An element type in numpy and C++.
-
-    32-bit integers are ``unsigned`` in C++, where only unsigned overflow is defined. The bits of
-    the product are the same.
-    """
-
-    dtype: type[np.generic]
-    c_type: str
-
-    @property
-    def bytes(self) -> int:
-        """Bytes per element."""
-        return np.dtype(self.dtype).itemsize
-
-
-ELEMENTS = {
-    "float32": Element(np.float32, "float"),
-    "float64": Element(np.float64, "double"),
-    "int32": Element(np.int32, "unsigned"),
-}
-
-
-@dataclass(frozen=True)
 class Stored:
     """How the numbers of a matrix lie in memory. numpy has no bfloat16: it stores the bits."""
 
@@ -75,3 +51,35 @@ STORED = {
     "c": Stored("int8", np.int8, 0),
     "C": Stored("uint8", np.uint8, 0),
 }
+
+
+@dataclass(frozen=True)
+class Element:
+    """An element type in numpy and C++.
+
+    32-bit integers are ``unsigned`` in C++, where only unsigned overflow is defined. The bits of
+    the product are the same. `rounded`: A and B are float32 numbers in this form, and C is float32.
+    """
+
+    dtype: type[np.generic]
+    c_type: str
+    rounded: Stored | None = None
+
+    @property
+    def bytes(self) -> int:
+        """Bytes per element."""
+        return np.dtype(self.dtype).itemsize
+
+
+ELEMENTS = {
+    "float32": Element(np.float32, "float"),
+    "float64": Element(np.float64, "double"),
+    "int32": Element(np.int32, "unsigned"),
+    "float16": Element(np.float16, "__half", STORED["h"]),
+    "bfloat16": Element(np.uint16, "__nv_bfloat16", STORED["b"]),
+}
+
+
+def exact(dtype: str) -> str:
+    """Return the element type of C, and of A and B before they are rounded."""
+    return "float32" if ELEMENTS[dtype].rounded else dtype

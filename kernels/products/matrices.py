@@ -8,7 +8,7 @@ import numpy.typing as npt
 import psutil
 
 from base.errors import StudyError
-from kernels.products.elements import ELEMENTS
+from kernels.products.elements import ELEMENTS, exact
 from kernels.products.shape import Shape
 
 # Any element type; (batch, rows, columns).
@@ -41,7 +41,7 @@ class Inputs:
         self.a = self._vectors("a_elements", (seed, 0))
         self.b = self._vectors("b_elements", (seed, 1))
         self.c_bytes = max(
-            shape.c_elements * ELEMENTS[dtype].bytes for dtype, shape in self._problems
+            shape.c_elements * ELEMENTS[exact(dtype)].bytes for dtype, shape in self._problems
         )
 
     def _vectors(self, elements: str, seed: tuple[int, int]) -> dict[str, Matrix]:
@@ -53,6 +53,14 @@ class Inputs:
         return {
             dtype: _random(dtype, count + spare[dtype], seed) for dtype, count in counts.items()
         }
+
+    def rounded(self, dtype: str, shape: Shape, begins: Sequence[int]) -> tuple[Matrix, Matrix]:
+        """Return A and B as `pair`, as numbers of their `exact` type."""
+        a, b = self.pair(dtype, shape, begins)
+        form = ELEMENTS[dtype].rounded
+        if form is None:
+            return a, b
+        return form.decoded(a).astype(np.float32), form.decoded(b).astype(np.float32)
 
     def pair(
         self, dtype: str, shape: Shape, begins: Sequence[int] = (0, 0)
@@ -75,7 +83,7 @@ def memory_needed(problems: Iterable[Problem]) -> int:
     for dtype, shape in problems:
         edges = {"a": shape.a_elements, "b": shape.b_elements, "c": shape.c_elements}
         for name, elements in edges.items():
-            size = elements * ELEMENTS[dtype].bytes
+            size = elements * ELEMENTS[exact(dtype)].bytes
             vectors[name, dtype] = max(vectors.get((name, dtype), 0), size)
         # In float64: A, B, their absolute values, and both products.
         reference_bytes = max(reference_bytes, 16 * sum(edges.values()))
@@ -95,6 +103,8 @@ def check_memory(problems: Iterable[Problem]) -> None:
 
 
 def _random(dtype: str, count: int, seed: tuple[int, int]) -> Matrix:
+    if rounded := ELEMENTS[dtype].rounded:
+        return rounded.encoded(_random(exact(dtype), count, seed))
     rng = np.random.default_rng(seed)
     if dtype == "int32":
         return rng.integers(-(2**31), 2**31, count, dtype=np.int32)

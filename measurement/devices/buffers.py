@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kernels.catalog.host_steps import Fill
-from kernels.products.elements import ELEMENTS
+from kernels.products.elements import ELEMENTS, exact
 from kernels.products.matrices import Inputs, Matrix, matrices
 from measurement.devices.second_check import SAME, Change
 from study.cells import Cell
@@ -57,7 +57,7 @@ class HostBuffers:
 
     def product(self, cell: Cell) -> Matrix:
         """Return C, (batch, m, n)."""
-        shape, element = cell.shape, ELEMENTS[cell.dtype]
+        shape, element = cell.shape, ELEMENTS[exact(cell.dtype)]
         flat = self._c[: shape.c_elements * element.bytes].view(element.dtype)
         return matrices(flat, shape.batch, shape.m, shape.n)
 

@@ -1,4 +1,4 @@
-"""SGEMM of NVIDIA's cuBLAS, the reference of the study's kernels.
+"""Products by NVIDIA's cuBLAS: the reference of the study's kernels, and other modes beside it.
 
 The library is optional and bound with ctypes. It uses the current CUDA context, including contexts
 created by the driver API, as by PyCUDA.
@@ -8,6 +8,7 @@ import ctypes
 import shutil
 import sys
 from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -34,10 +35,29 @@ _STATUS = {
     16: "CUBLAS_STATUS_LICENSE_ERROR",
 }
 _NOT_TRANSPOSED = 0  # CUBLAS_OP_N
-# CUBLAS_PEDANTIC_MATH: FP32 arithmetic throughout, as in the study's kernels. The default mode
-# does not use TF32 either, but it may use tensor cores at FP32 precision or better, and
-# CUBLAS_EMULATE_SINGLE_PRECISION makes it emulate FP32 by BF16.
-_PEDANTIC_MATH = 2
+
+
+@dataclass(frozen=True)
+class Mode:
+    """A mode of the library: cublasMath_t, and the cudaDataType of operands in 16 bits."""
+
+    math: int
+    operands: int | None = None
+
+
+# The modes by name. Pedantic: FP32 arithmetic throughout, as in the study's kernels. The default
+# mode does not use TF32 either, but it may use tensor cores at FP32 precision or better, and
+# CUBLAS_EMULATE_SINGLE_PRECISION makes it emulate FP32 by BF16. Operands in 16 bits have a float32
+# product, with sums in FP32.
+PEDANTIC = Mode(2)
+MODES = {
+    "pedantic FP32": PEDANTIC,
+    "default FP32": Mode(0),
+    "TF32": Mode(3),
+    "BF16": Mode(0, 14),  # CUDA_R_16BF
+    "FP16": Mode(0, 2),  # CUDA_R_16F
+}
+_FLOAT32, _COMPUTE_32F, _ANY_ALGORITHM = 0, 68, -1  # CUDA_R_32F, CUBLAS_COMPUTE_32F
 _VERSION_PARTS = range(3)  # libraryPropertyType: MAJOR_VERSION, MINOR_VERSION, PATCH_LEVEL
 
 _POINTER = ctypes.c_void_p
@@ -55,11 +75,17 @@ _PROTOTYPES: dict[str, list[Any]] = {
         *(_FLOAT_ON_HOST, _POINTER, _INT, _POINTER, _INT),
         *(_FLOAT_ON_HOST, _POINTER, _INT),
     ],
+    # the same, with the type after each matrix, and computeType, algo
+    "cublasGemmEx": [
+        *(_POINTER, _INT, _INT, _INT, _INT, _INT),
+        *(_FLOAT_ON_HOST, _POINTER, _INT, _INT, _POINTER, _INT, _INT),
+        *(_FLOAT_ON_HOST, _POINTER, _INT, _INT, _INT, _INT),
+    ],
 }
 
 
-class Sgemm:
-    """Products of float32 matrices by cuBLAS, in a stream of the current CUDA context.
+class Gemm:
+    """Products with float32 results by cuBLAS, in a stream of the current CUDA context.
 
     Close it before that context is destroyed. The constructor raises CellError if the library is
     missing or does not start (driver too old, not enough memory for its workspace).
@@ -77,23 +103,33 @@ class Sgemm:
         self._start("cublasCreate_v2", self._handle)
         try:
             self._start("cublasSetStream_v2", self._handle, stream)
-            self._start("cublasSetMathMode", self._handle, _PEDANTIC_MATH)
+            self._use(PEDANTIC)
         except CellError:
             self.close()
             raise
 
-    def multiply(self, a: int, b: int, c: int, m: int, n: int, k: int) -> None:
+    def multiply(self, mode: Mode, a: int, b: int, c: int, m: int, n: int, k: int) -> None:
         """Enqueue C = A·B in the stream: A (m, k), B (k, n), C (m, n), row-major on the device.
 
         `a`, `b` and `c` are device addresses. C is not read. Raise DeviceError.
         """
+        if mode != self._mode:
+            self._use(mode)
         # cuBLAS is column-major: it reads the same memory as Aᵀ and Bᵀ and writes Cᵀ = Bᵀ·Aᵀ.
-        operations = (_NOT_TRANSPOSED, _NOT_TRANSPOSED)
-        status = self._library.cublasSgemm_v2(
-            self._handle, *operations, n, m, k, self._alpha, b, n, a, k, self._beta, c, n
-        )
+        same = (self._handle, _NOT_TRANSPOSED, _NOT_TRANSPOSED, n, m, k, self._alpha)
+        if mode.operands is None:
+            function = "cublasSgemm_v2"
+            status = self._library.cublasSgemm_v2(*same, b, n, a, k, self._beta, c, n)
+        else:
+            function, form = "cublasGemmEx", mode.operands
+            operands = (b, form, n, a, form, k, self._beta, c, _FLOAT32, n)
+            status = self._library.cublasGemmEx(*same, *operands, _COMPUTE_32F, _ANY_ALGORITHM)
         if status:
-            raise DeviceError(_failure("cublasSgemm_v2", status))
+            raise DeviceError(_failure(function, status))
+
+    def _use(self, mode: Mode) -> None:
+        self._start("cublasSetMathMode", self._handle, mode.math)
+        self._mode = mode
 
     def close(self) -> None:
         """Free the library's device memory."""

@@ -17,7 +17,6 @@ from kernels.catalog.locations import LOCATIONS
 from kernels.catalog.variant import SEQUENTIAL, UserCall, UserKernel, UserSupplied
 from kernels.cubins.build import HOLD, PROBES, TENSOR_PROBE, build_for, step_build
 from kernels.cubins.compile import BuildResult
-from kernels.products.elements import ELEMENTS
 from kernels.products.matrices import FINITE_POISON_WORD, POISON_WORD, Inputs, Matrix
 from measurement.devices import buffers, cublas
 from measurement.devices.blocking_kernel import BlockingKernel
@@ -158,10 +157,8 @@ class GpuSession(DeviceSession):
         limit = not_launchable(cell.product, self.limits, *used)
         if limit:
             return limit
-        seen = cell.product.operands
-        needed = (seen.a_elements, seen.b_elements, seen.c_elements)
-        for elements, has in zip(needed, self._bytes, strict=True):
-            size = elements * ELEMENTS[cell.dtype].bytes + self._inputs.spare_bytes
+        for needed, has in zip(cell.product.matrix_bytes, self._bytes, strict=True):
+            size = needed + self._inputs.spare_bytes
             if size > has:  # on a small GPU each matrix gets a third of the memory
                 return f"needs {size} bytes for a matrix, a third of the GPU's memory is {has}"
         return None

@@ -1,12 +1,13 @@
 """Launches of kernels on one GPU, from cubins that are loaded on first use."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from kernels.catalog.limits import DeviceLimits
 from kernels.catalog.product import Product
-from kernels.catalog.variant import UserCall, UserKernel
+from kernels.catalog.variant import Library, UserCall, UserKernel
 from kernels.cubins.build import Build, build_for, step_build
 from kernels.cubins.compile import BuildResult, architecture
 from kernels.launches.program import Packed, program
@@ -57,14 +58,14 @@ class Launches:
         self._calls: dict[str, Callable[..., None]] = {}
         self._intact: Intact | None = None
         self._functions: dict[tuple[Build, str], Any] = {}
-        self._sgemm: dict[int, cublas.Sgemm] = {}  # by stream
+        self._gemms: dict[int, cublas.Gemm] = {}  # by stream
         self._prepared: Any = None  # memory for operands that a kernel prepares
         self._prepared_bytes = 0
 
     def close(self) -> None:
         """Close cuBLAS."""
-        for sgemm in self._sgemm.values():
-            sgemm.close()
+        for gemm in self._gemms.values():
+            gemm.close()
 
     def of(
         self,
@@ -78,13 +79,14 @@ class Launches:
         Its arguments are numbers of bytes by which A and B, and C, begin later in their buffers.
         The default stream and buffers are the session's. Not `whole`: B is already prepared.
         """
-        shape, build = product.shape, build_for(product)
-        if isinstance(product.entry, UserCall):
-            return self._call(product, product.entry, on_device or self.on_device)
-        if build is not None and isinstance(product.entry, UserKernel):
+        shape, build, entry = product.shape, build_for(product), product.entry
+        if isinstance(entry, UserCall):
+            return self._call(product, entry, on_device or self.on_device)
+        if build is not None and isinstance(entry, UserKernel):
             return self._supplied(product, build, stream, on_device or self.on_device)
-        if build is None:
-            multiply, sizes = self._library(stream), (shape.m, shape.n, shape.k)
+        if build is None or isinstance(entry, Library):
+            assert isinstance(entry, Library)
+            multiply, sizes = self._library(entry, stream), (shape.m, shape.n, shape.k)
             addresses = on_device or self.on_device
             return lambda *later: multiply(*_later(addresses, *later), *sizes)
         launch, arguments = product.launch, product.arguments
@@ -237,11 +239,11 @@ class Launches:
             if has_context(index) and self._cuda.Device(index).pci_bus_id() != measured:
                 raise CellError(f"refused: {name} uses GPU {index}, which is not measured")
 
-    def _library(self, stream: Any) -> Callable[..., None]:
+    def _library(self, entry: Library, stream: Any) -> Callable[..., None]:
         handle = (stream or self._stream).handle
-        if handle not in self._sgemm:
-            self._sgemm[handle] = cublas.Sgemm(handle)
-        return self._sgemm[handle].multiply
+        if handle not in self._gemms:
+            self._gemms[handle] = cublas.Gemm(handle)
+        return partial(self._gemms[handle].multiply, cublas.MODES[entry.mode])
 
     def module(self, build: Build) -> Any:
         """Return the loaded cubin of a build."""

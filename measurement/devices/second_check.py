@@ -16,8 +16,8 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from kernels.catalog.locations import LOCATIONS
-from kernels.catalog.variant import SEQUENTIAL, UserCall, UserSupplied
-from kernels.products.elements import ELEMENTS
+from kernels.catalog.variant import SEQUENTIAL, Library, UserCall, UserSupplied
+from kernels.products.elements import ELEMENTS, FLOAT, exact
 from kernels.products.gate import Verdict, evaluate
 from kernels.products.matrices import Inputs, Matrix, Problem, reference
 from measurement.devices.errors import CellError
@@ -114,11 +114,12 @@ class SecondCheck:
         """Check C by its `project` and rows numbered in the batch; raise CellError."""
         begin = time.perf_counter()
         later = step_bytes(cell) * launches if launches else 0
-        a, b = self.inputs.pair(cell.dtype, cell.shape, [at + later for at in change.begins])
+        a, b = self.inputs.rounded(cell.dtype, cell.shape, [at + later for at in change.begins])
+        digits = FLOAT.digits if cell.device == CPU else cell.product.entry.digits
         # Threads of a BLAS would stay awake after a check, and disturb the next sample.
         with threadpool_limits(limits=1, user_api="blas"):
             integers = self._rng.integers(-(2**23), 2**23, cell.shape.n)  # for every type
-            vector = integers.astype(ELEMENTS[cell.dtype].dtype)
+            vector = integers.astype(a.dtype)
             expected = a @ (b @ vector)[:, :, None]
             suspect = int(_largest(projection(vector).reshape(-1), expected.reshape(-1))[0])
             random = self._rng.permutation(cell.shape.batch * cell.shape.m)[:_ROWS]
@@ -131,7 +132,8 @@ class SecondCheck:
                 if position == 0:
                     columns = _largest(values, left[0] @ right)[:_SUSPECTS]
                 pair = (left, right[:, columns])
-                verdicts.append(compare(values[None, columns], *pair, cell.bound_multiple))
+                found = values[None, columns]
+                verdicts.append(compare(found, *pair, cell.bound_multiple, digits))
         self.seconds += time.perf_counter() - begin
         reasons = [verdict.reason for verdict in verdicts if not verdict.passed]
         if reasons:
@@ -145,8 +147,13 @@ def _largest(values: Matrix, expected: Matrix) -> Matrix:
     return np.argsort(-np.nan_to_num(distance, nan=np.inf), kind="stable")
 
 
-def compare(values: Matrix, left: Matrix, right: Matrix, multiple: float) -> Verdict:
-    """Compare elements with those of left·right: each error, and the precision of float32."""
+def compare(
+    values: Matrix, left: Matrix, right: Matrix, multiple: float, digits: int = FLOAT.digits
+) -> Verdict:
+    """Compare elements with those of left·right: each error, and the precision of float32.
+
+    `digits` are those to which the device may round the factors (`Variant.digits`).
+    """
     expected, bound = reference(left[None], right[None])
     verdict = evaluate(values[None], expected, bound, multiple)
     if not verdict.passed or values.dtype != np.float32:
@@ -154,7 +161,7 @@ def compare(values: Matrix, left: Matrix, right: Matrix, multiple: float) -> Ver
     error = np.sqrt(np.square(values - expected).mean())
     squares = (np.square(factor, dtype=np.float64).mean() for factor in (left, right))
     share = error / np.sqrt(left.shape[-1] * np.prod(list(squares)))
-    limit = max(multiple, 1.0) * _IMPRECISE
+    limit = max(multiple, 1.0) * _IMPRECISE + 2 * 2.0**-digits
     if share <= limit:
         return verdict
     reason = f"errors are {share:.2g} of the elements; float32 allows {limit:.2g}"
@@ -165,13 +172,15 @@ def check_floor(
     cell: Cell, seconds: float, ceilings: Mapping[str, float], end_to_end: bool = False
 ) -> None:
     """Raise CellError if a time is below the floor by the largest measured `ceilings` of a GPU."""
-    shape, size, gpus = cell.shape, ELEMENTS[cell.dtype].bytes, cell.product.entry.gpus
+    shape, entry, gpus = cell.shape, cell.product.entry, cell.product.entry.gpus
+    size, of_c = (ELEMENTS[name].bytes for name in (cell.dtype, exact(cell.dtype)))
     elements = {"a": shape.a_elements, "b": shape.b_elements}
-    read, written = sum(elements.values()) * size, shape.c_elements * size
+    read, written = sum(elements.values()) * size, shape.c_elements * of_c
     location = LOCATIONS[cell.host_memory or "pinned"]
     sent = sum(elements[name] for name in location.copied_in) * size
     returned = written * location.copies_out
-    tensor = ceilings.get("fp16_tensor_flop_per_s", 0.0) / _PARTS
+    parts = entry.tensor_products if isinstance(entry, Library) else 0
+    tensor = ceilings.get("fp16_tensor_flop_per_s", 0.0) / (parts or _PARTS)
     limits = [
         (shape.flop, max(ceilings.get("fp32_flop_per_s", 0.0), tensor), "flop"),
         (read + written, ceilings.get("l2_bytes_per_s", 0.0), "bytes"),

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from kernels.catalog.baselines import NAIVE_BLOCK
-from kernels.catalog.entries import LIBRARIES, has_own_source
+from kernels.catalog.entries import REFERENCE, has_own_source
 from kernels.cubins.build import Build
 from kernels.products.matrices import Inputs, Matrix, reference
 from measurement.devices.gpu import GpuSession
@@ -83,7 +83,7 @@ def _cells_of(recorded: Recording) -> list[Cell]:
 
 def cells_of(variants: list[str], order: int = ORDER) -> list[Cell]:
     """Return one float32 cell per kernel, at the baseline's block size."""
-    names = [name for name in variants if name in LIBRARIES or has_own_source(name)]
+    names = [name for name in variants if name == REFERENCE or has_own_source(name)]
     return plan(names, [NAIVE_BLOCK], [str(order)])
 
 

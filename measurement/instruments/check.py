@@ -13,6 +13,7 @@ from base.errors import exit_status
 from kernels.catalog.product import products_of
 from kernels.cubins.build import Build, builds_for
 from kernels.cubins.compile import architecture, read_result
+from kernels.products.elements import exact
 from kernels.products.gate import evaluate
 from kernels.products.matrices import Inputs, Problem, reference
 from kernels.products.shape import Shape
@@ -62,7 +63,7 @@ def check(session: DeviceSession, cells: list[Cell], inputs: Inputs, outcome: Ou
 
     Return False after a device error: no other cell can run then.
     """
-    expected, bound = reference(*inputs.pair(cells[0].dtype, cells[0].shape))
+    expected, bound = reference(*inputs.pair(exact(cells[0].dtype), cells[0].shape))
     for each in cells:
         if session.not_launchable(each):
             outcome.not_launchable += 1

@@ -64,7 +64,8 @@ def sanitize(
     program = find_sanitizer(nvcc)
     block_sizes = config.study.block_sizes
     variants = [name for name, entry in VARIANTS.items() if isinstance(entry, Kernel)]
-    cells = plan(variants, block_sizes, list(sizes), tuple(ELEMENTS))
+    dtypes = tuple(name for name, element in ELEMENTS.items() if not element.rounded)
+    cells = plan(variants, block_sizes, list(sizes), dtypes)
     with (
         only_run(device, lock_file(device), "running compute-sanitizer"),
         tempfile.TemporaryDirectory(prefix="matmul-study-") as folder,
@@ -76,7 +77,7 @@ def sanitize(
         check = [sys.executable, "-m", "measurement.instruments.check"]
         check += ["--device", str(device.index), "--cubins", folder, "--variants", *variants]
         check += ["--block-sizes", *map(str, block_sizes), "--sizes", *sizes]
-        check += ["--dtypes", *ELEMENTS]
+        check += ["--dtypes", *dtypes]
         reports = []
         for tool in tools:
             reports.append(run_tool(program, tool, check, out / f"{tool}.txt"))

@@ -9,7 +9,7 @@ import pandas as pd
 
 from base.command_line import ABSENT, table
 from base.intervals import median_interval
-from kernels.catalog.entries import LIBRARIES
+from kernels.catalog.entries import REFERENCE
 from measurement.recording.recording import KERNEL, Recording, plain_rows
 from study.cells import CPU, Cell
 
@@ -97,7 +97,7 @@ def _kernels(recording: Recording) -> list[_Kernel]:
 
 
 def _rows(kernels: list[_Kernel], ladder_of: str | None) -> Iterator[list[str]]:
-    library = {one.product: one.median_s for one in kernels if one.cell.variant in LIBRARIES}
+    library = {one.product: one.median_s for one in kernels if one.cell.variant == REFERENCE}
     fastest = {(one.product, one.cell.variant): one for one in reversed(kernels)}
     for one in kernels:
         row = list(one.texts(library.get(one.product)))

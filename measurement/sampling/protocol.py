@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from base.intervals import interval_ranks, median_interval
+from kernels.products.elements import exact
 from kernels.products.gate import Verdict
 from measurement.devices.errors import CellError
 from measurement.recording.schema import one_line
@@ -118,7 +119,7 @@ def gate(
 
     Cells of one product are consecutive, because they share its reference.
     """
-    ordered = sorted(cells, key=lambda cell: (cell.shape.flop, cell.shape, cell.dtype))
+    ordered = sorted(cells, key=lambda cell: (cell.shape.flop, cell.shape, exact(cell.dtype)))
     for position, cell in enumerate(ordered):
         announce(cell)
         build = None

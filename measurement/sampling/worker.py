@@ -21,6 +21,7 @@ from threadpoolctl import threadpool_limits
 
 from base.errors import StudyError
 from cpu_reference.cores import all_cores, keep_to_core
+from kernels.products.elements import exact
 from kernels.products.gate import Verdict, evaluate
 from kernels.products.matrices import Inputs, Matrix, Problem
 from kernels.products.references import References
@@ -123,7 +124,7 @@ class Worker:
     def check(self, cell: Cell) -> tuple[TimedRun, Verdict]:
         """Run the cell once on a poisoned C; return the run and the verdict; raise CellError."""
         with all_cores():
-            expected, bound = self._references.of(cell.dtype, cell.shape)
+            expected, bound = self._references.of(exact(cell.dtype), cell.shape)
         self._session.poison(cell)
         run = self._timed_run(cell)
         with all_cores():

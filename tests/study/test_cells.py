@@ -1,7 +1,10 @@
 """Cells of a study: plan, matrices, rows and text."""
 
+import math
+
 import pytest
 
+from kernels.catalog.entries import VARIANTS
 from kernels.products.shape import Shape
 from kernels.theory.tiles import TILES
 from measurement.recording.schema import CELL
@@ -53,6 +56,13 @@ def test_products_of_tensor_cores_have_a_bound_of_their_own():
     assert multiple("cpu", "blas", 64) == 1, "is in no catalog of kernels"
     assert multiple("gpu0", "sgemm_tensor", 64) == 161 / 64
     assert multiple("gpu0", "sgemm_tensor", 4096) == 224 / 4096
+
+
+@pytest.mark.parametrize(("name", "digits"), [("tf32", 10), ("bf16", 8), ("fp16", 11)])
+def test_rounded_operands_have_the_bound_of_both_roundings(name, digits):
+    entry, unit = VARIANTS[f"cublas_{name}"], 2.0**-digits
+    assert entry.roundoffs(4096) - 2 * 4096 == math.ceil((2 * unit + unit**2) * 2**24)
+    assert VARIANTS["cublas_default"].roundoffs(4096) == 4096
 
 
 def test_cells_of_the_cpu_are_on_one_thread_and_on_all_if_the_variant_can():

@@ -9,6 +9,7 @@ import numpy as np
 
 from kernels.catalog.entries import VARIANTS
 from kernels.catalog.geometry import PARTS
+from kernels.products.elements import STORED
 from kernels.products.shape import Shape
 from measurement.devices import cublas
 
@@ -308,6 +309,7 @@ class FakeCublas:
 
     def __init__(self, cuda=None):
         self.cuda, self.statuses, self.calls = cuda or FakeCuda(), {}, []
+        self.math = None
         for name in cublas._PROTOTYPES:
             setattr(self, name, self.function(name))
 
@@ -321,22 +323,47 @@ class FakeCublas:
                 arguments[0].value = HANDLE
             else:
                 assert arguments[0].value == HANDLE
+            if name == "cublasSetMathMode":
+                self.math = arguments[1]
             if name == "cublasSgemm_v2":
                 self.sgemm(*arguments[1:])
+            if name == "cublasGemmEx":
+                self.gemm_ex(*arguments[1:])
             return self.statuses.get(name, 0)
 
         return call
 
     def sgemm(self, op_a, op_b, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc):
-        """C = alpha·A·B + beta·C with column-major A (m, k), B (k, n), C (m, n)."""
+        """C = alpha·A·B + beta·C with column-major A (m, k), B (k, n), C (m, n).
+
+        In the mode of TF32, elements of A and B are truncated to 11 digits.
+        """
         assert (op_a, op_b) == (0, 0)
         left, right, product = (
             self.cuda.matrices(address, "float32", 1, columns, stride)[0, :, :rows].T
             for address, columns, stride, rows in ((a, k, lda, m), (b, n, ldb, k), (c, n, ldc, m))
         )
         assert (alpha.value, beta.value) == (1.0, 0.0)
+        if self.math == cublas.MODES["TF32"].math:
+            left, right = (
+                (each.copy().view(np.uint32) & 0xFFFFE000).view(np.float32)
+                for each in (left, right)
+            )
         product[:] = left @ right
         self.cuda.now_ms += self.cuda.launch_ms
+
+    def gemm_ex(self, op_a, op_b, m, n, k, alpha, a, a_type, lda, b, b_type, ldb, beta, c, *more):
+        """The same with 16-bit operands and float32 C."""
+        assert (a_type, more[0], *more[2:]) == (b_type, 0, 68, -1)
+        form = {2: STORED["h"], 14: STORED["b"]}[a_type]
+        copies = []
+        for address, columns, stride in ((a, k, lda), (b, n, ldb)):
+            stored = self.cuda.matrices(address, form.dtype, 1, columns, stride)
+            copies.append(self.cuda.mem_alloc(4 * stored.size))
+            matrix = self.cuda.matrices(int(copies[-1]), "float32", 1, columns, stride)
+            matrix[:] = form.decoded(stored)
+        left, right = map(int, copies)
+        self.sgemm(op_a, op_b, m, n, k, alpha, left, lda, right, ldb, beta, c, more[1])
 
 
 class FakeGraphs:

@@ -21,6 +21,7 @@ from kernels.catalog.limits import DeviceLimits, not_launchable
 from kernels.catalog.variant import UserCall
 from kernels.cubins.build import build_for
 from kernels.cubins.compile import BuildResult
+from kernels.products.elements import exact
 from kernels.products.matrices import POISON_WORD
 from kernels.theory.tiles import number_of
 from measurement.devices import ceilings, cpu_ceilings
@@ -79,7 +80,7 @@ PARTS = ("total", "h2d", "kernel", "d2h")
 
 
 def unwritten(cell):
-    return np.empty((cell.shape.batch, cell.shape.m, cell.shape.n), cell.dtype)
+    return np.empty((cell.shape.batch, cell.shape.m, cell.shape.n), exact(cell.dtype))
 
 
 @dataclass(frozen=True)
@@ -165,7 +166,7 @@ class FakeDevice(DeviceSession):
                 load_call(Path(entry.file))
         c = self.c.setdefault(cell, unwritten(cell))
         begins = [begin + later for begin in change.begins]
-        a, b = self.inputs.pair(cell.dtype, cell.shape, begins)
+        a, b = self.inputs.rounded(cell.dtype, cell.shape, begins)
         np.matmul(a, b, out=c)
         for fault in self.hardware.faults:
             planned = (fault.variant, fault.n, fault.number)

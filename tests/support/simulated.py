@@ -12,11 +12,11 @@ import pandas as pd
 
 import cpu_reference.catalog
 from kernels.catalog.catalog import Catalog
-from kernels.catalog.entries import VARIANTS
+from kernels.catalog.entries import CONTEXT, VARIANTS
 from kernels.catalog.source import code_sha256
 from kernels.catalog.user_supplied import catalog_of
 from kernels.cubins.build import INSTRUMENTS, build_for
-from kernels.products.elements import ELEMENTS
+from kernels.products.elements import ELEMENTS, exact
 from measurement.recording import recording
 from measurement.recording.provenance_schema import FORMAT, IN_RUN, KERNEL_ONLY, lines_sha256
 from measurement.recording.recording import CELL, Recording
@@ -32,7 +32,8 @@ BLOCK_SIZES = [1, 2, 4, 8, 16, 32]
 SQUARE_VARIANTS = [
     name
     for name, entry in VARIANTS.items()
-    if not entry.fixed_blocks
+    if name not in CONTEXT
+    and not entry.fixed_blocks
     and (entry.kernel_name is None or (entry.kernel_name == name and entry.shapes == "square"))
 ]
 # Enough for tests of comparing, joining and packing.
@@ -43,6 +44,7 @@ SERIES = [
         (["mm_naive", "mm_tile"], ["int32", "float32", "float64"], [256, "17x33x65"]),
         (["bmm_naive", "bmm_tile"], ["int32", "float64"], ["3x17x33x65"]),
         (["block", "block_padded"], ["float32"], [250]),
+        (["cublas_sgemm", *sorted(CONTEXT)], ["float32", "float16", "bfloat16"], [512]),
     )
 ]
 # True parameters of each simulated GPU.
@@ -60,6 +62,8 @@ SPEEDUP |= {"tile_conflict_free": 1.1, "outer_product": 20.0, "outer_product_unr
 SPEEDUP |= {"outer_product_prefetch": 22.0, "register_tile": 60.0, "cublas_sgemm": 90.0}
 SPEEDUP |= {"register_tile_double_buffered": 70.0, "register_tile_conflict_free": 80.0}
 SPEEDUP |= {"register_tile_async": 75.0}
+SPEEDUP |= {"cublas_default": 95.0, "cublas_tf32": 700.0}
+SPEEDUP |= {"cublas_bf16": 1400.0, "cublas_fp16": 1300.0}
 FLOAT64_FACTOR = 2.0
 SOFTWARE: dict[str, Any] = {"driver": "550.1", "cuda_driver": "13.0", "cublas": "13.1.0"}
 SOFTWARE |= {"nvcc": "13.2", "gcc": "13.3.0", "python": "3.12.3", "blas": "openblas"}
@@ -143,7 +147,7 @@ def _times(cell: Cell, power: Power) -> dict[str, float]:
     host_s = size * seen.b_elements / HOST_BYTES_PER_S if cell.product.entry.host_step else np.nan
     rate = BYTES_PER_S[str(cell.host_memory)] * power.link
     copies = {"h2d_s": size * (seen.a_elements + seen.b_elements) / rate}
-    copies["d2h_s"] = size * seen.c_elements / rate
+    copies["d2h_s"] = ELEMENTS[exact(cell.dtype)].bytes * seen.c_elements / rate
     return copies | {"kernel_s": kernel_time_s(cell) / power.speed, "host_s": host_s}
 
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 import cpu_reference.catalog
 from base.errors import StudyError
-from kernels.catalog.entries import VARIANTS
+from kernels.catalog.entries import REFERENCE, VARIANTS
 from kernels.catalog.product import Product
 from kernels.catalog.variant import IN_TURN
 from kernels.cubins.build import INSTRUMENTS, Build, parse_build, step_build
@@ -18,6 +18,7 @@ from study.config import load
 from tests.support import ROOT
 from tests.support.products import product_of
 
+MODES = [f"cublas_{mode}" for mode in ("default", "tf32", "bf16", "fp16")]
 COMPUTED = [name for name, entry in VARIANTS.items() if entry.kernel_name]
 KERNELS = [
     (name, b)
@@ -42,7 +43,7 @@ def test_every_source_is_in_the_catalog_under_its_name():
     steps = {f"kernels/{entry.device_step.kernel}.cu" for entry in kernels if entry.device_step}
     assert sources == {entry.source for entry in kernels} | instruments | steps
     assert all(name == entry.name for name, entry in VARIANTS.items())
-    assert [name for name in VARIANTS if name not in COMPUTED] == ["cublas_sgemm"]
+    assert [name for name in VARIANTS if name not in COMPUTED] == [REFERENCE, *MODES]
     of_others = [name for name in COMPUTED if VARIANTS[name].kernel_name != name]
     flows = ["sgemm_tensor_pieces", "sgemm_tensor_staged"]
     flows.append("sgemm_tensor_two_gpus")

@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
+from kernels.catalog.entries import VARIANTS
 from kernels.catalog.limits import DeviceLimits, not_launchable
 from kernels.catalog.product import Product
-from kernels.products.elements import ELEMENTS
 from kernels.products.shape import MOST_ELEMENTS, Shape
 from tests.support.products import product_of
 
@@ -56,7 +56,8 @@ def test_demand_refused_just_above_limit_with_both_numbers(name, shape, block, u
 
 def test_matrices_take_the_memory_of_their_elements():
     gpu = replace(GPU, memory_bytes=3 * 4 * 64)
-    said = {dtype: not_launchable(product_of("mm_tile", 8, 8, dtype), gpu) for dtype in ELEMENTS}
+    dtypes = VARIANTS["mm_tile"].dtypes
+    said = {dtype: not_launchable(product_of("mm_tile", 8, 8, dtype), gpu) for dtype in dtypes}
     more = "needs 1536 bytes for the matrices, the GPU has 768"
     assert said == {"float32": None, "int32": None, "float64": more}
 

@@ -13,7 +13,7 @@ from kernels.catalog.user_supplied import read
 from kernels.catalog.variant import IN_TURN
 from kernels.cubins.build import build_for
 from kernels.cubins.compile import BuildResult
-from kernels.products.elements import ELEMENTS
+from kernels.products.elements import exact
 from kernels.products.gate import evaluate
 from kernels.products.matrices import POISON_WORD, Inputs, reference
 from kernels.products.shape import Shape
@@ -55,17 +55,18 @@ def open_session(cuda, tmp_path):
     return opened
 
 
-def asked(name, shape=40, memory="pinned", dtype="float32"):
+def asked(name, shape=40, memory="pinned", dtype=None):
     blocks = VARIANTS[name].block_sizes
     block = None if blocks is None else 16 if 16 in blocks else blocks[0]
-    return cell("gpu0", name, dtype, Shape.parse(shape), block, memory)
+    return cell("gpu0", name, dtype or VARIANTS[name].dtypes[0], Shape.parse(shape), block, memory)
 
 
 CELLS = [
     *(asked(name) for name, entry in VARIANTS.items() if entry.flow == IN_TURN),
-    *(asked("mm_tile", "17x33x65", dtype=dtype) for dtype in ELEMENTS),
-    *(asked("bmm_naive", "3x17x33x65", dtype=dtype) for dtype in ELEMENTS),
+    *(asked("mm_tile", "17x33x65", dtype=dtype) for dtype in VARIANTS["mm_tile"].dtypes),
+    *(asked("bmm_naive", "3x17x33x65", dtype=dtype) for dtype in VARIANTS["bmm_naive"].dtypes),
     *(asked("cublas_sgemm", shape) for shape in ("17x33x65", "1x50x3")),
+    *(asked("cublas_bf16", shape) for shape in ("17x33x65", "1x50x3")),
 ]
 BLOCK = asked("block")
 
@@ -77,7 +78,8 @@ def session(open_session):
 
 
 def check(session, one):
-    return evaluate(session.product(one), *reference(*session._inputs.pair(one.dtype, one.shape)))
+    given = session._inputs.pair(exact(one.dtype), one.shape)
+    return evaluate(session.product(one), *reference(*given), one.bound_multiple)
 
 
 @pytest.mark.parametrize("memory", ["pinned", "pageable"])

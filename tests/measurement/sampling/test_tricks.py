@@ -6,13 +6,15 @@ The tricks run as calls in the memory of a fake CUDA. test_tricks_gpu.py has tho
 import hashlib
 import os
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from unittest.mock import Mock
 
 import numpy as np
 import pytest
 
-from kernels.catalog.product import with_entry
+from kernels.catalog.entries import VARIANTS
+from kernels.catalog.product import Product, with_entry
 from kernels.catalog.user_supplied import read
 from kernels.products.shape import Shape
 from measurement.devices import calls, flows, gpu, launching
@@ -315,3 +317,24 @@ def test_an_ordinary_triton_kernel_is_accepted(tmp_path):
         "def multiply(a, b, c, stream):\n    kernel[(1,)](a, b, c, 16)\n"
     )
     assert read(path).name == "triton_gemm"
+
+
+@pytest.mark.parametrize("name", ["cublas_default", "cublas_tf32", "cublas_bf16", "cublas_fp16"])
+def test_a_mode_of_the_library_passes_all_checks_with_its_rounded_operands(
+    tmp_path, monkeypatch, name
+):
+    cuda = FakeCuda([("Stand-in", (8, 0))], durations_ms=(0.01, 0.5, 4.0))
+    monkeypatch.setattr(gpu, "driver", lambda: cuda)
+    monkeypatch.setattr(gpu.cublas, "find_library", lambda: FakeCublas(cuda))
+    dtype, device = VARIANTS[name].dtypes[0], CudaDevice(0, "Stand-in", "8.0")
+
+    def said(shape):
+        one = cell("gpu0", name, dtype, Shape.parse(shape), None, "pinned")
+        with GpuSession(device, inputs_of([one]), [], tmp_path) as session:
+            return outcome(session, one, tmp_path, CEILINGS)
+
+    assert said("48x16x40") is None
+    assert said("16x8192x16") is None
+    entry = replace(VARIANTS[name], digits=24)  # more digits than the operands have
+    monkeypatch.setattr(Product, "entry", entry)
+    assert (said("48x16x40") is None) == (name == "cublas_default")

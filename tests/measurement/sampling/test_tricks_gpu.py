@@ -2,6 +2,7 @@
 
 import pytest
 
+from kernels.catalog.entries import CONTEXT, REFERENCE, VARIANTS
 from kernels.catalog.product import with_entry
 from kernels.catalog.user_supplied import read
 from kernels.cubins.build import HOLD, PROBES, TENSOR_PROBE, build_for
@@ -165,3 +166,13 @@ def test_a_trick_of_a_call_is_refused(trial, monkeypatch, before, body, reason):
     monkeypatch.setattr(torch.backends.cuda.matmul, "allow_tf32", False)
     lines = "\n".join(f"        {line}" for line in body.split("\n"))
     expect(trial("call.py", CALL.format(before=before, body=lines)), reason)
+
+
+@pytest.mark.parametrize("name", [REFERENCE, *sorted(CONTEXT)])
+def test_modes_of_cublas_pass_all_checks(card, instruments, ceilings, tmp_path, name):
+    folder, built = instruments
+    one = cell("gpu0", name, VARIANTS[name].dtypes[0], Shape.square(4096), None, "pinned")
+    with GpuSession(card, inputs_of([one]), built, folder) as session:
+        if reason := session.not_launchable(one):
+            pytest.skip(reason)
+        assert outcome(session, one, tmp_path, ceilings) is None
