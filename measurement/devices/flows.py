@@ -179,7 +179,7 @@ def reset_persisting_l2(stream: int) -> None:
 
 
 def pin(matrix: Matrix) -> None:
-    """Pin pageable memory; raise DeviceError. (PyCUDA's function fails with NumPy 2.)"""
+    """Pin pageable memory; raise DeviceError. PyCUDA's function fails with NumPy 2."""
     address, size = _POINTER(matrix.ctypes.data), ctypes.c_size_t(matrix.nbytes)
     _call(DeviceError, "cuMemHostRegister_v2", address, size, 0)
 
