@@ -168,10 +168,14 @@ class Interference(Section):
 
 
 class Energy(Section):
-    """Matrix sizes at which joules per product are read, over launches of `length_s`."""
+    """Matrix sizes at which energy, power and clock are read, over launches of `length_s`.
+
+    `fastest` is the number of variants at each size (default: all).
+    """
 
     sizes: Sizes
     length_s: Positive
+    fastest: Samples | None = None
 
 
 class Throughput(Section):

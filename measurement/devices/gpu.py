@@ -362,18 +362,23 @@ class GpuSession(DeviceSession):
                 raise DeviceError(str(error)) from error
         return KernelTime(launches, elapsed_s / launches)
 
-    def load(self, cell: Cell, length_s: float, observers: Sequence[Observer]) -> float:
-        """Launch the kernel back to back; return the mean seconds per launch."""
+    def load(
+        self, cell: Cell, ramp_s: float, length_s: float, observers: Sequence[Observer]
+    ) -> float:
+        """Launch the kernel back to back; return the mean seconds per launch after `ramp_s`."""
         one_s = self.kernel_time(cell, flushed=False).kernel_s
         queued = min(max(int(_QUEUED_S / one_s), 1), _MAX_QUEUED)
         launch = self._ready(cell)
         begin, end, *ends = self._events
-        launches = 0
+        launches = before = 0  # before those that are counted
         try:
             with observed(observers):
-                started = time.perf_counter()
+                counted_s = time.perf_counter() + ramp_s
                 begin.record(self._stream)
-                while time.perf_counter() - started < length_s:
+                while (now_s := time.perf_counter()) < counted_s + length_s:
+                    if not before and now_s >= counted_s:
+                        begin.record(self._stream)
+                        before = launches
                     for _ in range(queued):
                         launch()
                     launches += queued
@@ -384,7 +389,7 @@ class GpuSession(DeviceSession):
                         _poll(observers)
                 end.record(self._stream)
                 end.synchronize()
-            return float(begin.time_till(end)) / 1e3 / launches
+            return float(begin.time_till(end)) / 1e3 / (launches - before)
         except self._cuda.Error as error:
             raise DeviceError(str(error)) from error
 

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
+from statistics import fmean
 from typing import Any
 
 import pynvml
@@ -143,12 +144,11 @@ class NvmlTelemetry(Observer):
             before = self._before.get(bit)
             if after is not None and before is not None and after > before:
                 throttled = (throttled or 0) | bit
-        sm_mhz = self._ask(pynvml.nvmlDeviceGetClockInfo, pynvml.NVML_CLOCK_SM)
         memory_mhz = self._ask(pynvml.nvmlDeviceGetClockInfo, pynvml.NVML_CLOCK_MEM)
         power_mw = self._ask(pynvml.nvmlDeviceGetPowerUsage)
         celsius = self._ask(pynvml.nvmlDeviceGetTemperature, pynvml.NVML_TEMPERATURE_GPU)
         self._results = {
-            "sm_clock_hz": None if sm_mhz is None else sm_mhz * _MHZ,
+            "sm_clock_hz": self.sm_clock_hz(),
             "memory_clock_hz": None if memory_mhz is None else memory_mhz * _MHZ,
             "temperature_celsius": celsius,
             "power_w": None if power_mw is None else power_mw / 1000,
@@ -158,6 +158,11 @@ class NvmlTelemetry(Observer):
     def results(self) -> dict[str, Any]:
         """Return the fields of a `Reading`."""
         return self._results
+
+    def sm_clock_hz(self) -> int | None:
+        """Return the present clock of the multiprocessors; None if unknown."""
+        sm_mhz = self._ask(pynvml.nvmlDeviceGetClockInfo, pynvml.NVML_CLOCK_SM)
+        return None if sm_mhz is None else sm_mhz * _MHZ
 
     def energy_j(self) -> float | None:
         """Return the GPU's energy in J since the driver was loaded; None without a counter."""
@@ -184,37 +189,49 @@ class NvmlTelemetry(Observer):
 
 
 class EnergyObserver(Observer):
-    """Reads an energy counter during a load or idle time; raises CellError without a counter.
+    """Reads an energy counter and a clock during a load or idle time.
+
+    Raises CellError without a counter.
 
     The counter of an H200 is updated every 0.1 s, so intervals start and end at an update.
     """
 
-    def __init__(self, energy_j: Callable[[], float | None], discard_s: float) -> None:
+    def __init__(
+        self,
+        energy_j: Callable[[], float | None],
+        clock_hz: Callable[[], int | None],
+        discard_s: float,
+    ) -> None:
         """Use the counter `energy_j`; discard readings in the first `discard_s` seconds."""
-        self._energy_j, self._discard_s = energy_j, discard_s
+        self._energy_j, self._clock_hz, self._discard_s = energy_j, clock_hz, discard_s
         self._since_s = 0.0
         self._readings: list[tuple[float, float]] = []
+        self._clocks_hz: list[int] = []
 
     def before(self) -> None:
         """Begin with no readings."""
         self._since_s = time.perf_counter() + self._discard_s
-        self._readings = []
+        self._readings, self._clocks_hz = [], []
 
     def during(self) -> None:
-        """Read the counter."""
+        """Read the counter and the clock."""
         now_s, energy_j = time.perf_counter(), self._energy_j()
         if energy_j is None:
             raise CellError("the GPU has no energy counter")
         if now_s > self._since_s:
             self._readings.append((now_s, energy_j))
+            if clock_hz := self._clock_hz():
+                self._clocks_hz.append(clock_hz)
 
     def results(self) -> dict[str, Any]:
-        """Return the duration between two updates, and the mean power in it."""
+        """Return the duration between two updates, the mean power in it, and the mean clock."""
         interval = steps(self._readings)
         if interval is None:
             raise CellError("the GPU's energy counter does not change")
         duration_s, energy_j = interval
-        return {"duration_s": duration_s, "power_w": energy_j / duration_s}
+        clock_hz = round(fmean(self._clocks_hz)) if self._clocks_hz else None
+        power_w = energy_j / duration_s
+        return {"duration_s": duration_s, "power_w": power_w, "sm_clock_hz": clock_hz}
 
 
 def steps(readings: Sequence[tuple[float, float]]) -> tuple[float, float] | None:
@@ -232,4 +249,6 @@ def steps(readings: Sequence[tuple[float, float]]) -> tuple[float, float] | None
 def gpu_observers(pci_bus_id: str) -> Observers:
     """Return the observers of a GPU."""
     telemetry = NvmlTelemetry(pci_bus_id)
-    return Observers((telemetry,), partial(EnergyObserver, telemetry.energy_j))
+    return Observers(
+        (telemetry,), partial(EnergyObserver, telemetry.energy_j, telemetry.sm_clock_hz)
+    )

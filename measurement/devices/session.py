@@ -111,10 +111,12 @@ class DeviceSession:
         """
         self._lacks("kernel_time")
 
-    def load(self, cell: Cell, length_s: float, observers: Sequence[Observer]) -> float:
+    def load(
+        self, cell: Cell, ramp_s: float, length_s: float, observers: Sequence[Observer]
+    ) -> float:
         """Launch the kernel back to back for about `length_s`; return the mean seconds per launch.
 
-        Raise CellError.
+        Launches in the first `ramp_s`, before this time, are not counted. Raise CellError.
         """
         self._lacks("load")
 

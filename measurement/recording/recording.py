@@ -51,6 +51,7 @@ from measurement.recording.schema import (
     CELL,
     KERNEL,
     LATER,
+    LATER_COLUMNS,
     TABLES,
     number_fault,
     one_line,
@@ -235,9 +236,13 @@ def read_table(path: Path, name: str, most: int) -> tuple[pd.DataFrame, int]:
     columns, kinds = FILES[name].columns, TABLES[name]
     try:
         content = _content(path / name, most)
-        if problem := _header_fault(content, columns):
-            raise bad(path, f"{name} has {problem}")
-        frame = _numbers(content, kinds)
+        lacking = LATER_COLUMNS.get(name, ())
+        if _header_fault(content, columns[: len(columns) - len(lacking)]):
+            lacking = ()
+            if problem := _header_fault(content, columns):
+                raise bad(path, f"{name} has {problem}")
+        there = {name: kind for name, kind in kinds.items() if name not in lacking}
+        frame = _numbers(content, there).reindex(columns=columns)
     except (OSError, EOFError, ValueError, zlib.error, pd.errors.ParserWarning) as error:
         said = one_line(" ".join(str(error).split()))[:_LONGEST_HEADER]
         raise bad(path, f"{name} cannot be read ({said})") from None

@@ -10,6 +10,7 @@ from statistics import median
 from typing import Any
 
 from base.progress import Progress
+from kernels.catalog.entries import CONTEXT
 from kernels.catalog.variant import PIECEWISE, SEQUENTIAL, UserCall
 from measurement.devices.cold_start import ColdStart
 from measurement.devices.errors import CellError
@@ -404,10 +405,13 @@ class DeviceMeasurement:
                 self._journal.add(IMPORTS, device.call(Worker.imported))
 
     def _energy(self, device: Supervisor) -> None:
-        """Measure the energy of each variant's fastest block size at the wanted sizes."""
+        """Measure sustained launches of the fastest kernels, each at its fastest block size."""
         wanted = self._study.energy
         done = {Cell.kernel_of(row) for row in self._own(_ENERGY)}
-        cells = self._fastest(wanted.sizes) if wanted else []
+        cells: list[Cell] = []
+        for n in wanted.sizes if wanted else ():
+            of_size = [one for one in self._fastest([n]) if one.variant not in CONTEXT]
+            cells += of_size[: wanted.fastest] if wanted else []
         left = [cell for cell in cells if cell.kernel not in done]
         if not (wanted and left):
             return
@@ -447,7 +451,7 @@ class DeviceMeasurement:
         progress.end()
 
     def _fastest(self, sizes: list[int]) -> list[Cell]:
-        """Return the cells of each variant's fastest block size at these sizes."""
+        """Return the cells of each variant's fastest block size at these sizes, fastest first."""
         times: dict[Cell, list[float]] = defaultdict(list)
         for row in self._own(_KERNELS):
             times[Cell.kernel_of(row)].append(row["kernel_s"])

@@ -77,7 +77,7 @@ class TimedKernel:
 class Energy:
     """Launches back to back for `duration_s`: their number, and time and energy per launch.
 
-    `power_w` is the GPU's mean power during these launches.
+    `power_w` is the GPU's mean power during these launches, `sm_clock_hz` its mean clock.
     """
 
     launches: int
@@ -85,6 +85,7 @@ class Energy:
     launch_s: float
     power_w: float
     energy_j: float
+    sm_clock_hz: int | None
 
 
 @dataclass(frozen=True)
@@ -155,11 +156,11 @@ class Worker:
     def energy(self, cell: Cell, length_s: float) -> Energy:
         """Measure energy over back-to-back launches for about `length_s`; raise CellError."""
         observer = self._energy(_RAMP_S)
-        launch_s = self._session.load(cell, _RAMP_S + length_s, [observer])
-        duration_s, power_w = observer.results()["duration_s"], observer.results()["power_w"]
+        launch_s = self._session.load(cell, _RAMP_S, length_s, [observer])
+        duration_s, power_w, clock_hz = observer.results().values()
         self._session.busy_s += duration_s
         launches = round(duration_s / launch_s)
-        return Energy(launches, duration_s, launch_s, power_w, power_w * launch_s)
+        return Energy(launches, duration_s, launch_s, power_w, power_w * launch_s, clock_hz)
 
     def idle_power_w(self, length_s: float) -> float:
         """Measure the device's mean idle power; raise CellError."""

@@ -122,7 +122,7 @@ class FakeEnergy(Observer):
         self.power_w = 500.0 if discard_s else 100.0
 
     def results(self):
-        return {"duration_s": 0.5, "power_w": self.power_w}
+        return {"duration_s": 0.5, "power_w": self.power_w, "sm_clock_hz": 1_400_000_000}
 
 
 class FakeDevice(DeviceSession):
@@ -215,7 +215,7 @@ class FakeDevice(DeviceSession):
         self.run(cell, change, later=5 * step_bytes(cell))
         return KernelTime(5, KERNEL_S)
 
-    def load(self, cell, length_s, observers):
+    def load(self, cell, ramp_s, length_s, observers):
         return KERNEL_S
 
     def idle(self, length_s, observers):

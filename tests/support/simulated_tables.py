@@ -19,7 +19,7 @@ SLOWDOWN = {"pinned": 1.0, "pageable": 1.5}
 THROTTLED_FACTOR = 1.3
 SW_POWER_CAP = 0x4
 SW_THERMAL_SLOWDOWN = 0x20
-POWER_W = 500.0
+POWER_W, CLOCK_HZ = 500.0, 1_700_000_000
 LAUNCH_S = 3e-6  # excess of an in-run kernel time
 _PARTS = ["h2d_s", "kernel_s", "d2h_s"]
 _CEILINGS = {"fp32_flop_per_s": 5e13, "device_copy_bytes_per_s": 2.5e12, "l2_bytes_per_s": 5e12}
@@ -141,6 +141,7 @@ def energy(cells: list[Cell], kernel_time_s: Time) -> pd.DataFrame:
         launch_s = kernel_time_s(cell)
         row = {"launches": round(1 / launch_s), "duration_s": 1.0, "launch_s": launch_s}
         row |= {"power_w": POWER_W, "energy_j": POWER_W * launch_s, "idle_power_w": 100.0}
+        row["sm_clock_hz"] = CLOCK_HZ
         rows.append(cell.row() | row)
     return table("energy.csv", rows)
 

@@ -186,11 +186,14 @@ def test_what_a_gpu_does_not_report_is_unknown(watched):
 def test_energy_is_read_between_two_updates_after_the_ramp(monkeypatch):
     clock, counter = iter(np.arange(0, 9, 0.1)), iter([1.0, 5.0, 5.0, 7.0, 9.0, 9.0, 17.0, None])
     monkeypatch.setattr(observers.time, "perf_counter", lambda: next(clock))
-    watch = EnergyObserver(lambda: next(counter), 0.15)
+    clocks_hz = iter([2, 1, 1, 3, None, 3, None])
+    watch = EnergyObserver(lambda: next(counter), lambda: next(clocks_hz), 0.15)
     watch.before()
     for _ in range(7):
         watch.during()
-    assert watch.results() == pytest.approx({"duration_s": 0.3, "power_w": 10 / 0.3})
+    assert watch.results() == pytest.approx(
+        {"duration_s": 0.3, "power_w": 10 / 0.3, "sm_clock_hz": 2}
+    )
     with pytest.raises(CellError, match="no energy counter"):
         watch.during()
     watch.before()

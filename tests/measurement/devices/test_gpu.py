@@ -281,6 +281,7 @@ def test_energy_is_read_by_the_cards_counter(session):
     found = device.call(Worker.energy, one, 0.5)
     assert found.launches == round(found.duration_s / found.launch_s)
     assert found.energy_j == pytest.approx(found.power_w * found.launch_s)
+    assert 100e6 < found.sm_clock_hz < 5e9
     assert 20 < device.call(Worker.idle_power_w, 0.5) < found.power_w < 2000
 
 

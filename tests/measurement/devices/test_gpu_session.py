@@ -464,3 +464,21 @@ def test_a_gpu_that_is_not_available_is_one_line(open_session, cuda):
         with pytest.raises(StudyError, match=said), open_session(asked("block")):
             pass
         assert cuda.log.count("pop") == cuda.log.count("detach") == (cuda.failing == "mem_alloc")
+
+
+@pytest.mark.parametrize("ramp_s", [0.0, 0.05])
+def test_a_load_counts_the_launches_after_its_ramp(open_session, cuda, monkeypatch, ramp_s):
+    """Launches take 1 ms, in the ramp 3 ms."""
+    clock = iter(np.arange(0, 9, 0.01))
+    begin_s = next(clock)
+
+    def now_s():
+        passed_s = next(clock)
+        cuda.launch_ms = 3.0 if passed_s - begin_s <= ramp_s else 1.0
+        return passed_s
+
+    with open_session(BLOCK) as session:
+        session.kernel_time(BLOCK, flushed=False)
+        monkeypatch.setattr(gpu.time, "perf_counter", now_s)
+        one_s = session.load(BLOCK, ramp_s, 0.2, [])
+    assert one_s == pytest.approx(1e-3, rel=0.01)

@@ -15,7 +15,7 @@ from base.errors import StudyError
 from base.files import sha256
 from measurement.recording import gallery, recording
 from measurement.recording.recording import CELL, MANIFEST, TABLES, RecordingError
-from tests.support import ROOT
+from tests.support import ROOT, simulated
 from tests.support.report_data import SYSTEMS
 
 FILES = ["provenance.json", *TABLES]
@@ -259,3 +259,15 @@ def test_a_recording_is_described_and_wrong_files_are_named(measured, tmp_path, 
     assert done.returncode == 2
     assert "provenance.json was altered" in done.stderr
     assert done.stderr.count("\n") == 1
+
+
+def test_an_older_recording_lacks_only_the_clock_of_sustained_launches(tmp_path):
+    made = simulated.make_recording(tmp_path / "made", kernel_only=True)
+    path, older = made.path / "energy.csv", made.energy.drop(columns=["sm_clock_hz", "session"])
+    older.to_csv(path, index=False, lineterminator="\n")
+    frame, _ = recording.read_table(made.path, "energy.csv", 2**20)
+    assert frame["sm_clock_hz"].isna().all()
+    assert len(frame) == len(made.energy) > 0
+    older.drop(columns="idle_power_w").to_csv(path, index=False, lineterminator="\n")
+    with pytest.raises(RecordingError, match=r"energy.csv has the columns"):
+        recording.read_table(made.path, "energy.csv", 2**20)
