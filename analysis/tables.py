@@ -17,7 +17,15 @@ from analysis.data import recordings as data
 from analysis.data.frames import from_rows, stacked
 from analysis.data.recordings import MeasuredSource
 from analysis.decide import locations, predictions
-from analysis.kernels import counts, ladder, ladder_summary, machine_code, properties, roofline
+from analysis.kernels import (
+    counts,
+    ladder,
+    ladder_summary,
+    machine_code,
+    modes,
+    properties,
+    roofline,
+)
 from analysis.models import tables as model_tables
 from analysis.overview import answers, choices, gpu_comparison, speedups
 from analysis.published import audit, claims, cpu_claims, figure2, source_tables, systems
@@ -172,11 +180,12 @@ def _part(
         "cpu_split": split.cpu_split_table(times, sources),
     }
     instructions = data.instructions_table(loaded, built)
-    used = properties.energy_table(sources)
+    used = properties.sustained_table(sources)
     code = machine_code.machine_code_table(frames["builds"], instructions, theory, catalog)
     frames |= {
         "machine_code": code,
-        "energy": used,
+        "sustained": used,
+        "modes": modes.modes_table(sources),
         "accuracy": properties.accuracy_table(sources),
         "ladder": ladder.ladder_table(sources, code, used),
         "roofline": roofline.roofline_table(sources, frames["ceilings"], theory, code),

@@ -35,7 +35,7 @@
   const BASELINES = {
     "fastest-naive": (row) => row.variant === "naive",
     "source-naive": (row) => row.variant === "naive" && row.block_size === 32, // SOURCE_NAIVE
-    cublas: (row) => row.variant.startsWith("cublas"),
+    cublas: (row) => row.variant === "cublas_sgemm",
     "fastest-cpu": (row) => row.gpu === null,
   };
   const SOURCE_NAIVE = "source-naive";

@@ -1,4 +1,4 @@
-"""Properties of hardware and kernels as recorded: launch limits, errors, energy."""
+"""Properties of hardware and kernels as recorded: launch limits, errors, sustained launches."""
 
 import pandas as pd
 
@@ -6,6 +6,7 @@ from analysis.data.cells import is_library
 from analysis.data.frames import from_rows, stacked
 from analysis.data.recordings import MeasuredSource, labelled, with_gpu
 from analysis.domain import SHAPE
+from analysis.schema import with_bounds
 from analysis.stats.estimates import Groups
 from kernels.cubins.occupancy import LIMITS, WARP_SIZE
 from measurement.recording.recording import KERNEL
@@ -29,7 +30,15 @@ _LIMITS: tuple[tuple[str, str | None, str | None], ...] = (
     ("L2 cache", None, "l2_cache_bytes"),
 )
 _SAME = ["device", "dtype", *SHAPE, "matrices"]  # of a kernel's errors and the library's
-_MEASURED = ("launches", "duration_s", "launch_s", "power_w", "idle_power_w", "energy_j")
+_MEASURED = (
+    "launches",
+    "duration_s",
+    "launch_s",
+    "power_w",
+    "idle_power_w",
+    "energy_j",
+    "sm_clock_hz",
+)
 
 
 def limits_table(sources: list[MeasuredSource]) -> pd.DataFrame:
@@ -80,19 +89,30 @@ def _errors(source: MeasuredSource) -> pd.DataFrame:
     return errors.assign(over_library=over_library.to_numpy())
 
 
-def energy_table(sources: list[MeasuredSource]) -> pd.DataFrame:
-    """Return one row per kernel with measured energy; values are medians over sessions.
+def sustained_table(sources: list[MeasuredSource]) -> pd.DataFrame:
+    """Return one row per kernel that was launched back to back; values are medians over sessions.
 
-    energy_j: joules per product of the whole GPU; flop_per_j: 2·batch·m·n·k over energy_j.
-    idle_power_w: power of the GPU with an open context and no running kernel.
+    launch_s: mean time per launch over duration_s; sustained_share: the kernel-only time kernel_s
+    over it. power_w and sm_clock_hz are means over this time, idle_power_w is the power with an
+    open context and no running kernel. energy_j: joules per product of the whole GPU; flop_per_j:
+    2·batch·m·n·k over energy_j.
     """
-    return stacked("energy", [labelled(source, _energy(source)) for source in with_gpu(sources)])
+    frames = [labelled(source, _sustained(source)) for source in with_gpu(sources)]
+    return stacked("sustained", frames)
 
 
-def _energy(source: MeasuredSource) -> pd.DataFrame:
+def _sustained(source: MeasuredSource) -> pd.DataFrame:
     measured = source.own(source.recording.energy)
     kernels = Groups.of(measured, KERNEL)
     medians = {name: kernels.medians(measured[name].astype(float))[0] for name in _MEASURED}
     rows = kernels.keys.assign(**medians)
     flop = 2.0 * rows[list(SHAPE)].astype(float).prod(axis=1)
-    return rows.assign(launches=rows["launches"].round(), flop_per_j=flop / rows["energy_j"])
+    bursts = source.cells[[*KERNEL, *with_bounds("kernel_s")]].drop_duplicates(KERNEL)
+    rows = rows.merge(bursts, how="left", on=KERNEL)
+    return rows.assign(
+        launches=rows["launches"].round(),
+        sm_clock_hz=rows["sm_clock_hz"].round(),
+        sustained_share=rows["kernel_s"] / rows["launch_s"],
+        sustained_flop_per_s=flop / rows["launch_s"],
+        flop_per_j=flop / rows["energy_j"],
+    )

@@ -12,7 +12,8 @@ from analysis.cpu.cells import ONE, with_threads
 from analysis.data.best import fastest
 from analysis.data.frames import from_rows
 from analysis.data.recordings import MeasuredSource, with_gpu
-from analysis.decide.break_even import CpuBaselines, between, side
+from analysis.decide import break_even
+from analysis.decide.break_even import CpuBaselines, side
 from analysis.decide.curves import run_cells
 from analysis.domain import CPU
 from analysis.schema import bounded, with_bounds
@@ -48,7 +49,8 @@ def _choices(source: MeasuredSource) -> Iterator[dict[str, object]]:
     for (kernels, memory), rows in runs.groupby([kinds, "host_memory"], observed=True):
         gpu = side(rows, draws)
         named = {"kernels": kernels, "host_memory": memory}
-        for even in between(gpu, cpu, f"{memory}, {kernels}") if gpu else ():
+        seed = f"{memory}, {break_even.LIBRARY if kernels == LIBRARY else break_even.STUDY}"
+        for even in break_even.between(gpu, cpu, seed) if gpu else ():
             names = {"recording": source.recording_id, "gpu": source.label} | named
             speedup = _speedup(rows, compared[str(even["cpu_baseline"])], draws)
             found = {f"break_even_{name}": even[name] for name in _EVEN}

@@ -91,6 +91,8 @@ def kernels(t: Tables, devices: Devices) -> Values:
         "best": best,
         "tensor": tensor,
         "tensor_error": exact and exact.where(matrices="uniform").known("over_library").first,
+        "sustained": t("sustained").where(gpu=focus.label),
+        "modes": t("modes").where(gpu=focus.label),
         "source_launch": source if _is_another_launch(source, best) else None,
         "per_baseline": [_over_baseline(name, best, speedups) for name in BASELINES],
         "has_user_supplied": bool(rows.where(idea=["your own", "user-supplied"])),

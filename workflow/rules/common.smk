@@ -57,9 +57,11 @@ def recording_folders(entry):
 
 
 def recording_files_in(folder):
-    """Return the files of the recording in a folder."""
+    """Return the files of the recording in a folder; an older one lacks later files."""
     names = [recording_files.PROVENANCE, *recording_files.TABLES, recording_files.MANIFEST]
-    return [f"{folder}/{name}" for name in names]
+    made = set(recording_files.files_of(Path(folder)))
+    lacking = recording_files.LATER - made if recording_files.MANIFEST in made else ()
+    return [f"{folder}/{name}" for name in names if name not in lacking]
 
 
 def recording_options():

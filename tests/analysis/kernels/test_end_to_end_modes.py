@@ -37,8 +37,8 @@ def test_runs_are_compared_with_the_step_before_and_the_copies_by_fastest_tile()
     assert all(pd.isna(row[name]) for name in ("pieces", "copies_s", "over_floor"))
     assert table([PIECES | {"quantity": "kernel"}, PIECES | {"variant": "sgemm_top"}]).empty
     sources = data.sources({"h200": read(ROOT / "data" / "calibration" / "h200-sxm")})
-    none = {name: frame(name, []) for name in ("machine_code", "energy")}
-    runs = end_to_end_modes_table(ladder_table(sources, **none), pieces_table(sources))
+    none = [frame(name, []) for name in ("machine_code", "sustained")]
+    runs = end_to_end_modes_table(ladder_table(sources, *none), pieces_table(sources))
     assert set(runs["variant"]) == {"sgemm_top_pieces", "sgemm_top_graph"}
     cells = sources[0].cells
     cells = cells[cells["host_memory"] == "pinned"]

@@ -9,7 +9,7 @@ from analysis.data import recordings as data
 from analysis.kernels import counts
 from analysis.kernels.ladder import _FACTS, changed, ladder_table
 from analysis.kernels.machine_code import machine_code_table
-from analysis.kernels.properties import energy_table
+from analysis.kernels.properties import sustained_table
 from kernels.catalog.entries import VARIANTS
 from measurement.recording.recording import read
 from tests.support.report_data import only
@@ -21,7 +21,7 @@ def steps_of(recording):
     tables = data.builds_table(recordings), data.instructions_table(recordings)
     code = machine_code_table(*tables, counts.counts_table(counts.read([]), []))
     found = data.sources(recordings)
-    return ladder_table(found, code, energy_table(found))
+    return ladder_table(found, code, sustained_table(found))
 
 
 @pytest.fixture(scope="module")

@@ -7,10 +7,10 @@ import pytest
 
 from analysis.data import recordings as data
 from analysis.data.sessions import together
-from analysis.kernels.properties import accuracy_table, energy_table
+from analysis.kernels.properties import accuracy_table, sustained_table
 from measurement.recording.recording import TABLES, read
 from tests.support.simulated import FEW, recorded
-from tests.support.simulated_tables import POWER_W
+from tests.support.simulated_tables import CLOCK_HZ, POWER_W
 
 KEY = {"device": "gpu0", "dtype": "float32", "batch": 1, "m": 8, "n": 8, "k": 8}
 SMALL = {"sizes": (256,), "holdout": (), "samples": 6, "kernel_only": True, "variants": FEW}
@@ -41,14 +41,24 @@ def test_errors_are_compared_with_the_library_and_the_maximum_over_sessions(gpu_
     assert table(gpu_recording).empty
 
 
+def test_sustained_launches_are_compared_with_single_ones():
+    made = read(recorded(**SMALL))
+    slower = made.energy.assign(launch_s=made.energy["launch_s"] * 1.25)
+    table = sustained_table(data.sources({"card": replace(made, energy=slower)}))
+    assert table["sustained_share"].to_numpy() == pytest.approx(0.8, rel=0.01)
+    assert set(table["sm_clock_hz"]) == {CLOCK_HZ}
+    row = table.iloc[0]
+    assert row["sustained_flop_per_s"] == pytest.approx(2 * row["n"] ** 3 / row["launch_s"])
+
+
 def test_energy_is_power_times_the_time_of_a_launch(gpu_recording):
     made, again = (read(recorded(**SMALL, seed=seed)) for seed in (0, 1))
-    table = energy_table(data.sources({"card": made}))
+    table = sustained_table(data.sources({"card": made}))
     assert len(table) == len(made.energy) > 10
     row = table.query("variant == 'block' and block_size == 32 and n == 256").iloc[0]
     assert (row["gpu"], row["power_w"], row["idle_power_w"]) == ("card", POWER_W, 100.0)
     assert row["energy_j"] == pytest.approx(POWER_W * row["launch_s"])
     assert row["flop_per_j"] == pytest.approx(2 * 256**3 / row["energy_j"])
-    both = energy_table(data.sources({"card": together([made, again])}))
+    both = sustained_table(data.sources({"card": together([made, again])}))
     assert len(both) == len(made.energy), "medians over sessions"
-    assert energy_table(data.sources({"card": gpu_recording})).empty, "not measured"
+    assert sustained_table(data.sources({"card": gpu_recording})).empty, "not measured"
