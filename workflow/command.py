@@ -81,7 +81,7 @@ def add_try(commands: Commands) -> None:
         "try",
         "check, build and compare your own kernel; with --device, time it",
         _try,
-        "FILE contains CUDA kernels as they are, or a Python function multiply(a, b, c, stream). "
+        "FILE contains CUDA kernels as they are, or a function of Triton, CuPy, Numba or PyTorch. "
         "The launch of a kernel is --launch, a `// launch:` comment, one in the host's code, or "
         "inferred. The exit status is 2 if the kernel is wrong, 3 if it was not "
         "checked to the end on the CPU (a Python function: on a GPU), else 0. See "
@@ -105,7 +105,7 @@ def add_try(commands: Commands) -> None:
         "how the kernel is launched, in CUDA's notation, with M, N, K, A, B and C; several in order"
     )
     parser.add_argument("--launch", action="append", metavar="LAUNCH", help=text)
-    text = "check only this kernel of the file"
+    text = "check only this kernel, or this Python function, of the file"
     parser.add_argument("--kernel", metavar="NAME", help=text)
     text = "folder with files that FILE includes; may be repeated"
     parser.add_argument(

@@ -18,7 +18,14 @@ from base.errors import StudyError
 from base.files import sha256, write_atomic
 from base.paths import RESULTS, remedy, shown
 from kernels.catalog.entries import VARIANTS
-from kernels.catalog.user_supplied import CALL, Facts, check_call, check_name, read, source_text
+from kernels.catalog.user_supplied import (
+    Facts,
+    called,
+    check_name,
+    name_of,
+    read,
+    source_text,
+)
 from kernels.catalog.variant import IN_TURN, UserKernel, UserSupplied
 from kernels.cubins.summary import built
 from kernels.cubins.toolchain import COMPILER, find_nvcc
@@ -132,17 +139,18 @@ def _call(
     path: Path, text: str, config: Path, wanted: Wanted, hardware: Host | None
 ) -> Generator[str, None, int]:
     """Time a Python function; return the exit status."""
-    if wanted.launch or wanted.kernel:
-        raise StudyError(f"{shown(path)}: is a Python file; remove --launch and --kernel")
-    check_call(path, text)
-    check_name(path, path.stem)
-    facts = Facts(name=path.stem, baseline=wanted.baseline)
-    copy = RESULTS / path.stem / path.name
+    if wanted.launch:
+        raise StudyError(f"{shown(path)}: is a Python file; remove --launch")
+    call, assumed = called(path, text, wanted.kernel)
+    name = name_of(path)
+    check_name(path, name)
+    facts = Facts(name=name, baseline=wanted.baseline, call=call)
+    copy = RESULTS / name / f"{name}.py"
     copy.parent.mkdir(parents=True, exist_ok=True)
     write_atomic(copy, f"{text.rstrip()}\n\n{facts.line('.py')}")
     entry = read(copy)
     study = load(config, "quick", VARIANTS.joined(entry))
-    yield f"{shown(path)}: {CALL}(a, b, c, stream), {', '.join(entry.dtypes)}"
+    yield from (f"{shown(path)}: {text}" for text in assumed)
     yield "not checked on the CPU: a Python function runs only on a GPU"
     near = [entry.after] if entry.after else []
     yield from _timed_if_wanted(entry, study, near, wanted, hardware)

@@ -4,7 +4,8 @@
 file is a comment with its facts as JSON. To read it takes no compiler: a recording is data.
 
 A Python file contains a function ``multiply(a, b, c, stream)``, which has a library enqueue the
-product of float32 matrices on a GPU. It runs only where it is timed, in a process of its own.
+product of float32 matrices on a GPU, or another function that `kernels.catalog.python_calls` finds.
+It runs only where it is timed, in a process of its own.
 """
 
 import ast
@@ -20,12 +21,14 @@ from base.paths import shown
 from kernels.catalog.catalog import Catalog
 from kernels.catalog.entries import VARIANTS
 from kernels.catalog.host_steps import TRANSPOSED
+from kernels.catalog.python_calls import CallFacts, NoCall, call_of
 from kernels.catalog.variant import MAX_THREADS, Launch, UserCall, UserKernel, UserSupplied
+from kernels.products.elements import FLOAT
 from kernels.products.shape import Shape
 
 CALL = "multiply"
 _WANTED_CALL = f"def {CALL}(a, b, c, stream)"
-_CALL_ARGUMENTS = 4
+_CALL_ARGUMENTS, _LONGEST_NAME = 4, 100
 _MOST_BYTES = 1 << 20  # of a file
 _HEAD = "gemm-study: "
 _COMMENT = {".cu": "// ", ".py": "# "}
@@ -80,6 +83,7 @@ class Facts(_Facts):
     name: Name
     baseline: str | None = None
     launch: LaunchFacts | None = None  # of a kernel
+    call: CallFacts | None = None  # of a Python file without `CALL`
 
     def line(self, suffix: str) -> str:
         """Return the comment that ends a file with this suffix."""
@@ -112,14 +116,14 @@ def variant(path: Path, text: str) -> UserSupplied:
     if not is_marked and path.suffix != ".py":
         refuse(path, line, "does not end with the facts of its launch; use gemm-study try")
     try:
-        facts = Facts.model_validate_json(json) if is_marked else Facts(name=path.stem)
+        facts = Facts.model_validate_json(json) if is_marked else Facts(name=name_of(path))
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         place = ".".join(map(str, first["loc"]))
         refuse(path, line, f"{place or 'facts'}: {first['msg']}")
     check_name(path, facts.name)
-    if facts.launch is None:
-        check_call(path, text)
+    if facts.launch is None and facts.call is None:
+        facts = facts.model_copy(update={"call": called(path, text)[0]})
     if facts.baseline is not None:
         VARIANTS.variant(facts.baseline)
     fields: dict[str, Any] = {
@@ -133,7 +137,11 @@ def variant(path: Path, text: str) -> UserSupplied:
         "description": f"user-supplied, from {path.name}",
     }
     if facts.launch is None:
-        return UserCall(shapes="single", **fields)
+        digits = facts.call.digits if facts.call else FLOAT.digits
+        is_short = int(digits < FLOAT.digits)
+        return UserCall(
+            shapes="single", call=facts.call, digits=digits, tensor_products=is_short, **fields
+        )
     launch = facts.launch
     needs_transposes = launch.layout not in ((False,) * 3, (True,) * 3)
     return UserKernel(
@@ -169,22 +177,34 @@ def source_text(path: Path) -> str:
         raise StudyError(f"{shown(path)}: {reason}; {how}") from None
 
 
-def check_call(path: Path, text: str) -> None:
-    """Raise StudyError if a Python file, which is not run, lacks the function `CALL`."""
+def called(
+    path: Path, text: str, function: str | None = None
+) -> tuple[CallFacts | None, list[str]]:
+    """Return how the product of a Python file is called, and what this assumes.
+
+    None: by the function `CALL`. The file is not run. `function` is the name of its function. Raise
+    StudyError naming the file.
+    """
     try:
-        body = ast.parse(text).body
+        tree = ast.parse(text)
     except SyntaxError as error:
         refuse(path, error.lineno or 1, f"{error.msg} (Python)")
     except (ValueError, RecursionError, MemoryError) as error:
         refuse(path, 1, f"is not valid Python: {error}")
-    calls = [node for node in body if isinstance(node, ast.FunctionDef) and node.name == CALL]
-    if len(calls) != 1:
-        how = "more than one" if calls else "no"
-        refuse(path, 1, f"contains {how} function {CALL}; write exactly one {_WANTED_CALL}")
-    if len(calls[0].args.posonlyargs + calls[0].args.args) != _CALL_ARGUMENTS:
-        refuse(path, calls[0].lineno, f"{CALL}: wrong parameters; write {_WANTED_CALL}")
-    if not re.fullmatch(r"[A-Za-z]\w*", path.stem, re.ASCII):
-        refuse(path, 1, "the file name is not a valid variant name; use letters, digits and _")
+    calls = [node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == CALL]
+    takes = [len(node.args.posonlyargs + node.args.args) for node in calls]
+    if function in (None, CALL) and takes == [_CALL_ARGUMENTS]:
+        return None, [f"{_WANTED_CALL.removeprefix('def ')}, float32"]
+    try:
+        return call_of(tree, function)
+    except NoCall as error:
+        refuse(path, 1, f"{error}; or write one function {_WANTED_CALL.removeprefix('def ')}")
+
+
+def name_of(path: Path) -> str:
+    """Return the name of the variant in a Python file."""
+    name = re.sub(r"\W", "_", path.stem, flags=re.ASCII)[:_LONGEST_NAME]
+    return name if name[:1].isalpha() else f"call_{name}"[:_LONGEST_NAME]
 
 
 def refuse(path: Path, line: int, message: str) -> NoReturn:

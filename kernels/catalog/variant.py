@@ -234,7 +234,14 @@ class UserSupplied(Variant):
 
 @dataclass(frozen=True, kw_only=True)
 class UserCall(UserSupplied, Library):
-    """A Python function that calls a library."""
+    """A Python function that calls a library, or a kernel of Python (`call`: how)."""
+
+    call: Any = None  # python_calls.CallFacts; None: multiply(a, b, c, stream)
+
+    def roundoffs(self, k: int) -> int:
+        """Return the error bound of a sum of k products: C is rounded to `digits` too."""
+        shorter = FLOAT.digits - self.digits
+        return super().roundoffs(k) + (1 << shorter if shorter else 0)
 
 
 @dataclass(frozen=True, kw_only=True)

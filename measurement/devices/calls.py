@@ -1,13 +1,15 @@
 """User-supplied Python functions that multiply on a GPU, for example by PyTorch or CuPy.
 
-Their file format: see `kernels.catalog.user_supplied`.
+How they are called: see `kernels.catalog.python_calls`.
 """
 
+import ast
 import re
 import runpy
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from math import ceil
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -15,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from base.paths import FOLDERS
+from kernels.catalog.python_calls import CallFacts, needed
 from kernels.catalog.user_supplied import CALL
 from measurement.devices.errors import CellError
 
@@ -90,19 +93,20 @@ _before: set[str] = set()
 _named: set[str] = set()
 
 
-def load_call(path: Path) -> Callable[..., None]:
-    """Run a file; return its function that enqueues a product.
+def load_call(path: Path, facts: CallFacts | None = None) -> Callable[..., None]:
+    """Run a file, or what a function of it needs; return the function that enqueues a product.
 
-    All errors of the file and of the function are raised as CellError.
+    Its arguments are three `DeviceMatrix` and a stream. All errors of the file and of the function
+    are raised as CellError.
     """
     if not _before:
         _before.update(sys.modules)
     try:
-        function = runpy.run_path(str(path))[CALL]
+        names = _run(path, facts.function) if facts else runpy.run_path(str(path))
+        function = _enqueuing(names[facts.function], facts) if facts else names[CALL]
     except Exception as error:  # user's code
         raise _failed(path, error) from error
-    values = list(function.__globals__.values())
-    _named.update(value.__name__ for value in values if isinstance(value, ModuleType))
+    _named.update(value.__name__ for value in names.values() if isinstance(value, ModuleType))
 
     def call(*arguments: object) -> None:
         try:
@@ -111,6 +115,84 @@ def load_call(path: Path) -> Callable[..., None]:
             raise _failed(path, error) from error
 
     return call
+
+
+def _run(path: Path, function: str) -> dict[str, Any]:
+    """Run the statements that a function needs; return the names that they bind."""
+    statements = needed(ast.parse(path.read_text(encoding="utf-8")), function)
+    names: dict[str, Any] = {"__name__": path.stem, "__file__": str(path)}
+    exec(compile(ast.Module(statements, []), str(path), "exec"), names)
+    return names
+
+
+def _enqueuing(function: Any, facts: CallFacts) -> Callable[..., None]:
+    """Return a function of `DeviceMatrix` and a stream that calls `function` in this stream."""
+    enqueue = {"torch": _with_torch, "cupy": _with_cupy, "numba": _with_numba}[facts.library]
+    return lambda *arguments: enqueue(function, facts, *arguments)
+
+
+def _with_torch(
+    function: Any, facts: CallFacts, a: object, b: object, c: object, stream: int
+) -> None:
+    import torch
+
+    with torch.cuda.stream(torch.cuda.ExternalStream(stream)):
+        left, right, product = (torch.as_tensor(each, device="cuda") for each in (a, b, c))
+        dtype = getattr(torch, facts.elements)
+        left, right = left.to(dtype), right.to(dtype)
+        if facts.form == "stores":
+            result = product.to(dtype)
+            function(left, right, result)
+        else:
+            result = function(left, right)
+        if result is not product:
+            product.copy_(result)
+
+
+def _with_cupy(
+    function: Any, facts: CallFacts, a: object, b: object, c: object, stream: int
+) -> None:
+    import cupy
+
+    with cupy.cuda.ExternalStream(stream):
+        left, right, product = (cupy.asarray(each) for each in (a, b, c))
+        left, right = (each.astype(facts.elements, copy=False) for each in (left, right))
+        if facts.form == "stores":
+            result = product.astype(facts.elements, copy=False)
+            function(left, right, result)
+        else:
+            result = function(left, right)
+        if result is not product:
+            product[...] = cupy.asarray(result)
+
+
+def _with_numba(
+    function: Any, facts: CallFacts, a: object, b: object, c: object, stream: int
+) -> None:
+    """A kernel is launched in the stream; a function has the default stream and is awaited."""
+    from numba import cuda
+
+    left, right, product = (cuda.as_cuda_array(each) for each in (a, b, c))
+    ours = cuda.external_stream(stream)
+    if facts.form == "kernel":
+        m, n = product.shape
+        function[_grid(facts, m, n), facts.threads, ours](left, right, product)
+        return
+    ours.synchronize()
+    result = function(left, right, *([product] if facts.form == "stores" else []))
+    cuda.synchronize()
+    if facts.form == "returns":
+        values = result.copy_to_host() if hasattr(result, "copy_to_host") else result
+        product.copy_to_device(np.ascontiguousarray(values, np.float32), stream=ours)
+        ours.synchronize()  # the copy reads memory that ends here
+
+
+def _grid(facts: CallFacts, m: int, n: int) -> tuple[int, ...]:
+    """Return blocks that cover C, in both directions if its rows are not known."""
+    if len(facts.threads) == 1:
+        return (ceil(m * n / facts.threads[0]),)
+    edges = {True: (m, n), False: (n, m), None: (max(m, n),) * 2}[facts.x_is_row]
+    return tuple(ceil(edge / width) for edge, width in zip(edges, facts.threads, strict=True))
 
 
 def imported() -> dict[str, str | None]:

@@ -215,7 +215,7 @@ class Launches:
         """Return a call of the user's Python function, whose file is executed on first use."""
         if entry.name not in self._calls:
             self._intact = self._intact or Intact(self._cuda)
-            self._calls[entry.name] = load_call(Path(entry.file))
+            self._calls[entry.name] = load_call(Path(entry.file), entry.call)
             self.verify(entry)
         m, n, k = product.shape.m, product.shape.n, product.shape.k
         shapes = ((m, k), (k, n), (m, n))

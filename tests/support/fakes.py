@@ -163,7 +163,7 @@ class FakeDevice(DeviceSession):
         self.runs[cell] = self.runs.get(cell, 0) + 1
         if cell.product.is_user_supplied and isinstance(entry := cell.product.entry, UserCall):
             with suppress(CellError):  # without PyTorch
-                load_call(Path(entry.file))
+                load_call(Path(entry.file), entry.call)
         c = self.c.setdefault(cell, unwritten(cell))
         begins = [begin + later for begin in change.begins]
         a, b = self.inputs.rounded(cell.dtype, cell.shape, begins)

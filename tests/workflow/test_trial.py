@@ -16,7 +16,7 @@ from base.errors import StudyError
 from base.files import sha256
 from kernels.catalog.entries import VARIANTS
 from kernels.catalog.product import Product, with_entry
-from kernels.catalog.user_supplied import read, source_text, variant
+from kernels.catalog.user_supplied import catalog_of, read, source_text, variant
 from kernels.catalog.variant import UserCall, UserKernel
 from kernels.cubins.build import build_for
 from kernels.host_execution.check import predict
@@ -163,12 +163,16 @@ def test_a_call_becomes_a_variant_without_a_run_as_the_examples_of_the_page(path
 @pytest.mark.parametrize(
     ("name", "old", "new", "message"),
     [
-        ("called", "def multiply", "def product", "1: contains no function multiply; write"),
-        ("called", ", stream):", "):", "4: multiply: wrong parameters; write def mult"),
+        ("called", "def multiply", "def product", "1: no function takes two matrices and returns"),
+        (
+            "called",
+            "(a, b, c, stream):",
+            "(a):",
+            "1: no function .*; or write one function multiply",
+        ),
         ("called", "product)", "product", r"7: '\(' was never closed \(Python\)"),
         ("called", "import torch", "\0", "1: .*null bytes"),
         ("block", "", "", "1: block is a variant of the catalog; choose another name"),
-        ("2-calls", "", "", "1: the file name is not a valid variant name; use letters"),
     ],
 )
 def test_a_wrong_call_is_one_line_with_its_place(path, name, old, new, message):
@@ -176,6 +180,39 @@ def test_a_wrong_call_is_one_line_with_its_place(path, name, old, new, message):
     file.write_text(CALLED.replace(old, new))
     with pytest.raises(StudyError, match=rf"^{name}\.py:{message}"):
         attempted(file)
+
+
+FOUND = """import torch
+
+
+def matmul(a, b, activation=""):
+    return torch.matmul(a, b.to(torch.float16))
+
+
+raise SystemExit("a benchmark")
+"""
+
+
+def test_a_python_file_without_multiply_is_tried_as_it_stands(path):
+    file = Path("03-matrix-product.py")
+    file.write_text(FOUND)
+    lines, status = attempted(file)
+    assert (status, lines) == (
+        3,
+        [
+            "03-matrix-product.py: line 4: matmul(a, b) returns C, arrays of torch",
+            "03-matrix-product.py: line 5: elements are float16; times include the conversions",
+            "not checked on the CPU: a Python function runs only on a GPU",
+            "to time it on a GPU of this host: add --device 0",
+        ],
+    )
+    copy = Path("tried/call_03_matrix_product/call_03_matrix_product.py")
+    assert copy.read_text().startswith(FOUND)
+    entry = read(copy)
+    assert (entry.call.function, entry.digits) == ("matmul", 11)
+    assert entry.roundoffs(1024) == 2 * 1024 + 3 * 2**13 + 4
+    again = catalog_of({copy.name: copy.read_text().split("\n")})[entry.name]
+    assert again.call == entry.call
 
 
 @pytest.mark.slow

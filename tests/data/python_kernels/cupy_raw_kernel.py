@@ -1,26 +1,36 @@
-"""A RawKernel of CuPy, with a thread per element."""
+"""A RawKernel of CuPy, with a thread per element, and a function that launches it."""
 
-import cupy
+import cupy as cp
+import numpy as np
 
-SOURCE = r"""
-extern "C" __global__ void product(const float *a, const float *b, float *c, int m, int n, int k) {
-    const int column = blockIdx.x * 32 + threadIdx.x, row = blockIdx.y * 8 + threadIdx.y;
-    if (row >= m || column >= n) return;
+matmul_kernel = cp.RawKernel(
+    r"""
+extern "C" __global__ void matmul(const float *A, const float *B, float *C, int M, int N, int K) {
+    const int column = blockIdx.x * blockDim.x + threadIdx.x;
+    const int row = blockIdx.y * blockDim.y + threadIdx.y;
+    if (row >= M || column >= N) return;
     float sum = 0;
-    for (int i = 0; i < k; ++i) sum += a[row * k + i] * b[i * n + column];
-    c[row * n + column] = sum;
+    for (int i = 0; i < K; ++i) sum += A[row * K + i] * B[i * N + column];
+    C[row * N + column] = sum;
 }
-"""
-kernel = cupy.RawKernel(SOURCE, "product")
+""",
+    "matmul",
+)
+BLOCK = (32, 8)
 
 
-def multiply(a, b, c, stream):
-    with cupy.cuda.ExternalStream(stream):
-        left, right, product = (cupy.asarray(matrix) for matrix in (a, b, c))
-        (m, k), n = left.shape, right.shape[1]
-        sizes = (cupy.int32(m), cupy.int32(n), cupy.int32(k))
-        grid = (-(-n // 32), -(-m // 8))
-        kernel(grid, (32, 8), (left, right, product, *sizes))
+def matmul_gpu(A, B):
+    M, K = A.shape
+    N = B.shape[1]
+    C = cp.zeros((M, N), dtype=cp.float32)
+    grid = ((N + BLOCK[0] - 1) // BLOCK[0], (M + BLOCK[1] - 1) // BLOCK[1])
+    matmul_kernel(grid, BLOCK, (A, B, C, np.int32(M), np.int32(N), np.int32(K)))
+    return C
+
+
+def test_small():
+    a, b = cp.random.rand(4, 5, dtype=cp.float32), cp.random.rand(5, 6, dtype=cp.float32)
+    cp.testing.assert_allclose(matmul_gpu(a, b), a @ b, rtol=1e-5)
 
 
 # expected: correct

@@ -429,7 +429,7 @@ def test_a_call_multiplies_in_a_shared_context(open_session, cuda, called, monke
         seen[:] = [face["shape"] for face in faces], {face["typestr"] for face in faces}, stream
         cuda.multiply([face["data"][0] for face in faces], "float32", called.shape)
 
-    monkeypatch.setattr(launching, "load_call", lambda _: multiply)
+    monkeypatch.setattr(launching, "load_call", lambda *_: multiply)
     with open_session(called) as session:
         assert (session.not_launchable(called), session.build(called)) == (None, None)
         session.poison(called)

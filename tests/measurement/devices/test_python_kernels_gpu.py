@@ -1,7 +1,8 @@
 """Kernels of Triton, CuPy and Numba, and functions of PyTorch, are checked and timed on a GPU.
 
 The last line of each file in `tests/data/python_kernels` is "correct", or a part of the reason for
-which its product is refused. Each file runs in a process of its own, as in a recording.
+which its product is refused. Each file runs in a process of its own, as in a recording. Some run
+again with a line changed.
 """
 
 import importlib.util
@@ -14,7 +15,19 @@ import pytest
 from tests.support import ROOT
 
 pytestmark = pytest.mark.gpu
-FILES = sorted((ROOT / "tests/data/python_kernels").glob("*.py"))
+FILES = {path.stem: path.read_text() for path in (ROOT / "tests/data/python_kernels").glob("*.py")}
+# File, what is changed, and the outcome of the changed file.
+CHANGED = (
+    ("triton_tiles", '"ieee"', '"tf32"', "wrong"),
+    ("triton_tiles", "constexpr(True)", "constexpr(False)", "wrong"),
+    ("triton_tutorial", "float16", "bfloat16", "correct"),
+    ("triton_tutorial", "total = tl.dot(a, b, total)", "total = tl.dot(a, b)", "wrong"),
+    ("torch_matmul", "allow_tf32 = False", "allow_tf32 = True", "wrong"),
+    ("torch_addmm", "beta=0", "beta=1", "wrong"),
+    ("cupy_raw_kernel", "row >= M", "row >= M - 1", "wrong"),
+    ("numba_naive", "i < C.shape[0]", "i < C.shape[0] - 1", "wrong"),
+    ("numba_no_bounds", "c.shape[0] - 1", "c.shape[0]", "correct"),
+)
 RUN = """
 import sys
 from pathlib import Path
@@ -38,16 +51,28 @@ with GpuSession(card, inputs_of([one]), built, folder, primary=True) as session:
 """
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
-def test_a_python_kernel_is_checked_and_timed(card, nvcc, tmp_path, path):
-    library = path.stem.split("_")[0]
+def outcome(name, text, folder):
+    library = name.split("_")[0]
     if importlib.util.find_spec(library) is None:
         pytest.skip(f"{library} is not installed")
     if library == "numba" and not hasattr(np, "row_stack"):
-        pytest.skip("Numba does not support this NumPy")
-    command = [sys.executable, "-c", RUN, str(path), str(tmp_path)]
+        pytest.skip("numba-cuda does not support this NumPy")
+    path = folder / f"{name}.py"
+    path.write_text(text)
+    command = [sys.executable, "-c", RUN, str(path), str(folder)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     outcomes = [line for line in done.stdout.splitlines() if line.startswith("outcome: ")]
     assert outcomes, done.stderr
-    expected = path.read_text().rstrip().rpartition("# expected: ")[2]
-    assert expected in outcomes[0]
+    return outcomes[0]
+
+
+@pytest.mark.parametrize("name", sorted(FILES))
+def test_a_python_kernel_is_checked_and_timed(card, nvcc, tmp_path, name):
+    expected = FILES[name].rstrip().rpartition("# expected: ")[2]
+    assert expected in outcome(name, FILES[name], tmp_path)
+
+
+@pytest.mark.parametrize(("name", "before", "after", "expected"), CHANGED)
+def test_a_changed_python_kernel_is_judged(card, nvcc, tmp_path, name, before, after, expected):
+    assert before in FILES[name]
+    assert expected in outcome(name, FILES[name].replace(before, after), tmp_path)

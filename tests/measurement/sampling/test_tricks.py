@@ -66,6 +66,25 @@ def test_few_roundoffs_do_not_lower_the_limit_of_imprecise_sums():
     assert not compare((a * np.float32(1 + 2.0**-12)) @ b, a, b, 0.005).passed
 
 
+@pytest.mark.parametrize(("digits", "dtype"), [(24, np.float32), (11, np.float16)])
+def test_a_product_of_halves_is_compared_with_the_bound_of_halves(digits, dtype):
+    rng = np.random.default_rng(3)
+    a, b = (rng.standard_normal(shape, "f") for shape in ((16, 4096), (4096, 16)))
+    multiple = 1 + 3 * 2 ** (24 - digits) / 4096
+
+    def passes(precision):
+        short = [matrix.astype(precision).astype("f") for matrix in (a, b)]
+        product = (short[0] @ short[1]).astype(precision).astype("f")
+        return compare(product, a, b, multiple, digits).passed
+
+    assert passes(dtype)
+    if digits == 11:
+        changed = (a + np.float32(2.0**-7)) @ b
+        assert not compare(changed, a, b, multiple, digits).passed
+    else:
+        assert not passes(np.float16)
+
+
 class Code:
     """Code under test; `trick` is one of the functions below."""
 
@@ -245,7 +264,7 @@ def trial(tmp_path, monkeypatch):
         code = Code(trick, cuda)
         if trick is not honest:  # comparing all functions takes most of the time
             monkeypatch.setattr(launching, "Intact", lambda _: Mock())
-        monkeypatch.setattr(launching, "load_call", lambda _: code)
+        monkeypatch.setattr(launching, "load_call", lambda *_: code)
         one = Cell("gpu0", with_entry(entry, "float32", Shape.parse(n)), "pinned")
         device = CudaDevice(0, "Stand-in", "8.0")
         with GpuSession(device, inputs_of([one]), [], tmp_path, True) as session:

@@ -1,0 +1,304 @@
+"""Python files as they stand: which function multiplies matrices, and what it needs of its file.
+
+A file is parsed, never run. A function takes two matrices and returns their product, or takes three
+and stores it; a kernel of Numba takes three. Only the statements that this function needs are
+executed where it is timed: no test, benchmark or plot of the file.
+"""
+
+import ast
+import dis
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from types import CodeType
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+_Name = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,99}$")]
+_Threads = Annotated[int, Field(ge=1, le=1024)]
+
+_KERNEL = re.compile(r"(?:(?!torch\b)\w+\.)*(?:jit|autotune|heuristics|rawkernel)\b")
+_NUMBA_KERNEL = re.compile(r"(?:numba\.)?cuda\.jit\b")
+_GPU_OBJECTS = ("RawKernel", "RawModule", "ElementwiseKernel", "load_inline", "get_function")
+_PRODUCT = re.compile(r"mat_?mul|gemm|multiply|product|(?:^|_)(?:mm|dot|mul)(?:_|$)", re.IGNORECASE)
+_OTHER_PURPOSE = re.compile(r"test|check|bench|verify|compare|main|plot|profile|ref", re.IGNORECASE)
+_RESULT = re.compile(r"(?:d_|dev_)?(?:c|out|output|result|res|dst)(?:_\w+)?", re.IGNORECASE)
+_LIBRARIES = {"numba": "numba", "triton": "torch", "torch": "torch", "cupy": "cupy"}
+_SHORT = {"float16": "float16", "half": "float16", "fp16": "float16", "bf16": "bfloat16"}
+_SHORT |= {"bfloat16": "bfloat16"}
+_DEFAULT_THREADS = (16, 16)
+
+
+class NoCall(ValueError):  # noqa: N818  the field's word
+    """No function of a file, or several, may be the product."""
+
+
+class CallFacts(BaseModel):
+    """How a Python function of a file is called.
+
+    `form`: it returns the product, stores it in its third matrix, or is a kernel of Numba with
+    `threads` per block, whose x index counts rows of C if `x_is_row` (None: unknown). `library`:
+    whose arrays it takes. `elements`: to which A and B are converted before each call.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    function: _Name
+    form: Literal["returns", "stores", "kernel"]
+    library: Literal["torch", "cupy", "numba"]
+    elements: Literal["float32", "float16", "bfloat16"] = "float32"
+    threads: Annotated[tuple[_Threads, ...], Field(max_length=2)] = _DEFAULT_THREADS
+    x_is_row: bool | None = None
+
+    @property
+    def digits(self) -> int:
+        """Significant binary digits of the elements."""
+        return {"float32": 24, "float16": 11, "bfloat16": 8}[self.elements]
+
+
+@dataclass(frozen=True)
+class _Candidate:
+    function: ast.FunctionDef
+    form: Literal["returns", "stores", "kernel"]
+    likelihood: int
+
+
+def call_of(tree: ast.Module, wanted: str | None = None) -> tuple[CallFacts, list[str]]:
+    """Return how the product of a file is called, and what this assumes; raise NoCall.
+
+    `wanted` is the name of the function.
+    """
+    chosen = _chosen(_candidates(tree), wanted)
+    function = chosen.function
+    statements = needed(tree, function.name)
+    library = _library(tree, statements)
+    short, line = _elements([*statements, *tree.body])
+    facts: dict[str, object] = {
+        "function": function.name,
+        "form": chosen.form,
+        "library": library,
+        "elements": short,
+    }
+    arguments = ", ".join(each.arg for each in _positional(function)[: _count(chosen.form)])
+    how = {"returns": "returns C", "stores": "stores C", "kernel": "a kernel"}[chosen.form]
+    assumed = [f"line {function.lineno}: {function.name}({arguments}) {how}, arrays of {library}"]
+    if line:
+        assumed.append(f"line {line}: elements are {short}; times include the conversions")
+    if chosen.form == "kernel":
+        threads, line = _threads(tree, function.name)
+        facts |= {"threads": threads, "x_is_row": _x_is_row(function)}
+        origin = f"line {line}" if line else "assumed"
+        assumed.append(f"{origin}: blocks of {'x'.join(map(str, threads))} threads")
+    return CallFacts.model_validate(facts), assumed
+
+
+def needed(tree: ast.Module, name: str) -> list[ast.stmt]:
+    """Return the top-level statements that `name` needs, in their order.
+
+    These bind names that it uses, directly or not, and set options of modules that it uses.
+    """
+    codes = {statement: _code(statement) for statement in tree.body if not _is_main(statement)}
+    wanted, chosen = {name}, set[ast.stmt]()
+    while True:
+        new = [each for each in codes if each not in chosen and wanted & _bound(each, codes[each])]
+        if not new:
+            return [statement for statement in tree.body if statement in chosen]
+        chosen.update(new)
+        wanted |= {used for statement in new for used in _used(codes[statement])}
+
+
+def _is_main(statement: ast.stmt) -> bool:
+    return isinstance(statement, ast.If) and "__name__" in ast.unparse(statement.test)
+
+
+def _code(statement: ast.stmt) -> CodeType:
+    code: CodeType = compile(ast.Module([statement], []), "file", "exec")
+    return code
+
+
+def _used(code: CodeType) -> Iterator[str]:
+    """Yield the names that code reads outside of its functions."""
+    for instruction in dis.get_instructions(code):
+        if instruction.opname in ("LOAD_NAME", "LOAD_GLOBAL"):
+            yield instruction.argval
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _used(constant)
+
+
+def _bound(statement: ast.stmt, code: CodeType) -> set[str]:
+    names = {each.argval for each in dis.get_instructions(code) if each.opname == "STORE_NAME"}
+    if isinstance(statement, ast.Assign):  # an option, as torch.backends.cudnn.benchmark
+        attributes = [each for each in statement.targets if isinstance(each, ast.Attribute)]
+        return names | {_root(each) for each in attributes}
+    if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call):
+        call = statement.value
+        is_option = all(isinstance(argument, ast.Constant) for argument in call.args)
+        if is_option and not call.keywords and isinstance(call.func, ast.Attribute):
+            return {_root(call.func)}
+    return names
+
+
+def _root(attribute: ast.expr) -> str:
+    while isinstance(attribute, ast.Attribute):
+        attribute = attribute.value
+    return attribute.id if isinstance(attribute, ast.Name) else ""
+
+
+# ---- Which function
+
+
+def _candidates(tree: ast.Module) -> list[_Candidate]:
+    functions = [each for each in tree.body if isinstance(each, ast.FunctionDef)]
+    kernels = {each.name for each in functions if _is_decorated(each, _KERNEL)}
+    kernels |= {
+        target.id
+        for each in tree.body
+        if isinstance(each, ast.Assign) and any(name in ast.unparse(each) for name in _GPU_OBJECTS)
+        for target in each.targets
+        if isinstance(target, ast.Name)
+    }
+    candidates = []
+    for function in functions:
+        if form := _form(function, function.name in kernels):
+            launches = bool(kernels & set(_used(_code(function)))) and form != "kernel"
+            is_other = bool(_OTHER_PURPOSE.search(function.name))
+            is_product = bool(_PRODUCT.search(function.name))
+            likelihood = 4 * launches + 2 * is_product - 8 * is_other
+            candidates.append(_Candidate(function, form, likelihood))
+    return candidates
+
+
+def _chosen(candidates: Sequence[_Candidate], wanted: str | None) -> _Candidate:
+    names = ", ".join(each.function.name for each in candidates)
+    if wanted:
+        candidates = [each for each in candidates if each.function.name == wanted]
+        if not candidates:
+            raise NoCall(f"--kernel {wanted}: is none of its products: {names or 'none'}")
+    if not candidates:
+        raise NoCall("no function takes two matrices and returns one, or takes three")
+    likeliest = max(each.likelihood for each in candidates)
+    best = [each for each in candidates if each.likelihood == likeliest]
+    if len(best) > 1:
+        names = ", ".join(each.function.name for each in best)
+        raise NoCall(f"several functions may be the product: {names}; name one with --kernel")
+    return best[0]
+
+
+def _is_decorated(function: ast.FunctionDef, pattern: re.Pattern[str]) -> bool:
+    return any(pattern.match(ast.unparse(each)) for each in function.decorator_list)
+
+
+def _positional(function: ast.FunctionDef) -> list[ast.arg]:
+    return [*function.args.posonlyargs, *function.args.args]
+
+
+def _count(form: str) -> int:
+    return 2 if form == "returns" else 3
+
+
+def _form(
+    function: ast.FunctionDef, is_kernel: bool
+) -> Literal["returns", "stores", "kernel"] | None:
+    names = [each.arg for each in _positional(function)]
+    required = len(names) - len(function.args.defaults)
+    has_more = any(default is None for default in function.args.kw_defaults)
+    if is_kernel:
+        is_numba = _is_decorated(function, _NUMBA_KERNEL) and "device" not in ast.unparse(
+            ast.Module(function.decorator_list, [])  # type: ignore[arg-type]
+        )
+        return "kernel" if is_numba and len(names) == required == 3 else None
+    if has_more:
+        return None
+    returns = any(isinstance(each, ast.Return) and each.value for each in _own_nodes(function))
+    if required == 2:
+        return "returns" if returns else None
+    return "stores" if required == 3 and _RESULT.fullmatch(names[2]) else None
+
+
+def _own_nodes(function: ast.FunctionDef) -> Iterator[ast.AST]:
+    """Yield the nodes of a function, without those of functions inside."""
+    queue: list[ast.AST] = [*function.body]
+    while queue:
+        node = queue.pop()
+        yield node
+        if not isinstance(node, ast.FunctionDef | ast.Lambda | ast.ClassDef):
+            queue += ast.iter_child_nodes(node)
+
+
+# ---- What it takes
+
+
+def _library(tree: ast.Module, statements: Sequence[ast.stmt]) -> str:
+    for part in (statements, [*ast.walk(tree)]):
+        imported = set[str]()
+        for node in part:
+            if isinstance(node, ast.Import):
+                imported |= {alias.name.partition(".")[0] for alias in node.names}
+            if isinstance(node, ast.ImportFrom) and node.module:
+                imported.add(node.module.partition(".")[0])
+        for module, library in _LIBRARIES.items():
+            if module in imported:
+                return library
+    raise NoCall("imports none of torch, triton, cupy and numba")
+
+
+def _elements(statements: Sequence[ast.stmt]) -> tuple[str, int | None]:
+    """Return the type of the elements, and the line that says it; float32 without one."""
+    for statement in statements:
+        for node in ast.walk(statement):
+            if isinstance(node, ast.Attribute | ast.Constant):
+                word = node.attr if isinstance(node, ast.Attribute) else str(node.value)
+                if word in _SHORT:
+                    return _SHORT[word], node.lineno
+    return "float32", None
+
+
+def _threads(tree: ast.Module, name: str) -> tuple[tuple[int, ...], int | None]:
+    """Return the threads per block of the file's launch of a kernel, and its line."""
+    nodes = [*ast.walk(tree)]
+    assigned = {
+        target.id: node.value
+        for node in nodes
+        if isinstance(node, ast.Assign)
+        for target in node.targets
+        if isinstance(target, ast.Name)
+    }
+    for node in nodes:
+        if not isinstance(node, ast.Subscript) or ast.unparse(node.value) != name:
+            continue
+        if isinstance(node.slice, ast.Tuple) and len(node.slice.elts) > 1:
+            try:
+                value = _evaluated(node.slice.elts[1], assigned)
+            except (KeyError, ValueError, RecursionError):
+                continue
+            return (value if isinstance(value, tuple) else (value,)), node.lineno
+    return _DEFAULT_THREADS, None
+
+
+def _evaluated(node: ast.expr, assigned: dict[str, ast.expr]) -> int | tuple[int, ...]:
+    """Return a number, or numbers, of constants and names of constants; raise ValueError."""
+    if isinstance(node, ast.Name):
+        return _evaluated(assigned[node.id], assigned)
+    if isinstance(node, ast.Tuple):
+        parts = [_evaluated(each, assigned) for each in node.elts]
+        return tuple(part for part in parts if isinstance(part, int))
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult):
+        left, right = _evaluated(node.left, assigned), _evaluated(node.right, assigned)
+        if isinstance(left, int) and isinstance(right, int):
+            return left * right
+    value = ast.literal_eval(node)
+    if isinstance(value, int):
+        return value
+    raise ValueError(ast.unparse(node))
+
+
+def _x_is_row(function: ast.FunctionDef) -> bool | None:
+    """Return whether the first index of ``cuda.grid(2)`` is a row of C, which is stored."""
+    text = ast.unparse(function)
+    grid = re.search(r"\(?(\w+), (\w+)\)? = cuda\.grid\(2\)", text)
+    stored = re.search(rf"\b{_positional(function)[2].arg}\[\(?(\w+), (\w+)\)?\] \+?=", text)
+    if not grid or not stored or {*grid.groups()} != {*stored.groups()}:
+        return None
+    return grid[1] == stored[1]
