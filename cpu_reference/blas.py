@@ -1,7 +1,7 @@
 """BLAS libraries as CPU variants: the baselines of the C variants.
 
-They are NumPy's BLAS and, if installed, MKL and BLIS from PyPI. Each multiplies (n, n),
-C-contiguous float32 matrices on a given number of threads.
+They are NumPy's BLAS and, if installed, MKL and BLIS from PyPI. Each multiplies C-contiguous
+float32 matrices on a given number of threads.
 """
 
 import ctypes
@@ -87,11 +87,11 @@ class Mkl:
 
     def prepare(self, a: Matrix, b: Matrix, c: Matrix, threads: int) -> Callable[[], None]:
         """Return a function that computes ``c = a·b``; see `Blas`."""
-        n = ctypes.c_int(len(a))
+        m, k, n = (ctypes.c_int(edge) for edge in (*a.shape, b.shape[1]))
         one, zero = ctypes.c_float(1.0), ctypes.c_float(0.0)
         at_a, at_b, at_c = (ctypes.c_void_p(matrix.ctypes.data) for matrix in (a, b, c))
         layout = map(ctypes.c_int, (self._ROW_MAJOR, self._NOT_TRANSPOSED, self._NOT_TRANSPOSED))
-        arguments = (*layout, n, n, n, one, at_a, n, at_b, n, zero, at_c, n)
+        arguments = (*layout, m, n, k, one, at_a, k, at_b, n, zero, at_c, n)
 
         def multiply(matrices: tuple[Matrix, ...] = (a, b, c)) -> None:  # keeps the matrices alive
             if threads != self._threads:

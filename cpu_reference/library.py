@@ -13,7 +13,7 @@ import numpy.typing as npt
 from base.errors import StudyError
 from base.paths import ROOT
 from cpu_reference.blas import LIBRARIES, Blas
-from cpu_reference.catalog import VARIANTS
+from cpu_reference.catalog import VARIANTS, Variant
 
 # Default flags; `build_library` accepts others.
 MACHINE_FLAGS = ["-O3", "-march=native"]
@@ -63,6 +63,18 @@ def build_library(gcc: Path, folder: Path, machine_flags: Sequence[str] = MACHIN
     return out
 
 
+def _check_matrices(entry: Variant, a: Matrix, b: Matrix, c: Matrix) -> None:
+    """Raise ValueError for matrices that the variant would read or write out of bounds."""
+    are_plain = all(
+        matrix.ndim == 2 and matrix.flags.c_contiguous and matrix.dtype == np.float32
+        for matrix in (a, b, c)
+    )
+    if not are_plain or (len(a), *b.shape) != (len(c), a.shape[1], c.shape[1]):
+        raise ValueError("matrices must be contiguous float32: (m, k) times (k, n) is (m, n)")
+    if entry.compiled and not a.shape == b.shape == (len(a), len(a)):
+        raise ValueError(f"CPU variant {entry.name}: multiplies square matrices only")
+
+
 class Library:
     """The compiled CPU variants, and the BLAS libraries."""
 
@@ -88,10 +100,7 @@ class Library:
         block_size: int | None = None,
         threads: int = 1,
     ) -> None:
-        """Compute ``c = a·b`` with the variant `name`; all are (n, n), C-contiguous float32.
-
-        Errors: see `prepare`.
-        """
+        """Compute ``c = a·b`` with the variant `name`; see `prepare`."""
         self.prepare(name, a, b, c, block_size, threads)()
 
     def prepare(
@@ -107,16 +116,12 @@ class Library:
 
         Time this function: checking and converting arguments takes longer than a small product. It
         raises MemoryError if the variant cannot allocate its buffer, StudyError if it gets too few
-        threads. Raise ValueError for matrices, block sizes or threads that the variant rejects.
+        threads. A (m, k), B (k, n) and C (m, n) are C-contiguous float32; for compiled variants
+        they are square. Raise ValueError for matrices, block sizes or threads that the variant
+        rejects.
         """
-        for matrix in (a, b, c):
-            if (
-                matrix.shape != (len(a), len(a))
-                or not matrix.flags.c_contiguous
-                or matrix.dtype != np.float32
-            ):
-                raise ValueError("matrices must be square, of one size, contiguous and float32")
         entry = VARIANTS[name]
+        _check_matrices(entry, a, b, c)
         if entry.blocked and (block_size is None or block_size < 1):
             raise ValueError(f"CPU variant {name}: needs a block size of 1 or more")
         if threads < 1 or (threads > 1 and not entry.parallel):

@@ -105,7 +105,7 @@ def cpu_cells(study: Study, all_threads: int) -> list[Cell]:
     `all_threads` is the number of threads that "all" means on the measured host. Variants that are
     not parallel run on one thread.
     """
-    return sorted(_cpu_cells(study.cpu, all_threads), key=lambda cell: cell.shape.n)
+    return sorted(_cpu_cells(study.cpu, all_threads), key=lambda cell: cell.shape.flop)
 
 
 def _cpu_cells(study: CpuStudy, all_threads: int) -> Iterable[Cell]:
@@ -118,6 +118,9 @@ def _cpu_cells(study: CpuStudy, all_threads: int) -> Iterable[Cell]:
                 for block in study.block_sizes if entry.blocked else [None]:
                     for threads in counts if entry.parallel else [1]:
                         yield cell(CPU, name, "float32", Shape.square(n), block, threads=threads)
+        for text in [] if entry.compiled else study.shapes:
+            for threads in counts if entry.parallel else [1]:
+                yield cell(CPU, name, "float32", Shape.parse(text), threads=threads)
 
 
 def gpu_cells(study: Study, device: str) -> list[Cell]:

@@ -138,7 +138,7 @@ class CpuSizeLimit(Section):
 
 
 class CpuStudy(Section):
-    """Measurements on the CPU: square float32 matrices.
+    """Measurements on the CPU: square float32 matrices; `shapes` are measured by libraries only.
 
     Block sizes apply to blocked variants, thread counts to parallel variants ("all": one thread per
     CPU that the process may use).
@@ -146,6 +146,7 @@ class CpuStudy(Section):
 
     variants: OneOrMore[CpuVariant]
     sizes: Sizes
+    shapes: list[ShapeText] = Field(default_factory=list)
     size_limits: list[CpuSizeLimit] = Field(default_factory=list)
     block_sizes: OneOrMore[Size]
     threads: OneOrMore[Threads]

@@ -164,7 +164,7 @@ class MeasuredSource:
         square = (cells["m"] == cells["n"]) & (cells["k"] == cells["n"]) & (cells["batch"] == 1)
         main = square & (cells["dtype"] == "float32") & cells["n"].isin(planned)
         main &= ~cells["variant"].isin(CONTEXT)
-        main |= cells["device"] == domain.CPU
+        main |= square & (cells["device"] == domain.CPU)
         return pd.Series(domain.SHAPES, cells.index).mask(main, domain.SIZES)
 
     @cached_property

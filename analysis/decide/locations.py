@@ -13,7 +13,6 @@ from analysis.data.cells import is_library
 from analysis.data.frames import stacked
 from analysis.data.recordings import MeasuredSource, labelled, with_gpu
 from analysis.decide.break_even import LIBRARY, STUDY, CpuBaselines, between, side
-from analysis.decide.curves import cpu_baselines
 from analysis.domain import CPU, SHAPE
 from analysis.schema import with_bounds
 from analysis.stats.estimates import FloatArray, Groups, bootstrap_cells, summarise
@@ -39,7 +38,7 @@ def locations_table(sources: list[MeasuredSource]) -> pd.DataFrame:
         rows = _cells(source)
         if rows.empty:
             continue
-        rows["family"] = [Shape(*map(int, row)).family for row in rows[list(SHAPE)].to_numpy()]
+        rows["family"] = _families(rows)
         rows["floor_s"] = [_floor_s(row, _copies(source)) for row in rows.to_dict("records")]
         on_cpu = source.cells[source.cells["device"] == CPU]
         cpu = fastest(on_cpu, "total_s", SHAPE).rename(columns={"total_s": "cpu_s"})
@@ -51,25 +50,25 @@ def locations_table(sources: list[MeasuredSource]) -> pd.DataFrame:
 
 
 def location_break_even_table(sources: list[MeasuredSource]) -> pd.DataFrame:
-    """Return the break-even size over the best CPU at each location, as in the table break_even."""
+    """Return the break-even size over the best CPU at each location and in each family of shapes.
+
+    The columns are those of the table break_even; the size is the longest edge of the matrices.
+    """
     frames = []
     for source in with_gpu(sources):
-        cells, draws = _cells(source), bootstrap_cells(source.placed_samples, "total_s")
-        rows = cpu_baselines(source).rename(columns={"time_s": "total_s"})
-        best = side(rows[rows["cpu_baseline"] == BEST], source.draws["total"])
-        square = cells[(cells["m"] == cells["n"]) & (cells["k"] == cells["n"])]
-        if best is None or square.empty:
-            continue
-        cpu, libraries = CpuBaselines({BEST: best}), is_library(square)
-        for location in LOCATIONS:
-            placed = square["host_memory"] == location
-            for kernels, chosen in ((STUDY, ~libraries), (LIBRARY, libraries)):
-                gpu = side(square[placed & chosen], draws)
-                if gpu:
-                    names = {"host_memory": location, "kernels": kernels}
-                    frame = pd.DataFrame(between(gpu, cpu, f"{location}, {kernels}"))
-                    names |= {"recording": source.recording_id, "gpu": source.label}
-                    frames.append(frame.assign(**names))
+        draws = bootstrap_cells(source.placed_samples, "total_s")
+        cells, on_cpu = _sized(_cells(source)), _sized(source.cells[source.cells["device"] == CPU])
+        for family, of_family in cells.groupby("family", sort=True):
+            best = side(on_cpu[on_cpu["family"] == family], source.draws["total"])
+            for location, placed in of_family.groupby("host_memory", sort=True):
+                libraries = is_library(placed)
+                for kernels, chosen in ((STUDY, ~libraries), (LIBRARY, libraries)):
+                    gpu = side(placed[chosen], draws)
+                    if best and gpu:
+                        cpu, seed = CpuBaselines({BEST: best}), f"{family}, {location}, {kernels}"
+                        names = {"family": family, "host_memory": location, "kernels": kernels}
+                        names |= {"recording": source.recording_id, "gpu": source.label}
+                        frames.append(pd.DataFrame(between(gpu, cpu, seed)).assign(**names))
     return stacked("location_break_even", frames)
 
 
@@ -90,6 +89,16 @@ def throughput_table(sources: list[MeasuredSource]) -> pd.DataFrame:
         over_floor = batches.medians(measured["run_s"] / measured["copies_s"])
         frames.append(labelled(source, rows.assign(over_floor=over_floor[0])))
     return stacked("throughput", frames)
+
+
+def _families(cells: pd.DataFrame) -> list[str]:
+    return [Shape(*map(int, shape)).family for shape in cells[list(SHAPE)].to_numpy()]
+
+
+def _sized(cells: pd.DataFrame) -> pd.DataFrame:
+    """Return float32 cells with the family of their shape, and its longest edge as n."""
+    cells = cells[(cells["dtype"] == "float32") & (cells["batch"] == 1)]
+    return cells.assign(family=_families(cells), n=cells[["m", "n", "k"]].max(axis=1))
 
 
 def _cells(source: MeasuredSource) -> pd.DataFrame:

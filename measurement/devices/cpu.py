@@ -67,8 +67,8 @@ class CpuSession(DeviceSession):
         return Timing(total_ns / 1e9)
 
     def product(self, cell: Cell, kernel_only: bool = False) -> Matrix:
-        """Return C, (1, n, n)."""
-        return matrices(self._c, 1, cell.shape.n, cell.shape.n)
+        """Return C, (1, m, n)."""
+        return matrices(self._c, 1, cell.shape.m, cell.shape.n)
 
     def ceilings(self) -> list[Ceiling]:
         """Measure the ceilings of the host's clock and cores."""

@@ -177,8 +177,24 @@ def test_other_matrices_are_refused(library):
         data = np.zeros(1000, np.float32)[: np.prod(shape)]
         triples.append([data.reshape(shape) for _ in range(3)])
     for matrices in triples:
-        with pytest.raises(ValueError, match="square, of one size, contiguous and float32"):
+        with pytest.raises(ValueError, match=r"contiguous float32: |square matrices only"):
             library.multiply("naive", *matrices, None)
+
+
+@pytest.mark.parametrize("name", LIBRARIES)
+@pytest.mark.parametrize("text", ["17x33x65", "200x100x1", "1x512x3"])
+def test_libraries_multiply_matrices_of_any_shape(library, name, text):
+    if not installed(name):
+        pytest.skip(f"{name} is not installed")
+    shape = Shape.parse(text)
+    one = cell(CPU, name, "float32", shape, threads=1)
+    inputs = Inputs((("float32", shape),), 1)
+    with CpuSession(library, inputs) as session:
+        session.poison(one)
+        session.run(one)
+        product = session.product(one)
+    assert product.shape == (1, shape.m, shape.n)
+    assert evaluate(product, *reference(*inputs.pair("float32", shape))).reason is None
 
 
 def test_gcc_is_the_first_on_path_and_prints_its_version(monkeypatch, tmp_path):

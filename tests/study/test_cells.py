@@ -78,6 +78,16 @@ def test_cells_of_the_cpu_are_on_one_thread_and_on_all_if_the_variant_can():
     assert len(cpu_cells(study(STUDY), 1)) == 7
 
 
+def test_only_libraries_multiply_other_shapes_on_the_cpu():
+    shaped = study({**STUDY, "cpu": {**STUDY["cpu"], "variants": ["packed", "blas"]}})
+    shaped.cpu.shapes.append("64x8x2")
+    others = [c for c in cpu_cells(shaped, 3) if not c.shape.is_square]
+    assert [(c.variant, str(c.shape), c.threads) for c in others] == [
+        ("blas", "64x8x2", 1),
+        ("blas", "64x8x2", 3),
+    ]
+
+
 def test_matrices_are_made_for_the_operands_of_a_kernel_too():
     cells = [
         planning.cell("gpu0", "block_padded", "float32", Shape.square(10), 8, "pinned"),
