@@ -55,7 +55,7 @@ ro-crate: report
 
 bundle: LAYERS += $(if $(ARCHITECTURES),compiler gpu)
 bundle: setup
-	@$(RUN) python -m measurement.recorder.bundle $(if $(ARCHITECTURES),--architecture $(ARCHITECTURES))
+	@.venv/bin/gemm-study bundle $(if $(ARCHITECTURES),--architecture $(ARCHITECTURES))
 
 # Tests open the report in Chromium and run the study on Slurm, if these are installed.
 # Some tests wait for processes, so `make test` uses one more worker than there are cores.

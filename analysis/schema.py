@@ -2,7 +2,7 @@
 
 `base.dictionary` declares them. They govern writing (`analysis.data.store.write`), reading
 (`analysis.data.store.Store`), the report (`analysis.render`) and docs/reference/tables.md
-(``python -m analysis schema``).
+(``gemm-study document tables``).
 """
 
 from dataclasses import dataclass, replace
@@ -103,7 +103,7 @@ def documentation() -> str:
     """Return all tables and files with type, unit and heading of each column, in Markdown."""
     page = """# Tables of the study
 
-`python -m analysis schema` writes this page from `base/dictionary.txt`. The CSV files in
+`gemm-study document tables` writes this page from `base/dictionary.txt`. The CSV files in
 `results/tables/` use SI units. The report converts values to the unit given here. ±: the
 table also has the bounds of a 95 % interval, in columns with `_low` and `_high`. The files of a
 recording are described after the tables.

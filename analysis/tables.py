@@ -1,6 +1,7 @@
 """All tables of the study: one process per recording, then the tables of all recordings."""
 
 import signal
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ProcessPoolExecutor, wait
 from dataclasses import dataclass, replace
@@ -12,7 +13,7 @@ from threadpoolctl import threadpool_limits
 
 from analysis.cpu import hosts, split
 from analysis.cpu import ladder as cpu_ladder
-from analysis.data import ceilings, published, user_supplied
+from analysis.data import ceilings, published, store, user_supplied
 from analysis.data import recordings as data
 from analysis.data.frames import from_rows, stacked
 from analysis.data.recordings import MeasuredSource
@@ -34,7 +35,7 @@ from cpu_reference.cores import usable_threads
 from kernels.catalog.catalog import Catalog
 from kernels.catalog.entries import VARIANTS
 from kernels.catalog.user_supplied import catalog_of
-from kernels.cubins.compile import BuildResult
+from kernels.cubins.compile import BuildResult, read_result
 from measurement.recording.consistency import check_distinct, fingerprint
 from measurement.recording.recording import CELL, Recording
 
@@ -73,7 +74,7 @@ def compute(
     paths: Mapping[str, Sequence[Path]],
     printed: Published,
     built: list[BuildResult],
-    counted: list[Path],
+    counted: Sequence[Path],
     progress: Progress,
     missing: Mapping[str, str] | None = None,
     sizes: Sequence[int] = (),
@@ -81,7 +82,7 @@ def compute(
     """Return all tables by name; raise StudyError for an unusable recording.
 
     `paths` are the folders of the recordings' sessions by id, `printed` the published data, `built`
-    the cubins of this tree, `counted` tables of `python -m kernels count`, `missing` reasons of
+    the cubins of this tree, `counted` tables of `gemm-study count`, `missing` reasons of
     missing recordings by id, `sizes` the matrix sizes of the study. Worker processes call
     `progress`, so it must be picklable.
     """
@@ -124,6 +125,27 @@ def compute(
     frames["agreement"] = comparison.agreement_table(sources, frames["summary"])
     frames["threats"] = threats.threats_table(frames)
     return frames | audit.audit_tables(printed.times, printed.statements)
+
+
+def write(
+    recordings: Mapping[str, Sequence[Path]],
+    published: Sequence[Path],
+    cubins: Sequence[Path],
+    counted: Sequence[Path],
+    out: Path,
+    missing: Mapping[str, str] | None = None,
+    sizes: Sequence[int] = (),
+) -> None:
+    """Write all tables to the folder `out`.
+
+    `published` are the CSV files of times, systems and statements; for the others see `compute`.
+    """
+    printed, built = Published.read(*published), [read_result(path) for path in cubins]
+    store.write(compute(recordings, printed, built, counted, _print, missing, sizes), out)
+
+
+def _print(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
 
 
 def _alone() -> None:

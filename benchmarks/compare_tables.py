@@ -156,7 +156,7 @@ def make(tree: Path, out: Path, more: Sequence[str] = ()) -> None:
     words += [word for recording in _committed(tree) for word in ("--recording", recording)]
     done = subprocess.run(words, cwd=tree, capture_output=True, text=True, check=False)
     if done.returncode:
-        raise StudyError(f"{tree}: python -m analysis tables: {done.stderr.strip()[-500:]}")
+        raise StudyError(f"{tree}: gemm-study tables: {done.stderr.strip()[-500:]}")
 
 
 @contextmanager

@@ -2,7 +2,7 @@
 
     python -m benchmarks.tuner_cells [--tuner nvrtc]
 
-The command builds the cubins, then runs ``python -m measurement record`` with 20 samples per cell
+The command builds the cubins, then runs ``gemm-study record`` with 20 samples per cell
 on GPU 0 and otherwise the protocol of config.yaml. No config contains exactly these 44 cells, so
 there are two recordings, and each cost is the sum of both. Each recording starts its own processes
 and also measures the GPU's ceilings and one small CPU cell, but no cold starts. With `--tuner`,

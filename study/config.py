@@ -125,7 +125,7 @@ class Series(Section):
             if not any(products_of([name], *given)):
                 raise ValueError(
                     f"{name} supports none of the series' shapes with its dtypes and block_sizes; "
-                    "see `python -m kernels list`"
+                    "see `gemm-study list`"
                 )
         return self
 
@@ -308,7 +308,7 @@ class Study(Section):
         if not products:
             raise ValueError(
                 "its variants support none of its sizes with block_size_limits and host_memory; "
-                "see `python -m kernels list`"
+                "see `gemm-study list`"
             )
         return self
 

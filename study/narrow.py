@@ -47,7 +47,7 @@ def narrowed(
         if not any(products_of([name], study["dtypes"], study["block_sizes"], shapes, catalog)):
             raise ConfigError(
                 f"{name}: supports none of the sizes {', '.join(map(str, study['sizes']))}; "
-                "see `python -m kernels list`"
+                "see `gemm-study list`"
             )
     return validate({**config.plain(), "study": study}, config.name, catalog)
 

@@ -298,7 +298,7 @@ def _is_close(published: pd.Series, here: pd.Series) -> np.ndarray[Any, np.dtype
 
 def _of_page(folder: Path) -> Row:
     """Return whether every number of the rebuilt page agrees with the rebuilt tables."""
-    command = [sys.executable, "-m", "analysis", "check", str(folder / "report.html")]
+    command = [sys.executable, "-m", "workflow", "check", str(folder / "report.html")]
     command += ["--tables", str(folder / "tables")]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     text = (done.stdout or done.stderr or "no message").splitlines()[0]

@@ -1,6 +1,5 @@
 """Fixtures of several packages, and the environment of the tests."""
 
-import importlib
 import os
 import subprocess
 import sys
@@ -12,7 +11,7 @@ import hypothesis
 import pytest
 from threadpoolctl import threadpool_limits
 
-from base.errors import StudyError, exit_status
+from base.errors import StudyError
 from kernels.cubins.toolchain import find_nvcc
 from kernels.host_execution.compiler import BUILDS
 from measurement.devices.discovery import CudaDevice, cuda_devices
@@ -21,6 +20,7 @@ from measurement.recording import recording
 from measurement.recording.recording import Recording
 from measurement.sampling import interference, supervisor
 from tests.support import builds, cache, fakes, simulated, warm
+from workflow.__main__ import main
 
 hypothesis.settings.register_profile("any host", deadline=None)  # a busy host is no failure
 hypothesis.settings.load_profile("any host")
@@ -85,15 +85,12 @@ def computed(gpu_recording: Recording, cpu_recording: Recording) -> Path:
 def command(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> Callable[..., subprocess.CompletedProcess[str]]:
-    """Run the command line of a package in this process; return its exit status and output."""
+    """Run a command in this process; return its exit status and output."""
 
-    def run(package: str, *arguments: object) -> subprocess.CompletedProcess[str]:
-        monkeypatch.setattr(sys, "argv", [package, *map(str, arguments)])
-        try:
-            status = exit_status(importlib.import_module(f"{package}.__main__").main)
-        except SystemExit as ended:  # what argparse does
-            status = int(str(ended.code))
-        return subprocess.CompletedProcess(arguments, status, *capsys.readouterr())
+    def run(*arguments: object) -> subprocess.CompletedProcess[str]:
+        monkeypatch.setattr(sys, "argv", ["gemm-study", *map(str, arguments)])
+        capsys.readouterr()
+        return subprocess.CompletedProcess(arguments, main(), *capsys.readouterr())
 
     return run
 

@@ -142,7 +142,7 @@ def test_no_page_passes_without_having_been_checked(tmp_path, command, page, sai
     (tmp_path / "tables").mkdir()
     (tmp_path / "tables" / "t.csv").write_text("s\n1\n0\n")
     (tmp_path / "page.html").write_bytes(page if isinstance(page, bytes) else page.encode())
-    done = command("analysis", "check", tmp_path / "page.html", "--tables", tmp_path / "tables")
+    done = command("check", tmp_path / "page.html", "--tables", tmp_path / "tables")
     assert done.returncode != 0
     lines = (done.stdout + done.stderr).splitlines()
     assert re.search(said, lines[0])
@@ -412,7 +412,7 @@ def test_a_copy_of_a_recording_in_another_order_compares_as_the_same(sound, tmp_
     folder = shutil.copytree(sound, tmp_path / "another")
     COPIES["in another order"](folder)
     seal(folder)
-    done = command("analysis", "compare", sound, folder)
+    done = command("compare", sound, folder)
     assert (done.returncode, done.stdout[:33]) == (0, "A and B contain the same samples:")
 
 

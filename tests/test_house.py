@@ -16,7 +16,7 @@ DRAWN = {
     for name, _, targets in (line.partition(" → ") for line in DRAWING.splitlines())
 }
 FOLDERS = [name for name in DRAWN if "/" not in name]
-# Folders whose rooms are drawn too; their command lines may import every room.
+# Folders whose rooms are drawn too.
 SORTED = sorted({name.split("/")[0] for name in DRAWN if "/" in name})
 
 

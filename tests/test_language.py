@@ -1,20 +1,14 @@
 """The project's texts use the field's words and none of the private words of earlier versions."""
 
-import argparse
 import ast
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-import analysis.__main__
-import kernels.__main__
-import measurement.__main__
-import study.__main__
 from tests.support import ROOT
 from tests.support.imports import nodes_of
-from workflow import command
+from workflow.__main__ import parser
 
 # Private words of earlier versions, and the field's.
 WORDS = {
@@ -53,13 +47,6 @@ DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 TEMPLATES = sorted((ROOT / "report").rglob("*.j2"))
 SOURCES = sorted([*(ROOT / "kernels").glob("*.cu"), *(ROOT / "cpu_reference").glob("*.c")])
 PACKAGES = ("analysis", "base", "cpu_reference", "kernels", "measurement", "study", "workflow")
-PARSERS = {
-    "gemm-study": command._parser,
-    "python -m analysis": analysis.__main__._parser,
-    "python -m kernels": kernels.__main__._parser,
-    "python -m measurement": measurement.__main__._parser,
-    "python -m study": study.__main__._parser,
-}
 
 
 def private_words(text: str, where: str) -> list[str]:
@@ -84,14 +71,6 @@ def prose(path: Path) -> str:
     return re.sub(r"```.*?```|`[^`\n]*`|\]\([^)]*\)", " ", text, flags=re.DOTALL)
 
 
-def helps(parser: argparse.ArgumentParser) -> Iterator[str]:
-    """Yield the help of a parser and of all its commands."""
-    yield parser.format_help()
-    commands = [a for a in parser._actions if isinstance(a, argparse._SubParsersAction)]
-    for each in (each for action in commands for each in action.choices.values()):
-        yield from helps(each)
-
-
 def messages(path: Path) -> str:
     """Return the texts of a module that contain a space, without docstrings."""
     nodes = nodes_of(path)
@@ -105,10 +84,13 @@ def test_documents_templates_and_comments_use_the_fields_words(path):
     assert private_words(prose(path), str(path.relative_to(ROOT))) == []
 
 
-@pytest.mark.parametrize("name", [*PARSERS, *PACKAGES])
-def test_help_and_messages_use_the_fields_words(name):
-    if name in PARSERS:
-        assert private_words("\n".join(helps(PARSERS[name]())), f"{name} --help") == []
+def test_help_uses_the_fields_words():
+    helps = [parser(), *parser().commands.values()]
+    assert private_words("\n".join(each.format_help() for each in helps), "--help") == []
+
+
+@pytest.mark.parametrize("name", PACKAGES)
+def test_messages_use_the_fields_words(name):
     for path in (ROOT / name).rglob("*.py"):
         assert private_words(messages(path), str(path.relative_to(ROOT))) == []
 

@@ -6,7 +6,6 @@ have ended. Snakemake's own lock, which remains after ``kill -9``, is then remov
 this process: after ``kill -9`` the logger plugin ends Snakemake and its jobs.
 """
 
-import argparse
 import fcntl
 import json
 import os
@@ -19,13 +18,13 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 from typing import IO
 
 import yaml
 
-from base.command_line import Commands, add_command, whole_number
 from base.errors import StudyError
 from base.paths import IS_CHECKOUT, RESULTS, ROOT, default_config
 from base.processes import adopt_orphans, end_children
@@ -46,39 +45,17 @@ class Stopped(Exception):  # noqa: N818  not an error
     """The user stopped the run."""
 
 
-def add_report(commands: Commands) -> None:
-    """Add the command that runs the workflow."""
-    parser = add_command(
-        commands,
-        "report",
-        "measure, compute and write results/report.html, as far as needed",
-        _report,
-        "To resume after Ctrl-C, rerun the command.",
-        ["gemm-study report", "gemm-study report --full", "gemm-study report --watch"],
-    )
-    scope = parser.add_mutually_exclusive_group()
-    for name, text in (("quick", "the shorter study"), ("full", "the whole study")):
-        scope.add_argument(
-            f"--{name}",
-            dest="scope",
-            action="store_const",
-            const=name,
-            help=f"measure {text} (default: as in the last run; quick in the first run)",
-        )
-    parser.add_argument(
-        "--cores", type=whole_number, metavar="N", help="number of CPU cores (default: all)"
-    )
-    parser.add_argument("--watch", action="store_true", help="update the report after each edit")
-    parser.add_argument(
-        "target",
-        nargs="?",
-        default="report",
-        metavar="TARGET",
-        help="rule or file to make (default: report)",
-    )
+@dataclass(frozen=True)
+class Request:
+    """What to make: a rule or file, in the scope quick or full (None: as before), with `cores`."""
+
+    target: str
+    scope: str | None
+    cores: int | None
 
 
-def _report(arguments: argparse.Namespace) -> int:
+def report(request: Request, is_watching: bool) -> int:
+    """Run the workflow, again after each edit if `is_watching`; return the exit status."""
     os.chdir(working_folder())
     for number in _SIGNALS:
         if signal.getsignal(number) != signal.SIG_IGN:  # of nohup
@@ -88,10 +65,10 @@ def _report(arguments: argparse.Namespace) -> int:
     try:
         with only_run() as lock:
             try:
-                status = run(arguments, lock, display)
-                while arguments.watch:
+                status = run(request, lock, display)
+                while is_watching:
                     wait_for_edit(display)
-                    status = run(arguments, lock, display)
+                    status = run(request, lock, display)
                 return status
             finally:
                 end_children()
@@ -163,14 +140,14 @@ def sign(file: IO[str], process: int) -> None:
     file.flush()
 
 
-def run(arguments: argparse.Namespace, lock: IO[str], display: Display) -> int:
+def run(request: Request, lock: IO[str], display: Display) -> int:
     """Run Snakemake, print the outcome, return its exit status; raise Stopped."""
     LOG.parent.mkdir(parents=True, exist_ok=True)
-    begin, state = time.monotonic(), State(FULL_S if arguments.scope == "full" else EXPECTED_S)
+    begin, state = time.monotonic(), State(FULL_S if request.scope == "full" else EXPECTED_S)
     events, written = os.pipe()
     with LOG.open("w") as log, os.fdopen(events, "rb", buffering=0) as stream:
         process = subprocess.Popen(
-            _command(arguments),
+            _command(request),
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=subprocess.STDOUT,
@@ -188,21 +165,21 @@ def run(arguments: argparse.Namespace, lock: IO[str], display: Display) -> int:
         command = [sys.executable, "-m", "snakemake", "--list-target-rules"]
         rules = subprocess.run(command, capture_output=True, text=True, check=False).stdout.split()
         remedy = f"use {', '.join(rules)}, or a file that a rule makes"
-        raise StudyError(f"TARGET: {arguments.target!r} is unknown; {remedy}")
+        raise StudyError(f"TARGET: {request.target!r} is unknown; {remedy}")
     if status:
         display.say(f"error: {_reason(state)}")
-    elif arguments.target == "report":
+    elif request.target == "report":
         display.clear()
         _show_outcome(time.monotonic() - begin)
     return 2 if status else 0
 
 
-def _command(arguments: argparse.Namespace) -> list[str]:
-    cores = str(arguments.cores or "all")
+def _command(request: Request) -> list[str]:
+    cores = str(request.cores or "all")
     command = [sys.executable, "-m", "snakemake", "--cores", cores]
     command += ["--rerun-incomplete", "--logger", "events"]
-    command += ["--config", f"scope={arguments.scope}"] if arguments.scope else []
-    return [*command, "--", arguments.target]
+    command += ["--config", f"scope={request.scope}"] if request.scope else []
+    return [*command, "--", request.target]
 
 
 def _environment(written: int) -> dict[str, str]:
@@ -252,7 +229,7 @@ def _show_outcome(took_s: float) -> None:
     in_force = {}
     with suppress(OSError):
         in_force = yaml.safe_load(Path("results/config.yaml").read_text())
-    command = [sys.executable, "-m", "analysis", "answers", "--tables", "results/tables"]
+    command = [sys.executable, "-m", "workflow", "answers", "--tables", "results/tables"]
     focus = in_force.get("report", {}).get("focus")
     command += ["--focus", focus] if focus else []
     answers = subprocess.run(command, capture_output=True, text=True, check=False)

@@ -232,7 +232,7 @@ class _Packer:
         harness = self._context(
             f"#harness-{name}",
             "SoftwareApplication",
-            name="python -m measurement record",
+            name="gemm-study record",
             softwareVersion=provenance["git"]["commit"] or "not known",
             softwareRequirements=used,
         )

@@ -3,6 +3,7 @@
 A session is one uninterrupted measurement on one host.
 """
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
@@ -10,6 +11,7 @@ from pathlib import Path
 import pandas as pd
 
 from analysis.data.frames import concatenated
+from base.errors import StudyError
 from measurement.recording.consistency import check_distinct, fingerprint
 from measurement.recording.files import check_sessions
 from measurement.recording.recording import Recording
@@ -53,3 +55,33 @@ def folders_by_session(recordings: Mapping[str, Sequence[Path]]) -> dict[str, Pa
 def session_names(identifier: str, count: int) -> list[str]:
     """Return the names of a recording's sessions: its id, numbered if there are several."""
     return [f"{identifier}.{at}" for at in range(count)] if count > 1 else [identifier]
+
+
+def recordings_of(arguments: Sequence[str]) -> tuple[dict[str, list[Path]], dict[str, str]]:
+    """Return the folders of ``ID=PATH`` arguments by id, and reasons of missing recordings by id.
+
+    Folders of one id are sessions of one recording. A PATH to a JSON file is the result of a
+    cluster job. It contains the path of a recording, or the reason why it is missing. Raise
+    StudyError for an invalid argument.
+    """
+    paths: dict[str, list[Path]] = {}
+    missing = {}
+    for argument in arguments:
+        identifier, _, path = argument.partition("=")
+        if not (identifier and path):
+            raise StudyError(
+                f"--recording {argument!r} is invalid; use ID=PATH, like h100=data/recordings/h100"
+            )
+        if path.endswith(".json"):
+            try:
+                result = json.loads(Path(path).read_text())
+            except (OSError, ValueError) as error:
+                raise StudyError(f"{path} is unreadable ({error}); record it again") from None
+            if "missing" in result:
+                missing[identifier] = str(result["missing"])
+                continue
+            path = result["recording"]
+        if Path(path) in paths.setdefault(identifier, []):
+            raise StudyError(f"--recording {argument!r} is given twice; remove one")
+        paths[identifier].append(Path(path))
+    return paths, missing

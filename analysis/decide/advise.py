@@ -1,4 +1,4 @@
-"""``python -m analysis advise``: predicted time, throughput and speedup of one product on a GPU.
+"""``gemm-study advise``: predicted time, throughput and speedup of one product on a GPU.
 
 It looks up the tables of a report (`analysis.decide.lookup`) and imports only the catalog, so that
 it starts quickly.

@@ -2,7 +2,7 @@
 
 Between two sizes of the table, log time and half-width are linear in log N. The page's
 `report/calculator.js` looks up by the same rule. This module imports only the catalog, so that
-`python -m analysis advise` starts quickly.
+`gemm-study advise` starts quickly.
 """
 
 import math

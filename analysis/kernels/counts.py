@@ -65,8 +65,7 @@ def read(paths: Iterable[Path]) -> pd.DataFrame:
         except (OSError, ValueError) as error:
             reason = " ".join(str(error).split())
             raise StudyError(
-                f"counts {path}: invalid table ({reason}); write it again with "
-                "`python -m kernels count`"
+                f"counts {path}: invalid table ({reason}); write it again with `gemm-study count`"
             ) from None
     return concatenated(frames)
 

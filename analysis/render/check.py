@@ -14,6 +14,10 @@ from functools import cache
 from pathlib import Path
 
 from analysis.domain import CEILINGS
+from base.errors import StudyError
+from base.paths import MAKE_REPORT
+
+_MOST_FAULTS = 20  # printed
 
 # Factors from the unit shown to the unit of the CSV.
 _SCALES = {"p": 1e-12, "n": 1e-9, "µ": 1e-6, "m": 1e-3, "": 1.0, "M": 1e6, "G": 1e9, "T": 1e12}
@@ -43,6 +47,27 @@ def words(page: str) -> int:
     essay = page.partition("<main")[2].partition('<section id="appendix"')[0]
     essay = re.sub(r"<span data-baseline=\S* hidden>.*?</span>", "", essay)
     return len(_text(_without(essay, *_NOT_TEXT, "table", "pre")).split())
+
+
+def print_faults(report: Path, tables_dir: Path, templates: Path) -> int:
+    """Print the numbers that differ and a word count; return 1 if a number differs, else 0.
+
+    Raise StudyError if the report or a folder cannot be read.
+    """
+    try:
+        page = report.read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "is not valid UTF-8"
+        raise StudyError(f"{report}: {reason}; make it with {MAKE_REPORT}") from None
+    if not templates.is_dir():
+        raise StudyError(f"--templates {templates}: no such folder; correct the path")
+    faults = check(page, tables_dir, templates)
+    shown, more = faults[:_MOST_FAULTS], len(faults) - _MOST_FAULTS
+    print("\n".join(shown or ["every number agrees with its table"]))
+    if more > 0:
+        print(f"... and {more} more")
+    print(f"{words(page)} words before the appendix", flush=True)
+    return int(bool(faults))
 
 
 def check(page: str, tables_dir: Path, templates: Path | None = None) -> list[str]:

@@ -183,8 +183,7 @@ def _figure(
         drawn = json.loads(index.read_text())
     except OSError as error:
         raise StoreError(
-            f"{index} cannot be read ({error.strerror}); draw the figures with "
-            "`python -m analysis figures`"
+            f"{index} cannot be read ({error.strerror}); draw the figures with `gemm-study figures`"
         ) from None
     if figure_name not in drawn:
         return Markup("")

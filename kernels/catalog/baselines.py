@@ -3,16 +3,14 @@
 A speedup is the time of its baseline over the time of the other implementation, at the same size.
 """
 
+from typing import Literal, get_args
+
 # The kernel that every GPU speedup starts from, and the block size of its launch in source V.
 NAIVE, NAIVE_BLOCK = "naive", 32
 
 # Of the ladder of kernels (config.yaml, report: baseline).
-FASTEST_NAIVE, SOURCE_NAIVE, CUBLAS, FASTEST_CPU = BASELINES = (
-    "fastest-naive",
-    "source-naive",
-    "cublas",
-    "fastest-cpu",
-)
+Baseline = Literal["fastest-naive", "source-naive", "cublas", "fastest-cpu"]
+FASTEST_NAIVE, SOURCE_NAIVE, CUBLAS, FASTEST_CPU = BASELINES = get_args(Baseline)
 
 # On the host's CPU, from the slowest to the fastest; "own" is the C of this study.
 OWN_ALL, BEST = "own_all", "best"

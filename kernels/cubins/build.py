@@ -110,7 +110,7 @@ def parse_build(text: str) -> Build:
             return build
     raise StudyError(
         f"build {text!r}: not in the catalog; use a name such as 'block-b32-float32-exact' or "
-        "'buffered_row-float32-exact' (`python -m kernels list` shows variants, block sizes, types)"
+        "'buffered_row-float32-exact' (`gemm-study list` shows variants, block sizes, types)"
     )
 
 

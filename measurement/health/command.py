@@ -1,6 +1,5 @@
 """``gemm-study doctor``: compare this machine with the recorded machines."""
 
-import argparse
 import operator
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
@@ -17,12 +16,14 @@ from study.config import load
 _HEADS = ("", "ceiling", "unit", "here", "recorded", "verdict")
 
 
-def doctor(arguments: argparse.Namespace, hardware: Host | None = None) -> None:
+def doctor(
+    config: Path, device: str | int, recordings: Path, as_json: bool, hardware: Host | None = None
+) -> None:
     """Examine this machine and print its diagnosis; raise StudyError."""
-    study = load(arguments.config)
-    recorded = in_folder(arguments.recordings)  # first: the path may be wrong
-    machine = examine(hardware or Host(), arguments.device, study.toolchain.nvcc)
-    report(machine, recorded, arguments.recordings, arguments.json)
+    study = load(config)
+    recorded = in_folder(recordings)  # first: the path may be wrong
+    machine = examine(hardware or Host(), device, study.toolchain.nvcc)
+    report(machine, recorded, recordings, as_json)
 
 
 def report(

@@ -1,27 +1,23 @@
-"""A package that records on a host without a network: ``make bundle``.
-
-    python -m measurement.recorder.bundle [--architecture sm_90 …] [--out results/bundle.tar.gz]
+"""``make bundle``: an archive that records on a host without a network.
 
 The archive contains the tree, the study's cubins for the architectures, and the packages of the
 recorder from this environment. Unpacked, ``./record`` measures that host. The host needs the same
 Python version, gcc and, for GPUs, NVIDIA's driver.
 """
 
-import argparse
 import gzip
 import importlib.metadata
 import shutil
 import sys
 import tarfile
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from base.command_line import output_path
-from base.errors import StudyError, exit_status
+from base.errors import StudyError
 from base.files import atomic_writer
 from base.paths import FOLDERS, ROOT
 from kernels.cubins.compile import build_all
@@ -36,13 +32,13 @@ PACKAGES = ("numpy", "nvidia-ml-py", "pandas", "psutil", "pydantic", "pyyaml", "
 FILES = ("CITATION.cff", "Snakefile", "Makefile", "pyproject.toml", "README.md", "LICENSE")
 NAME = "matmul-study"
 RECORD = """#!/bin/sh
-# Measures this host into the folder `recording`. Options: `python -m measurement record --help`.
+# Measures this host into the folder `recording`. Options: `python -m workflow record --help`.
 cd "$(dirname "$0")" || exit
 for python in python{version} python3 python; do
   if "$python" -c 'import sys; sys.exit("%d.%d" % sys.version_info[:2] != "{version}")' 2>/dev/null
   then
     export PYTHONPATH="$PWD/packages"
-    exec "$python" -m measurement record --config config.yaml --cubins cubins{commit} \\
+    exec "$python" -m workflow record --config config.yaml --cubins cubins{commit} \\
       --out recording "$@"
   fi
 done
@@ -51,27 +47,20 @@ exit 2
 """
 
 
-def main() -> None:
-    """Run the command; raise StudyError."""
-    parser = argparse.ArgumentParser(
-        prog="python -m measurement.recorder.bundle", description=__doc__
-    )
-    parser.add_argument("--architecture", nargs="*", default=[], help="of GPUs, for example sm_90")
-    parser.add_argument("--out", type=output_path, default=ROOT / "results" / "bundle.tar.gz")
-    arguments = parser.parse_args()
+def write(architectures: Sequence[str], out: Path) -> None:
+    """Write the archive `out`, with cubins for `architectures`; raise StudyError."""
     with tempfile.TemporaryDirectory() as folder:
-        pack(Path(folder), arguments.architecture)
+        pack(Path(folder), architectures)
         with (
-            atomic_writer(arguments.out) as stream,
+            atomic_writer(out) as stream,
             gzip.GzipFile(fileobj=stream, mode="wb", compresslevel=1, mtime=0) as packed,
             tarfile.open(fileobj=packed, mode="w") as archive,
         ):
             archive.add(folder, NAME)
-    size = arguments.out.stat().st_size
-    print(f"bundle: {arguments.out} ({size / 1e6:.0f} MB); unpack it and run {NAME}/record")
+    print(f"bundle: {out} ({out.stat().st_size / 1e6:.0f} MB); unpack it and run {NAME}/record")
 
 
-def pack(folder: Path, architectures: list[str]) -> None:
+def pack(folder: Path, architectures: Sequence[str]) -> None:
     """Fill a folder with the content of the archive; raise StudyError."""
     folder.mkdir(exist_ok=True)
     for name in FOLDERS:
@@ -126,7 +115,3 @@ def copy_package(distribution: importlib.metadata.Distribution, folder: Path) ->
         target = folder / file
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(Path(str(file.locate())), target)
-
-
-if __name__ == "__main__":
-    sys.exit(exit_status(main))

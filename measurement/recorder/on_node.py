@@ -1,13 +1,10 @@
 """Measure a GPU on a node of a Slurm cluster, or report why its recording is missing.
 
-    python -m measurement.recorder.on_node ID --attempt N
-
-Rule measure runs this command. Attempt 1 records. If it fails or Slurm ends it, Snakemake starts
-attempt 2, which only writes the reason; the other GPUs are not affected. Both attempts write
-``results/measured/ID.json`` with the key `recording` or `missing`.
+Rule measure_on_node runs ``gemm-study node``. Attempt 1 records. If it fails or Slurm ends it,
+Snakemake starts attempt 2, which only writes the reason; the other GPUs are not affected. Both
+attempts write ``results/measured/ID.json`` with the key `recording` or `missing`.
 """
 
-import argparse
 import json
 import os
 import re
@@ -15,7 +12,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from base.errors import StudyError, exit_status
+from base.errors import StudyError
 from base.files import write_atomic
 from measurement.recorder.hardware import Host
 from measurement.recorder.record import record
@@ -26,29 +23,15 @@ MEASURED = Path("results/measured")
 PROFILE = "workflow/profiles/slurm"
 
 
-def main() -> None:
-    """Run the command; raise StudyError."""
-    parser = argparse.ArgumentParser(
-        prog="python -m measurement.recorder.on_node",
-        description="Measure a GPU on a Slurm node, or write why its recording is missing.",
-    )
-    parser.add_argument("id", metavar="ID", help="id of an entry of gpus in the config")
-    parser.add_argument(
-        "--attempt",
-        type=int,
-        required=True,
-        metavar="N",
-        help="1: measure; 2: write why attempt 1 failed",
-    )
-    arguments = parser.parse_args()
-    attempt = MEASURED / f"{arguments.id}.attempt"
-    if arguments.attempt == 1:
-        folder = measure(arguments.id, attempt, Host())
-        outcome = {"recording": str(folder)}
+def run(name: str, attempt: int) -> None:
+    """Write the outcome of attempt 1 or 2 for the entry `name`; raise StudyError."""
+    facts = MEASURED / f"{name}.attempt"
+    if attempt == 1:
+        outcome = {"recording": str(measure(name, facts, Host()))}
     else:
-        outcome = {"missing": reason(attempt)}
-        print(f"error: {arguments.id}: {outcome['missing']}", file=sys.stderr)
-    write_atomic(MEASURED / f"{arguments.id}.json", json.dumps(outcome) + "\n")
+        outcome = {"missing": reason(facts)}
+        print(f"error: {name}: {outcome['missing']}", file=sys.stderr)
+    write_atomic(MEASURED / f"{name}.json", json.dumps(outcome) + "\n")
 
 
 def measure(name: str, attempt: Path, hardware: Host) -> Path:
@@ -91,7 +74,3 @@ def _state(job: str) -> str:
     if not state:
         return "the node failed, or the job was cancelled or preempted"
     return state[1] + (f" ({state[2]})" if state[2] != "None" else "")
-
-
-if __name__ == "__main__":
-    sys.exit(exit_status(main))

@@ -13,7 +13,7 @@ from measurement.recording.recording import MANIFEST, Recording, RecordingError,
 GALLERY = ROOT / "data" / "recordings"
 _HEADING = """# Recordings
 
-This page lists the recordings in `data/recordings`. `python -m measurement gallery` prints it.
+This page lists the recordings in `data/recordings`. `gemm-study document recordings` prints it.
 [Add a GPU](../how-to/add-a-gpu.md#publish-the-recording) describes how to add one. Cite a recording
 by the SHA-256 of its `MANIFEST.sha256`, which contains the hash of every other file.
 

@@ -12,8 +12,8 @@
     cold_starts.csv    one row per process cold start and its first run
     ceilings.csv       one row per measurement of a ceiling of device, link or clock
     neighbours.csv     runs with and without traffic of the host's other GPUs
-    counters.csv       hardware counters, added by `python -m measurement count`
-    accuracy.csv       errors of products, added by `python -m measurement accuracy`
+    counters.csv       hardware counters, added by `gemm-study counters`
+    accuracy.csv       errors of products, added by `gemm-study accuracy`
     MANIFEST.sha256    the SHA-256 of each file above, in the format of sha256sum
 
 `write` creates the folder atomically. `read` rejects incomplete and altered recordings.

@@ -8,7 +8,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from analysis import __main__ as cli
+from analysis.data.sessions import recordings_of
 from analysis.data.store import Store
 from analysis.schema import TABLES
 from base.errors import StudyError
@@ -25,7 +25,7 @@ INPUTS = ("--published", PUBLISHED, "--systems", SYSTEMS, "--statements", STATEM
 def run(command):
     def analysis(*arguments):
         with published_once():
-            done = command("analysis", *arguments)
+            done = command(*arguments)
         return done.returncode, done.stdout, done.stderr
 
     return analysis
@@ -78,15 +78,15 @@ def test_a_missing_or_invalid_published_file_is_one_line(run, tmp_path, place):
 
 
 def test_recordings_are_paths_or_results_of_jobs_and_folders_writable(tmp_path, run, monkeypatch):
-    assert cli.recordings_of(["a=b=c/d"]) == ({"a": [Path("b=c/d")]}, {})
+    assert recordings_of(["a=b=c/d"]) == ({"a": [Path("b=c/d")]}, {})
     there, gone = tmp_path / "there.json", tmp_path / "gone.json"
     there.write_text('{"recording": "results/recordings/there"}')
     gone.write_text('{"missing": "its node failed"}')
-    paths, missing = cli.recordings_of(["card=data/card", f"there={there}", f"gone={gone}"])
+    paths, missing = recordings_of(["card=data/card", f"there={there}", f"gone={gone}"])
     assert paths == {"card": [Path("data/card")], "there": [Path("results/recordings/there")]}
     assert missing == {"gone": "its node failed"}
     with pytest.raises(StudyError, match=r"none\.json is unreadable"):
-        cli.recordings_of([f"card={tmp_path}/none.json"])
+        recordings_of([f"card={tmp_path}/none.json"])
     made = Store(chain({}))
     frames = {name: made[name] for name in TABLES}
     monkeypatch.setattr("analysis.tables.compute", lambda *_: frames)

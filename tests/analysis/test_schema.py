@@ -79,11 +79,11 @@ def test_the_pages_of_tables_and_of_the_glossary_are_current():
     assert list(terms) == sorted(terms, key=str.casefold)
     assert all(meaning.endswith(".") and len(meaning.split()) <= 30 for meaning in terms.values())
     written = (ROOT / "docs" / "reference" / "glossary.md").read_text()
-    assert written == glossary_page(), "python -m analysis glossary > docs/reference/glossary.md"
+    assert written == glossary_page(), "gemm-study document glossary > docs/reference/glossary.md"
     written = (ROOT / "docs" / "reference" / "tables.md").read_text()
-    command = [sys.executable, "-m", "analysis", "schema"]
+    command = [sys.executable, "-m", "workflow", "document", "tables"]
     made = subprocess.check_output(command, cwd=ROOT, text=True)
-    assert made == written, "renew it: python -m analysis schema > docs/reference/tables.md"
+    assert made == written, "renew it: gemm-study document tables > docs/reference/tables.md"
     assert all(f"## {file}\n" in written for file in FILES)
     for table, name in EVERY:
         assert f"## {table}.csv" in written

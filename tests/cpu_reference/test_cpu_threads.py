@@ -42,7 +42,7 @@ NUMBERS = {"OMP_NUM_THREADS": "4", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS
 
 def recorded(folder, numbers, config=CONFIG):
     (folder / "config.yaml").write_text(config)
-    command = [sys.executable, "-m", "measurement", "record"]
+    command = [sys.executable, "-m", "workflow", "record"]
     command += ["--config", folder / "config.yaml", "--out", folder / "out"]
     others = {name: text for name, text in os.environ.items() if name not in NUMBERS}
     options = {"cwd": ROOT, "env": others | {"CUDA_VISIBLE_DEVICES": ""} | numbers}

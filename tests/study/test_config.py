@@ -142,7 +142,7 @@ WORDS = {
     "no_shape": "is not allowed; use a whole number from 1, or a text such as 17x33x65 (MxKxN) or "
     "3x17x33x65 (BATCHxMxKxN), with less than 2^31 elements per matrix",
     "nothing": "supports none of the series' shapes with its dtypes and block_sizes; see "
-    "`python -m kernels list`",
+    "`gemm-study list`",
     "kinds": "use exactly one of recording (a folder), recordings (folders, each a session), "
     "device (auto, a CUDA index or a GPU's name) and slurm (a GPU model)",
     "gpu": f"allowed: {', '.join(VARIANTS)}",

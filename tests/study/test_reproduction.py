@@ -1,6 +1,5 @@
 """gemm-study reproduce: everything agrees; each altered input and criterion is named."""
 
-import importlib
 import json
 import os
 import shutil
@@ -12,11 +11,12 @@ import pytest
 import yaml
 
 from base.command_line import as_json
-from base.errors import StudyError, exit_status
+from base.errors import StudyError
 from study import reproduction
 from study.reproduction import HERE, NOT_REPRODUCED, NOT_TESTABLE, OUTCOME, REPRODUCED
 from tests.support import ROOT, warm
 from tests.support.studies import config_text
+from workflow.__main__ import main
 
 CLAIM = "loading tiles in the slow order takes about twice as long"
 COLUMNS = ["where", "statement", "criterion", "value", "verdict", "number"]
@@ -39,7 +39,7 @@ def project(tmp_path, monkeypatch, computed, gpu_recording):
     monkeypatch.setattr(reproduction, "_of_page", lambda folder: page)
     monkeypatch.setattr(reproduction, "RESULTS", tmp_path / "results")
     monkeypatch.setattr(reproduction, "PUBLISHED", tmp_path / "published.json")
-    monkeypatch.setattr("study.__main__.RESULTS", tmp_path / "results")
+    monkeypatch.setattr("workflow.__main__.RESULTS", tmp_path / "results")
     monkeypatch.chdir(tmp_path)
     reproduction.publish(tmp_path / "config.yaml")
     return tmp_path
@@ -67,8 +67,9 @@ def altered(project, monkeypatch, table, change):
 
 
 def run(monkeypatch, *arguments):
-    monkeypatch.setattr(sys, "argv", ["study", "reproduce", "--config", "config.yaml", *arguments])
-    return exit_status(importlib.import_module("study.__main__").main)
+    command = ["gemm-study", "reproduce", "--config", "config.yaml", *arguments]
+    monkeypatch.setattr(sys, "argv", command)
+    return main()
 
 
 def test_an_unchanged_study_is_reproduced(project, monkeypatch, capsys):

@@ -12,7 +12,6 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from analysis.__main__ import write_tables
 from analysis.archive.citation import Maker
 from analysis.data.sessions import folders_by_session
 from analysis.data.store import Store
@@ -31,7 +30,7 @@ _FILES = ("times", "systems", "statements")
 PUBLISHED, SYSTEMS, STATEMENTS = (ROOT / "data" / "published" / f"{name}.csv" for name in _FILES)
 TEMPLATE = ROOT / "report"
 _CODE = ("analysis", "base", "cpu_reference", "kernels", "measurement", "study", "data/published")
-MAKER = Maker("python -m analysis report" + 9 * " --recording=id=folder/of/it", "0" * 40, True)
+MAKER = Maker("gemm-study page" + 9 * " --recording=id=folder/of/it", "0" * 40, True)
 
 
 def rewritten(original: Recording, path: Path | None = None, **changes: pd.DataFrame) -> Recording:
@@ -98,7 +97,7 @@ def chain(recordings: Recordings, counts: list[Path] | None = None) -> Path:
         with published_once(), pytest.MonkeyPatch.context() as patch:
             patch.setattr(_of_recording_once, "compute", tables._of_recording, raising=False)
             patch.setattr(tables, "_of_recording", _of_recording_once)
-            write_tables(folders, (PUBLISHED, SYSTEMS, STATEMENTS), [], counts, out)
+            tables.write(folders, (PUBLISHED, SYSTEMS, STATEMENTS), [], counts, out)
 
     named = folders_by_session(folders)
     return made("tables", [code(*_CODE), *named, *named.values(), *counts], make)

@@ -35,7 +35,7 @@ def unpacked(tmp_path_factory):
     if subprocess.run([*ALONE, "true"], capture_output=True, check=False).returncode:
         pytest.skip("network namespaces are not allowed here")
     base = tmp_path_factory.mktemp("bundle")
-    command = [sys.executable, "-m", "measurement.recorder.bundle", "--out"]
+    command = [sys.executable, "-m", "workflow", "bundle", "--out"]
     subprocess.run([*command, base / "bundle.tar.gz"], check=True, capture_output=True)
     with tarfile.open(base / "bundle.tar.gz") as archive:
         archive.extractall(base, filter="data")
@@ -82,7 +82,7 @@ def test_one_command_records_without_a_network(offline, unpacked):
 
 @pytest.mark.exhaustive
 def test_kernels_run_on_the_host_without_a_network(offline):
-    kernels = ("-m", "kernels", "count", "--variant", "naive", "--block-size", "4", "--size", "8")
+    kernels = ("-m", "workflow", "count", "--variant", "naive", "--block-size", "4", "--size", "8")
     done = offline("env", "PYTHONPATH=packages", offline.python, *kernels)
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("variant,")

@@ -7,9 +7,10 @@ import shlex
 import pytest
 from pydantic import BaseModel
 
-from docs.cli_reference import reference
+from base.command_line import reference
 from study import config
 from tests.support import ROOT
+from workflow.__main__ import parser
 
 METHODS = (ROOT / "docs" / "explanation" / "methods.md").read_text(encoding="utf-8")
 PAGES = [ROOT / "README.md", *ROOT.glob("docs/**/*.md"), *ROOT.glob("kernels/*.md")]
@@ -51,8 +52,8 @@ def test_named_commands_exist(name):
     rules = re.findall(r"^([a-z-]+(?: [a-z-]+)*):(?!=)", (ROOT / "Makefile").read_text(), re.M)
     for target in re.findall(r"(?:^|`)make ([a-z][a-z-]*)", TEXTS[name], re.M):
         assert target in " ".join(rules).split(), target
-    commands = re.findall(r"^### (.*)", reference(), re.M)
-    for command in re.findall(r"(?:gemm-study|python -m [a-z]+) [a-z]+(?= |`|$)", TEXTS[name]):
+    commands = re.findall(r"^## (.*)", reference(parser()), re.M)
+    for command in re.findall(r"gemm-study [a-z]+(?= |`|$)", TEXTS[name]):
         assert command in commands, command
     if name == "README.md":  # to be copied as printed
         recorded = re.findall(r"gemm-study record[^`]*", TEXTS[name])
@@ -72,7 +73,9 @@ def test_code_and_templates_name_documents_that_exist():
 
 def test_the_reference_of_commands_is_current():
     written = TEXTS["docs/reference/cli.md"]
-    assert written == reference(), "run: python -m docs.cli_reference > docs/reference/cli.md"
+    assert written == reference(parser()), (
+        "run: gemm-study document commands > docs/reference/cli.md"
+    )
 
 
 @pytest.mark.slow

@@ -14,7 +14,7 @@ HOW_TO = ROOT / "docs" / "how-to" / "guard-a-repository.md"
 
 
 def run(folder, *arguments):
-    command = [sys.executable, "-m", "workflow.command", *arguments]
+    command = [sys.executable, "-m", "workflow", *arguments]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     return done.returncode, done.stdout, done.stderr
 

@@ -15,14 +15,14 @@ ELSEWHERE = {"PYTHONHASHSEED": "2", "TZ": "America/Lima", "LC_ALL": "C", "OMP_NU
 MAKE = """
 import sys
 from pathlib import Path
-from analysis.__main__ import write_tables
+from analysis.tables import write
 from analysis.data.sessions import folders_by_session
 from analysis.render.figures import write_figures
 from analysis.render.page import render
 from tests.support.report_data import MAKER, PUBLISHED, STATEMENTS, SYSTEMS, TEMPLATE, sessions
 named = sessions({"card": Path(sys.argv[1])})
 tables, figures = Path("tables"), Path("figures")
-write_tables(named, (PUBLISHED, SYSTEMS, STATEMENTS), [], [], tables)
+write(named, (PUBLISHED, SYSTEMS, STATEMENTS), [], [], tables)
 write_figures(tables, figures, None)
 render(tables, figures, folders_by_session(named), TEMPLATE, Path("report.html"), None, MAKER)
 """

@@ -47,7 +47,7 @@ rule slow:
 def project(tmp_path):
     """A project with the workflow SNAKEFILE and the real command."""
     ignored = shutil.ignore_patterns("__pycache__")
-    for name in ("base", "workflow"):
+    for name in ("base", "kernels", "workflow"):
         shutil.copytree(ROOT / name, tmp_path / name, ignore=ignored)
     (tmp_path / "pyproject.toml").touch()  # as in a checkout
     (tmp_path / "Snakefile").write_text(SNAKEFILE)

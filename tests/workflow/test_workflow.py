@@ -126,7 +126,7 @@ def test_snakemake_reports_the_provenance_without_network(finished):
     page = out.read_text()
     for rule in ("measure", "count", "tables", "figures", "render"):
         assert f'"{rule}"' in page, rule
-    assert "python -m analysis tables" in re.sub(r"<[^>]*>", "", page), "the code of the rules"
+    assert "python -m workflow tables" in re.sub(r"<[^>]*>", "", page), "the code of the rules"
     assert "this host, device auto" in page, "what was studied"
     assert planned(finished) == {}, "it makes nothing stale"
 

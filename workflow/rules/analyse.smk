@@ -33,7 +33,7 @@ rule tables:
     message:
         "Computing tables, speedups, models and break-even sizes"
     shell:
-        "python -m analysis tables --published {input.published} --systems {input.systems}"
+        "python -m workflow tables --published {input.published} --systems {input.systems}"
         " --statements {input.statements} {params.recordings} --cubins {input.cubins}"
         " --counts {input.counts} --sizes {params.sizes}"
         " --out results/tables 2>&1 | tee {log} >&2"
@@ -52,7 +52,7 @@ rule figures:
     message:
         "Drawing figures"
     shell:
-        "python -m analysis figures --tables results/tables {params.focus} --out {output} 2>&1 | tee {log} >&2"
+        "python -m workflow figures --tables results/tables {params.focus} --out {output} 2>&1 | tee {log} >&2"
 
 
 rule render:
@@ -75,5 +75,5 @@ rule render:
     message:
         "Writing {output}"
     shell:
-        "python -m analysis report --tables results/tables --figures {input.figures}"
+        "python -m workflow page --tables results/tables --figures {input.figures}"
         " {params.recordings} {params.shown} --template report --out {output} 2>&1 | tee {log} >&2"

@@ -19,6 +19,6 @@ rule build:
     message:
         "Building kernels for {wildcards.architecture}"
     shell:
-        "python -m study build --config results/config.yaml --nvcc {params.nvcc}"
+        "python -m workflow build --config results/config.yaml --nvcc {params.nvcc}"
         " --architecture {wildcards.architecture} --jobs {threads} --out results/cubins"
         " 2>&1 | tee {log} >&2"

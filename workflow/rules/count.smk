@@ -22,5 +22,5 @@ rule count:
     message:
         "Counting memory accesses of the kernels"
     shell:
-        "python -m study count --config results/config.yaml --jobs {threads}"
+        "python -m workflow count --config results/config.yaml --jobs {threads}"
         " --out results/counts 2>&1 | tee {log} >&2"

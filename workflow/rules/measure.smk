@@ -25,7 +25,7 @@ rule measure:
     message:
         "Measuring {wildcards.gpu}, alone"
     shell:
-        "python -m measurement record --config results/config.yaml {params.device}"
+        "python -m workflow record --config results/config.yaml {params.device}"
         " --cubins results/cubins --out results/recordings/{wildcards.gpu} 2>&1 | tee {log} >&2"
 
 
@@ -52,5 +52,5 @@ rule measure_on_node:
     message:
         "Measuring {wildcards.gpu} on a cluster node"
     shell:
-        "python -m measurement.recorder.on_node {wildcards.gpu} --attempt {resources.tries}"
+        "python -m workflow node {wildcards.gpu} --attempt {resources.tries}"
         " 2>&1 | tee {log} >&2"

@@ -20,5 +20,5 @@ rule crate:
     message:
         "Packing {output}"
     shell:
-        "python -m analysis crate --config results/config.yaml --tables results/tables"
+        "python -m workflow crate --config results/config.yaml --tables results/tables"
         " --report {input.report} {params.recordings} --out {output} 2>&1 | tee {log} >&2"

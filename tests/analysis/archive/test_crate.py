@@ -148,7 +148,7 @@ def test_crate_validates_and_the_validator_finds_what_is_missing(packed, issues,
 
 def test_a_crate_of_recordings_has_the_hash_that_cites_them(study, issues, tmp_path, command):
     out, folder = tmp_path / "card.zip", study.recordings["card"]
-    done = command("analysis", "crate", f"--recording=card={folder}", "--out", out)
+    done = command("crate", f"--recording=card={folder}", "--out", out)
     assert done.returncode == 0, done.stderr
     assert issues(out, "process-run-crate")["REQUIRED"] == set()
     with zipfile.ZipFile(out) as archive:
@@ -158,7 +158,7 @@ def test_a_crate_of_recordings_has_the_hash_that_cites_them(study, issues, tmp_p
     assert card["identifier"] == f"sha256:{hashlib.sha256(manifest).hexdigest()}"
     assert {Path(name).name for name in ids(card["hasPart"])} == set(files_of(folder))
     given = f"--recording=card={folder}", "--config", study.config  # half a study is no crate
-    done = command("analysis", "crate", *given, "--out", tmp_path / "out.zip")
+    done = command("crate", *given, "--out", tmp_path / "out.zip")
     assert done.returncode == 2
     assert "use --config, --tables and --report" in done.stderr
 
@@ -219,7 +219,7 @@ def test_unpacked_it_is_a_tree_in_which_the_commands_run(packed, tmp_path):
     out = tmp_path / "made"
     times = (tmp_path / "data" / "published" / "times.csv").read_text().splitlines()
     (tmp_path / "few.csv").write_text("\n".join(times[:3]))  # of which there is no model to fit
-    command = [sys.executable, "-m", "analysis", "tables", "--out", out, "--published=few.csv"]
+    command = [sys.executable, "-m", "workflow", "tables", "--out", out, "--published=few.csv"]
     command += [f"--{name}=data/published/{name}.csv" for name in ("systems", "statements")]
     command += ["--recording=host=data/recordings/host"]
     subprocess.run(command, cwd=tmp_path, check=True, capture_output=True)

@@ -36,7 +36,7 @@ LARGEST = math.isqrt(2**34 // 12)
 def run(command):
     def advise(tables, n, *more):
         size = [] if n is None else ["--n", n]
-        done = command("analysis", "advise", "--gpu", "card", *size, "--tables", tables, *more)
+        done = command("advise", "--gpu", "card", *size, "--tables", tables, *more)
         return done.returncode, done.stdout, done.stderr
 
     return advise
@@ -329,7 +329,7 @@ def test_it_imports_no_slow_library(computed):
     arguments = ["advise", "--gpu", "card", "--n", "512", "--tables", str(computed)]
     script = (
         f"import sys, runpy; sys.argv[1:] = {arguments}\n"
-        "try: runpy.run_module('analysis', run_name='__main__')\n"
+        "try: runpy.run_module('workflow', run_name='__main__')\n"
         "except SystemExit as end: assert not end.code\n"
         "import json; print(json.dumps(sorted({m.split('.')[0] for m in sys.modules})))"
     )

@@ -121,6 +121,6 @@ def test_unreadable_counts_are_one_line(counted, tmp_path, old, new, words):
     file = tmp_path / "counts.csv"
     if old:
         file.write_text(counted[0].read_text().replace(old, new, 1))
-    with pytest.raises(StudyError, match=r"python -m kernels count") as error:
+    with pytest.raises(StudyError, match=r"gemm-study count") as error:
         read([file])
     assert re.fullmatch(f"counts {file}: invalid table.*{words}.*", str(error.value))

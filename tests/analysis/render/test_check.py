@@ -114,6 +114,6 @@ def test_the_command_prints_differences_and_returns_1(page, folder, tmp_path, co
     for value, status in (("12.35", 0), ("12.34", 1)):
         (tmp_path / "page.html").write_text(page.replace("12.35\u00a0ms", f"{value}\u00a0ms"))
         options = ("--tables", folder / "tables")
-        done = command("analysis", "check", tmp_path / "page.html", *options)
+        done = command("check", tmp_path / "page.html", *options)
         assert done.returncode == status
         assert done.stdout.startswith(value) or status == 0

@@ -124,7 +124,7 @@ def test_pages_with_hostile_or_simulated_names():
     ("missing", "words"),
     [
         ("tables/speedups.csv", r"speedups\.csv is missing; make it with `make report`"),
-        ("figures/figures.json", "python -m analysis figures"),
+        ("figures/figures.json", "gemm-study figures"),
         ("template/page.html.j2", "page.html.j2 is missing"),
         ("template/style.css", "style.css is missing"),
         ("template/glossary.yaml", "glossary.yaml is missing"),

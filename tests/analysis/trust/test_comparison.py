@@ -443,7 +443,7 @@ def run(command):
     """Run the command line in this process; return exit status, stdout, stderr."""
 
     def compare(*arguments):
-        done = command("analysis", "compare", *arguments)
+        done = command("compare", *arguments)
         return done.returncode, done.stdout, done.stderr
 
     return compare
@@ -535,7 +535,7 @@ def test_the_recipe_for_repositories_fails_when_a_kernel_is_slower(command, tmp_
         for file, path in (("base.txt", base.path), ("head.txt", folder)):
             (tmp_path / file).write_text(f"a line\nrecording: {path}\n")
         subprocess.run(**line)
-        done = command("analysis", *(tmp_path / "arguments").read_text().split())
+        done = command(*(tmp_path / "arguments").read_text().split())
         (tmp_path / "out").write_text(done.stdout)
         (tmp_path / "status").write_text(str(done.returncode))
         done = subprocess.run(**line)

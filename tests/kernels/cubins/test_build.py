@@ -5,7 +5,6 @@ import re
 import shutil
 import sys
 from dataclasses import asdict
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -275,15 +274,10 @@ def test_a_build_that_fails_is_named_and_the_others_are_kept(tree):
     assert tree() == ["naive-b8-float32-exact"]
 
 
-@pytest.fixture
-def run(command):
-    return partial(command, "kernels")
-
-
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"--build": f"{name}-exact"}, f"build '{name}-exact': not in the catalog")
+        ({"--one": f"{name}-exact"}, f"build '{name}-exact': not in the catalog")
         for name in ("block-b33-float32", "blok-b32-float32", "block-b32-int32", "block-b32")
     ]
     + [
@@ -293,7 +287,7 @@ def run(command):
         ({"--out": "{file}/block.cubin"}, "{file}"),
     ],
 )
-def test_wrong_input_of_build_is_one_line(run, tmp_path, changes, words):
+def test_wrong_input_of_build_is_one_line(command, tmp_path, changes, words):
     nvcc = stand_in(
         tmp_path / "nvcc",
         'case "$arguments" in *sm_1*) echo "nvcc fatal : no sm_1"; exit 1;; esac; echo x >"$out"',
@@ -302,11 +296,11 @@ def test_wrong_input_of_build_is_one_line(run, tmp_path, changes, words):
     file.write_text("kept")
     options = {
         "--architecture": "sm_90",
-        "--build": "block-b32-float32-exact",
+        "--one": "block-b32-float32-exact",
         "--out": tmp_path / "out.cubin",
         "--nvcc": nvcc,
     } | {key: value.format(file=file) for key, value in changes.items()}
-    done = run("build", *(word for option in options.items() for word in option))
+    done = command("build", *(word for option in options.items() for word in option))
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith("error: ")
     assert words.format(file=file) in done.stderr

@@ -55,6 +55,6 @@ def test_version_and_architectures_are_those_of_the_compiler(compilers, tmp_path
 def test_toolchain_without_a_compiler_is_one_line(compilers, command):
     compilers["path"].unlink()
     compilers["wheel"].unlink()
-    done = command("kernels", "toolchain")
+    done = command("build", "--architecture", "sm_90", "--out", "out")
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
     assert re.match(r"error: nvcc: not found on PATH or .* install a CUDA", done.stderr)

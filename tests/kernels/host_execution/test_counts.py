@@ -110,7 +110,7 @@ def test_larger_sizes_have_theory_only(rows):
 
 @pytest.fixture
 def run(command):
-    return partial(command, "kernels", "count")
+    return partial(command, "count")
 
 
 def test_command_prints_or_writes_the_table(run, tmp_path):
@@ -240,9 +240,7 @@ def test_command_counts_a_whole_study(command, tmp_path):
     config["study"] |= {"holdout_sizes": [], "series": [], "scope": "quick"}
     config["study"]["quick"] = {"variants": ["block"]}
     (tmp_path / "config.yaml").write_text(yaml.safe_dump(config))
-    done = command(
-        "study", "count", "--config", tmp_path / "config.yaml", "--out", tmp_path / "counts"
-    )
+    done = command("count", "--config", tmp_path / "config.yaml", "--out", tmp_path / "counts")
     assert (done.returncode, done.stdout) == (0, "")
     assert re.search(r"^accesses: 1/1 kernels counted in 0:\d\d$", done.stderr, re.MULTILINE)
     rows = rows_of((tmp_path / "counts" / "naive-b32-float32.csv").read_text())

@@ -1,6 +1,5 @@
 """gemm-study doctor: a machine among the recorded ones, sick machines, and this machine."""
 
-import argparse
 import json
 import re
 import shutil
@@ -195,10 +194,10 @@ def test_an_examination_measures_each_gpu_and_the_cpu(tmp_path, monkeypatch, cap
     monkeypatch.setattr(FakeHardware, "open_gpu", lambda self, *_: self.open_cpu(None, None))
     monkeypatch.setattr(FakeHardware, "state", lambda *_: {"pcie_width": 8})
     (tmp_path / "config.yaml").write_text(CONFIG)
-    asked = {"config": tmp_path / "config.yaml", "device": "auto", "json": True}
-    shutil.copytree(FOLDER / "h100-sxm", tmp_path / "recordings" / "h100-sxm")
-    arguments = argparse.Namespace(**asked, recordings=tmp_path / "recordings")
-    command.doctor(arguments, FakeHardware(tmp_path, gpus=2))
+    recordings = tmp_path / "recordings"
+    shutil.copytree(FOLDER / "h100-sxm", recordings / "h100-sxm")
+    hardware = FakeHardware(tmp_path, gpus=2)
+    command.doctor(tmp_path / "config.yaml", "auto", recordings, True, hardware)
     answer = json.loads(capsys.readouterr().out)
     assert [gpu["state"]["pcie_width"] for gpu in answer["gpus"]] == [8, 8]
     assert answer["gpus"][0]["state"]["throttled"] == examination._reasons(None) == []

@@ -2,14 +2,12 @@
 
 import re
 import shutil
-import sys
 from dataclasses import replace
 
 import pytest
 import yaml
 
-from base.errors import StudyError, exit_status
-from measurement import __main__ as cli
+from base.errors import StudyError
 from measurement.recorder import record as recorder
 from measurement.recorder import target
 from measurement.recording import recording
@@ -37,11 +35,11 @@ def content(folder):
 
 
 def test_the_command_replaces_a_recording_only_with_overwrite(
-    config, host, tmp_path, monkeypatch, capsys
+    config, host, tmp_path, monkeypatch, command
 ):
     monkeypatch.setattr(recorder, "Host", lambda: host)
     file, out = tmp_path / "config.yaml", tmp_path / "r"
-    options = ["m", "record", "--config", str(file), "--out", str(out)]
+    options = ["record", "--config", file, "--out", out]
     for sizes, more, fault in (
         ([8, 12], [], None),
         ([8, 12], [], r"contains a finished recording; name another folder, or add --overwrite"),
@@ -51,14 +49,14 @@ def test_the_command_replaces_a_recording_only_with_overwrite(
         config["study"]["cpu"]["sizes"] = sizes
         file.write_text(yaml.safe_dump(config))
         before = content(out) if out.exists() else {}
-        monkeypatch.setattr(sys, "argv", [*options, *more])
-        assert exit_status(cli.main) == (2 if fault else 0)
+        done = command(*options, *more)
+        assert done.returncode == (2 if fault else 0)
         if fault:
-            assert re.fullmatch(rf"error: {out}: {fault}\n", capsys.readouterr().err)
+            assert re.fullmatch(rf"error: {out}: {fault}\n", done.stderr)
             assert content(out) == before
         else:
             read = recording.read(out)
-            last = capsys.readouterr().err.splitlines()[-1]
+            last = done.stderr.splitlines()[-1]
             assert last == f"{out}: {len(read.samples)} samples; cells: 6 passed"
             assert content(out) != before
     names = ["config.yaml", "hardware", "r"]

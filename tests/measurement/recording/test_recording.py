@@ -206,7 +206,7 @@ def test_committed_recordings_are_valid_and_listed_in_the_gallery(committed):
     found = {name: gallery.faults(made) for name, made in committed.items()}
     assert found == {name: [] for name in committed}
     page = (ROOT / "docs" / "results" / "recordings.md").read_text()
-    remedy = "run: python -m measurement gallery > docs/results/recordings.md"
+    remedy = "run: gemm-study document recordings > docs/results/recordings.md"
     assert page == gallery.gallery(committed.values()) + "\n", remedy
 
 
@@ -243,19 +243,19 @@ def test_what_was_not_measured_from_a_known_tree_or_never_passed_is_refused(meas
 
 
 def test_a_recording_is_described_and_wrong_files_are_named(measured, tmp_path, command):
-    done = command("measurement", "validate", measured.path)
+    done = command("validate", measured.path)
     assert done.returncode == 0
     digest = sha256(measured.path / MANIFEST)
     for words in ("1 × Simulated GPU", "Simulated CPU, 4 CPUs", "passed", "full", digest):
         assert words in done.stdout
     shutil.copytree(measured.path, tmp_path / "one")
     (tmp_path / "one" / "notes.txt").write_text("mine")
-    done = command("measurement", "validate", tmp_path / "one")
+    done = command("validate", tmp_path / "one")
     assert done.returncode == 2
     assert done.stderr.endswith("one: notes.txt does not belong to a recording; remove it\n")
     provenance = tmp_path / "one" / "provenance.json"
     provenance.write_text(json.dumps(json.loads(provenance.read_text()) | {"seed": 2}))
-    done = command("measurement", "validate", tmp_path / "one")
+    done = command("validate", tmp_path / "one")
     assert done.returncode == 2
     assert "provenance.json was altered" in done.stderr
     assert done.stderr.count("\n") == 1
