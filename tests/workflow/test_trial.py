@@ -218,7 +218,7 @@ def test_a_python_file_without_multiply_is_tried_as_it_stands(path):
 @pytest.mark.slow
 def test_the_example_of_the_page_and_its_mistakes_have_the_printed_messages(path):
     page = PAGE.read_text()
-    (example,) = re.findall(r"```cuda\n(.*?)```", page, re.S)
+    example, *_ = re.findall(r"```cuda\n(.*?)```", page, re.S)
     for number, old, new in (
         (1, "//", "// "),
         (13, "__syncthreads();", ""),
