@@ -150,7 +150,8 @@ def read(folder: Path) -> dict[str, pd.DataFrame]:
 
 def make(tree: Path, out: Path, more: Sequence[str] = ()) -> None:
     """Compute all tables by code and recordings of `tree`; raise StudyError if this fails."""
-    words = [sys.executable, "-m", "analysis", "tables", *more, "--out", str(out)]
+    module = "analysis" if (tree / "analysis" / "__main__.py").exists() else "workflow"
+    words = [sys.executable, "-m", module, "tables", *more, "--out", str(out)]
     for name, option in zip(_PUBLISHED, ("published", *_PUBLISHED[1:]), strict=True):
         words += [f"--{option}", str(tree / "data" / "published" / f"{name}.csv")]
     words += [word for recording in _committed(tree) for word in ("--recording", recording)]

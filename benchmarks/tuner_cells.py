@@ -138,7 +138,7 @@ def record(config: Config, cubins: Path, out: Path) -> tuple[recording.Recording
     """Run the command record; return the recording and the seconds of the process."""
     path = out.with_suffix(".yaml")
     path.write_text(yaml.safe_dump(config.plain()))
-    command = [sys.executable, "-m", "measurement", "record", "--config", str(path)]
+    command = [sys.executable, "-m", "workflow", "record", "--config", str(path)]
     command += ["--device", "0", "--cubins", str(cubins), "--out", str(out)]
     begin = time.perf_counter()
     done = subprocess.run(command, cwd=ROOT, check=False)
