@@ -196,6 +196,7 @@ def doctor(
     *,
     device: Gpu = "auto",
     recordings: Path = ROOT / "data" / "recordings",
+    offload: bool = False,
     config: Path = CONFIG,
     json: bool = False,
 ) -> None:
@@ -204,15 +205,23 @@ def doctor(
     It measures the ceilings of links, GPUs and CPU in about two minutes and changes nothing.
     Without a GPU it examines the CPU.
 
+    --offload         measure instead from which size the GPU is faster than the CPU, for square
+                      products and products with a vector, by location of the data
     --recordings DIR  folder of the recordings to compare with (default: data/recordings of the
                       study)
 
     gemm-study doctor
     gemm-study doctor --device 0 --json
+    gemm-study doctor --offload --json
     """
+    if offload:
+        from study.config import load
+        from workflow.offload import offload as measured
+
+        return measured(load(config), device, json)
     from measurement.health.command import doctor
 
-    doctor(config, device, recordings, json)
+    return doctor(config, device, recordings, json)
 
 
 def try_(
