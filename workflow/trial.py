@@ -18,6 +18,7 @@ from base.errors import StudyError
 from base.files import sha256, write_atomic
 from base.paths import RESULTS, remedy, shown
 from kernels.catalog.entries import VARIANTS
+from kernels.catalog.python_calls import cuda_of
 from kernels.catalog.user_supplied import (
     Facts,
     called,
@@ -29,10 +30,11 @@ from kernels.catalog.user_supplied import (
 from kernels.catalog.variant import IN_TURN, UserKernel, UserSupplied
 from kernels.cubins.summary import built
 from kernels.cubins.toolchain import COMPILER, find_nvcc
+from kernels.host_execution.binding import KernelFault
 from kernels.host_execution.limited import LimitReached, limited
 from kernels.launches import accesses
 from kernels.launches.accesses import Counted, counted
-from kernels.launches.lines import MEMORY_BYTES, judged_or_assumed
+from kernels.launches.lines import MEMORY_BYTES, judged, judged_or_assumed
 from kernels.launches.program import write
 from kernels.launches.verdict import Judged
 from measurement.recorder.answer import answer
@@ -95,7 +97,15 @@ def attempt(
     if wanted.device is not None:
         (hardware or Host()).select(wanted.device)
     if path.suffix == ".py":
-        return (yield from _call(path, text, config, wanted, hardware))
+        cuda = _cuda(path, text)
+        try:
+            called(path, text, wanted.kernel)
+        except StudyError:
+            if cuda is None:
+                raise
+            path = cuda
+        else:
+            return (yield from _call(path, text, cuda, config, wanted, hardware))
     options = (wanted.launch, wanted.kernel, wanted.folders, wanted.defines)
     kernels, unchecked = yield from judged_or_assumed(path, *options)
     for kernel in kernels:
@@ -135,10 +145,36 @@ def _further(
     yield from _timed_if_wanted(entry, study, near, wanted, hardware)
 
 
+def _cuda(path: Path, text: str) -> Path | None:
+    """Write the CUDA code in the texts of a Python file to a file with the same lines."""
+    with suppress(SyntaxError):
+        if code := cuda_of(text):
+            copy = RESULTS / name_of(path) / f"{name_of(path)}_cuda.cu"
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            write_atomic(copy, code)
+            return copy
+    return None
+
+
+def _of_texts(cuda: Path) -> Iterator[str]:
+    """Judge the CUDA code of a Python file, as far as the CPU can; raise KernelFault."""
+    try:
+        yield from judged(cuda)
+    except KernelFault:
+        raise
+    except StudyError as error:
+        yield f"not checked on the CPU: {error}"
+
+
 def _call(
-    path: Path, text: str, config: Path, wanted: Wanted, hardware: Host | None
+    path: Path,
+    text: str,
+    cuda: Path | None,
+    config: Path,
+    wanted: Wanted,
+    hardware: Host | None,
 ) -> Generator[str, None, int]:
-    """Time a Python function; return the exit status."""
+    """Time a Python function; return the exit status. The CUDA code of its texts is judged."""
     if wanted.launch:
         raise StudyError(f"{shown(path)}: is a Python file; remove --launch")
     call, assumed = called(path, text, wanted.kernel)
@@ -151,6 +187,8 @@ def _call(
     entry = read(copy)
     study = load(config, "quick", VARIANTS.joined(entry))
     yield from (f"{shown(path)}: {text}" for text in assumed)
+    if cuda:
+        yield from _of_texts(cuda)
     yield "not checked on the CPU: a Python function runs only on a GPU"
     near = [entry.after] if entry.after else []
     yield from _timed_if_wanted(entry, study, near, wanted, hardware)

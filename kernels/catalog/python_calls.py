@@ -8,7 +8,7 @@ executed where it is timed: no test, benchmark or plot of the file.
 import ast
 import dis
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import CodeType
 from typing import Annotated, Literal
@@ -23,6 +23,11 @@ _NUMBA_KERNEL = re.compile(r"(?:numba\.)?cuda\.jit\b")
 _GPU_OBJECTS = ("RawKernel", "RawModule", "ElementwiseKernel", "load_inline", "get_function")
 _PRODUCT = re.compile(r"mat_?mul|gemm|multiply|product|(?:^|_)(?:mm|dot|mul)(?:_|$)", re.IGNORECASE)
 _OTHER_PURPOSE = re.compile(r"test|check|bench|verify|compare|main|plot|profile|ref", re.IGNORECASE)
+# Names of two parameters that may be matrices, if that of the function says nothing.
+_MATRIX = re.compile(
+    r"(?:d_|dev_)?(?:[abxyw]|left|right|lhs|rhs|input|other|weight|mat_?[12ab]|m[12])(?:_\w+)?",
+    re.IGNORECASE,
+)
 _RESULT = re.compile(r"(?:d_|dev_)?(?:c|out|output|result|res|dst)(?:_\w+)?", re.IGNORECASE)
 _LIBRARIES = {"numba": "numba", "triton": "torch", "torch": "torch", "cupy": "cupy"}
 _SHORT = {"float16": "float16", "half": "float16", "fp16": "float16", "bf16": "bfloat16"}
@@ -37,8 +42,9 @@ class NoCall(ValueError):  # noqa: N818  the field's word
 class CallFacts(BaseModel):
     """How a Python function of a file is called.
 
-    `form`: it returns the product, stores it in its third matrix, or is a kernel of Numba with
-    `threads` per block, whose x index counts rows of C if `x_is_row` (None: unknown). `library`:
+    `form`: it returns the product, stores it in its third matrix, or is a kernel of Numba that
+    stores it in the parameter `result`, with `threads` per block, whose x index counts rows of C if
+    `x_is_row` (None: unknown). `library`:
     whose arrays it takes. `elements`: to which A and B are converted before each call.
     """
 
@@ -48,6 +54,7 @@ class CallFacts(BaseModel):
     form: Literal["returns", "stores", "kernel"]
     library: Literal["torch", "cupy", "numba"]
     elements: Literal["float32", "float16", "bfloat16"] = "float32"
+    result: Literal[0, 1, 2] = 2
     threads: Annotated[tuple[_Threads, ...], Field(max_length=2)] = _DEFAULT_THREADS
     x_is_row: bool | None = None
 
@@ -69,11 +76,14 @@ def call_of(tree: ast.Module, wanted: str | None = None) -> tuple[CallFacts, lis
 
     `wanted` is the name of the function.
     """
-    chosen = _chosen(_candidates(tree), wanted)
+    chosen = _chosen(_candidates(tree, wanted), wanted)
     function = chosen.function
     statements = needed(tree, function.name)
     library = _library(tree, statements)
-    short, line = _elements([*statements, *tree.body])
+    short, line = _elements(statements, _SHORT)
+    if not line:  # sums are float32 almost everywhere, so float32 counts only elsewhere
+        others = [each for each in tree.body if each not in statements]
+        short, line = _elements(others, _SHORT | {"float32": "float32"})
     facts: dict[str, object] = {
         "function": function.name,
         "form": chosen.form,
@@ -83,11 +93,12 @@ def call_of(tree: ast.Module, wanted: str | None = None) -> tuple[CallFacts, lis
     arguments = ", ".join(each.arg for each in _positional(function)[: _count(chosen.form)])
     how = {"returns": "returns C", "stores": "stores C", "kernel": "a kernel"}[chosen.form]
     assumed = [f"line {function.lineno}: {function.name}({arguments}) {how}, arrays of {library}"]
-    if line:
+    if short != "float32":
         assumed.append(f"line {line}: elements are {short}; times include the conversions")
     if chosen.form == "kernel":
         threads, line = _threads(tree, function.name)
-        facts |= {"threads": threads, "x_is_row": _x_is_row(function)}
+        result = _result(function)
+        facts |= {"threads": threads, "result": result, "x_is_row": _x_is_row(function, result)}
         origin = f"line {line}" if line else "assumed"
         assumed.append(f"{origin}: blocks of {'x'.join(map(str, threads))} threads")
     return CallFacts.model_validate(facts), assumed
@@ -146,10 +157,21 @@ def _root(attribute: ast.expr) -> str:
     return attribute.id if isinstance(attribute, ast.Name) else ""
 
 
+def cuda_of(text: str) -> str:
+    """Return the CUDA code of a Python file's texts, at its lines; raise SyntaxError."""
+    code = ""
+    for node in ast.walk(ast.parse(text)):
+        if not isinstance(node, ast.Constant) or not isinstance(node.value, str):
+            continue
+        if "__global__" in node.value:
+            code += "\n" * (node.lineno - 1 - code.count("\n")) + f"{node.value}\n"
+    return code
+
+
 # ---- Which function
 
 
-def _candidates(tree: ast.Module) -> list[_Candidate]:
+def _candidates(tree: ast.Module, wanted: str | None) -> list[_Candidate]:
     functions = [each for each in tree.body if isinstance(each, ast.FunctionDef)]
     kernels = {each.name for each in functions if _is_decorated(each, _KERNEL)}
     kernels |= {
@@ -165,6 +187,10 @@ def _candidates(tree: ast.Module) -> list[_Candidate]:
             launches = bool(kernels & set(_used(_code(function)))) and form != "kernel"
             is_other = bool(_OTHER_PURPOSE.search(function.name))
             is_product = bool(_PRODUCT.search(function.name))
+            names = [each.arg for each in _positional(function)[:2]]
+            are_matrices = all(map(_MATRIX.fullmatch, names))
+            if not is_product and not are_matrices and function.name != wanted:
+                continue
             likelihood = 4 * launches + 2 * is_product - 8 * is_other
             candidates.append(_Candidate(function, form, likelihood))
     return candidates
@@ -244,14 +270,14 @@ def _library(tree: ast.Module, statements: Sequence[ast.stmt]) -> str:
     raise NoCall("imports none of torch, triton, cupy and numba")
 
 
-def _elements(statements: Sequence[ast.stmt]) -> tuple[str, int | None]:
-    """Return the type of the elements, and the line that says it; float32 without one."""
+def _elements(statements: Sequence[ast.stmt], words: Mapping[str, str]) -> tuple[str, int | None]:
+    """Return the type of the elements, and the line with one of `words`; float32 without one."""
     for statement in statements:
         for node in ast.walk(statement):
             if isinstance(node, ast.Attribute | ast.Constant):
                 word = node.attr if isinstance(node, ast.Attribute) else str(node.value)
-                if word in _SHORT:
-                    return _SHORT[word], node.lineno
+                if word in words:
+                    return words[word], node.lineno
     return "float32", None
 
 
@@ -294,11 +320,22 @@ def _evaluated(node: ast.expr, assigned: dict[str, ast.expr]) -> int | tuple[int
     raise ValueError(ast.unparse(node))
 
 
-def _x_is_row(function: ast.FunctionDef) -> bool | None:
+def _result(function: ast.FunctionDef) -> int:
+    """Return which parameter a kernel stores to; the third if that is not clear."""
+    stored = {
+        ast.unparse(node.value)
+        for node in ast.walk(function)
+        if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store)
+    }
+    places = [at for at, each in enumerate(_positional(function)) if each.arg in stored]
+    return places[0] if len(places) == 1 else 2
+
+
+def _x_is_row(function: ast.FunctionDef, result: int) -> bool | None:
     """Return whether the first index of ``cuda.grid(2)`` is a row of C, which is stored."""
     text = ast.unparse(function)
     grid = re.search(r"\(?(\w+), (\w+)\)? = cuda\.grid\(2\)", text)
-    stored = re.search(rf"\b{_positional(function)[2].arg}\[\(?(\w+), (\w+)\)?\] \+?=", text)
+    stored = re.search(rf"\b{_positional(function)[result].arg}\[\(?(\w+), (\w+)\)?\] \+?=", text)
     if not grid or not stored or {*grid.groups()} != {*stored.groups()}:
         return None
     return grid[1] == stored[1]

@@ -176,7 +176,9 @@ def _with_numba(
     ours = cuda.external_stream(stream)
     if facts.form == "kernel":
         m, n = product.shape
-        function[_grid(facts, m, n), facts.threads, ours](left, right, product)
+        arguments = [left, right]
+        arguments.insert(facts.result, product)
+        function[_grid(facts, m, n), facts.threads, ours](*arguments)
         return
     ours.synchronize()
     result = function(left, right, *([product] if facts.form == "stores" else []))

@@ -182,6 +182,27 @@ def test_a_wrong_call_is_one_line_with_its_place(path, name, old, new, message):
         attempted(file)
 
 
+RAW = (ROOT / "tests/data/python_kernels/cupy_raw_kernel.py").read_text()
+
+
+@pytest.mark.slow
+def test_the_cuda_code_of_a_python_file_is_checked_with_its_lines(path):
+    file = Path("raw.py")
+    file.write_text(RAW)
+    lines, status = attempted(file)
+    assert status == 3
+    assert lines[:2] == [
+        "raw.py: line 22: matmul_gpu(A, B) returns C, arrays of cupy",
+        "tried/raw/raw_cuda.cu: matmul: correct",
+    ]
+    file.write_text(RAW.replace("B[i * N + column]", "B[i * K + column]"))
+    with pytest.raises(StudyError, match=r"^tried/raw/raw_cuda\.cu:1[23]: matmul, .*"):
+        attempted(file)
+    file.write_text(RAW.partition("def matmul_gpu")[0])
+    lines, status = attempted(file, Wanted(architectures=["sm_90"]))
+    assert (status, lines[0]) == (0, "tried/raw/raw_cuda.cu: matmul: correct")
+
+
 FOUND = """import torch
 
 

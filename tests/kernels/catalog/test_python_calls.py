@@ -100,6 +100,7 @@ def test_the_launch_of_a_kernel_of_numba_is_read(tmp_path, body, launch, x_is_ro
     [
         ("import torch\n", "1: no function takes two matrices and returns one, or takes three; or"),
         ("import torch\ndef f(a, b):\n    pass\n", "1: no function takes two"),
+        ("import torch\ndef reduce(inp, group):\n    return 1\n", "1: no function takes two"),
         ("def matmul(a, b):\n    return a @ b\n", "1: imports none of torch, triton, cupy and"),
         (NUMBA + KERNEL.format("mm_a", "pass") + KERNEL.format("mm_b", "pass"),
          "1: several functions may be the product: mm_a, mm_b; name one with --kernel"),
@@ -109,6 +110,23 @@ def test_the_launch_of_a_kernel_of_numba_is_read(tmp_path, body, launch, x_is_ro
 def test_a_file_without_one_product_is_one_line(tmp_path, text, message):
     with pytest.raises(StudyError, match=rf"file\.py:{message}"):
         called(tmp_path / "file.py", text)
+
+
+@pytest.mark.parametrize(
+    ("inside", "after", "elements"),
+    [
+        ("", "", "float32"),
+        ("a = a.to(torch.bfloat16)", "x = torch.float32", "bfloat16"),
+        ("a = a.half()", "", "float16"),
+        ("t = torch.float32", "x = torch.rand(3, dtype=torch.float16)", "float16"),
+        ("", "for t in (torch.float32, torch.float16): pass", "float32"),
+    ],
+)
+def test_the_type_of_the_elements_is_read(tmp_path, inside, after, elements):
+    text = f"import torch\ndef mm(a, b):\n    {inside or 'pass'}\n    return a @ b\n{after}\n"
+    facts, assumed = called(tmp_path / "file.py", text)
+    assert facts.elements == elements
+    assert len(assumed) == 1 + (elements != "float32")
 
 
 def test_an_option_names_one_of_several(tmp_path):
