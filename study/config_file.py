@@ -48,24 +48,28 @@ def changed(section: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in result.items() if value is not None or key not in changes}
 
 
-def replaced_by_quick(content: Any) -> list[str]:
-    """Return the keys of a study, such as ``cpu.sizes``, that the scope quick gives other values.
+def replaced_by_quick(content: Any, committed: str) -> list[str]:
+    """Return the edited keys of a study, such as ``cpu.sizes``, that quick gives other values.
 
-    `content` is that of a configuration file; empty if its scope is full.
+    `content` is that of a configuration file, `committed` its text before edits (empty: unknown).
+    Without a key if its scope is full, because then nothing is replaced.
     """
     study = content.get("study") if isinstance(content, dict) else None
-    if not isinstance(study, dict) or study.get("scope") != "quick":
+    original = yaml.load(committed, _Loader) if committed else None
+    if not (original and isinstance(study, dict) and study.get("scope") == "quick"):
         return []
-    return _replaced(study, study.get("quick") or {})
+    return _replaced(study, study.get("quick") or {}, original["study"])
 
 
-def _replaced(section: dict[str, Any], changes: dict[str, Any]) -> list[str]:
+def _replaced(
+    section: dict[str, Any], changes: dict[str, Any], original: dict[str, Any]
+) -> list[str]:
     keys = []
     for key, value in changes.items():
-        before = section.get(key)
-        if isinstance(value, dict) and isinstance(before, dict):
-            keys += [f"{key}.{name}" for name in _replaced(before, value)]
-        elif value != before:
+        here, before = section.get(key), original.get(key)
+        if isinstance(value, dict) and isinstance(here, dict):
+            keys += [f"{key}.{name}" for name in _replaced(here, value, before or {})]
+        elif here not in (value, before):
             keys.append(key)
     return keys
 

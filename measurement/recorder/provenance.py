@@ -23,7 +23,7 @@ import cpu_reference.catalog
 import cpu_reference.library
 import kernels.cubins.compile
 from base.errors import StudyError
-from base.paths import FOLDERS, ROOT, shown
+from base.paths import FOLDERS, IS_CHECKOUT, ROOT, shown
 from cpu_reference.blas import NumpyBlas
 from cpu_reference.cores import caches, usable_threads
 from kernels.catalog.source import code_sha256
@@ -237,6 +237,11 @@ def tree(named: str | None = None) -> dict[str, Any]:
         "dirty": bool(changed) if from_git else None,
         "changed": changed,
     }
+
+
+def committed(path: str) -> str:
+    """Return the text of a file of the study without the user's edits; empty if it is unknown."""
+    return _git_output("show", f"HEAD:./{path}") if IS_CHECKOUT else (ROOT / path).read_text()
 
 
 def _git_output(*arguments: str) -> str:

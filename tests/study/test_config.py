@@ -292,9 +292,12 @@ def test_values_of_a_further_file_are_in_force_and_those_that_quick_replaces_are
     study = validate(content, "config.yaml").study
     assert (study.sizes, study.holdout_sizes, study.energy) == ([128], [96], None)
     assert (study.cpu.sizes, study.cpu.block_sizes) == ([256], [32])
-    assert replaced_by_quick(content) == ["block_sizes", "cpu.block_sizes"], "others are equal"
-    assert replaced_by_quick(in_scope(content, "full")) == []
-    assert replaced_by_quick({"study": 1}) == []
+    before = "study: { block_sizes: [4], cpu: { threads: [1] } }"
+    assert replaced_by_quick(content, before) == ["block_sizes", "cpu.block_sizes"]
+    assert replaced_by_quick(content, file.read_text()) == [], "nothing was edited"
+    assert replaced_by_quick(content, "") == [], "unknown"
+    assert replaced_by_quick(in_scope(content, "full"), before) == []
+    assert replaced_by_quick({"study": 1}, before) == []
 
 
 @pytest.mark.parametrize(

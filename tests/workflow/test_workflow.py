@@ -23,6 +23,7 @@ from tests.support.compilers import stand_in
 from tests.support.studies import CPU, config_text
 
 pytestmark = pytest.mark.slow
+COMMIT = ["-c", "user.name=A", "-c", "user.email=a@example.org", "commit"]
 PARTS = ["Snakefile", "CITATION.cff", "LICENSE", "Makefile", "README.md", "pyproject.toml"]
 PARTS += [*FOLDERS, "uv.lock"]
 CONFIG = config_text(
@@ -307,9 +308,14 @@ def test_a_wrong_value_on_the_command_line_is_one_line(project):
 
 def test_sizes_of_a_configuration_file_count_in_the_quick_study_and_others_are_named(project):
     edit(project / "config.yaml", "study:\n", "study:\n  quick: {sizes: [32], seed: 2}\n")
-    note = "note: in the quick study, values of study.quick replace "
+    for words in (["init", "-q"], ["add", "config.yaml"], [*COMMIT, "-qm", "as published"]):
+        subprocess.run(["git", *words], cwd=project, check=True)
+    note = "note: study.quick replaces your "
+    assert note not in made(project, "report", "--dry-run", "--printshellcmds")
+    edit(project / "config.yaml", "\n  seed: 1\n", "\n  seed: 3\n")
+    edit(project / "config.yaml", "\n  sizes: [32, 48]", "\n  sizes: [24]")
     told = made(project, "report", "--dry-run", "--printshellcmds")
-    assert f"{note}sizes, seed; edit them there" in told
+    assert f"{note}sizes, seed; edit it there\n" in told
     assert " --sizes 32 --out" in told
     (project / "mine.yaml").write_text("study: {sizes: [16]}")
     told = made(project, "report", "--dry-run", "--printshellcmds", "--configfile", "mine.yaml")

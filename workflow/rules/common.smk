@@ -17,7 +17,7 @@ from kernels.cubins.compile import architecture
 from kernels.cubins.toolchain import find_nvcc
 from kernels.host_execution.compiler import find_gxx
 from measurement.devices.discovery import select
-from measurement.recorder.provenance import git
+from measurement.recorder.provenance import committed, git
 from measurement.recording import files as recording_files
 from study.config import load, validate
 from study.config_file import dump, in_scope, replaced_by_quick
@@ -125,11 +125,10 @@ try:
 except StudyError as error:
     sys.exit(f"error: {error}")
 
-if workflow.is_main_process and (replaced := replaced_by_quick(config)):
-    logger.info(
-        f"note: in the quick study, values of study.quick replace {', '.join(replaced)}; edit them "
-        "there, put yours into config.local.yaml, or measure the whole study"
-    )
+if workflow.is_main_process and (
+    replaced := replaced_by_quick(config, committed("config.yaml"))
+):
+    logger.info(f"note: study.quick replaces your {', '.join(replaced)}; edit it there")
 STUDY = CONFIG.study.plain()  # a parameter of rules that read CONFIG_IN_FORCE
 STEMS = [build.stem for build in builds(CONFIG.study)]
 KERNEL_SOURCES = [path for path in files_below("kernels") if path.endswith(".cu")]
