@@ -123,6 +123,27 @@ def test_runs_in_pieces_use_their_fastest_setting(
     assert len(gpus.lines("use")) == openings * len(cells)
 
 
+def test_modes_of_the_library_are_recorded_but_not_under_sustained_load(
+    config, gpus, cubins, tmp_path
+):
+    names = ["cublas_sgemm", "cublas_bf16", "cublas_fp16"]
+    modes = {"variants": names, "dtypes": ["float32", "bfloat16", "float16"], "block_sizes": []}
+    config["study"]["series"].append(modes | {"shapes": [64]})
+    config["study"]["energy"] = {"sizes": [8, 64], "length_s": 0.1, "fastest": 2}
+    made = record(config, 0, tmp_path / "r", cubins, None, replace(gpus, gpus=1))
+    checks = made.checks[made.checks["variant"].isin(names)]
+    assert set(zip(checks["variant"], checks["dtype"], strict=True)) == {
+        *(("cublas_sgemm", "float32"), ("cublas_bf16", "bfloat16"), ("cublas_fp16", "float16")),
+    }
+    assert set(checks["status"]) == {"passed"}
+    errors = checks.groupby("variant")["worst_error"].max()
+    assert errors["cublas_sgemm"] < errors["cublas_fp16"] < errors["cublas_bf16"]
+    assert set(made.kernels["variant"]) >= set(names)
+    loaded = made.energy.groupby("n")["variant"].agg(list)
+    assert len(loaded[8]) == 2
+    assert loaded[64] == ["cublas_sgemm"]
+
+
 @pytest.fixture
 def in_turn(config, cubins, tmp_path_factory):
     """A recording of two GPUs and its hardware, made once."""
