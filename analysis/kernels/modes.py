@@ -2,17 +2,13 @@
 
 import pandas as pd
 
-from analysis.data.cells import product_of
 from analysis.data.frames import stacked
 from analysis.data.recordings import MeasuredSource, labelled, with_gpu
 from analysis.schema import bounded
 from analysis.stats.estimates import ratios
-from kernels.catalog.entries import CONTEXT, REFERENCE, VARIANTS
-from kernels.catalog.variant import Library
+from kernels.catalog.entries import CONTEXT, REFERENCE
+from measurement.recording.modes import MODES, errors
 from measurement.recording.recording import KERNEL
-
-_MODES = {name: one.mode for name, one in VARIANTS.items() if isinstance(one, Library)}
-_UNIT = 2.0**-24
 
 
 def modes_table(sources: list[MeasuredSource]) -> pd.DataFrame:
@@ -35,23 +31,11 @@ def _modes(source: MeasuredSource) -> pd.DataFrame:
     above, below = rows["n"].map(reference), rows.index.to_series()
     speedup = ratios(cells["kernel_s"], source.draws["kernel"], above, below)
     return rows.assign(
-        mode=rows["variant"].map(_MODES),
+        mode=rows["variant"].map(MODES),
         samples=rows["kernel_samples"],
         kernel_flop_per_s=2.0 * rows["n"].astype(float) ** 3 / rows["kernel_s"],
-        worst_units=rows.merge(_errors(source), how="left", on=KERNEL)["worst_units"].to_numpy(),
+        worst_units=rows.merge(errors(source.checks), how="left", on=KERNEL)[
+            "worst_units"
+        ].to_numpy(),
         **bounded("speedup", *speedup),
     )
-
-
-def _errors(source: MeasuredSource) -> pd.DataFrame:
-    """Return the largest error of each kernel's products in all sessions, in units."""
-    checks = source.checks[source.checks["worst_bound"].notna()]
-    checks = checks[checks["variant"].isin([REFERENCE, *CONTEXT])]
-    units = [
-        row["worst_error"] / row["worst_bound"] * product.entry.roundoffs(k) / (1 - k * _UNIT)
-        for row in checks.to_dict("records")
-        for product in [product_of(row)]
-        for k in [product.shape.k]
-    ]
-    found = checks[KERNEL].assign(worst_units=units)
-    return found.groupby(KERNEL, dropna=False, as_index=False)["worst_units"].max()
