@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from analysis.cpu.hosts import clock_table
 from analysis.cpu.ladder import cpu_ladder_table
 from analysis.cpu.split import WHOLE, cpu_split_table
 from analysis.data import published
@@ -29,6 +30,15 @@ def without(recording, chosen, name="card"):
     samples = recording.samples
     kept = replace(recording, samples=samples.drop(samples.query(chosen).index))
     return data.sources({name: kept})
+
+
+def test_samples_count_whose_clock_changed_during_the_run(cpu_recording):
+    before_hz = cpu_recording.samples["cpu_clock_before_hz"]
+    after_hz = before_hz * [1.03, 0.97, *[1.01] * (len(before_hz) - 2)]
+    samples = cpu_recording.samples.assign(cpu_clock_after_hz=after_hz)
+    clocks = clock_table(data.sources({"host": replace(cpu_recording, samples=samples)}))
+    assert clocks["samples"].sum() == before_hz.notna().sum()
+    assert clocks["samples_clock_changed"].sum() == before_hz[:2].notna().sum() == 2
 
 
 def test_steps_have_a_speedup_over_the_previous_one_and_an_efficiency(both, cpu_recording):

@@ -63,6 +63,25 @@ def test_a_recording_of_the_workflow_is_live_and_stale_if_a_source_changes(tmp_p
     assert data.stale_sources(made.provenance, tmp_path) == ["a.cu", "b.cu"]
 
 
+def test_throughput_counts_multiplications_and_additions_of_any_shape(gpu_recording):
+    rows = data.summary_table(data.sources({"card": gpu_recording}))
+    flop = 2.0 * rows[["batch", "m", "n", "k"]].astype(float).prod(axis=1)
+    assert rows["flop_per_s"].tolist() == (flop / rows["total_s"]).tolist()
+    timed = rows[rows["kernel_s"].notna()]
+    assert timed["kernel_flop_per_s"].tolist() == (flop / rows["kernel_s"])[timed.index].tolist()
+
+
+def test_a_recording_of_two_sessions_lasts_from_its_first_start_to_its_last_end(gpu_recording):
+    later = gpu_recording.provenance | {
+        "started_utc": "2031-01-01T00:00:00Z",
+        "finished_utc": "2031-01-02T00:00:00Z",
+    }
+    made = replace(gpu_recording, later=(later,))
+    row = data.recordings_table(data.sources({"card": made})).iloc[0]
+    started = gpu_recording.provenance["started_utc"]
+    assert (row["started_utc"], row["finished_utc"]) == (started, later["finished_utc"])
+
+
 def test_square_sizes_that_no_gpu_measured_are_listed(two_gpus, cpu_recording, gpu_recording):
     def unmeasured(**recordings):
         table = data.unmeasured_sizes_table([1777, 256, 96], data.checks_table(recordings))

@@ -71,8 +71,10 @@ def test_break_even_sizes_in_and_outside_the_measured_range():
         row = measured(1, time_s)
         assert [row[name] for name in names] == expected
         assert math.isnan(row["n"])
-    (n,) = crossings(np.array([256.0, 512, 1024, 2048]), np.array([-1.0, 1.0, -1.0, -1.0])[:, None])
-    assert n == pytest.approx(512 * math.sqrt(2))
+    grid = np.array([256.0, 512, 1024, 2048])
+    (n,) = crossings(grid, np.array([-1.0, 1.0, -3.0, -1.0])[:, None])
+    assert n == pytest.approx(512 * 2**0.25)
+    assert crossings(grid, np.array([-1.0, -1.0, -1.0, 0.0])[:, None]) == np.inf, "equal times"
     row = measured(6, sizes=(256, 512, 1024))
     assert (row["least_n"], row["largest_n"], row["location"]) == (256, 1024, MEASURED)
     low, high = (measured(5, noise=noise) for noise in (0.003, 0.1))

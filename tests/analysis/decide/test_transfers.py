@@ -10,7 +10,7 @@ from scipy.stats import f as fisher
 
 from analysis.data import recordings as data
 from analysis.decide.predictors import Copies
-from analysis.decide.transfer_tables import END_TO_END, _bandwidth, transfer_tables
+from analysis.decide.transfer_tables import END_TO_END, _bandwidth, _used, transfer_tables
 from analysis.decide.transfers import KNEE, LINE, Points, fit, interval, leave_one_out
 from tests.support.report_data import only
 
@@ -64,6 +64,13 @@ def test_a_knee_is_found_and_the_unit_of_time_does_not_matter():
     points = measured(TRUTH)
     points.time_s[3] *= 2  # which its own prediction does not use
     assert leave_one_out(points, fit(points, LINE))[3] == pytest.approx(-math.log(2), abs=1e-3)
+
+
+def test_predictions_use_the_knee_only_where_it_is_clearly_better():
+    line = {"model": LINE, "left_out_log_rms": 0.1}
+    for error, used in ((0.05, KNEE), (0.099, LINE), (0.2, LINE)):
+        assert _used([line, {"model": KNEE, "left_out_log_rms": error}]) == used
+    assert (_used([line]), _used([])) == (LINE, None)
 
 
 def without_latency(noise, exponent):
