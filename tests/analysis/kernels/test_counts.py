@@ -100,6 +100,7 @@ def test_agreement_is_exact_per_gpu_and_unknown_without_counts(found, counted, g
     assert list(row["gpu"]) == ["two-gpu0", "two-gpu1"]
     assert list(row["counter"]) == [138412034, 138412032], "the median of three, and one"
     assert list(row["agrees"]) == [False, True]
+    assert list(row["counter_over_theory"]) == [138412034 / 138412032, 1.0]
 
 
 def test_without_counts_the_table_is_empty():

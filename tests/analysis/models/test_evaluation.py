@@ -36,6 +36,13 @@ def evaluated(role=HELD_OUT):
     return evaluation.evaluate(candidates, plain, CELLS, predictions(candidates, role), 200, "test")
 
 
+def test_errors_are_spread_as_factors_with_the_share_within_the_root_mean_square():
+    found = evaluation.spread(np.array([-3.0, 0.0, 1.0, 0.5]))
+    assert found["error_factor"] == pytest.approx(np.exp(np.sqrt(10.25 / 4)))
+    assert found["median_factor"] == pytest.approx(np.exp(0.75))
+    assert (found["worst_factor"], found["share_within"]) == (np.exp(3.0), 0.75)
+
+
 def test_every_model_has_a_row_of_every_test_and_the_true_one_is_best():
     found = evaluated()
     sizes = {"M0", "M2", "constant per kernel", "power law", "interpolation"}

@@ -17,6 +17,7 @@ from kernels.cubins.compile import architecture, build_cubin
 from kernels.cubins.toolchain import find_disassembler
 from measurement.devices import ceilings, probes
 from measurement.devices.ceilings import ROUNDS, Ceiling, gpu_ceilings
+from measurement.devices.cpu_ceilings import cpu_ceilings
 from measurement.devices.discovery import driver
 from measurement.devices.probes import SLOT_BYTES
 from tests.support import ROOT
@@ -27,6 +28,36 @@ KIB, MIB, GIB = 2**10, 2**20, 2**30
 H100 = (50 * MIB, 78 * GIB)
 LEVELS = ("shared", "l1", "l2")  # read by the whole GPU
 READS = ["read_shared", "read_through_l1", "read_past_l1"]
+
+
+class FakeLibrary:
+    """Programs for the ceilings of a CPU that take no time."""
+
+    def touch(self, array, threads):
+        assert not array.ctypes.data % 64
+
+    def fma_flop_per_s(self, threads):
+        return 1e9
+
+    def triad_bytes_per_s(self, *arguments):
+        return 2e9
+
+
+@pytest.mark.parametrize(
+    ("caches", "threads", "sizes"),
+    [
+        ({1: 48 * KIB, 3: 96 * MIB}, 1, {"memory": 3 * 192 * MIB, "l1": 24 * KIB, "l3": 48 * MIB}),
+        ({3: 96 * MIB}, 2, {"memory": 3 * 192 * MIB}),
+        ({}, 1, {"memory": 3 * 64 * MIB}),
+        ({3: GIB}, 2, {"memory": 3 * GIB}),
+    ],
+)
+def test_cpu_arrays_exceed_the_caches_or_fill_half_of_one(caches, threads, sizes):
+    levels = [{"level": level, "bytes": size} for level, size in caches.items()]
+    found = cpu_ceilings(FakeLibrary(), levels, threads)
+    measured = {one.quantity.removesuffix("_bytes_per_s"): one.size_bytes for one in found}
+    assert measured == {"fp32_flop_per_s": None} | sizes
+    assert {one.threads for one in found} == {threads}
 
 
 @given(st.integers(1, 3000), st.integers(0, 10))
