@@ -82,6 +82,7 @@ def test_the_answer_has_every_kernel_once_the_fastest_first(gpu_recording):
     assert len(of_gpu) == len(medians)
     assert of_gpu[0].split()[:2] == [variant, str(block or "–")]
     assert of_gpu[0].split()[4] == f"{medians.min() * 1e3:.4g}"
+    assert f"  {2 * int(largest) ** 3 / medians.min() / 1e12:.4g}  " in of_gpu[0]
     assert "of cuBLAS" in lines[1]
     assert lines[on_cpu + 1].endswith("end-to-end ms")
     assert any(re.search("not launchable: needs .* threads", line) for line in lines)

@@ -7,7 +7,7 @@ import pytest
 
 from analysis.data import recordings as data
 from analysis.data.ceilings import ceilings_table
-from analysis.kernels.roofline import nearest_bound, roofline_table
+from analysis.kernels.roofline import _l2_bytes, nearest_bound, roofline_table
 from tests.support.products import product_of
 from tests.support.report_data import frame, only, theory
 
@@ -68,6 +68,12 @@ def test_bounds_and_balance_are_work_over_ceilings(roofline, gpu_recording):
     row = roofline[(roofline["variant"] == "naive") & (roofline["block_size"] == 32)].iloc[0]
     in_sectors = 2 * N**3 / row["flop_per_byte_of_sectors"] / pipe
     assert (row["bound"], row["l1_bound_s"] / in_sectors) == ("l1", pytest.approx(4, rel=0.1))
+
+
+def test_l2_moves_the_operands_once_where_all_blocks_run_at_once():
+    once, alone = (_l2_bytes(product_of("block", 64, 32), at_once) for at_once in (264, 0))
+    assert once == 4 * ((64 + 64) * 64 + 64 * 64), "four blocks of 32×32"
+    assert alone == 4 * (4 * (32 + 32) * 64 + 64 * 64)
 
 
 def test_a_ceiling_limits_only_from_80_percent():

@@ -93,6 +93,12 @@ def test_claims_have_one_verdict_per_gpu_model_and_the_largest_speedup(gpu_recor
         assert row["host_memory"] == memory
 
 
+def test_claims_on_accesses_follow_from_the_counts_of_loads(claims):
+    for words, value, cases in (("does B/4 flop", 1.0, 9), ("to 1/32", 32.0, 2)):
+        row = one(claims, words)
+        assert (row["value"], row["verdict"], row["cases"]) == (value, "holds", cases)
+
+
 @pytest.mark.parametrize(
     ("words", "value", "verdict"),
     [

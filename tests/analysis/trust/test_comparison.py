@@ -126,6 +126,19 @@ def test_interval_and_p_values_contain_the_variation_between_sessions():
     assert row["p_same"] == pytest.approx(above(log(1.02 / 1.05)), rel=1e-9)
 
 
+def test_the_variance_between_sessions_falls_with_their_number():
+    row = {"kind": "pinned", "explained_low": 1.0, "explained_high": 1.0, "offset_s": 0.0}
+    row |= {"median_a_s": 1e-4, "median_b_s": 1e-4, "noise_a": 0.0, "noise_b": 0.0}
+    counts = [{"sessions_a": count, "sessions_b": count} for count in (1, 4)]
+    frame = pd.DataFrame([row | of_row for of_row in counts])
+    found = between.variances(frame, between.KNOWN)
+    for part in ("between", "outlier"):
+        assert found[part][0] == pytest.approx(4 * found[part][1])
+    model = between.KNOWN["pinned"]
+    of_one = model.relative**2 + (model.absolute_s / 1e-4) ** 2
+    assert found["between"][0] == pytest.approx(2 * of_one)
+
+
 def test_many_comparisons_are_adjusted_as_benjamini_and_hochberg_do():
     # Section 4.1 of their paper: 15 tests, of which 5 % false discoveries allow the first four.
     p = [0.0001, 0.0004, 0.0019, 0.0095, 0.0201, 0.0278, 0.0298, 0.0344]
