@@ -7,6 +7,8 @@ from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 from threading import Event
+from types import SimpleNamespace
+from unittest.mock import Mock
 
 import pytest
 
@@ -338,6 +340,18 @@ def test_compilation_is_limited(path, card, patch):
     path.write_text(MINE.replace("float sum", 'asm volatile("none"); float sum'))  # not checked
     with pytest.raises(StudyError, match=r"mine\.cu: nvcc takes more than 0 s; simplify the ker"):
         attempted(path)
+
+
+@pytest.mark.parametrize(
+    ("facts", "sizes"),
+    [
+        ({"fixed": None, "multiple": 96, "tile": (64, 32)}, [1152, 4224]),
+        ({"fixed": None, "multiple": 1, "tile": (1, 1)}, [1024, 4096]),
+        ({"fixed": (300, 200, 100)}, [300]),
+    ],
+)
+def test_timed_sizes_are_multiples_that_the_kernel_takes(facts, sizes):
+    assert trial._sizes(Mock(spec=UserKernel, facts=SimpleNamespace(**facts))) == sizes
 
 
 def test_totals_are_extended_to_other_sizes():

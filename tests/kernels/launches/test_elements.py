@@ -5,8 +5,10 @@ import pytest
 
 from kernels.host_execution.binding import KernelFault
 from kernels.launches import lines
+from kernels.launches.reading import ROWS, Operands, Precision
 from kernels.products.elements import STORED
 from kernels.products.matrices import reference_within
+from kernels.products.shape import Shape
 
 TILED = """
 #include <cuda_fp16.h>
@@ -111,3 +113,15 @@ def test_the_bound_covers_rounded_operands_sums_and_results():
 def test_bfloat16_is_stored_as_rounded_bits():
     stored = STORED["b"].encoded(np.array([1.0, 1 + 2.0**-8, 1 + 3 * 2.0**-8, -2.5]))
     assert STORED["b"].decoded(stored).tolist() == [1.0, 1.0, 1 + 2.0**-6, -2.5]
+
+
+def test_the_error_bound_grows_with_alpha():
+    rng = np.random.default_rng(1)
+    a, b, c = (rng.uniform(-1, 1, 64).astype(np.float32) for _ in range(3))
+    operands = Operands(Shape.square(8), Precision(), a, b, c)
+    product, bound = reference_within(
+        a.reshape(1, 8, 8), b.reshape(1, 8, 8), *Precision().roundoffs
+    )
+    for alpha in (64.0, -64.0):
+        wrong = alpha * product + 0.5 * 64 * bound
+        assert operands.verdict(ROWS, wrong.astype(np.float32).ravel(), (alpha, 0.0)).passed
