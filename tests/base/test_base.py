@@ -10,6 +10,7 @@ from functools import partial
 import pytest
 
 from base import progress
+from base.command_line import duration
 from base.errors import StudyError, exit_status
 from base.files import atomic_writer, date_not_ahead, write_atomic
 from base.progress import Progress
@@ -106,3 +107,8 @@ def test_the_remaining_time_of_equal_items_never_jumps(clock, total, start_s):
     found = re.findall(r"(\d+)/.* about (\d+):(\d\d) left", stream.getvalue())
     assert len(found) > total / 2
     assert all(int(minutes) * 60 + int(s) == 4 * (total - int(n)) for n, minutes, s in found)
+
+
+def test_durations_have_four_digits_in_the_largest_unit_of_at_least_one():
+    texts = {1.0: "1.000 s", 0.9996: "999.6 ms", 0.00125: "1.250 ms", 2e-8: "0.02000 µs"}
+    assert {seconds: duration(seconds) for seconds in texts} == texts

@@ -339,3 +339,8 @@ def test_what_is_written_is_read_again_by_this_reader_and_by_yaml_1_1(tmp_path):
     content = {"texts": ["1e3", "012", "on", "1:30", "null", "a: b", "\x85"], "number": 0.001}
     (tmp_path / "config.yaml").write_text(dump(content))
     assert read(tmp_path / "config.yaml") == yaml.safe_load(dump(content)) == content
+
+
+def test_all_cells_may_have_the_same_number_of_samples(config):
+    config["study"]["protocol"] |= {"min_samples": 7, "max_samples": 7}
+    assert validate(config, "config").study.protocol.max_samples == 7

@@ -24,3 +24,5 @@ def test_a_restarted_job_has_not_failed_and_its_time_is_not_that_of_a_short_phas
     assert state.failed is None
     (tmp_path / "log").write_text(told)
     assert state.jobs[1].left_s() == pytest.approx(left_s, abs=2)
+    state.jobs[1].began -= 20
+    assert state.jobs[1].left_s() == pytest.approx(max(left_s - 20, 120 * ("2:00" in told)), abs=2)

@@ -1,12 +1,15 @@
 """The report in Chromium: keyboard, phone, dark mode, print, axe-core."""
 
+import math
 import random
 import re
 from contextlib import contextmanager
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
+from shutil import copytree
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -280,28 +283,74 @@ CALCULATE = """inputs => {
     : texts("calculator-key").map(part => part.textContent.trim());
   return [
     text("cpu-time"), text("speedup"), text("break-even"), parts.join(", "),
-    ...texts("calculator-times").map(line => line.textContent),
+    ...texts("calculator-times").map(line => line.textContent), text("verdict"),
   ];
 }"""
 
 
-def test_the_calculator_prints_the_digits_of_advise(shared):
-    page, said = shared("several")
+def check_calculator(page, tables):
+    """Ask the calculator and `advise` the same questions; return all answers."""
     page.wait_for_selector(".calculator[data-ready]")
     rng = random.Random(32)
+    answers = []
     for _ in range(40):
         memory, baseline = rng.choice(("pinned", "pageable")), rng.choice([*CPU_BASELINES])
         n, products = round(20000 ** rng.random()), rng.choice((1, round(1000 ** rng.random())))
         asked = {"gpu": rng.choice(("two-gpu0", "card")), "memory": memory, "products": products}
-        texts = page.evaluate(CALCULATE, asked | {"baseline": baseline, "n": n})
-        printed = advise(made("several") / "tables", asked["gpu"], n, memory, products)
+        *texts, verdict = page.evaluate(CALCULATE, asked | {"baseline": baseline, "n": n})
+        printed = advise(tables, asked["gpu"], n, memory, products)
         row = re.search(f"^{re.escape(CPU_BASELINES[baseline])}  .*", printed, re.MULTILINE)[0]
         if "not predicted" in row:
-            assert texts[0].startswith("The CPU time is not predicted"), (asked, n)
+            assert verdict.startswith("The CPU time is not predicted"), (asked, n)
             continue
         for text, there in zip(texts, [row] * 3 + [printed] * 3, strict=False):
             assert text in there, (asked, n, baseline)
+        answers.append((products, *texts[:3]))
+        ends = re.search(r"\(([\d.,]+) to ([\d.,]+)\)", texts[1])
+        low, high = (
+            (float(end.replace(",", "")) for end in ends.groups()) if ends else (0, math.inf)
+        )
+        expected = "Yes" if low > 1 else "No" if high < 1 else "Undecided"
+        assert verdict.startswith(expected) or 1 in (low, high), (verdict, texts[1])
+    return answers
+
+
+def test_the_calculator_prints_the_digits_of_advise(shared):
+    page, said = shared("several")
+    check_calculator(page, made("several") / "tables")
     assert len(said) == 1, said
+
+
+def test_the_calculator_interpolates_intervals_and_finds_break_even_sizes(visit, tmp_path):
+    tables = Path(copytree(made("several") / "tables", tmp_path / "tables"))
+    path = tables / "predicted_times.csv"
+    first = pd.read_csv(path, dtype={"block_size": "Int64", "candidates": "Int64"})
+    rows = first.drop(columns="n")
+    keys = ["recording", "gpu", "cpu_baseline", "host_memory", "variant", "block_size"]
+    rows = rows.drop_duplicates(keys).merge(
+        pd.Series([1, 40, 300, 900, 5000, 46340], name="n"), "cross"
+    )
+    is_cpu, slower = (
+        rows["cpu_baseline"].notna(),
+        1 + rows.groupby(keys, dropna=False).ngroup() % 5 / 9,
+    )
+    cubes = slower * rows["n"] ** 3.0
+    size = rows["n"]
+    gpu = {"h2d": 3e-7 * slower * size, "kernel": 6e-8 * size + 4e-13 * cubes}
+    gpu |= {"d2h": 1.5e-7 * size, "overhead": 3e-8 * size}
+    times = {name: (0 * cubes + time_s).mask(is_cpu) for name, time_s in gpu.items()}
+    times["time"] = (1e-6 + 2e-12 * cubes).where(is_cpu, sum(times.values()))
+    times["further"] = times["kernel"]
+    width = np.exp(0.1 + rows["n"] % 7 / 10)
+    for name in ("time", "further"):
+        times |= {f"{name}_low": times[name] / width, f"{name}_high": times[name] * width}
+    rows = rows.assign(**{f"{name}_s": time_s for name, time_s in times.items()})
+    rows.sort_values(["gpu", "n"])[list(first)].to_csv(path, index=False)
+    places = (tables, made("several") / "figures", recordings("several"), TEMPLATE)
+    render(*places, tmp_path / "report.html", "card", MAKER, FASTEST_NAIVE)
+    answers = check_calculator(visit(tmp_path)[0], tables)
+    assert sum(" to " in speedup for _, _, speedup, _ in answers) > 30
+    assert sum(products > 1 and even.startswith("N = ") for products, _, _, even in answers) > 3
 
 
 # Without the explorer, and without the links to it, which need scripts.

@@ -40,6 +40,13 @@ def test_every_number_and_name_equals_its_table_cell(kind, text):
 
 
 @KINDS
+def test_an_answer_is_called_undecided_only_where_its_interval_contains_1(kind, text):
+    speedups = Store(reports.made(kind) / "tables")["speedups"]
+    answers = set(speedups.loc[speedups["is_answer"].fillna(False), "verdict"])
+    assert ("The interval contains 1." in text) <= ("undecided" in answers)
+
+
+@KINDS
 def test_links_and_labels_have_targets_and_only_own_scripts_run(text):
     page = Page(text)
     ids = page.attributes("id")

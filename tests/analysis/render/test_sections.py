@@ -71,6 +71,14 @@ def test_pinned_memory_matters_more_than_a_kernel_that_takes_less(tmp_path, page
     assert values["memory_matters_more"] is matters
 
 
+@pytest.mark.parametrize(("over_floor", "limits"), [(1.2, True), (1.25, True), (1.3, False)])
+def test_the_link_limits_runs_that_take_little_more_than_their_copies(tmp_path, over_floor, limits):
+    kernel = {"recording": "card", "gpu": "card", "variant": "block", "block_size": 32, "n": 512}
+    mode = kernel | {"variant": "sgemm_tensor_pieces", "over_floor": over_floor}
+    values = said(tmp_path, "kernels", ladder_summary=[kernel], end_to_end_modes=[mode])
+    assert values["link_limits"] is limits
+
+
 @pytest.mark.parametrize(("speedup", "helped"), [(0.9, False), (1.4, True), (33.0, False)])
 def test_caches_helped_if_tiles_give_a_speedup_between_1_and_b(tmp_path, speedup, helped):
     kernel = {"recording": "card", "gpu": "card", "variant": "block", "block_size": 32, "n": 512}

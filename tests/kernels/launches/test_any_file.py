@@ -1,5 +1,6 @@
 """Files as people have them: macros, constants, structures, several kernels, included headers."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -10,10 +11,11 @@ from kernels.host_execution.compiler import CompilerError, NotSupported
 from kernels.launches.constants import settable
 from kernels.launches.device import for_the_device
 from kernels.launches.expression import launches, of_file, template_parameters
-from kernels.launches.includes import read, with_includes
+from kernels.launches.includes import _enabled, read, with_includes
 from kernels.launches.infer import guesses
 from kernels.launches.lines import judged
 from kernels.launches.pieces import kernels_of
+from kernels.launches.program import _FOR_NVCC
 from kernels.launches.roles import matrices, meanings
 from kernels.launches.shim import scope_of
 
@@ -349,3 +351,14 @@ def test_parameters_of_templates() -> None:
         ("class", "U", "Pair<int, int>"),
         ("bool", "Y", ""),
     ]
+
+
+def test_lines_between_if_0_and_else_are_empty_and_keep_their_numbers():
+    lines = ["#if 0", "a", "#if X", "b", "#else", "c", "#endif", "#else", "d", "#endif", "e"]
+    assert [line for line in _enabled(lines) if line.isalpha()] == ["d", "e"]
+    assert len([*_enabled(lines)]) == len(lines)
+
+
+def test_grids_of_programs_are_rounded_up():
+    macro = re.search(r"#define CEIL_DIV\(a, b\) (.*)", _FOR_NVCC)[1].replace("/", "//")
+    assert [eval(macro, {"a": a, "b": 4}) for a in (1, 4, 5)] == [1, 1, 2]

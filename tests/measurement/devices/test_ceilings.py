@@ -19,6 +19,7 @@ from measurement.devices import ceilings, probes
 from measurement.devices.ceilings import ROUNDS, Ceiling, gpu_ceilings
 from measurement.devices.cpu_ceilings import cpu_ceilings
 from measurement.devices.discovery import driver
+from measurement.devices.pieces import Trial, fastest
 from measurement.devices.probes import SLOT_BYTES
 from tests.support import ROOT
 from tests.support.fake_cuda import FakeCuda
@@ -337,3 +338,9 @@ def test_empty_runs_and_ceilings_are_short_and_give_memory_back(measured):
     assert kept <= 0
     assert duration_s < 5
     assert driver().Context.get_current() is None
+
+
+def test_the_setting_with_the_least_median_is_chosen():
+    runs = {2: [3.0, 1.0, 3.0], 4: [2.0, 2.0, 9.0], 8: [4.0, 4.0, 0.5]}
+    trials = [Trial(count, at, 0.0, s) for count, of in runs.items() for at, s in enumerate(of)]
+    assert fastest(trials) == 4

@@ -178,3 +178,10 @@ def test_a_cell_that_fails_costs_only_itself_and_a_fault_of_the_device_all_other
     assert said == "check: 1 cells run, 1 failed, 0 not launchable"
     fault = "an illegal memory access was encountered; skipping the remaining cells"
     assert printed == [f"gpu naive B=4 N=8 pinned: {fault}"]
+
+
+def test_the_largest_of_several_summaries_counts(tmp_path):
+    summaries = [f"========= ERROR SUMMARY: {count} errors" for count in (0, 3)]
+    output = "\n".join([*summaries, "check: 4 cells run, 0 failed"])
+    report = sanitizer.read_report("memcheck", output, 0, 1.0, tmp_path / "log")
+    assert (report.errors, report.cells) == (3, 4)

@@ -11,6 +11,7 @@ import pytest
 
 from base.intervals import interval_ranks, median_interval
 from base.paths import ROOT
+from kernels.catalog.product import Product
 from kernels.products.matrices import POISON_WORD, Inputs
 from kernels.products.references import References
 from kernels.products.shape import Shape
@@ -21,8 +22,10 @@ from measurement.devices.session import DeviceSession, Timing
 from measurement.recording.recording import TABLES
 from measurement.sampling import worker
 from measurement.sampling.protocol import CellCheck, Protocol, Sample, gate, take
+from measurement.sampling.time_left import TimeLeft
 from measurement.sampling.worker import Opening, TimedRun, Worker
 from study import cells as planning
+from study.cells import Cell
 from study.config import load
 from tests.support.fakes import unwritten
 
@@ -264,3 +267,18 @@ def test_interval_covers_the_median_as_often_as_it_says(count):
     exact = 1 - 2 * sum(comb(count, k) for k in range(low + 1)) / 2**count
     assert exact >= 0.95
     assert covered == pytest.approx(exact, abs=4 * np.sqrt(exact * (1 - exact) / repeats))
+
+
+def test_first_runs_are_estimated_by_the_nearest_product_of_the_variant():
+    def cell(variant, n, block_size):
+        product = Product(variant, "float32", Shape.square(n), block_size)
+        return Cell("gpu0", product, "pinned")
+
+    left = TimeLeft()
+    known, near, other = (cell("block", n, 32) for n in (64, 128, 256))
+    left.add(known, 1.0)
+    left.add(near, 6.0)
+    assert left.first_runs_s([other]) == 48.0, "eight times the work of N = 128"
+    assert left.first_runs_s([cell("block", 256, 16)]) == 48.0
+    assert left.first_runs_s([cell("naive", 64, 32)]) is None
+    assert left.left_s({known: 3, near: 2, other: 5}) == 15.0
