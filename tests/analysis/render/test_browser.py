@@ -321,31 +321,29 @@ def test_the_calculator_prints_the_digits_of_advise(shared):
     assert len(said) == 1, said
 
 
-def test_the_calculator_interpolates_intervals_and_finds_break_even_sizes(visit, tmp_path):
-    tables = Path(copytree(made("several") / "tables", tmp_path / "tables"))
-    path = tables / "predicted_times.csv"
-    first = pd.read_csv(path, dtype={"block_size": "Int64", "candidates": "Int64"})
-    rows = first.drop(columns="n")
+def sparse(predicted):
+    """Return predicted times at few sizes, with intervals that vary and break-even sizes inside."""
     keys = ["recording", "gpu", "cpu_baseline", "host_memory", "variant", "block_size"]
-    rows = rows.drop_duplicates(keys).merge(
-        pd.Series([1, 40, 300, 900, 5000, 46340], name="n"), "cross"
-    )
-    is_cpu, slower = (
-        rows["cpu_baseline"].notna(),
-        1 + rows.groupby(keys, dropna=False).ngroup() % 5 / 9,
-    )
-    cubes = slower * rows["n"] ** 3.0
-    size = rows["n"]
-    gpu = {"h2d": 3e-7 * slower * size, "kernel": 6e-8 * size + 4e-13 * cubes}
-    gpu |= {"d2h": 1.5e-7 * size, "overhead": 3e-8 * size}
-    times = {name: (0 * cubes + time_s).mask(is_cpu) for name, time_s in gpu.items()}
+    sizes = pd.Series([1, 40, 300, 900, 5000, 46340], name="n")
+    rows = predicted.drop(columns="n").drop_duplicates(keys).merge(sizes, "cross")
+    n, is_cpu = rows["n"], rows["cpu_baseline"].notna()
+    slower = 1 + rows.groupby(keys, dropna=False).ngroup() % 5 / 9
+    cubes, width = slower * n**3.0, np.exp(0.1 + n % 7 / 10)
+    gpu = {"h2d": 3e-7 * slower * n, "kernel": 6e-8 * n + 4e-13 * cubes, "d2h": 1.5e-7 * n}
+    times = {name: time_s.mask(is_cpu) for name, time_s in (gpu | {"overhead": 3e-8 * n}).items()}
     times["time"] = (1e-6 + 2e-12 * cubes).where(is_cpu, sum(times.values()))
     times["further"] = times["kernel"]
-    width = np.exp(0.1 + rows["n"] % 7 / 10)
     for name in ("time", "further"):
         times |= {f"{name}_low": times[name] / width, f"{name}_high": times[name] * width}
     rows = rows.assign(**{f"{name}_s": time_s for name, time_s in times.items()})
-    rows.sort_values(["gpu", "n"])[list(first)].to_csv(path, index=False)
+    return rows.sort_values(["gpu", "n"])[list(predicted)]
+
+
+def test_the_calculator_interpolates_intervals_and_finds_break_even_sizes(visit, tmp_path):
+    tables = Path(copytree(made("several") / "tables", tmp_path / "tables"))
+    path = tables / "predicted_times.csv"
+    predicted = pd.read_csv(path, dtype={"block_size": "Int64", "candidates": "Int64"})
+    sparse(predicted).to_csv(path, index=False)
     places = (tables, made("several") / "figures", recordings("several"), TEMPLATE)
     render(*places, tmp_path / "report.html", "card", MAKER, FASTEST_NAIVE)
     answers = check_calculator(visit(tmp_path)[0], tables)
