@@ -51,6 +51,7 @@ def recorded(folder, numbers, config=CONFIG):
     return recording.read(folder / "out")
 
 
+@pytest.mark.exhaustive
 def test_the_environment_changes_no_number_of_threads(tmp_path):
     """Compare each sample's CPU time of other threads with its number of threads."""
     made, counts = recorded(tmp_path, NUMBERS), {1, usable_threads()}

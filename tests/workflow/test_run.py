@@ -207,6 +207,7 @@ def test_a_run_under_nohup_survives_the_terminal(project):
     assert process.returncode == 0
 
 
+@pytest.mark.exhaustive
 def test_closed_standard_streams_change_nothing(project):
     (project / "go").touch()
     command = 'exec "$0" -m workflow report --cores 1 <&- >&- 2>&-'

@@ -41,6 +41,7 @@ def changed(made, **facts):
     return replace(made, provenance=made.provenance | facts)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_a_report_has_the_kernel_in_its_tables_figures_and_page():
     """It has no rows that follow from counts, and the catalog stays as it is."""

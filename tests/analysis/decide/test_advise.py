@@ -145,6 +145,7 @@ def test_a_speedup_never_contradicts_the_break_even_size(computed, memory):
         assert list(contradictions(computed, "card", memory, products)) == []
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 @pytest.mark.parametrize("memory", ["pinned", "pageable"])
 def test_no_speedup_of_the_recorded_gpu_contradicts_the_break_even_size(memory):

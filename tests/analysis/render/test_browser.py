@@ -247,7 +247,7 @@ def kinds(*often):
     return [pytest.param(kind, marks=[] if kind in often else exhaustive) for kind in LOOKS]
 
 
-@pytest.mark.parametrize("kind", kinds("several", "hostile"))
+@pytest.mark.parametrize("kind", kinds("several"))
 def test_texts_of_figures_overlap_nothing_unclipped_and_axe_finds_no_violation(visit, kind):
     page, _ = visit(made(kind, drawn=True), bypass_csp=True)
     draw_explorer(page)
@@ -356,6 +356,7 @@ TEXT = """[...document.querySelectorAll("main > section:not(#explorer, #answers)
   .map(part => part.innerText.replace(/ ?Explore\\b/g, "")).join("\\n")"""
 
 
+@pytest.mark.exhaustive
 def test_the_switch_gives_the_page_of_its_configuration(visit, tmp_path):
     folder = made("several")
     places = (folder / "tables", folder / "figures", recordings("several"), TEMPLATE)

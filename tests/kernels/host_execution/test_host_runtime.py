@@ -35,6 +35,7 @@ TID = "threadIdx.x"
 TID_T = f"const int t = {TID};"
 
 
+@pytest.mark.exhaustive
 def test_wavefronts_of_shared_stores(compiled):
     """Expected: requests, wavefronts and the fewest wavefronts of 64 threads."""
     known = cases("stores")

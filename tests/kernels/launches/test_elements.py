@@ -10,6 +10,7 @@ from kernels.products.elements import STORED
 from kernels.products.matrices import reference_within
 from kernels.products.shape import Shape
 
+EXHAUSTIVE = pytest.mark.exhaustive
 TILED = """
 #include <cuda_fp16.h>
 #include <cuda_bf16.h>
@@ -69,11 +70,19 @@ def verdict(folder, text):
     ("text", "says"),
     [
         (TILED, "product: correct (half, float)"),
-        (TILED.replace("half", "nv_bfloat16"), "product: correct (bfloat16, float)"),
-        (SHORT_SUM, "product: correct (half, sums of 16 bits)"),
-        (TILED.replace("half", "double").replace("float", "double"), "product: correct (double)"),
+        pytest.param(
+            TILED.replace("half", "nv_bfloat16"),
+            "product: correct (bfloat16, float)",
+            marks=EXHAUSTIVE,
+        ),
+        pytest.param(SHORT_SUM, "product: correct (half, sums of 16 bits)", marks=EXHAUSTIVE),
+        pytest.param(
+            TILED.replace("half", "double").replace("float", "double"),
+            "product: correct (double)",
+            marks=EXHAUSTIVE,
+        ),
         (BYTES, "product: correct (int8, int) for sizes that are multiples of 4"),
-        (TF32, "product: correct (operands rounded to TF32)"),
+        pytest.param(TF32, "product: correct (operands rounded to TF32)", marks=EXHAUSTIVE),
     ],
 )
 def test_each_element_type_has_its_verdict(tmp_path, text, says):
@@ -86,8 +95,16 @@ def test_each_element_type_has_its_verdict(tmp_path, text, says):
     [
         (TILED, "__syncthreads();\n    }", "}", "races with thread"),
         (SHORT_SUM, "k + x < K", "k + x < K - 1", "elements wrong"),
-        (SHORT_SUM, "left[y][i]", "half(0.99f) * left[y][i]", "elements wrong"),
-        (TF32, "__float_to_tf32(left[y][i])", "float(half(left[y][15 - i]))", "elements wrong"),
+        pytest.param(
+            SHORT_SUM, "left[y][i]", "half(0.99f) * left[y][i]", "elements wrong", marks=EXHAUSTIVE
+        ),
+        pytest.param(
+            TF32,
+            "__float_to_tf32(left[y][i])",
+            "float(half(left[y][15 - i]))",
+            "elements wrong",
+            marks=EXHAUSTIVE,
+        ),
         (BYTES, "b[2 * N]", "b[N]", "elements wrong"),
     ],
 )
