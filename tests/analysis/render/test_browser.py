@@ -315,6 +315,7 @@ def check_calculator(page, tables):
     return answers
 
 
+@pytest.mark.exhaustive
 def test_the_calculator_prints_the_digits_of_advise(shared):
     page, said = shared("several")
     check_calculator(page, made("several") / "tables")
