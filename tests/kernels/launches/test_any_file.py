@@ -1,5 +1,6 @@
 """Files as people have them: macros, constants, structures, several kernels, included headers."""
 
+import math
 import re
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from kernels.launches.constants import settable
 from kernels.launches.device import for_the_device
 from kernels.launches.expression import launches, of_file, template_parameters
 from kernels.launches.includes import _enabled, read, with_includes
-from kernels.launches.infer import guesses
+from kernels.launches.infer import geometries, guesses
 from kernels.launches.lines import judged
 from kernels.launches.pieces import kernels_of
 from kernels.launches.program import _FOR_NVCC
@@ -362,3 +363,10 @@ def test_lines_between_if_0_and_else_are_empty_and_keep_their_numbers():
 def test_grids_of_programs_are_rounded_up():
     macro = re.search(r"#define CEIL_DIV\(a, b\) (.*)", _FOR_NVCC)[1].replace("/", "//")
     assert [eval(macro, {"a": a, "b": 4}) for a in (1, 4, 5)] == [1, 1, 2]
+
+
+@pytest.mark.parametrize("edges", [(64, 64), (128, 32), (0, 0)])
+def test_guessed_blocks_fit_into_a_block_of_1024_threads(edges):
+    blocks = [geometry.block for geometry in geometries(edges, 0, (True, True))]
+    assert blocks
+    assert all(1 <= math.prod(block) <= 1024 for block in blocks)
