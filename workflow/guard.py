@@ -11,7 +11,6 @@ from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from time import monotonic
 
 from base.errors import StudyError
 from base.files import write_atomic
@@ -23,7 +22,7 @@ from kernels.cubins.toolchain import find_nvcc
 from kernels.host_execution.binding import KernelFault
 from kernels.host_execution.compiler import CompilerError, NotSupported
 from kernels.host_execution.counts import quantities
-from kernels.host_execution.limited import LimitReached, limited
+from kernels.host_execution.limited import LimitReached, cpu_clock, limited
 from kernels.launches.accesses import counted
 from kernels.launches.expression import written
 from kernels.launches.lines import (
@@ -81,13 +80,13 @@ def results(
 ) -> Iterator[Result]:
     """Yield a result for each kernel of a file; raise StudyError if it contains none."""
     text = text_of(path, folders, defines)
-    end = monotonic() + SECONDS
+    end = cpu_clock() + SECONDS
     for name in kernels_to_judge(path, text, launch, kernel):
         try:
             verdict = verdict_on(path, text, name, launch, end)
             check_compiled(path, verdict)
             yield limited(
-                partial(_correct, path, verdict), max(0.0, end - monotonic()), MEMORY_BYTES
+                partial(_correct, path, verdict), max(0.0, end - cpu_clock()), MEMORY_BYTES
             )
         except (KernelFault, NotSupported, CompilerError, LimitReached) as error:
             status = WRONG if isinstance(error, KernelFault) else UNCHECKED

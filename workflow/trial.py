@@ -4,15 +4,13 @@ A kernel is added to the catalog of this process and handled like every other va
 function is only timed.
 """
 
+import os
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from math import lcm
 from pathlib import Path
-from time import monotonic, time
-
-import psutil
 
 from base.errors import StudyError
 from base.files import sha256, write_atomic
@@ -28,10 +26,10 @@ from kernels.catalog.user_supplied import (
     source_text,
 )
 from kernels.catalog.variant import IN_TURN, UserKernel, UserSupplied
-from kernels.cubins.summary import built
+from kernels.cubins.summary import COMPILERS, built
 from kernels.cubins.toolchain import COMPILER, find_nvcc
 from kernels.host_execution.binding import KernelFault
-from kernels.host_execution.limited import LimitReached, limited
+from kernels.host_execution.limited import LimitReached, cpu_clock, limited
 from kernels.launches import accesses
 from kernels.launches.accesses import Counted, counted
 from kernels.launches.lines import MEMORY_BYTES, judged, judged_or_assumed
@@ -47,13 +45,11 @@ from workflow.roofline import focus, position
 RESULTS = RESULTS / "tried"
 SIZES = (1024, 4096)  # on the GPU
 UNCHECKED = 3  # exit status
-# From the start of Python to the end of the compilation for GPUs; of the counts.
+# Of CPU time: to the end of the compilation for GPUs, and of the counts.
 SECONDS_WITH_BUILDS, COUNT_S = 50.0, 10.0
 # Always timed with float32 kernels, and with kernels of other dtypes.
 _ALWAYS = ("naive_coalesced", "block", "sgemm_top", "cublas_sgemm")
 _OTHER_DTYPES = ("mm_naive", "mm_tile")
-
-_LONGEST_START_S = 10.0  # of Python on a busy host
 
 
 @dataclass(frozen=True)
@@ -87,8 +83,7 @@ def attempt(
     The status is `UNCHECKED` if a kernel was not checked to the end. Raise StudyError with file and
     line if a kernel is wrong.
     """
-    age = time() - psutil.Process().create_time()
-    end = monotonic() + SECONDS_WITH_BUILDS - min(age, _LONGEST_START_S)
+    end = cpu_clock() + SECONDS_WITH_BUILDS
     text = source_text(path)
     if wanted.recording:  # before the long work
         check_manifest(wanted.recording)
@@ -198,9 +193,10 @@ def _call(
 def _built(
     entry: UserKernel, nvcc: Path, architectures: Sequence[str], end: float
 ) -> Iterator[str]:
-    """Build the kernel until `end` at the latest; yield a table of its machine code."""
+    """Build the kernel until the CPU clock shows `end`; yield a table of its machine code."""
     machine_code = built(entry, nvcc, architectures, RESULTS / entry.name)
-    seconds = max(0.0, end - monotonic())
+    cores = min(len(os.sched_getaffinity(0)), COMPILERS)
+    seconds = cores * max(0.0, end - cpu_clock())
     try:
         yield from limited(lambda: list(machine_code), seconds, MEMORY_BYTES, "nvcc")
     except LimitReached as error:

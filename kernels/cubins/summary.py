@@ -23,7 +23,7 @@ from kernels.cubins.toolchain import (
 from kernels.products.shape import Shape
 
 _SIZE = 1024  # of the launch whose occupancy is computed
-_COMPILERS = 4  # at most that many at a time: each takes up to 200 MB
+COMPILERS = 4  # at most that many at a time: each takes up to 200 MB
 
 
 def built(entry: UserKernel, nvcc: Path, wanted: Sequence[str], folder: Path) -> Iterator[str]:
@@ -37,7 +37,7 @@ def built(entry: UserKernel, nvcc: Path, wanted: Sequence[str], folder: Path) ->
     def one(name: str) -> BuildResult:
         return build_cubin(nvcc, build, name, folder / name / f"{build.stem}.cubin")
 
-    cores = min(len(os.sched_getaffinity(0)), _COMPILERS)
+    cores = min(len(os.sched_getaffinity(0)), COMPILERS)
     results = run_all(one, names, cores, lambda done, name: progress.show_share(name, done))
     progress.end()
     yield f"machine code by nvcc {nvcc_version(nvcc)}"

@@ -13,10 +13,6 @@
 
 #include SOURCE
 
-#ifdef HOST_CONFIGURE
-#include "launch.h"
-#include HOST_CONFIGURE
-#else
 template <int... Indices>
 struct HostSequence {};
 
@@ -28,10 +24,14 @@ __attribute__((no_sanitize("thread"))) static void host_call(void (*kernel)(Para
 }
 
 template <typename... Parameters>
-static void host_call(void (*kernel)(Parameters...), void **arguments) {
+__attribute__((no_sanitize("thread"))) static void host_call(void (*kernel)(Parameters...), void **arguments) {
     host_call(kernel, arguments, HostSequence<__integer_pack(sizeof...(Parameters))...>());
 }
 
+#ifdef HOST_CONFIGURE
+#include "launch.h"
+#include HOST_CONFIGURE
+#else
 extern "C" void host_entry(void **arguments) {
     host_call(KERNEL, arguments);
 }

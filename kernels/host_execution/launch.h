@@ -65,21 +65,9 @@ struct HostLaunch {
 static HostLaunch host_launches[8];
 static unsigned host_launch_count, host_value_bytes;
 
-template <int... Indices>
-struct HostIndices {};
-
-template <typename... Parameters, int... Indices>
-__attribute__((no_sanitize("thread"))) static void host_start(void **arguments,
-                                                              void (*)(Parameters...),
-                                                              HostIndices<Indices...>) {
-    const auto kernel = reinterpret_cast<void (*)(Parameters...)>(arguments[0]);
-    kernel(*static_cast<Parameters *>(arguments[1 + Indices])...);
-}
-
 template <typename... Parameters>
 __attribute__((no_sanitize("thread"))) static void host_entry_of(void **arguments) {
-    host_start(arguments, static_cast<void (*)(Parameters...)>(nullptr),
-               HostIndices<__integer_pack(sizeof...(Parameters))...>());
+    host_call(reinterpret_cast<void (*)(Parameters...)>(arguments[0]), arguments + 1);
 }
 
 template <typename... Parameters>

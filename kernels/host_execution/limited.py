@@ -18,6 +18,8 @@ from base.processes import end_with_parent
 
 Result = TypeVar("Result")
 _PAUSE_S = 0.05  # between looks at time and memory
+# The longest elapsed time: a multiple of the CPU time on a busy host, and seconds.
+_MOST_ELAPSED, _MOST_ELAPSED_S = 8.0, 120.0
 
 
 class LimitReached(StudyError):  # noqa: N818  no fault of the work
@@ -29,8 +31,9 @@ def limited(
 ) -> Result:
     """Return the result of `work`, which runs in a fork of this process; errors contain `name`.
 
-    Raise LimitReached after `seconds`, or if the fork and its children use more than `memory_bytes`
-    beyond the memory of this process. Raise StudyError if a signal ends the fork, and every
+    Raise LimitReached if the fork and its children use more than `seconds` of CPU time, so that
+    other programs do not change the outcome, or more than `memory_bytes` beyond the memory of this
+    process; and if the work sleeps. Raise StudyError if a signal ends the fork, and every
     StudyError that `work` raises.
     """
     context = multiprocessing.get_context("fork")
@@ -39,9 +42,10 @@ def limited(
     process.start()
     sender.close()
     try:
-        end, before = monotonic() + seconds, _memory_bytes(os.getpid())
+        elapsed_s = min(_MOST_ELAPSED * seconds, max(seconds, _MOST_ELAPSED_S))
+        end, before = monotonic() + elapsed_s, _memory_bytes(os.getpid())
         while not receiver.poll(_PAUSE_S):
-            if monotonic() > end:
+            if _cpu_s(process.pid or 0) > seconds or monotonic() > end:
                 raise LimitReached(f"{name} takes more than {seconds:.2g} s")
             if _memory_bytes(process.pid or 0) > before + memory_bytes:
                 limit = f"{memory_bytes / 2**30:.2g} GiB"
@@ -60,6 +64,19 @@ def limited(
     if isinstance(outcome, BaseException):
         raise outcome
     return outcome
+
+
+def cpu_clock() -> float:
+    """Return the seconds of CPU time of this process and the children that it has waited for."""
+    return sum(os.times()[:4])
+
+
+def _cpu_s(pid: int) -> float:
+    """Return the seconds of CPU time of a process and its children; 0 if it has ended."""
+    with contextlib.suppress(psutil.NoSuchProcess):
+        process = psutil.Process(pid)
+        return sum(sum(each.cpu_times()[:4]) for each in (process, *process.children(True)))
+    return 0.0
 
 
 def _memory_bytes(pid: int) -> int:

@@ -119,7 +119,12 @@ def fixed_sizes(text: str, launch: Launch, kernel: Piece | None) -> dict[str, st
     """
     if kernel is None or any(_size(named(each)) for each in parameters(kernel, launch.name)):
         return {}
-    names = sorted(words(kernel.text) & macros(text, ""), key=kernel.text.index)
+    code = blanked(kernel.text)
+    names = [
+        name
+        for name in sorted(words(code) & macros(text, ""), key=code.index)
+        if not re.search(_IN_ANGLES.format(name), code)  # an edge of a tile
+    ]
     sizes = {size: name for name in reversed(names) if (size := _size(name))}
     return sizes if "N" in sizes else {}
 

@@ -230,7 +230,8 @@ def _needed(declarations: Sequence[str], launch: Launch) -> tuple[str, ...]:
     chosen: list[str] = []
     for statement in reversed(declarations):
         names = declared_names(statement)
-        if names & needed:
+        member = re.match(r"(\w+)\s*\.\s*\w+\s*=(?!=)", statement)
+        if names & needed or (member and member[1] in needed):
             chosen.insert(0, " ".join(statement.split()))
             needed = (needed - names) | words(statement)
     return tuple(chosen)

@@ -7,8 +7,7 @@ from pathlib import Path
 from kernels.host_execution.compiler import SOURCE_NAME, preprocessed
 from kernels.launches.pieces import blanked
 
-_LOCAL = re.compile(r'^[ \t]*#[ \t]*include[ \t]*["<]([^">\n]+)[">][^\n]*$', re.MULTILINE)
-_LIBRARY = re.compile(r"^[ \t]*#[ \t]*include\b[^\n]*", re.MULTILINE)
+_INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*["<]([^">\n]+)[">][^\n]*', re.MULTILINE)
 _CONDITION = re.compile(r"\s*#\s*(if|ifdef|ifndef|else|elif|endif)\b")
 _DISABLED = re.compile(r"\s*#\s*if\s+(?:0|false)\s*(?:/|$)")
 _MARKER = re.compile(r'^# (\d+) "<stdin>"[^\n]*', re.MULTILINE)
@@ -36,6 +35,11 @@ def with_includes(
     return "\n".join([*lines, *first, *_enabled(text.splitlines())]) + "\n"
 
 
+def without_includes(text: str, kept: re.Pattern[str] | None = None) -> str:
+    """Return a source without the headers that it includes, except those whose names match."""
+    return _INCLUDE.sub(lambda match: match[0] if kept and kept.fullmatch(match[1]) else "", text)
+
+
 def _enabled(lines: list[str]) -> Iterator[str]:
     """Yield lines, empty in place of those between ``#if 0`` and its ``#else`` or ``#endif``."""
     depth = 0  # of conditions, from 1 at an ``#if 0``
@@ -60,7 +64,7 @@ def with_macros(text: str) -> str:
 
     A kernel that a macro declares shows only there.
     """
-    return _MARKER.sub(rf'#line \1 "{SOURCE_NAME}"', preprocessed(_LIBRARY.sub("", text), []))
+    return _MARKER.sub(rf'#line \1 "{SOURCE_NAME}"', preprocessed(without_includes(text), []))
 
 
 def _without_disabled(text: str) -> str:
@@ -86,7 +90,7 @@ def _expanded(
 ) -> str:
     text = _without_disabled(text)
     code, parts, end = blanked(text), [], 0
-    for match in _LOCAL.finditer(text):
+    for match in _INCLUDE.finditer(text):
         inner = _file([path.parent, *folders], match[1])
         if inner is None or depth == _MOST_DEPTH or "#" not in code[match.start() : match.end()]:
             continue

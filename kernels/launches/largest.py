@@ -4,7 +4,7 @@ from bisect import bisect
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import lcm
-from time import monotonic
+from time import process_time
 
 import numpy as np
 import numpy.typing as npt
@@ -54,14 +54,14 @@ class LastBlocks:
         try:
             (_, _, c), run = self._run(shape)
             stored = run.bytes // c.itemsize
-            begin = monotonic()
+            begin = process_time()
             rows, columns = (np.unique(each) for each in self._places(shape, stored))
             if not len(stored) or self._compare(shape, rows, columns):
                 return [], None
             right.append(shape)
             # A block that computes whole rows has more elements, too.
             growth = (largest / edge) ** (1 + (edge in (len(rows), len(columns))))
-            if (monotonic() - begin) * growth > _SECONDS:
+            if (process_time() - begin) * growth > _SECONDS:
                 return right, None
             shape = Shape.square(largest)
             fault = self._compare(shape, rows + largest - edge, columns + largest - edge)

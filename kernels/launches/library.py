@@ -37,6 +37,7 @@ from kernels.launches.expression import (
     words,
     written,
 )
+from kernels.launches.includes import without_includes
 from kernels.launches.pieces import Piece, declarations, kernels_of
 from kernels.launches.roles import meaning_of
 from kernels.launches.shim import Scope, code, memset, scope_of
@@ -47,7 +48,6 @@ from kernels.products.shape import Shape
 _MOST_ARGUMENTS = 32
 _MOST_LAUNCHES = 8  # as in launch.h
 _UNKNOWN = re.compile(r"‘(\w+)’ (?:(?:was not|has not been) declared|does not name a type)")
-_INCLUDE = re.compile(r"^[ \t]*#[ \t]*include[ \t]*(?:<[^>\n]*>|\"[^\"\n]*\")[^\n]*", re.MULTILINE)
 
 
 class _Record(ctypes.Structure):
@@ -108,6 +108,11 @@ class Source:
         return for_the_device(self.text, words(written(self.steps))) + memset(self.steps)
 
     @property
+    def for_the_host(self) -> str:
+        """The code that the launches need, without headers."""
+        return without_includes(self.device)
+
+    @property
     def arguments(self) -> set[str]:
         """The names in the arguments and template arguments of the launches."""
         return {word for each in self.steps for word in words(f"{each.kernel} {each.arguments}")}
@@ -122,7 +127,7 @@ class Source:
                 f"{shown(self.path)}: {self.name}: a product of {len(self.launches)} launches; use "
                 f"at most {_MOST_LAUNCHES}"
             )
-        device = with_variables(_INCLUDE.sub("", self.device), self.scope.constants)
+        device = with_variables(self.for_the_host, self.scope.constants)
         if mode == "launch":
             device = declarations(device)
         launch = LaunchCode(device, code(self.text, self.steps, self.scope))

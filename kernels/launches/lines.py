@@ -3,13 +3,12 @@
 from collections.abc import Generator, Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from time import monotonic
 
 from base.errors import StudyError
 from base.paths import shown
 from kernels.host_execution.binding import KernelFault
 from kernels.host_execution.compiler import CompilerError, NotSupported, unchecked_lines
-from kernels.host_execution.limited import LimitReached, limited
+from kernels.host_execution.limited import LimitReached, cpu_clock, limited
 from kernels.launches.expression import Launch, of_file, written
 from kernels.launches.includes import read, with_includes, with_macros
 from kernels.launches.pieces import kernels_of
@@ -22,7 +21,7 @@ from kernels.launches.verdict import (
 )
 from kernels.products.shape import Shape
 
-SECONDS, MEMORY_BYTES = 45.0, 3 * 2**29  # of the whole file
+SECONDS, MEMORY_BYTES = 45.0, 3 * 2**29  # of the whole file, of CPU time
 LARGE_SECONDS = 20.0  # of large sizes
 
 
@@ -47,7 +46,7 @@ def judged(
     no kernel.
     """
     text = text_of(path, folders, defines)
-    end = monotonic() + SECONDS
+    end = cpu_clock() + SECONDS
     names = kernels_to_judge(path, text, option, kernel)
     verdicts, errors = [], list[StudyError]()
     for place, name in enumerate(names):
@@ -87,14 +86,14 @@ def judged_or_assumed(
 
 
 def verdict_on(path: Path, text: str, name: str, option: str | None, end: float) -> Judged:
-    """Return the verdict on a kernel that is correct for some sizes, until `end` at the latest.
+    """Return the verdict on a kernel that is right for some sizes, until the CPU clock shows `end`.
 
     Raise KernelFault for a wrong kernel, and NotSupported, CompilerError or LimitReached for one
     that was not checked.
     """
     work = partial(judge, path, text, name, option)
-    verdict: Judged = limited(work, max(0.0, end - monotonic()), MEMORY_BYTES)
-    verdict = _at_large_sizes(verdict, min(LARGE_SECONDS, max(0.0, end - monotonic())))
+    verdict: Judged = limited(work, max(0.0, end - cpu_clock()), MEMORY_BYTES)
+    verdict = _at_large_sizes(verdict, min(LARGE_SECONDS, max(0.0, end - cpu_clock())))
     if not verdict.multiple:
         raise KernelFault(f"{verdict.fault}; launched as {written(verdict.source.steps)}")
     return verdict
@@ -102,7 +101,7 @@ def verdict_on(path: Path, text: str, name: str, option: str | None, end: float)
 
 def check_compiled(path: Path, verdict: Judged) -> None:
     """Raise NotSupported if only GPUs compile some lines of a kernel."""
-    if lines := unchecked_lines(verdict.source.device, {}):
+    if lines := unchecked_lines(verdict.source.for_the_host, {}):
         raise NotSupported(
             f"{shown(path)}:{','.join(map(str, lines))}: only GPUs compile these lines; make the "
             "CPU compile them too"

@@ -23,6 +23,7 @@ from kernels.host_execution.binding import Configured
 from kernels.host_execution.compiler import BUILDS, LaunchCode, build_kernel
 from kernels.launches.constants import with_variables
 from kernels.launches.expression import written
+from kernels.launches.includes import without_includes
 from kernels.launches.library import Library
 from kernels.launches.pieces import declarations
 from kernels.launches.reading import Precision, Reading
@@ -32,7 +33,6 @@ from kernels.launches.verdict import Judged
 from kernels.products.shape import Shape
 
 _BEGIN = "// The launch, for nvcc and g++."
-_INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*([<"])([^">\n]+)[">][^\n]*', re.MULTILINE)
 # Headers that nvcc has: those of the device's code, and of C and C++.
 _OF_NVCC = re.compile(
     r"cuda(?:_\w+)?\.h|cuda/[\w/]+|cooperative_groups(?:/\w+)?\.h|mma\.h|sm_\w+\.h|\w+_types\.h|"
@@ -116,7 +116,7 @@ def write(judged: Judged, baseline: str | None, folder: Path) -> UserKernel:
         scope = replace(scope, constants=())
     facts = Facts(name=name, baseline=baseline, launch=launch)
     parts = [
-        rename + _without_foreign_headers(device),
+        rename + without_includes(device, kept=_OF_NVCC),
         _BEGIN,
         _FOR_NVCC + code(source.text, source.steps, scope),
         facts.line(".cu"),
@@ -127,11 +127,6 @@ def write(judged: Judged, baseline: str | None, folder: Path) -> UserKernel:
     entry = read(path)
     assert isinstance(entry, UserKernel)
     return entry
-
-
-def _without_foreign_headers(text: str) -> str:
-    """Return a source without headers of libraries, which its device's code does not need."""
-    return _INCLUDE.sub(lambda each: each[0] if _OF_NVCC.fullmatch(each[2]) else "", text)
 
 
 @dataclass(frozen=True)
@@ -156,7 +151,7 @@ class Program:
         device, marked, launch = text.partition(_BEGIN)
         if not marked:
             raise StudyError(f"{shown(self._path)}: contains no launch; use gemm-study try")
-        parts = LaunchCode(declarations(_INCLUDE.sub("", device)), launch)
+        parts = LaunchCode(declarations(without_includes(device)), launch)
         kernel = self._entry.kernel
         built = build_kernel(kernel, self._path, {}, "launch", self._folder, parts)
         return Library(built, self._path, kernel, counted=False)

@@ -47,6 +47,7 @@ class Precision:
     b: Stored = FLOAT
     c: Stored = FLOAT
     uses_tf32: bool = False
+    rounded_to: Stored | None = None  # by a step: the type of 16 bits
     short_sums: bool = False  # sums have the digits of the 16-bit type
 
     @property
@@ -61,7 +62,8 @@ class Precision:
         Where the error bound allows much, whole numbers must be exact. For sums of 16 bits it
         allows so much that real numbers are checked only once, with the layout.
         """
-        return (True,) if self.short_sums else (False, True) if self.uses_tf32 else (False,)
+        is_rounded = self.uses_tf32 or self.rounded_to is not None
+        return (True,) if self.short_sums else (False, True) if is_rounded else (False,)
 
     @property
     def roundoffs(self) -> tuple[float, float, float]:
@@ -73,7 +75,10 @@ class Precision:
         short = max(matrix.roundoff for matrix in (self.a, self.b, self.c))
         wide = {53: 2.0**-52, 0: 0.0}.get(self.a.digits, 2.0**-24)
         result = self.c.roundoff if self.c.is_short else 0.0
-        return 2.0**-10 if self.uses_tf32 else 0.0, short if self.short_sums else wide, result
+        operands = 2.0**-10 if self.uses_tf32 else 0.0
+        if self.rounded_to:
+            operands = max(operands, self.rounded_to.roundoff)
+        return operands, short if self.short_sums else wide, result
 
     @property
     def note(self) -> str:
@@ -81,6 +86,7 @@ class Precision:
         types = dict.fromkeys(matrix.name for matrix in (self.a, self.b, self.c))
         names = [*types] if list(types) != ["float"] else []
         names += ["operands rounded to TF32"] if self.uses_tf32 else []
+        names += [f"operands rounded to {self.rounded_to.name}"] if self.rounded_to else []
         return ", ".join([*names, *(["sums of 16 bits"] if self.short_sums else [])])
 
 
@@ -170,7 +176,15 @@ class Reading:
         types = dict(zip(self.matrices.values(), elements, strict=True))
         if types.get(ADDEND, types["C"]) != types["C"]:
             raise NotSupported(f"{library.name}: adds a matrix of another type than its result")
-        precision = replace(self.precision, a=types["A"], b=types["B"], c=types["C"])
+        copies = zip(self.matrices.values(), elements, strict=True)
+        short = [stored for matrix, stored in copies if matrix == WORKSPACE and stored.is_short]
+        precision = replace(
+            self.precision,
+            a=types["A"],
+            b=types["B"],
+            c=types["C"],
+            rounded_to=short[0] if short and not types["A"].is_short else None,
+        )
         return replace(self, precision=precision)
 
     @property

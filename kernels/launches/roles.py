@@ -121,7 +121,8 @@ def matrices(
     names = list(pointers)
     letters = {letter(name): name for name in names}
     others = [name for name in names if name not in allocated]
-    if len(names) > len(MATRICES) and allocated:
+    has_d = sorted(letters) == ["A", "B", "C", "D"]
+    if len(names) > len(MATRICES) and allocated and not has_d:
         if set(MATRICES) <= set(letters):
             others = [letters[matrix] for matrix in MATRICES]
         work = dict.fromkeys(set(names) - set(others), WORKSPACE)
@@ -134,7 +135,7 @@ def matrices(
     written = [name for name, kind in pointers.items() if not re.search(r"\bconst\b", kind)]
     outputs = written if len(written) == 1 else [names[-1], names[0]]
     order = (*MATRICES[:2], ADDEND)
-    if sorted(letters) == ["A", "B", "C", "D"]:
+    if has_d:
         outputs, names = [letters["D"]], [letters[each] for each in "ABCD"]
     for output in outputs:
         inputs = [name for name in names if name != output]

@@ -70,7 +70,8 @@ def _in_code(steps: Sequence[Launch], kernels: dict[str, Piece]) -> Iterator[Ste
                 stored &= {letters["C"]}
                 temporary = names - {letters[matrix] for matrix in MATRICES}
             else:
-                temporary = _passed_on(chosen, kernels) - stored
+                copies = [step for step in chosen if len(_flow(step, kernels)) > 1]
+                temporary = _passed_on(copies, kernels)
             if len(chosen) > 1 and len(names) >= len(MATRICES) and stored:
                 calls = [_malloc(name, launched, mallocs) for name in sorted(temporary)]
                 yield (*filter(None, calls), *chosen)
@@ -79,11 +80,12 @@ def _in_code(steps: Sequence[Launch], kernels: dict[str, Piece]) -> Iterator[Ste
 def _slice(steps: Sequence[Launch], place: int, kernels: dict[str, Piece]) -> list[Launch]:
     """Return a launch and those that store what it reads: before it, or only behind it.
 
-    Launches that store A or B are no steps of the product, and neither are other products.
+    Launches that store A or B are no steps of the product, nor are other products and launches of
+    the same kernel.
     """
     inputs = [{"A", "B"} & {*map(letter, _stored(step, kernels))} for step in steps]
     possible = [
-        not stored and not _is_complete([step], kernels)
+        not stored and not _is_complete([step], kernels) and step.name != steps[place].name
         for step, stored in zip(steps, inputs, strict=True)
     ]
     chosen = {place: steps[place]}
@@ -165,6 +167,7 @@ def _uses(body: str, parameter: str) -> tuple[bool, bool]:
         operator = re.match(r"[\s)]*(?:\[0\])?(?:\.[xyzw])?\s*([-+*]?)=(?!=)", body[end:])
         is_stored |= operator is not None
         is_added |= bool(operator and operator[1])
+    is_stored |= bool(re.search(rf"\bstore\w*\s*\([^,;]*\b{name}\b", body))
     if is_stored:
         return is_added, True
     aliases = re.findall(rf"\b(\w+)\s*=[^;=]*\b{name}\b", body)

@@ -20,7 +20,14 @@ from kernels.launches.expression import (
     words,
 )
 from kernels.launches.pieces import Piece, blanked, function_name, kernels_of
-from kernels.launches.roles import ELEMENT, MATRICES, is_bias, is_number_name, meaning_of
+from kernels.launches.roles import (
+    ELEMENT,
+    MATRICES,
+    is_bias,
+    is_number_name,
+    is_size_name,
+    meaning_of,
+)
 
 _MEMSET_THREADS = 256
 # One word per thread, and the bytes behind the last word.
@@ -222,7 +229,7 @@ def code(text: str, steps: Sequence[Launch], scope: Scope) -> str:
     namespaces = "".join(f"using namespace {name};\n" for name in dict.fromkeys(opened))
     main = main_of(steps)
     sizes = fixed_sizes(text, main, kernels_of(text).get(main.name))
-    if set(sizes.values()) & set(scope.constants):
+    if any(is_size_name(name) for name in scope.constants):
         sizes = {}
     fixed = ", ".join(f"(unsigned)({sizes.get(size, sizes.get('N', 0))})" for size in "MNK")
     return (

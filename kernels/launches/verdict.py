@@ -103,6 +103,11 @@ def kernels_to_judge(path: Path, text: str, option: str | None, kernel: str | No
     return list(dict.fromkeys(launched)) or products
 
 
+def _several_or_single(launched: Sequence[Steps]) -> Sequence[Steps]:
+    """Return the products of several steps; those of one launch if there is none."""
+    return [steps for steps in launched if len(steps) > 1] or launched
+
+
 def _launched(text: str, option: str | None, name: str) -> list[Steps]:
     """Return the products that a kernel multiplies for: of several steps, then of one launch.
 
@@ -189,16 +194,16 @@ def unjudged(path: Path, text: str, option: str | None, kernel: str | None) -> l
     products = [
         steps
         for name in kernels_to_judge(path, text, option, kernel)
-        for steps in _launched(text, option, name)
+        for steps in _several_or_single(_launched(text, option, name))
     ]
     assumed = []
     for steps in products:
         source = Source.of(path, text, *steps)
         try:
             library = source.library("launch")
+            reading = next(iter(readings(source))).typed(library)
         except StudyError:  # another launch may compile
             continue
-        reading = next(iter(readings(source))).typed(library)
         if tile := _tile(library, source, reading):
             multiple, shapes = lcm(*tile), (_whole(tile, reading),)
             assumed.append(Judged(source, reading, tile, multiple, shapes, None, is_checked=False))

@@ -3,19 +3,21 @@
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kernels.catalog.limits import DeviceLimits
 from kernels.catalog.product import Product
 from kernels.catalog.variant import Library, UserCall, UserKernel
 from kernels.cubins.build import Build, build_for, step_build
 from kernels.cubins.compile import BuildResult, architecture
-from kernels.launches.program import Packed, program
 from kernels.products.elements import ELEMENTS
 from measurement.devices import cublas
 from measurement.devices.calls import DeviceMatrix, Intact, load_call
 from measurement.devices.errors import CellError
 from measurement.devices.flows import has_context
+
+if TYPE_CHECKING:
+    from kernels.launches.program import Packed
 
 # Formats of words in the arguments of a kernel, by their bytes.
 _FORMATS = {8: "q", 4: "i", 2: "h", 1: "b"}
@@ -123,6 +125,8 @@ class Launches:
         self, product: Product, build: Build, stream: Any, on_device: Sequence[Any]
     ) -> Launch:
         """Return the launches of a user-supplied kernel, evaluated once for these addresses."""
+        from kernels.launches.program import program  # only these kernels need it
+
         entry = product.entry
         assert isinstance(entry, UserKernel)
         addresses = [int(address) for address in on_device]
@@ -141,7 +145,7 @@ class Launches:
         return into_stream
 
     def _bound(
-        self, build: Build, packed: Packed, addresses: Sequence[int]
+        self, build: Build, packed: "Packed", addresses: Sequence[int]
     ) -> Callable[[Any, Sequence[int]], None]:
         """Return a function that launches a kernel with moved addresses of A, B and C."""
         configured = packed.configured

@@ -45,6 +45,23 @@ def test_time_is_limited_and_nothing_runs_on(work):
     ]
 
 
+def busy(seconds):
+    end = time.process_time() + seconds
+    while time.process_time() < end:
+        pass
+    return "ended"
+
+
+@pytest.mark.slow
+def test_only_cpu_time_counts():
+    assert limited(lambda: time.sleep(1.5), 0.5, GIB) is None, "as if another program ran"
+    assert limited(lambda: busy(0.3), 1.5, GIB) == "ended"
+    begin = time.monotonic()
+    with pytest.raises(LimitReached, match=r"more than 0\.5 s"):
+        limited(lambda: busy(60), 0.5, GIB)
+    assert time.monotonic() - begin < 30
+
+
 @pytest.mark.slow
 def test_memory_is_limited():
     with pytest.raises(LimitReached, match=r"more than 0\.25 GiB"):

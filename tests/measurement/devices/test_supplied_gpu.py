@@ -1,5 +1,7 @@
 """Kernels of any file on a real GPU: layouts, structures, factors and shared memory on request."""
 
+import re
+
 import pytest
 
 from kernels.catalog.product import with_entry
@@ -10,6 +12,7 @@ from kernels.launches.verdict import judge, kernels_to_judge
 from kernels.products.shape import Shape
 from measurement.devices.gpu import GpuSession
 from study.cells import Cell
+from tests.support import ROOT
 from tests.support.supplied import supplied
 from tests.support.tricks import inputs_of, outcome
 
@@ -71,9 +74,21 @@ __global__ void shared(const float *A, const float *B, float *C, int N) {
 }
 // launch: shared<<<dim3(N / 80, N / 80), 256, 2 * 80 * 80 * 4>>>(A, B, C, N)
 """
+STEPS = [
+    re.sub(r"^.*// twin: ?(.*)$", r"\1", path.read_text(), flags=re.MULTILINE)
+    for path in (
+        ROOT / "tests/data/judged_kernels" / f"steps_{name}.cu"
+        for name in (
+            "split-parts-overlap",
+            "atomic-half-of-the-zeros",
+            "transpose-rows-for-columns",
+            "apart-c-without-beta",
+        )
+    )
+]
 
 
-@pytest.mark.parametrize("text", [COLUMNS, STRUCTURES, TRANSPOSED, SHARED])
+@pytest.mark.parametrize("text", [COLUMNS, STRUCTURES, TRANSPOSED, SHARED, *STEPS])
 def test_a_kernel_of_any_file_multiplies_on_a_gpu(card, nvcc, tmp_path, text):
     path = tmp_path / "mine.cu"
     path.write_text(text)
