@@ -120,7 +120,7 @@ def _lines(path: Path, name: str, verdict: Judged, declared: Sequence[Launch]) -
 
 
 def _origin(steps: Sequence[Launch], declared: Sequence[Launch]) -> str:
-    if lines := dict.fromkeys(str(step.line) for step in steps if step.line):
+    if lines := [str(line) for line in sorted({step.line for step in steps}) if line]:
         return f"found at line{'s' * (len(lines) > 1)} {', '.join(lines)}"
     return "as given" if steps[-1] in declared else "inferred"
 
