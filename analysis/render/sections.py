@@ -280,7 +280,9 @@ def decide(t: Tables, devices: Devices) -> Values:
         "from_pinned": fits.where(host_memory="pinned").first,
         "from_pageable": fits.where(host_memory="pageable").first,
         "located": _located(t, focus.label),
-        "streamed": t("throughput").where(gpu=focus.label, variant="cublas_sgemm"),
+        "streamed": t("throughput").where(
+            gpu=focus.label, variant="cublas_sgemm", same_a=False, streams=[1, 8]
+        ),
         "predicted": t("predictions").where(gpu=focus.label),
         "predicted_well": t("predictions").where(gpu=focus.label, inside=True),
     }
