@@ -45,7 +45,8 @@ EXCEPTIONS = {
 }
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 TEMPLATES = sorted((ROOT / "report").rglob("*.j2"))
-SOURCES = sorted([*(ROOT / "kernels").glob("*.cu"), *(ROOT / "cpu_reference").glob("*.c")])
+_FOLDERS = {"kernels": "*.cu", "kernels/host_execution": "*.[ch]*", "cpu_reference": "*.c"}
+SOURCES = sorted(path for name, files in _FOLDERS.items() for path in (ROOT / name).glob(files))
 PACKAGES = ("analysis", "base", "cpu_reference", "kernels", "measurement", "study", "workflow")
 
 

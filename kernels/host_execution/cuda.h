@@ -104,12 +104,12 @@ int __syncthreads_and(int);
 int __syncthreads_count(int);
 // A word of shared memory that tensor cores read: checked as any load, but not counted.
 unsigned host_tensor_operand(const unsigned *);
-// The runtime knows which thread runs. To a thread they are constants, and no memory accesses.
+// Indices come from the runtime. They are constants to a thread, so reading them is no access.
 __attribute__((const)) uint3 host_thread_index();
 __attribute__((const)) uint3 host_block_index();
 __attribute__((const)) uint3 host_block_size();
 __attribute__((const)) uint3 host_grid_size();
-// What the lanes of a warp tell each other; copies to shared memory; checks of atomic operations.
+// Values that lanes of a warp exchange; copies to shared memory; checks of atomic operations.
 uint64_t host_exchange(unsigned mask, uint64_t value, unsigned from);
 unsigned host_gather(unsigned mask, uint64_t value, uint64_t *values);
 unsigned host_ballot(unsigned mask, int predicate);

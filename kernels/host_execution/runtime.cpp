@@ -249,7 +249,7 @@ void learn(std::vector<uint32_t> &times, const std::vector<uint32_t> &more) {
     }
 }
 
-// After a __syncwarp, each of its lanes knows what any of them knew.
+// After a __syncwarp, each of its lanes is ordered behind all that any of them was ordered behind.
 void order(Worker &w, Fiber *lanes, uint32_t count, uint32_t together) {
     ++w.time;
     for (uint32_t left = w.objects.empty() ? 0 : together; left; left &= left - 1) {
@@ -537,7 +537,7 @@ void multiply_batch(const Element *a, const Element *b, Element *c, const Sizes 
 }  // namespace
 
 // c = a * b for each of a batch of row-major matrices, each element summed in the order of k.
-// `fused`: each step is one fused multiply-add, else a product that is rounded and then a sum.
+// `fused`: each step is one FMA, else a product that is rounded and then a sum.
 extern "C" void host_reference_float32(const float *a, const float *b, float *c, const Sizes *sizes,
                                        int fused) {
     multiply_batch(a, b, c, *sizes, fused);

@@ -33,7 +33,7 @@ constexpr size_t STATIC_SHARED_BYTES = 48 * 1024, DYNAMIC_SHARED_BYTES = 227 * 1
 constexpr size_t VARIABLE_BYTES = size_t(1) << 28;  // of the file's variables
 // Not a power of two: else the tops of all stacks fall into the same sets of the cache.
 constexpr size_t STACK_BYTES = 65536 + 320;
-// In the place of a thread: several lanes of a warp, whose number is added, or of several warps.
+// Instead of a thread: several lanes of one warp, whose number is added, or of several warps.
 constexpr uint16_t LANES = 0x8000, SEVERAL = 0xffff;
 // Fills shared memory before each block of a counted run: NaN as float32 and, in two words, as
 // float64. Other runs find other values (`Launch::fill`).
@@ -305,7 +305,7 @@ inline uint64_t code_address(const Worker &w, void *caller) {
     return static_cast<char *>(caller) - w.code;
 }
 
-// Turns the accesses of a warp since the last barrier into requests.
+// Groups the accesses of a warp since the last barrier into requests.
 void end_warp(Worker &w);
 
 }  // namespace host_execution
