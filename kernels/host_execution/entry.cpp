@@ -24,7 +24,8 @@ __attribute__((no_sanitize("thread"))) static void host_call(void (*kernel)(Para
 }
 
 template <typename... Parameters>
-__attribute__((no_sanitize("thread"))) static void host_call(void (*kernel)(Parameters...), void **arguments) {
+__attribute__((no_sanitize("thread"))) static void host_call(void (*kernel)(Parameters...),
+                                                             void **arguments) {
     host_call(kernel, arguments, HostSequence<__integer_pack(sizeof...(Parameters))...>());
 }
 

@@ -26,8 +26,7 @@ HOST_INLINE void host_set(To &to, From from) {
 HOST_INLINE unsigned host_logic(unsigned a, unsigned b, unsigned c, unsigned table) {
     unsigned result = 0;
     for (int i = 0; i < 8; ++i)
-        if (table >> i & 1)
-            result |= (i & 4 ? a : ~a) & (i & 2 ? b : ~b) & (i & 1 ? c : ~c);
+        if (table >> i & 1) result |= (i & 4 ? a : ~a) & (i & 2 ? b : ~b) & (i & 1 ? c : ~c);
     return result;
 }
 
