@@ -103,10 +103,11 @@ def attempt(
             return (yield from _call(path, text, cuda, config, wanted, hardware))
     options = (wanted.launch, wanted.kernel, wanted.folders, wanted.defines)
     kernels, unchecked = yield from judged_or_assumed(path, *options)
+    is_complete = unchecked is None
     for kernel in kernels:
         entry = write(kernel, wanted.baseline, RESULTS)
-        yield from _further(kernel, entry, config, wanted, hardware, end)
-    return UNCHECKED if unchecked else 0
+        is_complete &= yield from _further(kernel, entry, config, wanted, hardware, end)
+    return 0 if is_complete else UNCHECKED
 
 
 def _further(
@@ -116,8 +117,12 @@ def _further(
     wanted: Wanted,
     hardware: Host | None,
     end: float,
-) -> Iterator[str]:
-    """Build a kernel, place it on a roofline and time it, as far as this host can."""
+) -> Generator[str, None, bool]:
+    """Build a kernel, place it on a roofline and time it, as far as this host can.
+
+    Return whether nvcc was within its limits.
+    """
+    is_built = True
     study = load(config, "quick", VARIANTS.joined(entry))
     totals: Counted = {}
     if kernel.is_checked:
@@ -130,7 +135,7 @@ def _further(
     except StudyError as missing:
         yield f"not built: {missing} ({remedy('make setup STUDY=full', COMPILER)} installs it)"
     else:
-        yield from _built(entry, nvcc, wanted.architectures, end)
+        is_built = yield from _built(entry, nvcc, wanted.architectures, end)
     near: Sequence[str] = [entry.after] if entry.after else []
     if totals and (on := wanted.recording or focus(study)):
         lines, near = position(totals, entry.after, on)
@@ -138,6 +143,7 @@ def _further(
     elif totals:
         yield "not compared with a roofline: the study has no recording; name one with --gpu"
     yield from _timed_if_wanted(entry, study, near, wanted, hardware)
+    return is_built
 
 
 def _cuda(path: Path, text: str) -> Path | None:
@@ -192,16 +198,20 @@ def _call(
 
 def _built(
     entry: UserKernel, nvcc: Path, architectures: Sequence[str], end: float
-) -> Iterator[str]:
-    """Build the kernel until the CPU clock shows `end`; yield a table of its machine code."""
+) -> Generator[str, None, bool]:
+    """Build the kernel until the CPU clock shows `end`; yield a table of its machine code.
+
+    Return whether nvcc was within its limits.
+    """
     machine_code = built(entry, nvcc, architectures, RESULTS / entry.name)
     cores = min(len(os.sched_getaffinity(0)), COMPILERS)
     seconds = cores * max(0.0, end - cpu_clock())
     try:
         yield from limited(lambda: list(machine_code), seconds, MEMORY_BYTES, "nvcc")
     except LimitReached as error:
-        how = "simplify the kernel, or choose one --architecture"
-        raise StudyError(f"{shown(Path(entry.file))}: {error}; {how}") from None
+        yield f"not built: {error}; simplify the kernel, or choose one --architecture"
+        return False
+    return True
 
 
 # ---- On a GPU

@@ -63,15 +63,17 @@ def _padded(shape: Shape, block_size: int) -> Shape:
     return Shape(shape.batch, m, n, k)
 
 
+def _unchanged(shape: Shape, _block_size: int) -> Shape:
+    return shape
+
+
 # Source T, step 4. Matrices are square, so the copy has the shape of B.
-TRANSPOSED_B = HostStep("B transposed", lambda shape, _: shape, b=_transpose)
+TRANSPOSED_B = HostStep("B transposed", _unchanged, b=_transpose)
 # The same for user-supplied kernels, by whether they read A and B in columns.
 TRANSPOSED = {
-    (True, False): HostStep("A transposed", lambda shape, _: shape, a=_transpose),
+    (True, False): HostStep("A transposed", _unchanged, a=_transpose),
     (False, True): TRANSPOSED_B,
-    (True, True): HostStep(
-        "A and B transposed", lambda shape, _: shape, a=_transpose, b=_transpose
-    ),
+    (True, True): HostStep("A and B transposed", _unchanged, a=_transpose, b=_transpose),
 }
 # Source H.
 PADDED = HostStep("A and B padded with zeros", _padded, a=_pad, b=_pad, c=_crop)

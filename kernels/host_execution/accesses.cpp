@@ -284,6 +284,11 @@ inline void check_word(Worker &w, Word &word, const Site &site, const Access &ac
             const bool was_unwritten = word.write_epoch < w.block_start;
             stop(fault_of(was_unwritten ? UNINITIALISED : SHARED_RACE, access, word.reader, code));
         }
+        // Others' atomic operations are not ordered with this thread's store before its own one.
+        const bool hides_store = access.is_atomic && word.write_epoch == w.epoch &&
+                                 word.writer == thread && word.write_time == w.time &&
+                                 !w.sites[word.write_site - 1].is_atomic;
+        if (hides_store) return;
         join(w, writer, word.writer, word.write_lanes);
         word.write_epoch = w.epoch;
         word.write_site = site.number;
@@ -385,6 +390,12 @@ inline Site &global_access(Worker &w, const Access &access, const char *address)
     if (buffer.is_result && is_tracked && !access.is_store && !writers->epoch &&
         !(buffer.stored && buffer.stored[access.offset / unit])) {
         stop(fault_of(NOT_INITIALISED, access));
+    }
+    const bool is_new = access.is_store && (access.is_atomic || !writers->epoch);
+    if (is_tracked && is_new && number < w.launch->buffer_count &&
+        w.useful_block != w.block_start) {
+        w.useful_block = w.block_start;
+        ++w.launch->useful_blocks;
     }
     buffer.is_written |= access.is_store || number + 1 >= w.launch->buffer_count;
     if (buffer.is_written && is_tracked) {

@@ -98,7 +98,7 @@ class _Launch(ctypes.Structure):
         ("last_block", ctypes.c_uint32),
         ("count_count", ctypes.c_uint32),
         ("cause_count", ctypes.c_uint32),
-        ("padding", ctypes.c_uint32),
+        ("useful_blocks", ctypes.c_uint32),
         ("store_count", ctypes.c_uint64),
         ("constants", ctypes.c_void_p),
         ("constant_bytes", ctypes.c_uint64),
@@ -143,7 +143,8 @@ class Run:
     element, in order of addresses (0: no store). A float64 is two words. `cause(i, word)`
     describes a read of uninitialised shared memory by the block that stored the word, None if there
     was none; `first_cause()` the first one of all blocks. `thread(i, word)` is who stored a word.
-    `kernel` is the kernel's name.
+    `kernel` is the kernel's name. `useful_blocks` counts those that add to a buffer, or store where
+    no other has.
     """
 
     counts: list[LineCount]
@@ -152,6 +153,7 @@ class Run:
     first_cause: Callable[[], str | None] = lambda: None
     thread: Callable[[int, int], str] = lambda _buffer, _word: ""
     kernel: str = ""
+    useful_blocks: int = 0
 
 
 @dataclass(frozen=True)
@@ -404,6 +406,7 @@ class Kernel:
             first_cause,
             thread,
             launch.kernel,
+            launch.useful_blocks,
         )
 
     def _line(self, code: int) -> int:

@@ -26,6 +26,7 @@ from kernels.theory.cost import OPERATIONS, Total, totals
 from kernels.theory.tiles import TileShape
 
 MAX_SHARED_BYTES = 227 * 1024  # per block, on any GPU
+MAX_GRID = (2**31 - 1, 65_535, 65_535)
 SEED = 1
 # What C and shared memory contain before a launch, by mode: a kernel that depends on it differs.
 FILLS: dict[Mode, int] = {"counted": POISON_WORD, "separate": 0, "fused": 1}

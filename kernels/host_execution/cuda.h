@@ -22,8 +22,18 @@
 #include <stdint.h>
 
 namespace std {
+using ::int16_t;
+using ::int32_t;
+using ::int64_t;
+using ::int8_t;
+using ::intptr_t;
 using ::ptrdiff_t;
 using ::size_t;
+using ::uint16_t;
+using ::uint32_t;
+using ::uint64_t;
+using ::uint8_t;
+using ::uintptr_t;
 }  // namespace std
 
 typedef unsigned short ushort;

@@ -203,6 +203,7 @@ void prepare(Worker &w, Launch &launch) {
     }
     size_t place[2] = {w.shared_module, 0};
     w.shared = w.shared_bytes ? static_cast<char *>(__tls_get_addr(place)) : nullptr;
+    w.useful_block = 0;
     w.sites.clear();
     for (Trace &trace : w.traces) {
         trace.clear();  // of a launch that ended with a fault

@@ -121,14 +121,14 @@ struct Launch {
     uint64_t dynamic_shared_bytes;
     Buffer *buffers;
     uint32_t buffer_count;
-    uint32_t instrumented;  // 0: nothing is counted; of faults, only divergent barriers are found
-    uint32_t fill;          // each word of shared memory before a block
-    uint32_t last_block;    // 1: it runs alone; addresses are checked, and stores recorded
-    uint32_t count_count;   // what `host_counts` will write
-    uint32_t cause_count;   // what `host_causes` will write
-    uint32_t padding;
-    uint64_t store_count;  // what `host_stores` will write
-    char *constants;       // those declared __constant__
+    uint32_t instrumented;   // 0: nothing is counted; of faults, only divergent barriers are found
+    uint32_t fill;           // each word of shared memory before a block
+    uint32_t last_block;     // 1: it runs alone; addresses are checked, and stores recorded
+    uint32_t count_count;    // what `host_counts` will write
+    uint32_t cause_count;    // what `host_causes` will write
+    uint32_t useful_blocks;  // that add to a buffer, or store where no other has
+    uint64_t store_count;    // what `host_stores` will write
+    char *constants;         // those declared __constant__
     uint64_t constant_bytes;
     Fault fault;
 };
@@ -240,6 +240,7 @@ struct Worker {
     std::unordered_map<const void *, Phased> objects;  // of the block, by address
     int vote, outcome;          // threads that vote at a barrier, and those of the last one
     uint32_t block_start;       // first epoch of the block
+    uint32_t useful_block = 0;  // the last one in `Launch::useful_blocks`, by its first epoch
     std::vector<Cause> causes;  // the first of each block
     Overwrite overwrite;
     char *code;  // where the kernel's library lies

@@ -10,7 +10,9 @@ from collections.abc import Set as AbstractSet
 from kernels.launches.expression import words
 from kernels.launches.pieces import Piece, blanked, function_name, pieces
 
-_OF_THE_HOST = re.compile(r"\b(?:cuda[A-Z]\w*|cublas\w*|std::(?!size_t)\w+)\b|<<<")
+_OF_THE_HOST = re.compile(
+    r"\b(?:cuda[A-Z]\w*|cublas\w*|std::(?!size_t|ptrdiff_t|u?int(?:\d+|ptr)_t)\w+)\b|<<<"
+)
 _MACRO = re.compile(r"\s*#\s*define\s+(\w+)")
 _KEYWORDS = words(
     "auto bool char class const constexpr double enum extern float inline int long namespace "

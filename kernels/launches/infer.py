@@ -13,7 +13,8 @@ from kernels.launches.pieces import Piece, blanked, closing, pieces
 from kernels.launches.roles import ELEMENT
 from kernels.launches.structs import arguments_of
 
-_INDEX = r"blockIdx\s*\.\s*{axis}\s*\*\s*(?P<edge>[\w.:]+|\([^()]*\))"
+# Not the name of a type that converts the edge.
+_INDEX = r"blockIdx\s*\.\s*{axis}\s*\*\s*(?P<edge>[\w.:]+(?![\w.:]|\s*\()|\([^()]*\))"
 _BOUNDS = re.compile(r"__launch_bounds__\s*\(")
 _DEFAULT_EDGE = "16"
 _TYPES = ("typename", "class")
@@ -145,6 +146,9 @@ def geometries(edges: tuple[int, int], bound: int, uses_y: tuple[bool, bool]) ->
     x, y = edges[0] or edges[1] or 16, edges[1] or edges[0] or 16
     x_only = edges[0] or 256
     grids: list[tuple[tuple[str, int], ...]] = [(("N", x), ("M", y)), (("M", x), ("N", y))]
+    if not any(edges) and uses_y == (False, True):  # blocks that count the tiles of C
+        for edge in (16, 32, 8):
+            yield Geometry((("M * N", edge * edge),), (edge, edge))
     if not uses_y[0]:
         grids = [(("M * N", x_only),), (("M", x_only),), (("N", x_only),), (("M", 1),)]
     elif edges[0] and not edges[1] and not uses_y[1]:

@@ -11,12 +11,13 @@ import numpy.typing as npt
 
 from base.errors import StudyError
 from kernels.host_execution.binding import Array, KernelFault, LastBlock
-from kernels.host_execution.check import MAX_SHARED_BYTES, zeros
+from kernels.host_execution.check import MAX_GRID, MAX_SHARED_BYTES, zeros
 from kernels.launches.library import Library, Source
 from kernels.launches.reading import Reading
 from kernels.products.shape import LARGEST_SIZE, Shape
 
 LARGE_EDGE = 1025  # above usual limits of a kernel, such as 1,024 threads or elements
+_TIMED = 4096  # the largest size that is timed without being asked for
 _STEP = 128  # of sizes: a kernel may treat whole tiles otherwise
 _SECONDS = 6.0  # expected of the last block of the largest product
 _TERMS = 128  # of a sum that are not zero, at random places and at the end
@@ -47,11 +48,17 @@ class LastBlocks:
         if edge >= largest:
             return [], None
         edge, largest = edge * self.step, largest * self.step
-        if fault := self._shared_fault(largest):
+        if fault := self._launch_fault(largest):
             return [], fault
+        if self._grid_fault(largest):  # of a host that counts in 32 bits
+            largest = edge
         right: list[Shape] = []
         shape = Shape.square(edge)
+        several = Shape.square(2 * self.step)  # blocks
         try:
+            (_, _, c), run = self._run(several)
+            if len(run.bytes) == c.size:  # alone, a block takes the work of all
+                return [], None
             (_, _, c), run = self._run(shape)
             stored = run.bytes // c.itemsize
             begin = process_time()
@@ -61,7 +68,7 @@ class LastBlocks:
             right.append(shape)
             # A block that computes whole rows has more elements, too.
             growth = (largest / edge) ** (1 + (edge in (len(rows), len(columns))))
-            if (process_time() - begin) * growth > _SECONDS:
+            if largest == edge or (process_time() - begin) * growth > _SECONDS:
                 return right, None
             shape = Shape.square(largest)
             fault = self._compare(shape, rows + largest - edge, columns + largest - edge)
@@ -71,22 +78,37 @@ class LastBlocks:
             return right, None
         return [*right, *([] if fault else [shape])], fault
 
-    def _shared_fault(self, largest: int) -> str | None:
-        """Return the least size whose blocks need more shared memory than GPUs have, or None."""
+    def _launch_fault(self, largest: int) -> str | None:
+        """Return the least size that no GPU launches, and why; None if there is none."""
 
-        def needed(n: int) -> int:
+        def fault(n: int) -> str | None:
             addresses = [0] * len(self.reading.places)
-            launched = self.library.multiplies(self.reading.values(Shape.square(n)), addresses)
-            return launched.dynamic_shared_bytes
+            values = self.reading.values(Shape.square(n))
+            for launched in self.library.configured(values, addresses):
+                if (needed := launched.dynamic_shared_bytes) > MAX_SHARED_BYTES:
+                    return (
+                        f"needs {needed:,} bytes of dynamic shared memory per block at size {n}; a "
+                        f"GPU has at most {MAX_SHARED_BYTES:,}"
+                    )
+            return self._grid_fault(n) if n <= _TIMED else None
 
-        if needed(largest) <= MAX_SHARED_BYTES:
-            return None
-        sizes = range(1, largest + 1)
-        size = sizes[bisect(sizes, MAX_SHARED_BYTES, key=needed)]
-        return (
-            f"{self.library.at(0)}: needs {needed(size):,} bytes of dynamic shared memory per "
-            f"block at size {size}; a GPU has at most {MAX_SHARED_BYTES:,}"
-        )
+        for most in (_TIMED, largest):
+            if fault(most):
+                sizes = range(1, most + 1)
+                size = sizes[bisect(sizes, False, key=lambda n: fault(n) is not None)]
+                return f"{self.library.at(0)}: {fault(size)}"
+        return None
+
+    def _grid_fault(self, n: int) -> str | None:
+        """Return that no GPU launches a grid at a size, None if GPUs do."""
+        addresses = [0] * len(self.reading.places)
+        for launched in self.library.configured(self.reading.values(Shape.square(n)), addresses):
+            if any(size > most for size, most in zip(launched.grid, MAX_GRID, strict=True)):
+                return (
+                    f"has a grid of {launched.grid} blocks at size {n}; a GPU launches at most "
+                    f"{MAX_GRID}"
+                )
+        return None
 
     def _run(
         self, shape: Shape, rows: Indices = _NONE, columns: Indices = _NONE, terms: Indices = _NONE

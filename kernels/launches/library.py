@@ -98,6 +98,13 @@ class Source:
         return any(has_beta(kernels[name], name) for name in names)
 
     @property
+    def loops_over_blocks(self) -> bool:
+        """Whether a loop advances by the number of blocks, so that any number of them will do."""
+        code = without_comments(self.device)
+        strides = re.findall(r"\b(\w+)\s*=[^;=]*\bgridDim\b", code)
+        return re.search(rf"\+=[^;)]*\b(?:{'|'.join(['gridDim', *strides])})\b", code) is not None
+
+    @property
     def uses_tf32(self) -> bool:
         """Whether its code names TF32, so that operands are rounded to it."""
         return "tf32" in without_comments(self.device).lower()
@@ -193,8 +200,9 @@ class Library(Kernel):
         return Shape(1, *sizes) if all(sizes) else None
 
     def at(self, line: int, kernel: str = "") -> str:
-        """Return the beginning of a message: file, line and kernel."""
-        return f"{self._source}:{line}: {kernel or self._name}"
+        """Return the beginning of a message: file, line (if it is not 0) and kernel."""
+        where = f"{self._source}:{line}" if line else f"{self._source}"
+        return f"{where}: {kernel or self._name}"
 
     def packed(
         self, numbers: Sequence[float], addresses: Sequence[int]

@@ -120,14 +120,14 @@ def closing(code: str, place: int) -> int:
 
 
 def declarations(text: str) -> str:
-    """Return the declarations of a device's code: kernels without bodies, no other functions."""
+    """Return the declarations of a device's code: kernels without bodies, functions of the host."""
     for piece in reversed(list(pieces(text))):
         if not piece.is_function or piece.body is None:
             continue
         header = blanked(piece.header)
         if "__global__" in header:
             text = f"{text[: piece.body]}{{}}{text[piece.end :]}"
-        elif "constexpr" not in header:
+        elif "__device__" in header and not re.search(r"\b(?:__host__|constexpr)\b", header):
             text = text[: piece.begin] + text[piece.end :]
     return text
 

@@ -36,6 +36,8 @@ ONE: Factors = (1.0, 0.0)
 _WORD_BYTES = 4
 _MOST = 8  # meanings of the names that a check tries
 _MOST_WORKSPACE_BYTES = 1 << 28
+LARGE, _LARGE_VALUE = 6, 1024.0  # a seed, and the limit of its numbers
+_FIRST_WITH_ZEROS, _ZEROS = 3, 0.1  # a seed, and the share of zeros
 _C_ROUNDOFF = 2.0**-22  # of β·C, relative
 
 
@@ -107,20 +109,25 @@ class Operands:
     ) -> "Operands":
         """Return seeded matrices; C is NaN, or random for a kernel that may read it.
 
-        `is_whole`: the numbers are -1, 0 and 1, whose sums are exact in every type.
+        `is_whole`: the numbers are -1, 0 and 1, whose sums are exact in every type. From
+        `_FIRST_WITH_ZEROS` on, seeds make some numbers zero. The seed `LARGE` makes large numbers,
+        unless C has 16 bits.
         """
         rng = np.random.default_rng(seed)
         precision = reading.precision
         counts = (shape.m * shape.k, shape.k * shape.n, shape.m * shape.n)
         types = (precision.a, precision.b, precision.c)
+        limit = _LARGE_VALUE if seed == LARGE and not precision.c.is_short else 1.0
 
         def drawn(stored: Stored, count: int) -> Array:
             if is_whole:
                 return stored.encoded(rng.integers(-1, 2, count))
+            kept = rng.random(count) >= _ZEROS if seed >= _FIRST_WITH_ZEROS else 1
             if stored.digits:
-                return stored.encoded(rng.uniform(-1, 1, count))
-            least = 0 if np.issubdtype(stored.dtype, np.unsignedinteger) else -128
-            return stored.encoded(rng.integers(least, 128, count))
+                return stored.encoded(rng.uniform(-limit, limit, count) * kept)
+            is_unsigned = np.issubdtype(stored.dtype, np.unsignedinteger)
+            least = 0 if is_unsigned else 64 if seed == LARGE else -128
+            return stored.encoded(rng.integers(least, 128, count) * kept)
 
         a, b, c = (drawn(stored, count) for stored, count in zip(types, counts, strict=True))
         if not reading.reads_c:

@@ -4,6 +4,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import IntEnum
+from math import prod
 
 import numpy as np
 
@@ -32,7 +33,8 @@ class Outcome(IntEnum):
     RACES = 2  # a fault ends it that comes from the kernel's own barriers or bounds of launches
     FAULTY = 3  # another fault ends it
     SPARSE = 4  # it leaves elements out
-    OUTSIDE = 5  # an index exceeds shared memory: there are too many threads
+    TOO_MANY = 5  # some blocks compute nothing new: the grid is too large
+    OUTSIDE = 6  # an index exceeds shared memory: there are too many threads
 
 
 @dataclass(frozen=True)
@@ -43,7 +45,12 @@ class Trial:
     reading: Reading
 
     def fault(
-        self, shape: Shape, seed: int, fill: int = POISON_WORD, factors: Factors = ONE
+        self,
+        shape: Shape,
+        seed: int,
+        fill: int = POISON_WORD,
+        factors: Factors = ONE,
+        geometry: Geometry | None = None,
     ) -> str | None:
         """Return what is wrong with products of seeded matrices; None if they are right."""
         where = f"at size {shape}"
@@ -52,7 +59,7 @@ class Trial:
         for is_whole in self.reading.precision.kinds:
             operands = Operands.random(shape, seed, self.reading, is_whole)
             try:
-                c, runs = self.reading.run(self.library, operands, None, fill, factors)
+                c, runs = self.reading.run(self.library, operands, geometry, fill, factors)
             except KernelFault as fault:
                 return f"{fault} ({where}){_hint_of_text(str(fault))}"
             verdict = operands.verdict(self.reading.layout, c, factors)
@@ -76,13 +83,16 @@ class Trial:
     def outcome(self, shape: Shape, geometry: Geometry | None = None) -> "tuple[Outcome, Trial]":
         """Return what the launch does, and the trial with the layout of a right product.
 
-        If no product with wide sums is right, sums of 16 bits are tried.
+        If no product with wide sums is right, sums of 16 bits are tried. A `geometry` that is a
+        guess is right only if each of its blocks computes elements.
         """
         operands = Operands.random(shape, 1, self.reading)
         try:
             c, runs = self.reading.run(self.library, operands, geometry)
         except KernelFault as fault:
             return _kind_of(str(fault)), self
+        is_too_large = geometry and runs[-1].useful_blocks < prod(geometry[0])
+        right = Outcome.TOO_MANY if is_too_large else Outcome.RIGHT
         precision, is_fixed = self.reading.precision, self.reading.has_leading_dimensions
         for short_sums in (False, True)[: 1 + precision.has_short]:
             allowed = replace(precision, short_sums=short_sums)
@@ -91,7 +101,7 @@ class Trial:
                     reading = replace(self.reading, layout=layout, precision=allowed)
                     trial = replace(self, reading=reading)
                     if not short_sums or trial._is_exact(shape, geometry):
-                        return Outcome.RIGHT, trial
+                        return right, trial
         is_stored = np.logical_or.reduce([run.stored_by[2] != 0 for run in runs]).all()
         return (Outcome.WRONG if is_stored else Outcome.SPARSE), self
 

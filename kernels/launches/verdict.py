@@ -2,8 +2,8 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from itertools import product
-from math import lcm
+from itertools import count, product
+from math import ceil, isqrt, lcm, prod
 from pathlib import Path
 
 import numpy as np
@@ -24,7 +24,7 @@ from kernels.launches.infer import Geometry, Guess, geometries, guesses
 from kernels.launches.largest import LARGE_EDGE, LastBlocks
 from kernels.launches.library import Library, Source, has_beta
 from kernels.launches.pieces import kernels_of
-from kernels.launches.reading import LAYOUTS, Factors, Reading, readings
+from kernels.launches.reading import LARGE, LAYOUTS, Factors, Reading, readings
 from kernels.launches.roles import MATRICES
 from kernels.launches.sequences import Steps, sequences
 from kernels.launches.structs import matrix_count
@@ -36,7 +36,9 @@ _MULTIPLES = (2, 4, 8, 16, 32, 64, 128, 256)
 _LARGEST_MULTIPLE = 512
 _LARGEST_TILE = 128
 # A fault may first show in a later iteration over K: pipelines have several stages.
-_DEEP, _WIDE = 192, 128
+_DEEP, _DEEPEST, _WIDE = 192, 1152, 128
+_SMALL_EDGE = 330  # of large squares
+_MOST_THREADS = 1 << 22  # of a launch on the host
 _ANY = 32  # edge of a block's tile where the grid does not say it
 _FACTORS: Factors = (-0.75, 1.5)
 _FLOAT_DIGITS = 24
@@ -122,15 +124,15 @@ def judge(path: Path, text: str, name: str, option: str | None = None) -> Judged
     """Judge a kernel of a file with this text on the host.
 
     A launch that is found in the file may belong to one size: then it does not grow with the
-    matrices, and its kernel is launched as one without a launch. Raise NotSupported if no launch
-    fits, CompilerError if none compiles.
+    matrices, and its kernel is launched as one without a launch, unless its blocks loop. Raise
+    NotSupported if no launch fits, CompilerError if none compiles.
     """
     refused: CompilerError | None = None
     unknown: StudyError | None = None  # why several steps were not judged: one may be a product
     for steps in _launched(text, option, name):
         source = Source.of(path, text, *steps)
         try:
-            is_declared = not steps[-1].line
+            is_declared = not steps[-1].line or source.loops_over_blocks
             judged = _judge(source, source.library("counted"), is_declared)
         except (CompilerError, NotSupported) as error:
             if len(steps) > 1:
@@ -166,7 +168,7 @@ def _judge_by_guesses(path: Path, text: str, name: str, refused: CompilerError |
         geometry, is_sure = _fitting(library, probe, guess, "blockDim" in code)
         launch = guess.launch(geometry)
         source = Source.of(path, text, launch)
-        judged = _judge(source, source.library("counted"))
+        judged = _judge(source, source.library("counted"), geometry=geometry)
         if judged and judged.multiple:
             return judged
         if judged and is_sure:
@@ -254,10 +256,13 @@ def _for_guesses(edges: Sequence[int], reading: Reading) -> Shape:
     return Shape.square(2 * edge) if reading.is_square else Shape(1, 2 * edge, 3 * edge, 64)
 
 
-def _judge(source: Source, library: Library, is_declared: bool = False) -> Judged | None:
-    """Judge a kernel with one launch.
+def _judge(
+    source: Source, library: Library, is_declared: bool = False, geometry: Geometry | None = None
+) -> Judged | None:
+    """Judge a kernel with one launch, whose `geometry` may be a guess.
 
-    Return None if the launch does not grow with the matrices, unless its user declares it.
+    Return None if the launch does not grow with the matrices, unless its user declares it. Where
+    blocks loop, a guess has more of them than its user may launch; so it is tried with fewer, too.
     """
     first: Judged | None = None
     fixed = library.fixed_shape()
@@ -269,6 +274,9 @@ def _judge(source: Source, library: Library, is_declared: bool = False) -> Judge
         whole = fixed or _whole(tile, reading)
         outcome, trial = Trial(library, reading).outcome(whole)
         fault = trial.fault(whole, 2)
+        if geometry and source.loops_over_blocks and not (fixed or fault):
+            blocks = [-(-size // 3) for size in geometry.blocks(whole.m, whole.n)]
+            fault = trial.fault(whole, 2, geometry=(blocks, geometry.block))
         if outcome is not Outcome.RIGHT or fault:
             first = first or Judged(source, reading, tile, 0, (whole,), fault)
         elif fixed:
@@ -337,11 +345,13 @@ def _for_sizes(source: Source, trial: Trial, tile: tuple[int, int], whole: Shape
         return Judged(source, reading, tile, 0, (whole,), wrong)
     shapes = {which: _partly(which, tile, reading) for which in _partial(reading)}
     faults = {which: trial.fault(shape, 3) for which, shape in shapes.items()}
-    others = (Shape.square(3) if reading.is_square else Shape(1, 5, 3, 7), _even(tile, reading))
+    others = [Shape.square(3) if reading.is_square else Shape(1, 5, 3, 7), _even(tile, reading)]
+    if not reading.is_square:
+        others.append(Shape(1, *tile, _DEEPEST + 1))
     checked = (whole, *shapes.values(), *others)
     first = next(filter(None, faults.values()), None)
     if first is None:
-        fault = next(filter(None, (trial.fault(shape, 5) for shape in others)), None)
+        fault = next(filter(None, (trial.fault(shape, _seed(shape)) for shape in others)), None)
         return Judged(source, reading, tile, int(not fault), checked, fault)
     for right, wrong_too in product(faults, faults):
         is_more = all(w >= r for w, r in zip(wrong_too, right, strict=True))
@@ -349,9 +359,14 @@ def _for_sizes(source: Source, trial: Trial, tile: tuple[int, int], whole: Shape
             return Judged(source, reading, tile, 0, checked, faults[wrong_too])
     for multiple in dict.fromkeys([*_MULTIPLES, min(lcm(*tile), _LARGEST_MULTIPLE)]):
         multiples = _multiples(multiple, tile, reading)
-        if all(trial.fault(shape, 4) is None for shape in multiples):
+        if all(trial.fault(shape, _seed(shape)) is None for shape in multiples):
             return Judged(source, reading, tile, multiple, (whole, *multiples), first)
     return Judged(source, reading, tile, 0, (whole,), first)
+
+
+def _seed(shape: Shape) -> int:
+    """Return the seed of a product's matrices: deep sums are those of large numbers."""
+    return LARGE if shape.k > _DEEP else 5
 
 
 def _wrong_factors(trial: Trial, shape: Shape) -> str | None:
@@ -374,15 +389,38 @@ def at_large_sizes(judged: Judged) -> Judged:
     if len(source.launches) == 1 and not reading.has_addend:
         right, fault = LastBlocks.of(source, reading, judged.tile).fault()
     # Optimised and without counts: other runs have checked the bounds.
-    step = max(_LARGEST_TILE, judged.multiple)
-    wide = step * -(-LARGE_EDGE // step)
-    edge = 3 * step if right else wide
-    large = Shape.square(edge) if reading.is_square else Shape(1, 256, wide, 256)
-    fault = fault or Trial(source.library("separate"), reading).fault(large, 6)
+    library = source.library("separate")
+    large = _many_blocks(judged, library, is_small=bool(right))
+    fault = fault or Trial(library, reading).fault(large, LARGE)
     shapes = (*judged.shapes, large, *right)
     if fault:
         return replace(judged, multiple=0, shapes=shapes, fault=fault)
     return replace(judged, shapes=shapes)
+
+
+def _many_blocks(judged: Judged, library: Library, is_small: bool) -> Shape:
+    """Return a shape with prime numbers of tiles: blocks that are visited in groups leave a rest.
+
+    One edge exceeds usual limits, also of a square unless it `is_small`. If there are very many
+    threads, there are few rows.
+    """
+    reading, multiple = judged.reading, judged.multiple
+    rows, columns = (lcm(multiple, min(edge, _LARGEST_TILE)) for edge in judged.tile)
+    wide = columns * _prime_from(LARGE_EDGE / columns)
+    if reading.is_square:
+        edge = lcm(rows, columns)
+        return Shape.square(edge * _prime_from((_SMALL_EDGE if is_small else LARGE_EDGE) / edge))
+    depth = multiple * _odd_above(_ANY / multiple)
+    shape = Shape(1, rows * _prime_from(min(19, _SMALL_EDGE / rows)), wide, depth)
+    addresses = [0] * len(reading.places)
+    launched = library.multiplies(reading.values(shape), addresses)
+    if prod(launched.grid) * prod(launched.block) <= _MOST_THREADS:
+        return shape
+    return replace(shape, m=rows * 3)
+
+
+def _prime_from(least: float) -> int:
+    return next(p for p in count(max(3, ceil(least))) if all(p % d for d in range(2, isqrt(p) + 1)))
 
 
 def _partial(reading: Reading) -> list[tuple[bool, ...]]:
@@ -410,7 +448,10 @@ def _even(tile: tuple[int, int], reading: Reading) -> Shape:
 
 
 def _multiples(multiple: int, tile: tuple[int, int], reading: Reading) -> Sequence[Shape]:
-    """Return shapes whose edges are odd multiples of a number, with several blocks; and small."""
+    """Return shapes whose edges are odd multiples of a number, with several blocks.
+
+    One is small, one has many rows, and one is deep.
+    """
     rows, columns = (_odd_above(min(each, _LARGEST_TILE) / multiple) * multiple for each in tile)
     least = Shape.square(multiple)
     if reading.is_square:
@@ -421,6 +462,8 @@ def _multiples(multiple: int, tile: tuple[int, int], reading: Reading) -> Sequen
         least,
         Shape(1, rows, columns, depth),
         Shape(1, rows + 2 * multiple, columns, 2 * depth),
+        Shape(1, 3 * columns, rows, depth),
+        Shape(1, lcm(multiple, tile[0]), lcm(multiple, tile[1]), lcm(multiple, _DEEPEST)),
     ]
 
 

@@ -2,6 +2,7 @@
 
 import math
 import re
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,8 @@ import pytest
 from base.errors import StudyError
 from kernels.host_execution.binding import KernelFault
 from kernels.host_execution.compiler import CompilerError, NotSupported
+from kernels.host_execution.limited import limited
+from kernels.launches.accesses import counted
 from kernels.launches.constants import settable
 from kernels.launches.device import for_the_device
 from kernels.launches.expression import launches, of_file, template_parameters
@@ -16,9 +19,10 @@ from kernels.launches.includes import _enabled, read, with_includes
 from kernels.launches.infer import geometries, guesses
 from kernels.launches.lines import judged
 from kernels.launches.pieces import kernels_of
-from kernels.launches.program import _FOR_NVCC
+from kernels.launches.program import _FOR_NVCC, write
 from kernels.launches.roles import matrices, meanings
 from kernels.launches.shim import scope_of
+from kernels.launches.verdict import judge
 
 ONE_PER_THREAD = """
 __global__ void multiply({parameters}) {{
@@ -370,3 +374,21 @@ def test_guessed_blocks_fit_into_a_block_of_1024_threads(edges):
     blocks = [geometry.block for geometry in geometries(edges, 0, (True, True))]
     assert blocks
     assert all(1 <= math.prod(block) <= 1024 for block in blocks)
+
+
+@pytest.mark.slow
+def test_counts_of_transposed_operands_come_back_from_another_process(tmp_path):
+    path = tmp_path / "mine.cu"
+    text = (
+        "__global__ void mine(const float *a, const float *b, float *c, int n) {\n"
+        "    int row = blockIdx.y * 8 + threadIdx.y, col = blockIdx.x * 8 + threadIdx.x;\n"
+        "    float sum = 0;\n"
+        "    for (int k = 0; k < n; ++k) sum += a[row * n + k] * b[col * n + k];\n"
+        "    c[row * n + col] = sum;\n}\n"
+    )
+    path.write_text(text)
+    verdict = judge(path, text, "mine")
+    assert verdict.layout == "a transposed B (C = A·Bᵀ)"
+    entry = write(verdict, None, tmp_path)
+    totals = limited(partial(counted, verdict, entry), 60.0, 2**30)
+    assert [product.shape.n for product in totals] == [64, 128]
