@@ -26,7 +26,13 @@ STALE = {"multiply, copy C back", "stale</mark>", "<code>kernels/block.cu</code>
 WORKS = ("http://www.es.ele.tue.nl/", "https://zhuanlan.zhihu.com/p/", "https://doi.org/")
 WORKS += ("https://leimao.github.io/",)
 pytestmark = pytest.mark.slow  # pages must be rendered
-KINDS = pytest.mark.parametrize("kind", reports.KINDS)
+KINDS = pytest.mark.parametrize(  # the kind several contains the recordings of card
+    "kind",
+    [
+        pytest.param(kind, marks=[pytest.mark.exhaustive] if kind == "card" else [])
+        for kind in reports.KINDS
+    ],
+)
 
 
 @pytest.fixture
@@ -95,7 +101,7 @@ def test_the_same_input_gives_the_same_bytes_with_all_tables(tmp_path):
     [
         ("nothing", {"Nothing was measured"}),
         ("host", {"No GPU was measured."}),
-        ("card", STALE),
+        pytest.param("card", STALE, marks=pytest.mark.exhaustive),
         ("several", STALE | {"SIMULATED</mark>"}),
     ],
 )
