@@ -338,9 +338,14 @@ class GpuSession(DeviceSession):
         c = self._work(cell.kernel)
         source = int(self._on_device[2]) + step * (launches % 2)
 
+        queued_s = 0.0
+
         def queue() -> None:
+            nonlocal queued_s
+            begin = time.perf_counter()
             for number in range(launches):
                 launch(step * (number + 1), step * ((number + 1) % 2))
+            queued_s = time.perf_counter() - begin
 
         def before() -> None:
             if change.drawn and not flushed:  # not into a flushed L2
@@ -360,7 +365,7 @@ class GpuSession(DeviceSession):
                     c.finish()
             except self._cuda.Error as error:
                 raise DeviceError(str(error)) from error
-        return KernelTime(launches, elapsed_s / launches)
+        return KernelTime(launches, elapsed_s / launches, queued_s / launches)
 
     def load(
         self, cell: Cell, ramp_s: float, length_s: float, observers: Sequence[Observer]

@@ -1,7 +1,7 @@
 """The protocol of a device: every verb is declared here and implemented by GPU, CPU and fakes."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NoReturn, Self
 
 from kernels.products.matrices import Matrix
@@ -39,10 +39,14 @@ class Timing:
 
 @dataclass(frozen=True)
 class KernelTime:
-    """A kernel-only time: the number of launches, and the mean time per launch in seconds."""
+    """A kernel-only time: the number of launches, and the mean time per launch in seconds.
+
+    `queued_s` is the mean host time to enqueue a launch, which delays kernels in end-to-end runs.
+    """
 
     launches: int
     kernel_s: float
+    queued_s: float = field(default=0.0, compare=False)
 
 
 class DeviceSession:

@@ -271,7 +271,8 @@ class DeviceMeasurement:
         def timed(cell: Cell, last: bool) -> TimedKernel:
             done = device.kernel_time(cell, caches == "flushed", last)
             check_floor(cell, done.time.kernel_s, ceilings)
-            check_in_run(cell, done.time.kernel_s, in_run_s.get(cell.kernel, 0.0))
+            least_s = in_run_s.get(cell.kernel, 0.0)
+            check_in_run(cell, done.time.kernel_s, done.time.queued_s, least_s)
             return done
 
         wanted = self._planned(device, _KERNEL_ONLY, cells, timed, lambda done: done.time.kernel_s)
