@@ -125,9 +125,7 @@ try:
 except StudyError as error:
     sys.exit(f"error: {error}")
 
-if workflow.is_main_process and (
-    replaced := replaced_by_quick(config, committed("config.yaml"))
-):
+if workflow.is_main_process and (replaced := replaced_by_quick(config, committed("config.yaml"))):
     logger.info(f"note: study.quick replaces your {', '.join(replaced)}; edit it there")
 STUDY = CONFIG.study.plain()  # a parameter of rules that read CONFIG_IN_FORCE
 STEMS = [build.stem for build in builds(CONFIG.study)]
