@@ -197,6 +197,7 @@ def _part(
         "sessions": sessions.sessions_table(sources),
         "limits": properties.limits_table(sources),
         "cpu_hosts": hosts.hosts_table(sources),
+        "cpu_times": hosts.times_table(sources),
         "cpu_clock": hosts.clock_table(sources),
         "cpu_ladder": cpu_ladder.cpu_ladder_table(sources),
         "cpu_split": split.cpu_split_table(times, sources),

@@ -1,13 +1,17 @@
 """BLAS libraries as CPU variants: the baselines of the C variants.
 
-They are NumPy's BLAS and, if installed, MKL and BLIS from PyPI. Each multiplies C-contiguous
-float32 matrices on a given number of threads.
+They are NumPy's BLAS and, if installed, MKL and BLIS from PyPI. Without its package, MKL is taken
+from PyTorch, which contains it. Each library multiplies C-contiguous float32 matrices on a given
+number of threads.
 """
 
 import ctypes
+import os
 from collections.abc import Callable
 from functools import partial
 from importlib import import_module, metadata
+from importlib.util import find_spec
+from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
@@ -19,6 +23,18 @@ from base.paths import remedy
 from cpu_reference.catalog import BLAS, BLIS, MKL
 
 Matrix = npt.NDArray[np.float32]
+# How long idle threads of OpenBLAS (2^24 cycles) and MKL (5 ms) occupy their CPUs. The run of
+# another variant waits for them; their defaults are 0.1 s and 0.2 s.
+_IDLE = {"OPENBLAS_THREAD_TIMEOUT": "24", "KMP_BLOCKTIME": "5"}
+
+
+def shorten_idle_time() -> None:
+    """Let idle BLAS threads of processes that are started from now on sleep after a few ms.
+
+    A run starts a few µs after its warm-up, so this changes no time of a product.
+    """
+    for name, value in _IDLE.items():
+        os.environ.setdefault(name, value)
 
 
 class Blas(Protocol):
@@ -70,34 +86,36 @@ class NumpyBlas:
 
 
 class Mkl:
-    """Intel's Math Kernel Library, from the PyPI package mkl."""
-
-    # CBLAS_LAYOUT and CBLAS_TRANSPOSE
-    _ROW_MAJOR, _NOT_TRANSPOSED = 101, 111
+    """Intel's Math Kernel Library, from the PyPI package mkl or inside PyTorch."""
 
     def __init__(self) -> None:
         """Load the library; raise StudyError if it is not installed."""
-        names = [file for file in _files("mkl") if file.name.startswith("libmkl_rt.so")]
         try:
-            self._library = ctypes.CDLL(str(names[0].locate()))
-        except (IndexError, OSError) as error:
+            library = ctypes.CDLL(str(mkl_file()))
+            library.MKL_Set_Dynamic(0)  # exactly the requested number of threads
+            self._product = library.sgemm_
+            # PyTorch exports only the function behind it.
+            name = "MKL_Set_Num_Threads"
+            inner = "mkl_serv_set_num_threads"
+            self._set_threads = getattr(library, name if hasattr(library, name) else inner)
+        except (AttributeError, OSError) as error:
             raise _missing("mkl", error) from None
-        self._library.MKL_Set_Dynamic(0)  # exactly the requested number of threads
         self._threads = 0
 
     def prepare(self, a: Matrix, b: Matrix, c: Matrix, threads: int) -> Callable[[], None]:
         """Return a function that computes ``c = a·b``; see `Blas`."""
-        m, k, n = (ctypes.c_int(edge) for edge in (*a.shape, b.shape[1]))
-        one, zero = ctypes.c_float(1.0), ctypes.c_float(0.0)
+        m, k, n = (ctypes.byref(ctypes.c_int(edge)) for edge in (*a.shape, b.shape[1]))
+        one, zero = (ctypes.byref(ctypes.c_float(value)) for value in (1.0, 0.0))
         at_a, at_b, at_c = (ctypes.c_void_p(matrix.ctypes.data) for matrix in (a, b, c))
-        layout = map(ctypes.c_int, (self._ROW_MAJOR, self._NOT_TRANSPOSED, self._NOT_TRANSPOSED))
-        arguments = (*layout, m, n, k, one, at_a, k, at_b, n, zero, at_c, n)
+        as_is = ctypes.c_char_p(b"N")
+        # SGEMM is column-major, so it sees the transposed matrices: cᵀ = bᵀ·aᵀ.
+        arguments = (as_is, as_is, n, m, k, one, at_b, n, at_a, k, zero, at_c, n)
 
         def multiply(matrices: tuple[Matrix, ...] = (a, b, c)) -> None:  # keeps the matrices alive
             if threads != self._threads:
-                self._library.MKL_Set_Num_Threads(threads)
+                self._set_threads(threads)
                 self._threads = threads
-            self._library.cblas_sgemm(*arguments)
+            self._product(*arguments)
 
         return multiply
 
@@ -118,6 +136,18 @@ class Blis:
 
 
 LIBRARIES: dict[str, Callable[[], Blas]] = {BLAS: NumpyBlas, MKL: Mkl, BLIS: Blis}
+
+
+def mkl_file() -> Path:
+    """Return the file of MKL; raise FileNotFoundError if neither package contains it."""
+    for file in _files("mkl"):
+        if file.name.startswith("libmkl_rt.so"):
+            return Path(str(file.locate()))
+    torch = find_spec("torch")  # importing it takes seconds
+    inside = Path(torch.origin).parent / "lib/libtorch_cpu.so" if torch and torch.origin else None
+    if inside and inside.exists():
+        return inside
+    raise FileNotFoundError("neither libmkl_rt.so nor PyTorch's libtorch_cpu.so")
 
 
 def _files(package: str) -> list[metadata.PackagePath]:

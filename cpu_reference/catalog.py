@@ -1,9 +1,9 @@
 """The catalog of CPU variants, from the naive loop to BLAS libraries: one C file and entry each.
 
 Each file defines ``int NAME(const float *a, const float *b, float *c, int n, int block,
-int threads)`` for row-major square matrices. The function returns 0 on success, 1 if memory ran
-out, 2 if fewer threads were available than requested. Variants without blocks or threads ignore
-these arguments.
+int threads)`` for row-major square matrices. `threads` is the most that it uses: for a small
+product, fewer are faster. The function returns 0 on success, 1 if memory ran out, 2 if a thread
+could not be started. Variants without blocks or threads ignore these arguments.
 """
 
 from dataclasses import dataclass

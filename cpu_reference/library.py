@@ -139,8 +139,8 @@ class Library:
                 raise MemoryError(f"CPU variant {name}: not enough memory for its buffer")
             if status == 2:
                 raise StudyError(
-                    f"CPU variant {name}: OpenMP started fewer than {threads} threads; unset "
-                    "OMP_THREAD_LIMIT and OMP_DYNAMIC"
+                    f"CPU variant {name}: cannot start {threads} threads; raise the limit of "
+                    "processes (ulimit -u)"
                 )
 
         return run

@@ -102,15 +102,16 @@ def cell(
 def cpu_cells(study: Study, all_threads: int) -> list[Cell]:
     """Return the CPU's cells of a study, small sizes first.
 
-    `all_threads` is the number of threads that "all" means on the measured host. Variants that are
-    not parallel run on one thread.
+    `all_threads` is the number of threads that "all" means on the measured host; it also replaces
+    the study's counts if all of them are larger. Variants that are not parallel run on one thread.
     """
     return sorted(_cpu_cells(study.cpu, all_threads), key=lambda cell: cell.shape.flop)
 
 
 def _cpu_cells(study: CpuStudy, all_threads: int) -> Iterable[Cell]:
     largest = {limit.variant: limit.largest_size for limit in study.size_limits}
-    counts = sorted({all_threads if count == "all" else count for count in study.threads})
+    wanted = {all_threads if count == "all" else count for count in study.threads}
+    counts = sorted(count for count in wanted if count <= all_threads) or [all_threads]
     for name in study.variants:
         entry = cpu_reference.catalog.variant(name)
         for n in study.sizes:

@@ -57,8 +57,6 @@ def _check_variant(name: str, info: ValidationInfo) -> str:
     return name
 
 
-_One = Annotated[int, Field(ge=1, le=1)]
-
 Count = Annotated[int, Field(ge=0, lt=2**53), allowed("a whole number from 0 to 2^53")]
 Samples = Annotated[int, Field(ge=1, le=10**6), allowed("a whole number from 1 to 1000000")]
 Size = Annotated[
@@ -86,7 +84,10 @@ HangLimit = Annotated[float, Field(ge=1, le=1e6), allowed("a number of seconds f
 Text = Annotated[str, Field(pattern=r"^[^\x00-\x1f\x7f]{1,4096}$"), allowed("one line of text")]
 Variant = Annotated[str, AfterValidator(_check_variant)]
 CpuVariant = Annotated[str, name_in("variant", cpu_reference.catalog.VARIANTS)]
-Threads = Annotated[_One | Literal["all"], allowed("1 or all")]
+Threads = Annotated[
+    Annotated[int, Field(ge=1, le=1024)] | Literal["all"],
+    allowed("a whole number from 1 to 1024, or all"),
+]
 Device = Annotated[
     Count | Annotated[str, Field(pattern="[A-Za-z]")],
     allowed("auto, a whole number from 0, or part of a GPU's name"),
@@ -140,8 +141,9 @@ class CpuSizeLimit(Section):
 class CpuStudy(Section):
     """Measurements on the CPU: square float32 matrices; `shapes` are measured by libraries only.
 
-    Block sizes apply to blocked variants, thread counts to parallel variants ("all": one thread per
-    CPU that the process may use).
+    Block sizes apply to blocked variants. Thread counts apply to parallel variants ("all": one
+    thread per CPU that the process may use); counts above "all" are not measured. A variant may use
+    fewer threads than its count for a small product.
     """
 
     variants: OneOrMore[CpuVariant]

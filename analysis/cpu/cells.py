@@ -1,6 +1,6 @@
 """The CPU cells used in comparisons: baselines of speedups, and stages of tuning.
 
-A CPU cell is measured on one thread or on all threads available to the process.
+A CPU cell is measured on one thread or on several.
 """
 
 import pandas as pd
@@ -11,7 +11,7 @@ from cpu_reference.catalog import VARIANTS
 from kernels.catalog.baselines import BEST, OWN_ALL, SPEEDUP_BASELINES
 
 NAIVE = "naive"
-ONE, ALL = "one", "all"  # threads of a cell
+ONE, SEVERAL = "one", "several"  # threads of a cell
 # The source's optimised CPU programs: its variants except the naive one.
 SOURCE_OPTIMISED = [name for name, v in VARIANTS.items() if v.origin[:2] == "V," and name != NAIVE]
 LIBRARIES = [name for name, v in VARIANTS.items() if not v.compiled]
@@ -19,7 +19,7 @@ OWN = [name for name, v in VARIANTS.items() if v.compiled]
 
 
 def with_threads(cells: pd.DataFrame, threads: str) -> pd.Series:
-    """Return which cells are of a CPU on one thread (`ONE`) or on all (`ALL`)."""
+    """Return which cells are of a CPU on one thread (`ONE`) or on several."""
     count = cells["threads"]
     chosen = (count == 1) if threads == ONE else (count > 1)
     return (cells["device"] == CPU) & chosen.fillna(False).astype(bool)
@@ -32,15 +32,15 @@ def fastest(cells: pd.DataFrame) -> pd.DataFrame:
 
 def candidates(cells: pd.DataFrame) -> dict[str, pd.DataFrame]:
     """Return all cells of each of `CPU_BASELINES`."""
-    one, all_threads = (with_threads(cells, threads) for threads in (ONE, ALL))
+    one, several = (with_threads(cells, threads) for threads in (ONE, SEVERAL))
     variant = cells["variant"]
     chosen = {
         "naive": one & (variant == NAIVE),
         "own": one & variant.isin(OWN),
-        OWN_ALL: all_threads & variant.isin(OWN),
+        OWN_ALL: several & variant.isin(OWN),
         "blas": one & variant.isin(LIBRARIES),
-        "blas_all": all_threads & variant.isin(LIBRARIES),
-        BEST: one | all_threads,
+        "blas_all": several & variant.isin(LIBRARIES),
+        BEST: one | several,
     }
     return {name: cells[rows] for name, rows in chosen.items()}
 
@@ -55,13 +55,13 @@ def stages(cells: pd.DataFrame) -> dict[str, pd.DataFrame]:
     """Return the fastest cell at each size after each stage of tuning a CPU program.
 
     naive: one thread; source: the source's optimised programs on one thread; one_thread: the
-    fastest on one thread; all_threads: the fastest on all threads.
+    fastest on one thread; all_threads: the fastest on several threads.
     """
     one = with_threads(cells, ONE)
     chosen = {
         "naive": one & (cells["variant"] == NAIVE),
         "source": one & cells["variant"].isin(SOURCE_OPTIMISED),
         "one_thread": one,
-        "all_threads": with_threads(cells, ALL),
+        "all_threads": with_threads(cells, SEVERAL),
     }
     return {name: fastest(cells[rows]) for name, rows in chosen.items()}

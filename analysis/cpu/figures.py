@@ -102,7 +102,8 @@ def _whole(name: str, rows: pd.DataFrame) -> Whole | None:
 def cpu_rate(store: Store, devices: Devices) -> Figure | None:
     """Draw the throughput of each CPU variant by size on every host, below its FMA ceiling.
 
-    Each variant has its fastest block size; there is one panel per host.
+    Each variant has its fastest block size and, of the numbers of threads above one, the fastest at
+    each size; there is one panel per host.
     """
     cells = of_sizes(store["summary"])
     cells = with_rates(cells[cells["device"] == CPU], "total")
@@ -112,14 +113,18 @@ def cpu_rate(store: Store, devices: Devices) -> Figure | None:
     figure, axes = style.panels(len(hosts), columns=3, height=3.2)
     several = False
     for axis, host in zip(axes, hosts, strict=True):
-        best = fastest(host.rows, "total_s", ["variant", "threads", "n"])
-        for (name, threads), curve in best.groupby(["variant", "threads"]):
-            several |= threads > 1
-            look = _line(palette.CPU[str(name)], threads)
+        rows = host.rows.assign(shared=host.rows["threads"] > 1)
+        best = fastest(rows, "total_s", ["variant", "shared", "n"])
+        for (name, shared), curve in best.groupby(["variant", "shared"]):
+            several |= shared
+            look = _line(palette.CPU[str(name)], 1 + shared)
             curve = curve.sort_values("n")
-            names = [f"{name}, {_threads(threads)}, N = {plain_number(n)}" for n in curve["n"]]
+            names = [
+                f"{name}, {_threads(threads)}, N = {plain_number(n)}"
+                for threads, n in zip(curve["threads"], curve["n"], strict=True)
+            ]
             style.points(axis, curve, "n", RATE, look, None, names=names, tell=style.gflops)
-        for threads in sorted(set(best["threads"])):
+        for threads in sorted({1, max(rows["threads"])}):
             _peak(axis, host.peaks, threads)
         style.title(axis, host.name)
         axis.set_xlabel("matrix size N")
@@ -128,7 +133,7 @@ def cpu_rate(store: Store, devices: Devices) -> Figure | None:
     shown = {str(name) for host in hosts for name in host.rows["variant"]}
     for name in [name for name in palette.CPU if name in shown]:
         style.key(axes[0], replace(palette.CPU[name], line="none"), name)
-    for threads, text in ((1, "one thread"), (2, "all threads")) if several else ():
+    for threads, text in ((1, "one thread"), (2, "several threads")) if several else ():
         line = _line(palette.Look(INK, "", "-"), threads).line
         axes[0].plot([], [], line, color=INK, linewidth=1.1, label=text)
     style.same_y(axes)

@@ -1,9 +1,11 @@
-"""The CPU host of a recording, and the clock of its CPU measurements."""
+"""The CPU host of a recording, its times, and the clock of its CPU measurements."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 import pandas as pd
 
+from analysis.data import best
 from analysis.data.frames import from_rows, stacked
 from analysis.data.recordings import MeasuredSource, once_per_recording
 from analysis.domain import CPU
@@ -11,7 +13,20 @@ from analysis.stats.estimates import grouped
 from measurement.recording.recording import CELL
 
 CHANGED = 0.02  # relative change of the clock during a run that counts
+_PERCENTILES = ["time_p10_s", "time_s", "time_p90_s"]
 _HOST = ("cpu_model", "logical_cpus", "usable_cpus", "usable_threads", "memory_bytes")
+# Processors of servers by family and model, as CPUID gives them.
+_PROCESSORS = {
+    (6, 85): "Skylake or Cascade Lake",
+    (6, 106): "Ice Lake",
+    (6, 143): "Sapphire Rapids",
+    (6, 173): "Granite Rapids",
+    (6, 207): "Emerald Rapids",
+    (23, 49): "Zen 2",
+    (25, 1): "Zen 3",
+    (25, 17): "Zen 4",
+    (26, 2): "Zen 5",
+}
 _BLAS = ("blas", "blas_version", "blas_architecture")
 
 
@@ -26,11 +41,41 @@ def hosts_table(sources: list[MeasuredSource]) -> pd.DataFrame:
         for number, provenance in enumerate(provenances):
             host, software = provenance["host"], provenance["software"]
             row = {"recording": name, "session": number, **{key: host.get(key) for key in _HOST}}
+            row["cpu_identity"] = identity(host)
             for cache in host["caches"]:
                 row |= {f"l{cache['level']}_{fact}": cache[fact] for fact in ("bytes", "shared_by")}
             rows.append(row | {key: software.get(key) for key in _BLAS})
     sizes = [f"{name}_bytes" for name in ("memory", "l1", "l2", "l3")]
     return from_rows("cpu_hosts", rows).astype(dict.fromkeys(sizes, "Int64"))
+
+
+def identity(host: Mapping[str, Any]) -> str | None:
+    """Return a CPU's family, model and name, for example "6-207 (Emerald Rapids)"; None: unknown.
+
+    Virtual machines often hide the name of the model.
+    """
+    family, number = host.get("cpu_family"), host.get("cpu_number")
+    if family is None or number is None:
+        return None
+    name = _PROCESSORS.get((family, number))
+    return f"{family}-{number}" + (f" ({name})" if name else "")
+
+
+def times_table(sources: list[MeasuredSource]) -> pd.DataFrame:
+    """Return percentiles of each CPU cell's samples of all sessions, one row per cell.
+
+    is_fastest: the cell has the least median at its size, of all variants and numbers of threads.
+    """
+    frames = []
+    samples = ((source, source.own(source.recording.samples)) for source in sources)
+    for source, runs in once_per_recording(samples):
+        by_cell = runs[runs["device"] == CPU].groupby(CELL, dropna=False)["total_s"]
+        times = by_cell.quantile([0.1, 0.5, 0.9]).unstack().set_axis(_PERCENTILES, axis="columns")
+        times = times.assign(samples=by_cell.size()).reset_index()
+        chosen = best.fastest(times, "time_s", ["n"]).index
+        fastest = times.index.isin(chosen)
+        frames.append(times.assign(recording=source.recording_id, is_fastest=fastest))
+    return stacked("cpu_times", frames)
 
 
 def clock_table(sources: list[MeasuredSource]) -> pd.DataFrame:

@@ -1,8 +1,8 @@
-"""The CPU's ladder: speedup of each step over the previous one, on one thread and on all."""
+"""The CPU's ladder: speedup of each step over the previous one, on one thread and on several."""
 
 import pandas as pd
 
-from analysis.cpu.cells import ALL, NAIVE, ONE, with_threads
+from analysis.cpu.cells import NAIVE, ONE, SEVERAL, with_threads
 from analysis.data.best import fastest
 from analysis.data.frames import stacked
 from analysis.data.recordings import MeasuredSource, once_per_recording
@@ -10,7 +10,7 @@ from analysis.domain import CPU, verdict
 from analysis.schema import bounded, renaming
 from analysis.stats.estimates import ratios
 
-# A variant on one thread or on all, and its previous step.
+# A variant on one thread or on several, and its previous step.
 STEPS = pd.DataFrame(
     [
         ("loop_order", ONE, NAIVE, ONE),
@@ -18,9 +18,9 @@ STEPS = pd.DataFrame(
         ("blocked", ONE, "loop_order", ONE),
         ("packed", ONE, "blocked", ONE),
         ("blas", ONE, "packed", ONE),
-        ("packed", ALL, "packed", ONE),
-        ("blas", ALL, "blas", ONE),
-        ("blas", ALL, "packed", ALL),
+        ("packed", SEVERAL, "packed", ONE),
+        ("blas", SEVERAL, "blas", ONE),
+        ("blas", SEVERAL, "packed", SEVERAL),
     ],
     columns=["variant", "on", "after_variant", "after_on"],
 )
@@ -30,8 +30,8 @@ def cpu_ladder_table(sources: list[MeasuredSource]) -> pd.DataFrame:
     """Return one row per step, size and recording; each side has its fastest block size.
 
     speedup: over the previous step, with an interval from the draws of both medians; verdict: as in
-    `analysis.kernels.ladder`. efficiency, for the same variant on one thread and on all: speedup
-    over number of threads.
+    `analysis.kernels.ladder`. efficiency, for the same variant on one thread and on several:
+    speedup over number of threads.
     """
     frames = []
     for source, cells in once_per_recording((source, source.square_cells) for source in sources):
@@ -42,7 +42,7 @@ def cpu_ladder_table(sources: list[MeasuredSource]) -> pd.DataFrame:
 
 def _pairs(cpu: pd.DataFrame) -> pd.DataFrame:
     """Return the cells of `STEPS` merged with those of the previous steps, one pair per size."""
-    on = with_threads(cpu, ONE).map({True: ONE, False: ALL})
+    on = with_threads(cpu, ONE).map({True: ONE, False: SEVERAL})
     cpu = cpu.assign(on=on, row=cpu.index, time_s=cpu["total_s"])
     best = fastest(cpu, "total_s", ["variant", "on", "n"])
     best = best[["variant", "on", "n", "block_size", "threads", "time_s", "row"]]

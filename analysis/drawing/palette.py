@@ -90,7 +90,7 @@ PARTS = {
 SPLIT = {
     "source": ("cache optimisation, one thread", BLUE, "/"),
     "one_thread": ("vectors, registers, packing", GREEN, "\\"),
-    "all_threads": ("all cores", OLIVE, "."),
+    "all_threads": ("several cores", OLIVE, "."),
     "gpu": ("GPU, copies included", ORANGE, ""),
     "pinned": ("pinned instead of pageable memory", PINK, "x"),
 }

@@ -85,7 +85,7 @@ def _lines(cells: pd.DataFrame, device: Device) -> Iterator[_Line]:
     groups = {
         "CPU, naive loop": (_CPU_NAIVE, cpu[(cpu["variant"] == "naive") & ~shared]),
         "CPU, one core": (_CPU_ONE, cpu[~shared]),
-        "CPU, all cores": (_CPU_ALL, cpu[shared]),
+        "CPU, several cores": (_CPU_ALL, cpu[shared]),
     }
     for memory in HOST_MEMORY_ORDER:
         groups[f"GPU, {memory} memory"] = palette.MEMORY[memory], gpu[gpu["host_memory"] == memory]

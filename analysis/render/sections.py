@@ -22,6 +22,7 @@ _GLOBAL += tuple(f"global_{part}" for part in ("store_requests", "store_sectors"
 _STRICTEST = {"kernels": "strict FP32", "host_memory": "pageable", "cpu_baseline": "best"}
 # Ratio of an end-to-end time to its copies up to which the link is the limit.
 _LIMITED_BY_LINK = 1.25
+_NEAR = 0.05  # relative difference of sizes that are next to each other
 _LADDER_KEYS = "recording gpu variant n block_size"
 _SLOW_ORDER = "loading tiles in the slow order takes about twice as long"
 
@@ -311,7 +312,8 @@ def cpu(t: Tables, devices: Devices) -> Values:
     focus = devices.focus
     host = focus.recording if focus else None
     cells = t("summary").where(recording=host, device="cpu", series="sizes")
-    naive = cells.where(variant="naive").known("total_s").most("n")
+    loop = cells.where(variant="naive").known("total_s")
+    naive, gpu = loop.most("n"), focus.label if focus and devices.gpus else None
     same_size = cells.where(n=naive["n"] if naive else None)
     all_cores = same_size.least("total_s")
     blocked = same_size.where(variant=["loop_order", "column_buffered", "blocked"])
@@ -321,8 +323,27 @@ def cpu(t: Tables, devices: Devices) -> Values:
         "on_one_thread": same_size.where(threads=1).least("total_s"),
         "on_all_cores": all_cores if all_cores and (all_cores["threads"] or 0) > 1 else None,
         "ran_once": naive is not None and naive["samples"] == 1,
-        **_speedups_over_cpu(t, focus.label if focus and devices.gpus else None),
+        **_beside_a_power_of_two(t, loop, gpu),
+        **_speedups_over_cpu(t, gpu),
     }
+
+
+def _beside_a_power_of_two(t: Tables, naive: Rows, gpu: str | None) -> Values:
+    """Return the naive loop at the largest power of two with a size next to it, and at that size.
+
+    A column of a power of two uses few sets of a cache.
+    """
+    sizes = [int(n) for n in naive.frame["n"]]
+    for power in sorted((n for n in sizes if n & (n - 1) == 0), reverse=True):
+        for n in sizes:
+            if 0 < abs(n / power - 1) < _NEAR:
+                over = t("speedups").where(source=gpu, baseline="cpu_naive", n=n)
+                return {
+                    "at_power": naive.where(n=power).first,
+                    "beside_power": naive.where(n=n).first,
+                    "over_naive_beside": over.most("speedup"),
+                }
+    return {"beside_power": None}
 
 
 def _speedups_over_cpu(t: Tables, gpu: str | None) -> Values:

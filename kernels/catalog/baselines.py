@@ -17,9 +17,9 @@ OWN_ALL, BEST = "own_all", "best"
 CPU_BASELINES = {
     "naive": "naive loop, one thread",
     "own": "fastest of this study, one thread",
-    OWN_ALL: "fastest of this study, all threads",
-    "blas": "BLAS, one thread",
-    "blas_all": "BLAS, all threads",
+    OWN_ALL: "fastest of this study, several threads",
+    "blas": "library, one thread",
+    "blas_all": "library, several threads",
     BEST: "fastest of all",
 }
 # Without `OWN_ALL`: for break-even sizes only.

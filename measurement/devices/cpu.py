@@ -1,4 +1,4 @@
-"""The CPU as a device: one thread on one core, or all usable threads."""
+"""The CPU as a device: one thread on one core, or several on all usable cores."""
 
 import time
 from collections.abc import Sequence

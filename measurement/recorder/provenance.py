@@ -37,7 +37,10 @@ from measurement.recording.schema import check_text
 
 _STUDY = [*FOLDERS, "Snakefile", "pyproject.toml", "uv.lock", "data/published"]
 _BOOT = Path("/proc/sys/kernel/random/boot_id")
-_PACKAGES = ["numpy", "scipy", "pandas", "pycuda", "nvidia-ml-py", "mkl", "blis"]
+_CPUS = Path("/proc/cpuinfo")
+# Names in a recording; a virtual machine often hides the name of the model.
+_CPU_IDENTITY = {"cpu_family": "cpu family", "cpu_number": "model", "cpu_stepping": "stepping"}
+_PACKAGES = ["numpy", "scipy", "pandas", "pycuda", "nvidia-ml-py", "mkl", "torch", "blis"]
 
 
 def utc_now() -> str:
@@ -53,7 +56,8 @@ def utc(unix_s: float) -> str:
 def host() -> dict[str, Any]:
     """Return the facts of this host and its CPU."""
     return {
-        "cpu_model": _cpu_model(),
+        "cpu_model": _cpu_fact("model name") or platform.machine(),
+        **{name: _number(_cpu_fact(key)) for name, key in _CPU_IDENTITY.items()},
         "logical_cpus": os.cpu_count(),
         "usable_cpus": len(os.sched_getaffinity(0)),
         "usable_threads": usable_threads(),
@@ -63,11 +67,17 @@ def host() -> dict[str, Any]:
     }
 
 
-def _cpu_model() -> str:
-    for line in Path("/proc/cpuinfo").read_text(errors="replace").splitlines():
-        if line.startswith("model name"):
-            return line.split(":", 1)[1].strip()
-    return platform.machine()
+def _cpu_fact(key: str) -> str | None:
+    """Return what Linux tells about the first CPU; None if it does not."""
+    for line in _CPUS.read_text(errors="replace").splitlines():
+        name, _, value = line.partition(":")
+        if name.strip() == key:
+            return value.strip()
+    return None
+
+
+def _number(text: str | None) -> int | None:
+    return int(text) if text and text.isdecimal() else None
 
 
 def machine_start(uuid: str = "") -> str | None:

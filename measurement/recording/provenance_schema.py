@@ -75,10 +75,14 @@ class HostFacts(Section):
 
     `usable_cpus` is the size of the process's affinity mask. `usable_threads` is also limited by
     the CPU quota of its control group; parallel CPU variants use this number. `caches` are ordered
-    from the nearest; empty if unknown.
+    from the nearest; empty if unknown. Family, model number and stepping identify the processor,
+    whose name a virtual machine may hide; None: unknown.
     """
 
     cpu_model: Name
+    cpu_family: Count | None = None
+    cpu_number: Count | None = None
+    cpu_stepping: Count | None = None
     logical_cpus: Number
     usable_cpus: Number
     usable_threads: Number

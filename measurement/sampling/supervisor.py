@@ -7,6 +7,7 @@ from multiprocessing.context import SpawnProcess
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from base.errors import StudyError
+from cpu_reference.blas import shorten_idle_time
 from kernels.products.matrices import Matrix
 from measurement.devices.errors import CellError
 from measurement.devices.pieces import Setting
@@ -157,6 +158,7 @@ class Supervisor:
     def start(self) -> None:
         """Start the process; raise StudyError if the device is not available."""
         self._connection, other = _SPAWN.Pipe()
+        shorten_idle_time()
         self._process = _SPAWN.Process(target=serve, args=(other, self._opening), daemon=True)
         self._process.start()
         other.close()

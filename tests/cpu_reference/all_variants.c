@@ -44,7 +44,7 @@ int main(void) {
         }
     }
     wrong |= check("packed", packed, 1000, 0, 1) | check("packed", packed, 1023, 0, 2);
-    host_caches = (struct caches){8 << 10, 64 << 10, 64 << 10};
+    host_caches = (struct caches){8 << 10, 64 << 10};
     for (int n = 1; n <= 400; n += 1 + n / 7) {
         wrong |= check("packed", packed, n, 0, 1) | check("packed", packed, n, 0, 3);
     }

@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_info
 
-from base.errors import StudyError
 from cpu_reference.catalog import VARIANTS
 from cpu_reference.library import OWN_FLAGS, Library, build_library, find_gcc
 from kernels.products.gate import evaluate
@@ -22,16 +21,16 @@ from tests.support.builds import cpu_library
 
 pytestmark = pytest.mark.slow
 KIB = 1 << 10
-# L1, L2 and L3 in bytes: of real hosts, and implausible ones.
+# L1 and L2 in bytes: of real hosts, and implausible ones.
 CACHES = {
-    "Cascade Lake": (32 * KIB, 1024 * KIB, 22528 * KIB),
-    "Sapphire Rapids": (48 * KIB, 2048 * KIB, 107520 * KIB),
-    "Zen 5": (48 * KIB, 1024 * KIB, 32768 * KIB),
-    "no L3": (32 * KIB, 512 * KIB, 0),
-    "the least believed": (8 * KIB, 64 * KIB, 64 * KIB),
-    "the wrong way round": (32768 * KIB, 1024 * KIB, 32 * KIB),
-    **{f"all {size} bytes": (size, size, size) for size in (-1, 0, 1, 1 << 40)},
+    "Cascade Lake": (32 * KIB, 1024 * KIB),
+    "Emerald Rapids": (48 * KIB, 2048 * KIB),
+    "Zen 5": (48 * KIB, 1024 * KIB),
+    "the least believed": (8 * KIB, 64 * KIB),
+    "the wrong way round": (32768 * KIB, 32 * KIB),
+    **{f"all {size} bytes": (size, size) for size in (-1, 0, 1, 1 << 40)},
 }
+REAL = ("Cascade Lake", "Emerald Rapids", "Zen 5")
 WIDE = ["-O3", "-mavx512f", "-mfma"]
 NARROW = ["-O3", "-mavx2", "-mfma"]
 SANITIZED = ["-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
@@ -43,8 +42,7 @@ BLOCKS = (ROOT / "tests/cpu_reference/packed_blocks.c").read_text()
 # then those of tiny caches. The expected sums are computed in reverse order.
 DRIVER = (ROOT / "tests/cpu_reference/all_variants.c").read_text()
 DRIVER = DRIVER.replace(" 31, 32, 33, 64, 97, 100, 255, 256}", " 32, 33, 100, 255}")
-# Counts the parallel regions of products: n = 300 on one thread, n = 10 and 300 on two.
-REGIONS = (ROOT / "tests/cpu_reference/packed_regions.c").read_text()
+SPLIT = (ROOT / "tests/cpu_reference/packed_split.c").read_text()
 
 
 def run(*command, check=True, **options):
@@ -62,32 +60,39 @@ def compile_driver(folder, text, flags):
     return folder / "driver"
 
 
+@X86
 @pytest.mark.parametrize(
-    "macro",
-    ["__AVX512F__", *(pytest.param(m, marks=EXHAUSTIVE) for m in ("__AVX__", "NEITHER"))],
+    ("flags", "tile"), [(["-mavx512f"], (12, 32)), (["-mavx"], (6, 16)), ([], (6, 8))]
 )
-def test_blocks_are_sane_for_any_caches(tmp_path, macro):
-    """For the tiles of all vector widths, including those that this machine lacks."""
-    driver = compile_driver(tmp_path, BLOCKS, ["-O1", f"-D{macro}"])
-    sizes = [1, 17, 255, 1024, 4096, 100000]
+def test_blocks_are_sane_for_any_caches(tmp_path, flags, tile):
+    driver = compile_driver(tmp_path, BLOCKS, ["-O0", *flags])
     for name, caches in CACHES.items():
-        found, tile = run(driver, *map(str, (*caches, *sizes))).stdout.splitlines()
-        rows, columns = map(int, tile.split())
-        assert (rows, columns) == {"__AVX512F__": (12, 32), "__AVX__": (6, 16)}.get(macro, (6, 8))
-        for blocks in json.loads(found):
-            kc, nb, mc, nc = (blocks[key] for key in ("kc", "nb", "mc", "nc"))
-            where = name, blocks
-            assert 8 <= kc <= 384, where
-            assert kc % 8 == mc % rows == nb % columns == nc % columns == 0, where
-            assert min(nb, mc, nc) > 0, where
-            # No larger than the matrix needs, and at most 256 MB.
-            assert max(mc, nc) < blocks["n"] + max(rows, columns), where
-            assert kc * (mc + nc) * 4 <= 256 << 20, where
-            if name in ("Cascade Lake", "Sapphire Rapids", "Zen 5") and blocks["n"] >= 4096:
-                l1, l2, l3 = caches
-                assert l1 / 4 <= kc * rows * 4 <= l1 / 2 or kc >= 300, where
-                assert l2 / 4 <= kc * nb * 4 <= l2, where
-                assert kc * (mc + nc) * 4 <= l3 / 2, where
+        blocks = json.loads(run(driver, *map(str, caches)).stdout)
+        kc, nb, rows, columns = (blocks[key] for key in ("kc", "nb", "rows", "columns"))
+        where = name, blocks
+        assert (rows, columns) == tile
+        assert 8 <= kc <= 512, where
+        assert kc % 8 == nb % columns == 0 < nb, where
+        assert kc * nb * 4 <= 64 << 20, where
+        if name in REAL:
+            l1, l2 = caches
+            assert l1 / 4 <= kc * rows * 4 <= l1 / 2 or kc >= 300, where
+            assert l2 / 4 <= kc * nb * 4 <= l2, where
+
+
+def test_threads_cover_the_product_once_and_no_more_than_are_useful(tmp_path):
+    sizes = [1, 7, 16, 31, 64, 97, 100, 127, 128, 500, 1000, 1535, 2000, 3001]
+    lines = run(compile_driver(tmp_path, SPLIT, ["-O2"]), *map(str, sizes)).stdout.splitlines()
+    shared = [tuple(map(int, line.split())) for line in lines]
+    assert {size for size, *_ in shared} == set(sizes)
+    assert all(covered == 1 for *_, covered in shared)
+    assert all(1 <= used <= threads for _, threads, used, _ in shared)
+    used = {(size, threads): used for size, threads, used, _ in shared}
+    assert used[16, 32] == 1
+    assert used[500, 16] == used[3001, 16] == 16
+    for size in sizes:  # more threads are never fewer
+        counts = [used[size, threads] for threads in (1, 2, 4, 8, 16, 32)]
+        assert counts == sorted(counts), size
 
 
 @pytest.mark.parametrize(
@@ -132,12 +137,15 @@ def test_tile_stays_in_registers(tmp_path, flags):
     out = tmp_path / "packed.s"
     source = ROOT / VARIANTS["packed"].source
     run(find_gcc(), *OWN_FLAGS, *flags, "-S", "-o", out, source)
-    body = r"^micro_kernel:(.*?)^\t\.size\tmicro_kernel"
+    body = r"^micro_kernel_3_2:(.*?)^\t\.size\tmicro_kernel_3_2"
     kernel = re.search(body, out.read_text(), re.M | re.S)[1]
+    loops = [part for part in re.split(r"^\.L\d+:", kernel, flags=re.M) if "vfmadd" in part]
     registers = 24 if flags is WIDE else 12
-    assert len(re.findall(r"vfmadd\d+ps", kernel)) == registers
-    assert len(re.findall(r"vbroadcastss", kernel)) == registers / 2
-    assert re.findall(r"%r[sb]p\).*%[yz]mm|%[yz]mm\d+, .*%r[sb]p", kernel) == []
+    for loop in loops:
+        assert len(re.findall(r"vfmadd\d+ps", loop)) == registers
+        assert len(re.findall(r"vbroadcastss", loop)) == registers / 2
+        assert "%rsp" not in loop
+        assert re.findall(r"%rbp\).*%[yz]mm|%[yz]mm\d+, .*%rbp", loop.partition("\tj")[0]) == []
 
 
 @pytest.fixture(scope="module")
@@ -163,11 +171,6 @@ def test_narrower_vectors_multiply_too(library, narrower, n):
     c = np.empty_like(a)
     library.multiply("packed", a, b, c)
     assert c.tobytes() == products[0]
-
-
-def test_one_thread_enters_no_parallel_region(tmp_path):
-    driver = compile_driver(tmp_path, REGIONS, ["-O1"])
-    assert run(driver).stdout.split() == ["0", "0", "1"]
 
 
 THREADS = """
@@ -224,12 +227,21 @@ def test_blas_runs_on_the_threads_that_were_asked_for(library):
     assert library.blas("blas").facts()["blas_version"]
 
 
-def test_fewer_threads_than_asked_for_are_an_error(library):
-    script = THREADS.partition("single =")[0] + "run('packed', 3)"
-    limited = {"check": False, "env": os.environ | {"OMP_THREAD_LIMIT": "2"}}
-    done = run(sys.executable, "-c", script, library._library._name, **limited)
+def test_a_thread_that_cannot_be_started_is_an_error(library):
+    script = THREADS.partition("single =")[0]
+    script += "import resource; resource.setrlimit(resource.RLIMIT_AS, (1 << 20, -1))\n"
+    script += "run('packed', 3)"
+    failed = {"check": False, "env": os.environ}
+    done = run(sys.executable, "-c", script, library._library._name, **failed)
     last = done.stderr.splitlines()[-1]
-    assert f"{StudyError.__name__}: CPU variant packed: OpenMP started fewer than 3 threads" in last
+    assert "MemoryError: CPU variant packed: not enough memory for its buffer" in last
+
+
+def test_a_forked_process_has_threads_of_its_own(library):
+    script = THREADS.partition("single =")[0]
+    script += "run('packed', 2)\nif os.fork() == 0:\n    run('packed', 2), os._exit(3)\n"
+    script += "print(os.waitstatus_to_exitcode(os.wait()[1]))"
+    assert run(sys.executable, "-c", script, library._library._name).stdout == "3\n"
 
 
 @pytest.mark.parametrize("name", ["packed", "blas"])

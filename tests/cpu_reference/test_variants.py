@@ -125,6 +125,7 @@ def test_sums_keep_their_order(library, name, block, threads, n):
 @pytest.mark.parametrize("name", ["mkl", "blis"])
 def test_a_library_that_is_not_installed_is_not_launchable(library, monkeypatch, name):
     monkeypatch.setattr(blas.metadata, "files", lambda _: None)
+    monkeypatch.setattr(blas, "find_spec", lambda _: None)
     monkeypatch.setattr(blas, "import_module", lambda _: exec("import no_such_module"))
     monkeypatch.setattr(library, "_blas", {})
     session = CpuSession(library, Inputs([("float32", Shape.square(8))], seed=1))

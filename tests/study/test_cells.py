@@ -88,6 +88,22 @@ def test_only_libraries_multiply_other_shapes_on_the_cpu():
     ]
 
 
+@pytest.mark.parametrize(
+    ("threads", "most", "planned"),
+    [
+        ([1, 2, 4, 8, "all"], 6, {1, 2, 4, 6}),
+        ([1, 2, 4, 8, "all"], 4, {1, 2, 4}),
+        ([2, 8], 4, {2}),  # without "all"
+        ([8], 4, {4}),  # a host with fewer threads than any count
+    ],
+)
+def test_counts_of_threads_above_those_of_the_host_are_left_out(threads, most, planned):
+    counts = STUDY | {"cpu": STUDY["cpu"] | {"threads": threads}}
+    cells = cpu_cells(study(counts), most)
+    assert {c.threads for c in cells if c.variant == "packed"} == planned
+    assert {c.threads for c in cells if c.variant == "naive"} == {1}
+
+
 def test_matrices_are_made_for_the_operands_of_a_kernel_too():
     cells = [
         planning.cell("gpu0", "block_padded", "float32", Shape.square(10), 8, "pinned"),
