@@ -270,12 +270,17 @@ def write_recording(
     cells = _cpu_cells([n for n in sizes if n <= 1024])
     for index in range(gpus):
         cells += _gpu_cells(f"gpu{index}", all_sizes, variants, catalog)
+    # Last and with their own noise: a new mode changes no other time.
+    cells.sort(key=lambda cell: cell.variant in CONTEXT)
     check_rows = [_check(cell) for cell in cells]
     checks = pd.DataFrame(check_rows, columns=list(recording.TABLES["checks.csv"]))
     timed = [c for c, row in zip(cells, check_rows, strict=True) if row["status"] == "passed"]
     on_cpu, on_gpu = ([c for c in timed if (c.device == CPU) is side] for side in (True, False))
     own = _cpu_samples(on_cpu, samples, noise, rng)
-    factor = np.exp(noise * rng.standard_normal((len(on_gpu), 3, samples)))
+    modes = sum(cell.variant in CONTEXT for cell in on_gpu)
+    drawn = rng.standard_normal((len(on_gpu) - modes, 3, samples))
+    of_modes = np.random.default_rng([seed, 1]).standard_normal((modes, 3, samples))
+    factor = np.exp(noise * np.concatenate([drawn, of_modes]))
     table = pd.concat([own, _gpu_samples(on_gpu, throttled, power, factor)])
 
     def kernel_s(cell: Cell) -> float:

@@ -281,7 +281,7 @@ def test_extrapolations_are_marked_with_their_ranges_of_sizes(run, computed, edi
     marked = [line for line in lines if line.startswith("* extrapolated")]
     assert len(marked) == 2
     assert marked[0].startswith("* extrapolated (naive loop, one thread): N = 5000 is outside")
-    assert "BLAS, one thread; BLAS, all threads" in marked[1]
+    assert "library, one thread; library, several threads" in marked[1]
     unbounded = edited("predicted_times", lambda rows: rows.assign(time_high_s="inf"))
     status, out, _ = run(unbounded, 5000)
     assert status == 0
