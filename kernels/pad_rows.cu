@@ -4,43 +4,51 @@
 // fill the space beyond the matrices. The padded B precedes the padded A. A launch with fewer
 // blocks copies A only; with m = 0 it copies B only.
 //
-// A block of 256 threads stores 4096 words, four vectors per thread. All words are loaded before
-// the first is stored, so that their latencies overlap.
+// A block of eight warps copies 64 x 64 words, and a warp eight rows of them, word by word: lanes
+// read and store consecutive words. All words are loaded before the first is stored, so that their
+// latencies overlap.
 
-#define THREADS 256
-#define VECTORS 4  // per thread
-#define VECTOR 4   // words per vector
-#define WORDS (THREADS * VECTORS * VECTOR)
+#define EDGE 64  // rows and columns of a block
+#define WARPS 8
+#define ROWS (EDGE / WARPS)  // of a warp
+#define PARTS (EDGE / 32)    // of a row, for the lanes of a warp
 
-static __device__ __forceinline__ unsigned padded(unsigned edge) {
-    return (edge + VECTOR - 1) / VECTOR * VECTOR;
+static __device__ __forceinline__ int padded(int edge) {
+    return (edge + 3) / 4 * 4;
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS, 4)
+static __device__ __forceinline__ int blocks(int edge) {
+    return (padded(edge) + EDGE - 1) / EDGE;
+}
+
+extern "C" __global__ void __launch_bounds__(32 * WARPS, 8)
     pad_rows(const ELEMENT *a, const ELEMENT *b, ELEMENT *c, int m, int n, int k) {
-    const unsigned of_a = (padded(m) * padded(k) + WORDS - 1) / WORDS;  // blocks that copy A
-    const bool is_a = blockIdx.x < of_a;
-    const unsigned rows = is_a ? m : k, columns = is_a ? k : n, width = padded(columns);
-    const unsigned words = padded(rows) * width;
+    const int of_a = blocks(m) * blocks(k);  // blocks that copy A
+    const bool is_a = static_cast<int>(blockIdx.x) < of_a;
+    const int rows = is_a ? m : k, columns = is_a ? k : n, width = padded(columns);
+    const int block = blockIdx.x - (is_a ? 0 : of_a), down = block / blocks(columns);
     const float *from = is_a ? a : b;
     float *to = is_a ? c + static_cast<size_t>(padded(n)) * padded(k) : c;
-    const unsigned first = (blockIdx.x - (is_a ? 0 : of_a)) * WORDS + threadIdx.x * VECTOR;
-    float loaded[VECTORS][VECTOR];
+    const int first_row = down * EDGE + threadIdx.x / 32 * ROWS;
+    const int first_column = (block - down * blocks(columns)) * EDGE + threadIdx.x % 32;
+    from += static_cast<size_t>(first_row) * columns + first_column;
+    to += static_cast<size_t>(first_row) * width + first_column;
+    float loaded[ROWS][PARTS];
 #pragma unroll
-    for (int i = 0; i < VECTORS; ++i) {
-        const unsigned at = first + i * THREADS * VECTOR, row = at / width, column = at % width;
-        const float *vector = from + static_cast<size_t>(row) * columns + column;
+    for (int i = 0; i < ROWS; ++i) {
 #pragma unroll
-        for (int j = 0; j < VECTOR; ++j) {
-            loaded[i][j] = row < rows && column + j < columns ? vector[j] : 0.0f;
+        for (int j = 0; j < PARTS; ++j) {
+            const bool inside = first_row + i < rows && first_column + 32 * j < columns;
+            loaded[i][j] = inside ? from[static_cast<size_t>(i) * columns + 32 * j] : 0.0f;
         }
     }
 #pragma unroll
-    for (int i = 0; i < VECTORS; ++i) {
-        const unsigned at = first + i * THREADS * VECTOR;
-        if (at < words) {
-            *reinterpret_cast<float4 *>(to + at) =
-                make_float4(loaded[i][0], loaded[i][1], loaded[i][2], loaded[i][3]);
+    for (int i = 0; i < ROWS; ++i) {
+#pragma unroll
+        for (int j = 0; j < PARTS; ++j) {
+            if (first_row + i < padded(rows) && first_column + 32 * j < width) {
+                to[static_cast<size_t>(i) * width + 32 * j] = loaded[i][j];
+            }
         }
     }
 }

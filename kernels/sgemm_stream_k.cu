@@ -10,15 +10,15 @@
 //
 // A block may thus begin one tile and complete another one. It begins its tile first, stores the
 // sums in C, and announces them on a board in global memory. At the end it completes the tile that
-// the block before it has begun, with the sums in C as first terms. The order of sums along k stays
-// the same, and no workspace is needed.
+// the block before it has begun, and adds the sums in C to its own. No workspace is needed.
 //
 // The kernel is warp-specialised. A producer warp fills stages of shared memory by the bulk tensor
 // copy engine (TMA), which also writes the zeros outside of the matrices, so the main loop has no
-// bounds checks. The engine needs rows aligned to 16 bytes: if 4 does not divide their length,
-// `pad_rows` has copied them to longer ones. Each block describes both matrices by tensor maps,
-// which it makes in shared memory and copies to global memory. mbarriers signal that a stage is
-// full or empty.
+// bounds checks. The engine needs rows aligned to 16 bytes. If 4 does not divide their length,
+// four warps copy short rows by asynchronous copies of one or two words (n = 942: 55.6 instead of
+// 58.3 us), and `pad_rows` has copied long ones to longer ones. Each block describes both matrices
+// by tensor maps, which it makes in shared memory and copies to global memory. mbarriers signal
+// that a stage is full or empty.
 //
 // Eight warps multiply, with a register tile per thread; `slices` groups of them divide the steps
 // along k of a stage. A's tile is not transposed, as the engine cannot do that. It has lines of 32
@@ -35,11 +35,10 @@ struct Tile {
 };
 
 constexpr Tile TILES[] = {
-    {192, 128, 12, 8, 32, 5, 1},  // from n = 2000 on
-    {96, 128, 12, 8, 32, 4, 2},   // n = 1200
-    {64, 96, 8, 12, 32, 5, 4},    // n = 850
-    {64, 64, 8, 8, 32, 8, 4},     // n = 1000
-    {64, 48, 8, 12, 64, 4, 8},    // n = 550
+    {128, 192, 8, 12, 32, 5, 1}, {112, 96, 7, 12, 32, 4, 2},  // n = 1114
+    {64, 96, 8, 12, 32, 5, 4},                                // most n from 850 on
+    {64, 64, 8, 8, 32, 8, 4},                                 // n = 729, 942
+    {64, 48, 8, 12, 64, 4, 8},                                // n = 526
 };
 
 constexpr Tile tile_of(int block) {
@@ -55,24 +54,44 @@ constexpr int LANE_ROWS = 8, LANE_COLUMNS = 4;
 constexpr int WARP_ROWS = LANE_ROWS * T.thread_rows, WARP_COLUMNS = LANE_COLUMNS * T.thread_columns;
 constexpr int WARPS_ACROSS = T.columns / WARP_COLUMNS;
 constexpr int SLICE_THREADS = T.rows / WARP_ROWS * WARPS_ACROSS * 32;
-constexpr int MULTIPLIERS = T.slices * SLICE_THREADS, THREADS = MULTIPLIERS + 128;
+constexpr int MULTIPLIERS = T.slices * SLICE_THREADS, PRODUCERS = 128;
+constexpr int THREADS = MULTIPLIERS + PRODUCERS;
 constexpr int SLICE_STEPS = T.step / T.slices;
 constexpr int LINE = 32;                            // steps along k in a line of A's tile
 constexpr int A_TILE = T.rows * T.step;             // words, in lines of LINE steps
 constexpr int STAGE = A_TILE + T.columns * T.step;  // words
-constexpr int SUMS = T.slices > 1 ? T.slices * T.rows * T.columns : 0;  // words
-constexpr int MAP = 32;                                                 // words of a tensor map
+// Words of sums: those of all slices, or a vector per thread.
+constexpr int SUMS = T.slices > 1 ? T.slices * T.rows * T.columns : MULTIPLIERS * VECTOR;
+constexpr int MAP = 32;  // words of a tensor map
 // Steps along k of a row of A that a thread reads at once; two where the register tile leaves no
 // room for four.
 constexpr int READ = T.thread_rows * T.thread_columns > 64 ? 2 : 4;
 constexpr int TURN = 2 * VECTOR;              // steps along k per iteration of the main loop
 constexpr int GROUP = 2048 / T.rows;          // rows of tiles that concurrent blocks share
+constexpr int MOST_COPIES = 900;              // of a row that `pad_rows` does not copy
 constexpr int MOST_BLOCKS = 256, PLACES = 8;  // of the board: blocks, concurrent launches
-constexpr bool TALL = T.thread_rows > T.thread_columns;
 static_assert(T.rows % WARP_ROWS == 0 && T.columns % WARP_COLUMNS == 0, "whole warps");
 static_assert(T.step % LINE == 0 && SLICE_STEPS % TURN == 0, "whole lines and turns");
 static_assert(MULTIPLIERS == 256, "eight warps");
 static_assert(4 * (T.stages * STAGE + SUMS) > 116 * 1024, "one block per multiprocessor");
+
+// Word offsets in a stage of an element of A's and of B's tile.
+static __device__ __forceinline__ int a_place(int row, int step) {
+    const int chunk = step % LINE / VECTOR ^ row % 8;
+    return step / LINE * T.rows * LINE + row * LINE + chunk * VECTOR + step % VECTOR;
+}
+
+static __device__ __forceinline__ int b_place(int step, int column) {
+    return A_TILE + step * T.columns + column;
+}
+
+// Words per copy of rows that the bulk copy engine cannot read; 0 if it can, or if `pad_rows` has
+// copied them, because they are longer than MOST_COPIES copies.
+static __device__ __forceinline__ int copied_words(int n, int k) {
+    if (!GUARDED || (n % VECTOR == 0 && k % VECTOR == 0)) return 0;
+    const int words = n % 2 == 0 && k % 2 == 0 ? 2 : 1;
+    return max(n, k) <= MOST_COPIES * words ? words : 0;
+}
 
 #ifdef __CUDACC__
 
@@ -100,6 +119,11 @@ static __device__ __forceinline__ void barrier_wait(unsigned barrier, unsigned p
         "@!done bra again; }\n" ::"r"(barrier),
         "r"(parity)
         : "memory");
+}
+
+// Arrives when all former asynchronous copies of the thread are complete.
+static __device__ __forceinline__ void barrier_follow(unsigned barrier) {
+    asm volatile("cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];" ::"r"(barrier) : "memory");
 }
 
 // Barrier of the threads that multiply, without the producer.
@@ -200,6 +224,69 @@ struct Copier {
     }
 };
 
+// Starts an asynchronous copy of WORDS words to shared memory, or of zeros if `inside` is false.
+template <int WORDS>
+static __device__ __forceinline__ void copy_words(unsigned to, const float *from, bool inside) {
+    asm volatile(
+        "{ .reg .pred outside; setp.eq.s32 outside, %2, 0;\n"
+        "cp.async.ca.shared.global [%0], [%1], %3, outside; }" ::"r"(to),
+        "l"(from), "r"(static_cast<int>(inside)), "n"(4 * WORDS)
+        : "memory");
+}
+
+// Copies tiles WORDS words at a time, by all threads of the producers, from rows that the bulk copy
+// engine cannot read.
+template <int WORDS>
+struct WordCopier {
+    static constexpr int THREADS_OF_A = LINE / WORDS, A_DOWN = PRODUCERS / THREADS_OF_A;
+    static constexpr int B_PARTS = T.columns / WORDS > PRODUCERS ? 2 : 1;  // of a row
+    static constexpr int THREADS_OF_B = T.columns / WORDS / B_PARTS;
+    static constexpr int B_DOWN = T.columns % 3 == 0 ? 96 / THREADS_OF_B : PRODUCERS / THREADS_OF_B;
+    static_assert(T.rows % A_DOWN == 0 && B_DOWN > 0 && T.step % B_DOWN == 0, "whole copies");
+    const float *a, *b;
+    int a_row, a_step, b_step, b_column;
+
+    __device__ __forceinline__ WordCopier(int thread, const float *a, const float *b)
+        : a(a),
+          b(b),
+          a_row(thread / THREADS_OF_A),
+          a_step(thread % THREADS_OF_A * WORDS),
+          b_step(thread / THREADS_OF_B),
+          b_column(thread % THREADS_OF_B * WORDS) {
+    }
+
+    // Copies a stage of the tiles at `row` and `column`, from step `first` of k on.
+    __device__ __forceinline__ void copy(unsigned to, int row, int column, int first, int m, int n,
+                                         int k) const {
+#pragma unroll
+        for (int line = 0; line < T.step; line += LINE) {
+            const int step = first + line + a_step, rows = step < k ? m - row - a_row : 0;
+            const float *from = a + static_cast<size_t>(row + a_row) * k + step;
+            const unsigned place = to + 4 * a_place(a_row, line + a_step);
+#pragma unroll
+            for (int down = 0; down < T.rows; down += A_DOWN) {
+                // The swizzle of row a_row + down: A_DOWN is a power of two.
+                const unsigned at = (place ^ down % 8 * VECTOR * 4) + 4 * LINE * down;
+                copy_words<WORDS>(at, from, down < rows);
+                from += static_cast<size_t>(A_DOWN) * k;
+            }
+        }
+        if (b_step >= B_DOWN) return;
+#pragma unroll
+        for (int part = 0; part < B_PARTS; ++part) {
+            const int across = b_column + part * THREADS_OF_B * WORDS;
+            const int steps = column + across < n ? k - first - b_step : 0;
+            const float *from = b + static_cast<size_t>(first + b_step) * n + column + across;
+            const unsigned place = to + 4 * b_place(b_step, across);
+#pragma unroll
+            for (int down = 0; down < T.step; down += B_DOWN) {
+                copy_words<WORDS>(place + 4 * T.columns * down, from, down < steps);
+                from += static_cast<size_t>(B_DOWN) * n;
+            }
+        }
+    }
+};
+
 // Keeps the reads of the next fragments above the FMAs of this step. The compiler would move them
 // down to their first use, where every FMA waits for them.
 static __device__ __forceinline__ void loads_first() {
@@ -224,32 +311,17 @@ static __device__ __forceinline__ void loads_first() {
 
 #endif
 
-// Calls `use` for the elements of a row of the thread's part of C that are inside, one vector at a
-// time, or one word if rows are not aligned to 16 bytes. Its arguments are the address and the
-// number in the row.
-template <int WORDS, typename Use>
-static __device__ __forceinline__ void each(float *row, bool inside, int column, int n, Use use) {
-#pragma unroll
-    for (int j = 0; j < T.thread_columns; j += WORDS) {
-        const int at = j / VECTOR * VECTOR * LANE_COLUMNS + j % VECTOR;
-        if (inside && (!GUARDED || column + at < n)) use(row + at, j);
-    }
-}
-
-// Outer product of two fragments in serpentine order, so that consecutive FMAs share an operand,
-// which then comes from the operand reuse cache. Without it, the register file limits the loop: it
-// delivers two words per cycle, and an FMA reads three.
+// Outer product of two fragments in serpentine order, so that consecutive FMAs share an element of
+// A, or one of B, which then comes from the operand reuse cache. Without it, the register file
+// limits the loop: it delivers two words per cycle, and an FMA reads three.
 static __device__ __forceinline__ void multiply_add(float (&sum)[T.thread_rows][T.thread_columns],
                                                     const float (&a)[T.thread_rows][READ], int step,
                                                     const float *b) {
-    constexpr int LONG = TALL ? T.thread_rows : T.thread_columns;
-    constexpr int SHORT = TALL ? T.thread_columns : T.thread_rows;
 #pragma unroll
-    for (int along = 0; along < LONG; ++along) {
+    for (int i = 0; i < T.thread_rows; ++i) {
 #pragma unroll
-        for (int turn = 0; turn < SHORT; ++turn) {
-            const int across = along % 2 ? SHORT - 1 - turn : turn;
-            const int i = TALL ? along : across, j = TALL ? across : along;
+        for (int turn = 0; turn < T.thread_columns; ++turn) {
+            const int j = i % 2 ? T.thread_columns - 1 - turn : turn;
             sum[i][j] += a[i][step] * b[j];
         }
     }
@@ -299,16 +371,6 @@ struct Work {
         column = within / height * T.columns;
     }
 };
-
-// Word offsets in a stage of an element of A's and of B's tile.
-static __device__ __forceinline__ int a_place(int row, int step) {
-    const int chunk = step % LINE / VECTOR ^ row % 8;
-    return step / LINE * T.rows * LINE + row * LINE + chunk * VECTOR + step % VECTOR;
-}
-
-static __device__ __forceinline__ int b_place(int step, int column) {
-    return A_TILE + step * T.columns + column;
-}
 
 static __device__ __forceinline__ int row_of(int i) {
     return i * LANE_ROWS;
@@ -363,71 +425,113 @@ struct Place {
     }
 };
 
-// Epilogue: stores the thread's sums, or adds those of all slices through shared memory first.
-template <int WORDS>
+// A vector of sums whose pairs are exchanged, or with its pairs exchanged back. ptxas gives the
+// words of a vector consecutive registers, so an element of B and the sums of its column would be
+// in the same register bank, and an FMA would need two cycles.
+static __device__ __forceinline__ float4 exchanged(float first, float second, float third,
+                                                   float fourth) {
+    return make_float4(second, first, fourth, third);
+}
+
+// A vector of C: its address, and the number of its words inside, at most 0 if there is none.
+struct Target {
+    float *to;
+    int left;
+
+    __device__ __forceinline__ float4 read() const {
+        float4 words = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+        if (left > 0) words.x = __ldcg(to);
+        if (left > 1) words.y = __ldcg(to + 1);
+        if (left > 2) words.z = __ldcg(to + 2);
+        if (left > 3) words.w = __ldcg(to + 3);
+        return words;
+    }
+
+    // `aligned`: rows of C begin at multiples of 16 bytes.
+    __device__ __forceinline__ void write(float4 total, bool aligned) const {
+        if (aligned) {
+            if (left > 0) *reinterpret_cast<float4 *>(to) = total;
+            return;
+        }
+        if (left > 0) to[0] = total.x;
+        if (left > 1) to[1] = total.y;
+        if (left > 2) to[2] = total.z;
+        if (left > 3) to[3] = total.w;
+    }
+};
+
+static __device__ __forceinline__ float4 added(float4 a, float4 b) {
+    return make_float4(a.x + b.x, a.y + b.y, a.z + b.z, a.w + b.w);
+}
+
+// Epilogue: every slice stores its sums in shared memory, and each adds up its share of the vectors
+// for all slices. One slice has its vectors there one at a time. `begun`: another block has stored
+// the sums of the first stages in C.
 static __device__ __forceinline__ void store(const Place &at,
                                              float (&sum)[T.thread_rows][T.thread_columns],
-                                             float *part, int row, int column, int m, int n,
-                                             float *smem) {
-    if (T.slices == 1) {
-#pragma unroll
-        for (int i = 0; i < T.thread_rows; ++i) {
-            float *to = part + static_cast<size_t>(row_of(i)) * n;
-            each<WORDS>(to, !GUARDED || row + row_of(i) < m, column, n, [&](float *word, int j) {
-                if (WORDS == VECTOR) {
-                    *reinterpret_cast<float4 *>(word) =
-                        make_float4(sum[i][j], sum[i][j + 1], sum[i][j + 2], sum[i][j + 3]);
-                } else {
-                    *word = sum[i][j];
-                }
-            });
-        }
-        return;
-    }
-    // Every slice stores its sums, and each adds up its share of the vectors for all slices.
+                                             float *tile, int row, int column, int m, int n,
+                                             float *smem, bool begun) {
     constexpr int VECTORS_ACROSS = T.thread_columns / VECTOR;
-    constexpr int VECTORS = T.thread_rows * VECTORS_ACROSS;
+    constexpr int VECTORS = T.thread_rows * VECTORS_ACROSS,
+                  SHARE = (VECTORS + T.slices - 1) / T.slices;
     float4 *const parts = reinterpret_cast<float4 *>(smem) + at.own;
-    meet();  // nobody reads sums of the tile before any more
-#pragma unroll
-    for (int vector = 0; vector < VECTORS; ++vector) {
+    const bool aligned = !GUARDED || n % VECTOR == 0;
+    const auto target = [&](int vector) {
+        const int down = at.a + row_of(vector / VECTORS_ACROSS);
+        const int across = at.b + vector % VECTORS_ACROSS * VECTOR * LANE_COLUMNS;
+        const int left = GUARDED && row + down >= m ? 0 : GUARDED ? n - column - across : VECTOR;
+        return Target{tile + static_cast<size_t>(down) * n + across, left};
+    };
+    const auto put = [&](int vector, float4 *to) {
         const float *from = &sum[vector / VECTORS_ACROSS][vector % VECTORS_ACROSS * VECTOR];
-        parts[(at.slice * VECTORS + vector) * SLICE_THREADS] =
-            make_float4(from[0], from[1], from[2], from[3]);
+        *to = exchanged(from[0], from[1], from[2], from[3]);
+    };
+    meet();  // nobody reads sums of the tile before any more
+    if (T.slices > 1) {
+#pragma unroll
+        for (int vector = 0; vector < VECTORS; ++vector) {
+            put(vector, &parts[(at.slice * VECTORS + vector) * SLICE_THREADS]);
+        }
     }
-    meet();  // all parts of the sums are there
-#pragma unroll 1
-    for (int vector = at.slice; vector < VECTORS; vector += T.slices) {
-        float4 total = parts[vector * SLICE_THREADS];
+    if (begun) {
+        wait_for(tile, threadIdx.x == 0);
+    } else {
+        meet();  // all parts of the sums are there
+    }
+    // With several slices, registers are free for all earlier sums, whose latencies overlap.
+    float4 before[SHARE];
+    const auto vector_of = [&](int i) { return T.slices == 1 ? i : at.slice + i * T.slices; };
+    const auto read = [&](int i) {
+        if (vector_of(i) < VECTORS) before[i] = target(vector_of(i)).read();
+    };
+#pragma unroll
+    for (int i = 0; i < SHARE; ++i) {
+        before[i] = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+        if (T.slices > 1 && begun) read(i);
+    }
+#pragma unroll
+    for (int i = 0; i < SHARE; ++i) {
+        const int vector = vector_of(i);
+        if (vector >= VECTORS) continue;
+        if (T.slices == 1) {
+            if (begun) read(i);
+            put(vector, parts);
+            loads_first();
+        }
+        float4 total = parts[T.slices == 1 ? 0 : vector * SLICE_THREADS];
 #pragma unroll
         for (int other = 1; other < T.slices; ++other) {
-            const float4 more = parts[(other * VECTORS + vector) * SLICE_THREADS];
-            total.x += more.x;
-            total.y += more.y;
-            total.z += more.z;
-            total.w += more.w;
+            total = added(total, parts[(other * VECTORS + vector) * SLICE_THREADS]);
         }
-        const int down = row_of(vector / VECTORS_ACROSS);
-        const int across = vector % VECTORS_ACROSS * VECTOR * LANE_COLUMNS;
-        float *to = part + static_cast<size_t>(down) * n + across;
-        if (GUARDED && row + down >= m) continue;
-        const int left = GUARDED ? n - column - across : VECTOR;
-        if (WORDS == VECTOR) {
-            if (left > 0) *reinterpret_cast<float4 *>(to) = total;
-        } else {
-            if (left > 0) to[0] = total.x;
-            if (left > 1) to[1] = total.y;
-            if (left > 2) to[2] = total.z;
-            if (left > 3) to[3] = total.w;
-        }
+        total = exchanged(total.x, total.y, total.z, total.w);
+        target(vector).write(added(total, before[i]), aligned);
     }
 }
 
-// WORDS is the number of words per store to C: 4, or 1 if its rows are not aligned to 16 bytes.
-template <int WORDS>
 static __device__ __forceinline__ void multiply(const float *a, const float *b, float *c, int m,
                                                 int n, int k, float *smem) {
     const Work work(m, n, k);
+    const int words = copied_words(n, k);
     int row, column, begin, end;
 #ifdef __CUDACC__
     const unsigned full = address_of(smem + T.stages * STAGE + SUMS + 2 * MAP);
@@ -442,7 +546,7 @@ static __device__ __forceinline__ void multiply(const float *a, const float *b, 
     };
     if (threadIdx.x == 0) {
         for (int i = 0; i < T.stages; ++i) {
-            barrier_init(full + 8 * i, 1);
+            barrier_init(full + 8 * i, words ? PRODUCERS : 1);
             barrier_init(empty + 8 * i, MULTIPLIERS / 32);
         }
         asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
@@ -450,6 +554,27 @@ static __device__ __forceinline__ void multiply(const float *a, const float *b, 
     __syncthreads();
     if (__shfl_sync(0xffffffffu, threadIdx.x / 32, 0) >= MULTIPLIERS / 32) {
         asm volatile("setmaxnreg.dec.sync.aligned.u32 40;");
+        const auto copy_all = [&](const auto &copier) {
+            for (int i = 0; i < work.count; ++i) {
+                work.part(i, row, column, begin, end);
+#pragma unroll 1
+                for (int stage = begin; stage < end; ++stage) {
+                    barrier_wait(empty + 8 * slot, phase ^ 1);
+                    copier.copy(address_of(smem + slot * STAGE), row, column, stage * T.step, m, n,
+                                k);
+                    barrier_follow(full + 8 * slot);
+                    next_slot();
+                }
+            }
+        };
+        if (GUARDED && words == 2) {
+            copy_all(WordCopier<2>(threadIdx.x - MULTIPLIERS, a, b));
+            return;
+        }
+        if (GUARDED && words == 1) {
+            copy_all(WordCopier<1>(threadIdx.x - MULTIPLIERS, a, b));
+            return;
+        }
         if (threadIdx.x >= MULTIPLIERS + 32) return;
         const int lane = threadIdx.x % 32;
         const Copier copier(lane, a, b, m, n, k, smem + T.stages * STAGE + SUMS);
@@ -484,23 +609,11 @@ static __device__ __forceinline__ void multiply(const float *a, const float *b, 
     float a_fragment[2][T.thread_rows][READ], b_fragment[2][T.thread_columns];
     const auto multiply_part = [&](int begin, int end) {
         float *const tile = c + static_cast<size_t>(row) * n + column;
-        const int own_row = row + at.a, own_column = column + at.b;
-        float *const part = tile + static_cast<size_t>(at.a) * n + at.b;
 #pragma unroll
         for (int r = 0; r < T.thread_rows; ++r) {
 #pragma unroll
             for (int j = 0; j < T.thread_columns; ++j) {
                 sum[r][j] = 0.0f;
-            }
-        }
-        if (begin > 0) {
-            wait_for(tile, threadIdx.x == 0);
-#pragma unroll
-            for (int r = 0; r < T.thread_rows; ++r) {
-                float *from = part + static_cast<size_t>(row_of(r)) * n;
-                const bool inside = at.slice == 0 && (!GUARDED || own_row + row_of(r) < m);
-                each<1>(from, inside, own_column, n,
-                        [&](float *word, int j) { sum[r][j] = __ldcg(word); });
             }
         }
 #ifdef __CUDACC__
@@ -550,8 +663,8 @@ static __device__ __forceinline__ void multiply(const float *a, const float *b, 
 #else
         for (int stage = begin; stage < end; ++stage) {
             __syncthreads();  // nobody reads the stage before any more
-            const size_t a_width = (k + VECTOR - 1) / VECTOR * VECTOR;
-            const size_t b_width = (n + VECTOR - 1) / VECTOR * VECTOR;
+            const size_t a_width = words ? k : (k + VECTOR - 1) / VECTOR * VECTOR;
+            const size_t b_width = words ? n : (n + VECTOR - 1) / VECTOR * VECTOR;
             for (int i = threadIdx.x; i < A_TILE; i += MULTIPLIERS) {
                 const int at_row = row + i / T.step, step = stage * T.step + i % T.step;
                 smem[a_place(i / T.step, i % T.step)] =
@@ -571,7 +684,7 @@ static __device__ __forceinline__ void multiply(const float *a, const float *b, 
             }
         }
 #endif
-        store<WORDS>(at, sum, part, own_row, own_column, m, n, smem + T.stages * STAGE);
+        store(at, sum, tile, row, column, m, n, smem + T.stages * STAGE, begin > 0);
         if (end < work.stages) tell(tile, threadIdx.x == 0);
     };
     for (int i = 0; i < work.count; ++i) {
@@ -588,10 +701,6 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
     sgemm_stream_k(const ELEMENT *a, const ELEMENT *b, ELEMENT *c, int m, int n, int k) {
 #if !defined(__CUDA_ARCH__) || defined(__CUDA_ARCH_FEAT_SM90_ALL)
     extern __shared__ __align__(1024) float smem[];  // stages, sums of slices, maps, barriers
-    if (GUARDED && n % VECTOR) {
-        multiply<1>(a, b, c, m, n, k, smem);
-    } else {
-        multiply<VECTOR>(a, b, c, m, n, k, smem);
-    }
+    multiply(a, b, c, m, n, k, smem);
 #endif
 }

@@ -67,7 +67,7 @@ static_assert(A_COPIES * THREADS == T.rows * T.step, "as many copies of A by eac
 #if __CUDA_ARCH__ >= 800
 
 // Starts an asynchronous copy of WORDS words to shared memory, or stores zeros if `inside` is
-// false. Copies of 16 bytes bypass L1 (.cg); copies of 4 bytes cannot.
+// false. Copies of 16 bytes bypass L1 (.cg); shorter copies cannot.
 template <int WORDS>
 static __device__ __forceinline__ void copy(float *to, const float *from, bool inside) {
     const unsigned at = static_cast<unsigned>(__cvta_generic_to_shared(to));
@@ -79,8 +79,8 @@ static __device__ __forceinline__ void copy(float *to, const float *from, bool i
     } else {
         asm volatile(
             "{ .reg .pred outside; setp.eq.s32 outside, %2, 0;\n"
-            "cp.async.ca.shared.global [%0], [%1], 4, outside; }" ::"r"(at),
-            "l"(from), "r"(static_cast<int>(inside)));
+            "cp.async.ca.shared.global [%0], [%1], %3, outside; }" ::"r"(at),
+            "l"(from), "r"(static_cast<int>(inside)), "n"(4 * WORDS));
     }
 }
 
@@ -107,6 +107,9 @@ static __device__ __forceinline__ void copy(float *to, const float *from, bool i
     if (WORDS == VECTOR) {
         const float4 zeros = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
         *reinterpret_cast<float4 *>(to) = inside ? *reinterpret_cast<const float4 *>(from) : zeros;
+    } else if (WORDS == 2) {
+        const float2 zeros = make_float2(0.0f, 0.0f);
+        *reinterpret_cast<float2 *>(to) = inside ? *reinterpret_cast<const float2 *>(from) : zeros;
     } else {
         *to = inside ? *from : 0.0f;
     }
@@ -185,8 +188,7 @@ static __device__ __forceinline__ void multiply_add(float (&sum)[T.thread_rows][
     }
 }
 
-// B_WORDS is the number of words per copy of B: 4, or 1 if the rows of B are not aligned to 16
-// bytes.
+// B_WORDS is the number of words per copy of B: 4, 2 or 1, as it divides the length of a row.
 template <int B_WORDS>
 static __device__ void multiply(const float *a, const float *b, float *c, int m, int n, int k_end,
                                 float *smem) {
@@ -238,9 +240,10 @@ static __device__ void multiply(const float *a, const float *b, float *c, int m,
         }
     };
     constexpr int COPIES = A_COPIES + B_COPIES;
-    // The number of steps along k over which the copies of a stage are spread. Copies of single
-    // words need so many registers that they are all issued in one step.
-    constexpr int WANTED = GUARDED ? (B_WORDS == VECTOR ? 2 : 1) : 5;
+    // The number of steps along k over which the copies of a stage are spread. Copies of one
+    // or two words need so many registers that only tiles of 8 x 8 per thread spread them.
+    constexpr int SHORT_COPIES = T.thread_rows * T.thread_columns == 64 ? 4 : 1;
+    constexpr int WANTED = GUARDED ? (B_WORDS == VECTOR ? 2 : SHORT_COPIES) : 5;
     constexpr int TURNS = WANTED < SLICE_STEPS ? WANTED : SLICE_STEPS - 1;
     constexpr int EVERY = (SLICE_STEPS - 1) / TURNS;
     const auto next_tile = [&] {
@@ -348,8 +351,10 @@ static __device__ void multiply(const float *a, const float *b, float *c, int m,
 extern "C" __global__ void __launch_bounds__(THREADS, 1)
     sgemm_top(const ELEMENT *a, const ELEMENT *b, ELEMENT *c, int m, int n, int k) {
     extern __shared__ __align__(16) float smem[];
-    if (GUARDED && n % VECTOR) {
+    if (GUARDED && n % 2) {
         multiply<1>(a, b, c, m, n, k, smem);
+    } else if (GUARDED && n % VECTOR) {
+        multiply<2>(a, b, c, m, n, k, smem);
     } else {
         multiply<VECTOR>(a, b, c, m, n, k, smem);
     }

@@ -1,5 +1,6 @@
 """Tiles and launch geometries of the catalog's kernels, as functions of the block size."""
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -92,13 +93,19 @@ def _padded(edge: int) -> int:
     return -(-edge // 4) * 4
 
 
-# A block stores 4096 words. The bulk tensor copy engine needs rows at multiples of 16 bytes.
+def _padded_before(shape: Shape) -> bool:
+    """Whether rows are too long for 900 copies of one or two words (sgemm_stream_k.cu)."""
+    words = math.gcd(shape.n, shape.k, 4)
+    return words < 4 and max(shape.n, shape.k) > 900 * words
+
+
+# A block stores 64 x 64 words. The bulk tensor copy engine needs rows at multiples of 16 bytes.
 PADDED_ROWS = DeviceStep(
     "pad_rows",
     256,
-    lambda lines, k: -(-_padded(lines) * _padded(k) // 4096),
+    lambda lines, k: -(-_padded(lines) // 64) * -(-_padded(k) // 64),
     lambda lines, k: 4 * _padded(lines) * _padded(k),
-    lambda shape: shape.n % 4 != 0 or shape.k % 4 != 0,
+    _padded_before,
 )
 
 
@@ -123,11 +130,11 @@ def persistent_tiles(shape: Shape, _: None) -> Launch:
 def stream_tiles(shape: Shape, tile: TileShape) -> Launch:
     """At most one block per multiprocessor: one of the last 128 threads copies.
 
-    Shared memory holds all stages, the sums of all slices, two tensor maps, and two barriers per
-    stage.
+    Shared memory holds all stages, the sums of all slices or a vector per thread, two tensor maps,
+    and two barriers per stage.
     """
     tiles = -(-shape.m // tile.rows) * -(-shape.n // tile.columns)
     words = tile.stages * tile.step * (tile.rows + tile.columns)
-    words += tile.slices * tile.rows * tile.columns if tile.slices > 1 else 0
+    words += tile.slices * tile.rows * tile.columns if tile.slices > 1 else 4 * tile.threads
     shared = 4 * words + 2 * 128 + 2 * 8 * tile.stages
     return Launch((min(tiles, _MULTIPROCESSORS), 1, 1), (tile.threads + 128, 1), shared)

@@ -1,5 +1,6 @@
 """Memory accesses of the kernels with register tiles (see `kernels.theory.accesses`)."""
 
+import math
 from itertools import product
 
 import numpy as np
@@ -183,11 +184,11 @@ def _copies_of_a(
 def sgemm_top(kernel: KernelAccesses, tile: TileShape) -> list[Access]:
     """Copies of each stage, fragments of each step of k, and sums of all slices.
 
-    Copies count as in `register_tile_async`. B is copied and C is stored in vectors of four if rows
-    begin at multiples of 16 bytes. Stages beyond the last tile are filled with zeros; one of them
-    is read for one step of k.
+    Copies count as in `register_tile_async`. B is copied in vectors of four or two or by words,
+    as the number divides the length of a row. C is stored in vectors of four or word by word.
+    Stages beyond the last tile are filled with zeros; one of them is read for one step of k.
     """
-    words = VECTOR if kernel.shape.n % VECTOR == 0 else 1
+    words = math.gcd(kernel.shape.n, VECTOR)
     tiles = kernel.tiles(tile.step)
     stages = tiles + tile.stages - 1
     slice_steps = tile.step // tile.slices
@@ -233,7 +234,7 @@ def sgemm_top(kernel: KernelAccesses, tile: TileShape) -> list[Access]:
             of_slice(b_at, tile.columns), tile.thread_columns // VECTOR * fragments, VECTOR
         ),
         *_sums_of_slices(kernel, tile),
-        *_stores_of_tile(kernel, tile, a_at, b_at, words),
+        *_stores_of_tile(kernel, tile, a_at, b_at, words if words == VECTOR else 1),
     ]
 
 

@@ -113,10 +113,13 @@ def test_products_are_exact_and_counts_are_theory(outcomes, name, block, dtype):
         *(("sgemm_mapped", n, None) for n in (1, 3, 4, 16, 17, 33, 64, 127, 128)),
         # Exact and guarded; C with rows of odd and even length; one block and many tiles.
         *(("sgemm_tensor_tma", s, None) for s in ("128x192x256", "17x33x65", "130x36x260")),
-        # Exact; slices and padded rows; three tiles, of which two blocks share one.
-        ("sgemm_stream_k", "192x64x128", STREAM_K_TILES[0]),
+        # Exact; rows copied by words and by pairs of words; padded rows; three tiles, of which two
+        # blocks share one.
+        ("sgemm_stream_k", "128x64x192", STREAM_K_TILES[0]),
         ("sgemm_stream_k", "17x33x65", STREAM_K_TILES[-1]),
-        ("sgemm_stream_k", "400x66x128", STREAM_K_TILES[0]),
+        ("sgemm_stream_k", "17x34x66", STREAM_K_TILES[-1]),
+        ("sgemm_stream_k", "17x33x901", STREAM_K_TILES[-1]),
+        ("sgemm_stream_k", "300x66x192", STREAM_K_TILES[0]),
     ],
 )
 def test_kernels_without_theory_are_right(host_builds, monkeypatch, name, shape, block):
