@@ -278,10 +278,10 @@ static inline __attribute__((always_inline)) void multiply_tile(const struct til
     }
 }
 
-#define MICRO_KERNEL(grains, vectors)                                               \
-    static __attribute__((noinline)) void micro_kernel_##grains##_##vectors(        \
-        const struct tile *tile) {                                                  \
-        multiply_tile(tile, grains, vectors);                                       \
+#define MICRO_KERNEL(grains, vectors)                                        \
+    static __attribute__((noinline)) void micro_kernel_##grains##_##vectors( \
+        const struct tile *tile) {                                           \
+        multiply_tile(tile, grains, vectors);                                \
     }
 MICRO_KERNEL(1, 1)
 MICRO_KERNEL(2, 1)

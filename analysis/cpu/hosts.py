@@ -8,7 +8,7 @@ import pandas as pd
 from analysis.data import best
 from analysis.data.frames import from_rows, stacked
 from analysis.data.recordings import MeasuredSource, once_per_recording
-from analysis.domain import CPU
+from analysis.domain import CPU, SHAPE
 from analysis.stats.estimates import grouped
 from measurement.recording.recording import CELL
 
@@ -64,15 +64,17 @@ def identity(host: Mapping[str, Any]) -> str | None:
 def times_table(sources: list[MeasuredSource]) -> pd.DataFrame:
     """Return percentiles of each CPU cell's samples of all sessions, one row per cell.
 
-    is_fastest: the cell has the least median at its size, of all variants and numbers of threads.
+    is_fastest: the cell has the least median at its shape, of all variants and numbers of threads.
     """
     frames = []
     samples = ((source, source.own(source.recording.samples)) for source in sources)
     for source, runs in once_per_recording(samples):
+        if not (runs["device"] == CPU).any():
+            continue
         by_cell = runs[runs["device"] == CPU].groupby(CELL, dropna=False)["total_s"]
         times = by_cell.quantile([0.1, 0.5, 0.9]).unstack().set_axis(_PERCENTILES, axis="columns")
         times = times.assign(samples=by_cell.size()).reset_index()
-        chosen = best.fastest(times, "time_s", ["n"]).index
+        chosen = best.fastest(times, "time_s", SHAPE).index
         fastest = times.index.isin(chosen)
         frames.append(times.assign(recording=source.recording_id, is_fastest=fastest))
     return stacked("cpu_times", frames)

@@ -3,3 +3,5 @@
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
+# Sources that changed after the published recordings, which the page marks; new recordings empty it.
+AWAITING = {"cpu_reference/packed.c"}

@@ -7,7 +7,7 @@ from tests.support.figures import device, drawn, stored
 
 
 def crossing(gpu, location, n, low=None, high=None, **more):
-    """Return a row of break_even.csv: pinned memory, BLAS on all threads as CPU baseline."""
+    """Return a row of break_even.csv: pinned memory, libraries on several threads as CPU baseline."""
     row = {"gpu": gpu, "host_memory": "pinned", "kernels": "study", "cpu_baseline": "blas_all"}
     row |= {"least_n": 256, "largest_n": 4096, "location": location}
     return row | {"n": n, "n_low": low, "n_high": high} | more
@@ -26,13 +26,13 @@ def test_break_even_sizes_are_dots_inside_and_arrows_outside_the_measured_range(
     store = stored(tmp_path, recordings=[device("a"), device("b")], break_even=rows)
     shown = drawn(FIGURES["break-even"], store)
     assert shown.tooltips == [
-        "a, pageable, BLAS, all threads: 600",
-        "a, pinned, BLAS, all threads: 400 (300 to 500)",
+        "a, pageable, library, several threads: 600",
+        "a, pinned, library, several threads: 400 (300 to 500)",
         "a, pinned, naive loop, one thread: below 256",
-        "b, pinned, BLAS, all threads: above 4096",
+        "b, pinned, library, several threads: above 4096",
         "b, pinned, naive loop, one thread: 300 (256 to 500)",
     ]
-    assert shown.hollow == ["a, pageable, BLAS, all threads: 600"]
+    assert shown.hollow == ["a, pageable, library, several threads: 600"]
 
 
 def copy(memory, direction, size_bytes, copy_s, **more):
