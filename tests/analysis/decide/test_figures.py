@@ -7,7 +7,7 @@ from tests.support.figures import device, drawn, stored
 
 
 def crossing(gpu, location, n, low=None, high=None, **more):
-    """Return a row of break_even.csv: pinned memory, libraries on several threads as CPU baseline."""
+    """Return a row of break_even.csv: pinned memory, libraries on several threads."""
     row = {"gpu": gpu, "host_memory": "pinned", "kernels": "study", "cpu_baseline": "blas_all"}
     row |= {"least_n": 256, "largest_n": 4096, "location": location}
     return row | {"n": n, "n_low": low, "n_high": high} | more
