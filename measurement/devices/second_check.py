@@ -16,7 +16,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from kernels.catalog.locations import LOCATIONS
-from kernels.catalog.variant import SEQUENTIAL, Library, UserSupplied
+from kernels.catalog.variant import SEQUENTIAL, Library, UserCall, UserSupplied
 from kernels.products.elements import ELEMENTS, FLOAT, exact
 from kernels.products.gate import Verdict, evaluate
 from kernels.products.matrices import Inputs, Matrix, Problem, reference
@@ -37,9 +37,10 @@ _IMPRECISE = 2.0**-15
 # Share of the samples of user-supplied code that are checked, besides the last.
 _CHECKED_SHARE = 0.25
 _SLACK, _PARTS = 0.1, 3  # of ceilings; products on tensor cores for one of float32, at least
-# An in-run kernel time of user-supplied code exceeds its kernel-only time by at most this share,
-# this duration, and twice the host's time to enqueue it, of which at most so much counts.
-_LONGER, _LAUNCH_S, _LONGEST_QUEUED_S = 0.5, 50e-6, 1e-3
+# An in-run kernel time of user-supplied code exceeds its kernel-only time by at most this share and
+# duration. Launches from Python take longest, the more so the longer one takes to enqueue, of which
+# at most so much counts twice.
+_LONGER, _LAUNCH_S, _CALL_S, _LONGEST_QUEUED_S = 0.5, 50e-6, 500e-6, 1e-3
 REFUSED = "refused: "  # start of the reason for a refused time
 
 
@@ -205,9 +206,10 @@ def check_in_run(cell: Cell, kernel_s: float, queued_s: float, in_run_s: float) 
     It was done before the timer started. In the runs, whose least time is `in_run_s`, this is
     impossible, because the inputs have just arrived.
     """
-    launch_s = _LAUNCH_S + 2 * min(queued_s, _LONGEST_QUEUED_S)
-    is_supplied = isinstance(cell.product.entry, UserSupplied)
-    if is_supplied and in_run_s > (1 + _LONGER) * kernel_s + launch_s:
+    entry, launch_s = cell.product.entry, _LAUNCH_S
+    if isinstance(entry, UserCall):
+        launch_s = _CALL_S + 2 * min(queued_s, _LONGEST_QUEUED_S)
+    if isinstance(entry, UserSupplied) and in_run_s > (1 + _LONGER) * kernel_s + launch_s:
         raise CellError(
             f"{REFUSED}{kernel_s * 1e6:.4g} µs kernel-only, but at least {in_run_s * 1e6:.4g} µs "
             "in end-to-end runs: work was done before the timer started"

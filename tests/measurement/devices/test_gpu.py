@@ -2,6 +2,7 @@
 
 import os
 from pathlib import Path
+from statistics import median
 
 import numpy as np
 import pytest
@@ -339,6 +340,12 @@ def test_every_stream_of_a_batch_has_the_right_product(session, inputs, variant)
     one = cell(variant, 512, 16 if VARIANTS[variant].block_sizes else None)
     worker = InProcess(session, [one], CACHE, inputs)
     trials = worker.call(Worker.throughput, one, [Batch(1, 8), Batch(4, 8), Batch(2, 8, True)])
-    by_batch = {trial.setting: trial.run_s for trial in trials}
-    assert by_batch[Batch(4, 8)] < by_batch[Batch(1, 8)]
-    assert all(trial.copies_s < 1.5 * trial.run_s for trial in trials)
+    run_s, copies_s = (
+        {
+            setting: median(getattr(one, name) for one in trials if one.setting == setting)
+            for setting in (Batch(1, 8), Batch(4, 8), Batch(2, 8, True))
+        }
+        for name in ("run_s", "copies_s")
+    )
+    assert run_s[Batch(4, 8)] < run_s[Batch(1, 8)]
+    assert all(copies_s[setting] < 1.5 * run_s[setting] for setting in run_s)
