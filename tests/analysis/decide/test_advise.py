@@ -226,9 +226,9 @@ def test_it_answers_with_time_speedups_and_break_even_at_any_size(run, computed)
     assert lines[3].startswith("cublas_sgemm: ")
     assert lines[4].startswith(f"{first[1]}: copies in 3.")
     assert lines[5].endswith(" implementations compared, each with its block size")
-    one, every, own = "one thread", "all threads", "fastest of this study"
+    one, every, own = "one thread", "several threads", "fastest of this study"
     names = [f"naive loop, {one}", f"{own}, {one}", f"{own}, {every}"]
-    names += [f"BLAS, {one}", f"BLAS, {every}", "fastest of all"]
+    names += [f"library, {one}", f"library, {every}", "fastest of all"]
     assert [line.split("  ")[0] for line in lines[8:14]] == names
     speedup = float(re.search(r"  ([\d.]+) \(", lines[12]).group(1))
     assert speedup == pytest.approx(2e-11 * 1536**3 / 3.2 / (truth / 1e3), rel=0.1)
