@@ -9,23 +9,15 @@ from collections.abc import Generator, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from math import lcm
 from pathlib import Path
 
 from base.errors import StudyError
-from base.files import sha256, write_atomic
-from base.paths import RESULTS, remedy, shown
+from base.files import write_atomic
+from base.paths import remedy, shown
 from kernels.catalog.entries import VARIANTS
 from kernels.catalog.python_calls import cuda_of
-from kernels.catalog.user_supplied import (
-    Facts,
-    called,
-    check_name,
-    name_of,
-    read,
-    source_text,
-)
-from kernels.catalog.variant import IN_TURN, UserKernel, UserSupplied
+from kernels.catalog.user_supplied import Facts, called, check_name, name_of, read, source_text
+from kernels.catalog.variant import UserKernel, UserSupplied
 from kernels.cubins.summary import COMPILERS, built
 from kernels.cubins.toolchain import COMPILER, find_nvcc
 from kernels.host_execution.binding import KernelFault
@@ -35,21 +27,17 @@ from kernels.launches.accesses import Counted, counted
 from kernels.launches.lines import MEMORY_BYTES, judged, judged_or_assumed
 from kernels.launches.program import write
 from kernels.launches.verdict import Judged
-from measurement.recorder.answer import answer
 from measurement.recorder.hardware import Host
 from measurement.recording.files import check_manifest
 from study.config import Config, load
-from study.narrow import narrowed
 from workflow.roofline import focus, position
+from workflow.timed_trial import TRIED, timed
 
-RESULTS = RESULTS / "tried"
-SIZES = (1024, 4096)  # on the GPU
 UNCHECKED = 3  # exit status
 # Of CPU time: to the end of the compilation for GPUs, and of the counts.
 SECONDS_WITH_BUILDS, COUNT_S = 50.0, 10.0
-# Always timed with float32 kernels, and with kernels of other dtypes.
+# Always timed with float32 kernels.
 _ALWAYS = ("naive_coalesced", "block", "sgemm_top", "cublas_sgemm")
-_OTHER_DTYPES = ("mm_naive", "mm_tile")
 
 
 @dataclass(frozen=True)
@@ -105,7 +93,7 @@ def attempt(
     kernels, unchecked = yield from judged_or_assumed(path, *options)
     is_complete = unchecked is None
     for kernel in kernels:
-        entry = write(kernel, wanted.baseline, RESULTS)
+        entry = write(kernel, wanted.baseline, TRIED)
         is_complete &= yield from _further(kernel, entry, config, wanted, hardware, end)
     return 0 if is_complete else UNCHECKED
 
@@ -150,7 +138,7 @@ def _cuda(path: Path, text: str) -> Path | None:
     """Write the CUDA code in the texts of a Python file to a file with the same lines."""
     with suppress(SyntaxError):
         if code := cuda_of(text):
-            copy = RESULTS / name_of(path) / f"{name_of(path)}_cuda.cu"
+            copy = TRIED / name_of(path) / f"{name_of(path)}_cuda.cu"
             copy.parent.mkdir(parents=True, exist_ok=True)
             write_atomic(copy, code)
             return copy
@@ -182,7 +170,7 @@ def _call(
     name = name_of(path)
     check_name(path, name)
     facts = Facts(name=name, baseline=wanted.baseline, call=call)
-    copy = RESULTS / name / f"{name}.py"
+    copy = TRIED / name / f"{name}.py"
     copy.parent.mkdir(parents=True, exist_ok=True)
     write_atomic(copy, f"{text.rstrip()}\n\n{facts.line('.py')}")
     entry = read(copy)
@@ -203,7 +191,7 @@ def _built(
 
     Return whether nvcc was within its limits.
     """
-    machine_code = built(entry, nvcc, architectures, RESULTS / entry.name)
+    machine_code = built(entry, nvcc, architectures, TRIED / entry.name)
     cores = min(len(os.sched_getaffinity(0)), COMPILERS)
     seconds = cores * max(0.0, end - cpu_clock())
     try:
@@ -212,9 +200,6 @@ def _built(
         yield f"not built: {error}; simplify the kernel, or choose one --architecture"
         return False
     return True
-
-
-# ---- On a GPU
 
 
 def _timed_if_wanted(
@@ -230,43 +215,4 @@ def _timed_if_wanted(
         yield "to time it on a GPU of this host: add --device 0"
     else:
         names = list(dict.fromkeys([*_ALWAYS, *near]))
-        yield from _timed(entry, study, names, wanted.device, wanted.sizes, hardware)
-
-
-def _timed(
-    entry: UserSupplied,
-    config: Config,
-    near: Sequence[str],
-    device: int,
-    sizes: Sequence[int],
-    hardware: Host | None,
-) -> Iterator[str]:
-    """Time the kernel and its neighbours; yield a table. Raise StudyError if the kernel fails."""
-    from measurement.recorder.record import record
-    from measurement.recorder.target import unused
-
-    wanted = list(sizes) or _sizes(entry)
-    others = [name for name in near if VARIANTS.variant(name).flow == IN_TURN]
-    dtypes = [dtype for dtype in entry.dtypes if dtype != "float32"]
-    variants = [entry.name, *others] if "float32" in entry.dtypes else ["cublas_sgemm"]
-    more = {"variants": [entry.name, *_OTHER_DTYPES], "dtypes": dtypes, "block_sizes": [32]}
-    study = narrowed(config, variants, wanted, [more | {"shapes": wanted}] if dtypes else [])
-    out = unused(RESULTS / entry.name / f"gpu{device}-{sha256(Path(entry.file))[:8]}")
-    recording = record(study, device, out, None, None, hardware)
-    yield from answer(recording, ladder_of=entry.name)
-    yield f"recording: {shown(out)}"
-    checks = recording.checks[recording.checks["variant"] == entry.name]
-    failed = checks[checks["status"] == "failed"]
-    if len(failed):
-        file, reason = shown(Path(entry.file)), failed["reason"].iloc[0]
-        raise StudyError(f"{file}: {entry.name} fails on gpu{device}: {reason}")
-
-
-def _sizes(entry: UserSupplied) -> list[int]:
-    """Return sizes that the kernel takes: about `SIZES`, or the size that its file fixes."""
-    if not isinstance(entry, UserKernel):
-        return list(SIZES)
-    if entry.facts.fixed:
-        return [entry.facts.fixed[0]]
-    width = lcm(entry.facts.multiple, *entry.facts.tile)
-    return [width * -(-size // width) for size in SIZES]
+        yield from timed(entry, study, names, wanted.device, wanted.sizes, hardware)

@@ -30,7 +30,7 @@ from tests.support import ROOT
 from tests.support.compilers import stand_in
 from tests.support.fakes import CALLED, CONFIG, FakeHardware, Fault
 from tests.support.supplied import supplied
-from workflow import roofline, trial
+from workflow import roofline, timed_trial, trial
 from workflow.trial import Wanted
 
 PAGE = ROOT / "docs" / "how-to" / "try-a-kernel.md"
@@ -57,7 +57,8 @@ __global__ void mine(const float *a, const float *b, float *c, int n) {
 @pytest.fixture
 def path(tmp_path, monkeypatch, patch):
     monkeypatch.chdir(tmp_path)
-    patch(trial, RESULTS=tmp_path / "tried")
+    for module in (trial, timed_trial):
+        patch(module, TRIED=tmp_path / "tried")
     (tmp_path / "mine.cu").write_text(MINE)
     (tmp_path / "config.yaml").write_text(CONFIG)
     return Path("mine.cu")
@@ -354,7 +355,7 @@ def test_compilation_is_limited(path, card, patch):
     ],
 )
 def test_timed_sizes_are_multiples_that_the_kernel_takes(facts, sizes):
-    assert trial._sizes(Mock(spec=UserKernel, facts=SimpleNamespace(**facts))) == sizes
+    assert timed_trial.sizes_of(Mock(spec=UserKernel, facts=SimpleNamespace(**facts))) == sizes
 
 
 def test_totals_are_extended_to_other_sizes():
@@ -428,7 +429,7 @@ def test_a_call_goes_all_the_way(path, card):
 def timed(path, text, sizes, hardware):
     entry = supplied(path, text)
     config = study.config.load(Path("config.yaml"), "quick", VARIANTS.joined(entry))
-    return trial._timed(entry, config, ["block"], 0, sizes, hardware)
+    return timed_trial.timed(entry, config, ["block"], 0, sizes, hardware)
 
 
 def test_a_source_that_no_recording_can_contain_is_refused_before_measuring(path, card):
