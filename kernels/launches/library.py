@@ -106,8 +106,9 @@ class Source:
 
     @property
     def uses_tf32(self) -> bool:
-        """Whether its code names TF32, so that operands are rounded to it."""
-        return "tf32" in without_comments(self.device).lower()
+        """Whether its code rounds operands to TF32, by the names of CUDA or PTX."""
+        code = without_comments(self.device)
+        return re.search(r"__float_to_tf32|precision::tf32|\.tf32\b", code) is not None
 
     @property
     def device(self) -> str:

@@ -46,7 +46,12 @@ __global__ void product(int M, int N, int K, const int8_t *A, const int8_t *B, i
     C[row * N + column] = sum;
 }
 """
-TF32 = TILED.replace("half", "float").replace(
+# A name of the file itself declares nothing, unlike `__float_to_tf32`.
+ROUNDED = """__device__ float tf32_of(float x) {
+    return __int_as_float(__float_as_int(x) + 0x1000 & ~0x1fff);
+}
+"""
+TF32 = ROUNDED + TILED.replace("half", "float").replace(
     "sum += float(left[y][i]) * float(right[i][x])",
     "sum += __float_to_tf32(left[y][i]) * __float_to_tf32(right[i][x])",
 )
@@ -105,6 +110,7 @@ def test_each_element_type_has_its_verdict(tmp_path, text, says):
             "elements wrong",
             marks=EXHAUSTIVE,
         ),
+        (TF32, "__float_to_tf32(", "tf32_of(", "the error is that of TF32 or 16-bit operands"),
         (BYTES, "b[2 * N]", "b[N]", "elements wrong"),
     ],
 )
