@@ -41,13 +41,13 @@ def offload(config: Config, device: str | int, as_json: bool, hardware: Host | N
         sources = recordings.sources(recordings.load({"here": [out]}))
         names = {source.label: source.gpu_name for source in sources}
         sizes = location_break_even_table(sources)
-    found = [_plain(row, names) for row in sizes.to_dict("records")]
-    if not found:
+    thresholds = [_plain(row, names) for row in sizes.to_dict("records")]
+    if not thresholds:
         raise StudyError("--offload: too few sizes were measured; see the messages above")
     if as_json:
-        print_json({"thresholds": found})
+        print_json({"thresholds": thresholds})
     else:
-        print("\n".join(_lines(found)))
+        print("\n".join(_lines(thresholds)))
 
 
 def small_study(config: Config) -> Config:
@@ -88,8 +88,8 @@ def _plain(row: dict[str, Any], names: dict[str, str | None]) -> dict[str, Any]:
     }
 
 
-def _lines(found: list[dict[str, Any]]) -> Iterator[str]:
-    yield from table([_HEADS, *(_cells(row) for row in found)])
+def _lines(thresholds: list[dict[str, Any]]) -> Iterator[str]:
+    yield from table([_HEADS, *(_cells(row) for row in thresholds)])
     yield "Sizes are N of N×N products, and of N×N times a vector; copies of the data included."
 
 

@@ -52,6 +52,17 @@ class _Samples:
         several = self.rows["session"].nunique() > 1
         return Sessions(self.rows, self._l2_bytes) if several else None
 
+    def summary(self) -> pd.DataFrame:
+        """Return the medians of each cell over all sessions, as of `summarise`."""
+        return self.sessions.summary() if self.sessions else summarise(self.rows)
+
+    def draws(self, part: str) -> FloatArray:
+        """Return bootstrap draws of the medians of "total" or "kernel", rows as in `summary`."""
+        column = f"{part}_s"
+        if self.sessions:
+            return self.sessions.draws(part, column)
+        return bootstrap_cells(self.rows, column)
+
 
 @dataclass(frozen=True)
 class MeasuredSource:
@@ -106,7 +117,7 @@ class MeasuredSource:
         copies, kernel_s and host work.
         """
         runs, kernels = self._runs, self._kernels
-        cells = runs.sessions.summary() if runs.sessions else summarise(runs.rows)
+        cells = runs.summary()
         groups = kernels.by_cell  # the same as of `cells`
         if kernels.sessions:
             bounds = kernels.sessions.bounds("kernel")
@@ -124,14 +135,14 @@ class MeasuredSource:
         return _Samples(_in_host_memory(self.own(self.recording.samples)), self.l2_bytes)
 
     @cached_property
-    def placed_samples(self) -> pd.DataFrame:
+    def placed(self) -> _Samples:
         """The samples of the kernels that were measured at other locations than `HOST_MEMORY`.
 
         It includes their samples in host memory (`kernels.catalog.locations`).
         """
         samples = self.own(self.recording.samples)
         others = samples.drop(_in_host_memory(samples).index)[KERNEL].drop_duplicates()
-        return samples.merge(others, on=KERNEL)
+        return _Samples(samples.merge(others, on=KERNEL), self.l2_bytes)
 
     @cached_property
     def _kernels(self) -> _Samples:
@@ -170,15 +181,7 @@ class MeasuredSource:
     @cached_property
     def draws(self) -> dict[str, FloatArray]:
         """Bootstrap draws of the medians by quantity ("total", "kernel"), rows as in `cells`."""
-        by_part = {}
-        for part in ("total", "kernel"):
-            samples, column = self._samples(part), f"{part}_s"
-            by_part[part] = (
-                samples.sessions.draws(part, column)
-                if samples.sessions
-                else bootstrap_cells(samples.rows, column)
-            )
-        return by_part
+        return {part: self._samples(part).draws(part) for part in ("total", "kernel")}
 
     def drawn(self, cells: pd.DataFrame, quantity: str) -> FloatArray:
         """Return draws of the medians of some cells, named by `CELL`, shape (cells, DRAWS).

@@ -15,7 +15,7 @@ from analysis.data.recordings import MeasuredSource, labelled, with_gpu
 from analysis.decide.break_even import LIBRARY, STUDY, CpuBaselines, between, side
 from analysis.domain import CPU, SHAPE
 from analysis.schema import with_bounds
-from analysis.stats.estimates import FloatArray, Groups, bootstrap_cells, summarise
+from analysis.stats.estimates import FloatArray, Groups
 from kernels.catalog.baselines import BEST
 from kernels.catalog.locations import LOCATIONS
 from kernels.products.elements import ELEMENTS
@@ -35,11 +35,11 @@ def locations_table(sources: list[MeasuredSource]) -> pd.DataFrame:
     """
     frames = []
     for source in with_gpu(sources):
-        rows = _cells(source)
-        if rows.empty:
+        if source.placed.rows.empty:
             continue
+        rows, copies = source.placed.summary(), _copies(source)
         rows["family"] = _families(rows)
-        rows["floor_s"] = [_floor_s(row, _copies(source)) for row in rows.to_dict("records")]
+        rows["floor_s"] = [sum(_copied_s(row, copies)) for row in rows.to_dict("records")]
         on_cpu = source.cells[source.cells["device"] == CPU]
         cpu = fastest(on_cpu, "total_s", SHAPE).rename(columns={"total_s": "cpu_s"})
         rows = rows.merge(cpu[[*SHAPE, "cpu_s"]], how="left", on=list(SHAPE))
@@ -56,8 +56,10 @@ def location_break_even_table(sources: list[MeasuredSource]) -> pd.DataFrame:
     """
     frames = []
     for source in with_gpu(sources):
-        draws = bootstrap_cells(source.placed_samples, "total_s")
-        cells, on_cpu = _sized(_cells(source)), _sized(source.cells[source.cells["device"] == CPU])
+        if source.placed.rows.empty:
+            continue
+        cells, draws = _sized(source.placed.summary()), source.placed.draws("total")
+        on_cpu = _sized(source.cells[source.cells["device"] == CPU])
         for family, of_family in cells.groupby("family", sort=True):
             best = side(on_cpu[on_cpu["family"] == family], source.draws["total"])
             for location, placed in of_family.groupby("host_memory", sort=True):
@@ -101,11 +103,6 @@ def _sized(cells: pd.DataFrame) -> pd.DataFrame:
     return cells.assign(family=_families(cells), n=cells[["m", "n", "k"]].max(axis=1))
 
 
-def _cells(source: MeasuredSource) -> pd.DataFrame:
-    """Return the medians of `MeasuredSource.placed_samples`; the index is that of their draws."""
-    return summarise(source.placed_samples)
-
-
 def _copies(source: MeasuredSource) -> dict[str, tuple[FloatArray, FloatArray]]:
     """Return sizes in bytes and times in s of single pinned copies, by direction."""
     ceilings = source.own(source.recording.ceilings)
@@ -119,14 +116,10 @@ def _copy_times(ceilings: pd.DataFrame, quantity: str) -> tuple[FloatArray, Floa
     return sizes, sizes / rates.to_numpy(float)
 
 
-def _floor_s(row: dict[str, object], copies: dict[str, tuple[FloatArray, FloatArray]]) -> float:
-    """Return the time of a run's copies alone; NaN if no copies were measured."""
-    return float(sum(_copied_s(row, copies)))
-
-
 def _copied_s(
     row: dict[str, object], copies: dict[str, tuple[FloatArray, FloatArray]]
 ) -> Iterator[float]:
+    """Yield the time of each copy of a run; NaN if no copies were measured."""
     location = LOCATIONS[str(row["host_memory"])]
     ways = dict.fromkeys(location.copied_in, "h2d") | ({"c": "d2h"} if location.copies_out else {})
     for matrix, way in ways.items():

@@ -80,3 +80,14 @@ def test_batches_are_times_per_product_over_the_copies_of_the_same_round(gpu_rec
     assert list(table["over_floor"]) == pytest.approx([2.0, 1.1])
     assert list(table["copies_s"]) == pytest.approx([0.35, 0.35]), "of one product"
     assert list(table["rounds"]) == [6, 6]
+
+
+def test_several_sessions_are_one_row(source):
+    rows = source.recording.samples
+    again = rows.assign(session=1, total_s=1.1 * rows["total_s"])
+    twice = replace(source.recording, samples=pd.concat([rows, again], ignore_index=True))
+    (both,) = data.sources({"card": twice})
+    one, several = locations_table([source]), locations_table([both])
+    assert len(several) == len(one)
+    assert set(several["sessions"]) == {2}
+    assert (several["total_s"] > one["total_s"]).all()
