@@ -11,7 +11,9 @@
 //
 // A tile along k takes three products: high * high, and high * low + low * high, which is LOW times
 // too large and therefore has accumulators of its own. Tensor cores truncate sums, so the sums of
-// CHUNK tiles are added to float32 registers, which round; the scales are undone there too.
+// CHUNK tiles are added to float32 registers, which round; the scales are undone there too. If few
+// products are summed, rounding adds little error and truncation would dominate, so the sums of
+// every tile are added where k has at most SHORT tiles.
 //
 // Host execution uses one stage, and all threads copy and wait at __syncthreads.
 
@@ -23,6 +25,7 @@
 #define STAGES 3
 #define LOW 2048.0f       // 2^11
 #define CHUNK 2           // tiles along k that the tensor cores sum
+#define SHORT 10          // tiles along k up to which they sum one
 #define BAND 12           // rows of tiles that share columns of B in L2
 #define BUFFER (16 * 33)  // words per warp, to store a part of C
 
@@ -247,8 +250,9 @@ extern "C" __global__ void __launch_bounds__(384, 1)
         for (int i = 0; i < 64; ++i) {
             sums[i] = 0.0f;
         }
-        for (int step = 0; step < steps; step += CHUNK) {
-            const int count = min(CHUNK, steps - step);
+        for (int step = 0; step < steps;) {
+            const int count = steps > SHORT ? min(CHUNK, steps - step) : 1;
+            step += count;
 #ifdef __CUDACC__
             unsigned before = 0;
             for (int i = 0; i < count; ++i) {
@@ -273,8 +277,8 @@ extern "C" __global__ void __launch_bounds__(384, 1)
             for (int i = 0; i < count; ++i) {
                 __syncthreads();  // no thread reads the previous images any more
                 const char *from[2] = {
-                    a_images + row / TILE * line + (step + i) * size_t(IMAGE),
-                    b_images + column / TILE * line + (step + i) * size_t(IMAGE)};
+                    a_images + row / TILE * line + (step - count + i) * size_t(IMAGE),
+                    b_images + column / TILE * line + (step - count + i) * size_t(IMAGE)};
                 for (int at = threadIdx.x * 16; at < 2 * IMAGE; at += 384 * 16) {
                     const int which = at / IMAGE, byte = at % IMAGE;
                     *reinterpret_cast<uint4 *>(smem + which * SLOT + byte) =
