@@ -14,8 +14,6 @@ import pandas as pd
 from base.errors import StudyError
 
 CANDIDATE = ["variant", "block_size", "threads", "n", "host_memory"]
-# In-run kernel times include about 10 µs of host work, negligible from this time.
-_LONG_S = 1e-3
 
 
 def fastest(
@@ -40,16 +38,12 @@ def fastest_of_both(
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Return `fastest` of `a` and of `b` over their common candidates, each row of the same group.
 
-    With `timed`, a candidate needs the same timing of the kernel on both sides, or at least 1 ms on
-    both. Raise StudyError if no candidate is common.
+    With `timed`, a candidate needs the same timing of the kernel on both sides. Raise StudyError if
+    no candidate is common.
     """
     sides = [side[side[time].notna()].reset_index(names="row") for side in (a, b)]
-    timing = ["kernel_timing"] * timed
-    columns = [*CANDIDATE, "row", time, *timing]
-    both = sides[0][columns].merge(sides[1][columns], on=CANDIDATE, suffixes=("_a", "_b"))
-    if timed:
-        alike = both["kernel_timing_a"] == both["kernel_timing_b"]
-        both = both[alike | (both[[f"{time}_a", f"{time}_b"]] >= _LONG_S).all(axis=1)]
+    same = [*CANDIDATE, *["kernel_timing"] * timed]
+    both = sides[0][[*same, "row"]].merge(sides[1][[*same, "row"]], on=same, suffixes=("_a", "_b"))
     if both.empty:
         raise StudyError("the two sides have no candidate in common; compare others")
     chosen = (

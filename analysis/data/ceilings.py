@@ -13,6 +13,7 @@ from measurement.recording.schema import SETTING
 
 _RUN = ["device", "variant", "dtype", *SHAPE, "block_size", "host_memory", "gpus"]
 _FLOOR = ["gpu", "dtype", *SHAPE, "host_memory", "gpus"]
+_TRIAL = ["gpu", "variant", "dtype", *SHAPE, "block_size", "host_memory"]
 _CEILING = ["device", "quantity", "host_memory", "size_bytes", "threads"]
 
 
@@ -42,14 +43,23 @@ def pieces_table(sources: list[MeasuredSource]) -> pd.DataFrame:
 
 
 def with_floors(rows: pd.DataFrame, pieces: pd.DataFrame) -> pd.DataFrame:
-    """Return rows of cells with copies_s, the floor of total_s, and over_floor.
+    """Return rows of cells with copies_s, the floor of end-to-end times, and over_floor.
 
     The floor is the least time of the copies of a product in pieces, on the same number of GPUs.
+    Runs in pieces have the setting of the fastest trial whose setting was used, and over_floor: the
+    run of this trial over the floor, because samples were taken at another time than the copies.
+    is_most_pieces: of several numbers of pieces tried, the largest was used.
     """
     floors = fastest(pieces, "copies_s", _FLOOR)[[*_FLOOR, "copies_s"]]
+    tried = pieces.groupby(_TRIAL, dropna=False)["pieces"].agg(["min", "max"]).reset_index()
+    trials = pieces[pieces["used"].astype(bool)].sort_values("run_s").drop_duplicates(_TRIAL)
+    trials = trials[[*_TRIAL, *SETTING, "run_s"]].merge(tried, on=_TRIAL)
+    is_most = (trials["pieces"] == trials["max"]) & (trials["min"] < trials["max"])
+    trials = trials.assign(is_most_pieces=is_most)
     gpus = rows["variant"].map({name: entry.gpus for name, entry in VARIANTS.items()})
     floored = rows.assign(gpus=gpus.fillna(1).astype("Int64")).merge(floors, how="left", on=_FLOOR)
-    return floored.assign(over_floor=floored["total_s"] / floored["copies_s"].astype(float))
+    floored = floored.merge(trials, how="left", on=_TRIAL)
+    return floored.assign(over_floor=floored["run_s"] / floored["copies_s"].astype(float))
 
 
 def rates_of(ceilings: pd.DataFrame, gpu: str) -> dict[str, float]:

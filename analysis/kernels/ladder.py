@@ -25,7 +25,6 @@ from kernels.catalog.catalog import Catalog
 from kernels.catalog.entries import VARIANTS
 from kernels.catalog.variant import SEQUENTIAL
 from kernels.cubins.compile import architecture
-from measurement.recording.schema import SETTING
 
 # Compared columns of a build and their texts, in sequence.
 _FACTS = (
@@ -49,7 +48,6 @@ _SIDE = ["variant", "block_size", "build", "row", "time_s"]
 _KEY = ["device", "variant", *_SAME[:-1], "block_size", "host_memory"]
 _OF_PAGE = [name for name, v in VARIANTS.items() if v.origin[:2] == "T," and v.family == "block"]
 _FLOWS = [name for name, v in VARIANTS.items() if v.flow not in SEQUENTIAL]
-_RUN = ["gpu", *_SAME, "variant", "block_size"]
 
 
 def ladder_table(
@@ -154,11 +152,8 @@ def end_to_end_modes_table(ladder: pd.DataFrame, pieces: pd.DataFrame) -> pd.Dat
     """Return one row per variant with pieces or a graph, shape and GPU.
 
     Arguments are the tables of these names. The run is compared with the run of the previous step;
-    both have their fastest tile shapes. The settings are the settings of the fastest run whose
-    setting was used; copies_s is the floor (`with_floors`).
+    both have their fastest tile shapes. Settings and floors: `with_floors`.
     """
     rows = ladder[(ladder["quantity"] == "total") & ladder["variant"].isin(_FLOWS)]
     rows = rows.rename(columns={"time_s": "total_s", "after_time_s": "after_total_s"})
-    used = pieces[pieces["used"].astype(bool)].sort_values("run_s").drop_duplicates(_RUN)
-    rows = rows.merge(used[[*_RUN, *SETTING]], how="left", on=_RUN)
     return stacked("end_to_end_modes", [with_floors(rows, pieces)])

@@ -29,7 +29,8 @@ from kernels.catalog.variant import CatalogKernel
 _LABELS = ["source", "machine", "quantity", "kernels"]
 _CELLS = ["variant", "block_size", "n", *with_bounds("time_s"), "samples", "role"]
 _TABLES = ("comparison", "tests", "effects", "errors", "predictions")
-_LARGE = 256  # the second range of sizes, on every GPU and as published
+# Ranges of sizes on every GPU and as published, after that of all sizes, and least block sizes.
+_LARGE, _LARGEST = (256, 1), (1024, 4)
 _PUBLISHED_TABLES = (5, 4, 3)
 _NORMAL = float(ndtri((1 + CONFIDENCE) / 2))
 
@@ -216,18 +217,22 @@ def _of_case(case: Case, candidates: list[Candidate]) -> dict[str, pd.DataFrame]
         "model_comparison": pd.concat([compared.assign(**factors), worst], axis=1),
         "model_tests": evaluated.assign(selected_on_this_gpu=chosen_here),
         "model_effects": _effects(case),
-        "model_errors": _errors(case, best.model),
+        "model_errors": pd.concat(
+            [_errors(case, one.model) for one in candidates if one.model in ("M0", best.model)]
+        ),
         "model_predictions": pd.concat(shown, ignore_index=True),
     }
 
 
-def _ranges(case: Case) -> Iterator[tuple[int, Case]]:
-    """Yield the case with all sizes, and with those from `_LARGE` on, each with its first size."""
-    for from_n in dict.fromkeys((int(case.cells.loc[case.fitted, "n"].min()), _LARGE)):
-        large = (case.cells["n"] >= from_n).to_numpy()
+def _ranges(case: Case, *further: tuple[int, int]) -> Iterator[tuple[int, int, Case]]:
+    """Yield the case with all sizes, from `_LARGE` on, and from `further` least N and B on."""
+    first = (int(case.cells.loc[case.fitted, "n"].min()), 1)
+    for from_n, from_block in dict.fromkeys((first, _LARGE, *further)):
+        blocks = case.cells["block_size"].astype(float)
+        large = ((case.cells["n"] >= from_n) & ~(blocks < from_block)).to_numpy()
         part = replace(case, cells=case.cells[large], draws=case.draws[large])
         if part.cells.loc[part.fitted, "n"].nunique() > 2:
-            yield from_n, part
+            yield from_n, from_block, part
 
 
 def _effects(case: Case) -> pd.DataFrame:
@@ -236,7 +241,8 @@ def _effects(case: Case) -> pd.DataFrame:
     Only kernels of the source's model have all effects; other cases have no rows.
     """
     frames = []
-    for from_n, part in _ranges(case) if case.labels["kernels"] == definitions.MODELLED_SET else ():
+    is_modelled = case.labels["kernels"] == definitions.MODELLED_SET
+    for from_n, _, part in _ranges(case) if is_modelled else ():
         design = definitions.with_effects(definitions.EFFECTS).design(part.cells[part.fitted])
         if design.any(axis=0).all():  # 0 where no kernel has an effect
             variance = float(_data(part).variance.mean())
@@ -248,7 +254,7 @@ def _effects(case: Case) -> pd.DataFrame:
 def _errors(case: Case, model: str) -> pd.DataFrame:
     """Return the errors of a model, fitted in each of `_ranges`, at left-out sizes and variants."""
     rows = []
-    for from_n, part in _ranges(case):
+    for from_n, from_block, part in _ranges(case, _LARGEST):
         fitted = part.cells[part.fitted]
         data = replace(_data(part), design=definitions.MODELS[model].design(fitted))
         if data.design.any(axis=0).all() and len(fitted) > data.design.shape[1]:
@@ -258,7 +264,8 @@ def _errors(case: Case, model: str) -> pd.DataFrame:
                 (evaluation.VARIANT, evaluation.variant_errors(one, fitted)),
             ):
                 if np.isfinite(errors).all():
-                    row = {"model": model, "test": test, "from_n": from_n, "cells": len(errors)}
+                    row = {"model": model, "test": test, "cells": len(errors)}
+                    row |= {"from_n": from_n, "from_block_size": from_block}
                     rows.append(row | evaluation.spread(errors))
     return pd.DataFrame(rows)
 

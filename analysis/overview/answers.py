@@ -8,7 +8,9 @@ of break_even.csv, both marked is_answer.
 import math
 from collections.abc import Callable, Iterator, Mapping
 
+import numpy as np
 import pandas as pd
+from scipy.special import stdtrit
 
 from analysis.data.best import fastest
 from analysis.data.cells import is_library, of_sizes
@@ -17,7 +19,7 @@ from analysis.data.recordings import MeasuredSource, with_gpu
 from analysis.decide.break_even import ABOVE, BELOW
 from analysis.domain import CPU, FASTER, SLOWER, verdict
 from analysis.schema import with_bounds
-from analysis.stats.estimates import FloatArray, percentile_interval
+from analysis.stats.estimates import CONFIDENCE, FloatArray, percentile_interval
 from kernels.catalog.baselines import BEST
 
 # Roles of the implementations: the fastest; the fastest other variant; the fastest kernel of this
@@ -87,7 +89,11 @@ def with_answers(break_even: pd.DataFrame) -> pd.DataFrame:
 
 
 def answer_sessions_table(sources: list[MeasuredSource], speedups: pd.DataFrame) -> pd.DataFrame:
-    """Return the speedup of each answer in each session, for GPUs with several sessions."""
+    """Return the speedup of each answer in each session, for GPUs with several sessions.
+
+    sessions_low and sessions_high: 95 % interval of their geometric mean by Student's t, which
+    assumes nothing about the variation between sessions.
+    """
     rows = []
     answers = speedups[speedups["is_answer"].astype(bool)].set_index("source")
     for source in with_gpu(sources):
@@ -104,11 +110,16 @@ def answer_sessions_table(sources: list[MeasuredSource], speedups: pd.DataFrame)
             for device, cell in ((source.device, on_gpu), (CPU, on_cpu))
         ]
         labels = {"recording": source.recording_id, "gpu": source.label}
-        rows += [
-            labels | {"session": session, "speedup": value}
-            for session, value in (times[1] / times[0]).dropna().items()
-        ]
+        by_session = (times[1] / times[0]).dropna()
+        labels |= dict(zip(("sessions_low", "sessions_high"), _t_interval(by_session), strict=True))
+        rows += [labels | {"session": at, "speedup": value} for at, value in by_session.items()]
     return from_rows("answer_sessions", rows)
+
+
+def _t_interval(values: pd.Series) -> FloatArray:
+    logs = np.log(values.to_numpy(dtype=float))
+    half = stdtrit(len(logs) - 1, (1 + CONFIDENCE) / 2) * logs.std(ddof=1) / len(logs) ** 0.5
+    return np.asarray(np.exp(logs.mean() + half * np.array([-1.0, 1.0])))
 
 
 def _by_session(samples: pd.DataFrame, cell: Mapping[str, object]) -> pd.Series:

@@ -50,6 +50,14 @@ class Rule:
         inside = (low > least if is_open else low >= least) and high <= most
         return HOLDS if inside else UNDECIDED  # also without an interval
 
+    def reason(self, low: float, high: float, expected: float) -> str | None:
+        """Return why `decide` is undecided: the bound of the range in the interval, or none."""
+        if self.decide(low, high, expected) != UNDECIDED:
+            return None
+        bounds = [factor * expected for factor in (self.least, self.most)]
+        inside = [f"{bound:.4g}" for bound in bounds if low <= bound <= high]
+        return f"interval contains {' and '.join(inside)}" if inside else "no interval"
+
 
 EXACTLY = Rule("holds if every case is exactly the expected value", 1, 1)
 _AT_MOST = Rule("holds if the value is at most the expected one", most=1)
@@ -82,7 +90,8 @@ class Claim:
     def result(self, value: float, low: float, high: float, cases: int, **more: object) -> ClaimRow:
         """Return the columns of a measured value with its interval."""
         verdict = self.rule.decide(low, high, self.expected)
-        return {**bounded("value", value, low, high), "cases": cases, "verdict": verdict, **more}
+        row = {**bounded("value", value, low, high), "cases": cases, "verdict": verdict}
+        return row | {"reason": self.rule.reason(low, high, self.expected), **more}
 
 
 @dataclass(frozen=True)
@@ -113,6 +122,7 @@ def _ratio_claims() -> Iterator[_RatioClaim]:
 
 
 _TIMES = list(_ratio_claims())
+_VERDICT = ("verdict", "reason", "other_blocks")
 _BOTH = ("kernel", "total")
 _NAIVE_INTENSITY = Claim("a naive kernel does 1/4 flop per byte loaded", "T, L", EXACTLY, 0.25)
 _TILE_INTENSITY = Claim("a kernel with B×B tiles does B/4 flop per byte loaded", "T, L", EXACTLY)
@@ -133,9 +143,9 @@ def claims_table(rows: Iterable[ClaimRow]) -> pd.DataFrame:
 def claim_verdicts_table(claims: pd.DataFrame, sources: Iterable[MeasuredSource]) -> pd.DataFrame:
     """Return one row per claim and GPU model, with the verdicts of kernels and of runs.
 
-    `claims` is `claims_table`. The first GPU of each model counts. kernel_n, kernel_value and
-    kernel_verdict are of kernel-only times, or of counts, builds and CPUs; columns with the prefix
-    total_ are of end-to-end times. verdict: of both, `BY_COPIES` if they differ.
+    `claims` is `claims_table`. The first GPU of each model counts. Columns with the prefix kernel_
+    are of kernel times, counts and builds, those with the prefix total_ of end-to-end times and
+    CPUs. verdict: of both, `BY_COPIES` if they differ.
     """
     models: dict[str | None, MeasuredSource] = {}
     for source in with_gpu(list(sources)):
@@ -146,10 +156,10 @@ def claim_verdicts_table(claims: pd.DataFrame, sources: Iterable[MeasuredSource]
         recording = claims["recording"].isna() | (claims["recording"] == source.recording_id)
         for claim, cases in claims[gpu & recording].groupby("claim", sort=False):
             row = {"gpu": source.label, "gpu_name": name, "claim": claim}
-            row |= {column: cases.iloc[0][column] for column in ("source", "expected")}
+            row |= {name: cases.iloc[0][name] for name in ("source", "expected", "block_size")}
             for case in cases.to_dict("records"):
                 prefix = "total" if case["quantity"] == "total" else "kernel"
-                columns = ("n", "host_memory", *with_bounds("value"), "verdict")
+                columns = ("n", "host_memory", *with_bounds("value"), *_VERDICT)
                 row |= {f"{prefix}_{column}": case[column] for column in columns}
             verdicts = dict.fromkeys(cases["verdict"])
             row["verdict"] = next(iter(verdicts)) if len(verdicts) == 1 else BY_COPIES
@@ -248,11 +258,31 @@ def _on_times(
     pairs = _pairs(source, timed, claim, quantity)
     if pairs.empty:
         return row
+    row |= {"other_blocks": _other_blocks(source, timed, claim, quantity)}
+    return row | _of_pairs(claim, pairs)
+
+
+def _of_pairs(claim: _RatioClaim, pairs: pd.DataFrame) -> ClaimRow:
     of_all = claim.cases == LARGEST_RATIO
     chosen = pairs.loc[pairs["ratio" if of_all else "n"].idxmax()]
-    row |= {name: chosen[name] for name in ("n", "host_memory")}
     bounds = float(chosen["low"]), float(chosen["high"])
-    return row | claim.result(chosen["ratio"], *bounds, len(pairs) if of_all else 1)
+    result = claim.result(chosen["ratio"], *bounds, len(pairs) if of_all else 1)
+    return {name: chosen[name] for name in ("n", "host_memory")} | result
+
+
+def _other_blocks(
+    source: MeasuredSource, timed: pd.DataFrame, claim: _RatioClaim, quantity: str
+) -> str | None:
+    """Return the verdicts at the other block sizes of both variants: "holds: 4, 8"."""
+    sizes: dict[str, list[str]] = {}
+    for size in sorted(timed["block_size"].dropna().unique()):
+        above, below = (None if block is None else int(size) for block in claim.blocks)
+        blocks = above, below
+        pairs = _pairs(source, timed, replace(claim, blocks=blocks), quantity)
+        if blocks != claim.blocks and len(pairs):
+            verdict = str(_of_pairs(claim, pairs)["verdict"])
+            sizes.setdefault(verdict, []).append(f"{size:.0f}")
+    return "; ".join(f"{verdict}: {', '.join(of)}" for verdict, of in sizes.items()) or None
 
 
 def _pairs(

@@ -4,6 +4,7 @@ Each function returns the values of its template by name: rows of tables, and an
 questions that choose a sentence. The template of the same name only words them.
 """
 
+import math
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -25,6 +26,9 @@ _LIMITED_BY_LINK = 1.25
 _NEAR = 0.05  # relative difference of sizes that are next to each other
 _LADDER_KEYS = "recording gpu variant n block_size"
 _SLOW_ORDER = "loading tiles in the slow order takes about twice as long"
+_CONFLICTS = tuple(f"bank conflicts are slower in tiles of {size}" for size in (16, 32))
+_COLUMN = "a column of B in shared memory is slower"
+_LEFT_OUT, _LEFT_OUT_KERNEL = "leave-one-size-out", "leave-one-variant-out"
 
 
 def overview(t: Tables, devices: Devices) -> Values:
@@ -61,6 +65,8 @@ def _choices(t: Tables, gpu: str | None, speedup: Row | None) -> Values:
         "choices": choices,
         "strictest": choices.where(**_STRICTEST).first,
         "needs_tensor_cores": speedup is not None and speedup["variant"] in tensor,
+        "is_strict": speedup is not None
+        and bool(choices.where(**_STRICTEST, variant=speedup["variant"], n=speedup["n"])),
     }
 
 
@@ -99,6 +105,8 @@ def kernels(t: Tables, devices: Devices) -> Values:
         "has_user_supplied": bool(rows.where(idea=["your own", "user-supplied"])),
         "near_ceilings": [*_near_ceilings(t, focus.recording, (best, tensor))],
         "roof": roof,
+        "above_ceilings": [row for row in roof if (row["share_of_bound"] or 0) > 1],
+        "has_tensor": bool(roof.where(units="tensor cores")),
         "limited": {
             "lines": roof.where(limited_by=["l1", "shared", "pipe"]),
             **{name: roof.where(limited_by=name) for name in ("issue", "l2", "compute")},
@@ -160,12 +168,29 @@ def _tiles(t: Tables, gpu: str, rows: Rows) -> Values:
         and block[after] == "naive_coalesced"
         and 1 < block["previous_speedup"] < block["block_size"],
         "slow_order": slow_order if stepped.where(variant="block_strided").first else None,
+        "over_source": _over_the_source(t, gpu),
+        "column_claim": t("claims").where(gpu=gpu, claim=_COLUMN, quantity="kernel").first,
+        "conflict_claims": t("claims").where(gpu=gpu, claim=_CONFLICTS).known("value"),
         "buffers": buffers if all(buffers) else None,
         "conflicts": (transposed, free) if transposed and free else None,
         "conflicts_cost": free is not None
         and (free["previous_verdict"], free[after]) == ("faster", "tile_transposed_b"),
         "slower_prefetch": prefetch,
     }
+
+
+def _over_the_source(t: Tables, gpu: str) -> Rows:
+    """Return the kernel speedups of `block` over the source's naive launch, at the largest N."""
+    speedups = t("speedups").where(source=gpu, baseline="source-naive", quantity="kernel")
+    speedups = speedups.where(variant="block").known("speedup")
+    memories = [each for each in _MEMORIES if each in speedups.values("host_memory")]
+    speedups = speedups.where(host_memory=memories[:1])
+    return speedups.where(n=max(speedups.values("n"), default=None)).sort("block_size")
+
+
+def _more_than_b(speedups: Rows) -> list[Row]:
+    """Return the speedups whose intervals are above the block size, the bound of M0."""
+    return [row for row in speedups if (row["speedup_low"] or 0) > row["block_size"]]
 
 
 def _copies(t: Tables, gpu: str) -> Values:
@@ -230,6 +255,10 @@ def models(t: Tables, devices: Devices) -> Values:
     rho = fits.where(model="M0", parameter="rho").first
     largest = [*effects.known("share").best_of("share", "from_n")]
     every_kernel = t("model_errors").where(source=label, kernels="all")
+    of_best = {"model": best["model"] if best else None, "from_block_size": 1}
+    unseen = t("model_tests").where(source=label, kernels="modelled", test=_LEFT_OUT_KERNEL)
+    of_variants = unseen.where(model=of_best["model"]).first
+    beaten = unseen.between("error_factor", high=of_variants["error_factor"] if of_variants else 0)
     return {
         "compared": compared,
         "m0": compared.where(model="M0").first,
@@ -242,9 +271,12 @@ def models(t: Tables, devices: Devices) -> Values:
         "effect_depends_on_size": bool(largest) and largest[0]["adds"] != largest[-1]["adds"],
         "better": best if best and best["model"] != "M0" else None,
         "rival": compared.where(verdict="not significantly worse").first,
-        "size_errors": errors.where(test="leave-one-size-out"),
-        "variant_error": errors.where(test="leave-one-variant-out").first,
-        "wide_variant_error": every_kernel.where(test="leave-one-variant-out").first,
+        "m0_errors": errors.where(test=_LEFT_OUT, model="M0"),
+        "more_than_b": _more_than_b(_over_the_source(t, label)),
+        "size_errors": errors.where(test=_LEFT_OUT, **of_best),
+        "variant_error": of_variants,
+        "better_for_variants": [row for row in beaten if row["model"] != of_best["model"]],
+        "wide_variant_error": every_kernel.where(test=_LEFT_OUT_KERNEL, **of_best).first,
         **_unseen(t, label),
     }
 
@@ -256,6 +288,7 @@ def _unseen(t: Tables, label: str) -> Values:
     return {
         "is_tested": best is not None and len(tests) > 0,
         "held_out": chosen.where(test="size held out").first,
+        "interpolated": tests.where(test="size held out", model="interpolation").first,
         "never_fitted": chosen.where(test="variant never fitted").first,
     }
 
@@ -277,7 +310,7 @@ def decide(t: Tables, devices: Devices) -> Values:
         "pageable": pageable,
         "memory_matters_more": pinned is not None
         and pageable is not None
-        and pageable["total_s"] - pinned["total_s"] > pinned["kernel_s"],
+        and pageable["total_s"] - pinned["total_s"] > (pinned["in_run_kernel_s"] or math.inf),
         "from_pinned": fits.where(host_memory="pinned").first,
         "from_pageable": fits.where(host_memory="pageable").first,
         "located": _located(t, focus.label),
@@ -379,6 +412,11 @@ def trust(t: Tables, devices: Devices) -> Values:
         },
         "recording": t("recordings").where(gpu=focus.label if focus else None).first,
         "has_sessions": len(t("sessions")) > 0,
+        "cpu_kinds": t("sessions")
+        .where(recording=focus.recording if focus else None, quantity="total", host_memory=None)
+        .known("threads"),
+        "answer": t("speedups").where(source=focus.label if focus else None, is_answer=True).first,
+        "answer_sessions": t("answer_sessions").where(gpu=focus.label if focus else None),
         "kinds": kinds,
         "kernel_kind": kernel.first,
         "pageable_kind": total.where(length="over 1 ms").first,
@@ -408,16 +446,15 @@ def _disturbances(t: Tables, gpu: str) -> Values:
 def _gpus_compared(t: Tables) -> Values:
     """Return the fastest implementations at N = 4096 on each GPU, without and with copies."""
     compared = t("gpu_comparison").where(n=4096).known("ratio")
-    apart = compared.where(quantity="kernel", host_memory="pinned")
-    runs = compared.where(quantity="total")
-    by_memory = [(memory, runs.where(host_memory=memory)) for memory in _MEMORIES]
+    compared = compared.where(gpu=compared.values("gpu")[:8])
+    kernels = compared.where(quantity="kernel", host_memory="pinned")
+    runs = compared.where(quantity="total", host_memory=_MEMORIES)
     return {
         "gpus_compared": [
-            (row, [(memory, rows.where(gpu=row["gpu"]).first) for memory, rows in by_memory])
-            for row in apart.head(8)
+            (kernels.where(gpu=gpu).first, runs.where(gpu=gpu)) for gpu in compared.values("gpu")
         ],
-        "is_widened": bool(apart.where(basis="deviation of other GPUs")),
-        "is_one_session": bool(apart.where(basis="one session")),
+        "is_widened": bool(compared.where(basis="deviation of other GPUs")),
+        "is_one_session": bool(compared.where(basis="one session")),
     }
 
 

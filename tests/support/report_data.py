@@ -206,7 +206,7 @@ def gpu_cell(label, variant, n, total_s, block_size=32, memory="pageable", sprea
     row = _cell(label, variant, n, total_s, block_size, spread) | {"gpu": label, "device": "gpu0"}
     row |= {"host_memory": memory, "overhead_s": total_s / 4}
     row["kernel_flop_per_s"] = 2 * n**3 / (total_s / 4)
-    for name in ("h2d_s", "kernel_s", "d2h_s"):
+    for name in ("h2d_s", "kernel_s", "in_run_kernel_s", "d2h_s"):
         row |= interval(name, total_s / 4, spread)
     return row
 

@@ -36,7 +36,8 @@ def test_the_fastest_of_each_group_counts_its_candidates():
         ([("a", 8, 1, 9e-3, KERNEL_ONLY), ("c", None, 1, 1e-9, KERNEL_ONLY)], ("a", "a", 1)),
         ([("a", 16, 1, 1e-3, KERNEL_ONLY)], None),  # another block size
         ([("a", 8, 2, 1e-3, KERNEL_ONLY)], None),  # another size
-        ([("a", 8, 1, 2e-3, IN_RUN), ("b", None, 1, 1e-3, IN_RUN)], ("a", "a", 1)),  # b is short
+        ([("a", 8, 1, 2.0, IN_RUN), ("b", None, 1, 9e-3, KERNEL_ONLY)], ("b", "b", 1)),
+        ([("a", 8, 1, 2.0, IN_RUN)], None),  # another method, however long the time
     ],
 )
 def test_two_sides_are_compared_over_their_common_candidates(theirs, expected):

@@ -72,8 +72,7 @@ def test_verdicts_are_on_candidates_measured_alike_on_both_gpus(recordings):
         return summary.assign(kernel_timing=timing)
 
     found = compared(recordings, (), kernel_only)
-    both = found[(found["quantity"] == "kernel") & found["ratio"].notna()]
-    assert (both["time_s"] >= 1e-3).all()
+    assert found.loc[found["quantity"] == "kernel", "ratio"].isna().all(), "another method"
     total = found[(found["quantity"] == "total") & (found["gpu"] == "other")]
     assert set(total["n"]) == {256, 512, 1024, 1536}
 
