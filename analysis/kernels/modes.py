@@ -6,9 +6,11 @@ from analysis.data.frames import stacked
 from analysis.data.recordings import MeasuredSource, labelled, with_gpu
 from analysis.schema import bounded
 from analysis.stats.estimates import ratios
-from kernels.catalog.entries import CONTEXT, REFERENCE
-from measurement.recording.modes import MODES, errors
+from kernels.catalog.entries import CONTEXT, REFERENCE, VARIANTS
+from kernels.catalog.variant import Library
 from measurement.recording.recording import KERNEL
+
+_MODES = {name: one.mode for name, one in VARIANTS.items() if isinstance(one, Library)}
 
 
 def modes_table(sources: list[MeasuredSource]) -> pd.DataFrame:
@@ -31,11 +33,27 @@ def _modes(source: MeasuredSource) -> pd.DataFrame:
     above, below = rows["n"].map(reference), rows.index.to_series()
     speedup = ratios(cells["kernel_s"], source.draws["kernel"], above, below)
     return rows.assign(
-        mode=rows["variant"].map(MODES),
+        mode=rows["variant"].map(_MODES),
         samples=rows["kernel_samples"],
         kernel_flop_per_s=2.0 * rows["n"].astype(float) ** 3 / rows["kernel_s"],
-        worst_units=rows.merge(errors(source.checks), how="left", on=KERNEL)[
+        worst_units=rows.merge(_errors(source.checks), how="left", on=KERNEL)[
             "worst_units"
         ].to_numpy(),
         **bounded("speedup", *speedup),
     )
+
+
+def _errors(checks: pd.DataFrame) -> pd.DataFrame:
+    """Return the largest error of the products of each mode, as worst_units by kernel."""
+    checks = checks[checks["variant"].isin(_MODES) & checks["worst_bound"].notna()]
+    units = checks["worst_error"] / checks["worst_bound"]
+    factors = [
+        _bound_units(str(name), int(k))
+        for name, k in zip(checks["variant"], checks["k"], strict=True)
+    ]
+    found = checks[KERNEL].assign(worst_units=units * factors)
+    return found.groupby(KERNEL, dropna=False, as_index=False)["worst_units"].max()
+
+
+def _bound_units(name: str, k: int) -> float:
+    return VARIANTS[name].roundoffs(k) / (1 - k * 2.0**-24)

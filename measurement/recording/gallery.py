@@ -8,7 +8,6 @@ from pathlib import Path
 from base.files import sha256
 from base.paths import ROOT
 from measurement.recording.files import files_of
-from measurement.recording.modes import section
 from measurement.recording.recording import MANIFEST, Recording, RecordingError, read
 
 GALLERY = ROOT / "data" / "recordings"
@@ -82,9 +81,8 @@ def committed() -> list[Recording]:
 
 
 def gallery(recordings: Iterable[Recording]) -> str:
-    """Return a Markdown page of recordings, and of the modes of cuBLAS in them."""
-    shown = list(recordings)
-    return "\n".join([_HEADING, *map(_row, shown), *section(shown)])
+    """Return a Markdown page of recordings."""
+    return "\n".join([_HEADING, *map(_row, recordings)])
 
 
 def _row(recording: Recording) -> str:

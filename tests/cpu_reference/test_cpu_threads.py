@@ -13,7 +13,6 @@ from cpu_reference.library import Library
 from kernels.products.matrices import Inputs
 from kernels.products.shape import Shape
 from measurement.devices.cpu import CpuSession
-from measurement.devices.cpu_ceilings import cpu_ceilings
 from measurement.devices.errors import CellError
 from measurement.recording import recording
 from study.cells import CPU, cell
@@ -72,26 +71,6 @@ def test_the_environment_changes_no_number_of_threads(tmp_path):
 @pytest.fixture(scope="module")
 def library():
     return Library(cpu_library())
-
-
-def test_ceilings_are_of_one_core_with_its_caches_and_of_all_together(library):
-    caches = [
-        {"level": 1, "bytes": 32 << 10, "shared_by": 1},
-        {"level": 2, "bytes": 1 << 20, "shared_by": 2},
-    ]
-    one, several = (cpu_ceilings(library, caches, threads) for threads in (1, 3))
-    names = ["fp32_flop_per_s", "memory_bytes_per_s", "l1_bytes_per_s", "l2_bytes_per_s"]
-    assert [c.quantity for c in one] == names * 6
-    assert [c.quantity for c in several] == names[:2] * 6
-    assert [c.round for c in several] == [n for n in range(1, 7) for _ in range(2)]
-    assert {c.threads for c in one} == {1}
-    assert {c.threads for c in several} == {3}
-    sizes = {c.quantity: c.size_bytes for c in one}
-    assert sizes["fp32_flop_per_s"] is None
-    assert 16 << 10 >= sizes["l1_bytes_per_s"] > (16 << 10) - 200
-    assert 512 << 10 >= sizes["l2_bytes_per_s"] > (512 << 10) - 200
-    assert sizes["memory_bytes_per_s"] == 3 * (64 << 20)
-    assert all(1e8 < c.value < 1e15 for c in one + several)
 
 
 def test_triad_is_computed_by_every_thread_for_its_part(library):

@@ -78,6 +78,8 @@ def test_completion_in_a_shell(line, expected):
         (["validate", ""], r".* argument DIR: is empty; name a file or folder; see .*"),
         (["record", "--quick"], r"--out: is missing; .*"),
         (["try", "no.cu"], r"no\.cu: No such file .*"),
+        (["record", "--device", "²"], r"gemm-study record: argument --device: '²' .*"),
+        (["record", "--device", "-1"], r"gemm-study record: argument --device: '-1' .*"),
         (["record", "--commit", "a\nb"], r"gemm-study record: .* 'a\\nb' is not a hash; use .*"),
     ],
 )

@@ -8,7 +8,6 @@ import pytest
 from analysis.data import recordings as data
 from analysis.kernels.modes import modes_table
 from kernels.catalog.entries import CONTEXT, REFERENCE
-from measurement.recording.gallery import gallery
 from measurement.recording.recording import read
 from tests.support.simulated import SPEEDUP, recorded
 
@@ -51,15 +50,3 @@ def test_without_other_modes_there_is_no_row(made):
     no_errors = made.checks.assign(worst_bound=math.nan)
     table = modes_table(data.sources({"card": replace(made, checks=no_errors)}))
     assert table["worst_units"].isna().all()
-
-
-def test_the_gallery_lists_the_modes(made):
-    lines = gallery([made]).partition("| ---: | ---: |\n")[2]
-    rows = [line.strip("| ").split(" | ") for line in lines.splitlines()]
-    assert [row[2] for row in rows] == ["pedantic FP32", "default FP32", "TF32", "FP16", "BF16"]
-    assert {(row[1], row[3]) for row in rows} == {("512", "10")}
-    assert [float(row[5]) for row in rows] == pytest.approx(
-        [1, 95 / 90, 70 / 9, 130 / 9, 140 / 9], 0.01
-    )
-    assert float(rows[-1][-1]) == pytest.approx(0.01 * (2**17 + 2**8 + 2 * 512), rel=0.01)
-    assert "Modes of cuBLAS" not in gallery([replace(made, kernels=made.kernels[:0])])

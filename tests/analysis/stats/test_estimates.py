@@ -51,18 +51,6 @@ def test_median_and_interval_of_samples_are_order_statistics():
     assert bootstrap_cells(samples_of([]), "total_s").shape == (0, estimates.DRAWS)
 
 
-@pytest.mark.exhaustive
-@pytest.mark.parametrize("count", [6, 15, 40])
-def test_the_interval_of_a_median_covers_it_as_often_as_it_claims(count):
-    rng = np.random.default_rng(count)
-    runs = 1000
-    n = np.repeat(np.arange(1, runs + 1), count)
-    cells = samples_of(rng.exponential(size=len(n)), n=n)
-    table = summarise(cells)
-    covered = (table["total_low_s"] <= np.log(2)) & (np.log(2) <= table["total_high_s"])
-    assert 0.94 <= covered.mean() <= 0.99
-
-
 def test_draws_belong_to_cells_in_any_order_and_unit(gpu_recording):
     samples = gpu_recording.samples
     mixed = samples.sample(frac=1, random_state=3)

@@ -83,18 +83,6 @@ def test_variances_are_estimated_without_noise_and_by_kind():
     assert (found.between, list(found.cells)) == (pytest.approx([0.015, 0.085], rel=1e-3), [1, 2])
 
 
-@pytest.mark.exhaustive
-def test_reml_is_unbiased_with_few_sessions_and_unequal_noise():
-    rng = np.random.default_rng(2)
-    noise = np.tile(np.geomspace(1e-5, 1e-3, 30), (3, 1))
-    found = []
-    for _ in range(300):
-        effects = 0.02 * rng.standard_normal((3, 1)) + 0.01 * rng.standard_normal((3, 30))
-        one = medians(effects + np.sqrt(noise) * rng.standard_normal((3, 30)), noise).scatter
-        found.append([one.common[0], one.own[0]])
-    assert np.mean(found, axis=0) == pytest.approx([4e-4, 1e-4], rel=0.15)
-
-
 def test_half_widths_by_hand_and_unknown_for_one_session():
     """Four sessions of 11 cells: t(3) = 3.1824 for 0.03, t(30) = 2.0423 for 0.01 + 0.02."""
     one = np.ones(1)

@@ -31,10 +31,6 @@ def killed(sender, *_):
     os.kill(os.getpid(), 9)
 
 
-def aborted(sender, *_):
-    os.abort()
-
-
 def left(sender, *_):
     raise SystemExit(3)
 
@@ -54,7 +50,6 @@ def test_the_process_gets_the_request_and_its_answer_is_returned(monkeypatch):
     ("child", "message"),
     [
         (killed, "the process was killed by SIGKILL"),
-        (aborted, "the process was killed by SIGABRT"),
         (left, "the process exited with status 3"),
     ],
 )

@@ -161,14 +161,9 @@ def test_streams_do_not_share_prepared_operands(open_session):
         session.throughput(one, [Batch(2, 4)])
 
 
-def test_a_run_copies_in_launches_and_copies_out_between_its_events(open_session, cuda):
+def test_an_error_of_the_driver_fails_a_run_and_the_context_is_released(open_session, cuda):
     one = asked("tile_transposed_b")
     with open_session(one) as session:
-        session.run(one)
-        cuda.log.clear()
-        session.run(one)
-        copies = ["record", "to device", "to device", "record", "launch", "record", "from device"]
-        assert cuda.log == [*copies, "record", "synchronize"]
         for call in ("to device", "launch", "from device", "synchronize"):
             cuda.failing = call
             with pytest.raises(DeviceError, match=f"^{call} failed: no luck$"):

@@ -304,21 +304,6 @@ def test_obstacles_are_named_before_measuring(config, gpus, cubins, tmp_path, mo
     assert gpus.lines() == []
 
 
-def test_missing_configuration_and_invalid_devices_are_one_line(command, tmp_path):
-    file = tmp_path / "config.yaml"
-    done = command("record", "--config", file, "--out", tmp_path / "r")
-    assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == (f"error: {file}: No such file or directory; use a configuration file\n")
-    assert list(tmp_path.iterdir()) == []
-    for device in ("-1", "0.5", "²", ""):
-        options = (f"--config={file}", f"--device={device}", f"--out={tmp_path}/r")
-        done = command("record", *options)
-        assert done.returncode == 2
-        last = done.stderr.splitlines()[-1]
-        assert last.startswith("error: gemm-study record: argument --device: ")
-        assert repr(device) in last
-
-
 # ---- Faults
 
 
