@@ -35,22 +35,20 @@ def dots(
     y: Sequence[float],
     look: Look,
     names: Sequence[str],
-    hollow: Sequence[bool] | None = None,
     tell: Callable[[float], str] = rounded,
 ) -> None:
     """Draw the values of `frame` at the heights `y`, with horizontal intervals.
 
-    `x` names the columns of value, low and high. `hollow` selects hollow markers; the default is
-    values without an interval. A tooltip shows the name, from `names`, and the values.
+    `x` names the columns of value, low and high. Values without an interval have hollow
+    markers. A tooltip shows the name, from `names`, and the values.
     """
     value, low, high = (frame[name].to_numpy(dtype=float) for name in x)
     place = np.asarray(y, dtype=float)
     bounded = np.isfinite(low) & np.isfinite(high)
-    is_open = ~bounded if hollow is None else np.asarray(hollow, dtype=bool)
     texts = [tooltip(*each, tell) for each in zip(names, value, low, high, strict=True)]
     along = (place[bounded], place[bounded])
     segments(axis, (low[bounded], high[bounded]), along, look.colour)
-    marks(axis, value, place, is_open, look, texts, widths=(0, 1.1))
+    marks(axis, value, place, ~bounded, look, texts, widths=(0, 1.1))
 
 
 def key(axis: Axes, look: Look, text: str) -> None:

@@ -85,17 +85,13 @@ def predict(product: Product, merged: bool = False) -> dict[str, Total]:
     return totals(product.accesses(), launch.threads, launch.blocks, merged)
 
 
-def inputs_of(product: Product, seed: int = SEED) -> tuple[Array, Array]:
+def inputs_of(product: Product) -> tuple[Array, Array]:
     """Return seeded A and B, shapes (batch, m, k) and (batch, k, n)."""
-    return Inputs([(product.dtype, product.shape)], seed).pair(product.dtype, product.shape)
+    return Inputs([(product.dtype, product.shape)], SEED).pair(product.dtype, product.shape)
 
 
 def execute(
-    product: Product,
-    mode: Mode,
-    source: Path | None = None,
-    folder: Path = BUILDS,
-    seed: int = SEED,
+    product: Product, mode: Mode, source: Path | None = None, folder: Path = BUILDS
 ) -> tuple[Array, Run]:
     """Run a product on seeded matrices; return C, shape (batch, m, n), and the run.
 
@@ -111,7 +107,7 @@ def execute(
         raise StudyError("this CPU has no FMA3, which the kernel check needs; use another host")
     library = build_kernel(kernel.kernel, source, build.defines, mode, folder)
     compiled = Compiled(library, source, kernel.kernel, mode == "counted")
-    a, b, c = _operands(product, FILLS.get(mode, POISON_WORD), seed)
+    a, b, c = _operands(product, FILLS.get(mode, POISON_WORD))
     if step_build(product):
         a, b = _prepare(product, a, b, mode, folder)
     arguments: list[Array | int] = [a, b, c, *product.arguments]
@@ -145,10 +141,10 @@ def _prepare(product: Product, a: Array, b: Array, mode: Mode, folder: Path) -> 
     return prepared[step.bytes(n, k) // 4 :], prepared[: step.bytes(n, k) // 4]
 
 
-def _operands(product: Product, word: int, seed: int) -> tuple[Array, Array, Array]:
+def _operands(product: Product, word: int) -> tuple[Array, Array, Array]:
     """Return the arguments of the kernel: A and B as the host prepares them, and a C of `word`."""
     seen, step = product.operands, product.entry.host_step
-    a, b = inputs_of(product, seed)
+    a, b = inputs_of(product)
     targets = ((a, step and step.a, (seen.m, seen.k)), (b, step and step.b, (seen.k, seen.n)))
     prepared = []
     for matrix, fill, edges in targets:
@@ -199,22 +195,12 @@ def check(product: Product, source: Path | None = None, folder: Path = BUILDS) -
     return run
 
 
-def check_mode(product: Product, mode: Mode, seed: int = SEED) -> Run:
-    """Run a product in one mode, with matrices of `seed`; return the run. Raise as `check`."""
-    named = shown(ROOT / str(kernel_of(product).source))
-    c, run = execute(product, mode, seed=seed)
-    _compare(named, product, c, run, mode, BUILDS, seed)
-    return run
-
-
-def _compare(
-    named: str, product: Product, c: Array, run: Run, mode: Mode, folder: Path, seed: int = SEED
-) -> None:
+def _compare(named: str, product: Product, c: Array, run: Run, mode: Mode, folder: Path) -> None:
     """Compare a product with what its kernel declares: bit for bit, or with the error bound."""
     if kernel_of(product).in_order:
-        _compare_references(named, product, c, run, mode, folder, seed)
+        _compare_references(named, product, c, run, mode, folder)
     else:
-        _evaluate_product(named, product, c, run, seed)
+        _evaluate_product(named, product, c, run)
 
 
 def check_largest(product: Product, source: Path | None = None, folder: Path = BUILDS) -> None:
@@ -317,9 +303,9 @@ def sums(run: Run) -> dict[str, Total]:
     return found
 
 
-def _evaluate_product(named: str, product: Product, c: Array, run: Run, seed: int) -> None:
+def _evaluate_product(named: str, product: Product, c: Array, run: Run) -> None:
     """Compare a product with its error bound; `run` has the source line of each store."""
-    verdict = _verdict(product, c, seed)
+    verdict = _verdict(product, c)
     if not verdict.passed:
         place = 0, verdict.worst_row, verdict.worst_column
         line = _stored_by(product, run, *place)
@@ -328,23 +314,23 @@ def _evaluate_product(named: str, product: Product, c: Array, run: Run, seed: in
         raise KernelFault(f"{named}:{line}: {product.variant}: {verdict.reason}")
 
 
-def _verdict(product: Product, c: Array, seed: int) -> Verdict:
+def _verdict(product: Product, c: Array) -> Verdict:
     """Compare a product with its float64 reference and error bound."""
     k = product.shape.k
     multiple = product.entry.roundoffs(k) / k
-    return evaluate(c, *float64_reference(*inputs_of(product, seed)), multiple)
+    return evaluate(c, *float64_reference(*inputs_of(product)), multiple)
 
 
 def _compare_references(
-    named: str, product: Product, c: Array, run: Run, mode: Mode, folder: Path, seed: int
+    named: str, product: Product, c: Array, run: Run, mode: Mode, folder: Path
 ) -> None:
     """Compare a product with both references; `run` has the source line of each store."""
     fused = mode == "fused"
-    expected = expected_product(product, fused, folder, seed)
+    expected = expected_product(product, fused, folder)
     if len(_differing(c, expected)):
-        other = expected_product(product, not fused, folder, seed)
+        other = expected_product(product, not fused, folder)
         if len(_differing(c, other)):
-            says = OTHER_ORDER if _verdict(product, c, seed).passed else WRONG
+            says = OTHER_ORDER if _verdict(product, c).passed else WRONG
             _compare_products(named, product, c, run, mode, expected, says)
 
 
@@ -387,9 +373,7 @@ def _compare_products(
     )
 
 
-def expected_product(
-    product: Product, fused: bool, folder: Path = BUILDS, seed: int = SEED
-) -> Array:
+def expected_product(product: Product, fused: bool, folder: Path = BUILDS) -> Array:
     """Return the expected C, bit for bit, shape (batch, m, n).
 
     Each slice of a tile shape has its own sums, which are added in order.
@@ -397,8 +381,8 @@ def expected_product(
     tile = product.block_size
     slices = tile.slices if isinstance(tile, TileShape) else 1
     if slices == 1:
-        return _expected(product.dtype, product.shape, fused, folder, seed)
-    a, b = inputs_of(product, seed)
+        return _expected(product.dtype, product.shape, fused, folder)
+    a, b = inputs_of(product)
     steps = product.tile[2]
     of_slice = np.arange(product.shape.k) % steps // (steps // slices)
     parts = []
@@ -410,9 +394,9 @@ def expected_product(
 
 
 @lru_cache(maxsize=16)
-def _expected(dtype: str, shape: Shape, fused: bool, folder: Path, seed: int) -> Array:
+def _expected(dtype: str, shape: Shape, fused: bool, folder: Path) -> Array:
     """Return the reference for a shape, cached: it takes longer than some runs."""
-    return reference(*Inputs([(dtype, shape)], seed).pair(dtype, shape), fused, folder)
+    return reference(*Inputs([(dtype, shape)], SEED).pair(dtype, shape), fused, folder)
 
 
 def _stored_by(product: Product, run: Run, batch: int, row: int, column: int) -> int:

@@ -12,7 +12,6 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-import yaml
 
 from kernels.cubins import toolchain
 from tests.support import ROOT
@@ -359,16 +358,6 @@ def test_uv_and_the_build_backend_of_packages_without_wheels_are_pinned_as_in_th
     assert all(f'hash = "{one}"' in (ROOT / "uv.lock").read_text() for one in hashes)
 
 
-@pytest.mark.skipif(not UV.exists(), reason="this environment was not made by `make setup`")
-def test_the_lock_is_current_and_its_base_contains_what_snakemake_needs_for_provenance(tmp_path):
-    environment = {"PATH": os.defpath, "HOME": str(tmp_path), "UV_CACHE_DIR": str(tmp_path)}
-    for command in (["lock", "--check"], ["export", "--frozen", "--no-hashes"]):
-        uv = [UV, *command, "--offline", "--python", sys.executable]
-        done = subprocess.run(uv, cwd=ROOT, env=environment, capture_output=True, text=True)
-        assert done.returncode == 0, done.stderr
-    assert re.search("^pygments==", done.stdout, re.M)
-
-
 def test_no_shell_reads_the_name_of_the_checkout_or_of_a_session_as_code(tmp_path):
     folder = tmp_path / "a $(touch x) `touch y` b"
     (folder / ".venv" / "bin").mkdir(parents=True)
@@ -388,20 +377,3 @@ def test_make_names_the_studies():
     done = subprocess.run(make, cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 2
     assert "STUDY=ful is unknown; use quick or full" in done.stderr
-
-
-# ---- Hooks and continuous integration
-
-
-def test_hooks_run_the_linters_of_make_lint_and_the_forge_runs_ci():
-    hooks = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text())["repos"][0]["hooks"]
-    entries = {hook["entry"].removeprefix(".venv/bin/") for hook in hooks}
-    recipe = re.search(r"^lint: setup\n((?:\t.*\n)+)", (ROOT / "Makefile").read_text(), re.M)[1]
-    linters = re.sub(r"\\\n", "", recipe).replace("\t@$(RUN) ", "").splitlines()
-    assert len(entries) == len(linters)
-    for linter in linters:
-        assert any(linter == entry or linter.startswith(f"{entry} ") for entry in entries), linter
-
-    jobs = yaml.safe_load((ROOT / ".github/workflows/ci.yml").read_text())["jobs"]
-    assert jobs["run"]["steps"][-1] == {"run": ".ci/run"}
-    assert os.access(ROOT / ".ci" / "run", os.X_OK)
