@@ -6,14 +6,13 @@
 
 import gzip
 import json
-import math
 import os
-import random
 import shutil
-import struct
 
 import pytest
 import yaml
+from hypothesis import HealthCheck, given, seed, settings
+from hypothesis import strategies as st
 
 from base.errors import StudyError
 from measurement.recording import recording
@@ -40,40 +39,25 @@ TOKENS += [",", ",,", ";", "[", "]", "[" * 300, "{", "}", "{" * 300, ": ", "- ",
 TOKENS += ["&a ", "*a", "<<: ", "? ", "!!int ", "!!binary ", "!!timestamp ", "!!python/name:os "]
 TOKENS += ["| ", "---\n", "..", "../../x", "/dev/zero", "%s", "{{7*7}}", "gpu0", "gpu9", "cpu"]
 TOKENS += ["naive", "x" * 5000]
+SHORT = st.text(max_size=6)
+TEXTS = SHORT | st.sampled_from(TOKENS)
+PLAIN = st.none() | st.booleans() | st.integers() | st.floats() | TEXTS
+# Values of JSON, of which some are nested.
+VALUES = st.recursive(
+    PLAIN,
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(SHORT, inner, max_size=2),
+    max_leaves=4,
+)
+NUMBERS = st.integers(0, 2**16)
+# Places in a text, lengths, and texts that replace what is there.
+EDITS = st.lists(st.tuples(NUMBERS, st.integers(0, 60), TEXTS), min_size=1, max_size=3)
 
 
-def drawn(share):
-    """Yield a generator per case; its seed is the number of the case, counted from SEED."""
-    for seed in range(SEED, SEED + int(CASES * share)):
-        print(f"random.Random({seed})")  # the last one is that of a failure
-        yield random.Random(seed)
-
-
-def some_text(rng):
-    points = (rng.randrange(128), rng.randrange(0xD800), rng.randrange(0xE000, 0x110000))
-    return "".join(chr(rng.choice(points)) for _ in range(rng.randrange(7)))
-
-
-def some_edits(rng):
-    """Return one to three places in a text, lengths, and texts that replace what is there."""
-    texts = [rng.choice((rng.choice(TOKENS), some_text(rng)[:3])) for _ in range(rng.randint(1, 3))]
-    return [(rng.randrange(2**16), rng.randrange(61), text) for text in texts]
-
-
-def some_value(rng, depth=0):
-    """Return a value of JSON: mostly of any kind, sometimes nested."""
-    kinds = (
-        lambda: rng.choice((None, True, False)),
-        lambda: rng.randint(-3, 3),
-        lambda: rng.getrandbits(rng.randrange(130)) * rng.choice((-1, 1)),
-        lambda: struct.unpack("d", rng.randbytes(8))[0],
-        lambda: rng.choice((0.0, -0.0, 0.5, 1e-300, 1e308, math.inf, -math.inf, math.nan)),
-        lambda: some_text(rng),
-        lambda: rng.choice(TOKENS),
-        lambda: [some_value(rng, depth + 1) for _ in range(rng.randrange(3))],
-        lambda: {some_text(rng): some_value(rng, depth + 1) for _ in range(rng.randrange(3))},
-    )
-    return rng.choice(kinds if depth < 3 else kinds[:7])()
+def drawn(share, **strategies):
+    """Return a decorator that calls a test with a share of the cases, the same in every run."""
+    options = {"max_examples": int(CASES * share), "database": None, "deadline": None}
+    limited = settings(**options, suppress_health_check=list(HealthCheck))
+    return lambda test: seed(SEED)(limited(given(**strategies)(test)))
 
 
 def edited(text, edits):
@@ -121,6 +105,11 @@ def small(tmp_path_factory):
     return folder, texts | {CONFIG: yaml.safe_dump(STUDY)}
 
 
+@pytest.fixture(scope="module")
+def frames(small):
+    return {name: recording.read_table(small[0], name, MOST_BYTES)[0] for name in TABLES}
+
+
 def unpacked(name, data):
     return gzip.decompress(data) if name.endswith(".gz") else data
 
@@ -131,47 +120,44 @@ def put(path, data):
 
 CONFIG = "config.yaml"
 STUDY = {"study": SMALL, "gpus": [{"id": "card", "recording": "data/recordings/card"}]}
-TEXTS = [
-    (CONFIG, 0.03, lambda folder: load(folder / CONFIG)),
-    (PROVENANCE, 0.3, read_provenance),
-    (MANIFEST, 0.17, check_manifest),
-]
+READERS = {
+    CONFIG: lambda folder: load(folder / CONFIG),
+    PROVENANCE: read_provenance,
+    MANIFEST: check_manifest,
+}
 
 
-@pytest.mark.parametrize(("name", "share", "read"), TEXTS, ids=[name for name, *_ in TEXTS])
-def test_text(small, name, share, read):
+@drawn(0.5, name=st.sampled_from([CONFIG, *9 * [PROVENANCE], *5 * [MANIFEST]]), edits=EDITS)
+def test_text(small, name, edits):
     folder, texts = small
-    for rng in drawn(share):
-        put(folder / name, edited(texts[name], some_edits(rng)))
-        one_line_or_none(read, folder)
+    put(folder / name, edited(texts[name], edits))
+    one_line_or_none(READERS[name], folder)
 
 
-def test_config_by_value():
-    paths = places(STUDY)
-    for rng in drawn(0.25):
-        one_line_or_none(validate, changed(STUDY, rng.choice(paths), some_value(rng)), CONFIG)
+@drawn(0.25, path=st.sampled_from(places(STUDY)), value=VALUES)
+def test_config_by_value(path, value):
+    one_line_or_none(validate, changed(STUDY, path, value), CONFIG)
 
 
-def test_provenance_by_value(small):
+@drawn(0.22, number=NUMBERS, value=VALUES)
+def test_provenance_by_value(small, number, value):
     folder, texts = small
     provenance = json.loads(texts[PROVENANCE])
     paths = places(provenance)
-    for rng in drawn(0.22):
-        found = changed(provenance, rng.choice(paths), some_value(rng))
-        put(folder / PROVENANCE, json.dumps(found).encode())
-        one_line_or_none(read_provenance, folder)
+    put(
+        folder / PROVENANCE,
+        json.dumps(changed(provenance, paths[number % len(paths)], value)).encode(),
+    )
+    one_line_or_none(read_provenance, folder)
 
 
-def test_tables(small):
+@drawn(0.03, name=st.sampled_from([*TABLES]), edits=EDITS)
+def test_tables(small, frames, name, edits):
     folder, texts = small
     put(folder / PROVENANCE, texts[PROVENANCE].encode())
-    provenance = json.loads(texts[PROVENANCE])
-    frames = {name: recording.read_table(folder, name, MOST_BYTES)[0] for name in TABLES}
-    for rng in drawn(0.03):
-        name = rng.choice(list(TABLES))
-        put(folder / name, edited(texts[name], some_edits(rng)))
-        read = one_line_or_none(recording.read_table, folder, name, MOST_BYTES)
-        put(folder / name, texts[name].encode())
-        if read:
-            problem = fault(provenance, frames | {name: read[0]})
-            assert problem is None or "\n" not in problem
+    put(folder / name, edited(texts[name], edits))
+    read = one_line_or_none(recording.read_table, folder, name, MOST_BYTES)
+    put(folder / name, texts[name].encode())
+    if read:
+        problem = fault(read_provenance(folder), frames | {name: read[0]})
+        assert problem is None or "\n" not in problem
