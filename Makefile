@@ -18,13 +18,11 @@
 # Needs python 3.11 or newer, gcc, g++ and make. A GPU and a CUDA toolkit are used where they are found.
 
 CORES ?= $(shell nproc)
-# Candidates, of which the first that runs is taken: a name may stand for what is not installed.
-PYTHON ?= python3 python3.14 python3.13 python3.12 python3.11
 # The shell must not read the folder's name as code, so recipes name it by its variable.
 RUN := PATH="$$PWD/.venv/bin:$$PATH"
 STUDY_RUN = .venv/bin/gemm-study report --cores $(CORES) $(if $(STUDY),--$(STUDY))
 $(if $(filter-out quick full,$(STUDY)),$(error STUDY=$(STUDY) is unknown; use quick or full))
-# What the set-up installs besides what every report needs (see workflow/environment.py).
+# What the set-up installs besides what every report needs (see workflow/set-up.sh).
 LAYERS = $(if $(filter full,$(STUDY)),compiler)
 # Without bytecode, each of a run's many processes would compile its libraries for seconds. The others
 # replace modules.
@@ -94,11 +92,7 @@ clean:
 	rm -rf results .snakemake
 
 setup:
-	@for python in $(PYTHON); do \
-	  if $$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then \
-	    exec $$python -B workflow/environment.py $(LAYERS); fi; done; \
-	echo "error: no Python 3.11 or newer runs here; install one, or name it: make PYTHON=/path/to/python3" >&2; \
-	exit 2
+	@sh workflow/set-up.sh $(LAYERS)
 
 # Renews uv.lock from pyproject.toml, and the hashes of uv itself. The lock names PyPI alone.
 # A lock that an edit of pyproject.toml made stale stops the set-up, but uv is in place by then.

@@ -67,8 +67,11 @@ def test_nothing_collects_garbage_while_a_worker_measures(monkeypatch):
 
 # What .venv is instead of the environment, and the error.
 ENVIRONMENTS = {
-    "a link to somebody's": (lambda venv, own: venv.symlink_to(own), "is a link to .*; remove"),
-    "a link to nothing": (lambda venv, own: venv.symlink_to(own / "no"), "is a link to .*; remove"),
+    "a link to somebody's": (lambda venv, own: venv.symlink_to(own), "was not made by .*; move it"),
+    "a link to nothing": (
+        lambda venv, own: venv.symlink_to(own / "no"),
+        "was not made by .*; move it",
+    ),
     "somebody's folder": (lambda venv, own: own.rename(venv), "was not made by .*; move it"),
     "an environment of uv": (lambda venv, own: of_uv(venv), "was not made by .* without make: "),
     "somebody's file": (lambda venv, own: venv.write_text("x"), "was not made by this set-up"),
@@ -92,7 +95,7 @@ def project(tmp_path):
 
 
 def set_up(project):
-    script = [sys.executable, "-B", "workflow/environment.py"]
+    script = ["sh", "workflow/set-up.sh"]
     return subprocess.run(script, cwd=project, capture_output=True, text=True, check=False)
 
 

@@ -1,15 +1,12 @@
 """The set-up of the environment: what it installs, from which sources, and its messages."""
 
-import importlib
 import os
 import re
 import shutil
+import signal
 import subprocess
-import sys
 import tomllib
-from contextlib import nullcontext
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
@@ -19,294 +16,256 @@ from tests.support.compilers import program
 
 LOCK = tomllib.loads((ROOT / "uv.lock").read_text())
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
-UV = Path(sys.executable).with_name("uv")
+
+# ---- The script, with programs that write down how they are called
+
+PYTHON = """
+case "$*" in
+  *_base_executable*) echo "$0"; exit ;;
+  *version_info*) [ ! "$OLD" ]; exit ;;
+esac
+echo "python $*" >> calls
+case "$*" in
+  *" venv "*) [ ! "$NO_VENV" ] || { echo "No module named venv"; exit 1; }
+              mkdir -p .venv/bin && cp "$0" .venv/bin/python ;;
+  *" --no-index "*) [ -e cache/matmul-study ] && cp uv .venv/bin/uv ;;
+  *" pip "*) [ ! "$NO_PIP" ] || { echo "ERROR: $NO_PIP"; echo "WARNING: error"; exit 1; }
+             mkdir -p cache/matmul-study ;;
+esac
+"""
+UV_PROGRAM = """
+echo "uv $*" >> calls
+env | grep -E "^(UV_|LDFLAGS|LIBRARY_PATH|PATH)" | sort > "variables of $1"
+case "$*" in
+  sync*--offline) [ ! "$NOT_CACHED" ] || grep -q "pip install --no-deps" calls ;;
+  sync*) [ ! "$NO_PYPI" ] || { printf 'error: uv.lock\\n  cause: %s\\n' "$NO_PYPI"; exit 1; } ;;
+esac
+"""
+LS = 'case "$*" in /dev/nvidia*) [ "$GPU" ] ;; *) exec /bin/ls "$@" ;; esac'
+USED = "cat cp dirname env flock gcc as ld grep mkdir readlink sed sh sha256sum sort tail touch"
+
+
+class SetUp:
+    """A checkout with the script and the programs that it calls."""
+
+    def __init__(self, root):
+        self.root, self.programs = root, root / "programs"
+        (root / "workflow").mkdir(parents=True)
+        shutil.copy(ROOT / "workflow" / "set-up.sh", root / "workflow")
+        for name in ("pyproject.toml", "uv.lock", "workflow/uv.txt", "config.yaml"):
+            (root / name).write_text(f"# {name}\n")
+        program(self.programs / "python3", PYTHON)
+        program(self.programs / "ls", LS)
+        program(root / "uv", UV_PROGRAM)
+        for name in USED.split():
+            (self.programs / name).symlink_to(shutil.which(name))
+
+    def start(self, *layers, **variables):
+        """Start the script from another folder, without the variables of the tests."""
+        environment = {"PATH": str(self.programs), "UV_CACHE_DIR": "cache", **variables}
+        command = ["sh", self.root / "workflow" / "set-up.sh", *layers]
+        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
+        return subprocess.Popen(command, cwd="/", env=environment, start_new_session=True, **pipes)
+
+    def __call__(self, *layers, **variables):
+        """Return the exit status, the output and the calls of programs."""
+        (self.root / "calls").write_text("")
+        process = self.start(*layers, **variables)
+        said = process.communicate()[0]
+        return process.returncode, said, (self.root / "calls").read_text().splitlines()
+
+    def installs(self, *layers, **variables):
+        """Return the layers of each installation; all must succeed."""
+        status, said, calls = self(*layers, **variables)
+        assert status == 0, said
+        return [layers_of(call) for call in calls if call.startswith("uv sync")]
+
+    def variables(self, command):
+        return (self.root / f"variables of {command}").read_text()
+
+
+def layers_of(call):
+    return set(re.findall(r"--(?:extra|group)=(\w+)", call))
 
 
 @pytest.fixture
-def setup(tmp_path, monkeypatch, patch):
-    """The set-up's modules, in an empty project with an environment of fake programs."""
-    monkeypatch.syspath_prepend(str(ROOT / "workflow"))
-    names = ("environment", "host")
-    for name in names:
-        monkeypatch.delitem(sys.modules, name, raising=False)
-    modules = SimpleNamespace(**{name: importlib.import_module(name) for name in names})
-    for name in names:
-        monkeypatch.delitem(sys.modules, name)
-    root = tmp_path / "project"
-    for name in ("base", "workflow"):
-        (root / name).mkdir(parents=True)
-    for name in ("pyproject.toml", "uv.lock", "workflow/uv.txt"):
-        (root / name).write_text(f"# {name}\n")
-    venv = root / ".venv"
-    for module in (modules.environment, modules.host):
-        patch(module, ROOT=root, VENV=venv)
-    programs = {name.upper(): venv / "bin" / name for name in ("python", "uv")}
-    patch(modules.environment, **programs, STATE=venv / "set-up.json")
-    (venv / "bin").mkdir(parents=True)
-    (venv / "lib" / "python3.11" / "site-packages").mkdir(parents=True)
-    modules.environment.STATE.write_text('{"layers": []}')
-    program(venv / "bin" / "python", "exit 0")
-    program(venv / "bin" / "uv", LOGGED)
-    for name in [name for name in os.environ if name.startswith(("PIP_", "UV_"))]:
-        monkeypatch.delenv(name)
-    monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
-    modules.root, modules.venv = root, venv
-    return modules
+def setup(tmp_path):
+    return SetUp(tmp_path / "a $(touch x) `touch y` b")
 
 
-LOGGED = 'echo "$*" >> "$0.calls"; env | grep ^UV_ | sort > "$0.$1$2"'
+def test_a_layer_is_installed_once_and_no_layer_is_lost(setup):
+    assert setup.installs() == [set()]
+    assert setup.installs("test", "blas") == [{"test", "blas"}]
+    assert setup.installs("test") == setup.installs() == []
+    assert setup.installs("dev") == [{"blas", "test", "dev"}]
+    assert setup() == (0, "", [])
+    assert not {"x", "y"} & {path.name for path in [*setup.root.iterdir(), *Path("/").iterdir()]}
 
 
-def calls(setup, program="uv"):
-    logged = setup.venv / "bin" / f"{program}.calls"
-    return logged.read_text().splitlines()
+@pytest.mark.parametrize("kind", ["extra", "group"])
+def test_the_script_distinguishes_the_extras_and_the_groups_of_the_project(setup, kind):
+    extras, groups = (
+        set(PROJECT["project"]["optional-dependencies"]),
+        PROJECT["dependency-groups"],
+    )
+    names = extras if kind == "extra" else set(groups) - {"build"}
+    program(setup.programs / "nvcc", "exit 0")
+    setup(*names - {"compiler"}, GPU="1")
+    calls = setup(*names - {"compiler"}, "new")[2]
+    asked = {name for call in calls for name in re.findall(rf"--{kind}=(\w+)", call)}
+    assert asked - {"new", "disassembler"} == names - {"compiler", "disassembler"}
+
+
+@pytest.mark.parametrize("name", ["pyproject.toml", "uv.lock", "workflow/uv.txt"])
+def test_a_changed_lock_renews_all_layers_in_place(setup, name):
+    setup("test")
+    (setup.root / name).write_text("# another one\n")
+    _, _, calls = setup()
+    assert [layers_of(call) for call in calls] == [{"test"}]
+    assert "--locked" in calls[0]
+    assert "--inexact" in calls[0]  # what the user has added stays
+    assert setup() == (0, "", [])
+
+
+def moved(setup):
+    setup.root = setup.root.rename(setup.root.with_name("elsewhere"))
+    setup.programs = setup.root / "programs"
+
+
+def interrupted(setup):
+    program(setup.root / ".venv/bin/uv", "kill -9 $PPID")
+    setup("dev")
+    program(setup.root / ".venv/bin/uv", UV_PROGRAM)
+
+
+def without_python(setup):
+    (setup.root / ".venv/bin/python").unlink()
+
+
+@pytest.mark.parametrize("spoil", [moved, interrupted, without_python])
+def test_a_moved_or_cut_off_environment_is_installed_again_with_its_layers(setup, spoil):
+    setup("test")
+    (setup.root / ".venv" / "added.txt").write_text("by the user")
+    spoil(setup)
+    _, _, calls = setup()
+    assert " venv " in calls[0]
+    assert "test" in layers_of(calls[-1])
+    assert "--reinstall" in calls[-1]
+    assert (setup.root / ".venv" / "added.txt").exists()
+    assert setup() == (0, "", [])
 
 
 # ---- Package sources
 
 
-@pytest.fixture
-def pip_config(setup, tmp_path, monkeypatch):
-    """Return a function that sets pip's file, which the real pip reads."""
-    python = setup.venv / "bin" / "python"
-    program(python, f'case "$3" in config) exec {sys.executable} "$@";; esac')
-
-    def write(text):
-        (tmp_path / "pip.conf").write_text(text)
-        monkeypatch.setenv("PIP_CONFIG_FILE", str(tmp_path / "pip.conf"))
-
-    return write
+def test_uv_is_downloaded_only_where_its_cache_lacks_it(setup):
+    for is_kept in (False, True):
+        _, _, calls = setup()
+        assert any(" pip download " in call for call in calls) == (not is_kept)
+        assert "-r workflow/uv.txt" in calls[1]
+        shutil.rmtree(setup.root / ".venv")
 
 
-def settings(setup):
-    return setup.host.pip_settings(setup.venv / "bin" / "python")
+def test_packages_come_from_the_cache_then_from_pypi_then_from_the_index_of_pip(setup):
+    assert [call.endswith("--offline") for call in setup("a")[2][-1:]] == [True]
+    calls = setup("b", NOT_CACHED="1")[2]
+    assert [call.endswith("--offline") for call in calls] == [True, False]
+    calls = setup("c", NOT_CACHED="1", NO_PYPI="no route")[2]
+    kinds = ["uv sync", "uv sync", "uv export", "python -m pip", "uv sync"]
+    assert [re.match("uv [a-z]+|python -m pip", call)[0] for call in calls] == kinds
+    assert "--no-deps --no-build-isolation -r .venv/locked.txt" in calls[3]
+    assert calls[2].endswith("-o .venv/locked.txt")
 
 
-@pytest.mark.slow
-def test_pips_package_sources_reach_uv(setup, pip_config, monkeypatch):
-    pip_config(
-        "[global]\nindex-url = https://mirror.example/simple\nextra-index-url = https://a.example\n"
-        "  https://b.example\nno-index = true\n[install]\ntrusted-host = mirror.example\n"
-    )
-    monkeypatch.setenv("PIP_FIND_LINKS", "/wheels /more")
-    monkeypatch.setenv("PIP_DEFAULT_TIMEOUT", "180")
-    found = settings(setup)
-    assert set(found.pop("UV_INDEX").split()) == {"https://a.example", "https://b.example"}
-    expected = {"UV_DEFAULT_INDEX": "https://mirror.example/simple", "UV_HTTP_TIMEOUT": "180"}
-    expected |= {"UV_INSECURE_HOST": "mirror.example", "UV_FIND_LINKS": "/wheels,/more"}
-    assert (expected | {"UV_OFFLINE": "1"}).items() <= found.items()
-    monkeypatch.setenv("PIP_INDEX_URL", "https://variable.example/simple")
-    assert settings(setup)["UV_DEFAULT_INDEX"] == "https://variable.example/simple"
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("variable", ["", "PIP_INDEX_URL", "UV_DEFAULT_INDEX", "UV_INDEX_URL"])
-def test_any_index_gives_the_locked_packages_and_the_lock_never_sees_it(
-    setup, pip_config, monkeypatch, variable
-):
-    pip_config("")
-    assert not {"UV_INDEX", "UV_DEFAULT_INDEX", "UV_OFFLINE"} & set(settings(setup))
-    if variable:
-        monkeypatch.setenv(variable, "https://mirror.example/simple")
-    setup.environment.install({"test", "blas"})
-    export, pip, editable = calls(setup)
-    assert "export --locked --extra=blas --group=test --no-group=build --no-emit-project" in export
-    assert "--no-deps --require-hashes" in pip
-    assert pip.split()[-1] == export.split()[-1]
-    assert editable.endswith("--no-build-isolation --editable .")
-    names = ("pipinstall", "export--locked")
-    seen = [name for name in names if "mirror" in (setup.venv / f"bin/uv.{name}").read_text()]
-    assert seen == (["pipinstall"] if variable else [])
-
-
-@pytest.mark.parametrize("is_cached", [True, False])
-def test_the_network_is_used_only_where_the_cache_lacks_packages(setup, is_cached):
-    script = 'echo "$1 ${UV_OFFLINE:-0}" >> "$0.calls"; [ $1 = export ] || [ ${UV_OFFLINE:-0} = '
-    program(setup.venv / "bin" / "uv", f"{script}{int(is_cached)} ]")
-    setup.environment.install(set())
-    assert calls(setup) == ["export 0", *(["pip 1"] if is_cached else ["pip 1", "pip 0"]) * 2]
-
-
-@pytest.mark.parametrize("is_kept", [True, False])
-def test_uv_is_downloaded_only_where_its_cache_lacks_it(setup, monkeypatch, tmp_path, is_kept):
-    kept = tmp_path / "cache" / "matmul-study"
-    monkeypatch.setenv("UV_CACHE_DIR", str(kept.parent))
-    if is_kept:
-        kept.mkdir(parents=True)
-    script = 'echo "$*" >> "$0.calls"; [ $3 != download ] || mkdir -p $5; [ $3 = config ] ||'
-    program(setup.venv / "bin" / "python", f"{script} [ -d {kept} ]")
-    setup.environment.install(set())
-    pins = "--no-deps --require-hashes -r workflow/uv.txt"
-    install = f"-m pip install --no-index --find-links {kept} {pins}"
-    download = [] if is_kept else [f"-m pip download --dest {kept} {pins}", install]
-    assert calls(setup, "python") == [install, *download, "-m pip config list"]
+def test_the_lock_never_sees_another_index_nor_another_environment(setup):
+    index = "https://mirror.example/simple"
+    setup(UV_DEFAULT_INDEX=index, UV_INDEX_URL=index, UV_PROJECT_ENVIRONMENT="/mine")
+    assert "mirror" not in setup.variables("sync")
+    assert "UV_PROJECT_ENVIRONMENT=.venv" in setup.variables("sync")
 
 
 # ---- Messages
 
 
-def test_failed_installation_is_one_line_and_leaves_no_state(setup, capsys, patch):
-    patch(setup.environment, create_venv=lambda: None)
-    said = 'echo "WARNING: error"; echo "error: no route to host" >&2; exit 2'
-    program(setup.venv / "bin" / "uv", said)
-    assert setup.environment.main([]) == 2
-    said = capsys.readouterr().err.splitlines()[-1]
-    assert re.match(r"error: could not install uv\.lock \(base\); name .* \(error: no route", said)
-    assert "place" not in setup.environment.read_state()
-    assert "no route to host" in (setup.venv / "setup.log").read_text()
+def test_failed_installation_is_one_line_and_is_tried_again(setup):
+    failing = {"NOT_CACHED": "1", "NO_PYPI": "no route", "NO_PIP": "no matching wheel"}
+    setup()
+    status, said, _ = setup("test", **failing)
+    assert status == 2
+    told = r"error: could not install uv\.lock; name .* PIP_INDEX_URL.* \(ERROR: no matching wheel;"
+    assert re.fullmatch(told + r" more in /.*/\.venv/set-up\.log\)", said.splitlines()[1])
+    assert setup.installs("test") == [{"test"}]
 
 
-def test_the_compilers_error_is_shown_before_the_installers(setup, tmp_path):
-    work = "echo 'error: failed' >&2; echo 'a.cpp: fatal error: cuda.h'; exit 1"
-    told = r"no build \(a\.cpp: fatal error: cuda\.h; more in "
-    with pytest.raises(setup.host.SetupError, match=told):
-        setup.host.run([str(program(tmp_path / "build", work))], "no build")
-
-
-def test_python_without_venv_is_one_line(setup, patch, capsys, tmp_path):
-    program(tmp_path / "python3", "echo 'No module named venv' >&2; exit 1")
-    patch(sys, _base_executable=str(tmp_path / "python3"))
-    shutil.rmtree(setup.venv)
-    setup.venv.mkdir()
-    assert setup.environment.main([]) == 2
-    told = (
-        r"error: \S+python3 could not create .*; install its venv module \(Debian, Ubuntu: apt-get"
+def test_a_full_disk_is_named_before_other_errors(setup):
+    setup()
+    script = (
+        'echo "error: failed"; echo "  cause: No space left on device"; echo "error: end"; exit 1'
     )
-    told += r" install python3\.\d+-venv\) \(No module named venv"
-    assert re.match(told, capsys.readouterr().err.splitlines()[-1])
+    program(setup.root / ".venv/bin/uv", script)
+    assert "(cause: No space left on device; more in" in setup("test")[1]
 
 
-# ---- The environment itself
+def test_python_without_venv_or_too_old_is_one_line(setup):
+    status, said, _ = setup(NO_VENV="1")
+    told = r"error: install Python's venv module .*apt-get install python3-venv\) \(No module named"
+    assert status == 2
+    assert re.match(told, said.splitlines()[1])
+    status, said, _ = setup(OLD="1", PYTHON="python3")
+    assert status == 2
+    assert re.match("error: no Python 3.11 or newer .* make PYTHON=/", said.splitlines()[1])
 
 
-@pytest.fixture
-def host(setup, patch):
-    """A host without GPU and compiler whose base is in place, and what is installed on it."""
-    setup.environment.save(set())
-    installed = []
-
-    def install(layers, _=None):
-        installed.append(sorted(layers))
-        return setup.environment.save(layers)
-
-    def create_venv():
-        installed.append("again")
-        setup.environment.STATE.write_text("")
-
-    patch(setup.environment, install=install, create_venv=create_venv)
-    patch(setup.environment, pycuda_variables=nullcontext)
-    patch(setup.host, has_nvidia_gpu=lambda: False, find_nvcc=lambda: None)
-    patch(setup.host, has_disassembler=lambda _: False)
-    return installed
-
-
-def refuse(*_):
-    pytest.fail("was asked for")
-
-
-def test_a_layer_is_installed_and_looked_for_once_and_no_layer_is_lost(setup, host, patch):
-    for asked in ({"test"}, {"test"}, {"dev"}):
-        setup.environment.set_up(asked)
-    patch(setup.host, run=refuse, output=refuse)
-    patch(setup.host, find_nvcc=refuse)
-    setup.environment.set_up(set())
-    assert host == [["test"], ["dev", "test"]]
-
-
-@pytest.mark.parametrize("name", ["pyproject.toml", "uv.lock", "workflow/uv.txt"])
-def test_a_changed_lock_renews_all_layers_in_place(setup, host, name):
-    setup.environment.set_up({"test"})
-    (setup.root / name).write_text("# another one\n")
-    setup.environment.set_up(set())
-    setup.environment.set_up(set())
-    assert host == [["test"], ["test"]]
-
-
-def test_moved_environment_is_made_again_with_its_layers(setup, host, patch, tmp_path):
-    setup.environment.set_up({"test"})
-    moved, state = tmp_path / "elsewhere", tmp_path / "elsewhere" / "set-up.json"
-    setup.venv.rename(moved)
-    patch(setup.environment, VENV=moved, PYTHON=moved / "bin" / "python", STATE=state)
-    patch(setup.environment, create_venv=lambda: state.write_text(""))
-    setup.environment.set_up(set())
-    assert host == [["test"], ["test"]]
-
-
-def nothing(setup):
-    setup.environment.STATE.write_text("")
-
-
-def cut_off(setup):
-    setup.environment.STATE.write_text('{"layers": [')
-
-
-def no_python(setup):
-    setup.environment.PYTHON.unlink()
-
-
-def another_python(setup):
-    no_python(setup)
-    setup.environment.PYTHON.symlink_to(sys.executable)
-
-
-@pytest.mark.parametrize("spoil", [nothing, cut_off, no_python, another_python])
-def test_an_environment_without_its_state_or_python_is_made_again(setup, host, spoil):
-    spoil(setup)
-    setup.environment.set_up(set())
-    assert host[0] == "again"
-
-
-# ---- A full disk
-
-
-def test_what_an_interrupted_installation_cut_off_is_installed_again(setup):
-    uv = setup.venv / "bin" / "uv"
-    program(uv, "exit 1")
-    with pytest.raises(setup.host.SetupError):
-        setup.environment.install({"test"})
-    assert setup.environment.read_state()["locks"] != setup.environment.locks()
-    program(uv, LOGGED)
-    for _ in range(2):
-        setup.environment.install({"test"})
-    assert ["--reinstall" in call for call in calls(setup)] == [False, True, *[False] * 4]
+def test_ctrl_c_names_the_remedy(setup):
+    setup()
+    program(setup.root / ".venv/bin/uv", "echo waits; exec sleep 60")
+    (setup.programs / "sleep").symlink_to(shutil.which("sleep"))
+    process = setup.start("test")
+    log = setup.root / ".venv/set-up.log"
+    while not (log.exists() and "waits" in log.read_text()):
+        assert process.poll() is None
+    os.killpg(process.pid, signal.SIGINT)
+    assert "rerun the same command" in process.communicate()[0].splitlines()[-1]
 
 
 # ---- CUDA
 
 
-def test_only_with_a_gpu_the_compiler_and_pycuda_are_installed_once(setup, host, patch):
-    setup.environment.set_up({"test", "dev"})
-    assert host == [["dev", "test"]]
-    setup.environment.save(set())
-    host.clear()
-    patch(setup.host, has_nvidia_gpu=lambda: True)
-    setup.environment.set_up(set())
-    patch(setup.host, has_nvidia_gpu=refuse)
-    setup.environment.set_up(set())
-    assert host == [["compiler"], ["compiler", "gpu"]]
+def test_with_a_gpu_the_compiler_and_pycuda_are_installed_once(setup):
+    nvcc = setup.root / ".venv/lib/python3.11/site-packages/nvidia/cu13/bin/nvcc"
+    program(nvcc.with_name("real"), "exit 0")
+    program(setup.root / "nvcc", f"echo '#$ _HERE_={nvcc.parent}' >&2")
+    uv = 'case "$*" in *compiler*) cp nvcc "$(echo .venv/lib/*/*/nvidia/cu13/bin)" ;; esac'
+    program(setup.root / "uv", f"{UV_PROGRAM}\n{uv}")
+    (setup.root / ".venv/set-up").touch()
+    assert setup.installs(GPU="1", LIBRARY_PATH="") == [{"compiler"}, {"compiler", "gpu"}]
+    variables = setup.variables("sync")
+    assert f"PATH={nvcc.parent}:{setup.programs}" in variables
+    assert f"LIBRARY_PATH={setup.root}/.venv" in variables
+    assert b"libcuda.so.1" in (setup.root / ".venv/libcuda.so").read_bytes()
+    assert setup.installs(GPU="1") == setup.installs() == []
 
 
-@pytest.mark.parametrize("layer", ["disassembler", "gpu"])
-def test_set_up_continues_without_optional_layers(setup, host, patch, capsys, layer):
-    def fail(layers, _=None):
-        host.append(sorted(layers))
-        if layer in layers:
-            raise setup.host.SetupError("no route")
-        return setup.environment.save(layers)
+def test_without_a_gpu_only_a_request_installs_the_compiler(setup):
+    assert setup.installs("test") == [{"test"}]
+    assert setup.installs("compiler") == [{"compiler", "test"}]
 
-    is_gpu = layer == "gpu"
-    patch(setup.host, find_nvcc=lambda: Path("/bin/sh"), has_disassembler=lambda _: is_gpu)
-    patch(setup.environment, install=fail)
-    for _ in range(2):  # it is tried again the next time
-        setup.environment.set_up({"compiler", "test", *({layer} & {"gpu"})})
-    assert host == [["test"], sorted([layer, "test"]), sorted([layer, "test"])]
-    assert capsys.readouterr().err.count("warning: no ") == 2
+
+def test_set_up_continues_without_optional_layers(setup):
+    program(setup.programs / "nvcc", "exit 0")
+    program(setup.programs / "nvdisasm", "exit 0")
+    program(setup.root / "uv", f'{UV_PROGRAM}\ncase "$*" in *gpu*) exit 1 ;; esac')
+    for _ in range(2):  # the layer is tried again, the rest is in place
+        status, said, calls = setup("test", GPU="1")
+        assert status == 0
+        assert "warning: the study works without gpu: could not install" in said
+    assert {"test", "gpu"} == set.union(*map(layers_of, calls))
+    assert {"test"} not in map(layers_of, calls)
 
 
 @pytest.mark.parametrize("where", ["beside", "beside the link's target", "path", "nowhere"])
 def test_the_set_up_finds_the_programs_that_the_builds_find(setup, tmp_path, monkeypatch, where):
-    real, links = tmp_path / "real", tmp_path / "links"
-    links.mkdir()
+    real, links = tmp_path / "real", setup.programs
     version = "echo 'Cuda compilation tools, release 13.0, V13.0.88'"
     program(real / "nvcc", version)
     monkeypatch.setenv("PATH", str(links))
@@ -319,30 +278,10 @@ def test_the_set_up_finds_the_programs_that_the_builds_find(setup, tmp_path, mon
         program(links / "nvcc", version)
     if where != "nowhere":
         program((real if "target" in where else links) / "nvdisasm", "exit 0")
-    nvcc = setup.host.find_nvcc()
-    assert nvcc == toolchain.find_nvcc(str(real / "nvcc") if where == "path" else None)
-    found = toolchain.find_disassembler(nvcc)
-    assert setup.host.has_disassembler(nvcc) == (found is not None) == (where != "nowhere")
-
-
-def test_pycuda_is_built_with_nvcc_behind_a_script_or_of_the_wheels(
-    setup, tmp_path, monkeypatch, patch
-):
-    program(tmp_path / "nvcc", "echo '#$ _HERE_=/cuda/bin' >&2")
-    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
-    with setup.host.pycuda_variables() as variables:
-        assert variables["PATH"].startswith(f"/cuda/bin:{tmp_path}:")
-        stub = Path(variables["LIBRARY_PATH"].rpartition(":")[2]) / "libcuda.so"
-        assert b"libcuda.so.1" in stub.read_bytes()
-        assert "--no-as-needed" in variables["LDFLAGS"]
-    patch(setup.host, find_nvcc=lambda: None)
-    needs = pytest.raises(setup.host.SetupError, match="needs nvcc, and none is here; install")
-    with needs, setup.host.pycuda_variables():
-        pass
-    nvcc = setup.venv / "lib/python3.11/site-packages/nvidia/cu13/bin/nvcc"
-    program(nvcc, "exit 0")
-    with setup.host.pycuda_variables() as variables:
-        assert variables["PATH"].startswith(f"{nvcc.parent}:")
+    nvcc = toolchain.find_nvcc(str(real / "nvcc") if where == "path" else None)
+    is_complete = toolchain.find_disassembler(nvcc) is not None
+    assert is_complete == (where != "nowhere")
+    assert setup.installs("compiler")[1:] == ([] if is_complete else [{"disassembler"}])
 
 
 # ---- The lock

@@ -214,7 +214,7 @@ def test_the_graph_names_inputs_outputs_measurements_licence_and_authors(graph, 
 def test_unpacked_it_is_a_tree_in_which_the_commands_run(packed, tmp_path):
     with zipfile.ZipFile(packed) as archive:
         archive.extractall(tmp_path)
-    for name in ("Makefile", "uv.lock", "workflow/environment.py", "config.yaml"):
+    for name in ("Makefile", "uv.lock", "workflow/set-up.sh", "config.yaml"):
         assert (tmp_path / name).is_file(), name
     out = tmp_path / "made"
     times = (tmp_path / "data" / "published" / "times.csv").read_text().splitlines()
