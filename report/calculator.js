@@ -148,6 +148,14 @@
     return `Undecided: ${isBounded ? "the interval of the speedup contains 1" : "the speedup has no interval"}`;
   }
 
+  /* The same implementation on another GPU: two fastest ones may be different implementations. */
+  function sameOn(gpu, row, own, products) {
+    const name = data.names[keyOf(own)];
+    if (!row) return `${gpu.title}: no prediction of ${name}, which was not measured there or is never the fastest.`;
+    const there = total(row, products);
+    return `${gpu.title}, the same ${name}: ${seconds(there.time)} (${bounds(there, seconds)}).`;
+  }
+
   /* Return why there is no answer, or show it and return nothing. */
   function answer() {
     const [n, products] = ["n", "products"].map((name) => Number(form.elements[name].value));
@@ -186,10 +194,15 @@
     const lineOf = (each) => `${data.names[keyOf(each.row)]}: ${seconds(each.time)} (${bounds(each, seconds)})`;
     list("times", found.map((each) => `${lineOf(each)}, ${throughput(n, each.time, products)}`));
     const mode = data.modes[best.row.variant];
+    const elsewhere = data.gpus.filter((each) => each.label !== label).flatMap((other) => {
+      const there = tableOf((row) => row.gpu === other.label && row.host_memory === memory && repeats(row));
+      return found.map((each) => sameOn(other, at(there, n).get(keyOf(each.row)), each.row, products));
+    });
     list("notes", [
       ...(covers(best.row, n) ? [] : [`GPU time extrapolated: ${outside(best.row, n)}.`]),
       ...(mark ? [`* CPU time extrapolated: ${outside(cpu.row, n)}.`] : []),
       ...(mode ? [`${best.row.variant} ${mode}.`] : []),
+      ...elsewhere,
     ]);
     drawBars(best, cpu, products);
   }

@@ -42,12 +42,13 @@
   const baseline = document.querySelector("#switch select"); // missing without a GPU
   const NAMES = [
     ...["quantity", "over", "matrices", "x", "block_size", "n", "memory", "lines"],
-    ...["log", "predicted", "gpu", "kernel"],
+    ...["log", "predicted", "common", "gpu", "kernel"],
   ];
   let data, rows, labels; // unpacked by start(); labels: marked names of GPUs
   let defaults; // state of the form before any choice
   let wanted = null; // the view of a figure's link, before the explorer has started
   let shown = []; // the points of the chart
+  let leftOut = 0; // configurations that only some of the chosen GPUs have
   let brushed = {}; // range of each axis that the brush covers
   let drawn = null; // the result of vega-embed
   let drawing = null; // promise of the latest chart
@@ -151,6 +152,7 @@
       gpus: found.getAll("gpu"),
       kernels: data.kernels.filter((kernel) => found.getAll("kernel").includes(kernel.name)),
       log: found.getAll("log"),
+      isCommon: found.has("common") && found.getAll("gpu").length > 1,
       isPredicted: found.has("predicted") && part === "total" && !matrices && !over && found.get("x") === "n",
     };
   }
@@ -188,18 +190,37 @@
     return best;
   }
 
+  function isOnChosen({ gpus }) {
+    const hosts = new Set(data.gpus.filter(({ label }) => gpus.includes(label)).map((gpu) => gpu.recording));
+    return (row) => (row.gpu === null ? hosts.has(row.recording) : gpus.includes(row.gpu));
+  }
+
+  /* Without the restriction, the rows. With it, only configurations that every system among them
+     has, kernel times also with the same method: a minimum over more of them is smaller. */
+  function comparable(found, choice) {
+    if (!choice.isCommon) return found;
+    const key = (row) => {
+      const method = choice.part === "kernel" ? row.kernel_timing : "";
+      return [row.gpu === null, row.variant, row.block_size, row.threads, row.host_memory, row.dtype, row.shape ?? row.n, method].join("|");
+    };
+    const systemsOf = new Map();
+    for (const row of found) systemsOf.set(key(row), (systemsOf.get(key(row)) ?? new Set()).add(system(row)));
+    const measured = rows.filter(isOnChosen(choice));
+    const [cpus, gpus] = [true, false].map((isCpu) => new Set(measured.filter((row) => (row.gpu === null) === isCpu).map(system)));
+    return found.filter((row) => systemsOf.get(key(row)).size === (row.gpu === null ? cpus : gpus).size);
+  }
+
   function rowsOf(choice) {
     const names = new Set(choice.kernels.map((kernel) => kernel.name));
-    const gpus = data.gpus.filter((gpu) => choice.gpus.includes(gpu.label));
-    const recordings = new Set(gpus.map((gpu) => gpu.recording));
-    const found = rows.filter(
+    const chosen = rows.filter(isOnChosen(choice)).filter(
       (row) =>
         names.has(row.variant) &&
         row[choice.part] !== null &&
         (choice.matrices ? row.shape !== null && row.dtype === choice.matrices : row.shape === null) &&
-        (row.gpu === null ? recordings.has(row.recording) : choice.gpus.includes(row.gpu)) &&
         (row.gpu === null || choice.memory === "both" || row.host_memory === choice.memory),
     );
+    const found = comparable(chosen, choice);
+    leftOut = chosen.length - found.length;
     if (choice.x === "intensity") return found.filter((row) => row.intensity !== null);
     if (choice.x === "block_size") {
       return found.filter((row) => row.block_size !== null && row.block_size < LEAST_TILE && row.n === choice.n);
@@ -219,13 +240,14 @@
     const over = choice.over === "baseline" ? baseline.value : choice.over;
     const matches = BASELINES[over] ?? ((row) => row.variant === over);
     const isOnCpu = rows.find(matches)?.gpu === null;
-    const found = rows.filter((row) => matches(row) && (row.gpu === null) === isOnCpu && (!choice.matrices || row.dtype === choice.matrices));
+    const isReference = (row) => matches(row) && (row.gpu === null) === isOnCpu && (!choice.matrices || row.dtype === choice.matrices);
+    const found = comparable(rows.filter(isReference).filter(isOnChosen(choice)), choice);
     const part = isOnCpu ? "total" : choice.part;
     const key = (row) => [isOnCpu ? row.recording : system(row), isOnCpu ? "" : row.host_memory, row.shape ?? row.n].join("|");
     const best = least(found, key, part);
     const memory = choice.memory === "both" ? "pinned" : choice.memory;
     return (row) => {
-      const gpu = row.gpu ?? data.gpus.find((each) => each.recording === row.recording)?.label;
+      const gpu = row.gpu ?? data.gpus.find((each) => each.recording === row.recording && choice.gpus.includes(each.label))?.label;
       const at = [isOnCpu ? row.recording : gpu, isOnCpu ? "" : (row.host_memory ?? memory), row.shape ?? row.n];
       return best.get(at.join("|"))?.[part] ?? null;
     };
@@ -481,6 +503,7 @@
     const count = (number, noun) => `${number} ${noun}${number === 1 ? "" : "s"}`;
     status.textContent =
       (shown.length ? `${count(shown.length, "point")} of ${count(present.size, "kernel")}.` : "No points: choose a GPU and a kernel that was measured on it.") +
+      (leftOut ? ` Left out: ${leftOut} configurations that were not measured alike on all chosen GPUs.` : "") +
       (choice.over ? ` Speedups are over ${choice.overText}, without intervals.` : "") +
       (missing.length ? ` Not measured for this choice: ${missing.slice(0, 5).join(", ")}${missing.length > 5 ? ` and ${missing.length - 5} others` : ""}.` : "");
     chart.ariaLabel = `${choice.quantity}, ${heading(choice).text}: ${status.textContent} The values are in the table below.`;
@@ -533,11 +556,11 @@
     const choice = choices();
     const factor = choice.kind === "throughput" ? 1e9 : 1;
     const unit = { time: "s", throughput: "FLOP/s", ratio: "speedup" }[choice.kind];
-    const columns = ["kernel", "system", "dtype", "shape", "block_size", "host_memory", "threads", "quantity", "over", "unit", "value", "low", "high", "samples"];
+    const columns = ["kernel", "system", "dtype", "shape", "block_size", "host_memory", "threads", "quantity", "method", "over", "unit", "value", "low", "high", "samples"];
     const lines = listed().map(({ row, y, low, high, system: name }) => {
       const scaled = [y, low, high].map((value) => (value === null ? "" : Number((value * factor).toPrecision(6))));
       const kind = choice.part === "total" ? "end-to-end" : choice.part;
-      return [row.variant, name, row.dtype, row.shape ?? row.n, row.block_size, row.host_memory, row.threads, kind, choice.overText, unit, ...scaled, row.samples];
+      return [row.variant, name, row.dtype, row.shape ?? row.n, row.block_size, row.host_memory, row.threads, kind, choice.part === "kernel" ? row.kernel_timing : "", choice.overText, unit, ...scaled, row.samples];
     });
     const cell = (value) => {
       const text = typeof value === "string" && /^'*[=+\-@\t\r]/.test(value) ? `'${value}` : String(value ?? "");
@@ -557,6 +580,7 @@
     elements.x.parentElement.hidden = !isSquare;
     elements.block_size.parentElement.hidden = byBlock;
     elements.n.parentElement.hidden = !byBlock;
+    elements.common.parentElement.hidden = data.gpus.length < 2;
     if (!drawing) return;
     if (event) saveAddress();
     drawing = drawing.then(draw);

@@ -32,6 +32,7 @@ TIME_UNIT_S = 1e-6
 _DIGITS = 6
 _PARTS = ("total", "kernel", "h2d", "d2h")
 _TIMES = [f"{part}{bound}" for part in _PARTS for bound in ("", "_low", "_high")]
+_TEXTS = ("recording", "gpu", "host_memory", "dtype", "kernel_timing")
 _INTENSITY = ["gpu", "variant", "dtype", *SHAPE, "block_size", "flop_per_byte_of_sectors"]
 # Roofs of the explorer's roofline axes: quantities of ceilings.csv.
 _ROOFS = ("fp32_flop_per_s", "l1_bytes_per_s", "device_copy_bytes_per_s")
@@ -80,7 +81,7 @@ def explorer_data(store: Store, measured: Devices) -> str:
         "rows": {
             "variant": codes(keys.map(names)),
             "shape": codes(pd.Series(shapes).where(cells["series"] != SIZES)),
-            **{name: codes(cells[name]) for name in ("recording", "gpu", "host_memory", "dtype")},
+            **{name: codes(cells[name]) for name in _TEXTS},
             **{name: numbers(cells[name]) for name in ("n", "block_size", "threads", "samples")},
             "intensity": numbers(cells[_INTENSITY[-1]]),
             **{name: numbers(cells[f"{name}_s"] / TIME_UNIT_S) for name in _TIMES},

@@ -1,6 +1,9 @@
 """Templates can be read: short lines, and every template is valid."""
 
+import json
 import re
+from shutil import which
+from subprocess import run
 
 import jinja2
 import pytest
@@ -23,3 +26,13 @@ def test_templates_nest_no_choice_in_an_expression():
         for choice in parser.parse(path.read_text()).find_all(jinja2.nodes.CondExpr):
             nested = next(choice.find_all(jinja2.nodes.CondExpr), None)
             assert nested is None, f"{path}:{choice.lineno}"
+
+
+@pytest.mark.skipif(not which("node"), reason="needs Node.js")
+def test_the_explorer_compares_gpus_only_where_they_were_measured_alike():
+    script = ROOT / "tests" / "analysis" / "render" / "explorer_rows.mjs"
+    made = run(["node", script, ROOT / "report" / "explorer.js"], capture_output=True, check=True)
+    kernels, totals, all_rows = json.loads(made.stdout)
+    assert kernels == ["both"], "another method is not compared"
+    assert totals == ["both", "method"]
+    assert all_rows == ["both", "one", "method", "block"]
