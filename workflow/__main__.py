@@ -761,13 +761,17 @@ def crate(
         raise StudyError("crate: use --config, --tables and --report, or only --recording")
 
 
-def document(name: Literal["commands", "glossary", "recordings", "tables"]) -> None:
-    """Print a generated page of docs as Markdown.
+def document(name: Literal["commands", "glossary", "numbers", "recordings", "tables"]) -> None:
+    """Print a generated page of docs as Markdown; numbers: update those in README and docs.
 
     PAGE  which page
     """
     if name == "commands":
         text = reference(parser())
+    elif name == "numbers":
+        from analysis.render.documents import update
+
+        text = "".join(f"{path.relative_to(ROOT)}\n" for path in update())
     elif name == "glossary":
         from analysis.render.page import glossary_page
 

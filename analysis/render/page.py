@@ -63,7 +63,7 @@ def render(
     store = Store(tables_dir)
     measured = devices(store, focus)
     template_dir = Path(template_dir)
-    environment = _environment(template_dir, baseline)
+    environment = environment_of(template_dir, baseline)
     marks = {d.label: d.mark for d in measured.all if d.mark}
     marks |= {d.recording: "SIMULATED" for d in measured.all if d.simulated}
     made = tables.Tables(environment.get_template("table.html.j2"), marks, measured.focus)
@@ -102,7 +102,8 @@ def _section(environment: jinja2.Environment, store: Store, measured: Devices, n
     return Markup(template.render(SECTIONS[name](partial(query.rows, store), measured)))
 
 
-def _environment(template_dir: Path, baseline: str = FASTEST_NAIVE) -> jinja2.Environment:
+def environment_of(template_dir: Path, baseline: str = FASTEST_NAIVE) -> jinja2.Environment:
+    """Return the environment of the page's templates, without tables."""
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(template_dir),
         autoescape=True,

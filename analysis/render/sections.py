@@ -20,7 +20,7 @@ _MEMORIES = ("pinned", "pageable")
 _GLOBAL = tuple(f"global_{part}" for part in ("load_requests", "load_sectors"))
 _GLOBAL += tuple(f"global_{part}" for part in ("store_requests", "store_sectors"))
 # What a sceptic chooses first among the rows of choices.csv.
-_STRICTEST = {"kernels": "strict FP32", "host_memory": "pageable", "cpu_baseline": "best"}
+STRICTEST = {"kernels": "strict FP32", "host_memory": "pageable", "cpu_baseline": "best"}
 # Ratio of an end-to-end time to its copies up to which the link is the limit.
 _LIMITED_BY_LINK = 1.25
 _NEAR = 0.05  # relative difference of sizes that are next to each other
@@ -63,10 +63,10 @@ def _choices(t: Tables, gpu: str | None, speedup: Row | None) -> Values:
     tensor = choices.where(kernels="tensor cores").values("variant")
     return {
         "choices": choices,
-        "strictest": choices.where(**_STRICTEST).first,
+        "strictest": choices.where(**STRICTEST).first,
         "needs_tensor_cores": speedup is not None and speedup["variant"] in tensor,
         "is_strict": speedup is not None
-        and bool(choices.where(**_STRICTEST, variant=speedup["variant"], n=speedup["n"])),
+        and bool(choices.where(**STRICTEST, variant=speedup["variant"], n=speedup["n"])),
     }
 
 

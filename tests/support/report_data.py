@@ -16,7 +16,7 @@ from analysis.archive.citation import Maker
 from analysis.data.sessions import folders_by_session
 from analysis.data.store import Store
 from analysis.kernels.counts import counts_table, read
-from analysis.render.page import _environment
+from analysis.render.page import environment_of
 from analysis.render.tables import Tables
 from analysis.schema import TABLES as SCHEMA
 from analysis.schema import column
@@ -139,7 +139,7 @@ def report(recordings: Recordings, tables_dir: Path | None = None, focus=None, d
 
 
 def in_page(kind: str, *arguments: Any, marks: Any = None, focus: Any = None, **more: Any) -> str:
-    template = _environment(TEMPLATE).get_template("table.html.j2")
+    template = environment_of(TEMPLATE).get_template("table.html.j2")
     return str(getattr(Tables(template, marks or {}, focus), kind)(*arguments, **more))
 
 

@@ -7,6 +7,7 @@ import shlex
 import pytest
 from pydantic import BaseModel
 
+from analysis.render.documents import documents, with_numbers
 from base.command_line import reference
 from study import config
 from tests.support import ROOT
@@ -22,6 +23,15 @@ FOLDERS = f"{PACKAGES}|data|docs|report|study|tests|workflow"
 NAME = rf"`((?:{PACKAGES})(?:\.(?!md|csv|py|cu)[a-zA-Z_]\w*)+)`"
 # Generated or optional, so absent from a fresh checkout.
 ABSENT = ("data/recordings/", "kernels/NAME.cu")
+
+
+@pytest.mark.parametrize("path", documents(), ids=lambda path: path.name)
+def test_numbers_are_those_of_the_published_tables(path):
+    text = path.read_text(encoding="utf-8")
+    marks = text.count("<!--= "), text.count("<!--/-->")
+    assert with_numbers(text) == text, "run: gemm-study document numbers"
+    assert marks[0] == marks[1]
+    assert marks[0] > 8 or path.name != "README.md"
 
 
 def sections(page):
