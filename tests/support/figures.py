@@ -2,28 +2,12 @@
 
 import xml.etree.ElementTree as ET
 from dataclasses import dataclass
-from pathlib import Path
-
-import pandas as pd
 
 from analysis.data.devices import devices
 from analysis.data.store import Store
 from analysis.drawing import style, svg
-from analysis.schema import TABLES
 
 _SVG = "{http://www.w3.org/2000/svg}"
-
-
-def stored(folder: Path, **rows: list[dict[str, object]]) -> Store:
-    """Return a store of all tables, empty except for these rows; columns may be missing."""
-    assert set(rows) <= set(TABLES), set(rows) - set(TABLES)
-    for name, table in TABLES.items():
-        own, path = rows.get(name, []), folder / f"{name}.csv"
-        assert all(set(row) <= set(table.columns) for row in own), name
-        path.write_text(",".join(table.columns) + "\n")
-        if own:
-            pd.DataFrame(own, columns=list(table.columns)).to_csv(path, index=False)
-    return Store(folder)
 
 
 def device(label: str, gpu: bool = True, **changes: object) -> dict[str, object]:

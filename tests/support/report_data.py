@@ -144,13 +144,13 @@ def in_page(kind: str, *arguments: Any, marks: Any = None, focus: Any = None, **
 
 
 def tables(folder: Path, **rows: list[dict[str, object]]) -> Store:
-    """Write the tables of a study without recordings to `folder`, with `rows` added to them."""
-    shutil.copytree(chain({}), folder, dirs_exist_ok=True)
-    for name, added in rows.items():
-        assert all(set(row) <= set(SCHEMA[name].columns) for row in added), name
-        with (folder / f"{name}.csv").open("a") as file:
-            frame = pd.DataFrame(added, columns=list(SCHEMA[name].columns))
-            frame.to_csv(file, index=False, header=False)
+    """Return a store of all tables, empty except for these rows; columns may be missing."""
+    assert set(rows) <= set(SCHEMA), set(rows) - set(SCHEMA)
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, table in SCHEMA.items():
+        own, columns = rows.get(name, []), list(table.columns)
+        assert all(set(row) <= set(columns) for row in own), name
+        pd.DataFrame(own, columns=columns).to_csv(folder / f"{name}.csv", index=False)
     return Store(folder)
 
 

@@ -103,11 +103,3 @@ def test_every_key_of_the_configuration_is_described():
     sections = [each for each in vars(config).values() if isinstance(each, type)]
     keys = {key for each in sections if issubclass(each, BaseModel) for key in each.model_fields}
     assert [key for key in keys if key not in TEXTS["docs/reference/config.md"]] == []
-
-
-def test_every_estimator_has_a_reason_or_a_source():
-    parts = [part for part in re.split(r"\n\n(?=\*\*|#)", METHODS) if part.startswith("**")]
-    assert len(parts) > 20
-    bare = [part[:50] for part in parts if not re.search(r"\*(Reason|Source):\*", part)]
-    allowed = ("**Claims of the sources**", "**Ceilings**")
-    assert [part for part in bare if not part.startswith(allowed)] == []

@@ -1,7 +1,8 @@
 """Figures of the CPU: parts of a speedup, throughput, ceilings."""
 
 from analysis.cpu.figures import FIGURES
-from tests.support.figures import device, drawn, nothing, stored
+from tests.support.figures import device, drawn, nothing
+from tests.support.report_data import tables
 
 
 def part(gpu, name, factor, memory="pageable", **more):
@@ -12,7 +13,7 @@ def part(gpu, name, factor, memory="pageable", **more):
 
 
 def split_of(folder, rows):
-    return FIGURES["cpu-split"], stored(folder, recordings=[device("a")], cpu_split=rows)
+    return FIGURES["cpu-split"], tables(folder, recordings=[device("a")], cpu_split=rows)
 
 
 def test_split_has_a_bar_per_gpu_and_a_part_for_faster_pinned_memory(tmp_path):
@@ -69,7 +70,7 @@ def test_throughput_has_a_panel_for_each_host_and_the_best_block(tmp_path):
     ]
     hosts = [device("a"), device("b", simulated=True)]
     peaks = [peak("a", 16, 2500.0), peak("b", 16, 1.0)]
-    store = stored(tmp_path, recordings=hosts, summary=rows, ceilings=peaks)
+    store = tables(tmp_path, recordings=hosts, summary=rows, ceilings=peaks)
     shown = drawn(FIGURES["cpu-rate"], store, focus="b")
     assert shown.tooltips == [
         "FMAs, 16 threads: 2500 GFLOP/s",  # not of b: no cell of that host has 16 threads

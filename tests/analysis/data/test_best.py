@@ -1,6 +1,5 @@
 """The fastest of named candidates, and two of them compared over common candidates."""
 
-import re
 from contextlib import nullcontext
 
 import pandas as pd
@@ -8,7 +7,6 @@ import pytest
 
 from analysis.data.best import fastest, fastest_of_both
 from base.errors import StudyError
-from base.paths import ROOT
 
 KERNEL_ONLY, IN_RUN = "kernel-only", "in-run"
 
@@ -48,15 +46,3 @@ def test_two_sides_are_compared_over_their_common_candidates(theirs, expected):
         names = (*one["variant"], *other["variant"])
         assert (*names, one["candidates"].item()) == expected
         assert other["candidates"].item() == expected[2]
-
-
-def test_no_table_chooses_a_fastest_by_itself():
-    """Only `analysis.data.best` ranks times."""
-    chooses = re.compile(r"_s\"?\]\.(idxmin|min)\(|nsmallest\(")
-    found = {
-        f"{path.relative_to(ROOT)}: {line.strip()}"
-        for path in (ROOT / "analysis").rglob("*.py")
-        for line in path.read_text().splitlines()
-        if chooses.search(line) and path.name != "best.py"
-    }
-    assert not found

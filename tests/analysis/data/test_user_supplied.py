@@ -105,8 +105,6 @@ def test_a_source_that_is_not_what_was_measured_is_refused(made):
 def test_a_text_that_a_recording_cannot_keep_is_refused(made, tmp_path):
     for lines, message in (
         (["not it"], "texts: brought/mine.cu differs from its SHA-256"),
-        (["x" * 5000], "a text has 5000 characters, more than 4096"),
-        (["\x1b[2J"], "a text contains .* U.001B"),
         ([""] * (2**16 + 1), "has 65537 characters, more than 65536"),
     ):
         own = made.provenance | {"texts": {PATH: lines}}

@@ -3,7 +3,8 @@
 import pytest
 
 from analysis.decide.figures import FIGURES
-from tests.support.figures import device, drawn, stored
+from tests.support.figures import device, drawn
+from tests.support.report_data import tables
 
 
 def crossing(gpu, location, n, low=None, high=None, **more):
@@ -23,7 +24,7 @@ def test_break_even_sizes_are_dots_inside_and_arrows_outside_the_measured_range(
         crossing("b", "above", None, 4000.0, float("inf")),
         crossing("b", "measured", 300.0, 0.0, 500.0, cpu_baseline="naive"),
     ]
-    store = stored(tmp_path, recordings=[device("a"), device("b")], break_even=rows)
+    store = tables(tmp_path, recordings=[device("a"), device("b")], break_even=rows)
     shown = drawn(FIGURES["break-even"], store)
     assert shown.tooltips == [
         "a, pageable, library, several threads: 600",
@@ -52,7 +53,7 @@ def test_copies_are_shown_as_throughput_by_size_and_direction(tmp_path):
     ]
     line = {"gpu": "a", "host_memory": "pinned", "direction": "h2d", "used": True}
     fits = [line | {"latency_s": 1e-5, "bytes_per_s": 5e10}]
-    store = stored(tmp_path, recordings=[device("a")], transfer_points=rows, transfers=fits)
+    store = tables(tmp_path, recordings=[device("a")], transfer_points=rows, transfers=fits)
     shown = drawn(FIGURES["copies"], store)
     assert shown.tooltips == [
         "a, pageable, 1 MiB: 10 GB/s",
@@ -62,7 +63,7 @@ def test_copies_are_shown_as_throughput_by_size_and_direction(tmp_path):
     assert shown.hollow == ["a, pinned, 16 MiB: 50 GB/s"]
     assert {"to the GPU", "to the host", "pageable, fitted model"} <= set(shown.texts)
     rows = [copy("pinned", "h2d", 500_000, 1e-5)]  # of one size
-    store = stored(tmp_path, recordings=[device("a")], transfer_points=rows)
+    store = tables(tmp_path, recordings=[device("a")], transfer_points=rows)
     assert len(drawn(FIGURES["copies"], store).tooltips) == 1
 
 
@@ -73,7 +74,7 @@ def predicted(block_size, time_s, predicted_s, inside=True):
 
 def test_predictions_show_the_fastest_block_size_and_cells_outside_the_interval(tmp_path):
     rows = [predicted(4, 3e-3, 3e-3), predicted(8, 2e-3, 3e-3, False), predicted(16, 1e-3, 1.1e-3)]
-    store = stored(tmp_path, recordings=[device("a")], predictions=rows)
+    store = tables(tmp_path, recordings=[device("a")], predictions=rows)
     shown = drawn(FIGURES["predictions"], store)
     outside = "a, pinned, block, B = 8, N = 1536: 1.5"
     assert shown.tooltips == ["a, pinned, block, B = 16, N = 1536: 1.1", outside]

@@ -68,16 +68,6 @@ def test_the_speedup_is_the_ratio_of_times_and_stays_below_two_with_buffers(rho,
     assert naive / buffered < 2
 
 
-@given(POSITIVE, st.floats(1.001, 100), BLOCKS)
-@settings(deadline=None)
-def test_the_speedup_increases_with_rho_and_with_the_block_and_is_below_both(rho, factor, block):
-    speedup = m0_eta(rho, block)
-    assert speedup < m0_eta(rho * factor, block)
-    assert speedup < m0_eta(rho, block + 1)
-    assert speedup < block
-    assert speedup < rho
-
-
 @pytest.mark.slow
 @given(POSITIVE, BLOCKS, SIZES, st.floats(1e-9, 1e3))
 @settings(deadline=None, max_examples=30)

@@ -5,7 +5,8 @@ import pytest
 
 from analysis.models.figures import FIGURES
 from analysis.schema import bounded
-from tests.support.figures import device, drawn, nothing, stored
+from tests.support.figures import device, drawn, nothing
+from tests.support.report_data import tables
 
 
 def of(source):
@@ -60,7 +61,7 @@ def test_speedups_have_panels_and_bounds_and_need_a_fitted_rho(tmp_path):
     rows = of_cards(["a", "b"], simulated=True)
     rows["model_predictions"] += block_and_naive("a", 9, role="held out")
     rows["model_predictions"] += block_and_naive("a", 9, kernels="all")
-    shown = drawn(FIGURES["model"], stored(tmp_path, **rows), focus="b")
+    shown = drawn(FIGURES["model"], tables(tmp_path, **rows), focus="b")
     assert shown.tooltips == [f"N = 512, B = 16: {speedup}×" for speedup in (2, 3, 4)]
     titles = [text for text in shown.texts if text.endswith(", M1")]
     assert titles == ["published, Old GPU, M1", "SIMULATED b, M1", "SIMULATED a, M1"]
@@ -68,10 +69,10 @@ def test_speedups_have_panels_and_bounds_and_need_a_fitted_rho(tmp_path):
     naive, block = rows["model_predictions"]
     naive |= {"time_low_s": 0.8, "time_high_s": 1.2}
     block |= {"time_low_s": 0.4, "time_high_s": 0.5}
-    shown = drawn(FIGURES["model"], stored(tmp_path, **rows))
+    shown = drawn(FIGURES["model"], tables(tmp_path, **rows))
     assert shown.tooltips == ["N = 512, B = 16: 2× (1.6 to 3)"]
-    assert nothing(FIGURES["model"], stored(tmp_path, **of_cards(["a"]) | {"models": []}))
-    store = stored(tmp_path, **of_cards([f"card{number}" for number in range(50)]))
+    assert nothing(FIGURES["model"], tables(tmp_path, **of_cards(["a"]) | {"models": []}))
+    store = tables(tmp_path, **of_cards([f"card{number}" for number in range(50)]))
     shown = drawn(FIGURES["model"], store, focus="card7")
     assert (len(shown.tooltips), "card7, M1" in shown.texts) == (2, True)
     assert len(drawn(FIGURES["errors"], store).tooltips) == 1 + 8
@@ -82,7 +83,7 @@ def test_errors_are_factors_by_model_and_card(tmp_path):
     rows += [compared("a", "M0", **bounded("left_out_log_rms", *np.log([3, 2, 5])))]
     rows += [compared("a", "M1", np.log(1.1)), compared("a", "M2", None)]
     rows += [compared("a", "M0", np.log(7), kernels="all")]
-    store = stored(tmp_path, recordings=[device("a")], model_comparison=rows)
+    store = tables(tmp_path, recordings=[device("a")], model_comparison=rows)
     shown = drawn(FIGURES["errors"], store)
     assert shown.tooltips == ["a, M0: 3× (2 to 5)", "a, M1: 1.1×", "published, Old GPU, M0: 4×"]
     assert shown.hollow == ["a, M1: 1.1×", "published, Old GPU, M0: 4×"]
@@ -104,7 +105,7 @@ def test_unseen_shows_medians_and_what_is_outside_of_its_interval(tmp_path):
         unseen("naive", 2.0, role="fitted"),
     ]
     made = {"model_predictions": rows, "model_comparison": [compared("a", kernels="all")]}
-    shown = drawn(FIGURES["unseen"], stored(tmp_path, recordings=[device("a")], **made))
+    shown = drawn(FIGURES["unseen"], tables(tmp_path, recordings=[device("a")], **made))
     outside = "a, register_tile, N = 2048: 0.5 (0.45 to 0.55)"
     block = "a, block: 1 cells, median 1.1, 1.1 to 1.1"
     assert shown.tooltips == [block, outside, "a, register_tile: 3 cells, median 1, 0.5 to 1.2"]

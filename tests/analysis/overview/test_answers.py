@@ -9,9 +9,8 @@ import pytest
 from analysis.data.devices import devices as devices_of
 from analysis.overview.answers import answers_table, with_answers
 from analysis.overview.figures import headline
-from tests.support.figures import stored
 from tests.support.report_data import break_even_row as size_row
-from tests.support.report_data import cpu_cell, frame, gpu_cell, recording, speedup_row
+from tests.support.report_data import cpu_cell, frame, gpu_cell, recording, speedup_row, tables
 
 
 def answers(cells=(), devices=None):
@@ -98,7 +97,7 @@ def test_break_even_is_the_least_of_all_implementations_over_the_fastest_cpu():
 def test_the_speedup_is_written_inside_the_headline_figure(tmp_path):
     rows = [pinned("block", n, n * 1e-6) for n in (64, 128)] + [cpu_cell("card", "blas", 64, 1e-3)]
     answer = speedup_row("card", "block", 64, 15.6, 0.01) | {"is_answer": True}
-    store = stored(tmp_path, recordings=[recording("card")], summary=rows, speedups=[answer])
+    store = tables(tmp_path, recordings=[recording("card")], summary=rows, speedups=[answer])
     figure = headline(store, devices_of(store, None))
     (text,) = (each for each in figure.axes[0].texts if "×" in each.get_text())
     figure.draw_without_rendering()

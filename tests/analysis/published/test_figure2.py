@@ -7,7 +7,8 @@ from analysis.data.ceilings import ceilings_table
 from analysis.published.figure2 import figure2_table
 from analysis.published.figures import FIGURES
 from analysis.schema import bounded
-from tests.support.figures import device, drawn, stored
+from tests.support.figures import device, drawn
+from tests.support.report_data import tables
 
 
 def test_the_table_has_the_fastest_kernel_and_properties_of_each_gpu(gpu_recording, cpu_recording):
@@ -41,7 +42,7 @@ def test_the_figure_shows_every_gpu_with_its_interval(tmp_path):
         bounds = bounded("kernel_flop_per_s", speed, 0.9 * speed, 1.1 * speed)
         rows.append({**names, **kernel, **bounds})
     listed = [device(f"gpu{place}", recording=f"gpu{place}") for place in range(30)]
-    found = drawn(FIGURES["figure2"], stored(tmp_path, figure2=rows, recordings=listed))
+    found = drawn(FIGURES["figure2"], tables(tmp_path, figure2=rows, recordings=listed))
     assert {f"gpu{place}" for place in range(30)} <= set(found.texts)
     text = ", block, B = 32, N = 2048: 30 000 GFLOP/s (27 000 to 33 000)"
     assert any(said.endswith(text) for said in found.tooltips)

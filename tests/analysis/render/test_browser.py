@@ -315,13 +315,6 @@ def check_calculator(page, tables):
     return answers
 
 
-@pytest.mark.exhaustive
-def test_the_calculator_prints_the_digits_of_advise(shared):
-    page, said = shared("several")
-    check_calculator(page, made("several") / "tables")
-    assert len(said) == 1, said
-
-
 def sparse(predicted):
     """Return predicted times at few sizes, with intervals that vary and break-even sizes inside."""
     keys = ["recording", "gpu", "cpu_baseline", "host_memory", "variant", "block_size"]

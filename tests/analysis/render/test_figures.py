@@ -8,7 +8,7 @@ import pytest
 from analysis.data.store import StoreError
 from analysis.render import figures
 from analysis.render.figures import write_figures
-from tests.support.figures import device, nothing, stored
+from tests.support.figures import device, nothing
 from tests.support.report_data import gpu_cell, recording, tables
 
 
@@ -49,7 +49,7 @@ def test_a_missing_table_and_an_unknown_focus_are_errors(folder):
 
 @pytest.mark.parametrize("rows", [[], [device("a")], [device("a", gpu=False)]])
 def test_empty_tables_draw_nothing(tmp_path, rows):
-    store = stored(tmp_path, recordings=rows)
+    store = tables(tmp_path, recordings=rows)
     names = [(topic, name) for topic, name in figures._names() if topic != "published"]
     drawn = [each for each in names if not nothing(figures._figures(each[0])[each[1]], store)]
     assert (len(names) > 15, drawn) == (True, [])

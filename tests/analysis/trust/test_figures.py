@@ -4,7 +4,8 @@ import pytest
 
 from analysis.trust.figures import FIGURES
 from measurement.recording.provenance_schema import IN_RUN, KERNEL_ONLY
-from tests.support.figures import device, drawn, stored
+from tests.support.figures import device, drawn
+from tests.support.report_data import tables
 
 PAIR = {"recording_a": "of a", "gpu_a": "a", "recording_b": "of b", "gpu_b": "b"}
 
@@ -27,7 +28,7 @@ def test_agreement_counts_the_cells_that_both_have(tmp_path):
     rows += [cell("b", 64, 0.5), cell("b", 128, 0.99), cell("b", 256, 1.0), cell("b", 512, 1.01)]
     rows += [cell("b", 64, 9.0, memory="pageable"), cell("b", 64, 9.0, block_size=16)]
     kinds = [counted("GPU, pinned", "kernel"), counted("GPU, pageable", "kernel")]
-    store = stored(tmp_path, recordings=[device("a"), device("b")], summary=rows, agreement=kinds)
+    store = tables(tmp_path, recordings=[device("a"), device("b")], summary=rows, agreement=kinds)
     shown = drawn(FIGURES["agreement"], store)
     assert len(shown.tooltips) == 5  # percentiles of the one kind that both have
     within = "75 % of 4 configurations within 2 %"
@@ -39,7 +40,7 @@ def test_agreement_counts_the_cells_that_both_have(tmp_path):
     kinds = [counted("CPU", "total", gpu_a=None, gpu_b=None)]
     kinds += [counted("GPU, kernel-only", "kernel")]
     rows += [cell(gpu, 64, 1.0, kernel_timing=KERNEL_ONLY) for gpu in "ab"]
-    store = stored(tmp_path, recordings=[device("a"), device("b")], summary=rows, agreement=kinds)
+    store = tables(tmp_path, recordings=[device("a"), device("b")], summary=rows, agreement=kinds)
     shown = drawn(FIGURES["agreement"], store)
     assert {text.split(":")[0] for text in shown.tooltips} == {"kernel-only", "CPU"}
 
@@ -54,7 +55,7 @@ def test_the_factor_of_each_kind_of_time_extends_to_that_of_a_new_session(tmp_pa
         kernel | factors | {"quantity": "h2d"},
         *(total | {"host_work": work, **factors} for work in (False, True)),
     ]
-    store = stored(tmp_path, recordings=[device("a"), device("b")], sessions=rows)
+    store = tables(tmp_path, recordings=[device("a"), device("b")], sessions=rows)
     assert drawn(FIGURES["sessions"], store).tooltips == [
         "a, kernel-only, data in L2: 1.1× (1.1 to 1.2)",
         "a, pageable, over 1 ms: 1.1× (1.1 to 1.2)",

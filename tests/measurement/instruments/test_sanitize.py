@@ -6,12 +6,11 @@ import pytest
 
 from base.errors import StudyError
 from kernels.catalog.entries import VARIANTS
-from kernels.products.elements import ELEMENTS
 from kernels.products.matrices import Inputs
 from kernels.products.shape import Shape
 from measurement.devices.discovery import CudaDevice
 from measurement.instruments import sanitize as sanitizer
-from measurement.instruments.check import Outcome, builds_of, check, plan
+from measurement.instruments.check import Outcome, check, plan
 from measurement.instruments.sanitize import SIZES, TOOLS, sanitize
 from study.config import validate
 from tests.support.fakes import FakeDevice, FakeHardware, Fault
@@ -126,28 +125,6 @@ def test_what_is_missing_or_invalid_is_one_line(host):
         with pytest.raises(StudyError, match=f"^{re.escape(said)}"):
             sanitize(CONFIG, 0, sizes, tools, host / "out")
     assert not (host / "commands").exists()
-
-
-def test_plan_has_every_block_size_type_and_shape_of_a_variant():
-    names = ["block", "block_unroll4", "buffered_row"]
-    cells = plan(names, [1, 8], ["17", "64", "17x33x65"])
-    blocks = [("block", 1), ("block", 8), ("block_unroll4", 8), ("buffered_row", None)]
-    expected = {(name, n, block) for n in ("17", "64") for name, block in blocks}
-    assert {(c.variant, str(c.shape), c.block_size) for c in cells} == expected
-    assert {c.host_memory for c in cells} == {"pinned"}
-    both = {f"{n}-b8-float32-{kind}" for n in names[:2] for kind in ("exact", "guarded")}
-    exact = {"block-b1-float32-exact", "buffered_row-float32-exact"}
-    assert {build.stem for build in builds_of(cells)} == both | exact
-    dtypes = VARIANTS["mm_tile"].dtypes
-    cells = plan(["naive", "mm_tile", "bmm_naive", "block_padded"], [8], ["16", *SHAPES], ELEMENTS)
-    assert {(c.variant, c.dtype, str(c.shape)) for c in cells} == {
-        *(("naive", "float32", "16"), ("block_padded", "float32", "16")),
-        *(("mm_tile", t, s) for t in dtypes for s in ("16", SHAPES[0])),
-        *(("bmm_naive", t, s) for t in dtypes for s in ("16", *SHAPES)),
-    }
-    stems = {build.stem for build in builds_of(cells)}
-    assert "block-b8-float32-exact" in stems, "for padded matrices"
-    assert not [stem for stem in stems if stem.startswith("block_padded")]
 
 
 def run_check(tmp_path, capsys, *faults):
