@@ -27,7 +27,7 @@ from measurement.devices.flows import reset_persisting_l2
 from measurement.devices.launching import Cubins, Launch, Launches
 from measurement.devices.observers import Observer, observed
 from measurement.devices.pieces import Setting, Trial
-from measurement.devices.placement import moves_of
+from measurement.devices.placement import moves_of, to_gpu
 from measurement.devices.runs import Runs
 from measurement.devices.second_check import MOST_LAUNCHES, SAME, Change, step_bytes
 from measurement.devices.session import DeviceSession, KernelTime, Timing
@@ -412,17 +412,12 @@ class GpuSession(DeviceSession):
         work = self._work(cell, change, more_bytes)
         work.prepare()
         try:
-            self._copy_in(work)
+            to_gpu(self._cuda, self._stream, self._on_device, work)
             if self._kernel_s.get(cell, 0.0) <= _LONG_S:
                 launch()
         except self._cuda.Error as error:
             raise DeviceError(str(error)) from error
         return launch
-
-    def _copy_in(self, work: buffers.Work) -> None:
-        a_device, b_device, _ = self._on_device
-        self._cuda.memcpy_htod_async(a_device, work.a, self._stream)
-        self._cuda.memcpy_htod_async(b_device, work.b, self._stream)
 
     def _flush(self) -> None:
         """Overwrite the L2 by a memset of twice its size."""

@@ -1,6 +1,6 @@
 """The moves of A, B and C in a run: one class per way that data reach the GPU."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from kernels.catalog.locations import Location
@@ -10,6 +10,17 @@ from measurement.devices.flows import current_gpu, pin, prefetch, unpin
 
 _PAGE_BYTES = 4096
 _HOST = -1  # CU_DEVICE_CPU
+
+
+def to_gpu(
+    cuda: Any, stream: Any, on_device: Sequence[Any], work: Work, names: Collection[str] = "ab"
+) -> None:
+    """Enqueue the copies of A and B, or of those in `names`."""
+    a_device, b_device, _ = on_device
+    if "a" in names:
+        cuda.memcpy_htod_async(a_device, work.a, stream)
+    if "b" in names:
+        cuda.memcpy_htod_async(b_device, work.b, stream)
 
 
 class Copied:
@@ -29,12 +40,12 @@ class Copied:
         """Bring the matrices that no run moves to the GPU."""
         resident = {"a", "b"} - set(self._location.copied_in)
         if resident:
-            self._to_gpu(resident)
+            to_gpu(self._cuda, self._stream, self.on_device, self._work, resident)
             self._stream.synchronize()
 
     def move_in(self) -> None:
         """Enqueue the copies of A and B."""
-        self._to_gpu(self._location.copied_in)
+        to_gpu(self._cuda, self._stream, self.on_device, self._work, self._location.copied_in)
 
     def move_out(self) -> None:
         """Enqueue the copy of C."""
@@ -49,13 +60,6 @@ class Copied:
         if not self._location.copies_out:
             self._to_host()
             self._stream.synchronize()
-
-    def _to_gpu(self, names: Sequence[str] | set[str]) -> None:
-        a_device, b_device, _ = self.on_device
-        if "a" in names:
-            self._cuda.memcpy_htod_async(a_device, self._work.a, self._stream)
-        if "b" in names:
-            self._cuda.memcpy_htod_async(b_device, self._work.b, self._stream)
 
     def _to_host(self) -> None:
         self._cuda.memcpy_dtoh_async(self._work.c, self.on_device[2], self._stream)

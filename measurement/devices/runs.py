@@ -12,6 +12,7 @@ from measurement.devices.buffers import Work
 from measurement.devices.flows import Division, Duplex, Graph, Launcher, Pieces
 from measurement.devices.launching import Launches
 from measurement.devices.pieces import Setting, Trial, settings_of, try_out
+from measurement.devices.placement import to_gpu
 from measurement.devices.staging import Staged
 from measurement.devices.two_gpus import TwoGpus
 from study.cells import Cell
@@ -72,13 +73,12 @@ class Runs:
         flow = cell.product.entry.flow
         if flow == AS_GRAPH:
             launch = self._launches.of(cell.product)
-            a, b, c = self._launches.on_device
+            on_device = self._launches.on_device
 
             def queue() -> None:
-                self._cuda.memcpy_htod_async(a, work.a, self._stream)
-                self._cuda.memcpy_htod_async(b, work.b, self._stream)
+                to_gpu(self._cuda, self._stream, on_device, work)
                 launch()
-                self._cuda.memcpy_dtoh_async(work.c, c, self._stream)
+                self._cuda.memcpy_dtoh_async(work.c, on_device[2], self._stream)
 
             return self._graph((cell, None, True), lambda: queue)
         if flow == MAPPED:
