@@ -6,15 +6,14 @@ from dataclasses import dataclass
 from analysis.data.devices import devices
 from analysis.data.store import Store
 from analysis.drawing import style, svg
+from tests.support.report_data import recording
 
 _SVG = "{http://www.w3.org/2000/svg}"
 
 
 def device(label: str, gpu: bool = True, **changes: object) -> dict[str, object]:
     """Return a row of recordings.csv; the recording of the GPU `label` is "of `label`"."""
-    row = {"recording": f"of {label}", "gpu": label if gpu else None, "gpu_name": "Card"}
-    row |= {"cpu_model": "Host CPU", "live": False, "simulated": False, "at_once": False}
-    return row | changes
+    return recording(label, gpu) | {"recording": f"of {label}"} | changes
 
 
 @dataclass(frozen=True)
