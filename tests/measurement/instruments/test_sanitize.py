@@ -6,11 +6,12 @@ import pytest
 
 from base.errors import StudyError
 from kernels.catalog.entries import VARIANTS
+from kernels.products.elements import ELEMENTS
 from kernels.products.matrices import Inputs
 from kernels.products.shape import Shape
 from measurement.devices.discovery import CudaDevice
 from measurement.instruments import sanitize as sanitizer
-from measurement.instruments.check import Outcome, check, plan
+from measurement.instruments.check import Outcome, builds_of, check, plan
 from measurement.instruments.sanitize import SIZES, TOOLS, sanitize
 from study.config import validate
 from tests.support.fakes import FakeDevice, FakeHardware, Fault
@@ -125,6 +126,17 @@ def test_what_is_missing_or_invalid_is_one_line(host):
         with pytest.raises(StudyError, match=f"^{re.escape(said)}"):
             sanitize(CONFIG, 0, sizes, tools, host / "out")
     assert not (host / "commands").exists()
+
+
+def test_the_plan_has_each_type_and_shape_that_a_variant_takes_and_their_builds():
+    cells = plan(["block", "mm_tile"], [8], ["16", *SHAPES], ELEMENTS)
+    dtypes = VARIANTS["mm_tile"].dtypes
+    expected = {("mm_tile", dtype, text) for dtype in dtypes for text in ("16", "17x33x65")}
+    assert {(c.variant, c.dtype, str(c.shape)) for c in cells} == expected | {
+        ("block", "float32", "16")
+    }
+    kinds = {f"mm_tile-b8-{dtype}-{kind}" for dtype in dtypes for kind in ("exact", "guarded")}
+    assert {build.stem for build in builds_of(cells)} == kinds | {"block-b8-float32-exact"}
 
 
 def run_check(tmp_path, capsys, *faults):
