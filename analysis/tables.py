@@ -17,7 +17,7 @@ from analysis.data import ceilings, published, store, user_supplied
 from analysis.data import recordings as data
 from analysis.data.frames import from_rows, stacked
 from analysis.data.recordings import MeasuredSource
-from analysis.decide import locations, predictions
+from analysis.decide import locations, predictions, surface_tables
 from analysis.kernels import (
     counts,
     ladder,
@@ -224,6 +224,7 @@ def _part(
     frames["locations"] = locations.locations_table(sources)
     frames["location_break_even"] = locations.location_break_even_table(sources)
     frames["throughput"] = locations.throughput_table(sources)
+    frames |= surface_tables.surface_tables(sources)
     frames["break_even"] = answers.with_answers(frames["break_even"])
     of_label = {source.label: source for source in sources}
     frames |= ladder_summary.ladder_tables(

@@ -1,13 +1,13 @@
-/* The calculator: predicted time, speedup and break-even size for any N. It looks up the table of
-   `gemm-study advise` by the rule of analysis/decide/lookup.py, and prints the same digits. */
+/* The calculator: predicted time, speedup and break-even size of any product. It looks up the tables of
+   `gemm-study advise` by the rules of analysis/decide/lookup.py, for one square product in host memory, and
+   of shapes.js, for others. It prints the same digits. */
 (() => {
   "use strict";
   const form = document.getElementById("calculator-form");
   if (!form) return;
   const LARGEST_N = 46340;
-  const TIMES = ["time", "further", "h2d", "kernel", "d2h", "overhead"]; // columns
-  const WIDTHS = ["time_half", "further_half"];
-  let data, rows; // unpacked by start()
+  const TIMES = ["time", "h2d", "kernel", "d2h", "overhead"]; // columns
+  let data, rows, surfaces; // unpacked by start()
 
   /* --- look-up --- */
 
@@ -18,9 +18,7 @@
       if (!bySize.has(row.n)) bySize.set(row.n, new Map());
       bySize.get(row.n).set(row.gpu === null ? "" : keyOf(row), row);
     }
-    const all = [...bySize.values()].flatMap((at) => [...at.values()]);
-    const measured = [Math.min(...all.map((row) => row.least_n)), Math.max(...all.map((row) => row.largest_n))];
-    return { bySize, sizes: [...bySize.keys()].sort((a, b) => a - b), measured };
+    return { bySize, sizes: [...bySize.keys()].sort((a, b) => a - b) };
   }
 
   const keyOf = (row) => `${row.variant}|${row.block_size ?? ""}`;
@@ -41,43 +39,20 @@
   function between(low, high, share) {
     const mixed = { ...high };
     for (const name of TIMES) mixed[name] = high[name] && low[name] ** (1 - share) * high[name] ** share;
-    for (const name of WIDTHS) mixed[name] = (1 - share) * low[name] + share * high[name];
+    mixed.time_half = (1 - share) * low.time_half + share * high.time_half;
     return mixed;
   }
 
-  /* The time of several products with its half-width; on a CPU each takes as long as the first. */
-  function total(row, products) {
-    if (row.gpu === null || products === 1) return { time: row.time * products, half: row.time_half };
-    const further = (products - 1) * row.further;
-    const time = row.time + further;
-    return { time, half: Math.hypot(row.time * row.time_half, further * row.further_half) / time };
-  }
-
   /* Outside the measured sizes it is the fastest at the nearest one: extrapolated times may cross. */
-  function fastest(table, n, products) {
+  function fastest(table, n) {
     const atN = at(table, n);
     const ranges = [...atN.values()];
     const least = Math.max(...ranges.map((row) => row.least_n));
     const nearest = Math.min(Math.max(n, least), ...ranges.map((row) => row.largest_n));
     const near = nearest === n ? atN : at(table, nearest);
-    let best = null;
-    for (const key of atN.keys()) {
-      if (!near.has(key)) continue;
-      const { time } = total(near.get(key), products);
-      if (!best || time < best.time) best = { key, time };
-    }
-    return best && { row: atN.get(best.key), ...total(atN.get(best.key), products) };
-  }
-
-  /* The size from which the products take less time on the GPU, in words. */
-  function breakEvenOf(kernels, cpu, products) {
-    const least = Math.max(kernels.measured[0], cpu.measured[0]);
-    const largest = Math.min(kernels.measured[1], cpu.measured[1]);
-    const time = (table, n) => fastest(table, n, products)?.time ?? Infinity;
-    let n = largest;
-    while (n >= least && time(kernels, n) < time(cpu, n)) n -= 1;
-    if (n < least) return `below N = ${least}, the smallest size measured`;
-    return n === largest ? `above N = ${largest}, the largest size measured` : `N = ${n + 1}`;
+    const keys = [...atN.keys()].filter((key) => near.has(key));
+    if (!keys.length) return null;
+    return atN.get(keys.reduce((best, key) => (near.get(key).time < near.get(best).time ? key : best)));
   }
 
   /* --- numbers as `advise` prints them --- */
@@ -99,8 +74,8 @@
     return high < Infinity ? `${text(time * Math.exp(-half))} to ${text(high)}` : "no interval";
   }
 
-  function throughput(n, time, products) {
-    const rate = (2 * n ** 3 * products) / time;
+  function throughput([m, n, k], time, products) {
+    const rate = (2 * m * n * k * products) / time;
     return rate >= 1e12 ? `${general(rate / 1e12)} TFLOP/s` : `${general(rate / 1e9)} GFLOP/s`;
   }
 
@@ -127,11 +102,9 @@
   }
 
   /* Bars of the GPU, in parts, and of the CPU, on one scale; below, the parts on their own scale. */
-  function drawBars(gpu, cpu, products) {
+  function drawBars(gpu, cpu) {
     const longest = Math.max(gpu.time, cpu.time);
-    const further = (products - 1) * gpu.row.further;
-    const time = (name) => gpu.row[name] + (name === "kernel" ? further : 0);
-    const parts = gpu.row.kernel === null ? [] : Object.keys(data.parts).map((name) => [name, time(name)]);
+    const parts = gpu.parts ? Object.keys(data.parts).map((name) => [name, gpu.parts[name]]) : [];
     drawBar("gpu-bar", parts.length ? parts : [["whole", gpu.time]], longest);
     drawBar("cpu-bar", [["whole", cpu.time]], longest);
     drawBar("parts-bar", parts, gpu.time);
@@ -149,62 +122,122 @@
   }
 
   /* The same implementation on another GPU: two fastest ones may be different implementations. */
-  function sameOn(gpu, row, own, products) {
-    const name = data.names[keyOf(own)];
-    if (!row) return `${gpu.title}: no prediction of ${name}, which was not measured there or is never the fastest.`;
-    const there = total(row, products);
+  function sameOn(gpu, there, { name }) {
+    if (!there) return `${gpu.title}: no prediction of ${name}, which was not measured there or is never the fastest.`;
     return `${gpu.title}, the same ${name}: ${seconds(there.time)} (${bounds(there, seconds)}).`;
+  }
+
+  /* An answer has the implementations on the GPU, the fastest first of this study and then of a library, the
+     one on the CPU, and the break-even size. Each implementation has time, half-width and name. */
+
+  /* For one square product in host memory. */
+  function answerBySize(asked, baseline) {
+    const n = asked.shape[1];
+    const on = (gpu) => (row) => row.gpu === gpu.label && row.host_memory === asked.run.place;
+    const sameAt = (gpu, one) => {
+      const row = at(tableOf(on(gpu)), n).get(keyOf(one));
+      return row && { time: row.time, half: row.time_half };
+    };
+    const ofRow = (row) => ({
+      ...row,
+      half: row.time_half,
+      name: data.names[keyOf(row)],
+      parts: row.kernel === null ? null : row,
+      outside: covers(row, n) ? null : outside(row, n),
+    });
+    const isOnGpu = (row) => on(asked.gpu)(row) && asked.takes(row.variant);
+    const tables = [false, true].map((isLibrary) =>
+      tableOf((row) => isOnGpu(row) && data.libraries.includes(row.variant) === isLibrary),
+    );
+    const found = tables.map((table) => fastest(table, n)).filter(Boolean);
+    const cpu = fastest(tableOf((row) => row.recording === asked.gpu.recording && row.cpu_baseline === baseline), n);
+    const key = `${asked.gpu.label}|${asked.run.place}|${baseline}`;
+    const even = (asked.arithmetic === "any" && data.breakEven[key]) || "not measured";
+    return { gpus: found.map(ofRow), cpu: cpu && ofRow(cpu), even, sameAt };
+  }
+
+  function answerByShape(asked, baseline) {
+    const { shape, run } = asked;
+    const text = `${shape[0]}x${shape[2]}x${shape[1]}`;
+    const far = (surface) => (shapes.isFar(surface, shape) ? `${text} is far from the shapes measured` : null);
+    const all = surfaces.onGpu(asked.gpu.label, shape, run.place).filter((one) => asked.takes(one.variant));
+    const isOfLibrary = (one) => data.libraries.includes(one.variant);
+    const sides = [all.filter((one) => !isOfLibrary(one)), all.filter(isOfLibrary)];
+    const predicted = (one) => ({
+      ...shapes.onGpu(one, shape, run),
+      variant: one.variant,
+      name: one.variant,
+      outside: far(one.places[run.place]),
+    });
+    const least = (found) => found.reduce((best, one) => (one.time < best.time ? one : best));
+    const gpus = sides.filter((side) => side.length).map((side) => least(side.map(predicted)));
+    const surface = surfaces.onCpu(asked.gpu.recording, baseline, shape);
+    if (!gpus.length || !surface) return { gpus, cpu: null, even: "" };
+    const cpu = { ...shapes.onCpu(surface, shape, run), name: surfaces.nearest(surface, shape), outside: far(surface) };
+    const sameAt = (gpu, { variant }) => {
+      const one = surfaces.onGpu(gpu.label, shape, run.place).find((each) => each.variant === variant);
+      return one && shapes.onGpu(one, shape, run);
+    };
+    return { gpus, cpu, even: shapes.breakEven(shape, run, sides.find((side) => side.length), surface), sameAt };
+  }
+
+  /* What the form asks, or why it cannot be answered. */
+  function question() {
+    const value = (name) => form.elements[name].value;
+    const [n, products, streams] = ["n", "products", "streams"].map((name) => Number(value(name)));
+    const shape = [Number(value("m") || n), n, Number(value("k") || n)];
+    const run = { place: value("memory"), products, streams, independent: value("a") === "independent" };
+    const gpu = data.gpus.find((each) => each.label === value("gpu"));
+    const arithmetic = value("arithmetic");
+    const isWhole = (number, most) => Number.isInteger(number) && number >= 1 && number <= most;
+    if (!shape.every((edge) => isWhole(edge, LARGEST_N))) {
+      return { fault: `M, N and K must be whole numbers from 1 to ${LARGEST_N}.` };
+    }
+    for (const [name, count] of [["products", products], ["streams", streams]]) {
+      if (!isWhole(count, 1e6)) return { fault: `The number of ${name} must be a whole number from 1 to 1000000.` };
+    }
+    if (streams > 1 && run.place !== "pinned") {
+      return { fault: "Copies overlap only from pinned memory; use one stream." };
+    }
+    const [m, , k] = shape;
+    if (4 * (m * k + k * n + m * n) > gpu.memory_bytes) {
+      const most = `use ${gpu.largest} or less`;
+      return { fault: `Three matrices of this size do not fit into the memory of this GPU; ${most}.` };
+    }
+    const takes = (variant) => arithmetic === "any" || data.tensor.includes(variant) === (arithmetic === "tensor");
+    return { shape, run, gpu, arithmetic, takes };
   }
 
   /* Return why there is no answer, or show it and return nothing. */
   function answer() {
-    const [n, products] = ["n", "products"].map((name) => Number(form.elements[name].value));
-    const [label, memory, baseline] = ["gpu", "memory", "baseline"].map((name) => form.elements[name].value);
-    const gpu = data.gpus.find((each) => each.label === label);
-    const isWhole = (value, most) => Number.isInteger(value) && value >= 1 && value <= most;
-    if (!isWhole(n, LARGEST_N)) return `N must be a whole number from 1 to ${LARGEST_N}.`;
-    if (!isWhole(products, 1e6)) return "The number of products must be a whole number from 1 to 1000000.";
-    if (!rows.some((row) => row.gpu === label && row.host_memory === memory)) {
-      return `There is no fit for ${memory} host memory; record more sizes.`;
-    }
-    if (n > gpu.largest) {
-      return `Three matrices of this size do not fit into the memory of this GPU; use ${gpu.largest} or less.`;
-    }
-    const repeats = (row) => products === 1 || row.further !== null;
-    const isOnGpu = (row) => row.gpu === label && row.host_memory === memory && repeats(row);
-    const [kernels, libraries] = [false, true].map((isLibrary) =>
-      tableOf((row) => isOnGpu(row) && data.libraries.includes(row.variant) === isLibrary),
-    );
-    const found = [kernels, libraries].map((table) => fastest(table, n, products)).filter(Boolean);
-    const [best] = found;
-    if (!best) return "No measured implementation can repeat the product.";
-    const table = tableOf((row) => row.recording === gpu.recording && row.cpu_baseline === baseline);
-    if (!table.sizes.length) return "No CPU baseline was measured on the host of this GPU.";
-    const cpu = fastest(table, n, products);
-    if (!cpu) return "The CPU time is not predicted: it is less than the shortest time measured on the CPU.";
+    const asked = question();
+    if (asked.fault) return asked.fault;
+    const { shape, run } = asked;
+    const isSimple = shape.every((edge) => edge === shape[0]) && run.products === 1 && run.streams === 1;
+    const isInHost = ["pinned", "pageable"].includes(run.place);
+    const baseline = form.elements.baseline.value;
+    const { gpus, cpu, even, sameAt } = (isSimple && isInHost ? answerBySize : answerByShape)(asked, baseline);
+    if (!gpus.length) return "No implementation was measured at enough sizes for this question; record more sizes.";
+    if (!cpu) return "The CPU time is not predicted: too few sizes, or less than the shortest time measured.";
+    const [best] = gpus;
     const speedup = { time: cpu.time / best.time, half: Math.hypot(cpu.half, best.half) };
-    const mark = covers(cpu.row, n) ? "" : "*";
+    const mark = cpu.outside ? "*" : "";
     part("verdict").textContent = verdictOf(speedup);
     part("speedup").textContent = `${threeDigits(speedup.time)} (${bounds(speedup, threeDigits)})${mark}`;
-    const place = `${label}|${memory}|${baseline}`;
-    part("break-even").textContent =
-      products > 1 ? breakEvenOf(kernels, table, products) : (data.breakEven[place] ?? "not measured");
-    part("cpu-name").textContent = `CPU, ${data.names[keyOf(cpu.row)]}`;
-    part("gpu-name").textContent = `GPU, ${data.names[keyOf(best.row)]}`;
-    const lineOf = (each) => `${data.names[keyOf(each.row)]}: ${seconds(each.time)} (${bounds(each, seconds)})`;
-    list("times", found.map((each) => `${lineOf(each)}, ${throughput(n, each.time, products)}`));
-    const mode = data.modes[best.row.variant];
-    const elsewhere = data.gpus.filter((each) => each.label !== label).flatMap((other) => {
-      const there = tableOf((row) => row.gpu === other.label && row.host_memory === memory && repeats(row));
-      return found.map((each) => sameOn(other, at(there, n).get(keyOf(each.row)), each.row, products));
-    });
+    part("break-even").textContent = even;
+    part("cpu-name").textContent = `CPU, ${cpu.name}`;
+    part("gpu-name").textContent = `GPU, ${best.name}`;
+    const lineOf = (one) => `${one.name}: ${seconds(one.time)} (${bounds(one, seconds)})`;
+    list("times", gpus.map((one) => `${lineOf(one)}, ${throughput(shape, one.time, run.products)}`));
+    const mode = data.modes[best.variant];
+    const others = data.gpus.filter((gpu) => gpu !== asked.gpu);
     list("notes", [
-      ...(covers(best.row, n) ? [] : [`GPU time extrapolated: ${outside(best.row, n)}.`]),
-      ...(mark ? [`* CPU time extrapolated: ${outside(cpu.row, n)}.`] : []),
-      ...(mode ? [`${best.row.variant} ${mode}.`] : []),
-      ...elsewhere,
+      ...(best.outside ? [`GPU time extrapolated: ${best.outside}.`] : []),
+      ...(mark ? [`* CPU time extrapolated: ${cpu.outside}.`] : []),
+      ...(mode ? [`${best.variant} ${mode}.`] : []),
+      ...others.flatMap((gpu) => gpus.map((one) => sameOn(gpu, sameAt(gpu, one), one))),
     ]);
-    drawBars(best, cpu, products);
+    drawBars(best, cpu);
   }
 
   function show() {
@@ -240,6 +273,7 @@
   async function start() {
     data = JSON.parse(await inflated(document.getElementById("calculator-data")));
     rows = unpacked(data.rows);
+    surfaces = shapes.read(data.shapes);
     for (const row of rows) for (const name of TIMES) row[name] = row[name] && row[name] * data.time_unit_s;
     form.elements.gpu.append(...data.gpus.map(({ label, title }) => new Option(title, label)));
     fillBaselines();

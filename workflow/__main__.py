@@ -69,6 +69,10 @@ Output = Annotated[Path, output_path]
 Gpu = Annotated[str | int, _gpu]
 Commit = Annotated[str, _commit]
 Difference = Annotated[float, _difference]
+# The names of `kernels.catalog.locations`, which this module imports only when it needs them.
+Place = Literal[
+    "pageable", "pinned", "registered", "managed", "prefetched", "a_resident", "c_stays", "resident"
+]
 
 # Help of arguments that several commands have.
 _SHARED = """
@@ -374,32 +378,49 @@ def advise(
     *,
     gpu: str,
     n: int,
-    host_memory: Literal["pageable", "pinned"] = "pageable",
+    m: int | None = None,
+    k: int | None = None,
+    arithmetic: Literal["any", "fp32", "tensor"] = "any",
+    host_memory: Place = "pageable",
     products: int = 1,
+    independent: bool = False,
+    streams: int = 1,
     tables: Path = TABLES,
     json: bool = False,
 ) -> None:
-    """Predict the time of a product on a GPU of the report.
+    """Predict the time of products on a GPU of the report.
 
-    The answer gives the end-to-end time of a product of two float32 matrices, its interval, the
-    speedup over the CPU and the break-even size.
+    The answer gives the end-to-end time of float32 products M×K · K×N, its interval, the speedup
+    over the CPU and the break-even size.
 
     --gpu ID          a GPU of the report
-    --n N             matrix size, 1 to 46340
-    --host-memory     host memory of the matrices (default: pageable, as from malloc)
-    --products COUNT  products of the same matrices, which are copied once (default: 1)
+    --n N             columns of C, 1 to 46340
+    --m M             rows of C (default: N)
+    --k K             columns of A and rows of B (default: N)
+    --arithmetic      fp32: strict FP32; tensor: 16-bit products on tensor cores (default: any)
+    --host-memory     location of the data: pageable (default, as from malloc), pinned, registered
+                      (pinned in each run), managed, prefetched, a_resident (A on the GPU), c_stays,
+                      resident (all on the GPU)
+    --products COUNT  products with the same A, which is copied once (default: 1)
+    --independent     each product has an A of its own
+    --streams COUNT   streams of the products, from pinned memory (default: 1)
 
     gemm-study advise --gpu h100 --n 3000
-    gemm-study advise --gpu h100 --n 3000 --host-memory pinned
-    gemm-study advise --gpu h100 --n 700 --products 50
+    gemm-study advise --gpu h100 --n 1 --m 4096 --k 4096 --host-memory a_resident
+    gemm-study advise --gpu h100 --n 700 --host-memory pinned --products 50 --streams 4
     """
     from analysis.decide.advise import advise, answer
+    from analysis.decide.questions import Question
+    from analysis.decide.surfaces import Run
+    from kernels.products.shape import Shape
 
-    question = (tables, gpu, n, host_memory, products)
+    shape = Shape(1, m if m is not None else n, n, k if k is not None else n)
+    run = Run(host_memory, products, streams, independent)
+    asked = Question(gpu, shape, run, arithmetic)
     if json:
-        print_json(answer(*question))
+        print_json(answer(tables, asked))
     else:
-        print(advise(*question))
+        print(advise(tables, asked))
 
 
 def check(

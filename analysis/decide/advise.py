@@ -1,35 +1,29 @@
-"""``gemm-study advise``: predicted time, throughput and speedup of one product on a GPU.
+"""``gemm-study advise``: predicted time, throughput and speedup of products on a GPU.
 
-It looks up the tables of a report (`analysis.decide.lookup`) and imports only the catalog, so that
-it starts quickly.
+It looks up the tables of a report (`analysis.decide.questions`) and imports only the catalog, so
+that it starts quickly.
 """
 
 import csv
 import math
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cache
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from analysis.decide.lookup import (
-    ELEMENT_BYTES,
-    PARTS,
-    CsvRow,
-    Implementation,
-    Prediction,
-    Rows,
-    square,
-)
+from analysis.decide.lookup import ELEMENT_BYTES, PARTS, CsvRow, Prediction, square
+from analysis.decide.questions import Answer, ByShape, BySize, Question, Tables, answers
+from analysis.decide.surfaces import STREAMED
 from base.command_line import aligned
 from base.errors import StudyError
 from base.paths import MAKE_REPORT
 from kernels.catalog.baselines import CPU_BASELINES
 from kernels.catalog.entries import VARIANTS
-from kernels.catalog.variant import AS_GRAPH, IN_PIECES, MAPPED, ON_TWO_GPUS, STAGED, Library
+from kernels.catalog.locations import LOCATIONS
+from kernels.catalog.variant import AS_GRAPH, IN_PIECES, MAPPED, ON_TWO_GPUS, STAGED
 from kernels.products.shape import LARGEST_SIZE
 
-TABLES = ("predictors", "predicted_times", "break_even", "pieces")
+TABLES: tuple[str, ...] = ("predictors", "predicted_times", "break_even", "pieces")
+TABLES += ("surfaces", "surface_nodes", "batches")
 # What a run needs besides its kernel.
 MODES = {
     IN_PIECES: "overlaps copies and kernel, which needs pinned memory and streams",
@@ -40,113 +34,105 @@ MODES = {
 }
 _FLOOR = "the copies without the product"
 _NO_BASELINE = "No CPU baseline has enough measured sizes for a fit."
-Tables = Mapping[str, Sequence[CsvRow]]
 
 
-@dataclass(frozen=True)
-class Question:
-    """What is asked, and the rows of `predicted_times` that answer it.
-
-    `kernels` are those of this study, `libraries` those of libraries; `baselines` are the rows of
-    the GPU's host by CPU baseline.
-    """
-
-    gpu: CsvRow
-    n: int
-    memory: str
-    products: int
-    kernels: Rows
-    libraries: Rows
-    baselines: Mapping[str, Rows]
-    tables: Tables
-
-    def on_gpu(self) -> list[Implementation]:
-        """Return the fastest implementation of this study, and that of a library."""
-        sides = (self.kernels, self.libraries)
-        return [one for rows in sides if (one := rows.fastest(self.n, self.products))]
-
-    def on_cpu(self, baseline: str, n: int) -> tuple[Implementation, Prediction] | None:
-        """Return the fastest implementation at size `n` and the time of the products."""
-        one = self.baselines[baseline].fastest(n)
-        return (one, one.first.times(self.products)) if one else None
+def advise(tables: Path, asked: Question) -> str:
+    """Return the answer as text; raise StudyError for an unknown GPU, size or table."""
+    return "\n".join(_lines(asked, *_looked_up(tables, asked)))
 
 
-def advise(tables: Path, gpu: str, n: int, memory: str, products: int = 1) -> str:
-    """Return the answer as text; raise StudyError for an unknown GPU, size or table.
-
-    The time is for an end-to-end run of float32 matrices of size `n`, with host memory of the
-    kind `memory` (``pinned`` or ``pageable``). The `products` of a run use the same matrices.
-    """
-    return "\n".join(_lines(_question(tables, gpu, n, memory, products)))
-
-
-def answer(tables: Path, gpu: str, n: int, memory: str, products: int = 1) -> dict[str, object]:
+def answer(tables: Path, asked: Question) -> dict[str, object]:
     """Return the answer of `advise` for programs: times in s, with their intervals.
 
     `implementations`: the fastest of this study and of libraries; `break_even`: its table's row.
     The times of a CPU baseline are missing if no time is predicted.
     """
-    asked = _question(tables, gpu, n, memory, products)
-    on_gpu = asked.on_gpu()
-    break_even = _break_even_rows(asked)
+    found, gpu, _ = _looked_up(tables, asked)
+    on_gpu, break_even = found.on_gpu(), found.break_even()
     compared: list[dict[str, object]] = []
-    for name in asked.baselines:
+    for name in found.baselines:
         row: dict[str, object] = {"cpu_baseline": name, "break_even": break_even[name]}
-        if found := asked.on_cpu(name, n):
-            one, cpu = found
-            speedup = cpu.over(on_gpu[0].total(products))
-            row |= {**_data(cpu, one.name), "extrapolated": not one.covers(n)}
+        if cpu := found.on_cpu(name):
+            speedup = cpu.time.over(on_gpu[0].time)
+            row |= {**_data(cpu), "extrapolated": bool(cpu.extrapolated)}
             values = (speedup.time_s, *speedup.bounds)
             row["speedup"] = dict(zip(("speedup", "low", "high"), values, strict=True))
         compared.append(row)
-    facts = {"gpu": gpu, "gpu_name": asked.gpu["gpu_name"], "n": n, "host_memory": memory}
-    named = [_data(one.total(products), one.name) for one in on_gpu]
-    results = {"implementations": named, "cpu_baselines": compared}
-    return facts | {"products": products} | results
+    shape, run = asked.shape, asked.run
+    facts = {"gpu": asked.gpu, "gpu_name": gpu["gpu_name"], "m": shape.m, "n": shape.n}
+    facts |= {"k": shape.k, "arithmetic": asked.arithmetic, "host_memory": run.location}
+    facts |= {"products": run.products, "independent": run.independent, "streams": run.streams}
+    return facts | {"implementations": [_data(one) for one in on_gpu], "cpu_baselines": compared}
 
 
-def _data(predicted: Prediction, name: str) -> dict[str, object]:
-    low_s, high_s = predicted.bounds
-    return {"implementation": name, "time_s": predicted.time_s, "low_s": low_s, "high_s": high_s}
+def _data(one: Answer) -> dict[str, object]:
+    low_s, high_s = one.time.bounds
+    times = {"time_s": one.time.time_s, "low_s": low_s, "high_s": high_s}
+    return {"implementation": one.name, **times}
 
 
-def _question(tables: Path, gpu: str, n: int, memory: str, products: int) -> Question:
-    """Return the question with its tables; raise StudyError."""
-    if products < 1:
-        raise StudyError(f"--products {products}: use 1 or more")
-    if not 1 <= n <= LARGEST_SIZE:
-        raise StudyError(f"--n {n} is not a matrix size of the study; use 1 to {LARGEST_SIZE}")
+def _looked_up(tables: Path, asked: Question) -> tuple[BySize | ByShape, CsvRow, Tables]:
+    """Return the answers, the GPU's row, and all tables; raise StudyError."""
+    _check(asked)
     read = {name: read_table(tables / f"{name}.csv") for name in TABLES}
     try:
         gpus = {row["gpu"]: row for row in read["predictors"]}
         if not gpus:
             raise ValueError("predictors.csv has no GPU")
-        if gpu not in gpus:
-            raise StudyError(f"--gpu {gpu!r}: unknown GPU; use one of: {', '.join(gpus) or 'none'}")
-        rows = read["predicted_times"]
-        sides: tuple[list[CsvRow], list[CsvRow]] = ([], [])
-        for row in rows:
-            if (row["gpu"], row["host_memory"]) == (gpu, memory):
-                sides[isinstance(VARIANTS[row["variant"]], Library)].append(row)
-        kernels, libraries = (Rows(side, products > 1) for side in sides)
-        baselines = _cpu_baselines(rows, gpus[gpu]["recording"])
-        asked = Question(gpus[gpu], n, memory, products, kernels, libraries, baselines, read)
-        largest = largest_n(gpus[gpu])
-        has_answer = kernels.fastest(min(n, largest), products)
+        if asked.gpu not in gpus:
+            known = ", ".join(gpus) or "none"
+            raise StudyError(f"--gpu {asked.gpu!r}: unknown GPU; use one of: {known}")
+        gpu = gpus[asked.gpu]
+        found = answers(asked, read, gpu["recording"])
+        is_answered = bool(found.on_gpu())
     except (KeyError, TypeError, ValueError) as error:
         raise StudyError(
             f"{tables}: the tables are invalid ({error}); delete them and use {MAKE_REPORT}"
         ) from None
-    if not has_answer:
+    _check_memory(asked, gpu)
+    if not is_answered:
         raise StudyError(
-            f"--gpu {gpu!r}: {tables} has no fit for {memory} host memory; record more sizes"
+            f"--gpu {asked.gpu!r}: {tables} has no fit for {_what(asked)}; record more sizes"
         )
-    if n > largest:
-        raise StudyError(
-            f"--n {n}: three matrices of this size do not fit into the "
-            f"{int(gpus[gpu]['memory_bytes']) / 1e9:.3g} GB of {gpu}; use {largest} or less"
-        )
-    return asked
+    return found, gpu, read
+
+
+def _check(asked: Question) -> None:
+    """Raise StudyError for an impossible question."""
+    run, edges = asked.run, {name: getattr(asked.shape, name) for name in "nmk"}
+    for name, edge in edges.items():
+        if not 1 <= edge <= LARGEST_SIZE:
+            raise StudyError(
+                f"--{name} {edge} is not a matrix size of the study; use 1 to {LARGEST_SIZE}"
+            )
+    for name, count in (("products", run.products), ("streams", run.streams)):
+        if count < 1:
+            raise StudyError(f"--{name} {count}: use 1 or more")
+    if run.streams > 1 and run.location != STREAMED:
+        raise StudyError(f"--streams {run.streams}: copies overlap only from {STREAMED} memory")
+
+
+def _check_memory(asked: Question, gpu: CsvRow) -> None:
+    shape, size = asked.shape, int(gpu["memory_bytes"])
+    if ELEMENT_BYTES * (shape.a_elements + shape.b_elements + shape.c_elements) <= size:
+        return
+    remedy = f"; use {largest_n(gpu)} or less" if shape.is_square else ""
+    raise StudyError(
+        f"--n {shape.n}: three matrices of this size do not fit into the {size / 1e9:.3g} GB of "
+        f"{asked.gpu}{remedy}"
+    )
+
+
+def _what(asked: Question) -> str:
+    """Return what a table lacks, in words."""
+    shape = "" if asked.shape.is_square else "this shape and "
+    return f"{shape}{_place(asked)}"
+
+
+def _place(asked: Question) -> str:
+    location = LOCATIONS[asked.run.location]
+    is_host = location.name in ("pinned", "pageable")
+    return f"{location.name} host memory" if is_host else location.title
 
 
 def read_table(path: Path) -> list[CsvRow]:
@@ -163,158 +149,100 @@ def largest_n(gpu: CsvRow) -> int:
     return math.isqrt(int(gpu["memory_bytes"]) // (3 * ELEMENT_BYTES))
 
 
-def _lines(asked: Question) -> Iterator[str]:
+def _lines(asked: Question, found: BySize | ByShape, gpu: CsvRow, tables: Tables) -> Iterator[str]:
     """Yield the lines of the answer."""
-    on_gpu, n, products = asked.on_gpu(), asked.n, asked.products
-    label = f"{asked.gpu['gpu_name']} ({asked.gpu['gpu']})"
-    title = f"{label}, two float32 matrices, N = {n}, {asked.memory} host memory"
-    yield title + (f", {products} products of the same matrices" if products > 1 else "")
+    on_gpu, shape, products = found.on_gpu(), asked.shape, asked.run.products
+    size = f"N = {shape.n}" if shape.is_square else f"M×K×N = {shape.m}×{shape.k}×{shape.n}"
+    label = f"{gpu['gpu_name']} ({asked.gpu})"
+    yield f"{label}, two float32 matrices, {size}, {_place(asked)}{asked.products}"
     yield ""
     for one in on_gpu:
-        time = one.total(products)
-        copies_s = products == 1 and _copies_s(asked, one)
-        over = f", {_three_digits(time.time_s / copies_s)}× {_FLOOR}" if copies_s else ""
-        interval, rate = _bounds(time, _seconds), _throughput(n, time, products)
-        yield f"{one.name}: {_seconds(time.time_s)} ({interval}), {rate}{over}"
-    if on_gpu[0].parts:
-        yield f"{on_gpu[0].variant}: {', '.join(_parts(on_gpu[0], products))}"
-    if products == 1:
+        copies_s = asked.is_simple and _copies_s(asked, one, tables)
+        over = f", {_three_digits(one.time.time_s / copies_s)}× {_FLOOR}" if copies_s else ""
+        interval, rate = _bounds(one.time, _seconds), _throughput(shape.flop * products, one.time)
+        yield f"{one.name}: {_seconds(one.time.time_s)} ({interval}), {rate}{over}"
+    if parts := on_gpu[0].parts:
+        shown = (f"{text} {_seconds(parts[part])}" for part, text in PARTS.items())
+        yield f"{on_gpu[0].variant}: {', '.join(shown)}"
+    if asked.is_simple:
         yield f"{on_gpu[0].candidates} implementations compared, each with its block size"
     yield ""
-    yield from _cpu_lines(asked, on_gpu[0])
+    yield from _cpu_lines(asked, found)
     yield "Parentheses: 95 % prediction intervals (times, speedups), confidence intervals (sizes)."
 
 
-def _parts(one: Implementation, products: int) -> Iterator[str]:
-    assert one.further
-    for part, text in PARTS.items():
-        further_s = (products - 1) * one.further.time_s if part == "kernel" else 0.0
-        yield f"{text} {_seconds(one.parts[part] + further_s)}"
-
-
-def _cpu_lines(asked: Question, on_gpu: Implementation) -> Iterator[str]:
+def _cpu_lines(asked: Question, found: BySize | ByShape) -> Iterator[str]:
     """Yield the table of CPU baselines, and the notes."""
-    outside: dict[str, list[str]] = {}  # CPU baselines by their range of measured sizes
+    outside: dict[str, list[str]] = {}  # CPU baselines by the reason of an extrapolation
     rows = [("CPU baseline", "fastest", "CPU time", "speedup of the GPU", "GPU faster from")]
-    for baseline, row in _break_even_rows(asked).items():
-        title, size = CPU_BASELINES[baseline], break_even_text(row) if row else "not measured"
-        found = asked.on_cpu(baseline, asked.n)
-        if found is None:
+    on_gpu = found.on_gpu()[0]
+    for baseline, row in found.break_even().items():
+        title = CPU_BASELINES[baseline]
+        edge = "N" if asked.shape.is_square else "longest edge"
+        size = break_even_text(row, edge) if row else "not measured"
+        cpu = found.on_cpu(baseline)
+        if cpu is None:
             rows.append((title, "–", "not predicted", "–", size))
             continue
-        one, cpu = found
-        mark = "" if one.covers(asked.n) else "*"
-        ratio = cpu.over(on_gpu.total(asked.products))
+        mark = "*" if cpu.extrapolated else ""
+        ratio = cpu.time.over(on_gpu.time)
         speedup = f"{_three_digits(ratio.time_s)} ({_bounds(ratio, _three_digits)})"
-        rows.append((title, one.name, _seconds(cpu.time_s) + mark, speedup + mark, size))
-        if mark:
-            outside.setdefault(_outside(one, asked.n), []).append(title)
+        rows.append((title, cpu.name, _seconds(cpu.time.time_s) + mark, speedup + mark, size))
+        if cpu.extrapolated:
+            outside.setdefault(cpu.extrapolated, []).append(title)
     yield from aligned(rows) if len(rows) > 1 else [_NO_BASELINE]
     yield ""
-    yield from _kernel_notes(on_gpu, asked.n)
+    yield from _kernel_notes(on_gpu, asked)
     for reason, names in outside.items():
         whose = f" ({'; '.join(names)})" if len(outside) > 1 else ""
         yield f"* extrapolated{whose}: {reason}"
     if any("not predicted" in row for row in rows):
-        shortest_s = min(one.shortest_s for one in asked.baselines.values())
         yield (
-            f"Not predicted: less than {_seconds(shortest_s)}, the shortest time measured on "
+            f"Not predicted: less than {_seconds(found.shortest_s)}, the shortest time measured on "
             "the CPU."
         )
 
 
-def _copies_s(asked: Question, one: Implementation) -> float | None:
+def _copies_s(asked: Question, one: Answer, tables: Tables) -> float | None:
     """Return the least time of copies without a product; None outside the measured sizes."""
-    key = (asked.gpu["gpu"], asked.memory, str(VARIANTS[one.variant].gpus))
+    key, n = (asked.gpu, asked.run.location, str(VARIANTS[one.variant].gpus)), asked.shape.n
     times: dict[int, float] = {}
-    for row in asked.tables["pieces"]:
+    for row in tables["pieces"]:
         size = int(row["n"])
         is_square = row["m"] == row["n"] == row["k"]
         if is_square and key == (row["gpu"], row["host_memory"], row["gpus"]):
             times[size] = min(float(row["copies_s"]), times.get(size, math.inf))
     sizes = sorted(times)
-    if not sizes or not sizes[0] <= asked.n <= sizes[-1]:
+    if not sizes or not sizes[0] <= n <= sizes[-1]:
         return None
-    high = sizes[bisect_left(sizes, asked.n)]
-    low = sizes[bisect_right(sizes, asked.n) - 1]
-    share = math.log(asked.n / low, high / low) if high > low else 0.0
+    high = sizes[bisect_left(sizes, n)]
+    low = sizes[bisect_right(sizes, n) - 1]
+    share = math.log(n / low, high / low) if high > low else 0.0
     return times[low] ** (1 - share) * times[high] ** share
 
 
-def _kernel_notes(one: Implementation, n: int) -> Iterator[str]:
-    if not one.covers(n):
-        yield f"note: extrapolated: {_outside(one, n)} on the GPU"
+def _kernel_notes(one: Answer, asked: Question) -> Iterator[str]:
+    n = asked.shape.n
+    if one.extrapolated:
+        yield f"note: extrapolated: {one.extrapolated} on the GPU"
     if mode := MODES.get(VARIANTS[one.variant].flow):
         yield f"note: {one.variant} {mode}"
-    if square(one.variant, one.block_size, n).is_guarded:
+    if asked.is_simple and square(one.variant, one.block_size, n).is_guarded:
         yield (
             f"note: the tiles of {one.variant} do not divide N = {n}: "
             "the bounds-checked build runs and may be slower"
         )
 
 
-def _outside(one: Implementation, n: int) -> str:
-    if one.least_n == one.largest_n:
-        return f"N = {n} differs from the only measured size, N = {one.largest_n}"
-    return f"N = {n} is outside the measured sizes, N = {one.least_n} to {one.largest_n}"
-
-
-def _cpu_baselines(rows: Sequence[CsvRow], recording: str) -> dict[str, Rows]:
-    """Return the rows of a recording's host, in the sequence of `CPU_BASELINES`."""
-    on_host = [row for row in rows if row["recording"] == recording]
-    sides = {
-        name: [row for row in on_host if row["cpu_baseline"] == name] for name in CPU_BASELINES
-    }
-    return {name: Rows(side) for name, side in sides.items() if side}
-
-
-def _break_even_rows(asked: Question) -> dict[str, CsvRow | None]:
-    """Return the break-even row of a GPU over each CPU baseline; None if not measured."""
-    if asked.products > 1:
-        gpu_s = cache(lambda n: _least_s(asked.kernels, n, asked.products))
-        return {name: _break_even_of_products(asked, name, gpu_s) for name in asked.baselines}
-    key = (asked.gpu["gpu"], asked.memory, "study")
-    known = {
-        row["cpu_baseline"]: row
-        for row in asked.tables["break_even"]
-        if (row["gpu"], row["host_memory"], row["kernels"]) == key
-    }
-    return {name: known.get(name) for name in asked.baselines}
-
-
-def _least_s(rows: Rows, n: int, products: int = 1) -> float:
-    one = rows.fastest(n, products)
-    return one.total(products).time_s if one else math.inf
-
-
-def _break_even_of_products(
-    asked: Question, baseline: str, gpu_s: Callable[[int], float]
-) -> CsvRow:
-    """Return the size from which the predicted time of the products is shorter on the GPU.
-
-    The range is measured on both sides.
-    """
-    on_cpu = asked.baselines[baseline]
-    (least, largest), others = asked.kernels.measured, on_cpu.measured
-    least, largest = max(least, others[0]), min(largest, others[1])
-    sizes = range(largest, least - 1, -1)
-    slower = (n for n in sizes if gpu_s(n) >= asked.products * _least_s(on_cpu, n))
-    n = next(slower, 0)
-    ends = {"least_n": str(least), "largest_n": str(largest), "n": "", "n_low": "", "n_high": ""}
-    if n in (0, largest):
-        return ends | {"location": "above" if n else "below"}
-    return ends | {"location": "measured", "n": str(n + 1)}
-
-
-def break_even_text(row: CsvRow) -> str:
-    """Return a row of break_even.csv in words."""
+def break_even_text(row: CsvRow, name: str = "N") -> str:
+    """Return a row of break_even.csv in words; `name` is that of the size."""
     location, least, largest = (row[name] for name in ("location", "least_n", "largest_n"))
     if location == "below":
-        return f"below N = {least}, the smallest size measured"
+        return f"below {name} = {least}, the smallest size measured"
     if location == "above":
-        return f"above N = {largest}, the largest size measured"
+        return f"above {name} = {largest}, the largest size measured"
     low, high = (float(row[name] or "nan") for name in ("n_low", "n_high"))
-    text = f"N = {float(row['n']):.0f}"
+    text = f"{name} = {float(row['n']):.0f}"
     if math.isnan(low) or math.isnan(high):
         return text
     ends = (f"{low:.0f}" if low else f"below {least}"), f"{high:.0f}"
@@ -333,8 +261,8 @@ def _seconds(time_s: float) -> str:
     return f"{time_s:.3g} s" if time_s < 1000 else f"{time_s:.0f} s"
 
 
-def _throughput(n: int, predicted: Prediction, products: int) -> str:
-    flop_per_s = 2.0 * n**3 * products / predicted.time_s
+def _throughput(flop: int, predicted: Prediction) -> str:
+    flop_per_s = flop / predicted.time_s
     if flop_per_s >= 1e12:
         return f"{flop_per_s / 1e12:.3g} TFLOP/s"
     return f"{flop_per_s / 1e9:.3g} GFLOP/s"

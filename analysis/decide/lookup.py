@@ -34,16 +34,6 @@ class Prediction:
             return 0.0, math.inf
         return self.time_s * math.exp(-self.half_width), self.time_s * math.exp(self.half_width)
 
-    def times(self, factor: float) -> "Prediction":
-        """Return the prediction of a multiple of the time."""
-        return replace(self, time_s=self.time_s * factor)
-
-    def __add__(self, other: "Prediction") -> "Prediction":
-        """Return the sum of independent times: the squares of their half-widths in s add up."""
-        time_s = self.time_s + other.time_s
-        widths = (one.time_s * one.half_width for one in (self, other))
-        return Prediction(time_s, math.hypot(*widths) / time_s)
-
     def over(self, other: "Prediction") -> "Prediction":
         """Return the ratio to an independent time, where the squares of half-widths add up.
 
@@ -55,16 +45,14 @@ class Prediction:
 
 @dataclass(frozen=True)
 class Implementation:
-    """An implementation at one size.
+    """An implementation at one size, with the time of a run and of its parts.
 
-    `first` is the time of a run, `further` of each product after the first (None if a run cannot
-    repeat the product), `parts` of the first one. It was measured from `least_n` to `largest_n`.
+    It was measured from `least_n` to `largest_n`.
     """
 
     variant: str
     block_size: int | None
-    first: Prediction
-    further: Prediction | None
+    time: Prediction
     parts: Mapping[str, float]
     least_n: int
     largest_n: int
@@ -78,13 +66,6 @@ class Implementation:
     def covers(self, n: int) -> bool:
         """Return whether `n` is within the measured sizes."""
         return self.least_n <= n <= self.largest_n
-
-    def total(self, products: int) -> Prediction:
-        """Return the time of a run of `products` products."""
-        if products == 1:
-            return self.first
-        assert self.further
-        return self.first + self.further.times(products - 1)
 
 
 def named(variant: str, block_size: int | None) -> str:
@@ -105,26 +86,19 @@ def square(variant: str, number: int | None, n: int) -> Product:
 class Rows:
     """Rows of `predicted_times` that one answer compares: GPU kernels, or a CPU baseline."""
 
-    def __init__(self, rows: Iterable[CsvRow], is_repeated: bool = False) -> None:
+    def __init__(self, rows: Iterable[CsvRow]) -> None:
         self._by_size: dict[int, dict[tuple[str, str], Implementation]] = {}
         for row in rows:
-            # A row without interval is never the fastest; without further_s, it cannot repeat.
-            if row["time_high_s"] and (row["further_s"] or not is_repeated):
+            if row["time_high_s"]:  # a row without interval is never the fastest
                 name = (row["variant"], row["block_size"]) if row["gpu"] else ("", "")
                 self._by_size.setdefault(int(row["n"]), {})[name] = _implementation(row)
         self._sizes = sorted(self._by_size)
 
     @cached_property
-    def measured(self) -> tuple[int, int]:
-        """The smallest and the largest measured size."""
-        ones = [one for at_n in self._by_size.values() for one in at_n.values()]
-        return min(one.least_n for one in ones), max(one.largest_n for one in ones)
-
-    @cached_property
     def shortest_s(self) -> float:
         """The shortest time of a run in the table."""
         every = (one for at_n in self._by_size.values() for one in at_n.values())
-        return min(one.first.time_s for one in every)
+        return min(one.time.time_s for one in every)
 
     def at(self, n: int) -> dict[tuple[str, str], Implementation]:
         """Return the implementations at size `n`, by variant and block size."""
@@ -138,7 +112,7 @@ class Rows:
         share = math.log(n / sizes[0], sizes[1] / sizes[0])
         return {key: _between(low[key], high[key], share) for key in low if key in high}
 
-    def fastest(self, n: int, products: int = 1) -> Implementation | None:
+    def fastest(self, n: int) -> Implementation | None:
         """Return the fastest implementation at size `n`; None if no time is predicted.
 
         Outside the measured sizes it is the fastest at the nearest one: extrapolated times may
@@ -152,20 +126,16 @@ class Rows:
         if nearest != n:
             near = self.at(nearest)
         common = [key for key in at_n if key in near]
-        best = min(common, key=lambda key: near[key].total(products).time_s, default=None)
+        best = min(common, key=lambda key: near[key].time.time_s, default=None)
         return at_n[best] if best else None
 
 
 def _implementation(row: CsvRow) -> Implementation:
-    def predicted(name: str) -> Prediction:
-        time_s, high_s = float(row[f"{name}_s"]), float(row[f"{name}_high_s"])
-        return Prediction(time_s, math.log(high_s / time_s))
-
+    time_s = float(row["time_s"])
     return Implementation(
         variant=row["variant"],
         block_size=int(row["block_size"]) if row["block_size"] else None,
-        first=predicted("time"),
-        further=predicted("further") if row["further_s"] else None,
+        time=Prediction(time_s, math.log(float(row["time_high_s"]) / time_s)),
         parts={part: float(row[f"{part}_s"]) for part in PARTS if row[f"{part}_s"]},
         least_n=int(row["least_n"]),
         largest_n=int(row["largest_n"]),
@@ -179,13 +149,9 @@ def _between(low: Implementation, high: Implementation, share: float) -> Impleme
     def mixed(ends: tuple[float, float]) -> float:
         return ends[0] ** (1 - share) * ends[1] ** share
 
-    def predicted(one: Prediction, other: Prediction) -> Prediction:
-        half_width = (1 - share) * one.half_width + share * other.half_width
-        return Prediction(mixed((one.time_s, other.time_s)), half_width)
-
+    half_width = (1 - share) * low.time.half_width + share * high.time.half_width
     return replace(
         high,
-        first=predicted(low.first, high.first),
-        further=predicted(low.further, high.further) if low.further and high.further else None,
+        time=Prediction(mixed((low.time.time_s, high.time.time_s)), half_width),
         parts={part: mixed((low.parts[part], time_s)) for part, time_s in high.parts.items()},
     )

@@ -32,8 +32,6 @@ from kernels.products.shape import LARGEST_SIZE
 PER_OCTAVE = 4  # sizes of the grid
 LARGEST_STEP = 0.02  # relative, of a kernel time between sizes
 SHOWN = 700  # the size that the page's calculator shows first
-# Numbers of products at which a row's implementation may be the fastest.
-PRODUCTS = (1, 2, 3, 5, 10, 30, 100, 1000, 10**6)
 Flags = npt.NDArray[np.bool_]
 Sizes = npt.NDArray[np.int64]
 
@@ -44,8 +42,7 @@ def predicted_times_table(
     """Return predicted end-to-end times; `fits` as of `predictor`, and the table break_even.
 
     On a GPU (`gpu`, `host_memory`): the implementations that can be the fastest, of this study and
-    of libraries, for any number of products of the same matrices. further_s: time of each product
-    after the first, blank if copies and kernel overlap; h2d_s to overhead_s: time_s in parts. Rows
+    of libraries. h2d_s to overhead_s: time_s in parts, blank if copies and kernel overlap. Rows
     without interval complete the page's explorer: other variants in their fastest block sizes.
     On a CPU (`cpu_baseline`): the fastest implementation of each baseline. A time shorter than any
     measured on that CPU is no row.
@@ -115,21 +112,14 @@ def _on_gpu(gpu: Predictor, held_out: set[int], crossed: set[int]) -> Iterator[p
 def _compared(gpu: Predictor, sizes: Sizes, first_s: FloatArray) -> Flags:
     """Return the kernels that have rows: of this study or of libraries, (kernels, sizes).
 
-    At each size they are the fastest for some number of products, there or at the size before or
-    after. Beyond the measured sizes, they are the fastest at the nearest measured size, because
-    extrapolated curves may cross. `first_s`: times, infinite out of reach.
+    At each size they are the fastest there or at the size before or after. Beyond the measured
+    sizes, they are the fastest at the nearest measured size, because extrapolated curves may cross.
+    `first_s`: times, infinite out of reach.
     """
-    further_s = np.array(
-        [
-            gpu.further(kernel, sizes).time_s if kernel.again else np.full(len(sizes), np.inf)
-            for kernel in gpu.kernels
-        ]
-    )
     is_library = np.array([kernel.is_library for kernel in gpu.kernels])[:, None]
     leading = np.zeros(first_s.shape, bool)
-    for side, products in itertools.product((is_library, ~is_library), PRODUCTS):
-        total_s = first_s if products == 1 else first_s + (products - 1) * further_s
-        total_s = np.where(side, total_s, np.inf)
+    for side in (is_library, ~is_library):
+        total_s = np.where(side, first_s, np.inf)
         leading |= np.isfinite(total_s) & (total_s == total_s.min(axis=0))
     ends = np.array([kernel.measured.sizes for kernel in gpu.kernels])
     nearest = np.searchsorted(sizes, np.clip(sizes, ends[:, 0].min(), ends[:, 1].max()))
@@ -186,7 +176,6 @@ def _rows_on_gpu(gpu: Predictor, kernel: Kernel, n: Sizes, is_compared: bool) ->
         return pd.DataFrame({**facts, "time_s": first.time_s})
     times = _bounded("time_s", first)
     if kernel.again:
-        times |= _bounded("further_s", gpu.further(kernel, n))
         times |= {f"{part}_s": time_s for part, time_s in gpu.split(kernel, n).items()}
     return pd.DataFrame({**facts, **times})
 

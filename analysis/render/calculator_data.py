@@ -1,20 +1,25 @@
-"""Data of the page's calculator, and of the explorer's predictions: the table that `advise` reads.
+"""Data of the page's calculator, and of the explorer's predictions: the tables that `advise` reads.
 
-The calculator consists of `report/calculator.html.j2` (controls) and `report/calculator.js`.
+The calculator consists of `report/calculator.html.j2` (controls), `report/calculator.js` and, for
+shapes and locations, `report/shapes.js`.
 """
 
 import json
+from dataclasses import asdict
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from analysis.data.cells import whole
 from analysis.data.store import Store
+from analysis.decide import surfaces
 from analysis.decide.advise import MODES, break_even_text, largest_n
 from analysis.decide.lookup import PARTS, named
 from analysis.render.explorer_data import TIME_UNIT_S, codes, numbers
 from kernels.catalog.baselines import CPU_BASELINES
 from kernels.catalog.entries import VARIANTS
+from kernels.catalog.locations import LOCATIONS
 from kernels.catalog.variant import Library
 
 _UNBOUNDED = 1e9  # half-width of a missing interval; JSON has no infinity
@@ -36,6 +41,7 @@ def calculator_data(store: Store, titles: dict[str, str]) -> str:
         "gpus": [
             {"label": label, "title": title, "recording": gpus.at[label, "recording"]}
             | {"largest": largest_n(gpus.loc[label])}
+            | {"memory_bytes": int(gpus.at[label, "memory_bytes"])}
             for label, title in titles.items()
             if label in gpus.index
         ],
@@ -50,18 +56,56 @@ def calculator_data(store: Store, titles: dict[str, str]) -> str:
             for row in sizes.to_dict("records")
         },
         "baselines": CPU_BASELINES,
+        "shapes": shapes_data(store),
+        "tensor": [name for name, entry in VARIANTS.items() if entry.tensor_cores],
         "parts": PARTS,
         "time_unit_s": TIME_UNIT_S,
     }
     return json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 
 
+def shapes_data(store: Store) -> dict[str, object]:
+    """Return surfaces with their nodes, batches by GPU, and the constants of their rules."""
+    nodes = dict(iter(store["surface_nodes"].groupby("surface", sort=False)))
+    rules = {"tiles": surfaces.TILES, "load_fma": surfaces.LOAD_FMA}
+    rules |= {"pieces_of_k": surfaces.PIECES_OF_K, "far_octaves": surfaces.FAR_OCTAVES}
+    rules |= {"steps_per_octave": surfaces.STEPS_PER_OCTAVE}
+    rules["locations"] = {name: asdict(one) for name, one in LOCATIONS.items()}
+    batches = store["batches"].drop(columns=["recording", "batches"])
+    return {
+        "rules": rules,
+        "surfaces": [
+            _surface(row, nodes[row["surface"]]) for row in store["surfaces"].to_dict("records")
+        ],
+        "batches": {
+            gpu: rows.drop(columns="gpu").to_dict("records") for gpu, rows in batches.groupby("gpu")
+        },
+    }
+
+
+def _surface(row: dict[str, Any], nodes: pd.DataFrame) -> dict[str, object]:
+    texts = {"gpu": "gpu", "recording": "recording", "variant": "variant"}
+    texts |= {"baseline": "cpu_baseline", "place": "host_memory"}
+    numbers = ("power", "octaves", "noise", "session_share", "session_s")
+    return {
+        **{name: None if pd.isna(row[column]) else row[column] for name, column in texts.items()},
+        **{name: row[name] for name in numbers},
+        "multiprocessors": whole(row["multiprocessors"]) or 0,
+        "coefficients": [row[term] for term in surfaces.TERMS],
+        "errors": {name: row[f"{name}_error"] for name in surfaces.CLASSES},
+        "nodes": nodes[["m", "n", "k"]].astype(int).to_numpy().tolist(),
+        "weights": nodes["weight"].tolist(),
+        "fastest": [surfaces.fastest(node) for node in nodes.to_dict("records")]
+        if pd.isna(row["gpu"])
+        else [],
+    }
+
+
 def _columns(rows: pd.DataFrame) -> dict[str, object]:
-    times = {name: rows[f"{name}_s"] for name in ("time", "further", *PARTS)}
+    times = {name: rows[f"{name}_s"] for name in ("time", *PARTS)}
     columns = {name: time_s / TIME_UNIT_S for name, time_s in times.items()}
-    for name in ("time", "further"):
-        width = np.log(rows[f"{name}_high_s"] / times[name])
-        columns[f"{name}_half"] = width.replace(np.inf, _UNBOUNDED)
+    width = np.log(rows["time_high_s"] / times["time"])
+    columns["time_half"] = width.replace(np.inf, _UNBOUNDED)
     columns |= {name: rows[name] for name in ("n", "block_size", "least_n", "largest_n")}
     return {
         **{name: codes(rows[name]) for name in _TEXTS},

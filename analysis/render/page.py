@@ -32,6 +32,7 @@ from analysis.render.sections import SECTIONS
 from base.files import write_atomic
 from base.paths import ROOT
 from kernels.catalog.baselines import BASELINES, FASTEST_NAIVE
+from kernels.catalog.locations import LOCATIONS
 from kernels.catalog.walk import walk
 from measurement.recording.files import read_provenance
 
@@ -39,7 +40,7 @@ _TEMPLATE = "page.html.j2"
 _STYLES: tuple[str, ...] = ("vendor/pico.fluid.classless.min.css", "style.css", "walk.css")
 _STYLES += ("calculator.css", "explorer.css")
 _SCRIPTS: tuple[str, ...] = ("vendor/sortable.min.js", "vendor/sortable.a11y.min.js")
-_SCRIPTS += ("shared.js", "switch.js", "calculator.js", "explorer.js")
+_SCRIPTS += ("shared.js", "switch.js", "shapes.js", "calculator.js", "explorer.js")
 _ARCHIVED_BYTES = 10_000_000
 _UNITS = ("s", "ms", "us", "mib", "gib", "tflops", "gb_per_s", "times", "plain")
 
@@ -88,6 +89,7 @@ def render(
         "calculator_data": packed(
             calculator_data(store, {d.label: numbers.visible(d.title) for d in measured.gpus})
         ),
+        "locations": LOCATIONS.values(),
         "explorer_data": packed(explorer_data(store, measured)),
         **_assets(template_dir),
     }

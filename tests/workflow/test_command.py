@@ -40,7 +40,7 @@ def test_help_needs_none_of_the_slow_libraries():
         ("gemm-study d", {"doctor", "devices", "document"}),
         ("gemm-study com", {"compare"}),
         ("gemm-study report --q", {"--quick"}),
-        ("gemm-study advise --host-memory p", {"pageable", "pinned"}),
+        ("gemm-study advise --host-memory p", {"pageable", "pinned", "prefetched"}),
     ],
 )
 def test_completion_in_a_shell(line, expected):

@@ -17,10 +17,12 @@ import pytest
 from analysis.data import recordings as data
 from analysis.data.recordings import ROOT
 from analysis.decide import advise as advising
-from analysis.decide import lookup, predictors
+from analysis.decide import lookup, predictors, questions
 from analysis.decide.advise import TABLES, advise
 from analysis.decide.curves import curve_rows
 from analysis.decide.predictions import predictions_table, predictors_table
+from analysis.decide.questions import Question
+from analysis.decide.surfaces import Run
 from analysis.decide.transfer_tables import transfer_tables
 from kernels.products.shape import Shape
 from measurement.recording.recording import read
@@ -52,6 +54,16 @@ def edited(computed, tmp_path):
         return tmp_path
 
     return copy
+
+
+def asked(gpu, n, memory):
+    """Return a question about one square product."""
+    return Question(gpu, Shape.square(n), Run(memory))
+
+
+def answers_of(tables, gpu, n, memory):
+    """Return the answers to such a question."""
+    return advising._looked_up(tables, asked(gpu, n, memory))[0]
 
 
 # At N = 1536 with copies, the simulated times of these kernels differ by less than their noise.
@@ -105,8 +117,7 @@ def test_floor_is_the_least_time_of_copies_between_the_measured_sizes():
     floors = {(512, "pinned"): 1e-4, (1024, "pinned"): 3e-4, (861, "pinned"): 3**0.75 * 1e-4}
     floors |= dict.fromkeys([(511, "pinned"), (1025, "pinned"), (512, "pageable")])
     for (n, memory), expected in floors.items():
-        asked = SimpleNamespace(gpu={"gpu": "card"}, n=n, memory=memory, tables={"pieces": rows})
-        floor_s = advising._copies_s(asked, kernel)
+        floor_s = advising._copies_s(asked("card", n, memory), kernel, {"pieces": rows})
         assert floor_s == (expected and pytest.approx(expected, rel=1e-3)), (n, memory)
 
 
@@ -114,49 +125,42 @@ def test_floor_is_the_least_time_of_copies_between_the_measured_sizes():
 def test_the_table_differs_from_the_predictor_by_interpolation_only(fitted, computed, memory):
     found, rng = fitted[memory], np.random.default_rng(7)
     kernels = {(kernel.variant, kernel.block_size): kernel for kernel in found.kernels}
-    for products in (1, 1000):
-        asked = advising._question(computed, "card", 512, memory, products)
-        for n in np.exp(rng.uniform(0, math.log(LARGEST), 40)).astype(int).tolist():
-            one = asked.kernels.fastest(n, products)
-            kernel = kernels[one.variant, one.block_size]
-            predicted = found.predict(kernel, n)
-            assert one.first.time_s == pytest.approx(predicted.time_s[0], rel=0.03), n
-            assert one.first.half_width == pytest.approx(predicted.half_width[0], abs=0.03), n
-            if one.further:
-                further = found.further(kernel, n).time_s[0]  # bends at the launch
-                assert one.further.time_s == pytest.approx(further, rel=0.2), n
+    for n in np.exp(rng.uniform(0, math.log(LARGEST), 40)).astype(int).tolist():
+        one = answers_of(computed, "card", n, memory).on_gpu()[0]
+        predicted = found.predict(kernels[one.variant, one.block_size], n)
+        assert one.time.time_s == pytest.approx(predicted.time_s[0], rel=0.03), n
+        assert one.time.half_width == pytest.approx(predicted.half_width[0], abs=0.03), n
 
 
-def contradictions(tables, gpu, memory, products=1):
+def contradictions(tables, gpu, memory):
     """Yield the sizes whose speedups are above 1 below a break-even size, or below 1 above it."""
-    asked = advising._question(tables, gpu, 512, memory, products)
-    gpu_s = [asked.kernels.fastest(n, products).total(products).time_s for n in range(16, 4097)]
-    for baseline, row in advising._break_even_rows(asked).items():
+    found = answers_of(tables, gpu, 512, memory)
+    kernels, on_cpu = found._sides[0], found._baselines
+    gpu_s = [kernels.fastest(n).time.time_s for n in range(16, 4097)]
+    for baseline, row in found.break_even().items():
         start = {"below": 0.0, "above": math.inf}.get(row["location"]) or float(row["n"] or 0)
         for n, time_s in enumerate(gpu_s, 16):
-            found = asked.on_cpu(baseline, n)
-            if found and (found[1].time_s > time_s) != (n >= start):
-                yield gpu, memory, products, baseline, n, start
+            cpu = on_cpu[baseline].fastest(n)
+            if cpu and (cpu.time.time_s > time_s) != (n >= start):
+                yield gpu, memory, baseline, n, start
 
 
 @pytest.mark.parametrize("memory", ["pinned", "pageable"])
 def test_a_speedup_never_contradicts_the_break_even_size(computed, memory):
-    for products in (1, 10):
-        assert list(contradictions(computed, "card", memory, products)) == []
+    assert list(contradictions(computed, "card", memory)) == []
 
 
 @pytest.mark.exhaustive
 @pytest.mark.slow
 @pytest.mark.parametrize("memory", ["pinned", "pageable"])
 def test_no_speedup_of_the_recorded_gpu_contradicts_the_break_even_size(memory):
-    for products in (1, 10):
-        assert list(contradictions(made("measured") / "tables", "h200", memory, products)) == []
+    assert list(contradictions(made("measured") / "tables", "h200", memory)) == []
 
 
 def tabulated(variant, n, time_s, **facts):
     """Return a row of `predicted_times` with an interval of 10 %."""
     row = {"gpu": "card", "variant": variant, "block_size": "", "n": str(n), "time_s": str(time_s)}
-    row |= {"time_high_s": str(time_s * 1.1), "further_s": "", "candidates": "2"}
+    row |= {"time_high_s": str(time_s * 1.1), "candidates": "2"}
     row |= dict.fromkeys(("h2d_s", "kernel_s", "d2h_s", "overhead_s"), "")
     return row | {"least_n": "256", "largest_n": "1024"} | facts
 
@@ -167,16 +171,16 @@ def test_between_two_sizes_of_the_table_log_time_is_linear_in_log_n():
     rows.append(tabulated("tile", 200, 1e-4, time_high_s=""))  # for the explorer only
     found = lookup.Rows(rows)
     (one,) = found.at(200).values()
-    assert one.first.time_s == pytest.approx(2e-3)
-    assert one.first.bounds == (0, math.inf)
+    assert one.time.time_s == pytest.approx(2e-3)
+    assert one.time.bounds == (0, math.inf)
     assert {each.variant for each in found.at(100).values()} == {"block", "naive"}
-    assert found.at(99) == found.at(401) == lookup.Rows(rows, is_repeated=True).at(100) == {}
+    assert found.at(99) == found.at(401) == {}
     rows = [tabulated("a", n, n) for n in (128, 256, 512)]
     rows += [tabulated("b", n, n * n / 250) for n in (128, 256, 512)]
     fastest = {n: lookup.Rows(rows).fastest(n).variant for n in (128, 256, 300)}
     assert fastest == {128: "a", 256: "a", 300: "a"}, "below N = 256, as at the nearest size"
     on_cpu = [row | {"gpu": "", "variant": v} for row, v in zip(rows[:2], "ab", strict=True)]
-    assert lookup.Rows(on_cpu).fastest(200).first.time_s == pytest.approx(200), "of a baseline"
+    assert lookup.Rows(on_cpu).fastest(200).time.time_s == pytest.approx(200), "of a baseline"
 
 
 def test_held_out_sizes_are_predicted_within_intervals_and_change_nothing(computed):
@@ -241,26 +245,6 @@ def test_it_answers_with_time_speedups_and_break_even_at_any_size(run, computed)
     assert "not predicted" not in run(computed, LARGEST)[1]
 
 
-def test_products_of_the_same_matrices_repeat_only_the_kernel(run, computed, fitted):
-    kernel = block_of(found := fitted["pinned"])
-    truth = truth_s("block", 16, 512, "pinned")
-    kernel_s = kernel_time_s(cell("gpu0", "block", "float32", Shape.square(512), 16, "pinned"))
-    further = found.further(kernel, 512)
-    assert further.time_s == pytest.approx(kernel_s, rel=0.1)
-    assert found.further(kernel, 5000).time_s == found.split(kernel, 5000)["kernel"]
-    one = next(iter(advising._question(computed, "card", 512, "pinned", 10).on_gpu()))
-    ten, rest = one.total(10), 9 * one.further.time_s
-    assert ten.time_s == pytest.approx(one.first.time_s + rest)
-    widths = one.first.time_s * one.first.half_width, rest * one.further.half_width
-    assert ten.half_width == pytest.approx(math.hypot(*widths) / ten.time_s)
-    assert one.first.time_s < truth, "of the fastest kernel"
-    out = run(computed, 600, "--products", 1000)[1]
-    assert "600, pageable host memory, 1000 products of the same matrices" in out
-    (line,) = [line for line in out.splitlines() if line.startswith("fastest of all  ")]
-    assert re.search(r"(N = \d+|below N = 256, the smallest size measured)$", line)
-    fails_with(run(computed, 600, "--products", 0), "--products 0: use 1 or more")
-
-
 def test_extrapolations_are_marked_with_their_ranges_of_sizes(run, computed, edited):
     inside = run(computed, 512)[1]
     assert "extrapolated: N = 512" not in inside
@@ -270,7 +254,7 @@ def test_extrapolations_are_marked_with_their_ranges_of_sizes(run, computed, edi
     assert "note: the tiles of register_tile_conflict_free do not divide N = 5000" in outside
     assert outside.count("* extrapolated: N = 5000") == 1
     only = SimpleNamespace(least_n=512, largest_n=512)
-    assert advising._outside(only, 600) == "N = 600 differs from the only measured size, N = 512"
+    assert questions._outside(only, 600) == "N = 600 differs from the only measured size, N = 512"
 
     def narrower(rows):
         return rows.assign(
@@ -287,7 +271,9 @@ def test_extrapolations_are_marked_with_their_ranges_of_sizes(run, computed, edi
     assert status == 0
     assert out.count("(no interval)") > 2
     tables = edited("predicted_times", lambda rows: rows[rows["cpu_baseline"].isna()])
-    assert "No CPU baseline has enough measured sizes" in advise(tables, "card", 512, "pinned")
+    assert "No CPU baseline has enough measured sizes" in advise(
+        tables, asked("card", 512, "pinned")
+    )
 
 
 def fails_with(result, *words):

@@ -1,0 +1,216 @@
+"""Questions about a product and their answers, from the tables of predictions.
+
+A square product with its matrices in host memory has predictions of every implementation, by size
+(`analysis.decide.lookup`). Others have those of the implementations that were measured at many
+shapes (`analysis.decide.surfaces`). This module imports no slow library.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from analysis.decide.lookup import CsvRow, Implementation, Prediction, Rows
+from analysis.decide.surfaces import (
+    FAR_OCTAVES,
+    FloatArray,
+    OnCpu,
+    Run,
+    Shaped,
+    Surface,
+    Surfaces,
+    break_even_row,
+)
+from kernels.catalog.baselines import CPU_BASELINES
+from kernels.catalog.entries import LIBRARIES, VARIANTS
+from kernels.catalog.locations import HOST_MEMORY
+from kernels.products.shape import Shape
+
+Tables = Mapping[str, Sequence[CsvRow]]
+# Arithmetic of a float32 product: strict FP32, or 16-bit products on tensor cores.
+ANY, STRICT, TENSOR = ARITHMETIC = ("any", "fp32", "tensor")
+
+
+@dataclass(frozen=True)
+class Question:
+    """A product on a GPU; `arithmetic` is one of `ARITHMETIC`."""
+
+    gpu: str
+    shape: Shape
+    run: Run
+    arithmetic: str = ANY
+
+    @property
+    def is_simple(self) -> bool:
+        """Whether it is one square product in host memory, which `predicted_times` answers."""
+        is_single = self.run.products == self.run.streams == 1
+        return is_single and self.shape.is_square and self.run.location in HOST_MEMORY
+
+    def takes(self, variant: str) -> bool:
+        """Return whether an implementation has the arithmetic."""
+        uses_tensor_cores = variant not in LIBRARIES and VARIANTS[variant].tensor_cores
+        return self.arithmetic == ANY or uses_tensor_cores == (self.arithmetic == TENSOR)
+
+    @property
+    def products(self) -> str:
+        """The number of products in words."""
+        run = self.run
+        kind = "independent products" if run.independent else "products with the same A"
+        streams = f" over {run.streams} streams" if run.streams > 1 else ""
+        return f", {run.products} {kind}{streams}" if run.products > 1 else ""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A predicted time: implementation, parts in s by `PARTS`, and why it is extrapolated."""
+
+    variant: str
+    name: str
+    time: Prediction
+    parts: Mapping[str, float]
+    extrapolated: str | None
+    candidates: int
+    block_size: int | None = None
+
+
+class BySize:
+    """Answers for one square product in host memory, from `predicted_times`."""
+
+    def __init__(self, asked: Question, tables: Tables, recording: str) -> None:
+        self._asked, self._tables, rows = asked, tables, tables["predicted_times"]
+        key = (asked.gpu, asked.run.location)
+        on_gpu = [row for row in rows if (row["gpu"], row["host_memory"]) == key]
+        on_gpu = [row for row in on_gpu if asked.takes(row["variant"])]
+        self._sides = [
+            Rows(row for row in on_gpu if (row["variant"] in LIBRARIES) == is_library)
+            for is_library in (False, True)
+        ]
+        self._baselines = _cpu_baselines(rows, recording)
+        self.baselines = list(self._baselines)
+
+    def on_gpu(self) -> list[Answer]:
+        """Return the fastest implementation of this study, and that of a library."""
+        n = self._asked.shape.n
+        return [_answer(one, n) for rows in self._sides if (one := rows.fastest(n))]
+
+    def on_cpu(self, baseline: str) -> Answer | None:
+        """Return the fastest implementation of a CPU baseline."""
+        one = self._baselines[baseline].fastest(self._asked.shape.n)
+        return _answer(one, self._asked.shape.n) if one else None
+
+    def break_even(self) -> dict[str, CsvRow | None]:
+        """Return the break-even row of each CPU baseline; None if not measured."""
+        key = (self._asked.gpu, self._asked.run.location, "study")
+        rows = {
+            row["cpu_baseline"]: row
+            for row in self._tables["break_even"]
+            if (row["gpu"], row["host_memory"], row["kernels"]) == key
+        }
+        is_any = self._asked.arithmetic == ANY  # the table has no other break-even sizes
+        return {name: rows.get(name) if is_any else None for name in self.baselines}
+
+    @property
+    def shortest_s(self) -> float:
+        """The shortest time measured on the CPU."""
+        return min(rows.shortest_s for rows in self._baselines.values())
+
+
+class ByShape:
+    """Answers for any product, from the surfaces of a GPU and its host."""
+
+    shortest_s = math.nan
+
+    def __init__(self, asked: Question, tables: Tables, recording: str) -> None:
+        self._asked, surfaces = asked, Surfaces(tables)
+        edges = asked.shape
+        self._shape = np.array([[edges.m, edges.n, edges.k]], float)
+        self._kernels = [
+            one
+            for one in surfaces.on_gpu(asked.gpu)
+            if asked.run.location in one.runs and asked.takes(one.variant)
+            if edges.is_square or one.runs[asked.run.location].has_shapes
+        ]
+        self._on_cpu = {
+            name: one
+            for name, one in surfaces.on_cpu(recording).items()
+            if edges.is_square or one.surface.has_shapes
+        }
+        self.baselines = [name for name in CPU_BASELINES if name in self._on_cpu]
+
+    def on_gpu(self) -> list[Answer]:
+        """Return the fastest implementation of this study, and that of a library."""
+        return [self._answer(one) for side in self._sides() if (one := self._fastest(side))]
+
+    def on_cpu(self, baseline: str) -> Answer:
+        """Return the prediction of a CPU baseline."""
+        one = self._on_cpu[baseline]
+        name, far = one.name(self._shape), self._far(one.surface)
+        return Answer("", name, self._predicted(one), {}, far, 1)
+
+    def break_even(self) -> dict[str, CsvRow | None]:
+        """Return the break-even sizes of products with these proportions."""
+        side = next((side for side in self._sides() if side), [])
+        return {name: self._break_even(side, self._on_cpu[name]) for name in self.baselines}
+
+    def _sides(self) -> list[list[Shaped]]:
+        of_library = [one for one in self._kernels if one.variant in LIBRARIES]
+        return [[one for one in self._kernels if one not in of_library], of_library]
+
+    def _fastest(self, side: list[Shaped]) -> Shaped | None:
+        return min(side, key=lambda one: self._predicted(one).time_s, default=None)
+
+    def _predicted(self, one: Shaped | OnCpu) -> Prediction:
+        (time_s,), (half_width,) = one.predict(self._shape, self._asked.run)
+        return Prediction(float(time_s), float(half_width))
+
+    def _answer(self, one: Shaped) -> Answer:
+        run = self._asked.run
+        parts = one.parts(self._shape, run) if run.products == 1 else {}
+        far = self._far(one.runs[run.location])
+        return Answer(
+            one.variant, one.variant, self._predicted(one), parts, far, len(self._kernels)
+        )
+
+    def _far(self, surface: Surface) -> str | None:
+        octaves = surface.distances(self._shape).min()
+        shape = self._asked.shape
+        return f"{shape} is far from the shapes measured" if octaves > FAR_OCTAVES else None
+
+    def _break_even(self, side: list[Shaped], cpu: OnCpu) -> CsvRow:
+        def gpu_s(shapes: FloatArray) -> FloatArray:
+            return np.min([one.predict(shapes, self._asked.run)[0] for one in side], axis=0)
+
+        def cpu_s(shapes: FloatArray) -> FloatArray:
+            return cpu.predict(shapes, self._asked.run)[0]
+
+        surfaces = [one.runs[self._asked.run.location] for one in side]
+        return break_even_row(self._shape[0], gpu_s, cpu_s, [*surfaces, cpu.surface])
+
+
+def answers(asked: Question, tables: Tables, recording: str) -> BySize | ByShape:
+    """Return what answers a question; `recording` is that of the GPU."""
+    kind = BySize if asked.is_simple else ByShape
+    return kind(asked, tables, recording)
+
+
+def _answer(one: Implementation, n: int) -> Answer:
+    outside = None if one.covers(n) else _outside(one, n)
+    return Answer(
+        one.variant, one.name, one.time, one.parts, outside, one.candidates, one.block_size
+    )
+
+
+def _outside(one: Implementation, n: int) -> str:
+    if one.least_n == one.largest_n:
+        return f"N = {n} differs from the only measured size, N = {one.largest_n}"
+    return f"N = {n} is outside the measured sizes, N = {one.least_n} to {one.largest_n}"
+
+
+def _cpu_baselines(rows: Sequence[CsvRow], recording: str) -> dict[str, Rows]:
+    """Return the rows of a recording's host, in the sequence of `CPU_BASELINES`."""
+    on_host = [row for row in rows if row["recording"] == recording]
+    sides = {
+        name: [row for row in on_host if row["cpu_baseline"] == name] for name in CPU_BASELINES
+    }
+    return {name: Rows(side) for name, side in sides.items() if side}

@@ -1,0 +1,266 @@
+"""The tables that predict products of any shape: surfaces, their nodes, and batches.
+
+`analysis.decide.surfaces` looks them up.
+"""
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, fields, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+from scipy.optimize import least_squares
+from scipy.special import stdtrit
+
+from analysis.cpu.cells import candidates
+from analysis.data.best import fastest
+from analysis.data.frames import from_rows, stacked
+from analysis.data.recordings import MeasuredSource, once_per_recording
+from analysis.decide.curves import half_widths
+from analysis.decide.surface_fits import LEAST_SHAPES, Fit, Measured, fit
+from analysis.decide.surfaces import CLASSES, IN, OUT, STREAMED, TERMS, Batch, Run, Surface
+from analysis.domain import CPU
+from analysis.stats import between
+from analysis.stats.estimates import CONFIDENCE, FloatArray, Groups
+from kernels.catalog.entries import CONTEXT, VARIANTS
+from kernels.catalog.locations import LOCATIONS
+from measurement.recording.recording import KERNEL
+
+_EDGES = ["m", "n", "k"]
+_START = (math.log(3e-6), 0.5, 0.5)  # log latency, duplex and overlap
+_KINDS = {"pageable": between.PAGEABLE, None: between.KERNEL}  # others vary as pinned memory
+
+
+def surface_tables(sources: Sequence[MeasuredSource]) -> dict[str, pd.DataFrame]:
+    """Return the tables surfaces, surface_nodes and batches.
+
+    A surface belongs to a kernel (blank host_memory), to the runs of a variant at one location, or
+    to a baseline of the CPU. Variants have one block size and were measured at `LEAST_SHAPES`
+    shapes. The nodes of a CPU name the fastest implementation there.
+    """
+    surfaces: list[dict[str, Any]] = []
+    nodes: list[pd.DataFrame] = []
+    batches: list[dict[str, Any]] = []
+    for source, cells in once_per_recording((one, _usable(one)) for one in sources):
+        of_source = [*_on_cpu(source, cells)]
+        if source.device:
+            on_gpu = [*_on_gpu(source, cells)]
+            of_source += on_gpu
+            batches += _batches(source, on_gpu)
+        for one in of_source:
+            surfaces.append(one.row())
+            nodes.append(one.nodes())
+    return {
+        "surfaces": from_rows("surfaces", surfaces),
+        "surface_nodes": stacked("surface_nodes", nodes),
+        "batches": from_rows("batches", batches),
+    }
+
+
+@dataclass(frozen=True)
+class _Named:
+    """A fitted surface with the columns that name it, and the cells at its nodes."""
+
+    names: dict[str, Any]
+    fitted: Fit
+    cells: pd.DataFrame
+
+    @property
+    def name(self) -> str:
+        """The name of the surface in the tables."""
+        return " ".join(str(name) for name in self.names.values())
+
+    def row(self) -> dict[str, Any]:
+        """Return the row of the surface."""
+        one = self.fitted.surface
+        kept = ("power", "multiprocessors", "octaves", "noise", "session_share", "session_s")
+        row = self.names | {name: getattr(one, name) for name in kept}
+        row |= dict(zip(TERMS, one.coefficients, strict=True))
+        row |= {f"{name}_error": one.errors[name] for name in CLASSES}
+        median_error = float(np.median(np.abs(self.fitted.errors)))
+        return row | {"surface": self.name, "shapes": len(one.nodes), "median_error": median_error}
+
+    def nodes(self) -> pd.DataFrame:
+        """Return the rows of the nodes."""
+        named = self.cells[[*_EDGES, "threads"]].assign(surface=self.name)
+        named["variant"] = self.cells["variant"].where(self.cells["threads"].notna())
+        return named.assign(weight=self.fitted.surface.weights)
+
+
+def _usable(source: MeasuredSource) -> pd.DataFrame:
+    """Return the cells of float32 products, at all locations; held-out sizes are excluded."""
+    cells = source.cells
+    if len(source.placed.rows):
+        placed = source.placed.summary()
+        others = placed[~placed["host_memory"].isin(cells["host_memory"])]
+        cells = pd.concat([cells, others], ignore_index=True)
+    is_square = (cells["m"] == cells["n"]) & (cells["k"] == cells["n"])
+    held_out = is_square & cells["n"].isin(source.holdout_sizes)
+    plain = (cells["dtype"] == "float32") & (cells["batch"] == 1) & cells["total_s"].notna()
+    return cells[plain & ~held_out & ~cells["variant"].isin(CONTEXT)]
+
+
+def _shapes(cells: pd.DataFrame) -> FloatArray:
+    return cells[_EDGES].to_numpy(dtype=float)
+
+
+def _on_cpu(source: MeasuredSource, cells: pd.DataFrame) -> Iterator[_Named]:
+    for baseline, rows in candidates(cells).items():
+        best = fastest(rows, "total_s", _EDGES)
+        if len(best) >= LEAST_SHAPES:
+            fitted = fit(Measured.of(_shapes(best), best["total_s"].to_numpy(dtype=float)))
+            names = {"recording": source.recording_id, "cpu_baseline": baseline}
+            yield _Named(names, _of_sessions(fitted, best, between.ON_CPU), best)
+
+
+def _on_gpu(source: MeasuredSource, cells: pd.DataFrame) -> Iterator[_Named]:
+    on_gpu = cells[cells["device"] != CPU]
+    for variant, rows in on_gpu[on_gpu["variant"].isin(VARIANTS)].groupby("variant"):
+        kernels = rows[rows["host_memory"] == source.memory("kernel")]
+        kernels = kernels[kernels["kernel_s"].notna()]
+        is_single = rows["block_size"].nunique(dropna=False) == 1
+        if is_single and VARIANTS[variant].shapes == "single" and len(kernels) >= LEAST_SHAPES:
+            names = {"recording": source.recording_id, "gpu": source.label, "variant": variant}
+            yield from _of_variant(names, kernels, rows, source.gpu["multiprocessors"])
+
+
+def _of_variant(
+    names: dict[str, Any], kernels: pd.DataFrame, rows: pd.DataFrame, multiprocessors: int
+) -> Iterator[_Named]:
+    """Yield the surfaces of the kernel and of the runs at each location."""
+    kernel_s = kernels["kernel_s"].to_numpy(dtype=float)
+    kernel = fit(Measured.of(_shapes(kernels), kernel_s, multiprocessors))
+    yield _Named(names, _of_sessions(kernel, kernels, None), kernels)
+    left_out_s = pd.Series(kernel_s * np.exp(kernel.errors), _index(kernels))
+    for location, runs in rows.groupby("host_memory"):
+        if len(runs) < LEAST_SHAPES or location not in LOCATIONS:
+            continue
+        shapes, time_s = _shapes(runs), runs["total_s"].to_numpy(dtype=float)
+        inside_s = kernel.surface.time_s(shapes)
+        left_out = left_out_s.reindex(_index(runs)).to_numpy(dtype=float)
+        left_out = np.where(np.isnan(left_out), inside_s, left_out)
+        fitted = fit(Measured(shapes, time_s, inside_s, left_out, str(location)))
+        fitted = _of_sessions(fitted, runs, str(location))
+        yield _Named({**names, "host_memory": location}, fitted, runs)
+
+
+def _index(cells: pd.DataFrame) -> pd.MultiIndex:
+    return pd.MultiIndex.from_frame(cells[_EDGES].astype(int))
+
+
+def _of_sessions(fitted: Fit, cells: pd.DataFrame, kind: str | None) -> Fit:
+    """Return a fit with the variation from the fitted sessions to a new one.
+
+    The standard deviations are those of `analysis.stats.between`.
+    """
+    model = between.KNOWN[kind if kind in between.KNOWN else _KINDS.get(kind, between.PINNED)]
+    factor = float(stdtrit(model.freedom, (1 + CONFIDENCE) / 2))
+    factor *= float(np.sqrt(1 + 1 / cells["sessions"].astype(float).max()))
+    varied = replace(
+        fitted.surface,
+        session_share=factor * model.relative,
+        session_s=factor * model.absolute_s,
+    )
+    return replace(fitted, surface=varied)
+
+
+def _batches(source: MeasuredSource, surfaces: Sequence[_Named]) -> Iterator[dict[str, Any]]:
+    """Yield the row of each number of streams, fitted to its batches of several products.
+
+    The half-widths are from leave-one-out errors, as those of curves.
+    """
+    pinned = [s.fitted.surface for s in surfaces if s.names.get("host_memory") == STREAMED]
+    batches = _measured_batches(source)
+    if not pinned or batches.empty:
+        return
+    every = [
+        _Batches.of(int(streams), rows, pinned[0])
+        for streams, rows in batches.groupby("streams")
+        if len(rows) > len(_START)
+    ]
+    errors = [np.array([*map(one.left_out, range(len(one.run_s)))]) for one in every]
+    for one, half_width in zip(every, half_widths(errors), strict=True):
+        names = {"recording": source.recording_id, "gpu": source.label}
+        fitted = asdict(one.fitted()) | {"half_width": half_width}
+        yield names | fitted | {"batches": len(one.run_s)}
+
+
+def _measured_batches(source: MeasuredSource) -> pd.DataFrame:
+    """Return the medians of batches with the time of one run and of one kernel from pinned memory.
+
+    The columns copies_s and run_s are seconds per product after the first.
+    """
+    measured = source.own(source.recording.throughput)
+    measured = measured[measured["products"] > 1]
+    groups = Groups.of(measured, [*KERNEL, "streams", "products", "same_a"])
+    batches = groups.keys
+    for name in ("copies_s", "run_s"):
+        batches[name] = groups.medians(measured[name])[0]
+    runs = source.cells[source.cells["host_memory"] == STREAMED]
+    return batches.merge(runs[[*KERNEL, "total_s", "kernel_s"]], on=KERNEL).dropna(subset="total_s")
+
+
+@dataclass(frozen=True)
+class _Batches:
+    """Batches over one number of streams; arrays have one value per batch, in s per product.
+
+    `in_s`, `out_s`: the copies without latency. The others were measured.
+    """
+
+    streams: int
+    in_s: FloatArray
+    out_s: FloatArray
+    kernel_s: FloatArray
+    copies_s: FloatArray
+    run_s: FloatArray
+
+    @classmethod
+    def of(cls, streams: int, rows: pd.DataFrame, pinned: Surface) -> "_Batches":
+        """Return the batches of `rows`; `pinned` has the rates of copies."""
+        shapes = _shapes(rows)
+        alike, other = (
+            Run(STREAMED, independent=independent).moved(shapes) for independent in (False, True)
+        )
+        same = rows["same_a"].to_numpy(dtype=bool)
+        in_s = np.where(same, alike[0], other[0]) * pinned.coefficients[IN]
+        out_s = alike[1] * pinned.coefficients[OUT]
+        columns = (rows[name].to_numpy(float) for name in ("products", "total_s", "kernel_s"))
+        products, first_s, kernel_s = columns
+        first = {"run_s": first_s, "copies_s": first_s - kernel_s}
+        more = (
+            (rows[name].to_numpy(float) - first[name]) / (products - 1)
+            for name in ("copies_s", "run_s")
+        )
+        return cls(streams, in_s, out_s, kernel_s, *(np.maximum(each, 1e-9) for each in more))
+
+    def fitted(self) -> Batch:
+        """Return the parameters with the least squares of log errors."""
+
+        def errors(parameters: FloatArray) -> FloatArray:
+            return np.concatenate(self.errors(self._batch(parameters)))
+
+        bounds = ([-25.0, 0.0, 0.0], [0.0, 1.0, 1.0])
+        return self._batch(least_squares(errors, _START, bounds=bounds).x)
+
+    def errors(self, batch: Batch) -> tuple[FloatArray, FloatArray]:
+        """Return log(predicted/measured) of copies and of runs."""
+        copies_s = batch.copies_s(self.in_s, self.out_s)
+        run_s = batch.product_s(self.in_s, self.out_s, self.kernel_s)
+        return np.log(copies_s / self.copies_s), np.log(run_s / self.run_s)
+
+    def left_out(self, index: int) -> float:
+        """Return the error of a batch's run, predicted from the others."""
+        others = np.arange(len(self.run_s)) != index
+        fitted = self.only(others).fitted()
+        return float(self.only(~others).errors(fitted)[1][0])
+
+    def only(self, chosen: npt.NDArray[np.bool_]) -> "_Batches":
+        """Return some of the batches."""
+        arrays = (getattr(self, field.name)[chosen] for field in fields(self)[1:])
+        return _Batches(self.streams, *arrays)
+
+    def _batch(self, parameters: FloatArray) -> Batch:
+        log_latency, duplex, overlap = map(float, parameters)
+        return Batch(self.streams, math.exp(log_latency), duplex, overlap, 0.0)

@@ -1,0 +1,356 @@
+"""Times of products of any shape, from the tables `surfaces`, `surface_nodes` and `batches`.
+
+A surface gives a time over the shapes M×K · K×N. It is a sum of physical terms, each an amount
+(bytes, FMAs, …) times a fitted coefficient. The measured shapes are its nodes: weighted
+correlations with them correct the log of the time. `report/shapes.js` computes the same. This
+module imports no slow library; `analysis.decide.surface_fits` fits the surfaces.
+"""
+
+import math
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from analysis.decide.lookup import ELEMENT_BYTES, CsvRow
+from kernels.catalog.locations import LOCATIONS
+
+FloatArray = npt.NDArray[np.float64]
+# Seconds per run, per element of K, per byte of A and B, per byte of C, and per FMA: of the product
+# and of full waves of blocks (`scheduled_fma`).
+TERMS = ("latency_s", "k_s", "in_s_per_byte", "out_s_per_byte", "fma_s", "scheduled_fma_s")
+IN, OUT = TERMS.index("in_s_per_byte"), TERMS.index("out_s_per_byte")
+# Tiles of a block, FMAs that take as long as one load of an operand, and divisions of K.
+TILES = ((256, 128), (128, 256), (128, 128), (128, 64), (64, 64))
+LOAD_FMA, PIECES_OF_K = 16, (1, 4)
+# Classes of shapes, each with prediction intervals from its own errors.
+CLASSES = SQUARE, VECTOR, OTHER = ("square", "vector", "other")
+FAR_OCTAVES = 3.0  # from the nearest measured shape: a time beyond is extrapolated
+STREAMED = "pinned"  # the location whose products run over streams
+_BATCH = ("latency_s", "duplex", "overlap", "half_width")
+STEPS_PER_OCTAVE = 32  # of a search for a break-even size
+
+
+@dataclass(frozen=True)
+class Surface:
+    """A time over shapes, which are the rows (m, n, k) of an array.
+
+    `power` combines the terms: 1 if they follow each other, 2 if they overlap.
+    `location` names the data that move in a run; without, A, B and C count, as for a kernel or a
+    CPU. `nodes` are log2 of the measured edges, shape (nodes, 3). `octaves`: length of the
+    correlation. `noise`: variance of single shapes over that of the correction. `errors`: half
+    the width of the 95 % prediction interval where `reach` is 1, by class. `session_share` and
+    `session_s`: half-widths of the variation between sessions.
+    """
+
+    coefficients: FloatArray
+    power: int
+    multiprocessors: int
+    location: str | None
+    nodes: FloatArray
+    weights: FloatArray
+    octaves: float
+    noise: float
+    errors: Mapping[str, float]
+    session_share: float = 0.0
+    session_s: float = 0.0
+
+    def time_s(self, shapes: FloatArray, kernel_s: FloatArray | float = 0.0) -> FloatArray:
+        """Return the times at `shapes`; `kernel_s` is the time of a kernel in the run."""
+        amount = amounts(shapes, self.location, self.multiprocessors)
+        correction = correlation(self.distances(shapes), self.octaves) @ self.weights
+        terms_s = combined(amount * self.coefficients, self.power)
+        return np.asarray((terms_s + kernel_s) * np.exp(correction))
+
+    def half_width(self, shapes: FloatArray, time_s: FloatArray) -> FloatArray:
+        """Return the half-widths of the prediction intervals, in logarithms."""
+        errors = np.array([self.errors[class_of(*shape)] for shape in shapes])
+        errors *= reach(self.distances(shapes).min(axis=1), self.octaves, self.noise)
+        squares = errors**2 + self.session_share**2 + (self.session_s / time_s) ** 2
+        return np.asarray(np.sqrt(squares))
+
+    def distances(self, shapes: FloatArray) -> FloatArray:
+        """Return the distances from the measured shapes in octaves, (shapes, nodes)."""
+        apart = np.log2(shapes)[:, None] - self.nodes
+        return np.asarray(np.sqrt((apart**2).sum(axis=2)))
+
+    @property
+    def has_shapes(self) -> bool:
+        """Whether it was measured at enough shapes that are not square."""
+        return int((np.ptp(self.nodes, axis=1) > 0).sum()) >= len(TERMS)
+
+
+def amounts(shapes: FloatArray, location: str | None, multiprocessors: int) -> FloatArray:
+    """Return the amounts of `TERMS`, shape (shapes, terms)."""
+    m, n, k = np.asarray(shapes, float).T
+    moved = LOCATIONS[location] if location else LOCATIONS["pinned"]
+    into = m * k * ("a" in moved.copied_in) + k * n * ("b" in moved.copied_in)
+    out = m * n * moved.copies_out
+    scheduled = scheduled_fma(m, n, k, multiprocessors) if multiprocessors else 0 * m
+    sizes = (ELEMENT_BYTES * into, ELEMENT_BYTES * out)
+    return np.column_stack([m**0, k, *sizes, m * n * k, scheduled])
+
+
+def scheduled_fma(m: FloatArray, n: FloatArray, k: FloatArray, multiprocessors: int) -> FloatArray:
+    """Return the FMAs of full waves of blocks: the least over usual tiles and divisions of K.
+
+    Libraries choose a tile for each shape, which they do not report. Small tiles load more operands
+    per FMA; a load counts as `LOAD_FMA` FMAs.
+    """
+    least = np.full(np.shape(m), np.inf)
+    for rows, columns in TILES:
+        blocks = np.ceil(m / rows) * np.ceil(n / columns)
+        per_wave = multiprocessors * (rows * columns + LOAD_FMA * (rows + columns)) * k
+        for pieces in PIECES_OF_K:
+            waves = np.ceil(blocks * pieces / multiprocessors) / pieces
+            least = np.minimum(least, waves * per_wave)
+    return least
+
+
+def combined(terms_s: FloatArray, power: int) -> FloatArray:
+    """Return the time of terms, (…, terms): the root of the sum of their powers."""
+    return np.asarray((terms_s**power).sum(axis=-1) ** (1 / power))
+
+
+def correlation(distances: FloatArray, octaves: float) -> FloatArray:
+    """Return Matérn's correlation with ν = 3/2 at distances in octaves."""
+    scaled = math.sqrt(3) * distances / octaves
+    return np.asarray((1 + scaled) * np.exp(-scaled))
+
+
+def reach(distance: FloatArray, octaves: float, noise: float) -> FloatArray:
+    """Return the standard deviation of a correction, given the nearest shape only.
+
+    Its unit is the standard deviation without any shape.
+    """
+    return np.asarray(np.sqrt(noise + 1 - correlation(distance, octaves) ** 2))
+
+
+def class_of(m: float, n: float, k: float) -> str:
+    """Return the class of a shape."""
+    if m == n == k:
+        return SQUARE
+    return VECTOR if min(m, n) == 1 else OTHER
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Products with copies over a number of streams.
+
+    The copies of a product take `latency_s`, the longer direction, and the share 1 − `duplex` of
+    the shorter direction. Of copies and kernel, a product takes the longer one and the share 1 −
+    `overlap` of the shorter one. A stream has one product at a time, so that `streams` products
+    take at least as long as one alone. `half_width` is that of a 95 % prediction interval.
+    """
+
+    streams: int
+    latency_s: float
+    duplex: float
+    overlap: float
+    half_width: float
+
+    def copies_s(self, in_s: FloatArray, out_s: FloatArray) -> FloatArray:
+        """Return the time of a product's copies; `in_s` and `out_s` without latency."""
+        alone_s = self.latency_s + in_s + out_s
+        together_s = self.latency_s + _overlapped(in_s, out_s, self.duplex)
+        return np.maximum(together_s, alone_s / self.streams)
+
+    def product_s(self, in_s: FloatArray, out_s: FloatArray, kernel_s: FloatArray) -> FloatArray:
+        """Return the time by which one more product prolongs a batch."""
+        alone_s = self.latency_s + in_s + out_s + kernel_s
+        together_s = _overlapped(self.copies_s(in_s, out_s), kernel_s, self.overlap)
+        return np.maximum(together_s, alone_s / self.streams)
+
+
+def _overlapped(one: FloatArray, other: FloatArray, share: float) -> FloatArray:
+    return np.asarray(np.maximum(one, other) + (1 - share) * np.minimum(one, other))
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run: location of the data, number of products, and streams.
+
+    The products have the same A, which is copied once, or are `independent`.
+    """
+
+    location: str
+    products: int = 1
+    streams: int = 1
+    independent: bool = False
+
+    def moved(self, shapes: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return the bytes that each product after the first moves to and from the GPU."""
+        into, out = amounts(shapes, self.location, 0)[:, [IN, OUT]].T
+        if not self.independent and "a" in LOCATIONS[self.location].copied_in:
+            into = into - ELEMENT_BYTES * shapes[:, 0] * shapes[:, 2]
+        return into, out
+
+
+@dataclass(frozen=True)
+class Shaped:
+    """An implementation on a GPU: surfaces of its kernel and of its runs by location."""
+
+    variant: str
+    kernel: Surface
+    runs: Mapping[str, Surface]
+    batches: Mapping[int, Batch]
+
+    def predict(self, shapes: FloatArray, run: Run) -> tuple[FloatArray, FloatArray]:
+        """Return times in s and half-widths at `shapes`."""
+        whole, kernel_s = self.runs[run.location], self.kernel.time_s(shapes)
+        first_s = whole.time_s(shapes, kernel_s)
+        width = whole.half_width(shapes, first_s)
+        if run.products == 1:
+            return first_s, width
+        one_more_s, of_more = self._one_more(shapes, run, kernel_s)
+        more_s = (run.products - 1) * one_more_s
+        return first_s + more_s, np.hypot(first_s * width, more_s * of_more) / (first_s + more_s)
+
+    def parts(self, shapes: FloatArray, run: Run) -> dict[str, float]:
+        """Return the parts of the time of one product at the first of `shapes`."""
+        whole, kernel_s = self.runs[run.location], self.kernel.time_s(shapes)
+        amount = amounts(shapes, run.location, 0)[0] * whole.coefficients
+        parts = {"h2d": amount[IN], "kernel": kernel_s[0], "d2h": amount[OUT]}
+        parts["overhead"] = amount[0]
+        scale = whole.time_s(shapes, kernel_s)[0] / sum(parts.values())
+        return {part: float(time_s * scale) for part, time_s in parts.items()}
+
+    def _one_more(
+        self, shapes: FloatArray, run: Run, kernel_s: FloatArray
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return the time of each product after the first, and its half-width.
+
+        Without measured batches, the products run one after the other.
+        """
+        whole, (in_bytes, out_bytes) = self.runs[run.location], run.moved(shapes)
+        in_s, out_s = in_bytes * whole.coefficients[IN], out_bytes * whole.coefficients[OUT]
+        batch = self.batch(run)
+        if batch is None:
+            time_s = whole.coefficients[0] + in_s + out_s + kernel_s
+            return time_s, whole.half_width(shapes, time_s)
+        time_s = batch.product_s(in_s, out_s, kernel_s)
+        longer = kernel_s > batch.copies_s(in_s, out_s)
+        slope = np.where(longer, 1.0, max(1 - batch.overlap, 1 / batch.streams))
+        of_kernel = slope * kernel_s / time_s * self.kernel.half_width(shapes, kernel_s)
+        return time_s, np.hypot(batch.half_width, of_kernel)
+
+    def batch(self, run: Run) -> Batch | None:
+        """Return the batch with the run's streams, linear in the logarithm of measured ones."""
+        if run.location != STREAMED or not self.batches:
+            return None
+        counts = sorted(self.batches)
+        logs = np.log2(counts)
+        fields = [[getattr(self.batches[count], name) for count in counts] for name in _BATCH]
+        at = (float(np.interp(math.log2(run.streams), logs, each)) for each in fields)
+        return Batch(run.streams, *at)
+
+
+@dataclass(frozen=True)
+class OnCpu:
+    """A baseline of a CPU: its surface, and the fastest implementation at each node."""
+
+    surface: Surface
+    implementations: Sequence[str]
+
+    def predict(self, shapes: FloatArray, run: Run) -> tuple[FloatArray, FloatArray]:
+        """Return times in s and half-widths at `shapes`: products one after the other."""
+        time_s = self.surface.time_s(shapes)
+        return run.products * time_s, self.surface.half_width(shapes, time_s)
+
+    def name(self, shapes: FloatArray) -> str:
+        """Return the fastest implementation at the measured shape nearest to the first one."""
+        return self.implementations[int(self.surface.distances(shapes)[0].argmin())]
+
+
+def break_even_row(
+    shape: FloatArray,
+    gpu_s: Callable[[FloatArray], FloatArray],
+    cpu_s: Callable[[FloatArray], FloatArray],
+    measured: Sequence[Surface],
+) -> dict[str, str]:
+    """Return the break-even size of products with the proportions of a shape, as in break_even.csv.
+
+    The sizes are longest edges within those of all `measured` surfaces.
+    """
+    longest = [np.exp2(surface.nodes.max(axis=1)) for surface in measured]
+    least, largest = round(max(map(min, longest))), round(min(map(max, longest)))
+
+    def last_slower(sizes: FloatArray) -> int:
+        scaled = np.maximum(np.floor(np.outer(sizes, shape / shape.max()) + 0.5), 1)
+        shapes = np.where(shape == 1, 1, scaled)  # a vector stays one
+        slower = np.flatnonzero(gpu_s(shapes) >= cpu_s(shapes))
+        return int(slower[-1]) if len(slower) else -1
+
+    count = math.ceil(STEPS_PER_OCTAVE * math.log2(largest / least)) + 1
+    grid = np.unique(np.floor(np.geomspace(least, largest, count) + 0.5))
+    place, row = last_slower(grid), {"least_n": str(least), "largest_n": str(largest)}
+    row |= dict.fromkeys(("n", "n_low", "n_high"), "")
+    if place in (-1, len(grid) - 1):
+        return row | {"location": "below" if place < 0 else "above"}
+    between = np.arange(grid[place], grid[place + 1])
+    return row | {"location": "measured", "n": str(int(between[last_slower(between)]) + 1)}
+
+
+class Surfaces:
+    """The rows of the three tables, by name of the surface."""
+
+    def __init__(self, tables: Mapping[str, Sequence[CsvRow]]) -> None:
+        self._rows, self._batches = tables["surfaces"], tables["batches"]
+        self._nodes: dict[str, list[CsvRow]] = defaultdict(list)
+        for node in tables["surface_nodes"]:
+            self._nodes[node["surface"]].append(node)
+
+    def on_gpu(self, gpu: str) -> list[Shaped]:
+        """Return the implementations of a GPU."""
+        of_gpu = [row for row in self._rows if row["gpu"] == gpu]
+        batches = {
+            int(row["streams"]): Batch(int(row["streams"]), *(float(row[name]) for name in _BATCH))
+            for row in self._batches
+            if row["gpu"] == gpu
+        }
+        implementations = []
+        for kernel in (row for row in of_gpu if not row["host_memory"]):
+            name = kernel["variant"]
+            runs = {
+                row["host_memory"]: self._surface(row)
+                for row in of_gpu
+                if row["variant"] == name and row["host_memory"]
+            }
+            implementations.append(Shaped(name, self._surface(kernel), runs, batches))
+        return implementations
+
+    def on_cpu(self, recording: str) -> dict[str, OnCpu]:
+        """Return the baselines of a recording's CPU by name."""
+        return {
+            row["cpu_baseline"]: OnCpu(
+                self._surface(row), [fastest(node) for node in self._nodes[row["surface"]]]
+            )
+            for row in self._rows
+            if row["recording"] == recording and row["cpu_baseline"]
+        }
+
+    def _surface(self, row: CsvRow) -> Surface:
+        nodes = self._nodes[row["surface"]]
+        edges = [[float(node[edge]) for edge in "mnk"] for node in nodes]
+        return Surface(
+            np.array([float(row[term]) for term in TERMS]),
+            int(row["power"]),
+            int(row["multiprocessors"] or 0),
+            row["host_memory"] or None,
+            np.log2(edges),
+            np.array([float(node["weight"]) for node in nodes]),
+            float(row["octaves"]),
+            float(row["noise"]),
+            {name: float(row[f"{name}_error"]) for name in CLASSES},
+            float(row["session_share"]),
+            float(row["session_s"]),
+        )
+
+
+def fastest(node: Mapping[str, Any]) -> str:
+    """Return the implementation at a node of a CPU's surface, with its threads."""
+    count = int(node["threads"])
+    return f"{node['variant']}, {count} thread{'s' * (count > 1)}"

@@ -1,0 +1,166 @@
+/* Predicted times of products of any shape, from surfaces, by the rules of
+   analysis/decide/surfaces.py. A shape is [m, n, k]. */
+const shapes = (() => {
+  "use strict";
+  let rules; // constants of the Python module
+
+  const sum = (values) => values.reduce((total, value) => total + value, 0);
+  const overlapped = (a, b, share) => Math.max(a, b) + (1 - share) * Math.min(a, b);
+
+  /* The least FMAs of full waves of blocks over usual tiles and divisions of K. */
+  function scheduled([m, n, k], multiprocessors) {
+    const counts = rules.tiles.flatMap(([rows, columns]) => {
+      const blocks = Math.ceil(m / rows) * Math.ceil(n / columns);
+      const perWave = multiprocessors * (rows * columns + rules.load_fma * (rows + columns)) * k;
+      return rules.pieces_of_k.map((pieces) => (Math.ceil((blocks * pieces) / multiprocessors) / pieces) * perWave);
+    });
+    return Math.min(...counts);
+  }
+
+  /* Bytes that move to the GPU and back. */
+  function moved([m, n, k], place) {
+    const { copied_in: names, copies_out: isOut } = rules.locations[place ?? "pinned"];
+    const into = (names.includes("a") ? m * k : 0) + (names.includes("b") ? k * n : 0);
+    return [4 * into, isOut ? 4 * m * n : 0];
+  }
+
+  function terms(surface, shape) {
+    const [m, n, k] = shape;
+    const full = surface.multiprocessors ? scheduled(shape, surface.multiprocessors) : 0;
+    const amounts = [1, k, ...moved(shape, surface.place), m * n * k, full];
+    return amounts.map((amount, i) => amount * surface.coefficients[i]);
+  }
+
+  const distances = ({ nodes }, shape) =>
+    nodes.map((node) => Math.hypot(...shape.map((edge, i) => Math.log2(edge / node[i]))));
+
+  function correlation(distance, octaves) {
+    const scaled = (Math.sqrt(3) * distance) / octaves;
+    return (1 + scaled) * Math.exp(-scaled);
+  }
+
+  function timeOf(surface, shape, kernel = 0) {
+    const far = distances(surface, shape);
+    const log = sum(far.map((distance, i) => surface.weights[i] * correlation(distance, surface.octaves)));
+    const powers = terms(surface, shape).map((term) => term ** surface.power);
+    return (sum(powers) ** (1 / surface.power) + kernel) * Math.exp(log);
+  }
+
+  /* Half the width of the 95 % prediction interval, in logarithms. */
+  function halfOf(surface, shape, time) {
+    const [m, n, k] = shape;
+    const kind = m === n && n === k ? "square" : Math.min(m, n) === 1 ? "vector" : "other";
+    const near = correlation(Math.min(...distances(surface, shape)), surface.octaves);
+    const fitted = surface.errors[kind] * Math.sqrt(surface.noise + 1 - near ** 2);
+    return Math.hypot(fitted, surface.session_share, surface.session_s / time);
+  }
+
+  const isSquare = ([m, n, k]) => m === n && n === k;
+  const hasShapes = ({ nodes }) => nodes.filter((node) => !isSquare(node)).length >= 6;
+  const isFar = (surface, shape) => Math.min(...distances(surface, shape)) > rules.far_octaves;
+
+  /* The time by which one more product of a run prolongs it. */
+  function oneMore(one, shape, run, kernel) {
+    const whole = one.places[run.place];
+    const [m, , k] = shape;
+    const isCopied = !run.independent && rules.locations[run.place].copied_in.includes("a");
+    const [into, out] = moved(shape, run.place);
+    const copies = [(into - (isCopied ? 4 * m * k : 0)) * whole.coefficients[2], out * whole.coefficients[3]];
+    const batch = run.place === "pinned" && batchOf(one.batches, run.streams);
+    if (!batch) {
+      const time = whole.coefficients[0] + sum(copies) + kernel;
+      return { time, half: halfOf(whole, shape, time) };
+    }
+    const alone = batch.latency_s + sum(copies);
+    const copied = Math.max(batch.latency_s + overlapped(...copies, batch.duplex), alone / run.streams);
+    const time = Math.max(overlapped(copied, kernel, batch.overlap), (alone + kernel) / run.streams);
+    const slope = kernel > copied ? 1 : Math.max(1 - batch.overlap, 1 / run.streams);
+    const ofKernel = ((slope * kernel) / time) * halfOf(one.kernel, shape, kernel);
+    return { time, half: Math.hypot(batch.half_width, ofKernel) };
+  }
+
+  /* The batch with so many streams, linear in the logarithm of the measured ones. */
+  function batchOf(batches, streams) {
+    if (!batches.length) return null;
+    const after = batches.findIndex((batch) => batch.streams >= streams);
+    if (after < 0) return batches[batches.length - 1];
+    if (after === 0) return batches[0];
+    const [low, high] = [batches[after - 1], batches[after]];
+    const share = Math.log(streams / low.streams) / Math.log(high.streams / low.streams);
+    return Object.fromEntries(Object.keys(low).map((name) => [name, low[name] + share * (high[name] - low[name])]));
+  }
+
+  /* Time and half-width of a run on the GPU; in parts for one product. */
+  function onGpu(one, shape, run) {
+    const whole = one.places[run.place];
+    const kernel = timeOf(one.kernel, shape);
+    const first = timeOf(whole, shape, kernel);
+    const half = halfOf(whole, shape, first);
+    if (run.products === 1) {
+      const [overhead, , h2d, d2h] = terms(whole, shape);
+      const parts = { h2d, kernel, d2h, overhead };
+      const scale = first / sum(Object.values(parts));
+      for (const name of Object.keys(parts)) parts[name] *= scale;
+      return { time: first, half, parts };
+    }
+    const more = oneMore(one, shape, run, kernel);
+    const others = (run.products - 1) * more.time;
+    return { time: first + others, half: Math.hypot(first * half, others * more.half) / (first + others) };
+  }
+
+  function onCpu(surface, shape, run) {
+    const time = timeOf(surface, shape);
+    return { time: run.products * time, half: halfOf(surface, shape, time) };
+  }
+
+  /* The longest edge from which products of these proportions take less time on the GPU, in words. */
+  function breakEven(shape, run, gpus, surface) {
+    const name = isSquare(shape) ? "N" : "longest edge";
+    const ends = [...gpus.map((one) => one.places[run.place]), surface].map(({ nodes }) => {
+      const edges = nodes.map((node) => Math.max(...node));
+      return [Math.min(...edges), Math.max(...edges)];
+    });
+    const least = Math.max(...ends.map(([low]) => low));
+    const largest = Math.min(...ends.map(([, high]) => high));
+    const slowerAt = (edge) => {
+      const share = edge / Math.max(...shape);
+      const scaled = shape.map((size) => (size === 1 ? 1 : Math.max(Math.floor(size * share + 0.5), 1)));
+      const time = Math.min(...gpus.map((one) => onGpu(one, scaled, run).time));
+      return time >= onCpu(surface, scaled, run).time;
+    };
+    const count = Math.ceil(rules.steps_per_octave * Math.log2(largest / least));
+    const grid = Array.from({ length: count + 1 }, (_, i) =>
+      Math.floor(least * (largest / least) ** (i / count) + 0.5),
+    );
+    let place = grid.length - 1;
+    while (place >= 0 && !slowerAt(grid[place])) place -= 1;
+    if (place < 0) return `below ${name} = ${least}, the smallest size measured`;
+    if (place === grid.length - 1) return `above ${name} = ${largest}, the largest size measured`;
+    let edge = grid[place + 1] - 1;
+    while (!slowerAt(edge)) edge -= 1;
+    return `${name} = ${edge + 1}`;
+  }
+
+  /* Surfaces by GPU and by recording; see analysis/render/calculator_data.py. */
+  function read(data) {
+    rules = data.rules;
+    const kernels = data.surfaces.filter((row) => row.gpu && !row.place);
+    const gpus = kernels.map((kernel) => {
+      const runs = data.surfaces.filter((row) => row.place && row.gpu === kernel.gpu && row.variant === kernel.variant);
+      const places = Object.fromEntries(runs.map((row) => [row.place, row]));
+      return { gpu: kernel.gpu, variant: kernel.variant, kernel, places, batches: data.batches[kernel.gpu] ?? [] };
+    });
+    const usable = (surface, shape) => surface && (isSquare(shape) || hasShapes(surface));
+    return {
+      onGpu: (gpu, shape, place) => gpus.filter((one) => one.gpu === gpu && usable(one.places[place], shape)),
+      onCpu: (recording, baseline, shape) =>
+        data.surfaces.find((row) => row.recording === recording && row.baseline === baseline && usable(row, shape)),
+      nearest: (surface, shape) => {
+        const far = distances(surface, shape);
+        return surface.fastest[far.indexOf(Math.min(...far))];
+      },
+    };
+  }
+
+  return { read, onGpu, onCpu, breakEven, isFar };
+})();

@@ -1,0 +1,88 @@
+"""The page's predictions of any shape are those of `advise`."""
+
+import json
+import shutil
+import subprocess
+
+import numpy as np
+import pytest
+
+from analysis.data import recordings as data
+from analysis.data.store import Store
+from analysis.decide.advise import break_even_text, read_table
+from analysis.decide.questions import ByShape, Question
+from analysis.decide.surface_tables import surface_tables
+from analysis.decide.surfaces import Run
+from analysis.render.calculator_data import shapes_data
+from base.paths import ROOT
+from kernels.catalog.locations import LOCATIONS
+from kernels.products.shape import Shape
+from tests.support.simulated_shapes import recorded_shapes
+
+NODE = shutil.which("node")
+CALCULATE = """
+const [text, data, questions] = require("fs").readFileSync(0, "utf8").split("\\u0000");
+const shapes = new Function(text + "; return shapes;")();
+const found = shapes.read(JSON.parse(data));
+const answers = JSON.parse(questions).map(({ shape, run }) => {
+  const [one] = found.onGpu("card", shape, run.place);
+  const surface = found.onCpu("card", "best", shape);
+  const gpu = shapes.onGpu(one, shape, run), cpu = shapes.onCpu(surface, shape, run);
+  const even = shapes.breakEven(shape, run, [one], surface);
+  const times = [gpu.time, gpu.half, cpu.time, cpu.half];
+  return [...times, gpu.parts ?? {}, found.nearest(surface, shape), even];
+});
+console.log(JSON.stringify(answers));
+"""
+
+
+def drawn(rng):
+    """Return a random question."""
+    edges = [int(edge) for edge in np.exp(rng.uniform(0, np.log(9000), 3))]
+    shape = Shape.square(edges[0]) if rng.random() < 0.2 else Shape(1, *edges)
+    place = str(rng.choice([*LOCATIONS]))
+    products = int(rng.choice([1, 1, 2, 70]))
+    streams = int(rng.integers(1, 20)) if place == "pinned" else 1
+    return Question("card", shape, Run(place, products, streams, bool(rng.integers(2))))
+
+
+def script_answers(tables, questions):
+    """Return the answers of report/shapes.js."""
+    asked = [
+        {
+            "shape": [q.shape.m, q.shape.n, q.shape.k],
+            "run": {
+                "place": q.run.location,
+                "products": q.run.products,
+                "streams": q.run.streams,
+                "independent": q.run.independent,
+            },
+        }
+        for q in questions
+    ]
+    text = (ROOT / "report" / "shapes.js").read_text()
+    given = "\0".join([text, json.dumps(shapes_data(tables)), json.dumps(asked)])
+    done = subprocess.run(
+        [NODE, "-e", CALCULATE], input=given, capture_output=True, text=True, check=True
+    )
+    return json.loads(done.stdout)
+
+
+@pytest.mark.skipif(NODE is None, reason="no Node.js here")
+def test_the_page_predicts_any_shape_as_advise(gpu_recording, tmp_path):
+    made = surface_tables(data.sources({"card": recorded_shapes(gpu_recording, 1)}))
+    for name, frame in made.items():
+        frame.to_csv(tmp_path / f"{name}.csv", index=False, float_format="%.6g")
+    tables, rng = Store(tmp_path), np.random.default_rng(11)
+    rows = {name: read_table(tmp_path / f"{name}.csv") for name in made}
+    questions = [drawn(rng) for _ in range(40)]
+    for asked, there in zip(questions, script_answers(tables, questions), strict=True):
+        found = ByShape(asked, rows, "card")
+        (gpu,), cpu = found.on_gpu(), found.on_cpu("best")
+        numbers = [gpu.time.time_s, gpu.time.half_width, cpu.time.time_s, cpu.time.half_width]
+        assert there[:4] == pytest.approx(numbers, rel=1e-9), asked
+        assert there[4] == pytest.approx(gpu.parts, rel=1e-9), asked
+        assert there[5] == cpu.name
+        edge = "N" if asked.shape.is_square else "longest edge"
+        even = break_even_text(found.break_even()["best"], edge)
+        assert there[6].split(", the")[0] == even.split(", the")[0], asked
