@@ -160,7 +160,9 @@
     const { shape, run } = asked;
     const text = `${shape[0]}x${shape[2]}x${shape[1]}`;
     const far = (surface) => (shapes.isFar(surface, shape) ? `${text} is far from the shapes measured` : null);
-    const all = surfaces.onGpu(asked.gpu.label, shape, run.place).filter((one) => asked.takes(one.variant));
+    const isBatch = run.products > 1 && run.place === "pinned"; // kernels that prepare operands have no batches
+    const takes = ({ variant }) => asked.takes(variant) && !(isBatch && data.prepared.includes(variant));
+    const all = surfaces.onGpu(asked.gpu.label, shape, run.place).filter(takes);
     const isOfLibrary = (one) => data.libraries.includes(one.variant);
     const sides = [all.filter((one) => !isOfLibrary(one)), all.filter(isOfLibrary)];
     const predicted = (one) => ({

@@ -6,7 +6,7 @@ shapes (`analysis.decide.surfaces`). This module imports no slow library.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,6 +14,7 @@ import numpy as np
 from analysis.decide.lookup import CsvRow, Implementation, Prediction, Rows
 from analysis.decide.surfaces import (
     FAR_OCTAVES,
+    STREAMED,
     FloatArray,
     OnCpu,
     Run,
@@ -25,6 +26,7 @@ from analysis.decide.surfaces import (
 from kernels.catalog.baselines import CPU_BASELINES
 from kernels.catalog.entries import LIBRARIES, VARIANTS
 from kernels.catalog.locations import HOST_MEMORY
+from kernels.catalog.variant import PREPARED
 from kernels.products.shape import Shape
 
 Tables = Mapping[str, Sequence[CsvRow]]
@@ -125,12 +127,7 @@ class ByShape:
         self._asked, surfaces = asked, Surfaces(tables)
         edges = asked.shape
         self._shape = np.array([[edges.m, edges.n, edges.k]], float)
-        self._kernels = [
-            one
-            for one in surfaces.on_gpu(asked.gpu)
-            if asked.run.location in one.runs and asked.takes(one.variant)
-            if edges.is_square or one.runs[asked.run.location].has_shapes
-        ]
+        self._kernels = implementations(surfaces.on_gpu(asked.gpu), asked)
         self._on_cpu = {
             name: one
             for name, one in surfaces.on_cpu(recording).items()
@@ -192,6 +189,21 @@ def answers(asked: Question, tables: Tables, recording: str) -> BySize | ByShape
     """Return what answers a question; `recording` is that of the GPU."""
     kind = BySize if asked.is_simple else ByShape
     return kind(asked, tables, recording)
+
+
+def implementations(known: Iterable[Shaped], asked: Question) -> list[Shaped]:
+    """Return those of `known` that were measured for such a question.
+
+    Kernels that prepare their operands share memory between streams, so they run in one.
+    """
+    run, shape = asked.run, asked.shape
+    return [
+        one
+        for one in known
+        if run.location in one.runs and asked.takes(one.variant)
+        if shape.is_square or one.runs[run.location].has_shapes
+        if run.products == 1 or run.location != STREAMED or VARIANTS[one.variant].flow != PREPARED
+    ]
 
 
 def _answer(one: Implementation, n: int) -> Answer:

@@ -20,7 +20,17 @@ from analysis.data.frames import from_rows, stacked
 from analysis.data.recordings import MeasuredSource, once_per_recording
 from analysis.decide.curves import half_widths
 from analysis.decide.surface_fits import LEAST_SHAPES, Fit, Measured, fit
-from analysis.decide.surfaces import CLASSES, IN, OUT, STREAMED, TERMS, Batch, Run, Surface
+from analysis.decide.surfaces import (
+    CLASSES,
+    IN,
+    OUT,
+    STREAMED,
+    TERMS,
+    Batch,
+    Run,
+    Surface,
+    Surfaces,
+)
 from analysis.domain import CPU
 from analysis.stats import between
 from analysis.stats.estimates import CONFIDENCE, FloatArray, Groups
@@ -57,6 +67,13 @@ def surface_tables(sources: Sequence[MeasuredSource]) -> dict[str, pd.DataFrame]
         "surface_nodes": stacked("surface_nodes", nodes),
         "batches": from_rows("batches", batches),
     }
+
+
+def surfaces_of(sources: Sequence[MeasuredSource]) -> Surfaces:
+    """Return the surfaces of recordings without files."""
+    frames = surface_tables(sources)
+    filled = {name: frame.astype(object).where(frame.notna(), "") for name, frame in frames.items()}
+    return Surfaces({name: frame.to_dict("records") for name, frame in filled.items()})
 
 
 @dataclass(frozen=True)

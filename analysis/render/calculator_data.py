@@ -20,7 +20,7 @@ from analysis.render.explorer_data import TIME_UNIT_S, codes, numbers
 from kernels.catalog.baselines import CPU_BASELINES
 from kernels.catalog.entries import VARIANTS
 from kernels.catalog.locations import LOCATIONS
-from kernels.catalog.variant import Library
+from kernels.catalog.variant import PREPARED, Library
 
 _UNBOUNDED = 1e9  # half-width of a missing interval; JSON has no infinity
 _TEXTS = ("recording", "gpu", "cpu_baseline", "host_memory", "variant")
@@ -57,6 +57,7 @@ def calculator_data(store: Store, titles: dict[str, str]) -> str:
         },
         "baselines": CPU_BASELINES,
         "shapes": shapes_data(store),
+        "prepared": [name for name, entry in VARIANTS.items() if entry.flow == PREPARED],
         "tensor": [name for name, entry in VARIANTS.items() if entry.tensor_cores],
         "parts": PARTS,
         "time_unit_s": TIME_UNIT_S,
