@@ -5,14 +5,14 @@ break-even size is the smallest whole N from which the GPU stays faster up to th
 measured on both sides. It is reported only between measured sizes, because it is not extrapolated.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
 import pandas as pd
 
 from analysis.data.cells import is_library
-from analysis.data.frames import stacked
+from analysis.data.frames import from_rows
 from analysis.data.recordings import MeasuredSource, with_gpu
 from analysis.decide.curves import (
     IMPLEMENTATION,
@@ -115,26 +115,43 @@ def break_even_table(sources: list[MeasuredSource]) -> pd.DataFrame:
     slower_at: the largest common size at which the GPU is slower by the medians; faster_at: the
     smallest common size above it. User-supplied kernels are excluded.
     """
-    frames = []
+    rows: list[dict[str, object]] = []
     for source in with_gpu(sources):
-        rows = cpu_baselines(source).rename(columns={"time_s": "total_s"})
-        sides = {
-            str(name): side(runs, source.draws["total"])
-            for name, runs in rows.groupby("cpu_baseline", sort=False)
-        }
-        cpu = CpuBaselines({name: one for name, one in sides.items() if one})
+        draws = source.draws["total"]
+        on_cpu = cpu_baselines(source).rename(columns={"time_s": "total_s"})
+        cpu = CpuBaselines.of(dict(iter(on_cpu.groupby("cpu_baseline", sort=False))), draws)
         for memory, runs in run_cells(source).groupby("host_memory", sort=True):
-            libraries = is_library(runs)
-            for kernels, chosen in ((STUDY, runs[~libraries]), (LIBRARY, runs[libraries])):
-                gpu = side(chosen, source.draws["total"])
-                if gpu is None:
-                    continue
+            for kernels, chosen in by_library(runs):
                 names = {"host_memory": memory, "kernels": kernels}
-                frame = pd.DataFrame(between(gpu, cpu, f"{memory}, {kernels}"))
-                names |= {"recording": source.recording_id, "gpu": source.label}
-                names |= {"sessions": chosen["sessions"].max()}
-                frames.append(frame.assign(**names))
-    return stacked("break_even", frames)
+                names["sessions"] = chosen["sessions"].max()
+                rows += break_even_rows(source, names, chosen, draws, cpu)
+    return from_rows("break_even", rows)
+
+
+def by_library(cells: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
+    """Yield the cells of this study's kernels (`STUDY`) and those of a library (`LIBRARY`)."""
+    libraries = is_library(cells)
+    yield STUDY, cells[~libraries]
+    yield LIBRARY, cells[libraries]
+
+
+def break_even_rows(
+    source: MeasuredSource,
+    names: Mapping[str, object],
+    cells: pd.DataFrame,
+    draws: FloatArray,
+    cpu: "CpuBaselines",
+    seed: str | None = None,
+) -> Iterator[dict[str, object]]:
+    """Yield the rows of `between` for cells of a GPU, each with its `names`.
+
+    `seed` names the draws; by default these are the texts of `names`.
+    """
+    gpu = side(cells, draws)
+    labels = {"recording": source.recording_id, "gpu": source.label, **names}
+    seed = seed or ", ".join(name for name in names.values() if isinstance(name, str))
+    for row in between(gpu, cpu, seed) if gpu else ():
+        yield labels | row
 
 
 @dataclass(frozen=True)
@@ -143,6 +160,12 @@ class CpuBaselines:
 
     sides: dict[str, Side]
     _cached: dict[tuple[str, bytes], FloatArray] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, cells: Mapping[str, pd.DataFrame], draws: FloatArray) -> "CpuBaselines":
+        """Return the sides of these cells; those without two sizes are left out."""
+        sides = {str(name): side(rows, draws) for name, rows in cells.items()}
+        return cls({name: one for name, one in sides.items() if one})
 
     def draws(self, name: str, n: FloatArray) -> FloatArray:
         """Return `Side.draws` of a CPU baseline, computed once for each `n`."""

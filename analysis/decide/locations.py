@@ -9,10 +9,9 @@ import numpy as np
 import pandas as pd
 
 from analysis.data.best import fastest
-from analysis.data.cells import is_library
-from analysis.data.frames import stacked
+from analysis.data.frames import from_rows, stacked
 from analysis.data.recordings import MeasuredSource, labelled, with_gpu
-from analysis.decide.break_even import LIBRARY, STUDY, CpuBaselines, between, side
+from analysis.decide.break_even import CpuBaselines, break_even_rows, by_library
 from analysis.domain import CPU, SHAPE
 from analysis.schema import with_bounds
 from analysis.stats.estimates import FloatArray, Groups
@@ -54,24 +53,20 @@ def location_break_even_table(sources: list[MeasuredSource]) -> pd.DataFrame:
 
     The columns are those of the table break_even; the size is the longest edge of the matrices.
     """
-    frames = []
+    rows: list[dict[str, object]] = []
     for source in with_gpu(sources):
         if source.placed.rows.empty:
             continue
         cells, draws = _sized(source.placed.summary()), source.placed.draws("total")
         on_cpu = _sized(source.cells[source.cells["device"] == CPU])
         for family, of_family in cells.groupby("family", sort=True):
-            best = side(on_cpu[on_cpu["family"] == family], source.draws["total"])
+            best = {BEST: on_cpu[on_cpu["family"] == family]}
+            cpu = CpuBaselines.of(best, source.draws["total"])
             for location, placed in of_family.groupby("host_memory", sort=True):
-                libraries = is_library(placed)
-                for kernels, chosen in ((STUDY, ~libraries), (LIBRARY, libraries)):
-                    gpu = side(placed[chosen], draws)
-                    if best and gpu:
-                        cpu, seed = CpuBaselines({BEST: best}), f"{family}, {location}, {kernels}"
-                        names = {"family": family, "host_memory": location, "kernels": kernels}
-                        names |= {"recording": source.recording_id, "gpu": source.label}
-                        frames.append(pd.DataFrame(between(gpu, cpu, seed)).assign(**names))
-    return stacked("location_break_even", frames)
+                for kernels, chosen in by_library(placed):
+                    names = {"family": family, "host_memory": location, "kernels": kernels}
+                    rows += break_even_rows(source, names, chosen, draws, cpu)
+    return from_rows("location_break_even", rows)
 
 
 def throughput_table(sources: list[MeasuredSource]) -> pd.DataFrame:

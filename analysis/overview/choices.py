@@ -13,7 +13,7 @@ from analysis.data.best import fastest
 from analysis.data.frames import from_rows
 from analysis.data.recordings import MeasuredSource, with_gpu
 from analysis.decide import break_even
-from analysis.decide.break_even import CpuBaselines, side
+from analysis.decide.break_even import CpuBaselines
 from analysis.decide.curves import run_cells
 from analysis.domain import CPU
 from analysis.schema import bounded, with_bounds
@@ -24,6 +24,7 @@ from kernels.catalog.entries import LIBRARIES, VARIANTS
 STRICT, TENSOR, LIBRARY = KINDS = ("strict FP32", "tensor cores", "cuBLAS, pedantic FP32")
 ONE_CORE = "one thread"
 _SIZE = 4096  # of the speedups, or else the largest size of both sides
+_LABELS = ("recording", "gpu", "kernels", "host_memory", "cpu_baseline")
 _EVEN = ("location", "least_n", "largest_n", *with_bounds("n"))
 
 
@@ -43,18 +44,15 @@ def _choices(source: MeasuredSource) -> Iterator[dict[str, object]]:
     on_cpu = cells[(cells["device"] == CPU) & ~cells["n"].isin(source.holdout_sizes)]
     on_cpu = on_cpu[on_cpu["total_s"].notna()]
     compared = {BEST: on_cpu, ONE_CORE: on_cpu[with_threads(on_cpu, ONE)]}
-    sides = {name: side(rows, draws) for name, rows in compared.items()}
-    cpu = CpuBaselines({name: rows for name, rows in sides.items() if rows})
+    cpu = CpuBaselines.of(compared, draws)
     kinds = pd.Categorical(runs["variant"].map(_kind), KINDS)
     for (kernels, memory), rows in runs.groupby([kinds, "host_memory"], observed=True):
-        gpu = side(rows, draws)
-        named = {"kernels": kernels, "host_memory": memory}
+        names = {"kernels": kernels, "host_memory": memory}
         seed = f"{memory}, {break_even.LIBRARY if kernels == LIBRARY else break_even.STUDY}"
-        for even in break_even.between(gpu, cpu, seed) if gpu else ():
-            names = {"recording": source.recording_id, "gpu": source.label} | named
+        for even in break_even.break_even_rows(source, names, rows, draws, cpu, seed):
+            labels = {name: even[name] for name in _LABELS}
             speedup = _speedup(rows, compared[str(even["cpu_baseline"])], draws)
-            found = {f"break_even_{name}": even[name] for name in _EVEN}
-            yield names | {"cpu_baseline": even["cpu_baseline"]} | speedup | found
+            yield labels | speedup | {f"break_even_{name}": even[name] for name in _EVEN}
 
 
 def _kind(variant: str) -> str:

@@ -2,14 +2,12 @@
 
 import operator
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
 from pathlib import Path
 
 from base.command_line import ABSENT, print_json, table
 from measurement.health.diagnosis import Finding, Row, findings, plain, rows
 from measurement.health.examination import examine
 from measurement.health.machine import Machine, in_folder
-from measurement.health.offload import Threshold, thresholds
 from measurement.recorder.hardware import Host
 from study.config import load
 
@@ -23,28 +21,20 @@ def doctor(
     study = load(config)
     recorded = in_folder(recordings)  # first: the path may be wrong
     machine = examine(hardware or Host(), device, study.toolchain.nvcc)
-    report(machine, recorded, recordings, as_json)
+    report(machine, recorded, as_json)
 
 
-def report(
-    machine: Machine, recorded: Sequence[Machine], folder: Path, as_json: bool = False
-) -> None:
-    """Print the diagnosis of a machine, compared with the recordings in `folder`."""
+def report(machine: Machine, recorded: Sequence[Machine], as_json: bool = False) -> None:
+    """Print the diagnosis of a machine, compared with recorded ones."""
     placed = rows(machine, recorded)
-    unusual, sizes = findings(machine, placed), thresholds(machine, recorded, folder)
+    unusual = findings(machine, placed)
     if as_json:
-        whole = plain(machine, placed, unusual) | {"thresholds": [asdict(one) for one in sizes]}
-        print_json(whole)
+        print_json(plain(machine, placed, unusual))
     else:
-        print("\n".join(lines(machine, placed, unusual, sizes)), flush=True)
+        print("\n".join(lines(machine, placed, unusual)), flush=True)
 
 
-def lines(
-    machine: Machine,
-    placed: Sequence[Row],
-    unusual: Sequence[Finding],
-    sizes: Sequence[Threshold],
-) -> Iterator[str]:
+def lines(machine: Machine, placed: Sequence[Row], unusual: Sequence[Finding]) -> Iterator[str]:
     """Yield the lines of a diagnosis."""
     host = machine.host
     yield f"{host['cpu_model']}, {host['usable_threads']} threads"
@@ -63,14 +53,8 @@ def lines(
         yield from (f"  - {cause}" for cause in one.causes)
     if not unusual:
         yield "nothing unusual"
-    for size in sizes:
-        text = f"N = {size.n}" if size.n else f"above N = {size.largest_n}"
-        text = f"below N = {size.n}" if size.n == size.least_n else text
-        yield (
-            f"break-even size, float32, {size.device}, {size.host_memory} memory: {text}"
-            f" (recorded N = {size.least_n} to {size.largest_n}, scaled from"
-            f" {', '.join(size.recordings)})"
-        )
+    if machine.gpus:
+        yield "from which size the GPU is faster: gemm-study doctor --offload measures it"
 
 
 def _known(row: Row) -> tuple[str, str]:
