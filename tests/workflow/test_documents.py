@@ -13,7 +13,6 @@ from study import config
 from tests.support import ROOT
 from workflow.__main__ import parser
 
-METHODS = (ROOT / "docs" / "explanation" / "methods.md").read_text(encoding="utf-8")
 PAGES = [ROOT / "README.md", *ROOT.glob("docs/**/*.md"), *ROOT.glob("kernels/*.md")]
 TEXTS = {path.relative_to(ROOT).as_posix(): path.read_text(encoding="utf-8") for path in PAGES}
 # Rows of the table of renames contain former names.
