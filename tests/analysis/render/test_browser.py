@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
-from shutil import copytree
+from shutil import copytree, which
 
 import numpy as np
 import pandas as pd
@@ -19,7 +19,6 @@ from analysis.decide.surfaces import Run
 from analysis.render.page import render
 from kernels.catalog.baselines import BASELINES, CPU_BASELINES, FASTEST_NAIVE
 from kernels.products.shape import Shape
-from tests.support.chromium import find_chromium
 from tests.support.report_data import MAKER, TEMPLATE
 from tests.support.reports import made, recordings
 from tests.support.text_boxes import FAULTS, WORDS
@@ -30,7 +29,7 @@ if not find_spec("playwright") or (axe := find_spec("axe_playwright_python")) is
     pytest.skip(MISSING, allow_module_level=True)
 AXE = Path(str(axe.origin)).parent / "axe.min.js"
 
-CHROMIUM = find_chromium()
+CHROMIUM = next(filter(None, map(which, ("chromium", "chromium-browser", "google-chrome"))), None)
 if CHROMIUM is None:
     pytest.skip("no Chromium here; install it", allow_module_level=True)
 OPTIONS = [
