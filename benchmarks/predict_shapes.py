@@ -1,24 +1,20 @@
 """Compare predictions of `gemm-study advise` with measurements at random shapes.
 
-    python -m benchmarks.predict_shapes --recording DIR ... [--count N] [--seed N] [--out FILE]
-
-Random shapes, locations of the data, products and streams are measured on GPU 0 in the recorder's
-worker process, which checks every product. The recording (sessions of one GPU model) must have
-other shapes. The exit status is 1 if less than 90 % or more than 98 % of the measured
-medians are inside their 95 % intervals, or the intervals' median width is above 20 %.
+Random shapes, locations, products and streams are measured on GPU 0 in the recorder's worker
+process, which checks every product. The exit status is 1 if less than 90 % or more than 98 % of the
+medians are inside their 95 % intervals, or the median width of the intervals is above 20 %.
 """
 
 import argparse
 import json
 import math
-import os
 import sys
-import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from statistics import median
+from tempfile import TemporaryDirectory
 
 import numpy as np
 
@@ -59,21 +55,22 @@ class Compared:
     predicted_s: float
     log_ratio: float
     half_width: float
-    is_inside: bool
 
     def __str__(self) -> str:
-        run, width = self.run, 2 * math.sinh(self.half_width)
+        run, half = self.run, self.half_width
         asked = f"{self.variant:<16} {self.shape:>15} {run.location:<10} {run.products:>8}"
         times = f"{run.streams:>7} {1e6 * self.measured_s:>10.1f} {1e6 * self.predicted_s:>10.1f}"
-        return f"{asked} {times} {math.exp(self.log_ratio):>6.3f} {width:>6.1%} {self.is_inside}"
+        inside = abs(self.log_ratio) <= half
+        return (
+            f"{asked} {times} {math.exp(self.log_ratio):>6.3f} {2 * math.sinh(half):>6.1%} {inside}"
+        )
 
 
 def draw(known: Sequence[Shaped], count: int, seed: int) -> list[Asked]:
     """Return random questions that a recording answers: a quarter are batches, a tenth vectors."""
     if not any(surface.has_shapes for one in known for surface in one.runs.values()):
         raise StudyError("--recording: too few shapes that are not square; record the full study")
-    random = np.random.default_rng(seed)
-    chosen: list[Asked] = []
+    random, chosen = np.random.default_rng(seed), list[Asked]()
     while len(chosen) < count:
         m, n, k = (int(edge) for edge in _LEAST * (_LARGEST / _LEAST) ** random.random(3))
         shape = Shape(1, m, 1 if random.random() < 0.1 else n, k)
@@ -92,10 +89,10 @@ def measured_s(device: Supervisor, one: Cell, run: Run) -> float:
     _, verdict = device.call(Worker.check, one)
     if not verdict.passed:
         raise CellError(f"the product is wrong: {verdict.reason}")
-    if run.products == 1:
-        return median(device.call(Worker.sample, one).timing.total_s for _ in range(_RUNS))
-    batch = Batch(run.streams, run.products, not run.independent)
-    return median(trial.run_s for trial in device.call(Worker.throughput, one, [batch]))
+    if run.products > 1:
+        batch = Batch(run.streams, run.products, not run.independent)
+        return median(trial.run_s for trial in device.call(Worker.throughput, one, [batch]))
+    return median(device.call(Worker.sample, one).timing.total_s for _ in range(_RUNS))
 
 
 def compare(
@@ -103,9 +100,8 @@ def compare(
 ) -> Iterator[Compared]:
     """Build the kernels in `folder`; yield each question that can be measured."""
     cells = [cell("gpu0", a.variant, "float32", b, None, run.location) for a, b, run in asked]
-    builds = [*builds_for([each.product for each in cells]), *INSTRUMENTS]
-    name, cores = architecture(gpu.compute_capability), len(os.sched_getaffinity(0))
-    built = build_all(find_nvcc(), builds, name, folder, cores)
+    builds, name = builds_for([one.product for one in cells]), architecture(gpu.compute_capability)
+    built = build_all(find_nvcc(), [*builds, *INSTRUMENTS], name, folder)
     session = partial(hardware.open_gpu, gpu, builds=built, cubins=folder, partner=None)
     opening = Opening(session, problems(cells), 1, CACHE, 0.001, 0.0, gpu.index)
     with Supervisor("gpu0", opening, _LIMIT_S) as device:
@@ -117,8 +113,7 @@ def compare(
             except CellError as error:
                 print(f"{each}: {error}", file=sys.stderr)
                 continue
-            ratio = math.log(time_s / seconds)
-            found = (seconds, float(time_s), ratio, float(width), bool(abs(ratio) <= width))
+            found = (seconds, float(time_s), math.log(time_s / seconds), float(width))
             yield Compared(one.variant, str(shape), run, *found)
 
 
@@ -126,33 +121,28 @@ def main(hardware: Host | None = None) -> int:
     """Measure and compare; raise StudyError."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.predict_shapes")
     parser.add_argument("--recording", type=Path, nargs="+", required=True)
-    parser.add_argument("--count", type=int, default=60, help="number of questions (default: 60)")
-    parser.add_argument("--seed", type=int, default=1, help="of the questions (default: 1)")
+    for name, default in (("--count", 60), ("--seed", 1)):
+        parser.add_argument(name, type=int, default=default)
     parser.add_argument("--out", type=Path, help="also write the result to this JSON file")
     given, hardware = parser.parse_args(), hardware or Host()
-    sources = recordings.sources(recordings.load({"recording": given.recording}))
-    source = next(iter(recordings.with_gpu(sources)))
+    found = recordings.sources(recordings.load({"recording": given.recording}))
+    source = recordings.with_gpu(found)[0]
     asked = draw(surfaces_of([source]).on_gpu(source.label), given.count, given.seed)
     gpu, compared = hardware.select(0)[0], []
     print(f"{gpu.name}, predicted from a recording of {source.gpu_name}\n{_HEADS}", flush=True)
-    with (
-        only_run(gpu, hardware.lock_file(gpu), "benchmarks.predict_shapes"),
-        tempfile.TemporaryDirectory(prefix="matmul-study-") as folder,
-    ):
+    with only_run(gpu, hardware.lock_file(gpu), "predict_shapes"), TemporaryDirectory() as folder:
         for one in compare(hardware, gpu, Path(folder), asked):
             compared.append(one)
             print(one, flush=True)
     if not compared:
         raise StudyError("no question was measured; see the messages above")
-    inside = float(np.mean([one.is_inside for one in compared]))
-    width = float(np.median([2 * math.sinh(one.half_width) for one in compared]))
+    inside = sum(abs(one.log_ratio) <= one.half_width for one in compared) / len(compared)
+    width = median(2 * math.sinh(one.half_width) for one in compared)
     print(f"{len(compared)} questions, {inside:.1%} inside, median width {width:.1%}; worst:")
-    by_score = sorted(compared, key=lambda one: -abs(one.log_ratio) / one.half_width)
-    print(*by_score[:5], sep="\n")
+    print(*sorted(compared, key=lambda one: one.half_width - abs(one.log_ratio))[:5], sep="\n")
     if given.out:
-        facts = {"gpu": gpu.name, **hardware.drivers(), "inside": inside, "median_width": width}
-        rows = [asdict(one) for one in compared]
-        write_atomic(given.out, json.dumps(facts | {"compared": rows}, indent=2) + "\n")
+        facts = {"inside": inside, "median_width": width, "compared": [*map(asdict, compared)]}
+        write_atomic(given.out, json.dumps(facts | {"gpu": gpu.name}, indent=2) + "\n")
     return int(not 0.90 <= inside <= 0.98 or width > 0.20)
 
 

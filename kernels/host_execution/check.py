@@ -91,9 +91,13 @@ def inputs_of(product: Product) -> tuple[Array, Array]:
 
 
 def execute(
-    product: Product, mode: Mode, source: Path | None = None, folder: Path = BUILDS
+    product: Product,
+    mode: Mode,
+    source: Path | None = None,
+    folder: Path = BUILDS,
+    matrices: tuple[Array, Array] | None = None,
 ) -> tuple[Array, Run]:
-    """Run a product on seeded matrices; return C, shape (batch, m, n), and the run.
+    """Run a product on `matrices`, else seeded ones; return C, (batch, m, n), and the run.
 
     The work of the host is included. `source` replaces the catalog's source file. Elements that the
     kernel does not store keep the value of `FILLS` (NaN in a counted run of a floating-point type).
@@ -107,7 +111,7 @@ def execute(
         raise StudyError("this CPU has no FMA3, which the kernel check needs; use another host")
     library = build_kernel(kernel.kernel, source, build.defines, mode, folder)
     compiled = Compiled(library, source, kernel.kernel, mode == "counted")
-    a, b, c = _operands(product, FILLS.get(mode, POISON_WORD))
+    a, b, c = _operands(product, FILLS.get(mode, POISON_WORD), matrices or inputs_of(product))
     if step_build(product):
         a, b = _prepare(product, a, b, mode, folder)
     arguments: list[Array | int] = [a, b, c, *product.arguments]
@@ -141,10 +145,12 @@ def _prepare(product: Product, a: Array, b: Array, mode: Mode, folder: Path) -> 
     return prepared[step.bytes(n, k) // 4 :], prepared[: step.bytes(n, k) // 4]
 
 
-def _operands(product: Product, word: int) -> tuple[Array, Array, Array]:
+def _operands(
+    product: Product, word: int, matrices: tuple[Array, Array]
+) -> tuple[Array, Array, Array]:
     """Return the arguments of the kernel: A and B as the host prepares them, and a C of `word`."""
     seen, step = product.operands, product.entry.host_step
-    a, b = inputs_of(product)
+    a, b = matrices
     targets = ((a, step and step.a, (seen.m, seen.k)), (b, step and step.b, (seen.k, seen.n)))
     prepared = []
     for matrix, fill, edges in targets:

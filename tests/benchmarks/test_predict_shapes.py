@@ -79,7 +79,11 @@ def test_medians_are_compared_with_predictions(run):
     _, lines, found = run(ShapedDevice)
     compared = found["compared"]
     assert len(compared) == 12
-    assert found["inside"] == np.mean([one["is_inside"] for one in compared]) >= 0.75
+    assert (
+        found["inside"]
+        == np.mean([abs(one["log_ratio"]) <= one["half_width"] for one in compared])
+        >= 0.75
+    )
     assert {one["run"]["products"] > 1 for one in compared} == {False, True}
     assert len({one["run"]["location"] for one in compared}) > 3
     for one in compared:
