@@ -61,5 +61,6 @@ rule report:
         recordings=RECORDINGS,
         cubins=CUBINS,
         counts=COUNTS,
+        ranges=rules.ranges.output,
     message:
         "The study is complete"

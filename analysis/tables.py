@@ -78,13 +78,14 @@ def compute(
     progress: Progress,
     missing: Mapping[str, str] | None = None,
     sizes: Sequence[int] = (),
+    ranges: Path | None = None,
 ) -> Frames:
     """Return all tables by name; raise StudyError for an unusable recording.
 
     `paths` are the folders of the recordings' sessions by id, `printed` the published data, `built`
     the cubins of this tree, `counted` tables of `gemm-study count`, `missing` reasons of
-    missing recordings by id, `sizes` the matrix sizes of the study. Worker processes call
-    `progress`, so it must be picklable.
+    missing recordings by id, `sizes` the matrix sizes of the study, `ranges` the file of
+    `kernels.host_execution.ranges`. Worker processes call `progress`, so it must be picklable.
     """
     data.check_names(paths)
     accesses = counts.read(counted)
@@ -116,6 +117,7 @@ def compute(
             sources, frames["summary"], frames["sessions"]
         ),
         "systems": systems.systems_table(printed.systems, frames),
+        "ranges": properties.ranges_table(ranges, sources),
     }
     frames["claim_verdicts"] = claims.claim_verdicts_table(frames["claims"], sources)
     frames["figure2"] = figure2.figure2_table(sources, frames["summary"], frames["ceilings"])
@@ -135,13 +137,15 @@ def write(
     out: Path,
     missing: Mapping[str, str] | None = None,
     sizes: Sequence[int] = (),
+    ranges: Path | None = None,
 ) -> None:
     """Write all tables to the folder `out`.
 
     `published` are the CSV files of times, systems and statements; for the others see `compute`.
     """
     printed, built = Published.read(*published), [read_result(path) for path in cubins]
-    store.write(compute(recordings, printed, built, counted, _print, missing, sizes), out)
+    frames = compute(recordings, printed, built, counted, _print, missing, sizes, ranges)
+    store.write(frames, out)
 
 
 def _print(line: str) -> None:

@@ -614,6 +614,19 @@ def _count_all(config: Path, out: Path, jobs: int) -> None:
     progress.end()
 
 
+def ranges(*, out: Output) -> None:
+    """Compute the errors of float32 products of unusual values, on this host without a GPU.
+
+    Large and small numbers, graded rows, infinities and NaN, in strict FP32, on tensor cores and
+    with operands rounded to TF32.
+
+    --out FILE  CSV file
+    """
+    from kernels.host_execution.ranges import write
+
+    write(out)
+
+
 def counters(recording: Path, *, device: int = 0) -> None:
     """Add hardware counters (Nsight Compute) to a recording of the same GPU model.
 
@@ -691,6 +704,7 @@ def tables(
     recording: Sequence[str] = (),
     cubins: Sequence[Path] = (),
     counts: Sequence[Path] = (),
+    ranges: Path | None = None,
     sizes: Sequence[Size] = (),
 ) -> None:
     """Write all tables.
@@ -701,13 +715,14 @@ def tables(
     --out DIR            folder of the tables
     --cubins [FILE ...]  cubins built from this tree, for builds.csv
     --counts [FILE ...]  tables of `gemm-study count`, for counts.csv
+    --ranges FILE        errors of unusual values by `gemm-study ranges`, for ranges.csv
     --sizes [N ...]      matrix sizes of the study, for unmeasured_sizes.csv
     """
     from analysis.data.sessions import recordings_of
     from analysis.tables import write
 
     paths, missing = recordings_of(recording)
-    write(paths, (published, systems, statements), cubins, counts, out, missing, sizes)
+    write(paths, (published, systems, statements), cubins, counts, out, missing, sizes, ranges)
 
 
 def answers(*, tables: Path = TABLES, focus: str | None = None) -> None:
@@ -811,7 +826,7 @@ def document(name: Literal["commands", "glossary", "numbers", "recordings", "tab
 # ---- The program
 
 _OF_USERS = (report, record, validate, doctor, try_, guard, compare, advise, check, reproduce)
-_OF_KERNELS = (list_, devices, build, count, counters, accuracy, sanitize, bundle, node)
+_OF_KERNELS = (list_, devices, build, count, ranges, counters, accuracy, sanitize, bundle, node)
 _OF_THE_REPORT = (tables, answers, figures, page, crate, document)
 
 

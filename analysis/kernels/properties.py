@@ -1,7 +1,10 @@
 """Properties of hardware and kernels as recorded: launch limits, errors, sustained launches."""
 
+from pathlib import Path
+
 import pandas as pd
 
+from analysis.data.best import fastest
 from analysis.data.cells import is_library
 from analysis.data.frames import from_rows, stacked
 from analysis.data.recordings import MeasuredSource, labelled, with_gpu
@@ -87,6 +90,29 @@ def _errors(source: MeasuredSource) -> pd.DataFrame:
     both = errors.merge(library, how="left", on=_SAME, suffixes=("", "_of_library"))
     over_library = both["worst_units"] / both["worst_units_of_library"]
     return errors.assign(over_library=over_library.to_numpy())
+
+
+def ranges_table(computed: Path | None, sources: list[MeasuredSource]) -> pd.DataFrame:
+    """Return the errors of products of unusual values, on each GPU with the kernel's throughput.
+
+    `computed` is the file of `kernels.host_execution.ranges`; without it, there are no rows.
+    kernel_flop_per_s: at the largest size of square matrices.
+    """
+    if computed is None:
+        return stacked("ranges", [])
+    errors, frames = pd.read_csv(computed), []
+    for source in with_gpu(sources):
+        cells = source.cells[
+            source.cells["kernel_s"].notna() & (source.cells["m"] == source.cells["n"])
+        ]
+        cells = cells[(cells["k"] == cells["n"]) & (cells["dtype"] == "float32")]
+        cells = cells[cells["n"] == cells.groupby("variant")["n"].transform("max")]
+        best = fastest(cells, "kernel_s", ["variant"])
+        rates = 2.0 * best["n"].astype(float) ** 3 / best["kernel_s"]
+        best = best.assign(kernel_flop_per_s=rates)[["variant", "n", "kernel_flop_per_s"]]
+        rows = errors.merge(best, how="left", on="variant")
+        frames.append(rows.assign(recording=source.recording_id, gpu=source.label))
+    return stacked("ranges", frames)
 
 
 def sustained_table(sources: list[MeasuredSource]) -> pd.DataFrame:

@@ -41,7 +41,7 @@ def test_tables_are_written_as_read_and_most_have_rows_and_typed_columns(tmp_pat
     of_several |= {"sessions", "unmeasured_sizes"}
     others = {"accuracy", "counts", "sustained", "end_to_end_modes", "pieces"}
     others |= {"locations", "location_break_even", "throughput"}
-    others |= {"surfaces", "surface_nodes", "batches"}
+    others |= {"surfaces", "surface_nodes", "batches", "ranges"}
     assert empty <= of_several | others
 
 

@@ -22,6 +22,7 @@ rule tables:
         measured=KERNEL_SOURCES + CPU_SOURCES,  # a change makes recordings stale
         cubins=CUBINS,
         counts=COUNTS,
+        ranges=rules.ranges.output,
         code=TABLE_CODE,
     output:
         [f"results/tables/{name}.csv" for name in TABLES],
@@ -35,7 +36,7 @@ rule tables:
     shell:
         "python -m workflow tables --published {input.published} --systems {input.systems}"
         " --statements {input.statements} {params.recordings} --cubins {input.cubins}"
-        " --counts {input.counts} --sizes {params.sizes}"
+        " --counts {input.counts} --ranges {input.ranges} --sizes {params.sizes}"
         " --out results/tables 2>&1 | tee {log} >&2"
 
 

@@ -24,3 +24,18 @@ rule count:
     shell:
         "python -m workflow count --config results/config.yaml --jobs {threads}"
         " --out results/counts 2>&1 | tee {log} >&2"
+
+
+rule ranges:
+    input:
+        kernels=KERNEL_SOURCES,
+        code=sources("kernels"),
+        runtime=[path for path in files_below("kernels") if path.endswith((".cpp", ".h"))],
+    output:
+        "results/ranges.csv",
+    log:
+        "results/logs/ranges.log",
+    message:
+        "Computing errors of unusual values"
+    shell:
+        "python -m workflow ranges --out {output} 2>&1 | tee {log} >&2"
