@@ -37,6 +37,7 @@ def narrowed(
     study["variants"] = list(variants) or study["variants"]
     study["sizes"] = list(sizes) or study["sizes"]
     study["cpu"] |= {"variants": ["blas"], "sizes": study["sizes"], "threads": ["all"]}
+    study["cpu"] |= {"shapes": []}
     study["protocol"] |= {"cold_starts": 0}
     if samples:
         budget = float(study["protocol"]["single_run_s"]) * samples

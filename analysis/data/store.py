@@ -1,5 +1,6 @@
 """The study's tables as CSV files, written and read by the schema."""
 
+import csv
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -66,7 +67,18 @@ def _read(path: Path, name: str) -> pd.DataFrame:
         raise StoreError(
             f"{path} has other columns than this version writes ({strange[0]}); {_REMEDY}"
         )
+    _check_cells(path, len(types))
     return frame
+
+
+def _check_cells(path: Path, count: int) -> None:
+    """Raise StoreError for a row with another number of cells: pandas fills up short rows."""
+    with path.open(newline="") as file:
+        rows = csv.reader(file)
+        for row in rows:
+            if row and len(row) != count:
+                cells = f"{len(row)} cells instead of {count} in line {rows.line_num}"
+                raise StoreError(f"{path} has {cells}; {_REMEDY}")
 
 
 def write(frames: Mapping[str, pd.DataFrame], folder: Path) -> None:

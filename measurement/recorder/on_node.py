@@ -19,12 +19,15 @@ from measurement.recorder.record import record
 from measurement.recorder.target import unused
 from study.config import load
 
-MEASURED = Path("results/measured")
+CONFIG, MEASURED = "results/config.yaml", Path("results/measured")
 PROFILE = "workflow/profiles/slurm"
 
 
 def run(name: str, attempt: int) -> None:
     """Write the outcome of attempt 1 or 2 for the entry `name`; raise StudyError."""
+    if name not in (names := [gpu.id for gpu in load(CONFIG).gpus if gpu.slurm]):
+        allowed = ", ".join(names) or "none"
+        raise StudyError(f"{name}: no GPU of Slurm in {CONFIG} has this id; allowed: {allowed}")
     facts = MEASURED / f"{name}.attempt"
     if attempt == 1:
         outcome = {"recording": str(measure(name, facts, Host()))}
@@ -51,7 +54,7 @@ def measure(name: str, attempt: Path, hardware: Host) -> Path:
         if not hardware.select("auto"):
             raise StudyError("CUDA finds no GPU on this node; check `nvidia-smi` there")
         folder = unused(Path("results/recordings") / name)
-        record(load("results/config.yaml"), "auto", folder, None, hardware=hardware)
+        record(load(CONFIG), "auto", folder, None, hardware=hardware)
     except StudyError as error:
         write_atomic(attempt, json.dumps({"job": job, "error": str(error)}))
         raise

@@ -21,9 +21,12 @@ def path(tmp_path):
 
 
 def test_only_what_is_asked_is_measured(path):
+    other_shapes = "study: { cpu: { variants: [blas], shapes: [8x4x2] } }"
+    path.with_name("config.local.yaml").write_text(other_shapes)
+    assert load(path).study.cpu.shapes
     study = narrowed(load(path), ["block"], [12]).study
     assert {(cell.variant, cell.shape.n) for cell in gpu_cells(study, "gpu0")} == {("block", 12)}
-    assert (study.cpu.variants, study.cpu.sizes) == (["blas"], [12])
+    assert (study.cpu.variants, study.cpu.sizes, study.cpu.shapes) == (["blas"], [12], [])
     assert (study.interference, study.energy, study.protocol.cold_starts) == (None, None, 0)
     assert study.seed == 11
     other = {"variants": ["mm_tile"], "dtypes": ["float64"], "block_sizes": [8], "shapes": [12]}

@@ -126,6 +126,18 @@ def test_the_profile_reduces_the_threads_of_each_job_that_asks_for_all_cores():
 # ---- Jobs and the reasons of failures
 
 
+@pytest.mark.parametrize("name", ["local", "nope", "../outside"])
+@pytest.mark.parametrize("attempt", [1, 2])
+def test_a_node_measures_only_an_entry_of_slurm(tmp_path, monkeypatch, name, attempt):
+    (tmp_path / "results").mkdir()
+    gpus = [{"id": "local", "device": "auto"}, {"id": "cluster", "slurm": "a100"}]
+    (tmp_path / "results" / "config.yaml").write_text(config_text({}, PROTOCOL, gpus))
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(StudyError, match=f"^{name}: no GPU .* has this id; allowed: cluster$"):
+        on_node.run(name, attempt)
+    assert [path.name for path in tmp_path.rglob("*")] == ["results", "config.yaml"]
+
+
 def test_errors_name_a_node_without_a_gpu_and_the_command_outside_of_slurm(tmp_path, monkeypatch):
     attempt = tmp_path / "id.attempt"
     assert on_node.reason(attempt) == "Slurm did not start its job"

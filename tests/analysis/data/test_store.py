@@ -49,6 +49,8 @@ HEAD = ",".join(TABLES["recordings"].columns).encode()
         (HEAD + b",more\n", r"other columns than this version writes \(more\)"),
         (HEAD.replace(b"recording,gpu", b"gpu,recording") + b"\n", r"\(their order\)"),
         (HEAD + b"\n" + b"x," * HEAD.count(b",") + b"\n", "cannot be read"),
+        (HEAD + b"\nx,y\n", r"has 2 cells instead of \d+ in line 2"),
+        (HEAD + b"\nx;y\n", "has 1 cells instead of"),
     ],
 )
 def test_what_is_wrong_with_a_file_is_one_line_with_the_remedy(tmp_path, content, words):
