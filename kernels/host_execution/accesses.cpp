@@ -232,8 +232,11 @@ inline bool is_ordered(const Worker &w, uint16_t other, uint32_t lanes, uint32_t
     const uint32_t *const known = other == SEVERAL ? fiber.warps
                                   : is_near        ? fiber.known
                                                    : &fiber.others[warp * WARP];
+    // Of several lanes, only the last access has a time: it is ordered if their warp's arrival is.
+    const bool is_several = lanes & (lanes - 1) && other != SEVERAL && !fiber.others.empty();
+    const bool is_arrived = is_several && time < fiber.warps[warp];
     for (uint32_t left = is_near ? lanes & ~(1u << w.lane) : lanes; left; left &= left - 1) {
-        if (time >= known[__builtin_ctz(left)]) return false;
+        if (time >= known[__builtin_ctz(left)] && !is_arrived) return false;
     }
     return true;
 }
@@ -435,7 +438,7 @@ inline bool within(const char *address, const char *begin, uint64_t bytes, Acces
     return access.offset < bytes && access.offset + access.bytes <= bytes;
 }
 
-enum Space { SHARED, GLOBAL, CONSTANT };
+enum Space { REGISTER, SHARED, GLOBAL, CONSTANT };
 
 // Finds the memory that an access is to: its buffer, and its offset there.
 inline Space locate(Worker &w, char *address, Access &access) {
@@ -507,7 +510,7 @@ void check(const void *place, uint32_t bytes, bool is_store, bool is_atomic, uin
 void check_target(Worker &w, const Copy &copy) {
     if (!w.launch->instrumented) return;
     Access access = {copy.code, 0, copy.bytes, true, false, -1};
-    if (locate(w, copy.to, access) != SHARED) return;
+    locate(w, copy.to, access);
     for (uint32_t byte = 0; byte < copy.bytes; byte += WORD_BYTES) {
         if (!std::memcmp(copy.to + byte, &POISON_WORD, WORD_BYTES)) continue;
         const Word &word = w.words[(access.offset + byte) / w.unit];
@@ -597,19 +600,16 @@ extern "C" void host_atomic_store(void *address, uint64_t bits, unsigned bytes) 
 }
 
 // A copy to shared memory that is complete only after a wait. Until then the target contains NaN.
-extern "C" void host_copy_async(void *to, const void *from, size_t bytes, size_t zeros) {
-    Worker &w = *worker;
-    const uint64_t code = code_address(w, __builtin_return_address(0));
+static void copy_async(Worker &w, char *target, char *source, size_t bytes, size_t zeros,
+                       uint64_t code) {
     if ((bytes != 4 && bytes != 8 && bytes != 16) || zeros > bytes) {
         stop_at(ASYNC_SIZE, code, bytes);
     }
-    char *const target = static_cast<char *>(to);
-    char *const source = static_cast<char *>(const_cast<void *>(from));
+    Access access = {code, 0, static_cast<uint32_t>(bytes), true, false, -1};
+    if (is_register(w, target) || locate(w, target, access) != SHARED) stop_at(NOT_SHARED, code);
     Fiber &fiber = w.fibers[w.thread];
     for (const Copy &copy : fiber.copies) {
         if (copy.to < target + bytes && target < copy.to + copy.bytes) {
-            Access access = {code, 0, static_cast<uint32_t>(bytes), true, false, -1};
-            locate(w, target, access);
             stop(fault_of(COPIES_OVERLAP, access, w.thread, copy.code));
         }
     }
@@ -621,6 +621,38 @@ extern "C" void host_copy_async(void *to, const void *from, size_t bytes, size_t
     }
     fiber.copies.push_back({target, source, static_cast<uint32_t>(bytes),
                             static_cast<uint32_t>(zeros), fiber.group, code});
+}
+
+extern "C" void host_copy_async(void *to, const void *from, size_t bytes, size_t zeros) {
+    Worker &w = *worker;
+    const uint64_t code = code_address(w, __builtin_return_address(0));
+    copy_async(w, static_cast<char *>(to), static_cast<char *>(const_cast<void *>(from)), bytes,
+               zeros, code);
+}
+
+// Asynchronous from global to shared memory, if `bytes` are at least a word; else done at once.
+extern "C" void host_copy(void *to, const void *from, size_t bytes, size_t alignment) {
+    Worker &w = *worker;
+    const uint64_t code = code_address(w, __builtin_return_address(0));
+    char *const target = static_cast<char *>(to);
+    char *const source = static_cast<char *>(const_cast<void *>(from));
+    const auto space_of = [&](char *address, bool is_store) {
+        Access access = {code, 0, static_cast<uint32_t>(bytes), is_store, false, -1};
+        if (is_register(w, address)) return REGISTER;
+        const Space space = locate(w, address, access);
+        access.bytes = alignment;
+        if (access.offset % alignment) stop(fault_of(MISALIGNED, access));
+        return space;
+    };
+    const Space read = space_of(source, false), written = space_of(target, true);
+    if (read == GLOBAL && written == SHARED && bytes >= WORD_BYTES) {
+        return copy_async(w, target, source, bytes, 0, code);
+    }
+    if (w.launch->instrumented || w.launch->last_block) {
+        on_access(source, bytes, false, code - 1);  // in the same call, and a site of its own
+        on_access(target, bytes, true, code);
+    }
+    std::memcpy(target, source, bytes);
 }
 
 extern "C" void host_commit_copies() {

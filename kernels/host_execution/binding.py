@@ -466,6 +466,7 @@ _TEXTS = (
     "uses a barrier object before its init() and a barrier",
     "copies to byte {index} of shared memory, where {other} stores at line {other_line} before the "
     "copy ends",
+    "copies asynchronously to memory that is not shared; use cuda::memcpy_async or an assignment",
 )
 
 

@@ -21,6 +21,9 @@ struct aligned_size_t {
     __forceinline__ operator size_t() const {
         return value;
     }
+    friend __forceinline__ size_t host_alignment(const aligned_size_t &) {
+        return ALIGNMENT;
+    }
 };
 
 template <thread_scope SCOPE>
@@ -140,19 +143,19 @@ struct host_one_thread {
     }
 };
 
-template <typename Group, thread_scope SCOPE>
-HOST_INLINE void memcpy_async(const Group &group, void *to, const void *from, size_t bytes,
+template <typename Group, typename Size, thread_scope SCOPE>
+HOST_INLINE void memcpy_async(const Group &group, void *to, const void *from, Size bytes,
                               pipeline<SCOPE> &) {
     cooperative_groups::host_copy_by(group, to, from, bytes);
 }
-template <typename Group>
-HOST_INLINE void memcpy_async(const Group &group, void *to, const void *from, size_t bytes,
+template <typename Group, typename Size>
+HOST_INLINE void memcpy_async(const Group &group, void *to, const void *from, Size bytes,
                               barrier<thread_scope_block> &object) {
     cooperative_groups::host_copy_by(group, to, from, bytes);
     host_object_copies(&object);
 }
-template <typename Target>
-HOST_INLINE void memcpy_async(void *to, const void *from, size_t bytes, Target &target) {
+template <typename Size, typename Target>
+HOST_INLINE void memcpy_async(void *to, const void *from, Size bytes, Target &target) {
     memcpy_async(host_one_thread(), to, from, bytes, target);
 }
 

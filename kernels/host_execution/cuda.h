@@ -126,6 +126,7 @@ unsigned host_ballot(unsigned mask, int predicate);
 unsigned host_active_mask();
 void host_sync_warp(unsigned mask);
 void host_copy_async(void *to, const void *from, size_t bytes, size_t zeros);
+void host_copy(void *to, const void *from, size_t bytes, size_t alignment);
 void host_commit_copies();
 void host_wait_copies(unsigned pending);
 void host_object_init(void *object, unsigned expected);

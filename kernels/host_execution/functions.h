@@ -722,3 +722,47 @@ HOST_DOT(__dp4a, unsigned, uchar4, uchar4, unsigned char, unsigned char, 4, 0)
     HOST_DOT(NAME, unsigned, ushort2, uchar4, ushort, unsigned char, 2, FIRST)
 HOST_DOT_2(__dp2a_lo, 0)
 HOST_DOT_2(__dp2a_hi, 2)
+
+// ---- Of the C++ library: what nvcc calls on a GPU, with --expt-relaxed-constexpr
+
+namespace std {
+template <typename T>
+constexpr const T &min(const T &a, const T &b) {
+    return b < a ? b : a;
+}
+template <typename T>
+constexpr const T &max(const T &a, const T &b) {
+    return a < b ? b : a;
+}
+template <typename T>
+constexpr void swap(T &a, T &b) {
+    const T before = a;
+    a = b;
+    b = before;
+}
+template <typename A, typename B>
+struct is_same {
+    static constexpr bool value = false;
+};
+template <typename A>
+struct is_same<A, A> {
+    static constexpr bool value = true;
+};
+template <typename A, typename B>
+constexpr bool is_same_v = is_same<A, B>::value;
+using ::abs;
+using ::ceil;
+using ::exp;
+using ::fabs;
+using ::floor;
+using ::fma;
+using ::fmax;
+using ::fmin;
+using ::isfinite;
+using ::isinf;
+using ::isnan;
+using ::log;
+using ::pow;
+using ::round;
+using ::sqrt;
+}  // namespace std

@@ -303,22 +303,25 @@ HOST_INLINE T inclusive_scan(const host_group &group, T value, Operation operati
     return host_folded(group.mask, value, operation, host_lane() + 1);
 }
 
+// What a caller says about the alignment of a copy, beside its bytes.
+template <typename Size>
+HOST_INLINE size_t host_alignment(const Size &) {
+    return 1;
+}
+
 // Copies by all threads of a group, in the largest parts that alignment allows.
-template <typename Group>
-HOST_INLINE void host_copy_by(const Group &group, void *to, const void *from, size_t bytes) {
-    const size_t alike = size_t(to) | size_t(from) | bytes;
+template <typename Group, typename Size>
+HOST_INLINE void host_copy_by(const Group &group, void *to, const void *from, Size size) {
+    const size_t bytes = size, alike = size_t(to) | size_t(from) | bytes;
     const unsigned part = alike % 16 == 0 ? 16 : alike % 8 == 0 ? 8 : alike % 4 == 0 ? 4 : 1;
     for (size_t i = size_t(group.thread_rank()) * part; i < bytes; i += group.size() * part) {
-        if (part == 1)
-            static_cast<char *>(to)[i] = static_cast<const char *>(from)[i];
-        else
-            host_copy_async(static_cast<char *>(to) + i, static_cast<const char *>(from) + i, part,
-                            0);
+        host_copy(static_cast<char *>(to) + i, static_cast<const char *>(from) + i, part,
+                  host_alignment(size));
     }
 }
 
-template <typename Group, typename T>
-HOST_INLINE void memcpy_async(const Group &group, T *to, const T *from, size_t bytes) {
+template <typename Group, typename T, typename Size>
+HOST_INLINE void memcpy_async(const Group &group, T *to, const T *from, Size bytes) {
     host_copy_by(group, to, from, bytes);
     host_commit_copies();
 }

@@ -65,6 +65,7 @@ enum FaultKind : int32_t {
     NEVER_COMPLETE,     // a phase of a barrier object
     NO_BARRIER_OBJECT,  // where one is used
     STORE_TO_COPY,      // a store to where a copy is under way
+    NOT_SHARED,         // the target of an asynchronous copy
     VARIABLE_SIZE,      // no fault: host execution cannot follow so many
 };
 

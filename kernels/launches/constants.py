@@ -10,12 +10,12 @@ from collections.abc import Iterable
 
 from kernels.launches.expression import Launch, declared_names, named, parameters, split_list, words
 from kernels.launches.pieces import Piece, blanked, pieces
-from kernels.launches.roles import is_size_name, meanings
+from kernels.launches.roles import is_size_name, size_named
 
 _MACRO = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)(\(?)[ \t]*(.*)$", re.MULTILINE)
 _NUMBER = re.compile(
     r"\s*(?:(?:static|inline|const|constexpr|__constant__|__device__)\s+)*"
-    r"((?:unsigned|signed|long|short|int|size_t|u?int\d*(?:_t)?)\b[\s\w]*?)\s+\w+\s*[={;]"
+    r"((?:unsigned|signed|long|short|int|size_t|u?int\d*(?:_t)?)\b[\s\w]*?)\s+\w+\s*[={;,]"
 )
 _DIMENSIONS = (
     r"\b[A-Za-z_]\w*[\s>*]+\w+\s*(?:\[[^]]*\]\s*)*\[[^]]*\b{}\b[^]]*\]\s*(?:\[[^]]*\]\s*)*[;={{,]"
@@ -77,7 +77,8 @@ def _whole_numbers(text: str) -> dict[str, str]:
     numbers = {name: "int" for name, body in bodies.items() if re.match(r"[\s(]*\w", body)}
     for name, piece in _variables(text).items():
         kind = _NUMBER.match(blanked(piece.text))
-        if kind and len(declared_names(" ".join(blanked(piece.text).split()))) == 1:
+        is_single = len(declared_names(" ".join(blanked(piece.text).split()))) == 1
+        if kind and (is_single or _is_set_by_host(piece)):
             numbers[name] = " ".join(kind[1].split())
     return numbers
 
@@ -85,7 +86,8 @@ def _whole_numbers(text: str) -> dict[str, str]:
 def _is_free(text: str, name: str, launch: Launch) -> bool:
     """Return whether no array's size, template's argument or other constant depends on it."""
     codes = [blanked(piece.text) for piece in pieces(text) if piece.is_for_the_device]
-    of_others = [piece.text for other, piece in _variables(text).items() if other != name]
+    variables = _variables(text)
+    of_others = [piece.text for piece in variables.values() if piece != variables.get(name)]
     patterns = [pattern.format(name) for pattern in (_DIMENSIONS, _IN_ANGLES)]
     return not (
         any(re.search(pattern, code) for pattern in patterns for code in codes)
@@ -106,7 +108,9 @@ def with_variables(text: str, names: Iterable[str], value: int | None = None) ->
             text = text[: macro.start()] + variable + text[macro.end() :]
         elif piece := _variables(text).get(name):
             kind = _NUMBER.match(blanked(piece.text))
-            text_of = f"{word} {kind[1] if kind else 'int'} {name}{given};"
+            names_of = sorted(declared_names(" ".join(blanked(piece.text).split())))
+            values = ", ".join(f"{each}{given}" for each in names_of)
+            text_of = f"{word} {kind[1] if kind else 'int'} {values};"
             blank = "\n" * piece.text.count("\n")
             text = text[: piece.begin] + blank + text_of + text[piece.end :]
     return text
@@ -117,7 +121,7 @@ def fixed_sizes(text: str, launch: Launch, kernel: Piece | None) -> dict[str, st
 
     Where one name stands for all, it is that of N.
     """
-    if kernel is None or any(_size(named(each)) for each in parameters(kernel, launch.name)):
+    if kernel is None or any(size_named(named(each)) for each in parameters(kernel, launch.name)):
         return {}
     code = blanked(kernel.text)
     names = [
@@ -125,9 +129,5 @@ def fixed_sizes(text: str, launch: Launch, kernel: Piece | None) -> dict[str, st
         for name in sorted(words(code) & macros(text, ""), key=code.index)
         if not re.search(_IN_ANGLES.format(name), code)  # an edge of a tile
     ]
-    sizes = {size: name for name in reversed(names) if (size := _size(name))}
+    sizes = {size: name for name in reversed(names) if (size := size_named(name))}
     return sizes if "N" in sizes else {}
-
-
-def _size(name: str) -> str | None:
-    return next(iter(meanings([name])))[name] if is_size_name(name) else None

@@ -11,8 +11,11 @@ from kernels.launches.expression import words
 from kernels.launches.pieces import Piece, blanked, function_name, pieces
 
 _OF_THE_HOST = re.compile(
-    r"\b(?:cuda[A-Z]\w*|cublas\w*|std::(?!size_t|ptrdiff_t|u?int(?:\d+|ptr)_t)\w+)\b|<<<"
+    r"\b(?:cuda[A-Z]\w*|cublas\w*|thrust::\w+|"
+    r"std::(?!size_t|ptrdiff_t|u?int(?:\d+|ptr)_t|min\b|max\b|is_same)\w+)\b|<<<"
 )
+_BASES = re.compile(r"^(\s*(?:template\s*<[^{]*>)?\s*(?:struct|class)\s[\w\s]*):(?!:)[^{]*")
+_ATTRIBUTE = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)[ \t][^\n(]*__device__", re.MULTILINE)
 _MACRO = re.compile(r"\s*#\s*define\s+(\w+)")
 _KEYWORDS = words(
     "auto bool char class const constexpr double enum extern float inline int long namespace "
@@ -28,18 +31,25 @@ def for_the_device(text: str, launched: AbstractSet[str]) -> str:
     of the host, such as one that divides and rounds up.
     """
     parts = list(pieces(text))
+    attributes = set(_ATTRIBUTE.findall(text))
+    on_device = {
+        index
+        for index, piece in enumerate(parts)
+        if piece.is_for_the_device or words(blanked(piece.header)) & attributes
+    }
     kept: set[int] = set()
     of_the_host, needed = set(launched), set(launched)
     before = -1
     while before != len(kept):
         before = len(kept)
         for index, piece in enumerate(parts):
-            if index in kept or not _is_needed(piece, needed, of_the_host):
+            usable = needed if index in on_device else of_the_host
+            if index in kept or not _is_needed(piece, needed, usable, index in on_device):
                 continue
             kept.add(index)
             named = words(piece.text) - _KEYWORDS
             needed |= named
-            if _is_host_function(piece):
+            if piece.is_function and index not in on_device:
                 of_the_host |= named
     for index, piece in enumerate(parts):
         if index not in kept:
@@ -48,11 +58,7 @@ def for_the_device(text: str, launched: AbstractSet[str]) -> str:
     return text
 
 
-def _is_host_function(piece: Piece) -> bool:
-    return piece.is_function and not piece.is_for_the_device
-
-
-def _is_needed(piece: Piece, needed: set[str], of_the_host: set[str]) -> bool:
+def _is_needed(piece: Piece, needed: set[str], functions: set[str], on_device: bool) -> bool:
     if piece.is_directive:
         macro = _MACRO.match(piece.text)
         return not macro or macro[1] in needed
@@ -63,9 +69,8 @@ def _is_needed(piece: Piece, needed: set[str], of_the_host: set[str]) -> bool:
         return False
     outside = re.sub(r"\{.*\}", " ", code, flags=re.DOTALL)  # of a type with methods
     if piece.is_function or "(" in outside.partition("=")[0]:
-        names = needed if piece.is_for_the_device else of_the_host
-        is_usable = piece.is_for_the_device or not _OF_THE_HOST.search(code)
-        return is_usable and function_name(piece) in {*names, None}
+        is_usable = on_device or not _OF_THE_HOST.search(code)
+        return is_usable and function_name(piece) in {*functions, None}
     if "__device__" not in code and "__constant__" not in code and _OF_THE_HOST.search(code):
         return False
     return bool(_names(code) & needed)
@@ -74,6 +79,7 @@ def _is_needed(piece: Piece, needed: set[str], of_the_host: set[str]) -> bool:
 def _names(code: str) -> set[str]:
     """Return the names that a type, an alias, a variable or a prototype may declare."""
     is_alias = re.match(r"\s*(?:using|namespace)\b[^={]*=", code)
+    code = _BASES.sub(r"\1", code)
     declared = code.partition("=")[0] if is_alias or "{" not in code else code
     if not re.search(r"\benum\b", code):
         declared = re.sub(r"\{.*\}|=[^,;]*", " ", declared, flags=re.DOTALL)

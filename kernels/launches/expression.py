@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from kernels.launches.pieces import Piece, blanked, closing, kernels_of, pieces
+from kernels.launches.roles import is_leading_dimension, is_size_name
 
 MALLOC, MEMSET = "cudaMalloc", "cudaMemset"
 _OF_MEMORY = re.compile(rf"\b({MALLOC}|{MEMSET})(?:Async|Managed)?\s*(?:<[\w\s]*>)?\s*\(")
@@ -237,20 +238,27 @@ def _needed(declarations: Sequence[str], launch: Launch) -> tuple[str, ...]:
     return tuple(chosen)
 
 
-def _with_plain_pointers(launch: Launch, kernel: Piece) -> Launch:
-    """Return a launch with a kernel's parameter in place of an expression for its pointer."""
+def _with_plain_arguments(launch: Launch, kernel: Piece) -> Launch:
+    """Return a launch with a kernel's parameter in place of an expression for its pointer.
+
+    A size for a leading dimension becomes that leading dimension, too: it may be larger.
+    """
     given = split_list(launch.arguments)
     targets = parameters(kernel, launch.name)
     plain = [
-        argument
-        if re.fullmatch(r"\w+", argument) or not re.search(r"[*\[]", target)
-        else named(target)
+        named(target) if _is_replaced(argument, target) else argument
         for argument, target in zip(given, targets, strict=False)
     ]
     if plain == given:
         return launch
     changed = replace(launch, arguments=", ".join([*plain, *given[len(targets) :]]))
     return replace(changed, declarations=_needed(launch.declarations, changed))
+
+
+def _is_replaced(argument: str, target: str) -> bool:
+    if re.search(r"[*\[]", target):
+        return not re.fullmatch(r"\w+", argument)
+    return is_leading_dimension(named(target)) and is_size_name(argument)
 
 
 def of_file(text: str, option: str | None) -> list[Launch]:
@@ -262,7 +270,7 @@ def of_file(text: str, option: str | None) -> list[Launch]:
         return _written(";\n".join(comments))
     kernels = kernels_of(text)
     return [
-        launch if launch.is_of_memory else _with_plain_pointers(launch, kernels[launch.name])
+        launch if launch.is_of_memory else _with_plain_arguments(launch, kernels[launch.name])
         for launch in launches(text)
         if launch.is_of_memory or launch.name in kernels
     ]

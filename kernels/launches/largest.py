@@ -35,9 +35,9 @@ class LastBlocks:
     step: int  # sizes are multiples of it
 
     @classmethod
-    def of(cls, source: Source, reading: Reading, tile: tuple[int, int]) -> "LastBlocks":
-        """Compile a launch for them."""
-        return cls(source.library("large"), reading, lcm(*tile, _STEP))
+    def of(cls, source: Source, reading: Reading, *edges: int) -> "LastBlocks":
+        """Compile a launch for them; sizes are multiples of these edges."""
+        return cls(source.library("large"), reading, lcm(*edges, _STEP))
 
     def fault(self) -> tuple[list[Shape], str | None]:
         """Return the shapes whose last block is right, and what is wrong with the next, if known.

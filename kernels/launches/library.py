@@ -83,7 +83,12 @@ class Source:
     @property
     def name(self) -> str:
         """The name of the kernel that multiplies."""
-        return main_of(self.steps).name
+        return self.main.name
+
+    @property
+    def main(self) -> Launch:
+        """The launch that multiplies."""
+        return main_of(self.steps)
 
     @property
     def launches(self) -> list[Launch]:
@@ -98,11 +103,32 @@ class Source:
         return any(has_beta(kernels[name], name) for name in names)
 
     @property
-    def loops_over_blocks(self) -> bool:
+    def constants_of_kernel(self) -> set[str]:
+        """The constants of the file that the product sets and the kernel that multiplies names."""
+        kernel = kernels_of(self.text).get(self.name)
+        return words(kernel.text) & set(self.scope.constants) if kernel else set()
+
+    @property
+    def has_untyped_matrices(self) -> bool:
+        """Whether a kernel takes a matrix as ``void *``: the type of its elements is open."""
+        return any(re.search(r"\bvoid\b", kind) for kind in self.scope.pointers.values())
+
+    @property
+    def takes_any_grid(self) -> bool:
         """Whether a loop advances by the number of blocks, so that any number of them will do."""
         code = without_comments(self.device)
-        strides = re.findall(r"\b(\w+)\s*=[^;=]*\bgridDim\b", code)
-        return re.search(rf"\+=[^;)]*\b(?:{'|'.join(['gridDim', *strides])})\b", code) is not None
+        not_of_block = r"(?:(?!blockIdx)[^;=)])*"
+        strides = re.findall(rf"\b(\w+)\s*={not_of_block}\bgridDim\b{not_of_block};", code)
+        names = "|".join(["gridDim", *strides])
+        return re.search(rf"\+={not_of_block}\b(?:{names})\b", code) is not None
+
+    @property
+    def loops_over_blocks(self) -> bool:
+        """Whether a loop begins at the block's index, or advances by the number of blocks."""
+        code = without_comments(self.device)
+        indices = re.findall(r"\b(\w+)\s*=\s*blockIdx\s*\.\s*[xyz]\s*[;,]", code)
+        advance = any(re.search(rf"\b{index}\s*\+=", code) for index in indices)
+        return advance or self.takes_any_grid
 
     @property
     def uses_tf32(self) -> bool:

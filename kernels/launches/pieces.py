@@ -92,6 +92,8 @@ def pieces(text: str) -> Iterator[Piece]:
             begin = place
         else:
             place += 1
+    if code[begin:].strip(" \t\n;}"):
+        yield Piece(text[begin:], begin, len(text))
 
 
 def _ends_here(code: str, begin: int, body: int, end: int) -> bool:
@@ -134,18 +136,18 @@ def declarations(text: str) -> str:
 
 def function_name(piece: Piece) -> str | None:
     """Return the name of the function that a piece defines or declares."""
-    header = _without_attributes(blanked(piece.header))
+    header = re.sub(r"\btemplate\s*<\s*>", "", _without_attributes(blanked(piece.header)))
     name = re.search(r"([A-Za-z_]\w*)\s*(?:<[^()]*>)?\s*\(", header)
     return name[1] if name else None
 
 
 def kernels_of(text: str) -> dict[str, Piece]:
-    """Return the kernels that a source defines, by name."""
-    kernels = {}
+    """Return the kernels that a source defines, by name; of a template, not what specialises it."""
+    kernels = dict[str, Piece]()
     for piece in pieces(text):
         name = function_name(piece)
         if name and piece.is_function and "__global__" in blanked(piece.header):
-            kernels[name] = piece
+            kernels.setdefault(name, piece)
     return kernels
 
 

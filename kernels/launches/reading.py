@@ -175,6 +175,8 @@ class Reading:
     reads_c: bool = False  # the product is α·A·B + β·C
     layout: Layout = ROWS
     precision: Precision = Precision()
+    takes_padding: bool = False  # sizes are given, and leading dimensions apart from them
+    padding: int = 0  # elements behind the rows of A; twice as many in B, and three times in C
 
     def typed(self, library: Library) -> "Reading":
         """Return the reading with the element types that a library's pointers have."""
@@ -201,11 +203,9 @@ class Reading:
 
     def values(self, shape: Shape, factors: Factors = ONE) -> list[float]:
         """Return the values of the launch's numbers for a shape."""
-        a, b, c = self.layout
         values: dict[str, float] = {"M": shape.m, "N": shape.n, "K": shape.k, "STREAM": 0}
         values |= dict(zip(("ALPHA", "BETA"), factors, strict=True))
-        values |= {"LDA": shape.m if a else shape.k, "LDB": shape.k if b else shape.n}
-        values |= {"LDC": shape.m if c else shape.n}
+        values |= {f"LD{'ABC'[place]}": sum(self._row(place, shape)) for place in range(3)}
         return [values[meaning] for meaning in self.numbers.values()]
 
     def run(
@@ -222,12 +222,15 @@ class Reading:
         overwritten.
         """
         values = self.values(operands.shape, factors)
-        inputs = {0: operands.a, 1: operands.b}
-        result = operands.c
+        a, b, result = (
+            self._with_padding(place, matrix, operands.shape)
+            for place, matrix in enumerate((operands.a, operands.b, operands.c))
+        )
+        inputs = {0: a, 1: b}
         if self.has_addend:
-            inputs[3] = operands.c
-            result = np.full_like(operands.c.view(np.uint8), 0xFF).view(operands.c.dtype)
-        arrays = [each.copy() for each in (operands.a, operands.b, result, *[*inputs.values()][2:])]
+            inputs[3] = result
+            result = np.full_like(result.view(np.uint8), 0xFF).view(result.dtype)
+        arrays = [each.copy() for each in (a, b, result, *[*inputs.values()][2:])]
         unset = {*range(len(arrays), len(arrays) + self.workspaces)}
         unset |= set() if self.reads_c and not self.has_addend else {2}
         arrays += self._workspaces(library, values)
@@ -238,13 +241,40 @@ class Reading:
         for place, before in inputs.items():
             words = self._words(place)
             stored = np.max([run.stored_by[place] for run in runs], axis=0)  # lines
-            changed = np.flatnonzero(arrays[place] != before) * words
+            is_changed = arrays[place].view(np.uint8) != before.view(np.uint8)
+            changed = np.flatnonzero(is_changed) // before.itemsize * words
             places = [*np.flatnonzero(stored)[:1], *changed[:1]]
             if places:
                 element = self._element(place, int(places[0]) // words, operands.shape)
                 line = stored[places[0]]
                 raise KernelFault(f"{library.at(line)}: stores to {element}, an input")
-        return arrays[2], runs
+        return self._without_padding(library, arrays[2], runs, operands.shape), runs
+
+    def _row(self, place: int, shape: Shape) -> tuple[int, int]:
+        """Return elements and padding of a row of A, B or C in memory, or of a column."""
+        lengths = ((shape.k, shape.m), (shape.n, shape.k), (shape.n, shape.m))
+        is_padded = f"LD{'ABC'[place]}" in self.numbers.values()
+        return lengths[place][self.layout[place]], self.padding * (place + 1) * is_padded
+
+    def _with_padding(self, place: int, flat: Array, shape: Shape) -> Array:
+        """Return a matrix with NaN behind each row."""
+        row, padding = self._row(place, shape)
+        padded = np.full((len(flat) // row, (row + padding) * flat.itemsize), 0xFF, np.uint8)
+        padded[:, : row * flat.itemsize] = flat.view(np.uint8).reshape(len(padded), -1)
+        return padded.reshape(-1).view(flat.dtype)
+
+    def _without_padding(
+        self, library: Library, result: Array, runs: Sequence[Run], shape: Shape
+    ) -> Array:
+        """Return the rows of C; raise KernelFault for a store between them."""
+        row, padding = self._row(2, shape)
+        if not padding:
+            return result
+        lines = np.max([run.stored_by[2] for run in runs], axis=0)
+        between = lines.reshape(-1, (row + padding) * self._words(2))[:, row * self._words(2) :]
+        if between.any():
+            raise KernelFault(f"{library.at(int(between.max()))}: stores behind a row of C")
+        return np.ascontiguousarray(result.reshape(-1, row + padding)[:, :row]).reshape(-1)
 
     @property
     def has_addend(self) -> bool:
@@ -299,8 +329,8 @@ class Reading:
 
     def word(self, shape: Shape, row: int, column: int) -> int:
         """Return the number of the first word of an element of C, as in `Run.stored_by`."""
-        number = column * shape.m + row if self.layout[2] else row * shape.n + column
-        return number * self._words(2)
+        line, place = (column, row) if self.layout[2] else (row, column)
+        return (line * sum(self._row(2, shape)) + place) * self._words(2)
 
     def _words(self, place: int) -> int:
         stored = (self.precision.a, self.precision.b, self.precision.c)[min(place, 2)]
@@ -321,12 +351,13 @@ class Reading:
     def _element(self, place: int, number: int, shape: Shape) -> str:
         """Return the name of an element of A, B or C by its number in order of addresses."""
         name, matrix = self._buffers[place], min(place, 2)
-        sizes = ((shape.m, shape.k), (shape.k, shape.n), (shape.m, shape.n))[matrix]
-        count = sizes[0] * sizes[1]
-        if not 0 <= number < count:
+        row, padding = self._row(matrix, shape)
+        elements = (shape.m * shape.k, shape.k * shape.n, shape.m * shape.n)[matrix]
+        count = elements // row * (row + padding)
+        line, column = divmod(number, row + padding)
+        if not 0 <= number < count or column >= row:
             return f"element {number} of {name}, which has {count} elements,"
-        in_columns = self.layout[matrix]
-        indices = divmod(number, sizes[0])[::-1] if in_columns else divmod(number, sizes[1])
+        indices = (column, line) if self.layout[matrix] else (line, column)
         return f"{name}({indices[0]}, {indices[1]})"
 
 
@@ -347,8 +378,12 @@ def readings(source: Source) -> Iterator[Reading]:
         places = {name: role_of[name] for name in pointers}
         numbers = {name: (implied | found)[name] for name in names}
         sizes = {found[name] for name in asked if name in source.arguments} & set(SIZES)
+        constants = {found[name] for name in asked if name in source.constants_of_kernel}
+        sizes |= set(SIZES) if constants >= set(SIZES) else set()
         precision = Precision(uses_tf32=source.uses_tf32)
         reading = Reading(numbers, places, len(sizes) < 2, source.reads_c, precision=precision)
+        if reading.has_leading_dimensions and len(source.launches) == 1 and not reading.has_addend:
+            reading = replace(reading, takes_padding=len(sizes) in (1, len(SIZES)))
         yield reading
         if reading.has_leading_dimensions:
             for layout in list(LAYOUTS)[1:]:

@@ -15,6 +15,7 @@ MATRICES = ("A", "B", "C")
 # Further pointers: the C of D = α·A·B + β·C, whose D is called C then, and memory for steps.
 ADDEND, WORKSPACE = "ADDEND", "WORKSPACE"
 ELEMENT = "float"  # the type of elements that a template leaves open
+ELEMENT_TYPES = {ELEMENT, "double", "half", "__half", "nv_bfloat16", "__nv_bfloat16", "int"}
 _SIZE_NAMES = {
     "M": r"m|(?:num)?(?:a|c)?_?rows(?:_?(?:a|c))?|h(?:eight)?_?(?:a|c)|(?:a|c)_?h(?:eight)?|height|"
     r"m_?(?:size|dim|global)|(?:size|dim)_?m",
@@ -89,9 +90,19 @@ def _size_choices(names: Sequence[str]) -> Iterator[dict[str, str]]:
             yield dict(zip(names, order, strict=False)) | dict.fromkeys(names[3:], "N")
 
 
+def is_leading_dimension(name: str) -> bool:
+    """Return whether a number of this name is a leading dimension."""
+    return meaning_of(name) in _LEADING
+
+
+def size_named(name: str) -> str | None:
+    """Return which of M, N and K a number of this name is; None if it is no size."""
+    return None if meaning_of(name) else _size(name)
+
+
 def is_size_name(name: str) -> bool:
     """Return whether a number of this name can be M, N or K."""
-    return _size(name) is not None and meaning_of(name) is None
+    return size_named(name) is not None
 
 
 def is_number_name(name: str) -> bool:

@@ -1,6 +1,5 @@
 """C++ that evaluates a launch: the function `host_configure`, for every compiler."""
 
-import itertools
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -22,6 +21,7 @@ from kernels.launches.expression import (
 from kernels.launches.pieces import Piece, blanked, function_name, kernels_of
 from kernels.launches.roles import (
     ELEMENT,
+    ELEMENT_TYPES,
     MATRICES,
     is_bias,
     is_number_name,
@@ -129,7 +129,7 @@ def _scope_of(text: str, launch: Launch) -> Scope:
             numbers[name] = kind or "int"
         elif name not in declared and (target or is_number_name(name)):
             numbers[name] = _type(target) if target and "*" not in target else "int"
-    template_types = _template_types(launch.enclosing, kernel)
+    template_types = _template_types(text, launch.enclosing, kernel)
     return Scope(numbers, pointers, absent, template_types, tuple(constants))
 
 
@@ -171,14 +171,22 @@ def _declared_type(statement: str, name: str) -> str:
     )
 
 
-def _template_types(*functions: Piece | None) -> dict[str, str]:
-    """Return the types that stand in templates of functions: float for each."""
-    parameters_of = [template_parameters(function) for function in functions if function]
-    return {
-        name: ELEMENT
-        for kind, name, _ in itertools.chain(*parameters_of)
-        if kind in ("typename", "class")
-    }
+def _template_types(text: str, *functions: Piece | None) -> dict[str, str]:
+    """Return the types that stand in templates of functions: float, unless a call gives others."""
+    types = {}
+    for function in filter(None, functions):
+        given = _given_types(text, function_name(function) or "")
+        for place, (kind, name, _) in enumerate(template_parameters(function)):
+            calls = [call[place] for call in given if len(call) > place]
+            if kind in ("typename", "class") and (calls or name not in types):
+                types[name] = ELEMENT if ELEMENT in calls or not calls else calls[0]
+    return types
+
+
+def _given_types(text: str, name: str) -> list[list[str]]:
+    """Return the arguments of a template in calls and instantiations that name element types."""
+    calls = re.findall(rf"\b{re.escape(name)}\s*<([^;{{}}()<>]*)>\s*\(", blanked(text))
+    return [split_list(call) for call in calls if words(call) & ELEMENT_TYPES]
 
 
 def _evaluated(step: Launch, scope: Scope) -> str:

@@ -56,6 +56,8 @@ class Trial:
         where = f"at size {shape}"
         if factors != ONE:
             where += f" with alpha = {factors[0]:g} and beta = {factors[1]:g}"
+        if self.reading.padding:
+            where += " with leading dimensions above the sizes"
         for is_whole in self.reading.precision.kinds:
             operands = Operands.random(shape, seed, self.reading, is_whole)
             try:
@@ -90,7 +92,7 @@ class Trial:
         try:
             c, runs = self.reading.run(self.library, operands, geometry)
         except KernelFault as fault:
-            return _kind_of(str(fault)), self
+            return kind_of(str(fault)), self
         is_too_large = geometry and runs[-1].useful_blocks < prod(geometry[0])
         right = Outcome.TOO_MANY if is_too_large else Outcome.RIGHT
         precision, is_fixed = self.reading.precision, self.reading.has_leading_dimensions
@@ -146,7 +148,7 @@ class Trial:
         return ""
 
 
-def _kind_of(fault: str) -> Outcome:
+def kind_of(fault: str) -> Outcome:
     """Return the outcome of a launch that a fault ends."""
     if re.search(r"is outside its array|shared memory is out of bounds", fault):
         return Outcome.OUTSIDE

@@ -1,5 +1,6 @@
 """The verdict on a kernel: correct, correct for multiples of a number, or wrong."""
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import count, product
@@ -13,6 +14,7 @@ from base.paths import shown
 from kernels.host_execution.compiler import CompilerError, NotSupported
 from kernels.launches.device import for_the_device
 from kernels.launches.expression import (
+    MALLOC,
     Launch,
     main_of,
     named,
@@ -28,7 +30,7 @@ from kernels.launches.reading import LARGE, LAYOUTS, Factors, Reading, readings
 from kernels.launches.roles import MATRICES
 from kernels.launches.sequences import Steps, sequences
 from kernels.launches.structs import matrix_count
-from kernels.launches.trials import Outcome, Trial
+from kernels.launches.trials import Outcome, Trial, kind_of
 from kernels.products.shape import Shape
 
 _LARGE = 1 << 11  # an edge at which every grid has many blocks, and 32 threads per element fit
@@ -42,6 +44,9 @@ _MOST_THREADS = 1 << 22  # of a launch on the host
 _ANY = 32  # edge of a block's tile where the grid does not say it
 _FACTORS: Factors = (-0.75, 1.5)
 _FLOAT_DIGITS = 24
+_PADDING = 16  # elements: rows stay aligned for vectors
+# Of elements, in a template's arguments.
+_OTHER_TYPES = re.compile(r"\b(?:\w*half|\w*bfloat16|double|u?int\d*(?:_t)?|char|complex)\b")
 
 
 @dataclass(frozen=True)
@@ -60,6 +65,7 @@ class Judged:
     fault: str | None
     is_fixed: bool = False  # its file fixes the sizes
     is_checked: bool = True
+    has_fixed_grid: bool = False  # whatever the sizes of the matrices
 
     @property
     def layout(self) -> str:
@@ -127,10 +133,13 @@ def judge(path: Path, text: str, name: str, option: str | None = None) -> Judged
     matrices, and its kernel is launched as one without a launch, unless its blocks loop. Raise
     NotSupported if no launch fits, CompilerError if none compiles.
     """
-    refused: CompilerError | None = None
+    refused: StudyError | None = None
     unknown: StudyError | None = None  # why several steps were not judged: one may be a product
     for steps in _launched(text, option, name):
         source = Source.of(path, text, *steps)
+        if source.has_untyped_matrices and _OTHER_TYPES.search(source.main.kernel):
+            refused = refused or _untyped(path, name)
+            continue
         try:
             is_declared = not steps[-1].line or source.loops_over_blocks
             judged = _judge(source, source.library("counted"), is_declared)
@@ -142,7 +151,14 @@ def judge(path: Path, text: str, name: str, option: str | None = None) -> Judged
             else:
                 raise
             continue
-        if judged and (judged.multiple or not unknown):
+        if judged and not judged.multiple and source.has_untyped_matrices:
+            refused = refused or _untyped(path, name)
+        elif judged and not judged.multiple and (padded := _padded_matrix(judged, option)):
+            raise NotSupported(
+                f"{shown(path)}: {name}: the file allocates more for {padded} than the matrix has, "
+                "and its kernel needs it; host execution allocates matrices without padding"
+            )
+        elif judged and (judged.multiple or not unknown):
             return judged
         if not judged and len(steps) > 1:
             how = f"do not grow with the matrices; write them, such as --launch '{written(steps)}'"
@@ -152,7 +168,41 @@ def judge(path: Path, text: str, name: str, option: str | None = None) -> Judged
     return _judge_by_guesses(path, text, name, refused)
 
 
-def _judge_by_guesses(path: Path, text: str, name: str, refused: CompilerError | None) -> Judged:
+def _padded_matrix(judged: Judged, option: str | None) -> str | None:
+    """Return the matrix behind which a kernel accesses memory that its file allocates, or None."""
+    source, shape = judged.source, judged.shapes[0]
+    if not re.search(r"element \d+ of .* is out of bounds", judged.fault or ""):
+        return None
+    steps = [each for each in of_file(source.text, option) if each.name == MALLOC]
+    mallocs = [each for each in steps if each.enclosing == source.main.enclosing]
+    padded = Source.of(source.path, source.text, *mallocs, *source.steps)
+    try:
+        library = padded.library("launch")
+    except StudyError:
+        return None
+    pointers, values = list(padded.scope.pointers), judged.reading.values(shape)
+    if pointers != list(source.scope.pointers):
+        return None
+    precision = judged.reading.precision
+    elements = {
+        "A": (shape.m * shape.k, precision.a),
+        "B": (shape.k * shape.n, precision.b),
+        "C": (shape.m * shape.n, precision.c),
+    }
+    sizes = {
+        name: count * np.dtype(kind.dtype).itemsize for name, (count, kind) in elements.items()
+    }
+    allocated = zip(pointers, library.allocated(values, len(pointers)), strict=True)
+    roles = judged.reading.matrices
+    return next((name for name, size in allocated if size > sizes.get(roles[name], size)), None)
+
+
+def _untyped(path: Path, name: str) -> NotSupported:
+    how = "takes its matrices as void *; host execution passes float: give their types"
+    return NotSupported(f"{shown(path)}: {name}: {how}")
+
+
+def _judge_by_guesses(path: Path, text: str, name: str, refused: StudyError | None) -> Judged:
     """Judge a kernel with the first guessed launch that gives a product at all."""
     kernel = kernels_of(text)[name]
     code = for_the_device(text, {name})
@@ -173,12 +223,12 @@ def _judge_by_guesses(path: Path, text: str, name: str, refused: CompilerError |
             return judged
         if judged and is_sure:
             likeliest = likeliest or judged
-            if not guess.declarations:
+            if not guess.declarations and not probe.has_untyped_matrices:
                 return judged
         example = example or launch
-    if likeliest:
+    if likeliest and not probe.has_untyped_matrices:
         return likeliest
-    if example is None and refused:
+    if refused and (likeliest or example is None):
         raise refused
     arguments = ", ".join(named(each) for each in parameters(kernel, name))
     grid = "dim3(CEIL_DIV(N, 16), CEIL_DIV(M, 16)), dim3(16, 16)"
@@ -267,16 +317,15 @@ def _judge(
     first: Judged | None = None
     fixed = library.fixed_shape()
     for reading in (each.typed(library) for each in readings(source)):
-        tile = (1, 1) if fixed else _tile(library, source, reading)
-        if tile is None and not is_declared:
+        edges = (1, 1) if fixed else _tile(library, source, reading)
+        if edges is None and not is_declared:
             continue
-        tile = tile or (_ANY, _ANY)
+        tile = edges or (_ANY, _ANY)
         whole = fixed or _whole(tile, reading)
         outcome, trial = Trial(library, reading).outcome(whole)
         fault = trial.fault(whole, 2)
-        if geometry and source.loops_over_blocks and not (fixed or fault):
-            blocks = [-(-size // 3) for size in geometry.blocks(whole.m, whole.n)]
-            fault = trial.fault(whole, 2, geometry=(blocks, geometry.block))
+        if not (fixed or fault or outcome is not Outcome.RIGHT):
+            fault = _fault_of_loops(trial, source, edges, geometry)
         if outcome is not Outcome.RIGHT or fault:
             first = first or Judged(source, reading, tile, 0, (whole,), fault)
         elif fixed:
@@ -284,8 +333,53 @@ def _judge(
             right = int(fault is None)
             return Judged(source, trial.reading, tile, right, (fixed,), fault, is_fixed=True)
         else:
-            return _for_sizes(source, trial, tile, whole)
-    return first
+            verdict = _for_sizes(source, trial, tile, whole)
+            return replace(verdict, has_fixed_grid=edges is None)
+    return first and (_for_large_multiples(source, library, first) or first)
+
+
+def _for_large_multiples(source: Source, library: Library, judged: Judged) -> Judged | None:
+    """Return the verdict on a kernel that is wrong at small sizes, but needs large multiples.
+
+    Such a kernel visits its blocks in groups. None is returned if it is wrong there too.
+    """
+    reading, edge, fault = judged.reading, _LARGEST_MULTIPLE, judged.fault or ""
+    if source.main.line == 0 or kind_of(fault) is Outcome.RACES or "shared memory" in fault:
+        return None
+    wide, least = (Shape(1, edge, n * edge, _WIDE) for n in (2, 1))
+    if reading.is_square:
+        wide = least = Shape.square(edge)
+    launched = library.multiplies(reading.values(wide), [0] * len(source.scope.pointers))
+    if judged.is_fixed or prod(launched.grid) * prod(launched.block) > _MOST_THREADS // 8:
+        return None
+    outcome, trial = Trial(source.library("separate"), reading).outcome(wide)
+    if outcome is not Outcome.RIGHT or Trial(library, trial.reading).fault(least, 2):
+        return None
+    shapes = wide, least
+    return replace(judged, reading=trial.reading, multiple=edge, shapes=shapes)
+
+
+def _fault_of_loops(
+    trial: Trial, source: Source, tile: tuple[int, int] | None, geometry: Geometry | None
+) -> str | None:
+    """Return what is wrong where a block computes several tiles in turn; None if nothing is.
+
+    That is with few blocks. Where the launch fixes their number or lets it grow with C, the kernel
+    may rely on it: then only races count.
+    """
+    if not (source.takes_any_grid if geometry else source.loops_over_blocks or not tile):
+        return None
+    shape = _whole(tile or (_LARGEST_TILE, _LARGEST_TILE), trial.reading)
+    if geometry:
+        blocks = [-(-size // 3) for size in geometry.blocks(shape.m, shape.n)]
+        return trial.fault(shape, 2, geometry=(blocks, geometry.block))
+    shape = shape if trial.reading.is_square else replace(shape, k=_ANY)
+    addresses = [0] * len(source.scope.pointers)
+    launched = trial.library.multiplies(trial.reading.values(shape), addresses)
+    blocks = [min(size, 2) for size in launched.grid]
+    fault = trial.fault(shape, 2, geometry=(blocks, launched.block))
+    is_fault = fault and (kind_of(fault) is Outcome.RACES or (source.takes_any_grid and not tile))
+    return fault if is_fault else None
 
 
 def _tile(library: Library, source: Source, reading: Reading) -> tuple[int, int] | None:
@@ -340,7 +434,7 @@ def _for_sizes(source: Source, trial: Trial, tile: tuple[int, int], whole: Shape
     right wherever one with fewer is: otherwise its bounds are wrong.
     """
     reading = trial.reading
-    wrong = trial.undefined(whole) or _wrong_factors(trial, whole)
+    wrong = trial.undefined(whole) or _wrong_factors(trial, whole) or _wrong_rows(trial, whole)
     if wrong:
         return Judged(source, reading, tile, 0, (whole,), wrong)
     shapes = {which: _partly(which, tile, reading) for which in _partial(reading)}
@@ -352,6 +446,7 @@ def _for_sizes(source: Source, trial: Trial, tile: tuple[int, int], whole: Shape
     first = next(filter(None, faults.values()), None)
     if first is None:
         fault = next(filter(None, (trial.fault(shape, _seed(shape)) for shape in others)), None)
+        fault = fault or _wrong_rows(trial, others[1])
         return Judged(source, reading, tile, int(not fault), checked, fault)
     for right, wrong_too in product(faults, faults):
         is_more = all(w >= r for w, r in zip(wrong_too, right, strict=True))
@@ -359,9 +454,10 @@ def _for_sizes(source: Source, trial: Trial, tile: tuple[int, int], whole: Shape
             return Judged(source, reading, tile, 0, checked, faults[wrong_too])
     for multiple in dict.fromkeys([*_MULTIPLES, min(lcm(*tile), _LARGEST_MULTIPLE)]):
         multiples = _multiples(multiple, tile, reading)
-        if all(trial.fault(shape, _seed(shape)) is None for shape in multiples):
+        found = (trial.fault(shape, _seed(shape)) for shape in multiples)
+        if (fault := next(filter(None, found), None)) is None:
             return Judged(source, reading, tile, multiple, (whole, *multiples), first)
-    return Judged(source, reading, tile, 0, (whole,), first)
+    return Judged(source, reading, tile, 0, (whole,), fault)
 
 
 def _seed(shape: Shape) -> int:
@@ -387,7 +483,7 @@ def at_large_sizes(judged: Judged) -> Judged:
     source, reading = judged.source, judged.reading
     right, fault = list[Shape](), None
     if len(source.launches) == 1 and not reading.has_addend:
-        right, fault = LastBlocks.of(source, reading, judged.tile).fault()
+        right, fault = LastBlocks.of(source, reading, judged.multiple, *judged.tile).fault()
     # Optimised and without counts: other runs have checked the bounds.
     library = source.library("separate")
     large = _many_blocks(judged, library, is_small=bool(right))
@@ -411,12 +507,22 @@ def _many_blocks(judged: Judged, library: Library, is_small: bool) -> Shape:
         edge = lcm(rows, columns)
         return Shape.square(edge * _prime_from((_SMALL_EDGE if is_small else LARGE_EDGE) / edge))
     depth = multiple * _odd_above(_ANY / multiple)
+    if judged.has_fixed_grid:
+        edge = -(-LARGE_EDGE // multiple) * multiple
+        return Shape(1, edge, 4 * edge, depth)
     shape = Shape(1, rows * _prime_from(min(19, _SMALL_EDGE / rows)), wide, depth)
     addresses = [0] * len(reading.places)
     launched = library.multiplies(reading.values(shape), addresses)
     if prod(launched.grid) * prod(launched.block) <= _MOST_THREADS:
         return shape
     return replace(shape, m=rows * 3)
+
+
+def _wrong_rows(trial: Trial, shape: Shape) -> str | None:
+    """Return what is wrong with rows that are longer than their elements, None if nothing is."""
+    if not trial.reading.takes_padding:
+        return None
+    return replace(trial, reading=replace(trial.reading, padding=_PADDING)).fault(shape, 4)
 
 
 def _prime_from(least: float) -> int:
@@ -458,13 +564,12 @@ def _multiples(multiple: int, tile: tuple[int, int], reading: Reading) -> Sequen
         edge = max(rows, columns)
         return [least, Shape.square(edge), Shape.square(edge + 2 * multiple)]
     depth = _odd_above(32 / multiple) * multiple
-    return [
-        least,
-        Shape(1, rows, columns, depth),
-        Shape(1, rows + 2 * multiple, columns, 2 * depth),
-        Shape(1, 3 * columns, rows, depth),
-        Shape(1, lcm(multiple, tile[0]), lcm(multiple, tile[1]), lcm(multiple, _DEEPEST)),
-    ]
+    deep = Shape(1, lcm(multiple, tile[0]), lcm(multiple, tile[1]), lcm(multiple, _DEEPEST))
+    tall = Shape(1, rows + 2 * multiple, columns, depth)
+    if max(rows, columns) > _LARGEST_TILE:
+        return [least, tall, Shape(1, rows, columns + 2 * multiple, depth), deep]
+    small, wide = Shape(1, rows, columns, depth), Shape(1, 3 * columns, rows, depth)
+    return [least, small, replace(tall, k=2 * depth), wide, deep]
 
 
 def _odd_above(number: float) -> int:

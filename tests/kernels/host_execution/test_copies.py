@@ -88,6 +88,32 @@ THREAD = """
     }}
     q[t] = sum;
 """
+# To registers and from shared memory, a copy is done at once.
+AT_ONCE = """
+    __shared__ float s[64], last[64];
+    __shared__ cuda::barrier<cuda::thread_scope_block> bar;
+    if (t == 0) init(&bar, 64);
+    block.sync();
+    auto pipe = cuda::make_pipeline();
+    float4 own[2];
+    float one;
+    {copy}
+    {wait}
+    q[t] = {value};
+"""
+OWN = {"wait": "pipe.producer_commit(); pipe.consumer_wait(); pipe.consumer_release();"}
+OWN |= {"value": "own[1].x + own[1].w + one"}
+OWN |= {
+    "copy": "pipe.producer_acquire();"
+    "cuda::memcpy_async(own, p + 4 * t, cuda::aligned_size_t<16>(32), pipe);"
+    "cuda::memcpy_async(&one, p + t, sizeof one, pipe);"
+}
+BY_BARRIER = {"wait": "bar.arrive_and_wait();"}
+BY_BARRIER |= {"copy": OWN["copy"].removeprefix("pipe.producer_acquire();").replace("pipe", "bar")}
+BY_BLOCK = {"wait": "cg::wait(block);", "value": "last[t]"}
+BY_BLOCK |= {"copy": "s[t] = p[t]; block.sync(); cg::memcpy_async(block, last, s, 256);"}
+TO_RESULT = {"copy": "cuda::memcpy_async(q + t, p + t, 4, bar);", "value": "q[t]"}
+OF_OWN = np.arange(64.0) * 9 + 11
 
 
 def run(compiled, text):
@@ -110,6 +136,10 @@ OF_ROLES = np.arange(192).reshape(6, 32).sum(0)[::-1].astype(float)
         (RING, RING_RIGHT | {"stages": 3, "slots": 4}, SUMS),
         (ROLES, ROLES_RIGHT, np.concatenate([np.zeros(32), OF_ROLES])),
         (THREAD, {"most": 2}, SUMS),
+        (AT_ONCE, OWN, OF_OWN),
+        (AT_ONCE, OWN | BY_BARRIER, OF_OWN),
+        (AT_ONCE, BY_BLOCK, np.arange(64.0)),
+        (AT_ONCE, BY_BARRIER | TO_RESULT, np.arange(64.0)),
     ],
 )  # fmt: skip
 def test_copies_and_barrier_objects(compiled, text, values, expected):
@@ -135,6 +165,15 @@ def test_copies_and_barrier_objects(compiled, text, values, expected):
             "store of 4 bytes .* of shared memory races with thread .*(32|63)",
         ),
         (THREAD, {"most": 3}, "where the copy of line .* is under way"),
+        (AT_ONCE, OWN | {"copy": OWN["copy"].replace("4 * t", "4 * t + 1")}, "is misaligned"),
+        (AT_ONCE, OWN | {"copy": OWN["copy"].replace("p + 4", "p + 12")}, "is out of bounds"),
+        (AT_ONCE, BY_BLOCK | {"wait": ""}, "races with"),
+        (AT_ONCE, BY_BARRIER | TO_RESULT | {"wait": "q[t] = q[t ^ 1];"}, "races with"),
+        (
+            AT_ONCE,
+            OWN | {"copy": "__pipeline_memcpy_async(&one, p + t, 4);"},
+            "asynchronously to memory that is not shared",
+        ),
     ],
 )
 def test_faults_of_copies_and_barrier_objects(compiled, text, values, message):

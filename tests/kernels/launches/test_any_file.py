@@ -196,6 +196,68 @@ __global__ void gemm(const float *A, const float *B, float *C, int M, int N, int
 """
 
 
+OF_THE_HOST = """
+#include <algorithm>
+#include <thrust/device_vector.h>
+#include <vector>
+struct ToFloat : public thrust::unary_function<half, float> {
+    __host__ __device__ float operator()(half x) { return __half2float(x); }
+};
+double largest(thrust::device_vector<float> &c) { return thrust::reduce(c.begin(), c.end()); }
+template <typename T>
+__global__ void multiply(int m, int n, int k, const void *a, const void *b, void *c) {
+    const int x = blockIdx.x * blockDim.x + threadIdx.x, y = blockIdx.y * blockDim.y + threadIdx.y;
+    if (std::min(x - n, y - m) >= 0 || std::max(x - n, y - m) >= 0) return;
+    T sum = 0;
+    for (int i = 0; i < k; ++i) {
+        sum += static_cast<const T *>(a)[y * k + i] * static_cast<const T *>(b)[i * n + x];
+    }
+    static_cast<T *>(c)[y * n + x] = sum;
+}
+template <>
+__global__ void multiply<half>(int m, int n, int k, const void *a, const void *b, void *c) {}
+int blocks(int n) { return std::max(1, (n + 7) / 8); }
+void call(int m, int n, int k, const void *a, const void *b, void *c) {
+    const dim3 grid(blocks(n), blocks(m)), block(8, 8);
+    multiply<half><<<grid, block>>>(m, n, k, a, b, c);
+    multiply<float><<<grid, block>>>(m, n, k, a, b, c);
+    multiply<thrust::complex<float>><<<grid, block>>>(m, n, k, a, b, c);
+}
+"""
+BY_ITS_CALL = """
+template <typename T>
+__global__ void multiply(const T *a, const T *b, T *c, int m, int n, int k) {
+    static_assert(sizeof(T) == 2, "two bytes");
+    const int x = blockIdx.x * blockDim.x + threadIdx.x, y = blockIdx.y * blockDim.y + threadIdx.y;
+    if (x >= n || y >= m) return;
+    float sum = 0;
+    for (int i = 0; i < k; ++i) sum += __half2float(a[y * k + i]) * __half2float(b[i * n + x]);
+    c[y * n + x] = __float2half(sum);
+}
+template <typename T>
+void call(const T *a, const T *b, T *c, int m, int n, int k) {
+    multiply<T><<<dim3((n + 7) / 8, (m + 7) / 8), dim3(8, 8)>>>(a, b, c, m, n, k);
+}
+template void call<__half>(const __half *, const __half *, __half *, int, int, int);
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "says"), [(OF_THE_HOST, ": correct$"), (BY_ITS_CALL, r": correct \(half\)$")]
+)
+def test_libraries_of_the_host_and_types_of_calls(tmp_path: Path, text: str, says: str) -> None:
+    source = tmp_path / "file.cu"
+    source.write_text(text)
+    assert re.search(says, next(judged(source)))
+
+
+def test_elements_of_unknown_type_are_not_called_wrong(tmp_path: Path) -> None:
+    source = tmp_path / "file.cu"
+    source.write_text(OF_THE_HOST.replace("T sum = 0", "T sum = 1"))
+    with pytest.raises(NotSupported, match="takes its matrices as void"):
+        list(judged(source))
+
+
 @pytest.mark.slow
 def test_a_template_with_guessed_numbers_is_not_called_wrong(tmp_path: Path) -> None:
     """The block that the kernel needs, 8 by 64 threads, is that of no guess."""
