@@ -5,11 +5,10 @@
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 from scipy.optimize import least_squares
 from scipy.special import stdtrit
@@ -189,25 +188,21 @@ def _batches(source: MeasuredSource, surfaces: Sequence[_Named]) -> Iterator[dic
     The half-widths are from leave-one-out errors, as those of curves.
     """
     pinned = [s.fitted.surface for s in surfaces if s.names.get("host_memory") == STREAMED]
-    batches = _measured_batches(source)
-    if not pinned or batches.empty:
+    if not pinned or source.recording.throughput.empty:
         return
-    every = [
-        _Batches.of(int(streams), rows, pinned[0])
-        for streams, rows in batches.groupby("streams")
-        if len(rows) > len(_START)
-    ]
-    errors = [np.array([*map(one.left_out, range(len(one.run_s)))]) for one in every]
-    for one, half_width in zip(every, half_widths(errors), strict=True):
-        names = {"recording": source.recording_id, "gpu": source.label}
-        fitted = asdict(one.fitted()) | {"half_width": half_width}
-        yield names | fitted | {"batches": len(one.run_s)}
+    batches = _measured_batches(source, pinned[0])
+    groups = [rows for _, rows in batches.groupby("streams") if len(rows) > len(_START)]
+    errors = [np.array([_left_out(rows, row) for row in rows.index]) for rows in groups]
+    for rows, half_width in zip(groups, half_widths(errors), strict=True):
+        names = {"recording": source.recording_id, "gpu": source.label, "batches": len(rows)}
+        yield names | asdict(replace(_fitted(rows), half_width=half_width))
 
 
-def _measured_batches(source: MeasuredSource) -> pd.DataFrame:
-    """Return the medians of batches with the time of one run and of one kernel from pinned memory.
+def _measured_batches(source: MeasuredSource, pinned: Surface) -> pd.DataFrame:
+    """Return the medians of batches of several products, from pinned memory.
 
-    The columns copies_s and run_s are seconds per product after the first.
+    copies_s, run_s: seconds per product after the first, which takes as long as one run. in_s,
+    out_s: its copies without latency, at the rates of `pinned`. kernel_s: its kernel.
     """
     measured = source.own(source.recording.throughput)
     measured = measured[measured["products"] > 1]
@@ -216,68 +211,45 @@ def _measured_batches(source: MeasuredSource) -> pd.DataFrame:
     for name in ("copies_s", "run_s"):
         batches[name] = groups.medians(measured[name])[0]
     runs = source.cells[source.cells["host_memory"] == STREAMED]
-    return batches.merge(runs[[*KERNEL, "total_s", "kernel_s"]], on=KERNEL).dropna(subset="total_s")
+    batches = batches.merge(runs[[*KERNEL, "total_s", "kernel_s"]], on=KERNEL)
+    batches = batches.dropna(subset=["total_s", "kernel_s"])
+    same, other = (
+        Run(STREAMED, independent=independent).moved(_shapes(batches))
+        for independent in (False, True)
+    )
+    into = np.where(batches["same_a"].astype(bool), same[0], other[0])
+    more, copies_s = batches["products"] - 1, batches["total_s"] - batches["kernel_s"]
+    return batches.assign(
+        in_s=into * pinned.coefficients[IN],
+        out_s=same[1] * pinned.coefficients[OUT],
+        copies_s=((batches["copies_s"] - copies_s) / more).clip(lower=1e-9),
+        run_s=((batches["run_s"] - batches["total_s"]) / more).clip(lower=1e-9),
+    )
 
 
-@dataclass(frozen=True)
-class _Batches:
-    """Batches over one number of streams; arrays have one value per batch, in s per product.
+def _fitted(rows: pd.DataFrame) -> Batch:
+    """Return the parameters with the least squares of log errors of copies and runs."""
+    streams = int(rows["streams"].iloc[0])
 
-    `in_s`, `out_s`: the copies without latency. The others were measured.
-    """
-
-    streams: int
-    in_s: FloatArray
-    out_s: FloatArray
-    kernel_s: FloatArray
-    copies_s: FloatArray
-    run_s: FloatArray
-
-    @classmethod
-    def of(cls, streams: int, rows: pd.DataFrame, pinned: Surface) -> "_Batches":
-        """Return the batches of `rows`; `pinned` has the rates of copies."""
-        shapes = _shapes(rows)
-        alike, other = (
-            Run(STREAMED, independent=independent).moved(shapes) for independent in (False, True)
-        )
-        same = rows["same_a"].to_numpy(dtype=bool)
-        in_s = np.where(same, alike[0], other[0]) * pinned.coefficients[IN]
-        out_s = alike[1] * pinned.coefficients[OUT]
-        columns = (rows[name].to_numpy(float) for name in ("products", "total_s", "kernel_s"))
-        products, first_s, kernel_s = columns
-        first = {"run_s": first_s, "copies_s": first_s - kernel_s}
-        more = (
-            (rows[name].to_numpy(float) - first[name]) / (products - 1)
-            for name in ("copies_s", "run_s")
-        )
-        return cls(streams, in_s, out_s, kernel_s, *(np.maximum(each, 1e-9) for each in more))
-
-    def fitted(self) -> Batch:
-        """Return the parameters with the least squares of log errors."""
-
-        def errors(parameters: FloatArray) -> FloatArray:
-            return np.concatenate(self.errors(self._batch(parameters)))
-
-        bounds = ([-25.0, 0.0, 0.0], [0.0, 1.0, 1.0])
-        return self._batch(least_squares(errors, _START, bounds=bounds).x)
-
-    def errors(self, batch: Batch) -> tuple[FloatArray, FloatArray]:
-        """Return log(predicted/measured) of copies and of runs."""
-        copies_s = batch.copies_s(self.in_s, self.out_s)
-        run_s = batch.product_s(self.in_s, self.out_s, self.kernel_s)
-        return np.log(copies_s / self.copies_s), np.log(run_s / self.run_s)
-
-    def left_out(self, index: int) -> float:
-        """Return the error of a batch's run, predicted from the others."""
-        others = np.arange(len(self.run_s)) != index
-        fitted = self.only(others).fitted()
-        return float(self.only(~others).errors(fitted)[1][0])
-
-    def only(self, chosen: npt.NDArray[np.bool_]) -> "_Batches":
-        """Return some of the batches."""
-        arrays = (getattr(self, field.name)[chosen] for field in fields(self)[1:])
-        return _Batches(self.streams, *arrays)
-
-    def _batch(self, parameters: FloatArray) -> Batch:
+    def batch(parameters: FloatArray) -> Batch:
         log_latency, duplex, overlap = map(float, parameters)
-        return Batch(self.streams, math.exp(log_latency), duplex, overlap, 0.0)
+        return Batch(streams, math.exp(log_latency), duplex, overlap, 0.0)
+
+    def errors(parameters: FloatArray) -> FloatArray:
+        return np.concatenate(_errors(rows, batch(parameters)))
+
+    bounds = ([-25.0, 0.0, 0.0], [0.0, 1.0, 1.0])
+    return batch(least_squares(errors, _START, bounds=bounds).x)
+
+
+def _errors(rows: pd.DataFrame, batch: Batch) -> tuple[FloatArray, FloatArray]:
+    """Return log(predicted/measured) of copies and of runs."""
+    names = ("in_s", "out_s", "kernel_s", "copies_s", "run_s")
+    in_s, out_s, kernel_s, copies_s, run_s = (rows[name].to_numpy(float) for name in names)
+    predicted_s = batch.product_s(in_s, out_s, kernel_s)
+    return np.log(batch.copies_s(in_s, out_s) / copies_s), np.log(predicted_s / run_s)
+
+
+def _left_out(rows: pd.DataFrame, row: int) -> float:
+    """Return the error of a batch's run, predicted from the other batches."""
+    return float(_errors(rows.loc[[row]], _fitted(rows.drop(index=row)))[1][0])
