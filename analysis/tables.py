@@ -117,7 +117,7 @@ def compute(
             sources, frames["summary"], frames["sessions"]
         ),
         "systems": systems.systems_table(printed.systems, frames),
-        "ranges": properties.ranges_table(ranges, sources),
+        "ranges": properties.ranges_table(ranges, frames["summary"]),
     }
     frames["claim_verdicts"] = claims.claim_verdicts_table(frames["claims"], sources)
     frames["figure2"] = figure2.figure2_table(sources, frames["summary"], frames["ceilings"])

@@ -92,27 +92,22 @@ def _errors(source: MeasuredSource) -> pd.DataFrame:
     return errors.assign(over_library=over_library.to_numpy())
 
 
-def ranges_table(computed: Path | None, sources: list[MeasuredSource]) -> pd.DataFrame:
+def ranges_table(computed: Path | None, summary: pd.DataFrame) -> pd.DataFrame:
     """Return the errors of products of unusual values, on each GPU with the kernel's throughput.
 
     `computed` is the file of `kernels.host_execution.ranges`; without it, there are no rows.
-    kernel_flop_per_s: at the largest size of square matrices.
+    `summary` is the table. kernel_flop_per_s: at the largest size of square matrices.
     """
-    if computed is None:
+    is_square = (summary["m"] == summary["n"]) & (summary["k"] == summary["n"])
+    cells = summary[is_square & (summary["dtype"] == "float32") & summary["gpu"].notna()]
+    if computed is None or cells.empty:
         return stacked("ranges", [])
-    errors, frames = pd.read_csv(computed), []
-    for source in with_gpu(sources):
-        cells = source.cells[
-            source.cells["kernel_s"].notna() & (source.cells["m"] == source.cells["n"])
-        ]
-        cells = cells[(cells["k"] == cells["n"]) & (cells["dtype"] == "float32")]
-        cells = cells[cells["n"] == cells.groupby("variant")["n"].transform("max")]
-        best = fastest(cells, "kernel_s", ["variant"])
-        rates = 2.0 * best["n"].astype(float) ** 3 / best["kernel_s"]
-        best = best.assign(kernel_flop_per_s=rates)[["variant", "n", "kernel_flop_per_s"]]
-        rows = errors.merge(best, how="left", on="variant")
-        frames.append(rows.assign(recording=source.recording_id, gpu=source.label))
-    return stacked("ranges", frames)
+    by = ["recording", "gpu", "variant"]
+    cells = cells[cells["n"] == cells.groupby(by)["n"].transform("max")]
+    best = fastest(cells, "kernel_flop_per_s", by, most=True)[[*by, "n", "kernel_flop_per_s"]]
+    gpus = best[by[:2]].drop_duplicates()
+    rows = gpus.merge(pd.read_csv(computed), "cross").merge(best, how="left", on=by)
+    return stacked("ranges", [rows])
 
 
 def sustained_table(sources: list[MeasuredSource]) -> pd.DataFrame:

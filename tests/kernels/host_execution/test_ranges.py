@@ -3,10 +3,9 @@
 import csv
 
 import numpy as np
-import pandas as pd
 import pytest
 
-from analysis.data.recordings import sources
+from analysis.data.store import Store
 from analysis.kernels.properties import ranges_table
 from kernels.host_execution import ranges
 
@@ -57,12 +56,13 @@ def test_tf32_rounds_operands_to_ten_bits(errors):
     assert np.isnan(ranges._tf32(np.array([np.nan], np.float32))[0])
 
 
-def test_the_table_has_the_throughput_of_each_gpu(gpu_recording, tmp_path):
-    path = tmp_path / "ranges.csv"
+def test_the_table_has_the_throughput_of_each_gpu(computed, tmp_path):
+    path, summary = tmp_path / "ranges.csv", Store(computed)["summary"]
     path.write_text("variant,matrices,worst_units,nonfinite_wrong\nnaive,uniform,2.5,0\n")
-    table = ranges_table(path, sources({"card": gpu_recording}))
-    cells = pd.read_csv(path)
-    assert list(table["worst_units"]) == list(cells["worst_units"])
-    assert table["n"].item() == 2048
-    assert table["kernel_flop_per_s"].item() > 1e9
-    assert ranges_table(None, sources({"card": gpu_recording})).empty
+    table = ranges_table(path, summary)
+    assert list(table["gpu"]) == ["card"]
+    assert table["worst_units"].item() == 2.5
+    cells = summary.query("variant == 'naive' and n == 2048 and gpu == 'card'")
+    assert table["kernel_flop_per_s"].item() == cells["kernel_flop_per_s"].max()
+    assert ranges_table(None, summary).empty
+    assert ranges_table(path, summary[summary["gpu"].isna()]).empty
