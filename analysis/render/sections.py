@@ -449,6 +449,7 @@ def _gpus_compared(t: Tables) -> Values:
     compared = compared.where(gpu=compared.values("gpu")[:8])
     kernels = compared.where(quantity="kernel", host_memory="pinned")
     runs = compared.where(quantity="total", host_memory=_MEMORIES)
+    runs = runs.sort("host_memory", reverse=True)  # pinned first
     return {
         "gpus_compared": [
             (kernels.where(gpu=gpu).first, runs.where(gpu=gpu)) for gpu in compared.values("gpu")

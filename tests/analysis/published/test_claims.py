@@ -60,6 +60,14 @@ def test_verdicts_of_the_rules(rule, expected, cases):
         assert getattr(rules, rule.upper()).decide(low, high, expected) == word, (low, high)
 
 
+def test_undecided_claims_have_a_reason():
+    about, above = rules.ABOUT, rules.ABOVE
+    assert about.reason(1.5, 1.7, 2.0) == "interval contains 1.6"
+    assert above.reason(0.9, 1.1, 1.0) == "interval contains 1"
+    assert above.reason(NAN, NAN, 1.0) == "no interval"
+    assert above.reason(1.1, 1.2, 1.0) is None
+
+
 def case(claim, verdict, quantity=None, gpu="card", n=64):
     row = {"gpu": gpu, "recording": gpu, "claim": claim, "quantity": quantity, "n": n}
     return row | {"source": "V", "value": 1.0, "verdict": verdict}
@@ -115,6 +123,8 @@ def test_claims_on_kernels_are_ratios_of_their_times(claims, words, value, verdi
     assert row["value"] == pytest.approx(value, rel=0.02)
     assert row["value_low"] < row["value"] < row["value_high"]
     assert (row["verdict"], row["gpu"]) == (verdict, "card")
+    if words in ("in tiles of 16", "in tiles of 32"):
+        assert row["other_blocks"] == f"holds: {48 - row['block_size']}"
     assert row["n"] == (250 if words == "zero padding" else 2048), "the largest"
     if words == "zero padding":  # the total contains the work of the host
         row = one(claims, words, "total")

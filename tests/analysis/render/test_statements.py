@@ -1,0 +1,88 @@
+"""No sentence is false on pages of parts of the published recordings."""
+
+import csv
+import gzip
+from functools import cache
+from hashlib import sha256
+from pathlib import Path
+
+import pytest
+import yaml
+
+from analysis.data.sessions import folders_by_session
+from analysis.render.check import check
+from analysis.render.page import render
+from kernels.catalog.baselines import BASELINES
+from tests.support import ROOT
+from tests.support.cache import made
+from tests.support.report_data import MAKER, TEMPLATE, chain
+from tests.support.statements import STATEMENTS, faults, said
+
+pytestmark = pytest.mark.exhaustive
+CONFIG = yaml.safe_load((ROOT / "config.yaml").read_text())
+PATHS = {each["id"]: each["recordings"] for each in CONFIG["gpus"] if "recordings" in each}
+SIZES = {"64", "128", "256", "512", "1000", "1024", "1500", "2048", "4096"}
+KERNELS = ("naive", "naive_coalesced", "buffered_column", "block", "tile_conflict_free")
+KERNELS += ("sgemm_top", "sgemm_tensor_pieces", "cublas_sgemm", "packed")
+
+
+def reduced(path: str, without: str = "") -> Path:
+    """Return a copy of a recording with square products of `SIZES`, without one variant."""
+
+    def keeps(row):
+        edges = {row[name] for name in "mnk" if name in row}
+        return row.get("variant") != without and (not edges or (len(edges) == 1 and edges <= SIZES))
+
+    def write(out):
+        for file in sorted((ROOT / path).iterdir()):
+            if ".csv" not in file.name:
+                (out / file.name).write_bytes(file.read_bytes())
+                continue
+            is_packed = file.suffix == ".gz"
+            with (gzip.open if is_packed else open)(file, "rt", newline="") as lines:
+                table = csv.DictReader(lines)
+                rows = [row for row in table if keeps(row)]
+            with (gzip.open if is_packed else open)(out / file.name, "wt", newline="") as text:
+                writer = csv.DictWriter(text, table.fieldnames, lineterminator="\n")
+                writer.writeheader()
+                writer.writerows(rows)
+        files = [each for each in sorted(out.iterdir()) if each.name != "MANIFEST.sha256"]
+        lines = [f"{sha256(each.read_bytes()).hexdigest()}  {each.name}\n" for each in files]
+        (out / "MANIFEST.sha256").write_text("".join(lines))
+
+    return made("reduced", [path, without, sorted(SIZES), ROOT / path / "MANIFEST.sha256"], write)
+
+
+@cache
+def recordings(kind: str, of: str = "") -> dict[str, list[Path]]:
+    """Return the recordings of `PATHS`: only a model, or without a session or a variant."""
+    paths = {of: PATHS[of]} if kind == "only" else PATHS
+    paths = {name: [each for each in found if each != of] for name, found in paths.items()}
+    without = of if kind == "without kernel" else ""
+    return {name: [reduced(each, without) for each in found] for name, found in paths.items()}
+
+
+PAGES = [("all", "", focus, baseline) for focus in PATHS for baseline in BASELINES]
+PAGES += [("only", model, model, BASELINES[0]) for model in PATHS]
+PAGES += [
+    ("without session", path, focus, BASELINES[0])
+    for focus, paths in PATHS.items()
+    for path in paths[: 3 if focus == CONFIG["report"]["focus"] else 2]
+]
+PAGES += [("without kernel", name, CONFIG["report"]["focus"], BASELINES[0]) for name in KERNELS]
+
+
+@pytest.mark.parametrize(("kind", "of", "focus", "baseline"), PAGES)
+def test_no_sentence_is_false(tmp_path, kind, of, focus, baseline):
+    used = recordings(kind, of)
+    tables = chain(used)
+    (tmp_path / "figures").mkdir()
+    (tmp_path / "figures" / "figures.json").write_text("[]")
+    page = tmp_path / "report.html"
+    folders = (tables, tmp_path / "figures", folders_by_session(used), TEMPLATE)
+    render(*folders, page, focus, MAKER, baseline)
+    text = page.read_text()
+    assert check(text, tables, TEMPLATE) == []
+    assert list(faults(text, tables, focus)) == []
+    if kind == "all" and focus == CONFIG["report"]["focus"]:
+        assert len(said(text)) > 0.7 * len(STATEMENTS), "most statements occur"
