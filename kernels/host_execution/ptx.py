@@ -202,6 +202,8 @@ def _matrices(match: re.Match[str], operands: _Operands) -> str:
     if len(registers) != count:
         raise ValueError
     row = address.replace(", ", " + ")
+    if not match["space"]:  # a generic address, which must be one of shared memory
+        row = f"host_shared_number({_address(None, [address])})"
     rest = f"((unsigned)({row}), {count}, {int(bool(match['trans']))}, host_words);"
     if is_load:
         return f"unsigned host_words[{count}]; host_load_matrices{rest} {_sets(registers)}"
@@ -349,7 +351,7 @@ _INSTRUCTIONS: tuple[tuple[str, _Translate], ...] = (
     (r"cp\.async\.wait_all", _as("host_commit_copies(); host_wait_copies(0);")),
     (
         r"(?P<way>ld|st)matrix\.sync\.aligned(?=.*\.x(?P<count>[124])\b)"
-        r"(?=(?:.*(?P<trans>\.trans))?)(?:\.(?:m8n8|x\d|trans))+\.shared(?:::cta)?\.b16",
+        r"(?=(?:.*(?P<trans>\.trans))?)(?:\.(?:m8n8|x\d|trans))+(?P<space>\.shared(?:::cta)?)?\.b16",
         _matrices,
     ),
     (

@@ -115,10 +115,14 @@ LOADS = """
 """
 
 
-@pytest.mark.parametrize("trans", ["", ".trans"])
-def test_loads_of_matrices_have_the_documented_layout_and_count_as_loads(compiled, trans):
+@pytest.mark.parametrize(("trans", "is_generic"), [("", False), (".trans", False), ("", True)])
+def test_loads_of_matrices_have_the_documented_layout_and_count_as_loads(
+    compiled, trans, is_generic
+):
     p = np.zeros((32, 4), np.uint32)
     text = LOADS.format(barrier="__syncthreads();", skew=0, trans=trans)
+    if is_generic:
+        text = text.replace(".shared.b16", ".b16").replace('"r"(at)', '"l"(&s[8 * threadIdx.x])')
     done = compiled(text, "unsigned *p").run((1,), (32,), [p])
     matrices = np.arange(256).reshape(4, 8, 8)
     if trans:
