@@ -31,6 +31,7 @@ _MORE = """examples:
   gemm-study record --device 0 --out DIR           measure a GPU and its host
   gemm-study try mine.cu                           check your own kernel
   gemm-study compare OLD NEW                       find slower configurations
+  gemm-study history FILE RESULT --label COMMIT    find lasting changes of benchmarks
   gemm-study doctor                                find unusual values of this machine
   gemm-study reproduce                             compare everything with the published study
   gemm-study validate DIR                          check a recording
@@ -342,6 +343,7 @@ def compare(
     recordings: list[Path],
     *,
     against: Sequence[Path] = (),
+    repeat: Sequence[Path] = (),
     threshold: Difference | None = None,
     format_: Literal["text", "github", "junit"] = "text",
     hardware: bool = False,
@@ -349,15 +351,19 @@ def compare(
     csv: Output | None = None,
     json: bool = False,
 ) -> int:
-    """Compare the times of two recordings, or of several sessions each.
+    """Compare the times of two recordings or result files, or of several sessions each.
 
     The median times of each configuration are compared. The output is a summary and the ten times
     that differ most. The exit status is 1 if B is slower than A in any configuration, 2 after an
     error, 3 if nothing is slower but most times are undecided, else 0. Times of identical code are
-    listed separately and do not count: they compare GPUs and hosts.
+    listed separately and do not count: they compare GPUs and hosts. Result files of nvbench, Google
+    Benchmark, pytest-benchmark, hyperfine or CSV need repeated sessions of one build, which give
+    the variation of that machine. See docs/how-to/compare-result-files.md.
 
-    RECORDING ...    folders of recordings A (the reference) and B; with --against, all folders of A
+    RECORDING ...    folders of recordings, or result files, of A (the reference) and B; with
+                     --against, all of A
     --against B ...  sessions of B; each side may have several sessions of the same code
+    --repeat R ...   result files of repeated sessions of one build, such as the one of A
     --threshold X    smallest relative difference that counts (default: that of the report)
     --format         text, annotations for GitHub Actions, or JUnit XML (default: text)
     --hardware       also count differences of identical code
@@ -367,11 +373,45 @@ def compare(
     gemm-study compare data/recordings/h100-sxm data/recordings/h100-sxm-again
     gemm-study compare A B --threshold 0.05 --csv differences.csv
     gemm-study compare A1 A2 --against B1 B2
+    gemm-study compare old.json new.json --repeat base1.json base2.json base3.json
     """
+    form = "json" if json else format_
+    if repeat or any(path.suffix in (".json", ".csv") for path in recordings):
+        from analysis.results.command import compare_files
+
+        return compare_files(recordings, against, repeat, threshold, form, csv)
     from analysis.trust.command import compare
 
-    form = "json" if json else format_
     return compare(recordings, against, threshold, form, hardware, telemetry, csv)
+
+
+def history(
+    file: Path,
+    results: Sequence[Path] = (),
+    *,
+    label: str = "",
+    threshold: Difference = 0.02,
+    format_: Literal["text", "github"] = "text",
+    svg: Output | None = None,
+) -> int:
+    """Append result files to a history of times, and report lasting changes.
+
+    A change lasts if the median of at least three entries differs from that before. The exit status
+    is 1 if the new entry shows that a benchmark became slower, 2 after an error, else 0.
+
+    FILE           history, with a line of JSON per entry; made if it does not exist
+    RESULT ...     result files of one build; without them, the history is only read
+    --label TEXT   name of the entry, such as a commit
+    --threshold X  differences below half of it never count (default: 0.02)
+    --format       lines of text, or annotations of GitHub Actions (default: text)
+    --svg FILE     draw the history
+
+    gemm-study history benchmarks.jsonl new1.json new2.json --label "$GITHUB_SHA"
+    gemm-study history benchmarks.jsonl --svg history.svg
+    """
+    from analysis.results.history import history
+
+    return history(file, results, label, threshold, format_, svg)
 
 
 def advise(
@@ -825,7 +865,19 @@ def document(name: Literal["commands", "glossary", "numbers", "recordings", "tab
 
 # ---- The program
 
-_OF_USERS = (report, record, validate, doctor, try_, guard, compare, advise, check, reproduce)
+_OF_USERS = (
+    report,
+    record,
+    validate,
+    doctor,
+    try_,
+    guard,
+    compare,
+    history,
+    advise,
+    check,
+    reproduce,
+)
 _OF_KERNELS = (list_, devices, build, count, ranges, counters, accuracy, sanitize, bundle, node)
 _OF_THE_REPORT = (tables, answers, figures, page, crate, document)
 

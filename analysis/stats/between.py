@@ -74,12 +74,13 @@ def offset(a_s: pd.Series, b_s: pd.Series) -> float:
 
 
 def variances(rows: pd.DataFrame, model_of: Mapping[str, Between]) -> pd.DataFrame:
-    """Return variances of log ratios: between (sessions), noise (samples) and outlier; freedom.
+    """Return variances of log ratios: between (sessions), noise (samples), outlier; freedom.
 
     `rows` has kind (a key of `model_of`), explained_low and explained_high, offset_s (NaN if
     unknown), and per side sessions_a, median_a_s and noise_a (bootstrap variance of the log
     median), sessions_b, median_b_s and noise_b. The mean of several sessions has the variance of
-    one divided by their number. The variance of an outlier is between + noise + outlier.
+    one divided by their number. The variance of an outlier is between + noise + outlier; the column
+    outliers has their share.
     """
     model = np.array([model_of[kind] for kind in rows["kind"]]).reshape(-1, len(Between._fields))
     relative, absolute_s, noise, latency, outlier, freedom = model.T
@@ -93,6 +94,7 @@ def variances(rows: pd.DataFrame, model_of: Mapping[str, Between]) -> pd.DataFra
             "between": between.sum(axis=1) + of_latency**2,
             "noise": noise * (rows["noise_a"] + rows["noise_b"]),
             "outlier": outlier**2 * shares.sum(axis=1),
+            "outliers": OUTLIERS,
             "freedom": freedom,
         }
     )
@@ -102,7 +104,8 @@ def mixture(parts: Mapping[Any, Any], of: Callable[[Any, Any], Any]) -> Any:
     """Return a function `of` degrees of freedom and a scale, for the `variances` found."""
     usual = parts["between"] + parts["noise"]
     other = of(OUTLIER_FREEDOM, np.sqrt(usual + parts["outlier"]))
-    return (1 - OUTLIERS) * of(parts["freedom"], np.sqrt(usual)) + OUTLIERS * other
+    share = parts["outliers"]
+    return (1 - share) * of(parts["freedom"], np.sqrt(usual)) + share * other
 
 
 def beyond(distance: Any, parts: Mapping[Any, Any]) -> Any:
@@ -112,11 +115,16 @@ def beyond(distance: Any, parts: Mapping[Any, Any]) -> Any:
 
 def half_interval(parts: pd.DataFrame) -> pd.Series:
     """Return half the width of the 95 % interval of a log ratio, with the `variances` found."""
-    total, outside = parts[["between", "noise", "outlier"]].sum(axis=1), (1 - CONFIDENCE) / 2
-    widest = np.sqrt(total) * -stdtrit(np.minimum(OUTLIER_FREEDOM, parts["freedom"]), outside)
+    return exceeded(parts, (1 - CONFIDENCE) / 2)
+
+
+def exceeded(parts: pd.DataFrame, probability: float) -> pd.Series:
+    """Return the distance that a log ratio exceeds with this probability, see `beyond`."""
+    total = parts[["between", "noise", "outlier"]].sum(axis=1, skipna=False)
+    widest = np.sqrt(total) * -stdtrit(np.minimum(OUTLIER_FREEDOM, parts["freedom"]), probability)
 
     def excess(distance: FloatArray, *values: FloatArray) -> Any:
-        return beyond(distance, dict(zip(parts, values, strict=True))) - outside
+        return beyond(distance, dict(zip(parts, values, strict=True))) - probability
 
     values = tuple(parts[name].to_numpy() for name in parts)
     ends = (np.zeros(len(parts)), 1.01 * widest.to_numpy())

@@ -159,25 +159,30 @@ def bootstrap_medians(values: FloatArray, rng: np.random.Generator) -> FloatArra
 
 
 def median_variance(values: FloatArray) -> FloatArray:
-    """Return the bootstrap variances of the medians of samples along the last axis, without draws.
+    """Return the bootstrap variances of the medians of samples, see `quantile_variance`."""
+    return quantile_variance(values, 0.5)
+
+
+def quantile_variance(values: FloatArray, quantile: float) -> FloatArray:
+    """Return the bootstrap variances of a quantile along the last axis, without draws.
 
     The median of a resample is the i-th of the sorted values with the probability that a Beta
-    variable is between (i−1)/n and i/n (Maritz and Jarrett, J. Am. Stat. Assoc. 73 (1978) 194). NaN
-    below 6 values.
+    variable is between (i−1)/n and i/n (Maritz and Jarrett, J. Am. Stat. Assoc. 73 (1978) 194).
+    For the least value, quantile 0, this is exact. NaN below 6 values.
     """
     count = values.shape[-1]
     if interval_ranks(count, CONFIDENCE) is None:
         return np.full(values.shape[:-1], np.nan)
-    ordered, weights = np.sort(values, axis=-1), _median_weights(count)
+    ordered, weights = np.sort(values, axis=-1), _quantile_weights(count, quantile)
     mean = (ordered @ weights)[..., None]
     return np.asarray((ordered - mean) ** 2 @ weights)
 
 
 @cache
-def _median_weights(count: int) -> FloatArray:
-    """Return the probability of each of `count` sorted values to be a resample's median."""
-    middle = (count + 1) / 2
-    return np.diff(betainc(middle, middle, np.arange(count + 1) / count))
+def _quantile_weights(count: int, quantile: float) -> FloatArray:
+    """Return the probability of each of `count` sorted values to be a resample's quantile."""
+    above, below = 1 + (count - 1) * quantile, 1 + (count - 1) * (1 - quantile)
+    return np.diff(betainc(above, below, np.arange(count + 1) / count))
 
 
 def bootstrap_paired_ratios(

@@ -1,13 +1,15 @@
 """Verdicts on differences of times: adjusted p-values and a threshold on the ratio.
 
 p-values are adjusted for many comparisons (Benjamini and Hochberg, J. R. Statist. Soc. B 57, 1995).
-A verdict is one of `VERDICTS`.
+A verdict is one of `VERDICTS`. `tests` and `with_intervals` take the `variances` of log ratios that
+`analysis.stats.between` returns, whatever sessions they were estimated from.
 """
 
 import numpy as np
 import pandas as pd
 from scipy import stats
 
+from analysis.stats import between
 from analysis.stats.estimates import FloatArray
 
 FALSE_DISCOVERIES = 0.05
@@ -63,3 +65,41 @@ def verdicts(frame: pd.DataFrame, threshold: float) -> pd.Series:
     }
     chosen = np.select(list(conditions.values()), list(conditions), UNDECIDED)
     return pd.Series(chosen, frame.index)
+
+
+def tests(
+    distance: pd.Series, margin: pd.Series, parts: pd.DataFrame, rest: pd.Series
+) -> dict[str, pd.Series]:
+    """Return p_differs and p_same of log ratios `distance`; `rest` is what nothing explains."""
+    return {
+        "p_differs": 2 * between.beyond(rest.abs(), parts),
+        "p_same": between.beyond(np.log(1 + margin) - distance.abs(), parts),
+    }
+
+
+def with_intervals(
+    frame: pd.DataFrame, threshold: float, parts: pd.DataFrame, rest: pd.Series
+) -> pd.DataFrame:
+    """Return rows with verdicts with intervals, and what would decide undecided ones.
+
+    `frame` has ratio, margin, verdict, and per side samples and sessions. Columns: the 95 %
+    interval ratio_low to ratio_high over samples and sessions; samples_needed or sessions_needed on
+    each side, each alone, to decide.
+    """
+    distance = np.log(frame["ratio"])
+    half, now = between.half_interval(parts), parts["between"] + parts["noise"]
+    moved = rest.abs().where(rest.abs() > np.log(1 + threshold / 2), 0)
+    largest = np.maximum(np.log(1 + frame["margin"]) - distance.abs(), moved)
+    wanted = now * (largest / half) ** 2  # variance that decides the larger distance
+    fewest = frame[["samples_a", "samples_b"]].min(axis=1)
+    samples = np.ceil(fewest * parts["noise"] / (wanted - parts["between"]))
+    per_session = (1 / frame["sessions_a"] + 1 / frame["sessions_b"]) / 2
+    sessions = np.ceil(now / per_session / wanted)
+    undecided = ~frame["verdict"].isin([SAME, FASTER, SLOWER])
+    by_samples = parts["between"] < wanted / 2
+    return frame.assign(
+        ratio_low=np.exp(distance - half),
+        ratio_high=np.exp(distance + half),
+        samples_needed=samples.where(undecided & by_samples),
+        sessions_needed=sessions.where(undecided & ~by_samples & (wanted > 0)),
+    )

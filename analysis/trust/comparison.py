@@ -79,9 +79,9 @@ def compare(
     launches in B, ratio B/A without it, the ratios from explained_low to explained_high that
     ceilings of GPUs and hosts explain; side, `GPU` for kernel-only times, else `HOST`; one_start,
     whether all sessions used one GPU and host since one start; build and same_code, whether all ran
-    the same code; and those of `decided` and `_with_intervals`. Below 6 samples per session,
-    intervals, p and q are NaN. Rows are sorted by `CELL`. Raise StudyError if nothing was timed in
-    both.
+    the same code; and those of `decided` and `significance.with_intervals`. Below 6 samples per
+    session, intervals, p and q are NaN. Rows are sorted by `CELL`. Raise StudyError if nothing was
+    timed in both.
     """
     sides = ([a, *more[0]], [b, *more[1]])
     rows = [dict(zip([*CELL, "quantity"], key, strict=True)) | row for key, row in _paired(*sides)]
@@ -109,7 +109,9 @@ def compare(
     code = frame[CELL].merge(code.astype(frame.dtypes[CELL].to_dict()), how="left", on=CELL)
     same = code["same_code"].fillna(False).astype(bool)
     frame = frame.assign(build=code["build"], same_code=same)
-    return _with_intervals(decided(frame, threshold, between.KNOWN), threshold, between.KNOWN)
+    frame = decided(frame, threshold, between.KNOWN)
+    parts = _variances(frame, between.KNOWN)
+    return significance.with_intervals(frame, threshold, parts, _unexplained(frame))
 
 
 def _offsets(frame: pd.DataFrame, on_gpu: pd.Series) -> pd.Series:
@@ -153,20 +155,15 @@ def decided(
     on_gpu = frame["side"] == GPU
     parts = _variances(frame, by_kind)
     alike = _variances(frame.assign(explained_low=1.0, explained_high=1.0), by_kind)
-    distance = np.log(frame["ratio"])
-    explained = _explained(frame)
-    rest = distance - explained.mask(on_gpu, 0)
+    distance, rest = np.log(frame["ratio"]), _unexplained(frame)
     short = on_gpu & (frame["median_a_s"] < SHORT_S)
     margin = pd.Series(threshold, frame.index).mask(short, np.maximum(threshold, SHORT_MARGIN))
-    tests = {
-        "p_differs": 2 * between.beyond(rest.abs(), parts),
-        "p_same": between.beyond(np.log(1 + margin) - distance.abs(), parts),
-    }
+    tests = significance.tests(distance, margin, parts, rest)
     sides = frame.assign(ratio=np.exp(rest), **tests).groupby(["side", "same_code"])
     parts_judged = [significance.evaluated(rows, threshold / 2) for _, rows in sides]
     judged = pd.concat(parts_judged).sort_index()
     differs = 2 * between.beyond(distance.abs(), alike) <= 1 - CONFIDENCE
-    other = (judged["verdict"] == significance.UNDECIDED) & differs & (explained != 0)
+    other = (judged["verdict"] == significance.UNDECIDED) & differs & (_explained(frame) != 0)
     verdict = judged["verdict"].mask(other, OTHER_HARDWARE)
     return judged.assign(ratio=frame["ratio"], margin=margin, verdict=verdict)
 
@@ -180,38 +177,15 @@ def _explained(frame: pd.DataFrame) -> pd.Series:
     return np.log(frame["ratio"]).clip(low, high)
 
 
+def _unexplained(frame: pd.DataFrame) -> pd.Series:
+    """Return what ceilings leave of each log ratio; all of it for kernels."""
+    return np.log(frame["ratio"]) - _explained(frame).mask(frame["side"] == GPU, 0)
+
+
 def _variances(frame: pd.DataFrame, model_of: dict[str, between.Between]) -> pd.DataFrame:
     kind = kinds(frame)
     kind = kind.where(kind.isin(model_of), kind.str.removesuffix(between.ONE_START))
     return between.variances(frame.assign(kind=kind), model_of)
-
-
-def _with_intervals(
-    frame: pd.DataFrame, threshold: float, by_kind: dict[str, between.Between]
-) -> pd.DataFrame:
-    """Return `decided` times with intervals, and what would decide undecided ones.
-
-    Columns: the 95 % interval ratio_low to ratio_high over samples and sessions; samples_needed or
-    sessions_needed on each side, each alone, to decide.
-    """
-    parts, distance = _variances(frame, by_kind), np.log(frame["ratio"])
-    half, now = between.half_interval(parts), parts["between"] + parts["noise"]
-    rest = (distance - _explained(frame).mask(frame["side"] == GPU, 0)).abs()
-    moved = rest.where(rest > np.log(1 + threshold / 2), 0)
-    largest = np.maximum(np.log(1 + frame["margin"]) - distance.abs(), moved)
-    wanted = now * (largest / half) ** 2  # variance that decides the larger distance
-    fewest = frame[["samples_a", "samples_b"]].min(axis=1)
-    samples = np.ceil(fewest * parts["noise"] / (wanted - parts["between"]))
-    per_session = (1 / frame["sessions_a"] + 1 / frame["sessions_b"]) / 2
-    sessions = np.ceil(now / per_session / wanted)
-    undecided = frame["verdict"].isin([significance.UNDECIDED, OTHER_HARDWARE])
-    by_samples = parts["between"] < wanted / 2
-    return frame.assign(
-        ratio_low=np.exp(distance - half),
-        ratio_high=np.exp(distance + half),
-        samples_needed=samples.where(undecided & by_samples),
-        sessions_needed=sessions.where(undecided & ~by_samples & (wanted > 0)),
-    )
 
 
 def identical(a: Recording, b: Recording) -> bool:

@@ -1,0 +1,1 @@
+"""Result files of other tools: readers, variation between sessions, verdicts, history."""

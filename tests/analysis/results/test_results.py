@@ -1,0 +1,233 @@
+"""Result files of other tools: readers, verdicts with the user's own variation, history."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from analysis.results.command import compare_files
+from analysis.results.comparison import Builds, compare, decided
+from analysis.results.history import history, steps
+from analysis.results.readers import read
+from analysis.results.variation import located, variation
+from base.errors import StudyError
+
+TIMES = [0.010, 0.012, 0.011]
+
+
+def write(path, content):
+    path.write_text(content if isinstance(content, str) else json.dumps(content))
+    return path
+
+
+def pytest_file(path, times):
+    runs = [{"fullname": name, "stats": {"data": [*map(float, of)]}} for name, of in times.items()]
+    return write(path, {"machine_info": {}, "benchmarks": runs})
+
+
+def table(sessions, seed=1, benchmarks=6, slower=(), factor=1.2, shared=0.003):
+    """Return samples of `sessions`; in those of `slower`, benchmark b0 takes `factor` as long."""
+    random = np.random.default_rng(seed)
+    rows = []
+    for session in sessions:
+        common = random.normal(0, shared)
+        for number in range(benchmarks):
+            log_s = common + random.normal(0, 0.003) + random.normal(0, 0.005, 12)
+            times = 1e-3 * np.exp(log_s) * (factor if session in slower and number == 0 else 1)
+            rows += [(f"b{number}", session, at, time) for at, time in enumerate(times)]
+    return pd.DataFrame(rows, columns=["benchmark", "session", "sample", "time_s"])
+
+
+def google(path, unit="ms", scale=1e3):
+    runs = [
+        {"name": name, "run_type": "iteration", "real_time": 9, "cpu_time": 9, "time_unit": unit}
+        | {clock: time * scale}
+        for name, clock in (("f/8", "cpu_time"), ("g/real_time", "real_time"))
+        for time in TIMES
+    ]
+    mean = runs[0] | {"name": "f/8_mean", "run_type": "aggregate"}
+    return write(path, {"context": {}, "benchmarks": [*runs, mean]})
+
+
+def nvbench(path, size=3):
+    folder = path.with_name(f"{path.name}-bin")
+    folder.mkdir()
+    np.array(TIMES, "<f4").tofile(folder / "0.bin")
+    data = {"filename": f"{folder.name}/0.bin", "size": str(size)}
+    data = [{"name": name, "value": value} for name, value in data.items()]
+    summary = {"tag": "nv/json/bin:nv/cold/sample_times", "data": data}
+    states = [
+        {"name": "Device=0 n=1", "is_skipped": False, "summaries": [summary]},
+        {"name": "Device=0 n=2", "is_skipped": True, "summaries": None},
+    ]
+    return write(path, {"devices": [], "benchmarks": [{"name": "copy", "states": states}]})
+
+
+def test_readers_give_one_table_with_seconds(tmp_path):
+    hyperfine = write(tmp_path / "h.json", {"results": [{"command": "ls", "times": TIMES}]})
+    lines = "".join(f"f,{time},{at % 2}\n" for at, time in enumerate(TIMES))
+    files = {
+        google(tmp_path / "g.json"): ["f/8", "g/real_time"],
+        google(tmp_path / "ns.json", "ns", 1e9): ["f/8", "g/real_time"],
+        pytest_file(tmp_path / "p.json", {"t::a": TIMES}): ["t::a"],
+        nvbench(tmp_path / "n.json"): ["copy Device=0 n=1"],
+        hyperfine: ["ls"],
+        write(tmp_path / "c.csv", f"name,time_s,session\n{lines}"): ["f"],
+    }
+    for path, names in files.items():
+        found = read(path)
+        assert [*found] == ["benchmark", "session", "sample", "time_s"]
+        assert [*found["benchmark"].unique()] == names
+        expected = sorted(TIMES * len(names))
+        assert sorted(found["time_s"]) == pytest.approx(expected, rel=1e-6), path
+    assert read(tmp_path / "c.csv")["session"].nunique() == 2
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        ("", "not a complete result file"),
+        ('{"machine_info": {}, "benchm', "not a complete result file"),
+        ("[" * 100_000, "not a complete result file"),
+        ('{"a": 1}', "no known format"),
+        ('{"machine_info": {}, "benchmarks": null}', "not a complete"),
+        ('{"machine_info": {}, "benchmarks": []}', "contains no times"),
+        ('{"machine_info": {}, "benchmarks": [{"stats": {}}]}', "--benchmark-json"),
+        ('{"results": [{"command": "a", "times": [1, NaN]}]}', "a time of a is negative or not"),
+        ('{"results": [{"command": "a", "times": [-1]}]}', "a time of a is negative"),
+        ('{"results": [{"command": "a", "times": ["x"]}]}', "could not convert"),
+        ('{"results": [{"command": "a", "times": [1]}, {"command": "a", "times": [2]}]}', "a more"),
+    ],
+)
+def test_a_wrong_file_is_one_line(tmp_path, content, reason):
+    with pytest.raises(StudyError, match=reason):
+        read(write(tmp_path / "x.json", content))
+
+
+def test_a_binary_file_that_is_cut_or_missing_is_an_error(tmp_path):
+    with pytest.raises(StudyError, match="3 of 4 times"):
+        read(nvbench(tmp_path / "n.json", size=4))
+    (tmp_path / "n.json-bin" / "0.bin").unlink()
+    with pytest.raises(StudyError, match="copy it together"):
+        read(tmp_path / "n.json")
+
+
+def test_a_csv_file_names_its_columns(tmp_path):
+    with pytest.raises(StudyError, match="no column time_s"):
+        read(write(tmp_path / "x.csv", "name,time_ms\na,1\n"))
+
+
+REPEATS = [f"r{number}" for number in range(10)]
+
+
+def test_only_the_changed_benchmark_is_slower():
+    found = compare(table([*REPEATS, "a", "b"], slower=["b"]), Builds(["a"], ["b"], REPEATS), 0.05)
+    verdicts = found.frame.set_index("benchmark")["verdict"]
+    assert verdicts["b0"] == "slower"
+    assert {*verdicts.drop("b0")} == {"same"}
+    assert found.rate.slower_comparisons == 0
+    assert found.rate.comparisons == len(REPEATS)
+
+
+def test_without_repeats_there_is_no_verdict_and_no_rate():
+    found = compare(table(["a", "b"], slower=["b"]), Builds(["a"], ["b"]), 0.05)
+    assert {*found.frame["verdict"]} == {"undecided"}
+    assert found.rate is None
+    assert found.frame["found"].isna().all()
+
+
+def test_variation_is_that_of_the_sessions():
+    samples = table([f"r{number}" for number in range(40)], benchmarks=30)
+    at = located(samples, 0.5)
+    known = variation(at, [[*at.log_s]])
+    expected = 0.003**2 + 0.003**2 + np.pi / 2 * 0.005**2 / 12
+    assert known.variance.mean() == pytest.approx(expected, rel=0.2)
+    # Half of the variance is common to all benchmarks, so there are fewer degrees of freedom.
+    assert 50 < known.freedom.mean() < 300
+    alone = located(table([*at.log_s], benchmarks=30, shared=0), 0.5)
+    assert variation(alone, [[*alone.log_s]]).freedom.mean() > 2 * known.freedom.mean()
+
+
+def test_a_side_with_one_bad_session_is_not_slower():
+    sessions = [f"{side}{number}" for side in "ab" for number in range(5)]
+    samples = table([*REPEATS, *sessions], slower=["b3"], factor=1.5)
+    builds = Builds(sessions[:5], sessions[5:], REPEATS)
+    assert "slower" not in {*compare(samples, builds, 0.05).frame["verdict"]}
+
+
+def test_the_smallest_slowdown_said_to_be_found_is_found():
+    least = compare(table([*REPEATS, "a", "b"]), Builds(["a"], ["b"], REPEATS), 0.02)
+    factor = float(least.frame["found"].max())
+    hits = 0
+    for seed in range(10):
+        samples = table([*REPEATS, "a", "b"], seed, slower=["b"], factor=factor)
+        *_, frame = decided(samples, Builds(["a"], ["b"], REPEATS), 0.02)
+        hits += frame["verdict"][0] == "slower"
+    assert hits >= 8
+
+
+def test_equal_times_are_the_same_and_zeros_are_noted():
+    sessions = [*REPEATS, "a", "b"]
+    rows = [("t", name, at, 0.001) for name in sessions for at in range(5)]
+    rows += [("u", name, at, 0.002) for name in sessions for at in range(5)]
+    rows += [("z", name, at, 0.0) for name in sessions for at in range(5)]
+    samples = pd.DataFrame(rows, columns=["benchmark", "session", "sample", "time_s"])
+    found = compare(samples, Builds(["a"], ["b"], REPEATS), 0.05)
+    assert [*found.frame["verdict"]] == ["same", "same"]
+    assert found.notes == ["time 0: z"]
+
+
+def test_missing_and_renamed_benchmarks_are_noted():
+    samples = table([*REPEATS, "a", "b"])
+    renamed = (samples["session"] == "b") & (samples["benchmark"] == "b5")
+    found = compare(
+        samples.assign(benchmark=samples["benchmark"].mask(renamed, "c5")),
+        Builds(["a"], ["b"], REPEATS),
+        0.05,
+    )
+    assert len(found.frame) == 5
+    assert found.notes == ["only in A: b5", "only in B: c5"]
+
+
+@pytest.mark.parametrize("form", ["text", "github", "json"])
+def test_the_command_fails_for_a_slower_build(tmp_path, capsys, form):
+    samples = table([*REPEATS, "a", "b"], slower=["b"])
+    files = {
+        name: pytest_file(tmp_path / f"{name}.json", of.groupby("benchmark")["time_s"].agg(list))
+        for name, of in samples.groupby("session")
+    }
+    repeats = [files[name] for name in REPEATS]
+    assert compare_files([files["a"], files["b"]], (), repeats, 0.05, form, None) == 1
+    assert "b0" in capsys.readouterr().out
+    assert compare_files(repeats[:1], repeats[1:2], repeats[2:], 0.05, form, None) == 0
+    assert compare_files([files["a"], files["b"]], (), (), 0.05, form, None) == 3
+    with pytest.raises(StudyError, match="A and B: contain the same file"):
+        compare_files([files["a"], files["a"]], (), (), 0.05, form, None)
+
+
+def test_a_lasting_change_is_a_step_and_a_bad_day_is_none():
+    random = np.random.default_rng(3)
+    log_s = pd.DataFrame(random.normal(0, 0.005, (20, 24)), [f"b{at}" for at in range(20)])
+    log_s.loc["b3", 15:] += 0.1
+    log_s.loc["b7", 12:13] += 0.5
+    found = steps(log_s, [f"c{at}" for at in range(24)], 0.02)
+    assert next(iter(found.itertuples(index=False, name=None)))[:3] == ("b3", 15, "c15")
+    assert len(found) == 1
+
+
+def test_history_appends_and_fails_once_for_a_new_step(tmp_path, capsys):
+    file, svg, statuses = tmp_path / "h.jsonl", tmp_path / "h.svg", []
+    for number in range(14):
+        slower = ["s"] if number >= 8 else []
+        samples = table(["s"], number, benchmarks=2, slower=slower, shared=0)
+        result = pytest_file(tmp_path / "r.json", samples.groupby("benchmark")["time_s"].agg(list))
+        statuses.append(history(file, [result], f"c{number}", 0.02, "github", svg))
+    assert len(file.read_text().splitlines()) == 14
+    assert statuses.count(1) == 1
+    assert statuses.index(1) >= 10, "three entries are needed"
+    assert "slower since c8" in capsys.readouterr().out
+    assert svg.read_text().startswith("<svg")
+    file.write_text("{}\n")
+    with pytest.raises(StudyError, match="line 1 is no entry"):
+        history(file, (), "", 0.02, "text", None)
