@@ -136,7 +136,7 @@ def main() -> None:
     if len(files) < 4 * max(SIZES) or len(planted) < max(SIZES):
         raise StudyError(f"{options.folder}: needs 20 files of one build and 5 planted ones")
     table, builds = sessions(files, planted, ())
-    lines = [_TITLES]
+    lines: list[tuple[str, ...]] = [_TITLES]
     for size in SIZES:
         frame = drawn(table, builds.a, builds.b, size, options)
         for which, rows in frame.groupby("halves"):
