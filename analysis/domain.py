@@ -13,9 +13,6 @@ SHAPE = ("batch", "m", "n", "k")
 # The two series of a study: square float32 matrices of its sizes, and all other products.
 SIZES, SHAPES = "sizes", "shapes"
 
-# What fixed the number of samples of a recording; other rules are marked.
-PILOT = "fixed by a pilot"
-
 # The matrix size of Figures 1 and 2 of source V.
 SOURCE_SIZE = 2048
 

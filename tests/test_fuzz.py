@@ -98,7 +98,7 @@ def one_line_or_none(read, *arguments):
 def small(tmp_path_factory):
     """The folder of a small recording, which may be changed, and its files as texts."""
     few = {"sizes": (32,), "samples": 1, "variants": ("naive",)}
-    source = recorded(gpus=1, holdout=(), kernel_only=True, **few)
+    source = recorded(gpus=1, holdout=(), complete=True, **few)
     folder = shutil.copytree(source, tmp_path_factory.mktemp("fuzz") / "r")
     data = {path.name: path.read_bytes() for path in folder.iterdir()}
     texts = {name: unpacked(name, one).decode() for name, one in data.items()}

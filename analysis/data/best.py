@@ -34,16 +34,16 @@ def fastest(
 
 
 def fastest_of_both(
-    a: pd.DataFrame, b: pd.DataFrame, time: str, by: Sequence[str], timed: bool
+    a: pd.DataFrame, b: pd.DataFrame, time: str, by: Sequence[str]
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Return `fastest` of `a` and of `b` over their common candidates, each row of the same group.
 
-    With `timed`, a candidate needs the same timing of the kernel on both sides. Raise StudyError if
-    no candidate is common.
+    Raise StudyError if no candidate is common.
     """
     sides = [side[side[time].notna()].reset_index(names="row") for side in (a, b)]
-    same = [*CANDIDATE, *["kernel_timing"] * timed]
-    both = sides[0][[*same, "row"]].merge(sides[1][[*same, "row"]], on=same, suffixes=("_a", "_b"))
+    both = sides[0][[*CANDIDATE, "row"]].merge(
+        sides[1][[*CANDIDATE, "row"]], on=CANDIDATE, suffixes=("_a", "_b")
+    )
     if both.empty:
         raise StudyError("the two sides have no candidate in common; compare others")
     chosen = (

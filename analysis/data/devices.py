@@ -7,7 +7,6 @@ from dataclasses import dataclass
 import pandas as pd
 
 from analysis.data.store import Store, StoreError
-from analysis.domain import PILOT
 
 
 @dataclass(frozen=True)
@@ -26,16 +25,13 @@ class Device:
     live: bool
     at_once: bool
     stale_sources: tuple[str, ...]
-    stopping: str = PILOT
 
     @property
     def mark(self) -> str:
         """The mark shown with every name of the device; empty if none."""
         if self.simulated:
             return "SIMULATED"
-        if self.at_once and self.is_gpu:
-            return "AT ONCE"
-        return "" if self.stopping == PILOT else self.stopping.upper()
+        return "AT ONCE" if self.at_once and self.is_gpu else ""
 
     @property
     def title(self) -> str:
@@ -106,5 +102,4 @@ def _device(row: dict[str, object]) -> Device:
         live=text["live"] == "True",
         at_once=text["at_once"] == "True",
         stale_sources=tuple(filter(None, text["stale_sources"].split(";"))),
-        stopping=text["stopping"],
     )

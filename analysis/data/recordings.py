@@ -112,7 +112,7 @@ class MeasuredSource:
     def cells(self) -> pd.DataFrame:
         """Medians over all sessions of the GPU's and its host's cells, as of `summarise`.
 
-        kernel_s is the median of `kernel_times`, with kernel_timing and kernel_samples.
+        kernel_s is the median of `kernel_times`, with kernel_samples.
         in_run_kernel_s is the kernel's part of a run by its events, overhead_s the total minus
         copies, kernel_s and host work.
         """
@@ -125,8 +125,6 @@ class MeasuredSource:
             bounds = groups.medians(kernels.rows["kernel_s"], series=True)
         cells[with_bounds("kernel_s")] = bounds.T
         cells["kernel_samples"] = pd.array(groups.sums(kernels.rows["kernel_s"].notna()), "Int64")
-        timing = pd.Series(self.recording.provenance["kernel_timing"], cells.index, dtype="string")
-        cells["kernel_timing"] = timing.where(cells["kernel_s"].notna())
         apart = cells["in_run_kernel_s"] - cells["kernel_s"]
         return cells.assign(overhead_s=cells["overhead_s"] + apart)
 
@@ -385,7 +383,6 @@ def recordings_table(measured: list[MeasuredSource], root: Path = ROOT) -> pd.Da
         dirty = [session["git"]["dirty"] for session in sessions]
         statuses = source.checks["status"]
         changed = stale_sources(provenance, root)
-        stopping = min((one["stopping"] for one in sessions), key=_least_coverage)
         rows.append(
             {
                 "recording": source.recording_id,
@@ -402,19 +399,12 @@ def recordings_table(measured: list[MeasuredSource], root: Path = ROOT) -> pd.Da
                 "dirty": True if True in dirty else None if None in dirty else False,
                 "sessions": len(sessions),
                 "samples": int(source.cells["samples"].sum()),
-                "stopping": stopping["rule"],
-                "coverage_two_modes": stopping.get("coverage_two_modes"),
-                "coverage_drift": stopping.get("coverage_drift"),
                 **{f"cells_{s}": int((statuses == s).sum()) for s in domain.STATUSES},
                 "stale": bool(changed),
                 "stale_sources": ";".join(changed),
             }
         )
     return from_rows("recordings", rows)
-
-
-def _least_coverage(stopping: Mapping[str, Any]) -> float:
-    return float(stopping.get("coverage_drift", 1.0))
 
 
 def unmeasured_sizes_table(sizes: Iterable[int], checks: pd.DataFrame) -> pd.DataFrame:

@@ -34,10 +34,7 @@ def ladder(store: Store, devices: Devices) -> Figure | None:
     """
     # Of the naive kernel, only its fastest block size, which follows that of the source.
     listed = store["ladder_summary"].drop_duplicates(["gpu", "variant"], keep="last")
-    # Throughputs of kernel times of another method are not drawn beside those of the focus.
-    methods = store["summary"].groupby("gpu")["kernel_timing"].first()
     gpus = [gpu for gpu in devices.gpus if (listed["gpu"] == gpu.label).any()]
-    gpus = [gpu for gpu in gpus if methods.get(gpu.label) == methods.get(gpus[0].label)]
     gpus = gpus[: style.MOST_COLOURS]
     if not gpus or gpus[0] is not devices.focus:
         return None

@@ -131,6 +131,4 @@ def _pairs(
         best = fastest(cells[of_gpu & is_first], "time_s", by)
         yield best, best
         with suppress(StudyError):
-            yield fastest_of_both(
-                cells[of_gpu & ~is_first], cells[is_first], "time_s", by, timed=quantity == "kernel"
-            )
+            yield fastest_of_both(cells[of_gpu & ~is_first], cells[is_first], "time_s", by)

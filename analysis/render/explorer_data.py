@@ -32,7 +32,7 @@ TIME_UNIT_S = 1e-6
 _DIGITS = 6
 _PARTS = ("total", "kernel", "h2d", "d2h")
 _TIMES = [f"{part}{bound}" for part in _PARTS for bound in ("", "_low", "_high")]
-_TEXTS = ("recording", "gpu", "host_memory", "dtype", "kernel_timing")
+_TEXTS = ("recording", "gpu", "host_memory", "dtype")
 _INTENSITY = ["gpu", "variant", "dtype", *SHAPE, "block_size", "flop_per_byte_of_sectors"]
 # Roofs of the explorer's roofline axes: quantities of ceilings.csv.
 _ROOFS = ("fp32_flop_per_s", "l1_bytes_per_s", "device_copy_bytes_per_s")

@@ -432,7 +432,7 @@ def _disturbances(t: Tables, gpu: str) -> Values:
     traffic = t("interference").where(quantity="total")
     nearest = traffic.where(gpu=gpu).first or traffic.first
     beside = traffic.where(gpu=nearest["gpu"] if nearest else None)
-    kernel_only = t("summary").where(gpu=gpu, host_memory="pinned", kernel_timing="kernel-only")
+    kernel_only = t("summary").where(gpu=gpu, host_memory="pinned")
     return {
         "shortest_kernel": kernel_only.least("kernel_s"),
         "threat": t("threats").where(gpu=gpu).first,

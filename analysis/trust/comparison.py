@@ -28,7 +28,6 @@ from analysis.trust.host_factors import explained, host_factors
 from base.errors import StudyError
 from measurement.recording.code import codes
 from measurement.recording.consistency import fingerprint
-from measurement.recording.provenance_schema import IN_RUN, KERNEL_ONLY
 from measurement.recording.recording import CELL, KERNEL, Recording
 
 # The hardware that a time depends on, and the verdict on a time that its ceilings explain.
@@ -41,8 +40,8 @@ GPU_KERNEL, PINNED, PAGEABLE = "GPU, kernel-only", "GPU, pinned", "GPU, pageable
 ON_CPU = "CPU"
 _QUANTITIES = {
     GPU_KERNEL: ("kernel",),
-    PINNED: ("total", "kernel"),
-    PAGEABLE: ("total", "kernel"),
+    PINNED: ("total",),
+    PAGEABLE: ("total",),
     ON_CPU: ("total",),
 }
 _KEY = [name for name in CELL if name != "device"]
@@ -92,7 +91,7 @@ def compare(
         )
     frame = pd.DataFrame(rows).astype(a.samples[CELL].dtypes.to_dict())
     frame = frame.sort_values(CELL, kind="stable", ignore_index=True)
-    on_gpu = _kernel_only(*sides) & (frame["quantity"] == "kernel")
+    on_gpu = frame["quantity"] == "kernel"
     side, offset_s = np.where(on_gpu, GPU, HOST), _offsets(frame, on_gpu)
     ratio = frame["median_b_s"].sub(offset_s, fill_value=0) / frame["median_a_s"]
     caches = {gpu["device"]: l2_bytes(gpu) for gpu in a.provenance["devices"]}
@@ -214,17 +213,12 @@ def matched(samples: pd.DataFrame, a: Recording, b: Recording) -> pd.DataFrame:
     return samples.assign(device=samples["device"].map(lambda d: of_a.get(d, d)))
 
 
-def _kernel_only(a: Sequence[Recording], b: Sequence[Recording]) -> bool:
-    return all(each.provenance["kernel_timing"] == KERNEL_ONLY for each in (*a, *b))
-
-
 def _paired(
     a: Sequence[Recording], b: Sequence[Recording]
 ) -> Iterator[tuple[tuple[object, ...], dict[str, float]]]:
     """Yield key (`CELL`, quantity), and per side sessions, samples, median and `noise`."""
-    alone, every = _kernel_only(a, b), [*a, *b]
-    kernels = [kernel_times(each, alone) for each in every]
-    kernels = [once_per_kernel(times) for times in kernels] if alone else kernels
+    every = [*a, *b]
+    kernels = [once_per_kernel(kernel_times(each)) for each in every]
     for quantity, tables in {"total": [each.samples for each in every], "kernel": kernels}.items():
         parts = [
             matched(samples, a[0], each).assign(at=at)
@@ -322,11 +316,10 @@ def medians(summary: pd.DataFrame) -> pd.DataFrame:
     """
     cells = summary.assign(label=summary["gpu"].fillna(summary["recording"]))
     gpu = cells[cells["device"] != CPU]
-    in_run = gpu.assign(kernel_s=gpu["kernel_s"].where(gpu["kernel_timing"] == IN_RUN))
     kinds = {
-        GPU_KERNEL: once_per_kernel(gpu[gpu["kernel_timing"] == KERNEL_ONLY], ["gpu", *KERNEL]),
-        PINNED: in_run[in_run["host_memory"] == "pinned"],
-        PAGEABLE: in_run[in_run["host_memory"] == "pageable"],
+        GPU_KERNEL: once_per_kernel(gpu, ["gpu", *KERNEL]),
+        PINNED: gpu[gpu["host_memory"] == "pinned"],
+        PAGEABLE: gpu[gpu["host_memory"] == "pageable"],
         ON_CPU: cells[cells["device"] == CPU],
     }
     parts = []

@@ -28,7 +28,7 @@ from measurement.recorder.hardware import Host
 from measurement.recorder.target import check_target
 from measurement.recording import recording
 from measurement.recording.journal import ATTEMPTS, IMPORTS, PHASES, Journal, open_journal
-from measurement.recording.provenance_schema import FORMAT, KERNEL_ONLY, lines_sha256
+from measurement.recording.provenance_schema import FORMAT, lines_sha256
 from measurement.sampling.interference import interference_cells, measure_interference
 from measurement.sampling.measure import DeviceMeasurement
 from measurement.sampling.worker import Opening
@@ -201,8 +201,6 @@ def _facts(task: Task, journal: Journal, gcc: str, commit: str | None) -> dict[s
     imports = dict(ChainMap(*journal.rows[IMPORTS][::-1]))
     return {
         "format": FORMAT,
-        "kernel_timing": KERNEL_ONLY,
-        "stopping": {"rule": "fixed by a pilot"},
         "simulated": False,
         **journal.header,
         **_dates(journal),

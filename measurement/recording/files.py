@@ -130,8 +130,6 @@ def difference(one: Mapping[str, Any], other: Mapping[str, Any]) -> str | None:
     )
     if len(gpus | others) > 1 or len(gpus) != len(others):
         return f"has other GPUs ({', '.join(sorted(name for name, _ in others)) or 'none'})"
-    if one["kernel_timing"] != other["kernel_timing"]:
-        return f"has another timing of kernels ({other['kernel_timing']})"
     if one.get("at_once", False) != other.get("at_once", False):
         return "has another order of GPUs (at once, or one after the other)"
     study, configured = (

@@ -3,7 +3,7 @@
 import hashlib
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, ConfigDict, Field, model_validator
 
@@ -11,9 +11,8 @@ from base.validation import Section
 from study.cells import CPU
 
 FORMAT: Literal[6] = 6
-# How kernels were timed: behind a blocking kernel (kernels.csv.gz), or only between the events of
-# end-to-end runs (kernel_s of samples.csv.gz).
-KERNEL_ONLY, IN_RUN = "kernel-only", "in-run"
+# Keys of earlier programs, with the same value in every recording that has them.
+_FORMER = ("kernel_timing", "stopping")
 # The folder of user-supplied sources in a recording's list of sources; the name is fixed.
 USER_SUPPLIED = "brought"
 # The clock of the host may be set during a recording.
@@ -22,7 +21,6 @@ _MOST_SOURCE = 2**16  # characters of a user-supplied source
 
 Number = Annotated[int, Field(ge=1, le=2**53)]
 Count = Annotated[int, Field(ge=0, le=2**53)]
-Share = Annotated[float, Field(ge=0, le=1)]
 Real = Annotated[float, Field(ge=0, le=2**53)]
 # Names and versions: printable ASCII, so two different names never look alike.
 Name = Annotated[str, Field(pattern=r"^[!-~]([ -~]{0,198}[!-~])?$")]
@@ -190,18 +188,6 @@ class Original(Section):
     commit: Annotated[str, Field(pattern="^[0-9a-f]{40}$")]
 
 
-class Stopping(Section):
-    """What fixed the number of samples: a pilot, or sampling stopped at a narrow interval.
-
-    The simulated coverage of 95 % intervals is given where it is less: if times have two modes 3 %
-    apart, and if they drift by 2 % (benchmark `coverage` of commit dcdc8c9, sequential rule).
-    """
-
-    rule: Literal["fixed by a pilot", "optional stopping"]
-    coverage_two_modes: Share | None = None
-    coverage_drift: Share | None = None
-
-
 class _Facts(Section):
     """Facts with required keys; other keys are ignored."""
 
@@ -229,7 +215,7 @@ class Configured(_Facts):
 class Provenance(Section):
     """The whole file.
 
-    `original` is that of a converted recording. `kernel_timing` is `KERNEL_ONLY` or `IN_RUN`.
+    `original` is that of a converted recording.
     `simulated`: the times were computed, not measured. `configuration` is the section `study` of
     the recorded config as plain JSON. `attempts` is the number of processes, more than one if the
     recording was interrupted. `machine_start` is equal for sessions on one host since one start of
@@ -240,8 +226,6 @@ class Provenance(Section):
 
     format: Literal[6]
     original: Original | None = None
-    kernel_timing: Literal["kernel-only", "in-run"]
-    stopping: Stopping
     simulated: bool
     started_utc: Utc
     finished_utc: Utc
@@ -261,6 +245,14 @@ class Provenance(Section):
     phases: Annotated[list[Phase], Field(max_length=10_000)]
     counters: Counters | None = None
     accuracy: Accuracy | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _drop_former(cls, facts: Any) -> Any:
+        """Return the facts without keys that no longer say anything."""
+        if not isinstance(facts, dict):
+            return facts
+        return {name: fact for name, fact in facts.items() if name not in _FORMER}
 
     @property
     def run_s(self) -> float:

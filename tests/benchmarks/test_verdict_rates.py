@@ -31,7 +31,7 @@ def sessions(make_recording, tmp_path_factory):
     folder, recordings = tmp_path_factory.mktemp("sessions"), []
     for at, start in enumerate("abcd"):
         for seed in range(3 * at, 3 * at + 3):
-            made = make_recording(folder / str(seed), seed=seed, kernel_only=True, **options)
+            made = make_recording(folder / str(seed), seed=seed, complete=True, **options)
             recordings.append(started(made, start))
         if start in "ac":
             builds = made.builds.assign(cubin_sha256="0" * 64)

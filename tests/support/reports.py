@@ -33,7 +33,7 @@ def recordings(kind: str) -> Recordings:
     """
     host = {"host": recorded(gpus=0, simulated=False, seed=2, **SMALL)}
     stale = {"simulated": False, "sources": {"kernels/block.cu": "0" * 64}}
-    card = {"card": recorded(seed=1, kernel_only=True, **stale, **SMALL)}
+    card = {"card": recorded(seed=1, complete=True, **stale, **SMALL)}
     match kind:
         case "host":
             return host

@@ -18,7 +18,7 @@ from kernels.catalog.user_supplied import catalog_of
 from kernels.cubins.build import INSTRUMENTS, build_for
 from kernels.products.elements import ELEMENTS, exact
 from measurement.recording import recording
-from measurement.recording.provenance_schema import FORMAT, IN_RUN, KERNEL_ONLY, lines_sha256
+from measurement.recording.provenance_schema import FORMAT, lines_sha256
 from measurement.recording.recording import CELL, Recording
 from study.cells import CPU, Cell, cpu_cells, gpu_cells
 from tests.support import ROOT, simulated_tables
@@ -226,7 +226,7 @@ def tried(text: str, name: str = "mine", **options: Any) -> Path:
     """Return the folder of a recording with a user-supplied kernel of this source."""
     texts = {f"brought/{name}.cu": text.split("\n")}
     sources = {path: lines_sha256(lines) for path, lines in texts.items()}
-    small = {"sizes": (256, 512), "holdout": (), "samples": 6, "kernel_only": True}
+    small = {"sizes": (256, 512), "holdout": (), "samples": 6, "complete": True}
     small["variants"] = ("naive", "naive_coalesced", "block", "cublas_sgemm", name)
     return recorded(**{**small, "sources": sources, "texts": texts, **options})
 
@@ -253,7 +253,7 @@ def write_recording(
     variants: Sequence[str] = SQUARE_VARIANTS,
     gpu_name: str = "Simulated GPU",
     cpu_model: str = "Simulated CPU",
-    kernel_only: bool = False,
+    complete: bool = False,
     power: Power = Power(),
     **changes: object,
 ) -> Recording:
@@ -261,8 +261,9 @@ def write_recording(
 
     Square matrices have the sizes `sizes` and `holdout`, on GPUs with `variants`; all GPUs have
     `SERIES` too. `samples` per cell have lognormal noise; `throttled` samples of each GPU cell are
-    slower and marked. `kernel_only` adds kernel-only times. The GPU follows M0 with
-    RHO and T_G_S, scaled by its `power`. `changes` replaces keys of the provenance.
+    slower and marked. `complete` adds launch latency to runs, sustained times and runs in pieces.
+    The GPU follows M0 with RHO and T_G_S, scaled by its `power`. `changes` replaces keys of the
+    provenance.
     """
     rng = np.random.default_rng(seed)
     catalog = catalog_of(changes.get("texts", {}))
@@ -298,16 +299,15 @@ def write_recording(
         "ceilings.csv": ceilings,
         "neighbours.csv": simulated_tables.neighbours(table, gpus, rng),
     }
-    if kernel_only:
+    frames["kernels.csv.gz"] = simulated_tables.kernels(timed, kernel_s, rng)
+    if complete:
         on_gpu = frames["samples.csv.gz"]["device"] != CPU
         launching = on_gpu * simulated_tables.LAUNCH_S
         for name in ("kernel_s", "total_s"):
             frames["samples.csv.gz"][name] += launching
-        frames["kernels.csv.gz"] = simulated_tables.kernels(timed, kernel_s, rng)
         frames["energy.csv"] = simulated_tables.energy(timed, kernel_s)
         frames["pieces.csv"] = simulated_tables.pieces(timed, BYTES_PER_S["pinned"])
     provenance = _provenance(gpus, list(sizes), list(holdout))
-    provenance["kernel_timing"] = KERNEL_ONLY if kernel_only else IN_RUN
     for device in provenance["devices"]:
         device |= {"name": gpu_name, "multiprocessors": round(100 * power.units)}
     provenance["host"]["cpu_model"] = cpu_model

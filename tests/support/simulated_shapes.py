@@ -132,10 +132,8 @@ def recorded_shapes(base: Recording, seed: int, noise: float = 0.01) -> Recordin
                     kernels.append(one.kernel_row() | {"kernel_s": in_run_s, "session": 0})
             rows.append(one.row() | {"time_unix_s": 1.7e9 + number} | times)
     batches = pd.DataFrame(list(_batch_rows(rng, noise)))
-    provenance = {**base.provenance, "kernel_timing": "kernel-only"}
     return replace(
         base,
-        provenance=provenance,
         samples=_typed(pd.DataFrame(rows), base.samples),
         kernels=_typed(pd.DataFrame(kernels), base.kernels),
         throughput=batches.astype(TABLES["throughput.csv"] | {"session": "int64"}),

@@ -8,18 +8,16 @@ import pytest
 from analysis.data.best import fastest, fastest_of_both
 from base.errors import StudyError
 
-KERNEL_ONLY, IN_RUN = "kernel-only", "in-run"
-
 
 def cells(*rows):
-    """Return cells of (variant, block size, N, seconds, timing)."""
-    frame = pd.DataFrame(rows, columns=["variant", "block_size", "n", "kernel_s", "kernel_timing"])
+    """Return cells of (variant, block size, N, seconds)."""
+    frame = pd.DataFrame(rows, columns=["variant", "block_size", "n", "kernel_s"])
     frame = frame.assign(threads=pd.NA, host_memory="pinned")
     return frame.astype({"block_size": "Int64", "threads": "Int64"})
 
 
 def test_the_fastest_of_each_group_counts_its_candidates():
-    rows = cells(("a", 8, 1, 2.0, IN_RUN), ("b", None, 1, 1.0, IN_RUN), ("a", 8, 2, None, IN_RUN))
+    rows = cells(("a", 8, 1, 2.0), ("b", None, 1, 1.0), ("a", 8, 2, None))
     found = fastest(rows, "kernel_s", ["n"])
     assert found[["variant", "candidates"]].to_numpy().tolist() == [["b", 2]]
     assert fastest(rows[2:], "kernel_s").empty
@@ -30,19 +28,17 @@ def test_the_fastest_of_each_group_counts_its_candidates():
 @pytest.mark.parametrize(
     ("theirs", "expected"),
     [
-        ([("a", 8, 1, 9e-3, KERNEL_ONLY), ("b", None, 1, 9.0, KERNEL_ONLY)], ("b", "a", 2)),
-        ([("a", 8, 1, 9e-3, KERNEL_ONLY), ("c", None, 1, 1e-9, KERNEL_ONLY)], ("a", "a", 1)),
-        ([("a", 16, 1, 1e-3, KERNEL_ONLY)], None),  # another block size
-        ([("a", 8, 2, 1e-3, KERNEL_ONLY)], None),  # another size
-        ([("a", 8, 1, 2.0, IN_RUN), ("b", None, 1, 9e-3, KERNEL_ONLY)], ("b", "b", 1)),
-        ([("a", 8, 1, 2.0, IN_RUN)], None),  # another method, however long the time
+        ([("a", 8, 1, 9e-3), ("b", None, 1, 9.0)], ("b", "a", 2)),
+        ([("a", 8, 1, 9e-3), ("c", None, 1, 1e-9)], ("a", "a", 1)),
+        ([("a", 16, 1, 1e-3)], None),  # another block size
+        ([("a", 8, 2, 1e-3)], None),  # another size
     ],
 )
 def test_two_sides_are_compared_over_their_common_candidates(theirs, expected):
-    ours = cells(("a", 8, 1, 5e-3, KERNEL_ONLY), ("b", None, 1, 5e-4, KERNEL_ONLY))
+    ours = cells(("a", 8, 1, 5e-3), ("b", None, 1, 5e-4))
     refused = pytest.raises(StudyError, match="no candidate in common")
     with nullcontext() if expected else refused:
-        one, other = fastest_of_both(ours, cells(*theirs), "kernel_s", ["n"], timed=True)
+        one, other = fastest_of_both(ours, cells(*theirs), "kernel_s", ["n"])
         names = (*one["variant"], *other["variant"])
         assert (*names, one["candidates"].item()) == expected
         assert other["candidates"].item() == expected[2]

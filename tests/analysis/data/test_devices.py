@@ -45,7 +45,6 @@ def test_devices_and_their_names_are_in_sequence_the_one_in_focus_first(tmp_path
     assert (beside.title, beside.short) == ("AT ONCE Card (two-gpu0)", "AT ONCE two-gpu0")
     assert beside.host == "two", "its CPU was measured alone"
     assert replace(host, at_once=True).mark == ""
-    assert replace(card, stopping="optional stopping").short == "OPTIONAL STOPPING two-gpu0"
     assert host.title == "Host CPU (host)"
     assert host.stale_sources == ("kernels/block.cu", "cpu_reference/naive.c")
     assert card.stale_sources == ()

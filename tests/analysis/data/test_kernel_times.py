@@ -1,14 +1,13 @@
-"""The time of a kernel: kernel-only or, in some recordings, in-run."""
+"""The kernel-only time of a kernel."""
 
 import numpy as np
 import pandas as pd
 import pytest
 
 from analysis.data import recordings as data
-from analysis.data.kernel_times import kernel_times
 from analysis.data.sessions import together
 from analysis.trust.comparison import compare
-from measurement.recording.recording import CELL, KERNEL, RecordingError, read
+from measurement.recording.recording import CELL, KERNEL, read
 from tests.support.simulated import FEW, recorded
 from tests.support.simulated_tables import LAUNCH_S
 
@@ -17,13 +16,13 @@ SMALL = {"sizes": (256, 512), "holdout": (), "samples": 9, "variants": FEW}
 
 @pytest.fixture(scope="module")
 def held():
-    return read(recorded(**SMALL, kernel_only=True))
+    return read(recorded(**SMALL, complete=True))
 
 
 def test_kernel_only_times_are_those_of_all_host_memories_with_the_in_run_time(held):
     (source,) = data.sources({"card": held})
     cells = source.cells[source.cells["device"] != "cpu"]
-    assert (set(cells["kernel_timing"]), set(cells["kernel_samples"])) == ({"kernel-only"}, {10})
+    assert set(cells["kernel_samples"]) == {10}
     assert set(cells["samples"]) == {9}
     medians = held.kernels.groupby(KERNEL, dropna=False)["kernel_s"].median()
     own = cells.groupby(KERNEL, dropna=False)["kernel_s"]
@@ -35,7 +34,7 @@ def test_kernel_only_times_are_those_of_all_host_memories_with_the_in_run_time(h
     drawn = source.drawn(cells, "kernel")
     np.testing.assert_allclose(np.median(drawn, axis=1), cells["kernel_s"], rtol=0.002)
     on_cpu = source.cells[source.cells["device"] == "cpu"]
-    unknown = ["kernel_s", "kernel_low_s", "in_run_kernel_s", "kernel_timing"]
+    unknown = ["kernel_s", "kernel_low_s", "in_run_kernel_s"]
     assert on_cpu[unknown].isna().all(axis=None)
     assert set(on_cpu["kernel_samples"]) == {0}
     samples = held.samples[held.samples["device"] != "cpu"]
@@ -48,11 +47,11 @@ def test_kernel_only_times_are_those_of_all_host_memories_with_the_in_run_time(h
 
 
 def test_kernel_only_times_have_sessions_and_are_compared(held):
-    again = read(recorded(**SMALL, kernel_only=True, seed=1))
+    again = read(recorded(**SMALL, complete=True, seed=1))
     both = together([held, again])
     (source,) = data.sources({"card": both})
     cells = source.cells[source.cells["device"] != "cpu"]
-    assert (set(cells["kernel_timing"]), set(cells["kernel_samples"])) == ({"kernel-only"}, {20})
+    assert set(cells["kernel_samples"]) == {20}
     assert set(cells["sessions"]) == {2}
     each = both.kernels.groupby([*KERNEL, "session"], dropna=False)["kernel_s"].median()
     means = np.exp(np.log(each).groupby(KERNEL, dropna=False).mean())
@@ -65,18 +64,3 @@ def test_kernel_only_times_have_sessions_and_are_compared(held):
     assert set(kernels["samples_a"]) == {10}
     assert set(kernels["verdict"]) <= {"same", "undecided"}
     np.testing.assert_allclose(kernels["ratio"], 1, atol=0.02)
-    older = read(recorded(**SMALL, seed=1))
-    frame = compare(held, older, 0.02)
-    assert set(frame.loc[frame["quantity"] == "kernel", "host_memory"]) == {"pinned", "pageable"}
-
-
-def test_in_run_times_are_of_one_host_memory(held, gpu_recording):
-    times = kernel_times(gpu_recording)
-    assert times["kernel_s"].equals(gpu_recording.samples["in_run_kernel_s"])
-    (source,) = data.sources({"card": gpu_recording})
-    timed = source.cells["kernel_s"].notna()
-    assert set(source.cells.loc[timed, "kernel_timing"]) == {"in-run"}
-    assert source.cells.loc[~timed, "kernel_timing"].isna().all()
-    assert kernel_times(held, kernel_only=False)["kernel_s"].equals(held.samples["in_run_kernel_s"])
-    with pytest.raises(RecordingError, match=r"has another timing of kernels \(in-run\) than"):
-        together([held, read(recorded(**SMALL, seed=1))])

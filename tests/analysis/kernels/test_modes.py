@@ -11,7 +11,7 @@ from kernels.catalog.entries import CONTEXT, REFERENCE
 from measurement.recording.recording import read
 from tests.support.simulated import SPEEDUP, recorded
 
-SMALL = {"sizes": (256, 512), "holdout": (), "variants": ["naive", REFERENCE], "kernel_only": True}
+SMALL = {"sizes": (256, 512), "holdout": (), "variants": ["naive", REFERENCE], "complete": True}
 
 
 @pytest.fixture(scope="module")

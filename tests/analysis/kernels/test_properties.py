@@ -13,7 +13,7 @@ from tests.support.simulated import FEW, recorded
 from tests.support.simulated_tables import CLOCK_HZ, POWER_W
 
 KEY = {"device": "gpu0", "dtype": "float32", "batch": 1, "m": 8, "n": 8, "k": 8}
-SMALL = {"sizes": (256,), "holdout": (), "samples": 6, "kernel_only": True, "variants": FEW}
+SMALL = {"sizes": (256,), "holdout": (), "samples": 6, "complete": True, "variants": FEW}
 
 
 def errors(variant, matrices, worst, block=None, session=0):

@@ -13,7 +13,6 @@ from analysis.domain import ONE_SESSION
 from analysis.overview import gpu_comparison
 from analysis.overview.gpu_comparison import FROM_OTHERS, SEVERAL, TOGETHER
 from analysis.stats.sessions import DEVICE_MEMORY, L2, LENGTHS
-from measurement.recording.provenance_schema import KERNEL_ONLY
 from measurement.recording.recording import read
 from tests.support.report_data import frame, only
 from tests.support.simulated import FEW, recorded
@@ -28,8 +27,8 @@ def recordings():
     """Two GPUs of one model; the kernels of the second take half the time."""
     first = read(recorded(sizes=(256, 512), **SMALL))
     other = read(recorded(sizes=(256, 512, 1024), seed=3, **SMALL))
-    halved = other.samples.assign(in_run_kernel_s=other.samples["in_run_kernel_s"] / 2)
-    return {"first": first, "other": replace(other, samples=halved)}
+    halved = other.kernels.assign(kernel_s=other.kernels["kernel_s"] / 2)
+    return {"first": first, "other": replace(other, kernels=halved)}
 
 
 @pytest.fixture(scope="module")
@@ -66,15 +65,6 @@ def test_verdicts_are_on_candidates_measured_alike_on_both_gpus(recordings):
     both = found[found["ratio"].notna()]
     assert not {*both["variant"]} & set(best)
     assert (both["candidates"] < every["candidates"].max()).all()
-
-    def kernel_only(summary):
-        timing = summary["kernel_timing"].mask(summary["gpu"] == "other", KERNEL_ONLY)
-        return summary.assign(kernel_timing=timing)
-
-    found = compared(recordings, (), kernel_only)
-    assert found.loc[found["quantity"] == "kernel", "ratio"].isna().all(), "another method"
-    total = found[(found["quantity"] == "total") & (found["gpu"] == "other")]
-    assert set(total["n"]) == {256, 512, 1024, 1536}
 
 
 def test_each_gpu_has_its_fastest_implementation_and_ratios_to_the_first(gpus, recordings):

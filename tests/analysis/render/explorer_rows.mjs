@@ -4,15 +4,14 @@ import fs from "fs";
 const source = fs.readFileSync(process.argv[2], "utf8");
 const functions = source.slice(source.indexOf("  function isOnChosen"), source.indexOf("  function rowsOf"));
 const data = { gpus: ["a", "b", "host"].map((label) => ({ label, recording: label })) };
-const row = (gpu, variant, block_size, kernel_timing) => ({
-  ...{ gpu, recording: gpu, variant, block_size, kernel_timing, threads: null, host_memory: "pinned" },
+const row = (gpu, variant, block_size) => ({
+  ...{ gpu, recording: gpu, variant, block_size, threads: null, host_memory: "pinned" },
   ...{ dtype: "float32", shape: null, n: 64 },
 });
 const rows = [
-  ...[row("a", "both", 8, "kernel-only"), row("b", "both", 8, "kernel-only")],
-  ...[row("a", "one", 8, "kernel-only")],
-  ...[row("a", "method", 8, "kernel-only"), row("b", "method", 8, "in-run")],
-  ...[row("a", "block", 16, "kernel-only"), row("b", "block", 8, "kernel-only")],
+  ...[row("a", "both", 8), row("b", "both", 8)],
+  ...[row("a", "one", 8)],
+  ...[row("a", "block", 16), row("b", "block", 8)],
 ];
 const make = new Function("data", "rows", "system", `${functions} return [comparable, isOnChosen];`);
 const [comparable, isOnChosen] = make(data, rows, (each) => each.gpu ?? each.recording);

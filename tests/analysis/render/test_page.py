@@ -112,7 +112,7 @@ def test_notices_describe_the_content(text, said):
 
 @pytest.mark.exhaustive
 def test_a_page_of_one_size():
-    made = recorded(sizes=(7,), holdout=(), samples=6, variants=FEW, kernel_only=True)
+    made = recorded(sizes=(7,), holdout=(), samples=6, variants=FEW, complete=True)
     folder = report({"card": made})
     assert check((folder / "report.html").read_text(), folder / "tables") == []
 

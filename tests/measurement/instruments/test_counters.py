@@ -102,7 +102,7 @@ def recorded(make_recording, gpu, tmp_path, monkeypatch):
     make_cubins(cubins, study(configuration))
     results = [read_result(path) for path in sorted((cubins / "sm_86").glob("*.cubin"))]
     few = {"sizes": (64,), "holdout": (), "samples": 2, "variants": ("naive", "block")}
-    made = make_recording(tmp_path / "r", gpus=2, kernel_only=True, **few)
+    made = make_recording(tmp_path / "r", gpus=2, complete=True, **few)
     builds = made.builds.iloc[:0].copy()
     for result in results:
         builds.loc[len(builds)] = result.row()

@@ -25,7 +25,7 @@ FILES = ["provenance.json", *TABLES]
 def small(make_recording, tmp_path_factory):
     """A small recording of a GPU and its host; not to be changed."""
     folder, few = tmp_path_factory.mktemp("recordings") / "small", ("naive", "block")
-    options = {"holdout": (), "samples": 2, "kernel_only": True, "variants": few}
+    options = {"holdout": (), "samples": 2, "complete": True, "variants": few}
     return make_recording(folder, sizes=(32,), **options)
 
 
@@ -138,7 +138,7 @@ def test_an_interrupted_write_keeps_the_older_recording(small, broken, monkeypat
 def test_content_that_breaks_the_format_is_not_written(small, broken, tmp_path):
     bad = frames(small)
     bad["checks.csv"]["status"] = "fine"
-    required = "format, kernel_timing, stopping, simulated, started_utc, finished_utc, host, "
+    required = "format, simulated, started_utc, finished_utc, host, "
     required += "devices, software, compile, git, configuration, seed, sources, attempts, phases"
     for target in (broken, tmp_path / "new"):
         with pytest.raises(RecordingError, match="status: 'fine' is not one of"):
@@ -262,7 +262,7 @@ def test_a_recording_is_described_and_wrong_files_are_named(measured, tmp_path, 
 
 
 def test_an_older_recording_lacks_only_the_clock_of_sustained_launches(tmp_path):
-    made = simulated.make_recording(tmp_path / "made", kernel_only=True)
+    made = simulated.make_recording(tmp_path / "made", complete=True)
     path, older = made.path / "energy.csv", made.energy.drop(columns=["sm_clock_hz", "session"])
     older.to_csv(path, index=False, lineterminator="\n")
     frame, _ = recording.read_table(made.path, "energy.csv", 2**20)
