@@ -147,12 +147,8 @@ def said(page: str) -> dict[str, re.Match[str]]:
 
 
 def faults(page: str, tables_dir: Path, gpu: str) -> Iterator[str]:
-    """Yield the false statements of a page, and comparisons of GPUs by different methods."""
+    """Yield the false statements of a page."""
     tables = Tables(tables_dir)
     for pattern, match in said(page).items():
         if not STATEMENTS[pattern](tables, gpu, match):
             yield match[0]
-    methods = tables("summary").groupby("gpu")["kernel_timing"].first()
-    for row in tables("gpu_comparison", quantity="kernel").dropna(subset="ratio").itertuples():
-        if methods[row.gpu] != methods[row.first]:
-            yield f"kernel times of {row.gpu} and {row.first} have different methods"

@@ -43,12 +43,12 @@ def test_a_card_that_follows_m0_has_its_parameters_and_predictions(of_card):
     models = of_card["models"]
     own = models[(models["source"] == "card") & (models["kernels"] == "modelled")]
     rho = one(own, model="M0", parameter="rho")
-    assert rho["value_low"] <= 12 <= rho["value_high"]
+    assert rho["value"] == pytest.approx(12, rel=0.005)
     assert rho["value_high"] / rho["value_low"] < 1.05
     assert rho["status"] == "determined"
     t_g, t_s = (one(own, model="M0", parameter=name) for name in ("t_G", "t_S"))
-    assert t_g["value_low"] <= 2e-12 <= t_g["value_high"]
-    assert t_s["value_low"] <= 2e-12 / 12 <= t_s["value_high"]
+    assert t_g["value"] == pytest.approx(2e-12, rel=0.005)
+    assert t_s["value"] == pytest.approx(2e-12 / 12, rel=0.005)
     assert rho["value"] == pytest.approx(t_g["value"] / t_s["value"])
     constant = one(own, model="M1", parameter="tau0")
     assert constant["value_high"] < 1e-6

@@ -351,7 +351,7 @@ def test_identical_runs_are_never_slower():
 
 @pytest.mark.exhaustive
 def test_real_kernels_differ_only_if_they_are_slower_by_10_percent():
-    whole = recording.read(ROOT / "data" / "recordings" / "h100-sxm")
+    whole = recording.read(ROOT / "data" / "recordings" / "h100-sxm-1")
     halves = whole.samples.groupby(CELL, dropna=False)["round"].transform("median")
     early = whole.samples["round"] <= halves
     frame = compared(*(replace(whole, samples=whole.samples[rows]) for rows in (early, ~early)))
