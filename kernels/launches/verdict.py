@@ -44,6 +44,7 @@ _MOST_THREADS = 1 << 22  # of a launch on the host
 _ANY = 32  # edge of a block's tile where the grid does not say it
 _FACTORS: Factors = (-0.75, 1.5)
 _FLOAT_DIGITS = 24
+_NO_BLOCKS = "is launched with a grid of (0,"
 _PADDING = 16  # elements: rows stay aligned for vectors
 # Of elements, in a template's arguments.
 _OTHER_TYPES = re.compile(r"\b(?:\w*half|\w*bfloat16|double|u?int\d*(?:_t)?|char|complex)\b")
@@ -66,6 +67,7 @@ class Judged:
     is_fixed: bool = False  # its file fixes the sizes
     is_checked: bool = True
     has_fixed_grid: bool = False  # whatever the sizes of the matrices
+    is_guessed: bool = False  # its launch
 
     @property
     def layout(self) -> str:
@@ -151,6 +153,8 @@ def judge(path: Path, text: str, name: str, option: str | None = None) -> Judged
             else:
                 raise
             continue
+        if judged and steps[-1].line and _NO_BLOCKS in str(judged.fault):
+            continue  # only the runtime knows their number
         if judged and not judged.multiple and source.has_untyped_matrices:
             refused = refused or _untyped(path, name)
         elif judged and not judged.multiple and (padded := _padded_matrix(judged, option)):
@@ -220,7 +224,7 @@ def _judge_by_guesses(path: Path, text: str, name: str, refused: StudyError | No
         source = Source.of(path, text, launch)
         judged = _judge(source, source.library("counted"), geometry=geometry)
         if judged and judged.multiple:
-            return judged
+            return replace(judged, is_guessed=True)
         if judged and is_sure:
             likeliest = likeliest or judged
             if not guess.declarations and not probe.has_untyped_matrices:
@@ -482,7 +486,9 @@ def at_large_sizes(judged: Judged) -> Judged:
         return judged
     source, reading = judged.source, judged.reading
     right, fault = list[Shape](), None
-    if len(source.launches) == 1 and not reading.has_addend:
+    # A guess has a thread per element; a loop over blocks would go on behind the last index.
+    is_overfull = judged.is_guessed and source.takes_any_grid
+    if len(source.launches) == 1 and not (reading.has_addend or is_overfull):
         right, fault = LastBlocks.of(source, reading, judged.multiple, *judged.tile).fault()
     # Optimised and without counts: other runs have checked the bounds.
     library = source.library("separate")

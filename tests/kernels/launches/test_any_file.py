@@ -22,7 +22,7 @@ from kernels.launches.pieces import kernels_of
 from kernels.launches.program import _FOR_NVCC, write
 from kernels.launches.roles import matrices, meanings
 from kernels.launches.shim import scope_of
-from kernels.launches.verdict import judge
+from kernels.launches.verdict import at_large_sizes, judge
 
 ONE_PER_THREAD = """
 __global__ void multiply({parameters}) {{
@@ -454,3 +454,39 @@ def test_counts_of_transposed_operands_come_back_from_another_process(tmp_path):
     entry = write(verdict, None, tmp_path)
     totals = limited(partial(counted, verdict, entry), 60.0, 2**30)
     assert [product.shape.n for product in totals] == [64, 128]
+
+
+PERSISTENT = """\
+__global__ void mine(const float *a, const float *b, float *c, int n) {
+    for (int at = blockIdx.x * blockDim.x + threadIdx.x; at < n * n; at += gridDim.x * blockDim.x) {
+        float sum = 0.0f;
+        for (int k = 0; k < n; ++k) sum += a[at / n * n + k] * b[k * n + at % n];
+        c[at] = sum;
+    }
+}
+int main() {
+    float *a, *b, *c;
+    int n = 1024, count = 0;
+    QUESTION;
+    mine<<<BLOCKS, 256>>>(a, b, c, n);
+}
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("question", "blocks"),
+    [
+        ("cudaDeviceProp prop; cudaGetDeviceProperties(&prop, 0)", "prop.multiProcessorCount"),
+        ("cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, 0)", "2 * count"),
+        ("count = occupancy_of_this_gpu()", "count"),
+    ],
+)
+def test_a_launch_with_as_many_blocks_as_the_gpu_runs_is_not_called_wrong(
+    tmp_path, question, blocks
+):
+    text = PERSISTENT.replace("QUESTION", question).replace("BLOCKS", blocks)
+    verdict = at_large_sizes(judge(tmp_path / "mine.cu", text, "mine"))
+    assert (verdict.multiple, verdict.fault) == (1, None)
+    wrong = text.replace("k < n", "k < n - 1")
+    assert judge(tmp_path / "mine.cu", wrong, "mine").multiple == 0
