@@ -79,7 +79,7 @@ def throughput_table(sources: list[MeasuredSource]) -> pd.DataFrame:
     for source in with_gpu(sources):
         measured = source.own(source.recording.throughput)
         batches = Groups.of(measured, [*KERNEL, *_BATCH])
-        rows = batches.keys.assign(rounds=batches.counts)
+        rows = batches.keys.astype({"same_a": bool}).assign(rounds=batches.counts)
         for name in ("copies_s", "run_s"):
             per_product = measured[name] / measured["products"].astype(float)
             rows[with_bounds(name)] = batches.medians(per_product).T

@@ -20,7 +20,12 @@ from tests.support.statements import STATEMENTS, faults, said
 
 pytestmark = pytest.mark.exhaustive
 CONFIG = yaml.safe_load((ROOT / "config.yaml").read_text())
-PATHS = {each["id"]: each["recordings"] for each in CONFIG["gpus"] if "recordings" in each}
+# The folders of each GPU that was recorded earlier.
+PATHS = {
+    each["id"]: each.get("recordings") or [each["recording"]]
+    for each in CONFIG["gpus"]
+    if "device" not in each
+}
 SIZES = {"64", "128", "256", "512", "1000", "1024", "1500", "2048", "4096"}
 KERNELS = ("naive", "naive_coalesced", "buffered_column", "block", "tile_conflict_free")
 KERNELS += ("sgemm_top", "sgemm_tensor_pieces", "cublas_sgemm", "packed")
@@ -67,7 +72,7 @@ PAGES += [("only", model, model, BASELINES[0]) for model in PATHS]
 PAGES += [
     ("without session", path, focus, BASELINES[0])
     for focus, paths in PATHS.items()
-    for path in paths[: 3 if focus == CONFIG["report"]["focus"] else 2]
+    for path in paths[: len(paths) - 1]
 ]
 PAGES += [("without kernel", name, CONFIG["report"]["focus"], BASELINES[0]) for name in KERNELS]
 
