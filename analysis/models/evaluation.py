@@ -117,7 +117,12 @@ def _evaluated(
     errors: Mapping[str, FloatArray], groups: Sequence[IntArray], draws: int, *key: object
 ) -> pd.DataFrame:
     """Return one row for each model that predicts every cell of one test, `errors` by its name."""
-    errors = {name: some for name, some in errors.items() if len(some) and np.isfinite(some).all()}
+    count = len(groups[0])
+    errors = {
+        name: some
+        for name, some in errors.items()
+        if len(some) == count and np.isfinite(some).all()
+    }
     if not errors:
         return pd.DataFrame({"model": []})
     rows = ranked(np.array(list(errors.values())), groups, draws, *key)
