@@ -11,6 +11,7 @@ import numpy as np
 
 from base.errors import StudyError
 from base.paths import shown
+from kernels.host_execution.binding import Configured
 from kernels.host_execution.compiler import CompilerError, NotSupported
 from kernels.launches.device import for_the_device
 from kernels.launches.expression import (
@@ -44,7 +45,6 @@ _MOST_THREADS = 1 << 22  # of a launch on the host
 _ANY = 32  # edge of a block's tile where the grid does not say it
 _FACTORS: Factors = (-0.75, 1.5)
 _FLOAT_DIGITS = 24
-_NO_BLOCKS = "is launched with a grid of (0,"
 _PADDING = 16  # elements: rows stay aligned for vectors
 # Of elements, in a template's arguments.
 _OTHER_TYPES = re.compile(r"\b(?:\w*half|\w*bfloat16|double|u?int\d*(?:_t)?|char|complex)\b")
@@ -153,7 +153,7 @@ def judge(path: Path, text: str, name: str, option: str | None = None) -> Judged
             else:
                 raise
             continue
-        if judged and steps[-1].line and _NO_BLOCKS in str(judged.fault):
+        if judged and steps[-1].line and _has_no_blocks(judged):
             continue  # only the runtime knows their number
         if judged and not judged.multiple and source.has_untyped_matrices:
             refused = refused or _untyped(path, name)
@@ -170,6 +170,16 @@ def judge(path: Path, text: str, name: str, option: str | None = None) -> Judged
     if unknown:
         raise unknown
     return _judge_by_guesses(path, text, name, refused)
+
+
+def _configured(source: Source, library: Library, reading: Reading, shape: Shape) -> Configured:
+    """Return the launch that multiplies matrices of a shape; it is not run."""
+    return library.multiplies(reading.values(shape), [0] * len(source.scope.pointers))
+
+
+def _has_no_blocks(judged: Judged) -> bool:
+    library = judged.source.library("counted")
+    return 0 in _configured(judged.source, library, judged.reading, judged.shapes[0]).grid
 
 
 def _padded_matrix(judged: Judged, option: str | None) -> str | None:
@@ -275,14 +285,12 @@ def _fitting(
     by numbers that are not guessed, or by the sizes of its blocks.
     """
     tried = list(readings(probe))
-    addresses = [0] * len(probe.scope.pointers)
     fixed = library.fixed_shape()
     best: tuple[Outcome, Geometry] | None = None
     is_divided = False
     for reading in tried:
         small, large = (
-            library.multiplies(reading.values(Shape.square(size)), addresses)
-            for size in (_WIDE, _LARGE)
+            _configured(probe, library, reading, Shape.square(size)) for size in (_WIDE, _LARGE)
         )
         # What depends on the matrices' sizes is no edge of a tile, and is unknown.
         x, y = (s if s == edge else 0 for s, edge in zip(small.grid[:2], large.grid, strict=False))
@@ -353,7 +361,7 @@ def _for_large_multiples(source: Source, library: Library, judged: Judged) -> Ju
     wide, least = (Shape(1, edge, n * edge, _WIDE) for n in (2, 1))
     if reading.is_square:
         wide = least = Shape.square(edge)
-    launched = library.multiplies(reading.values(wide), [0] * len(source.scope.pointers))
+    launched = _configured(source, library, reading, wide)
     if judged.is_fixed or prod(launched.grid) * prod(launched.block) > _MOST_THREADS // 8:
         return None
     outcome, trial = Trial(source.library("separate"), reading).outcome(wide)
@@ -378,8 +386,7 @@ def _fault_of_loops(
         blocks = [-(-size // 3) for size in geometry.blocks(shape.m, shape.n)]
         return trial.fault(shape, 2, geometry=(blocks, geometry.block))
     shape = shape if trial.reading.is_square else replace(shape, k=_ANY)
-    addresses = [0] * len(source.scope.pointers)
-    launched = trial.library.multiplies(trial.reading.values(shape), addresses)
+    launched = _configured(source, trial.library, trial.reading, shape)
     blocks = [min(size, 2) for size in launched.grid]
     fault = trial.fault(shape, 2, geometry=(blocks, launched.block))
     is_fault = fault and (kind_of(fault) is Outcome.RACES or (source.takes_any_grid and not tile))
@@ -388,11 +395,10 @@ def _fault_of_loops(
 
 def _tile(library: Library, source: Source, reading: Reading) -> tuple[int, int] | None:
     """Return rows and columns of C per block, by how the grid grows; None if it does not."""
-    addresses = [0] * len(source.scope.pointers)
 
     def blocks(m: int, n: int) -> int:
         shape = Shape(1, m, n, _LARGE)
-        launched = library.multiplies(reading.values(shape), addresses)
+        launched = _configured(source, library, reading, shape)
         return int(np.prod([float(size) for size in launched.grid]))
 
     base = blocks(_LARGE, _LARGE)
@@ -517,8 +523,7 @@ def _many_blocks(judged: Judged, library: Library, is_small: bool) -> Shape:
         edge = -(-LARGE_EDGE // multiple) * multiple
         return Shape(1, edge, 4 * edge, depth)
     shape = Shape(1, rows * _prime_from(min(19, _SMALL_EDGE / rows)), wide, depth)
-    addresses = [0] * len(reading.places)
-    launched = library.multiplies(reading.values(shape), addresses)
+    launched = _configured(judged.source, library, reading, shape)
     if prod(launched.grid) * prod(launched.block) <= _MOST_THREADS:
         return shape
     return replace(shape, m=rows * 3)
