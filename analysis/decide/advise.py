@@ -48,7 +48,7 @@ def answer(tables: Path, asked: Question) -> dict[str, object]:
     The times of a CPU baseline are missing if no time is predicted.
     """
     found, gpu, _ = _looked_up(tables, asked)
-    on_gpu, break_even = found.on_gpu(), found.break_even()
+    on_gpu, break_even = found.on_gpu, found.break_even()
     compared: list[dict[str, object]] = []
     for name in found.baselines:
         row: dict[str, object] = {"cpu_baseline": name, "break_even": break_even[name]}
@@ -84,7 +84,7 @@ def _looked_up(tables: Path, asked: Question) -> tuple[BySize | ByShape, CsvRow,
             raise StudyError(f"--gpu {asked.gpu!r}: unknown GPU; use one of: {known}")
         gpu = gpus[asked.gpu]
         found = answers(asked, read, gpu["recording"])
-        is_answered = bool(found.on_gpu())
+        is_answered = bool(found.on_gpu)
     except (KeyError, TypeError, ValueError) as error:
         raise StudyError(
             f"{tables}: the tables are invalid ({error}); delete them and use {MAKE_REPORT}"
@@ -151,7 +151,7 @@ def largest_n(gpu: CsvRow) -> int:
 
 def _lines(asked: Question, found: BySize | ByShape, gpu: CsvRow, tables: Tables) -> Iterator[str]:
     """Yield the lines of the answer."""
-    on_gpu, shape, products = found.on_gpu(), asked.shape, asked.run.products
+    on_gpu, shape, products = found.on_gpu, asked.shape, asked.run.products
     size = f"N = {shape.n}" if shape.is_square else f"M×K×N = {shape.m}×{shape.k}×{shape.n}"
     label = f"{gpu['gpu_name']} ({asked.gpu})"
     yield f"{label}, two float32 matrices, {size}, {_place(asked)}{asked.products}"
@@ -175,7 +175,7 @@ def _cpu_lines(asked: Question, found: BySize | ByShape) -> Iterator[str]:
     """Yield the table of CPU baselines, and the notes."""
     outside: dict[str, list[str]] = {}  # CPU baselines by the reason of an extrapolation
     rows = [("CPU baseline", "fastest", "CPU time", "speedup of the GPU", "GPU faster from")]
-    on_gpu = found.on_gpu()[0]
+    on_gpu = found.on_gpu[0]
     for baseline, row in found.break_even().items():
         title = CPU_BASELINES[baseline]
         edge = "N" if asked.shape.is_square else "longest edge"

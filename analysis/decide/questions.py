@@ -8,6 +8,7 @@ shapes (`analysis.decide.surfaces`). This module imports no slow library.
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -91,8 +92,9 @@ class BySize:
         self._baselines = _cpu_baselines(rows, recording)
         self.baselines = list(self._baselines)
 
+    @cached_property
     def on_gpu(self) -> list[Answer]:
-        """Return the fastest implementation of this study, and that of a library."""
+        """The fastest implementation of this study, and that of a library."""
         n = self._asked.shape.n
         return [_answer(one, n) for rows in self._sides if (one := rows.fastest(n))]
 
@@ -135,8 +137,9 @@ class ByShape:
         }
         self.baselines = [name for name in CPU_BASELINES if name in self._on_cpu]
 
+    @cached_property
     def on_gpu(self) -> list[Answer]:
-        """Return the fastest implementation of this study, and that of a library."""
+        """The fastest implementation of this study, and that of a library."""
         return [self._answer(one) for side in self._sides() if (one := self._fastest(side))]
 
     def on_cpu(self, baseline: str) -> Answer:

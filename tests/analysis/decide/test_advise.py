@@ -126,7 +126,7 @@ def test_the_table_differs_from_the_predictor_by_interpolation_only(fitted, comp
     found, rng = fitted[memory], np.random.default_rng(7)
     kernels = {(kernel.variant, kernel.block_size): kernel for kernel in found.kernels}
     for n in np.exp(rng.uniform(0, math.log(LARGEST), 40)).astype(int).tolist():
-        one = answers_of(computed, "card", n, memory).on_gpu()[0]
+        one = answers_of(computed, "card", n, memory).on_gpu[0]
         predicted = found.predict(kernels[one.variant, one.block_size], n)
         assert one.time.time_s == pytest.approx(predicted.time_s[0], rel=0.03), n
         assert one.time.half_width == pytest.approx(predicted.half_width[0], abs=0.03), n

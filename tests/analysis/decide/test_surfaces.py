@@ -125,7 +125,7 @@ def test_recordings_of_square_products_answer_only_these(gpu_recording, patch):
     assert not tables["batches"]
     for shape, has_answer in ((Shape.square(700), True), (Shape(1, 700, 300, 100), False)):
         found = ByShape(Question("card", shape, Run("pinned", 5)), tables, "card")
-        assert bool(found.on_gpu()) == has_answer
+        assert bool(found.on_gpu) == has_answer
         assert bool(found.baselines) == has_answer
 
 
@@ -164,8 +164,8 @@ def test_a_question_has_an_arithmetic(tables):
         ByShape(Question("card", shape, Run("pinned"), arithmetic), tables, "card")
         for arithmetic in ("fp32", "tensor")
     )
-    assert [one.variant for one in strict.on_gpu()] == ["cublas_sgemm"]
-    assert tensor.on_gpu() == []
+    assert [one.variant for one in strict.on_gpu] == ["cublas_sgemm"]
+    assert tensor.on_gpu == []
     twice = Question("card", shape, Run("pageable", 2))
     one, two = (
         ByShape(replace(twice, run=replace(twice.run, products=count)), tables, "card")

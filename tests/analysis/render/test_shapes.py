@@ -78,7 +78,7 @@ def test_the_page_predicts_any_shape_as_advise(gpu_recording, tmp_path):
     questions = [drawn(rng) for _ in range(40)]
     for asked, there in zip(questions, script_answers(tables, questions), strict=True):
         found = ByShape(asked, rows, "card")
-        (gpu,), cpu = found.on_gpu(), found.on_cpu("best")
+        (gpu,), cpu = found.on_gpu, found.on_cpu("best")
         numbers = [gpu.time.time_s, gpu.time.half_width, cpu.time.time_s, cpu.time.half_width]
         assert there[:4] == pytest.approx(numbers, rel=1e-9), asked
         assert there[4] == pytest.approx(gpu.parts, rel=1e-9), asked
