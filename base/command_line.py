@@ -214,6 +214,15 @@ def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
     return ["  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
 
 
+def excerpt(titles: Sequence[str], rows: Sequence[Sequence[str]], count: int) -> list[str]:
+    """Return lines with the first `rows` of `count` that are not the same; none without rows."""
+    if not rows:
+        return []
+    more = count - len(rows)
+    rest = [f"{more} more are not the same: see --csv FILE"] if more else []
+    return ["", *aligned([titles, *rows]), *rest]
+
+
 def table(rows: Sequence[Sequence[str]]) -> list[str]:
     """Return rows of texts as indented lines with aligned columns."""
     return [f"  {line}" for line in aligned(rows)]

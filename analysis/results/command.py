@@ -8,8 +8,8 @@ import pandas as pd
 
 from analysis.results.comparison import FEWEST, Builds, Comparison, compare
 from analysis.results.readers import read
-from analysis.stats.significance import FASTER, SAME, SLOWER, THRESHOLD, UNDECIDED, VERDICTS
-from base.command_line import aligned, annotation, duration, print_json
+from analysis.stats.significance import FASTER, SAME, SLOWER, THRESHOLD, VERDICTS, exit_status
+from base.command_line import annotation, duration, excerpt, print_json
 from base.errors import StudyError
 from base.files import write_atomic
 
@@ -37,21 +37,25 @@ def compare_files(
         raise StudyError("give two result files, or A1 A2 ... --against B1 B2 ...")
     sides = (files, against) if against else (files[:1], files[1:])
     table, builds = sessions(*sides, repeat)
-    found = compare(table, builds, THRESHOLD if threshold is None else threshold)
+    comparison = compare(table, builds, THRESHOLD if threshold is None else threshold)
     if csv:
-        write_atomic(csv, found.frame.to_csv(index=False))
+        write_atomic(csv, comparison.frame.to_csv(index=False))
     if form == "json":
-        rows = found.frame.astype(object).where(found.frame.notna(), None).to_dict("records")
-        rate = found.rate._asdict() if found.rate else None
-        facts = {"location": found.location, "same_build": rate, "notes": found.notes}
+        frame = comparison.frame
+        rows = frame.astype(object).where(frame.notna(), None).to_dict("records")
+        rate = comparison.rate._asdict() if comparison.rate else None
+        facts = {"location": comparison.location, "same_build": rate, "notes": comparison.notes}
         print_json(builds._asdict() | facts | {"comparisons": rows})
     elif form == "github":
-        print("\n".join(_annotations(found)), flush=True)
+        print("\n".join(_annotations(comparison)), flush=True)
     else:
         names = {"A": sides[0], "B": sides[1], "repeated": repeat}
         lines = [f"{name}: {_listed(paths)}" for name, paths in names.items() if paths]
-        print("\n".join([*lines, "", *_summary(found, builds), *_table(found.frame)]), flush=True)
-    return _status(found.frame)
+        print(
+            "\n".join([*lines, "", *_summary(comparison, builds), *_table(comparison.frame)]),
+            flush=True,
+        )
+    return exit_status(comparison.frame["verdict"])
 
 
 def sessions(
@@ -91,25 +95,18 @@ def _listed(paths: Sequence[Path]) -> str:
     return f"{paths[0]}{more}"
 
 
-def _status(frame: pd.DataFrame) -> int:
-    """Return 1 if a benchmark is slower, 3 if most are undecided, else 0."""
-    if (frame["verdict"] == SLOWER).any():
-        return 1
-    return 3 * int((frame["verdict"] == UNDECIDED).mean() > 0.5)
-
-
-def _summary(found: Comparison, builds: Builds) -> list[str]:
+def _summary(comparison: Comparison, builds: Builds) -> list[str]:
     """Return lines with the verdicts, what can be found, the rate of false verdicts, and notes."""
-    frame, repeated = found.frame, max(map(len, builds.alike))
+    frame, repeated = comparison.frame, max(map(len, builds.alike))
     counts = frame["verdict"].value_counts()
     lines = [", ".join(f"{counts.get(name, 0)} {name}" for name in VERDICTS)]
-    lines.append(f"compared: the {found.location} of each session's samples")
+    lines.append(f"compared: the {comparison.location} of each session's samples")
     if frame["found"].notna().any():
         least = 100 * (frame["found"] - 1)
         text = f"smallest slowdown found with 95 % power: {least.median():.2g} % for half of the"
         lines.append(f"{text} benchmarks, {least.min():.2g} to {least.max():.2g} %")
-    if found.rate:
-        rate = found.rate
+    if comparison.rate:
+        rate = comparison.rate
         lines.append(
             f"the same build was called slower in {rate.slower_comparisons} of {rate.comparisons} "
             f"comparisons of two repeated sessions (95 % interval up to {rate.high:.0%}), "
@@ -129,7 +126,7 @@ def _summary(found: Comparison, builds: Builds) -> list[str]:
         for name, each in needed.items()
         if len(each)
     ]
-    return [*lines, *(f"note: {note}" for note in found.notes)]
+    return [*lines, *(f"note: {note}" for note in comparison.notes)]
 
 
 def _table(frame: pd.DataFrame) -> list[str]:
@@ -138,30 +135,26 @@ def _table(frame: pd.DataFrame) -> list[str]:
     decided = rows["verdict"].isin([SLOWER, FASTER])
     order = rows.assign(decided=decided, distance=np.log(rows["ratio"]).abs())
     shown = order.sort_values(["decided", "distance"], ascending=False, kind="stable")[:_MOST]
-    if shown.empty:
-        return []
-    lines = aligned([_TITLES, *(_cells(row) for row in shown.to_dict("records"))])
-    more = len(rows) - len(shown)
-    return ["", *lines, *([f"{more} more are not the same: see --csv FILE"] if more else [])]
+    return excerpt(_TITLES, [_cells(row) for row in shown.to_dict("records")], len(rows))
 
 
 def _cells(row: dict) -> tuple[str, ...]:
-    known = not np.isnan(row["ratio_low"])
+    has_interval = not np.isnan(row["ratio_low"])
     return (
         row["benchmark"],
         f"{row['sessions_a']}, {row['sessions_b']}",
         duration(row["time_a_s"]),
         duration(row["time_b_s"]),
         f"{row['ratio']:.3f}",
-        f"[{row['ratio_low']:.3f}, {row['ratio_high']:.3f}]" if known else "",
-        f"{row['found'] - 1:.1%}" if known else "",
+        f"[{row['ratio_low']:.3f}, {row['ratio_high']:.3f}]" if has_interval else "",
+        f"{row['found'] - 1:.1%}" if has_interval else "",
         row["verdict"],
     )
 
 
-def _annotations(found: Comparison) -> list[str]:
-    slower = found.frame[found.frame["verdict"] == SLOWER].nlargest(_MOST, "ratio")
+def _annotations(comparison: Comparison) -> list[str]:
+    slower = comparison.frame[comparison.frame["verdict"] == SLOWER].nlargest(_MOST, "ratio")
     texts = [f"{row.benchmark}: {row.ratio - 1:.1%} slower in B" for row in slower.itertuples()]
-    counts = found.frame["verdict"].value_counts()
+    counts = comparison.frame["verdict"].value_counts()
     summary = ", ".join(f"{counts.get(name, 0)} {name}" for name in VERDICTS)
     return [*(annotation("error", text) for text in texts), annotation("notice", summary)]

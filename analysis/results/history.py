@@ -17,7 +17,7 @@ from analysis.drawing import style
 from analysis.drawing.palette import BLUE, GREY, RED
 from analysis.drawing.svg import INK, label, render
 from analysis.results.readers import read
-from analysis.results.variation import LOCATIONS, located
+from analysis.results.variation import LOCATIONS, NORMAL, located, median_share
 from analysis.stats import between, significance
 from analysis.stats.estimates import FloatArray
 from base.command_line import annotation
@@ -25,7 +25,6 @@ from base.errors import StudyError
 from base.files import write_atomic
 
 SHORTEST = 3  # entries on each side of a step
-_NORMAL = 1.4826  # standard deviation of normal values over their median distance
 _NAMED = 8  # benchmarks with a line in colour
 _COLUMNS = ["benchmark", "at", "label", "ratio", "verdict"]
 
@@ -122,7 +121,7 @@ def _split(values: FloatArray) -> tuple[float, float, float]:
     places = np.arange(SHORTEST, count - SHORTEST + 1)
     medians = np.array([(np.median(values[:at]), np.median(values[at:])) for at in places])
     sizes = np.c_[places, count - places]
-    share = (np.pi / (2 * sizes + np.pi - 2)).sum(axis=1)
+    share = median_share(sizes).sum(axis=1)
     distance = medians[:, 1] - medians[:, 0]
     rest = [
         np.abs(values - np.repeat(pair, size)) for pair, size in zip(medians, sizes, strict=True)
@@ -133,7 +132,7 @@ def _split(values: FloatArray) -> tuple[float, float, float]:
     if min(is_after[places[best] :].sum(), (~is_after[: places[best]]).sum()) < SHORTEST:
         return np.nan, 1.0, np.nan  # two bad days beside a good one
     scales = [np.median(rest[best]), np.median(np.abs(np.diff(values))) / np.sqrt(2)]
-    scale = max(_NORMAL * max(scales), 1e-6)
+    scale = max(NORMAL * max(scales), 1e-6)
     parts = {"between": scale**2 * share[best], "noise": 0.0, "outlier": 0.0}
     parts |= {"outliers": between.OUTLIERS, "freedom": count - 2}
     p_value = 2 * between.beyond(abs(distance[best]), parts) * len(places)

@@ -6,7 +6,7 @@ the other benchmarks (Smyth, Stat. Appl. Genet. Mol. Biol. 3 (2004) 3).
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -24,7 +24,8 @@ LOCATIONS = {MEDIAN: 0.5, MINIMUM: 0.0}
 _SMALLEST, _LEAST = 1e-5, 1e-12
 _MOST = 1e6  # degrees of freedom
 # An outlier: distance in standard deviations, estimated from the median distance; least sessions.
-_FAR, _NORMAL, _FEWEST = 5.0, 1.4826, 6
+_FAR, _FEWEST = 5.0, 6
+NORMAL = 1.4826  # standard deviation of normal values over their median distance
 
 
 class Located(NamedTuple):
@@ -85,7 +86,7 @@ def variation(at: Located, builds: Sequence[Sequence[str]]) -> Variation:
         return Variation(unknown, noise, unknown, np.nan, np.nan)
     off = pd.concat([part.sub(part.median(axis=1), axis=0) for part in parts], axis=1)
     typical = off.abs().median(axis=1)
-    typical = _NORMAL * typical.clip(lower=typical.median() / 2)
+    typical = NORMAL * typical.clip(lower=typical.median() / 2)
     is_far = off.abs().gt(_FAR * typical, axis=0) & (off.shape[1] >= _FEWEST)
     usual = [part.mask(is_far[part.columns]) for part in parts]
     rest = pd.concat([part.sub(part.mean(axis=1), axis=0) for part in usual], axis=1)
@@ -142,6 +143,11 @@ def steadiest(table: pd.DataFrame, builds: Sequence[Sequence[str]]) -> tuple[str
     return name, found[name]
 
 
+def median_share(count: Any) -> Any:
+    """Return the variance of the median of `count` normal values relative to that of one."""
+    return np.pi / (2 * count + np.pi - 2)
+
+
 def of_side(own: Located, location: str, sessions: int, outliers: float) -> pd.DataFrame:
     """Return by benchmark what represents the sessions of a side, as a side of `sessions` sessions.
 
@@ -153,7 +159,7 @@ def of_side(own: Located, location: str, sessions: int, outliers: float) -> pd.D
     count = own.log_s.notna().sum(axis=1).to_numpy()
     size = np.minimum(count, sessions)
     if location == MEDIAN:
-        share = np.pi / (2 * count + np.pi - 2)  # of normal values
+        share = median_share(count)
         far, log_s = binom.sf((count - 1) // 2, count, outliers), own.log_s.median(axis=1)
     else:
         behind = count[:, None] - np.arange(1, values.shape[1] + 1)

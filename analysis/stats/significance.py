@@ -17,6 +17,12 @@ THRESHOLD = 0.02
 SAME, FASTER, SLOWER, UNDECIDED = VERDICTS = ("same", "faster", "slower", "undecided")
 
 
+def exit_status(verdicts: pd.Series) -> int:
+    """Return 1 if any verdict is slower, 3 if fewer than half are decided, else 0."""
+    decided = verdicts.isin([SAME, FASTER, SLOWER])
+    return 1 if (verdicts == SLOWER).any() else 3 * int(decided.mean() < 0.5)
+
+
 def within(ratio: pd.Series, tolerance: float) -> pd.Series:
     """Return whether each ratio is from 1/(1 + tolerance) to 1 + tolerance."""
     limit = 1 + tolerance

@@ -199,10 +199,7 @@ def identical(a: Recording, b: Recording) -> bool:
 def status(frame: pd.DataFrame, hardware: bool = False) -> int:
     """Return the status 0, 1 or 3 of `compare`; same code counts only with `hardware`."""
     frame = frame if hardware else frame[~frame["same_code"]]
-    if frame.empty:
-        return 0
-    decided = frame["verdict"].isin([significance.SAME, significance.FASTER, significance.SLOWER])
-    return 1 if (frame["verdict"] == significance.SLOWER).any() else 3 * int(decided.mean() < 0.5)
+    return 0 if frame.empty else significance.exit_status(frame["verdict"])
 
 
 def matched(samples: pd.DataFrame, a: Recording, b: Recording) -> pd.DataFrame:

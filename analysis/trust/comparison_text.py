@@ -11,7 +11,7 @@ from analysis.stats.significance import FASTER, SAME, SLOWER, THRESHOLD, VERDICT
 from analysis.trust.comparison import GPU, OTHER_HARDWARE, STATE, matched
 from analysis.trust.host_factors import host_factors, note
 from analysis.trust.overheads import telemetry
-from base.command_line import aligned, annotation, duration
+from base.command_line import annotation, duration, excerpt
 from kernels.products.shape import Shape
 from measurement.recording.code import BUILD, build_facts, build_key, changed_sources
 from measurement.recording.recording import CELL, Recording
@@ -148,12 +148,8 @@ def table(frame: pd.DataFrame) -> list[str]:
         undecided=~rows["verdict"].isin([SLOWER, FASTER]), distance=-np.abs(np.log(rows["ratio"]))
     )
     shown = shown.sort_values(["undecided", "distance", *CELL, "quantity"], kind="stable")[:_MOST]
-    if shown.empty:
-        return []
     titles = _TITLES + _STATE_TITLES * (STATE["power_w"].format("a") in shown)
-    lines = aligned([titles, *(_cells(row) for row in shown.to_dict("records"))])
-    more = len(rows) - len(shown)
-    return ["", *lines, *([f"{more} more are not the same: see --csv FILE"] if more else [])]
+    return excerpt(titles, [_cells(row) for row in shown.to_dict("records")], len(rows))
 
 
 def _cells(row: Mapping[Any, Any]) -> tuple[str, ...]:

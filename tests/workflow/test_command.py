@@ -5,11 +5,13 @@ import re
 import subprocess
 import sys
 import tomllib
+from typing import get_args
 
 import pytest
 
+from kernels.catalog.locations import LOCATIONS
 from tests.support import ROOT
-from workflow.__main__ import parser
+from workflow.__main__ import Place, parser
 
 COMMON = {"report", "record", "validate", "doctor", "try", "guard", "compare", "advise", "check"}
 
@@ -115,3 +117,7 @@ def test_a_full_disk_is_one_line():
             )
         assert (done.returncode, done.stderr.count("\n")) == (2, 1)
     assert done.stderr.endswith("(TMPDIR), and rerun the same command\n")
+
+
+def test_the_command_line_knows_every_location_of_the_data():
+    assert sorted(get_args(Place)) == sorted(LOCATIONS)
