@@ -217,7 +217,7 @@ def main() -> int:
     arguments = _arguments()
     cpu = study.config.load(ROOT / "config.yaml").study.cpu
     most = usable_threads()
-    with tempfile.TemporaryDirectory(prefix="matmul-study-") as folder:
+    with tempfile.TemporaryDirectory(prefix="gemm-study-") as folder:
         library = Library(build_library(find_gcc(), Path(folder)))
     steps = sorted({most if t == "all" else t for t in cpu.threads if t == "all" or t <= most})
     tried = candidates(library, sorted({most, *(t for t in COUNTS if t <= most)}))

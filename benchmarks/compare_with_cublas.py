@@ -154,7 +154,7 @@ def main() -> int:
     if cublas.find_library() is None:
         raise StudyError(cublas.MISSING)
     print(HEADING, flush=True)
-    with tempfile.TemporaryDirectory(prefix="matmul-study-") as folder:
+    with tempfile.TemporaryDirectory(prefix="gemm-study-") as folder:
         comparisons = measure(device, Path(folder), arguments.sizes, arguments.pairs)
     if arguments.out:
         write_atomic(arguments.out, json.dumps(_facts(device, comparisons), indent=2) + "\n")

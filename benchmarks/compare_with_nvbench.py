@@ -141,7 +141,7 @@ def read_ours(path: Path) -> dict[Kernel, MethodTimes]:
 
 def run_round(cubins: Path) -> dict[Kernel, Times]:
     """Measure all kernels in a new process; `cubins` is the folder of ``sm_XX/STEM.cubin``."""
-    with tempfile.TemporaryDirectory(prefix="matmul-study-") as name:
+    with tempfile.TemporaryDirectory(prefix="gemm-study-") as name:
         folder = Path(name)
         command = [sys.executable, "-m", "benchmarks.nvbench_kernels"]
         options = ["--cubins", str(cubins), "--out", str(folder)]
@@ -219,7 +219,7 @@ def main() -> int:
     if not (importlib.util.find_spec("cuda") and importlib.util.find_spec("cuda.bench")):
         raise StudyError(REMEDY)
     device = select(0)[0]
-    with tempfile.TemporaryDirectory(prefix="matmul-study-") as folder:
+    with tempfile.TemporaryDirectory(prefix="gemm-study-") as folder:
         comparisons = measure(device, Path(folder))
     print(table(comparisons))
     if arguments.out:

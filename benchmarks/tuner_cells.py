@@ -152,7 +152,7 @@ def measure(device: CudaDevice) -> Cost:
     """Build and record the cells."""
     parts = configurations(load(ROOT / "config.yaml"))
     cost = Cost()
-    with tempfile.TemporaryDirectory(prefix="matmul-study-") as name:
+    with tempfile.TemporaryDirectory(prefix="gemm-study-") as name:
         folder = Path(name)
         cost.build_s = build(parts, device, folder / "cubins")
         for number, part in enumerate(parts):

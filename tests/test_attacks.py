@@ -83,7 +83,7 @@ def of_uv(venv):
     packages = venv / "lib" / "python3.12" / "site-packages"
     packages.mkdir(parents=True)
     (packages / "of_the_user.py").write_text("years = 'of work'")
-    (venv / "pyvenv.cfg").write_text("uv = 0.9.0\nprompt = matmul-study\n")
+    (venv / "pyvenv.cfg").write_text("uv = 0.9.0\nprompt = gemm-study\n")
 
 
 @pytest.fixture

@@ -96,7 +96,7 @@ def results(
 
 def _correct(path: Path, judged: Judged) -> Result:
     """Return the result of a correct kernel with its counts; raise KernelFault."""
-    with TemporaryDirectory(prefix="matmul-study-") as folder:
+    with TemporaryDirectory(prefix="gemm-study-") as folder:
         entry = write(judged, None, Path(folder))
         totals = counted(judged, entry)
         counts = {

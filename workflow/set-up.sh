@@ -8,7 +8,7 @@ cd -P "$(dirname "$0")/.."
 unset UV_DEFAULT_INDEX UV_INDEX_URL # the lock names PyPI; pip reads the user's index
 export UV_PROJECT_ENVIRONMENT=.venv
 state=.venv/set-up log=.venv/set-up.log pip=".venv/bin/python -m pip"
-kept=${UV_CACHE_DIR:-${XDG_CACHE_HOME:-${HOME:-/tmp}/.cache}/uv}/matmul-study
+kept=${UV_CACHE_DIR:-${XDG_CACHE_HOME:-${HOME:-/tmp}/.cache}/uv}/gemm-study
 index="could not install uv.lock; name a package index that answers in PIP_INDEX_URL, or run 'make lock'"
 
 fail() { echo "${level:-error}: $1" >&2 && exit 2; }
@@ -32,7 +32,7 @@ create() {
   done
   [ "$python" ] || fail "no Python 3.11 or newer runs here; install one, or name it: make PYTHON=/path/to/python3"
   run "install Python's venv module (Debian, Ubuntu: apt-get install python3-venv)" \
-    "$($python -c 'import sys; print(sys._base_executable)')" -m venv --prompt matmul-study .venv
+    "$($python -c 'import sys; print(sys._base_executable)')" -m venv --prompt gemm-study .venv
   attempt $pip install --no-index --find-links "$kept" -r workflow/uv.txt && return
   run "$index" $pip download --dest "$kept" -r workflow/uv.txt
   run "$index" $pip install --no-index --find-links "$kept" -r workflow/uv.txt

@@ -25,7 +25,7 @@ def lock_file(device: CudaDevice) -> Path:
     pynvml.nvmlInit()
     try:
         handle = pynvml.nvmlDeviceGetHandleByPciBusId(bus.encode())
-        return _FOLDER / f"matmul-study-{pynvml.nvmlDeviceGetUUID(handle)}.lock"
+        return _FOLDER / f"gemm-study-{pynvml.nvmlDeviceGetUUID(handle)}.lock"
     finally:
         pynvml.nvmlShutdown()
 

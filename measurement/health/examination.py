@@ -29,7 +29,7 @@ def examine(hardware: Host, wanted: str | int, nvcc: str | None = None) -> Machi
     """
     devices = hardware.select(wanted)
     inputs, around = Inputs([("float32", Shape.square(64))], 0), surroundings()
-    with tempfile.TemporaryDirectory(prefix="matmul-study-") as name:
+    with tempfile.TemporaryDirectory(prefix="gemm-study-") as name:
         folder = Path(name)
         gpus = [_gpu(hardware, device, inputs, folder, nvcc) for device in devices]
         print("measuring the CPU", file=sys.stderr, flush=True)

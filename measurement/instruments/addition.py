@@ -47,7 +47,7 @@ def bench(
     label = _label_of(recorded, device)
     with (
         only_run(device, lock_file(device), f"{purpose} for {path}"),
-        tempfile.TemporaryDirectory(prefix="matmul-study-") as name,
+        tempfile.TemporaryDirectory(prefix="gemm-study-") as name,
     ):
         built = _build(recorded, wanted(recorded), device, Path(name))
         yield Bench(recorded, device, label, built, Path(name))

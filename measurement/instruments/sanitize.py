@@ -68,7 +68,7 @@ def sanitize(
     cells = plan(variants, block_sizes, list(sizes), dtypes)
     with (
         only_run(device, lock_file(device), "running compute-sanitizer"),
-        tempfile.TemporaryDirectory(prefix="matmul-study-") as folder,
+        tempfile.TemporaryDirectory(prefix="gemm-study-") as folder,
     ):
         name = architecture(device.compute_capability)
         wanted = builds_of(cells)

@@ -30,7 +30,7 @@ from study.plan import builds
 # Packages of the recorder and of host execution; PyCUDA is added with cubins.
 PACKAGES = ("numpy", "nvidia-ml-py", "pandas", "psutil", "pydantic", "pyyaml", "threadpoolctl")
 FILES = ("CITATION.cff", "Snakefile", "Makefile", "pyproject.toml", "README.md", "LICENSE")
-NAME = "matmul-study"
+NAME = "gemm-study"
 RECORD = """#!/bin/sh
 # Measures this host into the folder `recording`. Options: `python -m workflow record --help`.
 cd "$(dirname "$0")" || exit

@@ -135,7 +135,7 @@ def record(
             purpose = f"recording into {out}"
             stack.enter_context(only_run(device, hardware.lock_file(device), purpose))
         out.parent.mkdir(parents=True, exist_ok=True)
-        folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="matmul-study-"))
+        folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="gemm-study-"))
         library = build_library(gcc, Path(folder))
         builds = _builds(config, devices, cubins or Path(folder), is_prebuilt=cubins is not None)
         at_once = at_once and len(devices) > 1

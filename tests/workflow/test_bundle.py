@@ -40,7 +40,7 @@ def unpacked(tmp_path_factory):
     with tarfile.open(base / "bundle.tar.gz") as archive:
         archive.extractall(base, filter="data")
     (base / "bundle.tar.gz").unlink()
-    packages, installed = base / "matmul-study" / "packages", Path(sysconfig.get_path("purelib"))
+    packages, installed = base / "gemm-study" / "packages", Path(sysconfig.get_path("purelib"))
     for path in packages.rglob("*.py"):  # with bytecode, which takes seconds to make
         original = installed / path.relative_to(packages)
         if (made := Path(cache_from_source(original))).exists():
@@ -49,8 +49,8 @@ def unpacked(tmp_path_factory):
             shutil.copystat(original, path)
     config = yaml.safe_load(CONFIG)
     config["study"]["cpu"] = CPU
-    (base / "matmul-study" / "small.yaml").write_text(yaml.safe_dump(config))
-    return base / "matmul-study"
+    (base / "gemm-study" / "small.yaml").write_text(yaml.safe_dump(config))
+    return base / "gemm-study"
 
 
 @pytest.fixture

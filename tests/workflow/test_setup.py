@@ -28,9 +28,9 @@ echo "python $*" >> calls
 case "$*" in
   *" venv "*) [ ! "$NO_VENV" ] || { echo "No module named venv"; exit 1; }
               mkdir -p .venv/bin && cp "$0" .venv/bin/python ;;
-  *" --no-index "*) [ -e cache/matmul-study ] && cp uv .venv/bin/uv ;;
+  *" --no-index "*) [ -e cache/gemm-study ] && cp uv .venv/bin/uv ;;
   *" pip "*) [ ! "$NO_PIP" ] || { echo "ERROR: $NO_PIP"; echo "WARNING: error"; exit 1; }
-             mkdir -p cache/matmul-study ;;
+             mkdir -p cache/gemm-study ;;
 esac
 """
 UV_PROGRAM = """

@@ -175,7 +175,7 @@ def test_files_have_the_hashes_and_packages_the_licences_that_are_named(contents
     assert named["numpy"]["purl"] == f"pkg:pypi/numpy@{importlib.metadata.version('numpy')}"
     packages = tomllib.loads((ROOT / "uv.lock").read_text())["package"]
     needs = {one["name"]: {n["name"] for n in one.get("dependencies", ())} for one in packages}
-    locked = {"matmul-study"}  # and what it needs without extras and groups
+    locked = {"gemm-study"}  # and what it needs without extras and groups
     while more := {each for name in locked for each in needs[name]} - locked:
         locked |= more
     assert len(locked & set(named)) > 20
@@ -207,7 +207,7 @@ def test_the_graph_names_inputs_outputs_measurements_licence_and_authors(graph, 
     assert {one["name"]: one["softwareVersion"] for one in used} == versions
     assert ids(root["license"]) == {"https://spdx.org/licenses/MIT"}
     (author,) = ids(root["author"])
-    assert graph[author]["name"] == "The matmul study authors"
+    assert graph[author]["name"] == "The gemm-study authors"
     assert not any("Person" in each["@type"] or "agent" in each for each in graph.values())
 
 

@@ -111,7 +111,7 @@ with only_run(CudaDevice(1, "NVIDIA H200", "9.0"), Path(sys.argv[1]), "recording
 def test_the_file_is_named_by_its_gpu_and_every_user_may_lock_it(monkeypatch, tmp_path):
     monkeypatch.setattr(locks, "driver", lambda: FakeCuda(2 * [("NVIDIA H200", (9, 0))]))
     monkeypatch.setattr(locks, "pynvml", FakeNvml(2))
-    assert lock_file(H200) == Path("/tmp", "matmul-study-GPU-5ca1ab1e-1.lock")
+    assert lock_file(H200) == Path("/tmp", "gemm-study-GPU-5ca1ab1e-1.lock")
     mask = os.umask(0o077)
     try:
         with only_run(H200, tmp_path / "lock", "counting"):
