@@ -11,6 +11,7 @@
 # make check       the same set-up, then the fast tests, in less than a minute
 # make test        the same set-up, then all tests except the exhaustive ones
 # make test-all    the same set-up, then all tests
+# make site        the documents as a website: results/site/index.html
 # make lint        the linters and formatters, checking only
 # make audit       look up known vulnerabilities of all locked packages; needs PyPI
 # make clean       remove what was generated; .venv stays
@@ -29,7 +30,7 @@ LAYERS = $(if $(filter full,$(STUDY)),compiler)
 unexport PYTHONDONTWRITEBYTECODE PYTHONPATH PYTHONHOME
 export PYTHONUTF8 = 1
 
-.PHONY: report watch reproduce provenance ro-crate bundle check test test-all lint audit clean setup lock
+.PHONY: report watch reproduce provenance ro-crate bundle check test test-all site lint audit clean setup lock
 
 report: setup
 	@$(STUDY_RUN)
@@ -71,6 +72,12 @@ test: setup
 
 test-all: setup
 	@$(RUN) $(PYTEST) -m ""
+
+site: LAYERS += site
+site: setup
+	@$(RUN) sphinx-build -W --keep-going -q -c docs . results/site
+	@cp results/site/README.html results/site/index.html
+	@echo "The site: $$PWD/results/site/index.html"
 
 lint: LAYERS += dev
 lint: setup

@@ -837,16 +837,20 @@ def crate(
         raise StudyError("crate: use --config, --tables and --report, or only --recording")
 
 
-def document(name: Literal["commands", "glossary", "numbers", "recordings", "tables"]) -> None:
-    """Print a generated page of docs as Markdown; numbers: update those in README and docs.
+def document(
+    name: Literal["commands", "glossary", "numbers", "recordings", "tables", "tutorials"],
+) -> None:
+    """Print a generated page of docs as Markdown, or update README and docs in place.
 
-    PAGE  which page
+    PAGE  a page; numbers: update marked numbers; tutorials: run the commands, update their output
     """
     if name == "commands":
         text = reference(parser())
-    elif name == "numbers":
-        from analysis.render.documents import update
+    elif name in ("numbers", "tutorials"):
+        from analysis.render import documents
+        from workflow import tutorials
 
+        update = documents.update if name == "numbers" else tutorials.update
         text = "".join(f"{path.relative_to(ROOT)}\n" for path in update())
     elif name == "glossary":
         from analysis.render.page import glossary_page

@@ -2,16 +2,24 @@
 
 A mark ``<!--= EXPRESSION -->text<!--/-->`` contains an expression of the page's templates and its
 value, for example ``ci(best, "speedup")``. `t` reads the tables in `PUBLISHED`, and `words` are the
-phrases of ``words.html.j2``. Of the GPU in focus, `device` is the row of the table recordings,
-`strict` and `best` are the rows of choices that the page names first, and `even` is its row of
-break_even.
+phrases of ``words.html.j2``. Of the GPU in focus, `device` is the row of the table recordings, and
+`strict`, `best`, `cublas`, `cublas_pinned`, `cublas_one_thread` and, with the most and the least
+speedup over any baseline, `most` and `least` are rows of choices. `located`
+has cuBLAS's rows of locations at N = 4096, by location of the data, of the first GPU that has them.
+`minutes` is the time of the last recording of the GPU in focus, from ``provenance.json``.
+
+A mark does not begin a line, because Markdown would read the line as a block of HTML.
 """
 
 import html
+import json
+import math
 import re
 import zipfile
+from datetime import datetime
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import jinja2
 import pandas as pd
@@ -58,19 +66,41 @@ def with_numbers(text: str) -> str:
 @cache
 def _environment() -> jinja2.Environment:
     environment = environment_of(ROOT / "report")
-    named = yaml.safe_load((ROOT / "config.yaml").read_text(encoding="utf-8"))["report"]["focus"]
+    configuration = yaml.safe_load((ROOT / "config.yaml").read_text(encoding="utf-8"))
+    focus = configuration["report"]["focus"]
     recordings = _table("recordings")
-    labels = [*recordings.where(gpu=named).values("gpu")]
-    labels += recordings.where(recording=named).values("gpu")
-    choices = _table("choices").where(gpu=labels[0], cpu_baseline=BEST)
+    labels = [*recordings.where(gpu=focus).values("gpu")]
+    labels += recordings.where(recording=focus).values("gpu")
+    choices = _table("choices").where(gpu=labels[0])
+    over_best = choices.where(cpu_baseline=BEST)
+    cublas = {"kernels": "cuBLAS, pedantic FP32", "host_memory": "pageable"}
     environment.globals |= {
         "t": _table,
         "device": recordings.where(gpu=labels[0]).first,
-        "strict": choices.where(**STRICTEST).first,
-        "best": choices.most("speedup"),
-        "even": _table("break_even").where(gpu=labels[0], is_answer=True).first,
+        "strict": over_best.where(**STRICTEST).first,
+        "best": over_best.most("speedup"),
+        "cublas": over_best.where(**cublas).first,
+        "cublas_pinned": over_best.where(**cublas | {"host_memory": "pinned"}).first,
+        "cublas_one_thread": choices.where(**cublas, cpu_baseline="one thread").first,
+        "most": choices.most("speedup"),
+        "least": choices.least("speedup"),
+        "located": {row["host_memory"]: row for row in _locations()},
+        "minutes": _minutes(next(gpu for gpu in configuration["gpus"] if gpu["id"] == focus)),
     }
     return environment
+
+
+def _locations() -> Rows:
+    rows = _table("locations").where(family="square", variant="cublas_sgemm", n=4096)
+    return rows.where(gpu=rows.values("gpu")[0])
+
+
+def _minutes(entry: dict[str, Any]) -> int:
+    """Return the time that the last recording of a GPU took, rounded up."""
+    folder = entry.get("recording") or entry["recordings"][-1]
+    provenance = json.loads((ROOT / folder / "provenance.json").read_text(encoding="utf-8"))
+    start, end = (datetime.fromisoformat(provenance[f"{at}_utc"]) for at in ("started", "finished"))
+    return math.ceil((end - start).total_seconds() / 60)
 
 
 def _table(name: str) -> Rows:

@@ -12,6 +12,7 @@ from base.command_line import reference
 from study import config
 from tests.support import ROOT
 from workflow.__main__ import parser
+from workflow.tutorials import tutorials, with_output
 
 PAGES = [ROOT / "README.md", *ROOT.glob("docs/**/*.md"), *ROOT.glob("kernels/*.md")]
 TEXTS = {path.relative_to(ROOT).as_posix(): path.read_text(encoding="utf-8") for path in PAGES}
@@ -31,6 +32,15 @@ def test_numbers_are_those_of_the_published_tables(path):
     assert with_numbers(text) == text, "run: gemm-study document numbers"
     assert marks[0] == marks[1]
     assert marks[0] > 8 or path.name != "README.md"
+    assert not re.search(r"^ {0,3}<!--=", text, re.M), "Markdown reads this line as HTML"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("path", tutorials(), ids=lambda path: path.name)
+def test_commands_of_tutorials_print_what_the_tutorial_shows(path):
+    text = path.read_text(encoding="utf-8")
+    current, shown = (re.sub(r"nvcc [\d.]+", "nvcc", each) for each in (with_output(text), text))
+    assert current == shown, "run: gemm-study document tutorials"
 
 
 def sections(page):
@@ -64,10 +74,6 @@ def test_named_commands_exist(name):
     commands = re.findall(r"^## (.*)", reference(parser()), re.M)
     for command in re.findall(r"gemm-study [a-z]+(?= |`|$)", TEXTS[name]):
         assert command in commands, command
-    if name == "README.md":  # to be copied as printed
-        recorded = re.findall(r"gemm-study record[^`]*", TEXTS[name])
-        assert recorded
-        assert all("--out " in command or "--size " in command for command in recorded)
     for module in re.findall(r"python -m ([a-z]+\.\w+)", TEXTS[name]):
         assert importlib.util.find_spec(module), module
 
