@@ -9,6 +9,7 @@ import io
 import shutil
 import subprocess
 import sys
+from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -95,9 +96,10 @@ def _build_of(cell: Cell) -> tuple[object, ...] | None:
 def rows_of(output: str, cells: list[Cell]) -> Iterator[dict[str, Any]]:
     """Yield a row of counters.csv per counter and launch in the output of ncu --csv.
 
-    Kernel name, threads per block and grid identify the cell of a launch. Kernels that prepare
-    operands (`DeviceStep`) are not counted. Raise StudyError if there is no matching cell or a
-    counter is missing.
+    Kernel name, threads per block and grid identify the cell of a launch; cells that share them, as
+    tile shapes of a persistent kernel do, are launched in the order of `cells`. Kernels that
+    prepare operands (`DeviceStep`) are not counted. Raise StudyError if there is no matching cell
+    or a counter is missing.
     """
     start = output.find('"ID"')
     if start < 0:
@@ -106,15 +108,17 @@ def rows_of(output: str, cells: list[Cell]) -> Iterator[dict[str, Any]]:
             f"ncu: {(lines or ['no counters in its output'])[0].removeprefix('==ERROR== ')}; check "
             "the permissions to read counters (NVIDIA: ERR_NVGPUCTRPERM)"
         )
-    by_launch = {(cell.variant, *_geometry(cell)): cell for cell in cells}
+    by_launch = defaultdict(list)
+    for cell in cells:
+        by_launch[cell.variant, *_geometry(cell)].append(cell)
     preparing = {step.kernel for cell in cells if (step := cell.product.device_step)}
     for launch in csv.DictReader(io.StringIO(output[start:])):
         if not launch["ID"] or launch["Kernel Name"] in preparing:  # no ID: the line of units
             continue
         given = launch["Kernel Name"], launch["Block Size"], launch["Grid Size"]
-        cell = by_launch.get(given)
-        if cell is None:
+        if not by_launch[given]:
             raise StudyError(f"ncu: unexpected launch {' '.join(given)}; use another release")
+        cell = by_launch[given].pop(0)
         kernel = cell.product.row()
         for metric in METRICS:
             text = launch.get(metric) or ""
