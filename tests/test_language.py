@@ -63,8 +63,6 @@ def private_words(text: str, where: str) -> list[str]:
 def prose(path: Path) -> str:
     """Return a document without code, a template without tags, or the comments of a source."""
     text = path.read_text()
-    if path.name == "CHANGELOG.md":  # its table of renames contains former names
-        text = re.sub(r"^\| .*\n", "", text, flags=re.MULTILINE)
     if path in SOURCES:
         return re.sub(r"\n *// ?", " ", "\n".join(re.findall(r"//.*", text)))
     if path.suffix == ".j2":

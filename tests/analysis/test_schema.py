@@ -14,7 +14,6 @@ from analysis.render.page import _read_yaml, glossary_page
 from analysis.schema import TABLES, column, interval_columns
 from base import dictionary
 from base.dictionary import FILES
-from benchmarks.compare_tables import MAPPING, compare, read
 from kernels.products.elements import ELEMENTS
 from tests.support import ROOT
 
@@ -27,10 +26,9 @@ EVERY = [(table.name, name) for table in TABLES.values() for name in table.colum
 def test_tables_are_written_as_read_and_most_have_rows_and_typed_columns(tmp_path, computed):
     store_of_both = Store(computed)
     store.write({name: store_of_both[name] for name in TABLES}, tmp_path)
-    unchanged = pd.read_csv(MAPPING, dtype=str)[:0]
-    compared = compare(read(store_of_both.folder), read(tmp_path), unchanged)
-    assert [(one.table, one.different[:3]) for one in compared if one.different] == []
-    assert sum(one.numbers for one in compared) > 1000
+    for name in TABLES:
+        tables = [pd.read_csv(path / f"{name}.csv") for path in (store_of_both.folder, tmp_path)]
+        pd.testing.assert_frame_equal(*tables, check_dtype=False)
     number = re.compile(r"-?[\d.]+(e-?\d+)?")
     for table, name in EVERY:
         if column(table, name).kind == "text" and name not in VERSIONS:

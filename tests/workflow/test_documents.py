@@ -16,8 +16,6 @@ from workflow.tutorials import tutorials, with_output
 
 PAGES = [ROOT / "README.md", *ROOT.glob("docs/**/*.md"), *ROOT.glob("kernels/*.md")]
 TEXTS = {path.relative_to(ROOT).as_posix(): path.read_text(encoding="utf-8") for path in PAGES}
-# Rows of the table of renames contain former names.
-TEXTS["docs/CHANGELOG.md"] = re.sub(r"^\| .*\n", "", TEXTS["docs/CHANGELOG.md"], flags=re.M)
 PACKAGES = "analysis|base|benchmarks|cpu_reference|kernels|measurement"
 FOLDERS = f"{PACKAGES}|data|docs|report|study|tests|workflow"
 NAME = rf"`((?:{PACKAGES})(?:\.(?!md|csv|py|cu)[a-zA-Z_]\w*)+)`"
@@ -62,8 +60,7 @@ def test_links_modules_and_files_exist(name):
             module, _, attribute = dotted.rpartition(".")
             assert hasattr(importlib.import_module(module), attribute), dotted
     for path in set(re.findall(rf"`((?:{FOLDERS})/[\w./-]*)`", TEXTS[name])):
-        is_former = name == "docs/CHANGELOG.md" or path.startswith(ABSENT)
-        assert is_former or (ROOT / path).exists(), path
+        assert path.startswith(ABSENT) or (ROOT / path).exists(), path
 
 
 @pytest.mark.parametrize("name", TEXTS)
