@@ -34,7 +34,7 @@ def examine(hardware: Host, wanted: str | int, nvcc: str | None = None) -> Machi
         gpus = [_gpu(hardware, device, inputs, folder, nvcc) for device in devices]
         print("measuring the CPU", file=sys.stderr, flush=True)
         with hardware.open_cpu(build_library(find_gcc(), folder), inputs) as session:
-            cpu, _ = ceilings_of(session.ceilings())
+            cpu = ceilings_of(session.ceilings())
     return Machine("this machine", host_facts(), tuple(gpus), cpu, around)
 
 
@@ -56,7 +56,7 @@ def _gpu(hardware: Host, device: CudaDevice, inputs: Inputs, folder: Path, nvcc:
             "temperature_celsius": reading.temperature_celsius,
             "throttled": _reasons(reading.throttle_reasons),
         }
-    return Gpu(hardware.describe(device), *ceilings_of(ceilings), state)
+    return Gpu(hardware.describe(device), ceilings_of(ceilings), state)
 
 
 def _reasons(mask: int | None) -> list[str]:

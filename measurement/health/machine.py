@@ -14,7 +14,6 @@ from measurement.recording.recording import plain_rows, read_table
 _MOST_BYTES = 2**26  # of a table of ceilings
 Ceilings = Mapping[str, float]  # medians by the key of a quantity
 CPU = "cpu"
-_COPIES = ("h2d_bytes_per_s", "d2h_bytes_per_s")
 
 
 @dataclass(frozen=True)
@@ -55,7 +54,6 @@ class Gpu:
 
     facts: Mapping[str, Any]
     ceilings: Ceilings
-    copies: Mapping[str, Mapping[int, float]]  # bytes/s by direction and memory, and by size
     state: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -71,8 +69,8 @@ class Machine:
     facts: Mapping[str, Any] = field(default_factory=dict)
 
 
-def ceilings_of(ceilings: Iterable[Ceiling]) -> tuple[Ceilings, Mapping[str, Mapping[int, float]]]:
-    """Return the medians of ceilings by key, and the medians of copies by size.
+def ceilings_of(ceilings: Iterable[Ceiling]) -> Ceilings:
+    """Return the medians of ceilings by key.
 
     A key is the quantity, then the host memory of a copy at its largest size, or the threads of a
     CPU: one or all.
@@ -87,12 +85,7 @@ def ceilings_of(ceilings: Iterable[Ceiling]) -> tuple[Ceilings, Mapping[str, Map
         for kind in kinds:
             key = f"{row.quantity} {kind}" if kind else row.quantity
             sizes.setdefault(key, {}).setdefault(row.size_bytes or 0, []).append(row.value)
-    medians = {
-        key: {at: median(values) for at, values in by_size.items()}
-        for key, by_size in sizes.items()
-    }
-    copies = {key: each for key, each in medians.items() if key.startswith(_COPIES)}
-    return {key: each[max(each)] for key, each in medians.items()}, copies
+    return {key: median(by_size[max(by_size)]) for key, by_size in sizes.items()}
 
 
 def recorded(folder: Path) -> Machine:
@@ -103,8 +96,8 @@ def recorded(folder: Path) -> Machine:
     by_device: dict[str, list[Ceiling]] = {}
     for row in plain_rows(frame):
         by_device.setdefault(row.pop("device"), []).append(Ceiling(**row))
-    gpus = (Gpu(gpu, *ceilings_of(by_device.get(gpu["device"], []))) for gpu in facts["devices"])
-    cpu, _ = ceilings_of(by_device.get(CPU, []))
+    gpus = (Gpu(gpu, ceilings_of(by_device.get(gpu["device"], []))) for gpu in facts["devices"])
+    cpu = ceilings_of(by_device.get(CPU, []))
     return Machine(folder.name, facts["host"], tuple(gpus), cpu, facts=facts)
 
 
