@@ -1,4 +1,4 @@
-"""The cost of measuring the 44 cells of `benchmarks.cells`, with transfers and the gate.
+"""The cost of measuring the 44 cells of `benchmarks.tuner_kernels`, with transfers and the gate.
 
     python -m benchmarks.tuner_cells [--tuner nvrtc]
 
@@ -25,8 +25,7 @@ import yaml
 
 from base.errors import StudyError, exit_status
 from base.paths import ROOT
-from benchmarks.cells import CELLS, SIZES
-from benchmarks.tuner_kernels import BACKENDS
+from benchmarks.tuner_kernels import BACKENDS, CELLS, SIZES
 from kernels.cubins.compile import architecture, build_all
 from kernels.cubins.toolchain import find_nvcc
 from measurement.devices.discovery import CudaDevice, select
@@ -89,12 +88,8 @@ def configurations(config: Config) -> list[Config]:
     """
     whole = config.plain()
     study = whole["study"]
-    protocol = {
-        "min_samples": _SAMPLES,
-        "max_samples": _SAMPLES,
-        "gpu_cell_budget_s": 60,  # no cell is cut short
-        "cold_starts": 0,
-    }
+    protocol = {"min_samples": _SAMPLES, "max_samples": _SAMPLES, "cold_starts": 0}
+    protocol["gpu_cell_budget_s"] = 60  # no cell is cut short
     found = []
     for variants, block_sizes in _PARTS:
         part = {
@@ -119,9 +114,7 @@ def configurations(config: Config) -> list[Config]:
         (name, n, b) for name, block_sizes in CELLS.items() for b in block_sizes for n in SIZES
     ]
     if sorted(planned) != sorted(wanted):
-        raise StudyError(
-            "config.yaml: block_size_limits excludes cells of benchmarks/cells.py; raise the limits"
-        )
+        raise StudyError("config.yaml: block_size_limits excludes cells; raise the limits")
     return found
 
 
@@ -199,28 +192,13 @@ def tuner_line(backend: str, cells: int, seconds: float, cost: Cost) -> str:
 
 def main() -> int:
     """Measure and print; raise StudyError."""
-    parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.tuner_cells",
-        description="Measure the cost of 44 cells on GPU 0.",
-    )
-    parser.add_argument(
-        "--tuner",
-        action="append",
-        default=[],
-        choices=BACKENDS,
-        help="compare with kernel_tuner and this backend (repeatable)",
-    )
-    arguments = parser.parse_args()
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.tuner_cells")
+    parser.add_argument("--tuner", choices=BACKENDS, help="backend of kernel_tuner")
+    backend = parser.parse_args().tuner
     cost = measure(select(0)[0])
     print("\n".join(lines(cost)), flush=True)
-    failed = None
-    for backend in arguments.tuner:
-        try:
-            print(tuner_line(backend, *tune(backend), cost), flush=True)
-        except StudyError as error:  # raised after the other backends
-            failed = failed or error
-    if failed:
-        raise failed
+    if backend:
+        print(tuner_line(backend, *tune(backend), cost), flush=True)
     return int(cost.gpu_s > BOUND_S)
 
 

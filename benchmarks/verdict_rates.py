@@ -1,28 +1,23 @@
 """How often `compare` calls identical code slower, and which planted slowdowns it finds.
 
-    python -m benchmarks.verdict_rates evaluate [SESSION ...]
-    python -m benchmarks.verdict_rates build --out DIR --architecture sm_90 [--planted PERMILLE ...]
-    python -m benchmarks.verdict_rates record --start LABEL --out DIR [--sessions N]
-                                              [--planted PERMILLE ...] [--host-memory ...]
+    python -m benchmarks.verdict_rates [SESSION ...]
 
-`evaluate` compares all pairs of sessions with one GPU model and configuration, and each session
-with planted slowdowns. The default sessions are those of `data/calibration` and the four full
+It compares all pairs of sessions with one GPU model and configuration, and each session with
+planted slowdowns. The default sessions are those of `data/calibration` and the four full
 sessions of the report. Starts of the machine are divided into two halves. Verdicts on one half use
 the variation between sessions of the other half, of the full sessions, or that of `compare`.
 Slowdowns are also simulated: the times of B are multiplied. With the default sessions, the full
 ones are also compared with two recordings of other hosts.
 
-`record` makes short sessions DIR/LABEL-1, DIR/LABEL-2 ... of the committed study at four sizes, and
-DIR/LABEL-planted-PERMILLE; run it once after each start of a machine. `build` makes the cubins that
-all of them use, in DIR/cubins. A planted slowdown is built from a changed copy of each kernel:
-after its work, every thread waits for so many thousandths of its own time.
+The name of a session with planted slowdowns ends with -planted-PERMILLE. It uses cubins of changed
+kernels, in which every thread waits after its work for so many thousandths of its own time. The
+commands that made them are in commit f24a232a.
 """
 
 import argparse
 import os
 import re
 import sys
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
@@ -45,24 +40,15 @@ from analysis.stats.significance import (
 )
 from analysis.trust.comparison import GPU, OTHER_HARDWARE, SHORT_S, compare, decided, kinds
 from base.command_line import aligned
-from base.errors import StudyError, exit_status
+from base.errors import exit_status
 from base.paths import ROOT
-from base.pool import run_all
-from kernels.cubins.build import INSTRUMENTS, STEPS, Build
-from kernels.cubins.compile import build_cubin
-from kernels.cubins.toolchain import find_nvcc
 from measurement.recording.recording import Recording, read
-from study.config import Config, load, validate
-from study.narrow import narrowed
-from study.plan import builds
 
 CALIBRATION = Path("data/calibration")
 COMMITTED = tuple(f"data/recordings/h200-sxm-{number}" for number in (5, 6, 7, 8))
 # Recordings of other hosts, in no fit.
 OTHERS = ("data/recordings/h200-sxm-two-at-once", "data/recordings/h200-sxm-two-in-turn")
 SLOWDOWNS = (0.01, 0.02, 0.05)
-SIZES, BLOCK_SIZES, CPU_SIZES = [64, 256, 1024, 4096], [32], [1024]
-SLOW = ("naive", "tile_transposed_b")  # over 0.1 s at N = 4096: a third of a session
 KINDS = ("kernel below 20 µs", "kernel from 20 µs", "pinned", "pageable", "CPU")
 # Measured slowdowns that count as 1, 2 and 5 %.
 RANGES = {(0.005, 0.015): "0.5–1.5 %", (0.015, 0.03): "1.5–3 %", (0.04, 0.07): "4–7 %"}
@@ -71,20 +57,8 @@ VERDICTS = [SAME, FASTER, SLOWER, UNDECIDED, OTHER_HARDWARE]
 FEWEST = 4  # degrees of freedom; with less, hardly any verdict is possible
 PRESENT, FULL, HALF = "compare", "full sessions", "other half"
 _PLANTED = re.compile(r"-planted-(\d+)$")
-_KERNEL = r'extern "C" __global__ void\s+((?:[^()"]|\([^)]*\))*?)\b{}\s*\(([^)]*)\)'
-_WRAPPER = """
-extern "C" __global__ void {attributes}{name}({parameters}) {{
-    long long planted = clock64();
-    {name}_planted({arguments});
-    planted = clock64() + (clock64() - planted) * {permille} / 1000;
-    while (clock64() < planted) {{}}
-}}
-"""
 
 Models = dict[str, dict[str, Between]]
-
-
-# ---- Rates
 
 
 @dataclass(frozen=True)
@@ -378,98 +352,14 @@ def _lines(paths: Sequence[Path], others: Sequence[Path] = ()) -> Iterator[str]:
     yield f"launch: standard deviation {offsets.std():.3g} s in {offsets.count()} pairs"
 
 
-# ---- Sessions
-
-
-def study(host_memory: Sequence[str] = ("pinned", "pageable")) -> Config:
-    """Return the committed quick study at `SIZES` and `BLOCK_SIZES` without `SLOW` variants.
-
-    A comparison uses the configurations that both of its sessions contain.
-    """
-    whole = load(ROOT / "config.yaml", "quick")
-    variants = [name for name in whole.study.variants if name not in SLOW]
-    config = narrowed(whole, variants, SIZES)
-    narrow = config.study.plain() | {"block_sizes": BLOCK_SIZES, "host_memory": [*host_memory]}
-    narrow["cpu"] |= {"sizes": CPU_SIZES}
-    return validate({**config.plain(), "study": narrow}, "config.yaml")
-
-
-def planted_text(text: str, name: str, permille: int) -> str:
-    """Return a kernel's source with idle work after it; raise StudyError if there is no kernel."""
-    match = re.search(_KERNEL.format(name), text)
-    if not match:
-        raise StudyError(f'{name}: no kernel extern "C" __global__ void {name}(...)')
-    attributes, parameters = match[1], match[2]
-    arguments = ", ".join(re.findall(r"(\w+)\s*$", each)[0] for each in parameters.split(","))
-    body = f"static __device__ __forceinline__ void {name}_planted({parameters})"
-    facts = {"attributes": attributes, "parameters": parameters, "arguments": arguments}
-    wrapper = _WRAPPER.format(name=name, permille=permille, **facts)
-    return text[: match.start()] + body + text[match.end() :] + wrapper
-
-
-def build(config: Config, name: str, folder: Path, permille: int) -> None:
-    """Build missing cubins for an architecture, of kernels with idle work if `permille` > 0."""
-    nvcc = find_nvcc(config.toolchain.nvcc)
-
-    def one(wanted: Build) -> None:
-        cubin = folder / name / f"{wanted.stem}.cubin"
-        if cubin.exists():
-            return
-        with tempfile.TemporaryDirectory() as changed:
-            made = wanted
-            if permille and wanted not in INSTRUMENTS and wanted.variant not in STEPS:
-                source = Path(changed) / f"{wanted.variant}.cu"
-                text = (ROOT / wanted.source).read_text()
-                source.write_text(planted_text(text, wanted.variant, permille))
-                own = (wanted.variant, wanted.block_size, wanted.dtype, wanted.guarded)
-                made = Build(*own, str(source))
-            build_cubin(nvcc, made, name, cubin)
-
-    run_all(one, builds(config.study), len(os.sched_getaffinity(0)), lambda *_: None)
-
-
-def record_sessions(arguments: argparse.Namespace) -> None:
-    """Record short sessions, and one of each planted slowdown, with the cubins in `--out`."""
-    from measurement.recorder.record import record
-
-    config, out = study(arguments.host_memory), arguments.out
-    labels = {f"{arguments.start}-{at + 1}": 0 for at in range(arguments.sessions)}
-    labels |= {f"{arguments.start}-planted-{each}": each for each in arguments.planted}
-    for label, permille in labels.items():
-        if not (out / label).exists():
-            cubins = out / "cubins" / str(permille)
-            record(config, arguments.device, out / label, cubins, arguments.commit)
-
-
 def main() -> int:
     """Run the command."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.verdict_rates")
-    commands = parser.add_subparsers(dest="command", required=True)
-    evaluate = commands.add_parser("evaluate")
-    evaluate.add_argument("recordings", nargs="*", type=Path)
-    for name in ("build", "record"):
-        make = commands.add_parser(name)
-        make.add_argument("--out", required=True, type=Path)
-        make.add_argument("--planted", nargs="*", type=int, default=[], metavar="PERMILLE")
-    commands.choices["build"].add_argument("--architecture", required=True)
-    make.add_argument("--start", required=True)
-    make.add_argument("--sessions", type=int, default=4)
-    make.add_argument("--device", type=int, default=0)
-    make.add_argument("--host-memory", nargs="+", default=["pinned", "pageable"])
-    make.add_argument("--commit")  # of a copy without history
-    arguments = parser.parse_args()
-    if arguments.command == "record":
-        record_sessions(arguments)
-    elif arguments.command == "build":
-        for permille in (0, *arguments.planted):
-            folder = arguments.out / "cubins" / str(permille)
-            build(study(), arguments.architecture, folder, permille)
-    else:
-        known = [ROOT / path for path in COMMITTED]
-        paths = arguments.recordings or [*sorted((ROOT / CALIBRATION).glob("*")), *known]
-        others = [] if arguments.recordings else [ROOT / path for path in OTHERS]
-        for line in _lines(paths, others):
-            print(line, flush=True)
+    parser.add_argument("recordings", nargs="*", type=Path, metavar="SESSION")
+    paths = parser.parse_args().recordings
+    known = [*sorted((ROOT / CALIBRATION).glob("*")), *(ROOT / path for path in COMMITTED)]
+    for line in _lines(paths or known, [] if paths else [ROOT / path for path in OTHERS]):
+        print(line, flush=True)
     return 0
 
 

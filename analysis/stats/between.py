@@ -6,7 +6,7 @@ longer: this `offset` is estimated from short kernels and subtracted. `OUTLIERS`
 more: GPUs of one model place the blocks of some kernels differently, and single end-to-end runs are
 slow. So the distribution of a log ratio is a mixture of two (Tukey, A survey of sampling from
 contaminated distributions, 1960). Sessions on one GPU since one start of its host vary less.
-`python -m benchmarks.verdict_rates evaluate` fits each kind to sessions.
+`python -m benchmarks.verdict_rates` fits each kind to sessions.
 """
 
 import csv
@@ -48,7 +48,7 @@ class Between(NamedTuple):
 
 
 def _fitted() -> dict[str, Between]:
-    """Return the variation by kind, as `python -m benchmarks.verdict_rates evaluate` prints it.
+    """Return the variation by kind, as `python -m benchmarks.verdict_rates` prints it.
 
     Fitted to 34 sessions of the H200 with 15 starts, in three configurations: `data/calibration`
     and h200-sxm-5 to -8. Pageable memory has too few sessions of one start.

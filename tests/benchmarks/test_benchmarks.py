@@ -12,7 +12,6 @@ import pytest
 
 from base.errors import StudyError
 from benchmarks import nvbench_kernels, tuner_kernels
-from benchmarks.cells import CELLS
 from benchmarks.compare_with_nvbench import Times, compare, read_nvbench, table
 from kernels.products.matrices import Inputs
 from kernels.products.shape import Shape
@@ -20,7 +19,7 @@ from tests.support.products import product_of
 
 pytestmark = pytest.mark.exhaustive
 
-KERNELS = nvbench_kernels.KERNELS
+KERNELS, CELLS = nvbench_kernels.KERNELS, tuner_kernels.CELLS
 
 
 # ---- compare_with_nvbench
