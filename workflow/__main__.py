@@ -101,7 +101,7 @@ def report(
     cores: Size | None = None,
     watch: bool = False,
 ) -> int:
-    """Measure, compute and write results/report.html, as far as needed.
+    """Write results/report.html; measure and compute only what is missing or outdated.
 
     To resume after Ctrl-C, rerun the command.
 
@@ -248,9 +248,9 @@ def try_(
     """Check, build and compare your own kernel; with --device, time it.
 
     FILE contains CUDA kernels as they are, or a function of Triton, CuPy, Numba or PyTorch. The
-    launch of a kernel is --launch, a `// launch:` comment, one in the host's code, or inferred. The
-    exit status is 2 if the kernel is wrong, 3 if it was not checked to the end on the CPU (a Python
-    function: on a GPU), else 0. See docs/how-to/try-a-kernel.md.
+    launch comes from --launch, a `// launch:` comment or the host's code; otherwise it is inferred.
+    The exit status is 0 if no fault was found, 2 if the kernel is wrong, and 3 if it was not
+    checked to the end on the CPU (a Python function: on a GPU). See docs/how-to/try-a-kernel.md.
 
     FILE                    the .cu or .py file
     --example               write a kernel to begin with to mine.cu
@@ -655,7 +655,7 @@ def _count_all(config: Path, out: Path, jobs: int) -> None:
 
 
 def ranges(*, out: Output) -> None:
-    """Compute the errors of float32 products of unusual values, on this host without a GPU.
+    """Compute the errors of float32 products of unusual values on the CPU.
 
     Large and small numbers, graded rows, infinities and NaN, in strict FP32, on tensor cores and
     with operands rounded to TF32.
@@ -711,7 +711,7 @@ def sanitize(
 
 
 def bundle(*, architecture: Sequence[str] = (), out: Output = RESULTS / "bundle.tar.gz") -> None:
-    """Pack what records on a host without a network into an archive.
+    """Pack tree, cubins and packages into an archive, to record on a host without a network.
 
     --architecture SM ...  of GPUs, for example sm_90
     --out FILE             the archive (default: results/bundle.tar.gz)
