@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kernels.catalog.entries import VARIANTS
-from kernels.catalog.walk import EXCERPTS
+from kernels.catalog.walk import STEPS
 
 # Every colour has a contrast of at least 3:1 on the light and the dark page (WCAG 1.4.11). Marker
 # shapes repeat the information for colour-blind readers.
@@ -120,7 +120,7 @@ def explorer_look(is_cpu: bool, variant: str) -> tuple[str, str]:
 
 
 def _member(variant: str) -> int:
-    order = dict.fromkeys([*(step.variant for step in EXCERPTS), *VARIANTS, variant])
+    order = dict.fromkeys([*STEPS, *VARIANTS, variant])
     return [name for name in order if family_of(name) == family_of(variant)].index(variant)
 
 

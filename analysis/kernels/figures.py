@@ -18,11 +18,11 @@ from analysis.drawing import palette, style
 from analysis.drawing.style import RATE, with_rates
 from analysis.drawing.svg import INK, hover, label
 from kernels.catalog.entries import LIBRARIES, VARIANTS
-from kernels.catalog.walk import EXCERPTS
+from kernels.catalog.walk import STEPS
 from kernels.products.shape import Shape
 
 # Kernels with a name in a figure: the steps of the walk, and libraries.
-_NAMED = {each.variant for each in EXCERPTS} | LIBRARIES
+_NAMED = {*STEPS} | LIBRARIES
 _ANY_SHAPE = {name for name, entry in VARIANTS.items() if entry.origin == "L"}
 _MOST_BARS = 6
 

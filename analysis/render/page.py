@@ -28,16 +28,17 @@ from analysis.render import numbers, query, tables
 from analysis.render.accesses import access_svg
 from analysis.render.calculator_data import calculator_data
 from analysis.render.explorer_data import LIBRARIES, explorer_data, packed
+from analysis.render.lesson import lesson
 from analysis.render.sections import SECTIONS
 from base.files import write_atomic
 from base.paths import ROOT
 from kernels.catalog.baselines import BASELINES, FASTEST_NAIVE
 from kernels.catalog.locations import LOCATIONS
-from kernels.catalog.walk import walk
+from kernels.catalog.walk import drawings
 from measurement.recording.files import read_provenance
 
 _TEMPLATE = "page.html.j2"
-_STYLES: tuple[str, ...] = ("vendor/pico.fluid.classless.min.css", "style.css", "walk.css")
+_STYLES: tuple[str, ...] = ("vendor/pico.fluid.classless.min.css", "style.css", "lesson.css")
 _STYLES += ("calculator.css", "explorer.css")
 _SCRIPTS: tuple[str, ...] = ("vendor/sortable.min.js", "vendor/sortable.a11y.min.js")
 _SCRIPTS += ("shared.js", "switch.js", "shapes.js", "calculator.js", "explorer.js")
@@ -83,7 +84,8 @@ def render(
         "maker": maker,
         "archived": (archived := _archived(store)),
         "archive": _archive(store, archived),
-        "walk": walk(),
+        "drawings": drawings,
+        "lesson": partial(lesson, environment, partial(query.rows, store), measured, recordings),
         "access_svg": access_svg,
         "ceilings": CEILINGS,
         "calculator_data": packed(

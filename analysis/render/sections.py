@@ -459,23 +459,7 @@ def _gpus_compared(t: Tables) -> Values:
     }
 
 
-def conclusion(t: Tables, devices: Devices) -> Values:
-    """Return the answers that the conclusion repeats; no speedup without a GPU."""
-    focus = devices.focus
-    if focus is None or not focus.is_gpu:
-        return {"speedup": None}
-    best = t("ladder_summary").where(gpu=focus.label, is_fastest=True, units="FP32").first
-    speedup = t("speedups").where(source=focus.label, is_answer=True).first
-    return {
-        "device": t("recordings").where(recording=focus.recording, gpu=focus.label).first,
-        "speedup": speedup,
-        **_choices(t, focus.label, speedup),
-        "even": t("break_even").where(gpu=focus.label, is_answer=True).first,
-        "best": best if best and best["share_of_library"] is not None else None,
-    }
-
-
 SECTIONS: dict[str, Callable[[Tables, Devices], Values]] = {
     section.__name__: section
-    for section in (overview, kernels, published, models, decide, cpu, trust, conclusion)
+    for section in (overview, kernels, published, models, decide, cpu, trust)
 }

@@ -10,7 +10,7 @@ from matplotlib.colors import to_rgb
 
 from analysis.drawing import palette, style, svg
 from kernels.catalog.entries import VARIANTS
-from kernels.catalog.walk import EXCERPTS
+from kernels.catalog.walk import STEPS
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -93,7 +93,7 @@ def test_colours_have_contrast_and_are_those_of_one_family_or_gpu():
     for name in VARIANTS:
         look = palette.kernel_look(name)
         assert (look.colour, look.marker) == palette.FAMILIES[palette.family_of(name)][1:]
-    own = [palette.kernel_look(step.variant) for step in EXCERPTS]
+    own = [palette.kernel_look(step) for step in STEPS]
     assert len({(look.colour, look.line) for look in own}) == len(own), "steps of the walk differ"
     explored = [palette.explorer_look(False, name) for name in VARIANTS]
     assert len(set(explored)) == len(explored)

@@ -1,0 +1,171 @@
+"""The lesson: its claims hold in the published tables, and it argues in connected sentences."""
+
+import html
+import re
+import zipfile
+from functools import partial
+from shutil import copy
+
+import pandas as pd
+import pytest
+
+from analysis.data.devices import devices
+from analysis.data.sessions import folders_by_session
+from analysis.data.store import Store, StoreError
+from analysis.render import query
+from analysis.render.accesses import access_svg
+from analysis.render.documents import PUBLISHED
+from analysis.render.lesson import lesson
+from analysis.render.page import environment_of
+from analysis.render.tables import Tables
+from kernels.catalog.walk import STEPS, drawings
+from tests.support import ROOT
+from tests.support.report_data import chain
+
+pytestmark = pytest.mark.slow
+RECORDINGS = sorted((ROOT / "data" / "recordings").glob("h100-sxm-[0-9]*"))
+CONNECTIVES = re.compile(r"\b(because|so|but|therefore|since|until)\b", re.IGNORECASE)
+MOST_WORDS, LEAST_CONNECTED, MOST_SHORT = 2400, 0.25, 0.15
+
+
+@pytest.fixture(scope="module")
+def published(tmp_path_factory):
+    """Return the folder of the published tables, with all rows of those published in part."""
+    folder = tmp_path_factory.mktemp("tables")
+    with zipfile.ZipFile(PUBLISHED) as archive:
+        archive.extractall(folder)
+    computed = chain({"h100": RECORDINGS})
+    for name in ("speedups", "summary"):
+        copy(computed / f"{name}.csv", folder)
+    return folder
+
+
+def article(tables, folders=RECORDINGS, **frames):
+    """Return the lesson on a page about the recordings in `folders`; `frames` replace tables."""
+    store = Store(tables)
+    store._frames |= frames
+    measured, t = devices(store, "h100"), partial(query.rows, store)
+    environment = environment_of(ROOT / "report")
+    made = Tables(environment.get_template("table.html.j2"), {}, measured.focus)
+    environment.globals |= {"t": t, "table": made.table}
+    environment.globals |= {"access_svg": access_svg, "drawings": drawings}
+    return lesson(environment, t, measured, folders_by_session({"h100": folders}))
+
+
+@pytest.fixture(scope="module")
+def text(published):
+    return str(article(published))
+
+
+def sentences(markup):
+    """Return the sentences of paragraphs, without tables, drawings, code and headings."""
+    prose = re.sub(r"<(table|svg|pre|h[23]|small)\b.*?</\1>", "", markup, flags=re.DOTALL)
+    blocks = re.split(r"</(?:p|li|figure)>", prose)
+    texts = [html.unescape(re.sub(r"<[^>]*>", "", block)).strip() for block in blocks]
+    split = [re.split(r"(?<=[.?!:])\s+(?=[A-Z“(])", text) for text in texts if text]
+    return [" ".join(one.split()) for each in split for one in each]
+
+
+def words(sentence):
+    return len([word for word in sentence.split() if re.search(r"\w", word)])
+
+
+def test_the_article_is_short_and_its_sentences_lean_on_each_other(text):
+    said = sentences(text)
+    assert sum(map(words, said)) <= MOST_WORDS
+    assert sum(bool(CONNECTIVES.search(one)) for one in said) >= LEAST_CONNECTED * len(said)
+    assert sum(words(one) <= 8 for one in said) <= MOST_SHORT * len(said)
+
+
+def test_each_step_names_the_bottleneck_before_and_after_and_its_source(text):
+    steps = re.findall(r'<li id="step-(\w+)">(.*?)</li>', text, re.DOTALL)
+    assert [variant for variant, _ in steps] == [*STEPS[1:]]
+    for variant, step in steps:
+        before, after = re.findall(r"<b>(?:Before|After):</b>(.*?)</p>", step, re.DOTALL)
+        assert min(words(before), words(after)) > 5, variant
+        (source,) = re.findall(r'<a href="[^"]*(kernels/\w+\.cu)">', step)
+        assert (ROOT / source).is_file()
+
+
+def test_every_paragraph_with_a_number_has_a_claim():
+    template = (ROOT / "report" / "lesson.html.j2").read_text()
+    calls = re.findall(r"\{% call p\((.*?)\) %\}(.*?)\{% endcall %\}", template, re.DOTALL)
+    assert len(calls) > 15
+    numbered = [claims for claims, body in calls if re.search(r"\b(n|ci|ratio)\(", body)]
+    assert [claims for claims in numbered if '", "' not in claims.replace("\n ", "")] == []
+    loose = re.sub(r"\{% call (p|step)\(.*?\{% endcall %\}", "", template, flags=re.DOTALL)
+    assert not re.search(r"<p>[^<]*\{\{", loose.partition("{% endmacro %}\n\n")[2])
+
+
+def changed(tables, name, column, value, **where):
+    frame = Store(tables)[name].copy()
+    rows = pd.Series(True, frame.index)
+    for each, wanted in where.items():
+        rows &= (frame[each] == wanted).fillna(False)
+    assert rows.any()
+    frame.loc[rows, column] = value
+    return {name: frame}
+
+
+@pytest.mark.parametrize(
+    ("name", "column", "value", "where", "words"),
+    [
+        (
+            "speedups",
+            "speedup_low",
+            7.9,
+            {"source": "h100", "variant": "block", "block_size": 8, "n": 4096},
+            "\"refuted\" is stale: 'eta_8.speedup_low > 8' does not hold",
+        ),
+        (
+            "ladder_summary",
+            "limited_by",
+            "dram",
+            {"gpu": "h100", "variant": "block_unroll4"},
+            '"Compute four elements per thread" is stale: "four.limited_by == \'pipe\'"',
+        ),
+        (
+            "sustained",
+            "energy_j",
+            None,
+            {"gpu": "h100", "variant": "sgemm_top"},
+            '"power" is stale',
+        ),
+        (
+            "modes",
+            "mode",
+            "TF33",
+            {"gpu": "h100", "mode": "TF32"},
+            "\"accuracy\" is stale: 'tf32' is undefined",
+        ),
+        (
+            "cold_starts",
+            "part",
+            "total",
+            {"gpu": "h100"},
+            None,
+        ),
+    ],
+)
+def test_a_claim_that_fails_ends_the_build_with_its_paragraph(
+    published, name, column, value, where, words
+):
+    frames = changed(published, name, column, value, **where)
+    if words is None:  # a table that the article does not cite
+        assert 'class="lesson"' in article(published, **frames)
+        return
+    with pytest.raises(StoreError) as raised:
+        article(published, **frames)
+    assert words in str(raised.value)
+    assert "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize("name", ["my-h100", RECORDINGS[0].name])
+def test_a_page_about_other_recordings_only_links_the_article(published, tmp_path, name):
+    """Another folder, or the same folder of another GPU model."""
+    gpus = Store(published)["recordings"].copy()
+    if name != "my-h100":
+        gpus["gpu_name"] = "NVIDIA H200"
+    shown = article(published, [tmp_path / name], recordings=gpus)
+    assert 'class="lesson"' not in shown
+    assert 'report/lesson.html.j2">' in shown
