@@ -229,5 +229,5 @@ def test_history_appends_and_fails_once_for_a_new_step(tmp_path, capsys):
     assert "slower since c8" in capsys.readouterr().out
     assert svg.read_text().startswith("<svg")
     file.write_text("{}\n")
-    with pytest.raises(StudyError, match="line 1 is no entry"):
+    with pytest.raises(StudyError, match="line 1 is not an entry"):
         history(file, (), "", 0.02, "text", None)
