@@ -100,7 +100,7 @@ def set_up(project):
 
 
 @pytest.mark.parametrize(("make", "said"), ENVIRONMENTS.values(), ids=ENVIRONMENTS)
-def test_set_up_removes_nothing_that_it_did_not_make(project, make, said):
+def test_set_up_removes_only_environments_that_it_made(project, make, said):
     own = project / "own"
     own.mkdir()
     (own / "thesis.txt").write_text("years of work")
@@ -384,7 +384,7 @@ COPIES = {
 
 
 @pytest.mark.parametrize("change", COPIES.values(), ids=COPIES)
-def test_a_copy_of_a_recording_is_no_second_session(sound, tmp_path, change):
+def test_a_copy_of_a_recording_is_refused_as_second_session(sound, tmp_path, change):
     folder = shutil.copytree(sound, tmp_path / "another")
     change(folder)
     seal(folder)
@@ -408,7 +408,7 @@ def test_a_copy_of_a_recording_is_named_before_anything_is_read(sound, tmp_path)
         check_copies([sound, copy])
 
 
-def test_a_copy_of_a_recording_is_no_second_entry_of_a_study(sound, tmp_path, monkeypatch):
+def test_a_copy_of_a_recording_is_refused_as_second_entry(sound, tmp_path, monkeypatch):
     monkeypatch.setattr(tables, "_part", lambda own, *_: tables._Part({}, [], sources(own)))
     folders = {"a": [sound], "b": [shutil.copytree(sound, tmp_path / "another")]}
     published = SimpleNamespace(times=pd.DataFrame())
@@ -459,7 +459,7 @@ CONFIGS = {
 
 
 @pytest.mark.parametrize(("change", "said"), CONFIGS.values(), ids=CONFIGS)
-def test_a_configuration_that_cannot_be_is_refused(tmp_path, change, said):
+def test_an_impossible_configuration_is_refused(tmp_path, change, said):
     config = yaml.safe_load((ROOT / "config.yaml").read_text())
     path = tmp_path / "config.yaml"
     path.write_text(change(config))
@@ -468,7 +468,7 @@ def test_a_configuration_that_cannot_be_is_refused(tmp_path, change, said):
     assert "\n" not in str(refused.value)
 
 
-def test_memory_is_counted_before_it_is_taken():
+def test_memory_is_computed_before_it_is_allocated():
     problems = [("float32", Shape.square(40000))] * 2 + [("float64", Shape.square(46340))]
     assert 3 * 8 * 46340**2 < memory_needed(problems) < 20 * 8 * 46340**2
     with pytest.raises(StudyError, match=r"products up to .* need .* GiB are free"):

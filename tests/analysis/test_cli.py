@@ -36,7 +36,7 @@ def fails_with(result, *words):
     assert [word for word in words if str(word) not in err] == []
 
 
-def test_a_cubin_that_differs_from_its_json_is_one_line(run, tmp_path):
+def test_a_cubin_that_differs_from_its_json_is_a_one_line_error(run, tmp_path):
     cubin = tmp_path / "block-b8-float32-exact.cubin"
     cubin.write_bytes(b"machine code")
     facts = ("sm_75", "block", "float32", 8, "exact", 40, 512, 0, 0, 0, "13.2.1")
@@ -48,7 +48,7 @@ def test_a_cubin_that_differs_from_its_json_is_one_line(run, tmp_path):
     fails_with(run("tables", *inputs), cubin, "build it again")
 
 
-def test_recordings_that_cannot_be_used_are_one_line(run, tmp_path, gpu_recording):
+def test_recordings_that_cannot_be_used_are_one_line_errors(run, tmp_path, gpu_recording):
     result = run("tables", *INPUTS, "--recording=h100=nowhere", "--out", tmp_path)
     fails_with(result, "nowhere", "no such folder")
     assert list(tmp_path.iterdir()) == []
@@ -60,7 +60,7 @@ def test_recordings_that_cannot_be_used_are_one_line(run, tmp_path, gpu_recordin
     fails_with(run("tables", one.replace("=a=", "=published="), *end), "'published'")
 
 
-def test_recordings_are_paths_or_results_of_jobs_and_folders_writable(tmp_path, run, monkeypatch):
+def test_recordings_are_paths_or_results_of_jobs(tmp_path, run, monkeypatch):
     assert recordings_of(["a=b=c/d"]) == ({"a": [Path("b=c/d")]}, {})
     there, gone = tmp_path / "there.json", tmp_path / "gone.json"
     there.write_text('{"recording": "results/recordings/there"}')

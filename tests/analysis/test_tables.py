@@ -56,7 +56,7 @@ def test_sessions_are_combined_in_all_tables():
         assert (keys.empty, keys.duplicated().any()) == (False, False), name
 
 
-def test_an_unreadable_recording_and_two_devices_of_one_name_are_refused(paths, tmp_path):
+def test_unreadable_recordings_and_repeated_devices_are_refused(paths, tmp_path):
     with pytest.raises(StudyError, match=f"recording {tmp_path}: MANIFEST"):
         compute({"broken": [tmp_path]})
     pair = recorded(gpus=2, sizes=(256,), holdout=(), samples=6, variants=FEW)

@@ -68,7 +68,7 @@ def test_values_have_the_types_of_the_parameters(monkeypatch):
         (["a", "--form", "json", "--is-quiet"], "argument --is-quiet: not allowed with"),
     ],
 )
-def test_a_wrong_argument_is_one_line(monkeypatch, capsys, arguments, message):
+def test_a_wrong_argument_is_a_one_line_error(monkeypatch, capsys, arguments, message):
     with pytest.raises(SystemExit, match="2"):
         parsed(monkeypatch, *arguments)[1]()
     error = capsys.readouterr().err

@@ -40,7 +40,7 @@ def sessions(make_recording, tmp_path_factory):
     return Sessions.of(recordings)
 
 
-def test_starts_alternate_between_halves_and_planted_sessions_are_known(sessions):
+def test_starts_alternate_between_halves(sessions):
     halves = dict(zip(sessions.starts, map(sessions.half, range(14)), strict=True))
     assert [halves[start * 64] for start in "abcd"] == [0, 1, 0, 1]
     assert [at for at, planted in enumerate(sessions.planted) if planted] == [3, 10]
@@ -64,7 +64,7 @@ def test_verdicts_use_the_variation_of_the_other_half(sessions):
     assert table.loc[(PRESENT, True, "4–7 %", "from 20 µs"), "found"] > 0.9
 
 
-def test_a_variance_has_the_freedom_of_its_starts_and_outliers_have_their_own():
+def test_variances_have_the_degrees_of_freedom_of_their_starts():
     rng = np.random.default_rng(4)
     facts = {"side": "GPU", "host_memory": "pinned", "median_a_s": 1e-3, "median_b_s": 1e-3}
     facts |= {"noise_a": 1e-8, "noise_b": 1e-8, "explained_low": 1.0, "explained_high": 1.0}

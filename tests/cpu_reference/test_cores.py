@@ -62,7 +62,7 @@ def limited(own, limits=()):
         ),
     ],
 )
-def test_threads_are_the_whole_cpus_that_are_granted(host, files, granted, threads):
+def test_the_number_of_threads_is_the_granted_cpus(host, files, granted, threads):
     root = host(**files)
     assert granted_cpus(root) == granted
     assert usable_threads(root) == threads
@@ -88,7 +88,7 @@ def test_caches_for_data_are_listed_nearest_first(host):
     ]
 
 
-def test_unknown_caches_are_left_out(host):
+def test_unknown_caches_are_omitted(host):
     for files in ({}, cache_files(0, 1, "Data", ""), cache_files(0, "", "Data", "48K")):
         assert caches(host(**files)) == []
 
@@ -99,7 +99,7 @@ def _waits_s(limit_s):
     return time.perf_counter() - begin
 
 
-def test_threads_at_work_are_waited_for():
+def test_a_run_waits_for_active_threads():
     """The thread computes without the interpreter's lock, as a BLAS does."""
     data = b"x" * (64 << 20)
     busy = threading.Thread(target=hashlib.pbkdf2_hmac, args=("sha256", data, b"salt", 300_000))

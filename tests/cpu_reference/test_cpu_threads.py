@@ -51,7 +51,7 @@ def recorded(folder, numbers, config=CONFIG):
 
 
 @pytest.mark.exhaustive
-def test_the_environment_changes_no_number_of_threads(tmp_path):
+def test_environment_variables_do_not_change_the_number_of_threads(tmp_path):
     """Compare each sample's CPU time of other threads with its number of threads."""
     made, counts = recorded(tmp_path, NUMBERS), {1, usable_threads()}
     assert set(made.checks["status"]) == {"passed"}
@@ -114,7 +114,7 @@ def spied(library, session, asked):
 
 
 @pytest.mark.exhaustive
-def test_threads_that_are_not_given_fail_the_cell_and_nothing_else(tmp_path, monkeypatch):
+def test_missing_threads_fail_only_their_configuration(tmp_path, monkeypatch):
     monkeypatch.setenv("OMP_THREAD_LIMIT", "1")
     made = recorded(tmp_path, {}, CONFIG.replace("600", "250"))
     failed = made.checks[made.checks["status"] == "failed"]

@@ -64,7 +64,7 @@ def compile_driver(folder, text, flags):
 @pytest.mark.parametrize(
     ("flags", "tile"), [(["-mavx512f"], (12, 32)), (["-mavx"], (6, 16)), ([], (6, 8))]
 )
-def test_blocks_are_sane_for_any_caches(tmp_path, flags, tile):
+def test_block_sizes_are_valid_for_any_caches(tmp_path, flags, tile):
     driver = compile_driver(tmp_path, BLOCKS, ["-O0", *flags])
     for name, caches in CACHES.items():
         blocks = json.loads(run(driver, *map(str, caches)).stdout)
@@ -80,7 +80,7 @@ def test_blocks_are_sane_for_any_caches(tmp_path, flags, tile):
             assert l2 / 4 <= kc * nb * 4 <= l2, where
 
 
-def test_threads_cover_the_product_once_and_no_more_than_are_useful(tmp_path):
+def test_threads_cover_the_product_once(tmp_path):
     sizes = [1, 7, 16, 31, 64, 97, 100, 127, 128, 500, 1000, 1535, 2000, 3001]
     lines = run(compile_driver(tmp_path, SPLIT, ["-O2"]), *map(str, sizes)).stdout.splitlines()
     shared = [tuple(map(int, line.split())) for line in lines]
@@ -99,7 +99,7 @@ def test_threads_cover_the_product_once_and_no_more_than_are_useful(tmp_path):
     "machine",
     [pytest.param(["-march=native"], id="native"), pytest.param([], id="plain", marks=EXHAUSTIVE)],
 )
-def test_no_variant_meets_a_sanitizer(tmp_path, machine):
+def test_sanitizers_find_no_fault_in_any_variant(tmp_path, machine):
     text = DRIVER if machine else DRIVER.replace("1000", "520").replace("1023", "519")
     done = run(compile_driver(tmp_path, text, SANITIZED + machine), check=False)
     assert (done.stdout, done.stderr, done.returncode) == ("done\n", "", 0)
@@ -142,7 +142,7 @@ def narrower(tmp_path_factory):
 @EXHAUSTIVE
 @X86
 @pytest.mark.parametrize("n", [1, 3, 17, 100, 255, 700])
-def test_narrower_vectors_multiply_too(library, narrower, n):
+def test_narrower_vectors_give_right_products(library, narrower, n):
     """With FMAs the bits are equal, because each sum is taken in the order of k."""
     a, b = random(n)
     expected, bound = reference(a[None], b[None])
@@ -191,7 +191,7 @@ print(json.dumps([single, run("packed", 3)]))
     "value",
     [None, "4", *(pytest.param(v, marks=EXHAUSTIVE) for v in ("1", "0", "several", "2,2"))],
 )
-def test_single_thread_is_single_threaded(library, value):
+def test_one_thread_starts_no_other_thread(library, value):
     environment = {k: v for k, v in os.environ.items() if not k.startswith(("OMP", "GOMP"))}
     environment |= {} if value is None else {"OMP_NUM_THREADS": value}
     done = run(sys.executable, "-c", THREADS, library._library._name, env=environment)

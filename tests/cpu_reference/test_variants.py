@@ -71,7 +71,7 @@ def gate():
 
 @pytest.mark.parametrize(("name", "block", "threads"), CASES)
 @pytest.mark.parametrize("n", [1, 2, 3, 17, 64, 100])
-def test_product_is_numpys(library, name, block, threads, n):
+def test_the_product_equals_that_of_numpy(library, name, block, threads, n):
     rng = np.random.default_rng(n)
     a, b = (rng.random((n, n), dtype=np.float32) * 2 - 1 for _ in range(2))
     before = a.copy(), b.copy()
@@ -209,7 +209,7 @@ def test_gcc_is_the_first_on_path_and_prints_its_version(monkeypatch, tmp_path):
     assert gcc_version(gcc) == "12.3.4"
 
 
-def test_failed_build_is_one_line(tmp_path):
+def test_failed_build_is_a_one_line_error(tmp_path):
     said = "echo 'a.c: In function' >&2; echo 'a.c:1: error: no x' >&2"
     for script, complaint in ((said, "a.c:1: error: no x"), ("echo killed", "without a message")):
         gcc = program(tmp_path / "gcc", f"{script}; exit 1")

@@ -97,7 +97,7 @@ def test_only_libraries_multiply_other_shapes_on_the_cpu():
         ([8], 4, {4}),  # a host with fewer threads than any count
     ],
 )
-def test_counts_of_threads_above_those_of_the_host_are_left_out(threads, most, planned):
+def test_numbers_of_threads_above_those_of_the_host_are_omitted(threads, most, planned):
     counts = STUDY | {"cpu": STUDY["cpu"] | {"threads": threads}}
     cells = cpu_cells(study(counts), most)
     assert {c.threads for c in cells if c.variant == "packed"} == planned

@@ -69,7 +69,7 @@ def test_allowed_configuration_is_returned_as_it_is(config, tmp_path):
 QUICK = {"sizes": [256], "cpu": {"sizes": [128]}, "protocol": {"cpu_cell_budget_s": 0.5}}
 
 
-def test_quick_values_are_in_the_place_of_the_studys_own(config):
+def test_quick_values_override_those_of_the_study(config):
     config["study"]["quick"] = QUICK
     full = validate(config, "config.yaml").study
     assert (full.scope, full.sizes, full.cpu.sizes) == ("full", [256, 512, 1024], [256])
@@ -126,7 +126,7 @@ SLURM = "use a GPU model as in `scontrol show node` (gpu:MODEL:1)"
         ("gpus[0].slurm", "gpu:h100", SLURM),
     ],
 )
-def test_value_that_is_not_allowed_is_named_with_those_that_are(config, path, value, use):
+def test_an_invalid_value_is_named_with_the_allowed_values(config, path, value, use):
     if path.endswith(".slurm"):
         del config["gpus"][0]["device"]
     assert fault(set_at(config, path, value)) == f"{path}: {value!r} is not allowed; {use}"
@@ -159,7 +159,7 @@ LINES = Template(MISTAKES.strip()).substitute(WORDS).split("\n")
 
 
 @pytest.mark.parametrize(("change", "message"), [*zip(LINES[::2], LINES[1::2], strict=True)])
-def test_mistake_names_key_and_what_is_allowed(config, change, message):
+def test_a_mistake_is_named_with_key_and_allowed_values(config, change, message):
     path, value = change.split(" = ")
     config["study"]["series"] = [copy.deepcopy(SERIES) for _ in range(2)]
     assert fault(set_at(config, path, yaml.safe_load(value))) == message
@@ -276,14 +276,14 @@ report: { focus: local }
         ("gpus: [{ id: on, device: 0 }]", "gpus", [Gpu(id="on", device=0)]),
     ],
 )
-def test_the_users_own_values_are_in_force_in_the_quick_scope_too(tmp_path, own, path, value):
+def test_local_values_also_apply_in_the_quick_scope(tmp_path, own, path, value):
     (tmp_path / "config.yaml").write_text(CONFIG.partition("gpus:")[0] + LOCAL)
     (tmp_path / "config.local.yaml").write_text(own, newline="")
     found = load(tmp_path / "config.yaml", "quick")
     assert operator.attrgetter(path)(found) == value
 
 
-def test_values_of_a_further_file_are_in_force_and_those_that_quick_replaces_are_named(tmp_path):
+def test_values_of_a_further_file_apply(tmp_path):
     file, local, more = (tmp_path / f"{name}.yaml" for name in ("config", "config.local", "more"))
     file.write_text(CONFIG.partition("gpus:")[0] + LOCAL)
     local.write_text("study: { sizes: [64], holdout_sizes: [96] }")
@@ -335,7 +335,7 @@ def test_a_value_that_another_reader_of_yaml_would_change_is_refused(tmp_path, o
         load(tmp_path / "config.yaml", "quick")
 
 
-def test_what_is_written_is_read_again_by_this_reader_and_by_yaml_1_1(tmp_path):
+def test_a_written_configuration_is_read_alike_by_yaml_1_1(tmp_path):
     content = {"texts": ["1e3", "012", "on", "1:30", "null", "a: b", "\x85"], "number": 0.001}
     (tmp_path / "config.yaml").write_text(dump(content))
     assert read(tmp_path / "config.yaml") == yaml.safe_load(dump(content)) == content

@@ -36,7 +36,7 @@ def test_only_what_is_asked_is_measured(path):
     assert narrowed(load(path), [], []) == load(path)
 
 
-def test_what_a_comparison_left_undecided_gets_enough_samples(path, tmp_path):
+def test_undecided_configurations_get_enough_samples(path, tmp_path):
     head = "device,variant,batch,m,n,k,samples_a,samples_needed,verdict"
     rows = ["gpu0,block,1,12,12,12,9,30.0,undecided", "gpu0,naive,1,8,8,8,9,,same"]
     rows += ["cpu,blas,1,20,20,20,9,,undecided", "gpu0,mm_tile,1,1,2,3,9,5000,undecided"]
@@ -54,7 +54,7 @@ def test_what_a_comparison_left_undecided_gets_enough_samples(path, tmp_path):
             undecided(file)
 
 
-def test_a_question_in_the_quick_scope_has_its_protocol(path):
+def test_a_narrowed_quick_study_keeps_the_quick_protocol(path):
     path.write_text(CONFIG.replace("  seed: 11", "  seed: 11\n  quick: { block_sizes: [4, 32] }"))
     assert narrowed(load(path, "quick"), ["block"], [12]).study.scope == "quick"
 

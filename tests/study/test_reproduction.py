@@ -240,7 +240,7 @@ def test_unreadable_published_digests_are_named_with_the_remedy(project, text, f
         failed(project)
 
 
-def test_a_break_even_size_below_the_measured_ones_is_a_statement():
+def test_a_break_even_size_below_the_measured_sizes_is_compared():
     row = {"gpu": "a", "is_answer": "True", "n": "", "location": "below", "verdict": "faster"}
     tables = {name: pd.DataFrame() for name in ("claims", "answers", "speedups")}
     found = reproduction.statements(tables | {"break_even": pd.DataFrame([row])})
@@ -294,7 +294,7 @@ def test_a_session_is_compared_by_its_tables(project):
         ("not measured", NOT_TESTABLE),
     ],
 )
-def test_of_a_session_only_decided_verdicts_are_compared(verdict, outcome):
+def test_only_decided_verdicts_of_a_session_are_compared(verdict, outcome):
     published = statements(*((where, "s", "c", "2", "holds") for where in ("a", "b")))
     session = statements(("this-machine", "s", "c", "7", verdict))
     (row,) = outcomes_of(reproduction.of_session(published, "a", session))

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.slow
 ALONE = ["unshare", "--map-root-user", "--net"]
 
 
-def test_the_users_own_configuration_is_in_it(tmp_path, patch):
+def test_the_bundle_contains_local_settings(tmp_path, patch):
     for name in (*bundle.FILES, "config.yaml", "config.local.yaml"):
         (tmp_path / name).write_text(name)
     patch(bundle, ROOT=tmp_path, FOLDERS=(), with_dependencies=lambda _: ())
@@ -88,7 +88,7 @@ def test_kernels_run_on_the_host_without_a_network(offline):
     assert done.stdout.startswith("variant,")
 
 
-def test_another_python_is_one_line(offline, unpacked):
+def test_another_python_is_a_one_line_error(offline, unpacked):
     script = (unpacked / "record").read_text()
     version = offline.python.removeprefix("python")
     (unpacked / "other").write_text(script.replace(version, "3.99"))

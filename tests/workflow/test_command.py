@@ -85,7 +85,7 @@ def test_completion_in_a_shell(line, expected):
         (["record", "--commit", "a\nb"], r"gemm-study record: .* 'a\\nb' is not a hash; use .*"),
     ],
 )
-def test_an_error_is_one_line(command, arguments, message):
+def test_an_error_is_a_one_line_error(command, arguments, message):
     done = command(*arguments)
     assert (done.returncode, done.stdout) == (2, "")
     assert re.fullmatch(rf"error: {message}\n", done.stderr), done.stderr
@@ -108,7 +108,7 @@ def test_the_version_is_that_of_the_project(command):
 
 
 @pytest.mark.slow
-def test_a_full_disk_is_one_line():
+def test_a_full_disk_is_a_one_line_error():
     for argument in ("list", "--help"):
         arguments = [sys.executable, "-m", "workflow", argument]
         with open("/dev/full", "w") as full:

@@ -97,7 +97,7 @@ def test_json_and_the_example(repository):
         (("guard", "kernels", "--counts", "bad.json"), "bad.json: is not a file of counts: "),
     ],
 )
-def test_wrong_arguments_are_one_line(repository, arguments, message):
+def test_wrong_arguments_are_one_line_errors(repository, arguments, message):
     (repository / "empty").mkdir()
     (repository / "bad.json").write_text("[1]")
     status, _, error = run(repository, *arguments)

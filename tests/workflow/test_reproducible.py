@@ -42,7 +42,7 @@ def elsewhere(tmp_path_factory):
     return base
 
 
-def test_two_makings_give_the_same_bytes(elsewhere):
+def test_two_builds_give_the_same_bytes(elsewhere):
     """The other report is the one that all tests of the page use."""
     here = reports.made("card", drawn=True)
     made = [path.relative_to(elsewhere) for path in elsewhere.rglob("*.*") if path.is_file()]

@@ -47,7 +47,7 @@ def test_a_rule_depends_on_all_code_that_it_imports_and_figures_not_on_the_page(
         assert {file for file in files if file.startswith("analysis/render/")} == {FIGURES[0]}
 
 
-def test_an_edit_of_an_error_message_measures_nothing_again(tmp_path):
+def test_editing_a_message_triggers_no_remeasurement(tmp_path):
     rule = (RULES / "measure.smk").read_text()
     assert "code=lambda wildcards: code_digest(MEASURING)" in rule
     assert "code=sources" not in rule

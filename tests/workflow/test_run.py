@@ -232,7 +232,7 @@ def test_closed_standard_streams_change_nothing(project):
     ],
     ids=["told", "untold", "refused", "missing", "syntax"],
 )
-def test_an_error_is_one_line(project, change, message):
+def test_an_error_is_a_one_line_error(project, change, message):
     status, output, errors = changed(project, *change)
     assert (status, output) == (2, "")
     (said,) = (line for line in errors.splitlines() if not re.match(r"\d+:\d\d", line))
@@ -249,7 +249,7 @@ def test_an_unknown_target_is_one_line_with_the_known_ones(project, target):
     assert errors.splitlines()[1:] == [f"error: TARGET: {target!r} is unknown; use {known}"]
 
 
-def test_watching_makes_it_again_after_an_edit(project):
+def test_watching_renews_the_report_after_an_edit(project):
     (project / "report").mkdir()
     style = project / "report" / "style.css"
     style.write_text("a")

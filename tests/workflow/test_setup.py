@@ -206,7 +206,7 @@ def test_a_full_disk_is_named_before_other_errors(setup):
     assert "(cause: No space left on device; more in" in setup("test")[1]
 
 
-def test_python_without_venv_or_too_old_is_one_line(setup):
+def test_python_without_venv_or_too_old_is_a_one_line_error(setup):
     status, said, _ = setup(NO_VENV="1")
     told = r"error: install Python's venv module .*apt-get install python3-venv\) \(No module named"
     assert status == 2

@@ -101,7 +101,7 @@ def project(tmp_path_factory):
 
 @pytest.mark.exhaustive
 @pytest.mark.slow
-def test_a_killed_job_costs_only_its_gpu_and_is_named_with_the_reason(project):
+def test_a_killed_job_loses_only_its_gpu_and_the_reason_is_named(project):
     missing = pd.read_csv(project / "results" / "tables" / "missing.csv")
     killed = {"recording": "killed", "reason": "Slurm ended its job: CANCELLED"}
     assert missing.to_dict("records") == [killed]

@@ -143,14 +143,14 @@ def test_a_kernel_becomes_a_variant_whose_launch_is_evaluated_for_a_gpu(path):
         ('{"name"', '{"more":1,"name"', "more: Extra inputs"),
     ],
 )
-def test_wrong_facts_in_a_recording_are_one_line(path, old, new, message):
+def test_wrong_facts_in_a_recording_are_one_line_errors(path, old, new, message):
     text = Path(supplied(path, MINE).file).read_text()
     assert old in text
     with pytest.raises(StudyError, match=rf"^[^\n]*{re.escape(message)}[^\n]*\Z"):
         variant(path, text.replace(old, new))
 
 
-def test_a_call_becomes_a_variant_without_a_run_as_the_examples_of_the_page(path):
+def test_a_call_and_the_examples_of_the_page_become_variants_without_being_run(path):
     Path("called.py").write_text(CALLED)
     entry = read(Path("called.py"))
     assert (entry.source, entry.after) == (str(Path("called.py").resolve()), None)
@@ -219,7 +219,7 @@ raise SystemExit("a benchmark")
 """
 
 
-def test_a_python_file_without_multiply_is_tried_as_it_stands(path):
+def test_a_python_file_without_multiply_is_tried_unchanged(path):
     file = Path("03-matrix-product.py")
     file.write_text(FOUND)
     lines, status = attempted(file)
@@ -242,7 +242,7 @@ def test_a_python_file_without_multiply_is_tried_as_it_stands(path):
 
 
 @pytest.mark.slow
-def test_the_example_of_the_page_and_its_mistakes_have_the_printed_messages(path):
+def test_the_page_shows_the_messages_of_its_example_and_mistakes(path):
     page = PAGE.read_text()
     example, *_ = re.findall(r"```cuda\n(.*?)```", page, re.S)
     for number, old, new in (
@@ -366,7 +366,7 @@ def test_totals_are_extended_to_other_sizes():
 
 
 @pytest.mark.slow
-def test_a_kernel_goes_all_the_way(path, card):
+def test_a_kernel_is_checked_built_timed_and_reported(path, card):
     """Checked, counted, built, on the roofline with its baseline, timed, and listed."""
     wanted = Wanted(baseline="naive", recording=H100, architectures=["sm_86"], device=0, sizes=[8])
     lines, status = attempted(path, wanted, card)
@@ -403,7 +403,7 @@ def test_a_study_without_recordings_gives_no_roofline(path, card, patch):
 
 
 @pytest.mark.slow
-def test_a_call_goes_all_the_way(path, card):
+def test_a_call_is_checked_timed_and_reported(path, card):
     text = CALLED.replace("import torch", "import jinja2")
     Path("called.py").write_text(text)
     wanted = Wanted(baseline="block", recording=H100, device=0, sizes=[8])

@@ -181,7 +181,7 @@ def test_a_second_run_keeps_the_configuration_and_does_nothing(finished):
     assert written == in_force(finished)
 
 
-def test_a_missing_table_and_edits_of_the_list_of_gpus_measure_nothing_again(finished):
+def test_a_missing_table_or_an_edited_list_of_gpus_triggers_no_remeasurement(finished):
     table = finished / "results" / "tables" / "speedups.csv"
     table.rename(finished / "kept.csv")
     jobs = planned(finished)
@@ -219,13 +219,13 @@ def test_local_settings_are_in_force(finished, own, measured):
         ("report/cpu.html.j2 report/style.css", "render"),
     ],
 )
-def test_an_edit_reruns_only_rules_that_use_the_file(finished, files, rules):
+def test_editing_a_file_reruns_only_the_rules_that_use_it(finished, files, rules):
     files = files.split()
     assert planned_after(finished, dict.fromkeys(files, ())) == dict.fromkeys(rules.split(), 1)
     assert planned.files == {*files}, "each is a reason"
 
 
-def test_while_snakemake_is_at_work_nothing_else_begins(project):
+def test_a_command_is_refused_while_snakemake_runs(project):
     snakemake = [sys.executable, "-m", "snakemake", "report", "--cores", "1"]
     options = {"cwd": project, "stderr": subprocess.DEVNULL, "start_new_session": True}
     at_work = warm.Popen(snakemake, **options)
@@ -245,7 +245,7 @@ def test_while_snakemake_is_at_work_nothing_else_begins(project):
     assert done.returncode == 0, done.stderr
 
 
-def test_snakemake_does_not_begin_while_another_run_is_at_work(project):
+def test_snakemake_is_refused_while_another_run_is_active(project):
     alive = project / ".snakemake" / "alive"
     alive.parent.mkdir()
     with alive.open("w") as file:  # locked before Snakemake's own lock, as at the start of a run
@@ -281,12 +281,12 @@ def refusal(project, *options, environment=None):
         ),
     ],
 )
-def test_wrong_input_is_one_line(project, old, new, message):
+def test_wrong_input_is_a_one_line_error(project, old, new, message):
     edit(project / "config.yaml", old, new, 1)
     assert re.match(rf"error: {message}", refusal(project))
 
 
-def test_a_wrong_value_on_the_command_line_is_one_line(project):
+def test_a_wrong_value_on_the_command_line_is_a_one_line_error(project):
     (project / "mine.yaml").write_text("study: {sizes: [0]}")
     for options, message in (
         (["--config", "study={sizes: [0]}"], "--config study: use scope=quick or scope=full"),
@@ -336,7 +336,7 @@ def test_recording_altered_by_one_byte_is_refused_by_name(project):
     assert line.startswith("error: recording data/recordings/card: samples.csv.gz was altered")
 
 
-def test_no_compilers_is_one_line(project, tmp_path):
+def test_no_compilers_is_a_one_line_error(project, tmp_path):
     tools = tmp_path / "bin"
     tools.mkdir()
     for name in ("bash", "sh", "env", "tee"):

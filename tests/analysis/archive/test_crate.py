@@ -69,7 +69,7 @@ def graph(contents):
     return entities(contents["ro-crate-metadata.json"])
 
 
-def test_only_the_recording_is_packed_and_no_path_of_this_machine(contents, study):
+def test_the_crate_contains_only_the_recording_and_no_local_path(contents, study):
     names = [name for name in contents if name.startswith("data/recordings/card/")]
     files = files_of(study.recordings["card"])
     assert sorted(names) == sorted(f"data/recordings/card/{name}" for name in ["", *files])
@@ -211,7 +211,7 @@ def test_the_graph_names_inputs_outputs_measurements_licence_and_authors(graph, 
     assert not any("Person" in each["@type"] or "agent" in each for each in graph.values())
 
 
-def test_unpacked_it_is_a_tree_in_which_the_commands_run(packed, tmp_path):
+def test_commands_run_in_the_unpacked_crate(packed, tmp_path):
     with zipfile.ZipFile(packed) as archive:
         archive.extractall(tmp_path)
     for name in ("Makefile", "uv.lock", "workflow/set-up.sh", "config.yaml"):

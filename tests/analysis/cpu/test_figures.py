@@ -16,7 +16,7 @@ def split_of(folder, rows):
     return FIGURES["cpu-split"], tables(folder, recordings=[device("a")], cpu_split=rows)
 
 
-def test_split_has_a_bar_per_gpu_and_a_part_for_faster_pinned_memory(tmp_path):
+def test_the_split_has_a_bar_per_gpu_and_a_part_for_pinned_memory(tmp_path):
     rows = [
         part(None, "source", 35.0, variant=None),
         part(None, "gpu", 50.0),

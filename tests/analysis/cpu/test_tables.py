@@ -32,7 +32,7 @@ def without(recording, chosen, name="card"):
     return data.sources({name: kept})
 
 
-def test_samples_count_whose_clock_changed_during_the_run(cpu_recording):
+def test_samples_with_a_changed_clock_are_counted(cpu_recording):
     before_hz = cpu_recording.samples["cpu_clock_before_hz"]
     after_hz = before_hz * [1.03, 0.97, *[1.01] * (len(before_hz) - 2)]
     samples = cpu_recording.samples.assign(cpu_clock_after_hz=after_hz)
@@ -88,7 +88,7 @@ def parts_of(split, start="naive", memory="pageable"):
 
 @pytest.mark.parametrize("memory", ["pageable", "pinned"])
 @pytest.mark.parametrize(("start", "first"), [("naive", ["source"]), ("source", [])])
-def test_factors_multiply_to_the_whole(split, start, first, memory):
+def test_factors_multiply_to_the_whole_speedup(split, start, first, memory):
     rows = parts_of(split, start, memory)
     assert list(rows.index) == [*first, "one_thread", "all_threads", "gpu", WHOLE]
     steps = rows.drop(index=WHOLE)
@@ -96,7 +96,7 @@ def test_factors_multiply_to_the_whole(split, start, first, memory):
     assert rows["factor"].between(rows["factor_low"], rows["factor_high"]).all()
 
 
-def test_parts_are_the_steps_between_the_fastest_of_their_kind(split, gpu, gpu_recording):
+def test_parts_are_ratios_of_the_fastest_variants_of_each_kind(split, gpu, gpu_recording):
     rows = parts_of(split)
     rate = CPU_S_PER_FMA
     expected = {"source": rate["naive"] / rate["blocked"]}

@@ -96,7 +96,7 @@ def test_square_sizes_that_no_gpu_measured_are_listed(two_gpus, cpu_recording, g
     assert (table["least_n"] > 3).all()
 
 
-def test_what_cannot_be_loaded_is_refused_by_name(gpu_recording, monkeypatch, tmp_path):
+def test_an_unloadable_recording_is_named(gpu_recording, monkeypatch, tmp_path):
     with pytest.raises(RecordingError, match="nowhere: no such folder"):
         data.load({"card": [tmp_path / "nowhere"]})
     with pytest.raises(StudyError, match="'published'"):

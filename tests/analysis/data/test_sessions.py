@@ -15,7 +15,7 @@ def first():
     return read(recorded(**SMALL))
 
 
-def test_every_row_has_the_number_of_its_session_and_gpus_of_one_are_kept(first, tmp_path):
+def test_rows_have_session_numbers_and_all_gpus_of_a_session_are_kept(first, tmp_path):
     assert together([first]) is first
     assert set(first.samples["session"]) == {0}
     assert first.sessions == (first.provenance,)

@@ -107,7 +107,7 @@ def test_a_run_is_predicted_within_the_measured_sizes(fitted, memory, n):
     assert found.predict(replace(block, runs=None), n).time_s == pytest.approx(truth, rel=0.15)
 
 
-def test_floor_is_the_least_time_of_copies_between_the_measured_sizes():
+def test_the_floor_is_interpolated_between_measured_copies():
     key = {"gpu": "card", "host_memory": "pinned"}
     rows = [
         key | dict.fromkeys("mnk", n) | {"gpus": gpus, "copies_s": time_s}
@@ -183,7 +183,7 @@ def test_between_two_sizes_of_the_table_log_time_is_linear_in_log_n():
     assert lookup.Rows(on_cpu).fastest(200).time.time_s == pytest.approx(200), "of a baseline"
 
 
-def test_held_out_sizes_are_predicted_within_intervals_and_change_nothing(computed):
+def test_held_out_sizes_are_inside_their_intervals_and_not_fitted(computed):
     frame = pd.read_csv(computed / "predictions.csv")
     assert set(frame["n"]) == {1536}
     assert frame["error_share"].abs().median() < 0.05
@@ -217,7 +217,7 @@ def test_held_out_sizes_are_predicted_within_intervals_and_change_nothing(comput
     assert (after["error_share"] < before["error_share"]).all()
 
 
-def test_it_answers_with_time_speedups_and_break_even_at_any_size(run, computed):
+def test_advise_gives_time_speedups_and_break_even_at_any_size(run, computed):
     status, out, err = run(computed, 1536)
     assert (status, err) == (0, "")
     lines = out.splitlines()
@@ -284,7 +284,7 @@ def fails_with(result, *words):
     assert all(word in err for word in words), err
 
 
-def test_an_error_is_one_line(run, computed):
+def test_an_error_is_a_one_line_error(run, computed):
     fails_with(run(computed, 512, "--gpu", "h999"), "'h999'", "use one of: card")
     for n in (0, -3, 46341, 10**400):
         fails_with(run(computed, n), f"--n {str(n)[:5]}", "use 1 to 46340")
@@ -294,13 +294,13 @@ def test_an_error_is_one_line(run, computed):
         assert (status, "Traceback" in err) == (2, False)
 
 
-def test_tables_without_a_gpu_are_named_with_what_makes_them(run, tmp_path):
+def test_missing_gpus_are_named_with_the_remedy(run, tmp_path):
     for name in TABLES:
         (tmp_path / f"{name}.csv").write_text("broken\n")
     fails_with(run(tmp_path, 512), "predictors.csv has no GPU); delete them and use `make report`")
 
 
-def test_a_gpu_without_fit_and_a_missing_or_invalid_table_are_one_line(run, edited):
+def test_a_gpu_without_fit_and_a_missing_or_invalid_table_are_one_line_errors(run, edited):
     for name in TABLES:
         path = edited(name, lambda frame: frame) / f"{name}.csv"
         path.unlink()
@@ -314,7 +314,7 @@ def test_a_gpu_without_fit_and_a_missing_or_invalid_table_are_one_line(run, edit
         fails_with(run(tables, 512), "the tables are invalid")
 
 
-def test_it_imports_no_slow_library(computed):
+def test_advise_imports_no_slow_library(computed):
     arguments = ["advise", "--gpu", "card", "--n", "512", "--tables", str(computed)]
     script = (
         f"import sys, runpy; sys.argv[1:] = {arguments}\n"

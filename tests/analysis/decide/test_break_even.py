@@ -51,7 +51,7 @@ def measured(seed, time_s=gpu_s, noise=0.03, sizes=SIZES):
 
 
 @pytest.mark.exhaustive
-def test_a_known_break_even_is_recovered_with_its_coverage():
+def test_intervals_cover_a_known_break_even_size():
     inside = near = 0
     for seed in range(60):
         row = measured(seed)
@@ -99,7 +99,7 @@ def test_break_even_sizes_in_and_outside_the_measured_range():
 
 
 @given(st.lists(st.floats(-3, 3).filter(lambda x: abs(x) > 1e-3), min_size=4, max_size=4))
-def test_above_the_break_even_the_gpu_is_faster(log_ratio):
+def test_the_gpu_is_faster_above_the_break_even_size(log_ratio):
     sizes = np.array([256.0, 512, 1024, 2048])
     (n,) = crossings(sizes, np.array(log_ratio)[:, None])
     assert all(value < 0 for value in np.array(log_ratio)[sizes > n])
@@ -107,7 +107,7 @@ def test_above_the_break_even_the_gpu_is_faster(log_ratio):
         assert log_ratio[int(np.sum(sizes <= n)) - 1] > 0
 
 
-def test_a_side_is_the_least_of_its_curves_none_of_which_is_extrapolated():
+def test_a_side_is_its_fastest_curve_without_extrapolation():
     cells = [{"n": n, "total_s": 1e-9 * n, "variant": "short"} for n in (256, 512)]
     cells += [{"n": n, "total_s": 1e-7 * n, "variant": "long"} for n in (256, 512, 1024)]
     cells = pd.DataFrame([NAME | cell for cell in cells])

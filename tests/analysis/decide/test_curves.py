@@ -44,7 +44,7 @@ def test_a_power_of_n_is_continued_exactly(cost, exponent, n):
     assert float(np.exp(found.at(n)[0])) == pytest.approx(cost * n**exponent, rel=1e-6)
 
 
-def test_each_draw_is_a_curve_with_its_reach_and_half_widths():
+def test_each_draw_is_a_curve_with_range_and_half_widths():
     draws = np.array([1e-3, 2e-3, 9e-3, 6e-2, 0.5])[:, None] * np.array([1.0, 1.2, 0.7])
     draws[2, 1] *= 1.3
     at = np.array([200.0, 700.0, 2048.0, 5000.0])
@@ -68,7 +68,7 @@ def test_each_draw_is_a_curve_with_its_reach_and_half_widths():
     assert math.isinf(nothing.predict(300).half_width[0])
 
 
-def test_errors_left_out_are_over_their_distance_and_half_widths_are_students():
+def test_leave_one_out_errors_are_scaled_by_distance():
     time_s = 1e-12 * SIZES**3
     between, beyond = leave_one_out(SIZES, time_s)
     assert between == pytest.approx(np.zeros(3), abs=1e-6)
@@ -104,7 +104,7 @@ def test_intervals_of_curves_of_different_scale_contain_95_percent_of_new_errors
     assert 0.94 <= np.mean(inside) <= 0.97
 
 
-def test_fill_is_the_largest_number_of_blocks_over_the_mean():
+def test_fill_is_the_largest_over_the_mean_number_of_blocks():
     for variant, block, n, expected in (
         ("register_tile", None, 1536, 2 / (144 / 132)),  # 144 tiles of 128 on 132 multiprocessors
         ("register_tile", None, 1024, 1 / (64 / 132)),

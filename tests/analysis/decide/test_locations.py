@@ -57,7 +57,7 @@ def test_the_floor_is_the_copies_of_the_location(source):
     assert (table["speedup"] * table["total_s"]).to_numpy() == pytest.approx(table["cpu_s"])
 
 
-def test_resident_data_are_worth_a_product_from_a_smaller_size(source):
+def test_resident_data_have_a_smaller_break_even_size(source):
     sizes = location_break_even_table([source]).query("family == 'square'")
     sizes = sizes.set_index("host_memory")
     assert set(sizes.index) == {"pinned", "pageable", *SHORTER}

@@ -102,7 +102,7 @@ def test_the_coefficients_are_those_of_the_link(tables):
     assert resident[0] == pytest.approx(6e-6, rel=0.5)
 
 
-def test_an_a_on_the_gpu_or_shared_is_copied_less_often(tables):
+def test_a_shared_or_resident_a_is_copied_less_often(tables):
     (library,) = Surfaces(tables).on_gpu("card")
     edges = edges_of(Shape(1, 4096, 64, 4096))
     pinned, resident = (library.predict(edges, Run(name))[0] for name in ("pinned", "a_resident"))
@@ -117,7 +117,7 @@ def test_an_a_on_the_gpu_or_shared_is_copied_less_often(tables):
     assert library.predict(edges, Run("pinned", 1, 4))[0] == pinned
 
 
-def test_recordings_of_square_products_answer_only_these(gpu_recording, patch):
+def test_recordings_of_square_products_predict_only_square_products(gpu_recording, patch):
     squares = [shape for shape in truth.shapes_of_the_study() if shape.is_square]
     patch(truth, shapes_of_the_study=lambda: squares)
     recording = truth.recorded_shapes(gpu_recording, seed=0)
@@ -129,7 +129,7 @@ def test_recordings_of_square_products_answer_only_these(gpu_recording, patch):
         assert bool(found.baselines) == has_answer
 
 
-def test_break_even_sizes_keep_the_proportions():
+def test_break_even_sizes_keep_the_proportions_of_the_shape():
     def gpu_s(shapes):
         return 1e-3 + 0 * shapes[:, 0]
 
@@ -145,7 +145,7 @@ def test_break_even_sizes_keep_the_proportions():
     assert (row["location"], row["n"], row["least_n"]) == ("below", "", "16")
 
 
-def test_impossible_questions_are_one_line(computed):
+def test_impossible_questions_are_one_line_errors(computed):
     fails = {
         "--streams 2": Run("pageable", 2, 2),
         "--streams 0": Run("pinned", 2, 0),
@@ -158,7 +158,7 @@ def test_impossible_questions_are_one_line(computed):
         advise(computed, Question("card", Shape(1, 64, 65, 66), Run("pinned")))
 
 
-def test_a_question_has_an_arithmetic(tables):
+def test_a_question_selects_its_arithmetic(tables):
     shape = Shape(1, 500, 600, 700)
     strict, tensor = (
         ByShape(Question("card", shape, Run("pinned"), arithmetic), tables, "card")

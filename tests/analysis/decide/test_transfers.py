@@ -36,7 +36,7 @@ def test_exact_copies_give_their_latency_and_bandwidth(latency, bytes_per_s, cop
 
 
 @pytest.mark.exhaustive
-def test_intervals_cover_the_truth():
+def test_intervals_cover_the_true_latency_and_bandwidth():
     inside = {"latency_s": 0, "bytes_per_s": 0}
     for seed in range(200):
         points = measured(TRUTH, np.random.default_rng(seed))

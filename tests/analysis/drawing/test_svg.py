@@ -27,7 +27,7 @@ def drawn(name="one", title="All of it"):
 
 
 @pytest.mark.slow
-def test_a_figure_is_the_same_bytes_with_tooltips_and_ids_of_its_own():
+def test_a_figure_is_reproducible_with_tooltips_and_unique_ids():
     text = drawn()
     assert text == drawn()
     assert not re.search(r"20\d\d-\d\d-\d\d", text)

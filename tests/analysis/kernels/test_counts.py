@@ -118,7 +118,7 @@ def test_without_counts_the_table_is_empty():
         (None, None, "No such file"),
     ],
 )
-def test_unreadable_counts_are_one_line(counted, tmp_path, old, new, words):
+def test_unreadable_counts_are_one_line_errors(counted, tmp_path, old, new, words):
     file = tmp_path / "counts.csv"
     if old:
         file.write_text(counted[0].read_text().replace(old, new, 1))

@@ -70,7 +70,7 @@ def test_bounds_and_balance_are_work_over_ceilings(roofline, gpu_recording):
     assert (row["bound"], row["l1_bound_s"] / in_sectors) == ("l1", pytest.approx(4, rel=0.1))
 
 
-def test_l2_moves_the_operands_once_where_all_blocks_run_at_once():
+def test_operands_cross_the_l2_once_if_all_blocks_run_at_once():
     once, alone = (_l2_bytes(product_of("block", 64, 32), at_once) for at_once in (264, 0))
     assert once == 4 * ((64 + 64) * 64 + 64 * 64), "four blocks of 32×32"
     assert alone == 4 * (4 * (32 + 32) * 64 + 64 * 64)

@@ -25,14 +25,14 @@ def of(log_times):
         ("interpolation", lambda kernel, n: np.log(1e-11) + (2.5 + kernel / 20) * np.log(n)),
     ],
 )
-def test_times_that_follow_a_law_are_found_again(name, law):
+def test_curve_fits_recover_times_that_follow_them(name, law):
     one = of(law(DATA.kernels, N))[name]
     assert np.abs(one.left_out).max() < 1e-4
     kernels, n = np.array([0, 2, 5]), np.array([1536.0, 700.0, 3072.0])
     np.testing.assert_allclose(one.at(kernels, n), law(kernels, n), atol=1e-4)
 
 
-def test_a_size_left_out_or_a_kernel_of_one_size_is_not_predicted_by_itself():
+def test_a_held_out_size_does_not_predict_itself():
     bent = DATA.log_times.copy()
     place = int(np.flatnonzero((DATA.kernels == 3) & (N == 512))[0])
     before = of(bent)

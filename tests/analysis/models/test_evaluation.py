@@ -36,7 +36,7 @@ def evaluated(role=HELD_OUT):
     return evaluation.evaluate(candidates, plain, CELLS, predictions(candidates, role), 200, "test")
 
 
-def test_errors_are_spread_as_factors_with_the_share_within_the_root_mean_square():
+def test_errors_are_given_as_factors_and_shares():
     found = evaluation.spread(np.array([-3.0, 0.0, 1.0, 0.5]))
     assert found["error_factor"] == pytest.approx(np.exp(np.sqrt(10.25 / 4)))
     assert found["median_factor"] == pytest.approx(np.exp(0.75))
@@ -61,7 +61,7 @@ def test_every_model_has_a_row_of_every_test_and_the_true_one_is_best():
         assert found.at[(test, "M0"), "log_rms"] > 3 * found.at[(test, "M2"), "log_rms"]
 
 
-def test_unseen_and_left_out_variants_have_intervals_that_cover_new_cells():
+def test_intervals_cover_variants_that_were_not_fitted():
     held = evaluated().set_index(["test", "model"]).loc[(evaluation.HELD_OUT_SIZE, "M2")]
     assert held["log_rms"] == pytest.approx(np.log(1.1))
     assert (held["cells_inside"], held["inside_share"]) == (len(CELLS), 1)

@@ -78,7 +78,7 @@ def test_speedups_have_panels_and_bounds_and_need_a_fitted_rho(tmp_path):
     assert len(drawn(FIGURES["errors"], store).tooltips) == 1 + 8
 
 
-def test_errors_are_factors_by_model_and_card(tmp_path):
+def test_errors_are_factors_by_model_and_gpu(tmp_path):
     rows = [compared("published", "M0", np.log(4))]
     rows += [compared("a", "M0", **bounded("left_out_log_rms", *np.log([3, 2, 5])))]
     rows += [compared("a", "M1", np.log(1.1)), compared("a", "M2", None)]
@@ -95,7 +95,7 @@ def unseen(variant, factor, role="unseen", n=512, **more):
     return predicted("a", variant, n, 1.0, factor, role=role, kernels="all", **more)
 
 
-def test_unseen_shows_medians_and_what_is_outside_of_its_interval(tmp_path):
+def test_the_figure_marks_medians_outside_of_their_interval(tmp_path):
     rows = [
         unseen("register_tile", 1.0),
         unseen("register_tile", 1.2, n=1024),

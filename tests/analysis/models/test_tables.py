@@ -39,7 +39,7 @@ def of_card(gpu_recording):
     return found
 
 
-def test_a_card_that_follows_m0_has_its_parameters_and_predictions(of_card):
+def test_the_parameters_of_a_gpu_that_follows_m0_are_recovered(of_card):
     models = of_card["models"]
     own = models[(models["source"] == "card") & (models["kernels"] == "modelled")]
     rho = one(own, model="M0", parameter="rho")
@@ -121,7 +121,7 @@ def test_a_study_of_one_size_or_without_ceilings_has_fewer_rows(cpu_recording, g
     assert found["model_effects"].empty
 
 
-def test_published_times_count_once_and_contain_a_start_up_constant(of_card):
+def test_published_times_are_fitted_once_with_a_start_up_constant(of_card):
     models, compared = of_card["models"], of_card["model_comparison"]
     # Table 5's 4 naive and 21 block times, Table 4's 3 of either buffered kernel.
     assert one(compared, source="published", model="M0")["cells"] == 31

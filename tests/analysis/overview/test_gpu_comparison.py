@@ -91,7 +91,9 @@ def test_each_gpu_has_its_fastest_implementation_and_ratios_to_the_first(gpus, r
     assert (both["sessions"] == 1).all()
 
 
-def test_one_session_has_the_deviation_of_other_gpus_or_no_verdict(gpus, recordings, cpu_recording):
+def test_one_session_uses_the_variation_of_other_gpus_or_has_no_verdict(
+    gpus, recordings, cpu_recording
+):
     wide = compared(recordings, deviations(0.1))
     widths = [np.log(each["ratio_high"] / each["ratio_low"]).dropna() for each in (gpus, wide)]
     assert (widths[1] > widths[0]).all()
@@ -107,7 +109,7 @@ def test_one_session_has_the_deviation_of_other_gpus_or_no_verdict(gpus, recordi
         assert compared(recordings).empty
 
 
-def test_gpus_of_the_same_or_several_sessions_have_their_own_deviations():
+def test_gpus_with_several_sessions_use_their_own_variation():
     pair = read(recorded(sizes=(256, 512), gpus=2, **SMALL))
     gpus = compared({"pair": pair}, deviations(0.5))
     both = gpus[gpus["ratio"].notna()]

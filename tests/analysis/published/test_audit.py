@@ -32,7 +32,7 @@ def one(tables, name, **where):
     return only(tables[f"audit_{name}"], **where)
 
 
-def test_every_rate_printed_beside_a_time_is_that_of_the_time(audited):
+def test_printed_throughputs_follow_from_the_printed_times(audited):
     printed = audited["audit_cells"].dropna(subset="printed_flop_per_s")
     assert len(printed) == 25
     assert printed["rate_agrees"].all()
@@ -72,7 +72,7 @@ def test_the_published_constants_bound_speedups_without_them(audited):
         assert [bound > row["m0_limit"] for bound in bounds] == above
 
 
-def test_the_best_rate_of_the_text_and_the_cpu_of_table_2(audited):
+def test_the_headline_throughput_and_the_cpu_are_audited(audited):
     (row,) = audited["audit_headline"].to_dict("records")
     assert (row["n"], row["headline_flop_per_s"], row["time_s"]) == (2048, 344e9, 0.058)
     assert row["headline_s"] == pytest.approx(0.0499, abs=5e-5)
@@ -110,7 +110,7 @@ def test_a_changed_statement_changes_the_tables(audited, statement, value, table
     assert after == (expected if isinstance(expected, str) else pytest.approx(expected, rel=1e-3))
 
 
-def test_pairs_of_cells_change_with_their_times_and_may_be_none(audited):
+def test_pairs_follow_from_the_times_and_may_be_absent(audited):
     pairs = audited["audit_pairs"]
     order, repeat = (pairs[pairs["kind"] == kind] for kind in (ORDER, REPEAT))
     row = order[(order["n"] == 512) & (order["block_size"] == 8) & (order["table"] == 5)]
@@ -147,7 +147,7 @@ def kernels(rng, constant=0.05, noise=0.03, count=7):
 
 
 @pytest.mark.exhaustive
-def test_a_known_constant_is_recovered_with_its_coverage():
+def test_intervals_cover_a_known_start_up_constant():
     inside = 0
     for seed in range(100):
         fitted = fit_constant(*kernels(np.random.default_rng(seed)))

@@ -37,7 +37,7 @@ def claims_with(recording, factor, chosen="variant == 'naive'"):
     return claims_of({"card": replace(recording, samples=samples)})
 
 
-def test_cache_optimisation_is_the_source_s_best_program_over_the_naive(claims, gpu_recording):
+def test_cache_optimisation_compares_the_best_program_with_the_naive(claims, gpu_recording):
     row = one(claims, cpu_claims.CACHE_SPEEDUP)
     assert row["measured"].startswith("total time of naive over that of blocked (B = ")
     assert row["value"] == pytest.approx(10, rel=0.02)
@@ -54,7 +54,7 @@ def test_cache_optimisation_is_the_source_s_best_program_over_the_naive(claims, 
     assert (row["expected"], row["verdict"]) == (5.5, "does not hold")
 
 
-def test_thirty_five_times_is_within_a_factor_of_it(cpu_recording):
+def test_the_claim_of_35_times_allows_a_factor(cpu_recording):
     for factor, verdict in ((3.5, ""), (2.85, ""), (2.7, "does not "), (4.5, "does not ")):
         row = one(claims_with(cpu_recording, factor), cpu_claims.CACHE_SPEEDUP)
         assert row["value"] == pytest.approx(10 * factor, rel=0.03)
@@ -73,7 +73,7 @@ def test_block_size_matters_above_a_factor_of_two_and_single_samples_decide_noth
     assert one(claims_of({"card": cpu_recording}), cpu_claims.BLOCKING)["verdict"] == "undecided"
 
 
-def test_speedups_over_the_cpu_are_wholes_of_the_split(claims, gpu_recording):
+def test_speedups_over_the_cpu_equal_the_product_of_their_parts(claims, gpu_recording):
     split = cpu_split_table(PRINTED, data.sources({"card": gpu_recording}))
     wholes = split[(split["part"] == "whole") & (split["host_memory"] == "pageable")]
     for start, claim in (("naive", cpu_claims.OVER_NAIVE), ("source", cpu_claims.OVER_CACHE)):
@@ -87,7 +87,7 @@ def test_speedups_over_the_cpu_are_wholes_of_the_split(claims, gpu_recording):
     assert one(claims, cpu_claims.OVER_CACHE)["verdict"] == "does not hold"
 
 
-def test_two_thousand_times_may_hold_and_missing_measurements_are_named(gpu_recording):
+def test_the_claim_of_2000_times_may_hold(gpu_recording):
     row = one(claims_with(gpu_recording, 2.5), cpu_claims.OVER_NAIVE)
     assert (row["value_low"] > 2000, row["verdict"]) == (True, "holds")
     samples = gpu_recording.samples

@@ -27,7 +27,7 @@ def at(tables, table, n, entry, source="published"):
     return only(tables, table=table, n=n, entry=entry, source=source)
 
 
-def test_printed_times_stand_in_their_tables_and_give_the_printed_rates(printed):
+def test_printed_times_are_in_their_tables_and_give_the_printed_throughputs(printed):
     row = at(printed, 2, 2048, "naive")
     assert row["flop_per_s"] / 1e9 == pytest.approx(13.2, abs=0.05)
     assert row["speedup"] == pytest.approx(79.2, abs=0.05)
@@ -52,7 +52,7 @@ def test_printed_times_stand_in_their_tables_and_give_the_printed_rates(printed)
     assert rates["flop_per_s"].to_numpy() == pytest.approx(flop.to_numpy())
 
 
-def test_wrong_and_missing_files_are_one_line(tmp_path):
+def test_wrong_and_missing_files_are_one_line_errors(tmp_path):
     path = tmp_path / "times.csv"
     for text, words in (
         (CSV.read_text().replace(",0.135,", ",fast,", 1), "could not convert string to float"),

@@ -18,7 +18,7 @@ def said(folder, section, **added):
 
 @pytest.mark.parametrize("section", SECTIONS)
 @pytest.mark.parametrize("recordings", [[], [recording("host", gpu=False)], [recording("card")]])
-def test_a_section_without_numbers_says_nothing(tmp_path, section, recordings):
+def test_a_section_without_numbers_is_empty(tmp_path, section, recordings):
     values = said(tmp_path, section, recordings=recordings)
     names = ("fastest", "best", "speedup", "naive", "over_naive", "pair", "even")
     assert not any(values.get(name) for name in names)

@@ -100,7 +100,7 @@ def test_readers_give_one_table_with_seconds(tmp_path):
         ('{"results": [{"command": "a", "times": [1]}, {"command": "a", "times": [2]}]}', "a more"),
     ],
 )
-def test_a_wrong_file_is_one_line(tmp_path, content, reason):
+def test_a_wrong_file_is_a_one_line_error(tmp_path, content, reason):
     with pytest.raises(StudyError, match=reason):
         read(write(tmp_path / "x.json", content))
 
@@ -149,14 +149,14 @@ def test_variation_is_that_of_the_sessions():
     assert variation(alone, [[*alone.log_s]]).freedom.mean() > 2 * known.freedom.mean()
 
 
-def test_a_side_with_one_bad_session_is_not_slower():
+def test_one_disturbed_session_does_not_make_a_side_slower():
     sessions = [f"{side}{number}" for side in "ab" for number in range(5)]
     samples = table([*REPEATS, *sessions], slower=["b3"], factor=1.5)
     builds = Builds(sessions[:5], sessions[5:], REPEATS)
     assert "slower" not in {*compare(samples, builds, 0.05).frame["verdict"]}
 
 
-def test_the_smallest_slowdown_said_to_be_found_is_found():
+def test_the_smallest_detectable_slowdown_is_detected():
     least = compare(table([*REPEATS, "a", "b"]), Builds(["a"], ["b"], REPEATS), 0.02)
     factor = float(least.frame["found"].max())
     hits = 0
@@ -167,7 +167,7 @@ def test_the_smallest_slowdown_said_to_be_found_is_found():
     assert hits >= 8
 
 
-def test_equal_times_are_the_same_and_zeros_are_noted():
+def test_equal_times_are_the_same_and_times_of_zero_are_noted():
     sessions = [*REPEATS, "a", "b"]
     rows = [("t", name, at, 0.001) for name in sessions for at in range(5)]
     rows += [("u", name, at, 0.002) for name in sessions for at in range(5)]
@@ -206,7 +206,7 @@ def test_the_command_fails_for_a_slower_build(tmp_path, capsys, form):
         compare_files([files["a"], files["a"]], (), (), 0.05, form, None)
 
 
-def test_a_lasting_change_is_a_step_and_a_bad_day_is_none():
+def test_a_lasting_change_is_a_step_and_a_single_bad_day_is_not():
     random = np.random.default_rng(3)
     log_s = pd.DataFrame(random.normal(0, 0.005, (20, 24)), [f"b{at}" for at in range(20)])
     log_s.loc["b3", 15:] += 0.1

@@ -98,7 +98,7 @@ def test_bounds_of_ratios_percentiles_and_predictions():
 @pytest.mark.parametrize(
     ("value", "half"), [(0.055, 5e-4), (103.0, 0.5), (340.0, 0.5), (40.8, 0.05), (0.0005, 5e-5)]
 )
-def test_half_a_unit_of_the_last_digit(value, half):
+def test_printed_numbers_are_exact_to_half_a_unit(value, half):
     assert half_unit(value) == pytest.approx(half)
 
 

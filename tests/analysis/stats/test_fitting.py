@@ -15,7 +15,7 @@ NOISY = (0.05, 0.02, 0.02, 0.02)
 
 @pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize("scale", [1.0, 1e-3, 1e3])
-def test_times_without_noise_give_back_the_parameters(model, scale):
+def test_noiseless_times_recover_the_parameters(model, scale):
     changes = {name: scale * model_data.TRUTH[name] for name in MODELS[model].parameters}
     found = fit(model_data.times(model, 0, EXACT, **changes))
     np.testing.assert_allclose(found.theta, model_data.truth(model, **changes), rtol=1e-5)
@@ -30,7 +30,7 @@ def test_the_ratio_of_costs_is_found_over_a_wide_range(ratio):
 
 
 @pytest.mark.parametrize("model", ["M0", "M3", "M8"])
-def test_the_unit_of_time_scales_every_parameter_and_no_ratio(model):
+def test_the_unit_of_time_scales_parameters_but_no_ratio(model):
     in_seconds = model_data.times(model, 3, NOISY)
     in_microseconds = replace(in_seconds, log_times=in_seconds.log_times + np.log(1e6))
     one, other = fit(in_seconds), fit(in_microseconds)
@@ -39,7 +39,7 @@ def test_the_unit_of_time_scales_every_parameter_and_no_ratio(model):
     np.testing.assert_allclose(other.weights, one.weights, rtol=1e-5)
 
 
-def test_the_order_of_cells_changes_nothing_and_shares_are_slopes():
+def test_a_fit_does_not_depend_on_the_order_of_cells():
     data = model_data.times("M7", 4, NOISY)
     shuffled = np.random.default_rng(0).permutation(len(data.log_times))
     one, other = fit(data), fit(data.only(shuffled))
@@ -53,7 +53,7 @@ def test_the_order_of_cells_changes_nothing_and_shares_are_slopes():
     np.testing.assert_allclose(found[:, 2], slope, rtol=1e-4, atol=1e-9)
 
 
-def test_the_least_of_a_grid_and_of_several_minima_is_found_and_zero_costs():
+def test_the_global_minimum_is_found_also_with_costs_of_zero():
     data = model_data.times("M0", 5, NOISY)
     found = fit(data)
     step = np.exp(np.linspace(-0.2, 0.2, 401))

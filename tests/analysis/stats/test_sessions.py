@@ -83,7 +83,7 @@ def test_variances_are_estimated_without_noise_and_by_kind():
     assert (found.between, list(found.cells)) == (pytest.approx([0.015, 0.085], rel=1e-3), [1, 2])
 
 
-def test_half_widths_by_hand_and_unknown_for_one_session():
+def test_half_widths_equal_hand_values_and_are_unknown_for_one_session():
     """Four sessions of 11 cells: t(3) = 3.1824 for 0.03, t(30) = 2.0423 for 0.01 + 0.02."""
     one = np.ones(1)
     of = Scatter(np.array([11]), np.array([4]), 0.03 * one, 0.01 * one, 0.02 * one)
@@ -108,7 +108,7 @@ def test_half_widths_by_hand_and_unknown_for_one_session():
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("sessions", [2, 3, 4, 8])
 @pytest.mark.parametrize("ratio", [0.01, 0.1, 0.3, 1, 3, 10, 100])
-def test_intervals_cover_at_every_ratio_of_shared_to_own_variance(sessions, ratio):
+def test_intervals_cover_for_every_share_of_shared_variance(sessions, ratio):
     """The estimate of the shared variance is chi-squared with sessions less one."""
     count = 20_000
     drawn = np.random.default_rng(5).chisquare(sessions - 1, count) / (sessions - 1)
@@ -150,7 +150,7 @@ def samples(seed=0, sessions=3, cells=8, shared=0.05, count=12, time_s=5e-3):
     return pd.concat(frames, ignore_index=True).astype(TYPES | {"session": "Int64"})
 
 
-def test_times_and_draws_are_over_sessions_and_of_one_as_within_it():
+def test_times_and_draws_combine_sessions():
     frame = samples()
     table = Sessions(frame).summary()
     assert list(table) == list(summarise(frame))

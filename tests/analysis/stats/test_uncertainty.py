@@ -66,7 +66,7 @@ def test_a_cost_too_small_to_be_seen_has_an_upper_bound_that_holds():
     assert covered >= 54
 
 
-def test_parameters_without_distinct_effects_or_sizes_have_no_interval():
+def test_indistinguishable_parameters_have_no_interval():
     """With one block size, global and shared accesses always occur together."""
     cells = model_data.cells()
     frame = cells[(cells["variant"] == "block") & (cells["block_size"] == 32).fillna(False)]
@@ -86,7 +86,7 @@ def test_parameters_without_distinct_effects_or_sizes_have_no_interval():
 
 
 @pytest.mark.exhaustive
-def test_samples_widen_intervals():
+def test_noise_of_samples_widens_intervals():
     data = model_data.times("M0", 0, (0, 0, 0, 0))
     assert estimates("M0", data, 0)["rho"].high == pytest.approx(5, rel=1e-4)
     rng = np.random.default_rng(0)

@@ -40,7 +40,7 @@ def agreed(recordings):
     return comparison.agreement_table(found, data.summary_table(found))
 
 
-def test_only_common_cells_and_whole_runs_without_parts_are_compared(one, cpu_recording):
+def test_only_common_configurations_are_compared(one, cpu_recording):
     in_pieces = replace(one, kernels=one.kernels[one.kernels["variant"] != "block"])
     shares = agreed({"x": in_pieces, "y": in_pieces})
     whole, kernels = (shares[shares["quantity"] == name]["cells"] for name in ("total", "kernel"))

@@ -182,7 +182,7 @@ def test_verdicts_need_significance_and_more_than_the_threshold():
         assert set(compared(b, a, threshold)["verdict"]) == {other}
 
 
-def test_one_of_many_kernels_may_be_an_outlier_and_identical_code_counts_apart():
+def test_one_outlier_among_many_kernels_is_not_significant():
     frame = compared(held(TIMES, TIMES), held(TIMES, 1.04 * TIMES)).query("quantity == 'kernel'")
     many = pd.concat([frame, *[frame.assign(ratio=1.0)] * 60], ignore_index=True)
     for same_code, verdict in ((False, "undecided"), (True, "slower")):
@@ -223,7 +223,7 @@ def test_launches_that_take_longer_in_one_session_are_not_slower_kernels():
     assert "slower" not in set(few["verdict"])
 
 
-def test_samples_or_sessions_that_would_decide_are_given():
+def test_the_samples_or_sessions_needed_for_a_verdict_are_given():
     noisy = 1e-3 * np.random.default_rng(4).lognormal(0, 0.05, 15)
     row = compared(held(TIMES, noisy, n=4096), held(TIMES, 1.001 * noisy, n=4096)).iloc[1]
     assert row["verdict"] == "undecided"
@@ -274,7 +274,7 @@ def test_sessions_of_one_start_have_variation_of_their_own(host, gpu, attempts, 
     assert not comparison.compare(recorded(*cells, **facts), other, 0.02)["one_start"].any()
 
 
-def test_two_sessions_since_one_start_are_of_a_kind_of_their_own():
+def test_sessions_of_one_start_are_recognised():
     rows = pd.DataFrame({"side": ["GPU", "host"], "host_memory": "pinned", "one_start": True})
     assert comparison.kinds(rows).tolist() == ["kernel, one start", "pinned, one start"]
     assert comparison.kinds(rows.assign(one_start=False)).tolist() == ["kernel", "pinned"]
@@ -297,7 +297,7 @@ def held(total, kernel, n=256, **ceilings):
     return replace(made, kernels=kernels, ceilings=known.assign(threads=None))
 
 
-def test_slower_runs_are_of_the_host_if_its_copies_are_slower():
+def test_slower_copies_of_the_host_explain_slower_runs():
     total, kernel = np.linspace(1, 1.01, 20), np.linspace(0.5, 0.51, 20)
     one = held(total, kernel, h2d_bytes_per_s=1e10, d2h_bytes_per_s=2e10)
     slow = held(1.3 * total, kernel, h2d_bytes_per_s=0.7e10, d2h_bytes_per_s=2e10)
@@ -364,7 +364,7 @@ def test_real_kernels_differ_only_if_they_are_slower_by_10_percent():
     assert set(frame[frame["verdict"] == "slower"]["variant"]) == variants
 
 
-def test_a_variant_slower_by_5_percent_is_found_and_no_other():
+def test_only_the_variant_that_is_5_percent_slower_is_found():
     options = {"sizes": (512, 2048), "samples": 30, "noise": 0.004, "complete": True}
     a, b = (recording.read(simulated.recorded(**FEW_CELLS | options, seed=n)) for n in (1, 2))
     assert set(compared(a, b)["verdict"]) <= {"same", "undecided"}
@@ -377,7 +377,7 @@ def test_a_variant_slower_by_5_percent_is_found_and_no_other():
     assert "slower" not in set(mirrored["verdict"])
 
 
-def test_common_cells_of_devices_in_their_order_are_matched():
+def test_common_configurations_are_matched_by_device():
     one, two, three = ([base + step / 100 for step in range(6)] for base in (1, 2, 3))
     a = recorded(cell(one, device="gpu0"), cell(one, device="cpu"))
     b = recorded(
@@ -506,7 +506,7 @@ def test_causes_of_changed_code_are_listed(gpu_recording):
     assert comparison_text.causes(compared(*itself), *itself) == []
 
 
-def test_mistakes_are_one_line(run, cpu_recording, gpu_recording, tmp_path):
+def test_mistakes_are_one_line_errors(run, cpu_recording, gpu_recording, tmp_path):
     for one in (cpu_recording, gpu_recording):
         copy = shutil.copytree(one.path, tmp_path / f"copy of {one.path.parent.name}")
         same = f"A and B contain the same samples: {one.path} and {copy}\n"

@@ -44,7 +44,7 @@ def test_agreement_counts_the_cells_that_both_have(tmp_path):
     assert {text.split(":")[0] for text in shown.tooltips} == {"kernel-only", "CPU"}
 
 
-def test_the_factor_of_each_kind_of_time_extends_to_that_of_a_new_session(tmp_path):
+def test_the_figure_shows_the_interval_of_a_new_session(tmp_path):
     kernel = {"gpu": "a", "quantity": "kernel", "host_memory": "pinned", "matrices_in": "L2"}
     factors = {"mean_interval_factor": 1.1, "new_session_interval_factor": 1.2}
     total = {"gpu": "a", "quantity": "total", "host_memory": "pageable", "length": "over 1 ms"}

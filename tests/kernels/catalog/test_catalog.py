@@ -123,7 +123,7 @@ NO_BUILDS = """
 
 
 @pytest.mark.parametrize("stem", ["", "block-b32-float32-exact\n", *NO_BUILDS.split()])
-def test_a_name_of_no_build_is_refused(stem):
+def test_an_unknown_name_of_a_build_is_refused(stem):
     with pytest.raises(StudyError) as refused:
         parse_build(stem)
     assert repr(stem) in str(refused.value)
@@ -131,7 +131,7 @@ def test_a_name_of_no_build_is_refused(stem):
     assert "\n" not in str(refused.value)
 
 
-def test_kernels_that_prepare_operands_are_builds_of_their_products():
+def test_kernels_that_prepare_operands_are_built_with_their_product():
     guarded = [step_build(product_of("sgemm_tensor_tma", n)) for n in (128, 130)]
     assert [build.stem for build in guarded] == [
         "split_parts-float32-exact",

@@ -50,7 +50,7 @@ def test_transposed_b_is_made_in_each_run_and_a_and_c_are_not_touched():
     np.testing.assert_array_equal(buffers.work(asked("block", 6, 8)).b, b.ravel())
 
 
-def test_padded_matrices_have_real_zeros_around_them_and_c_is_cropped():
+def test_matrices_are_padded_with_zeros_and_c_is_cropped():
     """Also if a larger product was computed in the same memory before."""
     larger, one = asked("block_padded", 30, 8), asked("block_padded", 10, 8)
     inputs, buffers, _ = host_buffers(larger, one)

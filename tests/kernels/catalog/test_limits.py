@@ -46,7 +46,9 @@ GRID = {axis: (f"max_grid_{axis}", f"{{}} blocks along {axis}, {{{{}}}} allowed"
         ("block_padded", 17, 16, (0, 0), MEMORY, 4 * 3 * 32**2),
     ],
 )
-def test_demand_refused_just_above_limit_with_both_numbers(name, shape, block, used, limit, need):
+def test_a_demand_just_above_the_limit_is_refused_with_both_numbers(
+    name, shape, block, used, limit, need
+):
     roomy = replace(GPU, max_threads_per_block=2048, max_registers_per_block=2**20)
     asked = product_of(name, shape, block)
     said = not_launchable(asked, replace(roomy, **{limit[0]: need - 1}), *used)

@@ -107,7 +107,7 @@ def test_the_launch_of_a_kernel_of_numba_is_read(tmp_path, body, launch, x_is_ro
         ("import torch\ndef f(:\n", "2: .* \\(Python\\)"),
     ],
 )  # fmt: skip
-def test_a_file_without_one_product_is_one_line(tmp_path, text, message):
+def test_a_file_without_one_product_is_a_one_line_error(tmp_path, text, message):
     with pytest.raises(StudyError, match=rf"file\.py:{message}"):
         called(tmp_path / "file.py", text)
 

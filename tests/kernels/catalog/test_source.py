@@ -11,7 +11,7 @@ RECORDINGS = sorted(path.parent for path in ROOT.glob("data/*/*/provenance.json"
 CODE = 'int a = 1; /* why */\nconst char *s = "//kept", q = \'"\';\n\n    // because\n    f(a);\n'
 
 
-def test_comments_go_and_lines_and_strings_stay():
+def test_comments_are_removed_and_lines_and_strings_kept():
     code = 'int a = 1; \nconst char *s = "//kept", q = \'"\';\n\n    \n    f(a);\n'
     assert without_comments(CODE) == code
 

@@ -99,7 +99,7 @@ def test_no_instructions_are_counted_of_probes_and_without_a_disassembler(tmp_pa
     assert (result.instructions, result.instruction_rows()) == ((), [])
 
 
-def test_of_several_kernels_the_most_counts(tmp_path):
+def test_a_cubin_of_several_kernels_reports_their_maximum(tmp_path):
     small = PTXAS.replace("63", "9").replace(" 8192 bytes smem,", "").replace("24 bytes", "8 bytes")
     for text in (PTXAS + small, small + PTXAS):
         nvcc = stand_in(tmp_path / "nvcc", f'echo >"$out"\ncat >&2 <<"END"\n{text}END')
@@ -287,7 +287,7 @@ def test_a_build_that_fails_is_named_and_the_others_are_kept(tree):
         ({"--out": "{file}/block.cubin"}, "{file}"),
     ],
 )
-def test_wrong_input_of_build_is_one_line(command, tmp_path, changes, words):
+def test_wrong_input_of_build_is_a_one_line_error(command, tmp_path, changes, words):
     nvcc = stand_in(
         tmp_path / "nvcc",
         'case "$arguments" in *sm_1*) echo "nvcc fatal : no sm_1"; exit 1;; esac; echo x >"$out"',
@@ -309,7 +309,7 @@ def test_wrong_input_of_build_is_one_line(command, tmp_path, changes, words):
     assert not (tmp_path / "out.cubin").exists()
 
 
-def test_no_shell_sees_the_name_of_a_file(tmp_path, monkeypatch):
+def test_no_shell_interprets_a_file_name(tmp_path, monkeypatch):
     monkeypatch.setenv("MARK", str(tmp_path / "x"))
     tree = tmp_path / "dol$(touch $MARK)lar"
     (tree / "kernels").mkdir(parents=True)

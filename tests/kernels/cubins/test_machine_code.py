@@ -158,7 +158,7 @@ def test_disassemblers_are_taken_in_order(tmp_path, monkeypatch):
         ("echo .text.other:", "finds no kernel naive; build it again, or install"),
     ],
 )
-def test_disassembler_that_does_not_answer_is_one_line(tmp_path, script, message):
+def test_disassembler_that_does_not_answer_is_a_one_line_error(tmp_path, script, message):
     disassembler = program(tmp_path / "nvdisasm", script)
     with pytest.raises(StudyError, match=message) as refused:
         instructions(tmp_path / "naive.cubin", disassembler, "naive")

@@ -40,7 +40,7 @@ def test_occupancy_of_known_cases(asked, expected):
     assert LIMITERS == ("warps", "blocks", "registers", "shared memory")
 
 
-def test_what_does_not_fit_says_why():
+def test_a_launch_that_does_not_fit_names_the_reason():
     for asked, limiter in (
         (("9.0", 1025, 16, 0), "warps"),
         *((("9.0", *each, 0), "registers") for each in ((1024, 65), (32, 256))),

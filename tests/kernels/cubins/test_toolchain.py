@@ -52,7 +52,7 @@ def test_version_and_architectures_are_those_of_the_compiler(compilers, tmp_path
         toolchain.nvcc_version(other)
 
 
-def test_toolchain_without_a_compiler_is_one_line(compilers, command):
+def test_toolchain_without_a_compiler_is_a_one_line_error(compilers, command):
     compilers["path"].unlink()
     compilers["wheel"].unlink()
     done = command("build", "--architecture", "sm_90", "--out", "out")

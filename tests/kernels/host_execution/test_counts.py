@@ -247,7 +247,7 @@ def test_command_counts_a_whole_study(command, tmp_path):
     assert {row["n"] for row in rows} == {"32", "64", "70"}, "whatever is measured here"
 
 
-def test_every_kernel_of_the_projects_own_study_is_counted_at_the_size_of_the_counters():
+def test_every_kernel_of_the_study_is_counted_at_the_size_of_the_counters():
     own = load(ROOT / "config.yaml").study
     tables = plan(own, COUNTED_SIZE, BLOCK_SIZES)
     in_turn = {n for n, entry in VARIANTS.items() if entry.kernel_name and entry.flow == IN_TURN}
@@ -278,7 +278,7 @@ def test_every_kernel_of_the_projects_own_study_is_counted_at_the_size_of_the_co
         (("--variant", "buffered_row", "--theory-size", 2048), "2048 threads per block, 1024 al"),
     ],
 )
-def test_wrong_input_is_one_line(run, options, words):
+def test_wrong_input_is_a_one_line_error(run, options, words):
     done = run(*options)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith("error: ")

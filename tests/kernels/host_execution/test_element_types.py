@@ -106,7 +106,7 @@ def test_misaligned_doubles_are_refused(compiled, target):
         run_on(compiled, body, np.zeros(2), 1)
 
 
-def test_half_of_a_double_races_with_the_whole_and_may_be_unwritten(compiled):
+def test_races_and_unwritten_parts_of_doubles_are_found(compiled):
     for word in (0, 1):
         body = "__shared__ double s[1];\nif (threadIdx.x == 0) s[0] = 1;\n"
         body += f"if (threadIdx.x == 1) reinterpret_cast<float *>(s)[{word}] = 1;"

@@ -164,7 +164,7 @@ OF_LANES = {
 }
 
 
-def test_small_integers_in_a_word(library):
+def test_simd_functions_of_small_integers_equal_python(library):
     rng, tested = np.random.default_rng(3), 0
     for name, _, kinds, function in functions(library, r"__v[a-z]+[24]"):
         width = 32 // int(name[-1])
@@ -205,7 +205,7 @@ TWO = {
 }
 
 
-def test_integers(library):
+def test_functions_of_integers_equal_python(library):
     rng = np.random.default_rng(4)
     for pattern, of in BITS.items():
         for name, _, kinds, function in functions(library, pattern):

@@ -159,6 +159,6 @@ def test_exact_and_guarded_builds_are_run_of_every_kernel():
         (("sgemm_mapped", 16, None), "sgemm_mapped: has no theory of its memory accesses; use"),
     ],
 )
-def test_what_cannot_run_is_refused(cell, message):
+def test_a_kernel_that_cannot_run_is_refused(cell, message):
     with pytest.raises(StudyError, match=f"^{message}"):
         predict(product_of(*cell))

@@ -89,7 +89,7 @@ def test_a_kernel_runs_again_after_a_fault(compiled):
         assert small.tolist() == [0.0] * 31
 
 
-def test_all_built_in_indices(compiled):
+def test_all_built_in_indices_are_available(compiled):
     body = (
         "const int t = threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z);\n"
         "const int b = blockIdx.x + gridDim.x * (blockIdx.y + gridDim.y * blockIdx.z);\n"
@@ -182,7 +182,7 @@ def test_kernels_of_the_catalog_are_supported_and_some_declarations_not():
         assert unsupported(f"\n{line}\n")[::2] == (2, feature)
 
 
-def test_what_does_not_compile_is_one_line(compiled):
+def test_what_does_not_compile_is_a_one_line_error(compiled):
     with pytest.raises(StudyError) as refused:
         compiled("p[0] = __sine(p[0]);")
     assert re.fullmatch(r"\S*/kernel\.cu:2: .*__sine.* \(g\+\+\)", str(refused.value))
@@ -203,7 +203,7 @@ def test_builds_are_made_once_for_each_content(compiled, host_builds, tmp_path, 
     assert calls == ["entry.o", "whole.so"]
 
 
-def test_missing_compiler_is_one_line(monkeypatch, tmp_path):
+def test_missing_compiler_is_a_one_line_error(monkeypatch, tmp_path):
     monkeypatch.setenv("PATH", str(tmp_path))
     compiler.find_gxx.cache_clear()
     with pytest.raises(StudyError, match=r"^g\+\+: not found on PATH; install it"):
@@ -327,7 +327,7 @@ JUDGED = cases("judged")
 
 
 @pytest.mark.parametrize("case", JUDGED)
-def test_only_faults_are_reported(run_case, case):
+def test_code_without_faults_passes(run_case, case):
     fault, at = JUDGED[case][1], 3 + [*JUDGED].index(case)
     fails = pytest.raises(KernelFault, match=rf"kernel\.cu:{at}: {fault}")
     with fails if fault != "none" else nullcontext():

@@ -68,7 +68,7 @@ def test_memory_is_limited():
         limited(lambda: np.ones(GIB // 8).sum(), 10, GIB // 4)
 
 
-def test_the_work_ends_with_a_killed_process(tmp_path):
+def test_killing_the_process_ends_the_work(tmp_path):
     code = (
         "import os, time; from pathlib import Path;"
         "from kernels.host_execution.limited import limited;"

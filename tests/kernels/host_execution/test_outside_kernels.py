@@ -35,7 +35,7 @@ def judged(source):
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("source", SOURCES, ids=lambda source: source.stem)
-def test_kernels_of_strangers_are_judged_rightly(source, tmp_path):
+def test_kernels_of_public_repositories_get_the_right_verdict(source, tmp_path):
     text = source.read_text()
     expected = text.rstrip().rpartition("// expected: ")[2]
     copy = tmp_path / "mine.cu"

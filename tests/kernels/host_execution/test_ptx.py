@@ -199,7 +199,7 @@ ARITHMETIC = """
 """
 
 
-def test_other_instructions(compiled):
+def test_common_instructions_are_executed(compiled):
     p = np.arange(32, dtype=np.float32)
     shared = "__shared__ float4 s[4]; s[threadIdx.x] = make_float4(0, 0, 0, 0);"
     shared += "((unsigned *)&s[threadIdx.x])[3] = 5; __syncthreads();"

@@ -93,7 +93,7 @@ def test_one_element_is_a_rounded_product_but_for_its_last_bits(multiply):
         assert abs(multiply(a[None, None], b[None, None])[0, 0] - exact) <= 9 * UNIT * abs(exact)
 
 
-def test_what_is_no_number_stays_in_its_row_and_column(multiply):
+def test_nan_and_infinity_stay_in_their_row_and_column(multiply):
     a, b = uniform(130), uniform(130)
     a[3, 5], a[7, 129], b[70, 9] = np.inf, np.nan, -np.inf
     finite = np.isfinite(multiply(a, b))

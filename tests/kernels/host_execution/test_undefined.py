@@ -233,7 +233,7 @@ def tried(tmp_path):
 
 
 @pytest.mark.parametrize(("text", "message"), FAULTS.values(), ids=FAULTS)
-def test_undefined_or_wrong_is_refused(tried, text, message):
+def test_undefined_or_wrong_code_is_refused(tried, text, message):
     with pytest.raises(StudyError, match=r"^[^\n]+\Z") as refused:
         tried(text)
     assert re.search(message, str(refused.value)), refused.value

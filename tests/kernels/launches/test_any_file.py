@@ -129,7 +129,7 @@ def lines(folder: Path, text: str, launch: str | None = None) -> list[str]:
     ],
     ids=["macros", "structures", "bias", "rounded down", "others"],
 )
-def test_kernels_of_public_files_are_judged_as_they_are(
+def test_kernels_of_public_files_are_checked_unchanged(
     tmp_path: Path, text: str, says: str
 ) -> None:
     assert lines(tmp_path, text)[0].endswith(says)
@@ -245,7 +245,9 @@ template void call<__half>(const __half *, const __half *, __half *, int, int, i
 @pytest.mark.parametrize(
     ("text", "says"), [(OF_THE_HOST, ": correct$"), (BY_ITS_CALL, r": correct \(half\)$")]
 )
-def test_libraries_of_the_host_and_types_of_calls(tmp_path: Path, text: str, says: str) -> None:
+def test_host_libraries_are_ignored_and_calls_give_types(
+    tmp_path: Path, text: str, says: str
+) -> None:
     source = tmp_path / "file.cu"
     source.write_text(text)
     assert re.search(says, next(judged(source)))
@@ -277,7 +279,7 @@ def test_macros_are_defined_by_the_option_and_unknown_ones_are_named(tmp_path: P
 
 
 @pytest.mark.slow
-def test_every_kernel_of_a_file_is_judged_and_the_wrong_one_is_the_error(tmp_path: Path) -> None:
+def test_every_kernel_of_a_file_is_checked_and_the_wrong_one_named(tmp_path: Path) -> None:
     file = tmp_path / "mine.cu"
     first = PLAIN.replace("multiply", "unchecked").replace("float sum", "clock64(); float sum")
     second = PLAIN.replace("multiply", "faulty").replace("row * k", "row * n")
@@ -291,7 +293,7 @@ def test_every_kernel_of_a_file_is_judged_and_the_wrong_one_is_the_error(tmp_pat
 
 
 @pytest.mark.slow
-def test_large_sizes_are_multiples_of_what_a_kernel_needs(tmp_path: Path) -> None:
+def test_large_sizes_are_multiples_that_the_kernel_needs(tmp_path: Path) -> None:
     text = PLAIN.replace("row >= m || column >= n", "row >= m")
     launch = "multiply<<<dim3(CEIL_DIV(N, 256), M), 256>>>(a, b, c, M, N, K)"
     assert lines(tmp_path, text, launch)[0].endswith("multiples of 256")
@@ -350,7 +352,7 @@ def test_a_size_that_the_file_fixes_takes_several_values(tmp_path: Path) -> None
     assert lines(tmp_path, CONSTANTS + main)[0].endswith("multiples of 16")
 
 
-def test_edges_of_tiles_are_those_that_a_launch_can_name() -> None:
+def test_edges_of_tiles_come_from_the_launch() -> None:
     code = """__global__ void f(float *a, float *b, float *c, int m, int n, int k) {
     const int ROWS = 2 * 32, bx = blockIdx.x;
     int first = 8 * (blockIdx.y * blockDim.y + threadIdx.y);
@@ -398,7 +400,7 @@ def test_kernels_that_multiply_nothing_are_left_out(tmp_path: Path) -> None:
         lines(tmp_path, text)
 
 
-def test_pointers_keep_their_order_and_sizes_without_usual_names_are_tried_in_each() -> None:
+def test_sizes_with_unusual_names_are_tried_in_each_order() -> None:
     assert list(next(matrices({"out": "float *", "x": "const float *", "w": "const float *"}))) == [
         "out",
         "x",
@@ -409,7 +411,7 @@ def test_pointers_keep_their_order_and_sizes_without_usual_names_are_tried_in_ea
     assert next(meanings(["C", "OC"])) == {"C": "K", "OC": "N"}
 
 
-def test_parameters_of_templates() -> None:
+def test_parameters_of_templates_are_inferred() -> None:
     text = "template <typename T, const int BM = (1 > 0), class U = Pair<int, int>, bool Y>\n"
     piece = kernels_of(text + "__global__ void f() {}")["f"]
     assert template_parameters(piece) == [
@@ -420,7 +422,7 @@ def test_parameters_of_templates() -> None:
     ]
 
 
-def test_lines_between_if_0_and_else_are_empty_and_keep_their_numbers():
+def test_inactive_lines_are_emptied_and_keep_their_numbers():
     lines = ["#if 0", "a", "#if X", "b", "#else", "c", "#endif", "#else", "d", "#endif", "e"]
     assert [line for line in _enabled(lines) if line.isalpha()] == ["d", "e"]
     assert len([*_enabled(lines)]) == len(lines)

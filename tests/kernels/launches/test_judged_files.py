@@ -44,7 +44,7 @@ def busy_machine(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("source", SOURCES, ids=lambda source: source.stem)
-def test_faults_are_found_and_their_twins_pass(source: Path, tmp_path: Path) -> None:
+def test_faults_are_found_and_their_correct_twins_pass(source: Path, tmp_path: Path) -> None:
     text = source.read_text()
     expected = text.rstrip().rpartition("// expected: ")[2]
     said = verdict(tmp_path, text)

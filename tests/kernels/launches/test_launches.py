@@ -167,7 +167,7 @@ def test_matrices_are_known_by_name_and_const(pointers: dict[str, str], means: s
         ),
     ],
 )
-def test_a_correct_kernel_is_called_what_it_is(tmp_path: Path, text: str, says: str) -> None:
+def test_a_correct_kernel_gets_its_verdict(tmp_path: Path, text: str, says: str) -> None:
     assert says in verdict(tmp_path, text)[0]
 
 

@@ -49,7 +49,7 @@ def test_steps_are_found_in_order(text, steps, main):
     assert main_of(sequences(text, None)[0]).name == main
 
 
-def test_what_is_written_is_read_again():
+def test_a_written_launch_can_be_read():
     for text in (SPLIT, ATOMIC, TRANSPOSE):
         (steps,) = sequences(text, None)
         (again,) = sequences(text, written(steps))
@@ -65,7 +65,7 @@ def test_what_is_written_is_read_again():
         "compare<<<1, 32>>>(C, Cref, differs, n);",
     ],
 )
-def test_other_launches_are_no_steps(launched):
+def test_unrelated_launches_are_not_steps(launched):
     host = (
         f"void run(float *A, float *B, float *C, float *Cref, int *differs, int n) {{{launched}}}"
     )

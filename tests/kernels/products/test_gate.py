@@ -43,7 +43,7 @@ def case():
     return expected.astype(np.float32), expected, bound
 
 
-def test_integers_are_of_all_their_range():
+def test_integers_cover_their_whole_range():
     """Products and their sums therefore wrap around."""
     for dtype in ("float32", "float64", "int32"):  # the same matrices in every study
         few, many = (inputs_of(*shapes, dtype=dtype) for shapes in ([9], [9, "3x17x33x65"]))
@@ -107,7 +107,7 @@ def wrapped(a, b):
 
 @pytest.mark.parametrize("slice_", [1, 2, 7, 64, 1 << 20])
 @pytest.mark.parametrize("shape", ["5", "3x4x17x2", "1x64x1", "2x1x7x3"])
-def test_integers_wrap_around_as_pythons_do_modulo_32_bits(shape, slice_, monkeypatch):
+def test_integers_wrap_around_modulo_2_to_the_32(shape, slice_, monkeypatch):
     """With one exact sum over k, or several."""
     monkeypatch.setattr(matrices, "_EXACT_SUMS", slice_)
     a, b = pair_of(shape, "int32")
@@ -150,7 +150,7 @@ def test_an_integer_that_is_off_by_one_fails():
         )
 
 
-def test_poison_fails_in_every_type():
+def test_unwritten_products_fail_in_every_type():
     a, b = pair_of("3x3x3", "int32")
     expected, bound = reference(a, b)
     verdict = evaluate(np.full((1, 3, 3), POISON_WORD, np.uint32).view(np.int32), expected, bound)

@@ -31,7 +31,7 @@ NO_SHAPES = "x 0 -1 1.5 512x 17x33 1x0x1 0x1x1x1 1x2x3x4x5 17X33X65 1e3 ² 0x10"
     "text",
     [0, -4, 1.5, True, None, "", " 8", "8\n", *NO_SHAPES.split()],
 )
-def test_what_is_no_shape_is_refused_in_one_line(text):
+def test_an_invalid_shape_is_a_one_line_error(text):
     with pytest.raises(StudyError) as refused:
         Shape.parse(text)
     said = str(refused.value)

@@ -195,7 +195,7 @@ THROUGH_L1, PAST_L1 = ("STRONG.SM", "STRONG.CTA"), ("STRONG.GPU",)
 @pytest.mark.slow
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("name", ARCHITECTURES)
-def test_probes_keep_their_fmas_and_loops_contain_their_loads_and_little_else(nvcc, tmp_path, name):
+def test_the_compiler_keeps_the_loads_and_fmas_of_probes(nvcc, tmp_path, name):
     result = build_cubin(nvcc, PROBES, name, tmp_path / "probes.cubin")
     assert (result.variant, result.block_size, result.build) == ("probes", None, "exact")
     assert result.static_shared_bytes == max(4 * probes.SHARED_POINTERS, probes.TILE_BYTES)
@@ -253,7 +253,7 @@ def measured(card, nvcc, tmp_path_factory):
 
 
 @pytest.mark.gpu
-def test_every_quantity_of_a_card_is_measured_in_every_round(measured):
+def test_every_ceiling_of_a_gpu_is_measured_in_every_round(measured):
     values = measured[0]
     names = Counter(quantity for quantity, _, _ in values)
     assert set(names) == {
@@ -301,7 +301,7 @@ def test_latency_grows_from_level_to_level(measured):
 
 
 @pytest.mark.gpu
-def test_rates_are_below_what_the_card_can_do_and_near_it(measured):
+def test_measured_throughputs_are_just_below_the_limits_of_the_gpu(measured):
     values, _, _, device = measured
     rate = middle(values, "fp32_flop_per_s")
     lanes = 64 if device.compute_capability() in ((7, 0), (7, 5), (8, 0)) else 128
@@ -330,7 +330,7 @@ def test_reads_are_as_fast_as_the_paths_of_an_sm_are_wide(measured):
 
 
 @pytest.mark.gpu
-def test_empty_runs_and_ceilings_are_short_and_give_memory_back(measured):
+def test_ceilings_are_measured_quickly_and_free_their_memory(measured):
     values, duration_s, kept, _ = measured
     total_s = middle(values, "empty_total_s")
     parts_s = [middle(values, f"empty_{part}_s") for part in ("h2d", "kernel", "d2h")]

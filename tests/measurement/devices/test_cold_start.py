@@ -68,7 +68,7 @@ def test_process_that_hangs_is_ended_at_the_limit(monkeypatch):
     assert not multiprocessing.active_children()
 
 
-def test_a_missing_package_is_one_line(monkeypatch, tmp_path):
+def test_a_missing_package_is_a_one_line_error(monkeypatch, tmp_path):
     (tmp_path / "pycuda.py").write_text("raise ModuleNotFoundError('No module named\\n pycuda')")
     monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])  # the new process has the same
     said = r"^cold start: ModuleNotFoundError: No module named pycuda$"
@@ -93,7 +93,7 @@ def cubin(card, nvcc, tmp_path_factory):
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("host_memory", ["pinned", "pageable"])
-def test_real_start_takes_its_time(card, cubin, host_memory):
+def test_a_real_start_is_timed(card, cubin, host_memory):
     cell = Cell("gpu0", product_of("block", 1024, 32), host_memory)
     begin = time.monotonic()
     times = cold_start(card.index, cubin, cell, 7, 120)
@@ -106,7 +106,7 @@ def test_real_start_takes_its_time(card, cubin, host_memory):
 
 
 @pytest.mark.gpu
-def test_real_start_that_fails_is_one_line(card, cubin):
+def test_real_start_that_fails_is_a_one_line_error(card, cubin):
     other = replace(CELL, product=product_of("naive", 128, 32))
     for device, file, cell, message in (
         (card.index, cubin, other, "cuModuleGetFunction failed"),

@@ -45,7 +45,7 @@ def pycuda(monkeypatch):
 
 
 @pytest.mark.parametrize("count", [None, 0])
-def test_without_driver_or_card_pycuda_is_not_asked(nvml, monkeypatch, count):
+def test_pycuda_is_not_imported_without_driver_or_gpu(nvml, monkeypatch, count):
     nvml.count = count
     monkeypatch.setattr(discovery, "driver", lambda: pytest.fail("asked for PyCUDA"))
     assert cuda_devices() == select("auto") == []
@@ -68,7 +68,7 @@ def test_selection_is_by_index_by_name_or_all(nvml, pycuda):
         assert str(refused.value) == f"GPU {wanted}: {said}"
 
 
-def test_missing_pycuda_and_libcuda_are_one_line(nvml, monkeypatch, tmp_path):
+def test_missing_pycuda_and_libcuda_are_one_line_errors(nvml, monkeypatch, tmp_path):
     names = ("pycuda", "pycuda.driver")
     for name in names:
         monkeypatch.setitem(sys.modules, name, None)
@@ -175,7 +175,7 @@ def test_a_reading_is_in_si_units_and_shows_throttling_that_ended_within_the_run
     assert reading(lambda: throttle(THERMAL)).throttle_reasons == THERMAL
 
 
-def test_what_a_gpu_does_not_report_is_unknown(watched):
+def test_unreported_values_of_a_gpu_are_unknown(watched):
     counters = watched.values["FieldValues"]
     watched.values, watched.throttled_ns = {}, {}
     assert reading() == Reading()

@@ -72,7 +72,7 @@ def shapes_of(variants):
     )
 
 
-def test_pytorch_multiplies_in_a_session_and_is_timed_alone(card, cubins, tmp_path):
+def test_pytorch_multiplies_in_a_session_and_has_kernel_only_times(card, cubins, tmp_path):
     pytest.importorskip("torch")
     (tmp_path / "called.py").write_text(CALLED)
     entry = read(tmp_path / "called.py")
@@ -133,7 +133,7 @@ def passed(session, cells, inputs):
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
-def test_every_awkward_order_and_block_size_passes_the_gate(session, inputs, variant):
+def test_every_awkward_size_and_block_size_passes_the_gate(session, inputs, variant):
     cells = small_cells(variant)
     entry = VARIANTS[variant]
     if (not entry.kernel_name or entry.only_capability) and session.not_launchable(cells[0]):
@@ -187,7 +187,7 @@ def test_kernels_stay_inside_the_matrices(session, variant):
         assert (behind.view(np.uint32)[used:] == 1).all(), asked
 
 
-def test_pageable_and_pinned_memory_are_copied_apart(session, inputs):
+def test_pageable_and_pinned_memory_have_separate_copies(session, inputs):
     for memory in ("pinned", "pageable"):
         asked = cell("block", 33, 8, memory)
         session.poison(asked)
@@ -200,7 +200,7 @@ def test_pageable_and_pinned_memory_are_copied_apart(session, inputs):
     np.testing.assert_allclose(pinned, a @ b, atol=1e-4)
 
 
-def test_what_the_card_cannot_launch_is_not_launched(session, inputs):
+def test_what_the_gpu_cannot_launch_is_not_launched(session, inputs):
     asked = [cell("buffered_row", 2048, None), cell("buffered_column", 100, None)]
     checks, timings = passes(session, asked, inputs)
     said = f"needs 2048 threads per block, {session.limits.max_threads_per_block} allowed"
@@ -208,7 +208,7 @@ def test_what_the_card_cannot_launch_is_not_launched(session, inputs):
     assert set(timings) == {asked[1]}
 
 
-def test_cubin_that_does_not_load_fails_its_cells_alone(card, cubins, inputs, tmp_path):
+def test_a_cubin_that_does_not_load_fails_only_its_configurations(card, cubins, inputs, tmp_path):
     folder, results = cubins
     name = architecture(card.compute_capability)
     for path in (folder / name).iterdir():
@@ -222,7 +222,7 @@ def test_cubin_that_does_not_load_fails_its_cells_alone(card, cubins, inputs, tm
     assert checks[asked[1]].reason.startswith("block-b8-float32-exact.cubin: cannot be loaded: ")
 
 
-def test_the_gate_alone_needs_no_cubins_of_instruments(card, cubins, inputs, tmp_path):
+def test_the_gate_needs_no_cubins_of_instruments(card, cubins, inputs, tmp_path):
     folder, results = cubins
     name = architecture(card.compute_capability)
     (tmp_path / name).mkdir()
@@ -246,7 +246,7 @@ def test_a_kernel_that_writes_less_is_caught(card, cubins, inputs):
     assert "= nan, expected" in checks[asked].reason
 
 
-def test_contexts_are_given_back(card, cubins, inputs):
+def test_contexts_are_released(card, cubins, inputs):
     folder, results = cubins
     before = driver().Context.get_current()
     for variant in 2 * ("block", "naive"):
@@ -261,21 +261,21 @@ def kernel_s(session, asked):
 
 
 @pytest.mark.parametrize("n", [64, 256, 2048])
-def test_a_kernel_alone_takes_what_the_cards_own_clock_says(session, n):
+def test_kernel_only_times_agree_with_the_clock_of_the_gpu(session, n):
     asked = cell("block_unroll4", n, 32)
     by_clock_s = stamps(session)
     ratios = [kernel_s(session, asked) / by_clock_s(asked) for _ in range(31)]
     assert np.median(ratios) == pytest.approx(1, abs=0.1 if n == 64 else 0.02)
 
 
-def test_a_kernel_alone_does_not_know_where_its_matrices_came_from(session):
+def test_kernel_only_times_do_not_depend_on_host_memory(session):
     cells = [cell("block_unroll4", 256, 32, memory) for memory in ("pinned", "pageable")]
     isolated_s = [np.median([kernel_s(session, each) for _ in range(31)]) for each in cells]
     assert isolated_s[0] == pytest.approx(isolated_s[1], rel=0.02)
     assert session.run(cells[0]).kernel_s > isolated_s[0], "there the card waits for the host"
 
 
-def test_energy_is_read_by_the_cards_counter(session):
+def test_energy_is_read_from_the_counter_of_the_gpu(session):
     session.observers = gpu_observers(session._device.pci_bus_id())
     one = cell("block_unroll4", 2048, 32)
     device = InProcess(session, [one], CACHE)
@@ -286,7 +286,7 @@ def test_energy_is_read_by_the_cards_counter(session):
     assert 20 < device.call(Worker.idle_power_w, 0.5) < found.power_w < 2000
 
 
-def test_a_card_tells_its_state_in_si_units(session):
+def test_a_gpu_reports_its_state_in_si_units(session):
     observers = gpu_observers(session._device.pci_bus_id()).runs
     session.run(cell("block_unroll4", 2048, 32), observers=observers)
     reading = Reading(**results(observers))

@@ -229,7 +229,9 @@ def test_a_run_as_a_graph_is_captured_once(open_session, cuda, graphs):
 
 @pytest.mark.parametrize("shape", ["300x70x600", "1024x50x20", 512])
 @pytest.mark.parametrize("memory", ["pinned", "pageable"])
-def test_pieces_split_b_once_and_their_a(open_session, cuda, graphs, monkeypatch, shape, memory):
+def test_pieces_split_b_once_and_a_per_piece(
+    open_session, cuda, graphs, monkeypatch, shape, memory
+):
     """From pageable memory through rings of three chunks of 16 KiB, which are used repeatedly."""
     monkeypatch.setattr(staging, "_RING", 3)
     name = {"pinned": "sgemm_tensor_pieces", "pageable": "sgemm_tensor_staged"}[memory]
@@ -374,7 +376,7 @@ HOST_S = {"block": None, "cublas_sgemm": None, "tile_conflict_free": 13e-9, "blo
 
 
 @pytest.mark.parametrize(("name", "host_s"), HOST_S.items())
-def test_the_hosts_own_work_is_part_of_the_total_and_timed(open_session, monkeypatch, name, host_s):
+def test_work_on_the_host_is_timed_as_part_of_the_total(open_session, monkeypatch, name, host_s):
     """The host steps take 10 ns before the copies and 3 ns after them, of 103 ns."""
     one, log, clock = asked(name), [], iter([0, 10, 100, 103])
     with open_session(one) as session:
@@ -387,7 +389,7 @@ def test_the_hosts_own_work_is_part_of_the_total_and_timed(open_session, monkeyp
     assert log == ["clock", "prepare", "clock", "clock", "finish", "clock"]
 
 
-def test_builds_and_why_a_cell_cannot_be_launched(open_session, cuda, monkeypatch):
+def test_the_reason_of_an_impossible_launch_is_given(open_session, cuda, monkeypatch):
     cells = [asked("block", 40), asked("block", 48), asked("block_padded"), asked("cublas_sgemm")]
     with open_session(*cells) as session:
         assert [session.build(one) for one in cells] == ["guarded", "exact", "exact", None]
@@ -450,7 +452,7 @@ def test_faulty_calls_and_cubins_fail_their_cells(open_session, cuda, called, tm
             session.run(one)
 
 
-def test_a_gpu_that_is_not_available_is_one_line(open_session, cuda):
+def test_a_gpu_that_is_not_available_is_a_one_line_error(open_session, cuda):
     for cuda.failing, message in (
         ("make_context", "cannot create a context"),
         ("mem_alloc", "not enough memory for the buffers"),

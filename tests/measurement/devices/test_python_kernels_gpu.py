@@ -73,6 +73,6 @@ def test_a_python_kernel_is_checked_and_timed(card, nvcc, tmp_path, name):
 
 
 @pytest.mark.parametrize(("name", "before", "after", "expected"), CHANGED)
-def test_a_changed_python_kernel_is_judged(card, nvcc, tmp_path, name, before, after, expected):
+def test_a_wrong_python_kernel_is_refused(card, nvcc, tmp_path, name, before, after, expected):
     assert before in FILES[name]
     assert expected in outcome(name, FILES[name].replace(before, after), tmp_path)

@@ -55,7 +55,7 @@ def found(machine, others):
     return {one.what.split(":")[0]: one.causes for one in findings(machine, rows(machine, others))}
 
 
-def test_a_recorded_host_is_healthy_among_the_other_sessions(host):
+def test_a_recorded_host_has_no_unusual_value(host):
     assert found(*host) == {}
     verdicts = {row.verdict for row in rows(*host)}
     assert verdicts == {"as recorded"}
@@ -97,7 +97,7 @@ SICK = [
 
 
 @pytest.mark.parametrize(("factors", "state", "facts", "what", "cause"), SICK)
-def test_a_sick_host_gets_its_diagnosis(host, factors, state, facts, what, cause):
+def test_an_unusual_host_gets_its_causes(host, factors, state, facts, what, cause):
     machine, others = host
     causes = found(sick(machine, state, facts, **factors), others)
     assert list(causes) == [what]
@@ -114,7 +114,7 @@ def test_an_unknown_gpu_is_compared_with_its_own_link(host):
     assert link_bytes_per_s(None, 16) is link_bytes_per_s(4, None) is None
 
 
-def test_a_slow_cpu_gets_its_diagnosis(host):
+def test_a_slow_cpu_gets_its_causes(host):
     machine, others = host
     slow = {key: value * (0.4 if "all" in key else 1) for key, value in machine.cpu.items()}
     around = {"virtual_machine": False, "numa_nodes": 2, "granted_cpus": 6.0, "load": 3.0}

@@ -73,7 +73,7 @@ def test_counters_are_given_to_the_cells_by_name_and_threads():
         ),
     ],
 )
-def test_what_is_no_counter_is_refused(output, reason):
+def test_an_invalid_counter_is_refused(output, reason):
     with pytest.raises(StudyError, match=f"^ncu: {re.escape(reason)}"):
         list(rows_of(output, CELLS))
 
@@ -174,7 +174,7 @@ def test_counters_are_added_to_the_recording(recorded, ncu):
 
 
 @pytest.mark.slow
-def test_what_cannot_be_counted_leaves_the_recording_as_it_is(recorded, ncu, monkeypatch):
+def test_a_failed_count_leaves_the_recording_unchanged(recorded, ncu, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setenv("PATH", str(recorded))
         with pytest.raises(StudyError, match=r"^ncu: not found on PATH; install"):

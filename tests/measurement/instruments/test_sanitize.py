@@ -104,7 +104,9 @@ def test_clean_kernels_pass_under_every_tool(host, capsys):
         ("memcheck", f"echo Died; {CLEAN.splitlines()[-1]}", "0 errors, exit status 0: Died"),
     ],
 )
-def test_what_a_tool_finds_is_told_and_the_others_still_run(host, tool, behaviour, said, capsys):
+def test_findings_of_a_tool_are_reported_and_the_other_tools_run(
+    host, tool, behaviour, said, capsys
+):
     (host / tool).write_text(behaviour)
     assert sanitize(CONFIG, 0, ["8"], TOOLS, host / "out") == 1
     by_tool = {line.split()[0]: line for line in lines(capsys)}
@@ -116,7 +118,7 @@ def test_what_a_tool_finds_is_told_and_the_others_still_run(host, tool, behaviou
     assert sum("; see " in line for line in by_tool.values()) == 1
 
 
-def test_what_is_missing_or_invalid_is_one_line(host):
+def test_what_is_missing_or_invalid_is_a_one_line_error(host):
     shapes = [(["8", n], TOOLS, f"shape '{n}': not valid; use N, M") for n in ("0", "8x8", "2x0x3")]
     leak = "--tools: 'leakcheck' is unknown; use one of memcheck, racecheck, "
     missing = "compute-sanitizer: not found; install the CUDA toolkit"
@@ -151,7 +153,7 @@ def run_check(tmp_path, capsys, *faults):
     return str(outcome), lines(capsys)
 
 
-def test_a_cell_that_fails_costs_only_itself_and_a_fault_of_the_device_all_others(tmp_path, capsys):
+def test_a_failed_configuration_does_not_stop_the_others(tmp_path, capsys):
     said = "check: 5 cells run, 0 failed, 1 not launchable"
     assert run_check(tmp_path, capsys) == (said, [])
     for kind, reason in (

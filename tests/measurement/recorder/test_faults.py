@@ -270,7 +270,9 @@ def test_budgets_and_long_runs_limit_the_samples(config, study, gpus, cubins, tm
     assert set(cells_of(made.samples)) == set(cells_of(passed))
 
 
-def test_obstacles_are_named_before_measuring(config, gpus, cubins, tmp_path, monkeypatch):
+def test_impossible_recordings_are_refused_before_measuring(
+    config, gpus, cubins, tmp_path, monkeypatch
+):
     out, no_gpu = tmp_path / "new" / "r", replace(gpus, gpus=0)
 
     def refusal(config, out, cubins, hardware):
@@ -337,7 +339,9 @@ DEADLY = {
 
 
 @pytest.mark.parametrize(("faults", "restarts"), [(WRONG, 0), (DEADLY, 4)], ids=["wrong", "deadly"])
-def test_faults_at_the_gate_cost_their_cells_only(config, cubins, tmp_path, faults, restarts):
+def test_faults_at_the_gate_fail_only_their_configurations(
+    config, cubins, tmp_path, faults, restarts
+):
     config["study"]["host_memory"] = ["pinned"]
     config["study"]["protocol"]["hang_limit_s"] = 3  # also limits the start of a process
     planned = [Fault(kind, *cell) for cell, (kind, _) in faults.items()]
@@ -369,7 +373,7 @@ WHILE_SAMPLING = {
 
 
 @pytest.mark.parametrize("faults", WHILE_SAMPLING.values(), ids=WHILE_SAMPLING)
-def test_faults_while_sampling_drop_the_samples_of_cells(config, cubins, tmp_path, faults):
+def test_faults_while_sampling_drop_only_their_samples(config, cubins, tmp_path, faults):
     """Run 1 is the check, runs 2 to 7 are the pilot, then samples follow."""
     config["study"]["host_memory"] = ["pinned"]
     made, _ = measure(config, tmp_path, cubins, *faults, gpus=1)
@@ -431,7 +435,7 @@ def start_warm(folder, cubins):
 
 
 @pytest.mark.parametrize("kills", [2, pytest.param(6, marks=pytest.mark.exhaustive)])
-def test_killed_at_random_points_nothing_is_lost_or_measured_twice(
+def test_a_killed_recorder_loses_no_sample_and_measures_none_twice(
     cubins, in_turn, tmp_path, kills
 ):
     folder = tmp_path / "killed"
@@ -545,7 +549,7 @@ def test_a_full_disk_gives_one_line_and_all_samples_are_kept(config, cubins, tmp
     assert made.provenance["attempts"] == 2
 
 
-def test_nothing_measured_leaves_nothing_behind(config, cubins, tmp_path):
+def test_a_recording_without_measurements_leaves_no_file(config, cubins, tmp_path):
     (tmp_path / "lost").touch()
     config["study"]["protocol"]["cold_starts"] = 0
     with pytest.raises(StudyError, match="gpu0: cannot create a context"):

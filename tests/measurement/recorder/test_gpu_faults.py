@@ -77,7 +77,7 @@ def spoilt(card, config, tmp_path, monkeypatch):
         ("trap", "unspecified launch failure"),
     ],
 )
-def test_a_faulty_kernel_costs_its_cells_only(spoilt, kind, reason):
+def test_a_faulty_kernel_fails_only_its_configurations(spoilt, kind, reason):
     made, faulty, cells = spoilt("block-b8-float32-exact", KERNELS[kind])
     assert set(faulty["status"]) == {"failed"}
     assert faulty["reason"].str.contains(reason, regex=False).all(), set(faulty["reason"])
@@ -100,7 +100,7 @@ def test_a_kernel_that_asks_for_too_much_shared_memory_is_not_launched(spoilt):
     assert set(cells[cells["variant"] != "buffered_row"]["status"]) == {"passed"}
 
 
-def test_shared_memory_of_which_nothing_was_told_fails_at_the_launch(spoilt):
+def test_undeclared_shared_memory_fails_at_the_launch(spoilt):
     body = (
         "__shared__ float much[12288]; much[threadIdx.x] = a[0]; __syncthreads(); c[0] = much[n];"
     )

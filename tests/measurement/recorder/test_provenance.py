@@ -31,7 +31,7 @@ CONFIG = config_text({"variants": ["naive"], "block_sizes": [32]}, ONE)
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("stand_ins")
-def test_recording_names_neither_host_nor_user_nor_place(tmp_path, monkeypatch):
+def test_a_recording_contains_no_host_user_or_path(tmp_path, monkeypatch):
     """Neither the real names nor those that the system reports."""
     names = [name for name in (socket.gethostname(), getpass.getuser()) if len(name) > 3]
     fields = {**platform.uname()._asdict(), "node": "secret-host"}
@@ -54,7 +54,7 @@ def test_recording_names_neither_host_nor_user_nor_place(tmp_path, monkeypatch):
     assert not [place for place in places if place in text]
 
 
-def test_a_start_of_the_machine_has_a_hash_of_its_own_per_gpu(tmp_path, monkeypatch):
+def test_each_start_of_the_machine_has_a_hash_per_gpu(tmp_path, monkeypatch):
     monkeypatch.setattr(provenance, "_BOOT", tmp_path / "boot_id")
     assert provenance.machine_start() is None, "the system has no boot ID"
     found = []

@@ -52,7 +52,7 @@ def refusal(folder):
     return message.removeprefix(f"recording {folder}: ").removesuffix(end)
 
 
-def test_what_is_written_is_read_with_its_types_and_gaps(small, tmp_path):
+def test_a_written_recording_is_read_with_types_and_blanks(small, tmp_path):
     rows = [
         ("cpu", "naive", "float32", 1, 7, 7, 7, None, None, 16),
         ("gpu0", "bmm_tile", "int32", 3, 5, 8, 2**31 - 1, 4, "pinned", None),
@@ -153,7 +153,7 @@ def test_content_that_breaks_the_format_is_not_written(small, broken, tmp_path):
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_a_file_that_is_not_as_it_was_written_is_named(broken, name):
+def test_an_altered_file_is_named(broken, name):
     file = broken / name
     data = file.read_bytes()
     for spoilt in (data[:-9] + bytes([data[-9] ^ 1]) + data[-8:], data[:-1], data + b"\n", b""):
@@ -168,7 +168,7 @@ def test_a_file_that_is_not_as_it_was_written_is_named(broken, name):
     assert refusal(broken) == f"{MANIFEST} does not list {name}"
 
 
-def test_what_is_no_manifest_or_no_folder_is_named(broken):
+def test_an_invalid_manifest_or_folder_is_named(broken):
     for path in (broken / "none", broken / MANIFEST):
         with pytest.raises(RecordingError, match=f"recording {path}: no such folder; correct"):
             recording.read(path)
@@ -227,7 +227,7 @@ def test_every_system_has_passed_on_the_recorded_gpus(committed, name):
         assert set(passed["device"]) == ({"cpu"} if system.side == "cpu" else devices), system
 
 
-def test_what_was_not_measured_from_a_known_tree_or_never_passed_is_refused(measured):
+def test_unpublishable_recordings_are_refused(measured):
     for changes, words in (
         ({"simulated": True}, "its times are simulated"),
         ({"git": {"commit": None, "dirty": None}}, "its commit is unknown"),

@@ -138,13 +138,13 @@ def protocol(width=0.01, least=6, most=100, budget=1e9, single=1e9, confidence=0
     ("reach", "count"),  # pilot's half width / wanted half width; samples
     [(0.0, 9), (1.0, 9), (1.22, 9), (1.25, 10), (2.0, 24), (3.0, 54), (5.0, 100)],
 )
-def test_samples_are_as_many_as_the_scatter_of_the_pilot_asks_for(reach, count):
+def test_the_scatter_of_the_pilot_determines_the_number_of_samples(reach, count):
     pilot = [100.0, 100.0, 100.0, 100.0, 100.0, 100.0 + reach]
     assert protocol(least=9).samples(100.0, pilot) == count
     assert protocol(least=9).samples(1.0, [200 - p for p in pilot]) == count, "to either side"
 
 
-def test_no_more_samples_than_the_budget_allows_but_the_fewest():
+def test_the_time_budget_limits_the_samples_down_to_the_minimum():
     assert (protocol().fewest, protocol(confidence=0.5).fewest) == (6, 2)
     assert protocol(least=20).samples(1.0, [1.0] * 6) == 20
     assert protocol(least=3).samples(1.0, [1.0] * 6) == 6, "five have no interval"
@@ -244,7 +244,7 @@ def test_a_cell_that_fails_is_not_measured_again():
     assert [passes[c] for c in cells] == [20, 3, 5]
 
 
-def test_intervals_by_hand():
+def test_intervals_equal_hand_values():
     ranks = {6: (0, 5), 8: (0, 7), 9: (1, 7), 20: (5, 14), 100: (39, 60)}
     ranks |= dict.fromkeys((0, 1, 5))
     assert {count: interval_ranks(count, 0.95) for count in ranks} == ranks
@@ -257,7 +257,7 @@ def test_intervals_by_hand():
 
 
 @pytest.mark.parametrize("count", [6, 20, 101])
-def test_interval_covers_the_median_as_often_as_it_says(count):
+def test_intervals_have_their_nominal_coverage(count):
     rng = np.random.default_rng(count)
     repeats = 4000
     draws = rng.exponential(size=(repeats, count))

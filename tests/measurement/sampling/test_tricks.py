@@ -61,7 +61,7 @@ def test_one_element_beyond_its_bound_is_found_anywhere(dtype):
     assert missed <= 3
 
 
-def test_few_roundoffs_do_not_lower_the_limit_of_imprecise_sums():
+def test_a_few_small_errors_do_not_hide_imprecise_sums():
     rng = np.random.default_rng(3)
     a, b = (rng.standard_normal(shape, "f") for shape in ((16, 12288), (12288, 16)))
     assert compare(a @ b, a, b, 0.005).passed
@@ -283,7 +283,7 @@ def test_a_trick_is_refused_and_honest_code_is_not(trial, trick, n, reason):
 
 
 @pytest.mark.slow
-def test_a_store_of_all_content_computes_every_timed_product(trial, monkeypatch):
+def test_storing_by_full_content_still_computes_every_timed_product(trial, monkeypatch):
     computed = []
     compute = Code.compute
     monkeypatch.setattr(Code, "compute", lambda *own: (compute(*own), computed.append(1)))
@@ -313,7 +313,7 @@ def test_a_replaced_function_is_named(monkeypatch, owner, name):
         intact.check("called.py")
 
 
-def test_what_a_call_imports_is_known_with_its_version(tmp_path, monkeypatch):
+def test_imports_of_a_call_are_recorded_with_versions(tmp_path, monkeypatch):
     monkeypatch.setattr(calls, "_before", set())
     monkeypatch.setattr(calls, "_named", set())
     monkeypatch.syspath_prepend(tmp_path)
