@@ -3,8 +3,8 @@
    of shapes.js, for others. It prints the same digits. */
 (() => {
   "use strict";
-  const form = document.getElementById("calculator-form");
-  if (!form) return;
+  const section = document.getElementById("calculator");
+  const form = document.getElementById("calculator-form"); // the product; context.js has the rest
   const LARGEST_N = 46340;
   const TIMES = ["time", "h2d", "kernel", "d2h", "overhead"]; // columns
   let data, rows, surfaces; // unpacked by start()
@@ -127,8 +127,9 @@
     return `${gpu.title}, the same ${name}: ${seconds(there.time)} (${bounds(there, seconds)}).`;
   }
 
-  /* An answer has the implementations on the GPU, the fastest first of this study and then of a library, the
+  /* An answer has the fastest implementation of this study and that of a library, the faster one first, the
      one on the CPU, and the break-even size. Each implementation has time, half-width and name. */
+  const byTime = (found) => found.sort((one, other) => one.time - other.time);
 
   /* For one square product in host memory. */
   function answerBySize(asked, baseline) {
@@ -153,7 +154,7 @@
     const cpu = fastest(tableOf((row) => row.recording === asked.gpu.recording && row.cpu_baseline === baseline), n);
     const key = `${asked.gpu.label}|${asked.run.place}|${baseline}`;
     const even = (asked.arithmetic === "any" && data.breakEven[key]) || "not measured";
-    return { gpus: found.map(ofRow), cpu: cpu && ofRow(cpu), even, sameAt };
+    return { gpus: byTime(found.map(ofRow)), cpu: cpu && ofRow(cpu), even, sameAt };
   }
 
   function answerByShape(asked, baseline) {
@@ -172,7 +173,7 @@
       outside: far(one.places[run.place]),
     });
     const least = (found) => found.reduce((best, one) => (one.time < best.time ? one : best));
-    const gpus = sides.filter((side) => side.length).map((side) => least(side.map(predicted)));
+    const gpus = byTime(sides.filter((side) => side.length).map((side) => least(side.map(predicted))));
     const surface = surfaces.onCpu(asked.gpu.recording, baseline, shape);
     if (!gpus.length || !surface) return { gpus, cpu: null, even: "" };
     const cpu = { ...shapes.onCpu(surface, shape, run), name: surfaces.nearest(surface, shape), outside: far(surface) };
@@ -180,16 +181,18 @@
       const one = surfaces.onGpu(gpu.label, shape, run.place).find((each) => each.variant === variant);
       return one && shapes.onGpu(one, shape, run);
     };
-    return { gpus, cpu, even: shapes.breakEven(shape, run, sides.find((side) => side.length), surface), sameAt };
+    return { gpus, cpu, even: shapes.breakEven(shape, run, all, surface), sameAt };
   }
 
   /* What the form asks, or why it cannot be answered. */
   function question() {
     const value = (name) => form.elements[name].value;
-    const [n, products, streams] = ["n", "products", "streams"].map((name) => Number(value(name)));
+    const [products, streams] = ["products", "streams"].map((name) => Number(value(name)));
+    const n = Number(context.value("n"));
     const shape = [Number(value("m") || n), n, Number(value("k") || n)];
-    const run = { place: value("memory"), products, streams, independent: value("a") === "independent" };
-    const gpu = data.gpus.find((each) => each.label === value("gpu"));
+    const run = { place: context.value("location"), products, streams, independent: value("a") === "independent" };
+    const gpu = data.gpus.find((each) => each.label === context.value("gpu"));
+    if (!gpu) return { fault: `Nothing is predicted for ${context.title("gpu")}.` };
     const arithmetic = value("arithmetic");
     const isWhole = (number, most) => Number.isInteger(number) && number >= 1 && number <= most;
     if (!shape.every((edge) => isWhole(edge, LARGEST_N))) {
@@ -217,7 +220,7 @@
     const { shape, run } = asked;
     const isSimple = shape.every((edge) => edge === shape[0]) && run.products === 1 && run.streams === 1;
     const isInHost = ["pinned", "pageable"].includes(run.place);
-    const baseline = form.elements.baseline.value;
+    const baseline = context.cpu();
     const { gpus, cpu, even, sameAt } = (isSimple && isInHost ? answerBySize : answerByShape)(asked, baseline);
     if (!gpus.length) return "No implementation was measured at enough sizes for this question; record more sizes.";
     if (!cpu) return "The CPU time is not predicted: too few sizes, or less than the shortest time measured.";
@@ -226,6 +229,8 @@
     const mark = cpu.outside ? "*" : "";
     part("verdict").textContent = verdictOf(speedup);
     part("speedup").textContent = `${threeDigits(speedup.time)} (${bounds(speedup, threeDigits)})${mark}`;
+    part("asked").textContent = `N = ${shape[1]}, ${context.title("location")}`;
+    part("over").textContent = context.title("baseline", baseline === "best" ? "fastest-cpu" : `cpu-${baseline}`);
     part("break-even").textContent = even;
     part("cpu-name").textContent = `CPU, ${cpu.name}`;
     part("gpu-name").textContent = `GPU, ${best.name}`;
@@ -250,16 +255,6 @@
 
   /* --- start --- */
 
-  function fillBaselines() {
-    const { recording } = data.gpus.find(({ label }) => label === form.elements.gpu.value);
-    const known = new Set(rows.filter((row) => row.recording === recording).map((row) => row.cpu_baseline));
-    const chosen = form.elements.baseline.value || "best";
-    const options = Object.entries(data.baselines).filter(([id]) => known.has(id));
-    form.elements.baseline.replaceChildren(
-      ...options.map(([id, title]) => new Option(title, id, id === "best", id === chosen)),
-    );
-  }
-
   /* Predicted times of a variant in its fastest block size, by N. Only at sizes with rows without
      interval does the table have every variant. */
   predictions.of = (gpu, memory, variant) => {
@@ -272,20 +267,41 @@
     return [...times].map(([n, time]) => ({ n, time }));
   };
 
+  const NAMES = [...form.elements].map(({ name }) => name);
+
+  /* Keep the product in the address. */
+  function save() {
+    const changed = [...form.elements].filter((control) => control.value !== control.dataset.first);
+    setAddress(Object.fromEntries(NAMES.map((name) => [name, changed.find((one) => one.name === name)?.value ?? null])));
+  }
+
+  function restore() {
+    const query = new URLSearchParams(location.search);
+    for (const control of form.elements) {
+      control.dataset.first = control.value;
+      const value = query.get(control.name);
+      const isOffered = !control.options || [...control.options].some((option) => option.value === value);
+      if (value !== null && isOffered) control.value = value;
+    }
+    form.closest("details").open = NAMES.some((name) => query.has(name));
+  }
+
   async function start() {
     data = JSON.parse(await inflated(document.getElementById("calculator-data")));
+    if (!data.gpus.length) return;
     rows = unpacked(data.rows);
     surfaces = shapes.read(data.shapes);
     for (const row of rows) for (const name of TIMES) row[name] = row[name] && row[name] * data.time_unit_s;
-    form.elements.gpu.append(...data.gpus.map(({ label, title }) => new Option(title, label)));
-    fillBaselines();
-    form.addEventListener("input", (event) => {
-      if (event.target === form.elements.gpu) fillBaselines();
+    restore();
+    form.addEventListener("input", () => {
+      save();
       show();
     });
     form.addEventListener("submit", (event) => event.preventDefault());
+    document.addEventListener("context", show);
+    section.hidden = false;
     show();
-    form.closest(".calculator").dataset.ready = "";
+    section.dataset.ready = "";
   }
 
   start();

@@ -39,14 +39,14 @@
     "fastest-cpu": (row) => row.gpu === null,
   };
   const SOURCE_NAIVE = "source-naive";
-  const baseline = document.querySelector("#switch select"); // missing without a GPU
   const NAMES = [
-    ...["quantity", "over", "matrices", "x", "block_size", "n", "memory", "lines"],
-    ...["log", "predicted", "common", "gpu", "kernel"],
+    ...["quantity", "over", "matrices", "x", "block_size", "lines"],
+    ...["log", "memory", "predicted", "common", "compare", "kernel"],
   ];
   let data, rows, labels; // unpacked by start(); labels: marked names of GPUs
   let defaults; // state of the form before any choice
   let wanted = null; // the view of a figure's link, before the explorer has started
+  let sizes = []; // N of square products
   let shown = []; // the points of the chart
   let leftOut = 0; // configurations that only some of the chosen GPUs have
   let brushed = {}; // range of each axis that the brush covers
@@ -67,21 +67,22 @@
   function fillControls() {
     const squares = rows.filter((row) => row.shape === null);
     const distinct = (column, of = squares) => [...new Set(of.map((row) => row[column]))].filter((v) => v !== null);
-    const sizes = distinct("n").sort((a, b) => a - b);
+    sizes = distinct("n").sort((a, b) => a - b);
     const blocks = distinct("block_size").sort((a, b) => a - b);
     const { elements } = form;
     elements.block_size.append(...blocks.map((b) => new Option(blockText(b), b)));
-    elements.n.append(...sizes.map((n) => new Option(n, n, n === sizes.at(-1), n === sizes.at(-1))));
     const types = distinct("dtype", rows.filter((row) => row.shape !== null)).sort();
     elements.matrices.append(...types.map((type) => new Option(`other shapes, ${type}`, type)));
     if (!rows.some((row) => row.intensity !== null)) elements.x.querySelector("[value=intensity]").remove();
-    if (baseline) elements.over.append(new Option("the baseline of the page", "baseline"));
+    if (context.value("baseline")) elements.over.append(new Option("the baseline of the page", "baseline"));
     if (rows.some(BASELINES[SOURCE_NAIVE])) elements.over.append(new Option("naive (B = 32)", SOURCE_NAIVE));
     elements.over.append(...data.kernels.map(({ name }) => new Option(name, name)));
-    if (!rows.some((row) => row.host_memory === "pinned")) elements.memory[0].defaultSelected = true;
-    document
-      .getElementById("explorer-gpus")
-      .append(...data.gpus.map((g) => checkbox("gpu", g.label, g.title, g.label === data.focus)));
+    const others = document.getElementById("explorer-others");
+    others.hidden = data.gpus.length < 2;
+    others.append(...data.gpus.map((gpu) => checkbox("compare", gpu.label, gpu.title, false)));
+    if (!rows.some((row) => row.gpu !== null)) {
+      for (const option of [...elements.quantity.options]) if (!option.value.startsWith("total")) option.remove();
+    }
     for (const group of new Set(data.kernels.map((kernel) => kernel.group))) {
       const kernels = data.kernels.filter((kernel) => kernel.group === group);
       const whole = checkbox("group", group, group, false);
@@ -125,12 +126,12 @@
     }
   }
 
-  function saveAddress() {
+  function saveAddress(hash = "#explorer") {
     const changed = Object.entries(state()).map(([name, values]) => {
       const isDefault = JSON.stringify(values) === JSON.stringify(defaults[name]);
       return [name, isDefault ? null : values.length ? values : [""]];
     });
-    setAddress(Object.fromEntries(changed), "#explorer");
+    setAddress(Object.fromEntries(changed), hash);
   }
 
   function choices() {
@@ -139,20 +140,23 @@
     const option = (name) => form.elements[name].selectedOptions[0].text;
     const over = found.get("over");
     const matrices = found.get("matrices");
+    const gpu = context.value("gpu") ?? data.focus;
+    const gpus = [gpu, ...found.getAll("compare").filter((label) => label !== gpu)];
+    const distance = (n) => Math.abs(Math.log(n / Number(context.value("n"))));
+    const place = context.value("location") === "pageable" ? "pageable" : "pinned";
     return {
-      ...{ part, matrices, over },
-      overText: over === "baseline" ? baseline.selectedOptions[0].text : option("over"),
+      ...{ part, matrices, over, gpus },
+      overText: over === "baseline" ? context.title("baseline", context.ladder()) : option("over"),
       kind: over ? "ratio" : kind,
       quantity: option("quantity"),
       x: matrices ? "operations" : found.get("x"),
       block: found.get("block_size"),
-      n: Number(found.get("n")),
-      memory: found.get("memory"),
+      n: sizes.reduce((best, n) => (distance(n) < distance(best) ? n : best), sizes[0]),
+      memory: found.has("memory") ? "both" : place,
       lines: found.get("lines"),
-      gpus: found.getAll("gpu"),
       kernels: data.kernels.filter((kernel) => found.getAll("kernel").includes(kernel.name)),
       log: found.getAll("log"),
-      isCommon: found.has("common") && found.getAll("gpu").length > 1,
+      isCommon: found.has("common") && gpus.length > 1,
       isPredicted: found.has("predicted") && part === "total" && !matrices && !over && found.get("x") === "n",
     };
   }
@@ -234,7 +238,7 @@
   /* Times of the reference: a kernel in its fastest block size, or the baseline of the page. Of a
      kernel on a GPU, the time with the same host memory; of the CPU, the end-to-end time. */
   function references(choice) {
-    const over = choice.over === "baseline" ? baseline.value : choice.over;
+    const over = choice.over === "baseline" ? context.ladder() : choice.over;
     const matches = BASELINES[over] ?? ((row) => row.variant === over);
     const isOnCpu = rows.find(matches)?.gpu === null;
     const isReference = (row) => matches(row) && (row.gpu === null) === isOnCpu && (!choice.matrices || row.dtype === choice.matrices);
@@ -524,7 +528,7 @@
     const numbers = new Set(["size", "block", "shown", "interval", "samples"]);
     list.querySelector("tbody").replaceChildren(
       ...found.map((point) =>
-        element("tr", {}, ...columns.map((name) => element("td", { textContent: point[name], className: numbers.has(name) ? "number" : "" }))),
+        element("tr", {}, ...columns.map((name) => element("td", { textContent: point[name], className: numbers.has(name) ? "n" : "" }))),
       ),
     );
   }
@@ -576,8 +580,6 @@
     const byBlock = isSquare && elements.x.value === "block_size";
     elements.x.parentElement.hidden = !isSquare;
     elements.block_size.parentElement.hidden = byBlock;
-    elements.n.parentElement.hidden = !byBlock;
-    elements.common.parentElement.hidden = data.gpus.length < 2;
     if (!drawing) return;
     if (event) saveAddress();
     drawing = drawing.then(draw);
@@ -589,7 +591,8 @@
       return;
     }
     restore(view);
-    refreshChart({});
+    context.set(view);
+    saveAddress();
   }
 
   /* Unpack data and libraries, fill the controls, draw the first chart. */
@@ -601,6 +604,7 @@
     form.reset();
     defaults = state();
     restore(wanted ?? new URLSearchParams(location.search));
+    if (wanted) context.set(wanted);
     refreshChart();
     for (const library of document.querySelectorAll(".explorer-library")) {
       section.append(element("script", { textContent: await inflated(library) }));
@@ -615,7 +619,7 @@
     }).observe(chart);
     form.addEventListener("change", refreshChart);
     form.addEventListener("reset", () => setTimeout(() => refreshChart({})));
-    document.addEventListener("baseline", () => form.elements.over.value === "baseline" && refreshChart());
+    document.addEventListener("context", () => refreshChart());
     document.getElementById("explorer-png").addEventListener("click", savePng);
     document.getElementById("explorer-csv").addEventListener("click", saveCsv);
   }

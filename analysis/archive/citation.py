@@ -28,12 +28,24 @@ class Maker:
     commit: str | None
     dirty: bool | None
 
+    @property
+    def state(self) -> str:
+        """The tree in words: "commit 1234567 with changes that are not committed"."""
+        if self.commit is None:
+            return "a tree without history"
+        changes = " with changes that are not committed" if self.dirty else ""
+        return f"commit {self.commit}{changes}"
+
+
+UNKNOWN = Maker("gemm-study page", None, None)
+
 
 @dataclass(frozen=True)
 class Citation:
     """A citation. `data` are the SHA-256 of the recordings' manifests by id, `data_hash` of all.
 
-    `year` is the year in which the last recording ended; blank without recordings.
+    `year` is the year in which the last recording ended; blank without recordings. `repository` is
+    the address of the repository; empty if ``CITATION.cff`` names none.
     """
 
     title: str
@@ -43,6 +55,19 @@ class Citation:
     year: str
     data: dict[str, str]
     data_hash: str
+    repository: str
+
+    @property
+    def address(self) -> str:
+        """The address of the repository, or how to name the version without one."""
+        unknown = "No address is published; the commit and the data hash identify this version"
+        return self.repository or unknown
+
+    def link(self, commit: str | None, path: str) -> str:
+        """Return a link to a file or folder of the repository, from a page in ``results/``."""
+        if not self.repository:
+            return f"../{path}"
+        return f"{self.repository.rstrip('/')}/blob/{commit or 'HEAD'}/{path}"
 
 
 def citation(recordings: Mapping[str, Path], ended_utc: list[str], root: Path = ROOT) -> Citation:
@@ -62,6 +87,7 @@ def citation(recordings: Mapping[str, Path], ended_utc: list[str], root: Path = 
             year=max(ended_utc, default="")[:4],
             data={name: hashlib.sha256(text).hexdigest() for name, text in manifests.items()},
             data_hash=hashlib.sha256(b"".join(manifests.values())).hexdigest(),
+            repository=str(cited.get("repository-code", "")),
         )
     except (yaml.YAMLError, KeyError, TypeError) as error:
         raise StoreError(

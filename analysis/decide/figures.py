@@ -1,4 +1,4 @@
-"""Figures of break-even sizes, copies and predictions."""
+"""Figures of break-even sizes and copies."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -7,9 +7,8 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, NullLocator
+from matplotlib.ticker import NullLocator
 
-from analysis.data.best import fastest
 from analysis.data.devices import Devices
 from analysis.data.store import Store
 from analysis.decide.break_even import ABOVE, BELOW, MEASURED, STUDY
@@ -160,49 +159,6 @@ def _byte_ticks(axis: Axes, sizes: pd.Series) -> None:
     axis.xaxis.set_minor_locator(NullLocator())
 
 
-def predictions(store: Store, devices: Devices) -> Figure | None:
-    """Draw predicted over measured times of runs at held-out sizes, by measured time.
-
-    There is one panel per kind of host memory. It shows the fastest block size of each kernel at
-    each size. Hollow points are all cells outside their 95 % prediction intervals.
-    """
-    by_gpu = _by_gpu(store["predictions"], devices)
-    if not by_gpu:
-        return None
-    memories = _memories(by_gpu)
-    figure, axes = style.new_figure(len(memories), height=3.4)
-    looks = style.looks_of(devices)
-    for axis, memory in zip(axes, memories, strict=True):
-        axis.axhline(1, color=INK, linewidth=1)
-        for gpu, of_gpu in by_gpu.items():
-            cells = of_gpu[(of_gpu["host_memory"] == memory) & of_gpu["predicted_s"].notna()]
-            if len(cells):
-                best = cells.index.isin(fastest(cells, "time_s", ["variant", "n"]).index)
-                shown = cells[best | ~cells["inside"].fillna(True)]
-                _predicted(axis, shown, f"{gpu}, {memory}", looks[gpu])
-            rows.key(axis, looks[gpu], gpu)
-        how: dict[str, Any] = {"linestyle": "none", "color": INK, "markersize": 26**0.5}
-        text = "outside its prediction interval"
-        axis.plot([], [], "o", label=text, markerfacecolor="none", **how)
-        axis.set_title(f"{memory} memory")
-        axis.set_xlabel("measured end-to-end time")
-        style.log_axis(axis, "x")
-        axis.xaxis.set_major_formatter(FuncFormatter(style.plain_time))
-    axes[0].set_ylabel("predicted / measured time")
-    style.same_y(axes)
-    style.legend(figure, axes)
-    return figure
-
-
-def _predicted(axis: Axes, cells: pd.DataFrame, name: str, look: palette.Look) -> None:
-    factor = (cells["predicted_s"] / cells["time_s"]).to_numpy(dtype=float)
-    time_s = cells["time_s"].to_numpy(dtype=float)
-    outside = ~cells["inside"].fillna(True).to_numpy(dtype=bool)
-    ratios = zip(style.cell_names(cells), factor, strict=True)
-    texts = [f"{name}, {cell}: {style.rounded(ratio)}" for cell, ratio in ratios]
-    style.marks(axis, time_s, factor, outside, look, texts, 18, (0.8, 0.8))
-
-
 def _by_gpu(frame: pd.DataFrame, devices: Devices, most: int = style.MOST_COLOURS) -> RowsByGpu:
     """Return the rows of each GPU by its name, the GPU in focus first, without empty ones."""
     by_gpu = {gpu.short: frame[frame["gpu"] == gpu.label] for gpu in devices.gpus[:most]}
@@ -214,4 +170,4 @@ def _memories(by_gpu: RowsByGpu) -> list[str]:
     return [kind for kind in reversed(HOST_MEMORY_ORDER) if kind in kinds]
 
 
-FIGURES = style.named(break_even, copies, predictions)
+FIGURES = style.named(break_even, copies)

@@ -94,9 +94,9 @@ class BySize:
 
     @cached_property
     def on_gpu(self) -> list[Answer]:
-        """The fastest implementation of this study, and that of a library."""
+        """The fastest implementation of this study and that of a library, the faster one first."""
         n = self._asked.shape.n
-        return [_answer(one, n) for rows in self._sides if (one := rows.fastest(n))]
+        return _by_time(_answer(one, n) for rows in self._sides if (one := rows.fastest(n)))
 
     def on_cpu(self, baseline: str) -> Answer | None:
         """Return the fastest implementation of a CPU baseline."""
@@ -105,12 +105,11 @@ class BySize:
 
     def break_even(self) -> dict[str, CsvRow | None]:
         """Return the break-even row of each CPU baseline; None if not measured."""
-        key = (self._asked.gpu, self._asked.run.location, "study")
-        rows = {
-            row["cpu_baseline"]: row
-            for row in self._tables["break_even"]
-            if (row["gpu"], row["host_memory"], row["kernels"]) == key
-        }
+        key = (self._asked.gpu, self._asked.run.location)
+        of_gpu = [
+            row for row in self._tables["break_even"] if (row["gpu"], row["host_memory"]) == key
+        ]
+        rows = {row["cpu_baseline"]: row for row in sorted(of_gpu, key=size_of, reverse=True)}
         is_any = self._asked.arithmetic == ANY  # the table has no other break-even sizes
         return {name: rows.get(name) if is_any else None for name in self.baselines}
 
@@ -139,8 +138,8 @@ class ByShape:
 
     @cached_property
     def on_gpu(self) -> list[Answer]:
-        """The fastest implementation of this study, and that of a library."""
-        return [self._answer(one) for side in self._sides() if (one := self._fastest(side))]
+        """The fastest implementation of this study and that of a library, the faster one first."""
+        return _by_time(self._answer(one) for side in self._sides() if (one := self._fastest(side)))
 
     def on_cpu(self, baseline: str) -> Answer:
         """Return the prediction of a CPU baseline."""
@@ -150,8 +149,7 @@ class ByShape:
 
     def break_even(self) -> dict[str, CsvRow | None]:
         """Return the break-even sizes of products with these proportions."""
-        side = next((side for side in self._sides() if side), [])
-        return {name: self._break_even(side, self._on_cpu[name]) for name in self.baselines}
+        return {name: self._break_even(self._on_cpu[name]) for name in self.baselines}
 
     def _sides(self) -> list[list[Shaped]]:
         of_library = [one for one in self._kernels if one.variant in LIBRARIES]
@@ -177,15 +175,26 @@ class ByShape:
         shape = self._asked.shape
         return f"{shape} is far from the shapes measured" if octaves > FAR_OCTAVES else None
 
-    def _break_even(self, side: list[Shaped], cpu: OnCpu) -> CsvRow:
+    def _break_even(self, cpu: OnCpu) -> CsvRow:
         def gpu_s(shapes: FloatArray) -> FloatArray:
-            return np.min([one.predict(shapes, self._asked.run)[0] for one in side], axis=0)
+            times = [one.predict(shapes, self._asked.run)[0] for one in self._kernels]
+            return np.min(times, axis=0)
 
         def cpu_s(shapes: FloatArray) -> FloatArray:
             return cpu.predict(shapes, self._asked.run)[0]
 
-        surfaces = [one.runs[self._asked.run.location] for one in side]
+        surfaces = [one.runs[self._asked.run.location] for one in self._kernels]
         return break_even_row(self._shape[0], gpu_s, cpu_s, [*surfaces, cpu.surface])
+
+
+def size_of(row: CsvRow) -> float:
+    """Return a break-even size: 0 below, infinite above the measured range."""
+    outside = {"below": 0.0, "above": math.inf}
+    return outside[row["location"]] if row["location"] in outside else float(row["n"])
+
+
+def _by_time(found: Iterable[Answer]) -> list[Answer]:
+    return sorted(found, key=lambda one: one.time.time_s)
 
 
 def answers(asked: Question, tables: Tables, recording: str) -> BySize | ByShape:

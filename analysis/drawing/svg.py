@@ -22,6 +22,8 @@ _REFERENCE = re.compile(r"(url\(#|^#)")
 # Two decimals of a point are enough.
 _DECIMALS = re.compile(r"(\d\.\d\d)\d+")
 _FONT = re.compile(r"font-family: [^;]*; ?")  # set once, at the root
+_UPRIGHT = re.compile(r"rotate\(-0 .*")  # of text that is not turned
+_AROUND_COMMANDS = re.compile(r" ?([MLQCz]) ?")
 _HOVER = "hover-"
 _BETWEEN = "\u2028"  # XML would convert a line break in an attribute to a space
 _LONGEST_LABEL = 40
@@ -72,6 +74,7 @@ def render(figure: Figure, name: str) -> str:
         if not (element.tail or "").strip():
             element.tail = None
         _convert(element, f"{name}-")
+    _ungroup(root)
     root.set("style", "font-family:system-ui,sans-serif")
     root.set("role", "img")
     root.set("aria-labelledby", f"caption-{name}")
@@ -117,17 +120,30 @@ def _title(group: ET.Element, texts: list[str]) -> None:
         ET.SubElement(mark, f"{_SVG}title").text = text
 
 
+def _ungroup(parent: ET.Element) -> None:
+    """Replace groups without attributes by their contents."""
+    children = []
+    for child in parent:
+        _ungroup(child)
+        children += [*child] if child.tag == f"{_SVG}g" and not child.attrib else [child]
+    parent[:] = children
+
+
 def _convert(element: ET.Element, prefix: str) -> None:
     """Convert references to HTML syntax, prefix ids, and replace `INK` and `PAPER`."""
     target = element.attrib.pop(_XLINK_HREF, None)
     if target is not None:
         element.set("href", target)
+    if _UPRIGHT.match(element.get("transform", "")):
+        del element.attrib["transform"]
     for key, value in list(element.attrib.items()):
         # XML would escape each line break of a path.
         flat = " ".join(value.split()).replace(INK, "currentColor")
         flat = flat.replace(PAPER, "var(--pico-background-color)")
         flat = _FONT.sub("", _DECIMALS.sub(r"\1", flat))
-        if key == "id":
+        if key == "d":
+            flat = _AROUND_COMMANDS.sub(r"\1", flat)
+        elif key == "id":
             flat = prefix + flat
         elif key == "href" or "url(#" in flat:
             flat = _REFERENCE.sub(rf"\g<1>{prefix}", flat)

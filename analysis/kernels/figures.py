@@ -1,6 +1,7 @@
 """The figures of the kernels: ladder, throughput by size, roofline, parts of the run."""
 
-from collections.abc import Callable, Iterable
+import math
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,11 @@ from kernels.products.shape import Shape
 _NAMED = {*STEPS} | LIBRARIES
 _ANY_SHAPE = {name for name, entry in VARIANTS.items() if entry.origin == "L"}
 _MOST_BARS = 6
+_ROOFS = {
+    "l1_bytes_per_s": "L1",
+    "l2_bytes_per_s": "L2",
+    "device_copy_bytes_per_s": "device memory",
+}
 
 
 def ladder(store: Store, devices: Devices) -> Figure | None:
@@ -178,7 +184,8 @@ def roofline(store: Store, devices: Devices) -> Figure | None:
     rows = rows[(rows["gpu"] == devices.focus.label) & rows["flop_per_byte_of_sectors"].notna()]
     if rows.empty:
         return None
-    peak = rates_of(store["ceilings"], devices.focus.label).get("fp32_flop_per_s", float("nan"))
+    ceilings = rates_of(store["ceilings"], devices.focus.label)
+    peak = ceilings.get("fp32_flop_per_s", float("nan"))
     flop = 2.0 * rows["n"].astype(float) ** 3
     rows = rows.assign(bound_flop_per_s=flop / rows["bound_s"])
     rows = with_rates(rows, "kernel")
@@ -202,11 +209,27 @@ def roofline(store: Store, devices: Devices) -> Figure | None:
     style.log_axis(axis, "x")
     style.log_axis(axis, "y")
     axis.margins(x=0.15)
+    _slopes(axis, ceilings)
     style.legend(figure, [axis])
     is_named = rows["variant"].isin(_NAMED) & ~rows["variant"].duplicated(keep="last")
     named = rows["variant"].where(is_named, "")
     style.name_points(figure, axis, rows.assign(x=rows[x], y=rows[y], text=named))
     return figure
+
+
+def _slopes(axis: Axes, ceilings: Mapping[str, float]) -> None:
+    """Draw the sloped roofs, bandwidth times FLOP per byte, up to the FMA throughput."""
+    low, high = axis.get_xlim()
+    bottom, top = axis.get_ylim()
+    peak = ceilings.get("fp32_flop_per_s", math.inf)
+    for name, text in _ROOFS.items():
+        bandwidth = ceilings.get(name, math.nan)
+        ends = max(low, 1e9 * bottom / bandwidth), min(high, peak / bandwidth)
+        if ends[0] < ends[1]:
+            axis.plot(ends, [bandwidth * end / 1e9 for end in ends], color=INK, linewidth=1.2)
+            middle = math.sqrt(ends[0] * ends[1])
+            style.note(axis, text, (middle, bandwidth * middle / 1e9), (-4, 6), ha="right")
+    axis.set(xlim=(low, high), ylim=(bottom, top))
 
 
 def shapes(store: Store, devices: Devices) -> Figure | None:

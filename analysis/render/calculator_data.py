@@ -16,8 +16,9 @@ from analysis.data.store import Store
 from analysis.decide import surfaces
 from analysis.decide.advise import MODES, break_even_text, largest_n
 from analysis.decide.lookup import PARTS, named
+from analysis.decide.questions import size_of
 from analysis.render.explorer_data import TIME_UNIT_S, codes, numbers
-from kernels.catalog.baselines import CPU_BASELINES
+from analysis.render.numbers import visible
 from kernels.catalog.entries import VARIANTS
 from kernels.catalog.locations import LOCATIONS
 from kernels.catalog.variant import PREPARED, Library
@@ -33,13 +34,14 @@ def calculator_data(store: Store, titles: dict[str, str]) -> str:
     intervals instead of their ends. `names` are the implementations by variant and block size.
     """
     gpus = store["predictors"].set_index("gpu")
-    sizes = store["break_even"].query("kernels == 'study'").astype(str)
+    sizes = store["break_even"].astype(str).to_dict("records")
     names = ("gpu", "host_memory", "cpu_baseline")
     rows = store["predicted_times"]
     pairs = rows[["variant", "block_size"]].drop_duplicates().itertuples(index=False)
     data = {
         "gpus": [
-            {"label": label, "title": title, "recording": gpus.at[label, "recording"]}
+            {"label": visible(label), "title": title}
+            | {"recording": visible(gpus.at[label, "recording"])}
             | {"largest": largest_n(gpus.loc[label])}
             | {"memory_bytes": int(gpus.at[label, "memory_bytes"])}
             for label, title in titles.items()
@@ -52,10 +54,9 @@ def calculator_data(store: Store, titles: dict[str, str]) -> str:
             name: MODES[entry.flow] for name, entry in VARIANTS.items() if entry.flow in MODES
         },
         "breakEven": {
-            "|".join(row[name] for name in names): break_even_text(row)
-            for row in sizes.to_dict("records")
+            visible("|".join(row[name] for name in names)): break_even_text(row)
+            for row in sorted(sizes, key=size_of, reverse=True)  # the least one is the last
         },
-        "baselines": CPU_BASELINES,
         "shapes": shapes_data(store),
         "prepared": [name for name, entry in VARIANTS.items() if entry.flow == PREPARED],
         "tensor": [name for name, entry in VARIANTS.items() if entry.tensor_cores],
@@ -79,7 +80,8 @@ def shapes_data(store: Store) -> dict[str, object]:
             _surface(row, nodes[row["surface"]]) for row in store["surfaces"].to_dict("records")
         ],
         "batches": {
-            gpu: rows.drop(columns="gpu").to_dict("records") for gpu, rows in batches.groupby("gpu")
+            visible(str(gpu)): rows.drop(columns="gpu").to_dict("records")
+            for gpu, rows in batches.groupby("gpu")
         },
     }
 
@@ -89,7 +91,10 @@ def _surface(row: dict[str, Any], nodes: pd.DataFrame) -> dict[str, object]:
     texts |= {"baseline": "cpu_baseline", "place": "host_memory"}
     numbers = ("power", "octaves", "noise", "session_share", "session_s")
     return {
-        **{name: None if pd.isna(row[column]) else row[column] for name, column in texts.items()},
+        **{
+            name: None if pd.isna(row[column]) else visible(row[column])
+            for name, column in texts.items()
+        },
         **{name: row[name] for name in numbers},
         "multiprocessors": whole(row["multiprocessors"]) or 0,
         "coefficients": [row[term] for term in surfaces.TERMS],

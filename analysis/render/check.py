@@ -42,15 +42,8 @@ _CELL = re.compile(r"<td[^>]*>(.*?)(?: <mark.*?</mark>)?(?:<small>([^<]*)</small
 _Shown = tuple[str, str, str]
 
 
-def words(page: str) -> int:
-    """Return the number of words before the appendix, without tables, code, figures, controls."""
-    essay = page.partition("<main")[2].partition('<section id="appendix"')[0]
-    essay = re.sub(r"<span data-baseline=\S* hidden>.*?</span>", "", essay)
-    return len(_text(_without(essay, *_NOT_TEXT, "table", "pre")).split())
-
-
 def print_faults(report: Path, tables_dir: Path, templates: Path) -> int:
-    """Print the numbers that differ and a word count; return 1 if a number differs, else 0.
+    """Print the numbers that differ; return 1 if a number differs, else 0.
 
     Raise StudyError if the report or a folder cannot be read.
     """
@@ -66,7 +59,6 @@ def print_faults(report: Path, tables_dir: Path, templates: Path) -> int:
     print("\n".join(shown or ["every number agrees with its table"]))
     if more > 0:
         print(f"... and {more} more")
-    print(f"{words(page)} words before the appendix", flush=True)
     return int(bool(faults))
 
 

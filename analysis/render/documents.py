@@ -1,8 +1,8 @@
 """Numbers in Markdown documents, from the published tables.
 
 A mark ``<!--= EXPRESSION -->text<!--/-->`` contains an expression of the page's templates and its
-value, for example ``ci(best, "speedup")``. `t` reads the tables in `PUBLISHED`, and `words` are the
-phrases of ``words.html.j2``. Of the GPU in focus, `device` is the row of the table recordings, and
+value, for example ``ci(best, "speedup")``. `t` reads the tables in `PUBLISHED`, and `words` is
+`analysis.render.words`. Of the GPU in focus, `device` is the row of the table recordings, and
 `strict`, `best`, `cublas`, `cublas_pinned`, `cublas_one_thread` and, with the most and the least
 speedup over any baseline, `most` and `least` are rows of choices. `located`
 has cuBLAS's rows of locations at N = 4096, by location of the data, of the first GPU that has them.
@@ -34,7 +34,6 @@ from kernels.catalog.baselines import BEST
 
 PUBLISHED = ROOT / "data" / "published" / "reproduction.zip"
 _MARK = re.compile(r"<!--= (.+?) -->.*?<!--/-->", re.DOTALL)
-_WORDS = '{% import "words.html.j2" as words with context %}{{ '
 
 
 def documents() -> list[Path]:
@@ -56,7 +55,7 @@ def with_numbers(text: str) -> str:
     environment = _environment()
 
     def filled(mark: re.Match[str]) -> str:
-        shown = environment.from_string(f"{_WORDS}{mark[1]} }}}}").render()
+        shown = environment.from_string(f"{{{{ {mark[1]} }}}}").render()
         shown = re.sub(r"</?code[^>]*>", "`", " ".join(shown.replace("\u2060", "").split()))
         return f"<!--= {mark[1]} -->{html.unescape(re.sub(r'<[^>]*>', '', shown))}<!--/-->"
 

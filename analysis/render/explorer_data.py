@@ -64,10 +64,11 @@ def explorer_data(store: Store, measured: Devices) -> str:
     chosen = _story(store["ladder_summary"], of_sizes(cells), measured.focus)
     shapes = [str(Shape(*edges)) for edges in zip(*(cells[name] for name in SHAPE), strict=True)]
     data = {
-        "focus": measured.focus.label if measured.focus else "",
+        "focus": visible(measured.focus.label) if measured.focus else "",
         "time_unit_s": TIME_UNIT_S,
         "gpus": [
-            {"label": each.label, "title": visible(each.title), "recording": each.recording}
+            {"label": visible(each.label), "title": visible(each.title)}
+            | {"recording": visible(each.recording)}
             | {"name": visible(each.short), "colour": colours.get(each.label, palette.GREY)}
             | {name: rates_of(store["ceilings"], each.label).get(name) for name in _ROOFS}
             for each in measured.all
@@ -122,7 +123,7 @@ def codes(column: pd.Series) -> dict[str, list[str] | list[int | None]]:
     """Return a text column: its values, and the place of each row's value, None if missing."""
     codes, values = pd.factorize(column)
     places = [int(code) if code >= 0 else None for code in codes]
-    return {"values": [str(value) for value in values], "codes": places}
+    return {"values": [visible(str(value)) for value in values], "codes": places}
 
 
 def numbers(column: pd.Series) -> list[float | int | None]:

@@ -14,22 +14,23 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qs
 
 import jinja2
 import yaml
 from markupsafe import Markup
 
 from analysis import schema
-from analysis.archive.citation import Maker, citation
-from analysis.data.devices import Devices, devices
+from analysis.archive.citation import UNKNOWN, Maker, citation
+from analysis.data.devices import devices
 from analysis.data.store import Store, StoreError
 from analysis.domain import CEILINGS
-from analysis.render import numbers, query, tables
+from analysis.render import numbers, query, tables, words
 from analysis.render.accesses import access_svg
 from analysis.render.calculator_data import calculator_data
 from analysis.render.explorer_data import LIBRARIES, explorer_data, packed
 from analysis.render.lesson import lesson
-from analysis.render.sections import SECTIONS
+from analysis.render.sections import context, dossier
 from base.files import write_atomic
 from base.paths import ROOT
 from kernels.catalog.baselines import BASELINES, FASTEST_NAIVE
@@ -41,8 +42,16 @@ _TEMPLATE = "page.html.j2"
 _STYLES: tuple[str, ...] = ("vendor/pico.fluid.classless.min.css", "style.css", "lesson.css")
 _STYLES += ("calculator.css", "explorer.css")
 _SCRIPTS: tuple[str, ...] = ("vendor/sortable.min.js", "vendor/sortable.a11y.min.js")
-_SCRIPTS += ("shared.js", "switch.js", "shapes.js", "calculator.js", "explorer.js")
-_ARCHIVED_BYTES = 10_000_000
+_SCRIPTS += ("shared.js", "context.js", "shapes.js", "calculator.js", "explorer.js")
+_ARCHIVED_BYTES = 5_000_000
+# Quantities of the explorer, for links to it.
+_QUANTITIES = {
+    "total throughput": "end-to-end throughput",
+    "kernel throughput": "kernel-only throughput",
+    "total time": "end-to-end times",
+    "kernel time": "kernel-only times",
+    "h2d time": "times of copies to the GPU",
+}
 _UNITS = ("s", "ms", "us", "mib", "gib", "tflops", "gb_per_s", "times", "plain")
 
 
@@ -53,7 +62,7 @@ def render(
     template_dir: Path | str,
     out: Path | str,
     focus: str | None = None,
-    maker: Maker | None = None,
+    maker: Maker = UNKNOWN,
     baseline: str = FASTEST_NAIVE,
 ) -> None:
     """Write the report to `out` atomically.
@@ -63,29 +72,34 @@ def render(
     first. Raise StoreError for a missing table, figure, recording or template.
     """
     store = Store(tables_dir)
+    t = partial(query.rows, store)
     measured = devices(store, focus)
     template_dir = Path(template_dir)
     environment = environment_of(template_dir, baseline)
     marks = {d.label: d.mark for d in measured.all if d.mark}
     marks |= {d.recording: "SIMULATED" for d in measured.all if d.simulated}
-    made = tables.Tables(environment.get_template("table.html.j2"), marks, measured.focus)
+    frame = environment.get_template("table.html.j2")
+    made = tables.Tables(frame, marks, measured.focus, environment.globals["switched"])
     provenances = {name: read_provenance(Path(path)) for name, path in recordings.items()}
+    cited = citation(recordings, [p["finished_utc"] for p in provenances.values()])
+    archived = _archived(store)
     environment.globals |= {
-        "t": partial(query.rows, store),
+        "t": t,
         "table": made.table,
         "pivot": made.pivot,
-        "section": partial(_section, environment, store, measured),
         "figure": partial(_figure, Path(figures_dir), _read_yaml(template_dir, "views.yaml")),
         "devices": measured,
-        "focus": measured.focus,
         "provenances": provenances,
+        "flags": _flags,
         "folders": {name: str(path) for name, path in recordings.items()},
-        "citation": citation(recordings, [p["finished_utc"] for p in provenances.values()]),
+        "citation": cited,
         "maker": maker,
-        "archived": (archived := _archived(store)),
+        "state": maker.state,
+        "link": partial(cited.link, maker.commit),
+        "archived": {name: "yes" if name in archived else "no" for name in schema.TABLES},
         "archive": _archive(store, archived),
         "drawings": drawings,
-        "lesson": partial(lesson, environment, partial(query.rows, store), measured, recordings),
+        "lesson": partial(lesson, environment, t, measured, recordings),
         "access_svg": access_svg,
         "ceilings": CEILINGS,
         "calculator_data": packed(
@@ -93,17 +107,18 @@ def render(
         ),
         "locations": LOCATIONS.values(),
         "explorer_data": packed(explorer_data(store, measured)),
+        "context": context(t, measured),
+        **dossier(t, measured),
         **_assets(template_dir),
     }
     write_atomic(out, environment.get_template(_TEMPLATE).render())
 
 
-def _section(environment: jinja2.Environment, store: Store, measured: Devices, name: str) -> Markup:
-    try:
-        template = environment.get_template(f"{name}.html.j2")
-    except jinja2.TemplateNotFound:
-        return Markup("")
-    return Markup(template.render(SECTIONS[name](partial(query.rows, store), measured)))
+def _flags(provenance: Mapping[str, Any]) -> str:
+    """Return the compilers of a recording and their flags."""
+    software, flags = provenance["software"], provenance["compile"]
+    named = (name for name in ("nvcc", "gcc") if software.get(name))
+    return "; ".join(f"{software[one]} {' '.join(flags[f'{one}_flags'])}" for one in named)
 
 
 def environment_of(template_dir: Path, baseline: str = FASTEST_NAIVE) -> jinja2.Environment:
@@ -131,6 +146,9 @@ def environment_of(template_dir: Path, baseline: str = FASTEST_NAIVE) -> jinja2.
         "name": numbers.name,
         "word": numbers.word,
         "verdict": numbers.verdict,
+        "words": words,
+        "switched": partial(words.switched, chosen=baseline),
+        "selected": lambda value, chosen: Markup(" selected" if value == chosen else ""),
         "schema": schema.TABLES,
         "glossary": _read_yaml(template_dir, "glossary.yaml"),
         "baselines": BASELINES,
@@ -198,9 +216,18 @@ def _figure(
     return Markup(
         '<figure class="plot" id="figure-{0}">'
         '<div class="scroll" tabindex="0" role="region" aria-label="{1}">{2}</div>\n'
-        '<figcaption id="caption-{0}"><strong>{1}.</strong> {3} <a class="explore" '
-        'href="#explorer" data-view="{4}">Explore</a></figcaption></figure>'
-    ).format(figure_name, title, Markup(svg), caption, views[figure_name])
+        '<figcaption id="caption-{0}"><strong>{1}.</strong> {3} {4}</figcaption></figure>'
+    ).format(figure_name, title, Markup(svg), caption, _explore(views.get(figure_name)))
+
+
+def _explore(view: str | None) -> Markup:
+    """Return a link that opens a view of the explorer, named by its quantity; empty without one."""
+    if view is None:
+        return Markup("")
+    query = parse_qs(view)
+    shown = "speedups" if "over" in query else _QUANTITIES[query["quantity"][0]]
+    link = Markup('<a class="explore" href="#explorer" data-view="{}">Explore {}</a>')
+    return link.format(view, shown)
 
 
 def _archived(store: Store) -> list[str]:

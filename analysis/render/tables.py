@@ -1,11 +1,15 @@
-"""Tables in the page: cells are located by the row numbers and column names in the markup."""
+"""Tables in the page: cells are located by the row numbers and column names in the markup.
+
+A table without rows does not appear, and neither does a column without a value. A caption is
+therefore true for any recordings.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import jinja2
 import pandas as pd
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from analysis.data.devices import Device, slug
 from analysis.domain import CEILINGS, PUBLISHED, TREE
@@ -17,6 +21,8 @@ Caller = Callable[[], str] | None
 SOURCE_TABLES = "source_tables"  # its published rows keep the digits of the source
 # Larger tables show only the GPU in focus.
 MOST_ROWS, MOST_COLUMNS = 400, 8
+_MOST_WHOLE = 30  # rows of a table that does not scroll
+_ONLY = Markup(" The table shows <code>{}</code>; the CSV contains the other GPUs.")
 # Columns that name the GPU of a row; a table uses the first of them that it has.
 _OWNERS = (("gpu",), ("gpu_a", "gpu_b"), ("source",), ("recording",))
 _TRUTH = {True: "yes", False: "no", None: numbers.ABSENT}
@@ -44,14 +50,46 @@ class _Cell:
     key: str | None = None
     name: str = ""
 
+    def markup(self, attributes: str = "") -> str:
+        """Return the cell as ``td``, with more `attributes`."""
+        text = str(escape(numbers.visible(self.text)))
+        if self.is_code:
+            text = f"<code>{text}</code>"
+        if self.mark:
+            text += f' <mark class="badge simulated">{escape(self.mark)}</mark>'
+        if self.at:
+            unit = f' data-unit="{self.unit}"' if self.unit else ""
+            text = f'<data data-at="{self.at}"{unit}>{text}</data>'
+        if self.small:
+            text += f"<small>{self.small}</small>"
+        if self.is_number:
+            attributes += ' class="n"'
+        if self.key is not None:
+            attributes += f' data-sort="{self.key}"'
+        return f"<td{attributes}>{text}</td>"
+
+    def heading(self, attributes: str = "") -> str:
+        """Return the cell as ``th`` of a column, with more `attributes`."""
+        if self.name:
+            attributes = f' data-column="{self.at}"{attributes}'
+        if self.is_number:
+            attributes += ' class="n"'
+        unit = f' <span class="unit">{self.unit}</span>' if self.unit else ""
+        return f'<th scope="col"{attributes}>{escape(numbers.visible(self.text))}{unit}</th>'
+
 
 @dataclass(frozen=True)
 class Tables:
-    """The tables of a page: template, marks of GPUs by name ("SIMULATED"), GPU in focus."""
+    """The tables of a page.
+
+    `template` frames a table. `marks` are those of GPUs by name ("SIMULATED"). `attributes` returns
+    the attributes of a column by its name: columns of other baselines are hidden.
+    """
 
     template: jinja2.Template
     marks: Mapping[str, str]
     focus: Device | None = None
+    attributes: Callable[[str], str] = lambda _: ""
 
     def table(
         self,
@@ -72,6 +110,7 @@ class Tables:
             only = self.focus.label
             rows = Rows(rows.table, rows.frame[_is_of(rows.frame, self.focus)])
         names = [(name.removesuffix("±"), name.endswith("±")) for name in columns.split()]
+        names = [(name, wide) for name, wide in names if not rows.frame[name].isna().all()]
         declared = {name: column(*rows.origin(name)) for name, _ in names}
         shown = {name: (units or {}).get(name) or each.unit for name, each in declared.items()}
         heads = [
@@ -128,10 +167,24 @@ class Tables:
         lines: Sequence[tuple[int | None, Sequence[_Cell]]],
         only: str,
     ) -> Markup:
-        caption = Markup(caller()) if caller and lines else ""
-        content = {"title": title, "caption": caption, "heads": heads, "lines": lines, "only": only}
+        if not lines:
+            return Markup("")
+        attributes = [str(self.attributes(head.name)) for head in heads]
+        content = {
+            "title": title,
+            "caption": Markup(caller()) if caller else "",
+            "heads": Markup("".join(map(_Cell.heading, heads, attributes))),
+            "body": Markup("\n".join(_line(*line, attributes) for line in lines)),
+            "only": _ONLY.format(only) if only else "",
+            "size": " whole" if len(lines) <= _MOST_WHOLE else "",
+        }
         made = self.template.render(content, id=slug(numbers.visible(title)), csv=csv)
         return Markup(made.strip())
+
+
+def _line(number: int | None, cells: Sequence[_Cell], attributes: Sequence[str]) -> str:
+    row = "" if number is None else f' data-row="{number}"'
+    return f"<tr{row}>{''.join(map(_Cell.markup, cells, attributes))}</tr>"
 
 
 def _is_of(frame: pd.DataFrame, focus: Device) -> pd.Series:

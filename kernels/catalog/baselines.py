@@ -12,6 +12,13 @@ NAIVE, NAIVE_BLOCK = "naive", 32
 Baseline = Literal["fastest-naive", "source-naive", "cublas", "fastest-cpu"]
 FASTEST_NAIVE, SOURCE_NAIVE, CUBLAS, FASTEST_CPU = BASELINES = get_args(Baseline)
 
+TITLES = {
+    FASTEST_NAIVE: "fastest naive kernel",
+    SOURCE_NAIVE: f"naive kernel of source V (B = {NAIVE_BLOCK})",
+    CUBLAS: "cuBLAS, pedantic FP32",
+    FASTEST_CPU: "fastest CPU implementation",
+}
+
 # On the host's CPU, from the slowest to the fastest; "own" is the C of this study.
 OWN_ALL, BEST = "own_all", "best"
 CPU_BASELINES = {

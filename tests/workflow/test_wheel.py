@@ -130,7 +130,7 @@ def test_the_wheel_holds_every_package_and_data_file(wheel, tracked):
     with zipfile.ZipFile(wheel) as archive:
         shipped = set(archive.namelist())
     wanted = {name for name in tracked if not name.startswith(NOT_SHIPPED)}
-    assert {"Snakefile", "config.yaml", "kernels/naive.cu", "report/appendix/cpu.html.j2"} < wanted
+    assert {"Snakefile", "config.yaml", "kernels/naive.cu", "report/cpu.html.j2"} < wanted
     assert wanted - shipped == set()
     assert {name for name in shipped - wanted if ".dist-info/" not in name} == set()
 

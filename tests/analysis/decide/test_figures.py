@@ -1,4 +1,4 @@
-"""Figures of decisions: break-even sizes, copies, predictions."""
+"""Figures of decisions: break-even sizes, copies."""
 
 import pytest
 
@@ -65,17 +65,3 @@ def test_copies_are_shown_as_throughput_by_size_and_direction(tmp_path):
     rows = [copy("pinned", "h2d", 500_000, 1e-5)]  # of one size
     store = tables(tmp_path, recordings=[device("a")], transfer_points=rows)
     assert len(drawn(FIGURES["copies"], store).tooltips) == 1
-
-
-def predicted(block_size, time_s, predicted_s, inside=True):
-    row = {"gpu": "a", "host_memory": "pinned", "variant": "block", "n": 1536, "inside": inside}
-    return row | {"block_size": block_size, "time_s": time_s, "predicted_s": predicted_s}
-
-
-def test_predictions_show_the_fastest_block_size_and_cells_outside_the_interval(tmp_path):
-    rows = [predicted(4, 3e-3, 3e-3), predicted(8, 2e-3, 3e-3, False), predicted(16, 1e-3, 1.1e-3)]
-    store = tables(tmp_path, recordings=[device("a")], predictions=rows)
-    shown = drawn(FIGURES["predictions"], store)
-    outside = "a, pinned, block, B = 8, N = 1536: 1.5"
-    assert shown.tooltips == ["a, pinned, block, B = 16, N = 1536: 1.1", outside]
-    assert shown.hollow == [outside]

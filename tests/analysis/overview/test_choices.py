@@ -1,16 +1,10 @@
 """What the answers depend on: arithmetic, host memory and the CPU code of the comparison."""
 
-from functools import partial
-
 import numpy as np
-import pandas as pd
 import pytest
 
-from analysis.data.devices import devices
 from analysis.data.store import Store
 from analysis.overview.choices import KINDS, LIBRARY, STRICT, TENSOR, _kind
-from analysis.render.query import rows
-from analysis.render.sections import SECTIONS
 
 ROWS = ["kernels", "host_memory", "cpu_baseline"]
 
@@ -55,13 +49,3 @@ def test_break_even_sizes_are_those_of_their_table(computed):
 def test_kernels_on_tensor_cores_are_not_strict():
     names = ["sgemm_top_pieces", "sgemm_tensor_staged", "cublas_sgemm"]
     assert [_kind(name) for name in names] == list(KINDS) == [STRICT, TENSOR, LIBRARY]
-
-
-def test_the_page_names_the_strictest_choice(computed):
-    store = Store(computed)
-    values = SECTIONS["overview"](partial(rows, store), devices(store, "card"))
-    strictest = values["strictest"]
-    assert [strictest[name] for name in ROWS] == [STRICT, "pageable", "best"]
-    assert strictest["speedup"] < values["over_cpu"]["speedup"]
-    assert not values["needs_tensor_cores"]
-    assert isinstance(values["choices"].frame, pd.DataFrame)

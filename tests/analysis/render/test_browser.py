@@ -194,7 +194,7 @@ def test_every_column_of_numbers_is_sorted_by_value(shared):
       const columns = Math.max(...tables.map(table => table.tHead.rows[0].cells.length));
       for (let place = 0; place < columns; ++place) {  // of all tables at once
         const heads = tables.map(table => table.tHead.rows[0].cells[place])
-          .filter(head => head?.classList.contains("number"));
+          .filter(head => head?.classList.contains("n"));
         heads.forEach(head => head.click());
         await (SETTLED)();
         for (const head of heads) {

@@ -60,7 +60,7 @@ def test_a_digit_of_an_interval_and_a_changed_cell_are_found(page, folder, tmp_p
     (fault,) = faults(page.replace("128×256", "128×255"), folder)
     assert fault.startswith("128×255: summary 4 block_size is 128256")
     assert faults(page.replace("at least 6", "at least 9"), folder, prose=False) == []
-    found = re.search(r'<td class="number"[^>]*>12\.35<small>([\d.]+)–([\d.]+)', page)
+    found = re.search(r'<td class="n"[^>]*>12\.35<small>([\d.]+)–([\d.]+)', page)
     for start in (found.end(1) - 1, found.end(2) - 1):
         wrong = page[:start] + str((int(page[start]) + 5) % 10) + page[start + 1 :]
         assert len(faults(wrong, folder)) == 1
@@ -90,11 +90,11 @@ def test_a_digit_of_an_interval_and_a_changed_cell_are_found(page, folder, tmp_p
         (r">block</code> from", ">blocks</code> from", "blocks"),
         (r">pageable</span>", ">pinned</span>", "pinned"),
         (r">sizes</span>", ">shapes</span>", "shapes"),
-        (r'<td class="number">500\.0', '<td class="number">500.1', "500.1"),
+        (r'<td class="n">500\.0', '<td class="n">500.1', "500.1"),
         (r"<td><code>naive</code>", "<td><code>block</code>", "block: summary"),
         (r"<td>yes</td>", "<td>no</td>", "simulated"),
-        (r'<td class="number" data-sort="">–', '<td class="number">1', "threads"),
-        (r'<td class="number">512', '<td class="number">–', "512"),
+        (r'<td class="n" data-sort="">–', '<td class="n">1', "threads"),
+        (r'<td class="n">512', '<td class="n">–', "512"),
         (r'<tr data-row="0"', '<tr data-row="1"', "summary 1"),
         (r'data-column="flop_per_s"', 'data-column="kernel_flop_per_s"', "kernel_flop_per_s"),
         (r'(data-at="summary 1 total_s" data-unit="ms">)50\.00<', r"\g<1>50.01<", "50.01"),

