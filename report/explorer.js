@@ -109,10 +109,13 @@
   const state = () => Object.fromEntries(NAMES.map((name) => [name, new FormData(form).getAll(name)]));
 
   /* Set controls from values by name; others get their defaults. Unknown values are ignored, and a
-     view whose kernels were not measured is that of the first visit. */
+     view whose kernels were not measured has those of the first visit. */
   function restore(view) {
     const groups = new Set(data.kernels.flatMap(({ name, group }) => [name, `@${group}`, "*", ""]));
-    if (view.has("kernel") && !view.getAll("kernel").some((name) => groups.has(name))) view = new URLSearchParams();
+    if (view.has("kernel") && !view.getAll("kernel").some((name) => groups.has(name))) {
+      view = new URLSearchParams(view);
+      view.delete("kernel");
+    }
     for (const control of form.elements) {
       const values = view.has(control.name) ? view.getAll(control.name) : defaults[control.name];
       if (!values) continue;

@@ -79,7 +79,7 @@ def render(
     marks = {d.label: d.mark for d in measured.all if d.mark}
     marks |= {d.recording: "SIMULATED" for d in measured.all if d.simulated}
     frame = environment.get_template("table.html.j2")
-    made = tables.Tables(frame, marks, measured.focus, environment.globals["switched"])
+    made = tables.Tables(frame, marks, measured.focus, partial(words.switched, chosen=baseline))
     provenances = {name: read_provenance(Path(path)) for name, path in recordings.items()}
     cited = citation(recordings, [p["finished_utc"] for p in provenances.values()])
     archived = _archived(store)
