@@ -31,9 +31,10 @@ class Answer:
 
 @dataclass(frozen=True)
 class Answers:
-    """The answers for a device, and its row of recordings.csv."""
+    """The answers for a device, its name and its row of recordings.csv."""
 
     device: Device
+    name: Markup
     row: Row
     answers: list[Answer]
 
@@ -125,7 +126,7 @@ def _of(t: Tables, device: Device) -> Answers:
         Answer("GPU faster from", _sizes(strict, even)),
     ]
     (row,) = t("recordings").where(recording=device.recording, gpu=gpu)
-    return Answers(device, row, found)
+    return Answers(device, word(row, "gpu_name" if device.is_gpu else "cpu_model"), row, found)
 
 
 def _absent(reason: str) -> list[tuple[Markup, Markup]]:
