@@ -45,7 +45,7 @@ def refused(process, said):
     assert re.search(said, lines[0]), lines[0]
 
 
-def test_nothing_collects_garbage_while_a_worker_measures(monkeypatch):
+def test_garbage_collection_is_off_while_a_worker_measures(monkeypatch):
     """A collection during a run would be timed."""
     here, there = multiprocessing.Pipe()
     monkeypatch.setattr("measurement.sampling.worker.signal.signal", lambda *_: None)
@@ -141,7 +141,7 @@ PAGES = {
 
 
 @pytest.mark.parametrize(("page", "said"), PAGES.values(), ids=PAGES)
-def test_no_page_passes_without_having_been_checked(tmp_path, command, page, said):
+def test_a_page_without_numbers_fails_the_check(tmp_path, command, page, said):
     (tmp_path / "tables").mkdir()
     (tmp_path / "tables" / "t.csv").write_text("s\n1\n0\n")
     (tmp_path / "page.html").write_bytes(page if isinstance(page, bytes) else page.encode())
@@ -153,7 +153,7 @@ def test_no_page_passes_without_having_been_checked(tmp_path, command, page, sai
 
 
 @pytest.mark.parametrize("place", [".snakemake", "results"])
-def test_a_run_that_cannot_write_says_so(tmp_path, place):
+def test_a_run_that_cannot_write_ends_with_an_error(tmp_path, place):
     for name in ("base", "workflow"):
         shutil.copytree(ROOT / name, tmp_path / name)
     (tmp_path / "pyproject.toml").touch()  # as in a checkout

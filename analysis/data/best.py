@@ -45,7 +45,9 @@ def fastest_of_both(
         sides[1][[*CANDIDATE, "row"]], on=CANDIDATE, suffixes=("_a", "_b")
     )
     if both.empty:
-        raise StudyError("the two sides share no candidate to compare; choose sides with a common one")
+        raise StudyError(
+            "the two sides share no candidate to compare; choose sides with a common one"
+        )
     chosen = (
         fastest(side.loc[both[row]], time, by)
         for side, row in zip((a, b), ("row_a", "row_b"), strict=True)

@@ -69,7 +69,9 @@ def _entries(file: Path) -> list[dict[str, Any]]:
                 {key: float(value) for key, value in entries[-1][name].items()}
             str(entries[-1]["label"])
         except (ValueError, KeyError, TypeError, AttributeError):
-            raise StudyError(f"{file}: line {number} is not an entry; delete or restore it") from None
+            raise StudyError(
+                f"{file}: line {number} is not an entry; delete or restore it"
+            ) from None
     return entries
 
 

@@ -109,6 +109,6 @@ def test_the_remaining_time_of_equal_items_never_jumps(clock, total, start_s):
     assert all(int(minutes) * 60 + int(s) == 4 * (total - int(n)) for n, minutes, s in found)
 
 
-def test_durations_have_four_digits_in_the_largest_unit_of_at_least_one():
+def test_durations_are_printed_in_a_readable_unit():
     texts = {1.0: "1.000 s", 0.9996: "999.6 ms", 0.00125: "1.250 ms", 2e-8: "0.02000 µs"}
     assert {seconds: duration(seconds) for seconds in texts} == texts

@@ -104,7 +104,7 @@ def test_numbers_of_threads_above_those_of_the_host_are_omitted(threads, most, p
     assert {c.threads for c in cells if c.variant == "naive"} == {1}
 
 
-def test_matrices_are_made_for_the_operands_of_a_kernel_too():
+def test_matrices_are_also_made_for_prepared_operands():
     cells = [
         planning.cell("gpu0", "block_padded", "float32", Shape.square(10), 8, "pinned"),
         planning.cell("gpu0", "tile_transposed_b", "float32", Shape.square(10), 16, "pinned"),

@@ -93,7 +93,7 @@ def test_an_error_is_a_one_line_error(command, arguments, message):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("closed", ["", ">&-", "2>&-", "<&- >&- 2>&-", "| true"])
-def test_an_output_that_lacks_characters_or_is_closed_is_no_error(closed):
+def test_an_ascii_or_closed_output_is_not_an_error(closed):
     command = f'"$0" -m workflow list {closed}; exit ${{PIPESTATUS[0]}}'
     environment = os.environ | {"PYTHONIOENCODING": "ascii"}
     shell = ["bash", "-c", command, sys.executable]

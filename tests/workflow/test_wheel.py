@@ -135,7 +135,7 @@ def test_the_wheel_holds_every_package_and_data_file(wheel, tracked):
     assert {name for name in shipped - wanted if ".dist-info/" not in name} == set()
 
 
-def test_installed_it_tries_a_kernel(study):
+def test_an_installed_package_tries_a_kernel(study):
     (study.here / "mine.cu").write_text(MINE)
     said = study("try", "mine.cu", "--architecture", "sm_90")
     assert said.startswith("mine.cu: mine: correct\n")
@@ -144,7 +144,7 @@ def test_installed_it_tries_a_kernel(study):
 
 
 @pytest.mark.exhaustive
-def test_installed_it_makes_a_report_from_a_recording(study, make_recording):
+def test_an_installed_package_makes_a_report_from_a_recording(study, make_recording):
     few = {"sizes": (32, 64), "holdout": (), "samples": 6, "variants": ("naive", "block")}
     make_recording(study.here / "mine", **few)
     config = yaml.safe_load(CONFIG)
@@ -161,7 +161,7 @@ def test_installed_it_makes_a_report_from_a_recording(study, make_recording):
     assert {row["verdict"] for row in compared} <= {"same", "undecided"}
 
 
-def test_installed_it_names_a_deleted_folder(installed, tmp_path):
+def test_an_installed_package_names_a_deleted_folder(installed, tmp_path):
     own = installed.parents[2] / "bin" / "gemm-study"
     command = ["sh", "-c", 'rmdir "$PWD" && exec "$0" doctor', own]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
@@ -169,7 +169,7 @@ def test_installed_it_names_a_deleted_folder(installed, tmp_path):
     assert done.stderr.startswith("error: the current folder was deleted; change to")
 
 
-def test_installed_it_names_its_own_commands_in_errors_and_records(study):
+def test_errors_of_an_installed_package_name_its_commands(study):
     (study.here / "config.yaml").write_bytes(b"\xff")
     fault = "config.yaml: not valid UTF-8; use a configuration file"
     assert study("report", fails=True) == f"error: {study.here}/{fault}\n"

@@ -230,7 +230,9 @@ def test_commands_run_in_the_unpacked_crate(packed, tmp_path):
     ("field", "words"),
     [("report", "report.html is missing"), ("config", "missing"), ("tables", "no tables")],
 )
-def test_what_is_missing_is_one_line_and_leaves_no_file(study, tmp_path, field, words, monkeypatch):
+def test_a_missing_input_is_a_one_line_error_and_leaves_no_file(
+    study, tmp_path, field, words, monkeypatch
+):
     with pytest.raises(StoreError, match=words) as error:
         write_crate(replace(study, **{field: tmp_path / "report.html"}), tmp_path / "out.zip")
     assert "\n" not in str(error.value)

@@ -53,7 +53,7 @@ HEAD = ",".join(TABLES["recordings"].columns).encode()
         (HEAD + b"\nx;y\n", "has 1 cells instead of"),
     ],
 )
-def test_what_is_wrong_with_a_file_is_one_line_with_the_remedy(tmp_path, content, words):
+def test_a_wrong_file_is_a_one_line_error_with_the_remedy(tmp_path, content, words):
     if content is not None:
         (tmp_path / "recordings.csv").write_bytes(content)
     with pytest.raises(StoreError, match=words) as error:

@@ -20,7 +20,7 @@ def folder(tmp_path):
 
 
 @pytest.mark.slow
-def test_figures_are_listed_old_ones_removed_and_matplotlib_is_left_alone(folder):
+def test_old_figures_are_removed_and_settings_of_matplotlib_kept(folder):
     out = folder / "out"
     out.mkdir()
     for name in ("older", "of-a-user"):

@@ -25,7 +25,7 @@ def places(found):
     return [row.place[1] for row in found]
 
 
-def test_a_row_has_its_place_and_equalities_are_kept_as_filters(summary):
+def test_rows_keep_their_position_and_filters(summary):
     row = summary.first
     assert row.place == ("summary", 0)
     assert (row["variant"], row["n"], row["block_size"], row["total_s"]) == ("naive", 512, 32, 0.4)

@@ -101,7 +101,7 @@ def test_pieces_are_all_rows_once_in_whole_tiles(m, kernel):
         assert all(first % product.tile[0] == 0 for first, _ in pieces)
 
 
-def test_the_name_of_a_build_names_it():
+def test_a_build_is_found_by_its_name():
     for build in BUILDS:
         assert parse_build(build.stem) == build
         assert build.source == VARIANTS[build.variant].source

@@ -62,7 +62,7 @@ def test_each_kernel_of_a_cubin_has_its_own_counts(said):
     assert [(c.scope, c.opcode, c.count) for c in counts] == expected
 
 
-def test_width_of_an_access():
+def test_the_width_of_an_access_is_read_from_its_opcode():
     widths = {8: "LDG.E.U8", 16: "LDG.E.S16", 32: "LDG.E LDG.E.SYS LDS.U"}
     widths[64] = "LDG.E.64.STRONG.GPU LDG.E.LTC128B.64.CONSTANT STS.64 LDL.64"
     widths |= {128: "LDG.E.128.SYS LDS.U.128 STG.E.128", 0: "LDC.64 ULDC.64 IMAD.U32 FFMA CS2R.32"}
@@ -83,7 +83,7 @@ def test_opcode_has_modifiers_only_if_imad_multiplies_no_elements():
         assert machine_code.Instruction(name, False, operands).opcode == opcode, line
 
 
-def test_where_an_instruction_may_lead():
+def test_targets_of_branches_are_found():
     goes_on = ["@P0 BRA `(.L_x_1)", "@!P0 BRA P1, `(.L_x_1)", "BRA.U !UP0, `(.L_x_1)"]
     goes_on += ["BRA.DIV UR4, `(.L_x_1)", "BRA.CONV `(.L_x_1)", "FADD R0, R1, R2", "@P0 EXIT"]
     goes_on += ["CALL.REL.NOINC `($__internal_0_$__cuda_sm20_rem_u64)"]

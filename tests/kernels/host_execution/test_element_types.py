@@ -145,6 +145,6 @@ def test_sectors_of_global_doubles(compiled):
     assert [load.transactions for load in loads] == list(expected.values())
 
 
-def test_what_does_not_link_names_what_is_missing(compiled):
+def test_a_link_error_names_the_missing_function(compiled):
     with pytest.raises(StudyError, match=r"kernel\.cu:3: missing: host execution has no"):
         compiled("missing();", before="void missing();\n")

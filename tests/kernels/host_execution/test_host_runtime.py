@@ -431,6 +431,6 @@ def test_calls_of_the_host_and_assembly_are_refused_however_written(
         build(tmp_path, host_builds, text)
 
 
-def test_macros_that_paste_names_are_no_assembly(host_builds, tmp_path):
+def test_macros_that_paste_names_are_not_assembly(host_builds, tmp_path):
     text = '#define J(x, y) x##y\n#define COMMENT "/* a */"\n'
     build(tmp_path, host_builds, text + CALL.format("float J(as, n) = 1; p[1] = asn;"))

@@ -239,7 +239,7 @@ def test_statements_keep_their_lines_and_other_text_stays():
     assert translated('asm(NAME "x");')[1]
 
 
-def test_a_file_with_lines_of_its_headers_is_no_other_file(compiled):
+def test_line_directives_of_headers_keep_the_file_name(compiled):
     before = '#line 1 "ptx.h"\n#define WAIT \\\n    asm volatile("cp.async.wait_all;")\n'
     before += '#line 3 "kernel.cu"\n'
     p = np.zeros(32, np.float32)

@@ -322,7 +322,7 @@ def test_expressions_for_pointers_become_the_parameters_of_the_kernel() -> None:
     )
 
 
-def test_code_of_other_kernels_is_left_out() -> None:
+def test_code_of_other_kernels_is_removed() -> None:
     device = for_the_device(OTHERS + PLAIN + CALLED, {"multiply", "rounded_up"})
     assert "rounded_up" in device
     for absent in ("asm", "half2", "torch::", "convert", "template"):
@@ -380,7 +380,7 @@ def test_headers_nearby_are_included_once_in_order(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_an_included_header_with_joined_lines_is_no_hidden_file(tmp_path: Path) -> None:
+def test_lines_joined_in_a_header_are_not_a_hidden_file(tmp_path: Path) -> None:
     (tmp_path / "sum.h").write_text("#define ADD(to, value) \\\n    to += value\n")
     text = '#include "sum.h"\n' + PLAIN.replace("sum += ", "ADD(sum, ").replace(
         "];\n    c", "]);\n    c"
@@ -394,7 +394,7 @@ def test_a_byte_order_mark_and_other_encodings_are_read(tmp_path: Path) -> None:
     assert read(file).startswith("// caf")
 
 
-def test_kernels_that_multiply_nothing_are_left_out(tmp_path: Path) -> None:
+def test_kernels_that_are_no_products_are_ignored(tmp_path: Path) -> None:
     text = "__global__ void fill(float *a, float *b, int n) { a[n] = b[n]; }"
     with pytest.raises(StudyError, match="no kernel takes three matrices: fill"):
         lines(tmp_path, text)

@@ -92,7 +92,7 @@ def test_the_launch_of_host_code_is_found_with_what_it_declares() -> None:
     assert second.arguments == "M, N, K, alpha, d_A, d_B, beta, d_C"
 
 
-def test_code_of_the_host_is_left_out_and_lines_stay() -> None:
+def test_host_code_is_removed_and_line_numbers_stay() -> None:
     text = NAIVE + MAIN
     device = for_the_device(text, {"gemm"})
     assert "__global__ void gemm" in device
@@ -113,7 +113,7 @@ def test_code_of_the_host_is_left_out_and_lines_stay() -> None:
         (["m", "n", "p"], ["M", "K", "N"]),
     ],
 )
-def test_sizes_are_known_by_their_names(names: list[str], means: list[str]) -> None:
+def test_sizes_are_recognised_by_their_names(names: list[str], means: list[str]) -> None:
     assert list(next(iter(meanings(names))).values()) == means
 
 
@@ -125,7 +125,7 @@ def test_sizes_are_known_by_their_names(names: list[str], means: list[str]) -> N
         ({"out": "float *", "x": "const float *", "y": "const float *"}, "CAB"),
     ],
 )
-def test_matrices_are_known_by_name_and_const(pointers: dict[str, str], means: str) -> None:
+def test_matrices_are_recognised_by_name_and_const(pointers: dict[str, str], means: str) -> None:
     assert "".join(next(iter(matrices(pointers))).values()) == means or set(
         next(iter(matrices(pointers))).items()
     ) == set(zip(pointers, means, strict=True))

@@ -44,7 +44,7 @@ def names(text: str, option: str | None = None) -> list[list[str]]:
         (TRANSPOSE, ["cudaMalloc", "transpose", "multiply_transposed"], "multiply_transposed"),
     ],
 )
-def test_steps_are_found_in_order(text, steps, main):
+def test_launches_of_a_product_are_found_in_order(text, steps, main):
     assert names(text) == [steps]
     assert main_of(sequences(text, None)[0]).name == main
 

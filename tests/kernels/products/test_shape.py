@@ -17,7 +17,7 @@ from kernels.products.shape import Shape
         ((2, 8, 8, 8), "2x8x8x8", ["2x8x8x8"]),
     ],
 )
-def test_a_text_names_the_edges_of_a_and_of_b(edges, said, texts):
+def test_a_shape_is_parsed_from_its_text(edges, said, texts):
     for shape in map(Shape.parse, texts):
         assert (shape.batch, shape.m, shape.k, shape.n) == edges
         assert str(shape) == said

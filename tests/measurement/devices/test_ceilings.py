@@ -340,7 +340,7 @@ def test_ceilings_are_measured_quickly_and_free_their_memory(measured):
     assert driver().Context.get_current() is None
 
 
-def test_the_setting_with_the_least_median_is_chosen():
+def test_the_setting_with_the_smallest_median_is_chosen():
     runs = {2: [3.0, 1.0, 3.0], 4: [2.0, 2.0, 9.0], 8: [4.0, 4.0, 0.5]}
     trials = [Trial(count, at, 0.0, s) for count, of in runs.items() for at, s in enumerate(of)]
     assert fastest(trials) == 4

@@ -133,7 +133,7 @@ def passed(session, cells, inputs):
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
-def test_every_awkward_size_and_block_size_passes_the_gate(session, inputs, variant):
+def test_awkward_sizes_and_block_sizes_pass_the_gate(session, inputs, variant):
     cells = small_cells(variant)
     entry = VARIANTS[variant]
     if (not entry.kernel_name or entry.only_capability) and session.not_launchable(cells[0]):

@@ -464,7 +464,7 @@ def test_a_gpu_that_is_not_available_is_a_one_line_error(open_session, cuda):
 
 
 @pytest.mark.parametrize("ramp_s", [0.0, 0.05])
-def test_a_load_counts_the_launches_after_its_ramp(open_session, cuda, monkeypatch, ramp_s):
+def test_sustained_launches_are_counted_after_the_ramp(open_session, cuda, monkeypatch, ramp_s):
     """Launches take 1 ms, in the ramp 3 ms."""
     clock = iter(np.arange(0, 9, 0.01))
     begin_s = next(clock)
