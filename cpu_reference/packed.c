@@ -203,7 +203,7 @@ static void pack_cut_panel(const float *restrict b, long n, long columns, long k
     }
 }
 
-// Packs the whole panels of B, row by row: each panel alone would touch a page for two lines.
+// Packs the whole panels of B row by row, because one panel would use two lines of each page.
 static void pack_panels(const float *restrict b, long n, long panels, long kc,
                         float *restrict packed) {
     for (long k = 0; k < kc; ++k) {
@@ -498,7 +498,7 @@ struct worker {
 static struct worker *workers[MOST_WORKERS];
 static int worker_count, caller_cpu = -1;
 static cpu_set_t caller_cpus;
-static pthread_mutex_t team_lock = PTHREAD_MUTEX_INITIALIZER;  // of the workers and what follows
+static pthread_mutex_t team_lock = PTHREAD_MUTEX_INITIALIZER;  // for all of these
 static struct product *shared;
 static _Alignas(64) atomic_int unfinished;
 

@@ -1,4 +1,4 @@
-// Instruments that keep the host out of a measured time. One thread each.
+// Instruments that keep the host out of a measured time. Each has one thread.
 
 __device__ unsigned long long nanoseconds() {
     unsigned long long now;

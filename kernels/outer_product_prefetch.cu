@@ -57,7 +57,7 @@ extern "C" __global__ void outer_product_prefetch(const float *a, const float *b
                 a_tile[used][y + i * ROWS][x] = next[i];
             }
         }
-        __syncthreads();  // the next tile is complete, and nobody reads this one any more
+        __syncthreads();  // all have read this tile, and the next is complete
     }
 #pragma unroll
     for (int i = 0; i < TILE; ++i) {

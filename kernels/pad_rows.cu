@@ -10,8 +10,8 @@
 
 #define EDGE 64  // rows and columns of a block
 #define WARPS 8
-#define ROWS (EDGE / WARPS)  // of a warp
-#define PARTS (EDGE / 32)    // of a row, for the lanes of a warp
+#define ROWS (EDGE / WARPS)  // rows per warp
+#define PARTS (EDGE / 32)    // words of a row that a lane copies
 
 static __device__ __forceinline__ int padded(int edge) {
     return (edge + 3) / 4 * 4;

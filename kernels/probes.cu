@@ -119,7 +119,7 @@ extern "C" __global__ void chase_past_l1(unsigned long long start, int warm_up, 
     chase<PastL1>(start, warm_up, steps, reading);
 }
 
-// Shared memory is no cache, so any ring will do: each pointer leads to the next word.
+// Shared memory is not cached, so the order does not matter: each pointer leads to the next word.
 extern "C" __global__ void chase_shared(int warm_up, int steps, long long *reading) {
     __shared__ unsigned ring[SHARED_POINTERS];
     const unsigned first = __cvta_generic_to_shared(ring);

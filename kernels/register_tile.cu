@@ -36,7 +36,7 @@ static __device__ __forceinline__ void store_part(float *to, int row, int column
 #endif
 }
 
-// Reads eight elements of a row of a tile: four at its beginning and four HALF further.
+// Reads eight elements of a row of a tile: four at `row`, and four that are HALF words further.
 static __device__ __forceinline__ void read_fragment(float *fragment, const float *row) {
     const float4 first = *reinterpret_cast<const float4 *>(row);
     const float4 second = *reinterpret_cast<const float4 *>(row + HALF);
@@ -57,12 +57,12 @@ extern "C" __global__ void __launch_bounds__(256, 2)
     const unsigned thread = threadIdx.x;
     const int first_row = blockIdx.y * TILE;
     const int first_column = blockIdx.x * TILE;
-    // The thread's share of each tile: four words of a row of A, and of a row of B.
+    // What the thread loads of each tile: four words of a row of A, and four of a row of B.
     const int a_row = thread / 2, a_column = thread % 2 * 4;
     const int b_row = thread / 32, b_column = thread % 32 * 4;
     unsigned a_from = static_cast<unsigned>(first_row + a_row) * n + a_column;
     unsigned b_from = static_cast<unsigned>(b_row) * n + first_column + b_column;
-    // Where its fragments begin: the threads form a grid of 16 x 16.
+    // Where the thread's fragments begin. The threads form a grid of 16 x 16.
     const int a_at = thread / 16 * EDGE;
     const int b_at = thread % 16 * EDGE;
 
@@ -72,7 +72,7 @@ extern "C" __global__ void __launch_bounds__(256, 2)
         const float4 b_part = load_part(b + b_from, tile + b_row, first_column + b_column, n);
         a_from += STEP;
         b_from += STEP * n;
-        __syncthreads();  // nobody reads the tiles before these any more
+        __syncthreads();  // the tiles before these have been read by all
         a_tile[a_column][a_row] = a_part.x;
         a_tile[a_column + 1][a_row] = a_part.y;
         a_tile[a_column + 2][a_row] = a_part.z;

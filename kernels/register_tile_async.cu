@@ -60,7 +60,7 @@ static __device__ __forceinline__ void store_part(float *to, int row, int column
 #endif
 }
 
-// Reads eight elements of a row of a tile: four at its beginning and four HALF further.
+// Reads eight elements of a row of a tile: four at `row`, and four that are HALF words further.
 static __device__ __forceinline__ void read_fragment(float *fragment, const float *row) {
     const float4 first = *reinterpret_cast<const float4 *>(row);
     const float4 second = *reinterpret_cast<const float4 *>(row + HALF);
@@ -81,7 +81,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 2)
     const unsigned thread = threadIdx.x;
     const int first_row = blockIdx.y * TILE;
     const int first_column = blockIdx.x * TILE;
-    // The thread's share of each tile: words of A, in rows A_DOWN apart, and parts of rows of B.
+    // What the thread copies of each tile: words of A, A_DOWN rows apart, and parts of rows of B.
     const int a_row = thread / 8, a_column = thread % 8;
     const int b_row = thread / B_ACROSS, b_column = thread % B_ACROSS * B_WORDS;
     const float *a_from = a + static_cast<size_t>(first_row + a_row) * n + a_column;
@@ -104,7 +104,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 2)
         a_from += STEP;
         b_from += static_cast<size_t>(STEP) * n;
     };
-    // Where its fragments begin: the warps form a grid of 2 x 4, and their lanes one of 8 x 4.
+    // Where the thread's fragments begin. Warps form a grid of 2 x 4, and their lanes one of 8 x 4.
     const unsigned warp = thread / 32, lane = thread % 32;
     const int a_at = warp / 4 * 32 + lane % 16 / 2 * 4;
     const int b_at = warp % 4 * 16 + lane / 16 * 8 + lane % 2 * 4;
@@ -128,7 +128,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 2)
             } else if (tile < n) {
                 stage = 1 - stage;
                 wait_for_copies();
-                __syncthreads();  // the next tiles are complete, and nobody reads these any more
+                __syncthreads();  // all have read these tiles, and the next are complete
                 read_fragment(a_fragment[next], &a_tile[stage][0][a_at]);
                 read_fragment(b_fragment[next], &b_tile[stage][0][b_at]);
             }

@@ -35,7 +35,7 @@ static __device__ __forceinline__ void store_part(float *to, int row, int column
 #endif
 }
 
-// Reads eight elements of a row of a tile: four at its beginning and four HALF further.
+// Reads eight elements of a row of a tile: four at `row`, and four that are HALF words further.
 static __device__ __forceinline__ void read_fragment(float *fragment, const float *row) {
     const float4 first = *reinterpret_cast<const float4 *>(row);
     const float4 second = *reinterpret_cast<const float4 *>(row + HALF);
@@ -64,12 +64,12 @@ extern "C" __global__ void __launch_bounds__(256, 2)
     const unsigned thread = threadIdx.x;
     const int first_row = blockIdx.y * TILE;
     const int first_column = blockIdx.x * TILE;
-    // The thread's share of each tile: four words of a row of A, and of a row of B.
+    // What the thread loads of each tile: four words of a row of A, and four of a row of B.
     const int a_row = thread / 2, a_column = thread % 2 * 4;
     const int b_row = thread / 32, b_column = thread % 32 * 4;
     unsigned a_from = static_cast<unsigned>(first_row + a_row) * n + a_column;
     unsigned b_from = static_cast<unsigned>(b_row) * n + first_column + b_column;
-    // Where its fragments begin: the threads form a grid of 16 x 16.
+    // Where the thread's fragments begin. The threads form a grid of 16 x 16.
     const int a_at = thread / 16 * EDGE;
     const int b_at = thread % 16 * EDGE;
     float4 a_part = load_part(a + a_from, first_row + a_row, a_column, n);
@@ -100,7 +100,7 @@ extern "C" __global__ void __launch_bounds__(256, 2)
                 stage = 1 - stage;
                 store_transposed(&a_tile[stage][a_column][a_row], a_part);
                 *reinterpret_cast<float4 *>(&b_tile[stage][b_row][b_column]) = b_part;
-                __syncthreads();  // the next tiles are complete, and nobody reads these any more
+                __syncthreads();  // all have read these tiles, and the next are complete
                 read_fragment(a_fragment[next], &a_tile[stage][0][a_at]);
                 read_fragment(b_fragment[next], &b_tile[stage][0][b_at]);
             }

@@ -35,9 +35,9 @@ struct Tile {
 };
 
 constexpr Tile TILES[] = {
-    {128, 192, 8, 12, 32, 5, 1},  // from n = 2000 on
+    {128, 192, 8, 12, 32, 5, 1},  // n >= 2000
     {112, 96, 7, 12, 32, 4, 2},   // n = 1114
-    {64, 96, 8, 12, 32, 5, 4},    // most n from 850 on
+    {64, 96, 8, 12, 32, 5, 4},    // most n >= 850
     {64, 64, 8, 8, 32, 8, 4},     // n = 729, 942
     {64, 48, 8, 12, 64, 4, 8},    // n = 526
     {192, 128, 12, 8, 32, 5, 1},  // slower; earlier recordings have it
@@ -71,8 +71,8 @@ constexpr int MAP = 32;  // words of a tensor map
 constexpr int READ = T.thread_rows * T.thread_columns > 64 ? 2 : 4;
 constexpr int TURN = 2 * VECTOR;              // steps along k per iteration of the main loop
 constexpr int GROUP = 2048 / T.rows;          // rows of tiles that concurrent blocks share
-constexpr int MOST_COPIES = 900;              // of a row that `pad_rows` does not copy
-constexpr int MOST_BLOCKS = 256, PLACES = 8;  // of the board: blocks, concurrent launches
+constexpr int MOST_COPIES = 900;              // per row, without `pad_rows`
+constexpr int MOST_BLOCKS = 256, PLACES = 8;  // blocks and concurrent launches on the board
 static_assert(T.rows % WARP_ROWS == 0 && T.columns % WARP_COLUMNS == 0, "whole warps");
 static_assert(T.step % LINE == 0 && SLICE_STEPS % TURN == 0, "whole lines and turns");
 static_assert(MULTIPLIERS == 256, "eight warps");
@@ -89,7 +89,7 @@ static __device__ __forceinline__ int b_place(int step, int column) {
 }
 
 // Words per copy of rows that the bulk copy engine cannot read; 0 if it can, or if `pad_rows` has
-// copied them, because they are longer than MOST_COPIES copies.
+// copied them, because a row would need more than MOST_COPIES copies.
 static __device__ __forceinline__ int copied_words(int n, int k) {
     if (!GUARDED || (n % VECTOR == 0 && k % VECTOR == 0)) return 0;
     const int words = n % 2 == 0 && k % 2 == 0 ? 2 : 1;
@@ -242,7 +242,7 @@ static __device__ __forceinline__ void copy_words(unsigned to, const float *from
 template <int WORDS>
 struct WordCopier {
     static constexpr int THREADS_OF_A = LINE / WORDS, A_DOWN = PRODUCERS / THREADS_OF_A;
-    static constexpr int B_PARTS = T.columns / WORDS > PRODUCERS ? 2 : 1;  // of a row
+    static constexpr int B_PARTS = T.columns / WORDS > PRODUCERS ? 2 : 1;  // parts of a row
     static constexpr int THREADS_OF_B = T.columns / WORDS / B_PARTS;
     static constexpr int B_DOWN = T.columns % 3 == 0 ? 96 / THREADS_OF_B : PRODUCERS / THREADS_OF_B;
     static_assert(T.rows % A_DOWN == 0 && B_DOWN > 0 && T.step % B_DOWN == 0, "whole copies");
@@ -332,9 +332,9 @@ static __device__ __forceinline__ void multiply_add(float (&sum)[T.thread_rows][
 
 // The tiles of a block, in order, with the stages of k from `begin` to `end` of each.
 struct Work {
-    int rows, columns, stages;  // in tiles; stages of k per tile
-    int whole, count;           // tiles that this block computes alone; all its tiles
-    long long first, last;      // its part of the stages that blocks divide
+    int rows, columns, stages;  // of the product in tiles; stages per tile along k
+    int whole, count;           // tiles that only this block computes; all of its tiles
+    long long first, last;      // its part of the stages that all blocks share
 
     __device__ __forceinline__ Work(int m, int n, int k)
         : rows((m + T.rows - 1) / T.rows),

@@ -123,7 +123,7 @@ static __device__ __forceinline__ void start(float (&sums)[SUMS], const unsigned
     asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
 #pragma unroll
     for (int k = 0; k < STEP / 16; ++k) {
-        const int at = 2 * k;  // 32 bytes further in every line
+        const int at = 2 * k;  // step k begins 32 bytes after step k - 1 in every line
         if (SMALL) {
             wgmma(sums, a + PART / 4 + at, b + at, k > 0);
             wgmma(sums, a + at, b + PART / 4 + at, 1);

@@ -104,7 +104,7 @@ static __device__ __forceinline__ void start(float (&large)[64], float (&small)[
     asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
 #pragma unroll
     for (int i = 0; i < STEP / 16; ++i) {
-        const int at = 2 * i;  // 32 bytes further in every line
+        const int at = 2 * i;  // step i begins 32 bytes after step i - 1 in every line
         wgmma(small, a + at, b + low + at, keep + i);
         wgmma(large, a + at, b + at, keep + i);
         wgmma(small, a + low + at, b + at, 1);

@@ -12,7 +12,7 @@
 static __device__ __forceinline__ unsigned random_word(unsigned number) {
     number = (number ^ number >> 16) * 0x7feb352du;
     number = (number ^ number >> 15) * 0x846ca68bu;
-    return ((number ^ number >> 16) & 0x83ff83ffu) | 0x38003800u;  // 0.5 to 1, and their negatives
+    return ((number ^ number >> 16) & 0x83ff83ffu) | 0x38003800u;  // halves, 0.5 <= |x| < 1
 }
 
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
