@@ -31,6 +31,7 @@ def test_numbers_are_those_of_the_published_tables(path):
     assert marks[0] == marks[1]
     assert marks[0] > 8 or path.name != "README.md"
     assert not re.search(r"^ {0,3}<!--=", text, re.M), "Markdown reads this line as HTML"
+    assert "`<!--=" not in text, "Markdown reads this mark as code"
 
 
 @pytest.mark.slow
