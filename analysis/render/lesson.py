@@ -69,7 +69,7 @@ def lesson(
     """
     facts = read(environment)
     if not is_about(facts, devices, recordings):
-        return Markup(environment.get_template(ELSEWHERE).render(facts=facts, link="../{}".format))
+        return Markup(environment.get_template(ELSEWHERE).render(facts=facts))
     assert devices.focus
     of_focus = partial(_rows, t, devices.focus)
     rows = {
@@ -87,7 +87,6 @@ def lesson(
         "holds": claims.hold,
         "along": along,
         "places": LOCATIONS,
-        "link": environment.globals.get("link") or "../{}".format,
         "of_focus": of_focus,
         **rows,
     }

@@ -47,7 +47,7 @@ def article(tables, folders=RECORDINGS, **frames):
     measured, t = devices(store, "h100"), partial(query.rows, store)
     environment = environment_of(ROOT / "report")
     made = Tables(environment.get_template("table.html.j2"), {}, measured.focus)
-    environment.globals |= {"t": t, "table": made.table}
+    environment.globals |= {"t": t, "table": made.table, "link": "../{}".format}
     environment.globals |= {"access_svg": access_svg, "drawings": drawings}
     return lesson(environment, t, measured, folders_by_session({"h100": folders}))
 
