@@ -51,7 +51,8 @@ def changed(section: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
 def replaced_by_quick(content: Any, committed: str) -> list[str]:
     """Return the edited keys of a study, such as ``cpu.sizes``, that quick gives other values.
 
-    `content` is that of a configuration file, `committed` its text before edits (empty: unknown).
+    `content` is the text of a configuration file, `committed` the text before edits (empty:
+    unknown).
     Without a key if its scope is full, because then nothing is replaced.
     """
     study = content.get("study") if isinstance(content, dict) else None

@@ -37,7 +37,7 @@ def plan(
 def _counting(
     uneven: Product, studied: list[Product], size: int | None, block_sizes: Iterable[int]
 ) -> Counting:
-    """Return the table of one kernel, from its product at `_UNEVEN` and those of the study."""
+    """Return the table of one kernel, from its products at `_UNEVEN` and in the study."""
     launchable = [one for one in studied if one.launch.threads_per_block <= MAX_THREADS]
     width = lcm(*uneven.tile)
     counted = [replace(uneven, shape=Shape.square(width * -(-_EDGE // width))), uneven]

@@ -272,7 +272,7 @@ def of_tables(rows: Mapping[str, int], published: Tables, here: Tables) -> Itera
 
 
 def _differences(rows: int, published: pd.DataFrame, here: pd.DataFrame) -> tuple[str, str]:
-    """Return what differs first between tables, as published and here; else two equal texts."""
+    """Return the first difference between tables, as published and here; else two equal texts."""
     if list(published) != list(here):
         only = {*published} ^ {*here}
         columns = [", ".join(name for name in table if name in only) for table in (published, here)]

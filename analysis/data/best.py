@@ -1,7 +1,7 @@
 """The fastest of named candidates, and the fastest of two sides over their common candidates.
 
 A candidate is an implementation with its block size and threads, at one size N and with one host
-memory. A minimum over some candidates says nothing about a minimum over others. Therefore this
+memory. Minima over different candidates cannot be compared. Therefore this
 module chooses every *fastest* of the tables. Two of them are compared only over the candidates that
 were measured on both sides, with the same timing.
 """

@@ -23,7 +23,7 @@ _OF_FIRST = ("builds", "instructions")
 def together(recordings: Sequence[Recording]) -> Recording:
     """Return recordings as one; the column `session` numbers them from 0.
 
-    Its provenance is that of the first recording, with the GPUs of all recordings. Raise
+    It has the provenance of the first recording, with the GPUs of all recordings. Raise
     RecordingError if they differ in GPU model, study or sources, or contain the same samples.
     """
     first, *others = recordings

@@ -124,7 +124,7 @@ def _check_memory(asked: Question, gpu: CsvRow) -> None:
 
 
 def _what(asked: Question) -> str:
-    """Return what a table lacks, in words."""
+    """Return a sentence about what a table lacks."""
     shape = "" if asked.shape.is_square else "this shape and "
     return f"{shape}{_place(asked)}"
 
@@ -235,7 +235,7 @@ def _kernel_notes(one: Answer, asked: Question) -> Iterator[str]:
 
 
 def break_even_text(row: CsvRow, name: str = "N") -> str:
-    """Return a row of break_even.csv in words; `name` is that of the size."""
+    """Return a row of break_even.csv in words; `name` is the name of the size."""
     location, least, largest = (row[name] for name in ("location", "least_n", "largest_n"))
     if location == "below":
         return f"below {name} = {least}, the smallest size measured"

@@ -129,7 +129,7 @@ def break_even_table(sources: list[MeasuredSource]) -> pd.DataFrame:
 
 
 def by_library(cells: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
-    """Yield the cells of this study's kernels (`STUDY`) and those of a library (`LIBRARY`)."""
+    """Yield the cells of this study's kernels (`STUDY`) and of a library (`LIBRARY`)."""
     libraries = is_library(cells)
     yield STUDY, cells[~libraries]
     yield LIBRARY, cells[libraries]

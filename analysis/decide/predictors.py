@@ -236,7 +236,7 @@ class Predictor:
         }
 
     def _kernel(self, kernel: Kernel, curve: Curve, n: npt.ArrayLike) -> Predictions:
-        """Return kernel times, at least that of an empty kernel."""
+        """Return kernel times, not below the time of an empty kernel."""
         products = (square(kernel.variant, kernel.block_size, int(x)) for x in np.atleast_1d(n))
         fills = np.array([fill(product, self.multiprocessors) for product in products])
         smooth = curve.predict(n)

@@ -94,7 +94,7 @@ class BySize:
 
     @cached_property
     def on_gpu(self) -> list[Answer]:
-        """The fastest implementation of this study and that of a library, the faster one first."""
+        """The fastest implementations of this study and of a library, the faster one first."""
         n = self._asked.shape.n
         return _by_time(_answer(one, n) for rows in self._sides if (one := rows.fastest(n)))
 
@@ -138,7 +138,7 @@ class ByShape:
 
     @cached_property
     def on_gpu(self) -> list[Answer]:
-        """The fastest implementation of this study and that of a library, the faster one first."""
+        """The fastest implementations of this study and of a library, the faster one first."""
         return _by_time(self._answer(one) for side in self._sides() if (one := self._fastest(side)))
 
     def on_cpu(self, baseline: str) -> Answer:
@@ -198,13 +198,13 @@ def _by_time(found: Iterable[Answer]) -> list[Answer]:
 
 
 def answers(asked: Question, tables: Tables, recording: str) -> BySize | ByShape:
-    """Return what answers a question; `recording` is that of the GPU."""
+    """Return the rows that answer a question; `recording` is the recording of the GPU."""
     kind = BySize if asked.is_simple else ByShape
     return kind(asked, tables, recording)
 
 
 def implementations(known: Iterable[Shaped], asked: Question) -> list[Shaped]:
-    """Return those of `known` that were measured for such a question.
+    """Return the implementations in `known` that were measured for such a question.
 
     Kernels that prepare their operands share memory between streams, so they run in one.
     """

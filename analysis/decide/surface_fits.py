@@ -52,7 +52,7 @@ class Measured:
 
     @classmethod
     def of(cls, shapes: FloatArray, time_s: FloatArray, multiprocessors: int = 0) -> "Measured":
-        """Return times without a kernel inside: those of a kernel or a CPU."""
+        """Return times without copies: of a kernel or of a CPU."""
         none = np.zeros(len(time_s))
         return cls(shapes, time_s, none, none, None, multiprocessors)
 

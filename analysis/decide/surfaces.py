@@ -38,12 +38,12 @@ STEPS_PER_OCTAVE = 32  # of a search for a break-even size
 class Surface:
     """A time over shapes, which are the rows (m, n, k) of an array.
 
-    `power` combines the terms: 1 if they follow each other, 2 if they overlap.
-    `location` names the data that move in a run; without, A, B and C count, as for a kernel or a
-    CPU. `nodes` are log2 of the measured edges, shape (nodes, 3). `octaves`: length of the
-    correlation. `noise`: variance of single shapes over that of the correction. `errors`: half
-    the width of the 95 % prediction interval where `reach` is 1, by class. `session_share` and
-    `session_s`: half-widths of the variation between sessions.
+    `power` combines the terms: 1 if they follow each other, 2 if they overlap. `location` names the
+    data that move in a run; without, A, B and C count, as for a kernel or a CPU. `nodes` are log2
+    of the measured edges, shape (nodes, 3). `octaves`: length of the correlation. `noise`: variance
+    of single shapes, relative to the variance of the correction. `errors`: half the width of the 95
+    % prediction interval where `reach` is 1, by class. `session_share` and `session_s`: half-widths
+    of the variation between sessions.
     """
 
     coefficients: FloatArray
@@ -143,7 +143,8 @@ class Batch:
     The copies of a product take `latency_s`, the longer direction, and the share 1 − `duplex` of
     the shorter direction. Of copies and kernel, a product takes the longer one and the share 1 −
     `overlap` of the shorter one. A stream has one product at a time, so that `streams` products
-    take at least as long as one alone. `half_width` is that of a 95 % prediction interval.
+    take at least as long as one alone. `half_width` is half the width of a 95 % prediction
+    interval.
     """
 
     streams: int
@@ -273,7 +274,7 @@ def break_even_row(
 ) -> dict[str, str]:
     """Return the break-even size of products with the proportions of a shape, as in break_even.csv.
 
-    The sizes are longest edges within those of all `measured` surfaces.
+    The sizes are longest edges, within the range of all `measured` surfaces.
     """
     longest = [np.exp2(surface.nodes.max(axis=1)) for surface in measured]
     least, largest = round(max(map(min, longest))), round(min(map(max, longest)))

@@ -185,9 +185,9 @@ def _bounded(name: str, predicted: Predictions) -> dict[str, FloatArray]:
 
 
 def _on_cpu(rows: pd.DataFrame, shortest_s: float, crossed: set[int]) -> pd.DataFrame:
-    """Return the rows of a CPU baseline; `rows` are those of its curves.
+    """Return the rows of a CPU baseline; `rows` are the rows of its curves.
 
-    Sizes whose time would be shorter than the shortest measured one are left out.
+    Sizes with a time below the shortest measured time are omitted.
     """
     names, implementations = zip(*curves(rows), strict=True)
     ranges = [one.sizes for one in implementations]

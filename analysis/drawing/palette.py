@@ -108,7 +108,7 @@ def kernel_look(variant: str) -> Look:
 
 
 def explorer_look(is_cpu: bool, variant: str) -> tuple[str, str]:
-    """Return the colour of a series of the explorer, and a marker of its own in the family.
+    """Return the colour of a series of the explorer, and its marker within the family.
 
     The first kernel of a family has the marker of the family.
     """

@@ -7,7 +7,7 @@ Each ceiling gives a lower bound of the time of a launch:
   memory, per cycle. Both share one pipe, so their sum is a bound too. The pipe's measured bandwidth
   is the larger of the bandwidths of L1 and of shared memory.
 - l2: bandwidth of L2 for the rows of A and columns of B that the blocks on one multiprocessor need
-  at least, and for C. L1 keeps nothing for later blocks.
+  at least, and for C. L1 keeps no data for later blocks.
 - issue: four instructions per cycle and multiprocessor. The clock is the clock of the latencies.
 - dram: bandwidth of device memory for A, B and C once.
 

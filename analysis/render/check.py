@@ -65,7 +65,7 @@ def print_faults(report: Path, tables_dir: Path, templates: Path) -> int:
 def check(page: str, tables_dir: Path, templates: Path | None = None) -> list[str]:
     """Return one line per number or name of a page that differs from the tables.
 
-    With `templates`, numbers without a place must occur in a template. A page without any place is
+    With `templates`, numbers without a place must occur in a template. A page without any number is
     a fault, because nothing was checked.
     """
     page = _without(page, *_NOT_TEXT)

@@ -23,7 +23,7 @@ _MOST_DEVICES = 8  # with answers
 
 @dataclass(frozen=True)
 class Answer:
-    """An answer: its title, and lines of a value and of what it is the value."""
+    """An answer: its title, and lines of a value and its meaning."""
 
     title: str
     lines: list[tuple[Markup, Markup]]
@@ -84,7 +84,7 @@ def dossier(t: Tables, devices: Devices) -> dict[str, Any]:
 
 
 def _nothing(devices: Devices) -> str:
-    """Return what was not measured at all, in words."""
+    """Return a sentence about what was not measured."""
     if not devices.all:
         return "Nothing was measured. The page contains only the published numbers."
     return "" if devices.gpus else "No GPU was measured. Measured rows are for the CPU only."
@@ -134,7 +134,7 @@ def _absent(reason: str) -> list[tuple[Markup, Markup]]:
 
 
 def _fastest(rows: Rows) -> list[tuple[Markup, Markup]]:
-    """Return the least time and, if it is that of a library, that of the fastest kernel."""
+    """Return the shortest time and, if a library has it, the shortest time of a kernel."""
     fastest = rows.where(role="fastest").first
     if fastest is None:
         return _absent("no product was timed")

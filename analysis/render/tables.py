@@ -82,8 +82,9 @@ class _Cell:
 class Tables:
     """The tables of a page.
 
-    `template` frames a table. `marks` are those of GPUs by name ("SIMULATED"). `attributes` returns
-    the attributes of a column by its name: columns of other baselines are hidden.
+    `template` frames a table. `marks` are the marks of GPUs, such as "SIMULATED", by name.
+    `attributes` returns the attributes of a column by its name: columns of other baselines are
+    hidden.
     """
 
     template: jinja2.Template

@@ -144,7 +144,7 @@ def steadiest(table: pd.DataFrame, builds: Sequence[Sequence[str]]) -> tuple[str
 
 
 def median_share(count: Any) -> Any:
-    """Return the variance of the median of `count` normal values relative to that of one."""
+    """Return the variance of the median of `count` normal values, relative to one value."""
     return np.pi / (2 * count + np.pi - 2)
 
 

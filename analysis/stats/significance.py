@@ -76,7 +76,7 @@ def verdicts(frame: pd.DataFrame, threshold: float) -> pd.Series:
 def tests(
     distance: pd.Series, margin: pd.Series, parts: pd.DataFrame, rest: pd.Series
 ) -> dict[str, pd.Series]:
-    """Return p_differs and p_same of log ratios `distance`; `rest` is what nothing explains."""
+    """Return p_differs and p_same of log ratios `distance`; `rest` is unexplained."""
     return {
         "p_differs": 2 * between.beyond(rest.abs(), parts),
         "p_same": between.beyond(np.log(1 + margin) - distance.abs(), parts),
@@ -86,7 +86,7 @@ def tests(
 def with_intervals(
     frame: pd.DataFrame, threshold: float, parts: pd.DataFrame, rest: pd.Series
 ) -> pd.DataFrame:
-    """Return rows with verdicts with intervals, and what would decide undecided ones.
+    """Return rows with intervals, and the samples or sessions that a verdict would need.
 
     `frame` has ratio, margin, verdict, and per side samples and sessions. Columns: the 95 %
     interval ratio_low to ratio_high over samples and sessions; samples_needed or sessions_needed on

@@ -146,7 +146,7 @@ def kinds(frame: pd.DataFrame) -> pd.Series:
 def decided(
     frame: pd.DataFrame, threshold: float, by_kind: dict[str, between.Between]
 ) -> pd.DataFrame:
-    """Return `frame` with verdicts and what leads to them, by the variation between sessions.
+    """Return `frame` with verdicts and their reasons, by the variation between sessions.
 
     Columns: p_differs and p_same, adjusted per side and for same and other code apart as q_differs
     and q_same; margin of *same*; verdict.
@@ -177,7 +177,7 @@ def _explained(frame: pd.DataFrame) -> pd.Series:
 
 
 def _unexplained(frame: pd.DataFrame) -> pd.Series:
-    """Return what ceilings leave of each log ratio; all of it for kernels."""
+    """Return the part of each log ratio that ceilings do not explain; all of it for kernels."""
     return np.log(frame["ratio"]) - _explained(frame).mask(frame["side"] == GPU, 0)
 
 

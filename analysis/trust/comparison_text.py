@@ -93,7 +93,7 @@ def with_state(frame: pd.DataFrame, a: Recording, b: Recording) -> pd.DataFrame:
 
 
 def causes(frame: pd.DataFrame, a: Recording, b: Recording) -> list[str]:
-    """Return a line per slower or faster kernel with other code: what changed from A to B."""
+    """Return a line per slower or faster kernel with other code: the changes from A to B."""
     rows = frame[frame["verdict"].isin([SLOWER, FASTER]) & ~frame["same_code"]]
     rows = with_state(rows[rows["build"].notna()].drop_duplicates(BUILD), a, b)
     facts, lines = [build_facts(each) for each in (a, b)] if len(rows) else [], []

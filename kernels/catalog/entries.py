@@ -87,6 +87,6 @@ def variant(name: str) -> Variant:
 
 
 def has_own_source(name: str) -> bool:
-    """Return whether a variant has a source file of its own, which no other variant shares."""
+    """Return whether a variant shares its source file with no other variant."""
     entry = variant(name)
     return isinstance(entry, Kernel) and entry.kernel == name

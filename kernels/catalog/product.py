@@ -98,7 +98,7 @@ class Product:
 
     @property
     def launch(self) -> Launch:
-        """The geometry of the launch; zeros where this project launches nothing."""
+        """The geometry of the launch; zeros if this project does not launch it."""
         if self.kernel is None:
             return Launch((0, 0, 0), (0, 0))
         return self.kernel.geometry(self.operands, self.block_size)

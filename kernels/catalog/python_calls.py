@@ -1,4 +1,4 @@
-"""Python files as they stand: which function multiplies matrices, and what it needs of its file.
+"""Unchanged Python files: which function multiplies matrices, and which statements it needs.
 
 A file is parsed, never run. A function takes two matrices and returns their product, or takes three
 and stores it; a kernel of Numba takes three. Only the statements that this function needs are
@@ -44,8 +44,8 @@ class CallFacts(BaseModel):
 
     `form`: it returns the product, stores it in its third matrix, or is a kernel of Numba that
     stores it in the parameter `result`, with `threads` per block, whose x index counts rows of C if
-    `x_is_row` (None: unknown). `library`:
-    whose arrays it takes. `elements`: to which A and B are converted before each call.
+    `x_is_row` (None: unknown). `library`: the library whose arrays it takes. `elements`: to which A
+    and B are converted before each call.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")

@@ -50,7 +50,7 @@ class LaunchFacts(_Facts):
     step allocates (WORKSPACE). `layout`: which of A, B and C lie in columns.
     `dtype` is None if A, B and C are of other or of different types: the kernel is built and not
     timed. `tile` is rows and columns of C per block. All edges must be multiples of `multiple`, or
-    those of `fixed`. `reads_c`: the product is α·A·B + β·C, computed with α = 1, β = 0.
+    equal those of `fixed`. `reads_c`: the product is α·A·B + β·C, computed with α = 1, β = 0.
     """
 
     launch: Annotated[str, Field(max_length=2000)]
@@ -78,7 +78,7 @@ class LaunchFacts(_Facts):
 
 
 class Facts(_Facts):
-    """What a file contains: the variant `name`, compared with the variant `baseline`."""
+    """The contents of a file: the variant `name`, compared with the variant `baseline`."""
 
     name: Name
     baseline: str | None = None

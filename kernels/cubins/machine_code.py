@@ -167,7 +167,7 @@ def parse(text: str, function: str) -> Code:
 
 
 def _names(symbol: str, function: str) -> bool:
-    """Return whether a symbol, perhaps mangled, is that of a function."""
+    """Return whether a symbol, perhaps mangled, belongs to a function."""
     mangled = symbol.startswith("_Z") and f"{len(function)}{function}" in symbol
     return symbol == function or mangled
 

@@ -266,10 +266,10 @@ class Kernel:
     ) -> Run:
         """Run a launch that the library configured, on aligned copies; raise KernelFault.
 
-        `addresses` are those of its function and of the pointers to its arguments. The buffers with
-        the numbers `results` contain nothing that the kernel may load, except what earlier launches
-        `stored`: 1 for such a unit, 0 for others, by buffer; this launch adds its stores. `fill` is
-        in each word of shared memory before a block.
+        `addresses` are the addresses of its function and of the pointers to its arguments. The
+        buffers with the numbers `results` contain nothing that the kernel may load, except what
+        earlier launches `stored`: 1 for such a unit, 0 for others, by buffer; this launch adds its
+        stores. `fill` is in each word of shared memory before a block.
         """
         if prod(where.block) > MAX_THREADS or 0 in (*where.grid, *where.block):
             raise KernelFault(
@@ -489,7 +489,7 @@ def _writers_of(buffers: Sequence[Array]) -> list[npt.NDArray[np.void]]:
 
 
 def nothing_stored(buffers: Sequence[Array]) -> list[Array]:
-    """Return what the first of several launches takes as `stored` (`Kernel.run_configured`)."""
+    """Return `stored` for the first of several launches (`Kernel.run_configured`)."""
     return [np.zeros(units, np.uint8) for units in map(_units, buffers)]
 
 

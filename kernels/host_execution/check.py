@@ -276,7 +276,7 @@ def _compare_stored(
     terms: npt.NDArray[np.int64],
     c: Array,
 ) -> None:
-    """Compare what the last block stored; other terms of the sums than `terms` are zero."""
+    """Compare the elements that the last block stored; only `terms` of the sums are not zero."""
     shape = product.shape
     flat = np.sort(run.bytes) // c.itemsize
     batches, rows, columns = np.unravel_index(flat, (shape.batch, shape.m, shape.n))

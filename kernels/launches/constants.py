@@ -119,7 +119,7 @@ def with_variables(text: str, names: Iterable[str], value: int | None = None) ->
 def fixed_sizes(text: str, launch: Launch, kernel: Piece | None) -> dict[str, str]:
     """Return the macros and constants that stand for M, N and K in a kernel without such arguments.
 
-    Where one name stands for all, it is that of N.
+    If one name stands for all, it means N.
     """
     if kernel is None or any(size_named(named(each)) for each in parameters(kernel, launch.name)):
         return {}

@@ -1,4 +1,4 @@
-"""The code of a source that its launches need: what they name, and what that names in turn.
+"""The code of a source that its launches need: the names they use, and the names these use.
 
 The rest is left out: functions of the host, and kernels, types and macros of other kernels, which
 may use features that the host cannot execute.

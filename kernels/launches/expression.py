@@ -164,7 +164,7 @@ def words(text: str) -> set[str]:
 
 
 def statements(code: str) -> list[str]:
-    """Return the statements before the end of a block's text, without those of closed blocks."""
+    """Return the statements before the end of a block's text, except those in closed blocks."""
     open_blocks: list[list[str]] = [[]]
     begin = place = 0
     while place < len(code):

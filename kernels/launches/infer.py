@@ -50,7 +50,7 @@ _SPELLINGS = (
 class Guess:
     """A launch with edges to be guessed: `probe` evaluates them, as grid, and as block if bounded.
 
-    The edges are what the kernel multiplies its block indices by, along x and y.
+    The edges are the factors of the block indices in the kernel, along x and y.
     """
 
     kernel: str
@@ -69,9 +69,9 @@ class Guess:
 
 @dataclass(frozen=True)
 class Geometry:
-    """A grid and the threads of a block. A size of the grid is an edge over a divisor, rounded up.
+    """A launch geometry: the grid and the threads of a block.
 
-    Edges are M, N and M * N.
+    A size of the grid is an edge over a divisor, rounded up. Edges are M, N and M * N.
     """
 
     grid: tuple[tuple[str, int], ...]
@@ -137,7 +137,7 @@ def _in_angles(names: Sequence[str]) -> str:
 
 
 def geometries(edges: tuple[int, int], bound: int, uses_y: tuple[bool, bool]) -> Iterator[Geometry]:
-    """Yield geometries for what a kernel multiplies its block indices by (0: unknown)."""
+    """Yield geometries for the factors of a kernel's block indices (0: unknown)."""
     if edges == (0, 0) and all(uses_y):  # by blockDim
         likely = [list(geometries((edge, edge), bound, uses_y)) for edge in (16, 32, 8)]
         yield from (geometry for each in likely for geometry in each[:2])
@@ -206,7 +206,7 @@ def _value(kind: str, name: str, values: Mapping[str, str]) -> str:
 
 
 def _edge(code: str, axis: str, named: AbstractSet[str]) -> str | None:
-    """Return what a kernel multiplies its block index by along an axis, in terms of `named`."""
+    """Return the factor of a kernel's block index along an axis, in terms of `named`."""
     before = rf"(?P<edge>[\w.:]+)\s*\*\s*blockIdx\s*\.\s*{axis}\b"
     for pattern in (_INDEX.format(axis=axis), before):
         for product in re.finditer(pattern, code):

@@ -42,7 +42,8 @@ class LastBlocks:
     def fault(self) -> tuple[list[Shape], str | None]:
         """Return the shapes whose last block is right, and what is wrong with the next, if known.
 
-        A block that computes parts of sums is right for no shape. What takes too long is not run.
+        A block that computes parts of sums is right for no shape. Runs that take too long are
+        omitted.
         """
         edge, largest = -(-LARGE_EDGE // self.step), LARGEST_SIZE // self.step
         if edge >= largest:
@@ -137,7 +138,7 @@ class LastBlocks:
         return (second, first) if self.reading.layout[2] else (first, second)
 
     def _compare(self, shape: Shape, rows: Indices, columns: Indices) -> str | None:
-        """Return what is wrong with the elements that the last block stores, None if nothing is."""
+        """Return the fault in the elements that the last block stores, None without a fault."""
         rng = np.random.default_rng(1)
         last = np.arange(shape.k - _TERMS, shape.k)
         terms = np.union1d(rng.integers(0, shape.k, _TERMS), last)

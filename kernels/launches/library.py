@@ -277,7 +277,7 @@ class Library(Kernel):
     ) -> list[Run]:
         """Run the launches; `pointers` are the places in `arrays` of the scope's pointers.
 
-        `geometry` replaces grid and block of the last launch. `results` and `fill`: those of
+        `geometry` replaces grid and block of the last launch. `results` and `fill` are as for
         `run_configured`. The arrays receive the stores. Raise KernelFault.
         """
         copies = aligned_copies(arrays)

@@ -54,7 +54,7 @@ class Piece:
 
 
 def blanked(text: str) -> str:
-    """Return a source whose comments and quoted texts are blank; places and lines stay."""
+    """Return a source with blank comments and quoted texts; positions and lines stay."""
     return _IGNORED.sub(lambda match: re.sub(r"[^\n]", " ", match[0]), text)
 
 
@@ -97,7 +97,7 @@ def pieces(text: str) -> Iterator[Piece]:
 
 
 def _ends_here(code: str, begin: int, body: int, end: int) -> bool:
-    """Return whether a block ends its piece: that of a function does, that of a type does not."""
+    """Return whether a block ends its piece: the block of a function does, of a type does not."""
     return not _TYPE.search(code[begin:body]) and "=" not in _outside_brackets(code[begin:body])
 
 
@@ -142,7 +142,7 @@ def function_name(piece: Piece) -> str | None:
 
 
 def kernels_of(text: str) -> dict[str, Piece]:
-    """Return the kernels that a source defines, by name; of a template, not what specialises it."""
+    """Return the kernels that a source defines, by name; without specialisations of templates."""
     kernels = dict[str, Piece]()
     for piece in pieces(text):
         name = function_name(piece)

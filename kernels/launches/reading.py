@@ -84,7 +84,7 @@ class Precision:
 
     @property
     def note(self) -> str:
-        """What the verdict says about it; empty for float."""
+        """The words of the verdict about it; empty for float."""
         types = dict.fromkeys(matrix.name for matrix in (self.a, self.b, self.c))
         names = [*types] if list(types) != ["float"] else []
         names += ["operands rounded to TF32"] if self.uses_tf32 else []
@@ -218,7 +218,7 @@ class Reading:
     ) -> tuple[Array, list[Run]]:
         """Return the flat C and the runs of the launches.
 
-        `geometry` and `fill`: those of `Library.multiply`. Raise KernelFault, also if A or B is
+        `geometry` and `fill` are as for `Library.multiply`. Raise KernelFault, also if A or B is
         overwritten.
         """
         values = self.values(operands.shape, factors)

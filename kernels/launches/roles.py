@@ -1,7 +1,7 @@
 """What the names in a launch mean: sizes, matrices, leading dimensions, factors.
 
-Names are those of public kernels. What a name can mean is a list, the likeliest first, so that a
-check can try the next meaning if the product is wrong.
+The names are common ones in public kernels. What a name can mean is a list, the likeliest first, so
+that a check can try the next meaning if the product is wrong.
 """
 
 import itertools
@@ -51,7 +51,7 @@ def letter(name: str) -> str:
 
 
 def meanings(names: Sequence[str]) -> Iterator[dict[str, str]]:
-    """Yield what numbers of these names can mean, the likeliest first."""
+    """Yield the possible meanings of numbers with these names, the likeliest first."""
     fixed = {name: value for name in names if (value := meaning_of(name))}
     sizes = [name for name in names if name not in fixed]
     for choice in _size_choices(sizes):
@@ -60,7 +60,7 @@ def meanings(names: Sequence[str]) -> Iterator[dict[str, str]]:
 
 
 def meaning_of(name: str) -> str | None:
-    """Return what a leading dimension, a factor or a stream means; None for other names."""
+    """Return the meaning of a leading dimension, a factor or a stream; None for other names."""
     for patterns in (_FACTORS, _LEADING):
         for value, pattern in patterns.items():
             if re.fullmatch(pattern, plain(name)):

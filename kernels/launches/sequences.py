@@ -78,7 +78,7 @@ def _in_code(steps: Sequence[Launch], kernels: dict[str, Piece]) -> Iterator[Ste
 
 
 def _slice(steps: Sequence[Launch], place: int, kernels: dict[str, Piece]) -> list[Launch]:
-    """Return a launch and those that store what it reads: before it, or only behind it.
+    """Return a launch and the launches that store what it reads: before it, or only after it.
 
     Launches that store A or B are no steps of the product, nor are other products and launches of
     the same kernel.
@@ -110,7 +110,7 @@ def _stored(step: Launch, kernels: dict[str, Piece]) -> set[str]:
 def _passed_on(
     steps: Sequence[Launch], kernels: dict[str, Piece], first: int | None = None
 ) -> set[str]:
-    """Return what one of the `first` launches, or any, stores and a later one reads."""
+    """Return the buffers that one of the `first` launches, or any, stores and a later one reads."""
     flows = [_flow(step, kernels) for step in steps]
     return {
         name

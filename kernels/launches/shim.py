@@ -46,7 +46,7 @@ _QUALIFIERS = re.compile(r"\b(?:const|__restrict__|__restrict|restrict|volatile|
 class Scope:
     """The names that the product defines for launches: numbers and pointers, with their types.
 
-    `absent` are pointers to nothing. `allocated` are pointers to memory that a step allocates.
+    `absent` are null pointers. `allocated` are pointers to memory that a step allocates.
     """
 
     numbers: dict[str, str]
@@ -63,7 +63,7 @@ class Scope:
 
 
 def scope_of(text: str, steps: Sequence[Launch]) -> Scope:
-    """Return what the launches of a product need from it."""
+    """Return the declarations that the launches of a product need from it."""
     merged = Scope({}, {}, {}, {})
     for step in sorted(steps, key=lambda step: step.is_of_memory):  # kernels have the types
         scope = _scope_of(text, step)

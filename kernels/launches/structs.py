@@ -55,7 +55,7 @@ def _fields(text: str, parameter: str) -> list[str]:
 
 
 def _value(field: str, role: str) -> str:
-    """Return what a field of a matrix contains, "" if it is unknown."""
+    """Return the meaning of a field of a matrix, "" if it is unknown."""
     rows, columns = _SIZES[role]
     if re.fullmatch(_COLUMNS, plain(field)):
         return columns

@@ -26,7 +26,7 @@ _NO_VALUE = "a variable is used before it has a value"
 
 
 class Outcome(IntEnum):
-    """What a launch does, the best first."""
+    """The result of a launch, the best first."""
 
     RIGHT = 0
     WRONG = 1  # it stores all elements

@@ -71,7 +71,7 @@ class Judged:
 
     @property
     def layout(self) -> str:
-        """What the product is, if it is not that of row-major matrices."""
+        """Which product is computed instead of that of row-major matrices."""
         return LAYOUTS[self.reading.layout]
 
 
@@ -114,7 +114,7 @@ def kernels_to_judge(path: Path, text: str, option: str | None, kernel: str | No
 
 
 def _several_or_single(launched: Sequence[Steps]) -> Sequence[Steps]:
-    """Return the products of several steps; those of one launch if there is none."""
+    """Return the products of several steps; without steps, those of one launch."""
     return [steps for steps in launched if len(steps) > 1] or launched
 
 
@@ -279,7 +279,7 @@ def unjudged(path: Path, text: str, option: str | None, kernel: str | None) -> l
 def _fitting(
     library: Library, probe: Source, guess: Guess, takes_any_block: bool
 ) -> tuple[Geometry, bool]:
-    """Return the geometry that gives the best product, and whether it is that of the kernel.
+    """Return the geometry that gives the best product, and whether the kernel declares it.
 
     It is if it stores all elements, or if the kernel itself says how it divides C among its blocks:
     by numbers that are not guessed, or by the sizes of its blocks.
@@ -374,7 +374,7 @@ def _for_large_multiples(source: Source, library: Library, judged: Judged) -> Ju
 def _fault_of_loops(
     trial: Trial, source: Source, tile: tuple[int, int] | None, geometry: Geometry | None
 ) -> str | None:
-    """Return what is wrong where a block computes several tiles in turn; None if nothing is.
+    """Return the fault if a block computes several tiles; None without a fault.
 
     That is with few blocks. Where the launch fixes their number or lets it grow with C, the kernel
     may rely on it: then only races count.
@@ -471,7 +471,7 @@ def _for_sizes(source: Source, trial: Trial, tile: tuple[int, int], whole: Shape
 
 
 def _seed(shape: Shape) -> int:
-    """Return the seed of a product's matrices: deep sums are those of large numbers."""
+    """Return the seed of a product's matrices; deep sums get large numbers."""
     return LARGE if shape.k > _DEEP else 5
 
 
@@ -530,7 +530,7 @@ def _many_blocks(judged: Judged, library: Library, is_small: bool) -> Shape:
 
 
 def _wrong_rows(trial: Trial, shape: Shape) -> str | None:
-    """Return what is wrong with rows that are longer than their elements, None if nothing is."""
+    """Return the fault with leading dimensions above the sizes, None without a fault."""
     if not trial.reading.takes_padding:
         return None
     return replace(trial, reading=replace(trial.reading, padding=_PADDING)).fault(shape, 4)
@@ -559,7 +559,7 @@ def _partly(which: tuple[bool, ...], tile: tuple[int, int], reading: Reading) ->
 
 
 def _even(tile: tuple[int, int], reading: Reading) -> Shape:
-    """Return a shape whose edges are twice an odd number: vectors of two fit, not those of four."""
+    """Return a shape whose edges are twice an odd number: vectors of two fit, but not of four."""
     rows, columns = (4 * (min(edge, _LARGEST_TILE) // 4) + 6 for edge in tile)
     return Shape.square(max(rows, columns)) if reading.is_square else Shape(1, rows, columns, 42)
 

@@ -33,7 +33,7 @@ class Stored:
         return ((bits + 0x7FFF + (bits >> 16 & 1)) >> 16).astype(np.uint16)
 
     def decoded(self, stored: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
-        """Return what lies in memory as numbers."""
+        """Return the contents of memory as numbers."""
         if self.name == "bfloat16":
             stored = (stored.astype(np.uint32) << 16).view(np.float32)
         return stored.astype(np.float64)

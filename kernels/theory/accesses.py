@@ -89,7 +89,7 @@ def block(kernel: KernelAccesses, b: int, parts: int = 1) -> list[Access]:
 
 
 def block_strided(kernel: KernelAccesses, b: int) -> list[Access]:
-    """As many as `block`; tiles are loaded and stored with x along the rows."""
+    """The same counts as `block`; tiles are loaded and stored with x along the rows."""
     tiles = kernel.tiles(b)
     return [
         kernel.load_a((b, along_x), (b, along_y), (b, alike)),
@@ -102,7 +102,7 @@ def block_strided(kernel: KernelAccesses, b: int) -> list[Access]:
 
 
 def tile_uncoalesced(kernel: KernelAccesses, b: int) -> list[Access]:
-    """As many as `block`; the tile of B is loaded and stored with x along the rows."""
+    """The same counts as `block`; the tile of B is loaded and stored with x along the rows."""
     tiles = kernel.tiles(b)
     return [
         kernel.load_a((b, along_y), (b, along_x), (b, alike)),
@@ -116,7 +116,7 @@ def tile_uncoalesced(kernel: KernelAccesses, b: int) -> list[Access]:
 
 
 def tile_transposed_b(kernel: KernelAccesses, b: int, padding: int = 0) -> list[Access]:
-    """As many as `block`; B is transposed in global and in shared memory.
+    """The same counts as `block`; B is transposed in global and in shared memory.
 
     A row of B's tile (part of a column of B) has `padding` more words.
     """

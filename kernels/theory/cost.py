@@ -84,8 +84,8 @@ class SharedAccess:
     """A load or store of shared memory, executed `times` by every thread of every block.
 
     The thread (x, y) accesses `vector` elements from number ``element(x, y)``. A common shift of
-    all lanes changes nothing. A thread accesses `run` consecutive elements one after the other,
-    from a multiple of `run`.
+    all lanes does not change the number. A thread accesses `run` consecutive elements one after the
+    other, from a multiple of `run`.
     """
 
     operation: str
@@ -155,7 +155,7 @@ def totals(
 
 
 def first_lanes(access: Access, threads: tuple[int, int]) -> list[tuple[int, ...]]:
-    """Return what each lane of the first warp of a block with these threads touches at once.
+    """Return the elements that the lanes of the first warp of such a block access together.
 
     Global memory: one sector per lane. Shared memory: the words per lane of the first phase of the
     request. Lanes that do not take part are omitted.

@@ -32,7 +32,7 @@ def register_tile(kernel: KernelAccesses, _: None) -> list[Access]:
 
 
 def register_tile_conflict_free(kernel: KernelAccesses, _: None) -> list[Access]:
-    """As many as `register_tile`, with a thread layout without bank conflicts."""
+    """The same counts as `register_tile`, with a thread layout without bank conflicts."""
     return _register_tile(
         kernel,
         REGISTER_PITCH,

@@ -1,6 +1,6 @@
 """Block sizes, and the tile shapes of some kernels, from the tables in their sources.
 
-Recordings, tables and the compiler (``-DBLOCK=``) have one number for either: B, or
+Recordings, tables and the compiler (``-DBLOCK=``) write both as one number: B, or
 ``rows * 1000 + columns`` of a tile of C (128256 is 128×256). Only this module converts.
 """
 

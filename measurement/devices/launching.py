@@ -115,7 +115,7 @@ class Launches:
         return into_stream
 
     def _allow_shared(self, function: Any, build: Build, dynamic_bytes: int) -> None:
-        """Request shared memory that a block gets only on request."""
+        """Request more shared memory than a block gets by default."""
         static_bytes = self._cubins.results[build].static_shared_bytes
         if dynamic_bytes + static_bytes > self._limits.max_shared_bytes_per_block:
             attribute = self._cuda.function_attribute.MAX_DYNAMIC_SHARED_SIZE_BYTES

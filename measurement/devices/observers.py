@@ -1,7 +1,7 @@
 """Observers of a device: what a measurement records besides its times.
 
-A device calls the observers of a measurement before, during and after it, and does not know what
-they observe: clocks, temperature, throttling, energy.
+A device calls the observers of a measurement before, during and after it, but does not depend on
+what they observe: clocks, temperature, throttling, energy.
 """
 
 import time

@@ -79,7 +79,7 @@ class SecondCheck:
     """Draws changes and checks products for one device; `seconds` sums the time of the checks."""
 
     def __init__(self, problems: tuple[Problem, ...], seed: int) -> None:
-        """Use the random vectors of `Inputs` with this seed, and changes that nobody can know."""
+        """Use the random vectors of `Inputs` with this seed, and changes that are unpredictable."""
         self._problems, self._seed = problems, seed
         self._rng = np.random.default_rng()
         self.seconds = 0.0

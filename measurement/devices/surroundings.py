@@ -27,7 +27,7 @@ def surroundings(root: Path = _ROOT) -> dict[str, Any]:
 
 
 def gpu_state(device: CudaDevice, root: Path = _ROOT) -> dict[str, Any]:
-    """Return link, power limits and place of a GPU now; None where NVML or Linux says nothing."""
+    """Return the current link, power limits and NUMA node of a GPU; None if unreported."""
     bus = driver().Device(device.index).pci_bus_id()
     pynvml.nvmlInit()
     try:

@@ -42,7 +42,7 @@ class _Lane(NamedTuple):
 
 
 class Lanes:
-    """As many lanes as the batches need, in the current context."""
+    """The lanes that the batches need, in the current context."""
 
     def __init__(self, cuda: Any, launches: Launches, product: Product, work: Work) -> None:
         """`work` has the operands that every lane copies."""

@@ -1,4 +1,4 @@
-"""The examination of this machine: its ceilings and settings. Nothing is changed."""
+"""The examination of this machine: its ceilings and settings. No setting is changed."""
 
 import sys
 import tempfile

@@ -59,7 +59,7 @@ class Gpu:
 
 @dataclass(frozen=True)
 class Machine:
-    """A host and its GPUs; `surroundings` are its settings, `facts` those of its recording."""
+    """A host and its GPUs; `surroundings` are its settings, `facts` come from its recording."""
 
     label: str
     host: Mapping[str, Any]

@@ -109,7 +109,7 @@ def run_tool(program: Path, tool: str, check: list[str], log: Path) -> ToolRepor
 
 
 def read_report(tool: str, output: str, status: int, seconds: float, log: Path) -> ToolReport:
-    """Return the result of a tool, from its output and that of the check.
+    """Return the result of a tool, from its output and the output of the check.
 
     Success needs all three: the tool's summary, the check's summary and the exit status.
     """

@@ -68,7 +68,7 @@ def host() -> dict[str, Any]:
 
 
 def _cpu_fact(key: str) -> str | None:
-    """Return what Linux tells about the first CPU; None if it does not."""
+    """Return the description of the first CPU by Linux; None without one."""
     for line in _CPUS.read_text(errors="replace").splitlines():
         name, _, value = line.partition(":")
         if name.strip() == key:

@@ -215,7 +215,7 @@ class Configured(_Facts):
 class Provenance(Section):
     """The whole file.
 
-    `original` is that of a converted recording.
+    `original` names the recording before a conversion.
     `simulated`: the times were computed, not measured. `configuration` is the section `study` of
     the recorded config as plain JSON. `attempts` is the number of processes, more than one if the
     recording was interrupted. `machine_start` is equal for sessions on one host since one start of
