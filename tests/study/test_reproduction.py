@@ -22,27 +22,42 @@ CLAIM = "loading tiles in the slow order takes about twice as long"
 COLUMNS = ["where", "statement", "criterion", "value", "verdict", "number"]
 
 
-@pytest.fixture
-def project(tmp_path, monkeypatch, computed, gpu_recording):
-    """A study of one recording, whose tables were computed before; they are published."""
-    shutil.copytree(gpu_recording.path, tmp_path / "mine")
-    gpus = [{"id": "card", "recording": "mine"}, {"id": "local", "device": "auto"}]
-    (tmp_path / "config.yaml").write_text(config_text({}, {}, gpus, report={"focus": "card"}))
+def without_workflow(monkeypatch, computed, folder):
+    """Reproduce a study in a folder, whose tables were computed before."""
 
     def run(root, content, target, out):
         assert not [gpu for gpu in content["gpus"] if "device" in gpu]
         shutil.copytree(computed, out / "tables", dirs_exist_ok=True)
         (out / "report.html").write_text("page")
 
-    monkeypatch.setattr(reproduction, "_run", run)
     page = ("rebuilt", "report.html", reproduction._PAGE, "", "", REPRODUCED)
+    monkeypatch.setattr(reproduction, "_run", run)
     monkeypatch.setattr(reproduction, "_of_page", lambda folder: page)
-    monkeypatch.setattr(reproduction, "RESULTS", tmp_path / "results")
-    monkeypatch.setattr(reproduction, "PUBLISHED", tmp_path / "published.json")
-    monkeypatch.setattr("workflow.__main__.RESULTS", tmp_path / "results")
-    monkeypatch.chdir(tmp_path)
-    reproduction.publish(tmp_path / "config.yaml")
-    return tmp_path
+    monkeypatch.setattr(reproduction, "RESULTS", folder / "results")
+    monkeypatch.setattr(reproduction, "PUBLISHED", folder / "published.json")
+    monkeypatch.setattr("workflow.__main__.RESULTS", folder / "results")
+
+
+@pytest.fixture(scope="module")
+def published(tmp_path_factory, computed, gpu_recording):
+    """The folder of a study of one recording, which is published; do not change it."""
+    folder = tmp_path_factory.mktemp("published") / "study"
+    shutil.copytree(gpu_recording.path, folder / "mine")
+    gpus = [{"id": "card", "recording": "mine"}, {"id": "local", "device": "auto"}]
+    (folder / "config.yaml").write_text(config_text({}, {}, gpus, report={"focus": "card"}))
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        without_workflow(monkeypatch, computed, folder)
+        reproduction.publish(folder / "config.yaml")
+    return folder
+
+
+@pytest.fixture
+def project(published, tmp_path, monkeypatch, computed):
+    """A copy of the published study, in the current folder."""
+    folder = shutil.copytree(published, tmp_path / "study")
+    without_workflow(monkeypatch, computed, folder)
+    monkeypatch.chdir(folder)
+    return folder
 
 
 def outcomes_of(rows):

@@ -1,6 +1,10 @@
 """Shared by several tests: fakes, simulated recordings, known data."""
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 # Sources that changed after the published recordings (marked on the page). New recordings empty it.
@@ -8,3 +12,12 @@ AWAITING = {"cpu_reference/packed.c"}
 AWAITING |= {
     f"kernels/{name}.cu" for name in ("pad_rows", "sgemm_stream_k", "sgemm_tensor_tma", "sgemm_top")
 }
+
+
+def for_make_test(cases: Mapping[str, tuple[object, ...]], *often: str) -> list[Any]:
+    """Return cases by name as parameters; `make test` runs those named `often`, test-all all."""
+    assert {*often} <= {*cases}
+    return [
+        pytest.param(*case, id=name, marks=[] if name in often else pytest.mark.exhaustive)
+        for name, case in cases.items()
+    ]

@@ -15,7 +15,7 @@ import yaml
 from measurement.recorder import bundle
 from measurement.recording import recording
 from tests.support.fakes import CONFIG
-from tests.support.studies import CPU
+from tests.support.studies import CPU, with_short_ceilings
 
 pytestmark = pytest.mark.slow
 ALONE = ["unshare", "--map-root-user", "--net"]
@@ -47,6 +47,7 @@ def unpacked(tmp_path_factory):
             path.with_name("__pycache__").mkdir(exist_ok=True)
             shutil.copy(made, path.with_name("__pycache__"))
             shutil.copystat(original, path)
+    with_short_ceilings(base / "gemm-study")
     config = yaml.safe_load(CONFIG)
     config["study"]["cpu"] = CPU
     (base / "gemm-study" / "small.yaml").write_text(yaml.safe_dump(config))

@@ -10,7 +10,7 @@ from pydantic import BaseModel
 from analysis.render.documents import documents, with_numbers
 from base.command_line import reference
 from study import config
-from tests.support import ROOT
+from tests.support import ROOT, for_make_test
 from workflow.__main__ import parser
 from workflow.tutorials import tutorials, with_output
 
@@ -34,8 +34,11 @@ def test_numbers_are_those_of_the_published_tables(path):
     assert "`<!--=" not in text, "Markdown reads this mark as code"
 
 
+TUTORIALS = {path.name: (path,) for path in tutorials()}
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("path", tutorials(), ids=lambda path: path.name)
+@pytest.mark.parametrize("path", for_make_test(TUTORIALS, "README.md"))
 def test_commands_of_tutorials_print_what_the_tutorial_shows(path):
     text = path.read_text(encoding="utf-8")
     current, shown = (re.sub(r"nvcc [\d.]+", "nvcc", each) for each in (with_output(text), text))

@@ -26,7 +26,7 @@ from kernels.launches import lines as launch_lines
 from kernels.launches.program import Program
 from kernels.products.shape import Shape
 from measurement.recording import recording
-from tests.support import ROOT
+from tests.support import ROOT, for_make_test
 from tests.support.compilers import stand_in
 from tests.support.fakes import CALLED, CONFIG, FakeHardware, Fault
 from tests.support.supplied import supplied
@@ -203,6 +203,12 @@ def test_the_cuda_code_of_a_python_file_is_checked_with_its_lines(path):
     file.write_text(RAW.replace("B[i * N + column]", "B[i * K + column]"))
     with pytest.raises(StudyError, match=r"^tried/raw/raw_cuda\.cu:1[23]: matmul, .*"):
         attempted(file)
+
+
+@pytest.mark.slow
+@pytest.mark.exhaustive
+def test_the_cuda_code_of_a_python_file_without_a_function_is_built(path):
+    file = Path("raw.py")
     file.write_text(RAW.partition("def matmul_gpu")[0])
     lines, status = attempted(file, Wanted(architectures=["sm_90"]))
     assert (status, lines[0]) == (0, "tried/raw/raw_cuda.cu: matmul: correct")
@@ -241,29 +247,33 @@ def test_a_python_file_without_multiply_is_tried_unchanged(path):
     assert again.call == entry.call
 
 
+# Mistakes in the example of the page: line, text and what replaces it.
+MISTAKES = {
+    "no launch": (1, "//", "// "),
+    "a race": (13, "__syncthreads();", ""),
+    "a conflict": (12, "b_tile[i][x]", "b_tile[x][i]"),
+    "no code": (7, ";", ""),
+    "out of bounds": (10, " && column < n", ""),
+}
+
+
 @pytest.mark.slow
-def test_the_page_shows_the_messages_of_its_example_and_mistakes(path):
+@pytest.mark.parametrize(("number", "old", "new"), for_make_test(MISTAKES, "a race", "no code"))
+def test_the_page_shows_the_message_of_each_mistake(path, number, old, new):
     page = PAGE.read_text()
     example, *_ = re.findall(r"```cuda\n(.*?)```", page, re.S)
-    for number, old, new in (
-        (1, "//", "// "),
-        (13, "__syncthreads();", ""),
-        (12, "b_tile[i][x]", "b_tile[x][i]"),
-        (7, ";", ""),
-        (10, " && column < n", ""),
-    ):
-        lines = example.splitlines(keepends=True)
-        assert old in lines[number - 1]
-        lines[number - 1] = lines[number - 1].replace(old, new)
-        path.write_text("".join(lines))
-        try:
-            said = [line for line in launch_lines.judged(path) if not line.startswith("checked")]
-        except StudyError as fault:
-            message = str(fault).partition("; launched as")[0]
-            # The compiler's text varies.
-            said = [message.split(" ")[0] if message.endswith("(g++)") else message]
-        for line in said:
-            assert line.replace("// ", "") in page
+    lines = example.splitlines(keepends=True)
+    assert old in lines[number - 1]
+    lines[number - 1] = lines[number - 1].replace(old, new)
+    path.write_text("".join(lines))
+    try:
+        said = [line for line in launch_lines.judged(path) if not line.startswith("checked")]
+    except StudyError as fault:
+        message = str(fault).partition("; launched as")[0]
+        # The compiler's text varies.
+        said = [message.split(" ")[0] if message.endswith("(g++)") else message]
+    for line in said:
+        assert line.replace("// ", "") in page
 
 
 def test_a_file_that_cannot_contain_a_kernel_is_refused(path):
@@ -312,17 +322,10 @@ ENDS = {
 }
 
 
-# Which `make test` tries: a feature that host execution lacks, and each limit once.
-OFTEN = ("feature", "endless constructor", "memory")
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("edit", "limits", "reason"),
-    [
-        pytest.param(*end, marks=[] if name in OFTEN else pytest.mark.exhaustive, id=name)
-        for name, end in ENDS.items()
-    ],
+    for_make_test(ENDS, "feature", "memory"),
 )
 def test_a_check_that_ends_early_has_its_own_status(path, card, patch, edit, limits, reason):
     patch(launch_lines, **limits)

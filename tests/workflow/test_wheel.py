@@ -13,6 +13,7 @@ import pytest
 import yaml
 
 from tests.support import ROOT
+from tests.support.studies import with_short_ceilings
 from tests.workflow.test_trial import MINE
 from tests.workflow.test_workflow import CONFIG
 
@@ -99,6 +100,7 @@ def installed(request, wheel, tmp_path_factory):
             pytest.skip(f"packages for {python} are not in the cache of uv")
     code = "import kernels; print(kernels.__file__)"
     assert str(packages) in run(venv / "bin" / "python", "-P", "-c", code)
+    with_short_ceilings(packages)
     return packages
 
 

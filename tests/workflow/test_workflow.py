@@ -18,9 +18,9 @@ import yaml
 from base.paths import FOLDERS
 from kernels.cubins.build import INSTRUMENTS
 from measurement.recording import recording
-from tests.support import ROOT, warm
+from tests.support import ROOT, for_make_test, warm
 from tests.support.compilers import stand_in
-from tests.support.studies import CPU, config_text
+from tests.support.studies import CPU, config_text, with_short_ceilings
 
 pytestmark = pytest.mark.slow
 COMMIT = ["-c", "user.name=A", "-c", "user.email=a@example.org", "commit"]
@@ -51,6 +51,7 @@ def make_project(make_recording, host_builds):
         for part in [*PARTS, "data/published"]:  # including bytecode
             copy = shutil.copytree if (ROOT / part).is_dir() else shutil.copy
             copy(ROOT / part, folder / part)
+        with_short_ceilings(folder)
         few = {"sizes": (32, 64), "holdout": (), "samples": 6, "variants": ("naive", "block")}
         make_recording(folder / "data" / "recordings" / "card", **few)
         (folder / "config.yaml").write_text(CONFIG)
@@ -194,13 +195,14 @@ def test_a_missing_table_or_an_edited_list_of_gpus_triggers_no_remeasurement(fin
     assert (removed["measure"], removed["tables"]) == (0, 1)
 
 
-@pytest.mark.parametrize(
-    ("own", "measured"),
-    [
-        *(("study: { seed: 2 }", 1), ("# nothing yet", 0)),
-        ("gpus: [{ id: GPU, recording: data/recordings/card }]", 0),
-    ],
-)
+LOCAL = {
+    "another seed": ("study: { seed: 2 }", 1),
+    "nothing": ("# nothing yet", 0),
+    "other GPUs": ("gpus: [{ id: GPU, recording: data/recordings/card }]", 0),
+}
+
+
+@pytest.mark.parametrize(("own", "measured"), for_make_test(LOCAL, "another seed"))
 def test_local_settings_are_in_force(finished, own, measured):
     local = finished / "config.local.yaml"
     local.write_text(own)
@@ -209,16 +211,17 @@ def test_local_settings_are_in_force(finished, own, measured):
     assert jobs["measure"] == measured
 
 
-@pytest.mark.parametrize(
-    ("files", "rules"),
-    [
-        ("kernels/block.cu", "build count tables figures render"),
-        ("analysis/overview/speedups.py base/dictionary.txt", "tables figures render"),
-        ("analysis/drawing/style.py analysis/cpu/figures.py", "figures render"),
-        ("analysis/render/numbers.py analysis/archive/crate.py", "render"),
-        ("report/cpu.html.j2 report/style.css", "render"),
-    ],
-)
+# Files, and the rules that use them.
+EDITS = {
+    "a kernel": ("kernels/block.cu", "build count tables figures render"),
+    "tables": ("analysis/overview/speedups.py base/dictionary.txt", "tables figures render"),
+    "figures": ("analysis/drawing/style.py analysis/cpu/figures.py", "figures render"),
+    "the page": ("analysis/render/numbers.py analysis/archive/crate.py", "render"),
+    "templates": ("report/cpu.html.j2 report/style.css", "render"),
+}
+
+
+@pytest.mark.parametrize(("files", "rules"), for_make_test(EDITS, "a kernel", "templates"))
 def test_editing_a_file_reruns_only_the_rules_that_use_it(finished, files, rules):
     files = files.split()
     assert planned_after(finished, dict.fromkeys(files, ())) == dict.fromkeys(rules.split(), 1)
@@ -268,19 +271,24 @@ def refusal(project, *options, environment=None):
     return line
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "message"),
-    [
-        ("sizes: [32, 48]", "sizes: [32, 0]", r"config\.yaml: study\.sizes\[1\]: 0 is not "),
-        ("device: auto", "device: 99", r"GPU 99: not found on this host"),
-        ("data/recordings/card", "'a{b}'", r"recording a\{b\}: braces are wildcards .*; rename it"),
-        (
-            "study:\n",
-            "toolchain: {nvcc: /no/nvcc}\nstudy:\n  scope: full\n",
-            "toolchain.nvcc: /no/nvcc is not a program",
-        ),
-    ],
-)
+# Changes of config.yaml, and the error.
+WRONG = {
+    "a size": ("sizes: [32, 48]", "sizes: [32, 0]", r"config\.yaml: study\.sizes\[1\]: 0 is not "),
+    "a GPU": ("device: auto", "device: 99", r"GPU 99: not found on this host"),
+    "a wildcard": (
+        "data/recordings/card",
+        "'a{b}'",
+        r"recording a\{b\}: braces are wildcards .*; rename it",
+    ),
+    "a compiler": (
+        "study:\n",
+        "toolchain: {nvcc: /no/nvcc}\nstudy:\n  scope: full\n",
+        "toolchain.nvcc: /no/nvcc is not a program",
+    ),
+}
+
+
+@pytest.mark.parametrize(("old", "new", "message"), for_make_test(WRONG, "a size", "a GPU"))
 def test_wrong_input_is_a_one_line_error(project, old, new, message):
     edit(project / "config.yaml", old, new, 1)
     assert re.match(rf"error: {message}", refusal(project))
