@@ -1,8 +1,8 @@
 """The lesson: an article about recordings, whose claims are conditions on the tables.
 
-``report/lesson.yaml`` names the GPU model, the folders of its recordings, and the rows of tables
-that the article cites. ``report/lesson.html.j2`` is the article. It describes these recordings
-only: with others in focus, the page links it.
+``report/lesson.html.j2`` is the article. ``report/lesson.yaml`` names the GPU model, the folders of
+its recordings, the rows of tables that the article cites, and the claims of each paragraph. The
+article describes these recordings only: with others in focus, the page links it.
 """
 
 from collections.abc import Callable, Mapping
@@ -31,16 +31,17 @@ _NAMES_OF_THE_GPU = ("gpu", "source")  # columns, in the order in which they sel
 
 @dataclass
 class Claims:
-    """The claims of an article about rows by name; `paragraph` is the one being written."""
+    """The claims of an article's paragraphs about `rows`; `paragraph` is the one being written."""
 
     environment: jinja2.Environment
+    of_paragraph: Mapping[str, list[str]]
     rows: Mapping[str, Any]
     paragraph: str = field(default="first", init=False)
 
-    def hold(self, paragraph: str, *claims: str) -> str:
+    def hold(self, paragraph: str) -> str:
         """Begin a paragraph; raise LookupError if one of its claims is false."""
         self.paragraph = paragraph
-        for claim in claims:
+        for claim in self.of_paragraph.get(paragraph, ()):
             condition = self.environment.compile_expression(claim, undefined_to_none=False)
             if not condition(**self.rows):
                 raise LookupError(f"{claim!r} does not hold")
@@ -78,7 +79,7 @@ def lesson(
         for name, where in named.items()
         if (row := _single(of_focus, table, where)) is not None
     }
-    claims = Claims(environment, {**rows, "t": t})
+    claims = Claims(environment, facts["claims"], {**rows, "t": t})
     shown = {name: _complete(getattr(numbers, name)) for name in ("interval", "ratio", "share")}
     values = {
         "n": _complete(numbers.number),
@@ -100,7 +101,7 @@ def lesson(
 
 
 def read(environment: jinja2.Environment) -> dict[str, Any]:
-    """Return what the article is about: gpu, recordings, rows."""
+    """Return what the article is about: gpu, recordings, rows, claims."""
     assert environment.loader
     text, _, _ = environment.loader.get_source(environment, FACTS)
     facts: dict[str, Any] = yaml.safe_load(text)
