@@ -396,8 +396,9 @@ def history(
 ) -> int:
     """Append result files to a history of times, and report lasting changes.
 
-    A change lasts if the median of at least three entries differs from the median before it. The exit status
-    is 1 if the new entry shows that a benchmark became slower, 2 after an error, else 0.
+    A change lasts if the median of at least three entries differs from the median before it. The
+    exit status is 1 if the new entry shows that a benchmark became slower, 2 after an error, else
+    0.
 
     FILE           history, with a line of JSON per entry; made if it does not exist
     RESULT ...     result files of one build; without them, the history is only read
