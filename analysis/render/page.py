@@ -30,6 +30,7 @@ from analysis.render.accesses import access_svg
 from analysis.render.calculator_data import calculator_data
 from analysis.render.explorer_data import LIBRARIES, explorer_data, packed
 from analysis.render.lesson import lesson
+from analysis.render.meanings import meanings
 from analysis.render.sections import context, dossier
 from base.files import write_atomic
 from base.paths import ROOT
@@ -43,6 +44,7 @@ _STYLES: tuple[str, ...] = ("vendor/pico.fluid.classless.min.css", "style.css", 
 _STYLES += ("calculator.css", "explorer.css")
 _SCRIPTS: tuple[str, ...] = ("vendor/sortable.min.js", "vendor/sortable.a11y.min.js")
 _SCRIPTS += ("shared.js", "context.js", "shapes.js", "calculator.js", "explorer.js")
+_SCRIPTS += ("meanings.js",)
 _ARCHIVED_BYTES = 5_000_000
 # Quantities of the explorer, for links to it.
 _QUANTITIES = {
@@ -82,6 +84,7 @@ def render(
     made = tables.Tables(frame, marks, measured.focus, partial(words.switched, chosen=baseline))
     provenances = {name: read_provenance(Path(path)) for name, path in recordings.items()}
     cited = citation(recordings, [p["finished_utc"] for p in provenances.values()])
+    link = partial(cited.link, maker.commit)
     archived = _archived(store)
     environment.globals |= {
         "t": t,
@@ -95,7 +98,7 @@ def render(
         "citation": cited,
         "maker": maker,
         "state": maker.state,
-        "link": partial(cited.link, maker.commit),
+        "link": link,
         "archived": {name: "yes" if name in archived else "no" for name in schema.TABLES},
         "archive": _archive(store, archived),
         "drawings": drawings,
@@ -108,6 +111,7 @@ def render(
         "locations": LOCATIONS.values(),
         "explorer_data": packed(explorer_data(store, measured)),
         "context": context(t, measured),
+        "meanings": packed(meanings(_read_yaml(template_dir, "glossary.yaml"), link)),
         **dossier(t, measured),
         **_assets(template_dir),
     }

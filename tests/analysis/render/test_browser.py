@@ -370,6 +370,36 @@ def test_the_baseline_of_the_context_bar_gives_the_page_of_its_configuration(vis
         assert violations(page, "nav", "#calculator") == [], size
 
 
+def test_kernels_terms_and_numbers_show_their_meaning_by_pointer_and_keyboard(visit):
+    page, said = visit("several")
+    page.wait_for_selector("[data-meanings]")
+    meaning = page.locator("#meaning")
+    page.locator(".answers code[data-at]", has_text="register_tile").first.hover()
+    meaning.locator("a", has_text="Source").wait_for()
+    assert meaning.inner_text().startswith("register tile")
+    assert meaning.locator("a").get_attribute("href").startswith("../kernels/register_tile")
+    page.locator(".term", has_text="interval").first.focus()
+    assert "A 95 % confidence interval" in meaning.inner_text()
+    page.keyboard.press("Escape")
+    assert not meaning.is_visible()
+    page.locator("#answers strong data").first.focus()
+    texts = meaning.locator("a").all_inner_texts()
+    assert texts[0] == "answers.csv"
+    table = page.locator("#table-speedup-of-each-kernel-over-the-previous-step")
+    table.locator(".scroll").focus()
+    for key in ("Enter", "ArrowDown", *["ArrowRight"] * 3):
+        page.keyboard.press(key)
+    assert re.match("N\\b", meaning.inner_text()), "the heading of the column"
+    name, row, column = meaning.locator("a").all_inner_texts()
+    assert (name, column) == ("ladder_summary.csv", "n")
+    for key in ("Enter", "Tab", "Enter"):
+        page.keyboard.press(key)
+    number = row.removeprefix("row ")
+    assert page.url.endswith(f"#row-ladder_summary-{number}")
+    assert table.locator("tr.shown").get_attribute("data-row") == number
+    assert len(said) == 1, said
+
+
 def test_a_link_opens_its_folded_section(shared):
     page, _ = shared("several")
     assert not page.locator("#fold-audit").is_visible()
