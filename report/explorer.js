@@ -544,15 +544,21 @@
     setTimeout(() => URL.revokeObjectURL(link.href), 1000);
   }
 
+  /* Commit of the page and date of the last recording. */
+  const { version } = section.dataset;
+
   /* The chart in twice its size, on white: the text is black outside of the page. */
   async function savePng() {
     const picture = await drawn.view.toCanvas(2);
-    const paper = element("canvas", { width: picture.width, height: picture.height });
-    const context = paper.getContext("2d");
-    context.fillStyle = "white";
-    context.fillRect(0, 0, paper.width, paper.height);
-    context.drawImage(picture, 0, 0);
-    paper.toBlob((blob) => save(blob, "explorer.png"));
+    const paper = element("canvas", { width: picture.width, height: picture.height + 2 * LINE_PX });
+    const pen = paper.getContext("2d");
+    pen.fillStyle = "white";
+    pen.fillRect(0, 0, paper.width, paper.height);
+    pen.drawImage(picture, 0, 0);
+    pen.fillStyle = "black";
+    pen.font = `${1.5 * LINE_PX}px sans-serif`;
+    pen.fillText(version, LINE_PX, paper.height - LINE_PX / 2);
+    paper.toBlob((blob) => save(blob, `explorer-${version}.png`));
   }
 
   /* The listed points in SI units. Texts that a spreadsheet would read as formulas get an apostrophe. */
@@ -571,7 +577,7 @@
       return /[",\n\r]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
     };
     const text = [columns, ...lines].map((line) => line.map(cell).join(",")).join("\n");
-    save(new Blob([`${text}\n`], { type: "text/csv" }), "explorer.csv");
+    save(new Blob([`${text}\n`], { type: "text/csv" }), `explorer-${version}.csv`);
   }
 
   /* --- start --- */
@@ -583,6 +589,7 @@
     const byBlock = isSquare && elements.x.value === "block_size";
     elements.x.parentElement.hidden = !isSquare;
     elements.block_size.parentElement.hidden = byBlock;
+    for (const box of form.querySelectorAll("[name=compare]")) box.parentElement.hidden = box.value === choices().gpus[0];
     if (!drawing) return;
     if (event) saveAddress();
     drawing = drawing.then(draw);

@@ -11,8 +11,8 @@ import yaml
 from packaging.utils import canonicalize_name
 
 from analysis.data.store import StoreError
+from base.files import MANIFEST
 from base.paths import ROOT
-from measurement.recording.recording import MANIFEST
 
 CITATION = "CITATION.cff"
 

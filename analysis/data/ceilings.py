@@ -62,12 +62,6 @@ def with_floors(rows: pd.DataFrame, pieces: pd.DataFrame) -> pd.DataFrame:
     return floored.assign(over_floor=floored["run_s"] / floored["copies_s"].astype(float))
 
 
-def rates_of(ceilings: pd.DataFrame, gpu: str) -> dict[str, float]:
-    """Return the ceilings of a GPU by quantity, without copies from or to its host."""
-    of_gpu = ceilings[(ceilings["gpu"] == gpu) & ceilings["host_memory"].isna()]
-    return dict(of_gpu.set_index("quantity")["value"].astype(float))
-
-
 def _ceilings(measured: pd.DataFrame) -> pd.DataFrame:
     ceilings = Groups.of(measured, _CEILING)
     rows = ceilings.keys.assign(rounds=ceilings.counts)

@@ -1,4 +1,4 @@
-"""Selections of rows of summary.csv by size, library and host memory."""
+"""Selections of rows of summary.csv by size, library and memory, of ceilings.csv by GPU."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -50,3 +50,9 @@ def comparison_size(gpu_cells: pd.DataFrame) -> int:
     """Return the source's matrix size if it was measured, else the largest measured."""
     sizes = {int(n) for n in gpu_cells["n"]}
     return SOURCE_SIZE if SOURCE_SIZE in sizes else max(sizes)
+
+
+def rates_of(ceilings: pd.DataFrame, gpu: str) -> dict[str, float]:
+    """Return the ceilings of a GPU by quantity, without copies from or to its host."""
+    of_gpu = ceilings[(ceilings["gpu"] == gpu) & ceilings["host_memory"].isna()]
+    return dict(of_gpu.set_index("quantity")["value"].astype(float))

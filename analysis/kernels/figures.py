@@ -10,8 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from analysis.data.best import fastest
-from analysis.data.ceilings import rates_of
-from analysis.data.cells import compared_memory, of_sizes
+from analysis.data.cells import compared_memory, of_sizes, rates_of
 from analysis.data.devices import Device, Devices
 from analysis.data.store import Store
 from analysis.domain import CEILINGS, CPU, KERNEL_MEMORY_ORDER, SHAPE

@@ -21,8 +21,7 @@ from typing import Any
 import pandas as pd
 
 from analysis.data import best
-from analysis.data.ceilings import rates_of
-from analysis.data.cells import is_source_naive, product_of
+from analysis.data.cells import is_source_naive, product_of, rates_of
 from analysis.data.frames import stacked
 from analysis.data.recordings import MeasuredSource, with_gpu
 from analysis.kernels.counts import Launch, launches

@@ -4,8 +4,8 @@ from collections.abc import Collection, Mapping
 
 import pandas as pd
 
-from analysis.data.ceilings import ceilings_table, rates_of
-from analysis.data.cells import product_of
+from analysis.data.ceilings import ceilings_table
+from analysis.data.cells import product_of, rates_of
 from analysis.data.recordings import MeasuredSource
 from analysis.kernels.counts import Launch
 from analysis.kernels.roofline import fastest, placed

@@ -11,13 +11,11 @@ import zlib
 import pandas as pd
 
 from analysis.data.best import fastest
-from analysis.data.ceilings import rates_of
-from analysis.data.cells import of_sizes
+from analysis.data.cells import of_sizes, rates_of
 from analysis.data.devices import Device, Devices
 from analysis.data.store import Store
 from analysis.domain import CPU, SHAPE, SIZES
 from analysis.drawing import palette
-from analysis.drawing.style import looks_of
 from analysis.render.numbers import visible
 from cpu_reference.catalog import VARIANTS as CPU_VARIANTS
 from kernels.catalog.baselines import NAIVE
@@ -59,7 +57,8 @@ def explorer_data(store: Store, measured: Devices) -> str:
     kernels = sorted(set(keys), key=_place)
     names = {key: visible(f"CPU {key[1]}" if key[0] else key[1]) for key in kernels}
     looks = [palette.explorer_look(*key) for key in kernels]
-    colours = {gpu: look.colour for gpu, look in looks_of(measured, "label").items()}
+    gpu_looks = palette.gpu_looks(gpu.label for gpu in measured.gpus)
+    colours = {gpu: look.colour for gpu, look in gpu_looks.items()}
     timed = {*cells["gpu"], *cells["recording"]}
     chosen = _story(store["ladder_summary"], of_sizes(cells), measured.focus)
     shapes = [str(Shape(*edges)) for edges in zip(*(cells[name] for name in SHAPE), strict=True)]

@@ -83,7 +83,8 @@ def render(
     frame = environment.get_template("table.html.j2")
     made = tables.Tables(frame, marks, measured.focus, partial(words.switched, chosen=baseline))
     provenances = {name: read_provenance(Path(path)) for name, path in recordings.items()}
-    cited = citation(recordings, [p["finished_utc"] for p in provenances.values()])
+    ended_utc = [provenance["finished_utc"] for provenance in provenances.values()]
+    cited = citation(recordings, ended_utc)
     link = partial(cited.link, maker.commit)
     archived = _archived(store)
     environment.globals |= {
@@ -98,6 +99,7 @@ def render(
         "citation": cited,
         "maker": maker,
         "state": maker.state,
+        "version": "-".join([(maker.commit or "unknown")[:8], max(ended_utc, default="")[:10]]),
         "link": link,
         "archived": {name: "yes" if name in archived else "no" for name in schema.TABLES},
         "archive": _archive(store, archived),

@@ -159,12 +159,13 @@ class Rows:
     @property
     def first(self) -> Row | None:
         """The first row; None without rows."""
-        return next(iter(self), None)
+        return next(iter(self.head(1)), None)
 
     def __iter__(self) -> Iterator[Row]:
-        for index in self.frame.index:
-            values = {name: _plain(value) for name, value in self.frame.loc[index].items()}
-            yield Row(self.table, int(index), values, self.joined)
+        columns = [[_plain(value) for value in self.frame[name]] for name in self.frame]
+        for index, *values in zip(self.frame.index, *columns, strict=True):
+            named = dict(zip(self.frame, values, strict=True))
+            yield Row(self.table, int(index), named, self.joined)
 
     def __len__(self) -> int:
         return len(self.frame)

@@ -586,7 +586,10 @@ def test_the_view_is_saved_as_picture_and_table(visit, tmp_path):
     for name in ("png", "csv"):
         with page.expect_download() as saving:
             page.locator(f"#explorer-{name}").press("Enter")
-        saving.value.save_as(tmp_path / saving.value.suggested_filename)
+        assert re.fullmatch(
+            rf"explorer-0{{8}}-2\d{{3}}-\d\d-\d\d\.{name}", saving.value.suggested_filename
+        )
+        saving.value.save_as(tmp_path / f"explorer.{name}")
     assert (tmp_path / "explorer.png").read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
     assert (tmp_path / "explorer.png").stat().st_size > 20_000
     saved = pd.read_csv(tmp_path / "explorer.csv")
