@@ -193,7 +193,11 @@ def test_what_does_not_compile_is_a_one_line_error(compiled):
 def test_builds_are_made_once_for_each_content(compiled, host_builds, tmp_path, monkeypatch):
     first = compiled("p[0] = 1;")
     calls = []
-    monkeypatch.setattr(compiler, "_run", lambda command: calls.append(command[-1].name))
+
+    def run(command):
+        calls.append(Path(command[command.index("-o") + 1]).name)
+
+    monkeypatch.setattr(compiler, "_run", run)
     (tmp_path / "elsewhere").symlink_to(host_builds)
     again = compiled("p[0] = 1;", folder=tmp_path / "elsewhere")
     assert calls == []
