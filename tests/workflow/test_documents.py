@@ -7,7 +7,7 @@ import shlex
 import pytest
 from pydantic import BaseModel
 
-from analysis.render.documents import documents, with_numbers
+from analysis.render.documents import _environment, documents, with_numbers
 from base.command_line import reference
 from study import config
 from tests.support import ROOT, for_make_test
