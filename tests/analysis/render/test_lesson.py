@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 import yaml
 
-from analysis.data.devices import devices
+from analysis.data.devices import devices, slug
 from analysis.data.sessions import folders_by_session
 from analysis.data.store import Store, StoreError
 from analysis.render import query
@@ -86,6 +86,15 @@ def test_each_step_names_the_bottleneck_before_and_after_and_its_source(text):
         assert min(words(before), words(after)) > 5, variant
         (source,) = re.findall(r'<a href="[^"]*(kernels/\w+\.cu)">', step)
         assert (ROOT / source).is_file()
+
+
+def test_links_of_the_article_have_targets_on_the_page(text):
+    templates = "".join(path.read_text() for path in (ROOT / "report").glob("*.j2"))
+    named = re.findall(r'"([^"]+)"', templates)
+    ids = {*named, *(f"table-{slug(title)}" for title in named), *(f"fold-{one}" for one in named)}
+    targets = re.findall(r'href="#([^"]+)"', text)
+    assert len(targets) > 2
+    assert [one for one in targets if one not in ids] == []
 
 
 def test_every_paragraph_with_a_number_has_a_claim():
