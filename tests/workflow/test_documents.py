@@ -34,6 +34,13 @@ def test_numbers_are_those_of_the_published_tables(path):
     assert "`<!--=" not in text, "Markdown reads this mark as code"
 
 
+def test_memory_and_baseline_change_the_example_of_the_readme_more_than_the_kernel():
+    rows = _environment().globals
+    slowest = rows["cublas"]["total_s"]
+    assert slowest / rows["cublas_pinned"]["total_s"] > 2 * slowest / rows["strict"]["total_s"]
+    assert rows["cublas_one_thread"]["speedup"] > 2 * rows["strict"]["speedup"]
+
+
 TUTORIALS = {path.name: (path,) for path in tutorials()}
 
 
