@@ -93,8 +93,6 @@ def render(
         "pivot": made.pivot,
         "figure": partial(_figure, Path(figures_dir), _read_yaml(template_dir, "views.yaml")),
         "devices": measured,
-        "provenances": provenances,
-        "flags": _flags,
         "folders": {name: str(path) for name, path in recordings.items()},
         "citation": cited,
         "maker": maker,
@@ -118,13 +116,6 @@ def render(
         **_assets(template_dir),
     }
     write_atomic(out, environment.get_template(_TEMPLATE).render())
-
-
-def _flags(provenance: Mapping[str, Any]) -> str:
-    """Return the compilers of a recording and their flags."""
-    software, flags = provenance["software"], provenance["compile"]
-    named = (name for name in ("nvcc", "gcc") if software.get(name))
-    return "; ".join(f"{software[one]} {' '.join(flags[f'{one}_flags'])}" for one in named)
 
 
 def environment_of(template_dir: Path, baseline: str = FASTEST_NAIVE) -> jinja2.Environment:

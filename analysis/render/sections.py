@@ -111,10 +111,11 @@ def _located(t: Tables, gpu: str) -> Rows:
 def answers(t: Tables, devices: Devices) -> list[Answers]:
     """Return the answers for the GPUs, or for the CPU in focus; the device in focus is first."""
     shown = devices.gpus or tuple(filter(None, [devices.focus]))
-    return [_of(t, device) for device in shown[:_MOST_DEVICES]]
+    return [answers_of(t, device) for device in shown[:_MOST_DEVICES]]
 
 
-def _of(t: Tables, device: Device) -> Answers:
+def answers_of(t: Tables, device: Device) -> Answers:
+    """Return the answers for a device."""
     gpu = device.label if device.is_gpu else None
     rows = t("answers").where(recording=device.recording, gpu=gpu)
     strict = t("choices").where(gpu=device.label, **STRICTEST).first
