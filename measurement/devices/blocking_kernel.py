@@ -53,6 +53,6 @@ class BlockingKernel:
         self._stream.synchronize()
         if self._words[1]:
             raise CellError(
-                "no kernel-only time: the call waits for the GPU; launch without synchronizing"
+                "no kernel-only time: the call waits for the GPU; launch without synchronising"
             )
         return float(begin.time_till(end)) / 1e3
