@@ -24,6 +24,7 @@ from kernels.host_execution.compiler import CompilerError, NotSupported
 from kernels.host_execution.counts import quantities
 from kernels.host_execution.limited import LimitReached, cpu_clock, limited
 from kernels.launches.accesses import counted
+from kernels.launches.checks import Judged
 from kernels.launches.expression import written
 from kernels.launches.lines import (
     MEMORY_BYTES,
@@ -34,7 +35,7 @@ from kernels.launches.lines import (
     verdict_on,
 )
 from kernels.launches.program import write
-from kernels.launches.verdict import Judged, kernels_to_judge
+from kernels.launches.verdict import kernels_to_judge
 from kernels.products.shape import Shape
 
 CORRECT, WRONG, UNCHECKED, COSTLIER = "correct", "wrong", "unchecked", "costlier"

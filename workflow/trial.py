@@ -24,9 +24,9 @@ from kernels.host_execution.binding import KernelFault
 from kernels.host_execution.limited import LimitReached, cpu_clock, limited
 from kernels.launches import accesses
 from kernels.launches.accesses import Counted, counted
+from kernels.launches.checks import Judged
 from kernels.launches.lines import MEMORY_BYTES, judged, judged_or_assumed
 from kernels.launches.program import write
-from kernels.launches.verdict import Judged
 from measurement.recorder.hardware import Host
 from measurement.recording.files import check_manifest
 from study.config import Config, load

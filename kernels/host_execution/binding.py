@@ -5,6 +5,7 @@ import signal
 import subprocess
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
+from enum import IntEnum
 from functools import cache
 from math import prod
 from pathlib import Path
@@ -33,8 +34,46 @@ _COMPUTED = {"int32": "uint32"}
 _SEVERAL = 0x8000  # least thread number that means several threads
 
 
+class Kind(IntEnum):
+    """Kinds of faults: those of runtime.h that a caller tells apart, and those of launches."""
+
+    LAUNCH = -1  # with more threads than allowed
+    OTHER = 0
+    OUT_OF_BOUNDS = 1
+    OUTSIDE_ARRAY = 2
+    RACE = 4  # in shared memory
+    DIFFERENT_BARRIERS = 7
+    APART = 8
+    ENDLESS_BARRIERS = 13
+    NOT_IN_MASK = 16
+    COPIES_OVERLAP = 17
+    NEVER_COMPLETE = 22
+
+    @classmethod
+    def _missing_(cls, value: object) -> "Kind":
+        return cls.OTHER
+
+
 class KernelFault(StudyError):  # noqa: N818  the field's word
-    """A fault of a kernel, as one line with its name, source line and thread."""
+    """A fault of a kernel, as one line with its name, source line and thread.
+
+    `is_shared`: in shared memory. `is_same_line`: both accesses of a race are in one line.
+    """
+
+    def __init__(
+        self,
+        text: str,
+        kind: Kind = Kind.OTHER,
+        is_shared: bool = False,
+        is_same_line: bool = False,
+    ) -> None:
+        """Describe a fault."""
+        super().__init__(text)
+        self.kind, self.is_shared, self.is_same_line = kind, is_shared, is_same_line
+
+    def with_text(self, text: str) -> "KernelFault":
+        """Return the fault with another text."""
+        return KernelFault(text, self.kind, self.is_shared, self.is_same_line)
 
 
 class _Fault(ctypes.Structure):
@@ -274,7 +313,8 @@ class Kernel:
         if prod(where.block) > MAX_THREADS or 0 in (*where.grid, *where.block):
             raise KernelFault(
                 f"{self._source}: {where.kernel or self._name}: is launched with a grid of "
-                f"{where.grid} and blocks of {where.block} threads; a block has 1 to {MAX_THREADS}"
+                f"{where.grid} and blocks of {where.block} threads; a block has 1 to {MAX_THREADS}",
+                Kind.LAUNCH,
             )
         writers = _writers_of(copies)
         launch = self._start(addresses, where, copies, writers, False, results, fill, stored)
@@ -348,8 +388,14 @@ class Kernel:
         if launch.fault.kind == len(_TEXTS):
             raise NotSupported(f"{self._source}: {self._name}: has more than 256 MiB of variables")
         if launch.fault.kind:
-            raise KernelFault(self._describe(launch.fault, launch))
+            raise self._fault(launch)
         return launch
+
+    def _fault(self, launch: _Launch) -> KernelFault:
+        fault = launch.fault
+        is_same_line = self._line(fault.code) == self._line(fault.other_code)
+        text = self._describe(fault, launch)
+        return KernelFault(text, Kind(fault.kind), fault.buffer < 0, is_same_line)
 
     def _check_bounds(self, threads: int) -> None:
         """Compare the threads of a block with the kernel's ``__launch_bounds__``, if it has any."""
@@ -357,7 +403,8 @@ class Kernel:
         if most and threads > most:
             raise KernelFault(
                 f"{self._source}: {self._name}: __launch_bounds__({most}), but its blocks have "
-                f"{threads} threads: no GPU launches them"
+                f"{threads} threads: no GPU launches them",
+                Kind.LAUNCH,
             )
 
     def _causes(self, launch: _Launch) -> "ctypes.Array[_Cause]":

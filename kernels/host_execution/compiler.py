@@ -334,15 +334,16 @@ def _dynamic_shared(text: str) -> set[str]:
 def _launch_bounds(name: str, text: str) -> str:
     """Return the first argument of ``__launch_bounds__``; "0" without, or if it may vary."""
     code = without_comments(text)
-    head = re.search(rf"[^;{{}}]*\b{re.escape(name)}\s*\(", code)
-    bounds = re.search(r"__launch_bounds__\s*\(", head[0]) if head else None
-    if not (head and bounds) or re.search(r"\btemplate\s*<", head[0]):
+    call = re.search(rf"\b{re.escape(name)}\s*\(", code)
+    head = re.split(r"[;{}]", code[: call.start()])[-1] if call else ""
+    bounds = re.search(r"__launch_bounds__\s*\(", head)
+    if not bounds or re.search(r"\btemplate\s*<", head):
         return "0"
     depth, begin = 1, bounds.end()
-    for place, character in enumerate(head[0][begin:], begin):
+    for place, character in enumerate(head[begin:], begin):
         depth += {"(": 1, ")": -1}.get(character, 0)
         if depth == 0 or (depth == 1 and character == ","):
-            return " ".join(head[0][begin:place].split())
+            return " ".join(head[begin:place].split())
     return "0"
 
 

@@ -15,8 +15,9 @@
 #define __align__(bytes) __attribute__((aligned(bytes)))
 // nvcc accepts it after __shared__, too.
 #define alignas __align__
-// Each worker has shared memory of its own: it runs one block at a time.
-#define __shared__ thread_local
+// Each worker has shared memory of its own: it runs one block at a time. Without `__constinit`, g++
+// guards an array of a class by a variable.
+#define __shared__ __constinit thread_local
 
 #include <stddef.h>
 #include <stdint.h>

@@ -236,6 +236,11 @@ HOST_INLINE unsigned host_tile(unsigned size) {
 
 template <unsigned SIZE, typename Parent = void>
 struct thread_block_tile : host_group {
+    thread_block_tile(host_group lanes) : host_group(lanes) {
+    }
+    template <typename Other>
+    thread_block_tile(const thread_block_tile<SIZE, Other> &tile) : host_group(tile) {
+    }
     static_assert(SIZE <= 32 && (SIZE & (SIZE - 1)) == 0, "tiles have 1, 2, 4, 8, 16 or 32 lanes");
     static constexpr __forceinline__ unsigned size() {
         return SIZE;
@@ -256,7 +261,7 @@ struct thread_block_tile : host_group {
 
 template <unsigned SIZE, typename Parent>
 HOST_INLINE thread_block_tile<SIZE, Parent> tiled_partition(const Parent &) {
-    return {{host_tile(SIZE)}};
+    return host_group{host_tile(SIZE)};
 }
 
 struct thread_group : host_group {  // a block, or lanes

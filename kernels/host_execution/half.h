@@ -61,9 +61,7 @@ template <typename Format>
 struct HostShort {
     unsigned short bits;
 
-    // Not a number. Without an initial value, g++ would guard each shared array by a variable.
-    constexpr HostShort() : bits(0x7fff) {
-    }
+    HostShort() = default;  // zero behind `{}`, as in CUDA
     template <typename Number, typename = decltype(double(Number()))>
     __forceinline__ HostShort(Number value) : bits(Format::code(value)) {
     }

@@ -9,8 +9,8 @@ from kernels.catalog.product import Product, with_entry
 from kernels.catalog.variant import UserKernel
 from kernels.host_execution.binding import KernelFault, Run
 from kernels.host_execution.check import sums
+from kernels.launches.checks import Judged
 from kernels.launches.reading import Operands
-from kernels.launches.verdict import Judged
 from kernels.products.shape import Shape
 from kernels.theory.cost import OPERATIONS, Total
 

@@ -6,7 +6,7 @@ them.
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from kernels.launches.expression import Launch, declared_names, named, parameters, split_list, words
 from kernels.launches.pieces import Piece, blanked, pieces
@@ -88,11 +88,13 @@ def _is_free(text: str, name: str, launch: Launch) -> bool:
     codes = [blanked(piece.text) for piece in pieces(text) if piece.is_for_the_device]
     variables = _variables(text)
     of_others = [piece.text for piece in variables.values() if piece != variables.get(name)]
-    patterns = [pattern.format(name) for pattern in (_DIMENSIONS, _IN_ANGLES)]
-    return not (
-        any(re.search(pattern, code) for pattern in patterns for code in codes)
-        or any(name in words(text_of) for text_of in [*of_others, launch.kernel])
-    )
+    is_elsewhere = any(name in words(text_of) for text_of in [*of_others, launch.kernel])
+    return not is_elsewhere and not _is_edge(codes, name, (_DIMENSIONS, _IN_ANGLES))
+
+
+def _is_edge(codes: Sequence[str], name: str, patterns: Sequence[str]) -> bool:
+    """Return whether arrays' sizes or templates' arguments, as `patterns` say, name a constant."""
+    return any(re.search(pattern.format(name), code) for pattern in patterns for code in codes)
 
 
 def with_variables(text: str, names: Iterable[str], value: int | None = None) -> str:
@@ -101,6 +103,7 @@ def with_variables(text: str, names: Iterable[str], value: int | None = None) ->
     With a `value`, they are constants of this value.
     """
     word, given = ("__constant__", "") if value is None else ("constexpr", f" = {value}")
+    text = _with_counts(text, names)
     for name in names:
         variable = f"{word} int {name}{given};"
         macro = re.search(rf"^[ \t]*#[ \t]*define[ \t]+{name}\b[^\n]*", text, re.MULTILINE)
@@ -116,18 +119,51 @@ def with_variables(text: str, names: Iterable[str], value: int | None = None) ->
     return text
 
 
+def _with_counts(text: str, names: Iterable[str]) -> str:
+    """Return a source in which a number of tiles is a size over the edge of a tile.
+
+    That is where the macro of the size is a product of both.
+    """
+    bodies = {name: body for name, opening, body in _MACRO.findall(blanked(text)) if not opening}
+    codes = [blanked(piece.text) for piece in pieces(text) if piece.is_for_the_device]
+    for name in names:
+        factors = re.fullmatch(r"[\s(]*(\w+)\s*\*\s*(\w+)[\s)]*", bodies.get(name, ""))
+        if not factors:
+            continue
+        for count, edge in (factors.groups()[::-1], factors.groups()):
+            is_number = re.fullmatch(r"[\s(]*\d+[\s)]*", bodies.get(count, ""))
+            if is_number and not _is_edge(codes, count, (_DIMENSIONS, _IN_ANGLES)):
+                define = rf"^([ \t]*#[ \t]*define[ \t]+{count}\b)[^\n]*"
+                text = re.sub(define, rf"\1 ({name} / {edge})", text, flags=re.MULTILINE)
+                break
+    return text
+
+
 def fixed_sizes(text: str, launch: Launch, kernel: Piece | None) -> dict[str, str]:
     """Return the macros and constants that stand for M, N and K in a kernel without such arguments.
 
-    If one name stands for all, it means N.
+    If one name stands for all, it means N. If the kernel names only N and K, the constant
+    for M is that with the name of N, but for this letter.
     """
     if kernel is None or any(size_named(named(each)) for each in parameters(kernel, launch.name)):
         return {}
-    code = blanked(kernel.text)
-    names = [
-        name
-        for name in sorted(words(code) & macros(text, ""), key=code.index)
-        if not re.search(_IN_ANGLES.format(name), code)  # an edge of a tile
-    ]
-    sizes = {size: name for name in reversed(names) if (size := size_named(name))}
-    return sizes if "N" in sizes else {}
+    code, defined = blanked(kernel.text), macros(text, "")
+    reached = _through_macros(text, sorted(words(code) & defined, key=code.index))
+    for edges in ((_IN_ANGLES, _DIMENSIONS), (_IN_ANGLES,)):  # of tiles
+        names = [name for name in reached if name in defined and not _is_edge([code], name, edges)]
+        sizes = {size: name for name in reversed(names) if (size := size_named(name))}
+        if set(sizes) == {"N", "K"}:
+            rows = sizes["N"].translate(str.maketrans("Nn", "Mm"))
+            sizes |= {"M": rows} if rows in defined and size_named(rows) == "M" else {}
+        if "N" in sizes:
+            return sizes
+    return {}
+
+
+def _through_macros(text: str, names: Sequence[str]) -> list[str]:
+    """Return names, then those in the bodies of macros that they are."""
+    bodies = {name: body for name, opening, body in _MACRO.findall(blanked(text)) if not opening}
+    reached = list(names)
+    for name in reached:  # it grows
+        reached += sorted(words(bodies.get(name, "")) - set(reached))
+    return reached

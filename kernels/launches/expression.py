@@ -11,6 +11,7 @@ that contains the launch: then the declarations that the launch uses come with i
 
 import re
 from collections.abc import Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 
 from kernels.launches.pieces import Piece, blanked, closing, kernels_of, pieces
@@ -197,24 +198,40 @@ def _behind_calls(statement: str) -> str:
 def _initialises(before: str) -> bool:
     """Return whether a brace behind this text begins an initial value and not a block."""
     before = before.strip()
-    is_name = re.search(r"[\w>*&]\s+[A-Za-z_]\w*(?:\[[^]]*\])*$|=$|,$", before)
+    is_name = re.search(r"[\w>*&]\s+[A-Za-z_]\w*(?:\[[^]]*\])*$|=$|,$|^enum$", before)
     return bool(is_name) and not re.match(r"(?:else|do|try|struct|namespace)\b", before)
 
 
 def declared_names(statement: str) -> set[str]:
     """Return the names that a statement declares: those behind its type."""
+    if enumerators := re.match(r"enum\b[^{]*\{([^}]*)\}", statement):
+        return {named(each) for each in split_list(enumerators[1])}
+    return {_declared(part) for part in _declarators(statement)[1]}
+
+
+def without_names(statement: str, names: AbstractSet[str]) -> str:
+    """Return a statement that declares only other names, "" if there are none."""
+    if not declared_names(statement) & names:
+        return statement
+    kind, parts = _declarators(statement)
+    kept = [part for part in parts if _declared(part) not in names]
+    return f"{kind} {', '.join(kept)};" if kept else ""
+
+
+def _declared(part: str) -> str:
+    name = re.match(r"[\s*&]*([A-Za-z_]\w*)", part)
+    return name[1] if name else ""
+
+
+def _declarators(statement: str) -> tuple[str, list[str]]:
+    """Return the type and the parts of a declaration, such as ``*a = 0``; no parts of others."""
     head = rf"(?:(?:{_QUALIFIERS})\s+)*[A-Za-z_][\w:]*"
-    kind = re.match(rf"{head}(?:\s*<[^;=]*?>)?(?:\s+const)?[\s*&]+(?=[A-Za-z_])", statement)
+    kind = re.match(
+        rf"({head}(?:\s*<[^;=]*?>)?(?:\s+const)?)(?=[\s*&])[\s*&]*(?=[A-Za-z_])", statement
+    )
     if not kind or re.match(r"(?:return|goto|throw|delete|using|case|else)\b", statement):
-        return set()
-    rest, names, place = statement[kind.end() :], set(), 0
-    while name := re.compile(r"\s*[*&]*\s*([A-Za-z_]\w*)").match(rest, place):
-        names.add(name[1])
-        place = name.end()
-        while place < len(rest) and rest[place] not in ",;":
-            place = closing(rest, place) if rest[place] in "([{" else place + 1
-        place += 1
-    return names
+        return "", []
+    return kind[1], split_list(statement[len(kind[1]) :].rstrip("; \n"))
 
 
 def _declarations(piece: Piece, place: int, launch: Launch) -> tuple[str, ...]:

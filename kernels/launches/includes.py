@@ -14,7 +14,7 @@ _MARKER = re.compile(r'^# (\d+) "<stdin>"[^\n]*', re.MULTILINE)
 _MOST_DEPTH = 8
 # Where repositories keep headers, in the folder of a source or one above it.
 _HEADERS = ("", "include", "inc", "common", "Common")
-_LEVELS = 3
+_LEVELS = 4
 
 
 def with_includes(

@@ -26,7 +26,7 @@ from kernels.host_execution.compiler import (
     NotSupported,
     build_kernel,
 )
-from kernels.launches.constants import with_variables
+from kernels.launches.constants import fixed_sizes, with_variables
 from kernels.launches.device import for_the_device
 from kernels.launches.expression import (
     MALLOC,
@@ -106,7 +106,10 @@ class Source:
     def constants_of_kernel(self) -> set[str]:
         """The constants of the file that the product sets and the kernel that multiplies names."""
         kernel = kernels_of(self.text).get(self.name)
-        return words(kernel.text) & set(self.scope.constants) if kernel else set()
+        if kernel is None:
+            return set()
+        sizes = fixed_sizes(self.text, self.main, kernel).values()
+        return (words(kernel.text) | set(sizes)) & set(self.scope.constants)
 
     @property
     def has_untyped_matrices(self) -> bool:
@@ -139,7 +142,8 @@ class Source:
     @property
     def device(self) -> str:
         """The code that the launches need."""
-        return for_the_device(self.text, words(written(self.steps))) + memset(self.steps)
+        names = words(written(self.steps)) | set(self.scope.constants)
+        return for_the_device(self.text, names) + memset(self.steps)
 
     @property
     def for_the_host(self) -> str:

@@ -9,16 +9,11 @@ from base.paths import shown
 from kernels.host_execution.binding import KernelFault
 from kernels.host_execution.compiler import CompilerError, NotSupported, unchecked_lines
 from kernels.host_execution.limited import LimitReached, cpu_clock, limited
+from kernels.launches.checks import Judged, at_large_sizes
 from kernels.launches.expression import Launch, of_file, written
 from kernels.launches.includes import read, with_includes, with_macros
 from kernels.launches.pieces import kernels_of
-from kernels.launches.verdict import (
-    Judged,
-    at_large_sizes,
-    judge,
-    kernels_to_judge,
-    unjudged,
-)
+from kernels.launches.verdict import judge, kernels_to_judge, unjudged
 from kernels.products.shape import Shape
 
 SECONDS, MEMORY_BYTES = 45.0, 3 * 2**29  # of the whole file, of CPU time

@@ -21,6 +21,7 @@ from kernels.catalog.user_supplied import Facts, LaunchFacts, read
 from kernels.catalog.variant import UserKernel
 from kernels.host_execution.binding import Configured
 from kernels.host_execution.compiler import BUILDS, LaunchCode, build_kernel
+from kernels.launches.checks import Judged
 from kernels.launches.constants import with_variables
 from kernels.launches.expression import written
 from kernels.launches.includes import without_includes
@@ -29,7 +30,6 @@ from kernels.launches.pieces import declarations
 from kernels.launches.reading import Precision, Reading
 from kernels.launches.roles import ADDEND, WORKSPACE
 from kernels.launches.shim import code
-from kernels.launches.verdict import Judged
 from kernels.products.shape import Shape
 
 _BEGIN = "// The launch, for nvcc and g++."
@@ -56,6 +56,16 @@ template <typename Element>
 static char host_element(Element *) {
     return 0;
 }
+template <typename HostType>
+struct HostPlain {
+    typedef HostType type;
+};
+template <typename HostType>
+struct HostPlain<HostType *> : HostPlain<HostType> {};
+template <typename HostType>
+struct HostPlain<HostType &> : HostPlain<HostType> {};
+template <typename HostType>
+struct HostPlain<const HostType> : HostPlain<HostType> {};
 struct HostConfiguration {
     HostConfiguration(dim3, dim3, size_t = 0, cudaStream_t = nullptr) {}
 };

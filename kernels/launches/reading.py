@@ -237,7 +237,8 @@ class Reading:
         try:
             runs = library.multiply(values, self.places, arrays, geometry, unset, fill)
         except KernelFault as fault:
-            raise KernelFault(self._with_elements(str(fault), operands.shape, arrays)) from None
+            text = self._with_elements(str(fault), operands.shape, arrays)
+            raise fault.with_text(text) from None
         for place, before in inputs.items():
             words = self._words(place)
             stored = np.max([run.stored_by[place] for run in runs], axis=0)  # lines

@@ -16,6 +16,7 @@ from kernels.launches.expression import (
     parameters,
     split_list,
     template_parameters,
+    without_names,
     words,
 )
 from kernels.launches.pieces import Piece, blanked, function_name, kernels_of
@@ -37,6 +38,8 @@ _MEMSET_KERNEL = (
     "if (4 * word + 4 <= count) ((unsigned *)memory)[word] = 0x01010101u * (unsigned char)value; "
     "else for (size_t i = 4 * word; i < count; ++i) ((unsigned char *)memory)[i] = value; }"
 )
+# A pointer's elements and its name.
+_CAST = re.compile(r"[(<]\s*(?:const\s+)?(\w+)\s*\*\s*[)>]\s*\(?\s*(\w+)")
 _MATRIX = re.compile(r"\*|\[\s*\]")
 _COUNTS = re.compile(r"\b(?:int|unsigned|long|size_t|u?int\d+_t)\b")
 _QUALIFIERS = re.compile(r"\b(?:const|__restrict__|__restrict|restrict|volatile|register)\b|&")
@@ -59,7 +62,7 @@ class Scope:
     def statements(self, launch: Launch) -> list[str]:
         """Return the declarations of a launch that are not those of the product."""
         bound = {*self.numbers, *self.pointers, *self.absent}
-        return [each for each in launch.declarations if not declared_names(each) & bound]
+        return [without_names(each, bound) for each in launch.declarations]
 
 
 def scope_of(text: str, steps: Sequence[Launch]) -> Scope:
@@ -106,6 +109,7 @@ def _scope_of(text: str, launch: Launch) -> Scope:
         )
     )
     in_templates = words(launch.kernel)
+    casts = {name: kind for kind, name in _CAST.findall(launch.arguments)}
     for name in sorted(needed - outside, key=lambda each: _first(launch, each)):
         kind = types.get(name) or _declared_type(declared.get(name, ""), name)
         kind = constants.get(name) or kind
@@ -115,7 +119,7 @@ def _scope_of(text: str, launch: Launch) -> Scope:
         elif "*" in kind and (meaning_of(name) or (is_number_name(name) and _COUNTS.search(kind))):
             numbers[name] = kind
         elif name in MATRICES and name not in declared and not (kind or target):
-            pointers[name] = f"{ELEMENT} *"
+            pointers[name] = f"{casts.get(name, ELEMENT)} *"
         elif "*" in kind and name not in words(text_of):
             continue
         elif _MATRIX.search(target) or "*" in kind:
@@ -189,14 +193,31 @@ def _given_types(text: str, name: str) -> list[list[str]]:
     return [split_list(call) for call in calls if words(call) & ELEMENT_TYPES]
 
 
-def _evaluated(step: Launch, scope: Scope) -> str:
+def _instance(text: str, step: Launch) -> str:
+    """Return a kernel with the template arguments that a compiler deduces from its arguments."""
+    kernel = kernels_of(text).get(step.name)
+    template = template_parameters(kernel) if kernel and "<" not in step.kernel else []
+    given = zip(
+        [_type(each) for each in parameters(kernel, step.name)] if kernel else [],
+        split_list(step.arguments),
+        strict=False,
+    )
+    deduced = {kind.rstrip(" *"): argument for kind, argument in [*given][::-1]}
+    names = [name for _, name, default in template if not default or name in deduced]
+    if not names or not {*names} <= {*deduced}:
+        return step.kernel
+    kinds = ", ".join(f"HostPlain<decltype({deduced[name]})>::type" for name in names)
+    return f"{step.kernel}<{kinds}>"
+
+
+def _evaluated(text: str, step: Launch, scope: Scope) -> str:
     """Return a step in C++: a launch, or the size of memory that it allocates."""
     pointer, *given = split_list(step.arguments) or [""]
     if step.name == MALLOC and pointer not in scope.pointers:
         return ""
     if step.name == MALLOC:
         return f"host_bytes[{list(scope.pointers).index(pointer)}] = {given[0]};"
-    kernel, where, arguments = step.kernel, step.configuration, step.arguments
+    kernel, where, arguments = _instance(text, step), step.configuration, step.arguments
     if step.name == MEMSET:
         kernel, where = "host_memset", f"CEIL_DIV({given[1]}, {4 * _MEMSET_THREADS}), "
         where, arguments = f"{where}{_MEMSET_THREADS}", f"{pointer}, {', '.join(given)}"
@@ -231,7 +252,7 @@ def code(text: str, steps: Sequence[Launch], scope: Scope) -> str:
     lines += [f"{kind} {name} = nullptr;" for name, kind in scope.absent.items()]
     lines += [f"::{name} = {name};" for name in scope.constants]
     for step in steps:
-        lines.append(f"{{ {' '.join([*scope.statements(step), _evaluated(step, scope)])} }}")
+        lines.append(f"{{ {' '.join([*scope.statements(step), _evaluated(text, step, scope)])} }}")
     body = "\n    ".join(lines)
     opened = re.findall(r"\bnamespace\s+([\w:]+)\s*\{", blanked(text))
     namespaces = "".join(f"using namespace {name};\n" for name in dict.fromkeys(opened))

@@ -8,7 +8,7 @@ from math import prod
 
 import numpy as np
 
-from kernels.host_execution.binding import KernelFault, Run
+from kernels.host_execution.binding import KernelFault, Kind, Run
 from kernels.launches.library import Library
 from kernels.launches.reading import LAYOUTS, ONE, Factors, Operands, Reading
 from kernels.products.gate import Verdict
@@ -35,6 +35,44 @@ class Outcome(IntEnum):
     SPARSE = 4  # it leaves elements out
     TOO_MANY = 5  # some blocks compute nothing new: the grid is too large
     OUTSIDE = 6  # an index exceeds shared memory: there are too many threads
+    CROWDED = 7  # threads store to one place, or exceed a limit: there are too many threads
+
+
+_OUTCOMES = {
+    Kind.OUTSIDE_ARRAY: Outcome.OUTSIDE,
+    Kind.LAUNCH: Outcome.CROWDED,
+    Kind.COPIES_OVERLAP: Outcome.RACES,
+    Kind.RACE: Outcome.RACES,
+    Kind.DIFFERENT_BARRIERS: Outcome.RACES,
+    Kind.APART: Outcome.RACES,
+    Kind.ENDLESS_BARRIERS: Outcome.RACES,
+    Kind.NOT_IN_MASK: Outcome.RACES,
+    Kind.NEVER_COMPLETE: Outcome.RACES,
+}
+
+
+class Fault(str):
+    """The description of a fault, what the launch does, and whether it is in shared memory."""
+
+    outcome: Outcome
+    is_shared: bool
+
+    def __new__(
+        cls, text: str, outcome: Outcome = Outcome.WRONG, is_shared: bool = False
+    ) -> "Fault":
+        """Return a description."""
+        fault = super().__new__(cls, text)
+        fault.outcome, fault.is_shared = outcome, is_shared
+        return fault
+
+
+def outcome_of(fault: KernelFault) -> Outcome:
+    """Return the outcome of a launch that a fault ends."""
+    if fault.is_shared and fault.kind is Kind.OUT_OF_BOUNDS:
+        return Outcome.OUTSIDE
+    if fault.kind is Kind.RACE and fault.is_same_line:
+        return Outcome.CROWDED
+    return _OUTCOMES.get(fault.kind, Outcome.FAULTY)
 
 
 @dataclass(frozen=True)
@@ -51,7 +89,7 @@ class Trial:
         fill: int = POISON_WORD,
         factors: Factors = ONE,
         geometry: Geometry | None = None,
-    ) -> str | None:
+    ) -> Fault | None:
         """Return what is wrong with products of seeded matrices; None if they are right."""
         where = f"at size {shape}"
         if factors != ONE:
@@ -63,23 +101,24 @@ class Trial:
             try:
                 c, runs = self.reading.run(self.library, operands, geometry, fill, factors)
             except KernelFault as fault:
-                return f"{fault} ({where}){_hint_of_text(str(fault))}"
+                text = f"{fault} ({where}){_hint_of_text(str(fault))}"
+                return Fault(text, outcome_of(fault), fault.is_shared)
             verdict = operands.verdict(self.reading.layout, c, factors)
             if not verdict.passed:
                 run = self._last_to_store(runs, shape, verdict)
                 if cause := self._cause(run, shape, verdict):
-                    return f"{cause} ({where})"
+                    return Fault(f"{cause} ({where})", is_shared=True)
                 wrong = self._wrong(run, shape, verdict)
-                return f"{wrong} ({where}){self._hint(operands, verdict)}"
+                return Fault(f"{wrong} ({where}){self._hint(operands, verdict)}")
         return None
 
-    def undefined(self, shape: Shape) -> str | None:
+    def undefined(self, shape: Shape) -> Fault | None:
         """Return the read of uninitialised shared memory that a product depends on, or None."""
         operands = Operands.random(shape, 1, self.reading)
         runs = self.reading.run(self.library, operands)[1]
         cause = next(filter(None, (run.first_cause() for run in runs)), None)
         if cause and any(self.fault(shape, 1, fill) for fill in _FILLS):
-            return f"{cause} (at size {shape})"
+            return Fault(f"{cause} (at size {shape})", is_shared=True)
         return None
 
     def outcome(self, shape: Shape, geometry: Geometry | None = None) -> "tuple[Outcome, Trial]":
@@ -92,7 +131,7 @@ class Trial:
         try:
             c, runs = self.reading.run(self.library, operands, geometry)
         except KernelFault as fault:
-            return kind_of(str(fault)), self
+            return outcome_of(fault), self
         is_too_large = geometry and runs[-1].useful_blocks < prod(geometry[0])
         right = Outcome.TOO_MANY if is_too_large else Outcome.RIGHT
         precision, is_fixed = self.reading.precision, self.reading.has_leading_dimensions
@@ -146,14 +185,6 @@ class Trial:
         if verdict.worst_error <= _LOW_PRECISION * operands.shape.k:
             return "; the error is that of TF32 or 16-bit operands"
         return ""
-
-
-def kind_of(fault: str) -> Outcome:
-    """Return the outcome of a launch that a fault ends."""
-    if re.search(r"is outside its array|shared memory is out of bounds", fault):
-        return Outcome.OUTSIDE
-    own = r"no barrier is between|waits (?:at|for)|warp function|copy of line|__launch_bounds__"
-    return Outcome.RACES if re.search(own, fault) else Outcome.FAULTY
 
 
 def _hint_of_text(fault: str) -> str:

@@ -11,7 +11,8 @@ import pytest
 
 from base.errors import StudyError
 from kernels.host_execution.compiler import NotSupported
-from kernels.launches.verdict import at_large_sizes, judge, kernels_to_judge
+from kernels.launches.checks import at_large_sizes
+from kernels.launches.verdict import judge, kernels_to_judge
 from tests.support import ROOT
 
 SOURCES = sorted((ROOT / "tests/data/outside_kernels").glob("*.cu"))

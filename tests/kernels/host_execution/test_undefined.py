@@ -7,8 +7,9 @@ import pytest
 from base.errors import StudyError
 from kernels.host_execution.compiler import unchecked_lines
 from kernels.launches.accesses import counted
+from kernels.launches.checks import at_large_sizes
 from kernels.launches.program import write
-from kernels.launches.verdict import at_large_sizes, judge
+from kernels.launches.verdict import judge
 
 pytestmark = pytest.mark.exhaustive
 

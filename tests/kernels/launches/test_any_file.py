@@ -12,6 +12,7 @@ from kernels.host_execution.binding import KernelFault
 from kernels.host_execution.compiler import CompilerError, NotSupported
 from kernels.host_execution.limited import limited
 from kernels.launches.accesses import counted
+from kernels.launches.checks import at_large_sizes
 from kernels.launches.constants import settable
 from kernels.launches.device import for_the_device
 from kernels.launches.expression import launches, of_file, template_parameters
@@ -22,7 +23,7 @@ from kernels.launches.pieces import kernels_of
 from kernels.launches.program import _FOR_NVCC, write
 from kernels.launches.roles import matrices, meanings
 from kernels.launches.shim import scope_of
-from kernels.launches.verdict import at_large_sizes, judge
+from kernels.launches.verdict import judge
 
 ONE_PER_THREAD = """
 __global__ void multiply({parameters}) {{

@@ -1,0 +1,285 @@
+"""One launch, checked at several sizes: correct, correct for multiples of a number, or wrong."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from itertools import product
+from math import lcm, prod
+
+import numpy as np
+
+from kernels.host_execution.binding import Configured
+from kernels.launches.infer import Geometry
+from kernels.launches.largest import LARGE_EDGE, LastBlocks
+from kernels.launches.library import Library, Source
+from kernels.launches.reading import LARGE, LAYOUTS, ONE, Factors, Reading, readings
+from kernels.launches.shapes import (
+    DEEP,
+    DEEPEST,
+    LARGEST_TILE,
+    WIDE,
+    odd_above,
+    odd_multiples,
+    partly_whole,
+    prime_from,
+    some_whole,
+    twice_odd,
+    whole_tiles,
+)
+from kernels.launches.trials import Fault, Outcome, Trial
+from kernels.products.shape import Shape
+
+LARGE_SHAPE = 1 << 11  # an edge at which every grid has many blocks, and 32 threads per element fit
+_MULTIPLES = (2, 4, 8, 16, 32, 64, 128, 256)
+_LARGEST_MULTIPLE = 512
+_SMALL_EDGE = 330  # of large squares
+_MOST_THREADS = 1 << 22  # of a launch on the host
+ANY = 32  # edge of a block's tile where the grid does not say it
+_FACTORS: Factors = (-0.75, 1.5)
+_FLOAT_DIGITS = 24
+_OF_THREADS = (Outcome.RACES, Outcome.CROWDED)  # whatever the sizes
+_PADDING = 16  # elements: rows stay aligned for vectors
+
+
+@dataclass(frozen=True)
+class Judged:
+    """The verdict on one kernel, and how it was launched.
+
+    `multiple` is 1 for a correct kernel, larger for one that is correct for multiples of it, and 0
+    for a wrong one. `fault` is the first fault: at other sizes, or of a wrong kernel.
+    """
+
+    source: Source
+    reading: Reading
+    tile: tuple[int, int]
+    multiple: int
+    shapes: tuple[Shape, ...]
+    fault: Fault | None
+    is_fixed: bool = False  # its file fixes the sizes
+    is_checked: bool = True
+    has_fixed_grid: bool = False  # whatever the sizes of the matrices
+    is_guessed: bool = False  # its launch
+
+    @property
+    def layout(self) -> str:
+        """Which product is computed instead of that of row-major matrices."""
+        return LAYOUTS[self.reading.layout]
+
+
+def configured(source: Source, library: Library, reading: Reading, shape: Shape) -> Configured:
+    """Return the launch that multiplies matrices of a shape; it is not run."""
+    return library.multiplies(reading.values(shape), [0] * len(source.scope.pointers))
+
+
+def check(
+    source: Source, library: Library, is_declared: bool = False, geometry: Geometry | None = None
+) -> Judged | None:
+    """Judge a kernel with one launch, whose `geometry` may be a guess.
+
+    Return None if the launch does not grow with the matrices, unless its user declares it. Where
+    blocks loop, a guess has more of them than its user may launch; so it is tried with fewer, too.
+    """
+    first: Judged | None = None
+    fixed = library.fixed_shape()
+    for reading in (each.typed(library) for each in readings(source)):
+        edges = (1, 1) if fixed else tile_of(library, source, reading)
+        if edges is None and not is_declared:
+            continue
+        tile = edges or (ANY, ANY)
+        whole = fixed or whole_tiles(tile, reading)
+        outcome, trial = Trial(library, reading).outcome(whole)
+        fault = trial.fault(whole, 2)
+        if not (fixed or fault or outcome is not Outcome.RIGHT):
+            fault = _fault_of_loops(trial, source, edges, geometry)
+        if outcome is not Outcome.RIGHT or fault:
+            first = first or Judged(source, reading, tile, 0, (whole,), fault)
+        elif fixed:
+            fault = trial.undefined(fixed)
+            right = int(fault is None)
+            return Judged(source, trial.reading, tile, right, (fixed,), fault, is_fixed=True)
+        else:
+            verdict = _for_sizes(source, trial, tile, whole)
+            return replace(verdict, has_fixed_grid=edges is None)
+    return first and (_for_large_multiples(source, library, first) or first)
+
+
+def _for_large_multiples(source: Source, library: Library, judged: Judged) -> Judged | None:
+    """Return the verdict on a kernel that is wrong at small sizes, but needs large multiples.
+
+    Such a kernel visits its blocks in groups. None is returned if it is wrong there too.
+    """
+    reading, fault = judged.reading, judged.fault
+    if source.main.line == 0 or (fault and (fault.is_shared or fault.outcome in _OF_THREADS)):
+        return None
+    for edge in (LARGEST_TILE, _LARGEST_MULTIPLE):
+        wide, least = (Shape(1, edge, n * edge, WIDE) for n in (2, 1))
+        if reading.is_square:
+            wide = least = Shape.square(edge)
+        launched = configured(source, library, reading, wide)
+        if judged.is_fixed or prod(launched.grid) * prod(launched.block) > _MOST_THREADS // 8:
+            return None
+        outcome, trial = Trial(source.library("separate"), reading).outcome(wide)
+        if outcome is Outcome.RIGHT and not Trial(library, trial.reading).fault(least, 2):
+            shapes = wide, least
+            return replace(judged, reading=trial.reading, multiple=edge, shapes=shapes)
+    return None
+
+
+def _fault_of_loops(
+    trial: Trial, source: Source, tile: tuple[int, int] | None, geometry: Geometry | None
+) -> Fault | None:
+    """Return the fault if a block computes several tiles; None without a fault.
+
+    That is with few blocks. Where the launch fixes their number or lets it grow with C, the kernel
+    may rely on it: then only races count.
+    """
+    if not (source.takes_any_grid if geometry else source.loops_over_blocks or not tile):
+        return None
+    shape = whole_tiles(tile or (LARGEST_TILE, LARGEST_TILE), trial.reading)
+    if geometry:
+        blocks = [-(-size // 3) for size in geometry.blocks(shape.m, shape.n)]
+        return trial.fault(shape, 2, geometry=(blocks, geometry.block))
+    shape = shape if trial.reading.is_square else replace(shape, k=ANY)
+    launched = configured(source, trial.library, trial.reading, shape)
+    blocks = [min(size, 2) for size in launched.grid]
+    fault = trial.fault(shape, 2, geometry=(blocks, launched.block))
+    is_certain = fault and fault.outcome in _OF_THREADS
+    return fault if is_certain or (source.takes_any_grid and not tile) else None
+
+
+def tile_of(library: Library, source: Source, reading: Reading) -> tuple[int, int] | None:
+    """Return rows and columns of C per block, by how the grid grows; None if it does not."""
+
+    def blocks(m: int, n: int) -> int:
+        shape = Shape(1, m, n, LARGE_SHAPE)
+        launched = configured(source, library, reading, shape)
+        return int(np.prod([float(size) for size in launched.grid]))
+
+    base = blocks(LARGE_SHAPE, LARGE_SHAPE)
+    grows = blocks(2 * LARGE_SHAPE, LARGE_SHAPE) > base, blocks(LARGE_SHAPE, 2 * LARGE_SHAPE) > base
+    if reading.is_square:
+        if blocks(2 * LARGE_SHAPE, 2 * LARGE_SHAPE) <= base:
+            return None
+        edge = _first_growth(lambda n: blocks(n, n))
+        return edge, edge
+    if not any(grows):
+        return None
+    area = LARGE_SHAPE * LARGE_SHAPE / base
+    rows = _first_growth(lambda m: blocks(m, LARGE_SHAPE)) if grows[0] else ANY
+    columns = max(1, round(area / rows)) if all(grows) else ANY
+    return rows, columns if grows[1] else ANY
+
+
+def _first_growth(blocks: Callable[[int], int]) -> int:
+    """Return the edge that one block covers: where the number of blocks first grows."""
+    count = blocks(1)
+    least, most = 1, 2
+    while blocks(most) <= count and most < LARGE_SHAPE:
+        least, most = most, 2 * most
+    while most - least > 1:
+        middle = (least + most) // 2
+        least, most = (middle, most) if blocks(middle) <= count else (least, middle)
+    return least if count else most  # a grid that is rounded down begins with a whole tile
+
+
+def _for_sizes(source: Source, trial: Trial, tile: tuple[int, int], whole: Shape) -> Judged:
+    """Return the verdict on a kernel that is right for whole tiles.
+
+    A kernel may need edges that are multiples of its tile. Then a product with more such edges is
+    right wherever one with fewer is: otherwise its bounds are wrong.
+    """
+    reading = trial.reading
+    wrong = trial.undefined(whole) or _wrong_factors(trial, whole) or _wrong_rows(trial, whole)
+    if wrong:
+        return Judged(source, reading, tile, 0, (whole,), wrong)
+    shapes = {which: partly_whole(which, tile, reading) for which in some_whole(reading)}
+    faults = {which: trial.fault(shape, 3) for which, shape in shapes.items()}
+    others = [Shape.square(3) if reading.is_square else Shape(1, 5, 3, 7), twice_odd(tile, reading)]
+    if not reading.is_square:
+        others.append(Shape(1, *tile, DEEPEST + 1))
+    checked = (whole, *shapes.values(), *others)
+    first = next(filter(None, faults.values()), None)
+    if first is None:
+        fault = next(filter(None, (trial.fault(shape, _seed(shape)) for shape in others)), None)
+        fault = fault or _wrong_rows(trial, others[1])
+        return Judged(source, reading, tile, int(not fault), checked, fault)
+    for right, wrong_too in product(faults, faults):
+        is_more = all(w >= r for w, r in zip(wrong_too, right, strict=True))
+        if faults[right] is None and faults[wrong_too] and is_more:
+            return Judged(source, reading, tile, 0, checked, faults[wrong_too])
+    for multiple in dict.fromkeys([*_MULTIPLES, min(lcm(*tile), _LARGEST_MULTIPLE)]):
+        multiples = odd_multiples(multiple, tile, reading)
+        found = (trial.fault(shape, _seed(shape)) for shape in multiples)
+        if (fault := next(filter(None, found), None)) is None:
+            return Judged(source, reading, tile, multiple, (whole, *multiples), first)
+    return Judged(source, reading, tile, 0, (whole,), fault)
+
+
+def _seed(shape: Shape) -> int:
+    """Return the seed of a product's matrices; deep sums get large numbers."""
+    return LARGE if shape.k > DEEP else 5
+
+
+def _wrong_factors(trial: Trial, shape: Shape) -> Fault | None:
+    """Return what is wrong with alpha·A·B + beta·C, None if the launch has no such factors.
+
+    A kernel may have code of its own for beta = 0.
+    """
+    names = trial.reading.numbers.values()
+    alpha, beta = (
+        value if name in names else neutral
+        for name, value, neutral in zip(("ALPHA", "BETA"), _FACTORS, ONE, strict=True)
+    )
+    if (alpha, beta) == ONE or trial.reading.precision.c.digits < _FLOAT_DIGITS:
+        return None
+    every = dict.fromkeys([(alpha, beta), (alpha, ONE[1])])
+    return next(filter(None, (trial.fault(shape, 7, factors=each) for each in every)), None)
+
+
+def _wrong_rows(trial: Trial, shape: Shape) -> Fault | None:
+    """Return the fault with leading dimensions above the sizes, None without a fault."""
+    if not trial.reading.takes_padding:
+        return None
+    return replace(trial, reading=replace(trial.reading, padding=_PADDING)).fault(shape, 4)
+
+
+def at_large_sizes(judged: Judged) -> Judged:
+    """Judge a right kernel beyond usual limits, and where indices of 32 bits end."""
+    if not judged.multiple or judged.is_fixed:
+        return judged
+    source, reading = judged.source, judged.reading
+    right, last = list[Shape](), None
+    # A guess has a thread per element; a loop over blocks would go on behind the last index.
+    is_overfull = judged.is_guessed and source.takes_any_grid
+    if len(source.launches) == 1 and not (reading.has_addend or is_overfull):
+        right, last = LastBlocks.of(source, reading, judged.multiple, *judged.tile).fault()
+    # Optimised and without counts: other runs have checked the bounds.
+    library = source.library("separate")
+    large = _many_blocks(judged, library, is_small=bool(right))
+    fault = Fault(last) if last else Trial(library, reading).fault(large, LARGE)
+    shapes = (*judged.shapes, large, *right)
+    if fault:
+        return replace(judged, multiple=0, shapes=shapes, fault=fault)
+    return replace(judged, shapes=shapes)
+
+
+def _many_blocks(judged: Judged, library: Library, is_small: bool) -> Shape:
+    """Return a shape with prime numbers of tiles: blocks that are visited in groups leave a rest.
+
+    One edge exceeds usual limits, also of a square unless it `is_small`. If there are very many
+    threads, there are few rows.
+    """
+    reading, multiple = judged.reading, judged.multiple
+    rows, columns = (lcm(multiple, min(edge, LARGEST_TILE)) for edge in judged.tile)
+    wide = columns * prime_from(LARGE_EDGE / columns)
+    if reading.is_square:
+        edge = lcm(rows, columns)
+        return Shape.square(edge * prime_from((_SMALL_EDGE if is_small else LARGE_EDGE) / edge))
+    depth = multiple * odd_above(ANY / multiple)
+    if judged.has_fixed_grid:
+        edge = -(-LARGE_EDGE // multiple) * multiple
+        return Shape(1, edge, 4 * edge, depth)
+    shape = Shape(1, rows * prime_from(min(19, _SMALL_EDGE / rows)), wide, depth)
+    launched = configured(judged.source, library, reading, shape)
+    if prod(launched.grid) * prod(launched.block) <= _MOST_THREADS:
+        return shape
+    return replace(shape, m=rows * 3)

@@ -1,0 +1,97 @@
+"""A kernel whose file launches nothing: the verdict with the first guess that gives a product."""
+
+import re
+from dataclasses import replace
+from pathlib import Path
+
+from base.errors import StudyError
+from base.paths import shown
+from kernels.catalog.source import without_comments
+from kernels.host_execution.compiler import CompilerError, NotSupported
+from kernels.launches.checks import LARGE_SHAPE, Judged, check, configured
+from kernels.launches.device import for_the_device
+from kernels.launches.expression import Launch, named, parameters
+from kernels.launches.infer import Geometry, Guess, geometries, guesses
+from kernels.launches.library import Library, Source
+from kernels.launches.pieces import kernels_of
+from kernels.launches.reading import readings
+from kernels.launches.shapes import WIDE, for_guesses
+from kernels.launches.trials import Outcome, Trial
+from kernels.products.shape import Shape
+
+
+def by_guesses(path: Path, text: str, name: str, refused: StudyError | None) -> Judged:
+    """Judge a kernel with the first guessed launch that gives a product at all."""
+    kernel = kernels_of(text)[name]
+    code = for_the_device(text, {name})
+    uses_z = re.search(r"\bthreadIdx\s*\.\s*z\b", without_comments(code))
+    example: Launch | None = None
+    likeliest: Judged | None = None
+    for guess in guesses(name, kernel, code):
+        probe = Source.of(path, text, guess.probe)
+        try:
+            library = probe.library("counted")
+        except CompilerError as error:
+            refused = refused or error
+            continue
+        geometry, is_sure = _fitting(library, probe, guess, "blockDim" in code)
+        is_sure = is_sure and not uses_z
+        launch = guess.launch(geometry)
+        source = Source.of(path, text, launch)
+        judged = check(source, source.library("counted"), geometry=geometry)
+        if judged and judged.multiple:
+            return replace(judged, is_guessed=True)
+        if judged and is_sure:
+            likeliest = likeliest or judged
+            if not guess.declarations and not probe.has_untyped_matrices:
+                return judged
+        example = example or launch
+    if likeliest and not probe.has_untyped_matrices:
+        return likeliest
+    if refused and (likeliest or example is None):
+        raise refused
+    arguments = ", ".join(named(each) for each in parameters(kernel, name))
+    grid = "dim3(CEIL_DIV(N, 16), CEIL_DIV(M, 16)), dim3(16, 16)"
+    raise NotSupported(
+        f"{shown(path)}: {name}: no launch was found, and none that was tried gives a product; "
+        f"write it, such as --launch '{example or f'{name}<<<{grid}>>>({arguments})'}'"
+    )
+
+
+def _fitting(
+    library: Library, probe: Source, guess: Guess, takes_any_block: bool
+) -> tuple[Geometry, bool]:
+    """Return the geometry that gives the best product, and whether the kernel declares it.
+
+    It is if it stores all elements, or if the kernel itself says how it divides C among its blocks:
+    by numbers that are not guessed, or by the sizes of its blocks.
+    """
+    tried = list(readings(probe))
+    fixed = library.fixed_shape()
+    best: tuple[Outcome, Geometry] | None = None
+    is_divided = False
+    for reading in tried:
+        small, large = (
+            configured(probe, library, reading, Shape.square(size)) for size in (WIDE, LARGE_SHAPE)
+        )
+        # What depends on the matrices' sizes is no edge of a tile, and is unknown.
+        x, y = (s if s == edge else 0 for s, edge in zip(small.grid[:2], large.grid, strict=False))
+        shape = fixed or for_guesses((x, y), reading)
+        typed = reading.typed(library)
+        is_divided = all((x, y)[: 1 + guess.uses_y[0]])
+        for bound in dict.fromkeys((large.block[0], 0)):
+            for geometry in geometries((x, y), bound, guess.uses_y):
+                sizes = geometry.blocks(shape.m, shape.n), geometry.block
+                outcome = Trial(library, typed).outcome(shape, sizes)[0]
+                if best is None or outcome < best[0]:
+                    best = outcome, geometry
+                if outcome is Outcome.RIGHT:
+                    return geometry, True
+    assert best is not None
+    # Other numbers of a template would need other threads.
+    has_numbers = any(each.startswith("constexpr") for each in guess.declarations)
+    is_by_blocks = takes_any_block and best[0] is not Outcome.SPARSE
+    is_sure = (is_divided or is_by_blocks) and not guess.declarations
+    is_crowded = best[0] is Outcome.CROWDED or (best[0] is Outcome.OUTSIDE and bool(guess.shared))
+    is_own = best[0] <= Outcome.RACES or (is_sure and not is_crowded)
+    return best[1], is_own and not has_numbers

@@ -1,0 +1,84 @@
+"""Shapes at which a kernel is checked: whole and partial tiles, several blocks, deep sums."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import count, product
+from math import ceil, isqrt, lcm
+
+from kernels.launches.reading import Reading
+from kernels.products.shape import Shape
+
+LARGEST_TILE = 128
+# A fault may first show in a later iteration over K: pipelines have several stages.
+DEEP, DEEPEST, WIDE = 192, 1152, 128
+Which = tuple[bool, ...]  # whether M, N and K are multiples of the tile; one for a square
+
+
+def for_guesses(edges: Sequence[int], reading: Reading) -> Shape:
+    """Return a shape that likely tiles divide, in different numbers along M and N."""
+    edge = lcm(32, *(min(LARGEST_TILE, max(each, 1)) for each in edges))
+    edge = edge if edge <= 2 * LARGEST_TILE else LARGEST_TILE
+    return Shape.square(2 * edge) if reading.is_square else Shape(1, 2 * edge, 3 * edge, 64)
+
+
+def whole_tiles(tile: tuple[int, int], reading: Reading) -> Shape:
+    """Return a shape that tiles divide, with several blocks in each direction if it is small."""
+    rows, columns = (lcm(32, edge) if lcm(32, edge) <= LARGEST_TILE else edge for edge in tile)
+    if reading.is_square:
+        edge = lcm(rows, columns)
+        return Shape.square(edge * max(2, -(-WIDE // edge)))
+    return Shape(1, 2 * rows if rows <= columns else rows, 2 * columns, DEEP)
+
+
+def some_whole(reading: Reading) -> list[tuple[bool, ...]]:
+    """Return which of M, N and K are multiples of the tile, in each product to check."""
+    if reading.is_square:
+        return [(False,)]
+    return sorted(product((False, True), repeat=3))[:-1]
+
+
+def partly_whole(which: tuple[bool, ...], tile: tuple[int, int], reading: Reading) -> Shape:
+    """Return a shape with several blocks; the edges in `which` are multiples of the tile."""
+    rows, columns = (min(each, LARGEST_TILE) for each in tile)
+    if reading.is_square:
+        return Shape.square(2 * max(rows, columns) + 1)
+    depth = 65 if rows != 32 else 97  # one more than usual tiles, and no other edge
+    whole, odd = (2 * rows, 3 * columns, 64), (2 * rows + 1, columns + 1, depth)
+    edges = [w if is_whole else o for is_whole, w, o in zip(which, whole, odd, strict=True)]
+    return Shape(1, *edges)
+
+
+def twice_odd(tile: tuple[int, int], reading: Reading) -> Shape:
+    """Return a shape whose edges are twice an odd number: vectors of two fit, but not of four."""
+    rows, columns = (4 * (min(edge, LARGEST_TILE) // 4) + 6 for edge in tile)
+    return Shape.square(max(rows, columns)) if reading.is_square else Shape(1, rows, columns, 42)
+
+
+def odd_multiples(multiple: int, tile: tuple[int, int], reading: Reading) -> Sequence[Shape]:
+    """Return shapes whose edges are odd multiples of a number, with several blocks.
+
+    One is small, one has many rows, and one is deep.
+    """
+    rows, columns = (odd_above(min(each, LARGEST_TILE) / multiple) * multiple for each in tile)
+    least = Shape.square(multiple)
+    if reading.is_square:
+        edge = max(rows, columns)
+        return [least, Shape.square(edge), Shape.square(edge + 2 * multiple)]
+    depth = odd_above(32 / multiple) * multiple
+    deep = Shape(1, lcm(multiple, tile[0]), lcm(multiple, tile[1]), lcm(multiple, DEEPEST))
+    tall = Shape(1, rows + 2 * multiple, columns, depth)
+    if max(rows, columns) > LARGEST_TILE:
+        return [least, tall, Shape(1, rows, columns + 2 * multiple, depth), deep]
+    small, wide = Shape(1, rows, columns, depth), Shape(1, 3 * columns, rows, depth)
+    return [least, small, replace(tall, k=2 * depth), wide, deep]
+
+
+def odd_above(number: float) -> int:
+    """Return the least odd number above a number."""
+    whole = int(number) + 1
+    return whole + (whole + 1) % 2
+
+
+def prime_from(least: float) -> int:
+    """Return the least prime number from a number on, but not 2."""
+    return next(p for p in count(max(3, ceil(least))) if all(p % d for d in range(2, isqrt(p) + 1)))

@@ -1,0 +1,158 @@
+"""Files with sizes in numbers of tiles, own code for beta = 0, casts, and launches to deduce."""
+
+from functools import partial
+
+import pytest
+
+from kernels.host_execution.compiler import NotSupported
+from kernels.host_execution.limited import limited
+from kernels.launches.verdict import judge
+
+# Each block computes tiles of 16 x 16 until none is left. The sizes are only in macros.
+TILES = """
+#define EDGE 16
+#define M_TILES 256
+#define N_TILES 256
+#define K_TILES 256
+#define M_GLOBAL (EDGE * M_TILES)
+#define N_GLOBAL (EDGE * N_TILES)
+#define K_GLOBAL (EDGE * K_TILES)
+#define STRIDE N_GLOBAL
+__global__ void multiply(const float *A, const float *B, float *C) {
+    __shared__ float a[EDGE][EDGE], b[EDGE][EDGE];
+    const int x = threadIdx.x, y = threadIdx.y;
+    for (int tile = blockIdx.x; tile < M_TILES * N_TILES; tile += gridDim.x) {
+        const int row = tile / N_TILES * EDGE + y, column = tile % N_TILES * EDGE + x;
+        float sum = 0;
+        for (int k = 0; k < K_TILES; ++k) {
+            a[y][x] = A[row * K_GLOBAL + k * EDGE + x];
+            b[y][x] = B[(k * EDGE + y) * STRIDE + column];
+            __syncthreads();
+            for (int i = 0; i < EDGE; ++i) sum += a[y][i] * b[i][x];
+            __syncthreads();
+        }
+        C[row * STRIDE + column] = sum;
+    }
+}
+int main() {
+    float *A, *B, *C;
+    cudaDeviceProp gpu;
+    enum { THREADS = EDGE };
+    multiply<<<gpu.multiProcessorCount, dim3(THREADS, THREADS)>>>(A, B, C);
+}
+"""
+
+
+@pytest.mark.slow
+def test_sizes_that_macros_give_in_tiles_are_set(tmp_path):
+    # At sizes below a tile, the kernel divides by zero.
+    judged = limited(partial(judge, tmp_path / "tiles.cu", TILES, "multiply"), 60.0, 2**30)
+    assert (judged.multiple, judged.is_fixed) == (16, False)
+    assert any(shape.m != shape.n != shape.k for shape in judged.shapes)
+    wrong = TILES.replace("[row * K_GLOBAL", "[row * STRIDE")
+    assert judge(tmp_path / "tiles.cu", wrong, "multiply").multiple == 0
+
+
+FACTORS = """
+__global__ void multiply(const float *A, const float *B, float *C, int M, int N, int K, float alpha,
+                         float beta) {
+    const int row = blockIdx.y * 16 + threadIdx.y, column = blockIdx.x * 16 + threadIdx.x;
+    if (row >= M || column >= N) return;
+    float sum = 0, &c = C[row * N + column];
+    for (int k = 0; k < K; ++k) sum += A[row * K + k] * B[k * N + column];
+    c = beta == 0 ? alpha * sum : alpha * sum + beta * c;
+}
+"""
+
+
+@pytest.mark.slow
+def test_alpha_counts_if_beta_is_zero(tmp_path):
+    assert judge(tmp_path / "factors.cu", FACTORS, "multiply").multiple == 1
+    wrong = judge(tmp_path / "factors.cu", FACTORS.replace("? alpha * sum", "? sum"), "multiply")
+    assert wrong.multiple == 0
+    assert "beta = 0" in str(wrong.fault)
+
+
+# A type that only a compiler deduces, and pairs of half in place of half.
+FUNCTOR = """
+template <class Last>
+__global__ void multiply(const float *A, const float *B, float *C, int M, int N, int K, Last last) {
+    const int row = blockIdx.y * 16 + threadIdx.y, column = blockIdx.x * 16 + threadIdx.x;
+    if (row >= M || column >= N) return;
+    float sum = 0;
+    for (int k = 0; k < K; ++k) sum += A[row * K + k] * B[k * N + column];
+    C[row * N + column] = last(sum);
+}
+struct Same {
+    __device__ float operator()(float x) const { return x; }
+};
+void launch(const float *A, const float *B, float *C, int M, int N, int K) {
+    multiply<<<dim3((N + 15) / 16, (M + 15) / 16), dim3(16, 16)>>>(A, B, C, M, N, K, Same());
+}
+"""
+PAIRS = """
+#include <cuda_fp16.h>
+__global__ void multiply(const half2 *A, const half2 *B, half2 *C, int M, int N, int K) {
+    const int row = blockIdx.y * 16 + threadIdx.y, pair = blockIdx.x * 16 + threadIdx.x;
+    if (row >= M || pair >= N / 2) return;
+    float left[2] = {0}, right = 0;
+    for (int k = 0; k < K; ++k) {
+        const half2 a = A[(row * K + k) / 2];
+        const float value = __half2float((row * K + k) % 2 ? a.y : a.x);
+        const float2 b = __half22float2(B[(k * N) / 2 + pair]);
+        left[1] += value * b.x;
+        right += value * b.y;
+    }
+    C[(row * N) / 2 + pair] = __floats2half2_rn(left[0] + left[1], right);
+}
+// launch: multiply<<<dim3(CEIL_DIV(N / 2, 16), CEIL_DIV(M, 16)), dim3(16, 16)>>>(
+"""
+PAIRS = PAIRS.rstrip() + "(const half2 *)A, (const half2 *)B, (half2 *)C, M, N, K)\n"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("text", "multiple"), [(FUNCTOR, 1), (PAIRS, 2)])
+def test_deduced_templates_and_casts_are_right(tmp_path, text, multiple):
+    assert judge(tmp_path / "mine.cu", text, "multiply").multiple == multiple
+
+
+# A block of 8 x 8 x 4 threads, which no guess has.
+DEEP_BLOCK = """
+__global__ void multiply(const float *A, const float *B, float *C, int M, int N, int K) {
+    __shared__ float parts[4][8][8];
+    const int row = blockIdx.y * 8 + threadIdx.y, column = blockIdx.x * 8 + threadIdx.x;
+    float sum = 0;
+    if (row < M && column < N)
+        for (int k = threadIdx.z; k < K; k += 4) sum += A[row * K + k] * B[k * N + column];
+    parts[threadIdx.z][threadIdx.y][threadIdx.x] = sum;
+    __syncthreads();
+    for (int z = 1; z < 4; ++z) parts[0][threadIdx.y][threadIdx.x] += parts[z][0][0];
+    if (row < M && column < N) C[row * N + column] = parts[0][threadIdx.y][threadIdx.x];
+}
+"""
+
+
+@pytest.mark.slow
+def test_a_guess_calls_no_kernel_wrong_whose_block_has_three_dimensions(tmp_path):
+    with pytest.raises(NotSupported, match="no launch was found"):
+        judge(tmp_path / "deep.cu", DEEP_BLOCK, "multiply")
+
+
+ARRAYS = """
+#include <cuda_fp16.h>
+__global__ void multiply(const half *A, const half *B, half *C, int M, int N, int K) {
+    const int row = blockIdx.y * 16 + threadIdx.y, column = blockIdx.x * 16 + threadIdx.x;
+    half sums[2][2] = {__float2half(0.0f)};
+    if (row >= M || column >= N) return;
+    for (int k = 0; k < K; ++k)
+        sums[1][1] = __hfma(A[row * K + k], B[k * N + column], sums[1][1]);
+    C[row * N + column] = sums[1][1];
+}
+"""
+
+
+@pytest.mark.slow
+def test_elements_of_half_behind_the_first_initial_value_are_zero(tmp_path):
+    assert judge(tmp_path / "half.cu", ARRAYS, "multiply").multiple == 1
+    unset = ARRAYS.replace(" = {__float2half(0.0f)}", "")
+    assert judge(tmp_path / "half.cu", unset, "multiply").multiple == 0
