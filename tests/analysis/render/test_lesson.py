@@ -132,10 +132,10 @@ def changed(tables, name, column, value, **where):
         ),
         (
             "ladder_summary",
-            "limited_by",
+            "bound",
             "dram",
             {"gpu": "h100", "variant": "block_unroll4"},
-            '"Compute four elements per thread" is stale: "four.limited_by == \'pipe\'"',
+            '"Compute four elements per thread" is stale: "four.bound == \'pipe\'',
         ),
         (
             "sustained",
