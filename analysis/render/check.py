@@ -78,7 +78,8 @@ def check(page: str, tables_dir: Path, templates: Path | None = None) -> list[st
         faults.append(f"{unread} elements name a place, but their content is not plain text")
     if templates is None:
         return faults
-    templated = " ".join(path.read_text() for path in templates.rglob("*.j2"))
+    files = [path for path in templates.rglob("*") if path.suffix in (".j2", ".yaml")]
+    templated = " ".join(path.read_text() for path in files)
     templated = _text(_without(re.sub("{#.*?#}", "", templated, flags=re.DOTALL), *_NOT_TEXT))
     prose = _without(_TRACED.sub("", page), "table", "math", "code", "pre", "title", "nav")
     written, shown = (re.findall(r"\d[\d.]*\d|\d", text) for text in (templated, _text(prose)))
