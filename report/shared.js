@@ -34,5 +34,34 @@ function unpacked(columns) {
   return values[0].map((_, i) => Object.fromEntries(names.map((name, j) => [name, values[j][i]])));
 }
 
+const EXPONENTS = "⁰¹²³⁴⁵⁶⁷⁸⁹";
+
+/* The number that a cell shows, for sorting: "−∞", "17 180", "1.2×10⁻⁵", or the tile "128×64"; empty for a dash. */
+function numberOf(text) {
+  const plain = text.replace(/about |[\u202f\u00a0]/g, "").replaceAll("−", "-").replace("∞", "Infinity");
+  if (plain === "–") return "";
+  const [, mantissa, sign, exponent] = /^(.*)×10(⁻?)([⁰¹²³⁴-⁹]+)$/.exec(plain) ?? [];
+  if (exponent) {
+    const digits = [...exponent].map((digit) => EXPONENTS.indexOf(digit)).join("");
+    return Number(`${mantissa}e${sign ? "-" : ""}${digits}`);
+  }
+  const [, rows, columns] = /^(\d+)×(\d+)$/.exec(plain) ?? [];
+  return rows ? 1000 * rows + Number(columns) : parseFloat(plain);
+}
+
+/* Before a table is sorted, the cells of the column get their keys. */
+document.addEventListener(
+  "click",
+  ({ target }) => {
+    const head = target.closest(".sortable thead th");
+    for (const row of head?.closest("table").tBodies[0].rows ?? []) {
+      const { dataset, classList, firstChild } = row.cells[head.cellIndex];
+      const text = firstChild?.textContent ?? "";
+      dataset.sort ??= classList.contains("n") ? numberOf(text) : text;
+    }
+  },
+  true,
+);
+
 /* Set by the calculator: of(GPU, host memory, variant) are predicted times in s, by N. */
 const predictions = { of: null };

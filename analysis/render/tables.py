@@ -36,8 +36,8 @@ class _Cell:
     """A cell or a heading.
 
     `at`: its place, of a heading its column; empty if row and heading locate it, or if the column
-    is joined. `name`: of a heading, the name of the column. `key`: its sort key, None if the text
-    is the key. `small`: its interval. `mark`: the mark of its GPU.
+    is joined. `name`: of a heading, the name of the column. `small`: its interval. `mark`: the mark
+    of its GPU.
     """
 
     text: str
@@ -47,7 +47,6 @@ class _Cell:
     is_code: bool = False
     small: str = ""
     mark: str = ""
-    key: str | None = None
     name: str = ""
 
     def markup(self, attributes: str = "") -> str:
@@ -64,8 +63,6 @@ class _Cell:
             text += f"<small>{self.small}</small>"
         if self.is_number:
             attributes += ' class="n"'
-        if self.key is not None:
-            attributes += f' data-sort="{self.key}"'
         return f"<td{attributes}>{text}</td>"
 
     def heading(self, attributes: str = "") -> str:
@@ -125,7 +122,7 @@ class Tables:
             for name in declared
         ]
         lines = [
-            (row.place[1], [_sortable(row, *name, shown[name[0]], self.marks) for name in names])
+            (row.place[1], [_placed(row, *name, shown[name[0]], self.marks) for name in names])
             for row in rows
         ]
         return self._framed(rows.table, title, caller, heads, lines, only)
@@ -227,19 +224,12 @@ def _cell(row: Row, name: str, wide: bool, unit: Unit, marks: Mapping[str, str])
     return _Cell(text, is_code=original in _CODE, mark=mark)
 
 
-def _sortable(row: Row, name: str, wide: bool, unit: Unit, marks: Mapping[str, str]) -> _Cell:
-    """Return a cell, with a sort key if it is a number that contains more than its digits.
-
-    The cell of a joined column contains its place: it is sorted by its key only.
-    """
-    cell, value, at = _cell(row, name, wide, unit, marks), row[name], row.at(name)
-    if at != (*row.place, name) and value is not None:
-        said = unit.name if cell.is_number else ""
-        cell = replace(cell, at=" ".join(map(str, at)), unit=said)
-    is_plain = cell.text.replace(".", "", 1).isdigit() and not (cell.small or cell.at)
-    if not cell.is_number or is_plain:
+def _placed(row: Row, name: str, wide: bool, unit: Unit, marks: Mapping[str, str]) -> _Cell:
+    """Return a cell; that of a joined column contains its place."""
+    cell, at = _cell(row, name, wide, unit, marks), row.at(name)
+    if at == (*row.place, name) or row[name] is None:
         return cell
-    return replace(cell, key="" if value is None else f"{float(value) * unit.factor:.6g}")
+    return replace(cell, at=" ".join(map(str, at)), unit=unit.name if cell.is_number else "")
 
 
 def _bounds(row: Row, name: str, unit: Unit) -> str:

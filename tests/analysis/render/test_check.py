@@ -93,7 +93,7 @@ def test_a_digit_of_an_interval_and_a_changed_cell_are_found(page, folder, tmp_p
         (r'<td class="n">500\.0', '<td class="n">500.1', "500.1"),
         (r"<td><code>naive</code>", "<td><code>block</code>", "block: summary"),
         (r"<td>yes</td>", "<td>no</td>", "simulated"),
-        (r'<td class="n" data-sort="">–', '<td class="n">1', "threads"),
+        (r'<td class="n">–', '<td class="n">1', "threads"),
         (r'<td class="n">512', '<td class="n">–', "512"),
         (r'<tr data-row="0"', '<tr data-row="1"', "summary 1"),
         (r'data-column="flop_per_s"', 'data-column="kernel_flop_per_s"', "kernel_flop_per_s"),
