@@ -79,6 +79,11 @@ def lesson(
         for name, where in named.items()
         if (row := _single(of_focus, table, where)) is not None
     }
+    lists = {
+        name: of_focus(table, where)
+        for table, named in facts["lists"].items()
+        for name, where in named.items()
+    }
     claims = Claims(environment, facts["claims"], {**rows, "t": t})
     shown = {name: _complete(getattr(numbers, name)) for name in ("interval", "ratio", "share")}
     values = {
@@ -88,7 +93,7 @@ def lesson(
         "holds": claims.hold,
         "along": along,
         "places": LOCATIONS,
-        "of_focus": of_focus,
+        **lists,
         **rows,
     }
     try:
@@ -101,7 +106,7 @@ def lesson(
 
 
 def read(environment: jinja2.Environment) -> dict[str, Any]:
-    """Return what the article is about: gpu, recordings, rows, claims."""
+    """Return what the article is about: gpu, recordings, rows, lists of rows, claims."""
     assert environment.loader
     text, _, _ = environment.loader.get_source(environment, FACTS)
     facts: dict[str, Any] = yaml.safe_load(text)
