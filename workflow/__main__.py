@@ -5,6 +5,7 @@ its parameters are the arguments, its docstring is the help. Commands import the
 themselves: so help is fast, and so is the start of worker processes, which import this module.
 """
 
+import locale
 import os
 import re
 import shlex
@@ -335,7 +336,8 @@ def guard(
         if format_ == "github" and (annotation := result.annotated()):
             print(annotation, flush=True)
     if not all_results:
-        raise StudyError("PATH: contains no CUDA source with a kernel; name a file or folder")
+        names = ", ".join(map(str, paths or ["."]))
+        raise StudyError(f"{names}: no CUDA source with a kernel; name a file or folder")
     return status_of(all_results)
 
 
@@ -566,11 +568,12 @@ def build(
     from study.config import load
     from study.plan import builds
 
+    study = load(config).study  # a fault is reported, also if only one kernel is built
     compiler = find_nvcc(nvcc)
     if one:
         build_cubin(compiler, parse_build(one), architecture, out)
         return
-    wanted = builds(load(config).study)
+    wanted = builds(study)
     progress = Progress(architecture, len(wanted), "kernels built")
     show = partial(_show_last, progress)
     build_all(compiler, wanted, architecture, out, jobs, out / STORE, show)
@@ -905,7 +908,13 @@ def parser() -> CommandParser:
 
 
 def main() -> int:
-    """Run the command; return its exit status."""
+    """Run the command; return its exit status.
+
+    Files are UTF-8. In another locale, Python begins again in its UTF-8 mode.
+    """
+    if not sys.flags.utf8_mode and locale.getencoding().lower() != "utf-8":
+        os.environ["PYTHONUTF8"] = "1"
+        os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
     return exit_status(_run)
 
 

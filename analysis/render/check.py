@@ -54,6 +54,8 @@ def print_faults(report: Path, tables_dir: Path, templates: Path) -> int:
         raise StudyError(f"{report}: {reason}; make it with {MAKE_REPORT}") from None
     if not templates.is_dir():
         raise StudyError(f"--templates {templates}: no such folder; correct the path")
+    if not any(tables_dir.glob("*.csv")):
+        raise StudyError(f"--tables {tables_dir}: contains no tables; make them with {MAKE_REPORT}")
     faults = check(page, tables_dir, templates)
     shown, more = faults[:_MOST_FAULTS], len(faults) - _MOST_FAULTS
     print("\n".join(shown or ["every number agrees with its table"]))

@@ -76,6 +76,11 @@ def test_completion_in_a_shell(line, expected):
             ["check", __file__, "--templates", "no"],
             r"--templates no: no such folder; correct the path",
         ),
+        (["check", __file__, "--tables", "docs"], r"--tables docs: contains no tables; .*"),
+        (
+            ["build", "--architecture", "sm_90", "--out", "x", "--one", "y", "--config", "no.yaml"],
+            r"no\.yaml: No such file .*",
+        ),
         (["record", "--out", ""], r".* argument --out: is empty; name a file or folder; see .*"),
         (["validate", ""], r".* argument DIR: is empty; name a file or folder; see .*"),
         (["record", "--quick"], r"--out: is missing; .*"),
@@ -100,6 +105,15 @@ def test_an_ascii_or_closed_output_is_not_an_error(closed):
     done = subprocess.run(shell, cwd=ROOT, env=environment, capture_output=True)
     assert (done.returncode, done.stderr) == (0, b"")
     assert b"B 1?32" in done.stdout or ">&-" in closed or closed == "| true"
+
+
+@pytest.mark.slow
+def test_files_are_utf_8_in_every_locale():
+    environment = os.environ | {"LC_ALL": "C", "PYTHONUTF8": "0"}
+    command = [sys.executable, "-m", "workflow", "list"]
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True)
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert "B 1…32".encode() in done.stdout
 
 
 def test_the_version_is_that_of_the_project(command):

@@ -94,7 +94,7 @@ def test_json_and_the_example(repository):
     ("arguments", "message"),
     [
         (("try",), "FILE: missing; name a .cu or .py file, or write one by --example"),
-        (("guard", "empty"), "PATH: contains no CUDA source with a kernel; name a file or folder"),
+        (("guard", "empty"), "empty: no CUDA source with a kernel; name a file or folder"),
         (("guard", "kernels", "--counts", "bad.json"), "bad.json: is not a file of counts: "),
     ],
 )

@@ -195,6 +195,17 @@ def test_a_missing_table_or_an_edited_list_of_gpus_triggers_no_remeasurement(fin
     assert (removed["measure"], removed["tables"]) == (0, 1)
 
 
+def test_a_template_with_a_fault_keeps_the_old_report(finished):
+    report, template = finished / "results" / "report.html", finished / "report" / "page.html.j2"
+    before, text = report.read_bytes(), edit(template, "<head>", "<head>{% if %}")
+    failed = snakemake(finished, "report")
+    template.write_text(text)
+    assert failed.returncode != 0
+    assert "Expected an expression" in failed.stderr
+    assert report.read_bytes() == before
+    made(finished, "report")
+
+
 LOCAL = {
     "another seed": ("study: { seed: 2 }", 1),
     "nothing": ("# nothing yet", 0),

@@ -66,7 +66,7 @@ rule render:
         citation="CITATION.cff",
         code=PAGE_CODE,
     output:
-        "results/report.html",
+        update("results/report.html"),  # the old one stays if this fails
     log:
         "results/logs/report.log",
     params:
