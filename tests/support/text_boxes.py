@@ -1,19 +1,4 @@
-"""Texts of a page, measured in the browser: faults in figures, and the words of the essay."""
-
-# Words with a letter or digit that are visible before the appendix: headings, running text, lists,
-# captions, notices and labels outside of forms. Cells of tables, code blocks, formulas, texts of
-# figures and form controls are not counted.
-WORDS = r"""() => {
-  const skipped = "table, pre, svg, math, form, button, script, noscript, .unseen, #appendix";
-  const walker = document.createTreeWalker(document.querySelector("main"), NodeFilter.SHOW_TEXT);
-  let words = 0;
-  while (walker.nextNode()) {
-    const own = walker.currentNode.parentElement;
-    if (!own.closest(skipped) && own.checkVisibility())
-      words += walker.currentNode.data.split(/\s+/).filter(w => /[\p{L}\p{N}]/u.test(w)).length;
-  }
-  return words;
-}"""
+"""Texts of figures, measured in the browser: their faults."""
 
 # Per figure: texts that overlap each other, leave the SVG, or are crossed by a line. Grid lines,
 # whose opacity is below 0.3, and lines hidden by a patch behind the text may cross. A text may
