@@ -30,7 +30,7 @@ from measurement.devices.ceilings import Ceiling
 from measurement.devices.cold_start import ColdStart
 from measurement.devices.discovery import CudaDevice
 from measurement.devices.errors import CellError, DeviceError
-from measurement.devices.observers import Observer, Observers, Reading
+from measurement.devices.observers import Observer, Observers, Reading, observed
 from measurement.devices.pieces import Setting, Trial
 from measurement.devices.second_check import SAME, step_bytes
 from measurement.devices.session import DeviceSession, KernelTime, Timing
@@ -111,8 +111,15 @@ def make_cubins(folder, study):
 
 
 class FakeTelemetry(Observer):
+    """Knows its readings only after something was observed."""
+
+    readings = None
+
+    def after(self):
+        self.readings = asdict(READING)
+
     def results(self):
-        return asdict(READING)
+        return self.readings
 
 
 class FakeEnergy(Observer):
@@ -155,6 +162,10 @@ class FakeDevice(DeviceSession):
         self.c[cell].view(np.uint32).fill(POISON_WORD)
 
     def run(self, cell, change=SAME, observers=(), later=0):
+        with observed(observers):
+            return self.multiplied(cell, change, later)
+
+    def multiplied(self, cell, change, later):
         if self.broken:
             raise DeviceError("an illegal memory access was encountered (earlier)")
         self.hardware.log(f"run {cell} on core {','.join(map(str, os.sched_getaffinity(0)))}")
@@ -212,7 +223,7 @@ class FakeDevice(DeviceSession):
         return self.c[cell]
 
     def kernel_time(self, cell, flushed, change=SAME, observers=()):
-        self.run(cell, change, later=5 * step_bytes(cell))
+        self.run(cell, change, observers, later=5 * step_bytes(cell))
         return KernelTime(5, KERNEL_S)
 
     def load(self, cell, ramp_s, length_s, observers):
