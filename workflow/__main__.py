@@ -336,7 +336,7 @@ def guard(
         if format_ == "github" and (annotation := result.annotated()):
             print(annotation, flush=True)
     if not all_results:
-        names = ", ".join(map(str, paths or ["."]))
+        names = ", ".join(map(str, paths or [Path()]))
         raise StudyError(f"{names}: no CUDA source with a kernel; name a file or folder")
     return status_of(all_results)
 

@@ -170,14 +170,18 @@ def _of_nvcc(text: str) -> list[str]:
     return [*_OF_NVCC, f"-D__CUDA_ARCH__={_ARCHITECTURES[0]}"]
 
 
+Line = tuple[str, int]  # file and number
+
+
 def unchecked_lines(text: str, defines: Mapping[str, int | str]) -> list[int]:
     """Return the lines of a source that nvcc compiles for some GPU, and the host does not run."""
     if not _NVCC.search(without_comments(text)):
         return []
     own = [f"-D{key}={value}" for key, value in defines.items()]
     gpus = [[*_OF_NVCC, f"-D__CUDA_ARCH__={number}"] for number in _ARCHITECTURES]
-    compiled = set[int]().union(*(_compiled_lines(text, [*own, *gpu]) for gpu in gpus))
-    return sorted(compiled - _compiled_lines(text, [*own, *_of_nvcc(text)]))
+    compiled = set[Line]().union(*(_compiled_lines(text, [*own, *gpu]) for gpu in gpus))
+    unchecked = compiled - _compiled_lines(text, [*own, *_of_nvcc(text)])
+    return sorted({number for _, number in unchecked})
 
 
 def _check_hidden(named: str, text: str, macros: Sequence[str]) -> None:
@@ -200,16 +204,16 @@ def preprocessed(text: str, macros: Sequence[str]) -> str:
     return subprocess.run(command, input=code, capture_output=True, text=True, check=False).stdout
 
 
-def _compiled_lines(text: str, macros: Sequence[str]) -> set[int]:
-    """Return the numbers of the lines that the preprocessor keeps."""
-    number, lines = 0, set[int]()
+def _compiled_lines(text: str, macros: Sequence[str]) -> set[Line]:
+    """Return the lines that the preprocessor keeps."""
+    file, number, lines = "", 0, set[Line]()
     for line in preprocessed(text, macros).splitlines():
-        if marker := re.match(r'# (\d+) "<stdin>"', line):
-            number = int(marker[1]) - 1
+        if marker := re.match(r'# (\d+) "([^"]*)"', line):
+            number, file = int(marker[1]) - 1, marker[2]
             continue
         number += 1
         if line.strip():
-            lines.add(number)
+            lines.add((file, number))
     return lines
 
 

@@ -176,7 +176,9 @@ class Source:
                 r"‘(\w+)’ (?:(?:was not|has not been) declared|does not name a type)", str(error)
             )
             how = f"; if it is a macro or a type, give it by -D {unknown[1]}=" if unknown else ""
-            raise CompilerError(f"{error}{how}") from None
+            where = f"{shown(self.path)}: {self.name}: its launch: "
+            text = re.sub(r"^\S*configure\.h:\d+: ", where, str(error))
+            raise CompilerError(f"{text}{how}") from None
         names = [step.name for step in self.launches]
         return Library(built, self.path, self.name, mode == "counted", names)
 

@@ -4,7 +4,7 @@ from functools import partial
 
 import pytest
 
-from kernels.host_execution.compiler import NotSupported
+from kernels.host_execution.compiler import NotSupported, unchecked_lines
 from kernels.host_execution.limited import limited
 from kernels.launches.verdict import judge
 
@@ -156,3 +156,11 @@ def test_elements_of_half_behind_the_first_initial_value_are_zero(tmp_path):
     assert judge(tmp_path / "half.cu", ARRAYS, "multiply").multiple == 1
     unset = ARRAYS.replace(" = {__float2half(0.0f)}", "")
     assert judge(tmp_path / "half.cu", unset, "multiply").multiple == 0
+
+
+def test_lines_of_included_files_are_not_those_of_the_kernel():
+    header = "#if __CUDA_ARCH__ >= 800\nint a;\n#endif\n" + 12 * "\n" + "int b;\n"
+    text = f'#line 1 "first.h"\n{header}#line 2 "kernel.cu"\nint c;\n'
+    assert unchecked_lines(text, {}) == []
+    other = "#if __CUDA_ARCH__ < 800\nint d;\n#endif\n"
+    assert unchecked_lines(text + other, {}) == [4]
