@@ -91,6 +91,12 @@
   const list = (name, texts) =>
     part(name).replaceChildren(...texts.map((text) => element("li", { textContent: text })));
 
+  /* The kernel of a name, whose meaning is at hand, and its block size or threads. */
+  function named(name) {
+    const [, kernel, rest] = /^(\w+)(.*)$/.exec(name);
+    return [element("code", { textContent: kernel, tabIndex: 0 }), rest];
+  }
+
   function drawBar(id, shares, longest) {
     const segments = shares.map(([name, time]) => {
       const title = `${data.parts[name] ?? "end-to-end"} ${seconds(time)}`;
@@ -232,8 +238,8 @@
     part("asked").textContent = `N = ${shape[1]}, ${context.title("location")}`;
     part("over").textContent = context.title("baseline", baseline === "best" ? "fastest-cpu" : `cpu-${baseline}`);
     part("break-even").textContent = even;
-    part("cpu-name").textContent = `CPU, ${cpu.name}`;
-    part("gpu-name").textContent = `GPU, ${best.name}`;
+    part("cpu-name").replaceChildren("CPU, ", ...named(cpu.name));
+    part("gpu-name").replaceChildren("GPU, ", ...named(best.name));
     const lineOf = (one) => `${one.name}: ${seconds(one.time)} (${bounds(one, seconds)})`;
     list("times", gpus.map((one) => `${lineOf(one)}, ${throughput(shape, one.time, run.products)}`));
     const mode = data.modes[best.variant];

@@ -25,7 +25,7 @@
   function kernelOf(part) {
     const code = part.closest("code") ?? part.closest("td")?.querySelector("code");
     const [table, , column] = placeOf(part) ?? ["", "", ""];
-    const isCpu = table.startsWith("cpu_") || column.startsWith("cpu_");
+    const isCpu = table.startsWith("cpu_") || column.startsWith("cpu_") || part.closest("#calculator-cpu-name");
     const [first, second] = isCpu ? [data.cpu, data.kernels] : [data.kernels, data.cpu];
     return first[code?.textContent] ?? second[code?.textContent];
   }
@@ -105,7 +105,7 @@
     } else if (isOutside(part)) show(part);
   });
   document.addEventListener("focusin", ({ target: part }) => {
-    if (part.matches("[data-at], [data-count], .term, td, th .term")) show(part);
+    if (part.matches("[data-at], [data-count], .term, td, code")) show(part);
     else if (isOutside(part)) hide();
   });
   document.addEventListener("keydown", (event) => {
