@@ -59,18 +59,6 @@ char host_elements[32];  // of the scope's pointers
 extern "C" uint64_t host_bytes[32];
 uint64_t host_bytes[32];  // of memory that a step allocates for a pointer, else 0
 
-// A type without pointers, references and const, as templates deduce it.
-template <typename HostType>
-struct HostPlain {
-    typedef HostType type;
-};
-template <typename HostType>
-struct HostPlain<HostType *> : HostPlain<HostType> {};
-template <typename HostType>
-struct HostPlain<HostType &> : HostPlain<HostType> {};
-template <typename HostType>
-struct HostPlain<const HostType> : HostPlain<HostType> {};
-
 // One launch as the runtime takes it. `arguments` point into `values`.
 struct HostLaunch {
     void (*entry)(void **);

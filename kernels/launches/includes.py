@@ -32,7 +32,7 @@ def with_includes(
     macros = [macro.partition("=") for macro in defines]
     lines = [f"#define {name} {value if equals else 1}" for name, equals, value in macros]
     first = [f'#line 1 "{SOURCE_NAME}"'] if lines else []
-    return "\n".join([*lines, *first, *_enabled(text.splitlines())]) + "\n"
+    return "\n".join([*lines, *first, text.rstrip("\n")]) + "\n"
 
 
 def without_includes(text: str, kept: re.Pattern[str] | None = None) -> str:
@@ -67,28 +67,10 @@ def with_macros(text: str) -> str:
     return _MARKER.sub(rf'#line \1 "{SOURCE_NAME}"', preprocessed(without_includes(text), []))
 
 
-def _without_disabled(text: str) -> str:
-    """Return a source with empty lines in place of code between ``#if 0`` and its end."""
-    depth, lines = 0, []  # of nested conditions, from 1 at ``#if 0``
-    for line in text.split("\n"):
-        directive = re.match(r"\s*#\s*(if|el|endif)", line)
-        kind = directive[1] if directive else ""
-        ends = depth == 1 and kind in ("el", "endif")
-        if depth and not ends:
-            depth += {"if": 1, "endif": -1}.get(kind, 0)
-            line = ""
-        elif re.match(r"\s*#\s*if\s+0\s*(?:$|/)", line):
-            depth = 1
-        elif ends:
-            depth = 0
-        lines.append(line)
-    return "\n".join(lines)
-
-
 def _expanded(
     path: Path, text: str, name: str, folders: list[Path], seen: set[Path], depth: int
 ) -> str:
-    text = _without_disabled(text)
+    text = "\n".join(_enabled(text.splitlines()))
     code, parts, end = blanked(text), [], 0
     for match in _INCLUDE.finditer(text):
         inner = _file([path.parent, *folders], match[1])

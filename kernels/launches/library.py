@@ -172,9 +172,7 @@ class Source:
         try:
             built = build_kernel(self.name, self.path, {}, mode, folder, launch)
         except CompilerError as error:
-            unknown = re.search(
-                r"‘(\w+)’ (?:(?:was not|has not been) declared|does not name a type)", str(error)
-            )
+            unknown = _UNKNOWN.search(str(error))
             how = f"; if it is a macro or a type, give it by -D {unknown[1]}=" if unknown else ""
             where = f"{shown(self.path)}: {self.name}: its launch: "
             text = re.sub(r"^\S*configure\.h:\d+: ", where, str(error))

@@ -56,16 +56,6 @@ template <typename Element>
 static char host_element(Element *) {
     return 0;
 }
-template <typename HostType>
-struct HostPlain {
-    typedef HostType type;
-};
-template <typename HostType>
-struct HostPlain<HostType *> : HostPlain<HostType> {};
-template <typename HostType>
-struct HostPlain<HostType &> : HostPlain<HostType> {};
-template <typename HostType>
-struct HostPlain<const HostType> : HostPlain<HostType> {};
 struct HostConfiguration {
     HostConfiguration(dim3, dim3, size_t = 0, cudaStream_t = nullptr) {}
 };

@@ -40,6 +40,19 @@ _MEMSET_KERNEL = (
 )
 # A pointer's elements and its name.
 _CAST = re.compile(r"[(<]\s*(?:const\s+)?(\w+)\s*\*\s*[)>]\s*\(?\s*(\w+)")
+# A type without pointers, references and const, as templates deduce it.
+_PLAIN = """\
+template <typename HostType>
+struct HostPlain {
+    typedef HostType type;
+};
+template <typename HostType>
+struct HostPlain<HostType *> : HostPlain<HostType> {};
+template <typename HostType>
+struct HostPlain<HostType &> : HostPlain<HostType> {};
+template <typename HostType>
+struct HostPlain<const HostType> : HostPlain<HostType> {};
+"""
 _MATRIX = re.compile(r"\*|\[\s*\]")
 _COUNTS = re.compile(r"\b(?:int|unsigned|long|size_t|u?int\d+_t)\b")
 _QUALIFIERS = re.compile(r"\b(?:const|__restrict__|__restrict|restrict|volatile|register)\b|&")
@@ -262,7 +275,7 @@ def code(text: str, steps: Sequence[Launch], scope: Scope) -> str:
         sizes = {}
     fixed = ", ".join(f"(unsigned)({sizes.get(size, sizes.get('N', 0))})" for size in "MNK")
     return (
-        f"{namespaces}"
+        f"{_PLAIN}{namespaces}"
         'extern "C" __attribute__((no_sanitize("thread"))) HostLaunch *host_configure(\n'
         "    const double *host_numbers, void *const *host_pointers, unsigned *count) {\n"
         f"    host_launch_count = 0;\n    {body}\n"
