@@ -52,6 +52,8 @@ def judged(
         except LimitReached as error:
             how = f"check one at a time: --kernel {name}" if len(names) > 1 else "simplify it"
             errors.append(LimitReached(f"{', '.join(names[place:])}: {error}; {how}"))
+            if len(errors) > 1:
+                yield f"{shown(path)}: {errors[-1]}"
             break
         except (KernelFault, NotSupported, CompilerError) as error:
             errors.append(error)
@@ -124,8 +126,9 @@ def _at_large_sizes(verdict: Judged, seconds: float) -> Judged:
     try:
         return limited(partial(at_large_sizes, verdict), seconds, MEMORY_BYTES)
     except LimitReached as error:
+        cause = "does each loop end?" if seconds >= LARGE_SECONDS else "other kernels took the rest"
         name = verdict.source.name
-        raise LimitReached(f"{name} at sizes above 1,024: {error}: does each loop end?") from None
+        raise LimitReached(f"{name} at sizes above 1,024: {error}: {cause}") from None
 
 
 def verdict_line(verdict: Judged) -> str:
