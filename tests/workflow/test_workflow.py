@@ -232,7 +232,7 @@ EDITS = {
 }
 
 
-@pytest.mark.parametrize(("files", "rules"), for_make_test(EDITS, "a kernel", "templates"))
+@pytest.mark.parametrize(("files", "rules"), EDITS.values(), ids=EDITS)
 def test_editing_a_file_reruns_only_the_rules_that_use_it(finished, files, rules):
     files = files.split()
     assert planned_after(finished, dict.fromkeys(files, ())) == dict.fromkeys(rules.split(), 1)
