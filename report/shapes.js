@@ -33,15 +33,24 @@ const shapes = (() => {
 
   const distances = ({ nodes }, shape) =>
     nodes.map((node) => Math.hypot(...shape.map((edge, i) => Math.log2(edge / node[i]))));
+  const elements = ([m, n, k]) => m * k + k * n + m * n;
 
   function correlation(distance, octaves) {
     const scaled = (Math.sqrt(3) * distance) / octaves;
     return (1 + scaled) * Math.exp(-scaled);
   }
 
+  /* Correlations with the measured shapes. */
+  function similarity(surface, shape) {
+    const { nodes, octaves, size_share: share } = surface;
+    return distances(surface, shape).map((distance, i) => {
+      const size = Math.abs(Math.log2(elements(shape) / elements(nodes[i])));
+      return (1 - share) * correlation(distance, octaves) + share * correlation(size, octaves);
+    });
+  }
+
   function timeOf(surface, shape, kernel = 0) {
-    const far = distances(surface, shape);
-    const log = sum(far.map((distance, i) => surface.weights[i] * correlation(distance, surface.octaves)));
+    const log = sum(similarity(surface, shape).map((similar, i) => surface.weights[i] * similar));
     const powers = terms(surface, shape).map((term) => term ** surface.power);
     return (sum(powers) ** (1 / surface.power) + kernel) * Math.exp(log);
   }
@@ -50,7 +59,7 @@ const shapes = (() => {
   function halfOf(surface, shape, time) {
     const [m, n, k] = shape;
     const kind = m === n && n === k ? "square" : Math.min(m, n) === 1 ? "vector" : "other";
-    const near = correlation(Math.min(...distances(surface, shape)), surface.octaves);
+    const near = Math.max(...similarity(surface, shape));
     const fitted = surface.errors[kind] * Math.sqrt(surface.noise + 1 - near ** 2);
     return Math.hypot(fitted, surface.session_share, surface.session_s / time);
   }
@@ -66,28 +75,18 @@ const shapes = (() => {
     const isCopied = !run.independent && rules.locations[run.place].copied_in.includes("a");
     const [into, out] = moved(shape, run.place);
     const copies = [(into - (isCopied ? 4 * m * k : 0)) * whole.coefficients[2], out * whole.coefficients[3]];
-    const batch = run.place === "pinned" && batchOf(one.batches, run.streams);
+    const batch = run.place === "pinned" && one.batch;
     if (!batch) {
       const time = whole.coefficients[0] + sum(copies) + kernel;
       return { time, half: halfOf(whole, shape, time) };
     }
-    const alone = batch.latency_s + sum(copies);
+    const alone = batch.alone_s + sum(copies);
     const copied = Math.max(batch.latency_s + overlapped(...copies, batch.duplex), alone / run.streams);
-    const time = Math.max(overlapped(copied, kernel, batch.overlap), (alone + kernel) / run.streams);
-    const slope = kernel > copied ? 1 : Math.max(1 - batch.overlap, 1 / run.streams);
+    const gpu = Math.max(overlapped(copied, kernel, batch.overlap), (alone + kernel) / run.streams);
+    const time = Math.max(gpu, batch.issue_s);
+    const slope = gpu < batch.issue_s ? 0 : kernel > copied ? 1 : Math.max(1 - batch.overlap, 1 / run.streams);
     const ofKernel = ((slope * kernel) / time) * halfOf(one.kernel, shape, kernel);
     return { time, half: Math.hypot(batch.half_width, ofKernel) };
-  }
-
-  /* The batch with so many streams, linear in the logarithm of the measured ones. */
-  function batchOf(batches, streams) {
-    if (!batches.length) return null;
-    const after = batches.findIndex((batch) => batch.streams >= streams);
-    if (after < 0) return batches[batches.length - 1];
-    if (after === 0) return batches[0];
-    const [low, high] = [batches[after - 1], batches[after]];
-    const share = Math.log(streams / low.streams) / Math.log(high.streams / low.streams);
-    return Object.fromEntries(Object.keys(low).map((name) => [name, low[name] + share * (high[name] - low[name])]));
   }
 
   /* Time and half-width of a run on the GPU; in parts for one product. */
@@ -148,7 +147,8 @@ const shapes = (() => {
     const gpus = kernels.map((kernel) => {
       const runs = data.surfaces.filter((row) => row.place && row.gpu === kernel.gpu && row.variant === kernel.variant);
       const places = Object.fromEntries(runs.map((row) => [row.place, row]));
-      return { gpu: kernel.gpu, variant: kernel.variant, kernel, places, batches: data.batches[kernel.gpu] ?? [] };
+      const batch = data.batches.find((one) => one.gpu === kernel.gpu && one.variant === kernel.variant);
+      return { gpu: kernel.gpu, variant: kernel.variant, kernel, places, batch };
     });
     const usable = (surface, shape) => surface && (isSquare(shape) || hasShapes(surface));
     return {

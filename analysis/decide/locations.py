@@ -93,9 +93,10 @@ def _families(cells: pd.DataFrame) -> list[str]:
 
 
 def _sized(cells: pd.DataFrame) -> pd.DataFrame:
-    """Return float32 cells with the family of their shape, and its longest edge as n."""
+    """Return float32 cells of a family of shapes, with its name, and their longest edge as n."""
     cells = cells[(cells["dtype"] == "float32") & (cells["batch"] == 1)]
-    return cells.assign(family=_families(cells), n=cells[["m", "n", "k"]].max(axis=1))
+    sized = cells.assign(family=_families(cells), n=cells[["m", "n", "k"]].max(axis=1))
+    return sized[sized["family"] != "other"]
 
 
 def _copies(source: MeasuredSource) -> dict[str, tuple[FloatArray, FloatArray]]:

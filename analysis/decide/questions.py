@@ -206,7 +206,8 @@ def answers(asked: Question, tables: Tables, recording: str) -> BySize | ByShape
 def implementations(known: Iterable[Shaped], asked: Question) -> list[Shaped]:
     """Return the implementations in `known` that were measured for such a question.
 
-    Kernels that prepare their operands share memory between streams, so they run in one.
+    Products over several streams were measured of some. Kernels that prepare their operands share
+    memory between streams, so they run in one.
     """
     run, shape = asked.run, asked.shape
     return [
@@ -215,6 +216,7 @@ def implementations(known: Iterable[Shaped], asked: Question) -> list[Shaped]:
         if run.location in one.runs and asked.takes(one.variant)
         if shape.is_square or one.runs[run.location].has_shapes
         if run.products == 1 or run.location != STREAMED or VARIANTS[one.variant].flow != PREPARED
+        if run.streams == 1 or one.batch
     ]
 
 

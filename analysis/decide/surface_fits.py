@@ -23,13 +23,12 @@ from analysis.decide.surfaces import (
     amounts,
     class_of,
     combined,
-    correlation,
     reach,
 )
 from analysis.stats.estimates import conformal
 
 LEAST_SHAPES = 7
-_OCTAVES, _NOISES = (2.0, 4.0, 8.0, 16.0), (0.03, 0.1, 0.3)
+_OCTAVES, _SHARES, _NOISES = (2.0, 4.0, 8.0, 16.0), (0.0, 0.5, 0.8), (0.03, 0.1, 0.3)
 _FEWEST = 5  # errors of a class of its own
 # An end-to-end run is a latency, copies, and a kernel that has a surface of its own.
 _OF_RUNS = [0, IN, OUT]
@@ -81,9 +80,9 @@ class Measured:
         return coefficients, np.log(self.time_s / np.maximum(times_s, 1e-12))
 
     @property
-    def choices(self) -> Iterator[tuple[int, float, float]]:
+    def choices(self) -> Iterator[tuple[int, float, float, float]]:
         """Powers of the terms, lengths and noises to try; the copies of a run do not overlap."""
-        return itertools.product((1,) if self.location else (1, 2), _OCTAVES, _NOISES)
+        return itertools.product((1,) if self.location else (1, 2), _OCTAVES, _SHARES, _NOISES)
 
 
 @dataclass(frozen=True)
@@ -102,7 +101,7 @@ def fit(measured: Measured) -> Fit:
     return Fit(replace(surface, errors=_by_class(surface, measured.shapes, errors)), errors)
 
 
-def _surface(measured: Measured, power: int, octaves: float, noise: float) -> Surface:
+def _surface(measured: Measured, power: int, octaves: float, share: float, noise: float) -> Surface:
     """Return the surface without its errors."""
     coefficients, errors = measured.terms(power)
     nodes = np.log2(measured.shapes)
@@ -114,6 +113,7 @@ def _surface(measured: Measured, power: int, octaves: float, noise: float) -> Su
         nodes,
         errors,
         octaves,
+        share,
         noise,
         dict.fromkeys(CLASSES, 0.0),
     )
@@ -122,20 +122,20 @@ def _surface(measured: Measured, power: int, octaves: float, noise: float) -> Su
 
 
 def _covariance(surface: Surface, measured: Measured) -> FloatArray:
-    between = correlation(surface.distances(measured.shapes), surface.octaves)
+    between = surface.similarity(measured.shapes)
     return np.asarray(between + surface.noise * np.eye(len(between)))
 
 
-def _score(measured: Measured, power: int, octaves: float, noise: float) -> float:
+def _score(measured: Measured, power: int, octaves: float, share: float, noise: float) -> float:
     """Return the mean square of leave-one-out errors with the coefficients of all shapes."""
-    surface = _surface(measured, power, octaves, noise)
+    surface = _surface(measured, power, octaves, share, noise)
     inverse = np.linalg.inv(_covariance(surface, measured))
     return float(np.mean((surface.weights / np.diag(inverse)) ** 2))
 
 
 def _left_out(measured: Measured, index: int, of_all: Surface) -> float:
     """Return log(predicted/measured) of one shape, predicted from the others."""
-    choice = (of_all.power, of_all.octaves, of_all.noise)
+    choice = (of_all.power, of_all.octaves, of_all.size_share, of_all.noise)
     others = _surface(measured.without(index), *choice)
     kernel_s = measured.left_out_kernel_s[[index]]
     predicted_s = max(others.time_s(measured.shapes[[index]], kernel_s)[0], 1e-12)
@@ -147,9 +147,9 @@ def _by_class(surface: Surface, shapes: FloatArray, errors: FloatArray) -> dict[
 
     A class with few shapes has the errors of all.
     """
-    apart = surface.distances(shapes)
-    np.fill_diagonal(apart, np.inf)
-    scores = errors / reach(apart.min(axis=1), surface.octaves, surface.noise)
+    similar = surface.similarity(shapes)
+    np.fill_diagonal(similar, 0.0)
+    scores = errors / reach(similar.max(axis=1), surface.noise)
     of_class = np.array([class_of(*shape) for shape in shapes])
     return {name: conformal(_enough(scores, of_class == name)) for name in CLASSES}
 

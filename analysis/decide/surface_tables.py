@@ -37,7 +37,9 @@ from kernels.catalog.locations import LOCATIONS
 from measurement.recording.recording import KERNEL
 
 _EDGES = ["m", "n", "k"]
-_START = (math.log(3e-6), 0.5, 0.5)  # log latency, duplex and overlap
+# Logarithms of times in s (to issue, alone, latency), duplex and overlap.
+_START = (math.log(2e-5), math.log(1e-5), math.log(3e-6), 0.5, 0.5)
+_WEIGHT_OF_COPIES = 0.1  # in the fit of batches: copies alone are issued faster than products
 _KINDS = {"pageable": between.PAGEABLE, None: between.KERNEL}  # others vary as pinned memory
 
 
@@ -83,7 +85,15 @@ class _Named:
     def row(self) -> dict[str, Any]:
         """Return the row of the surface."""
         one = self.fitted.surface
-        kept = ("power", "multiprocessors", "octaves", "noise", "session_share", "session_s")
+        kept = (
+            "power",
+            "multiprocessors",
+            "octaves",
+            "size_share",
+            "noise",
+            "session_share",
+            "session_s",
+        )
         row = self.names | {name: getattr(one, name) for name in kept}
         row |= dict(zip(TERMS, one.coefficients, strict=True))
         row |= {f"{name}_error": one.errors[name] for name in CLASSES}
@@ -175,7 +185,7 @@ def _of_sessions(fitted: Fit, cells: pd.DataFrame, kind: str | None) -> Fit:
 
 
 def _batches(source: MeasuredSource, surfaces: Sequence[_Named]) -> Iterator[dict[str, Any]]:
-    """Yield the row of each number of streams, fitted to its batches of several products.
+    """Yield the row of each variant, fitted to its batches of several products.
 
     The half-widths are from leave-one-out errors, as those of curves.
     """
@@ -183,11 +193,16 @@ def _batches(source: MeasuredSource, surfaces: Sequence[_Named]) -> Iterator[dic
     if not pinned or source.recording.throughput.empty:
         return
     batches = _measured_batches(source, pinned[0])
-    groups = [rows for _, rows in batches.groupby("streams") if len(rows) > len(_START)]
-    errors = [np.array([_left_out(rows, row) for row in rows.index]) for rows in groups]
-    for rows, half_width in zip(groups, half_widths(errors), strict=True):
-        names = {"recording": source.recording_id, "gpu": source.label, "batches": len(rows)}
-        yield names | asdict(replace(_fitted(rows), half_width=half_width))
+    of_variant = {
+        name: rows for name, rows in batches.groupby("variant") if len(rows) > len(_START)
+    }
+    errors = [
+        np.array([_left_out(rows, row) for row in rows.index]) for rows in of_variant.values()
+    ]
+    for (name, rows), half_width in zip(of_variant.items(), half_widths(errors), strict=True):
+        names = {"recording": source.recording_id, "gpu": source.label, "variant": name}
+        fitted = replace(_fitted(rows), half_width=half_width)
+        yield names | {"batches": len(rows)} | asdict(fitted)
 
 
 def _measured_batches(source: MeasuredSource, pinned: Surface) -> pd.DataFrame:
@@ -220,26 +235,27 @@ def _measured_batches(source: MeasuredSource, pinned: Surface) -> pd.DataFrame:
 
 
 def _fitted(rows: pd.DataFrame) -> Batch:
-    """Return the parameters with the least squares of log errors of copies and runs."""
-    streams = int(rows["streams"].iloc[0])
+    """Return the parameters with the least squares of log errors of runs, and less of copies."""
 
     def batch(parameters: FloatArray) -> Batch:
-        log_latency, duplex, overlap = map(float, parameters)
-        return Batch(streams, math.exp(log_latency), duplex, overlap, 0.0)
+        issue_s, alone_s, latency_s = map(float, np.exp(parameters[:3]))
+        duplex, overlap = map(float, parameters[3:])
+        return Batch(issue_s, alone_s, latency_s, duplex, overlap, 0.0)
 
     def errors(parameters: FloatArray) -> FloatArray:
-        return np.concatenate(_errors(rows, batch(parameters)))
+        of_copies, of_runs = _errors(rows, batch(parameters))
+        return np.concatenate([_WEIGHT_OF_COPIES * of_copies, of_runs])
 
-    bounds = ([-25.0, 0.0, 0.0], [0.0, 1.0, 1.0])
+    bounds = ([-25.0] * 3 + [0.0] * 2, [0.0] * 3 + [1.0] * 2)
     return batch(least_squares(errors, _START, bounds=bounds).x)
 
 
 def _errors(rows: pd.DataFrame, batch: Batch) -> tuple[FloatArray, FloatArray]:
     """Return log(predicted/measured) of copies and of runs."""
-    names = ("in_s", "out_s", "kernel_s", "copies_s", "run_s")
-    in_s, out_s, kernel_s, copies_s, run_s = (rows[name].to_numpy(float) for name in names)
-    predicted_s = batch.product_s(in_s, out_s, kernel_s)
-    return np.log(batch.copies_s(in_s, out_s) / copies_s), np.log(predicted_s / run_s)
+    names = ("in_s", "out_s", "kernel_s", "streams", "copies_s", "run_s")
+    in_s, out_s, kernel_s, streams, copies_s, run_s = (rows[name].to_numpy(float) for name in names)
+    predicted_s = batch.product_s(in_s, out_s, kernel_s, streams)
+    return np.log(batch.copies_s(in_s, out_s, streams) / copies_s), np.log(predicted_s / run_s)
 
 
 def _left_out(rows: pd.DataFrame, row: int) -> float:

@@ -30,7 +30,7 @@ LOAD_FMA, PIECES_OF_K = 16, (1, 4)
 CLASSES = SQUARE, VECTOR, OTHER = ("square", "vector", "other")
 FAR_OCTAVES = 3.0  # from the nearest measured shape: a time beyond is extrapolated
 STREAMED = "pinned"  # the location whose products run over streams
-_BATCH = ("latency_s", "duplex", "overlap", "half_width")
+_BATCH = ("issue_s", "alone_s", "latency_s", "duplex", "overlap", "half_width")
 STEPS_PER_OCTAVE = 32  # of a search for a break-even size
 
 
@@ -38,12 +38,13 @@ STEPS_PER_OCTAVE = 32  # of a search for a break-even size
 class Surface:
     """A time over shapes, which are the rows (m, n, k) of an array.
 
-    `power` combines the terms: 1 if they follow each other, 2 if they overlap. `location` names the
-    data that move in a run; without, A, B and C count, as for a kernel or a CPU. `nodes` are log2
-    of the measured edges, shape (nodes, 3). `octaves`: length of the correlation. `noise`: variance
-    of single shapes, relative to the variance of the correction. `errors`: half the width of the 95
-    % prediction interval where `reach` is 1, by class. `session_share` and `session_s`: half-widths
-    of the variation between sessions.
+    `power` combines the terms: 1 if they follow each other, 2 if they overlap.
+    `location` names the data that move in a run; without, A, B and C count, as for a kernel or a
+    CPU. `nodes` are log2 of the measured edges, shape (nodes, 3). `octaves`: length of the
+    correlation, of which `size_share` depends only on the number of elements. `noise`: variance of
+    single shapes over that of the correction. `errors`: half the width of the 95 % prediction
+    interval where `reach` is 1, by class. `session_share` and `session_s`: half-widths of the
+    variation between sessions.
     """
 
     coefficients: FloatArray
@@ -53,6 +54,7 @@ class Surface:
     nodes: FloatArray
     weights: FloatArray
     octaves: float
+    size_share: float
     noise: float
     errors: Mapping[str, float]
     session_share: float = 0.0
@@ -61,14 +63,14 @@ class Surface:
     def time_s(self, shapes: FloatArray, kernel_s: FloatArray | float = 0.0) -> FloatArray:
         """Return the times at `shapes`; `kernel_s` is the time of a kernel in the run."""
         amount = amounts(shapes, self.location, self.multiprocessors)
-        correction = correlation(self.distances(shapes), self.octaves) @ self.weights
+        correction = self.similarity(shapes) @ self.weights
         terms_s = combined(amount * self.coefficients, self.power)
         return np.asarray((terms_s + kernel_s) * np.exp(correction))
 
     def half_width(self, shapes: FloatArray, time_s: FloatArray) -> FloatArray:
         """Return the half-widths of the prediction intervals, in logarithms."""
         errors = np.array([self.errors[class_of(*shape)] for shape in shapes])
-        errors *= reach(self.distances(shapes).min(axis=1), self.octaves, self.noise)
+        errors *= reach(self.similarity(shapes).max(axis=1), self.noise)
         squares = errors**2 + self.session_share**2 + (self.session_s / time_s) ** 2
         return np.asarray(np.sqrt(squares))
 
@@ -76,6 +78,13 @@ class Surface:
         """Return the distances from the measured shapes in octaves, (shapes, nodes)."""
         apart = np.log2(shapes)[:, None] - self.nodes
         return np.asarray(np.sqrt((apart**2).sum(axis=2)))
+
+    def similarity(self, shapes: FloatArray) -> FloatArray:
+        """Return the correlations with the measured shapes, (shapes, nodes)."""
+        of_shape = correlation(self.distances(shapes), self.octaves)
+        sizes = np.log2(elements(shapes))[:, None] - np.log2(elements(np.exp2(self.nodes)))
+        of_size = correlation(np.abs(sizes), self.octaves)
+        return np.asarray((1 - self.size_share) * of_shape + self.size_share * of_size)
 
     @property
     def has_shapes(self) -> bool:
@@ -121,12 +130,19 @@ def correlation(distances: FloatArray, octaves: float) -> FloatArray:
     return np.asarray((1 + scaled) * np.exp(-scaled))
 
 
-def reach(distance: FloatArray, octaves: float, noise: float) -> FloatArray:
-    """Return the standard deviation of a correction, given the nearest shape only.
+def reach(nearest: FloatArray, noise: float) -> FloatArray:
+    """Return the standard deviation of a correction, given the most similar shape only.
 
-    Its unit is the standard deviation without any shape.
+    `nearest` is the correlation with this shape. The unit is the standard deviation without any
+    shape.
     """
-    return np.asarray(np.sqrt(noise + 1 - correlation(distance, octaves) ** 2))
+    return np.asarray(np.sqrt(noise + 1 - nearest**2))
+
+
+def elements(shapes: FloatArray) -> FloatArray:
+    """Return the elements of A, B and C."""
+    m, n, k = np.asarray(shapes, float).T
+    return np.asarray(m * k + k * n + m * n)
 
 
 def class_of(m: float, n: float, k: float) -> str:
@@ -138,32 +154,34 @@ def class_of(m: float, n: float, k: float) -> str:
 
 @dataclass(frozen=True)
 class Batch:
-    """Products with copies over a number of streams.
+    """One more product of an implementation, with copies, over a number of streams.
 
-    The copies of a product take `latency_s`, the longer direction, and the share 1 − `duplex` of
-    the shorter direction. Of copies and kernel, a product takes the longer one and the share 1 −
-    `overlap` of the shorter one. A stream has one product at a time, so that `streams` products
-    take at least as long as one alone. `half_width` is half the width of a 95 % prediction
-    interval.
+    The host needs `issue_s` to issue its copies and kernels. The copies take `latency_s`, the
+    longer direction, and the share 1 − `duplex` of the shorter direction. Of copies and kernel, a
+    product takes the longer one and the share 1 − `overlap` of the shorter one. A stream has one
+    product at a time, which takes `alone_s`, its copies and its kernel. `half_width` is that of a
+    95 % prediction interval.
     """
 
-    streams: int
+    issue_s: float
+    alone_s: float
     latency_s: float
     duplex: float
     overlap: float
     half_width: float
 
-    def copies_s(self, in_s: FloatArray, out_s: FloatArray) -> FloatArray:
+    def copies_s(self, in_s: FloatArray, out_s: FloatArray, streams: FloatArray) -> FloatArray:
         """Return the time of a product's copies; `in_s` and `out_s` without latency."""
-        alone_s = self.latency_s + in_s + out_s
         together_s = self.latency_s + _overlapped(in_s, out_s, self.duplex)
-        return np.maximum(together_s, alone_s / self.streams)
+        return np.maximum(together_s, (self.alone_s + in_s + out_s) / streams)
 
-    def product_s(self, in_s: FloatArray, out_s: FloatArray, kernel_s: FloatArray) -> FloatArray:
+    def product_s(
+        self, in_s: FloatArray, out_s: FloatArray, kernel_s: FloatArray, streams: FloatArray
+    ) -> FloatArray:
         """Return the time by which one more product prolongs a batch."""
-        alone_s = self.latency_s + in_s + out_s + kernel_s
-        together_s = _overlapped(self.copies_s(in_s, out_s), kernel_s, self.overlap)
-        return np.maximum(together_s, alone_s / self.streams)
+        alone_s = self.alone_s + in_s + out_s + kernel_s
+        together_s = _overlapped(self.copies_s(in_s, out_s, streams), kernel_s, self.overlap)
+        return np.maximum(np.maximum(together_s, alone_s / streams), self.issue_s)
 
 
 def _overlapped(one: FloatArray, other: FloatArray, share: float) -> FloatArray:
@@ -197,7 +215,7 @@ class Shaped:
     variant: str
     kernel: Surface
     runs: Mapping[str, Surface]
-    batches: Mapping[int, Batch]
+    batch: Batch | None
 
     def predict(self, shapes: FloatArray, run: Run) -> tuple[FloatArray, FloatArray]:
         """Return times in s and half-widths at `shapes`."""
@@ -228,25 +246,17 @@ class Shaped:
         """
         whole, (in_bytes, out_bytes) = self.runs[run.location], run.moved(shapes)
         in_s, out_s = in_bytes * whole.coefficients[IN], out_bytes * whole.coefficients[OUT]
-        batch = self.batch(run)
+        batch = self.batch if run.location == STREAMED else None
         if batch is None:
             time_s = whole.coefficients[0] + in_s + out_s + kernel_s
             return time_s, whole.half_width(shapes, time_s)
-        time_s = batch.product_s(in_s, out_s, kernel_s)
-        longer = kernel_s > batch.copies_s(in_s, out_s)
-        slope = np.where(longer, 1.0, max(1 - batch.overlap, 1 / batch.streams))
+        streams = np.array([run.streams])
+        time_s = batch.product_s(in_s, out_s, kernel_s, streams)
+        longer = kernel_s > batch.copies_s(in_s, out_s, streams)
+        slope = np.where(longer, 1.0, max(1 - batch.overlap, 1 / run.streams))
+        slope = np.where(time_s > batch.issue_s, slope, 0.0)
         of_kernel = slope * kernel_s / time_s * self.kernel.half_width(shapes, kernel_s)
         return time_s, np.hypot(batch.half_width, of_kernel)
-
-    def batch(self, run: Run) -> Batch | None:
-        """Return the batch with the run's streams, linear in the logarithm of measured ones."""
-        if run.location != STREAMED or not self.batches:
-            return None
-        counts = sorted(self.batches)
-        logs = np.log2(counts)
-        fields = [[getattr(self.batches[count], name) for count in counts] for name in _BATCH]
-        at = (float(np.interp(math.log2(run.streams), logs, each)) for each in fields)
-        return Batch(run.streams, *at)
 
 
 @dataclass(frozen=True)
@@ -308,7 +318,7 @@ class Surfaces:
         """Return the implementations of a GPU."""
         of_gpu = [row for row in self._rows if row["gpu"] == gpu]
         batches = {
-            int(row["streams"]): Batch(int(row["streams"]), *(float(row[name]) for name in _BATCH))
+            row["variant"]: Batch(*(float(row[name]) for name in _BATCH))
             for row in self._batches
             if row["gpu"] == gpu
         }
@@ -320,7 +330,7 @@ class Surfaces:
                 for row in of_gpu
                 if row["variant"] == name and row["host_memory"]
             }
-            implementations.append(Shaped(name, self._surface(kernel), runs, batches))
+            implementations.append(Shaped(name, self._surface(kernel), runs, batches.get(name)))
         return implementations
 
     def on_cpu(self, recording: str) -> dict[str, OnCpu]:
@@ -344,6 +354,7 @@ class Surfaces:
             np.log2(edges),
             np.array([float(node["weight"]) for node in nodes]),
             float(row["octaves"]),
+            float(row["size_share"]),
             float(row["noise"]),
             {name: float(row[f"{name}_error"]) for name in CLASSES},
             float(row["session_share"]),

@@ -74,22 +74,20 @@ def shapes_data(store: Store) -> dict[str, object]:
     rules |= {"steps_per_octave": surfaces.STEPS_PER_OCTAVE}
     rules["locations"] = {name: asdict(one) for name, one in LOCATIONS.items()}
     batches = store["batches"].drop(columns=["recording", "batches"])
+    batches["gpu"] = batches["gpu"].map(visible)
     return {
         "rules": rules,
         "surfaces": [
             _surface(row, nodes[row["surface"]]) for row in store["surfaces"].to_dict("records")
         ],
-        "batches": {
-            visible(str(gpu)): rows.drop(columns="gpu").to_dict("records")
-            for gpu, rows in batches.groupby("gpu")
-        },
+        "batches": batches.to_dict("records"),
     }
 
 
 def _surface(row: dict[str, Any], nodes: pd.DataFrame) -> dict[str, object]:
     texts = {"gpu": "gpu", "recording": "recording", "variant": "variant"}
     texts |= {"baseline": "cpu_baseline", "place": "host_memory"}
-    numbers = ("power", "octaves", "noise", "session_share", "session_s")
+    numbers = ("power", "octaves", "size_share", "noise", "session_share", "session_s")
     return {
         **{
             name: None if pd.isna(row[column]) else visible(row[column])

@@ -64,13 +64,16 @@ class Shape:
 
     @property
     def family(self) -> str:
-        """The family of the shape, by its longest edge; a matrix times a vector has one column."""
+        """The family of the shape: two edges are equal, the longer or vector edge names it."""
         if self.is_square:
             return "square"
         if self.n == 1:
-            return "matrix-vector"
-        longest = [name for name in "mnk" if getattr(self, name) == self.largest]
-        return {"m": "tall", "n": "wide", "k": "inner product"}.get("".join(longest), "other")
+            return "matrix-vector" if self.m == self.k else "other"
+        if self.n == self.k < self.m:
+            return "tall"
+        if self.m == self.k < self.n:
+            return "wide"
+        return "inner product" if self.m == self.n < self.k else "other"
 
     @property
     def largest(self) -> int:

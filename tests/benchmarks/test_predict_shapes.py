@@ -1,0 +1,106 @@
+"""Predictions compared with measurements: what is drawn, measured and reported, on a fake GPU."""
+
+import json
+import sys
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+
+from analysis.data import recordings
+from base.errors import StudyError
+from benchmarks import predict_shapes
+from measurement.devices.pieces import Trial
+from measurement.devices.session import Timing
+from measurement.sampling import supervisor
+from tests.support import simulated_shapes as truth
+from tests.support import warm
+from tests.support.fakes import FakeDevice, FakeHardware
+from tests.support.simulated import recorded
+
+pytestmark = pytest.mark.exhaustive
+
+
+class ShapedDevice(FakeDevice):
+    """Takes the times of the simulated host; `factor` slower than the recording says."""
+
+    factor = 1.0
+
+    def run(self, cell, change=None, observers=(), later=0):
+        a, b = self.inputs.rounded(cell.dtype, cell.shape, (0, 0))
+        self.c[cell] = a @ b
+        time_s = self.factor * truth.run_s(cell.shape, cell.host_memory)
+        return Timing(time_s, None, 0.0, time_s, 0.0)
+
+    def throughput(self, cell, batches):
+        times = [
+            [
+                truth.batch_s(cell.shape, b.products, b.streams, b.same_a, multiplies)
+                for multiplies in (False, True)
+            ]
+            for b in batches
+        ]
+        trials = [Trial(b, 1, *pair) for b, pair in zip(batches, times, strict=True)]
+        return trials, [self.c[cell]]
+
+
+class SlowDevice(ShapedDevice):
+    factor = 2.0
+
+
+@dataclass(frozen=True)
+class ShapedHardware(FakeHardware):
+    kind: type = ShapedDevice
+
+    def open_gpu(self, device, inputs, builds, cubins, partner, primary=False):
+        return self.kind(self, "gpu0", inputs)
+
+
+@pytest.fixture
+def run(patch, monkeypatch, gpu_recording, tmp_path, capsys):
+    """Return a function that compares on a fake GPU: exit status, lines, and the JSON."""
+    made = truth.recorded_shapes(gpu_recording, seed=0)
+    patch(predict_shapes, build_all=lambda *_: [], find_nvcc=lambda: None, _RUNS=3, _LARGEST=512)
+    patch(predict_shapes, CACHE=tmp_path / "references")
+    patch(supervisor, _SPAWN=warm.CONTEXT)
+    monkeypatch.setattr(recordings, "load", lambda paths: {"recording": made})
+
+    def compare(kind, count=12):
+        out = tmp_path / "out.json"
+        arguments = ["--recording", "x", "--count", str(count), "--out", str(out)]
+        monkeypatch.setattr(sys, "argv", ["predict_shapes", *arguments])
+        status = predict_shapes.main(ShapedHardware(tmp_path, kind=kind))
+        return status, capsys.readouterr().out.splitlines(), json.loads(out.read_text())
+
+    return compare
+
+
+def test_medians_are_compared_with_predictions(run):
+    _, lines, found = run(ShapedDevice)
+    compared = found["compared"]
+    assert len(compared) == 12
+    assert (
+        found["inside"]
+        == np.mean([abs(one["log_ratio"]) <= one["half_width"] for one in compared])
+        >= 0.75
+    )
+    assert {one["run"]["products"] > 1 for one in compared} == {False, True}
+    assert len({one["run"]["location"] for one in compared}) > 3
+    for one in compared:
+        ratio = np.log(one["predicted_s"] / one["measured_s"])
+        assert one["log_ratio"] == pytest.approx(ratio)
+    assert lines[2 + 12].startswith(f"12 questions, {found['inside']:.1%} inside")
+    assert len(lines) == 2 + 12 + 1 + 5
+
+
+def test_a_slower_gpu_is_outside(run):
+    status, _, found = run(SlowDevice)
+    assert status == 1
+    assert found["inside"] < 0.5
+
+
+def test_a_recording_of_square_products_is_refused(monkeypatch, tmp_path):
+    arguments = ["predict_shapes", "--recording", str(recorded())]
+    monkeypatch.setattr(sys, "argv", arguments)
+    with pytest.raises(StudyError, match=r"^--recording: too few shapes that are not square"):
+        predict_shapes.main(ShapedHardware(tmp_path))
