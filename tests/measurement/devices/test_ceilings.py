@@ -40,7 +40,8 @@ class FakeLibrary:
     def fma_flop_per_s(self, threads):
         return 1e9
 
-    def triad_bytes_per_s(self, *arguments):
+    def triad_bytes_per_s(self, a, b, c, repeats, threads):
+        assert repeats * 3 * a.nbytes > 40 * MIB, "some milliseconds, also of a small cache"
         return 2e9
 
 
