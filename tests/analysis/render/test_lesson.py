@@ -24,7 +24,9 @@ from tests.support import ROOT
 from tests.support.report_data import chain
 
 pytestmark = pytest.mark.slow
-RECORDINGS = sorted((ROOT / "data" / "recordings").glob("h100-sxm-[0-9]*"))
+CONFIG = yaml.safe_load((ROOT / "config.yaml").read_text())
+FOCUS = next(gpu for gpu in CONFIG["gpus"] if gpu["id"] == CONFIG["report"]["focus"])
+RECORDINGS = [ROOT / path for path in FOCUS.get("recordings") or [FOCUS["recording"]]]
 CONNECTIVES = re.compile(r"\b(because|so|but|therefore|since|until)\b", re.IGNORECASE)
 MOST_WORDS, LEAST_CONNECTED, MOST_SHORT = 2400, 0.25, 0.15
 
@@ -36,7 +38,7 @@ def published(tmp_path_factory):
     with zipfile.ZipFile(PUBLISHED) as archive:
         archive.extractall(folder)
     computed = chain({"h100": RECORDINGS})
-    for name in ("speedups", "summary"):
+    for name in ("locations", "speedups", "summary"):
         copy(computed / f"{name}.csv", folder)
     return folder
 
