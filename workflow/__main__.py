@@ -803,6 +803,8 @@ def page(
     --template DIR  folder of the report's templates (default: those of the study)
     --baseline      baseline of the speedups that the page shows first (default: fastest-naive)
     """
+    from jinja2 import TemplateSyntaxError
+
     from analysis.archive.citation import Maker
     from analysis.data.sessions import folders_by_session, recordings_of
     from analysis.render.page import render
@@ -810,7 +812,11 @@ def page(
 
     recordings = folders_by_session(recordings_of(recording)[0])
     maker = Maker(shlex.join(["gemm-study", *sys.argv[1:]]), **git())
-    render(tables, figures, recordings, template, out, focus, maker, baseline)
+    try:
+        render(tables, figures, recordings, template, out, focus, maker, baseline)
+    except TemplateSyntaxError as error:
+        place = f"{error.filename or error.name}:{error.lineno}"
+        raise StudyError(f"{place}: {error.message}; correct the template") from None
 
 
 def crate(

@@ -122,8 +122,7 @@ def judge(path: Path, text: str, name: str, option: str | None = None) -> Judged
         if not judged and len(steps) > 1:
             how = f"do not grow with the matrices; write them, such as --launch '{written(steps)}'"
             unknown = unknown or NotSupported(f"{shown(path)}: {name}: its launches {how}")
-    is_declared = any(not steps[-1].line for steps in launched)  # no guess replaces it
-    if reason := unknown or (refused if is_declared else None):
+    if reason := unknown or (refused if option else None):  # no guess replaces an option
         raise reason
     return by_guesses(path, text, name, refused)
 

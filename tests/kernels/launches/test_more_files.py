@@ -4,7 +4,7 @@ from functools import partial
 
 import pytest
 
-from kernels.host_execution.compiler import NotSupported, unchecked_lines
+from kernels.host_execution.compiler import CompilerError, NotSupported, unchecked_lines
 from kernels.host_execution.limited import limited
 from kernels.launches.verdict import judge
 
@@ -164,3 +164,9 @@ def test_lines_of_included_files_are_not_those_of_the_kernel():
     assert unchecked_lines(text, {}) == []
     other = "#if __CUDA_ARCH__ < 800\nint d;\n#endif\n"
     assert unchecked_lines(text + other, {}) == [4]
+
+
+def test_no_guess_replaces_a_launch_of_the_option_that_does_not_compile(tmp_path):
+    option = "multiply<<<1, 256>>>(A, B)"
+    with pytest.raises(CompilerError, match="mine.cu: multiply: its launch: no match for call"):
+        judge(tmp_path / "mine.cu", FACTORS, "multiply", option)
