@@ -168,5 +168,5 @@ def test_lines_of_included_files_are_not_those_of_the_kernel():
 
 def test_no_guess_replaces_a_launch_of_the_option_that_does_not_compile(tmp_path):
     option = "multiply<<<1, 256>>>(A, B)"
-    with pytest.raises(CompilerError, match="mine.cu: multiply: its launch: no match for call"):
+    with pytest.raises(CompilerError, match=r"mine\.cu: multiply: its launch: no match for call"):
         judge(tmp_path / "mine.cu", FACTORS, "multiply", option)
