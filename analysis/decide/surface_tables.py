@@ -28,6 +28,7 @@ from analysis.decide.surfaces import (
     Batch,
     Run,
     Surface,
+    Surfaces,
 )
 from analysis.domain import CPU
 from analysis.stats import between
@@ -67,6 +68,13 @@ def surface_tables(sources: Sequence[MeasuredSource]) -> dict[str, pd.DataFrame]
         "surface_nodes": stacked("surface_nodes", nodes),
         "batches": from_rows("batches", batches),
     }
+
+
+def surfaces_of(sources: Sequence[MeasuredSource]) -> Surfaces:
+    """Return the surfaces of recordings without files."""
+    frames = surface_tables(sources)
+    filled = {name: frame.astype(object).where(frame.notna(), "") for name, frame in frames.items()}
+    return Surfaces({name: frame.to_dict("records") for name, frame in filled.items()})
 
 
 @dataclass(frozen=True)
