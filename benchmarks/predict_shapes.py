@@ -19,10 +19,9 @@ from tempfile import TemporaryDirectory
 import numpy as np
 
 from analysis.data import recordings
-from analysis.data.recordings import MeasuredSource
 from analysis.decide.questions import Question, implementations
-from analysis.decide.surface_tables import surface_tables
-from analysis.decide.surfaces import STREAMED, Run, Shaped, Surfaces
+from analysis.decide.surface_tables import surfaces_of
+from analysis.decide.surfaces import STREAMED, Run, Shaped
 from base.errors import StudyError, exit_status
 from base.files import write_atomic
 from kernels.catalog.locations import LOCATIONS
@@ -65,13 +64,6 @@ class Compared:
         return (
             f"{asked} {times} {math.exp(self.log_ratio):>6.3f} {2 * math.sinh(half):>6.1%} {inside}"
         )
-
-
-def surfaces_of(source: MeasuredSource) -> Surfaces:
-    """Return the surfaces of a recording, without files."""
-    frames = surface_tables([source])
-    filled = {name: frame.astype(object).where(frame.notna(), "") for name, frame in frames.items()}
-    return Surfaces({name: frame.to_dict("records") for name, frame in filled.items()})
 
 
 def draw(known: Sequence[Shaped], count: int, seed: int) -> list[Asked]:
@@ -135,7 +127,7 @@ def main(hardware: Host | None = None) -> int:
     given, hardware = parser.parse_args(), hardware or Host()
     found = recordings.sources(recordings.load({"recording": given.recording}))
     source = recordings.with_gpu(found)[0]
-    asked = draw(surfaces_of(source).on_gpu(source.label), given.count, given.seed)
+    asked = draw(surfaces_of([source]).on_gpu(source.label), given.count, given.seed)
     gpu, compared = hardware.select(0)[0], []
     print(f"{gpu.name}, predicted from a recording of {source.gpu_name}\n{_HEADS}", flush=True)
     with only_run(gpu, hardware.lock_file(gpu), "predict_shapes"), TemporaryDirectory() as folder:
