@@ -173,13 +173,13 @@ def _agrees(shown: str, text: str, unit: str) -> bool:
     match = _NUMBER.fullmatch(shown.removeprefix("about "))
     if not match or (match[2] or unit) not in _UNITS:
         return False
-    try:
-        value = float(text) / _UNITS[match[2] or unit]
-    except ValueError:
-        return False
     digits = match[1].translate(_MACHINE).replace("×10", "e").replace("∞", "inf")
+    try:
+        value, number = float(text) / _UNITS[match[2] or unit], float(digits)
+    except ValueError:  # of a version such as 580.159.04, too
+        return False
     mantissa, _, exponent = digits.partition("e")
     step = 10.0 ** (int(exponent or 0) - len(mantissa.partition(".")[2]))
     if rough and "." not in mantissa:  # one significant digit
         step = 10.0 ** (len(mantissa) - 1)
-    return value == float(digits) or abs(value - float(digits)) <= 0.5000001 * step
+    return value == number or abs(value - number) <= 0.5000001 * step

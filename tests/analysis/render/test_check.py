@@ -92,6 +92,7 @@ def test_a_digit_of_an_interval_and_a_changed_cell_are_found(page, folder, tmp_p
         (r">sizes</span>", ">shapes</span>", "shapes"),
         (r'<td class="n">500\.0', '<td class="n">500.1', "500.1"),
         (r"<td><code>naive</code>", "<td><code>block</code>", "block: summary"),
+        (r">12\.35\u00a0ms<", ">580.159.04<", "580.159.04: summary"),
         (r"<td>yes</td>", "<td>no</td>", "simulated"),
         (r'<td class="n">–', '<td class="n">1', "threads"),
         (r'<td class="n">512', '<td class="n">–', "512"),
