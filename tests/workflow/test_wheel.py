@@ -141,7 +141,7 @@ def test_an_installed_package_tries_a_kernel(study):
     (study.here / "mine.cu").write_text(MINE)
     said = study("try", "mine.cu", "--architecture", "sm_90")
     assert said.startswith("mine.cu: mine: correct\n")
-    assert "on the roofline of NVIDIA H200" in said
+    assert "on the roofline of NVIDIA H100" in said
     assert {path.name for path in study.here.iterdir()} == {"mine.cu", "results"}
 
 
