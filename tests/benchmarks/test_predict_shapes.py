@@ -2,7 +2,7 @@
 
 import json
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
@@ -65,9 +65,9 @@ def run(patch, monkeypatch, gpu_recording, tmp_path, capsys):
     patch(supervisor, _SPAWN=warm.CONTEXT)
     monkeypatch.setattr(recordings, "load", lambda paths: {"recording": made})
 
-    def compare(kind, count=12):
+    def compare(kind, count=12, *others):
         out = tmp_path / "out.json"
-        arguments = ["--recording", "x", "--count", str(count), "--out", str(out)]
+        arguments = ["--recording", "x", "--count", str(count), "--out", str(out), *others]
         monkeypatch.setattr(sys, "argv", ["predict_shapes", *arguments])
         status = predict_shapes.main(ShapedHardware(tmp_path, kind=kind))
         return status, capsys.readouterr().out.splitlines(), json.loads(out.read_text())
@@ -89,8 +89,21 @@ def test_medians_are_compared_with_predictions(run):
     for one in compared:
         ratio = np.log(one["predicted_s"] / one["measured_s"])
         assert one["log_ratio"] == pytest.approx(ratio)
-    assert lines[2 + 12].startswith(f"12 questions, {found['inside']:.1%} inside")
-    assert len(lines) == 2 + 12 + 1 + 5
+    assert lines[-6].startswith(f"12 questions, {found['inside']:.1%} inside")
+    of_places = [line.split()[0] for line in lines[2 + 12 : -6]]
+    assert of_places == sorted({one["run"]["location"] for one in compared})
+
+
+def test_runs_of_a_second_recording_are_compared_without_a_gpu(run, monkeypatch, gpu_recording):
+    first, second = (truth.recorded_shapes(gpu_recording, seed) for seed in (0, 1))
+    slower = replace(second, samples=second.samples.assign(total_s=2 * second.samples.total_s))
+    for measured, covers in ((second, True), (slower, False)):
+        loaded = {"recording": first, "against": measured}
+        monkeypatch.setattr(recordings, "load", lambda paths, of=loaded: {n: of[n] for n in paths})
+        _, lines, found = run(ShapedDevice, 12, "--against", "y")
+        assert len(found["compared"]) == 8 * len(truth.shapes_of_the_study())
+        assert (found["inside"] > 0.9) == covers
+        assert len(lines) == 8 + 1 + 5
 
 
 def test_a_slower_gpu_is_outside(run):
