@@ -158,8 +158,8 @@
     );
     const found = tables.map((table) => fastest(table, n)).filter(Boolean);
     const cpu = fastest(tableOf((row) => row.recording === asked.gpu.recording && row.cpu_baseline === baseline), n);
-    const key = `${asked.gpu.label}|${asked.run.place}|${baseline}`;
-    const even = (asked.arithmetic === "any" && data.breakEven[key]) || "not measured";
+    const names = [asked.gpu.label, asked.run.place, baseline, asked.arithmetic];
+    const even = data.breakEven[names.join("|")] ?? "not measured";
     return { gpus: byTime(found.map(ofRow)), cpu: cpu && ofRow(cpu), even, sameAt };
   }
 
@@ -168,7 +168,8 @@
     const text = `${shape[0]}x${shape[2]}x${shape[1]}`;
     const far = (surface) => (shapes.isFar(surface, shape) ? `${text} is far from the shapes measured` : null);
     const isBatch = run.products > 1 && run.place === "pinned"; // kernels that prepare operands have no batches
-    const takes = ({ variant }) => asked.takes(variant) && !(isBatch && data.prepared.includes(variant));
+    const isAble = ({ variant, batch }) => !(isBatch && data.prepared.includes(variant)) && (run.streams === 1 || batch);
+    const takes = (one) => asked.takes(one.variant) && isAble(one);
     const all = surfaces.onGpu(asked.gpu.label, shape, run.place).filter(takes);
     const isOfLibrary = (one) => data.libraries.includes(one.variant);
     const sides = [all.filter((one) => !isOfLibrary(one)), all.filter(isOfLibrary)];
@@ -235,7 +236,9 @@
     const mark = cpu.outside ? "*" : "";
     part("verdict").textContent = verdictOf(speedup);
     part("speedup").textContent = `${threeDigits(speedup.time)} (${bounds(speedup, threeDigits)})${mark}`;
-    part("asked").textContent = `N = ${shape[1]}, ${context.title("location")}`;
+    const [m, n, k] = shape;
+    const size = m === n && n === k ? `N = ${n}` : `M×K×N = ${m}×${k}×${n}`;
+    part("asked").textContent = `${size}, ${context.title("location")}`;
     part("over").textContent = context.title("baseline", baseline === "best" ? "fastest-cpu" : `cpu-${baseline}`);
     part("break-even").textContent = even;
     part("cpu-name").replaceChildren("CPU, ", ...named(cpu.name));

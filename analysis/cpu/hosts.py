@@ -62,18 +62,20 @@ def identity(host: Mapping[str, Any]) -> str | None:
 
 
 def times_table(sources: list[MeasuredSource]) -> pd.DataFrame:
-    """Return percentiles of each CPU cell's samples of all sessions, one row per cell.
+    """Return percentiles of each square CPU cell's samples of all sessions, one row per cell.
 
-    is_fastest: the cell has the least median at its shape, of all variants and numbers of threads.
+    is_fastest: the cell has the least median at its size, of all variants and numbers of threads.
     """
     frames = []
     samples = ((source, source.own(source.recording.samples)) for source in sources)
     for source, runs in once_per_recording(samples):
-        if not (runs["device"] == CPU).any():
+        is_square = (runs["m"] == runs["n"]) & (runs["k"] == runs["n"])
+        runs = runs[(runs["device"] == CPU) & is_square]
+        if runs.empty:
             continue
-        by_cell = runs[runs["device"] == CPU].groupby(CELL, dropna=False)["total_s"]
+        by_cell = runs.groupby(CELL, dropna=False)["total_s"]
         times = by_cell.quantile([0.1, 0.5, 0.9]).unstack().set_axis(_PERCENTILES, axis="columns")
-        times = times.assign(samples=by_cell.size()).reset_index()
+        times = times.assign(samples=by_cell.size()).reset_index().sort_values(["n", *CELL])
         chosen = best.fastest(times, "time_s", SHAPE).index
         fastest = times.index.isin(chosen)
         frames.append(times.assign(recording=source.recording_id, is_fastest=fastest))

@@ -22,7 +22,7 @@ from kernels.catalog.locations import LOCATIONS
 from kernels.catalog.variant import AS_GRAPH, IN_PIECES, MAPPED, ON_TWO_GPUS, STAGED
 from kernels.products.shape import LARGEST_SIZE
 
-TABLES: tuple[str, ...] = ("predictors", "predicted_times", "break_even", "pieces")
+TABLES: tuple[str, ...] = ("predictors", "predicted_times", "break_even", "choices", "pieces")
 TABLES += ("surfaces", "surface_nodes", "batches")
 # What a run needs besides its kernel.
 MODES = {

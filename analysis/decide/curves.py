@@ -111,7 +111,8 @@ def curve_rows(found: list[MeasuredSource]) -> pd.DataFrame:
     log(filled_s)/d log n of the curve; outer_slope, in the first and last row: the slope beyond.
     half_width_between, half_width_beyond: half-widths of 95 % prediction intervals one octave away,
     from leave-one-out errors of a GPU's kernels, its runs of one host memory, or a CPU baseline.
-    half_width: the half-width of the widest measured interval. Held-out sizes are excluded.
+    half_width: the half-width of the measured interval, at least the median of all sizes, because a
+    short interval may be chance. Held-out sizes are excluded.
     """
     frames = []
     on_cpu = ((source, cpu_baselines(source)) for source in found)
@@ -208,5 +209,7 @@ def _with_half_widths(curves: list[pd.DataFrame]) -> pd.DataFrame:
     table["half_width_beyond"] = conformal(np.concatenate(beyond))
     widths = np.log(table["time_high_s"] / table["time_low_s"]).astype(float) / 2
     by = [table[name] for name in IMPLEMENTATION]
-    own = widths.groupby(by, dropna=False).transform("max")
+    of_curve = widths.groupby(by, dropna=False)
+    usual, widest = of_curve.transform("median"), of_curve.transform("max")
+    own = widths.clip(lower=usual).fillna(widest)  # a size without an interval has the widest
     return table.assign(half_width=own).fillna({"half_width": 0.0})

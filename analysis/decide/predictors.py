@@ -58,7 +58,8 @@ class Curve:
     Shapes: `log_n` (sizes,); `log_s` and `slopes` (d log s/d log N at the sizes) (sizes,) or
     (sizes, draws); `outer` (the slopes below and above) (2,) or (2, draws). `between` and `beyond`
     are the half-widths of the curve's error at a distance (`reach`) of one octave, between and
-    beyond the measured sizes. `half_width` is the half-width of the measured times.
+    beyond the measured sizes. `half_width` has those of the measured times, (sizes,) or one for
+    all; between two sizes it is linear in log N.
     """
 
     log_n: FloatArray
@@ -67,7 +68,7 @@ class Curve:
     outer: FloatArray
     between: float = 0.0
     beyond: float = 0.0
-    half_width: float = 0.0
+    half_width: FloatArray | float = 0.0
 
     def at(self, n: npt.ArrayLike) -> FloatArray:
         """Return log s at the sizes `n`, shape (len(n),) or (len(n), draws)."""
@@ -114,7 +115,9 @@ class Curve:
         """Return the times at the sizes `n`."""
         octave, reach = np.where(self.covers(n), self.between, self.beyond), self.reach(n)
         error = np.multiply(octave, reach, where=reach > 0, out=np.zeros(len(reach)))
-        return Predictions(np.exp(self.at(n)), np.hypot(error, self.half_width))
+        measured = np.broadcast_to(self.half_width, len(self.log_n))
+        of_times = np.interp(np.log(np.atleast_1d(np.asarray(n, float))), self.log_n, measured)
+        return Predictions(np.exp(self.at(n)), np.hypot(error, of_times))
 
     def covers(self, n: npt.ArrayLike) -> npt.NDArray[np.bool_]:
         """Return which of `n` are within the measured sizes."""
@@ -276,7 +279,9 @@ def _curve(rows: pd.DataFrame) -> Curve:
         np.log(column["filled_s"]),
         column["slope"],
         rows["outer_slope"].to_numpy(dtype=float)[[0, -1]],
-        *(float(rows.iloc[0][f"half_width{part}"]) for part in ("_between", "_beyond", "")),
+        float(rows.iloc[0]["half_width_between"]),
+        float(rows.iloc[0]["half_width_beyond"]),
+        rows["half_width"].to_numpy(dtype=float),
     )
 
 

@@ -6,7 +6,7 @@ shapes (`analysis.decide.surfaces`). This module imports no slow library.
 """
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -24,7 +24,7 @@ from analysis.decide.surfaces import (
     Surfaces,
     break_even_row,
 )
-from kernels.catalog.baselines import CPU_BASELINES
+from kernels.catalog.baselines import BEST, CPU_BASELINES
 from kernels.catalog.entries import LIBRARIES, VARIANTS
 from kernels.catalog.locations import HOST_MEMORY
 from kernels.catalog.variant import PREPARED
@@ -33,6 +33,7 @@ from kernels.products.shape import Shape
 Tables = Mapping[str, Sequence[CsvRow]]
 # Arithmetic of a float32 product: strict FP32, or 16-bit products on tensor cores.
 ANY, STRICT, TENSOR = ARITHMETIC = ("any", "fp32", "tensor")
+ON_TENSOR_CORES = "tensor cores"  # in the column kernels of `choices`; others are strict FP32
 
 
 @dataclass(frozen=True)
@@ -105,13 +106,13 @@ class BySize:
 
     def break_even(self) -> dict[str, CsvRow | None]:
         """Return the break-even row of each CPU baseline; None if not measured."""
-        key = (self._asked.gpu, self._asked.run.location)
+        key = (self._asked.gpu, self._asked.run.location, self._asked.arithmetic)
+        sizes = break_even_sizes(self._tables["break_even"], self._tables["choices"])
         of_gpu = [
-            row for row in self._tables["break_even"] if (row["gpu"], row["host_memory"]) == key
+            row for row in sizes if (row["gpu"], row["host_memory"], row["arithmetic"]) == key
         ]
         rows = {row["cpu_baseline"]: row for row in sorted(of_gpu, key=size_of, reverse=True)}
-        is_any = self._asked.arithmetic == ANY  # the table has no other break-even sizes
-        return {name: rows.get(name) if is_any else None for name in self.baselines}
+        return {name: rows.get(name) for name in self.baselines}
 
     @property
     def shortest_s(self) -> float:
@@ -185,6 +186,24 @@ class ByShape:
 
         surfaces = [one.runs[self._asked.run.location] for one in self._kernels]
         return break_even_row(self._shape[0], gpu_s, cpu_s, [*surfaces, cpu.surface])
+
+
+def break_even_sizes(
+    break_even: Iterable[CsvRow], choices: Iterable[CsvRow]
+) -> Iterator[dict[str, str]]:
+    """Yield the rows of break_even, and those of choices over the fastest CPU implementation.
+
+    Each has its `arithmetic`.
+    """
+    for row in break_even:
+        yield {**row, "arithmetic": ANY}
+    of_size = "break_even_"
+    for row in choices:
+        if row["cpu_baseline"] == BEST:
+            arithmetic = TENSOR if row["kernels"] == ON_TENSOR_CORES else STRICT
+            names = {name: row[name] for name in ("gpu", "host_memory", "cpu_baseline")}
+            size = {n.removeprefix(of_size): v for n, v in row.items() if n.startswith(of_size)}
+            yield names | size | {"arithmetic": arithmetic}
 
 
 def size_of(row: CsvRow) -> float:

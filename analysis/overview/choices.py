@@ -15,13 +15,14 @@ from analysis.data.recordings import MeasuredSource, with_gpu
 from analysis.decide import break_even
 from analysis.decide.break_even import CpuBaselines
 from analysis.decide.curves import run_cells
+from analysis.decide.questions import ON_TENSOR_CORES
 from analysis.domain import CPU
 from analysis.schema import bounded, with_bounds
 from analysis.stats.estimates import FloatArray, percentile_interval
 from kernels.catalog.baselines import BEST
 from kernels.catalog.entries import LIBRARIES, VARIANTS
 
-STRICT, TENSOR, LIBRARY = KINDS = ("strict FP32", "tensor cores", "cuBLAS, pedantic FP32")
+STRICT, TENSOR, LIBRARY = KINDS = ("strict FP32", ON_TENSOR_CORES, "cuBLAS, pedantic FP32")
 ONE_CORE = "one thread"
 _SIZE = 4096  # of the speedups, or else the largest size of both sides
 _LABELS = ("recording", "gpu", "kernels", "host_memory", "cpu_baseline")

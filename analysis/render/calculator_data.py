@@ -16,7 +16,7 @@ from analysis.data.store import Store
 from analysis.decide import surfaces
 from analysis.decide.advise import MODES, break_even_text, largest_n
 from analysis.decide.lookup import PARTS, named
-from analysis.decide.questions import size_of
+from analysis.decide.questions import break_even_sizes, size_of
 from analysis.render.explorer_data import TIME_UNIT_S, codes, numbers
 from analysis.render.numbers import visible
 from kernels.catalog.entries import VARIANTS
@@ -34,8 +34,9 @@ def calculator_data(store: Store, titles: dict[str, str]) -> str:
     intervals instead of their ends. `names` are the implementations by variant and block size.
     """
     gpus = store["predictors"].set_index("gpu")
-    sizes = store["break_even"].astype(str).to_dict("records")
-    names = ("gpu", "host_memory", "cpu_baseline")
+    tables = (store[name].astype(str).to_dict("records") for name in ("break_even", "choices"))
+    sizes = [*break_even_sizes(*tables)]
+    names = ("gpu", "host_memory", "cpu_baseline", "arithmetic")
     rows = store["predicted_times"]
     pairs = rows[["variant", "block_size"]].drop_duplicates().itertuples(index=False)
     data = {

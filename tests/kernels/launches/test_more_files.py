@@ -46,11 +46,14 @@ int main() {
 @pytest.mark.slow
 def test_sizes_that_macros_give_in_tiles_are_set(tmp_path):
     # At sizes below a tile, the kernel divides by zero.
-    judged = limited(partial(judge, tmp_path / "tiles.cu", TILES, "multiply"), 60.0, 2**30)
+    def judged_alone(source):
+        return limited(partial(judge, tmp_path / "tiles.cu", source, "multiply"), 60.0, 2**30)
+
+    judged = judged_alone(TILES)
     assert (judged.multiple, judged.is_fixed) == (16, False)
     assert any(shape.m != shape.n != shape.k for shape in judged.shapes)
     wrong = TILES.replace("[row * K_GLOBAL", "[row * STRIDE")
-    assert judge(tmp_path / "tiles.cu", wrong, "multiply").multiple == 0
+    assert judged_alone(wrong).multiple == 0
 
 
 FACTORS = """
