@@ -7,7 +7,7 @@ leave-one-out prediction of each size.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import pandas as pd
@@ -125,7 +125,7 @@ def curve_rows(found: list[MeasuredSource]) -> pd.DataFrame:
             sides += [([own], None) for _, own in runs.groupby("host_memory")]
         for groups, multiprocessors in sides:
             if multiprocessors is None:
-                groups = implementations(groups[0], "time_s")
+                groups = [own for cells in _by_arithmetic(groups[0]) for own in cells]
             curves = [_curve_rows(own, multiprocessors) for own in groups if len(own) > 1]
             if curves:
                 quantity = "total" if multiprocessors is None else "kernel"
@@ -144,6 +144,14 @@ def implementations(cells: pd.DataFrame, time: str) -> list[pd.DataFrame]:
     least = fastest(pd.concat(groups), time, ["n"]).set_index("n")[time]
     near = [own[time].to_numpy() < _RELEVANT * least[own["n"]].to_numpy() for own in groups]
     return [own for own, is_near in zip(groups, near, strict=True) if is_near.any()]
+
+
+def _by_arithmetic(cells: pd.DataFrame) -> Iterator[list[pd.DataFrame]]:
+    """Yield the implementations in strict FP32 and those on tensor cores: each may be asked for."""
+    names = [name for name, entry in VARIANTS.items() if entry.tensor_cores]
+    uses_tensor_cores = cells["variant"].isin(names)
+    for chosen in (~uses_tensor_cores, uses_tensor_cores):
+        yield implementations(cells[chosen], "time_s")
 
 
 def run_cells(source: MeasuredSource) -> pd.DataFrame:

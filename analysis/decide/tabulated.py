@@ -110,15 +110,18 @@ def _on_gpu(gpu: Predictor, held_out: set[int], crossed: set[int]) -> Iterator[p
 
 
 def _compared(gpu: Predictor, sizes: Sizes, first_s: FloatArray) -> Flags:
-    """Return the kernels that have rows: of this study or of libraries, (kernels, sizes).
+    """Return the kernels that have rows, (kernels, sizes): the fastest of each arithmetic.
+
+    These are kernels in strict FP32, kernels on tensor cores, and libraries.
 
     At each size they are the fastest there or at the size before or after. Beyond the measured
     sizes, they are the fastest at the nearest measured size, because extrapolated curves may cross.
     `first_s`: times, infinite out of reach.
     """
     is_library = np.array([kernel.is_library for kernel in gpu.kernels])[:, None]
+    is_tensor = np.array([kernel.uses_tensor_cores for kernel in gpu.kernels])[:, None]
     leading = np.zeros(first_s.shape, bool)
-    for side in (is_library, ~is_library):
+    for side in (is_library, is_tensor, ~is_library & ~is_tensor):
         total_s = np.where(side, first_s, np.inf)
         leading |= np.isfinite(total_s) & (total_s == total_s.min(axis=0))
     ends = np.array([kernel.measured.sizes for kernel in gpu.kernels])
