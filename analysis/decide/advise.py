@@ -27,7 +27,7 @@ TABLES += ("surfaces", "surface_nodes", "batches")
 # What a run needs besides its kernel.
 MODES = {
     IN_PIECES: "overlaps copies and kernel, which needs pinned memory and streams",
-    STAGED: "copies through pinned memory by 6 to 24 host threads, which need as many cores",
+    STAGED: "copies through pinned memory by several threads of the host",
     ON_TWO_GPUS: "uses two GPUs and needs pinned memory",
     AS_GRAPH: "is one launch of a CUDA graph, which must be prepared for this size",
     MAPPED: "reads and writes host memory, which must be pinned",
