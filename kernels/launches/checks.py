@@ -117,8 +117,12 @@ def _for_large_multiples(source: Source, library: Library, judged: Judged) -> Ju
         launched = configured(source, library, reading, wide)
         if judged.is_fixed or prod(launched.grid) * prod(launched.block) > _MOST_THREADS // 8:
             return None
-        outcome, trial = Trial(source.library("separate"), reading).outcome(wide)
-        if outcome is Outcome.RIGHT and not Trial(library, trial.reading).fault(least, 2):
+        # First with checks of the bounds: without them, a wrong kernel stores into other memory.
+        outcome, trial = Trial(library, reading).outcome(least)
+        if outcome is not Outcome.RIGHT or trial.fault(least, 2):
+            continue
+        outcome, trial = Trial(source.library("separate"), trial.reading).outcome(wide)
+        if outcome is Outcome.RIGHT:
             shapes = wide, least
             return replace(judged, reading=trial.reading, multiple=edge, shapes=shapes)
     return None
