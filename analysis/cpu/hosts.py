@@ -6,6 +6,7 @@ from typing import Any
 import pandas as pd
 
 from analysis.data import best
+from analysis.data.cells import is_square
 from analysis.data.frames import from_rows, stacked
 from analysis.data.recordings import MeasuredSource, once_per_recording
 from analysis.domain import CPU, SHAPE
@@ -69,8 +70,7 @@ def times_table(sources: list[MeasuredSource]) -> pd.DataFrame:
     frames = []
     samples = ((source, source.own(source.recording.samples)) for source in sources)
     for source, runs in once_per_recording(samples):
-        is_square = (runs["m"] == runs["n"]) & (runs["k"] == runs["n"])
-        runs = runs[(runs["device"] == CPU) & is_square]
+        runs = runs[(runs["device"] == CPU) & is_square(runs)]
         if runs.empty:
             continue
         by_cell = runs.groupby(CELL, dropna=False)["total_s"]

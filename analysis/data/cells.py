@@ -17,6 +17,11 @@ def whole(value: Any) -> int | None:
     return None if pd.isna(value) else int(value)
 
 
+def is_square(cells: pd.DataFrame) -> pd.Series:
+    """Return which rows are single products of square matrices."""
+    return (cells["m"] == cells["n"]) & (cells["k"] == cells["n"]) & (cells["batch"] == 1)
+
+
 def product_of(row: Mapping[str, Any], catalog: Catalog = VARIANTS) -> Product:
     """Return the product of a table's row."""
     edges = {name: int(row[name]) for name in ("batch", "m", "n", "k")}

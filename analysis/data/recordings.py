@@ -10,6 +10,7 @@ from typing import Any
 import pandas as pd
 
 from analysis import domain
+from analysis.data.cells import is_square
 from analysis.data.frames import concatenated, from_rows, stacked
 from analysis.data.kernel_times import kernel_times
 from analysis.data.sessions import session_names, together
@@ -170,7 +171,7 @@ class MeasuredSource:
         configuration = self.recording.provenance["configuration"]
         planned = {*configuration["sizes"], *configuration.get("holdout_sizes", [])}
         cells = self.cells
-        square = (cells["m"] == cells["n"]) & (cells["k"] == cells["n"]) & (cells["batch"] == 1)
+        square = is_square(cells)
         main = square & (cells["dtype"] == "float32") & cells["n"].isin(planned)
         main &= ~cells["variant"].isin(CONTEXT)
         main |= square & (cells["device"] == domain.CPU)
@@ -409,8 +410,7 @@ def recordings_table(measured: list[MeasuredSource], root: Path = ROOT) -> pd.Da
 
 def unmeasured_sizes_table(sizes: Iterable[int], checks: pd.DataFrame) -> pd.DataFrame:
     """Return the study's `sizes` that no GPU measured, if there is a GPU."""
-    square = (checks["m"] == checks["n"]) & (checks["k"] == checks["n"]) & (checks["batch"] == 1)
-    passed = square & (checks["device"] != domain.CPU) & (checks["status"] == "passed")
+    passed = is_square(checks) & (checks["device"] != domain.CPU) & (checks["status"] == "passed")
     on_gpu = set(checks.loc[passed, "n"])
     missing = sorted(set(sizes) - on_gpu) if on_gpu else []
     measured = {"least_n": min(on_gpu, default=0), "largest_n": max(on_gpu, default=0)}

@@ -174,11 +174,6 @@ class Kernel:
     again: Curve | None = None
 
     @property
-    def uses_tensor_cores(self) -> bool:
-        """Whether it is a kernel of this study on tensor cores."""
-        return not self.is_library and VARIANTS[self.variant].tensor_cores
-
-    @property
     def is_library(self) -> bool:
         """Whether a library provides the kernel."""
         return isinstance(VARIANTS[self.variant], Library)

@@ -53,8 +53,9 @@ class Question:
 
     def takes(self, variant: str) -> bool:
         """Return whether an implementation has the arithmetic."""
-        uses_tensor_cores = variant not in LIBRARIES and VARIANTS[variant].tensor_cores
-        return self.arithmetic == ANY or uses_tensor_cores == (self.arithmetic == TENSOR)
+        return self.arithmetic == ANY or VARIANTS[variant].tensor_cores == (
+            self.arithmetic == TENSOR
+        )
 
     @property
     def products(self) -> str:

@@ -15,6 +15,7 @@ from scipy.special import stdtrit
 
 from analysis.cpu.cells import candidates
 from analysis.data.best import fastest
+from analysis.data.cells import is_square
 from analysis.data.frames import from_rows, stacked
 from analysis.data.recordings import MeasuredSource, once_per_recording
 from analysis.decide.curves import half_widths
@@ -122,8 +123,7 @@ def _usable(source: MeasuredSource) -> pd.DataFrame:
         placed = source.placed.summary()
         others = placed[~placed["host_memory"].isin(cells["host_memory"])]
         cells = pd.concat([cells, others], ignore_index=True)
-    is_square = (cells["m"] == cells["n"]) & (cells["k"] == cells["n"])
-    held_out = is_square & cells["n"].isin(source.holdout_sizes)
+    held_out = is_square(cells) & cells["n"].isin(source.holdout_sizes)
     plain = (cells["dtype"] == "float32") & (cells["batch"] == 1) & cells["total_s"].notna()
     return cells[plain & ~held_out & ~cells["variant"].isin(CONTEXT)]
 

@@ -26,6 +26,7 @@ from analysis.decide.predictors import (
     within_reach,
 )
 from analysis.schema import bounded
+from kernels.catalog.entries import VARIANTS
 from kernels.catalog.product import Product
 from kernels.products.shape import LARGEST_SIZE
 
@@ -119,7 +120,7 @@ def _compared(gpu: Predictor, sizes: Sizes, first_s: FloatArray) -> Flags:
     `first_s`: times, infinite out of reach.
     """
     is_library = np.array([kernel.is_library for kernel in gpu.kernels])[:, None]
-    is_tensor = np.array([kernel.uses_tensor_cores for kernel in gpu.kernels])[:, None]
+    is_tensor = np.array([VARIANTS[kernel.variant].tensor_cores for kernel in gpu.kernels])[:, None]
     leading = np.zeros(first_s.shape, bool)
     for side in (is_library, is_tensor, ~is_library & ~is_tensor):
         total_s = np.where(side, first_s, np.inf)

@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 from scipy.special import ndtri, stdtrit
 
+from analysis.data.cells import is_square
 from analysis.data.frames import stacked
 from analysis.data.recordings import MeasuredSource, with_gpu
 from analysis.decide.lookup import ELEMENT_BYTES
@@ -127,9 +128,8 @@ def points_table(source: MeasuredSource) -> pd.DataFrame:
 def run_cells(source: MeasuredSource) -> pd.DataFrame:
     """Return the GPU's cells of square float32 matrices without work on the host."""
     cells = source.cells[source.cells["device"] != CPU]
-    square = (cells["m"] == cells["n"]) & (cells["k"] == cells["n"]) & (cells["batch"] == 1)
     plain = cells["host_s"].isna() & (cells["dtype"] == "float32") & cells["h2d_s"].notna()
-    return cells[square & plain & (cells["overhead_s"] > 0)]
+    return cells[is_square(cells) & plain & (cells["overhead_s"] > 0)]
 
 
 def _of_cells(cells: pd.DataFrame, direction: str) -> dict[str, Any]:

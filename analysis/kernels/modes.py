@@ -2,6 +2,7 @@
 
 import pandas as pd
 
+from analysis.data.cells import is_square
 from analysis.data.frames import stacked
 from analysis.data.recordings import MeasuredSource, labelled, with_gpu
 from analysis.schema import bounded
@@ -24,8 +25,7 @@ def modes_table(sources: list[MeasuredSource]) -> pd.DataFrame:
 
 def _modes(source: MeasuredSource) -> pd.DataFrame:
     cells = source.cells
-    square = (cells["m"] == cells["n"]) & (cells["k"] == cells["n"]) & (cells["batch"] == 1)
-    rows = cells[square & (cells["device"] == source.device) & cells["kernel_s"].notna()]
+    rows = cells[is_square(cells) & (cells["device"] == source.device) & cells["kernel_s"].notna()]
     rows = rows[rows["host_memory"] == source.memory("kernel")]
     rows = rows[rows["variant"].isin([REFERENCE, *CONTEXT])].sort_values("n", kind="stable")
     rows = rows[rows["n"].isin(rows.loc[rows["variant"].isin(CONTEXT), "n"])]

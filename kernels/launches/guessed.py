@@ -74,7 +74,7 @@ def _fitting(
         small, large = (
             configured(probe, library, reading, Shape.square(size)) for size in (WIDE, LARGE_SHAPE)
         )
-        # What depends on the matrices' sizes is no edge of a tile, and is unknown.
+        # A size that depends on the matrices is not an edge of a tile; it is unknown.
         x, y = (s if s == edge else 0 for s, edge in zip(small.grid[:2], large.grid, strict=False))
         shape = fixed or for_guesses((x, y), reading)
         typed = reading.typed(library)

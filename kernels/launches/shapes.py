@@ -80,5 +80,5 @@ def odd_above(number: float) -> int:
 
 
 def prime_from(least: float) -> int:
-    """Return the least prime number from a number on, but not 2."""
+    """Return the least odd prime that is not below a number."""
     return next(p for p in count(max(3, ceil(least))) if all(p % d for d in range(2, isqrt(p) + 1)))
