@@ -1,9 +1,7 @@
 """Compiled sources of the study, compiled once: do not change them."""
 
-import os
 import platform
 import subprocess
-from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
 
@@ -32,16 +30,3 @@ def _cpu() -> str:
     info = Path("/proc/cpuinfo")
     lines = info.read_text().splitlines() if info.exists() else [platform.processor()]
     return "\n".join(sorted({line for line in lines if line.startswith(("model name", "flags"))}))
-
-
-def in_parallel(function, products):
-    """Return what the function returns or raises, by product."""
-
-    def one(product):
-        try:
-            return function(product)
-        except Exception as error:
-            return error
-
-    with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
-        return dict(zip(products, pool.map(one, products), strict=True))

@@ -9,16 +9,14 @@ from kernels.catalog.variant import IN_TURN
 from kernels.cubins.build import build_for
 from kernels.host_execution.check import check, execute, expected_product, predict, sums
 from kernels.theory.tiles import STREAM_K_TILES, number_of
-from study.config import load
-from tests.support.builds import in_parallel
-from tests.support.products import fmas_of_tiles, product_of
-from tests.support.random_products import CONFIG, residues_of
+from tests.support.products import product_of
 
 pytestmark = pytest.mark.slow
 
 # Powers of two, their neighbours, odd and even multiples of four and eight.
 BLOCKS = (None, 1, 3, 8, 12, 16, 17, 32)
-# Other types than float32 have one block size here, and the largest one among the residues.
+OFTEN = (None, 3, 16, 32016)  # `make test` runs one odd and one even block size
+# Other types than float32 have one block size here, and the largest one in `test_random_counts`.
 KERNELS = [
     (name, block, dtype)
     for name, entry in VARIANTS.items()
@@ -27,6 +25,11 @@ KERNELS = [
     if block in BLOCKS or entry.fixed_blocks
     for dtype in entry.dtypes
     if dtype == "float32" or block == 8
+]
+CASES = [
+    pytest.param(*case, marks=[] if is_frequent else pytest.mark.exhaustive)
+    for case in KERNELS
+    for is_frequent in [number_of(case[1]) in OFTEN or case[2] != "float32"]
 ]
 SIZES = (17, 70, 96)  # of a few block sizes; the others have one exact and one guarded size
 FEW_BLOCKS = (8, 16, 32)
@@ -62,48 +65,19 @@ def counted(product, folder):
     return run
 
 
-def residues():
-    """Return products with the residues of the study's, of each build the smallest.
-
-    Whole tiles of a block size of `KERNELS` are left out. `test_random_counts` runs all.
-    """
-    products = sorted(residues_of(load(CONFIG).study), key=fmas_of_tiles, reverse=True)
-    smallest = {build_for(one): one for one in products if not one.entry.tensor_cores}
-    return [
-        one
-        for build, one in smallest.items()
-        if build.guarded or (one.variant, one.block_size, one.dtype) not in KERNELS
-    ]
-
-
-@pytest.fixture(scope="module")
-def outcomes(host_builds):
-    """The counted run of each product, or the exception of `check`."""
-    products = [
-        product_of(name, shape, block, dtype)
-        for name, block, dtype in KERNELS
-        for shape in shapes_of(name, block)
-    ]
-
-    def run(product):
-        if number_of(product.block_size) in (None, 32, 32016) and product.dtype == "float32":
-            return check(product, folder=host_builds)
-        return counted(product, host_builds)  # optimised builds of one size and type suffice
-
-    return in_parallel(run, products)
-
-
-@pytest.mark.parametrize(("name", "block", "dtype"), KERNELS)
-def test_products_are_exact_and_counts_are_theory(outcomes, name, block, dtype):
-    products = [product_of(name, shape, block, dtype) for shape in shapes_of(name, block)]
-    failed = {str(one.shape): outcomes[one] for one in products}
-    assert {shape: run for shape, run in failed.items() if isinstance(run, Exception)} == {}
-    for one in products:
-        # `check` has compared; this shows that there was something to compare.
-        totals, seen = sums(outcomes[one]), one.operands
+@pytest.mark.parametrize(("name", "block", "dtype"), CASES)
+def test_products_are_exact_and_counts_are_theory(host_builds, name, block, dtype):
+    # Optimised builds of one block size and type suffice.
+    is_whole = number_of(block) in (None, 16, 32016) and dtype == "float32"
+    run_builds = check if is_whole else counted
+    for shape in shapes_of(name, block):
+        one = product_of(name, shape, block, dtype)
+        run = run_builds(one, folder=host_builds)
+        # There was something to compare.
+        totals, elements = sums(run), one.operands.c_elements
         stores = totals["global_store"]
-        vector = 4 if stores.accesses < seen.c_elements else 1
-        assert stores.accesses * vector == seen.c_elements
+        vector = 4 if stores.accesses < elements else 1
+        assert stores.accesses * vector == elements
         assert totals["global_load"].transactions >= totals["global_load"].requests > 0
 
 
@@ -125,11 +99,6 @@ def test_products_are_exact_and_counts_are_theory(outcomes, name, block, dtype):
 def test_kernels_without_theory_are_right(host_builds, monkeypatch, name, shape, block):
     monkeypatch.setattr(geometry, "_MULTIPROCESSORS", 2)
     assert check(product_of(name, shape, block), folder=host_builds).counts
-
-
-def test_products_with_the_residues_of_the_study_are_exact_and_counts_are_theory(host_builds):
-    found = in_parallel(lambda one: counted(one, host_builds), residues())
-    assert {str(one): run for one, run in found.items() if isinstance(run, Exception)} == {}
 
 
 def test_exact_and_guarded_builds_are_run_of_every_kernel():
