@@ -4,15 +4,19 @@ import html
 import re
 import zipfile
 from functools import partial
-from shutil import copy
 
 import pandas as pd
 import pytest
 import yaml
 
+from analysis.data import recordings as data
+from analysis.data.ceilings import pieces_table, with_floors
 from analysis.data.devices import devices, slug
+from analysis.data.frames import stacked
 from analysis.data.sessions import folders_by_session
 from analysis.data.store import Store, StoreError
+from analysis.decide.locations import locations_table
+from analysis.overview.speedups import speedups_table
 from analysis.render import query
 from analysis.render.accesses import access_svg
 from analysis.render.documents import PUBLISHED
@@ -21,7 +25,6 @@ from analysis.render.page import environment_of
 from analysis.render.tables import Tables
 from kernels.catalog.walk import STEPS, drawings
 from tests.support import ROOT
-from tests.support.report_data import chain
 
 pytestmark = pytest.mark.slow
 CONFIG = yaml.safe_load((ROOT / "config.yaml").read_text())
@@ -37,9 +40,11 @@ def published(tmp_path_factory):
     folder = tmp_path_factory.mktemp("tables")
     with zipfile.ZipFile(PUBLISHED) as archive:
         archive.extractall(folder)
-    computed = chain({"h100": RECORDINGS})
-    for name in ("locations", "speedups", "summary"):
-        copy(computed / f"{name}.csv", folder)
+    sources = data.sources(data.load({"h100": RECORDINGS}))
+    whole = {"locations": locations_table(sources), "speedups": speedups_table(sources)}
+    whole["summary"] = with_floors(data.summary_table(sources), pieces_table(sources))
+    for name, frame in whole.items():
+        stacked(name, [frame]).to_csv(folder / f"{name}.csv", index=False)
     return folder
 
 
