@@ -102,8 +102,9 @@ __device__ void copy(half *to, const half *from) { ASYNC(to, from); }
 __global__ void convert(half *to, const float *from, int n) { copy(to, nullptr); }
 void wrapper(torch::Tensor a);
 template void run<half>(half *);
-static int rounded_up(int a, int b) { return (a + b - 1) / b; }
 """
+ROUNDED_UP = "static int rounded_up(int a, int b) { return (a + b - 1) / b; }\n"
+OTHERS += ROUNDED_UP
 CALLED = """
 void product(float *a, float *b, float *c, int m, int n, int k) {
     dim3 grid(rounded_up(n, 16), rounded_up(m, 16));
@@ -254,6 +255,7 @@ def test_host_libraries_are_ignored_and_calls_give_types(
     assert re.search(says, next(judged(source)))
 
 
+@pytest.mark.exhaustive
 def test_elements_of_unknown_type_are_not_called_wrong(tmp_path: Path) -> None:
     source = tmp_path / "file.cu"
     source.write_text(OF_THE_HOST.replace("T sum = 0", "T sum = 1"))
@@ -284,7 +286,8 @@ def test_every_kernel_of_a_file_is_checked_and_the_wrong_one_named(tmp_path: Pat
     file = tmp_path / "mine.cu"
     first = PLAIN.replace("multiply", "unchecked").replace("float sum", "clock64(); float sum")
     second = PLAIN.replace("multiply", "faulty").replace("row * k", "row * n")
-    file.write_text(first + second + PLAIN)
+    calls = [CALLED.replace("multiply", name) for name in ("unchecked", "faulty", "multiply")]
+    file.write_text(first + second + PLAIN + ROUNDED_UP + "".join(calls))
     told: list[str] = []
     with pytest.raises(KernelFault, match="faulty"):
         told.extend(line for line in judged(file))
@@ -296,8 +299,8 @@ def test_every_kernel_of_a_file_is_checked_and_the_wrong_one_named(tmp_path: Pat
 @pytest.mark.slow
 def test_large_sizes_are_multiples_that_the_kernel_needs(tmp_path: Path) -> None:
     text = PLAIN.replace("row >= m || column >= n", "row >= m")
-    launch = "multiply<<<dim3(CEIL_DIV(N, 256), M), 256>>>(a, b, c, M, N, K)"
-    assert lines(tmp_path, text, launch)[0].endswith("multiples of 256")
+    launch = "multiply<<<dim3(CEIL_DIV(N, 64), M), 64>>>(a, b, c, M, N, K)"
+    assert lines(tmp_path, text, launch)[0].endswith("multiples of 64")
 
 
 @pytest.mark.slow
@@ -481,8 +484,11 @@ int main() {
     ("question", "blocks"),
     [
         ("cudaDeviceProp prop; cudaGetDeviceProperties(&prop, 0)", "prop.multiProcessorCount"),
-        ("cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, 0)", "2 * count"),
-        ("count = occupancy_of_this_gpu()", "count"),
+        pytest.param(
+            *("cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, 0)", "2 * count"),
+            marks=pytest.mark.exhaustive,
+        ),
+        pytest.param("count = occupancy_of_this_gpu()", "count", marks=pytest.mark.exhaustive),
     ],
 )
 def test_a_launch_with_as_many_blocks_as_the_gpu_runs_is_not_called_wrong(
