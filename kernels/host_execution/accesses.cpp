@@ -494,10 +494,14 @@ void on_range(char *begin, uint64_t bytes, bool is_store, uint64_t code) {
     }
 }
 
+char *bytes_at(const void *address) {
+    return static_cast<char *>(const_cast<void *>(address));
+}
+
 // An access that is checked and not counted.
 void check(const void *place, uint32_t bytes, bool is_store, bool is_atomic, uint64_t code) {
     Worker &w = *worker;
-    char *const address = static_cast<char *>(const_cast<void *>(place));
+    char *const address = bytes_at(place);
     if (!w.launch->instrumented || is_register(w, address)) return;
     settle(w);
     Access access = {code, 0, bytes, is_store, is_atomic, -1};
@@ -530,7 +534,7 @@ void host_execution::complete(const Copy &copy) {
 void host_execution::check_alignment(const void *place, uint32_t bytes, bool is_store,
                                      void *caller) {
     Worker &w = *worker;
-    char *const address = static_cast<char *>(const_cast<void *>(place));
+    char *const address = bytes_at(place);
     if (!w.launch->instrumented || is_register(w, address)) return;
     Access access = {code_address(w, caller), 0, bytes, is_store, false, -1};
     locate(w, address, access);
@@ -545,8 +549,7 @@ void host_execution::check_access(const void *place, uint32_t bytes, bool is_sto
                                   void *caller) {
     const uint64_t code = code_address(*worker, caller);
     if (!is_counted) return check(place, bytes, is_store, false, code);
-    char *const address = static_cast<char *>(const_cast<void *>(place));
-    if (worker->launch->instrumented) on_access(address, bytes, is_store, code);
+    if (worker->launch->instrumented) on_access(bytes_at(place), bytes, is_store, code);
 }
 
 // Shared memory in numbers of 32 bits, as PTX addresses it: static arrays first.
@@ -626,16 +629,14 @@ static void copy_async(Worker &w, char *target, char *source, size_t bytes, size
 extern "C" void host_copy_async(void *to, const void *from, size_t bytes, size_t zeros) {
     Worker &w = *worker;
     const uint64_t code = code_address(w, __builtin_return_address(0));
-    copy_async(w, static_cast<char *>(to), static_cast<char *>(const_cast<void *>(from)), bytes,
-               zeros, code);
+    copy_async(w, bytes_at(to), bytes_at(from), bytes, zeros, code);
 }
 
 // Asynchronous from global to shared memory, if `bytes` are at least a word; else done at once.
 extern "C" void host_copy(void *to, const void *from, size_t bytes, size_t alignment) {
     Worker &w = *worker;
     const uint64_t code = code_address(w, __builtin_return_address(0));
-    char *const target = static_cast<char *>(to);
-    char *const source = static_cast<char *>(const_cast<void *>(from));
+    char *const target = bytes_at(to), *const source = bytes_at(from);
     const auto space_of = [&](char *address, bool is_store) {
         Access access = {code, 0, static_cast<uint32_t>(bytes), is_store, false, -1};
         if (is_register(w, address)) return REGISTER;

@@ -31,6 +31,7 @@ _WRITER = np.dtype(
 _WORD_BYTES = 4
 # In C++, signed overflow is undefined; unsigned integers wrap around, with the same bits.
 _COMPUTED = {"int32": "uint32"}
+_MEMORIES, _ACCESSES = ("global", "shared"), ("load", "store")
 _SEVERAL = 0x8000  # least thread number that means several threads
 
 
@@ -146,15 +147,6 @@ class _Launch(ctypes.Structure):
     kernel = ""  # in messages
 
 
-class _Sizes(ctypes.Structure):
-    _fields_ = (
-        ("batch", ctypes.c_uint64),
-        ("m", ctypes.c_uint64),
-        ("n", ctypes.c_uint64),
-        ("k", ctypes.c_uint64),
-    )
-
-
 @dataclass(frozen=True)
 class LineCount:
     """Accesses of one size from one source line: by threads, requests of warps, transactions.
@@ -227,6 +219,11 @@ class Kernel:
         self._counted = counted
         self._library = ctypes.CDLL(str(library))
 
+    @property
+    def name(self) -> str:
+        """The kernel's name."""
+        return self._name
+
     def run(
         self,
         grid: tuple[int, ...],
@@ -239,23 +236,17 @@ class Kernel:
         """Run the kernel; arrays among the arguments are its buffers, and receive its stores.
 
         `grid` and `threads` are up to three sizes: x, y, z. Arrays have the element types of the
-        kernel. The buffers with the numbers `results` contain nothing that the kernel may load;
-        `fill` is in each word of shared memory before a block.
-        Raise KernelFault. Only a counted kernel checks
-        bounds before an access: run it first.
+        kernel. `results` and `fill` are as for `run_configured`. Raise KernelFault. Only a counted
+        kernel checks bounds before an access: run it first.
         """
-        arrays = [argument for argument in arguments if isinstance(argument, np.ndarray)]
+        arrays = _arrays_of(arguments)
         copies = aligned_copies(arrays)
-        writers = _writers_of(copies)
-        values = _values(arguments, copies)
-        launch = self._launch(
-            grid, threads, values, dynamic_shared_bytes, copies, writers, results=results, fill=fill
-        )
+        packed = _packed(arguments, copies)
+        where = Configured(three(grid), three(threads), dynamic_shared_bytes)
+        run = self.run_configured(self._addresses(packed), where, copies, results, fill)
         for array, copy in zip(arrays, copies, strict=True):
             array[...] = copy
-        counts = (_Count * launch.count_count)()
-        self._library.host_counts(counts)
-        return self._result(launch, counts, writers)
+        return run
 
     def run_last_block(
         self,
@@ -268,31 +259,28 @@ class Kernel:
 
         Raise KernelFault. Indices may overflow without a fault, if no address depends on them.
         """
-        arrays = [argument for argument in arguments if isinstance(argument, np.ndarray)]
-        values = _values(arguments, arrays)
-        launch = self._launch(grid, threads, values, dynamic_shared_bytes, arrays, last_block=True)
-        return self._last_block(launch)
+        arrays = _arrays_of(arguments)
+        packed = _packed(arguments, arrays)
+        where = Configured(three(grid), three(threads), dynamic_shared_bytes)
+        return self.last_configured_block(self._addresses(packed), where, arrays)
+
+    def _addresses(self, packed: "ctypes.Array[ctypes.c_uint64]") -> tuple[int, int]:
+        entry = ctypes.cast(self._library.host_entry, ctypes.c_void_p).value or 0
+        return entry, ctypes.addressof(packed)
 
     def last_configured_block(
         self, addresses: tuple[int, int], where: Configured, arrays: Sequence[Array]
     ) -> LastBlock:
         """Run the last block of a launch that the library configured; see `run_last_block`."""
-        return self._last_block(self._start(addresses, where, arrays, [], last_block=True))
-
-    def _last_block(self, launch: _Launch) -> LastBlock:
+        launch = self._launch(addresses, where, _buffers(arrays), last_block=True)
         stored, codes = (np.empty(launch.store_count, np.int64) for _ in range(2))
-        self._library.host_stores(*(_pointer(each) for each in (stored, codes)))
+        self._library.host_stores(_pointer(stored), _pointer(codes))
         causes = self._causes(launch)
         return LastBlock(
             stored,
             sorted({self._line(int(code)) for code in np.unique(codes)}),
             self._describe(causes[0].fault, launch) if causes else None,
         )
-
-    @property
-    def name(self) -> str:
-        """The kernel's name."""
-        return self._name
 
     def run_configured(
         self,
@@ -310,63 +298,27 @@ class Kernel:
         earlier launches `stored`: 1 for such a unit, 0 for others, by buffer; this launch adds its
         stores. `fill` is in each word of shared memory before a block.
         """
-        if prod(where.block) > MAX_THREADS or 0 in (*where.grid, *where.block):
-            raise KernelFault(
-                f"{self._source}: {where.kernel or self._name}: is launched with a grid of "
-                f"{where.grid} and blocks of {where.block} threads; a block has 1 to {MAX_THREADS}",
-                Kind.LAUNCH,
-            )
-        writers = _writers_of(copies)
-        launch = self._start(addresses, where, copies, writers, False, results, fill, stored)
+        buffers = _buffers(copies)
+        writers = [np.zeros(units, _WRITER) for units in map(_units, copies)]
+        for number, (buffer, words) in enumerate(zip(buffers, writers, strict=True)):
+            buffer.writers = words.ctypes.data
+            buffer.is_result = number in results
+            buffer.stored = stored[number].ctypes.data if stored else None
+        launch = self._launch(addresses, where, buffers, fill=fill)
         for units, words in zip(stored, writers, strict=False):
             units |= words["epoch"] != 0
-        counts = (_Count * launch.count_count)()
-        self._library.host_counts(counts)
-        return self._result(launch, counts, writers)
+        return self._result(launch, writers)
 
     def _launch(
         self,
-        grid: tuple[int, ...],
-        threads: tuple[int, ...],
-        values: Sequence[ctypes.c_void_p | ctypes.c_int],
-        dynamic_shared_bytes: int,
-        arrays: Sequence[Array],
-        writers: Sequence[npt.NDArray[np.void]] = (),
+        addresses: tuple[int, int],
+        where: Configured,
+        buffers: "ctypes.Array[_Buffer]",
         last_block: bool = False,
-        results: Collection[int] = (),
         fill: int = POISON_WORD,
     ) -> _Launch:
         """Run a launch to its end; return it with its results. Raises KernelFault."""
-        pointers = (ctypes.c_void_p * len(values))(*(ctypes.addressof(value) for value in values))
-        entry = ctypes.cast(self._library.host_entry, ctypes.c_void_p).value or 0
-        where = Configured(three(grid), three(threads), dynamic_shared_bytes)
-        addresses = entry, ctypes.addressof(pointers)
-        return self._start(addresses, where, arrays, writers, last_block, results, fill)
-
-    def _start(
-        self,
-        addresses: tuple[int, int],
-        where: Configured,
-        arrays: Sequence[Array],
-        writers: Sequence[npt.NDArray[np.void]],
-        last_block: bool = False,
-        results: Collection[int] = (),
-        fill: int = POISON_WORD,
-        stored: Sequence[Array] = (),
-    ) -> _Launch:
-        """Run the function and the arguments at these `addresses`, as `_launch` does."""
-        if where.kernel in ("", self._name):
-            self._check_bounds(prod(where.block))
-        buffers = (_Buffer * len(arrays))(
-            *(
-                _Buffer(array.ctypes.data, array.nbytes, None, 0, number in results, _unit(array))
-                for number, array in enumerate(arrays)
-            )
-        )
-        for buffer, words in zip(buffers, writers, strict=False):
-            buffer.writers = words.ctypes.data
-        for buffer, units in zip(buffers, stored, strict=False):
-            buffer.stored = units.ctypes.data
+        self._check_block(where)
         begin, end = ctypes.c_void_p(), ctypes.c_void_p()
         self._library.host_constants(ctypes.byref(begin), ctypes.byref(end))
         launch = _Launch(
@@ -385,48 +337,50 @@ class Kernel:
         )
         launch.kernel = where.kernel or self._name
         self._library.host_launch(ctypes.byref(launch))
-        if launch.fault.kind == len(_TEXTS):
+        fault = launch.fault
+        if fault.kind == len(_TEXTS):
             raise NotSupported(f"{self._source}: {self._name}: has more than 256 MiB of variables")
-        if launch.fault.kind:
-            raise self._fault(launch)
+        if fault.kind:
+            is_same_line = self._line(fault.code) == self._line(fault.other_code)
+            text = self._describe(fault, launch)
+            raise KernelFault(text, Kind(fault.kind), fault.buffer < 0, is_same_line)
         return launch
 
-    def _fault(self, launch: _Launch) -> KernelFault:
-        fault = launch.fault
-        is_same_line = self._line(fault.code) == self._line(fault.other_code)
-        text = self._describe(fault, launch)
-        return KernelFault(text, Kind(fault.kind), fault.buffer < 0, is_same_line)
-
-    def _check_bounds(self, threads: int) -> None:
-        """Compare the threads of a block with the kernel's ``__launch_bounds__``, if it has any."""
+    def _check_block(self, where: Configured) -> None:
+        """Raise KernelFault for a number of threads that no GPU launches."""
+        name, threads = where.kernel or self._name, prod(where.block)
         most = ctypes.c_uint.in_dll(self._library, "host_launch_bounds").value
-        if most and threads > most:
-            raise KernelFault(
-                f"{self._source}: {self._name}: __launch_bounds__({most}), but its blocks have "
-                f"{threads} threads: no GPU launches them",
-                Kind.LAUNCH,
+        reason = ""
+        if threads > MAX_THREADS or 0 in (*where.grid, *where.block):
+            reason = (
+                f"is launched with a grid of {where.grid} and blocks of {where.block} threads; "
+                f"a block has 1 to {MAX_THREADS}"
             )
+        elif name == self._name and 0 < most < threads:
+            reason = (
+                f"__launch_bounds__({most}), but its blocks have {threads} threads: no GPU "
+                "launches them"
+            )
+        if reason:
+            raise KernelFault(f"{self._source}: {name}: {reason}", Kind.LAUNCH)
 
     def _causes(self, launch: _Launch) -> "ctypes.Array[_Cause]":
         causes = (_Cause * launch.cause_count)()
         self._library.host_causes(causes)
         return causes
 
-    def _result(
-        self,
-        launch: _Launch,
-        counts: "ctypes.Array[_Count]",
-        writers: list[npt.NDArray[np.void]],
-    ) -> Run:
+    def _result(self, launch: _Launch, writers: list[npt.NDArray[np.void]]) -> Run:
+        counts = (_Count * launch.count_count)()
+        self._library.host_counts(counts)
         causes = self._causes(launch)
 
         def cause(buffer: int, word: int) -> str | None:
             epoch = int(writers[buffer]["epoch"][word])
-            found = (each for each in causes if each.begin <= epoch <= each.end)
-            return next((self._describe(each.fault, launch) for each in found), None)
+            of_block = (each for each in causes if each.begin <= epoch <= each.end)
+            return next((self._describe(each.fault, launch) for each in of_block), None)
 
         def first_cause() -> str | None:
-            return next((self._describe(each.fault, launch) for each in causes), None)
+            return self._describe(causes[0].fault, launch) if causes else None
 
         def thread(buffer: int, word: int) -> str:
             return _thread(int(writers[buffer]["thread"][word]), launch.block)
@@ -437,8 +391,7 @@ class Kernel:
             [
                 LineCount(
                     line,
-                    ("shared" if count.is_shared else "global")
-                    + ("_store" if count.is_store else "_load"),
+                    f"{_MEMORIES[count.is_shared]}_{_ACCESSES[count.is_store]}",
                     count.bytes,
                     count.accesses,
                     count.requests,
@@ -465,14 +418,11 @@ class Kernel:
             _thread(index, launch.block) for index in (fault.thread, fault.other_thread)
         )
         other_line = self._line(fault.other_code) if fault.other_code else 0
-        place = f"byte {fault.byte} of " + (
-            "shared memory"
-            if fault.buffer < 0
-            else f"buffer {fault.buffer}"
-            if fault.buffer < launch.buffer_count
-            else "the file's variables"
-        )
-        access = f"{'store' if fault.is_store else 'load'} of {fault.bytes} bytes at {place}"
+        memory = f"buffer {fault.buffer}"
+        if not 0 <= fault.buffer < launch.buffer_count:
+            memory = "shared memory" if fault.buffer < 0 else "the file's variables"
+        kind = _ACCESSES[fault.is_store]
+        access = f"{kind} of {fault.bytes} bytes at byte {fault.byte} of {memory}"
         text = _TEXTS[fault.kind].format(
             access=access,
             index=fault.byte,
@@ -530,9 +480,11 @@ def _pointer(array: npt.NDArray[np.int64] | Array) -> ctypes.c_void_p:
     return ctypes.c_void_p(array.ctypes.data)
 
 
-def _writers_of(buffers: Sequence[Array]) -> list[npt.NDArray[np.void]]:
-    """Return the empty records of the last accesses to buffers."""
-    return [np.zeros(units, _WRITER) for units in map(_units, buffers)]
+def _buffers(arrays: Sequence[Array]) -> "ctypes.Array[_Buffer]":
+    """Return arrays as the runtime takes them."""
+    return (_Buffer * len(arrays))(
+        *(_Buffer(each.ctypes.data, each.nbytes, unit=_unit(each)) for each in arrays)
+    )
 
 
 def nothing_stored(buffers: Sequence[Array]) -> list[Array]:
@@ -583,17 +535,20 @@ def aligned_copies(arrays: Sequence[Array]) -> list[Array]:
     return copies
 
 
-def _values(
-    arguments: Sequence[Array | int], copies: list[Array]
-) -> list[ctypes.c_void_p | ctypes.c_int]:
-    """Return the arguments for the kernel: addresses and ints."""
-    remaining = iter(copies)
-    return [
-        ctypes.c_void_p(next(remaining).ctypes.data)
-        if isinstance(argument, np.ndarray)
-        else ctypes.c_int(argument)
-        for argument in arguments
-    ]
+def _arrays_of(arguments: Sequence[Array | int]) -> list[Array]:
+    return [argument for argument in arguments if isinstance(argument, np.ndarray)]
+
+
+def _packed(
+    arguments: Sequence[Array | int], arrays: list[Array]
+) -> "ctypes.Array[ctypes.c_uint64]":
+    """Return pointers to the arguments, and behind them the arguments; `arrays` replace arrays."""
+    remaining, count = iter(arrays), len(arguments)
+    packed = (ctypes.c_uint64 * (2 * count))()
+    for at, value in enumerate(arguments):
+        packed[at] = ctypes.addressof(packed) + ctypes.sizeof(ctypes.c_uint64) * (count + at)
+        packed[count + at] = value if isinstance(value, int) else next(remaining).ctypes.data
+    return packed
 
 
 @cache
@@ -634,7 +589,9 @@ def reference(a: Array, b: Array, fused: bool, folder: Path) -> Array:
     if b.dtype != a.dtype or b.shape[:2] != (batch, k):
         raise ValueError(f"incompatible matrices: {a.dtype}{a.shape} and {b.dtype}{b.shape}")
     a, b = np.ascontiguousarray(a), np.ascontiguousarray(b)
-    product = np.empty((batch, m, n), a.dtype)
+    products = np.empty((batch, m, n), a.dtype)
     function = _runtime(folder)[f"host_reference_{_COMPUTED.get(a.dtype.name, a.dtype.name)}"]
-    function(*map(_pointer, (a, b, product)), ctypes.byref(_Sizes(batch, m, n, k)), int(fused))
-    return product
+    sizes = [ctypes.c_uint64(size) for size in (m, n, k)]
+    for matrices in zip(a, b, products, strict=True):
+        function(*map(_pointer, matrices), *sizes, int(fused))
+    return products

@@ -1,10 +1,10 @@
 """Running kernels on the host, and comparing them with reference and theory."""
 
 import mmap
-from dataclasses import astuple, replace
+from dataclasses import astuple, dataclass
 from functools import lru_cache
-from math import isqrt
 from pathlib import Path
+from typing import NoReturn
 
 import numpy as np
 import numpy.typing as npt
@@ -13,15 +13,15 @@ from base.errors import StudyError
 from base.paths import ROOT, shown
 from kernels.catalog.product import Product
 from kernels.catalog.variant import MAX_THREADS, Kernel, Launch
-from kernels.cubins.build import build_for, step_build
-from kernels.host_execution.binding import Array, KernelFault, LastBlock, Run, has_fma, reference
+from kernels.cubins.build import Build, build_for, step_build
+from kernels.host_execution.binding import Array, KernelFault, Run, has_fma, reference
 from kernels.host_execution.binding import Kernel as Compiled
 from kernels.host_execution.compiler import BUILDS, MODES, Mode, NotSupported, build_kernel
 from kernels.products.elements import ELEMENTS
 from kernels.products.gate import Verdict, evaluate
 from kernels.products.matrices import POISON_WORD, Inputs
 from kernels.products.matrices import reference as float64_reference
-from kernels.products.shape import MOST_ELEMENTS, Shape
+from kernels.products.shape import Shape
 from kernels.theory.cost import OPERATIONS, Total, totals
 from kernels.theory.tiles import TileShape
 
@@ -30,7 +30,6 @@ MAX_GRID = (2**31 - 1, 65_535, 65_535)
 SEED = 1
 # What C and shared memory contain before a launch, by mode: a kernel that depends on it differs.
 FILLS: dict[Mode, int] = {"counted": POISON_WORD, "separate": 0, "fused": 1}
-_TERMS = 512  # of a sum of the largest product, at random places and at the end
 _MAP_NORESERVE = 0x4000  # of Linux; Python has no name for it
 # Ends of a message on elements that differ from the reference.
 WRONG = "are wrong"
@@ -109,8 +108,7 @@ def execute(
     source = source or ROOT / build.source
     if mode == "fused" and not has_fma(folder):
         raise StudyError("this CPU has no FMA3, which the kernel check needs; use another host")
-    library = build_kernel(kernel.kernel, source, build.defines, mode, folder)
-    compiled = Compiled(library, source, kernel.kernel, mode == "counted")
+    compiled = _compiled(kernel.kernel, build, source, mode, folder)
     a, b, c = _operands(product, FILLS.get(mode, POISON_WORD), matrices or inputs_of(product))
     if step_build(product):
         a, b = _prepare(product, a, b, mode, folder)
@@ -126,6 +124,11 @@ def execute(
     return _product(product, c), run
 
 
+def _compiled(kernel: str, build: Build, source: Path, mode: Mode, folder: Path) -> Compiled:
+    library = build_kernel(kernel, source, build.defines, mode, folder)
+    return Compiled(library, source, kernel, mode == "counted")
+
+
 def _prepare(product: Product, a: Array, b: Array, mode: Mode, folder: Path) -> tuple[Array, Array]:
     """Run the kernel that prepares the operands on the GPU; return the prepared operands.
 
@@ -135,8 +138,7 @@ def _prepare(product: Product, a: Array, b: Array, mode: Mode, folder: Path) -> 
     assert build
     assert step
     source, (m, n, k) = ROOT / build.source, (product.shape.m, product.shape.n, product.shape.k)
-    library = build_kernel(step.kernel, source, build.defines, mode, folder)
-    compiled = Compiled(library, source, step.kernel, mode == "counted")
+    compiled = _compiled(step.kernel, build, source, mode, folder)
     prepared = np.full(product.prepared_bytes // 4, np.nan, np.float32)
     grid = (step.blocks(m, k) + step.blocks(n, k), 1, 1)
     run = compiled.run(grid, (step.threads, 1), [a, b, prepared, m, n, k])
@@ -187,73 +189,93 @@ def check(product: Product, source: Path | None = None, folder: Path = BUILDS) -
     kernel = kernel_of(product)
     named = shown(source or ROOT / str(kernel.source))
     run = Run([], [])
-    first: Array | None = None
+    products: list[Array] = []
     for mode in MODES:
-        c, found = execute(product, mode, source, folder)
+        c, of_mode = execute(product, mode, source, folder)
         if mode == "counted":
-            run = found
-        _compare(named, product, c, run, mode, folder)
+            run = of_mode
+        compared = _Compared(named, product, run, mode, c)
+        if kernel.in_order:
+            compared.with_references(folder)
+        else:
+            compared.with_bound()
         if kernel.tensor_cores:
-            first = c if first is None else first
-            _compare_products(named, product, c, run, mode, first)
+            products.append(c)
+            compared.with_product(products[0])
         if mode == "counted" and product.has_theory:
             _compare_counts(named, product.variant, run, predict(product))
     return run
 
 
-def _compare(named: str, product: Product, c: Array, run: Run, mode: Mode, folder: Path) -> None:
-    """Compare a product with what its kernel declares: bit for bit, or with the error bound."""
-    if kernel_of(product).in_order:
-        _compare_references(named, product, c, run, mode, folder)
-    else:
-        _evaluate_product(named, product, c, run)
+@dataclass(frozen=True)
+class _Compared:
+    """A product C of one mode; `run` is the counted run, with the source line of each store.
 
-
-def check_largest(product: Product, source: Path | None = None, folder: Path = BUILDS) -> None:
-    """Run the last block of the largest product that 32-bit indices can address.
-
-    The matrices contain small integers in some of the terms of each sum, and zeros, which take no
-    memory. Raise KernelFault if an element that the block stores is wrong, or for an address out of
-    bounds. A product that no GPU can launch is not run.
+    All methods raise KernelFault.
     """
-    batch = product.shape.batch
-    edge = isqrt(MOST_ELEMENTS // batch)
-    large = replace(product, shape=Shape(batch, edge, edge, edge))
-    kernel, launch, seen = kernel_of(product), large.launch, large.operands
-    elements = (seen.a_elements, seen.b_elements, seen.c_elements)
-    shared = launch.dynamic_shared_bytes
-    if launch.threads_per_block > MAX_THREADS or shared > MAX_SHARED_BYTES:
-        return
-    if max(elements) > MOST_ELEMENTS:
-        return
-    build = build_for(large)
-    assert build is not None
-    source = source or ROOT / build.source
-    library = build_kernel(kernel.kernel, source, build.defines, "large", folder)
-    compiled = Compiled(library, source, kernel.kernel, counted=False)
-    a, b, c = (zeros(count, ELEMENTS[large.dtype].dtype) for count in elements)
-    views = a.reshape(batch, seen.m, seen.k), b.reshape(batch, seen.k, seen.n)
-    rng = np.random.default_rng(SEED)
-    terms = np.union1d(rng.integers(0, seen.k, _TERMS), np.arange(seen.k - _TERMS, seen.k))
-    filled = np.arange(seen.m)[-large.tile[0] :], np.arange(seen.n)[-large.tile[1] :]
-    # The last block need not compute the last tile: the first run finds what it stores, with a
-    # short sum if the kernel takes one.
-    first = large
-    if kernel.shapes != "square":
-        first = replace(large, shape=Shape(batch, edge, edge, large.tile[2]))
-    for each in (first, large):
-        for matrix, places in zip(views, ((filled[0], terms), (terms, filled[1])), strict=True):
-            sizes = (batch, *map(len, places))
-            matrix[np.ix_(np.arange(batch), *places)] = rng.integers(1, 4, sizes)
-        arguments: list[Array | int] = [a, b, c, *each.arguments]
-        run = compiled.run_last_block(launch.grid, launch.threads, arguments, shared)
-        stored = np.unravel_index(np.sort(run.bytes) // c.itemsize, (batch, seen.m, seen.n))
-        is_filled = np.isin(stored[1], filled[0]).all() and np.isin(stored[2], filled[1]).all()
-        if each is large and is_filled:
-            break
-        filled = np.unique(stored[1]), np.unique(stored[2])
-    if product.entry.host_step is None and step_build(large) is None:
-        _compare_stored(shown(source), large, run, views, terms, c)
+
+    named: str  # the source
+    product: Product
+    run: Run
+    mode: Mode
+    c: Array
+
+    def with_bound(self) -> None:
+        """Compare with the float64 reference and its error bound."""
+        verdict = self._verdict()
+        if not verdict.passed:
+            self._refuse((0, verdict.worst_row, verdict.worst_column), str(verdict.reason))
+
+    def with_references(self, folder: Path) -> None:
+        """Compare bit for bit with the references with fused FMAs and without, one of the two."""
+        fused = self.mode == "fused"
+        expected = expected_product(self.product, fused, folder)
+        if not len(_differing(self.c, expected)):
+            return
+        if len(_differing(self.c, expected_product(self.product, not fused, folder))):
+            self.with_product(expected, OTHER_ORDER if self._verdict().passed else WRONG)
+
+    def with_product(self, expected: Array, says: str = WRONG) -> None:
+        """Compare bit for bit; `says` ends the message."""
+        c, wrong = self.c, _differing(self.c, expected)
+        if not len(wrong):
+            return
+        batch, row, column = (int(index) for index in np.unravel_index(int(wrong[0]), c.shape))
+        place = (batch, row, column)
+        element = f"C({row}, {column})" if len(c) == 1 else f"C{place}"
+        is_stored = self.run.stored_by[2][self._word(place)]
+        text = f"stores {element} = {c[place]:.9g}" if is_stored else f"does not store {element}"
+        self._refuse(
+            place,
+            f"{text}; expected bit for bit {expected[place]:.9g}; {len(wrong)} of {c.size} "
+            f"elements {says}",
+            f", {self.mode}",
+        )
+
+    def _verdict(self) -> Verdict:
+        k = self.product.shape.k
+        multiple = self.product.entry.roundoffs(k) / k
+        return evaluate(self.c, *float64_reference(*inputs_of(self.product)), multiple)
+
+    def _refuse(self, place: tuple[int, int, int], reason: str, mode: str = "") -> NoReturn:
+        """Raise the fault of an element, or the read of uninitialised memory that caused it.
+
+        Uninitialised words of a counted run are NaN: other wrong numbers have another cause.
+        """
+        word, value = self._word(place), self.c[place]
+        line = int(self.run.stored_by[2][word])
+        is_poisoned = self.mode != "counted" or value.dtype.kind != "f" or np.isnan(value)
+        if line and is_poisoned and (cause := self.run.cause(2, word)):
+            raise KernelFault(cause)
+        if not line:
+            line = int(_lines(self.run, "global_store").split(",")[0])
+        raise KernelFault(f"{self.named}:{line}: {self.product.variant}{mode}: {reason}")
+
+    def _word(self, place: tuple[int, int, int]) -> int:
+        """Return the number of the first word of an element of C."""
+        seen, (batch, row, column) = self.product.operands, place
+        words = ELEMENTS[self.product.dtype].bytes // 4
+        return ((batch * seen.m + row) * seen.n + column) * words
 
 
 def zeros(count: int, dtype: npt.DTypeLike) -> Array:
@@ -268,37 +290,6 @@ def zeros(count: int, dtype: npt.DTypeLike) -> Array:
     return np.frombuffer(memory, dtype)
 
 
-def _compare_stored(
-    named: str,
-    product: Product,
-    run: LastBlock,
-    operands: tuple[Array, Array],
-    terms: npt.NDArray[np.int64],
-    c: Array,
-) -> None:
-    """Compare the elements that the last block stored; only `terms` of the sums are not zero."""
-    shape = product.shape
-    flat = np.sort(run.bytes) // c.itemsize
-    batches, rows, columns = np.unravel_index(flat, (shape.batch, shape.m, shape.n))
-    for batch in np.unique(batches):
-        own = batches == batch
-        (over, row), (down, column) = (
-            np.unique(each[own], return_inverse=True) for each in (rows, columns)
-        )
-        a = operands[0][batch][np.ix_(over, terms)].astype(np.float64)
-        b = operands[1][batch][np.ix_(terms, down)].astype(np.float64)
-        expected, found = (a @ b)[row, column], c[flat[own]]
-        wrong = np.flatnonzero(found != expected)
-        if len(wrong):
-            first = wrong[0]
-            raise KernelFault(
-                run.cause
-                or f"{named}:{','.join(map(str, run.lines))}: {product.variant} at size {shape}: "
-                f"stores C({over[row[first]]}, {down[column[first]]}) = {found[first]:.9g}; "
-                f"expected {expected[first]:.9g}: does an index exceed 32 bits?"
-            )
-
-
 def sums(run: Run) -> dict[str, Total]:
     """Return the totals of a counted run by operation, as `predict` does."""
     found = dict.fromkeys(OPERATIONS, Total())
@@ -309,74 +300,10 @@ def sums(run: Run) -> dict[str, Total]:
     return found
 
 
-def _evaluate_product(named: str, product: Product, c: Array, run: Run) -> None:
-    """Compare a product with its error bound; `run` has the source line of each store."""
-    verdict = _verdict(product, c)
-    if not verdict.passed:
-        place = 0, verdict.worst_row, verdict.worst_column
-        line = _stored_by(product, run, *place)
-        if cause := _cause(product, run, "counted", place, c[place]):
-            raise KernelFault(cause)
-        raise KernelFault(f"{named}:{line}: {product.variant}: {verdict.reason}")
-
-
-def _verdict(product: Product, c: Array) -> Verdict:
-    """Compare a product with its float64 reference and error bound."""
-    k = product.shape.k
-    multiple = product.entry.roundoffs(k) / k
-    return evaluate(c, *float64_reference(*inputs_of(product)), multiple)
-
-
-def _compare_references(
-    named: str, product: Product, c: Array, run: Run, mode: Mode, folder: Path
-) -> None:
-    """Compare a product with both references; `run` has the source line of each store."""
-    fused = mode == "fused"
-    expected = expected_product(product, fused, folder)
-    if len(_differing(c, expected)):
-        other = expected_product(product, not fused, folder)
-        if len(_differing(c, other)):
-            says = OTHER_ORDER if _verdict(product, c).passed else WRONG
-            _compare_products(named, product, c, run, mode, expected, says)
-
-
 def _differing(c: Array, expected: Array) -> npt.NDArray[np.int64]:
     """Return the flat indices of elements that are not the same bit for bit."""
     differs = (c.view(np.uint8) != expected.view(np.uint8)).reshape(c.size, c.itemsize)
     return np.flatnonzero(differs.any(axis=1))
-
-
-def _compare_products(
-    named: str,
-    product: Product,
-    c: Array,
-    run: Run,
-    mode: Mode,
-    expected: Array,
-    says: str = WRONG,
-) -> None:
-    """Compare a product bit for bit; `run` has the source line of each store.
-
-    `says` ends the message.
-    """
-    wrong = _differing(c, expected)
-    if not len(wrong):
-        return
-    place = np.unravel_index(int(wrong[0]), c.shape)
-    batch, row, column = (int(index) for index in place)
-    element = f"C({row}, {column})" if product.shape.batch == 1 else f"C({batch}, {row}, {column})"
-    line = _stored_by(product, run, batch, row, column)
-    if cause := _cause(product, run, mode, (batch, row, column), c[place]):
-        raise KernelFault(cause)
-    if line:
-        text = f"stores {element} = {c[place]:.9g}"
-    else:
-        stores = [count.line for count in run.counts if count.operation == "global_store"]
-        line, text = min(stores, default=0), f"does not store {element}"
-    raise KernelFault(
-        f"{named}:{line}: {product.variant}, {mode}: {text}; expected bit for bit "
-        f"{expected[place]:.9g}; {len(wrong)} of {c.size} elements {says}"
-    )
 
 
 def expected_product(product: Product, fused: bool, folder: Path = BUILDS) -> Array:
@@ -403,30 +330,6 @@ def expected_product(product: Product, fused: bool, folder: Path = BUILDS) -> Ar
 def _expected(dtype: str, shape: Shape, fused: bool, folder: Path) -> Array:
     """Return the reference for a shape, cached: it takes longer than some runs."""
     return reference(*Inputs([(dtype, shape)], SEED).pair(dtype, shape), fused, folder)
-
-
-def _stored_by(product: Product, run: Run, batch: int, row: int, column: int) -> int:
-    """Return the source line of the last store to an element of C; 0 if there was none."""
-    return int(run.stored_by[2][_word(product, batch, row, column)])
-
-
-def _cause(
-    product: Product, run: Run, mode: Mode, place: tuple[int, int, int], value: np.generic
-) -> str | None:
-    """Return the read of uninitialised shared memory that made an element of C wrong, or None.
-
-    Uninitialised words of a counted run are NaN: other wrong numbers have another cause.
-    """
-    word = _word(product, *place)
-    is_poisoned = np.isnan(value) if value.dtype.kind == "f" and mode == "counted" else True
-    return run.cause(2, word) if is_poisoned and run.stored_by[2][word] else None
-
-
-def _word(product: Product, batch: int, row: int, column: int) -> int:
-    """Return the number of the first word of an element of C."""
-    seen = product.operands
-    words = ELEMENTS[product.dtype].bytes // 4
-    return ((batch * seen.m + row) * seen.n + column) * words
 
 
 def _compare_counts(named: str, name: str, run: Run, theory: dict[str, Total]) -> None:

@@ -9,14 +9,13 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property, lru_cache
 from pathlib import Path
 from typing import Literal, get_args
 
 from base.errors import StudyError
 from base.paths import RESULTS, ROOT, shown
-from kernels.catalog.source import without_comments
-from kernels.host_execution.ptx import translated
+from kernels.host_execution.ptx import closing, split, translated
 
 Mode = Literal["counted", "separate", "fused", "large", "launch"]
 MODES: tuple[Mode, ...] = get_args(Mode)[:3]  # those that a product is checked in
@@ -79,6 +78,7 @@ _MODE_FLAGS: dict[Mode, list[str]] = {
     "launch": ["-O0"],
 }
 
+_SEVERAL_FILES = "a kernel in more than one file"
 # Features without a counterpart on the host, by pattern.
 _UNSUPPORTED = {
     r"\b__(?:shfl|ballot|any|all)(?!\w*_sync\b)(?:_\w+)?\b\s*\(": "warp functions without a mask",
@@ -91,7 +91,7 @@ _UNSUPPORTED = {
     r"(?:pipeline|thread_scope)_\w+)\w+|\b__cp_async\w*\b": "the CUDA C++ library",
     r"\b(?:clock|clock64|__nanosleep)\s*\(": "services of the device",
     r"<<<": "launches from the device",
-    r"#\s*include\b[^\n]*": "a kernel in more than one file",
+    r'^# \d+ "(?!<)[^"]*" 1\b[^\n]*': _SEVERAL_FILES,  # the preprocessor's mark of an include
 }
 # Headers that nvcc includes by itself, and headers whose functions `cuda.h` declares.
 _INCLUDED = re.compile(
@@ -104,10 +104,6 @@ _INCLUDED = re.compile(
 )
 _DYNAMIC_SHARED = re.compile(r"\bextern\s+__shared__\b[^;]*?(\w+)\s*\[\s*\]")
 SOURCE_NAME = "kernel.cu"  # of the copy that g++ compiles: a user's name may be any text
-# Conditions of code that only GPUs compile.
-_FOR_GPUS = re.compile(
-    r"\s*#\s*(?:ifdef\s|if\s+(?:defined\s*\(?)?)\s*(?:__CUDACC__|__CUDA_ARCH__|__NVCC__)\b"
-)
 # What nvcc defines, and values of __CUDA_ARCH__; the host runs the code for the first one.
 _NVCC = re.compile(r"\b(?:__CUDA_ARCH__|__CUDACC__|__NVCC__)\b")
 _OF_NVCC = ("-D__CUDACC__", "-D__NVCC__")
@@ -130,44 +126,37 @@ class CompilerError(StudyError):
     """An error of g++ in a kernel; nvcc may accept the kernel."""
 
 
-def unsupported(text: str, everywhere: bool = False) -> tuple[int, str, str] | None:
+def unsupported(text: str, macros: Sequence[str] = ()) -> tuple[int, str, str] | None:
     """Return line, word and name of the first feature that the host cannot execute.
 
-    Code between a condition of `_FOR_GPUS` and its ``#else`` is ignored, unless `everywhere`.
+    `macros` are options that define macros. Code that they leave out is ignored.
     """
-    code = without_comments(text)
-    code = _INCLUDED.sub("", code if everywhere else _without_gpu_code(code))
-    found = [
+    source = _preprocess(text, tuple(macros))
+    if missing := re.search(
+        r":(\d+):.*error: (.*: No such file.*|no include path.*)", source.errors
+    ):
+        return int(missing[1]), missing[2], _SEVERAL_FILES
+    refused = [
         (match.start(), match[0].rstrip("( "), feature)
         for pattern, feature in _UNSUPPORTED.items()
-        for match in re.finditer(pattern, code)
+        for match in re.finditer(pattern, source.code, re.MULTILINE)
     ]
-    found += [(each.place, each.instruction, "this inline PTX") for each in translated(code)[1]]
-    if not found:
+    refused += [(at, instruction, "this inline PTX") for at, instruction in source.translated[1]]
+    if not refused:
         return None
-    place, word, feature = min(found)
-    return code.count("\n", 0, place) + 1, word, feature
+    place, word, feature = min(refused)
+    *_, marker = re.finditer(r"^# (\d+).*\n", source.code[:place] or source.code, re.MULTILINE)
+    return int(marker[1]) + source.code.count("\n", marker.end(), place), word, feature
 
 
-def _without_gpu_code(code: str) -> str:
-    """Return code with empty lines in place of code that only nvcc compiles."""
-    depth, lines = 0, []  # of nested conditions, from 1 at a condition of `_FOR_GPUS`
-    for line in code.splitlines():
-        if depth == 0:
-            depth = int(bool(_FOR_GPUS.match(line)))
-        elif re.match(r"\s*#\s*if", line):
-            depth += 1
-        elif re.match(r"\s*#\s*endif", line) or (depth == 1 and re.match(r"\s*#\s*el", line)):
-            depth -= 1
-        lines.append("" if depth else line)
-    return "\n".join(lines)
-
-
-def _of_nvcc(text: str) -> list[str]:
+def _of_nvcc(text: str, macros: Sequence[str]) -> list[str]:
     """Return the macros of nvcc that choose code of a GPU, if the host can execute that code."""
-    if not _NVCC.search(without_comments(text)) or unsupported(text, everywhere=True):
+    if not _NVCC.search(text):
         return []
-    return [*_OF_NVCC, f"-D__CUDA_ARCH__={_ARCHITECTURES[0]}"]
+    of_nvcc = [*_OF_NVCC, f"-D__CUDA_ARCH__={_ARCHITECTURES[0]}"]
+    chosen = [*macros, *of_nvcc]
+    is_possible = not unsupported(text, chosen) and not _preprocess(text, tuple(chosen)).errors
+    return of_nvcc if is_possible else []
 
 
 Line = tuple[str, int]  # file and number
@@ -175,33 +164,50 @@ Line = tuple[str, int]  # file and number
 
 def unchecked_lines(text: str, defines: Mapping[str, int | str]) -> list[int]:
     """Return the lines of a source that nvcc compiles for some GPU, and the host does not run."""
-    if not _NVCC.search(without_comments(text)):
+    if not _NVCC.search(text):
         return []
     own = [f"-D{key}={value}" for key, value in defines.items()]
     gpus = [[*_OF_NVCC, f"-D__CUDA_ARCH__={number}"] for number in _ARCHITECTURES]
     compiled = set[Line]().union(*(_compiled_lines(text, [*own, *gpu]) for gpu in gpus))
-    unchecked = compiled - _compiled_lines(text, [*own, *_of_nvcc(text)])
+    unchecked = compiled - _compiled_lines(text, [*own, *_of_nvcc(text, own)])
     return sorted({number for _, number in unchecked})
 
 
-def _check_hidden(named: str, text: str, macros: Sequence[str]) -> None:
-    """Raise NotSupported for inline assembly or another file that the text of the source hides."""
-    if not re.search(r'##|%:|\\\n|asm|R"', text):
-        return
-    code = preprocessed(text, macros)
-    for pattern, feature in (
-        (r"\b(?:asm|__asm|__asm__)\b", "inline PTX"),
-        (r'^# \d+ "(?!<)[^"]*" 1\b', "a kernel in more than one file"),  # no #line
-    ):
-        if re.search(pattern, code, re.MULTILINE):
-            raise NotSupported(f"{named}: host execution does not support {feature}; remove it")
+@dataclass(frozen=True)
+class _Preprocessed:
+    """A source with its macros in place, and with comments that name lines.
+
+    `macros` are its directives that define macros, `errors` what the preprocessor refuses.
+    """
+
+    code: str
+    macros: str
+    errors: str
+
+    @cached_property
+    def translated(self) -> tuple[str, list[tuple[int, str]]]:
+        """The code without inline PTX (`ptx.translated`)."""
+        return translated(self.code)
+
+
+@lru_cache(maxsize=64)
+def _preprocess(text: str, macros: tuple[str, ...]) -> _Preprocessed:
+    command = [str(find_gxx()), *macros, "-E", "-dD", "-nostdinc", "-x", "c++", "-"]
+    source = _INCLUDED.sub("", text)
+    done = subprocess.run(command, input=source, capture_output=True, text=True, check=False)
+    _, first, rest = done.stdout.partition('# 1 "<stdin>"\n')  # after those of g++
+    directive = re.compile(r"^#(?:define|undef) .*$", re.MULTILINE)
+    errors = done.stderr if done.returncode else ""
+    return _Preprocessed(
+        first + directive.sub("", rest),
+        "\n".join(directive.findall(rest)),
+        errors.replace("<stdin>", SOURCE_NAME),
+    )
 
 
 def preprocessed(text: str, macros: Sequence[str]) -> str:
     """Return a source with its macros in place, and with comments that name lines."""
-    command = [str(find_gxx()), *macros, "-E", "-nostdinc", "-x", "c++", "-"]
-    code = _INCLUDED.sub("", text)
-    return subprocess.run(command, input=code, capture_output=True, text=True, check=False).stdout
+    return _preprocess(text, tuple(macros)).code
 
 
 def _compiled_lines(text: str, macros: Sequence[str]) -> set[Line]:
@@ -260,16 +266,18 @@ def build_kernel(
     text = launch.device if launch else source.read_text()
     if name.startswith("host_"):
         raise NotSupported(f"{shown(source)}: {name}: is a name of host execution; rename it")
-    of_nvcc = _of_nvcc(text)
-    if found := unsupported(text, everywhere=bool(of_nvcc)):
-        line, word, feature = found
+    own = [f"-D{key}={value}" for key, value in defines.items()]
+    of_nvcc = _of_nvcc(text, own)
+    if refused := unsupported(text, [*own, *of_nvcc]):
+        line, word, feature = refused
         raise NotSupported(
             f"{shown(source)}:{line}: {word}: host execution does not support {feature}; remove "
             "it, or run the kernel on a GPU only"
         )
-    own = [f"-D{key}={value}" for key, value in defines.items()]
-    text = translated(text)[0]
-    _check_hidden(shown(source), text, [*own, *of_nvcc])
+    whole = _preprocess(text, (*own, *of_nvcc))
+    if whole.errors:
+        raise CompilerError(_complaint(name, whole.errors, source))
+    code = re.sub(r'^(# \d+) "<stdin>"', rf'\1 "{SOURCE_NAME}"', whole.translated[0], flags=re.M)
     runtime = build_runtime(folder)
     flags = [*_COMMON, *_KERNEL, *_MODE_FLAGS[mode]]
     compiling = [
@@ -277,8 +285,8 @@ def build_kernel(
         *own,
         *of_nvcc,
         *(['-DHOST_CONFIGURE="configure.h"'] if launch else [f"-DKERNEL={name}"]),
-        f"-DHOST_LAUNCH_BOUNDS={_launch_bounds(name, text)}",
-        *(f"-D{array}=smem" for array in _dynamic_shared(text)),
+        f"-DHOST_LAUNCH_BOUNDS={_launch_bounds(name, code)}",
+        *(f"-D{array}=smem" for array in {*_DYNAMIC_SHARED.findall(code)} - {"smem"}),
         f'-DSOURCE="{SOURCE_NAME}"',
     ]
     # The kernel finds its runtime in its own folder. The runtime replaces the sanitizer's library.
@@ -289,16 +297,14 @@ def build_kernel(
         "-Wl,-rpath,$ORIGIN",
         "-Wl,-Bsymbolic",  # a kernel may have the name of a function of the C library
         # A kernel has no operating system: it gets only the C functions that g++ itself calls.
-        *(
-            "-nodefaultlibs",
-            "-lm",
-            "/lib64/ld-linux-x86-64.so.2",  # __tls_get_addr; the ABI's path
-            *(f"-Wl,--wrap={name}" for name in ("memcpy", "memmove", "memset")),
-        ),
+        "-nodefaultlibs",
+        "-lm",
+        "/lib64/ld-linux-x86-64.so.2",  # __tls_get_addr; the ABI's path
+        *(f"-Wl,--wrap={name}" for name in ("memcpy", "memmove", "memset")),
     ]
     stem = "-".join([name, *(f"{key}{value}".lower() for key, value in defines.items()), mode])
     entry = HERE / "entry.cpp"
-    texts = {SOURCE_NAME: _INCLUDED.sub("", text).encode()}
+    texts = {SOURCE_NAME: f"{code}\n{whole.macros}\n".encode()}
     texts |= {"configure.h": launch.configure.encode()} if launch else {}
     try:
         headers = _parsed_headers(mode, flags, folder)
@@ -330,25 +336,15 @@ def _parsed_headers(mode: Mode, flags: list[str], folder: Path) -> Path | None:
     return header if header.parent.exists() else None
 
 
-def _dynamic_shared(text: str) -> set[str]:
-    """Return the names of a source's dynamic shared arrays but `smem`, the runtime's."""
-    return set(_DYNAMIC_SHARED.findall(without_comments(text))) - {"smem"}
-
-
-def _launch_bounds(name: str, text: str) -> str:
+def _launch_bounds(name: str, code: str) -> str:
     """Return the first argument of ``__launch_bounds__``; "0" without, or if it may vary."""
-    code = without_comments(text)
     call = re.search(rf"\b{re.escape(name)}\s*\(", code)
     head = re.split(r"[;{}]", code[: call.start()])[-1] if call else ""
     bounds = re.search(r"__launch_bounds__\s*\(", head)
     if not bounds or re.search(r"\btemplate\s*<", head):
         return "0"
-    depth, begin = 1, bounds.end()
-    for place, character in enumerate(head[begin:], begin):
-        depth += {"(": 1, ")": -1}.get(character, 0)
-        if depth == 0 or (depth == 1 and character == ","):
-            return " ".join(head[begin:place].split())
-    return "0"
+    inside = head[bounds.end() : closing(head, bounds.end()) - 1]
+    return " ".join(split(inside, ",")[0].split())
 
 
 # Undefined weak symbols of every library of g++.

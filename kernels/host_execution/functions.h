@@ -7,123 +7,26 @@
 
 #define HOST_INLINE static __forceinline__
 
-// The runtime has them (--wrap).
-extern "C" void *memcpy(void *, const void *, size_t);
-extern "C" void *memset(void *, int, size_t);
+// ---- Forms that the C++ library lacks or gives other types
 
-// ---- Functions of the C library, and their forms for float
-
-#define HOST_MATH_1(NAME)             \
-    extern "C" double NAME(double);   \
-    extern "C" float NAME##f(float);  \
+#define HOST_FLOAT(NAME)              \
     HOST_INLINE float NAME(float x) { \
         return NAME##f(x);            \
-    }                                 \
-    HOST_INLINE double NAME(int x) {  \
-        return NAME(double(x));       \
     }
-#define HOST_MATH_2(NAME)                      \
-    extern "C" double NAME(double, double);    \
-    extern "C" float NAME##f(float, float);    \
-    HOST_INLINE float NAME(float x, float y) { \
-        return NAME##f(x, y);                  \
-    }
-// Of a number and an integer, or from a number to an integer.
-#define HOST_MATH_OF(RESULT_D, RESULT_F, NAME, ...) \
-    extern "C" RESULT_D NAME(__VA_ARGS__ double);   \
-    extern "C" RESULT_F NAME##f(__VA_ARGS__ float);
-#define HOST_SCALED(NAME, INTEGER)               \
-    extern "C" double NAME(double, INTEGER);     \
-    extern "C" float NAME##f(float, INTEGER);    \
-    HOST_INLINE float NAME(float x, INTEGER n) { \
-        return NAME##f(x, n);                    \
-    }
-#define HOST_WHOLE(RESULT, NAME)       \
-    extern "C" RESULT NAME(double);    \
-    extern "C" RESULT NAME##f(float);  \
-    HOST_INLINE RESULT NAME(float x) { \
-        return NAME##f(x);             \
-    }
-#define HOST_ORDER(NAME)                     \
-    extern "C" double NAME(int, double);     \
-    extern "C" float NAME##f(int, float);    \
-    HOST_INLINE float NAME(int n, float x) { \
-        return NAME##f(n, x);                \
-    }
+HOST_FLOAT(exp10)
+HOST_FLOAT(j0)
+HOST_FLOAT(j1)
+HOST_FLOAT(y0)
+HOST_FLOAT(y1)
 
-HOST_MATH_1(acos)
-HOST_MATH_1(acosh)
-HOST_MATH_1(asin)
-HOST_MATH_1(asinh)
-HOST_MATH_1(atan)
-HOST_MATH_1(atanh)
-HOST_MATH_1(cbrt)
-HOST_MATH_1(ceil)
-HOST_MATH_1(cos)
-HOST_MATH_1(cosh)
-HOST_MATH_1(erf)
-HOST_MATH_1(erfc)
-HOST_MATH_1(exp)
-HOST_MATH_1(exp10)
-HOST_MATH_1(exp2)
-HOST_MATH_1(expm1)
-HOST_MATH_1(fabs)
-HOST_MATH_1(floor)
-HOST_MATH_1(j0)
-HOST_MATH_1(j1)
-HOST_MATH_1(lgamma)
-HOST_MATH_1(log)
-HOST_MATH_1(log10)
-HOST_MATH_1(log1p)
-HOST_MATH_1(log2)
-HOST_MATH_1(logb)
-HOST_MATH_1(nearbyint)
-HOST_MATH_1(rint)
-HOST_MATH_1(round)
-HOST_MATH_1(sin)
-HOST_MATH_1(sinh)
-HOST_MATH_1(sqrt)
-HOST_MATH_1(tan)
-HOST_MATH_1(tanh)
-HOST_MATH_1(tgamma)
-HOST_MATH_1(trunc)
-HOST_MATH_1(y0)
-HOST_MATH_1(y1)
-HOST_MATH_2(atan2)
-HOST_MATH_2(copysign)
-HOST_MATH_2(fdim)
-HOST_MATH_2(fmax)
-HOST_MATH_2(fmin)
-HOST_MATH_2(fmod)
-HOST_MATH_2(hypot)
-HOST_MATH_2(nextafter)
-HOST_MATH_2(pow)
-HOST_MATH_2(remainder)
-HOST_SCALED(ldexp, int)
-HOST_SCALED(scalbn, int)
-HOST_SCALED(scalbln, long)
-HOST_WHOLE(int, ilogb)
-HOST_WHOLE(long, lrint)
-HOST_WHOLE(long, lround)
-HOST_WHOLE(long long, llrint)
-HOST_WHOLE(long long, llround)
-HOST_ORDER(jn)
-HOST_ORDER(yn)
-
-HOST_INLINE float fma(float x, float y, float z) {
-    return fmaf(x, y, z);
+HOST_INLINE float jn(int n, float x) {
+    return jnf(n, x);
+}
+HOST_INLINE float yn(int n, float x) {
+    return ynf(n, x);
 }
 HOST_INLINE float pow(float x, int n) {
     return powf(x, n);
-}
-HOST_INLINE double pow(double x, int n) {
-    return pow(x, double(n));
-}
-HOST_INLINE double copysign(double x, float y) {
-    return copysign(x, double(y));
-}
-HOST_INLINE double copysign(float x, double y) {
-    return copysign(double(x), y);
 }
 
 // Results that go to memory are stored by the kernel's code, so that they are checked.
@@ -280,24 +183,6 @@ HOST_ROUNDED(cyl_bessel_i1)
     HOST_INLINE REAL rhypot##SUFFIX(REAL x, REAL y) {                           \
         return 1 / hypot(double(x), double(y));                                 \
     }                                                                           \
-    HOST_INLINE REAL nan##SUFFIX(const char *) {                                \
-        return __builtin_nan("");                                               \
-    }                                                                           \
-    HOST_INLINE int isnan(REAL x) {                                             \
-        return __builtin_isnan(x);                                              \
-    }                                                                           \
-    HOST_INLINE int isinf(REAL x) {                                             \
-        return __builtin_isinf_sign(x) != 0;                                    \
-    }                                                                           \
-    HOST_INLINE int isfinite(REAL x) {                                          \
-        return __builtin_isfinite(x);                                           \
-    }                                                                           \
-    HOST_INLINE int signbit(REAL x) {                                           \
-        return __builtin_signbit(x) != 0;                                       \
-    }                                                                           \
-    HOST_INLINE REAL abs(REAL x) {                                              \
-        return fabs(x);                                                         \
-    }                                                                           \
     HOST_INLINE void sincospi##SUFFIX(REAL x, REAL *sine, REAL *cosine) {       \
         *sine = sinpi(x);                                                       \
         *cosine = cospi(x);                                                     \
@@ -309,26 +194,18 @@ HOST_INLINE void sincospi(float x, float *sine, float *cosine) {
 }
 
 // Fast forms: a GPU rounds otherwise, within the error bounds of the page on intrinsics.
-#define HOST_FAST(NAME, FUNCTION)     \
-    HOST_INLINE float NAME(float x) { \
-        return FUNCTION(x);           \
-    }
-HOST_FAST(__sinf, sinf)
-HOST_FAST(__cosf, cosf)
-HOST_FAST(__tanf, tanf)
-HOST_FAST(__tanhf, tanhf)
-HOST_FAST(__expf, expf)
-HOST_FAST(__exp10f, exp10f)
-HOST_FAST(__logf, logf)
-HOST_FAST(__log2f, log2f)
-HOST_FAST(__log10f, log10f)
-HOST_INLINE float __powf(float x, float y) {
-    return powf(x, y);
-}
+#define __sinf sinf
+#define __cosf cosf
+#define __tanf tanf
+#define __tanhf tanhf
+#define __expf expf
+#define __exp10f exp10f
+#define __logf logf
+#define __log2f log2f
+#define __log10f log10f
+#define __powf powf
+#define __fdividef fdividef
 HOST_INLINE float fdividef(float x, float y) {
-    return x / y;
-}
-HOST_INLINE float __fdividef(float x, float y) {
     return x / y;
 }
 HOST_INLINE double fdivide(double x, double y) {
@@ -338,7 +215,7 @@ HOST_INLINE float __saturatef(float x) {
     return x > 0 ? (x < 1 ? x : 1.0f) : 0.0f;
 }
 
-// ---- Minimum and maximum, absolute values
+// ---- Minimum and maximum
 
 #define HOST_EXTREMES(RESULT, A, B)                                                          \
     HOST_INLINE RESULT min(A a, B b) {                                                       \
@@ -377,16 +254,6 @@ HOST_NAMED_EXTREMES(u, unsigned)
 HOST_NAMED_EXTREMES(ll, long long)
 HOST_NAMED_EXTREMES(ull, unsigned long long)
 
-#define HOST_ABSOLUTE(NAME, TYPE)                                                        \
-    HOST_INLINE TYPE NAME(TYPE x) {                                                      \
-        return x < 0 ? static_cast<TYPE>(0ull - static_cast<unsigned long long>(x)) : x; \
-    }
-HOST_ABSOLUTE(abs, int)
-HOST_ABSOLUTE(abs, long)
-HOST_ABSOLUTE(abs, long long)
-HOST_ABSOLUTE(labs, long)
-HOST_ABSOLUTE(llabs, long long)
-
 // ---- Bits
 
 #define HOST_BITS(NAME, TO, FROM)                \
@@ -395,6 +262,8 @@ HOST_ABSOLUTE(llabs, long long)
         __builtin_memcpy(&to, &from, sizeof to); \
         return to;                               \
     }
+HOST_BITS(__float_as_int, int, float)
+HOST_BITS(__int_as_float, float, int)
 HOST_BITS(__float_as_uint, unsigned, float)
 HOST_BITS(__uint_as_float, float, unsigned)
 HOST_BITS(__double_as_longlong, long long, double)
@@ -750,19 +619,4 @@ struct is_same<A, A> {
 };
 template <typename A, typename B>
 constexpr bool is_same_v = is_same<A, B>::value;
-using ::abs;
-using ::ceil;
-using ::exp;
-using ::fabs;
-using ::floor;
-using ::fma;
-using ::fmax;
-using ::fmin;
-using ::isfinite;
-using ::isinf;
-using ::isnan;
-using ::log;
-using ::pow;
-using ::round;
-using ::sqrt;
 }  // namespace std

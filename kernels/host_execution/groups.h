@@ -47,42 +47,19 @@ HOST_INLINE unsigned __match_all_sync(unsigned mask, T value, int *all_match) {
 
 namespace cooperative_groups {
 
-template <typename T>
-struct plus {
-    __forceinline__ T operator()(T a, T b) const {
-        return a + b;
-    }
-};
-template <typename T>
-struct less {
-    __forceinline__ T operator()(T a, T b) const {
-        return b < a ? b : a;
-    }
-};
-template <typename T>
-struct greater {
-    __forceinline__ T operator()(T a, T b) const {
-        return a < b ? b : a;
-    }
-};
-template <typename T>
-struct bit_and {
-    __forceinline__ T operator()(T a, T b) const {
-        return a & b;
-    }
-};
-template <typename T>
-struct bit_or {
-    __forceinline__ T operator()(T a, T b) const {
-        return a | b;
-    }
-};
-template <typename T>
-struct bit_xor {
-    __forceinline__ T operator()(T a, T b) const {
-        return a ^ b;
-    }
-};
+#define HOST_OPERATION(NAME, RESULT)                   \
+    template <typename T>                              \
+    struct NAME {                                      \
+        __forceinline__ T operator()(T a, T b) const { \
+            return RESULT;                             \
+        }                                              \
+    };
+HOST_OPERATION(plus, a + b)
+HOST_OPERATION(less, b < a ? b : a)
+HOST_OPERATION(greater, a < b ? b : a)
+HOST_OPERATION(bit_and, a &b)
+HOST_OPERATION(bit_or, a | b)
+HOST_OPERATION(bit_xor, a ^ b)
 
 }  // namespace cooperative_groups
 

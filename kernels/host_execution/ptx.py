@@ -10,12 +10,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 _QUOTED = r'"(?:\\.|[^"\\\n])*"'
-_SKIPPED = re.compile(rf"//[^\n]*|/\*.*?(?:\*/|\Z)|{_QUOTED}|'(?:\\.|[^'\\\n])'", re.DOTALL)
-_COMMENTS = re.compile(rf"{_QUOTED}|//[^\n]*|/\*.*?\*/", re.DOTALL)
-_ASM = re.compile(
-    r"\b(?:asm|__asm|__asm__)\b(?:\s|\\\n)*(?:volatile\b|__volatile__\b)?(?:\s|\\\n)*\("
-)
-_STRING = re.compile(r'(?:\s|\\\n)*"((?:\\.|[^"\\\n])*)"')
+_LITERAL = re.compile(rf"R\"([^()\s]*)\(.*?\)\1\"|{_QUOTED}|'(?:\\.|[^'\\\n])'", re.DOTALL)
+_ASM = re.compile(r"\b(?:asm|__asm|__asm__)\b[^(;{}]*\(")  # with qualifiers
+_STRING = re.compile(r'\s*"((?:\\.|[^"\\\n])*)"')
 _OPERAND = re.compile(r'(?:\[(\w+)\])?\s*"[^"]*"\s*\((.*)\)\s*', re.DOTALL)
 _REGISTER = re.compile(r"%?[A-Za-z_]\w*")
 _SPECIAL = {
@@ -65,14 +62,6 @@ class _NotTranslated(Exception):  # noqa: N818  the field's word
     """An instruction, by its name."""
 
 
-@dataclass(frozen=True)
-class Refused:
-    """An instruction that the host cannot execute, and where its statement begins."""
-
-    place: int
-    instruction: str
-
-
 @dataclass
 class _Statement:
     """One ``asm`` statement: its operands as C++, and the registers that it declares."""
@@ -100,7 +89,7 @@ class _Statement:
         for pattern, translate in _INSTRUCTIONS:
             if match := re.fullmatch(pattern, opcode):
                 try:
-                    code = translate(match, [self._operand(each) for each in _listed(rest)])
+                    code = translate(match, [self._operand(each) for each in split(rest, ",")])
                     return f"{{ {code} }}"
                 except (IndexError, KeyError, ValueError):
                     break
@@ -118,7 +107,7 @@ class _Statement:
         """Return an operand as C++: several values for a vector."""
         text = text.strip()
         if text.startswith("{"):
-            return [self._value(each) for each in _listed(text.strip("{} "))]
+            return [self._value(each) for each in split(text.strip("{} "), ",")]
         if text.startswith("["):
             base, plus, offset = text.strip("[] ").partition("+")
             value = self._value(base.strip())
@@ -160,18 +149,6 @@ def _instructions(template: str) -> Iterator[str]:
             words = words[1:].lstrip()
         if words:
             yield words
-
-
-def _listed(text: str) -> list[str]:
-    """Split operands at commas outside braces and brackets."""
-    parts, depth = [""], 0
-    for character in text:
-        depth += {"{": 1, "[": 1, "(": 1, "}": -1, "]": -1, ")": -1}.get(character, 0)
-        if character == "," and not depth:
-            parts.append("")
-        else:
-            parts[-1] += character
-    return [part.strip() for part in parts if part.strip()]
 
 
 # ---- Instructions: what remains of the match are modifiers
@@ -435,35 +412,34 @@ def _barrier(waits: bool, operands: _Operands) -> str:
 # ---- Statements in a source
 
 
-def _blank(match: re.Match[str]) -> str:
-    """Return spaces for a comment; a literal stays."""
-    return match[0] if match[0].startswith('"') else re.sub(r"[^\n]", " ", match[0])
+def translated(code: str) -> tuple[str, list[tuple[int, str]]]:
+    """Return code with its ``asm`` statements translated, and those that stay.
 
-
-def translated(text: str) -> tuple[str, list[Refused]]:
-    """Return a source with its ``asm`` statements translated, and those that stay.
-
-    Lines keep their numbers.
+    Of these, place and instruction. The code has no comments and no macros; lines keep their
+    numbers.
     """
-    hidden = _SKIPPED.sub(lambda match: re.sub(r"[^\n]", " ", match[0]), text)
+    hidden = _without_literals(code)
     out, begin, refused = [], 0, []
     for match in _ASM.finditer(hidden):
         if match.start() < begin:
             continue
-        end = _closing(hidden, match.end())
-        whole = text[match.start() : end]
+        end = closing(hidden, match.end())
         try:
-            code = _statement(_COMMENTS.sub(_blank, text[match.end() : end - 1]))
+            statement = _statement(code[match.end() : end - 1])
         except _NotTranslated as instruction:
-            refused.append(Refused(match.start(), str(instruction) or match[0].split()[0]))
+            refused.append((match.start(), str(instruction) or match[0].split()[0]))
             continue
-        breaks = "".join(re.findall(r"\\?\n", whole))
-        out += [text[begin : match.start()], f"({{ {code} }})", breaks]
+        breaks = "\n" * code.count("\n", match.start(), end)
+        out += [code[begin : match.start()], f"({{ {statement} }})", breaks]
         begin = end
-    return "".join([*out, text[begin:]]), refused
+    return "".join([*out, code[begin:]]), refused
 
 
-def _closing(hidden: str, begin: int) -> int:
+def _without_literals(code: str) -> str:
+    return _LITERAL.sub(lambda match: re.sub(r"[^\n]", " ", match[0]), code)
+
+
+def closing(hidden: str, begin: int) -> int:
     """Return the place behind the parenthesis that is open at `begin`."""
     depth = 1
     for place in range(begin, len(hidden)):
@@ -478,14 +454,14 @@ def _statement(inside: str) -> str:
     template, place = "", 0
     while literal := _STRING.match(inside, place):
         template, place = template + literal[1], literal.end()
-    rest = inside[place:].replace("\\\n", " ").strip()
+    rest = inside[place:].strip()
     if rest and not rest.startswith(":"):
-        raise _NotTranslated("")  # a template that macros make
-    sections = _sections(rest[1:])
+        raise _NotTranslated("")
+    sections = split(rest[1:], ":")
     operands: list[str] = []
     names: dict[str, str] = {}
     for section in sections[:2]:
-        for text in _operands(section):
+        for text in split(section, ","):
             given = _OPERAND.fullmatch(text)
             if not given:
                 raise _NotTranslated("")
@@ -496,21 +472,13 @@ def _statement(inside: str) -> str:
     return _Statement(operands, names).translated(template)
 
 
-def _sections(text: str) -> list[str]:
-    return _split(text, ":")
-
-
-def _operands(text: str) -> list[str]:
-    return [part.strip() for part in _split(text, ",") if part.strip()]
-
-
-def _split(text: str, separator: str) -> list[str]:
-    """Split a text outside of parentheses and quoted texts."""
-    hidden = _SKIPPED.sub(lambda match: " " * len(match[0]), text)
+def split(text: str, separator: str) -> list[str]:
+    """Split a text outside of brackets and quoted texts; an empty text has no parts."""
+    hidden = _without_literals(text)
     parts, begin, depth = [], 0, 0
-    for place, character in enumerate(hidden):
-        depth += {"(": 1, ")": -1}.get(character, 0)
+    for place, character in enumerate(f"{hidden}{separator}"):
+        depth += (character in "([{") - (character in ")]}")
         if character == separator and not depth:
-            parts.append(text[begin:place])
+            parts.append(text[begin:place].strip())
             begin = place + 1
-    return [*parts, text[begin:]]
+    return parts if text.strip() else []

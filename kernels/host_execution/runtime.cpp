@@ -498,18 +498,6 @@ extern "C" int host_has_fma() {
 
 namespace {
 
-inline float fused_sum(float a, float b, float sum) {
-    return fmaf(a, b, sum);
-}
-
-inline double fused_sum(double a, double b, double sum) {
-    return fma(a, b, sum);
-}
-
-inline uint32_t fused_sum(uint32_t a, uint32_t b, uint32_t sum) {
-    return a * b + sum;  // modulo 2^32: there is nothing to round
-}
-
 template <typename Element>
 void multiply(const Element *a, const Element *b, Element *c, size_t m, size_t n, size_t k,
               bool fused) {
@@ -520,39 +508,27 @@ void multiply(const Element *a, const Element *b, Element *c, size_t m, size_t n
             for (size_t column = 0; column < n; ++column) {
                 const Element other = b[step * n + column];
                 Element &sum = c[row * n + column];
-                sum = fused ? fused_sum(element, other, sum) : sum + element * other;
+                if constexpr (std::is_floating_point_v<Element>)
+                    sum = fused ? std::fma(element, other, sum) : sum + element * other;
+                else
+                    sum += element * other;  // modulo 2^32: there is nothing to round
             }
         }
     }
 }
 
-template <typename Element>
-void multiply_batch(const Element *a, const Element *b, Element *c, const Sizes &sizes,
-                    bool fused) {
-    const size_t m = sizes.m, n = sizes.n, k = sizes.k;
-    for (size_t i = 0; i < sizes.batch; ++i) {
-        multiply(a + i * m * k, b + i * k * n, c + i * m * n, m, n, k, fused);
-    }
-}
-
 }  // namespace
 
-// c = a * b for each of a batch of row-major matrices, each element summed in the order of k.
-// `fused`: each step is one FMA, else a product that is rounded and then a sum.
-extern "C" void host_reference_float32(const float *a, const float *b, float *c, const Sizes *sizes,
-                                       int fused) {
-    multiply_batch(a, b, c, *sizes, fused);
-}
-
-extern "C" void host_reference_float64(const double *a, const double *b, double *c,
-                                       const Sizes *sizes, int fused) {
-    multiply_batch(a, b, c, *sizes, fused);
-}
-
-extern "C" void host_reference_uint32(const uint32_t *a, const uint32_t *b, uint32_t *c,
-                                      const Sizes *sizes, int fused) {
-    multiply_batch(a, b, c, *sizes, fused);
-}
+// c = a * b for row-major matrices, each element summed in the order of k. `fused`: each step is
+// one FMA, else a product that is rounded and then a sum.
+#define HOST_REFERENCE(NAME, TYPE)                                                           \
+    extern "C" void host_reference_##NAME(const TYPE *a, const TYPE *b, TYPE *c, uint64_t m, \
+                                          uint64_t n, uint64_t k, int fused) {               \
+        multiply(a, b, c, m, n, k, fused);                                                   \
+    }
+HOST_REFERENCE(float32, float)
+HOST_REFERENCE(float64, double)
+HOST_REFERENCE(uint32, uint32_t)
 
 // ---- What a kernel calls
 

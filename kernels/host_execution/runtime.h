@@ -69,7 +69,7 @@ enum FaultKind : int32_t {
     VARIABLE_SIZE,      // no fault: host execution cannot follow so many
 };
 
-// The structures up to `Sizes` are those of binding.py.
+// The structures up to `Launch` are those of binding.py.
 
 // Code addresses are relative to the kernel's library, and those of the instruction after the call.
 struct Fault {
@@ -132,11 +132,6 @@ struct Launch {
     char *constants;         // those declared __constant__
     uint64_t constant_bytes;
     Fault fault;
-};
-
-// Of a batch of products: A has m x k elements, B k x n, C m x n.
-struct Sizes {
-    uint64_t batch, m, n, k;
 };
 
 // The last accesses to a word of shared memory, or to a byte of it (`Worker::unit`): by which lanes

@@ -3,7 +3,6 @@
 import errno
 import re
 from contextlib import nullcontext
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,12 +10,10 @@ import pytest
 
 from base.errors import StudyError
 from kernels.catalog.entries import VARIANTS
-from kernels.catalog.product import Product
 from kernels.host_execution import check, compiler
 from kernels.host_execution.binding import Kernel, KernelFault
-from kernels.host_execution.check import check_largest
+from kernels.host_execution.check import zeros
 from kernels.host_execution.compiler import NotSupported, build_kernel, unsupported
-from kernels.products.shape import Shape
 
 TEXT = Path(__file__).with_name("cases.txt").read_text()
 
@@ -118,7 +115,8 @@ def test_code_for_gpus_only_is_ignored(condition):
     without = text.replace("atomicInc(p, 1);", "")
     assert unsupported(without) == (10, "c", "this inline PTX")
     assert unsupported(without.replace("#else\n\n#endif", "#endif"))[0] == 8
-    assert unsupported(text.replace(condition, "if 1"))[0] == 3
+    assert unsupported(text.replace(condition, "if 1"))[0] == 5
+    assert unsupported(text.replace(condition, "if 1"), ["-DWIDE"])[0] == 3
 
 
 def test_numbers_of_16_bits_are_those_of_the_standard(compiled):
@@ -367,26 +365,13 @@ def test_indices_are_checked_as_far_as_32_bits_reach(compiled, index):
         kernel.run_last_block(*options)
 
 
-@pytest.mark.slow
-def test_without_addresses_for_the_largest_product_the_kernel_is_not_checked(patch, host_builds):
+def test_without_addresses_for_the_largest_product_the_remedy_is_named(patch):
     def refused(*_):
         raise OSError(errno.ENOMEM, "Cannot allocate memory")
 
     patch(check.mmap, mmap=refused)
-    product = Product("naive", "float32", Shape.square(64), 32)
     with pytest.raises(NotSupported, match=r"needs 3 × 8 GiB of addresses .* raise `ulimit -v`"):
-        check_largest(product, folder=host_builds)
-
-
-def test_the_largest_products_of_the_catalog_are_right(host_builds, tmp_path):
-    for name in ("naive", "block"):
-        product = Product(name, "float32", Shape.square(64), 32)
-        check_largest(product, folder=host_builds)
-    source = tmp_path / "naive.cu"
-    text = (compiler.ROOT / "kernels/naive.cu").read_text()
-    source.write_text(text.replace("a[row * n + k]", "a[(unsigned)(row * n + k) % 2000000000u]"))
-    with pytest.raises(KernelFault, match=r"naive\.cu:\d+: naive at size 46340: stores C\(46336, "):
-        check_largest(replace(product, variant="naive"), source, host_builds)
+        zeros(2**31, np.float32)
 
 
 def build(tmp_path, folder, text):
@@ -412,16 +397,16 @@ CALL = 'extern "C" __global__ void kernel(float *p) {{ {} p[0] = 1; }}\n'
             + CALL.format('run("id");'),
             "system: undefined weak symbols are refused",
         ),
-        ("#define A a##sm\n" + CALL.format('A("nop");'), "not support inline PTX"),
-        ("#define J(x) __a##x\n" + CALL.format('J(sm__)("nop");'), "not support inline PTX"),
-        (CALL.format('as\\\nm("nop");'), "not support inline PTX"),
+        ("#define A a##sm\n" + CALL.format('A("nop");'), "not support this inline PTX"),
+        ("#define J(x) __a##x\n" + CALL.format('J(sm__)("nop");'), "not support this inline PTX"),
+        (CALL.format('as\\\nm("nop");'), "not support this inline PTX"),
         (
             CALL.format('const char *s = "/*"; asm("nop"); s = "*/";'),
             "nop: host execution does not",
         ),
         (
             CALL.format('auto s = R"(" /* )"; asm("nop"); s = R"( */ ")";'),
-            "not support inline PTX",
+            "not support this inline PTX",
         ),
         ('%:include "other.cu"\n' + CALL.format(""), "other.cu: No such file"),
         ('%:include "/proc/self/maps"\n' + CALL.format(""), "not support a kernel in more"),

@@ -229,13 +229,13 @@ def test_other_instructions_are_refused_by_name(statement, instruction):
 
 
 def test_statements_keep_their_lines_and_other_text_stays():
-    text = 'a; // asm("x");\n#define W(n) \\\n    asm volatile("cp.async.wait_group %0;\\n" \\\n'
-    text += '    ::"n"(n))\nconst char *s = "asm(1)";\n'
+    text = 'a;\n    asm volatile("cp.async.wait_group %0;\\n"\n    ::"n"(n));\n'
+    text += 'const char *s = "asm(1)", *t = R"(asm("1"))";\n'
     code, refused = translated(text)
     assert not refused
     assert code.count("\n") == text.count("\n")
     assert re.search(r"host_wait_copies\(\(n\)\);", code)
-    assert 'const char *s = "asm(1)"' in code
+    assert 'const char *s = "asm(1)", *t = R"(asm("1"))";' in code
     assert translated('asm(NAME "x");')[1]
 
 

@@ -6,6 +6,7 @@ import pytest
 
 from kernels.host_execution.compiler import CompilerError, NotSupported, unchecked_lines
 from kernels.host_execution.limited import limited
+from kernels.launches.library import Source
 from kernels.launches.verdict import judge
 
 # Each block computes tiles of 16 x 16 until none is left. The sizes are only in macros.
@@ -173,3 +174,31 @@ def test_no_guess_replaces_a_launch_of_the_option_that_does_not_compile(tmp_path
     option = "multiply<<<1, 256>>>(A, B)"
     with pytest.raises(CompilerError, match=r"mine\.cu: multiply: its launch: no match for call"):
         judge(tmp_path / "mine.cu", FACTORS, "multiply", option)
+
+
+# Each thread stores an element behind its own, the last one behind C.
+BEHIND = """
+__global__ void multiply(const float *a, const float *b, float *c, int n) {
+    const int row = blockIdx.y * 16 + threadIdx.y, column = blockIdx.x * 16 + threadIdx.x;
+    float sum = 0;
+    for (int i = 0; i < n; ++i) sum += a[row * n + i] * b[i * n + column];
+    c[row * n + column + 1] = sum;
+}
+void run(const float *a, const float *b, float *c, int n) {
+    multiply<<<dim3(n / 16, n / 16), dim3(16, 16)>>>(a, b, c, n);
+}
+"""
+
+
+@pytest.mark.slow
+def test_a_wrong_kernel_runs_only_where_its_bounds_are_checked(tmp_path, monkeypatch):
+    modes, library = set(), Source.library
+
+    def recorded(source, mode):
+        modes.add(mode)
+        return library(source, mode)
+
+    monkeypatch.setattr(Source, "library", recorded)
+    judged = judge(tmp_path / "mine.cu", BEHIND, "multiply")
+    assert "is out of bounds" in str(judged.fault)
+    assert modes <= {"launch", "counted"}, "others would store into memory of this process"
