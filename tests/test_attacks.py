@@ -393,14 +393,6 @@ def test_a_copy_of_a_recording_is_refused_as_second_session(sound, tmp_path, cha
         together([recording.read(sound), recording.read(folder)])
 
 
-def test_a_copy_of_a_recording_in_another_order_compares_as_the_same(sound, tmp_path, command):
-    folder = shutil.copytree(sound, tmp_path / "another")
-    COPIES["in another order"](folder)
-    seal(folder)
-    done = command("compare", sound, folder)
-    assert (done.returncode, done.stdout[:33]) == (0, "A and B contain the same samples:")
-
-
 def test_a_copy_of_a_recording_is_named_before_anything_is_read(sound, tmp_path):
     copy = shutil.copytree(sound, tmp_path / "another")
     check_copies([sound])

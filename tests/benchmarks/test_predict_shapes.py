@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from analysis.data import recordings
-from base.errors import StudyError
 from benchmarks import predict_shapes
 from measurement.devices.pieces import Trial
 from measurement.devices.session import Timing
@@ -16,20 +15,17 @@ from measurement.sampling import supervisor
 from tests.support import simulated_shapes as truth
 from tests.support import warm
 from tests.support.fakes import FakeDevice, FakeHardware
-from tests.support.simulated import recorded
 
 pytestmark = pytest.mark.exhaustive
 
 
 class ShapedDevice(FakeDevice):
-    """Takes the times of the simulated host; `factor` slower than the recording says."""
-
-    factor = 1.0
+    """Takes the times of the simulated host."""
 
     def multiplied(self, cell, change, later):
         a, b = self.inputs.rounded(cell.dtype, cell.shape, (0, 0))
         self.c[cell] = a @ b
-        time_s = self.factor * truth.run_s(cell.shape, cell.host_memory)
+        time_s = truth.run_s(cell.shape, cell.host_memory)
         return Timing(time_s, None, 0.0, time_s, 0.0)
 
     def throughput(self, cell, batches):
@@ -44,16 +40,10 @@ class ShapedDevice(FakeDevice):
         return trials, [self.c[cell]]
 
 
-class SlowDevice(ShapedDevice):
-    factor = 2.0
-
-
 @dataclass(frozen=True)
 class ShapedHardware(FakeHardware):
-    kind: type = ShapedDevice
-
     def open_gpu(self, device, inputs, builds, cubins, partner, primary=False):
-        return self.kind(self, "gpu0", inputs)
+        return ShapedDevice(self, "gpu0", inputs)
 
 
 @pytest.fixture
@@ -65,18 +55,18 @@ def run(patch, monkeypatch, gpu_recording, tmp_path, capsys):
     patch(supervisor, _SPAWN=warm.CONTEXT)
     monkeypatch.setattr(recordings, "load", lambda paths: {"recording": made})
 
-    def compare(kind, count=12, *others):
+    def compare(*others):
         out = tmp_path / "out.json"
-        arguments = ["--recording", "x", "--count", str(count), "--out", str(out), *others]
+        arguments = ["--recording", "x", "--count", "12", "--out", str(out), *others]
         monkeypatch.setattr(sys, "argv", ["predict_shapes", *arguments])
-        status = predict_shapes.main(ShapedHardware(tmp_path, kind=kind))
+        status = predict_shapes.main(ShapedHardware(tmp_path))
         return status, capsys.readouterr().out.splitlines(), json.loads(out.read_text())
 
     return compare
 
 
 def test_medians_are_compared_with_predictions(run):
-    _, lines, found = run(ShapedDevice)
+    _, lines, found = run()
     compared = found["compared"]
     assert len(compared) == 12
     assert (
@@ -100,20 +90,8 @@ def test_runs_of_a_second_recording_are_compared_without_a_gpu(run, monkeypatch,
     for measured, covers in ((second, True), (slower, False)):
         loaded = {"recording": first, "against": measured}
         monkeypatch.setattr(recordings, "load", lambda paths, of=loaded: {n: of[n] for n in paths})
-        _, lines, found = run(ShapedDevice, 12, "--against", "y")
+        status, lines, found = run("--against", "y")
         assert len(found["compared"]) == 8 * len(truth.shapes_of_the_study())
         assert (found["inside"] > 0.9) == covers
+        assert covers or status == 1
         assert len(lines) == 8 + 1 + 5
-
-
-def test_a_slower_gpu_is_outside(run):
-    status, _, found = run(SlowDevice)
-    assert status == 1
-    assert found["inside"] < 0.5
-
-
-def test_a_recording_of_square_products_is_refused(monkeypatch, tmp_path):
-    arguments = ["predict_shapes", "--recording", str(recorded())]
-    monkeypatch.setattr(sys, "argv", arguments)
-    with pytest.raises(StudyError, match=r"^--recording: too few shapes that are not square"):
-        predict_shapes.main(ShapedHardware(tmp_path))

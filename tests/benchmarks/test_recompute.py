@@ -72,11 +72,3 @@ def test_a_session_effect_shared_by_all_cells_is_found_by_reml():
     assert found[0] == pytest.approx(shared.var(ddof=1), rel=0.1)
     assert found[1] == pytest.approx(1e-4, rel=0.15)
     assert np.isfinite(found).all()
-
-
-def test_variances_of_sessions_do_not_depend_on_the_unit_of_time():
-    rng = np.random.default_rng(3)
-    noise = np.repeat(np.exp(rng.normal(-9, 2, (300, 1))), 2, axis=1)
-    logs = rng.normal(0, 2e-3, (300, 2)) + np.array([0, 8e-4]) + rng.normal(0, noise**0.5)
-    in_seconds, in_hours = (recompute.reml(logs + unit, noise) for unit in (0, -18))
-    assert in_hours == pytest.approx(in_seconds, rel=1e-3)

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.slow
 # Powers of two, their neighbours, odd and even multiples of four and eight.
 BLOCKS = (None, 1, 3, 8, 12, 16, 17, 32)
 OFTEN = (None, 3, 16, 32016)  # `make test` runs one odd and one even block size
-# Other types than float32 have one block size here, and the largest one in `test_random_counts`.
+# Other types than float32 have one block size here, and the largest one in `test_residues`.
 KERNELS = [
     (name, block, dtype)
     for name, entry in VARIANTS.items()

@@ -74,7 +74,7 @@ def bound(a, b):
     return ENTRY.roundoffs(len(a)) * UNIT * (a @ b) + 2.0**-47 * left
 
 
-@pytest.mark.parametrize("n", [100, 256])
+@pytest.mark.parametrize("n", [100, pytest.param(256, marks=pytest.mark.exhaustive)])
 @pytest.mark.parametrize("kind", DATA)
 def test_errors_are_within_the_bound(multiply, kind, n):
     a, b = (each.astype(np.float32).astype(np.float64) for each in DATA[kind](n))

@@ -7,8 +7,6 @@ from kernels.catalog.product import Product
 from kernels.products.shape import Shape
 from kernels.theory.cost import (
     OPERATIONS,
-    Axis,
-    GlobalAccess,
     SharedAccess,
     Total,
     alike,
@@ -20,37 +18,6 @@ WARP = (32, 1)
 KERNELS = {
     name: entry for name, entry in VARIANTS.items() if entry.kernel_name == name and entry.theory
 }
-
-
-def of_global(*axes, element_bytes=4):
-    """Return the total of one load by a warp; an axis is (extent, tile, offset, weight)."""
-    access = GlobalAccess("global_load", tuple(Axis(*axis) for axis in axes), element_bytes)
-    return totals([access], WARP, blocks=1)["global_load"]
-
-
-@pytest.mark.parametrize(
-    ("element_bytes", "weight", "sectors", "lines"),
-    [
-        (4, 1, 4, 1),  # neighbours: 128 bytes
-        (8, 1, 8, 2),
-        (4, 4, 16, 4),  # float4
-        (4, 0, 1, 1),  # all the same
-        (4, 8, 32, 8),
-        (4, 512, 32, 32),  # a column
-    ],
-)
-def test_sectors_and_lines_of_one_request(element_bytes, weight, sectors, lines):
-    found = of_global((32, 32, along_x, weight), element_bytes=element_bytes)
-    assert found == Total(32, 1, sectors, lines=lines)
-
-
-def test_rows_that_begin_within_a_sector_touch_one_more():
-    """Of 33 rows of 33 words, 0, 8, 16, 24 and 32 begin with a sector, 0 and 32 with a line."""
-    found = of_global((33, 1, alike, 33), (32, 32, along_x, 1))
-    assert found == Total(33 * 32, 33, 5 * 4 + 28 * 5, lines=2 + 31 * 2)
-    # A sector holds four doubles: each fourth row begins with one, each sixteenth with a line.
-    found = of_global((33, 1, alike, 33), (32, 32, along_x, 1), element_bytes=8)
-    assert found == Total(33 * 32, 33, 9 * 8 + 24 * 9, lines=3 * 2 + 30 * 3)
 
 
 @pytest.mark.parametrize(
