@@ -14,7 +14,7 @@ import time
 import psutil
 import pytest
 
-from tests.support import ROOT, warm
+from tests.support import ROOT, for_make_test, warm
 
 pytestmark = pytest.mark.slow
 LIMIT_S = 60  # for seconds of work, on a busy machine
@@ -169,18 +169,23 @@ STOPPED = "stopped; rerun the same command to resume"
 KILLED = "ended by SIGKILL; rerun the same command"
 
 
+FAULTS = {
+    "INT": (signals(signal.SIGINT), 130, STOPPED),
+    "TERM twice": (signals(signal.SIGTERM, signal.SIGTERM, signal.SIGHUP), 130, STOPPED),
+    "KILL": (signals(signal.SIGKILL), -signal.SIGKILL, ""),
+    "KILL group": (signals(signal.SIGKILL, kill=os.killpg), -signal.SIGKILL, ""),
+    "KILL Snakemake": (
+        signals(signal.SIGKILL, snakemake=True),
+        2,
+        f"error: Snakemake was {KILLED}",
+    ),
+    "closed": (close_pipe, 141, None),
+    "full": (fill_disk, 2, None),
+}
+
+
 @pytest.mark.parametrize(
-    ("fault", "status", "message"),
-    [
-        (signals(signal.SIGINT), 130, STOPPED),
-        (signals(signal.SIGTERM, signal.SIGTERM, signal.SIGHUP), 130, STOPPED),
-        (signals(signal.SIGKILL), -signal.SIGKILL, ""),
-        (signals(signal.SIGKILL, kill=os.killpg), -signal.SIGKILL, ""),
-        (signals(signal.SIGKILL, snakemake=True), 2, f"error: Snakemake was {KILLED}"),
-        (close_pipe, 141, None),
-        (fill_disk, 2, None),
-    ],
-    ids=["INT", "TERM twice", "KILL", "KILL group", "KILL Snakemake", "closed", "full"],
+    ("fault", "status", "message"), for_make_test(FAULTS, "INT", "KILL Snakemake", "closed")
 )
 def test_no_process_remains_and_the_same_command_resumes(project, fault, status, message):
     process = fault(project)
@@ -218,20 +223,19 @@ def test_closed_standard_streams_change_nothing(project):
     assert '{"event"' not in log
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        (("begun > {log}", "'error: no x' > {log}; exit 3"), rf"Being quick: no x {OF_QUICK}"),
-        (("begun > {log}", "spoiled > {log}; exit 3"), rf"Being quick: spoiled {OF_QUICK}"),
-        (("\nrule report", "\nimport sys; sys.exit('error: no y')\nrule report"), "no y"),
-        (
-            ('"results/quick.txt"\n    log', '"results/other.txt"\n    log'),
-            rf"MissingInputException .*results/quick\.txt.* {OF_SNAKEMAKE}",
-        ),
-        (("rule quick:", "rule quick"), rf".+ {OF_SNAKEMAKE}"),
-    ],
-    ids=["told", "untold", "refused", "missing", "syntax"],
-)
+ERRORS = {
+    "told": (("begun > {log}", "'error: no x' > {log}; exit 3"), rf"Being quick: no x {OF_QUICK}"),
+    "untold": (("begun > {log}", "spoiled > {log}; exit 3"), rf"Being quick: spoiled {OF_QUICK}"),
+    "refused": (("\nrule report", "\nimport sys; sys.exit('error: no y')\nrule report"), "no y"),
+    "missing": (
+        ('"results/quick.txt"\n    log', '"results/other.txt"\n    log'),
+        rf"MissingInputException .*results/quick\.txt.* {OF_SNAKEMAKE}",
+    ),
+    "syntax": (("rule quick:", "rule quick"), rf".+ {OF_SNAKEMAKE}"),
+}
+
+
+@pytest.mark.parametrize(("change", "message"), for_make_test(ERRORS, "told", "missing"))
 def test_an_error_is_a_one_line_error(project, change, message):
     status, output, errors = changed(project, *change)
     assert (status, output) == (2, "")
@@ -239,7 +243,12 @@ def test_an_error_is_a_one_line_error(project, change, message):
     assert re.fullmatch(f"error: {message}", said)
 
 
-@pytest.mark.parametrize("target", ["gone", "", "-n", "results/gone.txt", "named"])
+OTHERS = ("", "-n", "results/gone.txt", "named")
+
+
+@pytest.mark.parametrize(
+    "target", ["gone", *(pytest.param(name, marks=pytest.mark.exhaustive) for name in OTHERS)]
+)
 def test_an_unknown_target_is_one_line_with_the_known_ones(project, target):
     rule = 'rule named:\n    output: "{name}.x"\n    shell: "exit 1"\n'
     (project / "Snakefile").write_text(SNAKEFILE + rule)

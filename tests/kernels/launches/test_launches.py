@@ -144,19 +144,21 @@ def test_matrices_are_recognised_by_name_and_const(pointers: dict[str, str], mea
             + "}",
             "product: correct",
         ),
-        (
+        pytest.param(
             NAIVE.replace("__global__", "__global__ __launch_bounds__(1024)"),
             "gemm: correct",
+            marks=pytest.mark.exhaustive,
         ),
         (
             square(ROWS.format("a[row * n + i] * b[column * n + i]", "row * n + column")),
             "correct for a transposed B",
         ),
-        (
+        pytest.param(
             square(ROWS.format("a[row + i * n] * b[i + column * n]", "row + column * n")),
             "correct for column-major matrices",
+            marks=pytest.mark.exhaustive,
         ),
-        (
+        pytest.param(
             "#define WIDTH 64\n"
             + square(
                 "for (int i = 0; i < WIDTH; ++i) sum += a[row * WIDTH + i] * b[i * WIDTH + column];"
@@ -164,6 +166,7 @@ def test_matrices_are_recognised_by_name_and_const(pointers: dict[str, str], mea
                 "const float *a, const float *b, float *c",
             ),
             "correct for sizes that are multiples of 16",
+            marks=pytest.mark.exhaustive,
         ),
     ],
 )

@@ -155,7 +155,7 @@ __global__ void multiply(const half *A, const half *B, half *C, int M, int N, in
 """
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_elements_of_half_behind_the_first_initial_value_are_zero(tmp_path):
     assert judge(tmp_path / "half.cu", ARRAYS, "multiply").multiple == 1
     unset = ARRAYS.replace(" = {__float2half(0.0f)}", "")
