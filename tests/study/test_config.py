@@ -97,41 +97,6 @@ def test_wrong_quick_values_are_refused_in_every_scope(config, scope, quick, mes
     assert message in fault(config)
 
 
-SIZE = "use a whole number from 1 to 46340"
-BLOCK = "use a whole number from 1 to 32"
-POSITIVE = "use a number above 0 to 1e6"
-FROM_0 = "use a number from 0 to 1e6"
-THREADS = "use a whole number from 1 to 1024, or all"
-ID = "use up to 64 letters, digits, '_', '.' and '-', the first a letter or digit"
-DEVICE = "use auto, a whole number from 0, or part of a GPU's name"
-SLURM = "use a GPU model as in `scontrol show node` (gpu:MODEL:1)"
-
-
-@pytest.mark.parametrize(
-    ("path", "value", "use"),
-    [
-        ("study.protocol.cold_starts", -1, "use a whole number from 0 to 2^53"),
-        ("study.sizes[2]", 0, SIZE),
-        ("study.sizes[0]", 256.0, SIZE),
-        ("study.sizes[0]", True, SIZE),
-        ("study.block_sizes[0]", 64, BLOCK),
-        ("study.sizes", 256, "input should be a valid list"),
-        ("study.host_memory[0]", "mapped", "input should be 'pinned' or 'pageable'"),
-        ("study.cpu.threads[0]", True, THREADS),
-        ("study.protocol.confidence", 1, "use a number above 0 and below 1"),
-        ("study.protocol.gpu_cell_budget_s", float("nan"), POSITIVE),
-        ("study.protocol.cpu_warm_run_s", float("inf"), FROM_0),
-        ("gpus[0].id", "my gpu", ID),
-        ("gpus[0].device", "1", f"{DEVICE}, without quotes"),
-        ("gpus[0].slurm", "gpu:h100", SLURM),
-    ],
-)
-def test_an_invalid_value_is_named_with_the_allowed_values(config, path, value, use):
-    if path.endswith(".slurm"):
-        del config["gpus"][0]["device"]
-    assert fault(set_at(config, path, value)) == f"{path}: {value!r} is not allowed; {use}"
-
-
 SERIES = {
     "variants": ["mm_tile", "bmm_naive"],
     "dtypes": ["int32", "float64"],
