@@ -7,7 +7,7 @@ machine code. They depend on the source alone, so that a larger count is a chang
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -100,12 +100,8 @@ def _correct(path: Path, judged: Judged) -> Result:
     with TemporaryDirectory(prefix="gemm-study-") as folder:
         entry = write(judged, None, Path(folder))
         totals = counted(judged, entry)
-        counts = {
-            name: value
-            for product_totals in list(totals.values())[:1]
-            for name, value in quantities(product_totals).items()
-            if value and _COUNTED.search(name)
-        }
+        values = quantities(next(iter(totals.values()), {}))
+        counts = {name: value for name, value in values.items() if value and _COUNTED.search(name)}
         try:
             nvcc = find_nvcc(None)
         except StudyError:  # then the counts have no registers
@@ -173,7 +169,7 @@ def _compared(result: Result, before: Mapping[str, float]) -> Result:
     ]
     if not larger:
         return result
-    return Result(**asdict(result) | {"status": COSTLIER, "text": "; ".join(larger)})
+    return replace(result, status=COSTLIER, text="; ".join(larger))
 
 
 def status_of(all_results: Sequence[Result]) -> int:

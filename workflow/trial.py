@@ -15,7 +15,7 @@ from base.errors import StudyError
 from base.files import write_atomic
 from base.paths import remedy, shown
 from kernels.catalog.entries import VARIANTS
-from kernels.catalog.python_calls import cuda_of
+from kernels.catalog.python_calls import CallFacts, cuda_of
 from kernels.catalog.user_supplied import Facts, called, check_name, name_of, read, source_text
 from kernels.catalog.variant import UserKernel, UserSupplied
 from kernels.cubins.summary import COMPILERS, built
@@ -79,59 +79,30 @@ def attempt(
         VARIANTS.variant(wanted.baseline)
     if wanted.device is not None:
         (hardware or Host()).select(wanted.device)
+    trial = _Trial(config, wanted, hardware)
     if path.suffix == ".py":
         cuda = _cuda(path, text)
         try:
-            called(path, text, wanted.kernel)
+            call, assumed = called(path, text, wanted.kernel)
         except StudyError:
             if cuda is None:
                 raise
             path = cuda
         else:
-            return (yield from _call(path, text, cuda, config, wanted, hardware))
+            entry = trial.written_call(path, text, call)
+            study = load(config, "quick", VARIANTS.joined(entry))
+            yield from (f"{shown(path)}: {assumption}" for assumption in assumed)
+            if cuda:
+                yield from _of_texts(cuda)
+            yield "not checked on the CPU: a Python function runs only on a GPU"
+            yield from trial.timed(entry, study, [])
+            return UNCHECKED if wanted.device is None else 0
     options = (wanted.launch, wanted.kernel, wanted.folders, wanted.defines)
     kernels, unchecked = yield from judged_or_assumed(path, *options)
     is_complete = unchecked is None
     for kernel in kernels:
-        entry = write(kernel, wanted.baseline, TRIED)
-        is_complete &= yield from _further(kernel, entry, config, wanted, hardware, end)
+        is_complete &= yield from trial.further(kernel, end)
     return 0 if is_complete else UNCHECKED
-
-
-def _further(
-    kernel: Judged,
-    entry: UserKernel,
-    config: Path,
-    wanted: Wanted,
-    hardware: Host | None,
-    end: float,
-) -> Generator[str, None, bool]:
-    """Build a kernel, place it on a roofline and time it, as far as this host can.
-
-    Return whether nvcc was within its limits.
-    """
-    is_built = True
-    study = load(config, "quick", VARIANTS.joined(entry))
-    totals: Counted = {}
-    if kernel.is_checked:
-        with suppress(LimitReached):
-            totals = limited(partial(counted, kernel, entry), COUNT_S, MEMORY_BYTES)
-    if totals:
-        yield from accesses.lines(*next(iter(totals.items())))
-    try:
-        nvcc = find_nvcc(study.toolchain.nvcc)
-    except StudyError as missing:
-        yield f"not built: {missing} ({remedy('make setup STUDY=full', COMPILER)} installs it)"
-    else:
-        is_built = yield from _built(entry, nvcc, wanted.architectures, end)
-    near: Sequence[str] = [entry.after] if entry.after else []
-    if totals and (on := wanted.recording or focus(study)):
-        lines, near = position(totals, entry.after, on)
-        yield from lines
-    elif totals:
-        yield "not compared with a roofline: the study has no recording; name one with --gpu"
-    yield from _timed_if_wanted(entry, study, near, wanted, hardware)
-    return is_built
 
 
 def _cuda(path: Path, text: str) -> Path | None:
@@ -155,33 +126,65 @@ def _of_texts(cuda: Path) -> Iterator[str]:
         yield f"not checked on the CPU: {error}"
 
 
-def _call(
-    path: Path,
-    text: str,
-    cuda: Path | None,
-    config: Path,
-    wanted: Wanted,
-    hardware: Host | None,
-) -> Generator[str, None, int]:
-    """Time a Python function; return the exit status. The CUDA code of its texts is judged."""
-    if wanted.launch:
-        raise StudyError(f"{shown(path)}: is a Python file; remove --launch")
-    call, assumed = called(path, text, wanted.kernel)
-    name = name_of(path)
-    check_name(path, name)
-    facts = Facts(name=name, baseline=wanted.baseline, call=call)
-    copy = TRIED / name / f"{name}.py"
-    copy.parent.mkdir(parents=True, exist_ok=True)
-    write_atomic(copy, f"{text.rstrip()}\n\n{facts.line('.py')}")
-    entry = read(copy)
-    study = load(config, "quick", VARIANTS.joined(entry))
-    yield from (f"{shown(path)}: {text}" for text in assumed)
-    if cuda:
-        yield from _of_texts(cuda)
-    yield "not checked on the CPU: a Python function runs only on a GPU"
-    near = [entry.after] if entry.after else []
-    yield from _timed_if_wanted(entry, study, near, wanted, hardware)
-    return UNCHECKED if wanted.device is None else 0
+@dataclass(frozen=True)
+class _Trial:
+    """What follows the check on the CPU, with this configuration of the study."""
+
+    config: Path
+    wanted: Wanted
+    hardware: Host | None
+
+    def written_call(self, path: Path, text: str, call: CallFacts | None) -> UserSupplied:
+        """Return the variant of a Python file, written with its facts."""
+        if self.wanted.launch:
+            raise StudyError(f"{shown(path)}: is a Python file; remove --launch")
+        name = name_of(path)
+        check_name(path, name)
+        facts = Facts(name=name, baseline=self.wanted.baseline, call=call)
+        copy = TRIED / name / f"{name}.py"
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        write_atomic(copy, f"{text.rstrip()}\n\n{facts.line('.py')}")
+        return read(copy)
+
+    def further(self, kernel: Judged, end: float) -> Generator[str, None, bool]:
+        """Build a kernel, place it on a roofline and time it, as far as this host can.
+
+        Return whether nvcc was within its limits.
+        """
+        is_built, entry = True, write(kernel, self.wanted.baseline, TRIED)
+        study = load(self.config, "quick", VARIANTS.joined(entry))
+        totals: Counted = {}
+        if kernel.is_checked:
+            with suppress(LimitReached):
+                totals = limited(partial(counted, kernel, entry), COUNT_S, MEMORY_BYTES)
+        if totals:
+            yield from accesses.lines(*next(iter(totals.items())))
+        try:
+            nvcc = find_nvcc(study.toolchain.nvcc)
+        except StudyError as missing:
+            yield f"not built: {missing} ({remedy('make setup STUDY=full', COMPILER)} installs it)"
+        else:
+            is_built = yield from _built(entry, nvcc, self.wanted.architectures, end)
+        near: Sequence[str] = []
+        if totals and (on := self.wanted.recording or focus(study)):
+            lines, near = position(totals, entry.after, on)
+            yield from lines
+        elif totals:
+            yield "not compared with a roofline: the study has no recording; name one with --gpu"
+        yield from self.timed(entry, study, near)
+        return is_built
+
+    def timed(self, entry: UserSupplied, study: Config, near: Sequence[str]) -> Iterator[str]:
+        """Time a variant if a GPU is named, with its baseline and the variants `near` it."""
+        if isinstance(entry, UserKernel) and not entry.facts.dtype:
+            yield "not timed: only products of float, double or int matrices are timed"
+        elif self.wanted.device is None:
+            yield "to time it on a GPU of this host: add --device 0"
+        else:
+            others = near or ([entry.after] if entry.after else [])
+            names = list(dict.fromkeys([*_ALWAYS, *others]))
+            device, sizes = self.wanted.device, self.wanted.sizes
+            yield from timed(entry, study, names, device, sizes, self.hardware)
 
 
 def _built(
@@ -200,19 +203,3 @@ def _built(
         yield f"not built: {error}; simplify the kernel, or choose one --architecture"
         return False
     return True
-
-
-def _timed_if_wanted(
-    entry: UserSupplied,
-    study: Config,
-    near: Sequence[str],
-    wanted: Wanted,
-    hardware: Host | None,
-) -> Iterator[str]:
-    if isinstance(entry, UserKernel) and not entry.facts.dtype:
-        yield "not timed: only products of float, double or int matrices are timed"
-    elif wanted.device is None:
-        yield "to time it on a GPU of this host: add --device 0"
-    else:
-        names = list(dict.fromkeys([*_ALWAYS, *near]))
-        yield from timed(entry, study, names, wanted.device, wanted.sizes, hardware)

@@ -90,7 +90,8 @@ def call_of(tree: ast.Module, wanted: str | None = None) -> tuple[CallFacts, lis
         "library": library,
         "elements": short,
     }
-    arguments = ", ".join(each.arg for each in _positional(function)[: _count(chosen.form)])
+    parameters = _positional(function)[: 2 if chosen.form == "returns" else 3]
+    arguments = ", ".join(each.arg for each in parameters)
     how = {"returns": "returns C", "stores": "stores C", "kernel": "a kernel"}[chosen.form]
     assumed = [f"line {function.lineno}: {function.name}({arguments}) {how}, arrays of {library}"]
     if short != "float32":
@@ -218,10 +219,6 @@ def _is_decorated(function: ast.FunctionDef, pattern: re.Pattern[str]) -> bool:
 
 def _positional(function: ast.FunctionDef) -> list[ast.arg]:
     return [*function.args.posonlyargs, *function.args.args]
-
-
-def _count(form: str) -> int:
-    return 2 if form == "returns" else 3
 
 
 def _form(

@@ -184,7 +184,7 @@ namespace {
 inline void append(Worker &w, uint64_t event, void *caller) {
     Trace &trace = w.traces[w.lane];
     if (trace.size() == MAX_TRACE) {
-        stop_at(ENDLESS, code_address(w, caller));
+        stop(fault_at(ENDLESS, code_address(w, caller)));
     }
     trace.push_back(event);
 }
@@ -198,13 +198,9 @@ inline void log(Worker &w, Site &site, uint32_t address) {
 
 Fault fault_of(FaultKind kind, const Access &access, uint32_t other_thread = 0,
                uint64_t other_code = 0) {
-    Fault fault = {};
-    fault.kind = kind;
+    Fault fault = fault_at(kind, access.code, access.bytes, access.offset);
     fault.buffer = access.buffer;
-    fault.code = access.code;
     fault.other_code = other_code;
-    fault.byte = access.offset;
-    fault.bytes = access.bytes;
     fault.is_store = access.is_store;
     fault.other_thread = other_thread;
     return fault;
@@ -467,20 +463,22 @@ inline bool is_register(const Worker &w, const char *address) {
 }
 
 // Every load and store of the kernel, before it happens.
-inline void on_access(char *address, uint32_t bytes, bool is_store, uint64_t code) {
+inline void on_access(char *address, uint32_t bytes, bool is_store, uint64_t code,
+                      bool is_atomic = false, bool is_counted = true) {
     Worker &w = *worker;
     if (is_register(w, address)) return;
     settle(w);
-    Access access = {code, 0, bytes, is_store, false, -1};
+    Access access = {code, 0, bytes, is_store, is_atomic, -1};
     const Space space = locate(w, address, access);
     if (!w.launch->instrumented) {
         const bool is_last = access.buffer == static_cast<int32_t>(w.launch->buffer_count) - 1;
         if (space == GLOBAL && is_last && is_store) w.stores[access.offset] = code;
     } else if (space == SHARED) {
-        log(w, shared_access(w, access, address), access.offset);
+        Site &site = shared_access(w, access, address);
+        if (is_counted) log(w, site, access.offset);
     } else if (space == GLOBAL) {
-        const uint64_t begin = w.buffer_address[access.buffer];
-        log(w, global_access(w, access, address), begin + access.offset);
+        Site &site = global_access(w, access, address);
+        if (is_counted) log(w, site, w.buffer_address[access.buffer] + access.offset);
     }
 }
 
@@ -498,16 +496,11 @@ char *bytes_at(const void *address) {
     return static_cast<char *>(const_cast<void *>(address));
 }
 
-// An access that is checked and not counted.
-void check(const void *place, uint32_t bytes, bool is_store, bool is_atomic, uint64_t code) {
-    Worker &w = *worker;
-    char *const address = bytes_at(place);
-    if (!w.launch->instrumented || is_register(w, address)) return;
-    settle(w);
-    Access access = {code, 0, bytes, is_store, is_atomic, -1};
-    const Space space = locate(w, address, access);
-    if (space == SHARED) shared_access(w, access, address);
-    if (space == GLOBAL) global_access(w, access, address);
+// An access by the runtime itself.
+void check(const void *address, uint32_t bytes, bool is_store, bool is_atomic, uint64_t code,
+           bool is_counted = false) {
+    if (!worker->launch->instrumented) return;
+    on_access(bytes_at(address), bytes, is_store, code, is_atomic, is_counted);
 }
 
 // While a copy is under way, nothing else may be stored where it writes.
@@ -545,11 +538,9 @@ void host_execution::check_object(const void *object, bool is_first, void *calle
     check(object, 2 * WORD_BYTES, true, !is_first, code_address(*worker, caller));
 }
 
-void host_execution::check_access(const void *place, uint32_t bytes, bool is_store, bool is_counted,
-                                  void *caller) {
-    const uint64_t code = code_address(*worker, caller);
-    if (!is_counted) return check(place, bytes, is_store, false, code);
-    if (worker->launch->instrumented) on_access(bytes_at(place), bytes, is_store, code);
+void host_execution::check_access(const void *address, uint32_t bytes, bool is_store,
+                                  bool is_counted, void *caller) {
+    check(address, bytes, is_store, false, code_address(*worker, caller), is_counted);
 }
 
 // Shared memory in numbers of 32 bits, as PTX addresses it: static arrays first.
@@ -606,10 +597,11 @@ extern "C" void host_atomic_store(void *address, uint64_t bits, unsigned bytes) 
 static void copy_async(Worker &w, char *target, char *source, size_t bytes, size_t zeros,
                        uint64_t code) {
     if ((bytes != 4 && bytes != 8 && bytes != 16) || zeros > bytes) {
-        stop_at(ASYNC_SIZE, code, bytes);
+        stop(fault_at(ASYNC_SIZE, code, bytes));
     }
     Access access = {code, 0, static_cast<uint32_t>(bytes), true, false, -1};
-    if (is_register(w, target) || locate(w, target, access) != SHARED) stop_at(NOT_SHARED, code);
+    if (is_register(w, target) || locate(w, target, access) != SHARED)
+        stop(fault_at(NOT_SHARED, code));
     Fiber &fiber = w.fibers[w.thread];
     for (const Copy &copy : fiber.copies) {
         if (copy.to < target + bytes && target < copy.to + copy.bytes) {
@@ -716,15 +708,14 @@ extern "C" void __sanitizer_cov_trace_pc() {
     const uint64_t depth = (top - static_cast<char *>(__builtin_frame_address(0))) / 16;
     void *caller = __builtin_return_address(0);
     if (16 * depth > STACK_BYTES - 4096) {
-        stop_at(STACK_OVERFLOW, code_address(w, caller));
+        stop(fault_at(STACK_OVERFLOW, code_address(w, caller)));
     }
     append(w, depth << 32 | code_address(w, caller), caller);
 }
 
 extern "C" void __ubsan_handle_out_of_bounds(void *, void *index) {
-    Access access = {code_address(*worker, __builtin_return_address(0)), 0, 0, false, false, -1};
-    access.offset = static_cast<int32_t>(reinterpret_cast<uint64_t>(index));
-    stop(fault_of(OUTSIDE_ARRAY, access));
+    const uint64_t code = code_address(*worker, __builtin_return_address(0));
+    stop(fault_at(OUTSIDE_ARRAY, code, 0, static_cast<int32_t>(reinterpret_cast<uint64_t>(index))));
 }
 
 // ---- What g++ calls for -fsanitize=signed-integer-overflow: the value wraps around, which matters
@@ -732,10 +723,7 @@ extern "C" void __ubsan_handle_out_of_bounds(void *, void *index) {
 
 static void on_overflow(void *caller) {
     if (!is_running()) return;
-    Fault fault = {};
-    fault.kind = OVERFLOW;
-    fault.code = code_address(*worker, caller);
-    suspect(fault);
+    suspect(fault_at(OVERFLOW, code_address(*worker, caller)));
 }
 
 #define OVERFLOW_HOOK(NAME)                                    \

@@ -19,6 +19,7 @@ from base.paths import shown
 from kernels.catalog.variant import MAX_THREADS
 from kernels.host_execution.compiler import SOURCE_NAME, NotSupported, build_runtime
 from kernels.products.matrices import POISON_WORD
+from kernels.theory.cost import Total
 
 Array = npt.NDArray[Any]  # of one of `kernels.products.elements`
 _ALIGNMENT = 256  # bytes, as GPU allocations
@@ -148,22 +149,15 @@ class _Launch(ctypes.Structure):
 
 
 @dataclass(frozen=True)
-class LineCount:
-    """Accesses of one size from one source line: by threads, requests of warps, transactions.
+class LineCount(Total):
+    """Accesses of one size in bytes from one source line.
 
-    `operation` is global_load, global_store, shared_load or shared_store. A transaction is a sector
-    (global memory) or a wavefront (shared memory). `ideal` is the minimum number of wavefronts (0
-    for global memory), `lines` the number of touched cache lines (0 for shared memory).
+    `operation` is global_load, global_store, shared_load or shared_store.
     """
 
-    line: int
-    operation: str
-    bytes: int
-    accesses: int
-    requests: int
-    transactions: int
-    ideal: int
-    lines: int
+    line: int = 0
+    operation: str = ""
+    bytes: int = 0
 
 
 @dataclass(frozen=True)
@@ -390,14 +384,14 @@ class Kernel:
         return Run(
             [
                 LineCount(
-                    line,
-                    f"{_MEMORIES[count.is_shared]}_{_ACCESSES[count.is_store]}",
-                    count.bytes,
                     count.accesses,
                     count.requests,
                     count.transactions,
                     count.ideal,
                     count.lines,
+                    line,
+                    f"{_MEMORIES[count.is_shared]}_{_ACCESSES[count.is_store]}",
+                    count.bytes,
                 )
                 for line, count in zip(lines, counts, strict=True)
             ],

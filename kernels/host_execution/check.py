@@ -294,9 +294,7 @@ def sums(run: Run) -> dict[str, Total]:
     """Return the totals of a counted run by operation, as `predict` does."""
     found = dict.fromkeys(OPERATIONS, Total())
     for count in run.counts:
-        found[count.operation] += Total(
-            count.accesses, count.requests, count.transactions, count.ideal, count.lines
-        )
+        found[count.operation] += count
     return found
 
 

@@ -321,10 +321,8 @@ def build_kernel(
 def _parsed_headers(mode: Mode, flags: list[str], folder: Path) -> Path | None:
     """Return the header of all `_HEADERS`, parsed by g++; None in a folder of few kernels."""
     text = "".join(f'#include "{HERE / name}"\n' for name in _HEADERS)
-    digest = hashlib.sha256("\0".join([compiler_version(), *flags, text]).encode())
-    for path in sorted(HERE.glob("*.h")):
-        digest.update(path.read_bytes())
-    header = folder / f"headers-{mode}-{digest.hexdigest()[:16]}" / "headers.h"
+    texts = {path.name: path.read_bytes() for path in HERE.glob("*.h")}
+    header = folder / f"headers-{mode}-{_digest([*flags, text], texts)}" / "headers.h"
     if not header.parent.exists() and len([*folder.glob(f"*-{mode}-*.so")]) >= _SEVERAL:
         with tempfile.TemporaryDirectory(dir=folder) as temporary:
             whole = Path(temporary) / "whole" / header.name
@@ -352,6 +350,14 @@ _WEAK = {"__gmon_start__", "__cxa_finalize"}
 _WEAK |= {"_ITM_deregisterTMCloneTable", "_ITM_registerTMCloneTable"}
 
 
+def _digest(options: list[str], texts: Mapping[str, bytes]) -> str:
+    """Return a digest of the compiler, its options and files by name."""
+    digest = hashlib.sha256("\0".join([compiler_version(), *options]).encode())
+    for name, text in sorted(texts.items()):
+        digest.update(name.encode() + b"\0" + text + b"\0")
+    return digest.hexdigest()[:16]
+
+
 class _GxxError(Exception):
     """The output of g++ when it failed."""
 
@@ -369,11 +375,7 @@ def _build(
 
     `headers` are parsed headers of the sources: they change nothing but the time.
     """
-    gxx = find_gxx()
-    digest = hashlib.sha256("\0".join([compiler_version(), *compiling, *linking]).encode())
-    for key, text in sorted(texts.items()):
-        digest.update(key.encode() + b"\0" + text + b"\0")
-    out = folder / f"{name}-{digest.hexdigest()[:16]}.so"
+    out = folder / f"{name}-{_digest([*compiling, *linking], texts)}.so"
     if out.exists():
         return out
     folder.mkdir(parents=True, exist_ok=True)
@@ -381,12 +383,10 @@ def _build(
         whole = Path(temporary) / "whole.so"
         for key, text in texts.items():
             whole.with_name(key).write_bytes(text)
-        parts = [whole.with_name(f"{source.stem}.o") for source in sources]
-        for source, part in zip(sources, parts, strict=True):
-            _compile([gxx, *compiling, f"-I{temporary}", "-c", source, "-o", part], headers)
-        soname = f"-Wl,-soname,{out.name}"
-        found = f"-L{folder}"  # no input: the runtime's name has its digest
-        _run([gxx, "-shared", *parts, found, *linking, "-Wl,--no-undefined", soname, "-o", whole])
+        # The folder is no input: the runtime's name has its digest.
+        linked = [f"-L{folder}", *linking, "-Wl,--no-undefined", f"-Wl,-soname,{out.name}"]
+        inputs = [f"-I{temporary}", "-shared", *map(str, sources)]
+        _compile([find_gxx(), *compiling, *inputs, *linked, "-o", whole], headers)
         if strange := _weak_symbols(whole) - _WEAK:
             raise _GxxError(f"error: {min(strange)}: undefined weak symbols are refused; define it")
         os.replace(whole, out)

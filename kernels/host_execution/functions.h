@@ -30,43 +30,41 @@ HOST_INLINE float pow(float x, int n) {
 }
 
 // Results that go to memory are stored by the kernel's code, so that they are checked.
-#define HOST_PARTS(REAL, SUFFIX)                                                        \
-    extern "C" REAL host_c_frexp##SUFFIX(REAL, int *) __asm__("frexp" #SUFFIX);         \
-    extern "C" REAL host_c_modf##SUFFIX(REAL, REAL *) __asm__("modf" #SUFFIX);          \
-    extern "C" REAL host_c_remquo##SUFFIX(REAL, REAL, int *) __asm__("remquo" #SUFFIX); \
-    HOST_INLINE REAL host_frexp(REAL x, int *exponent) {                                \
-        int whole;                                                                      \
-        const REAL part = host_c_frexp##SUFFIX(x, &whole);                              \
-        *exponent = whole;                                                              \
-        return part;                                                                    \
-    }                                                                                   \
-    HOST_INLINE REAL host_modf(REAL x, REAL *integral) {                                \
-        REAL whole;                                                                     \
-        const REAL part = host_c_modf##SUFFIX(x, &whole);                               \
-        *integral = whole;                                                              \
-        return part;                                                                    \
-    }                                                                                   \
-    HOST_INLINE REAL host_remquo(REAL x, REAL y, int *quotient) {                       \
-        int whole;                                                                      \
-        const REAL part = host_c_remquo##SUFFIX(x, y, &whole);                          \
-        *quotient = whole;                                                              \
-        return part;                                                                    \
-    }                                                                                   \
-    HOST_INLINE void host_sincos(REAL x, REAL *sine, REAL *cosine) {                    \
-        *sine = sin(x);                                                                 \
-        *cosine = cos(x);                                                               \
-    }
-HOST_PARTS(double, )
-HOST_PARTS(float, f)
+template <typename Real>
+HOST_INLINE Real host_frexp(Real x, int *exponent) {
+    int whole;
+    const Real part = std::frexp(x, &whole);
+    *exponent = whole;
+    return part;
+}
+template <typename Real>
+HOST_INLINE Real host_modf(Real x, Real *integral) {
+    Real whole;
+    const Real part = std::modf(x, &whole);
+    *integral = whole;
+    return part;
+}
+template <typename Real>
+HOST_INLINE Real host_remquo(Real x, Real y, int *quotient) {
+    int whole;
+    const Real part = std::remquo(x, y, &whole);
+    *quotient = whole;
+    return part;
+}
+template <typename Real>
+HOST_INLINE void host_sincos(Real x, Real *sine, Real *cosine) {
+    *sine = sin(x);
+    *cosine = cos(x);
+}
 #define frexp host_frexp
-#define frexpf host_frexp
+#define frexpf host_frexp<float>
 #define modf host_modf
-#define modff host_modf
+#define modff host_modf<float>
 #define remquo host_remquo
-#define remquof host_remquo
+#define remquof host_remquo<float>
 #define sincos host_sincos
-#define sincosf host_sincos
-#define __sincosf host_sincos
+#define sincosf host_sincos<float>
+#define __sincosf host_sincos<float>
 
 // ---- Functions that only CUDA has: in double precision, rounded for float
 
@@ -217,42 +215,38 @@ HOST_INLINE float __saturatef(float x) {
 
 // ---- Minimum and maximum
 
-#define HOST_EXTREMES(RESULT, A, B)                                                          \
-    HOST_INLINE RESULT min(A a, B b) {                                                       \
-        return static_cast<RESULT>(a) < static_cast<RESULT>(b) ? a : static_cast<RESULT>(b); \
-    }                                                                                        \
-    HOST_INLINE RESULT max(A a, B b) {                                                       \
-        return static_cast<RESULT>(a) > static_cast<RESULT>(b) ? a : static_cast<RESULT>(b); \
+template <typename T>
+HOST_INLINE T host_smallest(T a, T b) {
+    if constexpr (T(0.5) != T(0)) return fmin(a, b);  // the other one, if one is NaN
+    return a < b ? a : b;
+}
+template <typename T>
+HOST_INLINE T host_largest(T a, T b) {
+    if constexpr (T(0.5) != T(0)) return fmax(a, b);
+    return a > b ? a : b;
+}
+#define HOST_EXTREMES(MIN, MAX, RESULT, A, B) \
+    HOST_INLINE RESULT MIN(A a, B b) {        \
+        return host_smallest<RESULT>(a, b);   \
+    }                                         \
+    HOST_INLINE RESULT MAX(A a, B b) {        \
+        return host_largest<RESULT>(a, b);    \
     }
-#define HOST_EXTREMES_OF(SIGNED, UNSIGNED)      \
-    HOST_EXTREMES(SIGNED, SIGNED, SIGNED)       \
-    HOST_EXTREMES(UNSIGNED, UNSIGNED, UNSIGNED) \
-    HOST_EXTREMES(UNSIGNED, SIGNED, UNSIGNED)   \
-    HOST_EXTREMES(UNSIGNED, UNSIGNED, SIGNED)
+#define HOST_EXTREMES_OF(SIGNED, UNSIGNED)                \
+    HOST_EXTREMES(min, max, SIGNED, SIGNED, SIGNED)       \
+    HOST_EXTREMES(min, max, UNSIGNED, UNSIGNED, UNSIGNED) \
+    HOST_EXTREMES(min, max, UNSIGNED, SIGNED, UNSIGNED)   \
+    HOST_EXTREMES(min, max, UNSIGNED, UNSIGNED, SIGNED)
 HOST_EXTREMES_OF(int, unsigned)
 HOST_EXTREMES_OF(long, unsigned long)
 HOST_EXTREMES_OF(long long, unsigned long long)
-#define HOST_REAL_EXTREMES(RESULT, A, B)   \
-    HOST_INLINE RESULT min(A a, B b) {     \
-        return fmin(RESULT(a), RESULT(b)); \
-    }                                      \
-    HOST_INLINE RESULT max(A a, B b) {     \
-        return fmax(RESULT(a), RESULT(b)); \
-    }
-HOST_REAL_EXTREMES(float, float, float)
-HOST_REAL_EXTREMES(double, double, double)
-HOST_REAL_EXTREMES(double, float, double)
-HOST_REAL_EXTREMES(double, double, float)
-#define HOST_NAMED_EXTREMES(PREFIX, TYPE)          \
-    HOST_INLINE TYPE PREFIX##min(TYPE a, TYPE b) { \
-        return a < b ? a : b;                      \
-    }                                              \
-    HOST_INLINE TYPE PREFIX##max(TYPE a, TYPE b) { \
-        return a > b ? a : b;                      \
-    }
-HOST_NAMED_EXTREMES(u, unsigned)
-HOST_NAMED_EXTREMES(ll, long long)
-HOST_NAMED_EXTREMES(ull, unsigned long long)
+HOST_EXTREMES(min, max, float, float, float)
+HOST_EXTREMES(min, max, double, double, double)
+HOST_EXTREMES(min, max, double, float, double)
+HOST_EXTREMES(min, max, double, double, float)
+HOST_EXTREMES(umin, umax, unsigned, unsigned, unsigned)
+HOST_EXTREMES(llmin, llmax, long long, long long, long long)
+HOST_EXTREMES(ullmin, ullmax, unsigned long long, unsigned long long, unsigned long long)
 
 // ---- Bits
 
@@ -285,51 +279,44 @@ HOST_INLINE double __hiloint2double(int high, int low) {
 
 constexpr unsigned HOST_RN = 0, HOST_RD = 0x2000, HOST_RU = 0x4000, HOST_RZ = 0x6000;
 
-template <typename Result, typename Operation>
-HOST_INLINE Result host_rounded(unsigned mode, Operation operation) {
+template <typename Result, typename Operation, typename... Operands>
+HOST_INLINE Result host_rounded(unsigned mode, Operation operation, volatile Operands... operands) {
     unsigned before, during;
     __asm__ volatile("stmxcsr %0" : "=m"(before));
     during = (before & ~HOST_RZ) | mode;
     __asm__ volatile("ldmxcsr %0" : : "m"(during) : "memory");
-    volatile Result result = operation();
+    volatile Result result = operation(operands...);
     __asm__ volatile("ldmxcsr %0" : : "m"(before) : "memory");
     return result;
 }
 
-#define HOST_ROUND(NAME, MODE, RESULT, PARAMETERS, COPIES, EXPRESSION) \
-    HOST_INLINE RESULT NAME PARAMETERS {                               \
-        return host_rounded<RESULT>(MODE, [=]() -> RESULT {            \
-            COPIES;                                                    \
-            return EXPRESSION;                                         \
-        });                                                            \
+#define HOST_ROUND(NAME, MODE, RESULT, PARAMETERS, EXPRESSION, ...)            \
+    HOST_INLINE RESULT NAME PARAMETERS {                                       \
+        const auto operation = [] PARAMETERS -> RESULT { return EXPRESSION; }; \
+        return host_rounded<RESULT>(MODE, operation, __VA_ARGS__);             \
     }
-#define HOST_ROUND_ALL(NAME, RESULT, PARAMETERS, COPIES, EXPRESSION)       \
-    HOST_ROUND(NAME##_rn, HOST_RN, RESULT, PARAMETERS, COPIES, EXPRESSION) \
-    HOST_ROUND(NAME##_rd, HOST_RD, RESULT, PARAMETERS, COPIES, EXPRESSION) \
-    HOST_ROUND(NAME##_ru, HOST_RU, RESULT, PARAMETERS, COPIES, EXPRESSION) \
-    HOST_ROUND(NAME##_rz, HOST_RZ, RESULT, PARAMETERS, COPIES, EXPRESSION)
-#define HOST_ROUND_REAL(REAL, PREFIX, FMA, FUSED)                                                 \
-    HOST_ROUND_ALL(PREFIX##add, REAL, (REAL x, REAL y), volatile REAL a = x;                      \
-                   volatile REAL b = y, a + b)                                                    \
-    HOST_ROUND_ALL(PREFIX##sub, REAL, (REAL x, REAL y), volatile REAL a = x;                      \
-                   volatile REAL b = y, a - b)                                                    \
-    HOST_ROUND_ALL(PREFIX##mul, REAL, (REAL x, REAL y), volatile REAL a = x;                      \
-                   volatile REAL b = y, a * b)                                                    \
-    HOST_ROUND_ALL(PREFIX##div, REAL, (REAL x, REAL y), volatile REAL a = x;                      \
-                   volatile REAL b = y, a / b)                                                    \
-    HOST_ROUND_ALL(PREFIX##rcp, REAL, (REAL x), volatile REAL a = x, 1 / a)                       \
-    HOST_ROUND_ALL(PREFIX##sqrt, REAL, (REAL x), volatile REAL a = x, sqrt(a))                    \
-    HOST_ROUND_ALL(FMA, REAL, (REAL x, REAL y, REAL z), volatile REAL a = x; volatile REAL b = y; \
-                   volatile REAL c = z, FUSED(a, b, c))
-HOST_ROUND_REAL(float, __f, __fmaf, fmaf)
-HOST_ROUND_REAL(double, __d, __fma, fma)
-HOST_ROUND_ALL(__double2float, float, (double x), volatile double a = x, a)
-HOST_ROUND_ALL(__int2float, float, (int x), volatile int a = x, a)
-HOST_ROUND_ALL(__uint2float, float, (unsigned x), volatile unsigned a = x, a)
-HOST_ROUND_ALL(__ll2float, float, (long long x), volatile long long a = x, a)
-HOST_ROUND_ALL(__ull2float, float, (unsigned long long x), volatile unsigned long long a = x, a)
-HOST_ROUND_ALL(__ll2double, double, (long long x), volatile long long a = x, a)
-HOST_ROUND_ALL(__ull2double, double, (unsigned long long x), volatile unsigned long long a = x, a)
+#define HOST_ROUND_ALL(NAME, ...)               \
+    HOST_ROUND(NAME##_rn, HOST_RN, __VA_ARGS__) \
+    HOST_ROUND(NAME##_rd, HOST_RD, __VA_ARGS__) \
+    HOST_ROUND(NAME##_ru, HOST_RU, __VA_ARGS__) \
+    HOST_ROUND(NAME##_rz, HOST_RZ, __VA_ARGS__)
+#define HOST_ROUND_REAL(REAL, PREFIX, FMA)                           \
+    HOST_ROUND_ALL(PREFIX##add, REAL, (REAL a, REAL b), a + b, a, b) \
+    HOST_ROUND_ALL(PREFIX##sub, REAL, (REAL a, REAL b), a - b, a, b) \
+    HOST_ROUND_ALL(PREFIX##mul, REAL, (REAL a, REAL b), a *b, a, b)  \
+    HOST_ROUND_ALL(PREFIX##div, REAL, (REAL a, REAL b), a / b, a, b) \
+    HOST_ROUND_ALL(PREFIX##rcp, REAL, (REAL a), 1 / a, a)            \
+    HOST_ROUND_ALL(PREFIX##sqrt, REAL, (REAL a), sqrt(a), a)         \
+    HOST_ROUND_ALL(FMA, REAL, (REAL a, REAL b, REAL c), fma(a, b, c), a, b, c)
+HOST_ROUND_REAL(float, __f, __fmaf)
+HOST_ROUND_REAL(double, __d, __fma)
+HOST_ROUND_ALL(__double2float, float, (double a), a, a)
+HOST_ROUND_ALL(__int2float, float, (int a), a, a)
+HOST_ROUND_ALL(__uint2float, float, (unsigned a), a, a)
+HOST_ROUND_ALL(__ll2float, float, (long long a), a, a)
+HOST_ROUND_ALL(__ull2float, float, (unsigned long long a), a, a)
+HOST_ROUND_ALL(__ll2double, double, (long long a), a, a)
+HOST_ROUND_ALL(__ull2double, double, (unsigned long long a), a, a)
 #define __fmaf_ieee_rn __fmaf_rn
 #define __fmaf_ieee_rd __fmaf_rd
 #define __fmaf_ieee_ru __fmaf_ru
@@ -529,14 +516,6 @@ HOST_INTEGER(unsigned, __vsadu4, (unsigned a, unsigned b),
     HOST_DPX(NAME, int, short, _s32, _s16x2, EXPRESSION)       \
     HOST_DPX(NAME, unsigned, ushort, _u32, _u16x2, EXPRESSION) \
     HOST_DPX(NAME, int, short, _s32_relu, _s16x2_relu, host_largest<Lane>(EXPRESSION, Lane(0)))
-template <typename T>
-HOST_INLINE T host_largest(T a, T b) {
-    return a > b ? a : b;
-}
-template <typename T>
-HOST_INLINE T host_smallest(T a, T b) {
-    return a < b ? a : b;
-}
 template <typename T>
 HOST_INLINE T host_sum(T a, T b) {
     return T(unsigned(a) + unsigned(b));  // wraps around

@@ -45,7 +45,8 @@ _TYPES = {
     "s64": "long long",
     "pred": "bool",
 }
-_VECTORS = {4: "uint", 8: "ulonglong"}  # of elements of so many bytes
+# Name and elements of vectors, by bytes of an element.
+_VECTORS = {4: ("uint", "unsigned"), 8: ("ulonglong", "unsigned long long")}
 _OPERATORS = {"add": "+", "sub": "-", "mul": "*", "and": "&", "or": "|", "xor": "^", "shl": "<<"}
 _OPERATORS |= {"shr": ">>"}
 _NAMES = {"ex2": "exp2", "lg2": "log2"}
@@ -215,30 +216,26 @@ def _multiply(match: re.Match[str], operands: _Operands) -> str:
 
 
 def _load(match: re.Match[str], operands: _Operands) -> str:
+    vector, _, fields = _vector(match)
+    targets = zip(operands[0], fields, strict=True)
+    sets = " ".join(f"host_set({to}, host_loaded{field});" for to, field in targets)
     address = _address(match["space"], operands[1])
-    return _moved(match, operands[0], address, "host_set({to}, host_loaded{field});", True)
+    return f"const {vector} host_loaded = *(const {vector} *){address}; {sets}"
 
 
 def _store(match: re.Match[str], operands: _Operands) -> str:
-    address = _address(match["space"], operands[0])
-    return _moved(match, operands[1], address, "", False)
+    vector, element, _ = _vector(match)
+    parts = ", ".join(f"host_as<{element}>({value})" for value in operands[1])
+    return f"*({vector} *){_address(match['space'], operands[0])} = {vector}{{{parts}}};"
 
 
-def _moved(
-    match: re.Match[str], values: Sequence[str], address: str, setting: str, is_load: bool
-) -> str:
+def _vector(match: re.Match[str]) -> tuple[str, str, Sequence[str]]:
+    """Return the type of what is moved, that of its elements, and their names."""
     count, kind = int(match["count"] or 1), match["type"]
-    bytes_ = int(kind[1:]) // 8
-    element = _TYPES[kind] if count == 1 else _VECTORS[bytes_].replace("uint", "unsigned")
-    vector = element if count == 1 else f"{_VECTORS[bytes_]}{count}"
-    fields = [""] if count == 1 else [f".{name}" for name in "xyzw"[:count]]
-    pairs = list(zip(values, fields, strict=True))
-    if is_load:
-        sets = " ".join(setting.format(to=to, field=name) for to, name in pairs)
-        return f"const {vector} host_loaded = *(const {vector} *){address}; {sets}"
-    element = element.replace("ulonglong", "unsigned long long")
-    parts = ", ".join(f"host_as<{element}>({value})" for value in values)
-    return f"*({vector} *){address} = {vector}{{{parts}}};"
+    if count == 1:
+        return _TYPES[kind], _TYPES[kind], [""]
+    name, element = _VECTORS[int(kind[1:]) // 8]
+    return f"{name}{count}", element, [f".{field}" for field in "xyzw"[:count]]
 
 
 def _move(match: re.Match[str], operands: _Operands) -> str:

@@ -55,10 +55,6 @@ __attribute__((noinline)) void resume(Worker &w, Fiber &fiber) {
     _longjmp(fiber.place, 1);
 }
 
-}  // namespace
-
-namespace {
-
 bool has_cause(const Worker &w) {
     return !w.causes.empty() && w.causes.back().begin == w.block_start;
 }
@@ -76,15 +72,6 @@ Fault of_thread(const Worker &w, Fault fault) {
     const bool is_race = fault.kind == SHARED_RACE || fault.kind == GLOBAL_RACE;
     w.launch->fault = has_cause(w) && !is_race ? w.causes.back().fault : of_thread(w, fault);
     _longjmp(w.scheduler, 1);
-}
-
-[[noreturn]] void host_execution::stop_at(FaultKind kind, uint64_t code, uint32_t bytes) {
-    Fault fault = {};
-    fault.kind = kind;
-    fault.buffer = -1;
-    fault.code = code;
-    fault.bytes = bytes;
-    stop(fault);
 }
 
 void host_execution::suspect(const Fault &fault) {
@@ -116,7 +103,7 @@ void on_signal(int number, siginfo_t *, void *context) {
                                  [](uint64_t event) { return !(event & ACCESS); });
         code = last == trace.rend() ? 0 : static_cast<uint32_t>(*last);
     }
-    stop_at(SIGNAL, code, number);
+    stop(fault_at(SIGNAL, code, number));
 }
 
 // At each launch: others may have changed the handlers since the last one.
@@ -331,9 +318,7 @@ void run_warp(Worker &w, uint32_t first) {
 void report(Worker &w, FaultKind kind, uint32_t thread, uint32_t other) {
     Fault &fault = w.launch->fault;
     w.thread = thread;
-    fault = of_thread(w, {});
-    fault.kind = kind;
-    fault.code = w.fibers[thread].barrier;
+    fault = of_thread(w, fault_at(kind, w.fibers[thread].barrier));
     fault.other_thread = other;
     fault.other_code = w.fibers[other].barrier;
 }
@@ -582,7 +567,7 @@ extern "C" int __syncthreads_and(int predicate) {
 
 Fiber &host_execution::meet(uint32_t mask, const Gift &gift, bool orders, void *caller) {
     Worker &w = *worker;
-    if (!(mask >> w.lane & 1)) stop_at(NOT_IN_MASK, code_address(w, caller), mask);
+    if (!(mask >> w.lane & 1)) stop(fault_at(NOT_IN_MASK, code_address(w, caller), mask));
     Fiber &fiber = w.fibers[w.thread];
     fiber.mask = mask;
     fiber.given = gift;
@@ -598,11 +583,7 @@ extern "C" uint64_t host_exchange(unsigned mask, uint64_t value, unsigned from) 
     const Fiber &fiber = meet(mask, {{value}}, false, caller);
     from %= WARP;
     if (fiber.together >> from & 1) return worker->received[from].words[0];
-    Fault fault = {};
-    fault.kind = SHUFFLE_FROM_NONE;
-    fault.code = code_address(*worker, caller);
-    fault.byte = from;
-    suspect(fault);
+    suspect(fault_at(SHUFFLE_FROM_NONE, code_address(*worker, caller), 0, from));
     return static_cast<uint64_t>(POISON_WORD) << 32 | POISON_WORD;
 }
 
@@ -642,13 +623,13 @@ Phased &object_at(const void *address, void *caller) {
     check_object(address, false, caller);
     const Worker &w = *worker;
     const auto at = worker->objects.find(address);
-    if (at == w.objects.end()) stop_at(NO_BARRIER_OBJECT, code_address(w, caller));
+    if (at == w.objects.end()) stop(fault_at(NO_BARRIER_OBJECT, code_address(w, caller)));
     const Phased &object = at->second;
     const bool is_near = object.maker / WARP == w.thread / WARP;
     const bool is_ordered =
         object.made_epoch != w.epoch || object.maker == w.thread ||
         (is_near && w.fibers[w.thread].known[object.maker % WARP] > object.made_time);
-    if (!is_ordered) stop_at(NO_BARRIER_OBJECT, code_address(w, caller));
+    if (!is_ordered) stop(fault_at(NO_BARRIER_OBJECT, code_address(w, caller)));
     return at->second;
 }
 

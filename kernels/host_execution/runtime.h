@@ -268,7 +268,16 @@ extern __thread Worker *worker;
 // Ends the launch with a fault of the thread that runs, or with the cause of the fault. A race has
 // no other cause.
 [[noreturn]] void stop(const Fault &fault);
-[[noreturn]] void stop_at(FaultKind kind, uint64_t code, uint32_t bytes = 0);
+
+inline Fault fault_at(FaultKind kind, uint64_t code, uint32_t bytes = 0, int64_t byte = 0) {
+    Fault fault = {};
+    fault.kind = kind;
+    fault.buffer = -1;
+    fault.code = code;
+    fault.byte = byte;
+    fault.bytes = bytes;
+    return fault;
+}
 
 // Records what may cause a fault of this block.
 void suspect(const Fault &fault);

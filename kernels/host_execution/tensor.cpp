@@ -51,11 +51,7 @@ double number_at(HostOperand type, const void *from, size_t place) {
 void meet_warp(const Gift &gift, void *caller) {
     const Fiber &fiber = meet(~0u, gift, false, caller);
     if (fiber.together == ~0u) return;
-    Fault fault = {};
-    fault.kind = PARTIAL_WARP;
-    fault.code = code_address(*worker, caller);
-    fault.byte = __builtin_ctz(~fiber.together);
-    stop(fault);
+    stop(fault_at(PARTIAL_WARP, code_address(*worker, caller), 0, __builtin_ctz(~fiber.together)));
 }
 
 }  // namespace
@@ -157,7 +153,7 @@ void transfer(const HostFragment &fragment, char *memory, uint32_t stride, bool 
               char *elements, bool is_store, void *caller) {
     const uint32_t bytes = fragment.bytes;
     if (stride * bytes % 16 && !(fragment.type == HOST_F64 && bytes == 8)) {
-        stop_at(FRAGMENT_STRIDE, code_address(*worker, caller), stride * bytes);
+        stop(fault_at(FRAGMENT_STRIDE, code_address(*worker, caller), stride * bytes));
     }
     check_alignment(memory, 16, is_store, caller);
     for (uint32_t i = 0; i < fragment.count; ++i) {
