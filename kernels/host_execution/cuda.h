@@ -105,8 +105,6 @@ extern "C" {
 void *memcpy(void *, const void *, size_t);  // the runtime has them (--wrap)
 void *memset(void *, int, size_t);
 void __syncthreads();
-int __syncthreads_or(int);
-int __syncthreads_and(int);
 int __syncthreads_count(int);
 // A word of shared memory that tensor cores read: checked as any load, but not counted.
 unsigned host_tensor_operand(const unsigned *);
@@ -158,6 +156,13 @@ __attribute__((const)) unsigned host_bfloat16_fused_sum(unsigned a, unsigned b, 
 #define blockIdx host_block_index()
 #define blockDim host_block_size()
 #define gridDim host_grid_size()
+
+static __forceinline__ int __syncthreads_or(int predicate) {
+    return __syncthreads_count(predicate) != 0;
+}
+static __forceinline__ int __syncthreads_and(int predicate) {
+    return __syncthreads_count(!predicate) == 0;
+}
 
 #define HOST_LOAD(NAME)                               \
     template <typename T>                             \

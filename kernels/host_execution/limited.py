@@ -43,11 +43,12 @@ def limited(
     sender.close()
     try:
         elapsed_s = min(_MOST_ELAPSED * seconds, max(seconds, _MOST_ELAPSED_S))
-        end, before = monotonic() + elapsed_s, _memory_bytes(os.getpid())
+        end, before = monotonic() + elapsed_s, psutil.Process().memory_info().rss
         while not receiver.poll(_PAUSE_S):
-            if _cpu_s(process.pid or 0) > seconds or monotonic() > end:
+            used_s, used_bytes = _used(process.pid or 0)
+            if used_s > seconds or monotonic() > end:
                 raise LimitReached(f"{name} takes more than {seconds:.2g} s")
-            if _memory_bytes(process.pid or 0) > before + memory_bytes:
+            if used_bytes > before + memory_bytes:
                 limit = f"{memory_bytes / 2**30:.2g} GiB"
                 raise LimitReached(f"{name} needs more than {limit}")
         outcome: Result | BaseException = receiver.recv()
@@ -71,21 +72,14 @@ def cpu_clock() -> float:
     return sum(os.times()[:4])
 
 
-def _cpu_s(pid: int) -> float:
-    """Return the seconds of CPU time of a process and its children; 0 if it has ended."""
+def _used(pid: int) -> tuple[float, int]:
+    """Return CPU time in s and bytes of memory of a process and its children; 0 if it has ended."""
     with contextlib.suppress(psutil.NoSuchProcess):
         process = psutil.Process(pid)
-        return sum(sum(each.cpu_times()[:4]) for each in (process, *process.children(True)))
-    return 0.0
-
-
-def _memory_bytes(pid: int) -> int:
-    """Return the memory of a process and its children; 0 if it has ended."""
-    with contextlib.suppress(psutil.NoSuchProcess):
-        process = psutil.Process(pid)
-        children = process.children(recursive=True) if pid != os.getpid() else []
-        return sum(each.memory_info().rss for each in (process, *children))
-    return 0
+        processes = (process, *process.children(recursive=True))
+        memory_bytes = sum(each.memory_info().rss for each in processes)
+        return sum(sum(each.cpu_times()[:4]) for each in processes), memory_bytes
+    return 0.0, 0
 
 
 def _run(work: Callable[[], object], sender: Connection) -> None:

@@ -39,14 +39,6 @@ HOST_INLINE unsigned host_permuted(unsigned low, unsigned high, unsigned selecto
     return result;
 }
 
-// A number as an integer of another type: the nearest one that it has, 0 for NaN.
-template <typename To>
-HOST_INLINE int host_clamped(double value) {
-    const double low = To(-1) < To(0) ? -double(1ull << (8 * sizeof(To) - 1)) : 0;
-    const double high = low + double((1ull << 8 * sizeof(To)) - 1);
-    return value >= low ? (int)(To)(value > high ? high : value) : value < low ? (int)(To)low : 0;
-}
-
 // The transposed matrix of which each lane has two elements.
 HOST_INLINE unsigned host_transposed(unsigned word) {
     const unsigned lane = host_lane(), from = 8 * (lane % 4) + lane / 8, shift = lane / 4 % 2 * 16;

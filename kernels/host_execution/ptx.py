@@ -279,8 +279,8 @@ def _function(match: re.Match[str], operands: _Operands) -> str:
 def _rounded(match: re.Match[str], operands: _Operands) -> str:
     (to,), (value,) = operands
     call = {"n": "rint", "z": "trunc", "m": "floor", "p": "ceil"}[match["way"]]
-    number = f"{call}((double)host_as<{_TYPES[match['type']]}>({value}))"
-    return f"host_set({to}, host_clamped<{_TYPES[match['to']]}>({number}));"
+    number = f"{call}((float)host_as<{_TYPES[match['type']]}>({value}))"
+    return f"host_set({to}, (int)host_integer<{_TYPES[match['to']]}>({number}));"
 
 
 def _added(match: re.Match[str], operands: _Operands) -> str:

@@ -553,18 +553,6 @@ extern "C" int __syncthreads_count(int predicate) {
     return worker->outcome;
 }
 
-extern "C" int __syncthreads_or(int predicate) {
-    worker->vote += predicate != 0;
-    wait(AT_BARRIER, __builtin_return_address(0));
-    return worker->outcome != 0;
-}
-
-extern "C" int __syncthreads_and(int predicate) {
-    worker->vote += predicate == 0;
-    wait(AT_BARRIER, __builtin_return_address(0));
-    return worker->outcome == 0;
-}
-
 Fiber &host_execution::meet(uint32_t mask, const Gift &gift, bool orders, void *caller) {
     Worker &w = *worker;
     if (!(mask >> w.lane & 1)) stop(fault_at(NOT_IN_MASK, code_address(w, caller), mask));
