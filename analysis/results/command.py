@@ -97,7 +97,7 @@ def _listed(paths: Sequence[Path]) -> str:
 
 def _summary(comparison: Comparison, builds: Builds) -> list[str]:
     """Return lines with the verdicts, what can be found, the rate of false verdicts, and notes."""
-    frame, repeated = comparison.frame, max(map(len, builds.alike))
+    frame, repeated = comparison.frame, len(builds.repeats)
     counts = frame["verdict"].value_counts()
     lines = [", ".join(f"{counts.get(name, 0)} {name}" for name in VERDICTS)]
     lines.append(f"compared: the {comparison.location} of each session's samples")

@@ -7,31 +7,32 @@ import numpy as np
 import pandas as pd
 from scipy.stats import binomtest
 
-from analysis.results.variation import Located, Variation, of_side, steadiest, variation
+from analysis.results.variation import (
+    SIDES,
+    Sessions,
+    excess,
+    located,
+    quantile,
+    same_build,
+    scale,
+    widening,
+)
 from analysis.stats import between, significance
+from analysis.stats.estimates import seeded
 from base.errors import StudyError
 
 POWER = 0.95
+FEWEST = 5  # repeated sessions for a rate of false verdicts
+_RATED = 20  # comparisons of repeated sessions for this rate
 _NAMED = 5  # benchmarks in a note
-_MOST = 20  # comparisons of repeated sessions, for the rate of false verdicts
-FEWEST = 5  # repeated sessions for this rate
 
 
 class Builds(NamedTuple):
-    """Names of sessions: of build A, of build B, and repeated sessions of one build.
-
-    Sessions of A may be among the repeated ones.
-    """
+    """Names of sessions: of build A, of build B, and repeated sessions of one build."""
 
     a: Sequence[str]
     b: Sequence[str]
     repeats: Sequence[str] = ()
-
-    @property
-    def alike(self) -> list[list[str]]:
-        """Groups of sessions of one build, each session in one group."""
-        others = [[each for each in side if each not in self.repeats] for side in (self.a, self.b)]
-        return [group for group in ([*self.repeats], *others) if group]
 
 
 class Rate(NamedTuple):
@@ -74,68 +75,78 @@ def compare(table: pd.DataFrame, builds: Builds, threshold: float) -> Comparison
         for text, names in {"only in A": a - b, "only in B": b - a, "time 0": {*zero}}.items()
         if names
     ]
-    location, at, frame = decided(table[table["benchmark"].isin(a & b)], builds, threshold)
-    return Comparison(frame, location, same_build(at, location, builds, threshold), notes)
-
-
-def decided(
-    table: pd.DataFrame, builds: Builds, threshold: float
-) -> tuple[str, Located, pd.DataFrame]:
-    """Return the location that is compared, its values, and the verdicts, see `judged`."""
-    location, at = steadiest(table, builds.alike)
-    every = [*dict.fromkeys([*builds.a, *builds.b, *builds.repeats])]
-    at = Located(*(part.reindex(columns=every) for part in at))
-    return location, at, judged(at, location, builds, threshold, variation(at, builds.alike))
+    sessions = located(table[table["benchmark"].isin(a & b)])
+    location, frame = judged(sessions, builds, threshold)
+    return Comparison(frame, location, rate(sessions, builds, threshold), notes)
 
 
 def judged(
-    at: Located, location: str, builds: Builds, threshold: float, known: Variation
-) -> pd.DataFrame:
-    """Return a row per benchmark that A and B have, sorted by benchmark.
+    sessions: dict[str, Sessions], builds: Builds, threshold: float
+) -> tuple[str, pd.DataFrame]:
+    """Return the location that is compared, and a row per benchmark, sorted by benchmark.
 
-    Columns: benchmark; per side sessions_a, samples_a and time_a_s; ratio B/A, margin, those of
-    `significance.evaluated` and `significance.with_intervals`, and found: the smallest ratio of a
+    Columns: those of `tested`, of `significance.with_intervals`, and found: the smallest ratio of a
     slower B that is called so with a probability of 95 %, if it is the only one. NaN: the variation
-    is unknown.
+    is unknown, because fewer than two sessions were repeated.
     """
-    fewest = min(len(builds.a), len(builds.b))
-    own = [at.of(sessions) for sessions in (builds.a, builds.b)]
-    a, b = (of_side(each, location, fewest, known.outliers) for each in own)
-    columns = {"sessions_a": a["sessions"], "sessions_b": b["sessions"]}
-    columns |= {f"samples_{n}": each.samples.sum(axis=1) for n, each in zip("ab", own, strict=True)}
-    columns |= {"time_a_s": np.exp(a["log_s"]), "time_b_s": np.exp(b["log_s"])}
-    frame = pd.DataFrame(columns).assign(margin=threshold, ratio=np.exp(b["log_s"] - a["log_s"]))
-    shares = a["share"] + b["share"]
-    noise = sum(e.noise.median(axis=1) * s["share"] for e, s in zip(own, (a, b), strict=True))
-    sessions_only = (known.variance - known.noise).clip(lower=0) * shares
-    parts = {"between": sessions_only, "noise": noise, "outlier": known.outlier}
-    parts |= {"outliers": 1 - (1 - a["far"]) * (1 - b["far"]), "freedom": known.freedom}
-    in_both = frame["ratio"].notna()
-    frame, parts = frame[in_both], pd.DataFrame(parts)[in_both]
+    location, frame, parts = tested(sessions, builds, threshold)
+    frame = significance.with_intervals(frame, threshold, parts, np.log(frame["ratio"]))
+    needed = between.exceeded(parts, significance.FALSE_DISCOVERIES / 2 / len(frame))
+    needed = needed.clip(lower=np.log(1 + threshold / 2))
+    found = np.exp(needed + between.exceeded(parts, 1 - POWER))
+    return location, frame.assign(found=found).rename_axis("benchmark").reset_index()
+
+
+def tested(
+    sessions: dict[str, Sessions], builds: Builds, threshold: float
+) -> tuple[str, pd.DataFrame, pd.DataFrame]:
+    """Return the location, the verdicts by benchmark, and variances as `between.variances`.
+
+    Compared is the location that varies least between the repeated sessions. The columns of the
+    verdicts are ratio B/A, margin, those of `significance.evaluated`, and per side sessions_a,
+    samples_a and time_a_s.
+    """
+    repeats = builds.repeats or builds.a
+    is_even = len(builds.a) == len(builds.b)  # low quantiles depend on the number of sessions
+    shares = {name: share if is_even else 0.5 for name, share in SIDES.items()}
+    size = min(len(builds.a), len(builds.b))
+    known = {name: part.of(repeats) for name, part in sessions.items()}
+    ratios = {n: same_build(part.log_s.to_numpy(), size, shares[n]) for n, part in known.items()}
+    deviations = {name: scale(drawn) for name, drawn in ratios.items()}
+    location = min(SIDES, key=lambda name: np.nan_to_num(quantile(deviations[name], 0.5)))
+    deviation, usual = deviations[location], known[location]
+    factor = widening(ratios[location] / deviation[:, None], len(repeats))
+    sides = [sessions[location].of(names) for names in builds[:2]]
+    variance = (factor * deviation) ** 2 * excess(usual, sides)
+    frame = pd.DataFrame(index=usual.log_s.index)
+    for letter, side in zip("ab", sides, strict=True):
+        frame[f"sessions_{letter}"] = side.log_s.count(axis=1)
+        frame[f"samples_{letter}"] = side.samples.sum(axis=1).astype(int)
+        frame[f"time_{letter}_s"] = np.exp(quantile(side.log_s.to_numpy(), shares[location]))
+    frame = frame.assign(margin=threshold, ratio=frame["time_b_s"] / frame["time_a_s"])
+    noise = sum(quantile(side.noise.to_numpy(), 0.5) / side.log_s.count(axis=1) for side in sides)
+    parts = pd.DataFrame({"noise": np.minimum(noise, variance)})
+    parts = parts.assign(between=variance - parts["noise"], outlier=0.0, outliers=0.0)
+    parts["freedom"] = usual.log_s.count(axis=1).clip(lower=2) - 1
     distance = np.log(frame["ratio"])
     frame = frame.assign(**significance.tests(distance, frame["margin"], parts, distance))
-    frame = significance.evaluated(frame, threshold / 2)
-    frame = significance.with_intervals(frame, threshold, parts, distance)
-    least = np.log(1 + threshold / 2)
-    needed = between.exceeded(parts, significance.FALSE_DISCOVERIES / 2 / max(len(frame), 1))
-    found = np.exp(needed.clip(lower=least) + between.exceeded(parts, 1 - POWER))
-    return frame.assign(found=found).rename_axis("benchmark").reset_index()
+    return location, significance.evaluated(frame, threshold / 2), parts
 
 
-def same_build(at: Located, location: str, builds: Builds, threshold: float) -> Rate | None:
-    """Return how often a repeated session is called slower than the one before it.
+def rate(sessions: dict[str, Sessions], builds: Builds, threshold: float) -> Rate | None:
+    """Return how often repeated sessions are called slower than others, drawn at random.
 
-    Each comparison uses the variation between the other sessions.
+    Each comparison uses the variation between the remaining repeated sessions.
     """
-    alike = max(builds.alike, key=len)
-    if len(alike) < FEWEST:
+    count = len(builds.repeats)
+    if count < FEWEST:
         return None
-    counts = []
-    for number in range(min(len(alike), _MOST)):
-        pair = [alike[number - 1], alike[number]]
-        rest = [[each for each in group if each not in pair] for group in builds.alike]
-        known, sides = variation(at, [*filter(None, rest)]), Builds(pair[:1], pair[1:])
-        frame = judged(at, location, sides, threshold, known)
-        counts.append((len(frame), int((frame["verdict"] == significance.SLOWER).sum())))
-    slower = [count for _, count in counts]
-    return Rate(len(counts), sum(map(bool, slower)), sum(n for n, _ in counts), sum(slower))
+    size = max(1, min(len(builds.a), len(builds.b), count // 4))
+    rng, slower, rows = seeded("rate", count, size), [], 0
+    for _ in range(_RATED):
+        order = [builds.repeats[at] for at in rng.permutation(count)]
+        sides = Builds(order[:size], order[size : 2 * size], order[2 * size :])
+        _, frame, _ = tested(sessions, sides, threshold)
+        rows += int(frame["ratio"].notna().sum())
+        slower.append(int((frame["verdict"] == significance.SLOWER).sum()))
+    return Rate(_RATED, sum(map(bool, slower)), rows, sum(slower))

@@ -2,23 +2,24 @@
 
 A step is a change of the median of at least three entries before and after it, so one or two bad
 days are no step. Splits are found one by one (binary segmentation, Scott and Knott, Biometrics 30
-(1974) 507); each is tested with the distribution of `analysis.stats.between`.
+(1974) 507); each is tested with Student's distribution, and p-values count splits and benchmarks.
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
+from scipy.special import stdtr
 
 from analysis.drawing import style
 from analysis.drawing.palette import BLUE, GREY, RED
 from analysis.drawing.svg import INK, label, render
 from analysis.results.readers import read
-from analysis.results.variation import LOCATIONS, NORMAL, located, median_share
-from analysis.stats import between, significance
+from analysis.results.variation import NORMAL, SIDES, located
+from analysis.stats import significance
 from analysis.stats.estimates import FloatArray
 from base.command_line import annotation
 from base.errors import StudyError
@@ -26,6 +27,7 @@ from base.files import write_atomic
 
 SHORTEST = 3  # entries on each side of a step
 _NAMED = 8  # benchmarks with a line in colour
+_SHIFTS = (-1, 0, 1)  # of a step, as entries are added
 _COLUMNS = ["benchmark", "at", "label", "ratio", "verdict"]
 
 
@@ -44,19 +46,17 @@ def history(
         raise StudyError(f"{file}: is empty; name result files to append")
     log_s, labels = _steadiest(entries), [str(each["label"]) for each in entries]
     found, before = (steps(part, labels, threshold) for part in (log_s, log_s.iloc[:, :-1]))
-    known = before.groupby("benchmark")["at"].agg(list)
-    new = [
-        all(abs(row.at - at) > 1 for at in known.get(row.benchmark, []))
-        for row in found.itertuples()
-    ]
-    fails = (found["verdict"] == significance.SLOWER) & np.array(new, bool)
-    for row, failing in zip(found.itertuples(), fails, strict=True):
-        text = f"{row.benchmark}: {abs(row.ratio - 1):.1%} {row.verdict} since {row.label}"
-        print(annotation("error" if failing else "notice", text) if form == "github" else text)
+    known = {(step.benchmark, step.at + shift) for step in before.itertuples() for shift in _SHIFTS}
+    fails = False
+    for step in found.itertuples():
+        is_new = (step.benchmark, step.at) not in known and step.verdict == significance.SLOWER
+        text = f"{step.benchmark}: {abs(step.ratio - 1):.1%} {step.verdict} since {step.label}"
+        print(annotation("error" if is_new else "notice", text) if form == "github" else text)
+        fails |= is_new
     print(f"{len(found)} steps of {len(log_s)} benchmarks in {len(entries)} entries", flush=True)
     if svg:
         write_atomic(svg, drawn(log_s, labels, found))
-    return int(fails.any())
+    return int(fails)
 
 
 def _entries(file: Path) -> list[dict[str, Any]]:
@@ -65,7 +65,7 @@ def _entries(file: Path) -> list[dict[str, Any]]:
     for number, line in enumerate(lines, 1):
         try:
             entries.append(json.loads(line))
-            for name in LOCATIONS:
+            for name in SIDES:
                 {key: float(value) for key, value in entries[-1][name].items()}
             str(entries[-1]["label"])
         except (ValueError, KeyError, TypeError, AttributeError):
@@ -79,13 +79,15 @@ def _times(results: Sequence[Path]) -> dict[str, dict[str, float]]:
     """Return the location of each benchmark in seconds, by location; sessions by their median."""
     table = pd.concat([read(path) for path in results])
     table = table[table["time_s"] > 0].astype({"benchmark": object, "session": object})
-    found = {name: located(table, quantile).log_s for name, quantile in LOCATIONS.items()}
-    return {name: np.exp(log_s.median(axis=1)).to_dict() for name, log_s in found.items()}
+    return {
+        name: np.exp(sessions.log_s.median(axis=1)).to_dict()
+        for name, sessions in located(table).items()
+    }
 
 
 def _steadiest(entries: Sequence[dict[str, Any]]) -> pd.DataFrame:
     """Return log times of the location that differs least from entry to entry, by benchmark."""
-    tables = [np.log(pd.DataFrame([each[name] for each in entries]).T) for name in LOCATIONS]
+    tables = [np.log(pd.DataFrame([each[name] for each in entries]).T) for name in SIDES]
     return min(tables, key=lambda table: np.nan_to_num(table.diff(axis=1).abs().median().median()))
 
 
@@ -95,50 +97,46 @@ def steps(log_s: pd.DataFrame, labels: Sequence[str], threshold: float) -> pd.Da
     `log_s` has a row per benchmark and a column per entry; `at` is the first entry after the step,
     ratio that of the medians after and before. Steps below half the threshold do not count.
     """
-    found = []
-    pieces = [
-        (name, values, np.flatnonzero(np.isfinite(values)))
-        for name, values in zip(log_s.index, log_s.to_numpy(dtype=float), strict=True)
-    ]
-    while pieces:
-        rows = [_split(values[entries]) for _, values, entries in pieces]
-        frame = pd.DataFrame(rows, columns=["place", "ratio", "p_differs"]).assign(p_same=np.nan)
-        frame = significance.evaluated(frame, threshold / 2)
-        following = []
-        for (name, values, entries), row in zip(pieces, frame.itertuples(), strict=True):
-            if row.verdict in (significance.SLOWER, significance.FASTER):
-                at = int(entries[int(row.place)])
-                found.append((name, at, labels[at], row.ratio, row.verdict))
-                parts = entries[: int(row.place)], entries[int(row.place) :]
-                following += [(name, values, part) for part in parts]
-        pieces = following
-    return pd.DataFrame(found, columns=_COLUMNS).sort_values(["benchmark", "at"], ignore_index=True)
+    rows = []
+    for name, series in zip(log_s.index, log_s.to_numpy(dtype=float), strict=True):
+        measured = np.flatnonzero(np.isfinite(series))
+        limits = np.log(1 + threshold / 2), significance.FALSE_DISCOVERIES / len(log_s)
+        for place, distance in sorted(_splits(series[measured], *limits)):
+            verdict = significance.SLOWER if distance > 0 else significance.FASTER
+            at = int(measured[place])
+            rows.append((name, at, labels[at], float(np.exp(distance)), verdict))
+    return pd.DataFrame(rows, columns=_COLUMNS)
 
 
-def _split(values: FloatArray) -> tuple[float, float, float]:
-    """Return the best place to split a series, the ratio of the medians, and its p-value."""
+def _splits(values: FloatArray, least: float, largest_p: float) -> Iterator[tuple[int, float]]:
+    """Yield the places that split a series, and the differences of the medians."""
     count = len(values)
     if count < 2 * SHORTEST:
-        return np.nan, 1.0, np.nan
-    places = np.arange(SHORTEST, count - SHORTEST + 1)
-    medians = np.array([(np.median(values[:at]), np.median(values[at:])) for at in places])
-    sizes = np.c_[places, count - places]
-    share = median_share(sizes).sum(axis=1)
-    distance = medians[:, 1] - medians[:, 0]
-    rest = [
-        np.abs(values - np.repeat(pair, size)) for pair, size in zip(medians, sizes, strict=True)
-    ]
-    best = int(np.argmin([each.sum() for each in rest]))
-    before, after = (np.abs(values - median) for median in medians[best])
-    is_after = after < before
-    if min(is_after[places[best] :].sum(), (~is_after[: places[best]]).sum()) < SHORTEST:
-        return np.nan, 1.0, np.nan  # two bad days beside a good one
-    scales = [np.median(rest[best]), np.median(np.abs(np.diff(values))) / np.sqrt(2)]
-    scale = max(NORMAL * max(scales), 1e-6)
-    parts = {"between": scale**2 * share[best], "noise": 0.0, "outlier": 0.0}
-    parts |= {"outliers": between.OUTLIERS, "freedom": count - 2}
-    p_value = 2 * between.beyond(abs(distance[best]), parts) * len(places)
-    return float(places[best]), float(np.exp(distance[best])), min(float(p_value), 1.0)
+        return
+    places = range(SHORTEST, count - SHORTEST + 1)
+    rests = [np.abs(_without_medians(values, place)) for place in places]
+    best = int(np.argmin([rest.sum() for rest in rests]))
+    place, rest = places[best], rests[best]
+    parts = values[:place], values[place:]
+    before, after = map(np.median, parts)
+    is_after = np.abs(values - after) < np.abs(values - before)
+    if min(is_after[place:].sum(), (~is_after[:place]).sum()) < SHORTEST:
+        return  # two bad days beside a good one
+    scale = NORMAL * max(np.median(rest), np.median(np.abs(np.diff(values))) / 2**0.5)
+    # Variance of the median of n normal values, relative to one value; exact for n = 1.
+    share = sum(np.pi / (2 * len(part) + np.pi - 2) for part in parts)
+    p_value = (
+        2 * len(places) * stdtr(count - 2, -abs(after - before) / max(scale, 1e-6) / share**0.5)
+    )
+    if abs(after - before) > least and p_value <= largest_p:
+        yield place, after - before
+        yield from _splits(parts[0], least, largest_p)
+        for later, distance in _splits(parts[1], least, largest_p):
+            yield place + later, distance
+
+
+def _without_medians(values: FloatArray, place: int) -> FloatArray:
+    return np.concatenate([part - np.median(part) for part in np.split(values, [place])])
 
 
 def drawn(log_s: pd.DataFrame, labels: Sequence[str], found: pd.DataFrame) -> str:

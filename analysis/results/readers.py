@@ -16,7 +16,6 @@ from analysis.stats.estimates import FloatArray
 from base.errors import StudyError
 
 Rows = Iterator[tuple[str, str, FloatArray]]
-COLUMNS = ["benchmark", "session", "sample", "time_s"]
 _UNITS = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0}
 _SAMPLES = "nv/json/bin:"  # start of nvbench's tag for a file of sample times
 _TOOLS = "nvbench, Google Benchmark, pytest-benchmark, hyperfine or CSV"
@@ -38,20 +37,18 @@ def read(path: Path) -> pd.DataFrame:
         raise StudyError(text) from None
     if not rows:
         raise StudyError(f"{path}: contains no times; check that its benchmarks have run")
-    keys = [row[:2] for row in rows]
-    if len(set(keys)) < len(keys):
-        name = next(key[0] for key in keys if keys.count(key) > 1)
-        raise StudyError(f"{path}: contains {name} more than once; give each benchmark its name")
-    counts = [len(times) for *_, times in rows]
-    values = np.concatenate([times for *_, times in rows])
-    names, sessions = (pd.Categorical(column) for column in zip(*keys, strict=True))
-    number = np.repeat(np.arange(len(rows)), counts)
-    sample = np.arange(len(values)) - np.repeat(np.cumsum(counts) - counts, counts)
-    if not (np.isfinite(values) & (values >= 0)).all():
-        wrong = rows[number[~(np.isfinite(values) & (values >= 0))][0]][0]
-        raise StudyError(f"{path}: a time of {wrong} is negative or not a number; measure it again")
-    columns = (names[number], sessions[number], sample, values)
-    return pd.DataFrame(dict(zip(COLUMNS, columns, strict=True)))
+    table = pd.DataFrame(rows, columns=["benchmark", "session", "time_s"])
+    twice = table.loc[table.duplicated(["benchmark", "session"]), "benchmark"]
+    if len(twice):
+        raise StudyError(f"{path}: contains {twice.iloc[0]} more than once; rename one of them")
+    values = np.concatenate(table.pop("time_s").to_list())
+    table = table.astype("category").loc[table.index.repeat([len(times) for *_, times in rows])]
+    table = table.assign(sample=table.groupby(level=0).cumcount(), time_s=values)
+    wrong = table.loc[~(np.isfinite(values) & (values >= 0)), "benchmark"]
+    if len(wrong):
+        text = f"{path}: a time of {wrong.iloc[0]} is negative or not a number; measure it again"
+        raise StudyError(text)
+    return table.reset_index(drop=True)
 
 
 def _json(path: Path) -> Rows:
