@@ -4,7 +4,6 @@ A kernel is added to the catalog of this process and handled like every other va
 function is only timed.
 """
 
-import os
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -18,7 +17,7 @@ from kernels.catalog.entries import VARIANTS
 from kernels.catalog.python_calls import CallFacts, cuda_of
 from kernels.catalog.user_supplied import Facts, called, check_name, name_of, read, source_text
 from kernels.catalog.variant import UserKernel, UserSupplied
-from kernels.cubins.summary import COMPILERS, built
+from kernels.cubins.summary import built
 from kernels.cubins.toolchain import COMPILER, find_nvcc
 from kernels.host_execution.binding import KernelFault
 from kernels.host_execution.limited import LimitReached, cpu_clock, limited
@@ -35,7 +34,7 @@ from workflow.timed_trial import TRIED, timed
 
 UNCHECKED = 3  # exit status
 # Of CPU time: to the end of the compilation for GPUs, and of the counts.
-SECONDS_WITH_BUILDS, COUNT_S = 50.0, 10.0
+SECONDS_WITH_BUILDS, COUNT_S = 44.0, 8.0
 # Always timed with float32 kernels.
 _ALWAYS = ("naive_coalesced", "block", "sgemm_top", "cublas_sgemm")
 
@@ -195,8 +194,7 @@ def _built(
     Return whether nvcc was within its limits.
     """
     machine_code = built(entry, nvcc, architectures, TRIED / entry.name)
-    cores = min(len(os.sched_getaffinity(0)), COMPILERS)
-    seconds = cores * max(0.0, end - cpu_clock())
+    seconds = max(0.0, end - cpu_clock())
     try:
         yield from limited(lambda: list(machine_code), seconds, MEMORY_BYTES, "nvcc")
     except LimitReached as error:

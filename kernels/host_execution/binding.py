@@ -46,6 +46,7 @@ class Kind(IntEnum):
     RACE = 4  # in shared memory
     DIFFERENT_BARRIERS = 7
     APART = 8
+    ENDLESS = 9
     ENDLESS_BARRIERS = 13
     NOT_IN_MASK = 16
     COPIES_OVERLAP = 17

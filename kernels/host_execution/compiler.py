@@ -30,6 +30,7 @@ _KERNEL = [
     "-fno-gnu-unique",
     "-fno-extern-tls-init",
     "-fno-exceptions",
+    "-fno-strict-aliasing",  # kernels read registers as vectors of other types
     "-fno-threadsafe-statics",
     "-fno-ipa-reference-addressable",  # shared memory that nothing is stored to is not zero
     "-Werror=frame-larger-than=32768",

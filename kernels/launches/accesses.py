@@ -37,7 +37,7 @@ def counted(judged: Judged, entry: UserKernel) -> Counted:
     for product in (small, replace(small, shape=Shape.square(2 * size))):
         operands = Operands.random(product.shape, 1, judged.reading)
         result, runs = judged.reading.run(library, operands)
-        verdict = operands.verdict(judged.reading.layout, result)
+        verdict = operands.verdict(judged.reading.layout, result, judged.reading.factors)
         if not verdict.passed:
             raise KernelFault(f"{entry.name} at size {product.shape}: {verdict.reason}")
         totals[product] = sums(Run([count for run in runs for count in run.counts], []))

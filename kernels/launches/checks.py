@@ -11,7 +11,7 @@ from kernels.host_execution.binding import Configured
 from kernels.launches.infer import Geometry
 from kernels.launches.largest import LARGE_EDGE, LastBlocks
 from kernels.launches.library import Library, Source
-from kernels.launches.reading import LARGE, LAYOUTS, ONE, Factors, Reading, readings
+from kernels.launches.reading import LARGE, LAYOUTS, Factors, Reading, readings
 from kernels.launches.shapes import (
     DEEP,
     DEEPEST,
@@ -79,6 +79,7 @@ def check(
     blocks loop, a guess has more of them than its user may launch; so it is tried with fewer, too.
     """
     first: Judged | None = None
+    likeliest: Judged | None = None
     fixed = library.fixed_shape()
     for reading in (each.typed(library) for each in readings(source)):
         edges = (1, 1) if fixed else tile_of(library, source, reading)
@@ -98,7 +99,11 @@ def check(
             return Judged(source, trial.reading, tile, right, (fixed,), fault, is_fixed=True)
         else:
             verdict = _for_sizes(source, trial, tile, whole)
-            return replace(verdict, has_fixed_grid=edges is None)
+            if verdict.multiple:
+                return replace(verdict, has_fixed_grid=edges is None)
+            likeliest = likeliest or verdict  # another reading may be the same for M = N
+    if likeliest:
+        return likeliest
     return first and (_for_large_multiples(source, library, first) or first)
 
 
@@ -228,14 +233,14 @@ def _wrong_factors(trial: Trial, shape: Shape) -> Fault | None:
 
     A kernel may have code of its own for beta = 0.
     """
-    names = trial.reading.numbers.values()
+    names, plain = trial.reading.numbers.values(), trial.reading.factors
     alpha, beta = (
         value if name in names else neutral
-        for name, value, neutral in zip(("ALPHA", "BETA"), _FACTORS, ONE, strict=True)
+        for name, value, neutral in zip(("ALPHA", "BETA"), _FACTORS, plain, strict=True)
     )
-    if (alpha, beta) == ONE or trial.reading.precision.c.digits < _FLOAT_DIGITS:
+    if (alpha, beta) == plain or trial.reading.precision.c.digits < _FLOAT_DIGITS:
         return None
-    every = dict.fromkeys([(alpha, beta), (alpha, ONE[1])])
+    every = dict.fromkeys([(alpha, beta), (alpha, plain[1])])
     return next(filter(None, (trial.fault(shape, 7, factors=each) for each in every)), None)
 
 

@@ -32,7 +32,14 @@ def macros(text: str, launch: str) -> set[str]:
         name
         for name, opening, _ in _MACRO.findall(blanked(text))
         if not opening or re.search(rf"\b{name}\s*\(", launch)
-    } | set(_variables(text))
+    } | {name for name, piece in _variables(text).items() if not _is_of_host(name, piece)}
+
+
+def _is_of_host(name: str, variable: Piece) -> bool:
+    """Return whether a variable is a size that only the host can read and change."""
+    code = blanked(variable.text)
+    is_fixed = re.search(r"\bconst(?:expr)?\b|__(?:constant|device|managed)__", code)
+    return bool(_NUMBER.match(code)) and not is_fixed and is_size_name(name)
 
 
 def _variables(text: str) -> dict[str, Piece]:

@@ -12,10 +12,9 @@ that contains the launch: then the declarations that the launch uses come with i
 import re
 from collections.abc import Iterator, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
-from kernels.launches.pieces import Piece, blanked, closing, kernels_of, pieces
-from kernels.launches.roles import is_leading_dimension, is_size_name
+from kernels.launches.pieces import Piece, blanked, closing
 
 MALLOC, MEMSET = "cudaMalloc", "cudaMemset"
 _OF_MEMORY = re.compile(rf"\b({MALLOC}|{MEMSET})(?:Async|Managed)?\s*(?:<[\w\s]*>)?\s*\(")
@@ -33,8 +32,9 @@ class Launch:
     """A launch: kernel with template arguments, configuration and arguments.
 
     `declarations` are statements before it that declare names it uses. `line` is where it stands, 0
-    for a launch from elsewhere. `enclosing` is the function that contains it. A call of `MALLOC` or
-    `MEMSET` has no configuration, and its pointer is a name.
+    for a launch from elsewhere, and `file` names another file of the repository. `enclosing` is the
+    function that contains it. A call of `MALLOC` or `MEMSET` has no configuration, and its pointer
+    is a name.
     """
 
     kernel: str
@@ -42,6 +42,7 @@ class Launch:
     arguments: str
     declarations: tuple[str, ...] = ()
     line: int = 0
+    file: str = ""
     enclosing: Piece | None = field(default=None, compare=False)
 
     @property
@@ -82,29 +83,7 @@ def main_of(steps: Sequence[Launch]) -> Launch:
     )
 
 
-def launches(text: str) -> list[Launch]:
-    """Return the launches in a text in order; in a function, with the declarations they use."""
-    in_order = []
-    for piece in pieces(text):
-        if piece.is_directive:
-            continue
-        for launch, place in _in(piece.text):
-            line = _line(text, piece.begin + place)
-            declared = _declarations(piece, place, launch)
-            in_order.append(
-                Launch(launch.kernel, launch.configuration, launch.arguments, declared, line, piece)
-            )
-    return in_order
-
-
-def _line(text: str, place: int) -> int:
-    """Return the number of a line, as the last ``#line`` before it says."""
-    given = list(re.finditer(r"^#line (\d+)[^\n]*\n", text[:place], re.MULTILINE))
-    first, begin = (int(given[-1][1]), given[-1].end()) if given else (1, 0)
-    return first + text.count("\n", begin, place)
-
-
-def _in(text: str) -> list[tuple[Launch, int]]:
+def launches_in(text: str) -> list[tuple[Launch, int]]:
     """Return launches and calls of memory, and where they begin, in order."""
     code = blanked(text)
     return sorted([*_kernels_in(code), *_memory_in(code)], key=lambda pair: pair[1])
@@ -210,7 +189,9 @@ def declared_names(statement: str) -> set[str]:
 
 
 def without_names(statement: str, names: AbstractSet[str]) -> str:
-    """Return a statement that declares only other names, "" if there are none."""
+    """Return a statement that declares and sets only other names, "" if there are none."""
+    if assigned(statement)[0] in names:
+        return ""
     if not declared_names(statement) & names:
         return statement
     kind, parts = _declarators(statement)
@@ -234,83 +215,31 @@ def _declarators(statement: str) -> tuple[str, list[str]]:
     return kind[1], split_list(statement[len(kind[1]) :].rstrip("; \n"))
 
 
-def _declarations(piece: Piece, place: int, launch: Launch) -> tuple[str, ...]:
-    """Return the statements before a launch that declare what it uses, in order."""
-    if piece.body is None:
-        return ()
-    body = blanked(piece.text)[piece.body - piece.begin + 1 : place]
-    return _needed(statements(body), launch)
+def needed(declarations: Sequence[str], launch: Launch) -> tuple[str, ...]:
+    """Return the declarations that a launch needs, in order, and what is assigned to their names.
 
-
-def _needed(declarations: Sequence[str], launch: Launch) -> tuple[str, ...]:
-    """Return the declarations that a launch needs, in order."""
-    needed = words(f"{launch.kernel} {launch.configuration} {launch.arguments}")
+    Of several values that a name gets, only the last counts.
+    """
+    unresolved = words(f"{launch.kernel} {launch.configuration} {launch.arguments}")
+    types = {name: each for each in declarations for name in declared_names(each)}
     chosen: list[str] = []
+    complete = set[str]()  # names that have their last value
     for statement in reversed(declarations):
         names = declared_names(statement)
-        member = re.match(r"(\w+)\s*\.\s*\w+\s*=(?!=)", statement)
-        if names & needed or (member and member[1] in needed):
+        target, value = assigned(statement)
+        is_needed = target in unresolved - complete and "*" not in types.get(target, "*")
+        if names & unresolved or is_needed:
             chosen.insert(0, " ".join(statement.split()))
-            needed = (needed - names) | words(statement)
+            unresolved = (unresolved | words(statement)) - names
+            unresolved |= {target} - {""}
+            complete |= {target} if value and target not in words(value) else set()
     return tuple(chosen)
 
 
-def _with_plain_arguments(launch: Launch, kernel: Piece) -> Launch:
-    """Return a launch with a kernel's parameter in place of an expression for its pointer.
-
-    A size for a leading dimension becomes that leading dimension, too: it may be larger.
-    """
-    given = split_list(launch.arguments)
-    targets = parameters(kernel, launch.name)
-    plain = [
-        named(target) if _is_replaced(argument, target) else argument
-        for argument, target in zip(given, targets, strict=False)
-    ]
-    if plain == given:
-        return launch
-    changed = replace(launch, arguments=", ".join([*plain, *given[len(targets) :]]))
-    return replace(changed, declarations=_needed(launch.declarations, changed))
-
-
-def _is_replaced(argument: str, target: str) -> bool:
-    if re.search(r"[*\[]", target):
-        return not re.fullmatch(r"\w+", argument)
-    return is_leading_dimension(named(target)) and is_size_name(argument)
-
-
-def of_file(text: str, option: str | None) -> list[Launch]:
-    """Return the launches that are declared: by the option, in ``// launch:`` comments, in code."""
-    if option:
-        return _written(option)
-    comments = re.findall(r"^\s*(?://|/?\*+)\s*launch:(.*?)(?:\*/\s*)?$", text, re.MULTILINE)
-    if comments:
-        return _written(";\n".join(comments))
-    kernels = kernels_of(text)
-    return [
-        launch if launch.is_of_memory else _with_plain_arguments(launch, kernels[launch.name])
-        for launch in launches(text)
-        if launch.is_of_memory or launch.name in kernels
-    ]
-
-
-def _written(text: str) -> list[Launch]:
-    """Return the launches in a text, each with the statements before it."""
-    return [
-        replace(launch, declarations=_last_declarations(statements(blanked(text[:place]))))
-        for launch, place in _in(text)
-    ]
-
-
-def _last_declarations(before: Sequence[str]) -> tuple[str, ...]:
-    """Return the statements that are no launches, the last one of those that declare a name."""
-    declared: set[str] = set()
-    kept: list[str] = []
-    for statement in reversed(before):
-        names = declared_names(statement)
-        if not _in(statement) and (not names or names - declared):
-            kept.insert(0, statement)
-        declared |= names
-    return tuple(kept)
+def assigned(statement: str) -> tuple[str, str]:
+    """Return the name to which a statement assigns, and its value if that is the whole; else ""."""
+    match = re.match(r"(\w+)\s*(\.\s*\w+\s*)?=(?!=)(.*)", statement, re.DOTALL)
+    return (match[1], "" if match[2] else match[3]) if match else ("", "")
 
 
 def parameters(piece: Piece, name: str) -> list[str]:
@@ -348,6 +277,9 @@ def split_list(code: str) -> list[str]:
         character = code[place]
         if character in "([{":
             place = closing(code, place)
+            continue
+        if code[place : place + 2] == "<<":  # a shift
+            place += 2
             continue
         angles += {"<": 1, ">": -1}.get(character, 0)
         if character == "," and angles <= 0:

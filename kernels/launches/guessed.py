@@ -10,11 +10,12 @@ from kernels.catalog.source import without_comments
 from kernels.host_execution.compiler import CompilerError, NotSupported
 from kernels.launches.checks import LARGE_SHAPE, Judged, check, configured
 from kernels.launches.device import for_the_device
-from kernels.launches.expression import Launch, named, parameters
-from kernels.launches.infer import Geometry, Guess, geometries, guesses
+from kernels.launches.expression import Launch, named, parameters, template_parameters
+from kernels.launches.infer import TYPES, Geometry, Guess, geometries, guesses
 from kernels.launches.library import Library, Source
-from kernels.launches.pieces import kernels_of
+from kernels.launches.pieces import Piece, kernels_of
 from kernels.launches.reading import readings
+from kernels.launches.roles import is_number_name
 from kernels.launches.shapes import WIDE, for_guesses
 from kernels.launches.trials import Outcome, Trial
 from kernels.products.shape import Shape
@@ -43,19 +44,34 @@ def by_guesses(path: Path, text: str, name: str, refused: StudyError | None) -> 
             return replace(judged, is_guessed=True)
         if judged and is_sure:
             likeliest = likeliest or judged
-            if not guess.declarations and not probe.has_untyped_matrices:
+            if not guess.declarations and not probe.has_open_types:
                 return judged
         example = example or launch
-    if likeliest and not probe.has_untyped_matrices:
+    if likeliest and not probe.has_open_types:
         return likeliest
     if refused and (likeliest or example is None):
         raise refused
     arguments = ", ".join(named(each) for each in parameters(kernel, name))
     grid = "dim3(CEIL_DIV(N, 16), CEIL_DIV(M, 16)), dim3(16, 16)"
     raise NotSupported(
-        f"{shown(path)}: {name}: no launch was found, and none that was tried gives a product; "
-        f"write it, such as --launch '{example or f'{name}<<<{grid}>>>({arguments})'}'"
+        f"{shown(path)}: {name}: no launch was found, and {unknown(kernel, name, code)}; write "
+        f"it, such as --launch '{example or f'{name}<<<{grid}>>>({arguments})'}'"
     )
+
+
+def unknown(kernel: Piece, name: str, code: str) -> str:
+    """Return what is not known about the launch of a kernel."""
+    numbers = [each for each in parameters(kernel, name) if not re.search(r"[*\[&]", each)]
+    strange = [named(each) for each in numbers if not is_number_name(named(each))]
+    if strange:
+        return f"the meaning of its parameter {strange[0]} is unknown"
+    template = template_parameters(kernel)
+    constants = [given for kind, given, default in template if kind not in TYPES and not default]
+    if constants:
+        return f"the numbers of its template ({', '.join(constants)}) are unknown"
+    if re.search(r"\bextern\b[^;]*\b__shared__\b", code):
+        return "the size of its dynamic shared memory is unknown"
+    return "none that was tried gives a product"
 
 
 def _fitting(

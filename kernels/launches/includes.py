@@ -1,38 +1,50 @@
 """Files that a source includes from beside itself or from given folders, in its text."""
 
+import os
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from kernels.host_execution.compiler import SOURCE_NAME, preprocessed
 from kernels.launches.pieces import blanked
+from kernels.launches.repository import sources
 
 _INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*["<]([^">\n]+)[">][^\n]*', re.MULTILINE)
 _CONDITION = re.compile(r"\s*#\s*(if|ifdef|ifndef|else|elif|endif)\b")
 _DISABLED = re.compile(r"\s*#\s*if\s+(?:0|false)\s*(?:/|$)")
 _MARKER = re.compile(r'^# (\d+) "<stdin>"[^\n]*', re.MULTILINE)
 _MOST_DEPTH = 8
-# Where repositories keep headers, in the folder of a source or one above it.
-_HEADERS = ("", "include", "inc", "common", "Common")
-_LEVELS = 4
+# Around the text of a source in that of a file that includes it.
+BEGIN, END = "// Begin of the source.\n", "// End of the source.\n"
 
 
-def with_includes(
-    path: Path, text: str, folders: Sequence[Path] = (), defines: Sequence[str] = ()
-) -> str:
+def with_includes(path: Path, text: str, folders: Sequence[Path] = ()) -> str:
     """Return a source with the files that it includes, each once; lines keep their numbers.
 
-    `defines` are macros, such as ``TILE=16``; without a value, they are 1. `folders` are searched
-    first, then those where a repository keeps its headers. Files of compilers and libraries, which
-    are in none of them, stay directives. Code under ``#if 0`` is blank.
+    `folders` are searched first, then the repository. Files of compilers and libraries, which are
+    in none of them, stay directives. Code under ``#if 0`` is blank.
     """
-    above = path.resolve().parents[:_LEVELS]
-    nearby = [folder / name for folder in above for name in _HEADERS]
-    text = _expanded(path, text, SOURCE_NAME, [*folders, *nearby], {path.resolve()}, 0)
+    return with_includes_of(path, text, path, folders)[0].rstrip("\n") + "\n"
+
+
+def with_defines(text: str, defines: Sequence[str]) -> str:
+    """Return a source with macros, such as ``TILE=16``; without a value, they are 1."""
     macros = [macro.partition("=") for macro in defines]
     lines = [f"#define {name} {value if equals else 1}" for name, equals, value in macros]
     first = [f'#line 1 "{SOURCE_NAME}"'] if lines else []
-    return "\n".join([*lines, *first, text.rstrip("\n")]) + "\n"
+    return "\n".join([*lines, *first, text])
+
+
+def with_includes_of(
+    path: Path, text: str, source: Path, folders: Sequence[Path] = ()
+) -> tuple[str, set[Path]]:
+    """Return a text with the files that it includes, and these files.
+
+    `source` is the file of the user: where another one includes it, `BEGIN` and `END` stand.
+    """
+    seen = {path.resolve()}
+    inside = _expanded(path, text, source.resolve(), folders, seen, 0)
+    return inside, seen
 
 
 def without_includes(text: str, kept: re.Pattern[str] | None = None) -> str:
@@ -68,19 +80,23 @@ def with_macros(text: str) -> str:
 
 
 def _expanded(
-    path: Path, text: str, name: str, folders: list[Path], seen: set[Path], depth: int
+    path: Path, text: str, source: Path, folders: Sequence[Path], seen: set[Path], depth: int
 ) -> str:
+    name = SOURCE_NAME if path.resolve() == source else path.name
     text = "\n".join(_enabled(text.splitlines()))
     code, parts, end = blanked(text), [], 0
     for match in _INCLUDE.finditer(text):
-        inner = _file([path.parent, *folders], match[1])
+        inner = _file(path, folders, match[1])
         if inner is None or depth == _MOST_DEPTH or "#" not in code[match.start() : match.end()]:
             continue
         parts.append(text[end : match.start()])
         if inner.resolve() not in seen:
             seen.add(inner.resolve())
-            inside = _expanded(inner, read(inner), inner.name, folders, seen, depth + 1)
-            parts.append(f'#line 1 "{inner.name}"\n{inside}\n')
+            inside = _expanded(inner, read(inner), source, folders, seen, depth + 1)
+            is_source = inner.resolve() == source
+            file = SOURCE_NAME if is_source else inner.name
+            begin, end_of_file = (BEGIN, END) if is_source else ("", "")
+            parts.append(f'{begin}#line 1 "{file}"\n{inside}\n{end_of_file}')
         line = text.count("\n", 0, match.start()) + 1
         parts.append(f'#line {line + 1} "{name}"')
         end = match.end()
@@ -92,5 +108,10 @@ def read(path: Path) -> str:
     return path.read_text(encoding="utf-8-sig", errors="replace")
 
 
-def _file(folders: Sequence[Path], name: str) -> Path | None:
-    return next((folder / name for folder in folders if (folder / name).is_file()), None)
+def _file(path: Path, folders: Sequence[Path], name: str) -> Path | None:
+    """Return the file that a source includes; None for one of a compiler or library."""
+    for folder in (path.parent, *folders):
+        if (folder / name).is_file():
+            return folder / name
+    end = Path(os.path.normpath(f"/{name}")).parts[1:]
+    return next((file for file in sources(path) if file.parts[-len(end) :] == end), None)

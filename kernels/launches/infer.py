@@ -17,7 +17,7 @@ from kernels.launches.structs import arguments_of
 _INDEX = r"blockIdx\s*\.\s*{axis}\s*\*\s*(?P<edge>[\w.:]+(?![\w.:]|\s*\()|\([^()]*\))"
 _BOUNDS = re.compile(r"__launch_bounds__\s*\(")
 _DEFAULT_EDGE = "16"
-_TYPES = ("typename", "class")
+TYPES = ("typename", "class")
 _DYNAMIC_SHARED = ", 48 * 1024"  # what a block may use without an attribute
 # Numbers that public kernels give to their templates, by name; the sets fit each other.
 _BLOCK_EDGE = r"(?:block|tile)?_?(?:size|dim|width|edge)?_?[xy]?|t[sw]|bs|block_?size|tile_?\w*"
@@ -107,14 +107,14 @@ def guesses(name: str, kernel: Piece, text: str) -> Iterator[Guess]:
         constants = {
             (kind, parameter): default or _value(kind, parameter, values)
             for kind, parameter, default in template
-            if kind not in _TYPES
+            if kind not in TYPES
         }
         declared = [f"constexpr {kind} {name} = {v};" for (kind, name), v in constants.items()]
         statements = (*declared, *structures)
         if statements in seen:
             continue
         seen.add(statements)
-        called = name + _in_angles([ELEMENT if k in _TYPES else given for k, given, _ in template])
+        called = name + _in_angles([ELEMENT if k in TYPES else given for k, given, _ in template])
         named = {name for _, name, _ in template} | macros(text, text)
         names = {_short(parameter): parameter for _, parameter in constants}
         edge = next(iter(names.values()), "0")
@@ -184,7 +184,7 @@ def _blocks(x: int, y: int, bound: int, in_two: bool) -> Iterator[tuple[int, ...
 def _missing(template: Sequence[tuple[str, str, str]], values: Mapping[str, str]) -> int:
     """Return how many numbers of a template a set of values does not name."""
     numbers = [
-        _short(name) for kind, name, default in template if kind not in _TYPES and not default
+        _short(name) for kind, name, default in template if kind not in TYPES and not default
     ]
     return sum(not any(re.fullmatch(pattern, name) for pattern in values) for name in numbers)
 

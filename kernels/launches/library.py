@@ -39,7 +39,7 @@ from kernels.launches.expression import (
 )
 from kernels.launches.includes import without_includes
 from kernels.launches.pieces import Piece, declarations, kernels_of
-from kernels.launches.roles import meaning_of
+from kernels.launches.roles import letter, meaning_of
 from kernels.launches.shim import Scope, code, memset, scope_of
 from kernels.products.elements import FLOAT, STORED, Stored
 from kernels.products.matrices import POISON_WORD
@@ -91,6 +91,12 @@ class Source:
         return main_of(self.steps)
 
     @property
+    def parameters(self) -> list[str]:
+        """The names of the parameters of the kernel that multiplies."""
+        kernel = kernels_of(self.text).get(self.name)
+        return [named(each) for each in parameters(kernel, self.name)] if kernel else []
+
+    @property
     def launches(self) -> list[Launch]:
         """The steps that a GPU executes."""
         return [step for step in self.steps if step.name != MALLOC]
@@ -112,7 +118,7 @@ class Source:
         return (words(kernel.text) | set(sizes)) & set(self.scope.constants)
 
     @property
-    def has_untyped_matrices(self) -> bool:
+    def has_open_types(self) -> bool:
         """Whether a kernel takes a matrix as ``void *``: the type of its elements is open."""
         return any(re.search(r"\bvoid\b", kind) for kind in self.scope.pointers.values())
 
@@ -179,6 +185,14 @@ class Source:
             raise CompilerError(f"{text}{how}") from None
         names = [step.name for step in self.launches]
         return Library(built, self.path, self.name, mode == "counted", names)
+
+
+def may_add(kernel: Piece, name: str) -> bool:
+    """Return whether a kernel of four matrices can add one of them, by its parameters' names."""
+    letters = {
+        letter(named(each)) for each in parameters(kernel, name) if re.search(r"[*\[]", each)
+    }
+    return has_beta(kernel, name) or letters == set("ABCD")
 
 
 def has_beta(kernel: Piece, name: str) -> bool:

@@ -10,19 +10,22 @@ from kernels.host_execution.binding import KernelFault
 from kernels.host_execution.compiler import CompilerError, NotSupported, unchecked_lines
 from kernels.host_execution.limited import LimitReached, cpu_clock, limited
 from kernels.launches.checks import Judged, at_large_sizes
-from kernels.launches.expression import Launch, of_file, written
-from kernels.launches.includes import read, with_includes, with_macros
-from kernels.launches.pieces import kernels_of
+from kernels.launches.expression import Launch, written
+from kernels.launches.in_files import of_file
+from kernels.launches.includes import read, with_defines, with_includes, with_macros
+from kernels.launches.launcher import with_launcher
+from kernels.launches.pieces import kernels_of, with_pointers
 from kernels.launches.verdict import judge, kernels_to_judge, unjudged
 from kernels.products.shape import Shape
 
-SECONDS, MEMORY_BYTES = 45.0, 3 * 2**29  # of the whole file, of CPU time
-LARGE_SECONDS = 20.0  # of large sizes
+SECONDS, MEMORY_BYTES = 36.0, 3 * 2**29  # of the whole file, of CPU time
+LARGE_SECONDS = 15.0  # of large sizes
 
 
 def text_of(path: Path, folders: Sequence[Path] = (), defines: Sequence[str] = ()) -> str:
     """Return the text of a file with the files that it includes, in which all kernels show."""
-    text = with_includes(path, read(path), folders, defines)
+    text = with_launcher(path, with_includes(path, read(path), folders), folders)
+    text = with_defines(with_pointers(text), defines)
     return text if kernels_of(text) or "__global__" not in text else with_macros(text)
 
 
@@ -118,7 +121,8 @@ def _lines(path: Path, name: str, verdict: Judged, declared: Sequence[Launch]) -
 
 def _origin(steps: Sequence[Launch], declared: Sequence[Launch]) -> str:
     if lines := [str(line) for line in sorted({step.line for step in steps}) if line]:
-        return f"found at line{'s' * (len(lines) > 1)} {', '.join(lines)}"
+        file = f" of {steps[-1].file}" if steps[-1].file else ""
+        return f"found at line{'s' * (len(lines) > 1)} {', '.join(lines)}{file}"
     return "as given" if steps[-1] in declared else "inferred"
 
 

@@ -7,6 +7,7 @@ the host can be left out of the device's code.
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 
 _IGNORED = re.compile(
     r'//[^\n]*|/\*.*?(?:\*/|\Z)|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])\''
@@ -17,6 +18,7 @@ _DIRECTIVE = re.compile(r"[ \t]*#(?:\\\r?\n|[^\n])*")
 # Blocks whose contents are pieces of their own.
 _TRANSPARENT = re.compile(r'(?:extern\s+"[^"]*"|(?:inline\s+)?namespace\b[\w\s:]*)\s*$')
 _TYPE = re.compile(r"\b(?:struct|class|union|enum)\b(?![^{]*\)\s*(?:const)?\s*$)")
+_NAMED_POINTER = re.compile(r"\busing\s+(\w+)\s*=\s*([\w\s:]+?)\s*\*\s*;")
 _ON_DEVICE = re.compile(
     r"\b(?:__device__|__global__|__shared__|constexpr|consteval|__constant__)\b"
 )
@@ -58,8 +60,13 @@ def blanked(text: str) -> str:
     return _IGNORED.sub(lambda match: re.sub(r"[^\n]", " ", match[0]), text)
 
 
-def pieces(text: str) -> Iterator[Piece]:
-    """Yield the top-level pieces of a source in order, also of its namespaces."""
+@lru_cache(64)
+def pieces(text: str) -> tuple[Piece, ...]:
+    """Return the top-level pieces of a source in order, also of its namespaces."""
+    return tuple(_pieces(text))
+
+
+def _pieces(text: str) -> Iterator[Piece]:
     code = blanked(text)
     begin = place = 0
     while place < len(code):
@@ -149,6 +156,13 @@ def kernels_of(text: str) -> dict[str, Piece]:
         if name and piece.is_function and "__global__" in blanked(piece.header):
             kernels.setdefault(name, piece)
     return kernels
+
+
+def with_pointers(text: str) -> str:
+    """Return a source with pointers in place of the names that a file gives to their types."""
+    for name, kind in _NAMED_POINTER.findall(blanked(text)):
+        text = re.sub(rf"(?<!using )\b{name}\b(?=\s+\w)", f"{kind} *", text)
+    return text
 
 
 def _without_attributes(header: str) -> str:

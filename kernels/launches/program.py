@@ -27,7 +27,7 @@ from kernels.launches.expression import written
 from kernels.launches.includes import without_includes
 from kernels.launches.library import Library
 from kernels.launches.pieces import declarations
-from kernels.launches.reading import Precision, Reading
+from kernels.launches.reading import ONE, Precision, Reading
 from kernels.launches.roles import ADDEND, WORKSPACE
 from kernels.launches.shim import code
 from kernels.products.shape import Shape
@@ -83,7 +83,7 @@ def facts_of(judged: Judged) -> LaunchFacts:
             "numbers": tuple(reading.numbers.values()),
             "pointers": tuple(reading.matrices.values()),
             "layout": reading.layout,
-            "dtype": _dtype(reading.precision),
+            "dtype": _dtype(reading.precision) if reading.factors == ONE else None,
             "tile": judged.tile,
             "threads": prod(launched.block),
             "shared_bytes": launched.dynamic_shared_bytes,

@@ -14,8 +14,9 @@ import numpy as np
 from base.paths import shown
 from kernels.host_execution.binding import Array, KernelFault, Run
 from kernels.host_execution.compiler import NotSupported
+from kernels.launches.expression import split_list
 from kernels.launches.library import Library, Source
-from kernels.launches.roles import ADDEND, SIZES, WORKSPACE, matrices, meanings
+from kernels.launches.roles import ADDEND, MATRICES, SIZES, WORKSPACE, letter, matrices, meanings
 from kernels.products.elements import FLOAT, Stored
 from kernels.products.gate import Verdict, evaluate
 from kernels.products.matrices import POISON_WORD, reference_within
@@ -149,7 +150,7 @@ class Operands:
         )
         return a, b, c
 
-    def verdict(self, layout: Layout, result: Array, factors: Factors = ONE) -> Verdict:
+    def verdict(self, layout: Layout, result: Array, factors: Factors) -> Verdict:
         """Compare a product with its error bound; whole numbers must be exact."""
         alpha, beta = factors
         a, b, c = self.viewed(layout, result)
@@ -201,10 +202,15 @@ class Reading:
         """Whether the kernel gets leading dimensions, which depend on the layout."""
         return bool({"LDA", "LDB", "LDC"} & set(self.numbers.values()))
 
-    def values(self, shape: Shape, factors: Factors = ONE) -> list[float]:
+    @property
+    def factors(self) -> Factors:
+        """The factors of a plain product; without a factor, all of an addend is added."""
+        return (1.0, 1.0) if self.has_addend and "BETA" not in self.numbers.values() else ONE
+
+    def values(self, shape: Shape, factors: Factors | None = None) -> list[float]:
         """Return the values of the launch's numbers for a shape."""
         values: dict[str, float] = {"M": shape.m, "N": shape.n, "K": shape.k, "STREAM": 0}
-        values |= dict(zip(("ALPHA", "BETA"), factors, strict=True))
+        values |= dict(zip(("ALPHA", "BETA"), factors or self.factors, strict=True))
         values |= {f"LD{'ABC'[place]}": sum(self._row(place, shape)) for place in range(3)}
         return [values[meaning] for meaning in self.numbers.values()]
 
@@ -214,7 +220,7 @@ class Reading:
         operands: Operands,
         geometry: tuple[Sequence[int], Sequence[int]] | None = None,
         fill: int = POISON_WORD,
-        factors: Factors = ONE,
+        factors: Factors | None = None,
     ) -> tuple[Array, list[Run]]:
         """Return the flat C and the runs of the launches.
 
@@ -362,14 +368,31 @@ class Reading:
         return f"{name}({indices[0]}, {indices[1]})"
 
 
+def _names_of(source: Source) -> list[str]:
+    """Return names for the pointers: those of the kernel's parameters if only they have letters."""
+    pointers = list(source.scope.pointers)
+    parameter_of = dict(zip(split_list(source.main.arguments), source.parameters, strict=False))
+    names = [parameter_of.get(pointer, pointer) for pointer in pointers]
+    letters, others = {*map(letter, names)}, {*map(letter, pointers)}
+    is_better = letters >= set(MATRICES) and not others >= set(MATRICES)
+    return names if is_better and len({*names}) == len(names) else pointers
+
+
 def readings(source: Source) -> Iterator[Reading]:
     """Yield the readings of a launch that a check tries, the likeliest first."""
     names = list(source.scope.numbers)
     implied = {name: name for name in names if name in SIZES and name not in source.arguments}
     asked = [name for name in names if name not in implied]
     pointers = source.scope.pointers
-    roles = list(matrices(pointers, source.scope.allocated))
-    if not roles or (ADDEND in roles[0].values() and not source.reads_c):
+    named = dict(zip(_names_of(source), pointers, strict=True))  # as roles need them
+    renamed = {name: pointers[pointer] for name, pointer in named.items()}
+    allocated = [name for name, pointer in named.items() if pointer in source.scope.allocated]
+    roles = [
+        {named[name]: role for name, role in each.items()} for each in matrices(renamed, allocated)
+    ]
+    is_named = sorted(map(letter, named)) == ["A", "B", "C", "D"]
+    adds = bool(roles) and ADDEND in roles[0].values()
+    if not roles or (adds and not (source.reads_c or is_named)):
         raise NotSupported(
             f"{shown(source.path)}: {source.name}: A, B and C are not known among "
             f"{', '.join(pointers)}; name them in --launch, and allocate others there: "
@@ -382,7 +405,9 @@ def readings(source: Source) -> Iterator[Reading]:
         constants = {found[name] for name in asked if name in source.constants_of_kernel}
         sizes |= set(SIZES) if constants >= set(SIZES) else set()
         precision = Precision(uses_tf32=source.uses_tf32)
-        reading = Reading(numbers, places, len(sizes) < 2, source.reads_c, precision=precision)
+        reading = Reading(
+            numbers, places, len(sizes) < 2, source.reads_c or adds, precision=precision
+        )
         if reading.has_leading_dimensions and len(source.launches) == 1 and not reading.has_addend:
             reading = replace(reading, takes_padding=len(sizes) in (1, len(SIZES)))
         yield reading

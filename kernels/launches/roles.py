@@ -33,7 +33,7 @@ _LEADING = {
 _FACTORS = {"ALPHA": r"\w*alpha\w*", "BETA": r"\w*beta\w*", "STREAM": "stream"}
 _DECORATION = re.compile(
     r"^(?:d|dev|device|g|gpu|h|in|mat(?:rix)?|p|ptr)_+|^d(?=[A-Z]$)|"
-    r"_+(?:d|dev|device|gpu|mat(?:rix)?|ptr)$|_*$"
+    r"_+(?:d|dev|device|gpu|mat(?:rix)?|ptr)$|(?<=^[A-D])(?:GPU|Gpu|Dev|Device)$|_*$"
 )
 
 

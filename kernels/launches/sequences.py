@@ -13,11 +13,11 @@ from kernels.launches.expression import (
     MEMSET,
     Launch,
     named,
-    of_file,
     parameters,
     split_list,
     words,
 )
+from kernels.launches.in_files import of_file
 from kernels.launches.pieces import Piece, blanked, closing, kernels_of
 from kernels.launches.roles import MATRICES, letter, meaning_of, plain
 

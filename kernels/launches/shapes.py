@@ -65,7 +65,8 @@ def odd_multiples(multiple: int, tile: tuple[int, int], reading: Reading) -> Seq
         edge = max(rows, columns)
         return [least, Shape.square(edge), Shape.square(edge + 2 * multiple)]
     depth = odd_above(32 / multiple) * multiple
-    deep = Shape(1, lcm(multiple, tile[0]), lcm(multiple, tile[1]), lcm(multiple, DEEPEST))
+    deepest = multiple * (-(-DEEPEST // multiple) | 1)
+    deep = Shape(1, lcm(multiple, tile[0]), lcm(multiple, tile[1]), deepest)
     tall = Shape(1, rows + 2 * multiple, columns, depth)
     if max(rows, columns) > LARGEST_TILE:
         return [least, tall, Shape(1, rows, columns + 2 * multiple, depth), deep]

@@ -137,7 +137,8 @@ def _scope_of(text: str, launch: Launch) -> Scope:
             continue
         elif _MATRIX.search(target) or "*" in kind:
             constant = "const " if re.search(r"\bconst\b[^*]*[*\[]", target) else ""
-            pointers[name] = constant + (kind if "*" in kind else _type(target))
+            is_open = kernel is None or template_parameters(kernel)
+            pointers[name] = constant + (kind if "*" in kind and is_open else _type(target) or kind)
         elif (
             name in types
             or name in constants

@@ -10,7 +10,7 @@ import numpy as np
 
 from kernels.host_execution.binding import KernelFault, Kind, Run
 from kernels.launches.library import Library
-from kernels.launches.reading import LAYOUTS, ONE, Factors, Operands, Reading
+from kernels.launches.reading import LAYOUTS, Factors, Operands, Reading
 from kernels.products.gate import Verdict
 from kernels.products.matrices import POISON_WORD
 from kernels.products.shape import Shape
@@ -87,12 +87,13 @@ class Trial:
         shape: Shape,
         seed: int,
         fill: int = POISON_WORD,
-        factors: Factors = ONE,
+        factors: Factors | None = None,
         geometry: Geometry | None = None,
     ) -> Fault | None:
         """Return what is wrong with products of seeded matrices; None if they are right."""
         where = f"at size {shape}"
-        if factors != ONE:
+        factors = factors or self.reading.factors
+        if factors != self.reading.factors:
             where += f" with alpha = {factors[0]:g} and beta = {factors[1]:g}"
         if self.reading.padding:
             where += " with leading dimensions above the sizes"
@@ -101,6 +102,9 @@ class Trial:
             try:
                 c, runs = self.reading.run(self.library, operands, geometry, fill, factors)
             except KernelFault as fault:
+                short = replace(shape, k=min(shape.m, shape.n, shape.k))
+                if fault.kind is Kind.ENDLESS and short != shape and not self.fault(short, seed):
+                    continue  # a long loop, which ends
                 text = f"{fault} ({where}){_hint_of_text(str(fault))}"
                 return Fault(text, outcome_of(fault), fault.is_shared)
             verdict = operands.verdict(self.reading.layout, c, factors)
@@ -138,7 +142,11 @@ class Trial:
         for short_sums in (False, True)[: 1 + precision.has_short]:
             allowed = replace(precision, short_sums=short_sums)
             for layout in [self.reading.layout] if is_fixed else LAYOUTS:
-                if replace(operands, precision=allowed).verdict(layout, c).passed:
+                if (
+                    replace(operands, precision=allowed)
+                    .verdict(layout, c, self.reading.factors)
+                    .passed
+                ):
                     reading = replace(self.reading, layout=layout, precision=allowed)
                     trial = replace(self, reading=reading)
                     if not short_sums or trial._is_exact(shape, geometry):
@@ -150,7 +158,7 @@ class Trial:
         """Return whether a product of whole numbers is exact; raise KernelFault."""
         operands = Operands.random(shape, 1, self.reading, is_whole=True)
         c, _ = self.reading.run(self.library, operands, geometry)
-        return operands.verdict(self.reading.layout, c).passed
+        return operands.verdict(self.reading.layout, c, self.reading.factors).passed
 
     def _last_to_store(self, runs: Sequence[Run], shape: Shape, verdict: Verdict) -> Run:
         """Return the last launch that stored the worst element, else the last one."""

@@ -10,11 +10,15 @@ import numpy as np
 
 from base.errors import StudyError
 from base.paths import shown
+from kernels.catalog.source import without_comments
 from kernels.host_execution.compiler import CompilerError, NotSupported
 from kernels.launches.checks import Judged, check, configured, tile_of
-from kernels.launches.expression import MALLOC, Launch, main_of, of_file, split_list, written
+from kernels.launches.device import for_the_device
+from kernels.launches.expression import MALLOC, Launch, main_of, split_list, written
 from kernels.launches.guessed import by_guesses
-from kernels.launches.library import Source, has_beta
+from kernels.launches.in_files import of_file
+from kernels.launches.launcher import own
+from kernels.launches.library import Source, may_add
 from kernels.launches.pieces import kernels_of
 from kernels.launches.reading import readings
 from kernels.launches.roles import MATRICES
@@ -22,6 +26,8 @@ from kernels.launches.sequences import Steps, sequences
 from kernels.launches.shapes import whole_tiles
 from kernels.launches.structs import matrix_count
 
+# A kernel that multiplies loops over its sums, or lets hardware do so, or adds up products.
+_CAN_MULTIPLY = re.compile(r"\b(?:for|while|do)\b|mma|atomicAdd\s*\([^;]*\*")
 _SOME_BLOCKS = 132  # as many as an H100 has multiprocessors
 # Of elements, in a template's arguments.
 _OTHER_TYPES = re.compile(r"\b(?:\w*half|\w*bfloat16|double|u?int\d*(?:_t)?|char|complex)\b")
@@ -29,7 +35,7 @@ _OTHER_TYPES = re.compile(r"\b(?:\w*half|\w*bfloat16|double|u?int\d*(?:_t)?|char
 
 def kernels_to_judge(path: Path, text: str, option: str | None, kernel: str | None) -> list[str]:
     """Return the names of the kernels to judge; raise StudyError if there is none."""
-    present = kernels_of(text)
+    present = kernels_of(own(text))
     if not present:
         raise StudyError(
             f"{shown(path)}: no kernel found: no function is __global__; name a file with one"
@@ -46,19 +52,28 @@ def kernels_to_judge(path: Path, text: str, option: str | None, kernel: str | No
         )
     if kernel:
         return [kernel]
-    count_of = {name: matrix_count(text, name, piece) for name, piece in present.items()}
+    count_of = {
+        name: matrix_count(text, name, piece)
+        for name, piece in present.items()
+        if _CAN_MULTIPLY.search(without_comments(for_the_device(text, {name})))
+    }
     products = [
         name
         for name, count in count_of.items()
-        if count == len(MATRICES) or (count == len(MATRICES) + 1 and has_beta(present[name], name))
+        if count == len(MATRICES) or (count == len(MATRICES) + 1 and may_add(present[name], name))
     ]
     several = sequences(text, option)
     mains = {main_of(steps).name for steps in several}
     parts = {step.name for steps in several for step in steps} - mains
     products = [name for name in present if name in {*products, *mains} - parts]
     launched = [launch.name for launch in of_file(text, option) if launch.name in products]
+    if not products and any("CUtensorMap" in each.header for each in present.values()):
+        raise NotSupported(
+            f"{shown(path)}: its kernels take a CUtensorMap: host execution makes no tensor maps "
+            "(TMA); run the kernel on a GPU only"
+        )
     if not products:
-        counts = ", ".join(f"{name} takes {count}" for name, count in count_of.items())
+        counts = ", ".join(f"{name} takes {count_of.get(name, 0)}" for name in present)
         raise StudyError(
             f"{shown(path)}: no kernel takes three matrices: {counts}; name a file with C = A·B"
         )
@@ -87,44 +102,53 @@ def judge(path: Path, text: str, name: str, option: str | None = None) -> Judged
     matrices, and its kernel is launched as one without a launch, unless its blocks loop. Raise
     NotSupported if no launch fits, CompilerError if none compiles.
     """
-    refused: StudyError | None = None
-    unknown: StudyError | None = None  # why several steps were not judged: one may be a product
-    launched = _launched(text, option, name)
+    refused, unknown = list[StudyError](), list[StudyError]()  # `unknown`: of several steps
+    wrong: Judged | None = None
+    launched = list(dict.fromkeys(_launched(text, option, name)))
     for steps in launched:  # it grows
         source = Source.of(path, text, *steps)
-        if source.has_untyped_matrices and _OTHER_TYPES.search(source.main.kernel):
-            refused = refused or _untyped(path, name)
-            continue
         try:
-            is_declared = not steps[-1].line or source.loops_over_blocks
-            judged = check(source, source.library("counted"), is_declared)
+            judged = _with_steps(source, option)
         except (CompilerError, NotSupported) as error:
-            if len(steps) > 1:
-                unknown = unknown or error
-            elif isinstance(error, CompilerError):
-                refused = refused or error
-            else:
+            if len(steps) == 1 and isinstance(error, NotSupported) and not source.has_open_types:
                 raise
+            (unknown if len(steps) > 1 else refused).append(error)
             continue
         if judged and steps[-1].line and _has_no_blocks(judged):
             if len(steps) == 1 and source.takes_any_grid:
                 launched.append((_with_blocks(steps[0]),))
-            continue  # only the runtime knows their number
-        if judged and not judged.multiple and source.has_untyped_matrices:
-            refused = refused or _untyped(path, name)
-        elif judged and not judged.multiple and (padded := _padded_matrix(judged, option)):
-            raise NotSupported(
-                f"{shown(path)}: {name}: the file allocates more for {padded} than the matrix has, "
-                "and its kernel needs it; host execution allocates matrices without padding"
-            )
-        elif judged and (judged.multiple or not unknown):
+        elif judged and judged.multiple:
             return judged
-        if not judged and len(steps) > 1:
-            how = f"do not grow with the matrices; write them, such as --launch '{written(steps)}'"
-            unknown = unknown or NotSupported(f"{shown(path)}: {name}: its launches {how}")
-    if reason := unknown or (refused if option else None):  # no guess replaces an option
-        raise reason
-    return by_guesses(path, text, name, refused)
+        else:
+            wrong = wrong or judged
+    if wrong and not unknown:
+        return wrong
+    if reasons := unknown or (refused if option else []):  # no guess replaces an option
+        raise reasons[0]
+    return by_guesses(path, text, name, refused[0] if refused else None)
+
+
+def _with_steps(source: Source, option: str | None) -> Judged | None:
+    """Judge a product by its steps; return None for one launch that does not grow.
+
+    Raise NotSupported or CompilerError if they cannot be judged.
+    """
+    path, name, steps = source.path, source.name, source.steps
+    if source.has_open_types and _OTHER_TYPES.search(source.main.kernel):
+        raise _untyped(path, name)
+    is_declared = not steps[-1].line or source.loops_over_blocks
+    judged = check(source, source.library("counted"), is_declared)
+    if not judged and len(steps) > 1:
+        how = f"do not grow with the matrices; write them, such as --launch '{written(steps)}'"
+        raise NotSupported(f"{shown(path)}: {name}: its launches {how}")
+    if judged and not judged.multiple and source.has_open_types:
+        raise _untyped(path, name)
+    if judged and not judged.multiple and (padded := _padded_matrix(judged, option)):
+        raise NotSupported(
+            f"{shown(path)}: {name}: the file allocates more for {padded} than the matrix has, "
+            "and its kernel needs it; host execution allocates matrices without padding"
+        )
+    return judged
 
 
 def _with_blocks(launch: Launch) -> Launch:
@@ -187,8 +211,8 @@ def unjudged(path: Path, text: str, option: str | None, kernel: str | None) -> l
         source = Source.of(path, text, *steps)
         try:
             library = source.library("launch")
-            reading = next(iter(readings(source))).typed(library)
-        except StudyError:  # another launch may compile
+            reading = next(readings(source)).typed(library)
+        except (StudyError, StopIteration):  # another launch may compile
             continue
         if tile := tile_of(library, source, reading):
             multiple, shapes = lcm(*tile), (whole_tiles(tile, reading),)

@@ -15,7 +15,8 @@ from kernels.launches.accesses import counted
 from kernels.launches.checks import at_large_sizes
 from kernels.launches.constants import settable
 from kernels.launches.device import for_the_device
-from kernels.launches.expression import launches, of_file, template_parameters
+from kernels.launches.expression import template_parameters
+from kernels.launches.in_files import launches, of_file
 from kernels.launches.includes import _enabled, read, with_includes
 from kernels.launches.infer import geometries, guesses
 from kernels.launches.lines import judged
@@ -369,6 +370,7 @@ def test_edges_of_tiles_come_from_the_launch() -> None:
 
 def test_headers_nearby_are_included_once_in_order(tmp_path: Path) -> None:
     source = tmp_path / "src" / "kernels" / "mine.cu"
+    (tmp_path / "README.md").touch()
     for path, text in {
         source: '  #include "first.h"\n#include <second.h>\n#include "first.h"\n#include <vector>',
         tmp_path / "include" / "first.h": "int first;",

@@ -8,7 +8,7 @@ import pytest
 from base.errors import StudyError
 from kernels.host_execution.binding import KernelFault
 from kernels.launches.device import for_the_device
-from kernels.launches.expression import launches
+from kernels.launches.in_files import launches
 from kernels.launches.lines import judged
 from kernels.launches.pieces import pieces
 from kernels.launches.roles import matrices, meanings

@@ -1,0 +1,216 @@
+"""The launches of a file: by an option, in comments, or in the code of the host."""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import lru_cache
+
+from kernels.host_execution.compiler import SOURCE_NAME
+from kernels.launches.expression import (
+    Launch,
+    declared_names,
+    launches_in,
+    named,
+    needed,
+    parameters,
+    split_list,
+    statements,
+)
+from kernels.launches.pieces import Piece, blanked, closing, function_name, kernels_of, pieces
+from kernels.launches.roles import is_leading_dimension, is_size_name
+
+_CONDITIONAL = re.compile(r"\s*#\s*(if|ifdef|ifndef|elif|else|endif)\b(.*)")
+
+
+@lru_cache(32)
+def launches(text: str) -> tuple[Launch, ...]:
+    """Return the launches in a text in order; in a function, with the declarations they use.
+
+    A launch of a parameter of its function is that of the kernel which a call gives.
+    """
+    in_order = list[Launch]()
+    for piece in pieces(text):
+        if piece.is_directive:
+            continue
+        calls = [*launches_in(piece.text), *_by_the_runtime(piece)]
+        for launch, place in sorted(calls, key=lambda pair: pair[1]):
+            in_order.append(_placed(text, piece, place, launch))
+    called = [
+        launch
+        for inner in filter(_is_open, in_order)
+        for piece in pieces(text)
+        if inner.enclosing and piece.is_function and piece != inner.enclosing
+        for launch in _by_function(text, piece, inner, inner.enclosing)
+    ]
+    found = (*in_order, *called)
+    return tuple(_with_kernel(each) for each in found if not _is_open(each))
+
+
+def _placed(text: str, piece: Piece, place: int, launch: Launch) -> Launch:
+    line, file = _place(text, piece.begin + place)
+    declared = (*_declarations(piece, place, launch), *launch.declarations)
+    return replace(launch, declarations=declared, line=line, file=file, enclosing=piece)
+
+
+def _is_open(launch: Launch) -> bool:
+    """Return whether the kernel of a launch is a parameter of the function around it."""
+    function = launch.enclosing
+    given = parameters(function, function_name(function) or "") if function else []
+    return launch.kernel in map(named, given)
+
+
+def _by_function(text: str, piece: Piece, inner: Launch, function: Piece) -> Iterator[Launch]:
+    """Yield the launches of calls of a function that launches its parameter, as `inner` says."""
+    code, name = blanked(piece.text), function_name(function) or ""
+    targets = parameters(function, name)
+    for call in re.finditer(rf"\b{name}\s*(?:<[^;(){{}}]*>\s*)?\(", code[len(piece.header) :]):
+        begin = len(piece.header) + call.end() - 1
+        given = split_list(code[begin + 1 : closing(code, begin) - 1])
+        values = dict(zip(map(named, targets), given, strict=False))
+        if targets and "..." in targets[-1]:
+            values[named(targets[-1])] = ", ".join(given[len(targets) - 1 :])
+        parts = (inner.kernel, inner.configuration, inner.arguments, *inner.declarations)
+        kernel, where, arguments, *declared = (_with_values(part, values) for part in parts)
+        launch = Launch(kernel, where, arguments, tuple(declared))
+        yield _placed(text, piece, begin, launch)
+
+
+def _with_values(code: str, values: Mapping[str, str]) -> str:
+    return re.sub(
+        r"\b[A-Za-z_]\w*\b(?:\s*\.\.\.)?", lambda m: values.get(m[0].rstrip(". "), m[0]), code
+    )
+
+
+def _with_kernel(launch: Launch) -> Launch:
+    """Return a launch with the kernel to which a variable of the host points."""
+    pointer = rf"(?:auto|.*\(\s*\*)[\s*&]*\b{re.escape(launch.kernel)}\b[^=]*=\s*&?\s*(.*?)\s*;"
+    for statement in launch.declarations:
+        if match := re.fullmatch(pointer, statement):
+            others = tuple(each for each in launch.declarations if each != statement)
+            return replace(launch, kernel=match[1], declarations=others)
+    return launch
+
+
+def _by_the_runtime(piece: Piece) -> Iterator[tuple[Launch, int]]:
+    """Yield the launches by functions of CUDA's runtime, and where they begin."""
+    code = blanked(piece.text)
+    for call in re.finditer(r"\bcudaLaunch(?:Cooperative)?Kernel(Ex)?\w*\s*\(", code):
+        given = split_list(code[call.end() : closing(code, call.end() - 1) - 1])
+        if call[1] and len(given) > 1:
+            name, arguments = given[0].lstrip("& "), given[2:]
+            fields = [
+                re.findall(rf"\b{name}\s*\.\s*{field}\s*=([^;=]*);", code[: call.start()])
+                for field in ("gridDim", "blockDim", "dynamicSmemBytes")
+            ]
+            where, kernel = [each[-1].strip() for each in fields if each], given[1]
+        elif not call[1] and len(given) > 3:
+            array = re.search(rf"\b{given[3]}\s*\[[^]]*\]\s*=\s*\{{([^}}]*)\}}", code)
+            arguments = split_list(array[1]) if array else []
+            kernel, where = given[0], [*given[1:3], *given[4:5]]
+        else:
+            continue
+        names = [re.sub(r"^(?:\(\s*void\s*\*+\s*\))?\s*&?\s*", "", each) for each in arguments]
+        kernel = re.sub(r"^(?:\([^()]*\*\s*\)|reinterpret_cast<[^>]*>)?\s*[&(]*|\)+$", "", kernel)
+        if names and len(where) > 1:
+            yield Launch(kernel, ", ".join(where), ", ".join(names)), call.start()
+
+
+def _place(text: str, place: int) -> tuple[int, str]:
+    """Return line and file of a place, as the last ``#line`` before it says; "" for the source."""
+    given = list(re.finditer(r'^#line (\d+) "([^"\n]*)"\n', text[:place], re.MULTILINE))
+    if not given:
+        return 1 + text.count("\n", 0, place), ""
+    first, file, begin = int(given[-1][1]), given[-1][2], given[-1].end()
+    return first + text.count("\n", begin, place), "" if file == SOURCE_NAME else file
+
+
+def _declarations(piece: Piece, place: int, launch: Launch) -> tuple[str, ...]:
+    """Return the statements before a launch that declare what it uses, in order."""
+    if piece.body is None:
+        return ()
+    body = blanked(piece.text)[piece.body - piece.begin + 1 : place]
+    return needed(statements(_without_other_branches(body)), launch)
+
+
+def _without_other_branches(code: str) -> str:
+    """Return the code before a launch without directives, and without code for other conditions.
+
+    Of the branches of an ``#if``, those are left out whose siblings are conditions of the launch.
+    """
+    branches = list[list[str]]()  # the conditions of each ``#if``
+    inside = list[int]()  # of which of these
+    lines = list[tuple[str, list[tuple[int, str]]]]()
+    for line in code.splitlines(keepends=True):
+        directive = _CONDITIONAL.match(line)
+        if directive and directive[1].startswith("if"):
+            inside.append(len(branches))
+            branches.append([])
+        if directive and directive[1] == "endif":
+            inside = inside[:-1]
+        elif directive and inside:
+            branches[inside[-1]].append(" ".join(directive[2].split()) or f"else {inside[-1]}")
+        is_code = not re.match(r"\s*#", line)
+        lines.append((line if is_code else "\n", [(each, branches[each][-1]) for each in inside]))
+    around = {branches[each][-1] for each in inside}
+    return "".join(
+        line if all(own in around or not around & {*branches[each]} for each, own in path) else "\n"
+        for line, path in lines
+    )
+
+
+def _with_plain_arguments(launch: Launch, kernel: Piece) -> Launch:
+    """Return a launch with a kernel's parameter in place of an expression for its pointer.
+
+    A size for a leading dimension becomes that leading dimension, too: it may be larger.
+    """
+    given = split_list(launch.arguments)
+    targets = parameters(kernel, launch.name)
+    plain = [
+        named(target) if _is_replaced(argument, target) else argument
+        for argument, target in zip(given, targets, strict=False)
+    ]
+    if plain == given:
+        return launch
+    changed = replace(launch, arguments=", ".join([*plain, *given[len(targets) :]]))
+    return replace(changed, declarations=needed(launch.declarations, changed))
+
+
+def _is_replaced(argument: str, target: str) -> bool:
+    if re.search(r"[*\[]", target):
+        return not re.fullmatch(r"\w+", argument)
+    return is_leading_dimension(named(target)) and is_size_name(argument)
+
+
+def of_file(text: str, option: str | None) -> list[Launch]:
+    """Return the launches that are declared: by the option, in ``// launch:`` comments, in code."""
+    if option:
+        return _written(option)
+    comments = re.findall(r"^\s*(?://|/?\*+)\s*launch:(.*?)(?:\*/\s*)?$", text, re.MULTILINE)
+    if comments:
+        return _written(";\n".join(comments))
+    kernels = kernels_of(text)
+    return [
+        launch if launch.is_of_memory else _with_plain_arguments(launch, kernels[launch.name])
+        for launch in launches(text)
+        if launch.is_of_memory or launch.name in kernels
+    ]
+
+
+def _written(text: str) -> list[Launch]:
+    """Return the launches in a text, each with the statements before it."""
+    return [
+        replace(launch, declarations=_last_declarations(statements(blanked(text[:place]))))
+        for launch, place in launches_in(text)
+    ]
+
+
+def _last_declarations(before: Sequence[str]) -> tuple[str, ...]:
+    """Return the statements that are no launches, the last one of those that declare a name."""
+    declared: set[str] = set()
+    kept: list[str] = []
+    for statement in reversed(before):
+        names = declared_names(statement)
+        if not launches_in(statement) and (not names or names - declared):
+            kept.insert(0, statement)
+        declared |= names
+    return tuple(kept)

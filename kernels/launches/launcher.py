@@ -1,0 +1,66 @@
+"""The file of a repository that launches the kernels of another one."""
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+from kernels.launches.expression import parameters
+from kernels.launches.in_files import launches
+from kernels.launches.includes import BEGIN, END, read, with_includes_of
+from kernels.launches.pieces import Piece, blanked, function_name, kernels_of, pieces
+from kernels.launches.repository import sources
+
+_MOST_BYTES = 1 << 18  # of a file that is searched
+_UNIMPORTANT = {"const", "__restrict__", "__restrict", "restrict"}
+
+
+def with_launcher(path: Path, text: str, folders: Sequence[Path] = ()) -> str:
+    """Return a source with the nearest file that launches its kernels, if it launches none.
+
+    That file includes the source, or it declares a kernel with the same types. `text` is the source
+    with the files that it includes, and `folders` are searched for included files.
+    """
+    kernels = kernels_of(text)
+    if not kernels or {launch.name for launch in launches(text)} & set(kernels):
+        return text
+    called = re.compile(rf"\b(?:{'|'.join(kernels)})\b[^;{{}}]*<\s?<\s?<")
+    for other in sources(path):
+        if other == path.resolve() or other.stat().st_size > _MOST_BYTES:
+            continue
+        code = read(other)
+        if not called.search(blanked(code)):
+            continue
+        whole, files = with_includes_of(other, code, path, folders)
+        if path.resolve() not in files:
+            if not any(_declares(whole, name, kernel) for name, kernel in kernels.items()):
+                continue
+            whole = f'{BEGIN}{text}{END}#line 1 "{other.name}"\n{whole}'
+        present = kernels_of(whole)
+        if all(
+            present[name].text.strip() == kernel.text.strip() for name, kernel in kernels.items()
+        ):
+            return whole
+    return text
+
+
+def own(text: str) -> str:
+    """Return the part of a text that is the user's source, without the file that launches it."""
+    begin, end = text.find(BEGIN), text.find(END)
+    return text if begin < 0 else text[begin:end]
+
+
+def _declares(text: str, name: str, kernel: Piece) -> bool:
+    """Return whether a text declares a kernel with the types of a definition."""
+    return any(
+        _types(piece, name) == _types(kernel, name)
+        for piece in pieces(text)
+        if "__global__" in blanked(piece.header)
+        and piece.body is None
+        and function_name(piece) == name
+    )
+
+
+def _types(kernel: Piece, name: str) -> list[str]:
+    """Return the first words of a kernel's parameters that tell their types apart."""
+    given = [re.findall(r"\w+", each) for each in parameters(kernel, name)]
+    return [next((word for word in each if word not in _UNIMPORTANT), "") for each in given]

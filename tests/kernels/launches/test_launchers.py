@@ -1,0 +1,242 @@
+"""Launches in other files of a repository, by functions of the host, and under conditions."""
+
+from pathlib import Path
+
+import pytest
+
+from base.errors import StudyError
+from kernels.host_execution.compiler import NotSupported
+from kernels.launches.guessed import unknown
+from kernels.launches.in_files import launches, of_file
+from kernels.launches.includes import with_includes
+from kernels.launches.launcher import own, with_launcher
+from kernels.launches.lines import judged
+from kernels.launches.pieces import kernels_of
+from kernels.launches.shim import scope_of
+from kernels.launches.verdict import judge, kernels_to_judge
+
+# A tile of T x T elements of C by T * T threads in a row; the file does not say what T is.
+TILED = """template <int T>
+__global__ void tiled(const float *left, const float *right, float *out, int M, int N, int K) {
+    const int row = blockIdx.y * T + threadIdx.x / T, column = blockIdx.x * T + threadIdx.x % T;
+    float sum = 0;
+    for (int i = 0; i < K && row < M && column < N; ++i)
+        sum += left[row * K + i] * right[i * N + column];
+    if (row < M && column < N) out[row * N + column] = sum;
+}
+"""
+RUNNER = """#include "kernels/tiled.cuh"
+void run(const float *a, const float *b, float *c, int m, int n, int k) {
+    constexpr int EDGE = 12;
+    dim3 blocks;
+    blocks = dim3((n + EDGE - 1) / EDGE, (m + EDGE - 1) / EDGE);
+    tiled<EDGE><<<blocks, EDGE * EDGE>>>(a, b, c, m, n, k);
+}
+"""
+PLAIN = TILED.replace("template <int T>\n", "#define T 12\n")
+
+
+def repository(folder: Path, files: dict[str, str]) -> Path:
+    """Write the files of a clone; return the first one."""
+    (folder / ".git").mkdir()
+    for name, text in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
+    return folder / next(iter(files))
+
+
+def with_its_launcher(path: Path) -> str:
+    return with_launcher(path, with_includes(path, path.read_text()))
+
+
+def calls(text: str) -> list[str]:
+    return [launch.call for launch in launches(text)]
+
+
+def test_the_file_that_includes_a_kernel_launches_it(tmp_path):
+    path = repository(tmp_path, {"src/kernels/tiled.cuh": TILED, "src/runner.cu": RUNNER})
+    text = "\n".join(judged(path))
+    assert "tiled.cuh: tiled: correct\n" in text
+    assert "launch (found at line 6 of runner.cu): --launch 'constexpr int EDGE = 12; dim3" in text
+    assert "tiled<EDGE><<<blocks, EDGE * EDGE>>>(a, b, c, m, n, k)" in text
+
+
+def test_a_launcher_gives_macros_but_its_kernels_are_not_judged(tmp_path):
+    kernel = TILED.replace("template <int T>\n", "")
+    runner = "#define T 12\n" + RUNNER.replace("<EDGE><", "<").replace("tiled.cuh", "tiled.cu")
+    more = runner + kernel.replace("tiled", "another") + "// "
+    path = repository(tmp_path, {"kernels/tiled.cu": kernel, "runner.cu": more})
+    text = with_its_launcher(path)
+    assert text.index("#define T 12") < text.index("void tiled")
+    assert "another" in text
+    assert "another" not in own(text)
+    assert kernels_to_judge(path, text, None, None) == ["tiled"]
+
+
+@pytest.mark.parametrize(("kind", "is_used"), [("float", True), ("double", False)])
+def test_a_launcher_may_declare_the_kernel(tmp_path, kind, is_used):
+    inputs = f"const {kind} *, const {kind} *"
+    declaration = f"__global__ void tiled({inputs}, {kind} *, int, int, int);\n"
+    runner = declaration + RUNNER.partition("\n")[2].replace("tiled<EDGE>", "tiled")
+    path = repository(tmp_path, {"fp32/tiled.cu": PLAIN, "main.cu": runner})
+    assert ("<<<blocks, EDGE * EDGE>>>" in with_its_launcher(path)) == is_used
+
+
+def test_unrelated_files_are_no_launchers(tmp_path):
+    unrelated = RUNNER.replace('#include "kernels/tiled.cuh"', PLAIN.replace("sum = 0", "sum = 1"))
+    path = repository(tmp_path, {"tiled.cu": PLAIN, "other/main.cu": unrelated})
+    assert with_its_launcher(path) == PLAIN
+    (tmp_path / ".git").rmdir()  # no repository
+    (tmp_path / "runner.cu").write_text(RUNNER.replace("kernels/tiled.cuh", "a/tiled.cu"))
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a/tiled.cu").write_text(PLAIN)
+    assert with_its_launcher(tmp_path / "a/tiled.cu") == PLAIN
+
+
+def test_a_launch_gets_what_is_assigned_and_the_branch_of_its_condition():
+    text = """void run(float *A, float *B, float *C, int n) {
+    dim3 grid, block;
+    int rows;
+    rows = 1000;
+    block.x = 4;
+#if KERNEL == 1
+    block = dim3(8, 8);
+#else
+    block = dim3(32, 32);
+#endif
+#if KERNEL == 2
+    block = dim3(16, 16);
+#elif KERNEL == 1
+    grid = dim3(n / 8, rows / 8);
+    k<<<grid, block>>>(A, B, C, n);
+#endif
+}"""
+    (launch,) = launches(text)
+    assert launch.declarations == (
+        "dim3 grid, block;",
+        "int rows;",
+        "rows = 1000;",
+        "block = dim3(8, 8);",
+        "grid = dim3(n / 8, rows / 8);",
+    )
+    assert "rows = 1000;" not in scope_of(text, [launch]).statements(launch)
+
+
+BY_FUNCTIONS = {
+    "a function": """template <typename Kernel, typename... Arguments>
+void start(Kernel kernel, int blocks, int threads, int bytes, Arguments... given) {
+    kernel<<<blocks, threads, bytes>>>(given...);
+}
+void run(float *A, float *B, float *C, int n) {
+    auto chosen = k<8>;
+    start(chosen, n / 8, 64, 1 << 10, A, B, C, n);
+}""",
+    "the runtime": """void run(float *A, float *B, float *C, int n) {
+    void *given[] = {&A, (void *)&B, &C, &n};
+    cudaLaunchKernel((const void *)k<8>, n / 8, 64, given, 1 << 10, 0);
+}""",
+    "the runtime with attributes": """void run(float *A, float *B, float *C, int n) {
+    cudaLaunchConfig_t how = {};
+    how.gridDim = n / 8;
+    how.blockDim = 64;
+    how.dynamicSmemBytes = 1 << 10;
+    cudaLaunchKernelEx(&how, k<8>, A, B, C, n);
+}""",
+}
+
+
+@pytest.mark.parametrize("text", BY_FUNCTIONS.values(), ids=BY_FUNCTIONS)
+def test_functions_that_launch_are_read(text):
+    assert calls(text) == ["k<8><<<n / 8, 64, 1 << 10>>>(A, B, C, n)"]
+
+
+def test_names_of_pointer_types_are_read(tmp_path):
+    text = "using In = const float *;\n" + PLAIN.replace("const float *l", "In l")
+    path = repository(tmp_path, {"tiled.cu": text.replace("const float *r", "In r")})
+    assert "tiled: correct" in "\n".join(judged(path))
+
+
+def test_sizes_that_only_the_host_has_are_set():
+    text = (
+        PLAIN
+        + """int M = 100, N = 100, K = 100;
+int main() { float *A, *B, *C; tiled<<<dim3(N / 12, M / 12), 144>>>(A, B, C, M, N, K); }"""
+    )
+    assert set(scope_of(text, of_file(text, None)).numbers) == {"M", "N", "K"}
+
+
+SUM = """__global__ void add_product(const float *A, const float *B, const float *C, float *D,
+                            int M, int N, int K) {
+    const int row = blockIdx.x * 64 + threadIdx.x;
+    for (int column = 0; column < N; ++column) {
+        float sum = 0;
+        for (int i = 0; i < K; ++i) sum += A[row * K + i] * B[i * N + column];
+        D[row * N + column] = C[row * N + column] + sum;
+    }
+}
+// launch: add_product<<<M / 64, 64>>>(A, B, C, D, M, N, K)
+"""
+
+
+@pytest.mark.slow
+def test_a_matrix_is_added_without_a_factor_in_long_loops(tmp_path):
+    path = repository(tmp_path, {"sum.cu": SUM.replace("64", "256")})
+    assert "correct for sizes that are multiples of 256" in next(judged(path))
+    path.write_text(SUM.replace("] + sum", "] - sum"))
+    with pytest.raises(StudyError, match="elements wrong"):
+        list(judged(path))
+
+
+COMPARISON = """__global__ void compare(const float *a, const float *b, int *differences, int n) {
+    const int i = blockIdx.x * 256 + threadIdx.x;
+    if (i < n && a[i] != b[i]) atomicAdd(differences, 1);
+}
+void check(float *a, float *b, int *d, int n) { compare<<<(n + 255) / 256, 256>>>(a, b, d, n); }
+"""
+
+
+def test_kernels_that_add_up_nothing_are_no_products(tmp_path):
+    path = tmp_path / "mine.cu"
+    assert kernels_to_judge(path, COMPARISON + PLAIN, None, None) == ["tiled"]
+    with pytest.raises(StudyError, match="no kernel takes three matrices: compare"):
+        kernels_to_judge(path, COMPARISON, None, None)
+
+
+RUN = """#define CEIL_DIV(a, b) (((a) + (b) - 1) / (b))
+void run(float *A, float *B, float *C, int M, int N, int K) {
+    dim3 grid(CEIL_DIV(N, 12), CEIL_DIV(M, 12));
+    tiled<<<grid, 60>>>(A, B, C, M, N, K);
+    tiled<<<grid, 144>>>(A, B, C, M, N, K);
+}
+"""
+
+
+@pytest.mark.slow
+def test_the_launch_that_is_right_counts(tmp_path):
+    judgement = judge(tmp_path / "tiled.cu", PLAIN + RUN, "tiled")
+    assert (judgement.multiple, judgement.source.main.line) == (1, 13)
+
+
+@pytest.mark.slow
+def test_sizes_whose_names_have_another_meaning_are_right(tmp_path):
+    text = PLAIN.replace("N", "P").replace("M", "N").replace("P", "M")  # the rows are N
+    launch = "tiled<<<dim3(CEIL_DIV(M, 12), CEIL_DIV(N, 12)), 144>>>(A, B, C, N, M, K)"
+    assert judge(tmp_path / "tiled.cu", text, "tiled", launch).multiple == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        (PLAIN.replace("int K)", "int K, int pace)"), "the meaning of its parameter pace"),
+        (TILED.replace("int T", "int T, int DEPTH"), "the numbers of its template (T, DEPTH)"),
+        (PLAIN + "extern __shared__ float s[];", "the size of its dynamic shared memory"),
+    ],
+)
+def test_a_refusal_names_what_is_unknown(text, reason):
+    assert unknown(kernels_of(text)["tiled"], "tiled", text).startswith(reason)
+
+
+def test_tensor_maps_are_refused_by_name(tmp_path):
+    text = "__global__ void multiply(const __grid_constant__ CUtensorMap a, float *c) { for (;;); }"
+    with pytest.raises(NotSupported, match="take a CUtensorMap"):
+        kernels_to_judge(tmp_path / "mine.cu", text, None, None)
