@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, cached_property, lru_cache
+from operator import itemgetter
 from pathlib import Path
 from typing import Literal, get_args
 
@@ -79,7 +80,7 @@ _MODE_FLAGS: dict[Mode, list[str]] = {
     "launch": ["-O0"],
 }
 
-_SEVERAL_FILES = "a kernel in more than one file"
+_SEVERAL_FILES, _PTX = "a kernel in more than one file", "this inline PTX"
 # Features without a counterpart on the host, by pattern.
 _UNSUPPORTED = {
     r"\b__(?:shfl|ballot|any|all)(?!\w*_sync\b)(?:_\w+)?\b\s*\(": "warp functions without a mask",
@@ -92,6 +93,7 @@ _UNSUPPORTED = {
     r"(?:pipeline|thread_scope)_\w+)\w+|\b__cp_async\w*\b": "the CUDA C++ library",
     r"\b(?:clock|clock64|__nanosleep)\s*\(": "services of the device",
     r"<<<": "launches from the device",
+    r"\b(?:asm|__asm|__asm__)\b": _PTX,  # that was not translated, whatever hides it
     r'^# \d+ "(?!<)[^"]*" 1\b[^\n]*': _SEVERAL_FILES,  # the preprocessor's mark of an include
 }
 # Headers that nvcc includes by itself, and headers whose functions `cuda.h` declares.
@@ -137,17 +139,20 @@ def unsupported(text: str, macros: Sequence[str] = ()) -> tuple[int, str, str] |
         r":(\d+):.*error: (.*: No such file.*|no include path.*)", source.errors
     ):
         return int(missing[1]), missing[2], _SEVERAL_FILES
-    refused = [
-        (match.start(), match[0].rstrip("( "), feature)
+    code, untranslated = source.translated
+    refused = [(_line(source.code, at), name, _PTX) for at, name in untranslated]
+    refused += [
+        (_line(code, match.start()), match[0].rstrip("( "), feature)
         for pattern, feature in _UNSUPPORTED.items()
-        for match in re.finditer(pattern, source.code, re.MULTILINE)
+        for match in re.finditer(pattern, code, re.MULTILINE)
     ]
-    refused += [(at, instruction, "this inline PTX") for at, instruction in source.translated[1]]
-    if not refused:
-        return None
-    place, word, feature = min(refused)
-    *_, marker = re.finditer(r"^# (\d+).*\n", source.code[:place] or source.code, re.MULTILINE)
-    return int(marker[1]) + source.code.count("\n", marker.end(), place), word, feature
+    return min(refused, key=itemgetter(0), default=None)
+
+
+def _line(code: str, place: int) -> int:
+    """Return the line in its file of a place in preprocessed code."""
+    *_, marker = re.finditer(r"^# (\d+).*\n", code[:place] or code, re.MULTILINE)
+    return int(marker[1]) + code.count("\n", marker.end(), place)
 
 
 def _of_nvcc(text: str, macros: Sequence[str]) -> list[str]:

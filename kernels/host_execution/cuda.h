@@ -27,6 +27,11 @@ extern "C" long long llabs(long long) noexcept;
 #define __restrict__ __restrict
 #define __forceinline__ inline __attribute__((always_inline))
 #define __launch_bounds__(...)
+#define HOST_INLINE static __forceinline__
+#define HOST_FUNCTION(RESULT, NAME, PARAMETERS, ...) \
+    HOST_INLINE RESULT NAME PARAMETERS {             \
+        return __VA_ARGS__;                          \
+    }
 #define __align__(bytes) __attribute__((aligned(bytes)))
 // nvcc accepts it after __shared__, too.
 #define alignas __align__
@@ -41,30 +46,30 @@ typedef unsigned long ulong;
 constexpr int warpSize = 32;
 
 // Vectors of up to four elements, with the alignment that a GPU needs.
-#define HOST_VECTORS(NAME, TYPE)                                                    \
-    struct NAME##1 {                                                                \
-        TYPE x;                                                                     \
-    };                                                                              \
-    struct __align__(2 * sizeof(TYPE)) NAME##2 {                                    \
-        TYPE x, y;                                                                  \
-    };                                                                              \
-    struct NAME##3 {                                                                \
-        TYPE x, y, z;                                                               \
-    };                                                                              \
-    struct __align__(4 * sizeof(TYPE) < 16 ? 4 * sizeof(TYPE) : 16) NAME##4 {       \
-        TYPE x, y, z, w;                                                            \
-    };                                                                              \
-    static __forceinline__ NAME##1 make_##NAME##1(TYPE x) {                         \
-        return {x};                                                                 \
-    }                                                                               \
-    static __forceinline__ NAME##2 make_##NAME##2(TYPE x, TYPE y) {                 \
-        return {x, y};                                                              \
-    }                                                                               \
-    static __forceinline__ NAME##3 make_##NAME##3(TYPE x, TYPE y, TYPE z) {         \
-        return {x, y, z};                                                           \
-    }                                                                               \
-    static __forceinline__ NAME##4 make_##NAME##4(TYPE x, TYPE y, TYPE z, TYPE w) { \
-        return {x, y, z, w};                                                        \
+#define HOST_VECTORS(NAME, TYPE)                                              \
+    struct NAME##1 {                                                          \
+        TYPE x;                                                               \
+    };                                                                        \
+    struct __align__(2 * sizeof(TYPE)) NAME##2 {                              \
+        TYPE x, y;                                                            \
+    };                                                                        \
+    struct NAME##3 {                                                          \
+        TYPE x, y, z;                                                         \
+    };                                                                        \
+    struct __align__(4 * sizeof(TYPE) < 16 ? 4 * sizeof(TYPE) : 16) NAME##4 { \
+        TYPE x, y, z, w;                                                      \
+    };                                                                        \
+    HOST_INLINE NAME##1 make_##NAME##1(TYPE x) {                              \
+        return {x};                                                           \
+    }                                                                         \
+    HOST_INLINE NAME##2 make_##NAME##2(TYPE x, TYPE y) {                      \
+        return {x, y};                                                        \
+    }                                                                         \
+    HOST_INLINE NAME##3 make_##NAME##3(TYPE x, TYPE y, TYPE z) {              \
+        return {x, y, z};                                                     \
+    }                                                                         \
+    HOST_INLINE NAME##4 make_##NAME##4(TYPE x, TYPE y, TYPE z, TYPE w) {      \
+        return {x, y, z, w};                                                  \
     }
 HOST_VECTORS(char, signed char)
 HOST_VECTORS(uchar, unsigned char)
@@ -157,17 +162,13 @@ __attribute__((const)) unsigned host_bfloat16_fused_sum(unsigned a, unsigned b, 
 #define blockDim host_block_size()
 #define gridDim host_grid_size()
 
-static __forceinline__ int __syncthreads_or(int predicate) {
-    return __syncthreads_count(predicate) != 0;
-}
-static __forceinline__ int __syncthreads_and(int predicate) {
-    return __syncthreads_count(!predicate) == 0;
-}
+HOST_FUNCTION(int, __syncthreads_or, (int predicate), __syncthreads_count(predicate) != 0)
+HOST_FUNCTION(int, __syncthreads_and, (int predicate), __syncthreads_count(!predicate) == 0)
 
-#define HOST_LOAD(NAME)                               \
-    template <typename T>                             \
-    static __forceinline__ T NAME(const T *address) { \
-        return *address;                              \
+#define HOST_LOAD(NAME)                    \
+    template <typename T>                  \
+    HOST_INLINE T NAME(const T *address) { \
+        return *address;                   \
     }
 HOST_LOAD(__ldg)
 HOST_LOAD(__ldca)
@@ -176,10 +177,10 @@ HOST_LOAD(__ldcs)
 HOST_LOAD(__ldcv)
 HOST_LOAD(__ldlu)
 
-#define HOST_STORE(NAME)                                    \
-    template <typename T>                                   \
-    static __forceinline__ void NAME(T *address, T value) { \
-        *address = value;                                   \
+#define HOST_STORE(NAME)                         \
+    template <typename T>                        \
+    HOST_INLINE void NAME(T *address, T value) { \
+        *address = value;                        \
     }
 HOST_STORE(__stwb)
 HOST_STORE(__stcg)
@@ -189,7 +190,7 @@ HOST_STORE(__stwt)
 // ---- Lanes of a warp
 
 template <typename T>
-static __forceinline__ T host_shuffle(unsigned mask, T value, unsigned from) {
+HOST_INLINE T host_shuffle(unsigned mask, T value, unsigned from) {
     static_assert(sizeof(T) == 4 || sizeof(T) == 8, "shuffles exchange 4 or 8 bytes");
     uint64_t bits = 0;
     __builtin_memcpy(&bits, &value, sizeof value);
@@ -199,64 +200,53 @@ static __forceinline__ T host_shuffle(unsigned mask, T value, unsigned from) {
 }
 
 template <typename T>
-static __forceinline__ T __shfl_sync(unsigned mask, T value, int from, int width = warpSize) {
+HOST_INLINE T __shfl_sync(unsigned mask, T value, int from, int width = warpSize) {
     return host_shuffle(mask, value, (host_lane() & -width) | (from & (width - 1)));
 }
 
 template <typename T>
-static __forceinline__ T __shfl_up_sync(unsigned mask, T value, unsigned by, int width = warpSize) {
+HOST_INLINE T __shfl_up_sync(unsigned mask, T value, unsigned by, int width = warpSize) {
     const unsigned lane = host_lane();
     return host_shuffle(mask, value, (lane & (width - 1)) < by ? lane : lane - by);
 }
 
 template <typename T>
-static __forceinline__ T __shfl_down_sync(unsigned mask, T value, unsigned by,
-                                          int width = warpSize) {
+HOST_INLINE T __shfl_down_sync(unsigned mask, T value, unsigned by, int width = warpSize) {
     const unsigned lane = host_lane();
     return host_shuffle(mask, value, (lane & (width - 1)) + by < width ? lane + by : lane);
 }
 
 template <typename T>
-static __forceinline__ T __shfl_xor_sync(unsigned mask, T value, int by, int width = warpSize) {
+HOST_INLINE T __shfl_xor_sync(unsigned mask, T value, int by, int width = warpSize) {
     const unsigned lane = host_lane();
     return host_shuffle(mask, value, (lane ^ by) < (lane & -width) + width ? lane ^ by : lane);
 }
 
-static __forceinline__ unsigned __ballot_sync(unsigned mask, int predicate) {
+HOST_INLINE unsigned __ballot_sync(unsigned mask, int predicate) {
     return host_ballot(mask, predicate);
 }
 
-static __forceinline__ int __any_sync(unsigned mask, int predicate) {
-    return host_ballot(mask, predicate) != 0;
-}
+HOST_FUNCTION(int, __any_sync, (unsigned mask, int predicate), host_ballot(mask, predicate) != 0)
 
-static __forceinline__ int __all_sync(unsigned mask, int predicate) {
-    return host_ballot(mask, !predicate) == 0;
-}
+HOST_FUNCTION(int, __all_sync, (unsigned mask, int predicate), host_ballot(mask, !predicate) == 0)
 
-static __forceinline__ void __syncwarp(unsigned mask = ~0u) {
-    host_sync_warp(mask);
-}
+HOST_FUNCTION(void, __syncwarp, (unsigned mask = ~0u), host_sync_warp(mask))
 
 // ---- Copies to shared memory that a thread waits for
 
-static __forceinline__ void __pipeline_memcpy_async(void *to, const void *from, size_t bytes,
-                                                    size_t zeros = 0) {
+HOST_INLINE void __pipeline_memcpy_async(void *to, const void *from, size_t bytes,
+                                         size_t zeros = 0) {
     host_copy_async(to, from, bytes, zeros);
 }
 
-static __forceinline__ void __pipeline_commit() {
-    host_commit_copies();
-}
+HOST_FUNCTION(void, __pipeline_commit, (), host_commit_copies())
 
-static __forceinline__ void __pipeline_wait_prior(unsigned pending) {
-    host_wait_copies(pending);
-}
+HOST_FUNCTION(void, __pipeline_wait_prior, (unsigned pending), host_wait_copies(pending))
 
 // ---- Atomic operations: no other thread runs before they are done
 
 template <typename T, typename Result>
-static __forceinline__ T host_atomic(T *address, Result result) {
+HOST_INLINE T host_atomic(T *address, Result result) {
     static_assert(sizeof(T) == 4 || sizeof(T) == 8, "atomic operations have 4 or 8 bytes");
     uint64_t bits = host_atomic_load(address, sizeof(T));
     T old, next;
@@ -267,10 +257,10 @@ static __forceinline__ T host_atomic(T *address, Result result) {
     return old;
 }
 
-#define HOST_ATOMIC(NAME, RESULT)                                          \
-    template <typename T>                                                  \
-    static __forceinline__ T NAME(T *address, decltype(T() + T()) value) { \
-        return host_atomic(address, [=](T old) -> T { return RESULT; });   \
+#define HOST_ATOMIC(NAME, RESULT)                                        \
+    template <typename T>                                                \
+    HOST_INLINE T NAME(T *address, decltype(T() + T()) value) {          \
+        return host_atomic(address, [=](T old) -> T { return RESULT; }); \
     }
 HOST_ATOMIC(atomicAdd, old + value)
 HOST_ATOMIC(atomicSub, old - value)
@@ -282,13 +272,9 @@ HOST_ATOMIC(atomicOr, old | value)
 HOST_ATOMIC(atomicXor, old ^ value)
 
 template <typename T>
-static __forceinline__ T atomicCAS(T *address, decltype(T() + T()) expected,
-                                   decltype(T() + T()) value) {
+HOST_INLINE T atomicCAS(T *address, decltype(T() + T()) expected, decltype(T() + T()) value) {
     return host_atomic(address, [=](T old) -> T { return old == T(expected) ? T(value) : old; });
 }
 
-static __forceinline__ void __threadfence() {
-}
-
-static __forceinline__ void __threadfence_block() {
-}
+HOST_FUNCTION(void, __threadfence, (), static_cast<void>(0))
+HOST_FUNCTION(void, __threadfence_block, (), static_cast<void>(0))

@@ -5,8 +5,6 @@
 
 #include "cuda.h"
 
-#define HOST_INLINE static __forceinline__
-
 // ---- Forms that the C++ library lacks or gives other types
 
 #define HOST_FLOAT(NAME)              \
@@ -19,15 +17,9 @@ HOST_FLOAT(j1)
 HOST_FLOAT(y0)
 HOST_FLOAT(y1)
 
-HOST_INLINE float jn(int n, float x) {
-    return jnf(n, x);
-}
-HOST_INLINE float yn(int n, float x) {
-    return ynf(n, x);
-}
-HOST_INLINE float pow(float x, int n) {
-    return powf(x, n);
-}
+HOST_FUNCTION(float, jn, (int n, float x), jnf(n, x))
+HOST_FUNCTION(float, yn, (int n, float x), ynf(n, x))
+HOST_FUNCTION(float, pow, (float x, int n), powf(x, n))
 
 // Results that go to memory are stored by the kernel's code, so that they are checked.
 template <typename Real>
@@ -78,18 +70,10 @@ HOST_INLINE double sinpi(double x) {
            : fabs(rest) < 0.75 ? copysign(cos(HOST_PI * (0.5 - fabs(rest))), rest)
                                : copysign(sin(HOST_PI * (1 - fabs(rest))), rest);
 }
-HOST_INLINE double cospi(double x) {
-    return sinpi(0.5 - fabs(x - 2 * rint(x / 2)));
-}
-HOST_INLINE double rsqrt(double x) {
-    return 1 / sqrt(x);
-}
-HOST_INLINE double rcbrt(double x) {
-    return 1 / cbrt(x);
-}
-HOST_INLINE double normcdf(double x) {
-    return 0.5 * erfc(-x / HOST_ROOT_2);
-}
+HOST_FUNCTION(double, cospi, (double x), sinpi(0.5 - fabs(x - 2 * rint(x / 2))))
+HOST_FUNCTION(double, rsqrt, (double x), 1 / sqrt(x))
+HOST_FUNCTION(double, rcbrt, (double x), 1 / cbrt(x))
+HOST_FUNCTION(double, normcdf, (double x), 0.5 * erfc(-x / HOST_ROOT_2))
 // From 20 on, erfc(x) is near the smallest numbers: by its asymptotic series.
 static inline double erfcx(double x) {
     if (x < 20) return exp(x * x) * erfc(x);
@@ -119,9 +103,7 @@ static inline double erfinv(double x) {
     }
     return y;
 }
-HOST_INLINE double normcdfinv(double x) {
-    return -HOST_ROOT_2 * erfcinv(2 * x);
-}
+HOST_FUNCTION(double, normcdfinv, (double x), -HOST_ROOT_2 *erfcinv(2 * x))
 // The power series of the modified Bessel functions, all of whose terms are positive.
 static inline double host_bessel(double x, int order) {
     double term = order ? x / 2 : 1, sum = term;
@@ -131,12 +113,8 @@ static inline double host_bessel(double x, int order) {
     }
     return sum;
 }
-HOST_INLINE double cyl_bessel_i0(double x) {
-    return host_bessel(x, 0);
-}
-HOST_INLINE double cyl_bessel_i1(double x) {
-    return host_bessel(x, 1);
-}
+HOST_FUNCTION(double, cyl_bessel_i0, (double x), host_bessel(x, 0))
+HOST_FUNCTION(double, cyl_bessel_i1, (double x), host_bessel(x, 1))
 #define HOST_ROUNDED(NAME)               \
     HOST_INLINE float NAME##f(float x) { \
         return NAME(double(x));          \
@@ -156,35 +134,25 @@ HOST_ROUNDED(normcdfinv)
 HOST_ROUNDED(cyl_bessel_i0)
 HOST_ROUNDED(cyl_bessel_i1)
 
-#define HOST_NORMS(REAL, SUFFIX)                                                \
-    HOST_INLINE REAL norm##SUFFIX(int count, const REAL *x) {                   \
-        double sum = 0;                                                         \
-        for (int i = 0; i < count; ++i)                                         \
-            sum = hypot(sum, double(x[i]));                                     \
-        return sum;                                                             \
-    }                                                                           \
-    HOST_INLINE REAL rnorm##SUFFIX(int count, const REAL *x) {                  \
-        return 1 / norm##SUFFIX(count, x);                                      \
-    }                                                                           \
-    HOST_INLINE REAL norm3d##SUFFIX(REAL x, REAL y, REAL z) {                   \
-        return hypot(hypot(double(x), double(y)), double(z));                   \
-    }                                                                           \
-    HOST_INLINE REAL rnorm3d##SUFFIX(REAL x, REAL y, REAL z) {                  \
-        return 1 / norm3d##SUFFIX(x, y, z);                                     \
-    }                                                                           \
-    HOST_INLINE REAL norm4d##SUFFIX(REAL x, REAL y, REAL z, REAL w) {           \
-        return hypot(hypot(double(x), double(y)), hypot(double(z), double(w))); \
-    }                                                                           \
-    HOST_INLINE REAL rnorm4d##SUFFIX(REAL x, REAL y, REAL z, REAL w) {          \
-        return 1 / norm4d##SUFFIX(x, y, z, w);                                  \
-    }                                                                           \
-    HOST_INLINE REAL rhypot##SUFFIX(REAL x, REAL y) {                           \
-        return 1 / hypot(double(x), double(y));                                 \
-    }                                                                           \
-    HOST_INLINE void sincospi##SUFFIX(REAL x, REAL *sine, REAL *cosine) {       \
-        *sine = sinpi(x);                                                       \
-        *cosine = cospi(x);                                                     \
-    }
+#define HOST_NORMS(REAL, SUFFIX)                                                                \
+    HOST_INLINE REAL norm##SUFFIX(int count, const REAL *x) {                                   \
+        double sum = 0;                                                                         \
+        for (int i = 0; i < count; ++i)                                                         \
+            sum = hypot(sum, double(x[i]));                                                     \
+        return sum;                                                                             \
+    }                                                                                           \
+    HOST_INLINE void sincospi##SUFFIX(REAL x, REAL *sine, REAL *cosine) {                       \
+        *sine = sinpi(x);                                                                       \
+        *cosine = cospi(x);                                                                     \
+    }                                                                                           \
+    HOST_FUNCTION(REAL, norm3d##SUFFIX, (double x, double y, double z), hypot(hypot(x, y), z))  \
+    HOST_FUNCTION(REAL, norm4d##SUFFIX, (double x, double y, double z, double w),               \
+                  hypot(hypot(x, y), hypot(z, w)))                                              \
+    HOST_FUNCTION(REAL, rnorm##SUFFIX, (int count, const REAL *x), 1 / norm##SUFFIX(count, x))  \
+    HOST_FUNCTION(REAL, rnorm3d##SUFFIX, (REAL x, REAL y, REAL z), 1 / norm3d##SUFFIX(x, y, z)) \
+    HOST_FUNCTION(REAL, rnorm4d##SUFFIX, (REAL x, REAL y, REAL z, REAL w),                      \
+                  1 / norm4d##SUFFIX(x, y, z, w))                                               \
+    HOST_FUNCTION(REAL, rhypot##SUFFIX, (double x, double y), 1 / hypot(x, y))
 HOST_NORMS(double, )
 HOST_NORMS(float, f)
 HOST_INLINE void sincospi(float x, float *sine, float *cosine) {
@@ -203,15 +171,9 @@ HOST_INLINE void sincospi(float x, float *sine, float *cosine) {
 #define __log10f log10f
 #define __powf powf
 #define __fdividef fdividef
-HOST_INLINE float fdividef(float x, float y) {
-    return x / y;
-}
-HOST_INLINE double fdivide(double x, double y) {
-    return x / y;
-}
-HOST_INLINE float __saturatef(float x) {
-    return x > 0 ? (x < 1 ? x : 1.0f) : 0.0f;
-}
+HOST_FUNCTION(float, fdividef, (float x, float y), x / y)
+HOST_FUNCTION(double, fdivide, (double x, double y), x / y)
+HOST_FUNCTION(float, __saturatef, (float x), x > 0 ? (x < 1 ? x : 1.0f) : 0.0f)
 
 // ---- Minimum and maximum
 
@@ -264,12 +226,8 @@ HOST_BITS(__double_as_longlong, long long, double)
 HOST_BITS(__longlong_as_double, double, long long)
 HOST_BITS(host_bits, unsigned long long, double)
 
-HOST_INLINE int __double2hiint(double x) {
-    return host_bits(x) >> 32;
-}
-HOST_INLINE int __double2loint(double x) {
-    return static_cast<unsigned>(host_bits(x));
-}
+HOST_FUNCTION(int, __double2hiint, (double x), host_bits(x) >> 32)
+HOST_FUNCTION(int, __double2loint, (double x), static_cast<unsigned>(host_bits(x)))
 HOST_INLINE double __hiloint2double(int high, int low) {
     return __longlong_as_double(static_cast<unsigned long long>(high) << 32 |
                                 static_cast<unsigned>(low));
@@ -321,15 +279,9 @@ HOST_ROUND_ALL(__ull2double, double, (unsigned long long a), a, a)
 #define __fmaf_ieee_rd __fmaf_rd
 #define __fmaf_ieee_ru __fmaf_ru
 #define __fmaf_ieee_rz __fmaf_rz
-HOST_INLINE float __frsqrt_rn(float x) {
-    return 1 / sqrt(double(x));
-}
-HOST_INLINE double __int2double_rn(int x) {
-    return x;
-}
-HOST_INLINE double __uint2double_rn(unsigned x) {
-    return x;
-}
+HOST_FUNCTION(float, __frsqrt_rn, (float x), 1 / sqrt(double(x)))
+HOST_FUNCTION(double, __int2double_rn, (int x), x)
+HOST_FUNCTION(double, __uint2double_rn, (unsigned x), x)
 
 // As PTX converts a whole number: limited to the integers, and what is no number to a fixed value.
 template <typename Integer, typename Real>
@@ -368,23 +320,19 @@ HOST_CONVERT(__double2ull, unsigned long long, double)
 
 // ---- Integers
 
-#define HOST_INTEGER(RESULT, NAME, PARAMETERS, EXPRESSION) \
-    HOST_INLINE RESULT NAME PARAMETERS {                   \
-        return EXPRESSION;                                 \
-    }
 // Of 24 bits of each factor.
-HOST_INTEGER(int, __mul24, (int a, int b),
-             int(unsigned(int(unsigned(a) << 8) >> 8) * unsigned(int(unsigned(b) << 8) >> 8)))
-HOST_INTEGER(unsigned, __umul24, (unsigned a, unsigned b), (a & 0xffffff) * (b & 0xffffff))
-HOST_INTEGER(int, __mulhi, (int a, int b), static_cast<long long>(a) * b >> 32)
-HOST_INTEGER(unsigned, __umulhi, (unsigned a, unsigned b), static_cast<uint64_t>(a) * b >> 32)
-HOST_INTEGER(long long, __mul64hi, (long long a, long long b), static_cast<__int128>(a) * b >> 64)
-HOST_INTEGER(unsigned long long, __umul64hi, (unsigned long long a, unsigned long long b),
-             static_cast<unsigned __int128>(a) * b >> 64)
-HOST_INTEGER(int, __clz, (int x), x ? __builtin_clz(x) : 32)
-HOST_INTEGER(int, __clzll, (long long x), x ? __builtin_clzll(x) : 64)
-HOST_INTEGER(int, __ffs, (int x), __builtin_ffs(x))
-HOST_INTEGER(int, __ffsll, (long long x), __builtin_ffsll(x))
+HOST_FUNCTION(int, __mul24, (int a, int b),
+              int(unsigned(int(unsigned(a) << 8) >> 8) * unsigned(int(unsigned(b) << 8) >> 8)))
+HOST_FUNCTION(unsigned, __umul24, (unsigned a, unsigned b), (a & 0xffffff) * (b & 0xffffff))
+HOST_FUNCTION(int, __mulhi, (int a, int b), static_cast<long long>(a) * b >> 32)
+HOST_FUNCTION(unsigned, __umulhi, (unsigned a, unsigned b), static_cast<uint64_t>(a) * b >> 32)
+HOST_FUNCTION(long long, __mul64hi, (long long a, long long b), static_cast<__int128>(a) * b >> 64)
+HOST_FUNCTION(unsigned long long, __umul64hi, (unsigned long long a, unsigned long long b),
+              static_cast<unsigned __int128>(a) * b >> 64)
+HOST_FUNCTION(int, __clz, (int x), x ? __builtin_clz(x) : 32)
+HOST_FUNCTION(int, __clzll, (long long x), x ? __builtin_clzll(x) : 64)
+HOST_FUNCTION(int, __ffs, (int x), __builtin_ffs(x))
+HOST_FUNCTION(int, __ffsll, (long long x), __builtin_ffsll(x))
 // Without a call of the compiler's library.
 HOST_INLINE int __popcll(unsigned long long x) {
     int count = 0;
@@ -392,21 +340,21 @@ HOST_INLINE int __popcll(unsigned long long x) {
         ++count;
     return count;
 }
-HOST_INTEGER(int, __popc, (unsigned x), __popcll(x))
+HOST_FUNCTION(int, __popc, (unsigned x), __popcll(x))
 HOST_INLINE unsigned long long __brevll(unsigned long long x) {
     unsigned long long reversed = 0;
     for (int bit = 0; bit < 64; ++bit)
         reversed |= (x >> bit & 1) << (63 - bit);
     return reversed;
 }
-HOST_INTEGER(unsigned, __brev, (unsigned x), __brevll(x) >> 32)
-HOST_INTEGER(int, __hadd, (int a, int b), (static_cast<long long>(a) + b) >> 1)
-HOST_INTEGER(int, __rhadd, (int a, int b), (static_cast<long long>(a) + b + 1) >> 1)
-HOST_INTEGER(unsigned, __uhadd, (unsigned a, unsigned b), (static_cast<uint64_t>(a) + b) >> 1)
-HOST_INTEGER(unsigned, __urhadd, (unsigned a, unsigned b), (static_cast<uint64_t>(a) + b + 1) >> 1)
-HOST_INTEGER(unsigned, __usad, (unsigned a, unsigned b, unsigned c), (a > b ? a - b : b - a) + c)
-HOST_INTEGER(unsigned, __sad, (int a, int b, unsigned c),
-             (a > b ? unsigned(a) - unsigned(b) : unsigned(b) - unsigned(a)) + c)
+HOST_FUNCTION(unsigned, __brev, (unsigned x), __brevll(x) >> 32)
+HOST_FUNCTION(int, __hadd, (int a, int b), (static_cast<long long>(a) + b) >> 1)
+HOST_FUNCTION(int, __rhadd, (int a, int b), (static_cast<long long>(a) + b + 1) >> 1)
+HOST_FUNCTION(unsigned, __uhadd, (unsigned a, unsigned b), (static_cast<uint64_t>(a) + b) >> 1)
+HOST_FUNCTION(unsigned, __urhadd, (unsigned a, unsigned b), (static_cast<uint64_t>(a) + b + 1) >> 1)
+HOST_FUNCTION(unsigned, __usad, (unsigned a, unsigned b, unsigned c), (a > b ? a - b : b - a) + c)
+HOST_FUNCTION(unsigned, __sad, (int a, int b, unsigned c),
+              (a > b ? unsigned(a) - unsigned(b) : unsigned(b) - unsigned(a)) + c)
 HOST_INLINE unsigned __byte_perm(unsigned low, unsigned high, unsigned selector) {
     const uint64_t bytes = static_cast<uint64_t>(high) << 32 | low;
     unsigned result = 0;
@@ -415,14 +363,14 @@ HOST_INLINE unsigned __byte_perm(unsigned low, unsigned high, unsigned selector)
     return result;
 }
 #define HOST_PAIR(LOW, HIGH) (static_cast<uint64_t>(HIGH) << 32 | (LOW))
-HOST_INTEGER(unsigned, __funnelshift_l, (unsigned low, unsigned high, unsigned by),
-             HOST_PAIR(low, high) << (by & 31) >> 32)
-HOST_INTEGER(unsigned, __funnelshift_lc, (unsigned low, unsigned high, unsigned by),
-             HOST_PAIR(low, high) << (by < 32 ? by : 32) >> 32)
-HOST_INTEGER(unsigned, __funnelshift_r, (unsigned low, unsigned high, unsigned by),
-             HOST_PAIR(low, high) >> (by & 31))
-HOST_INTEGER(unsigned, __funnelshift_rc, (unsigned low, unsigned high, unsigned by),
-             HOST_PAIR(low, high) >> (by < 32 ? by : 32))
+HOST_FUNCTION(unsigned, __funnelshift_l, (unsigned low, unsigned high, unsigned by),
+              HOST_PAIR(low, high) << (by & 31) >> 32)
+HOST_FUNCTION(unsigned, __funnelshift_lc, (unsigned low, unsigned high, unsigned by),
+              HOST_PAIR(low, high) << (by < 32 ? by : 32) >> 32)
+HOST_FUNCTION(unsigned, __funnelshift_r, (unsigned low, unsigned high, unsigned by),
+              HOST_PAIR(low, high) >> (by & 31))
+HOST_FUNCTION(unsigned, __funnelshift_rc, (unsigned low, unsigned high, unsigned by),
+              HOST_PAIR(low, high) >> (by < 32 ? by : 32))
 
 // ---- Several small integers in a word
 
@@ -494,12 +442,12 @@ HOST_SIMD_COMPARE(les, signed, <=)
 HOST_SIMD_COMPARE(leu, unsigned, <=)
 HOST_SIMD_COMPARE(lts, signed, <)
 HOST_SIMD_COMPARE(ltu, unsigned, <)
-HOST_INTEGER(unsigned, __vsads2, (unsigned a, unsigned b), host_sum_of_differences<short>(a, b))
-HOST_INTEGER(unsigned, __vsadu2, (unsigned a, unsigned b), host_sum_of_differences<ushort>(a, b))
-HOST_INTEGER(unsigned, __vsads4, (unsigned a, unsigned b),
-             host_sum_of_differences<signed char>(a, b))
-HOST_INTEGER(unsigned, __vsadu4, (unsigned a, unsigned b),
-             host_sum_of_differences<unsigned char>(a, b))
+HOST_FUNCTION(unsigned, __vsads2, (unsigned a, unsigned b), host_sum_of_differences<short>(a, b))
+HOST_FUNCTION(unsigned, __vsadu2, (unsigned a, unsigned b), host_sum_of_differences<ushort>(a, b))
+HOST_FUNCTION(unsigned, __vsads4, (unsigned a, unsigned b),
+              host_sum_of_differences<signed char>(a, b))
+HOST_FUNCTION(unsigned, __vsadu4, (unsigned a, unsigned b),
+              host_sum_of_differences<unsigned char>(a, b))
 
 // Dynamic programming: the same on words and on pairs of 16 bits.
 #define HOST_DPX(NAME, WORD, HALF, W, H, EXPRESSION)                                            \
@@ -524,10 +472,10 @@ HOST_DPX_ALL(__vimax3, host_largest<Lane>(host_largest<Lane>(a, b), c))
 HOST_DPX_ALL(__vimin3, host_smallest<Lane>(host_smallest<Lane>(a, b), c))
 HOST_DPX_ALL(__viaddmax, host_largest<Lane>(host_sum<Lane>(a, b), c))
 HOST_DPX_ALL(__viaddmin, host_smallest<Lane>(host_sum<Lane>(a, b), c))
-HOST_INTEGER(int, __vimax_s32_relu, (int a, int b), __vimax3_s32(a, b, 0))
-HOST_INTEGER(int, __vimin_s32_relu, (int a, int b), __vimin3_s32_relu(a, b, b))
-HOST_INTEGER(unsigned, __vimax_s16x2_relu, (unsigned a, unsigned b), __vimax3_s16x2(a, b, 0))
-HOST_INTEGER(unsigned, __vimin_s16x2_relu, (unsigned a, unsigned b), __vimin3_s16x2_relu(a, b, b))
+HOST_FUNCTION(int, __vimax_s32_relu, (int a, int b), __vimax3_s32(a, b, 0))
+HOST_FUNCTION(int, __vimin_s32_relu, (int a, int b), __vimin3_s32_relu(a, b, b))
+HOST_FUNCTION(unsigned, __vimax_s16x2_relu, (unsigned a, unsigned b), __vimax3_s16x2(a, b, 0))
+HOST_FUNCTION(unsigned, __vimin_s16x2_relu, (unsigned a, unsigned b), __vimin3_s16x2_relu(a, b, b))
 #define HOST_CHOICE(NAME, WORD, HALF, W, H, OPERATOR)                             \
     HOST_INLINE WORD NAME##W(WORD a, WORD b, bool *first) {                       \
         *first = a OPERATOR b;                                                    \

@@ -5,9 +5,7 @@
 
 #include "functions.h"
 
-HOST_INLINE unsigned __activemask() {
-    return host_active_mask();
-}
+HOST_FUNCTION(unsigned, __activemask, (), host_active_mask())
 
 // The values of a group's lanes, folded in the order of lanes.
 template <typename T, typename Operation>
@@ -177,9 +175,7 @@ struct thread_block {
     }
 };
 
-HOST_INLINE thread_block this_thread_block() {
-    return {};
-}
+HOST_FUNCTION(thread_block, this_thread_block, (), {})
 
 struct grid_group {  // without sync(): blocks run one after the other
     static __forceinline__ unsigned long long block_rank() {
@@ -196,15 +192,11 @@ struct grid_group {  // without sync(): blocks run one after the other
     }
 };
 
-HOST_INLINE grid_group this_grid() {
-    return {};
-}
+HOST_FUNCTION(grid_group, this_grid, (), {})
 
 struct coalesced_group : host_group {};
 
-HOST_INLINE coalesced_group coalesced_threads() {
-    return {{host_active_mask()}};
-}
+HOST_FUNCTION(coalesced_group, coalesced_threads, (), {{host_active_mask()}})
 
 // The lanes of an aligned part of a warp.
 HOST_INLINE unsigned host_tile(unsigned size) {

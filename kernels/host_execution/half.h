@@ -221,12 +221,8 @@ struct __align__(4) HostPair {
 typedef HostPair<__half> __half2, half2;
 typedef HostPair<__nv_bfloat16> __nv_bfloat162, nv_bfloat162;
 
-HOST_INLINE __half2 make_half2(__half x, __half y) {
-    return {x, y};
-}
-HOST_INLINE __nv_bfloat162 make_bfloat162(__nv_bfloat16 x, __nv_bfloat16 y) {
-    return {x, y};
-}
+HOST_FUNCTION(__half2, make_half2, (__half x, __half y), {x, y})
+HOST_FUNCTION(__nv_bfloat162, make_bfloat162, (__nv_bfloat16 x, __nv_bfloat16 y), {x, y})
 
 // ---- Conversions, by the names of each type: its own, in floats2..., and of its pair
 
@@ -323,12 +319,8 @@ HOST_INLINE __nv_bfloat162 make_bfloat162(__nv_bfloat16 x, __nv_bfloat16 y) {
     }
 HOST_CONVERSIONS(__half, half, __half2)
 HOST_CONVERSIONS(__nv_bfloat16, bfloat16, __nv_bfloat162)
-HOST_INLINE __half2 __halves2half2(__half x, __half y) {
-    return {x, y};
-}
-HOST_INLINE __nv_bfloat162 __halves2bfloat162(__nv_bfloat16 x, __nv_bfloat16 y) {
-    return {x, y};
-}
+HOST_FUNCTION(__half2, __halves2half2, (__half x, __half y), {x, y})
+HOST_FUNCTION(__nv_bfloat162, __halves2bfloat162, (__nv_bfloat16 x, __nv_bfloat16 y), {x, y})
 
 // TF32 in a float: 11 significant bits, ties away from zero.
 HOST_INLINE float __float_to_tf32(float value) {

@@ -408,6 +408,7 @@ CALL = 'extern "C" __global__ void kernel(float *p) {{ {} p[0] = 1; }}\n'
             CALL.format('auto s = R"(" /* )"; asm("nop"); s = R"( */ ")";'),
             "not support this inline PTX",
         ),
+        (CALL.format("int s = 'ab\"'; asm(\"nop\"); s = '\"';"), "not support this inline PTX"),
         ('%:include "other.cu"\n' + CALL.format(""), "other.cu: No such file"),
         ('%:include "/proc/self/maps"\n' + CALL.format(""), "not support a kernel in more"),
         ('#in\\\nclude "/etc/passwd"\n' + CALL.format(""), "not support a kernel in more"),
