@@ -134,25 +134,22 @@ def unsupported(text: str, macros: Sequence[str] = ()) -> tuple[int, str, str] |
 
     `macros` are options that define macros. Code that they leave out is ignored.
     """
-    source = _preprocess(text, tuple(macros))
+    source = preprocessed(text, *macros)
     if missing := re.search(
         r":(\d+):.*error: (.*: No such file.*|no include path.*)", source.errors
     ):
         return int(missing[1]), missing[2], _SEVERAL_FILES
     code, untranslated = source.translated
-    refused = [(_line(source.code, at), name, _PTX) for at, name in untranslated]
+    refused = [(source.code.count("\n", 0, at), name, _PTX) for at, name in untranslated]
     refused += [
-        (_line(code, match.start()), match[0].rstrip("( "), feature)
+        (code.count("\n", 0, match.start()), match[0].rstrip("( "), feature)
         for pattern, feature in _UNSUPPORTED.items()
         for match in re.finditer(pattern, code, re.MULTILINE)
     ]
-    return min(refused, key=itemgetter(0), default=None)
-
-
-def _line(code: str, place: int) -> int:
-    """Return the line in its file of a place in preprocessed code."""
-    *_, marker = re.finditer(r"^# (\d+).*\n", code[:place] or code, re.MULTILINE)
-    return int(marker[1]) + code.count("\n", marker.end(), place)
+    if not refused:
+        return None
+    index, word, feature = min(refused, key=itemgetter(0))
+    return _numbered(code)[index][1], word, feature
 
 
 def _of_nvcc(text: str, macros: Sequence[str]) -> list[str]:
@@ -161,11 +158,8 @@ def _of_nvcc(text: str, macros: Sequence[str]) -> list[str]:
         return []
     of_nvcc = [*_OF_NVCC, f"-D__CUDA_ARCH__={_ARCHITECTURES[0]}"]
     chosen = [*macros, *of_nvcc]
-    is_possible = not unsupported(text, chosen) and not _preprocess(text, tuple(chosen)).errors
+    is_possible = not unsupported(text, chosen) and not preprocessed(text, *chosen).errors
     return of_nvcc if is_possible else []
-
-
-Line = tuple[str, int]  # file and number
 
 
 def unchecked_lines(text: str, defines: Mapping[str, int | str]) -> list[int]:
@@ -174,13 +168,13 @@ def unchecked_lines(text: str, defines: Mapping[str, int | str]) -> list[int]:
         return []
     own = [f"-D{key}={value}" for key, value in defines.items()]
     gpus = [[*_OF_NVCC, f"-D__CUDA_ARCH__={number}"] for number in _ARCHITECTURES]
-    compiled = set[Line]().union(*(_compiled_lines(text, [*own, *gpu]) for gpu in gpus))
+    compiled = set[tuple[str, int]]().union(*(_compiled_lines(text, [*own, *gpu]) for gpu in gpus))
     unchecked = compiled - _compiled_lines(text, [*own, *_of_nvcc(text, own)])
     return sorted({number for _, number in unchecked})
 
 
 @dataclass(frozen=True)
-class _Preprocessed:
+class Preprocessed:
     """A source with its macros in place, and with comments that name lines.
 
     `macros` are its directives that define macros, `errors` what the preprocessor refuses.
@@ -197,36 +191,37 @@ class _Preprocessed:
 
 
 @lru_cache(maxsize=64)
-def _preprocess(text: str, macros: tuple[str, ...]) -> _Preprocessed:
+def preprocessed(text: str, *macros: str) -> Preprocessed:
+    """Put the macros of a source in place; `macros` are options that define more of them."""
     command = [str(find_gxx()), *macros, "-E", "-dD", "-nostdinc", "-x", "c++", "-"]
     source = _INCLUDED.sub("", text)
     done = subprocess.run(command, input=source, capture_output=True, text=True, check=False)
     _, first, rest = done.stdout.partition('# 1 "<stdin>"\n')  # after those of g++
     directive = re.compile(r"^#(?:define|undef) .*$", re.MULTILINE)
     errors = done.stderr if done.returncode else ""
-    return _Preprocessed(
+    return Preprocessed(
         first + directive.sub("", rest),
         "\n".join(directive.findall(rest)),
         errors.replace("<stdin>", SOURCE_NAME),
     )
 
 
-def preprocessed(text: str, macros: Sequence[str]) -> str:
-    """Return a source with its macros in place, and with comments that name lines."""
-    return _preprocess(text, tuple(macros)).code
-
-
-def _compiled_lines(text: str, macros: Sequence[str]) -> set[Line]:
-    """Return the lines that the preprocessor keeps."""
-    file, number, lines = "", 0, set[Line]()
-    for line in preprocessed(text, macros).splitlines():
-        if marker := re.match(r'# (\d+) "([^"]*)"', line):
-            number, file = int(marker[1]) - 1, marker[2]
-            continue
+def _numbered(code: str) -> list[tuple[str, int]]:
+    """Return the file and the number there of each line of preprocessed code."""
+    file, number, lines = "", 0, []
+    for line in code.splitlines():
         number += 1
-        if line.strip():
-            lines.add((file, number))
+        if marker := re.match(r'# (\d+) "([^"]*)"', line):
+            file, number = marker[2], int(marker[1]) - 1
+        lines.append((file, number))
     return lines
+
+
+def _compiled_lines(text: str, macros: Sequence[str]) -> set[tuple[str, int]]:
+    """Return the lines that the preprocessor keeps."""
+    code = preprocessed(text, *macros).code
+    lines = zip(_numbered(code), code.splitlines(), strict=True)
+    return {at for at, line in lines if line.strip() and not line.startswith("# ")}
 
 
 @cache
@@ -280,7 +275,7 @@ def build_kernel(
             f"{shown(source)}:{line}: {word}: host execution does not support {feature}; remove "
             "it, or run the kernel on a GPU only"
         )
-    whole = _preprocess(text, (*own, *of_nvcc))
+    whole = preprocessed(text, *own, *of_nvcc)
     if whole.errors:
         raise CompilerError(_complaint(name, whole.errors, source))
     code = re.sub(r'^(# \d+) "<stdin>"', rf'\1 "{SOURCE_NAME}"', whole.translated[0], flags=re.M)

@@ -7,10 +7,7 @@
 
 // ---- Forms that the C++ library lacks or gives other types
 
-#define HOST_FLOAT(NAME)              \
-    HOST_INLINE float NAME(float x) { \
-        return NAME##f(x);            \
-    }
+#define HOST_FLOAT(NAME) HOST_FUNCTION(float, NAME, (float x), NAME##f(x))
 HOST_FLOAT(exp10)
 HOST_FLOAT(j0)
 HOST_FLOAT(j1)
@@ -115,13 +112,9 @@ static inline double host_bessel(double x, int order) {
 }
 HOST_FUNCTION(double, cyl_bessel_i0, (double x), host_bessel(x, 0))
 HOST_FUNCTION(double, cyl_bessel_i1, (double x), host_bessel(x, 1))
-#define HOST_ROUNDED(NAME)               \
-    HOST_INLINE float NAME##f(float x) { \
-        return NAME(double(x));          \
-    }                                    \
-    HOST_INLINE float NAME(float x) {    \
-        return NAME(double(x));          \
-    }
+#define HOST_ROUNDED(NAME)                                    \
+    HOST_FUNCTION(float, NAME##f, (float x), NAME(double(x))) \
+    HOST_FLOAT(NAME)
 HOST_ROUNDED(sinpi)
 HOST_ROUNDED(cospi)
 HOST_ROUNDED(rsqrt)
@@ -187,13 +180,9 @@ HOST_INLINE T host_largest(T a, T b) {
     if constexpr (T(0.5) != T(0)) return fmax(a, b);
     return a > b ? a : b;
 }
-#define HOST_EXTREMES(MIN, MAX, RESULT, A, B) \
-    HOST_INLINE RESULT MIN(A a, B b) {        \
-        return host_smallest<RESULT>(a, b);   \
-    }                                         \
-    HOST_INLINE RESULT MAX(A a, B b) {        \
-        return host_largest<RESULT>(a, b);    \
-    }
+#define HOST_EXTREMES(MIN, MAX, RESULT, A, B)                           \
+    HOST_FUNCTION(RESULT, MIN, (A a, B b), host_smallest<RESULT>(a, b)) \
+    HOST_FUNCTION(RESULT, MAX, (A a, B b), host_largest<RESULT>(a, b))
 #define HOST_EXTREMES_OF(SIGNED, UNSIGNED)                \
     HOST_EXTREMES(min, max, SIGNED, SIGNED, SIGNED)       \
     HOST_EXTREMES(min, max, UNSIGNED, UNSIGNED, UNSIGNED) \
@@ -296,19 +285,11 @@ HOST_INLINE Integer host_integer(Real whole) {
     if (whole >= Real(most)) return most;
     return whole <= Real(least) ? least : Integer(whole);
 }
-#define HOST_CONVERT(NAME, INTEGER, REAL)       \
-    HOST_INLINE INTEGER NAME##_rn(REAL x) {     \
-        return host_integer<INTEGER>(rint(x));  \
-    }                                           \
-    HOST_INLINE INTEGER NAME##_rd(REAL x) {     \
-        return host_integer<INTEGER>(floor(x)); \
-    }                                           \
-    HOST_INLINE INTEGER NAME##_ru(REAL x) {     \
-        return host_integer<INTEGER>(ceil(x));  \
-    }                                           \
-    HOST_INLINE INTEGER NAME##_rz(REAL x) {     \
-        return host_integer<INTEGER>(trunc(x)); \
-    }
+#define HOST_CONVERT(NAME, INTEGER, REAL)                                        \
+    HOST_FUNCTION(INTEGER, NAME##_rn, (REAL x), host_integer<INTEGER>(rint(x)))  \
+    HOST_FUNCTION(INTEGER, NAME##_rd, (REAL x), host_integer<INTEGER>(floor(x))) \
+    HOST_FUNCTION(INTEGER, NAME##_ru, (REAL x), host_integer<INTEGER>(ceil(x)))  \
+    HOST_FUNCTION(INTEGER, NAME##_rz, (REAL x), host_integer<INTEGER>(trunc(x)))
 HOST_CONVERT(__float2int, int, float)
 HOST_CONVERT(__float2uint, unsigned, float)
 HOST_CONVERT(__float2ll, long long, float)

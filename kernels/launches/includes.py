@@ -76,7 +76,7 @@ def with_macros(text: str) -> str:
 
     A kernel that a macro declares shows only there.
     """
-    return _MARKER.sub(rf'#line \1 "{SOURCE_NAME}"', preprocessed(without_includes(text), []))
+    return _MARKER.sub(rf'#line \1 "{SOURCE_NAME}"', preprocessed(without_includes(text)).code)
 
 
 def _expanded(
