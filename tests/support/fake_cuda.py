@@ -98,6 +98,7 @@ class FakeCuda:
     Error = CudaError
     host_alloc_flags = SimpleNamespace(DEVICEMAP=2)
     mem_attach_flags = SimpleNamespace(GLOBAL="global")
+    static_bytes = 0  # shared memory of each kernel
 
     def __init__(
         self,
@@ -286,7 +287,7 @@ class FakeKernel(Kernel):
         assert name in VARIANTS
         assert path.rpartition("/")[2].startswith(f"{name}-")
         self.dtype = re.search(r"float32|float64|int32", path)[0]
-        self.most_shared = cuda.attributes["MAX_SHARED_MEMORY_PER_BLOCK"]
+        self.most_shared = cuda.attributes["MAX_SHARED_MEMORY_PER_BLOCK"] - cuda.static_bytes
 
     def set_attribute(self, attribute, value):
         assert attribute == "dynamic shared"

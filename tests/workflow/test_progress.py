@@ -2,6 +2,7 @@
 
 import pytest
 
+from workflow import progress
 from workflow.progress import EXPECTED_S, State
 
 STARTED = {"event": "job_info", "jobid": 1, "rule_name": "measure", "rule_msg": "", "log": ["log"]}
@@ -26,3 +27,14 @@ def test_a_restarted_job_has_not_failed_and_its_time_is_not_that_of_a_short_phas
     assert state.jobs[1].left_s() == pytest.approx(left_s, abs=2)
     state.jobs[1].began -= 20
     assert state.jobs[1].left_s() == pytest.approx(max(left_s - 20, 120 * ("2:00" in told)), abs=2)
+
+
+def test_the_same_work_is_shown_again_after_a_pause(monkeypatch, capsys):
+    now_s = 100.0
+    monkeypatch.setattr(progress.time, "monotonic", lambda: now_s)
+    display = progress.Display()
+    for seconds, work in ((0, "a"), (1, "a"), (1, "b"), (progress._PLAIN_S, "b")):
+        now_s += seconds
+        display.show(work)
+    shown = [line.split(" · ")[1] for line in capsys.readouterr().err.splitlines()]
+    assert shown == ["a", "b", "b"]

@@ -231,7 +231,8 @@ def test_the_samples_or_sessions_needed_for_a_verdict_are_given():
     assert np.isnan(row["sessions_needed"])
     row = compared(TIMES, 1.001 * TIMES).iloc[0]
     assert (row["verdict"], np.isnan(row["samples_needed"])) == ("undecided", True)
-    assert row["sessions_needed"] > 20
+    distance, half = abs(log(row["ratio"])), log(row["ratio_high"] / row["ratio"])
+    assert row["sessions_needed"] == np.ceil((half / (log(1.02) - distance)) ** 2) > 20
 
 
 def sessions_of(rng, count, ratio=1.0):

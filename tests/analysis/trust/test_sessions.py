@@ -2,8 +2,10 @@
 
 from dataclasses import replace
 
+import numpy as np
 import pandas as pd
 import pytest
+from scipy import stats
 
 from analysis.data import recordings as data
 from analysis.data.sessions import together
@@ -43,4 +45,7 @@ def test_the_speedup_of_an_answer_in_a_session_is_the_ratio_of_its_medians(made)
             cell = cell[cell[name].isna() if pd.isna(wanted) else cell[name] == wanted]
         medians.append(cell["total_s"].median())
     assert table["speedup"][1] == pytest.approx(medians[1] / medians[0])
+    logs = np.log(table["speedup"])
+    bounds = np.exp(stats.t.interval(0.95, 2, logs.mean(), stats.sem(logs)))
+    assert table.loc[0, ["sessions_low", "sessions_high"]].tolist() == pytest.approx(bounds)
     assert answer_sessions_table(data.sources({"one": made})[:0], speedups).empty

@@ -1,6 +1,7 @@
 """The catalog: sources, launch geometry, builds and their names."""
 
 import csv
+import re
 
 import pytest
 from hypothesis import given
@@ -142,3 +143,12 @@ def test_kernels_that_prepare_operands_are_built_with_their_product():
     for stem in ("split_parts-b32-float32-exact", "split_parts-float64-exact"):
         with pytest.raises(StudyError):
             parse_build(stem)
+
+
+def test_blocks_of_stream_k_have_the_threads_of_its_source():
+    """On the host its threads that copy are not needed."""
+    entry = VARIANTS["sgemm_stream_k"]
+    (copying,) = re.findall(r"PRODUCERS = (\d+);", (ROOT / entry.source).read_text())
+    for tile in entry.block_sizes:
+        launch = Product(entry.name, "float32", Shape.square(300), tile).launch
+        assert launch.threads_per_block == tile.threads + int(copying)

@@ -404,6 +404,9 @@ def test_the_reason_of_an_impossible_launch_is_given(open_session, cuda, monkeyp
     with open_session(one, shared=166913) as session:
         said = "needs 166913 bytes of shared memory per block, 166912 allowed"
         assert session.not_launchable(one) == said
+    cuda.static_bytes = 49152  # together with dynamic shared memory more than the default
+    with open_session(asked("buffered_row"), shared=cuda.static_bytes) as session:
+        assert session.run(asked("buffered_row")).total_s > 0
     cuda.free_bytes = MARGIN + 3 * 4 * 40**2 - 1
     with open_session(one) as session:
         said = "needs 19200 bytes for the matrices, the GPU has 19199"
