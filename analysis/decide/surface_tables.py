@@ -42,7 +42,6 @@ _EDGES = ["m", "n", "k"]
 # Logarithms of times in s (to issue, alone, latency), duplex and overlap.
 _START = (math.log(2e-5), math.log(1e-5), math.log(3e-6), 0.5, 0.5)
 _WEIGHT_OF_COPIES = 0.1  # in the fit of batches: copies alone are issued faster than products
-_KINDS = {"pageable": between.PAGEABLE, None: between.KERNEL}  # others vary as pinned memory
 
 
 def surface_tables(sources: Sequence[MeasuredSource]) -> dict[str, pd.DataFrame]:
@@ -158,7 +157,7 @@ def _of_variant(
     """Yield the surfaces of the kernel and of the runs at each location."""
     kernel_s = kernels["kernel_s"].to_numpy(dtype=float)
     kernel = fit(Measured.of(_shapes(kernels), kernel_s, multiprocessors))
-    yield _Named(names, _of_sessions(kernel, kernels, None), kernels)
+    yield _Named(names, _of_sessions(kernel, kernels, between.KERNEL), kernels)
     left_out_s = pd.Series(kernel_s * np.exp(kernel.errors), _index(kernels))
     for location, runs in rows.groupby("host_memory"):
         if len(runs) < LEAST_SHAPES or location not in LOCATIONS:
@@ -168,7 +167,7 @@ def _of_variant(
         left_out = left_out_s.reindex(_index(runs)).to_numpy(dtype=float)
         left_out = np.where(np.isnan(left_out), inside_s, left_out)
         fitted = fit(Measured(shapes, time_s, inside_s, left_out, str(location)))
-        fitted = _of_sessions(fitted, runs, str(location))
+        fitted = _of_sessions(fitted, runs, between.kind_of(str(location)))
         yield _Named({**names, "host_memory": location}, fitted, runs)
 
 
@@ -176,12 +175,12 @@ def _index(cells: pd.DataFrame) -> pd.MultiIndex:
     return pd.MultiIndex.from_frame(cells[_EDGES].astype(int))
 
 
-def _of_sessions(fitted: Fit, cells: pd.DataFrame, kind: str | None) -> Fit:
+def _of_sessions(fitted: Fit, cells: pd.DataFrame, kind: str) -> Fit:
     """Return a fit with the variation from the fitted sessions to a new one.
 
-    The standard deviations are those of `analysis.stats.between`.
+    The standard deviations are those of a kind in `analysis.stats.between`.
     """
-    model = between.KNOWN[kind if kind in between.KNOWN else _KINDS.get(kind, between.PINNED)]
+    model = between.KNOWN[kind]
     factor = float(stdtrit(model.freedom, (1 + CONFIDENCE) / 2))
     factor *= float(np.sqrt(1 + 1 / cells["sessions"].astype(float).max()))
     varied = replace(

@@ -61,6 +61,14 @@ def _fitted() -> dict[str, Between]:
 KNOWN = _fitted()
 
 
+def kind_of(location: str | None) -> str:
+    """Return the kind, a key of `KNOWN`, of runs with the matrices at a location; None: a CPU's.
+
+    Only pinned and pageable memory have enough sessions; the others are counted to pinned memory.
+    """
+    return {None: ON_CPU, PAGEABLE: PAGEABLE}.get(location, PINNED)
+
+
 def offset(a_s: pd.Series, b_s: pd.Series) -> float:
     """Return the seconds by which a launch takes longer in B, from the times of short kernels.
 

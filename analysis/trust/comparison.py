@@ -138,8 +138,8 @@ def _starts(a: Sequence[Recording], b: Sequence[Recording]) -> dict[str, bool]:
 
 def kinds(frame: pd.DataFrame) -> pd.Series:
     """Return the kind of variation between the sessions of each comparison, see `between.KNOWN`."""
-    kind = frame["host_memory"].fillna(between.ON_CPU).astype(object)
-    kind = kind.mask(frame["side"] == GPU, between.KERNEL)
+    locations = frame["host_memory"].astype(object).where(frame["host_memory"].notna(), None)
+    kind = locations.map(between.kind_of).mask(frame["side"] == GPU, between.KERNEL)
     return kind.mask(frame["one_start"], kind + between.ONE_START)
 
 

@@ -21,6 +21,7 @@ from analysis.stats import between, significance
 from analysis.stats.estimates import median_variance
 from analysis.trust import comparison, comparison_text
 from base.errors import StudyError
+from kernels.catalog.locations import LOCATIONS
 from measurement.recording import recording
 from measurement.recording.recording import CELL, KERNEL, Recording, read
 from tests.support import simulated
@@ -46,13 +47,13 @@ def gpu_recording():
     return recording.read(simulated.recorded(**FEW_CELLS | {"sizes": (256, 512)}))
 
 
-def cell(times, kernel=None, device="gpu0", n=256):
+def cell(times, kernel=None, device="gpu0", n=256, location="pinned"):
     """Return the samples of one cell: total times and, on a GPU, kernel times."""
     on_cpu = device == "cpu"
     frame = pd.DataFrame({"total_s": np.asarray(times, float)})
     in_run = frame["total_s"] if kernel is None else kernel
     frame["in_run_kernel_s"] = np.nan if on_cpu else in_run
-    rest = (None, None, 1) if on_cpu else (32, "pinned", None)
+    rest = (None, None, 1) if on_cpu else (32, location, None)
     key = (device, "block", "float32", 1, n, n, n, *rest)
     types = {name: recording.TABLES["samples.csv.gz"][name] for name in CELL}
     return frame.assign(**dict(zip(CELL, key, strict=True))).astype(types)
@@ -298,6 +299,12 @@ def held(total, kernel, n=256, **ceilings):
     return replace(made, kernels=kernels, ceilings=known.assign(threads=None))
 
 
+@pytest.mark.parametrize("location", LOCATIONS)
+def test_runs_with_the_matrices_anywhere_are_compared(location):
+    sides = [recorded(cell(TIMES, location=location)) for _ in range(2)]
+    assert "same" in set(compared(*sides)["verdict"]) <= {"same", "undecided"}
+
+
 def test_slower_copies_of_the_host_explain_slower_runs():
     total, kernel = np.linspace(1, 1.01, 20), np.linspace(0.5, 0.51, 20)
     one = held(total, kernel, h2d_bytes_per_s=1e10, d2h_bytes_per_s=2e10)
@@ -332,7 +339,7 @@ def test_slower_device_memory_explains_kernels_that_exceed_the_l2(l2_bytes, verd
 
 @pytest.mark.exhaustive
 def test_real_kernels_differ_only_if_they_are_slower_by_10_percent():
-    whole = recording.read(ROOT / "data" / "recordings" / "h100-sxm-1")
+    whole = recording.read(ROOT / "data" / "recordings" / "h100-sxm-3")
     halves = whole.samples.groupby(CELL, dropna=False)["round"].transform("median")
     early = whole.samples["round"] <= halves
     frame = compared(*(replace(whole, samples=whole.samples[rows]) for rows in (early, ~early)))
