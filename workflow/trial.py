@@ -6,7 +6,7 @@ function is only timed.
 
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -35,6 +35,7 @@ from workflow.timed_trial import TRIED, timed
 UNCHECKED = 3  # exit status
 # Of CPU time: to the end of the compilation for GPUs, and of the counts.
 SECONDS_WITH_BUILDS, COUNT_S = 44.0, 8.0
+_OF_SEVERAL = "sm_90"  # for all architectures, the kernels of a file take minutes
 # Always timed with float32 kernels.
 _ALWAYS = ("naive_coalesced", "block", "sgemm_top", "cublas_sgemm")
 
@@ -99,6 +100,8 @@ def attempt(
     options = (wanted.launch, wanted.kernel, wanted.folders, wanted.defines)
     kernels, unchecked = yield from judged_or_assumed(path, *options)
     is_complete = unchecked is None
+    if len(kernels) > 1 and not wanted.architectures:
+        trial = _Trial(config, replace(wanted, architectures=[_OF_SEVERAL]), hardware)
     for kernel in kernels:
         is_complete &= yield from trial.further(kernel, end)
     return 0 if is_complete else UNCHECKED

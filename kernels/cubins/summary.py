@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from base.command_line import ABSENT, table
+from base.errors import StudyError
 from base.paths import remedy
 from base.pool import run_all
 from base.progress import Progress
@@ -23,7 +24,8 @@ from kernels.cubins.toolchain import (
 from kernels.products.shape import Shape
 
 _SIZE = 1024  # of the launch whose occupancy is computed
-COMPILERS = 4  # at most that many at a time: each takes up to 200 MB
+_TOO_OLD = "requires .target"  # what ptxas says of an architecture that lacks an instruction
+_COMPILERS = 4  # at most that many at a time: each takes up to 200 MB
 
 
 def built(entry: UserKernel, nvcc: Path, wanted: Sequence[str], folder: Path) -> Iterator[str]:
@@ -34,11 +36,17 @@ def built(entry: UserKernel, nvcc: Path, wanted: Sequence[str], folder: Path) ->
     assert build is not None
     progress = Progress(f"nvcc {nvcc_version(nvcc)}", len(names), "kernels built")
 
-    def one(name: str) -> BuildResult:
-        return build_cubin(nvcc, build, name, folder / name / f"{build.stem}.cubin")
+    def one(name: str) -> BuildResult | None:
+        try:
+            return build_cubin(nvcc, build, name, folder / name / f"{build.stem}.cubin")
+        except StudyError as error:
+            if name in wanted or _TOO_OLD not in str(error):
+                raise
+            return None
 
-    cores = min(len(os.sched_getaffinity(0)), COMPILERS)
-    results = run_all(one, names, cores, lambda done, name: progress.show_share(name, done))
+    cores = min(len(os.sched_getaffinity(0)), _COMPILERS)
+    of_all = run_all(one, names, cores, lambda done, name: progress.show_share(name, done))
+    results = [result for result in of_all if result]
     progress.end()
     yield f"machine code by nvcc {nvcc_version(nvcc)}"
     heads = ["architecture", "type", "registers", "shared bytes", "spilled bytes"]
