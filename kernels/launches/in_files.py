@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from functools import lru_cache
 
@@ -15,6 +16,9 @@ from kernels.launches.expression import (
     parameters,
     split_list,
     statements,
+    template_parameters,
+    words,
+    written,
 )
 from kernels.launches.pieces import Piece, blanked, closing, function_name, kernels_of, pieces
 from kernels.launches.roles import is_leading_dimension, is_size_name
@@ -48,8 +52,22 @@ def launches(text: str) -> tuple[Launch, ...]:
 
 def _placed(text: str, piece: Piece, place: int, launch: Launch) -> Launch:
     line, file = _place(text, piece.begin + place)
+    where = ", ".join(split_list(launch.configuration)[:3])  # in any stream
+    launch = replace(launch, configuration=where)
     declared = (*_declarations(piece, place, launch), *launch.declarations)
-    return replace(launch, declarations=declared, line=line, file=file, enclosing=piece)
+    launch = replace(launch, declarations=declared, line=line, file=file, enclosing=piece)
+    numbers = _template_numbers(text, piece, words(written([launch])))
+    return replace(launch, declarations=(*numbers, *declared))
+
+
+def _template_numbers(text: str, function: Piece, used: AbstractSet[str]) -> Iterator[str]:
+    """Yield declarations of the numbers that a call gives to the template of a function."""
+    name = function_name(function)
+    template = template_parameters(function) if function.is_function else []
+    call = template and re.search(rf"\b{name}\s*<([^;<>()]*)>\s*\(", blanked(text))
+    for (kind, given, _), value in zip(template, split_list(call[1]) if call else [], strict=False):
+        if given in used and re.fullmatch(r"[\d\s*]+|true|false", value):
+            yield f"constexpr {kind} {given} = {value};"
 
 
 def _is_open(launch: Launch) -> bool:

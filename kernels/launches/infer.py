@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 from kernels.catalog.variant import MAX_THREADS
 from kernels.launches.constants import macros
-from kernels.launches.expression import Launch, template_parameters, words
+from kernels.launches.expression import Launch, named, parameters, template_parameters, words
 from kernels.launches.pieces import Piece, blanked, closing, pieces
-from kernels.launches.roles import ELEMENT
+from kernels.launches.roles import ELEMENT, is_number_name
 from kernels.launches.structs import arguments_of
 
 # Not the name of a type that converts the edge.
@@ -102,6 +102,7 @@ def guesses(name: str, kernel: Piece, text: str) -> Iterator[Guess]:
     uses_y = ("blockIdx.y" in spaceless, "threadIdx.y" in spaceless)
     template = template_parameters(kernel)
     shared = _DYNAMIC_SHARED if re.search(r"\bextern\b[^;]*\b__shared__\b", code) else ""
+    numbers = [each for each in parameters(kernel, name) if not re.search(r"[*\[&]", each)]
     seen = set()
     for values in sorted(_SETS, key=lambda values: _missing(template, values)):
         constants = {
@@ -109,17 +110,22 @@ def guesses(name: str, kernel: Piece, text: str) -> Iterator[Guess]:
             for kind, parameter, default in template
             if kind not in TYPES
         }
+        constants |= {
+            ("int", number): _value("int", number, values)
+            for number in map(named, numbers)
+            if re.fullmatch(_BLOCK_EDGE, number.lower()) and not is_number_name(number)
+        }
         declared = [f"constexpr {kind} {name} = {v};" for (kind, name), v in constants.items()]
         statements = (*declared, *structures)
         if statements in seen:
             continue
         seen.add(statements)
         called = name + _in_angles([ELEMENT if k in TYPES else given for k, given, _ in template])
-        named = {name for _, name, _ in template} | macros(text, text)
+        known = {name for _, name in constants} | macros(text, text)
         names = {_short(parameter): parameter for _, parameter in constants}
         edge = next(iter(names.values()), "0")
-        across = names.get("bn") or _edge(code, "x", named) or edge
-        down = names.get("bm") or _edge(code, "y", named) or edge
+        across = names.get("bn") or _edge(code, "x", known) or edge
+        down = names.get("bm") or _edge(code, "y", known) or edge
         configuration = f"dim3({across}, {down}), dim3({_launch_bounds(kernel) or 0}){shared}"
         probe = Launch(called, configuration, arguments, statements)
         yield Guess(called, arguments, statements, probe, uses_y, shared)
