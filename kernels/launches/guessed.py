@@ -108,6 +108,8 @@ def _fitting(
     has_numbers = any(each.startswith("constexpr") for each in guess.declarations)
     is_by_blocks = takes_any_block and best[0] is not Outcome.SPARSE
     is_sure = (is_divided or is_by_blocks) and not guess.declarations
-    is_crowded = best[0] is Outcome.CROWDED or (best[0] is Outcome.OUTSIDE and bool(guess.shared))
+    # More shared memory than a guess gives would allow other threads.
+    is_short = bool(guess.shared) and best[0] in (Outcome.OUTSIDE, Outcome.FAULTY)
+    is_crowded = best[0] is Outcome.CROWDED or is_short
     is_own = best[0] <= Outcome.RACES or (is_sure and not is_crowded)
     return best[1], is_own and not has_numbers

@@ -236,6 +236,36 @@ def test_a_refusal_names_what_is_unknown(text, reason):
     assert unknown(kernels_of(text)["tiled"], "tiled", text).startswith(reason)
 
 
+# 256 threads, and 64 KiB of shared memory, which the file does not say.
+MUCH_MEMORY = """
+__global__ void multiply(const float *A, const float *B, float *C, int M, int N, int K) {
+    extern __shared__ float rows[];
+    const int column = blockIdx.x * 64 + threadIdx.x % 64, first = blockIdx.y * 64;
+    for (int k = 0; k < K; k += 256) {
+        const int place = k + threadIdx.x;
+        for (int row = 0; row < 64; ++row)
+            rows[row * 256 + threadIdx.x] = place < K ? A[(first + row) * K + place] : 0;
+        __syncthreads();
+        for (int row = threadIdx.x / 64; row < 64; row += 4) {
+            float sum = k ? C[(first + row) * N + column] : 0;
+            for (int i = 0; i < 256 && k + i < K; ++i)
+                sum += rows[row * 256 + i] * B[(k + i) * N + column];
+            C[(first + row) * N + column] = sum;
+        }
+        __syncthreads();
+    }
+}
+"""
+
+
+@pytest.mark.slow
+def test_a_kernel_with_unknown_shared_memory_is_not_called_wrong(tmp_path):
+    with pytest.raises(NotSupported, match="the size of its dynamic shared memory is unknown"):
+        judge(tmp_path / "much.cu", MUCH_MEMORY, "multiply")
+    launch = "multiply<<<dim3(N / 64, M / 64), 256, 1 << 16>>>(A, B, C, M, N, K)"
+    assert judge(tmp_path / "much.cu", MUCH_MEMORY, "multiply", launch).multiple == 64
+
+
 def test_tensor_maps_are_refused_by_name(tmp_path):
     text = "__global__ void multiply(const __grid_constant__ CUtensorMap a, float *c) { for (;;); }"
     with pytest.raises(NotSupported, match="take a CUtensorMap"):
