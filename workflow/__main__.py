@@ -264,7 +264,8 @@ def try_(
     --baseline NAME         variant of the catalog to compare with
     --device INDEX          time it on the GPU with this CUDA index
     --size N ...            matrix sizes to time (default: 1024 and 4096)
-    --architecture SM ...   only these architectures, such as sm_90 (default: all of nvcc)
+    --architecture SM ...   only these architectures, such as sm_80 (default: all of nvcc, and sm_90
+                            for several kernels)
     --gpu DIR               recording with the roofline to compare with (default: the report's)
 
     gemm-study try --example

@@ -117,7 +117,7 @@ def judge(path: Path, text: str, name: str, option: str | None = None) -> Judged
         if judged and steps[-1].line and _has_no_blocks(judged):
             if len(steps) == 1 and source.takes_any_grid:
                 launched.append((_with_blocks(steps[0]),))
-        elif judged and judged.multiple:
+        elif judged and (judged.multiple or (len(steps) > 1 and not unknown)):
             return judged
         else:
             wrong = wrong or judged
