@@ -1,152 +1,231 @@
-"""Verdicts on the benchmarks of two builds, with the variation between the user's sessions."""
+"""Verdicts on the benchmarks of two builds, with the variation between the user's sessions.
 
-from collections.abc import Sequence
+Repeated sessions of one build are divided at random into sides as large as those compared, so no
+model is needed of disturbed sessions, of effects common to all benchmarks, or of low quantiles.
+"""
+
+from collections.abc import Mapping, Sequence
+from textwrap import shorten
 from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
-from scipy.stats import binomtest
+from scipy.special import stdtrit
 
-from analysis.results.variation import (
-    SIDES,
-    Sessions,
-    excess,
-    located,
-    quantile,
-    same_build,
-    scale,
-    widening,
-)
 from analysis.stats import between, significance
-from analysis.stats.estimates import seeded
+from analysis.stats.estimates import FloatArray, seeded
+from analysis.stats.significance import FALSE_DISCOVERIES
 from base.errors import StudyError
 
+# What represents the samples of a session, and the quantile that represents the sessions of a side.
+# Disturbances lengthen times, so low values vary less on a busy machine.
+LOCATIONS = {"median": 0.5, "min": 0.25}
 POWER = 0.95
+NORMAL = 1.4826  # standard deviation of normal values over their median distance
 FEWEST = 5  # repeated sessions for a rate of false verdicts
-_RATED = 20  # comparisons of repeated sessions for this rate
-_NAMED = 5  # benchmarks in a note
+_COMPARISONS, _DRAWS = 20, 200  # of repeated sessions: for this rate, and for their variation
+# Least scale: a millionth of a time, and a thirtieth of the largest difference if most are 0.
+_LEAST, _TIES = 1e-6, 1 / 30
 
 
 class Builds(NamedTuple):
-    """Names of sessions: of build A, of build B, and repeated sessions of one build."""
+    """Names of sessions: of A, of B, and repeated ones of one build, also some of A."""
 
     a: Sequence[str]
     b: Sequence[str]
     repeats: Sequence[str] = ()
 
 
-class Rate(NamedTuple):
-    """How often *slower* was said of the same build: in comparisons, and of benchmarks."""
+class Sessions(NamedTuple):
+    """Tables of a row per benchmark and a column per session; NaN: not measured.
 
-    comparisons: int
-    slower_comparisons: int
-    benchmarks: int
-    slower_benchmarks: int
+    `spread` is log(median/minimum), `noise` the variance of `log_s` because of few samples.
+    """
 
-    @property
-    def high(self) -> float:
-        """Upper bound of the 95 % interval of the share of comparisons (Clopper and Pearson)."""
-        interval = binomtest(self.slower_comparisons, self.comparisons).proportion_ci()
-        return float(interval.high)
+    log_s: pd.DataFrame
+    spread: pd.DataFrame
+    noise: pd.DataFrame
+    samples: pd.DataFrame
+
+    def of(self, names: Sequence[str]) -> "Sessions":
+        """Return the columns of these sessions."""
+        return Sessions(*(table.reindex(columns=[*names]) for table in self))
 
 
 class Comparison(NamedTuple):
-    """The verdicts, see `judged`, and what they rest on; `rate`: None below five repetitions."""
+    """Verdicts of `judged`, the location compared, counts of `same_build`, and notes."""
 
-    frame: pd.DataFrame
+    verdicts: pd.DataFrame
     location: str
-    rate: Rate | None
+    same_build_slower: list[int]
     notes: list[str]
 
 
 def compare(table: pd.DataFrame, builds: Builds, threshold: float) -> Comparison:
     """Return the verdict on each benchmark that A and B have.
 
-    `table` has benchmark, session, sample and time_s. Raise StudyError if A and B have no benchmark
-    in common.
+    `table` has benchmark, session and time_s. Raise StudyError if A and B have no benchmark in
+    common.
     """
-    zero = table.loc[table["time_s"] == 0, "benchmark"].unique()
+    zero = {*table.loc[table["time_s"] == 0, "benchmark"]}
     table = table[~table["benchmark"].isin(zero)]
     a, b = ({*table.loc[table["session"].isin(side), "benchmark"]} for side in builds[:2])
     if not a & b:
         raise StudyError("A and B: no benchmark in common with times above 0; names must be equal")
-    notes = [
-        f"{text}: {', '.join(sorted(names)[:_NAMED])}{' ...' * (len(names) > _NAMED)}"
-        for text, names in {"only in A": a - b, "only in B": b - a, "time 0": {*zero}}.items()
-        if names
-    ]
+    missing = {"only in A": sorted(a - b), "only in B": sorted(b - a), "time 0": sorted(zero)}
+    notes = [f"{text}: {shorten(', '.join(names), 90)}" for text, names in missing.items() if names]
     sessions = located(table[table["benchmark"].isin(a & b)])
-    location, frame = judged(sessions, builds, threshold)
-    return Comparison(frame, location, rate(sessions, builds, threshold), notes)
+    location, verdicts = judged(sessions, builds, threshold)
+    return Comparison(verdicts, location, same_build(sessions, builds, threshold), notes)
+
+
+def located(table: pd.DataFrame) -> dict[str, Sessions]:
+    """Return the sessions by location, for samples with positive times."""
+    logs = table.assign(time_s=np.log(table["time_s"]))
+    groups = logs.groupby(["benchmark", "session"], observed=True)["time_s"]
+    found = groups.agg([*LOCATIONS, "var", "size"]).unstack("session")
+    noise = found["var"].fillna(0) / found["size"] * np.pi / 2  # of the median of normal values
+    rest = found["median"] - found["min"], noise, found["size"]
+    return {location: Sessions(found[location], *rest) for location in LOCATIONS}
 
 
 def judged(
-    sessions: dict[str, Sessions], builds: Builds, threshold: float
+    sessions: Mapping[str, Sessions], builds: Builds, threshold: float
 ) -> tuple[str, pd.DataFrame]:
     """Return the location that is compared, and a row per benchmark, sorted by benchmark.
 
-    Columns: those of `tested`, of `significance.with_intervals`, and found: the smallest ratio of a
-    slower B that is called so with a probability of 95 %, if it is the only one. NaN: the variation
-    is unknown, because fewer than two sessions were repeated.
+    Columns: those of `tested`, of `significance.with_intervals`, and found: the smallest ratio that
+    is called slower with a probability of 95 %, if it is the only one (NaN: variation unknown).
     """
     location, frame, parts = tested(sessions, builds, threshold)
     frame = significance.with_intervals(frame, threshold, parts, np.log(frame["ratio"]))
-    needed = between.exceeded(parts, significance.FALSE_DISCOVERIES / 2 / len(frame))
-    needed = needed.clip(lower=np.log(1 + threshold / 2))
-    found = np.exp(needed + between.exceeded(parts, 1 - POWER))
+    significant = between.exceeded(parts, FALSE_DISCOVERIES / 2 / len(frame))
+    least = significant.clip(lower=np.log(1 + threshold / 2))
+    found = np.exp(least + between.exceeded(parts, 1 - POWER))
     return location, frame.assign(found=found).rename_axis("benchmark").reset_index()
 
 
 def tested(
-    sessions: dict[str, Sessions], builds: Builds, threshold: float
+    sessions: Mapping[str, Sessions], builds: Builds, threshold: float
 ) -> tuple[str, pd.DataFrame, pd.DataFrame]:
     """Return the location, the verdicts by benchmark, and variances as `between.variances`.
 
-    Compared is the location that varies least between the repeated sessions. The columns of the
-    verdicts are ratio B/A, margin, those of `significance.evaluated`, and per side sessions_a,
-    samples_a and time_a_s.
+    Compared is the location that varies least between the repeated sessions, or without between
+    those of A. Columns: ratio B/A, margin, per side sessions_a, samples_a and time_a_s, verdicts.
     """
-    repeats = builds.repeats or builds.a
-    is_even = len(builds.a) == len(builds.b)  # low quantiles depend on the number of sessions
-    shares = {name: share if is_even else 0.5 for name, share in SIDES.items()}
-    size = min(len(builds.a), len(builds.b))
+    repeats, sizes = builds.repeats or builds.a, [len(side) for side in builds[:2]]
+    # A low quantile depends on the number of sessions, so it needs sides of equal size.
+    shares = {name: low if sizes[0] == sizes[1] else 0.5 for name, low in LOCATIONS.items()}
     known = {name: part.of(repeats) for name, part in sessions.items()}
-    ratios = {n: same_build(part.log_s.to_numpy(), size, shares[n]) for n, part in known.items()}
-    deviations = {name: scale(drawn) for name, drawn in ratios.items()}
-    location = min(SIDES, key=lambda name: np.nan_to_num(quantile(deviations[name], 0.5)))
-    deviation, usual = deviations[location], known[location]
-    factor = widening(ratios[location] / deviation[:, None], len(repeats))
+    ratios = {name: drawn(known[name], min(sizes), share) for name, share in shares.items()}
+    deviations = {name: scale(values) for name, values in ratios.items()}
+    location = min(known, key=lambda name: np.nan_to_num(quantile(deviations[name], 0.5)))
+    usual, deviation = known[location], deviations[location]
+    deviation = deviation * widening(ratios[location] / deviation[:, None], len(repeats))
     sides = [sessions[location].of(names) for names in builds[:2]]
-    variance = (factor * deviation) ** 2 * excess(usual, sides)
-    frame = pd.DataFrame(index=usual.log_s.index)
+    variance = deviation**2 * excess(usual, sides)
+    frame, noise = pd.DataFrame({"margin": threshold}, usual.log_s.index), 0
     for letter, side in zip("ab", sides, strict=True):
-        frame[f"sessions_{letter}"] = side.log_s.count(axis=1)
+        count, times = side.log_s.count(axis=1), quantile(side.log_s.to_numpy(), shares[location])
+        frame[f"sessions_{letter}"], frame[f"time_{letter}_s"] = count, np.exp(times)
         frame[f"samples_{letter}"] = side.samples.sum(axis=1).astype(int)
-        frame[f"time_{letter}_s"] = np.exp(quantile(side.log_s.to_numpy(), shares[location]))
-    frame = frame.assign(margin=threshold, ratio=frame["time_b_s"] / frame["time_a_s"])
-    noise = sum(quantile(side.noise.to_numpy(), 0.5) / side.log_s.count(axis=1) for side in sides)
-    parts = pd.DataFrame({"noise": np.minimum(noise, variance)})
-    parts = parts.assign(between=variance - parts["noise"], outlier=0.0, outliers=0.0)
+        noise = noise + quantile(side.noise.to_numpy(), 0.5) / count
+    frame["ratio"] = frame["time_b_s"] / frame["time_a_s"]
+    parts = pd.DataFrame({"noise": np.minimum(noise, variance), "outlier": 0.0, "outliers": 0.0})
+    parts["between"] = variance - parts["noise"]
     parts["freedom"] = usual.log_s.count(axis=1).clip(lower=2) - 1
     distance = np.log(frame["ratio"])
     frame = frame.assign(**significance.tests(distance, frame["margin"], parts, distance))
     return location, significance.evaluated(frame, threshold / 2), parts
 
 
-def rate(sessions: dict[str, Sessions], builds: Builds, threshold: float) -> Rate | None:
-    """Return how often repeated sessions are called slower than others, drawn at random.
+def same_build(sessions: Mapping[str, Sessions], builds: Builds, threshold: float) -> list[int]:
+    """Return how many benchmarks are slower in comparisons of repeated sessions, drawn at random.
 
-    Each comparison uses the variation between the remaining repeated sessions.
+    Each uses the variation between the remaining sessions. It is empty below `FEWEST` sessions.
     """
     count = len(builds.repeats)
     if count < FEWEST:
-        return None
+        return []
     size = max(1, min(len(builds.a), len(builds.b), count // 4))
-    rng, slower, rows = seeded("rate", count, size), [], 0
-    for _ in range(_RATED):
+    rng, slower = seeded("same build", count, size), []
+    for _ in range(_COMPARISONS):
         order = [builds.repeats[at] for at in rng.permutation(count)]
         sides = Builds(order[:size], order[size : 2 * size], order[2 * size :])
-        _, frame, _ = tested(sessions, sides, threshold)
-        rows += int(frame["ratio"].notna().sum())
-        slower.append(int((frame["verdict"] == significance.SLOWER).sum()))
-    return Rate(_RATED, sum(map(bool, slower)), rows, sum(slower))
+        verdicts = tested(sessions, sides, threshold)[1]["verdict"]
+        slower.append(int((verdicts == significance.SLOWER).sum()))
+    return slower
+
+
+def quantile(values: FloatArray, share: float) -> FloatArray:
+    """Return a quantile along the last axis, without NaN; NaN if there are no values."""
+    if not values.shape[-1]:
+        return np.full(values.shape[:-1], np.nan)
+    ordered = np.sort(values, axis=-1)  # NaN last
+    place = share * np.maximum(np.isfinite(ordered).sum(axis=-1, keepdims=True) - 1, 0)
+    ends = np.floor(place).astype(int), np.ceil(place).astype(int)
+    low, high = (np.take_along_axis(ordered, end, axis=-1) for end in ends)
+    return np.asarray((low + (place - ends[0]) * (high - low))[..., 0])
+
+
+def drawn(known: Sessions, size: int, share: float) -> FloatArray:
+    """Return log ratios of sides of `size` sessions of one build, shape (benchmarks, draws).
+
+    `share` is the quantile that represents a side, which is at most half of the sessions.
+    """
+    log_s = known.log_s.to_numpy()
+    count = log_s.shape[1]
+    size = max(1, min(size, count // 2))
+    pairs = count // (2 * size)
+    if not pairs:
+        return np.full((len(log_s), 1), np.nan)
+    rng = seeded("sides", count, size)
+    orders = [rng.permutation(count)[: 2 * size * pairs] for _ in range(-(-_DRAWS // pairs))]
+    sides = [quantile(log_s[:, order], share) for order in np.reshape(orders, (-1, size))]
+    return np.diff(np.reshape(sides, (-1, 2, len(log_s))), axis=1)[:, 0].T
+
+
+def scale(differences: FloatArray) -> FloatArray:
+    """Return the standard deviation of differences by benchmark, without regard to outliers.
+
+    It is at least that of half of the benchmarks, because few sessions may agree by chance.
+    """
+    typical, largest = (quantile(np.abs(differences), share) for share in (0.5, 1))
+    typical = NORMAL * typical
+    return np.maximum(np.maximum(typical, quantile(typical, 0.5)), _TIES * largest + _LEAST)
+
+
+def widening(multiples: FloatArray, sessions: int) -> float:
+    """Return the factor on standard deviations that leaves no comparison of one build significant.
+
+    `multiples` are its log ratios in standard deviations, shape (benchmarks, comparisons), adjusted
+    by Benjamini and Hochberg. The largest of R sessions is exceeded with a probability of
+    1/(R + 1); if that is above the rate of false discoveries, it is extrapolated (a tail of x^-2).
+    """
+    ordered = np.sort(np.nan_to_num(np.abs(multiples)), axis=0)[::-1]
+    ranks = np.arange(1, len(ordered) + 1) / len(ordered)
+    critical = -stdtrit(max(sessions - 1, 1), FALSE_DISCOVERIES / 2 * ranks)
+    largest = float((ordered / critical[:, None]).max())
+    return max(1.0, largest * max(1.0, 1 / (FALSE_DISCOVERIES * (sessions + 1))) ** 0.5)
+
+
+def excess(known: Sessions, sides: Sequence[Sessions]) -> FloatArray:
+    """Return how much more the sides vary than the known sessions, as a ratio of variances >= 1.
+
+    The samples of a session show it by benchmark, the sessions of a side in half of the benchmarks.
+    So a machine that is busier than in the known sessions makes verdicts undecided.
+    """
+    usual = _one_session([known])
+    calm, *busy = (usual + quantile(part.spread.to_numpy(), 0.5) ** 2 for part in (known, *sides))
+    within = np.mean([np.fmax(1, spread / calm) for spread in busy], axis=0)
+    is_single = min(side.log_s.shape[1] for side in sides) < 2
+    return within if is_single else np.fmax(within, quantile(_one_session(sides) / usual, 0.5))
+
+
+def _one_session(groups: Sequence[Sessions]) -> FloatArray:
+    """Return the variance of one session by benchmark, from the pairs of sessions of each group."""
+    pairs = []
+    for log_s in (group.log_s.to_numpy() for group in groups):
+        one, other = np.triu_indices(log_s.shape[1], 1)
+        pairs.append(log_s[:, one] - log_s[:, other])
+    return scale(np.hstack(pairs)) ** 2 / 2

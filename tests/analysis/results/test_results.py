@@ -7,10 +7,9 @@ import pandas as pd
 import pytest
 
 from analysis.results.command import compare_files
-from analysis.results.comparison import Builds, compare, judged
+from analysis.results.comparison import Builds, compare, drawn, judged, located, scale
 from analysis.results.history import history, steps
 from analysis.results.readers import read
-from analysis.results.variation import located, same_build, scale
 from base.errors import StudyError
 
 TIMES = [0.010, 0.012, 0.011]
@@ -123,35 +122,34 @@ REPEATS = [f"r{number}" for number in range(10)]
 
 def test_only_the_changed_benchmark_is_slower():
     found = compare(table([*REPEATS, "a", "b"], slower=["b"]), Builds(["a"], ["b"], REPEATS), 0.05)
-    verdicts = found.frame.set_index("benchmark")["verdict"]
+    verdicts = found.verdicts.set_index("benchmark")["verdict"]
     assert verdicts["b0"] == "slower"
     assert {*verdicts.drop("b0")} == {"same"}
-    assert found.rate.slower_comparisons == 0
-    assert found.rate.comparisons == 20
+    assert found.same_build_slower == [0] * 20
 
 
 def test_without_repeats_there_is_no_verdict_and_no_rate():
     found = compare(table(["a", "b"], slower=["b"]), Builds(["a"], ["b"]), 0.05)
-    assert {*found.frame["verdict"]} == {"undecided"}
-    assert found.rate is None
-    assert found.frame["found"].isna().all()
+    assert {*found.verdicts["verdict"]} == {"undecided"}
+    assert not found.same_build_slower
+    assert found.verdicts["found"].isna().all()
 
 
 def test_variation_is_that_of_the_sessions():
     samples = table([f"r{number}" for number in range(40)], benchmarks=30)
-    log_s = located(samples)["median"].log_s.to_numpy()
+    known = located(samples)["median"]
     one = 0.003**2 + 0.003**2 + np.pi / 2 * 0.005**2 / 12
     for size, share in ((1, 1), (3, 0.449)):  # variance of the median of 3 normal values
-        deviation = scale(same_build(log_s, size, 0.5))
+        deviation = scale(drawn(known, size, 0.5))
         assert (deviation**2).mean() == pytest.approx(2 * one * share, rel=0.25)
 
 
 def test_a_disturbed_repetition_widens_intervals_and_does_not_make_sides_slower():
     samples = table([*REPEATS, "a", "b"], slower=["b"])
     builds = Builds(["a"], ["b"], REPEATS)
-    calm = compare(samples, builds, 0.05).frame
+    calm = compare(samples, builds, 0.05).verdicts
     disturbed = samples["time_s"].where(samples["session"] != "r3", samples["time_s"] * 1.3)
-    busy = compare(samples.assign(time_s=disturbed), builds, 0.05).frame
+    busy = compare(samples.assign(time_s=disturbed), builds, 0.05).verdicts
     assert calm["verdict"][0] == "slower"
     assert busy["verdict"][0] == "undecided"
     assert (busy["found"] > 1.3).all()
@@ -163,19 +161,19 @@ def test_samples_that_vary_more_than_the_repeated_ones_are_undecided():
     found = compare(
         samples.assign(time_s=samples["time_s"] * factors), Builds(["a"], ["b"], REPEATS), 0.05
     )
-    assert {*found.frame["verdict"]} == {"undecided"}
+    assert {*found.verdicts["verdict"]} == {"undecided"}
 
 
 def test_one_disturbed_session_does_not_make_a_side_slower():
     sessions = [f"{side}{number}" for side in "ab" for number in range(5)]
     samples = table([*REPEATS, *sessions], slower=["b3"], factor=1.5)
     builds = Builds(sessions[:5], sessions[5:], REPEATS)
-    assert "slower" not in {*compare(samples, builds, 0.05).frame["verdict"]}
+    assert "slower" not in {*compare(samples, builds, 0.05).verdicts["verdict"]}
 
 
 def test_the_smallest_detectable_slowdown_is_detected():
     least = compare(table([*REPEATS, "a", "b"]), Builds(["a"], ["b"], REPEATS), 0.02)
-    factor = float(least.frame["found"].max())
+    factor = float(least.verdicts["found"].max())
     hits = 0
     for seed in range(10):
         samples = table([*REPEATS, "a", "b"], seed, slower=["b"], factor=factor)
@@ -191,7 +189,7 @@ def test_equal_times_are_the_same_and_times_of_zero_are_noted():
     rows += [("z", name, at, 0.0) for name in sessions for at in range(5)]
     samples = pd.DataFrame(rows, columns=["benchmark", "session", "sample", "time_s"])
     found = compare(samples, Builds(["a"], ["b"], REPEATS), 0.05)
-    assert [*found.frame["verdict"]] == ["same", "same"]
+    assert [*found.verdicts["verdict"]] == ["same", "same"]
     assert found.notes == ["time 0: z"]
 
 
@@ -203,7 +201,7 @@ def test_missing_and_renamed_benchmarks_are_noted():
         Builds(["a"], ["b"], REPEATS),
         0.05,
     )
-    assert len(found.frame) == 5
+    assert len(found.verdicts) == 5
     assert found.notes == ["only in A: b5", "only in B: c5"]
 
 
@@ -219,7 +217,7 @@ def test_the_command_fails_for_a_slower_build(tmp_path, capsys, form):
     assert "b0" in capsys.readouterr().out
     assert compare_files(repeats[:1], repeats[1:2], repeats[2:], 0.05, form, None) == 0
     assert compare_files([files["a"], files["b"]], (), (), 0.05, form, None) == 3
-    with pytest.raises(StudyError, match="A and B: contain the same file"):
+    with pytest.raises(StudyError, match="is a file of A and of B"):
         compare_files([files["a"], files["a"]], (), (), 0.05, form, None)
 
 
