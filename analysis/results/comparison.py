@@ -76,7 +76,8 @@ def compare(table: pd.DataFrame, builds: Builds, threshold: float) -> Comparison
     notes = [f"{text}: {shorten(', '.join(names), 90)}" for text, names in missing.items() if names]
     sessions = located(table[table["benchmark"].isin(a & b)])
     location, verdicts = judged(sessions, builds, threshold)
-    return Comparison(verdicts, location, same_build(sessions, builds, threshold), notes)
+    slower = same_build({location: sessions[location]}, builds, threshold)
+    return Comparison(verdicts, location, slower, notes)
 
 
 def located(table: pd.DataFrame) -> dict[str, Sessions]:
@@ -115,7 +116,7 @@ def tested(
     """
     repeats, sizes = builds.repeats or builds.a, [len(side) for side in builds[:2]]
     # A low quantile depends on the number of sessions, so it needs sides of equal size.
-    shares = {name: low if sizes[0] == sizes[1] else 0.5 for name, low in LOCATIONS.items()}
+    shares = {name: LOCATIONS[name] if sizes[0] == sizes[1] else 0.5 for name in sessions}
     known = {name: part.of(repeats) for name, part in sessions.items()}
     ratios = {name: drawn(known[name], min(sizes), share) for name, share in shares.items()}
     deviations = {name: scale(values) for name, values in ratios.items()}
@@ -159,8 +160,8 @@ def same_build(sessions: Mapping[str, Sessions], builds: Builds, threshold: floa
 
 def quantile(values: FloatArray, share: float) -> FloatArray:
     """Return a quantile along the last axis, without NaN; NaN if there are no values."""
-    if not values.shape[-1]:
-        return np.full(values.shape[:-1], np.nan)
+    if values.shape[-1] < 2:
+        return values[..., 0] if values.shape[-1] else np.full(values.shape[:-1], np.nan)
     ordered = np.sort(values, axis=-1)  # NaN last
     place = share * np.maximum(np.isfinite(ordered).sum(axis=-1, keepdims=True) - 1, 0)
     ends = np.floor(place).astype(int), np.ceil(place).astype(int)
