@@ -29,8 +29,8 @@ def compare_files(
     `files` are A and B, or without B all sessions of A; `repeat` are sessions of one build. Raise
     StudyError for files that cannot be compared.
     """
-    if form == "junit":
-        raise StudyError("--format junit: needs recordings; use --format github")
+    if form == "junit" or (csv and not csv.parent.is_dir()):
+        raise StudyError("--format junit needs recordings, --csv an existing folder; change them")
     if not against and len(files) != 2:
         raise StudyError("give two result files, or A1 A2 ... --against B1 B2 ...")
     sides = (files, against) if against else (files[:1], files[1:])
