@@ -16,7 +16,6 @@ from base.files import digest, sha256, write_atomic
 from base.paths import ROOT, shown
 from base.pool import run_all
 from kernels.catalog.entries import VARIANTS
-from kernels.catalog.variant import UserKernel
 from kernels.cubins.build import INSTRUMENTS, TENSOR_PROBE, Build, recorded
 from kernels.cubins.machine_code import InstructionCount, instructions
 from kernels.cubins.toolchain import find_disassembler, list_architectures, nvcc_version
@@ -98,7 +97,8 @@ def command(nvcc: Path, build: Build, architecture: str, out: Path) -> list[str]
     # Only this architecture has wgmma, and registers that warps exchange (setmaxnreg).
     target = "sm_90a" if needs and architecture == "sm_90" else architecture
     # Kernels of users call constexpr functions of the C++ library, such as std::min.
-    relaxed = ["--expt-relaxed-constexpr"] if isinstance(entry, UserKernel) else []
+    is_own = source.is_relative_to(ROOT / "kernels")
+    relaxed = [] if is_own else ["--expt-relaxed-constexpr"]
     return [
         str(nvcc),
         "-cubin",

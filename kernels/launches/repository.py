@@ -6,7 +6,7 @@ from functools import lru_cache
 from itertools import islice
 from pathlib import Path
 
-_SUFFIXES = (".cu", ".cuh", ".h", ".hpp", ".inl")
+_SUFFIXES = (".cu", ".cuh", ".h", ".hh", ".hpp", ".hxx", ".inc", ".inl")
 # At the top of a repository; without ``.git``, the highest folder with one of them.
 _MARKS = ("README.md", "LICENSE", "Makefile", "CMakeLists.txt")
 _LEVELS = 5

@@ -103,7 +103,7 @@ def judge(path: Path, text: str, name: str, option: str | None = None) -> Judged
     NotSupported if no launch fits, CompilerError if none compiles.
     """
     refused, unknown = list[StudyError](), list[StudyError]()  # `unknown`: of several steps
-    wrong: Judged | None = None
+    wrong = list[Judged]()
     launched = list(dict.fromkeys(_launched(text, option, name)))
     for steps in launched:  # it grows
         source = Source.of(path, text, *steps)
@@ -119,10 +119,10 @@ def judge(path: Path, text: str, name: str, option: str | None = None) -> Judged
                 launched.append((_with_blocks(steps[0]),))
         elif judged and (judged.multiple or (len(steps) > 1 and not unknown)):
             return judged
-        else:
-            wrong = wrong or judged
-    if wrong and not unknown:
-        return wrong
+        elif judged:
+            wrong.append(judged)
+    if wrong and not unknown:  # a race or a wrong sum says more than a fault of the launch
+        return min(wrong, key=lambda judged: judged.fault.outcome if judged.fault else 0)
     if reasons := unknown or (refused if option else []):  # no guess replaces an option
         raise reasons[0]
     return by_guesses(path, text, name, refused[0] if refused else None)
@@ -143,12 +143,25 @@ def _with_steps(source: Source, option: str | None) -> Judged | None:
         raise NotSupported(f"{shown(path)}: {name}: its launches {how}")
     if judged and not judged.multiple and source.has_open_types:
         raise _untyped(path, name)
+    if judged and not judged.multiple and _packs_bytes(judged):
+        raise NotSupported(
+            f"{shown(path)}: {name}: packs numbers of 8 bits into elements of 32; host execution "
+            "passes whole numbers of 32 bits: give their types"
+        )
     if judged and not judged.multiple and (padded := _padded_matrix(judged, option)):
         raise NotSupported(
             f"{shown(path)}: {name}: the file allocates more for {padded} than the matrix has, "
             "and its kernel needs it; host execution allocates matrices without padding"
         )
     return judged
+
+
+def _packs_bytes(judged: Judged) -> bool:
+    """Return whether a kernel of 32-bit integers computes with bytes of them."""
+    code = without_comments(judged.source.device)
+    precision = judged.reading.precision
+    is_whole = np.dtype(precision.a.dtype).itemsize == 4 and not precision.a.digits
+    return is_whole and re.search(r"\b(?:u?int8_t|u?char\d?|__dp4a)\b", code) is not None
 
 
 def _with_blocks(launch: Launch) -> Launch:
