@@ -6,7 +6,7 @@ from base.paths import ROOT
 from kernels.host_execution import compiler
 from kernels.host_execution.compiler import build_kernel
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.exhaustive
 
 
 def built(folder, block):
