@@ -1,9 +1,6 @@
 """Every number of pages of parts of the published recordings agrees with its table."""
 
-import csv
-import gzip
 from functools import cache
-from hashlib import sha256
 from pathlib import Path
 
 import pytest
@@ -13,6 +10,7 @@ from analysis.data.sessions import folders_by_session
 from analysis.render.check import check
 from analysis.render.page import render
 from kernels.catalog.baselines import BASELINES
+from measurement.recording import recording
 from tests.support import ROOT
 from tests.support.cache import made
 from tests.support.report_data import MAKER, TEMPLATE, chain
@@ -25,7 +23,7 @@ PATHS = {
     for each in CONFIG["gpus"]
     if "device" not in each
 }
-SIZES = {"64", "128", "256", "512", "1000", "1024", "1500", "2048", "4096"}
+SIZES = {64, 128, 256, 512, 1000, 1024, 1500, 2048, 4096}
 KERNELS = ("naive", "naive_coalesced", "buffered_column", "block", "tile_conflict_free")
 KERNELS += ("sgemm_top", "sgemm_tensor_pieces", "cublas_sgemm", "packed")
 
@@ -33,26 +31,16 @@ KERNELS += ("sgemm_top", "sgemm_tensor_pieces", "cublas_sgemm", "packed")
 def reduced(path: str, without: str = "") -> Path:
     """Return a copy of a recording with square products of `SIZES`, without one variant."""
 
-    def keeps(row):
-        edges = {row[name] for name in "mnk" if name in row}
-        return row.get("variant") != without and (not edges or (len(edges) == 1 and edges <= SIZES))
+    def kept(frame):
+        if "k" in frame:
+            frame = frame[(frame["m"] == frame["n"]) & (frame["n"] == frame["k"])]
+            frame = frame[frame["n"].isin(SIZES)]
+        return frame[frame["variant"] != without] if "variant" in frame else frame
 
     def write(out):
-        for file in sorted((ROOT / path).iterdir()):
-            if ".csv" not in file.name:
-                (out / file.name).write_bytes(file.read_bytes())
-                continue
-            is_packed = file.suffix == ".gz"
-            with (gzip.open if is_packed else open)(file, "rt", newline="") as lines:
-                table = csv.DictReader(lines)
-                rows = [row for row in table if keeps(row)]
-            with (gzip.open if is_packed else open)(out / file.name, "wt", newline="") as text:
-                writer = csv.DictWriter(text, table.fieldnames, lineterminator="\n")
-                writer.writeheader()
-                writer.writerows(rows)
-        files = [each for each in sorted(out.iterdir()) if each.name != "MANIFEST.sha256"]
-        lines = [f"{sha256(each.read_bytes()).hexdigest()}  {each.name}\n" for each in files]
-        (out / "MANIFEST.sha256").write_text("".join(lines))
+        whole = recording.read(ROOT / path)
+        frames = {name: kept(whole.table(name)) for name in recording.TABLES}
+        recording.write(out, whole.provenance, frames)
 
     return made("reduced", [path, without, sorted(SIZES), ROOT / path / "MANIFEST.sha256"], write)
 
