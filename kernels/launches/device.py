@@ -51,11 +51,12 @@ def for_the_device(text: str, launched: AbstractSet[str]) -> str:
             needed |= named
             if piece.is_function and index not in on_device:
                 of_the_host |= named
+    code, end = list[str](), 0
     for index, piece in enumerate(parts):
-        if index not in kept:
-            hole = re.sub(r"[^\n]", " ", text[piece.begin : piece.end])
-            text = text[: piece.begin] + hole + text[piece.end :]
-    return text
+        blank = "\n" * piece.text.count("\n")
+        code += [text[end : piece.begin], piece.text if index in kept else blank]
+        end = piece.end
+    return "".join([*code, text[end:]])
 
 
 def _is_needed(piece: Piece, needed: set[str], functions: set[str], on_device: bool) -> bool:

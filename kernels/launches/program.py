@@ -38,6 +38,7 @@ _OF_NVCC = re.compile(
     r"cuda(?:_\w+)?\.h|cuda/[\w/]+|cooperative_groups(?:/\w+)?\.h|mma\.h|sm_\w+\.h|\w+_types\.h|"
     r"(?:assert|float|limits|math|std\w+|string)\.h|[a-z_]+"
 )
+_WORDS = "#include <cstdint>\n"  # which headers of libraries include
 _ALIGNMENT = 256  # bytes, of memory for steps
 _SIZE = 1024  # of a program whose file fixes the sizes
 _DTYPES = {"float": "float32", "double": "float64", "int": "int32", "unsigned": "int32"}
@@ -107,7 +108,7 @@ def write(judged: Judged, baseline: str | None, folder: Path) -> UserKernel:
     """Write the program of a judged kernel to a folder of its name; return its variant."""
     source = judged.source
     name = source.name if source.name not in VARIANTS else f"{source.name}_of_a_user"
-    rename = f"#define {source.name} {name}\n#line 1\n" if name != source.name else ""
+    rename = f"#define {source.name} {name}\n" if name != source.name else ""
     launch, device, scope = facts_of(judged), source.device, source.scope
     if scope.constants:  # of the file: the sizes of this program
         size = launch.multiple * -(-_SIZE // launch.multiple)
@@ -116,7 +117,7 @@ def write(judged: Judged, baseline: str | None, folder: Path) -> UserKernel:
         scope = replace(scope, constants=())
     facts = Facts(name=name, baseline=baseline, launch=launch)
     parts = [
-        rename + without_includes(device, kept=_OF_NVCC),
+        f"{_WORDS}{rename}#line 1\n" + without_includes(device, kept=_OF_NVCC),
         _BEGIN,
         _FOR_NVCC + code(source.text, source.steps, scope),
         facts.line(".cu"),

@@ -6,6 +6,7 @@ import pytest
 
 from base.errors import StudyError
 from kernels.host_execution.compiler import NotSupported
+from kernels.launches.device import for_the_device
 from kernels.launches.guessed import unknown
 from kernels.launches.in_files import launches, of_file
 from kernels.launches.includes import with_includes
@@ -64,7 +65,8 @@ def test_the_file_that_includes_a_kernel_launches_it(tmp_path):
 def test_a_launcher_gives_macros_but_its_kernels_are_not_judged(tmp_path):
     kernel = TILED.replace("template <int T>\n", "")
     runner = "#define T 12\n" + RUNNER.replace("<EDGE><", "<").replace("tiled.cuh", "tiled.cu")
-    more = runner + kernel.replace("tiled", "another") + "// "
+    more = kernel.replace("tiled", "another") + runner.replace("tiled<", "another<")
+    more = runner + more.replace('#include "kernels/tiled.cu"\nvoid run', "void run_another")
     path = repository(tmp_path, {"kernels/tiled.cu": kernel, "runner.cu": more})
     text = with_its_launcher(path)
     assert text.index("#define T 12") < text.index("void tiled")
@@ -120,6 +122,16 @@ def test_a_launch_gets_what_is_assigned_and_the_branch_of_its_condition():
         "grid = dim3(n / 8, rows / 8);",
     )
     assert "rows = 1000;" not in scope_of(text, [launch]).statements(launch)
+
+
+def test_a_template_of_the_host_and_a_stream_are_read():
+    text = """template <int EDGE> void run(float *A, float *B, float *C, int n, Plan *plan) {
+    k<EDGE><<<n / EDGE, EDGE, 0, plan[0].stream>>>(A, B, C, n);
+}
+int main() { run<16>(a, b, c, 64, plan); }"""
+    (launch,) = launches(text)
+    assert launch.call == "k<EDGE><<<n / EDGE, EDGE, 0>>>(A, B, C, n)"
+    assert launch.declarations == ("constexpr int EDGE = 16;",)
 
 
 BY_FUNCTIONS = {
@@ -264,6 +276,12 @@ def test_a_kernel_with_unknown_shared_memory_is_not_called_wrong(tmp_path):
         judge(tmp_path / "much.cu", MUCH_MEMORY, "multiply")
     launch = "multiply<<<dim3(N / 64, M / 64), 256, 1 << 16>>>(A, B, C, M, N, K)"
     assert judge(tmp_path / "much.cu", MUCH_MEMORY, "multiply", launch).multiple == 64
+
+
+def test_code_of_the_host_leaves_only_lines():
+    host = "int main() {\n" + "    use_a_library();\n" * 9 + "}\n"
+    code = for_the_device(host + PLAIN, {"tiled"})
+    assert code == "\n" * host.count("\n") + PLAIN
 
 
 def test_tensor_maps_are_refused_by_name(tmp_path):
