@@ -12,7 +12,7 @@ import numpy.typing as npt
 from base.errors import StudyError
 from base.paths import ROOT, shown
 from kernels.catalog.product import Product
-from kernels.catalog.variant import MAX_THREADS, Kernel, Launch
+from kernels.catalog.variant import MAX_THREADS, Kernel
 from kernels.cubins.build import Build, build_for, step_build
 from kernels.host_execution.binding import Array, KernelFault, Run, has_fma, reference
 from kernels.host_execution.binding import Kernel as Compiled
@@ -65,22 +65,17 @@ def _block_fault(product: Product, kernel: Kernel) -> str:
     return f"block size {fault}; use {', '.join(map(str, kernel.block_sizes))}"
 
 
-def launch_of(product: Product) -> Launch:
-    """Return the launch of a product; raise StudyError if the host cannot execute it."""
-    kernel_of(product)
-    return product.launch
-
-
 def predict(product: Product, merged: bool = False) -> dict[str, Total]:
     """Return the totals of theory by operation, of the source or `merged`; raise StudyError.
 
     See `kernels.theory.cost.totals`.
     """
-    launch = launch_of(product)
+    kernel_of(product)
     if not product.has_theory:
         raise StudyError(
             f"{product.variant}: has no theory of its memory accesses; use another kernel"
         )
+    launch = product.launch
     return totals(product.accesses(), launch.threads, launch.blocks, merged)
 
 

@@ -19,7 +19,7 @@ from base.pool import run_all
 from kernels.catalog.product import Product
 from kernels.cubins.build import build_for, stem
 from kernels.host_execution.binding import Run
-from kernels.host_execution.check import check, launch_of, predict, sums
+from kernels.host_execution.check import check, predict, sums
 from kernels.host_execution.compiler import BUILDS, compiler_version
 from kernels.theory.cost import OPERATIONS, Total
 
@@ -175,12 +175,12 @@ def _code() -> list[bytes]:
 
 
 def _rows(product: Product, run: Run | None) -> Iterator[Row]:
-    launch = launch_of(product)
+    theory, merged = predict(product), predict(product, merged=True)
+    launch = product.launch
     threads = launch.threads_per_block * launch.blocks
     build = build_for(product)
     assert build is not None
     cell: Row = product.row() | {"build": build.kind}
-    theory, merged = predict(product), predict(product, merged=True)
     if run is not None:
         for line in sorted({count.line for count in run.counts}):
             of_line = Run([count for count in run.counts if count.line == line], [])

@@ -17,6 +17,7 @@ extern "C" long long llabs(long long) noexcept;
 
 #include <cstddef>
 #include <cstdint>
+#include <type_traits>
 
 #define __global__
 #define __device__

@@ -473,21 +473,18 @@ HOST_CHOICE(__vibmin, int, short, _s32, _s16x2, <=)
 HOST_CHOICE(__vibmin, unsigned, ushort, _u32, _u16x2, <=)
 
 // Dot products of four or two numbers of 8 bits with as many of 8 or 16 bits.
-template <typename A, typename B, int COUNT, int FIRST, typename Sum>
-HOST_INLINE Sum host_dot(unsigned a, unsigned b, Sum c) {
-    unsigned sum = c;
+template <typename A, typename B, int COUNT, int FIRST, typename X, typename Y, typename Sum>
+HOST_INLINE Sum host_dot(X x, Y y, Sum c) {
+    unsigned a, b, sum = c;
+    __builtin_memcpy(&a, &x, sizeof a);
+    __builtin_memcpy(&b, &y, sizeof b);
     for (int i = 0; i < COUNT; ++i) {
         sum += unsigned(int(A(a >> (8 * sizeof(A) * i))) * int(B(b >> (8 * (FIRST + i)))));
     }
     return sum;
 }
-#define HOST_DOT(NAME, RESULT, A_TYPE, B_TYPE, A, B, COUNT, FIRST) \
-    HOST_INLINE RESULT NAME(A_TYPE a, B_TYPE b, RESULT c) {        \
-        unsigned one, other;                                       \
-        __builtin_memcpy(&one, &a, sizeof one);                    \
-        __builtin_memcpy(&other, &b, sizeof other);                \
-        return host_dot<A, B, COUNT, FIRST>(one, other, c);        \
-    }
+#define HOST_DOT(NAME, RESULT, X, Y, A, B, COUNT, FIRST) \
+    HOST_FUNCTION(RESULT, NAME, (X x, Y y, RESULT c), host_dot<A, B, COUNT, FIRST>(x, y, c))
 HOST_DOT(__dp4a, int, int, int, signed char, signed char, 4, 0)
 HOST_DOT(__dp4a, unsigned, unsigned, unsigned, unsigned char, unsigned char, 4, 0)
 HOST_DOT(__dp4a, int, char4, char4, signed char, signed char, 4, 0)
@@ -517,14 +514,4 @@ constexpr void swap(T &a, T &b) {
     a = b;
     b = before;
 }
-template <typename A, typename B>
-struct is_same {
-    static constexpr bool value = false;
-};
-template <typename A>
-struct is_same<A, A> {
-    static constexpr bool value = true;
-};
-template <typename A, typename B>
-constexpr bool is_same_v = is_same<A, B>::value;
 }  // namespace std
