@@ -1,13 +1,11 @@
 """How often `compare` calls result files of one build slower, and which slowdowns it finds.
 
-    python -m benchmarks.judge_rates FOLDER [--draws N] [--threshold X]
+    python -m benchmarks.judge_rates FOLDER [--draws N]
 
-FOLDER has result files of one tool, named in the order in which they were made, with `planted` in
-the names of those of a build with planted slowdowns, if there are any. Half of the other files give
-the variation between sessions, the other half is compared: the first and the second half, or every
-second file; either half gives the variation once. Sides of 1, 3 and 5 sessions are drawn at random,
-so comparisons share sessions. A slowdown of 5 % is also planted in each benchmark of B by factor.
-
+FOLDER has result files of one tool, named in the order in which they were made, `planted` for those
+with planted slowdowns. Half of the others give the variation between sessions, the other half is
+compared: the first and second half, or every second file, both ways. Sides of 1, 3 and 5 sessions
+are drawn at random. A slowdown of 5 % is also planted in each benchmark of B by factor.
 Tools compare the first files of both sides: by means (pytest-benchmark, --benchmark-compare-fail
 mean:5%), or by the U test of Google Benchmark's compare.py (p < 0.05, the larger median is slower).
 """
@@ -40,25 +38,18 @@ def halves(files: Sequence[str]) -> Iterator[tuple[Sequence[str], Sequence[str]]
         yield other, one
 
 
-def of_tools(times: pd.Series, a: str, b: str) -> dict[str, list[bool]]:
+def of_tools(times: pd.Series, a: str, b: str) -> pd.DataFrame:
     """Return for each benchmark whether means and the U test call session `b` slower than `a`."""
-    pairs = [
-        (times.loc[name, a].to_numpy(), times.loc[name, b].to_numpy())
-        for name in times.index.unique("benchmark")
-    ]
-    differ = [mannwhitneyu(*pair).pvalue < 0.05 for pair in pairs]
-    return {
-        "means": [other.mean() > SLOWDOWN * one.mean() for one, other in pairs],
-        "u_test": [
-            differs and np.median(other) > np.median(one)
-            for differs, (one, other) in zip(differ, pairs, strict=True)
-        ],
-    }
+    rows = []
+    for name in times.index.unique("benchmark"):
+        one, other = (times.loc[name, session].to_numpy() for session in (a, b))
+        differs = mannwhitneyu(one, other).pvalue < 0.05
+        means = other.mean() > SLOWDOWN * one.mean()
+        rows.append((means, differs and np.median(other) > np.median(one)))
+    return pd.DataFrame(rows, columns=["means", "u_test"])
 
 
-def rates(
-    table: pd.DataFrame, builds: Builds, size: int, options: argparse.Namespace
-) -> pd.DataFrame:
+def rates(table: pd.DataFrame, builds: Builds, size: int, draws: int) -> pd.DataFrame:
     """Return a row per benchmark of each drawn comparison: what was said of it.
 
     `builds` are the files of one build and the planted ones. Columns: kind (same, planted, by
@@ -67,7 +58,7 @@ def rates(
     rng, rows = np.random.default_rng(size), []
     times = table.set_index(["benchmark", "session"])["time_s"].sort_index()
     for number, (known, compared) in enumerate(halves(builds.a)):
-        for draw in range(options.draws):
+        for draw in range(draws):
             order = rng.permutation(compared)
             a, b = [*order[:size]], [*order[size : 2 * size]]
             slowed = table["time_s"].where(~table["session"].isin(b), table["time_s"] * SLOWDOWN)
@@ -76,10 +67,11 @@ def rates(
                 sides["planted"] = (table, [*rng.permutation(builds.b)[:size]])
             for kind, (samples, other) in sides.items():
                 chosen = samples[samples["session"].isin([*known, *a, *other])]
-                _, frame = judged(located(chosen), Builds(a, other, known), options.threshold)
+                _, frame = judged(located(chosen), Builds(a, other, known), SLOWDOWN - 1)
                 said = {"slower": frame["verdict"] == SLOWER, "found": frame["found"] <= SLOWDOWN}
-                tools = of_tools(times, a[0], other[0]) if kind != "by factor" else {}
-                rows.append(pd.DataFrame(said | tools).assign(kind=kind, draw=f"{number} {draw}"))
+                part = pd.DataFrame(said).assign(kind=kind, draw=f"{number} {draw}")
+                is_real = kind != "by factor"
+                rows.append(part.join(of_tools(times, a[0], other[0])) if is_real else part)
     return pd.concat(rows, ignore_index=True)
 
 
@@ -97,10 +89,8 @@ def row(size: int, frame: pd.DataFrame) -> list[str]:
         part = of.get(kind, same[:0])
         said = part[part["found"]]
         texts.append(f"{part['found'].mean():.0%}, {said['slower'].mean():.1%}")
-    if PLANTED in of:
-        tools = ("means", "u_test")
-        return [*texts, *(f"{falsely(n)}; {of[PLANTED][n].mean():.0%}" for n in tools)]
-    return [*texts, *map(falsely, ("means", "u_test"))]
+    planted = of.get(PLANTED, same[:0])
+    return texts + [f"{falsely(name)}; {planted[name].mean():.0%}" for name in ("means", "u_test")]
 
 
 def main() -> None:
@@ -108,7 +98,6 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.judge_rates", description=__doc__)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--draws", type=int, default=20, help="comparisons per half")
-    parser.add_argument("--threshold", type=float, default=0.05)
     options = parser.parse_args()
     paths = sorted(path for path in options.folder.glob("*.*") if path.suffix in (".json", ".csv"))
     planted = [path for path in paths if PLANTED in path.name]
@@ -119,7 +108,7 @@ def main() -> None:
     titles = ["sessions per side", "false slower: benchmarks, comparisons"]
     titles += [f"5 % {how}: said to be found, found of these" for how in ("by factor", PLANTED)]
     titles += [f"{tool}: the same; planted found" for tool in ("means > 5 %", "U test")]
-    lines = [titles, *(row(size, rates(table, builds, size, options)) for size in SIZES)]
+    lines = [titles, *(row(size, rates(table, builds, size, options.draws)) for size in SIZES)]
     print(f"{len(files)} files of one build, {len(planted)} planted: {options.folder.name}")
     print("\n".join(aligned(lines)))
 
