@@ -70,8 +70,9 @@ def rates(table: pd.DataFrame, builds: Builds, size: int, draws: int) -> pd.Data
                 _, frame = judged(located(chosen), Builds(a, other, known), SLOWDOWN - 1)
                 said = {"slower": frame["verdict"] == SLOWER, "found": frame["found"] <= SLOWDOWN}
                 part = pd.DataFrame(said).assign(kind=kind, draw=f"{number} {draw}")
-                is_real = kind != "by factor"
-                rows.append(part.join(of_tools(times, a[0], other[0])) if is_real else part)
+                rows.append(
+                    part if "factor" in kind else part.join(of_tools(times, a[0], other[0]))
+                )
     return pd.concat(rows, ignore_index=True)
 
 
