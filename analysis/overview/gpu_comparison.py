@@ -122,6 +122,9 @@ def _pairs(
     """Yield the fastest cells of each GPU and of the first GPU; each row has the same size."""
     by = ["host_memory", "n"]
     cells = cells[cells[f"{quantity}_s"].notna()]
+    if quantity == "kernel":  # the same in any host memory
+        memory = {label: source.memory(quantity) for label, source in gpus.items()}
+        cells = cells[cells["host_memory"] == cells["gpu"].map(memory)]
     times = renaming(f"{quantity}_s", "time_s").items()
     cells = cells.assign(quantity=quantity, **{name: cells[of] for of, name in times})
     rank = cells["gpu"].map({label: at for at, label in enumerate(gpus)})

@@ -83,7 +83,7 @@ def test_each_gpu_has_its_fastest_implementation_and_ratios_to_the_first(gpus, r
     assert (set(first["first"]), set(single["first"])) == ({"first"}, {"other"})
     assert single["ratio"].isna().all()
     both = gpus[gpus["ratio"].notna()]
-    assert len(both) == 3 * 4
+    assert len(both) == 3 * 3, "kernels have one row, whatever the host memory"
     kernels = both[both["quantity"] == "kernel"]
     assert np.allclose(kernels["ratio"], 0.5, rtol=0.03)
     assert kernels["ratio"].between(kernels["ratio_low"], kernels["ratio_high"]).all()
