@@ -87,3 +87,10 @@ def test_the_pages_of_tables_and_of_the_glossary_are_current():
     for table, name in EVERY:
         assert f"## {table}.csv" in written
         assert name in written or any(b in name for b in ("_low", "_high")), (table, name)
+
+
+def test_former_columns_are_mapped_to_present_ones():
+    former = pd.read_csv(ROOT / "docs" / "reference" / "renamed_columns.csv")
+    kept = former[~former["new_table"].str.startswith("removed")].dropna(subset="new_column")
+    assert len(kept) > 200
+    assert not {*zip(kept["new_table"], kept["new_column"], strict=True)} - {*EVERY}
