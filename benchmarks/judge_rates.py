@@ -69,10 +69,8 @@ def rates(table: pd.DataFrame, builds: Builds, size: int, draws: int) -> pd.Data
                 chosen = samples[samples["session"].isin([*known, *a, *other])]
                 _, frame = judged(located(chosen), Builds(a, other, known), SLOWDOWN - 1)
                 said = {"slower": frame["verdict"] == SLOWER, "found": frame["found"] <= SLOWDOWN}
-                part = pd.DataFrame(said).assign(kind=kind, draw=f"{number} {draw}")
-                rows.append(
-                    part if "factor" in kind else part.join(of_tools(times, a[0], other[0]))
-                )
+                part = pd.DataFrame(said).join(of_tools(times, a[0], other[0]))
+                rows.append(part.assign(kind=kind, draw=f"{number} {draw}"))
     return pd.concat(rows, ignore_index=True)
 
 

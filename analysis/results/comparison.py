@@ -201,13 +201,13 @@ def widening(multiples: FloatArray, sessions: int) -> float:
 
     `multiples` are its log ratios in standard deviations, shape (benchmarks, comparisons), adjusted
     by Benjamini and Hochberg. The largest of R sessions is exceeded with a probability of
-    1/(R + 1); if that is above the rate of false discoveries, it is extrapolated (a tail of x^-2).
+    1/(R + 1). Above half of `FALSE_DISCOVERIES`, it is extrapolated to this (a tail of x^-2).
     """
     ordered = np.sort(np.nan_to_num(np.abs(multiples)), axis=0)[::-1]
     ranks = np.arange(1, len(ordered) + 1) / len(ordered)
     critical = -stdtrit(max(sessions - 1, 1), FALSE_DISCOVERIES / 2 * ranks)
     largest = float((ordered / critical[:, None]).max())
-    return max(1.0, largest * max(1.0, 1 / (FALSE_DISCOVERIES * (sessions + 1))) ** 0.5)
+    return max(1.0, largest * max(1.0, 2 / (FALSE_DISCOVERIES * (sessions + 1))) ** 0.5)
 
 
 def excess(known: Sessions, sides: Sequence[Sessions]) -> FloatArray:
