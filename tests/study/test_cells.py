@@ -125,3 +125,4 @@ def test_a_cell_is_a_row_with_the_number_of_its_tile_shape(device):
     assert list(row) == CELL
     assert row["block_size"] == TILES[0].number
     assert planning.Cell.of(row) == one
+    assert str(one).endswith(" pinned 2 threads")

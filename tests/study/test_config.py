@@ -165,7 +165,7 @@ def test_a_study_without_any_product_is_refused(config, changes):
 
 def test_an_entry_may_list_several_recordings(config):
     config["gpus"] = [{"id": "a", "recordings": ["one", "two"]}, {"id": "b", "recording": "three"}]
-    config["gpus"].append({"id": "c", "device": 0})
+    config["gpus"].append({"id": "c-gpu1", "device": 0})  # as a GPU of c, which is no entry
     found = validate(config, "config.yaml").gpus
     assert [gpu.folders for gpu in found] == [["one", "two"], ["three"], []]
 

@@ -34,6 +34,7 @@ KERNELS = {
         (lambda x, y: x // 2 * 4, 4, 4, 2, 2),  # each as its neighbour
         (lambda x, y: (x % 2 + x // 4 * 2) * 4, 4, 4, 2, 2),  # as the one two further
         (lambda x, y: x // 4 * 4 * (x < 16) + x * 4 * (x >= 16), 4, 4, 3, 3),  # the first half only
+        (lambda x, y: x // 2 * 4 * (x % 8 < 4) + x * 4 * (x % 8 > 3), 4, 4, 6, 4),  # half in pairs
         (lambda x, y: 8 * x, 4, 4, 8, 4),  # words 0–3 and 32–35 of a quarter in the same banks
         (lambda x, y: x // 16 * 8 + x % 2 * 4, 4, 4, 2, 2),  # two of eight words each, in pairs
         (lambda x, y: x % 2 * 4 * 128 + x // 2, 4, 1, 2, 1),  # two rows, 512 words apart

@@ -21,6 +21,7 @@ from measurement.devices.second_check import SAME
 from measurement.devices.session import DeviceSession, Timing
 from measurement.recording.recording import TABLES
 from measurement.sampling import worker
+from measurement.sampling.measure import cold_cell
 from measurement.sampling.protocol import CellCheck, Protocol, Sample, gate, take
 from measurement.sampling.time_left import TimeLeft
 from measurement.sampling.worker import Opening, TimedRun, Worker
@@ -282,3 +283,13 @@ def test_first_runs_are_estimated_by_the_nearest_product_of_the_variant():
     assert left.first_runs_s([cell("block", 256, 16)]) == 48.0
     assert left.first_runs_s([cell("naive", 64, 32)]) is None
     assert left.left_s({known: 3, near: 2, other: 5}) == 15.0
+
+
+def test_the_smallest_product_of_the_largest_blocks_starts_cold():
+    cells = [
+        planning.cell("gpu0", name, "float32", Shape.square(n), block, memory)
+        for name in ("naive", "block")
+        for n, block in ((64, 32), (32, 8), (32, 32))
+        for memory in ("pinned", "pageable")
+    ]
+    assert cold_cell(cells, "block") == cells[-1]
