@@ -102,14 +102,22 @@ class DeviceMeasurement:
         """
         begin, busy_s = time.perf_counter(), device.busy_s if device else 0.0
         check_s = device.check_s if device else 0.0
-        yield
-        check_s = device.check_s - check_s if device else 0.0
-        wall_s = time.perf_counter() - begin - check_s
-        busy_s = (device.busy_s if device else 0.0) - busy_s
-        rows = [(name, wall_s, busy_s), *([(_SECOND_CHECK, check_s, 0.0)] if check_s else [])]
-        for phase, wall, busy in rows:
-            times = {"wall_s": round(wall, 6), "busy_s": round(busy, 6)}
-            self._journal.add(PHASES, {"device": self._label, "phase": phase, **times})
+
+        def note() -> None:
+            checks_s = device.check_s - check_s if device else 0.0
+            wall_s = time.perf_counter() - begin - checks_s
+            rows = [(name, wall_s, device.busy_s - busy_s if device else 0.0)]
+            rows += [(_SECOND_CHECK, checks_s, 0.0)] if checks_s else []
+            for phase, wall, busy in rows:
+                times = {"wall_s": round(wall, 6), "busy_s": round(busy, 6)}
+                self._journal.add(PHASES, {"device": self._label, "phase": phase, **times})
+
+        try:
+            yield
+        except KeyboardInterrupt:  # its time counts, too
+            note()
+            raise
+        note()
 
     def _own(self, table: str) -> list[dict[str, Any]]:
         return [row for row in self._journal.rows[table] if row["device"] == self._label]

@@ -22,6 +22,7 @@ from measurement.devices.locks import only_run
 from measurement.recorder import record as recorder
 from measurement.recording import journal, recording
 from measurement.sampling import measure as sampling
+from measurement.sampling.supervisor import Supervisor
 from study.cells import cpu_cells, gpu_cells
 from study.config import Study, validate
 from tests.support import ROOT, warm
@@ -475,6 +476,18 @@ def test_a_killed_recorder_loses_no_sample_and_measures_none_twice(
     checked = [tuple(row[key] for key in recording.CELL) for row in checks]
     assert len(checked) == len(set(checked)), "a cell was checked twice"
     assert stamps <= set(made.samples["time_unix_s"])
+
+
+def test_the_time_of_an_interrupted_phase_is_kept(config, tmp_path, patch):
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    patch(Supervisor, sample=interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        measure(config, tmp_path, None, gpus=0)
+    lines = (tmp_path / "r.partial" / "journal.jsonl").read_text().splitlines()
+    rows = [row for name, rows in map(json.loads, lines) if name == journal.PHASES for row in rows]
+    assert [row["phase"] for row in rows] == ["start", "ceilings", "checking", "pilot"]
 
 
 def test_gpus_at_once_resume_where_they_were_interrupted(config, cubins, in_turn, tmp_path):
