@@ -64,8 +64,7 @@ class Comparison(NamedTuple):
 def compare(table: pd.DataFrame, builds: Builds, threshold: float) -> Comparison:
     """Return the verdict on each benchmark that A and B have.
 
-    `table` has benchmark, session and time_s. Raise StudyError if A and B have no benchmark in
-    common.
+    `table` has benchmark, session and time_s. Raise StudyError if they have none in common.
     """
     zero = {*table.loc[table["time_s"] == 0, "benchmark"]}
     table = table[~table["benchmark"].isin(zero)]
@@ -122,7 +121,8 @@ def tested(
     deviations = {name: scale(values) for name, values in ratios.items()}
     location = min(known, key=lambda name: np.nan_to_num(quantile(deviations[name], 0.5)))
     usual, deviation = known[location], deviations[location]
-    deviation = deviation * widening(ratios[location] / deviation[:, None], len(repeats))
+    multiples = ratios[location] / deviation[:, None]
+    deviation = deviation * widening(multiples, len(repeats), min(sizes))
     sides = [sessions[location].of(names) for names in builds[:2]]
     variance = deviation**2 * excess(usual, sides)
     frame, noise = pd.DataFrame({"margin": threshold}, usual.log_s.index), 0
@@ -196,18 +196,19 @@ def scale(differences: FloatArray) -> FloatArray:
     return np.maximum(np.maximum(typical, quantile(typical, 0.5)), _TIES * largest + _LEAST)
 
 
-def widening(multiples: FloatArray, sessions: int) -> float:
+def widening(multiples: FloatArray, sessions: int, size: int) -> float:
     """Return the factor on standard deviations that leaves no comparison of one build significant.
 
-    `multiples` are its log ratios in standard deviations, shape (benchmarks, comparisons), adjusted
-    by Benjamini and Hochberg. The largest of R sessions is exceeded with a probability of
-    1/(R + 1). Above half of `FALSE_DISCOVERIES`, it is extrapolated to this (a tail of x^-2).
+    `multiples` are its log ratios in standard deviations, shape (benchmarks, comparisons). The
+    largest of R sessions is exceeded with a probability of 1/(R + 1). Above half the rate of false
+    discoveries it is extrapolated: sessions have a tail of x^-2, half of a side must be disturbed.
     """
     ordered = np.sort(np.nan_to_num(np.abs(multiples)), axis=0)[::-1]
     ranks = np.arange(1, len(ordered) + 1) / len(ordered)
     critical = -stdtrit(max(sessions - 1, 1), FALSE_DISCOVERIES / 2 * ranks)
     largest = float((ordered / critical[:, None]).max())
-    return max(1.0, largest * max(1.0, 2 / (FALSE_DISCOVERIES * (sessions + 1))) ** 0.5)
+    rarer = max(1.0, 2 / (FALSE_DISCOVERIES * (sessions + 1)))
+    return max(1.0, largest * rarer ** (0.5 / ((size + 1) // 2)))
 
 
 def excess(known: Sessions, sides: Sequence[Sessions]) -> FloatArray:

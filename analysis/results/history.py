@@ -71,8 +71,7 @@ def _entries(file: Path) -> list[Entry]:
     try:
         entries.extend(map(Entry.model_validate_json, lines))
     except ValidationError:
-        number = len(entries) + 1
-        raise StudyError(f"{file}: line {number} is not an entry; restore it") from None
+        raise StudyError(f"{file}: line {len(entries) + 1} is not an entry; restore it") from None
     return entries
 
 

@@ -243,6 +243,6 @@ def test_history_appends_and_fails_once_for_a_new_step(tmp_path, capsys):
     assert statuses.index(1) >= 10, "three entries are needed"
     assert "slower since c8" in capsys.readouterr().out
     assert svg.read_text().startswith("<svg")
-    file.write_text("{}\n")
-    with pytest.raises(StudyError, match="line 1 is not an entry"):
+    file.write_text(file.read_text() + "{}\n")
+    with pytest.raises(StudyError, match="line 15 is not an entry"):
         history(file, (), "", 0.02, "text", None)
