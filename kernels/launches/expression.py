@@ -183,6 +183,8 @@ def _initialises(before: str) -> bool:
 
 def declared_names(statement: str) -> set[str]:
     """Return the names that a statement declares: those behind its type."""
+    if alias := re.match(r"using\s+(\w+)\s*=", statement):
+        return {alias[1]}
     if enumerators := re.match(r"enum\b[^{]*\{([^}]*)\}", statement):
         return {named(each) for each in split_list(enumerators[1])}
     return {_declared(part) for part in _declarators(statement)[1]}

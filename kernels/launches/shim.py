@@ -127,6 +127,7 @@ def _scope_of(text: str, launch: Launch) -> Scope:
         kind = types.get(name) or _declared_type(declared.get(name, ""), name)
         kind = constants.get(name) or kind
         target = by_argument.get(name, "")
+        is_number = is_number_name(name) or is_size_name(named(target))
         if is_bias(name) and "*" in f"{kind}{target}":
             absent[name] = _type(target) or kind
         elif "*" in kind and (meaning_of(name) or (is_number_name(name) and _COUNTS.search(kind))):
@@ -142,7 +143,7 @@ def _scope_of(text: str, launch: Launch) -> Scope:
         elif (
             name in types
             or name in constants
-            or (name in declared and is_number_name(name) and name not in in_templates)
+            or (name in declared and is_number and name not in in_templates)
         ):
             numbers[name] = kind or "int"
         elif name not in declared and (target or is_number_name(name)):

@@ -134,6 +134,28 @@ int main() { run<16>(a, b, c, 64, plan); }"""
     assert launch.declarations == ("constexpr int EDGE = 16;",)
 
 
+def test_constants_of_the_host_that_are_passed_as_sizes_are_set():
+    text = (
+        PLAIN
+        + """int main() {
+    float *A, *B, *C;
+    const int PROBLEM = 4096;
+    tiled<<<dim3(PROBLEM / 12, PROBLEM / 12), 144>>>(A, B, C, PROBLEM, PROBLEM, PROBLEM);
+}"""
+    )
+    assert scope_of(text, of_file(text, None)).numbers == {"PROBLEM": "int"}
+
+
+def test_names_of_types_in_a_function_are_read():
+    text = """void run(float *A, float *B, float *C, int n) {
+    constexpr int EDGE = 8;
+    using Block = Tile<EDGE>;
+    k<Block><<<n / EDGE, 64>>>(A, B, C, n);
+}"""
+    (launch,) = launches(text)
+    assert launch.declarations == ("constexpr int EDGE = 8;", "using Block = Tile<EDGE>;")
+
+
 BY_FUNCTIONS = {
     "a function": """template <typename Kernel, typename... Arguments>
 void start(Kernel kernel, int blocks, int threads, int bytes, Arguments... given) {
@@ -246,6 +268,18 @@ def test_sizes_whose_names_have_another_meaning_are_right(tmp_path):
 )
 def test_a_refusal_names_what_is_unknown(text, reason):
     assert unknown(kernels_of(text)["tiled"], "tiled", text).startswith(reason)
+
+
+@pytest.mark.slow
+def test_a_load_of_c_without_effect_is_no_fault(tmp_path):
+    launch = "tiled<<<dim3(CEIL_DIV(N, 12), CEIL_DIV(M, 12)), 144>>>(A, B, C, M, N, K)"
+    loads = "if (row < M && column < N) {\n    float last = out[row * N + column];\n    "
+    stores = f"{loads}last = sum;\n    out[row * N + column] = last;\n    }}"
+    text = PLAIN.replace("if (row < M && column < N) out[row * N + column] = sum;", stores)
+    assert judge(tmp_path / "tiled.cu", text, "tiled", launch).multiple == 1
+    added = text.replace("last = sum", "last += sum")
+    fault = judge(tmp_path / "tiled.cu", added, "tiled", launch).fault
+    assert "is uninitialised: nothing was stored there" in str(fault)
 
 
 # 256 threads, and 64 KiB of shared memory, which the file does not say.
