@@ -1,4 +1,4 @@
-"""Benchmarks that need a GPU: what they launch and how they compare, without GPU or other tool."""
+"""Benchmarks that need a GPU: how they compare, and what the tuner gets, without GPU or tool."""
 
 import json
 import re
@@ -94,6 +94,3 @@ def test_tuner_gets_the_geometry_of_the_catalog(name):
     failing = CELLS[name][0]
     with pytest.raises(StudyError, match=re.escape(f"{name} N=256 B={failing}: no time")):
         tuner_kernels.tune(FakeTuner(failing), "CUPY", name, 256, CELLS[name], inputs)
-
-
-# ---- compare_with_cublas

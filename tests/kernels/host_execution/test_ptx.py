@@ -10,7 +10,6 @@ from kernels.host_execution.compiler import unsupported
 from kernels.host_execution.ptx import translated
 from kernels.products.elements import STORED
 
-BEFORE = "#include <cuda_fp16.h>\n#include <cuda_bf16.h>\n"
 # Registers of a lane by the formulas of the PTX ISA: element i of A is at ROW_A, COLUMN_A, of B at
 # ROW_B, group.
 FRAGMENTS = """
