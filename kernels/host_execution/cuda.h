@@ -3,8 +3,10 @@
 
 #pragma once
 
-// The C++ library's functions on numbers, without its special functions, which take three times as
-// long to parse, and without the C library's names, which a kernel may have.
+// The C++ library's functions on numbers, without extensions of GNU and special functions, which
+// take three times as long to parse, and without the C library's names, which a kernel may have.
+#undef _GNU_SOURCE
+#define _DEFAULT_SOURCE 1
 #include <bits/c++config.h>
 #undef _GLIBCXX_USE_STD_SPEC_FUNCS
 #ifndef _STDLIB_H
@@ -13,11 +15,12 @@
 extern "C" int abs(int) noexcept;
 extern "C" long labs(long) noexcept;
 extern "C" long long llabs(long long) noexcept;
+extern "C" double exp10(double) noexcept;
+extern "C" float exp10f(float) noexcept;
 #include <math.h>
 
 #include <cstddef>
 #include <cstdint>
-#include <type_traits>
 
 #define __global__
 #define __device__

@@ -514,4 +514,12 @@ constexpr void swap(T &a, T &b) {
     a = b;
     b = before;
 }
+template <typename A, typename B>
+constexpr bool is_same_v = false;
+template <typename A>
+constexpr bool is_same_v<A, A> = true;
+template <typename A, typename B>
+struct is_same {
+    static constexpr bool value = is_same_v<A, B>;
+};
 }  // namespace std
