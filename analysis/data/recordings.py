@@ -226,13 +226,18 @@ class MeasuredSource:
         return pd.concat([cpu, gpu])[_TIMES_COLUMNS]
 
     def memory(self, quantity: str) -> str | None:
-        """Return the preferred host memory of "total" or "kernel" among those measured."""
-        kinds = set(self.cells["host_memory"].dropna())
-        return next((kind for kind in _MEMORY_ORDER[quantity] if kind in kinds), None)
+        """Return the `preferred_memory` of "total" or "kernel" among those measured."""
+        return preferred_memory(self.cells, quantity)
 
     def own(self, frame: pd.DataFrame) -> pd.DataFrame:
         """Return the rows of this GPU and its host's CPU."""
         return frame[frame["device"].isin([domain.CPU, self.device])]
+
+
+def preferred_memory(cells: pd.DataFrame, quantity: str) -> str | None:
+    """Return the host memory of the cells that is preferred for "total" or "kernel"."""
+    kinds = set(cells["host_memory"].dropna())
+    return next((kind for kind in _MEMORY_ORDER[quantity] if kind in kinds), None)
 
 
 def _in_host_memory(rows: pd.DataFrame) -> pd.DataFrame:
