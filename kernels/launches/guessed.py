@@ -26,6 +26,7 @@ def by_guesses(path: Path, text: str, name: str, refused: StudyError | None) -> 
     kernel = kernels_of(text)[name]
     code = for_the_device(text, {name})
     uses_z = re.search(r"\bthreadIdx\s*\.\s*z\b", without_comments(code))
+    of_file = refused  # why a launch that was found was not judged
     example: Launch | None = None
     likeliest: Judged | None = None
     for guess in guesses(name, kernel, code):
@@ -49,7 +50,7 @@ def by_guesses(path: Path, text: str, name: str, refused: StudyError | None) -> 
         example = example or launch
     if likeliest and not probe.has_open_types:
         return likeliest
-    if refused and (likeliest or example is None):
+    if refused and (of_file or likeliest or example is None):
         raise refused
     arguments = ", ".join(named(each) for each in parameters(kernel, name))
     grid = "dim3(CEIL_DIV(N, 16), CEIL_DIV(M, 16)), dim3(16, 16)"

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from base.errors import StudyError
-from kernels.host_execution.compiler import NotSupported
+from kernels.host_execution.compiler import CompilerError, NotSupported
 from kernels.launches.device import for_the_device
 from kernels.launches.guessed import unknown
 from kernels.launches.in_files import launches, of_file
@@ -310,6 +310,20 @@ def test_a_kernel_with_unknown_shared_memory_is_not_called_wrong(tmp_path):
         judge(tmp_path / "much.cu", MUCH_MEMORY, "multiply")
     launch = "multiply<<<dim3(N / 64, M / 64), 256, 1 << 16>>>(A, B, C, M, N, K)"
     assert judge(tmp_path / "much.cu", MUCH_MEMORY, "multiply", launch).multiple == 64
+
+
+def test_a_launch_that_is_not_understood_is_named(tmp_path):
+    text = (
+        MUCH_MEMORY
+        + """int main(int argc, char **argv) {
+    float *A, *B, *C;
+    int M = atoi(argv[1]), N = atoi(argv[2]), K = 64;
+    dim3 grid(atoi(argv[3]));
+    multiply<<<grid, 256, 1 << 16>>>(A, B, C, M, N, K);
+}"""
+    )
+    with pytest.raises(CompilerError, match="its launch: ‘argv’ was not declared"):
+        judge(tmp_path / "much.cu", text, "multiply")
 
 
 def test_code_of_the_host_leaves_only_lines():
