@@ -1,6 +1,7 @@
 """Names of devices, series and verdicts in all tables."""
 
 import math
+from collections.abc import Iterable
 
 CPU = "cpu"
 PUBLISHED = "published"  # instead of a recording, for times of source V
@@ -25,6 +26,12 @@ FASTER, SLOWER, UNDECIDED = "faster", "slower", "undecided"
 NO_INTERVAL = "no interval"
 ONE_SESSION = "one session"  # no information about other hosts or days
 NOT_MEASURED = "not measured"
+
+
+def preferred_memory(quantity: str, kinds: Iterable[str]) -> str | None:
+    """Return the host memory, of some, whose times of "total" or "kernel" are shown alone."""
+    order = KERNEL_MEMORY_ORDER if quantity == "kernel" else HOST_MEMORY_ORDER
+    return next((kind for kind in order if kind in set(kinds)), None)
 
 
 def verdict(speedup: float, low: float, high: float) -> str:

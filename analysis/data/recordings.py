@@ -30,8 +30,6 @@ from measurement.recording.files import RecordingError, read_provenance, user_su
 from measurement.recording.provenance_schema import USER_SUPPLIED
 from measurement.recording.recording import CELL, KERNEL, TABLES, Recording, read
 
-# Preferred host memory of a table that shows only one.
-_MEMORY_ORDER = {"total": domain.HOST_MEMORY_ORDER, "kernel": domain.KERNEL_MEMORY_ORDER}
 Recordings = Mapping[str, Recording]  # by id
 _TIMES_COLUMNS = ["implementation", "n", "block_size", *with_bounds("time_s")]
 
@@ -227,17 +225,11 @@ class MeasuredSource:
 
     def memory(self, quantity: str) -> str | None:
         """Return the `preferred_memory` of "total" or "kernel" among those measured."""
-        return preferred_memory(self.cells, quantity)
+        return domain.preferred_memory(quantity, self.cells["host_memory"].dropna())
 
     def own(self, frame: pd.DataFrame) -> pd.DataFrame:
         """Return the rows of this GPU and its host's CPU."""
         return frame[frame["device"].isin([domain.CPU, self.device])]
-
-
-def preferred_memory(cells: pd.DataFrame, quantity: str) -> str | None:
-    """Return the host memory of the cells that is preferred for "total" or "kernel"."""
-    kinds = set(cells["host_memory"].dropna())
-    return next((kind for kind in _MEMORY_ORDER[quantity] if kind in kinds), None)
 
 
 def _in_host_memory(rows: pd.DataFrame) -> pd.DataFrame:

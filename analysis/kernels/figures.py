@@ -13,7 +13,7 @@ from analysis.data.best import fastest
 from analysis.data.cells import compared_memory, of_sizes, rates_of
 from analysis.data.devices import Device, Devices
 from analysis.data.store import Store
-from analysis.domain import CEILINGS, CPU, KERNEL_MEMORY_ORDER, SHAPE
+from analysis.domain import CEILINGS, CPU, KERNEL_MEMORY_ORDER, SHAPE, preferred_memory
 from analysis.drawing import palette, style
 from analysis.drawing.style import RATE, with_rates
 from analysis.drawing.svg import INK, hover, label
@@ -118,9 +118,7 @@ def rate_size(store: Store, devices: Devices) -> Figure | None:
 def _kernels(store: Store, gpu: Device) -> pd.DataFrame:
     cells = of_sizes(store["summary"])
     of_gpu = cells[(cells["gpu"] == gpu.label).fillna(False) & (cells["device"] != CPU)]
-    memory = next(
-        (kind for kind in KERNEL_MEMORY_ORDER if (of_gpu["host_memory"] == kind).any()), None
-    )
+    memory = preferred_memory("kernel", of_gpu["host_memory"].dropna())
     return with_rates(of_gpu[of_gpu["host_memory"] == memory], "kernel")
 
 

@@ -9,7 +9,7 @@ import pandas as pd
 from analysis.data.best import fastest
 from analysis.data.cells import is_source_naive, of_sizes
 from analysis.data.frames import from_rows, stacked
-from analysis.domain import CPU, KERNEL_MEMORY_ORDER, verdict
+from analysis.domain import CPU, preferred_memory, verdict
 from analysis.kernels.ladder import measured_before
 from analysis.schema import bounded, renaming, with_bounds
 from analysis.stats.estimates import FloatArray, percentile_interval
@@ -60,8 +60,7 @@ def ladder_tables(
     kernels: list[dict[str, object]] = []
     compared: list[dict[str, object]] = []
     for gpu, of_gpu in cells.groupby("gpu", sort=False):
-        kinds = set(of_gpu["host_memory"])
-        memory = next(kind for kind in KERNEL_MEMORY_ORDER if kind in kinds)
+        memory = preferred_memory("kernel", of_gpu["host_memory"])
         of_gpu = of_gpu[of_gpu["host_memory"] == memory]
         cpu = sizes[(sizes["device"] == CPU) & (sizes["recording"] == of_gpu["recording"].iloc[0])]
         for row, others in _compared(of_gpu, cpu, partial(drawn, str(gpu)), catalog):

@@ -13,8 +13,8 @@ import pandas as pd
 from analysis.data.best import fastest, fastest_of_both
 from analysis.data.cells import of_sizes
 from analysis.data.frames import stacked
-from analysis.data.recordings import MeasuredSource, preferred_memory, with_gpu
-from analysis.domain import NO_INTERVAL, ONE_SESSION
+from analysis.data.recordings import MeasuredSource, with_gpu
+from analysis.domain import NO_INTERVAL, ONE_SESSION, preferred_memory
 from analysis.schema import renaming
 from analysis.stats.estimates import DRAWS, FloatArray, ratio_intervals, seeded
 from analysis.stats.sessions import SessionVariance, matrices_in
@@ -123,7 +123,8 @@ def _pairs(
     by = ["host_memory", "n"]
     cells = cells[cells[f"{quantity}_s"].notna()]
     if quantity == "kernel":  # the same in any host memory
-        cells = cells[cells["host_memory"] == preferred_memory(cells, quantity)]
+        memory = preferred_memory(quantity, cells["host_memory"].dropna())
+        cells = cells[cells["host_memory"] == memory]
     times = renaming(f"{quantity}_s", "time_s").items()
     cells = cells.assign(quantity=quantity, **{name: cells[of] for of, name in times})
     rank = cells["gpu"].map({label: at for at, label in enumerate(gpus)})

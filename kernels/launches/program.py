@@ -192,8 +192,8 @@ class Program:
             {str(place): meaning for place, meaning in enumerate(facts.numbers)},
             {str(place): matrix for place, matrix in enumerate(facts.pointers)},
             facts.is_square,
-            facts.reads_c,
-            facts.layout,
+            reads_c=facts.reads_c,
+            layout=facts.layout,
         )
         return reading.values(shape)
 
