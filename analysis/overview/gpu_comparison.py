@@ -4,7 +4,8 @@ Both are the fastest of the candidates that were measured on both GPUs (`analysi
 """
 
 import math
-from collections.abc import Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 
 import numpy as np
@@ -35,10 +36,10 @@ def gpu_comparison_table(
 
     The quantity "total" includes the copies. Libraries are included. first: the first GPU of
     `sources` measured at the same size. Both times are the least over the `candidates` common to
-    both GPUs. A GPU without common candidates has no row. ratio: time_s over the time of `first`
-    (empty for `first`, whose candidates are all of its own),
-    with a 95 % interval from independent bootstrap draws of both medians over sessions. For a GPU
-    with one session the interval is widened by the deviation between sessions of other GPUs
+    both GPUs, whose sources are equal in all recordings. A GPU without common candidates has no
+    row. ratio: time_s over the time of `first` (empty for `first`, whose candidates are all of its
+    own), with a 95 % interval from independent bootstrap draws of both medians over sessions. For a
+    GPU with one session the interval is widened by the deviation between sessions of other GPUs
     (the table `sessions`). basis: see `TOGETHER`. verdict: on the interval;
     `ONE_SESSION` if no deviation between sessions is known. `summary` is
     `analysis.data.recordings.summary_table`.
@@ -127,6 +128,8 @@ def _pairs(
         cells = cells[cells["host_memory"] == memory]
     times = renaming(f"{quantity}_s", "time_s").items()
     cells = cells.assign(quantity=quantity, **{name: cells[of] for of, name in times})
+    sources = {name: each.source for gpu in gpus.values() for name, each in gpu.catalog.items()}
+    is_alike = ~cells["variant"].map(sources).isin(_changed_sources(gpus.values()))
     rank = cells["gpu"].map({label: at for at, label in enumerate(gpus)})
     is_first = rank == rank.groupby([cells[name] for name in by]).transform("min")
     for label in gpus:
@@ -134,4 +137,14 @@ def _pairs(
         best = fastest(cells[of_gpu & is_first], "time_s", by)
         yield best, best
         with suppress(StudyError):
-            yield fastest_of_both(cells[of_gpu & ~is_first], cells[is_first], "time_s", by)
+            others, firsts = cells[is_alike & of_gpu & ~is_first], cells[is_alike & is_first]
+            yield fastest_of_both(others, firsts, "time_s", by)
+
+
+def _changed_sources(gpus: Iterable[MeasuredSource]) -> set[str]:
+    """Return the source files of kernels whose code differs between the recordings of GPUs."""
+    digests: dict[str, set[str]] = defaultdict(set)
+    for gpu in gpus:
+        for path, digest in gpu.recording.provenance["sources"].items():
+            digests[path].add(digest)
+    return {path for path, of_path in digests.items() if len(of_path) > 1}

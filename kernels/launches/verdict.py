@@ -27,7 +27,7 @@ from kernels.launches.shapes import whole_tiles
 from kernels.launches.structs import matrix_count
 
 # A kernel that multiplies loops over its sums, or lets hardware do so, or adds up products.
-_CAN_MULTIPLY = re.compile(r"\b(?:for|while|do)\b|mma|atomicAdd\s*\([^;]*\*")
+_CAN_MULTIPLY = re.compile(r"\b(?:for|while|do|goto)\b|mma|atomicAdd\s*\([^;]*\*")
 _SOME_BLOCKS = 132  # as many as an H100 has multiprocessors
 # Of elements, in a template's arguments.
 _OTHER_TYPES = re.compile(r"\b(?:\w*half|\w*bfloat16|double|u?int\d*(?:_t)?|char|complex)\b")
@@ -52,11 +52,12 @@ def kernels_to_judge(path: Path, text: str, option: str | None, kernel: str | No
         )
     if kernel:
         return [kernel]
-    count_of = {
-        name: matrix_count(text, name, piece)
-        for name, piece in present.items()
+    looping = [
+        name
+        for name in present
         if _CAN_MULTIPLY.search(without_comments(for_the_device(text, {name})))
-    }
+    ]
+    count_of = {name: matrix_count(text, name, present[name]) for name in looping or present}
     products = [
         name
         for name, count in count_of.items()

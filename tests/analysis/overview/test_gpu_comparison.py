@@ -121,3 +121,14 @@ def test_gpus_with_several_sessions_use_their_own_variation():
     assert set(both["basis"]) == {SEVERAL}
     assert (both["sessions"] == 2).all()
     assert both["verdict"].isin(("same", "undecided")).all()
+
+
+def test_kernels_of_changed_sources_are_not_compared(recordings):
+    first = recordings["first"]
+    sources = first.provenance["sources"] | {"kernels/block.cu": "0" * 64}
+    changed = recordings | {
+        "first": replace(first, provenance=first.provenance | {"sources": sources})
+    }
+    of_all, of_equal = (compared(each).dropna(subset="ratio") for each in (recordings, changed))
+    assert (of_equal["candidates"].to_numpy() < of_all["candidates"].to_numpy()).all()
+    assert "block" not in set(of_equal["variant"])
