@@ -1,8 +1,8 @@
-"""List CUDA's functions on numbers: ``python -m kernels.host_execution.list_functions INCLUDE``.
+"""List CUDA's functions on numbers: ``python list_functions.py INCLUDE``.
 
-INCLUDE is the folder of the toolkit's headers. The output is tests/kernels/host_execution/
-functions.txt: result, name and types of the parameters of each function of the pages on single and
-double precision, type casting, integer and SIMD intrinsics. The test compiles a call of each.
+INCLUDE is the folder of the toolkit's headers. The output is functions.txt: result, name and types
+of the parameters of each function of the pages on single and double precision, type casting,
+integer and SIMD intrinsics. test_functions.py compiles a call of each.
 """
 
 import re
