@@ -234,39 +234,27 @@ class Kernel:
         kernel. `results` and `fill` are as for `run_configured`. Raise KernelFault. Only a counted
         kernel checks bounds before an access: run it first.
         """
-        arrays = _arrays_of(arguments)
+        arrays = [argument for argument in arguments if isinstance(argument, np.ndarray)]
         copies = aligned_copies(arrays)
-        packed = _packed(arguments, copies)
+        packed = packed_arguments(arguments, copies)
         where = Configured(three(grid), three(threads), dynamic_shared_bytes)
-        run = self.run_configured(self._addresses(packed), where, copies, results, fill)
+        run = self.run_configured(self.addresses(packed), where, copies, results, fill)
         for array, copy in zip(arrays, copies, strict=True):
             array[...] = copy
         return run
 
-    def run_last_block(
-        self,
-        grid: tuple[int, ...],
-        threads: tuple[int, ...],
-        arguments: Sequence[Array | int],
-        dynamic_shared_bytes: int = 0,
-    ) -> LastBlock:
-        """Run the last block of a launch on arrays as they are, however large.
-
-        Raise KernelFault. Indices may overflow without a fault, if no address depends on them.
-        """
-        arrays = _arrays_of(arguments)
-        packed = _packed(arguments, arrays)
-        where = Configured(three(grid), three(threads), dynamic_shared_bytes)
-        return self.last_configured_block(self._addresses(packed), where, arrays)
-
-    def _addresses(self, packed: "ctypes.Array[ctypes.c_uint64]") -> tuple[int, int]:
+    def addresses(self, packed: "ctypes.Array[ctypes.c_uint64]") -> tuple[int, int]:
+        """Return the addresses of the kernel's function and of its `packed_arguments`."""
         entry = ctypes.cast(self._library.host_entry, ctypes.c_void_p).value or 0
         return entry, ctypes.addressof(packed)
 
     def last_configured_block(
         self, addresses: tuple[int, int], where: Configured, arrays: Sequence[Array]
     ) -> LastBlock:
-        """Run the last block of a launch that the library configured; see `run_last_block`."""
+        """Run the last block of a launch that the library configured, on arrays as they are.
+
+        Raise KernelFault. Indices may overflow without a fault, if no address depends on them.
+        """
         launch = self._launch(addresses, where, _buffers(arrays), last_block=True)
         stored, codes = (np.empty(launch.store_count, np.int64) for _ in range(2))
         self._library.host_stores(_pointer(stored), _pointer(codes))
@@ -530,11 +518,7 @@ def aligned_copies(arrays: Sequence[Array]) -> list[Array]:
     return copies
 
 
-def _arrays_of(arguments: Sequence[Array | int]) -> list[Array]:
-    return [argument for argument in arguments if isinstance(argument, np.ndarray)]
-
-
-def _packed(
+def packed_arguments(
     arguments: Sequence[Array | int], arrays: list[Array]
 ) -> "ctypes.Array[ctypes.c_uint64]":
     """Return pointers to the arguments, and behind them the arguments; `arrays` replace arrays."""

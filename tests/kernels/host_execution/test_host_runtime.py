@@ -11,7 +11,7 @@ import pytest
 from base.errors import StudyError
 from kernels.catalog.entries import VARIANTS
 from kernels.host_execution import check, compiler
-from kernels.host_execution.binding import Kernel, KernelFault
+from kernels.host_execution.binding import Configured, Kernel, KernelFault, packed_arguments
 from kernels.host_execution.check import zeros
 from kernels.host_execution.compiler import NotSupported, build_kernel, unsupported
 
@@ -355,14 +355,15 @@ def test_indices_are_checked_as_far_as_32_bits_reach(compiled, index):
     kernel = compiled(body, parameters, mode="large")
     n = 46340
     a, c = (np.zeros(n * n, np.float32) for _ in range(2))  # untouched pages take no memory
-    options = ((2, 2), (32,), [a, c, n])
+    arguments = packed_arguments([a, c, n], [a, c])
+    launch = (kernel.addresses(arguments), Configured((2, 2, 1), (32, 1, 1), 0), [a, c])
     if expected in ("True", "False"):
-        run = kernel.run_last_block(*options)
+        run = kernel.last_configured_block(*launch)
         assert (run.bytes.tolist(), run.lines, str(bool(run.cause))) == ([0], [2], expected)
         return
     where = r"kernel\.cu:2: kernel, block \(1, 1, 0\)"
     with pytest.raises(KernelFault, match=f"{where}.*{expected}"):
-        kernel.run_last_block(*options)
+        kernel.last_configured_block(*launch)
 
 
 def test_without_addresses_for_the_largest_product_the_remedy_is_named(patch):
