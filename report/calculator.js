@@ -220,6 +220,11 @@
     return { shape, run, gpu, arithmetic, takes };
   }
 
+  function arithmeticOf() {
+    const [chosen] = form.elements.arithmetic.selectedOptions;
+    return chosen.value === "any" ? "any arithmetic" : chosen.text;
+  }
+
   /* Return why there is no answer, or show it and return nothing. */
   function answer() {
     const asked = question();
@@ -238,7 +243,7 @@
     part("speedup").textContent = `${threeDigits(speedup.time)} (${bounds(speedup, threeDigits)})${mark}`;
     const [m, n, k] = shape;
     const size = m === n && n === k ? `N = ${n}` : `M×K×N = ${m}×${k}×${n}`;
-    part("asked").textContent = `${size}, ${context.title("location")}`;
+    part("asked").textContent = `${size}, ${context.title("location")}, ${arithmeticOf()}`;
     part("over").textContent = context.title("baseline", baseline === "best" ? "fastest-cpu" : `cpu-${baseline}`);
     part("break-even").textContent = even;
     part("cpu-name").replaceChildren("CPU, ", ...named(cpu.name));
