@@ -499,5 +499,10 @@ def test_a_launch_with_as_many_blocks_as_the_gpu_runs_is_not_called_wrong(
     text = PERSISTENT.replace("QUESTION", question).replace("BLOCKS", blocks)
     verdict = at_large_sizes(judge(tmp_path / "mine.cu", text, "mine"))
     assert (verdict.multiple, verdict.fault) == (1, None)
-    wrong = text.replace("k < n", "k < n - 1")
+
+
+@pytest.mark.exhaustive
+def test_a_wrong_kernel_whose_grid_the_gpu_determines_is_called_wrong(tmp_path):
+    text = PERSISTENT.replace("QUESTION", "int blocks = blocks_of_this_gpu()")
+    wrong = text.replace("BLOCKS", "blocks").replace("k < n", "k < n - 1")
     assert judge(tmp_path / "mine.cu", wrong, "mine").multiple == 0

@@ -28,13 +28,13 @@ __global__ void tiled(const float *left, const float *right, float *out, int M, 
 """
 RUNNER = """#include "kernels/tiled.cuh"
 void run(const float *a, const float *b, float *c, int m, int n, int k) {
-    constexpr int EDGE = 12;
+    constexpr int EDGE = 8;
     dim3 blocks;
     blocks = dim3((n + EDGE - 1) / EDGE, (m + EDGE - 1) / EDGE);
     tiled<EDGE><<<blocks, EDGE * EDGE>>>(a, b, c, m, n, k);
 }
 """
-PLAIN = TILED.replace("template <int T>\n", "#define T 12\n")
+PLAIN = TILED.replace("template <int T>\n", "#define T 8\n")
 
 
 def repository(folder: Path, files: dict[str, str]) -> Path:
@@ -58,18 +58,18 @@ def test_the_file_that_includes_a_kernel_launches_it(tmp_path):
     path = repository(tmp_path, {"src/kernels/tiled.cuh": TILED, "src/runner.cu": RUNNER})
     text = "\n".join(judged(path))
     assert "tiled.cuh: tiled: correct\n" in text
-    assert "launch (found at line 6 of runner.cu): --launch 'constexpr int EDGE = 12; dim3" in text
+    assert "launch (found at line 6 of runner.cu): --launch 'constexpr int EDGE = 8; dim3" in text
     assert "tiled<EDGE><<<blocks, EDGE * EDGE>>>(a, b, c, m, n, k)" in text
 
 
 def test_a_launcher_gives_macros_but_its_kernels_are_not_judged(tmp_path):
     kernel = TILED.replace("template <int T>\n", "")
-    runner = "#define T 12\n" + RUNNER.replace("<EDGE><", "<").replace("tiled.cuh", "tiled.cu")
+    runner = "#define T 8\n" + RUNNER.replace("<EDGE><", "<").replace("tiled.cuh", "tiled.cu")
     more = kernel.replace("tiled", "another") + runner.replace("tiled<", "another<")
     more = runner + more.replace('#include "kernels/tiled.cu"\nvoid run', "void run_another")
     path = repository(tmp_path, {"kernels/tiled.cu": kernel, "runner.cu": more})
     text = with_its_launcher(path)
-    assert text.index("#define T 12") < text.index("void tiled")
+    assert text.index("#define T 8") < text.index("void tiled")
     assert "another" in text
     assert "another" not in own(text)
     assert kernels_to_judge(path, text, None, None) == ["tiled"]
@@ -140,7 +140,7 @@ def test_constants_of_the_host_that_are_passed_as_sizes_are_set():
         + """int main() {
     float *A, *B, *C;
     const int PROBLEM = 4096;
-    tiled<<<dim3(PROBLEM / 12, PROBLEM / 12), 144>>>(A, B, C, PROBLEM, PROBLEM, PROBLEM);
+    tiled<<<dim3(PROBLEM / 8, PROBLEM / 8), 64>>>(A, B, C, PROBLEM, PROBLEM, PROBLEM);
 }"""
     )
     assert scope_of(text, of_file(text, None)).numbers == {"PROBLEM": "int"}
@@ -194,7 +194,7 @@ def test_sizes_that_only_the_host_has_are_set():
     text = (
         PLAIN
         + """int M = 100, N = 100, K = 100;
-int main() { float *A, *B, *C; tiled<<<dim3(N / 12, M / 12), 144>>>(A, B, C, M, N, K); }"""
+int main() { float *A, *B, *C; tiled<<<dim3(N / 8, M / 8), 64>>>(A, B, C, M, N, K); }"""
     )
     assert set(scope_of(text, of_file(text, None)).numbers) == {"M", "N", "K"}
 
@@ -213,9 +213,10 @@ SUM = """__global__ void add_product(const float *A, const float *B, const float
 
 
 @pytest.mark.slow
-def test_a_matrix_is_added_without_a_factor_in_long_loops(tmp_path):
-    path = repository(tmp_path, {"sum.cu": SUM.replace("64", "256")})
-    assert "correct for sizes that are multiples of 256" in next(judged(path))
+@pytest.mark.parametrize("rows", [64, pytest.param(256, marks=pytest.mark.exhaustive)])
+def test_a_matrix_is_added_without_a_factor_in_long_loops(tmp_path, rows):
+    path = repository(tmp_path, {"sum.cu": SUM.replace("64", f"{rows}")})
+    assert f"correct for sizes that are multiples of {rows}" in next(judged(path))
     path.write_text(SUM.replace("] + sum", "] - sum"))
     with pytest.raises(StudyError, match="elements wrong"):
         list(judged(path))
@@ -238,9 +239,9 @@ def test_kernels_that_add_up_nothing_are_no_products(tmp_path):
 
 RUN = """#define CEIL_DIV(a, b) (((a) + (b) - 1) / (b))
 void run(float *A, float *B, float *C, int M, int N, int K) {
-    dim3 grid(CEIL_DIV(N, 12), CEIL_DIV(M, 12));
-    tiled<<<grid, 60>>>(A, B, C, M, N, K);
-    tiled<<<grid, 144>>>(A, B, C, M, N, K);
+    dim3 grid(CEIL_DIV(N, 8), CEIL_DIV(M, 8));
+    tiled<<<grid, 28>>>(A, B, C, M, N, K);
+    tiled<<<grid, 64>>>(A, B, C, M, N, K);
 }
 """
 
@@ -254,7 +255,7 @@ def test_the_launch_that_is_right_counts(tmp_path):
 @pytest.mark.slow
 def test_sizes_whose_names_have_another_meaning_are_right(tmp_path):
     text = PLAIN.replace("N", "P").replace("M", "N").replace("P", "M")  # the rows are N
-    launch = "tiled<<<dim3(CEIL_DIV(M, 12), CEIL_DIV(N, 12)), 144>>>(A, B, C, N, M, K)"
+    launch = "tiled<<<dim3(CEIL_DIV(M, 8), CEIL_DIV(N, 8)), 64>>>(A, B, C, N, M, K)"
     assert judge(tmp_path / "tiled.cu", text, "tiled", launch).multiple == 1
 
 
@@ -272,7 +273,7 @@ def test_a_refusal_names_what_is_unknown(text, reason):
 
 @pytest.mark.slow
 def test_a_load_of_c_without_effect_is_no_fault(tmp_path):
-    launch = "tiled<<<dim3(CEIL_DIV(N, 12), CEIL_DIV(M, 12)), 144>>>(A, B, C, M, N, K)"
+    launch = "tiled<<<dim3(CEIL_DIV(N, 8), CEIL_DIV(M, 8)), 64>>>(A, B, C, M, N, K)"
     loads = "if (row < M && column < N) {\n    float last = out[row * N + column];\n    "
     stores = f"{loads}last = sum;\n    out[row * N + column] = last;\n    }}"
     text = PLAIN.replace("if (row < M && column < N) out[row * N + column] = sum;", stores)
