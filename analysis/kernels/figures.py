@@ -219,13 +219,14 @@ def _slopes(axis: Axes, ceilings: Mapping[str, float]) -> None:
     low, high = axis.get_xlim()
     bottom, top = axis.get_ylim()
     peak = ceilings.get("fp32_flop_per_s", math.inf)
-    for name, text in _ROOFS.items():
+    for at, (name, text) in enumerate(_ROOFS.items(), start=1):
         bandwidth = ceilings.get(name, math.nan)
         ends = max(low, 1e9 * bottom / bandwidth), min(high, peak / bandwidth)
         if ends[0] < ends[1]:
             axis.plot(ends, [bandwidth * end / 1e9 for end in ends], color=INK, linewidth=1.2)
-            middle = math.sqrt(ends[0] * ends[1])
-            style.note(axis, text, (middle, bandwidth * middle / 1e9), (-4, 6), ha="right")
+            # At other places, since roofs may be near each other.
+            place = ends[0] * (ends[1] / ends[0]) ** (1 - at / (len(_ROOFS) + 1))
+            style.note(axis, text, (place, bandwidth * place / 1e9), (-4, 6), ha="right")
     axis.set(xlim=(low, high), ylim=(bottom, top))
 
 

@@ -151,7 +151,7 @@ def gpus(store: Store, devices: Devices) -> Figure | None:
         for axis in axes:
             style.log_axis(axis, "y")
     style.same_y(axes)
-    axes[0].set_ylabel(f"time relative to {label(first)}")
+    axes[0].set_ylabel(f"time relative to\n{label(first)}")
     style.legend(figure, axes)
     return figure
 
