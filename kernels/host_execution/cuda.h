@@ -43,6 +43,15 @@ extern "C" float exp10f(float) noexcept;
 // guards an array of a class by a variable.
 #define __shared__ __constinit thread_local
 
+// HOST_EACH(ROW, a, b, c) is ROW(a) ROW(b) ROW(c), for up to 16 names. A macro cannot call itself,
+// so HOST_FIRST leaves a call for the next name, and each scan of the result expands one.
+#define HOST_EACH(ROW, ...) HOST_SCAN_4(HOST_SCAN_4(HOST_SCAN_4(HOST_FIRST(ROW, __VA_ARGS__))))
+#define HOST_FIRST(ROW, NAME, ...) ROW(NAME) __VA_OPT__(HOST_REST HOST_EMPTY(ROW, __VA_ARGS__))
+#define HOST_REST() HOST_FIRST
+#define HOST_EMPTY ()
+#define HOST_SCAN_4(...) HOST_SCAN(HOST_SCAN(HOST_SCAN(HOST_SCAN(__VA_ARGS__))))
+#define HOST_SCAN(...) __VA_ARGS__
+
 typedef unsigned short ushort;
 typedef unsigned int uint;
 typedef unsigned long ulong;
@@ -174,22 +183,14 @@ HOST_FUNCTION(int, __syncthreads_and, (int predicate), __syncthreads_count(!pred
     HOST_INLINE T NAME(const T *address) { \
         return *address;                   \
     }
-HOST_LOAD(__ldg)
-HOST_LOAD(__ldca)
-HOST_LOAD(__ldcg)
-HOST_LOAD(__ldcs)
-HOST_LOAD(__ldcv)
-HOST_LOAD(__ldlu)
+HOST_EACH(HOST_LOAD, __ldg, __ldca, __ldcg, __ldcs, __ldcv, __ldlu)
 
 #define HOST_STORE(NAME)                         \
     template <typename T>                        \
     HOST_INLINE void NAME(T *address, T value) { \
         *address = value;                        \
     }
-HOST_STORE(__stwb)
-HOST_STORE(__stcg)
-HOST_STORE(__stcs)
-HOST_STORE(__stwt)
+HOST_EACH(HOST_STORE, __stwb, __stcg, __stcs, __stwt)
 
 // ---- Lanes of a warp
 

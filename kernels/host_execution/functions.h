@@ -8,43 +8,31 @@
 // ---- Forms that the C++ library lacks or gives other types
 
 #define HOST_FLOAT(NAME) HOST_FUNCTION(float, NAME, (float x), NAME##f(x))
-HOST_FLOAT(exp10)
-HOST_FLOAT(j0)
-HOST_FLOAT(j1)
-HOST_FLOAT(y0)
-HOST_FLOAT(y1)
+HOST_EACH(HOST_FLOAT, exp10, j0, j1, y0, y1)
 
 HOST_FUNCTION(float, jn, (int n, float x), jnf(n, x))
 HOST_FUNCTION(float, yn, (int n, float x), ynf(n, x))
 HOST_FUNCTION(float, pow, (float x, int n), powf(x, n))
 
 // Results that go to memory are stored by the kernel's code, so that they are checked.
-template <typename Real>
-HOST_INLINE Real host_frexp(Real x, int *exponent) {
-    int whole;
-    const Real part = std::frexp(x, &whole);
-    *exponent = whole;
-    return part;
-}
-template <typename Real>
-HOST_INLINE Real host_modf(Real x, Real *integral) {
-    Real whole;
-    const Real part = std::modf(x, &whole);
-    *integral = whole;
-    return part;
-}
-template <typename Real>
-HOST_INLINE Real host_remquo(Real x, Real y, int *quotient) {
-    int whole;
-    const Real part = std::remquo(x, y, &whole);
-    *quotient = whole;
-    return part;
-}
-template <typename Real>
-HOST_INLINE void host_sincos(Real x, Real *sine, Real *cosine) {
-    *sine = sin(x);
-    *cosine = cos(x);
-}
+#define HOST_STORING(NAME, STORED, PARAMETERS, ...)         \
+    template <typename Real>                                \
+    HOST_INLINE Real host_##NAME PARAMETERS {               \
+        STORED second;                                      \
+        const Real first = std::NAME(__VA_ARGS__, &second); \
+        *to = second;                                       \
+        return first;                                       \
+    }
+HOST_STORING(frexp, int, (Real x, int *to), x)
+HOST_STORING(modf, Real, (Real x, Real *to), x)
+HOST_STORING(remquo, int, (Real x, Real y, int *to), x, y)
+#define HOST_STORING_BOTH(NAME, SINE, COSINE)                 \
+    template <typename Real>                                  \
+    HOST_INLINE void NAME(Real x, Real *sine, Real *cosine) { \
+        *sine = SINE(x);                                      \
+        *cosine = COSINE(x);                                  \
+    }
+HOST_STORING_BOTH(host_sincos, sin, cos)
 #define frexp host_frexp
 #define frexpf host_frexp<float>
 #define modf host_modf
@@ -115,17 +103,10 @@ HOST_FUNCTION(double, cyl_bessel_i1, (double x), host_bessel(x, 1))
 #define HOST_ROUNDED(NAME)                                    \
     HOST_FUNCTION(float, NAME##f, (float x), NAME(double(x))) \
     HOST_FLOAT(NAME)
-HOST_ROUNDED(sinpi)
-HOST_ROUNDED(cospi)
-HOST_ROUNDED(rsqrt)
-HOST_ROUNDED(rcbrt)
-HOST_ROUNDED(normcdf)
-HOST_ROUNDED(erfcx)
-HOST_ROUNDED(erfcinv)
-HOST_ROUNDED(erfinv)
-HOST_ROUNDED(normcdfinv)
-HOST_ROUNDED(cyl_bessel_i0)
-HOST_ROUNDED(cyl_bessel_i1)
+HOST_EACH(HOST_ROUNDED, sinpi, cospi, rsqrt, rcbrt, normcdf, erfcx, erfcinv, erfinv, normcdfinv)
+HOST_EACH(HOST_ROUNDED, cyl_bessel_i0, cyl_bessel_i1)
+HOST_STORING_BOTH(sincospi, sinpi, cospi)
+#define sincospif sincospi<float>
 
 #define HOST_NORMS(REAL, SUFFIX)                                                                \
     HOST_INLINE REAL norm##SUFFIX(int count, const REAL *x) {                                   \
@@ -133,10 +114,6 @@ HOST_ROUNDED(cyl_bessel_i1)
         for (int i = 0; i < count; ++i)                                                         \
             sum = hypot(sum, double(x[i]));                                                     \
         return sum;                                                                             \
-    }                                                                                           \
-    HOST_INLINE void sincospi##SUFFIX(REAL x, REAL *sine, REAL *cosine) {                       \
-        *sine = sinpi(x);                                                                       \
-        *cosine = cospi(x);                                                                     \
     }                                                                                           \
     HOST_FUNCTION(REAL, norm3d##SUFFIX, (double x, double y, double z), hypot(hypot(x, y), z))  \
     HOST_FUNCTION(REAL, norm4d##SUFFIX, (double x, double y, double z, double w),               \
@@ -148,9 +125,6 @@ HOST_ROUNDED(cyl_bessel_i1)
     HOST_FUNCTION(REAL, rhypot##SUFFIX, (double x, double y), 1 / hypot(x, y))
 HOST_NORMS(double, )
 HOST_NORMS(float, f)
-HOST_INLINE void sincospi(float x, float *sine, float *cosine) {
-    sincospif(x, sine, cosine);
-}
 
 // Fast forms: a GPU rounds otherwise, within the error bounds of the page on intrinsics.
 #define __sinf sinf
@@ -170,53 +144,43 @@ HOST_FUNCTION(float, __saturatef, (float x), x > 0 ? (x < 1 ? x : 1.0f) : 0.0f)
 
 // ---- Minimum and maximum
 
+// The other one, if one is NaN.
 template <typename T>
 HOST_INLINE T host_smallest(T a, T b) {
-    if constexpr (T(0.5) != T(0)) return fmin(a, b);  // the other one, if one is NaN
-    return a < b ? a : b;
+    return a < b || b != b ? a : b;
 }
 template <typename T>
 HOST_INLINE T host_largest(T a, T b) {
-    if constexpr (T(0.5) != T(0)) return fmax(a, b);
-    return a > b ? a : b;
+    return a > b || b != b ? a : b;
 }
 #define HOST_EXTREMES(MIN, MAX, RESULT, A, B)                           \
     HOST_FUNCTION(RESULT, MIN, (A a, B b), host_smallest<RESULT>(a, b)) \
     HOST_FUNCTION(RESULT, MAX, (A a, B b), host_largest<RESULT>(a, b))
-#define HOST_EXTREMES_OF(SIGNED, UNSIGNED)                \
-    HOST_EXTREMES(min, max, SIGNED, SIGNED, SIGNED)       \
-    HOST_EXTREMES(min, max, UNSIGNED, UNSIGNED, UNSIGNED) \
-    HOST_EXTREMES(min, max, UNSIGNED, SIGNED, UNSIGNED)   \
-    HOST_EXTREMES(min, max, UNSIGNED, UNSIGNED, SIGNED)
+#define HOST_EXTREMES_OF(A, B)       \
+    HOST_EXTREMES(min, max, A, A, A) \
+    HOST_EXTREMES(min, max, B, B, B) \
+    HOST_EXTREMES(min, max, B, A, B) \
+    HOST_EXTREMES(min, max, B, B, A)
 HOST_EXTREMES_OF(int, unsigned)
 HOST_EXTREMES_OF(long, unsigned long)
 HOST_EXTREMES_OF(long long, unsigned long long)
-HOST_EXTREMES(min, max, float, float, float)
-HOST_EXTREMES(min, max, double, double, double)
-HOST_EXTREMES(min, max, double, float, double)
-HOST_EXTREMES(min, max, double, double, float)
+HOST_EXTREMES_OF(float, double)
 HOST_EXTREMES(umin, umax, unsigned, unsigned, unsigned)
 HOST_EXTREMES(llmin, llmax, long long, long long, long long)
 HOST_EXTREMES(ullmin, ullmax, unsigned long long, unsigned long long, unsigned long long)
 
 // ---- Bits
 
-#define HOST_BITS(NAME, TO, FROM)                \
-    HOST_INLINE TO NAME(FROM from) {             \
-        TO to;                                   \
-        __builtin_memcpy(&to, &from, sizeof to); \
-        return to;                               \
-    }
+#define HOST_BITS(NAME, TO, FROM) HOST_FUNCTION(TO, NAME, (FROM x), __builtin_bit_cast(TO, x))
 HOST_BITS(__float_as_int, int, float)
 HOST_BITS(__int_as_float, float, int)
 HOST_BITS(__float_as_uint, unsigned, float)
 HOST_BITS(__uint_as_float, float, unsigned)
 HOST_BITS(__double_as_longlong, long long, double)
 HOST_BITS(__longlong_as_double, double, long long)
-HOST_BITS(host_bits, unsigned long long, double)
 
-HOST_FUNCTION(int, __double2hiint, (double x), host_bits(x) >> 32)
-HOST_FUNCTION(int, __double2loint, (double x), static_cast<unsigned>(host_bits(x)))
+HOST_FUNCTION(int, __double2hiint, (double x), __double_as_longlong(x) >> 32)
+HOST_FUNCTION(int, __double2loint, (double x), __double_as_longlong(x))
 HOST_INLINE double __hiloint2double(int high, int low) {
     return __longlong_as_double(static_cast<unsigned long long>(high) << 32 |
                                 static_cast<unsigned>(low));
@@ -258,46 +222,40 @@ HOST_INLINE Result host_rounded(unsigned mode, Operation operation, volatile Ope
 HOST_ROUND_REAL(float, __f, __fmaf)
 HOST_ROUND_REAL(double, __d, __fma)
 HOST_ROUND_ALL(__double2float, float, (double a), a, a)
-HOST_ROUND_ALL(__int2float, float, (int a), a, a)
-HOST_ROUND_ALL(__uint2float, float, (unsigned a), a, a)
-HOST_ROUND_ALL(__ll2float, float, (long long a), a, a)
-HOST_ROUND_ALL(__ull2float, float, (unsigned long long a), a, a)
 HOST_ROUND_ALL(__ll2double, double, (long long a), a, a)
 HOST_ROUND_ALL(__ull2double, double, (unsigned long long a), a, a)
-#define __fmaf_ieee_rn __fmaf_rn
-#define __fmaf_ieee_rd __fmaf_rd
-#define __fmaf_ieee_ru __fmaf_ru
-#define __fmaf_ieee_rz __fmaf_rz
+HOST_ROUND_ALL(__fmaf_ieee, float, (float a, float b, float c), fma(a, b, c), a, b, c)
 HOST_FUNCTION(float, __frsqrt_rn, (float x), 1 / sqrt(double(x)))
 HOST_FUNCTION(double, __int2double_rn, (int x), x)
 HOST_FUNCTION(double, __uint2double_rn, (unsigned x), x)
 
-// As PTX converts a whole number: limited to the integers, and what is no number to a fixed value.
+template <typename Integer, typename Number>
+HOST_INLINE Integer host_limited(Number x) {
+    constexpr unsigned bits = 8 * sizeof(Integer);
+    constexpr Integer least = Integer(Integer(-1) < Integer(1) ? 1ull << (bits - 1) : 0);
+    constexpr Integer most = Integer(~least);
+    return x >= most ? most : x <= least ? least : Integer(x);
+}
+// As PTX converts a whole number: what is no number gives a fixed value.
 template <typename Integer, typename Real>
 HOST_INLINE Integer host_integer(Real whole) {
     constexpr unsigned bits = 8 * sizeof(Integer);
-    constexpr bool is_signed = Integer(-1) < Integer(1);
-    constexpr Integer most = is_signed ? Integer(~0ull >> (65 - bits)) : Integer(~0ull);
-    constexpr Integer least = is_signed ? Integer(1ull << (bits - 1)) : Integer(0);
-    if (whole != whole) {
-        return sizeof(Real) == 8 || bits == 64 ? Integer(1ull << (bits - 1)) : Integer(0);
-    }
-    if (whole >= Real(most)) return most;
-    return whole <= Real(least) ? least : Integer(whole);
+    if (whole == whole) return host_limited<Integer>(whole);
+    return sizeof(Real) == 8 || bits == 64 ? Integer(1ull << (bits - 1)) : Integer(0);
 }
 #define HOST_CONVERT(NAME, INTEGER, REAL)                                        \
     HOST_FUNCTION(INTEGER, NAME##_rn, (REAL x), host_integer<INTEGER>(rint(x)))  \
     HOST_FUNCTION(INTEGER, NAME##_rd, (REAL x), host_integer<INTEGER>(floor(x))) \
     HOST_FUNCTION(INTEGER, NAME##_ru, (REAL x), host_integer<INTEGER>(ceil(x)))  \
     HOST_FUNCTION(INTEGER, NAME##_rz, (REAL x), host_integer<INTEGER>(trunc(x)))
-HOST_CONVERT(__float2int, int, float)
-HOST_CONVERT(__float2uint, unsigned, float)
-HOST_CONVERT(__float2ll, long long, float)
-HOST_CONVERT(__float2ull, unsigned long long, float)
-HOST_CONVERT(__double2int, int, double)
-HOST_CONVERT(__double2uint, unsigned, double)
-HOST_CONVERT(__double2ll, long long, double)
-HOST_CONVERT(__double2ull, unsigned long long, double)
+#define HOST_CONVERT_ALL(NAME, INTEGER)                        \
+    HOST_ROUND_ALL(__##NAME##2float, float, (INTEGER a), a, a) \
+    HOST_CONVERT(__float2##NAME, INTEGER, float)               \
+    HOST_CONVERT(__double2##NAME, INTEGER, double)
+HOST_CONVERT_ALL(int, int)
+HOST_CONVERT_ALL(uint, unsigned)
+HOST_CONVERT_ALL(ll, long long)
+HOST_CONVERT_ALL(ull, unsigned long long)
 
 // ---- Integers
 
@@ -343,15 +301,13 @@ HOST_INLINE unsigned __byte_perm(unsigned low, unsigned high, unsigned selector)
         result |= (bytes >> 8 * (selector >> 4 * i & 7) & 0xff) << 8 * i;
     return result;
 }
-#define HOST_PAIR(LOW, HIGH) (static_cast<uint64_t>(HIGH) << 32 | (LOW))
-HOST_FUNCTION(unsigned, __funnelshift_l, (unsigned low, unsigned high, unsigned by),
-              HOST_PAIR(low, high) << (by & 31) >> 32)
-HOST_FUNCTION(unsigned, __funnelshift_lc, (unsigned low, unsigned high, unsigned by),
-              HOST_PAIR(low, high) << (by < 32 ? by : 32) >> 32)
-HOST_FUNCTION(unsigned, __funnelshift_r, (unsigned low, unsigned high, unsigned by),
-              HOST_PAIR(low, high) >> (by & 31))
-HOST_FUNCTION(unsigned, __funnelshift_rc, (unsigned low, unsigned high, unsigned by),
-              HOST_PAIR(low, high) >> (by < 32 ? by : 32))
+#define HOST_FUNNEL(NAME, SHIFTS)                                             \
+    HOST_FUNCTION(unsigned, NAME, (unsigned low, unsigned high, unsigned by), \
+                  (static_cast<uint64_t>(high) << 32 | low) SHIFTS)
+HOST_FUNNEL(__funnelshift_l, << (by & 31) >> 32)
+HOST_FUNNEL(__funnelshift_lc, << (by < 32 ? by : 32) >> 32)
+HOST_FUNNEL(__funnelshift_r, >> (by & 31))
+HOST_FUNNEL(__funnelshift_rc, >> (by < 32 ? by : 32))
 
 // ---- Several small integers in a word
 
@@ -365,18 +321,10 @@ HOST_INLINE unsigned host_lanes(unsigned a, unsigned b, unsigned c, Function fun
     return result;
 }
 template <typename Lane>
-HOST_INLINE int host_limited(int x) {
-    constexpr bool is_signed = Lane(-1) < Lane(1);
-    constexpr int bits = 8 * sizeof(Lane) - is_signed;
-    constexpr int most = (1 << bits) - 1, least = is_signed ? -most - 1 : 0;
-    return x > most ? most : x < least ? least : x;
-}
-template <typename Lane>
-HOST_INLINE unsigned host_sum_of_differences(unsigned a, unsigned b) {
+HOST_INLINE unsigned host_sum_of_lanes(unsigned x) {
     unsigned sum = 0;
-    for (unsigned at = 0; at < 32; at += 8 * sizeof(Lane)) {
-        sum += abs(int(Lane(a >> at)) - int(Lane(b >> at)));
-    }
+    for (unsigned at = 0; at < 32; at += 8 * sizeof(Lane))
+        sum += Lane(x >> at);
     return sum;
 }
 #define HOST_SIMD_OF(NAME, LANE, PARAMETERS, B, EXPRESSION)                                \
@@ -399,36 +347,27 @@ HOST_SIMD_1(__vabsss, signed, host_limited<Lane>(a < 0 ? -a : a))
 HOST_SIMD_1(__vneg, signed, -a)
 HOST_SIMD_1(__vnegss, signed, host_limited<Lane>(-a))
 HOST_SIMD_2(__vadd, unsigned, a + b)
-HOST_SIMD_2(__vaddss, signed, host_limited<Lane>(a + b))
-HOST_SIMD_2(__vaddus, unsigned, host_limited<Lane>(a + b))
 HOST_SIMD_2(__vsub, unsigned, a - b)
-HOST_SIMD_2(__vsubss, signed, host_limited<Lane>(a - b))
-HOST_SIMD_2(__vsubus, unsigned, host_limited<Lane>(a - b))
-HOST_SIMD_2(__vavgs, signed, (a + b + (a + b >= 0)) >> 1)
-HOST_SIMD_2(__vavgu, unsigned, (a + b + 1) >> 1)
 HOST_SIMD_2(__vhaddu, unsigned, (a + b) >> 1)
-HOST_SIMD_2(__vabsdiffs, signed, a > b ? a - b : b - a)
-HOST_SIMD_2(__vabsdiffu, unsigned, a > b ? a - b : b - a)
-HOST_SIMD_2(__vmaxs, signed, a > b ? a : b)
-HOST_SIMD_2(__vmaxu, unsigned, a > b ? a : b)
-HOST_SIMD_2(__vmins, signed, a < b ? a : b)
-HOST_SIMD_2(__vminu, unsigned, a < b ? a : b)
 HOST_SIMD_COMPARE(eq, unsigned, ==)
 HOST_SIMD_COMPARE(ne, unsigned, !=)
-HOST_SIMD_COMPARE(ges, signed, >=)
-HOST_SIMD_COMPARE(geu, unsigned, >=)
-HOST_SIMD_COMPARE(gts, signed, >)
-HOST_SIMD_COMPARE(gtu, unsigned, >)
-HOST_SIMD_COMPARE(les, signed, <=)
-HOST_SIMD_COMPARE(leu, unsigned, <=)
-HOST_SIMD_COMPARE(lts, signed, <)
-HOST_SIMD_COMPARE(ltu, unsigned, <)
-HOST_FUNCTION(unsigned, __vsads2, (unsigned a, unsigned b), host_sum_of_differences<short>(a, b))
-HOST_FUNCTION(unsigned, __vsadu2, (unsigned a, unsigned b), host_sum_of_differences<ushort>(a, b))
-HOST_FUNCTION(unsigned, __vsads4, (unsigned a, unsigned b),
-              host_sum_of_differences<signed char>(a, b))
-HOST_FUNCTION(unsigned, __vsadu4, (unsigned a, unsigned b),
-              host_sum_of_differences<unsigned char>(a, b))
+#define HOST_SIMD_OF_SIGN(S, SIGN)                                   \
+    HOST_SIMD_2(__vadd##S##s, SIGN, host_limited<Lane>(a + b))       \
+    HOST_SIMD_2(__vsub##S##s, SIGN, host_limited<Lane>(a - b))       \
+    HOST_SIMD_2(__vavg##S, SIGN, (a + b + (a + b >= 0)) >> 1)        \
+    HOST_SIMD_2(__vabsdiff##S, SIGN, a > b ? a - b : b - a)          \
+    HOST_SIMD_2(__vmax##S, SIGN, a > b ? a : b)                      \
+    HOST_SIMD_2(__vmin##S, SIGN, a < b ? a : b)                      \
+    HOST_SIMD_COMPARE(ge##S, SIGN, >=)                               \
+    HOST_SIMD_COMPARE(gt##S, SIGN, >)                                \
+    HOST_SIMD_COMPARE(le##S, SIGN, <=)                               \
+    HOST_SIMD_COMPARE(lt##S, SIGN, <)                                \
+    HOST_FUNCTION(unsigned, __vsad##S##2, (unsigned a, unsigned b),  \
+                  host_sum_of_lanes<ushort>(__vabsdiff##S##2(a, b))) \
+    HOST_FUNCTION(unsigned, __vsad##S##4, (unsigned a, unsigned b),  \
+                  host_sum_of_lanes<unsigned char>(__vabsdiff##S##4(a, b)))
+HOST_SIMD_OF_SIGN(s, signed)
+HOST_SIMD_OF_SIGN(u, unsigned)
 
 // Dynamic programming: the same on words and on pairs of 16 bits.
 #define HOST_DPX(NAME, WORD, HALF, W, H, EXPRESSION)                                            \
@@ -463,9 +402,8 @@ HOST_FUNCTION(unsigned, __vimin_s16x2_relu, (unsigned a, unsigned b), __vimin3_s
         return *first ? a : b;                                                    \
     }                                                                             \
     HOST_INLINE unsigned NAME##H(unsigned a, unsigned b, bool *high, bool *low) { \
-        *high = HALF(a >> 16) OPERATOR HALF(b >> 16);                             \
-        *low = HALF(a) OPERATOR HALF(b);                                          \
-        return ((*high ? a : b) & 0xffff0000) | ((*low ? a : b) & 0xffff);        \
+        const unsigned left = NAME##W(HALF(a >> 16), HALF(b >> 16), high);        \
+        return left << 16 | ushort(NAME##W(HALF(a), HALF(b), low));               \
     }
 HOST_CHOICE(__vibmax, int, short, _s32, _s16x2, >=)
 HOST_CHOICE(__vibmax, unsigned, ushort, _u32, _u16x2, >=)
@@ -485,17 +423,14 @@ HOST_INLINE Sum host_dot(X x, Y y, Sum c) {
 }
 #define HOST_DOT(NAME, RESULT, X, Y, A, B, COUNT, FIRST) \
     HOST_FUNCTION(RESULT, NAME, (X x, Y y, RESULT c), host_dot<A, B, COUNT, FIRST>(x, y, c))
-HOST_DOT(__dp4a, int, int, int, signed char, signed char, 4, 0)
-HOST_DOT(__dp4a, unsigned, unsigned, unsigned, unsigned char, unsigned char, 4, 0)
-HOST_DOT(__dp4a, int, char4, char4, signed char, signed char, 4, 0)
-HOST_DOT(__dp4a, unsigned, uchar4, uchar4, unsigned char, unsigned char, 4, 0)
-#define HOST_DOT_2(NAME, FIRST)                                                   \
-    HOST_DOT(NAME, int, int, int, short, signed char, 2, FIRST)                   \
-    HOST_DOT(NAME, unsigned, unsigned, unsigned, ushort, unsigned char, 2, FIRST) \
-    HOST_DOT(NAME, int, short2, char4, short, signed char, 2, FIRST)              \
-    HOST_DOT(NAME, unsigned, ushort2, uchar4, ushort, unsigned char, 2, FIRST)
-HOST_DOT_2(__dp2a_lo, 0)
-HOST_DOT_2(__dp2a_hi, 2)
+#define HOST_DOT_ALL(NAME, A, COUNT, FIRST)                                               \
+    HOST_DOT(NAME, int, int, int, signed A, signed char, COUNT, FIRST)                    \
+    HOST_DOT(NAME, unsigned, unsigned, unsigned, unsigned A, unsigned char, COUNT, FIRST) \
+    HOST_DOT(NAME, int, A##COUNT, char4, signed A, signed char, COUNT, FIRST)             \
+    HOST_DOT(NAME, unsigned, u##A##COUNT, uchar4, unsigned A, unsigned char, COUNT, FIRST)
+HOST_DOT_ALL(__dp4a, char, 4, 0)
+HOST_DOT_ALL(__dp2a_lo, short, 2, 0)
+HOST_DOT_ALL(__dp2a_hi, short, 2, 2)
 
 // ---- Of the C++ library: what nvcc calls on a GPU, with --expt-relaxed-constexpr
 
@@ -515,9 +450,7 @@ constexpr void swap(T &a, T &b) {
     b = before;
 }
 template <typename A, typename B>
-constexpr bool is_same_v = false;
-template <typename A>
-constexpr bool is_same_v<A, A> = true;
+constexpr bool is_same_v = __is_same(A, B);
 template <typename A, typename B>
 struct is_same {
     static constexpr bool value = is_same_v<A, B>;
