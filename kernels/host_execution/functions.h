@@ -309,15 +309,14 @@ HOST_FUNNEL(__funnelshift_lc, << (by < 32 ? by : 32) >> 32)
 HOST_FUNNEL(__funnelshift_r, >> (by & 31))
 HOST_FUNNEL(__funnelshift_rc, >> (by < 32 ? by : 32))
 
-// ---- Several small integers in a word
+// ---- Several small integers in a word, or one
 
 template <typename Lane, typename Function>
-HOST_INLINE unsigned host_lanes(unsigned a, unsigned b, unsigned c, Function function) {
+HOST_INLINE unsigned host_lanes(Function function, unsigned x, unsigned y = 0, unsigned z = 0) {
     unsigned result = 0;
-    constexpr unsigned width = 8 * sizeof(Lane), mask = width == 16 ? 0xffff : 0xff;
-    for (unsigned at = 0; at < 32; at += width) {
-        result |= (function(Lane(a >> at), Lane(b >> at), Lane(c >> at)) & mask) << at;
-    }
+    constexpr unsigned width = 8 * sizeof(Lane), mask = ~0u >> (32 - width);
+    for (unsigned at = 0; at < 32; at += width)
+        result |= (function(Lane(x >> at), Lane(y >> at), Lane(z >> at)) & mask) << at;
     return result;
 }
 template <typename Lane>
@@ -327,18 +326,18 @@ HOST_INLINE unsigned host_sum_of_lanes(unsigned x) {
         sum += Lane(x >> at);
     return sum;
 }
-#define HOST_SIMD_OF(NAME, LANE, PARAMETERS, B, EXPRESSION)                                \
-    HOST_INLINE unsigned NAME PARAMETERS {                                                 \
-        typedef LANE Lane;                                                                 \
-        return host_lanes<Lane>(x, B, 0,                                                   \
-                                [](int a, int b, int) -> unsigned { return EXPRESSION; }); \
+#define HOST_LANES(NAME, WORD, LANE, EXPRESSION, PARAMETERS, ...)                            \
+    HOST_INLINE WORD NAME PARAMETERS {                                                       \
+        typedef LANE Lane;                                                                   \
+        const auto function = [](Lane a, Lane b, Lane c) -> unsigned { return EXPRESSION; }; \
+        return host_lanes<Lane>(function, __VA_ARGS__);                                      \
     }
-#define HOST_SIMD_1(NAME, SIGN, EXPRESSION)                                                \
-    HOST_SIMD_OF(NAME##2, SIGN short, (unsigned x), 0, (static_cast<void>(b), EXPRESSION)) \
-    HOST_SIMD_OF(NAME##4, SIGN char, (unsigned x), 0, (static_cast<void>(b), EXPRESSION))
-#define HOST_SIMD_2(NAME, SIGN, EXPRESSION)                                    \
-    HOST_SIMD_OF(NAME##2, SIGN short, (unsigned x, unsigned y), y, EXPRESSION) \
-    HOST_SIMD_OF(NAME##4, SIGN char, (unsigned x, unsigned y), y, EXPRESSION)
+#define HOST_SIMD_1(NAME, SIGN, EXPRESSION)                                \
+    HOST_LANES(NAME##2, unsigned, SIGN short, EXPRESSION, (unsigned x), x) \
+    HOST_LANES(NAME##4, unsigned, SIGN char, EXPRESSION, (unsigned x), x)
+#define HOST_SIMD_2(NAME, SIGN, EXPRESSION)                                               \
+    HOST_LANES(NAME##2, unsigned, SIGN short, EXPRESSION, (unsigned x, unsigned y), x, y) \
+    HOST_LANES(NAME##4, unsigned, SIGN char, EXPRESSION, (unsigned x, unsigned y), x, y)
 #define HOST_SIMD_COMPARE(NAME, SIGN, OPERATOR)              \
     HOST_SIMD_2(__vcmp##NAME, SIGN, a OPERATOR b ? ~0u : 0u) \
     HOST_SIMD_2(__vset##NAME, SIGN, a OPERATOR b ? 1u : 0u)
@@ -369,29 +368,20 @@ HOST_SIMD_COMPARE(ne, unsigned, !=)
 HOST_SIMD_OF_SIGN(s, signed)
 HOST_SIMD_OF_SIGN(u, unsigned)
 
-// Dynamic programming: the same on words and on pairs of 16 bits.
-#define HOST_DPX(NAME, WORD, HALF, W, H, EXPRESSION)                                            \
-    HOST_INLINE WORD NAME##W(WORD a, WORD b, WORD c) {                                          \
-        typedef WORD Lane;                                                                      \
-        return EXPRESSION;                                                                      \
-    }                                                                                           \
-    HOST_INLINE unsigned NAME##H(unsigned x, unsigned y, unsigned z) {                          \
-        typedef HALF Lane;                                                                      \
-        return host_lanes<Lane>(x, y, z,                                                        \
-                                [](Lane a, Lane b, Lane c) -> unsigned { return EXPRESSION; }); \
-    }
-#define HOST_DPX_ALL(NAME, EXPRESSION)                         \
-    HOST_DPX(NAME, int, short, _s32, _s16x2, EXPRESSION)       \
-    HOST_DPX(NAME, unsigned, ushort, _u32, _u16x2, EXPRESSION) \
-    HOST_DPX(NAME, int, short, _s32_relu, _s16x2_relu, host_largest<Lane>(EXPRESSION, Lane(0)))
-template <typename T>
-HOST_INLINE T host_sum(T a, T b) {
-    return T(unsigned(a) + unsigned(b));  // wraps around
-}
+// Dynamic programming: the same on words and on pairs of 16 bits. Sums wrap around.
+#define HOST_DPX_OF(NAME, WORD, LANE, EXPRESSION) \
+    HOST_LANES(NAME, WORD, LANE, EXPRESSION, (WORD x, WORD y, WORD z), x, y, z)
+#define HOST_DPX(NAME, S, SIGN, RELU, EXPRESSION)                     \
+    HOST_DPX_OF(NAME##_##S##32##RELU, SIGN int, SIGN int, EXPRESSION) \
+    HOST_DPX_OF(NAME##_##S##16x2##RELU, unsigned, SIGN short, EXPRESSION)
+#define HOST_DPX_ALL(NAME, EXPRESSION)        \
+    HOST_DPX(NAME, s, signed, , EXPRESSION)   \
+    HOST_DPX(NAME, u, unsigned, , EXPRESSION) \
+    HOST_DPX(NAME, s, signed, _relu, host_largest<Lane>(EXPRESSION, 0))
 HOST_DPX_ALL(__vimax3, host_largest<Lane>(host_largest<Lane>(a, b), c))
 HOST_DPX_ALL(__vimin3, host_smallest<Lane>(host_smallest<Lane>(a, b), c))
-HOST_DPX_ALL(__viaddmax, host_largest<Lane>(host_sum<Lane>(a, b), c))
-HOST_DPX_ALL(__viaddmin, host_smallest<Lane>(host_sum<Lane>(a, b), c))
+HOST_DPX_ALL(__viaddmax, host_largest<Lane>(unsigned(a) + b, c))
+HOST_DPX_ALL(__viaddmin, host_smallest<Lane>(unsigned(a) + b, c))
 HOST_FUNCTION(int, __vimax_s32_relu, (int a, int b), __vimax3_s32(a, b, 0))
 HOST_FUNCTION(int, __vimin_s32_relu, (int a, int b), __vimin3_s32_relu(a, b, b))
 HOST_FUNCTION(unsigned, __vimax_s16x2_relu, (unsigned a, unsigned b), __vimax3_s16x2(a, b, 0))
