@@ -59,31 +59,23 @@ typedef unsigned long ulong;
 constexpr int warpSize = 32;
 
 // Vectors of up to four elements, with the alignment that a GPU needs.
-#define HOST_VECTORS(NAME, TYPE)                                              \
-    struct NAME##1 {                                                          \
-        TYPE x;                                                               \
-    };                                                                        \
-    struct __align__(2 * sizeof(TYPE)) NAME##2 {                              \
-        TYPE x, y;                                                            \
-    };                                                                        \
-    struct NAME##3 {                                                          \
-        TYPE x, y, z;                                                         \
-    };                                                                        \
-    struct __align__(4 * sizeof(TYPE) < 16 ? 4 * sizeof(TYPE) : 16) NAME##4 { \
-        TYPE x, y, z, w;                                                      \
-    };                                                                        \
-    HOST_INLINE NAME##1 make_##NAME##1(TYPE x) {                              \
-        return {x};                                                           \
-    }                                                                         \
-    HOST_INLINE NAME##2 make_##NAME##2(TYPE x, TYPE y) {                      \
-        return {x, y};                                                        \
-    }                                                                         \
-    HOST_INLINE NAME##3 make_##NAME##3(TYPE x, TYPE y, TYPE z) {              \
-        return {x, y, z};                                                     \
-    }                                                                         \
-    HOST_INLINE NAME##4 make_##NAME##4(TYPE x, TYPE y, TYPE z, TYPE w) {      \
-        return {x, y, z, w};                                                  \
-    }
+#define HOST_VECTORS(NAME, TYPE)                                                \
+    struct NAME##1 {                                                            \
+        TYPE x;                                                                 \
+    };                                                                          \
+    struct __align__(2 * sizeof(TYPE)) NAME##2 {                                \
+        TYPE x, y;                                                              \
+    };                                                                          \
+    struct NAME##3 {                                                            \
+        TYPE x, y, z;                                                           \
+    };                                                                          \
+    struct __align__(4 * sizeof(TYPE) < 16 ? 4 * sizeof(TYPE) : 16) NAME##4 {   \
+        TYPE x, y, z, w;                                                        \
+    };                                                                          \
+    HOST_FUNCTION(NAME##1, make_##NAME##1, (TYPE x), {x})                       \
+    HOST_FUNCTION(NAME##2, make_##NAME##2, (TYPE x, TYPE y), {x, y})            \
+    HOST_FUNCTION(NAME##3, make_##NAME##3, (TYPE x, TYPE y, TYPE z), {x, y, z}) \
+    HOST_FUNCTION(NAME##4, make_##NAME##4, (TYPE x, TYPE y, TYPE z, TYPE w), {x, y, z, w})
 HOST_VECTORS(char, signed char)
 HOST_VECTORS(uchar, unsigned char)
 HOST_VECTORS(short, short)
@@ -227,25 +219,17 @@ HOST_INLINE T __shfl_xor_sync(unsigned mask, T value, int by, int width = warpSi
     return host_shuffle(mask, value, (lane ^ by) < (lane & -width) + width ? lane ^ by : lane);
 }
 
-HOST_INLINE unsigned __ballot_sync(unsigned mask, int predicate) {
-    return host_ballot(mask, predicate);
-}
-
+HOST_FUNCTION(unsigned, __ballot_sync, (unsigned mask, int predicate), host_ballot(mask, predicate))
 HOST_FUNCTION(int, __any_sync, (unsigned mask, int predicate), host_ballot(mask, predicate) != 0)
-
 HOST_FUNCTION(int, __all_sync, (unsigned mask, int predicate), host_ballot(mask, !predicate) == 0)
-
 HOST_FUNCTION(void, __syncwarp, (unsigned mask = ~0u), host_sync_warp(mask))
 
 // ---- Copies to shared memory that a thread waits for
 
-HOST_INLINE void __pipeline_memcpy_async(void *to, const void *from, size_t bytes,
-                                         size_t zeros = 0) {
-    host_copy_async(to, from, bytes, zeros);
-}
-
+HOST_FUNCTION(void, __pipeline_memcpy_async,
+              (void *to, const void *from, size_t bytes, size_t zeros = 0),
+              host_copy_async(to, from, bytes, zeros))
 HOST_FUNCTION(void, __pipeline_commit, (), host_commit_copies())
-
 HOST_FUNCTION(void, __pipeline_wait_prior, (unsigned pending), host_wait_copies(pending))
 
 // ---- Atomic operations: no other thread runs before they are done

@@ -181,10 +181,8 @@ HOST_BITS(__longlong_as_double, double, long long)
 
 HOST_FUNCTION(int, __double2hiint, (double x), __double_as_longlong(x) >> 32)
 HOST_FUNCTION(int, __double2loint, (double x), __double_as_longlong(x))
-HOST_INLINE double __hiloint2double(int high, int low) {
-    return __longlong_as_double(static_cast<unsigned long long>(high) << 32 |
-                                static_cast<unsigned>(low));
-}
+HOST_FUNCTION(double, __hiloint2double, (int high, int low),
+              __longlong_as_double(static_cast<uint64_t>(high) << 32 | unsigned(low)))
 
 // ---- Rounding: SSE's mode is set around each operation
 
