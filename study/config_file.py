@@ -51,28 +51,27 @@ def changed(section: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
 def replaced_by_quick(content: Any, committed: str) -> list[str]:
     """Return the edited keys of a study, such as ``cpu.sizes``, that quick gives other values.
 
-    `content` is the text of a configuration file, `committed` the text before edits (empty:
-    unknown).
+    `content` is that of a configuration file, `committed` the text before edits (empty: unknown).
     Without a key if its scope is full, because then nothing is replaced.
     """
     study = content.get("study") if isinstance(content, dict) else None
     original = yaml.load(committed, _Loader) if committed else None
     if not (original and isinstance(study, dict) and study.get("scope") == "quick"):
         return []
-    return _replaced(study, study.get("quick") or {}, original["study"])
+    quick = _by_dotted_key(study.get("quick") or {})
+    edited, before = _by_dotted_key(study), _by_dotted_key(original["study"])
+    return [key for key, new in quick.items() if edited.get(key) not in (new, before.get(key))]
 
 
-def _replaced(
-    section: dict[str, Any], changes: dict[str, Any], original: dict[str, Any]
-) -> list[str]:
-    keys = []
-    for key, value in changes.items():
-        here, before = section.get(key), original.get(key)
-        if isinstance(value, dict) and isinstance(here, dict):
-            keys += [f"{key}.{name}" for name in _replaced(here, value, before or {})]
-        elif here not in (value, before):
-            keys.append(key)
-    return keys
+def _by_dotted_key(section: dict[str, Any], before: str = "") -> dict[str, Any]:
+    """Return the values of nested mappings by keys such as ``cpu.sizes``."""
+    values: dict[str, Any] = {}
+    for key, value in section.items():
+        if isinstance(value, dict):
+            values |= _by_dotted_key(value, f"{before}{key}.")
+        else:
+            values[f"{before}{key}"] = value
+    return values
 
 
 def _without(section: dict[str, Any], others: dict[str, Any]) -> dict[str, Any]:

@@ -1,7 +1,6 @@
 """The folder of a recording: a finished recording in it is kept, or replaced on request."""
 
 import json
-from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
 from itertools import chain, count
@@ -43,18 +42,16 @@ def check_target(
             f"{out}: contains a finished recording; name another folder, or add --overwrite"
         )
     former = recording.read(out)
-    host, names = provenance.host(), Counter(device.name for device in devices)
-    former_host = former.provenance["host"]
-    former_names = Counter(device["name"] for device in former.provenance["devices"])
+    host, former_host = provenance.host(), former.provenance["host"]
+    former_names = sorted(device["name"] for device in former.provenance["devices"])
     if any(former_host[key] != host[key] for key in ("cpu_model", "logical_cpus")):
         raise StudyError(f"{out}: contains a recording of another host; {_KEEP}")
-    if former_names != names:
-        shown = ", ".join(former_names.elements()) or "no GPU"
+    if former_names != sorted(device.name for device in devices):
+        shown = ", ".join(former_names) or "no GPU"
         raise StudyError(f"{out}: contains a recording of {shown}; {_KEEP}")
     cells = {cell for label in labels for cell in gpu_cells(study, label)}
     recorded = {Cell.of(row) for row in recording.plain_rows(former.checks)}
-    lost = recorded - cells - {*cpu_cells(study, usable_threads())}
-    if lost:
+    if lost := recorded - cells - {*cpu_cells(study, usable_threads())}:
         raise StudyError(
             f"{out}: contains {len(lost)} configurations that this study lacks, such as "
             f"{min(map(str, lost))}; {_KEEP}"
