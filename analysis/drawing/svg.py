@@ -82,7 +82,10 @@ def render(figure: Figure, name: str) -> str:
 
 
 def without_overlaps(figure: Figure) -> None:
-    """Remove tick labels that would overlap; powers of two, and then of ten, have priority."""
+    """Remove tick labels that would overlap.
+
+    Powers of two have priority, then those of ten, then the largest.
+    """
     figure.draw_without_rendering()
     for axis in [each for axes in figure.axes for each in (axes.xaxis, axes.yaxis)]:
         low, high = sorted(axis.get_view_interval())
@@ -103,7 +106,7 @@ def _priority(tick: Tick) -> tuple[bool, bool, float]:
     text = tick.label1.get_text().replace("\u202f", "")
     value = float(text) if text.isdecimal() else 0.0
     logs = (np.log2(value), np.log10(value)) if value else (0.0, 0.0)
-    return logs[0] % 1 != 0, logs[1] % 1 != 0, tick.get_loc()
+    return logs[0] % 1 != 0, logs[1] % 1 != 0, -tick.get_loc()
 
 
 def _title(group: ET.Element, texts: list[str]) -> None:
