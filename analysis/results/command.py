@@ -62,7 +62,7 @@ def sessions(
         raise StudyError(f"{both.pop()}: is a file of A and of B; name it once")
     tables = {path: read(path) for side in sides for path in side}
     names = [[name for path in side for name in tables[path]["session"].unique()] for side in sides]
-    joined = [table.astype({"benchmark": object, "session": object}) for table in tables.values()]
+    joined = [table.astype({"benchmark": str, "session": str}) for table in tables.values()]
     return pd.concat(joined, ignore_index=True), Builds(*names)
 
 

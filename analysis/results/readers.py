@@ -29,17 +29,18 @@ def read(path: Path) -> pd.DataFrame:
         raise StudyError(f"{path}: is not a file; name a result file of a benchmark tool")
     try:
         rows = [*(_csv(path) if path.suffix == ".csv" else _json(path))]
+        if not sum(len(times) for *_, times in rows):
+            raise StudyError(f"{path}: contains no times; check that its benchmarks have run")
+        table = pd.DataFrame(rows, columns=["benchmark", "session", "time_s"])
+        for name in table.loc[table.duplicated(["benchmark", "session"]), "benchmark"]:
+            raise StudyError(f"{path}: contains {name} more than once; rename one of them")
+        values = np.concatenate(table.pop("time_s").to_list())
+        places = table.index.repeat([len(times) for *_, times in rows])
+        table = table.astype("category").loc[places]
+        table = table.assign(sample=table.groupby(level=0).cumcount(), time_s=values)
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
         reason = f"({type(error).__name__}: {error})".splitlines()[0]
         raise StudyError(f"{path}: not a complete result file {reason}; write it again") from None
-    if not sum(len(times) for *_, times in rows):
-        raise StudyError(f"{path}: contains no times; check that its benchmarks have run")
-    table = pd.DataFrame(rows, columns=["benchmark", "session", "time_s"])
-    for name in table.loc[table.duplicated(["benchmark", "session"]), "benchmark"]:
-        raise StudyError(f"{path}: contains {name} more than once; rename one of them")
-    values = np.concatenate(table.pop("time_s").to_list())
-    table = table.astype("category").loc[table.index.repeat([len(times) for *_, times in rows])]
-    table = table.assign(sample=table.groupby(level=0).cumcount(), time_s=values)
     for name in table.loc[~(np.isfinite(values) & (values >= 0)), "benchmark"]:
         raise StudyError(f"{path}: a time of {name} is negative or not a number; measure again")
     return table.reset_index(drop=True)
@@ -89,9 +90,8 @@ def _pytest_benchmark(content: Any, path: Path) -> Rows:
 
 
 def _hyperfine(content: Any, path: Path) -> Rows:
-    return (
-        (run["command"], str(path), np.array(run["times"], float)) for run in content["results"]
-    )
+    for run in content["results"]:
+        yield run["command"], str(path), np.array(run["times"], float)
 
 
 def _json(path: Path) -> Rows:
@@ -110,9 +110,9 @@ def _json(path: Path) -> Rows:
 def _csv(path: Path) -> Rows:
     """Yield the times of a CSV file with the columns name, time_s and, if it has any, session."""
     table = pd.read_csv(path)
-    for column in {"name", "time_s"} - {*table}:
-        raise StudyError(f"{path}: no column {column}; its columns are name, time_s[, session]")
+    if not isinstance(table.index, pd.RangeIndex) or {"name", "time_s"} - {*table}:
+        raise StudyError(f"{path}: its columns are not name, time_s[, session]; write them so")
     sessions = table["session"].astype(str) if "session" in table else ""
     table = table.assign(session=sessions).astype({"name": str, "time_s": float})
-    for (name, session), rows in table.groupby(["name", "session"], sort=False):
-        yield name, f"{path} {session}".strip(), rows["time_s"].to_numpy()
+    for (name, session), times in table.groupby(["name", "session"], sort=False)["time_s"]:
+        yield name, f"{path} {session}".strip(), times.to_numpy()

@@ -96,6 +96,9 @@ def test_readers_give_one_table_with_seconds(tmp_path):
         ('{"results": [{"command": "a", "times": [1, NaN]}]}', "a time of a is negative or not"),
         ('{"results": [{"command": "a", "times": [-1]}]}', "a time of a is negative"),
         ('{"results": [{"command": "a", "times": ["x"]}]}', "could not convert"),
+        ('{"results": [{"command": "a", "times": 5}]}', "not a complete"),
+        ('{"results": [{"command": "a", "times": [[1, 2], [3, 4]]}]}', "not a complete"),
+        ('{"results": [{"command": {"a": 1}, "times": [1]}]}', "not a complete"),
         ('{"results": [{"command": "a", "times": [1]}, {"command": "a", "times": [2]}]}', "a more"),
     ],
 )
@@ -112,9 +115,10 @@ def test_a_binary_file_that_is_cut_or_missing_is_an_error(tmp_path):
         read(tmp_path / "n.json")
 
 
-def test_a_csv_file_names_its_columns(tmp_path):
-    with pytest.raises(StudyError, match="no column time_s"):
-        read(write(tmp_path / "x.csv", "name,time_ms\na,1\n"))
+@pytest.mark.parametrize("content", ["name,time_ms\na,1\n", "name,time_s\na,1,2,3\na,1\n"])
+def test_a_csv_file_names_its_columns(tmp_path, content):
+    with pytest.raises(StudyError, match="columns are not name, time_s"):
+        read(write(tmp_path / "x.csv", content))
 
 
 REPEATS = [f"r{number}" for number in range(10)]
