@@ -307,7 +307,7 @@ HOST_FUNNEL(__funnelshift_lc, << (by < 32 ? by : 32) >> 32)
 HOST_FUNNEL(__funnelshift_r, >> (by & 31))
 HOST_FUNNEL(__funnelshift_rc, >> (by < 32 ? by : 32))
 
-// ---- Several small integers in a word, or one
+// ---- Several small integers in a word
 
 template <typename Lane, typename Function>
 HOST_INLINE unsigned host_lanes(Function function, unsigned x, unsigned y = 0, unsigned z = 0) {
@@ -367,11 +367,13 @@ HOST_SIMD_OF_SIGN(s, signed)
 HOST_SIMD_OF_SIGN(u, unsigned)
 
 // Dynamic programming: the same on words and on pairs of 16 bits. Sums wrap around.
-#define HOST_DPX_OF(NAME, WORD, LANE, EXPRESSION) \
-    HOST_LANES(NAME, WORD, LANE, EXPRESSION, (WORD x, WORD y, WORD z), x, y, z)
-#define HOST_DPX(NAME, S, SIGN, RELU, EXPRESSION)                     \
-    HOST_DPX_OF(NAME##_##S##32##RELU, SIGN int, SIGN int, EXPRESSION) \
-    HOST_DPX_OF(NAME##_##S##16x2##RELU, unsigned, SIGN short, EXPRESSION)
+#define HOST_DPX(NAME, S, SIGN, RELU, EXPRESSION)                        \
+    HOST_INLINE SIGN NAME##_##S##32##RELU(SIGN a, SIGN b, SIGN c) {      \
+        typedef SIGN Lane;                                               \
+        return EXPRESSION;                                               \
+    }                                                                    \
+    HOST_LANES(NAME##_##S##16x2##RELU, unsigned, SIGN short, EXPRESSION, \
+               (unsigned x, unsigned y, unsigned z), x, y, z)
 #define HOST_DPX_ALL(NAME, EXPRESSION)        \
     HOST_DPX(NAME, s, signed, , EXPRESSION)   \
     HOST_DPX(NAME, u, unsigned, , EXPRESSION) \
