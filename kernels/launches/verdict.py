@@ -52,12 +52,11 @@ def kernels_to_judge(path: Path, text: str, option: str | None, kernel: str | No
         )
     if kernel:
         return [kernel]
-    looping = [
-        name
-        for name in present
+    count_of = {
+        name: matrix_count(text, name, piece)
+        for name, piece in present.items()
         if _CAN_MULTIPLY.search(without_comments(for_the_device(text, {name})))
-    ]
-    count_of = {name: matrix_count(text, name, present[name]) for name in looping or present}
+    }
     products = [
         name
         for name, count in count_of.items()
