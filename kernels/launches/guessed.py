@@ -70,7 +70,7 @@ def unknown(kernel: Piece, name: str, code: str) -> str:
     constants = [given for kind, given, default in template if kind not in TYPES and not default]
     if constants:
         return f"the numbers of its template ({', '.join(constants)}) are unknown"
-    if re.search(r"\bextern\b[^;]*\b__shared__\b", code):
+    if re.search(r"\bextern\b[^;{]*\b__shared__\b", code):
         return "the size of its dynamic shared memory is unknown"
     return "none that was tried gives a product"
 

@@ -101,7 +101,7 @@ def guesses(name: str, kernel: Piece, text: str) -> Iterator[Guess]:
     spaceless = code.replace(" ", "")
     uses_y = ("blockIdx.y" in spaceless, "threadIdx.y" in spaceless)
     template = template_parameters(kernel)
-    shared = _DYNAMIC_SHARED if re.search(r"\bextern\b[^;]*\b__shared__\b", code) else ""
+    shared = _DYNAMIC_SHARED if re.search(r"\bextern\b[^;{]*\b__shared__\b", code) else ""
     numbers = [each for each in parameters(kernel, name) if not re.search(r"[*\[&]", each)]
     seen = set()
     for values in sorted(_SETS, key=lambda values: _missing(template, values)):

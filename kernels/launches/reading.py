@@ -174,7 +174,6 @@ class Reading:
     matrices: Mapping[str, str]
     is_square: bool  # one size stands for all
     reads_c: bool = False  # the product is α·A·B + β·C
-    loads_c: bool = False  # C is loaded, but the product does not depend on it
     layout: Layout = ROWS
     precision: Precision = Precision()
     takes_padding: bool = False  # sizes are given, and leading dimensions apart from them
@@ -239,8 +238,7 @@ class Reading:
             result = np.full_like(result.view(np.uint8), 0xFF).view(result.dtype)
         arrays = [each.copy() for each in (a, b, result, *[*inputs.values()][2:])]
         unset = {*range(len(arrays), len(arrays) + self.workspaces)}
-        may_load = self.loads_c or (self.reads_c and not self.has_addend)
-        unset |= set() if may_load else {2}
+        unset |= set() if self.reads_c and not self.has_addend else {2}
         arrays += self._workspaces(library, values)
         try:
             runs = library.multiply(values, self.places, arrays, geometry, unset, fill)
@@ -381,16 +379,7 @@ def _names_of(source: Source) -> list[str]:
 
 
 def readings(source: Source) -> Iterator[Reading]:
-    """Yield the readings of a launch that a check tries, the likeliest first.
-
-    The last ones load C, which is NaN: a product that is right does not depend on it.
-    """
-    strict = list(_readings(source))
-    yield from strict
-    yield from (replace(reading, loads_c=True) for reading in strict[:2] if not reading.reads_c)
-
-
-def _readings(source: Source) -> Iterator[Reading]:
+    """Yield the readings of a launch that a check tries, the likeliest first."""
     names = list(source.scope.numbers)
     implied = {name: name for name in names if name in SIZES and name not in source.arguments}
     asked = [name for name in names if name not in implied]

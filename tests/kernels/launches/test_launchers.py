@@ -272,15 +272,19 @@ def test_a_refusal_names_what_is_unknown(text, reason):
 
 
 @pytest.mark.slow
-def test_a_load_of_c_without_effect_is_no_fault(tmp_path):
+def test_a_branch_on_c_is_a_fault(tmp_path):
     launch = "tiled<<<dim3(CEIL_DIV(N, 8), CEIL_DIV(M, 8)), 64>>>(A, B, C, M, N, K)"
-    loads = "if (row < M && column < N) {\n    float last = out[row * N + column];\n    "
-    stores = f"{loads}last = sum;\n    out[row * N + column] = last;\n    }}"
-    text = PLAIN.replace("if (row < M && column < N) out[row * N + column] = sum;", stores)
-    assert judge(tmp_path / "tiled.cu", text, "tiled", launch).multiple == 1
-    added = text.replace("last = sum", "last += sum")
-    fault = judge(tmp_path / "tiled.cu", added, "tiled", launch).fault
+    branch = "if (row < M && column < N && out[row * N + column] != 0) out["
+    text = PLAIN.replace("if (row < M && column < N) out[", branch)
+    fault = judge(tmp_path / "tiled.cu", text, "tiled", launch).fault
     assert "is uninitialised: nothing was stored there" in str(fault)
+
+
+def test_static_shared_memory_of_an_extern_c_kernel_is_not_dynamic():
+    text = 'extern "C" __global__ void tiled(int N) {\n    __shared__ float s[8];\n}'
+    assert (
+        unknown(kernels_of(text)["tiled"], "tiled", text) == "none that was tried gives a product"
+    )
 
 
 # 256 threads, and 64 KiB of shared memory, which the file does not say.
