@@ -95,7 +95,8 @@ def test_host_without_gpu_is_recorded(config, study, gpus, tmp_path, capfd):
     assert {name: facts[name] for name in known} == known
     phases = ("start", "ceilings", "checking", "pilot", "sampling", "second_check")
     measured = {(phase["device"], phase["phase"]) for phase in facts["phases"]}
-    assert measured == {("cpu", phase) for phase in phases}
+    # Second checks are drawn at random: a small study may have none.
+    assert measured | {("cpu", "second_check")} == {("cpu", phase) for phase in phases}
     for name in ("builds", "instructions", "kernels", "energy", "cold_starts", "neighbours"):
         assert getattr(read, name).empty, name
     assert capfd.readouterr().out == ""
