@@ -10,7 +10,7 @@ _SUFFIXES = (".cu", ".cuh", ".h", ".hh", ".hpp", ".hxx", ".inc", ".inl")
 # At the top of a repository; without ``.git``, the highest folder with one of them.
 _MARKS = ("README.md", "LICENSE", "Makefile", "CMakeLists.txt")
 _LEVELS = 5
-_MOST_FILES = 20_000
+_MOST_FOLDERS = 20_000  # that are searched: a home folder may contain millions of files
 
 
 def sources(path: Path) -> list[Path]:
@@ -36,10 +36,10 @@ def _top(source: Path) -> Path:
 
 @lru_cache(4)
 def _below(top: Path) -> list[Path]:
-    return list(islice(_walked(top), _MOST_FILES))
+    return list(_walked(top))
 
 
 def _walked(top: Path) -> Iterator[Path]:
-    for folder, below, names in os.walk(top):
+    for folder, below, names in islice(os.walk(top), _MOST_FOLDERS):
         below[:] = sorted(name for name in below if not name.startswith("."))
         yield from (Path(folder, name) for name in sorted(names) if name.endswith(_SUFFIXES))
