@@ -30,8 +30,8 @@ NOT_MEASURED = "not measured"
 
 def preferred_memory(quantity: str, kinds: Iterable[str]) -> str | None:
     """Return the host memory, of some, whose times of "total" or "kernel" are shown alone."""
-    order = KERNEL_MEMORY_ORDER if quantity == "kernel" else HOST_MEMORY_ORDER
-    return next((kind for kind in order if kind in set(kinds)), None)
+    order, kinds = KERNEL_MEMORY_ORDER if quantity == "kernel" else HOST_MEMORY_ORDER, {*kinds}
+    return next((kind for kind in order if kind in kinds), None)
 
 
 def verdict(speedup: float, low: float, high: float) -> str:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pandas as pd
 
-from analysis.domain import CPU, HOST_MEMORY_ORDER, SIZES, SOURCE_SIZE
+from analysis.domain import CPU, HOST_MEMORY_ORDER, SIZES, SOURCE_SIZE, preferred_memory
 from kernels.catalog.baselines import NAIVE_BLOCK
 from kernels.catalog.catalog import Catalog
 from kernels.catalog.entries import LIBRARIES, VARIANTS
@@ -47,8 +47,7 @@ def is_source_naive(cells: pd.DataFrame) -> pd.Series:
 
 def compared_memory(gpu_cells: pd.DataFrame) -> str:
     """Return the host memory whose end-to-end times are compared with the published ones."""
-    kinds = set(gpu_cells["host_memory"].dropna())
-    return next((kind for kind in HOST_MEMORY_ORDER if kind in kinds), HOST_MEMORY_ORDER[0])
+    return preferred_memory("total", gpu_cells["host_memory"]) or HOST_MEMORY_ORDER[0]
 
 
 def comparison_size(gpu_cells: pd.DataFrame) -> int:

@@ -225,7 +225,7 @@ class MeasuredSource:
 
     def memory(self, quantity: str) -> str | None:
         """Return the `preferred_memory` of "total" or "kernel" among those measured."""
-        return domain.preferred_memory(quantity, self.cells["host_memory"].dropna())
+        return domain.preferred_memory(quantity, self.cells["host_memory"])
 
     def own(self, frame: pd.DataFrame) -> pd.DataFrame:
         """Return the rows of this GPU and its host's CPU."""

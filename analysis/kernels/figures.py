@@ -118,7 +118,7 @@ def rate_size(store: Store, devices: Devices) -> Figure | None:
 def _kernels(store: Store, gpu: Device) -> pd.DataFrame:
     cells = of_sizes(store["summary"])
     of_gpu = cells[(cells["gpu"] == gpu.label).fillna(False) & (cells["device"] != CPU)]
-    memory = preferred_memory("kernel", of_gpu["host_memory"].dropna())
+    memory = preferred_memory("kernel", of_gpu["host_memory"])
     return with_rates(of_gpu[of_gpu["host_memory"] == memory], "kernel")
 
 

@@ -124,7 +124,7 @@ def _pairs(
     by = ["host_memory", "n"]
     cells = cells[cells[f"{quantity}_s"].notna()]
     if quantity == "kernel":  # the same in any host memory
-        memory = preferred_memory(quantity, cells["host_memory"].dropna())
+        memory = preferred_memory(quantity, cells["host_memory"])
         cells = cells[cells["host_memory"] == memory]
     times = renaming(f"{quantity}_s", "time_s").items()
     cells = cells.assign(quantity=quantity, **{name: cells[of] for of, name in times})

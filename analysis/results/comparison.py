@@ -83,10 +83,10 @@ def located(table: pd.DataFrame) -> dict[str, Sessions]:
     """Return the sessions by location, for samples with positive times."""
     logs = table.assign(time_s=np.log(table["time_s"]))
     groups = logs.groupby(["benchmark", "session"], observed=True)["time_s"]
-    found = groups.agg([*LOCATIONS, "var", "size"]).unstack("session")
-    noise = found["var"].fillna(0) / found["size"] * np.pi / 2  # of the median of normal values
-    rest = found["median"] - found["min"], noise, found["size"]
-    return {location: Sessions(found[location], *rest) for location in LOCATIONS}
+    measured = groups.agg([*LOCATIONS, "var", "size"]).unstack("session")
+    noise = measured["var"].fillna(0) / measured["size"] * np.pi / 2  # of a median, if normal
+    rest = measured["median"] - measured["min"], noise, measured["size"]
+    return {location: Sessions(measured[location], *rest) for location in LOCATIONS}
 
 
 def judged(
@@ -101,8 +101,8 @@ def judged(
     frame = significance.with_intervals(frame, threshold, parts, np.log(frame["ratio"]))
     significant = between.exceeded(parts, FALSE_DISCOVERIES / 2 / len(frame))
     least = significant.clip(lower=np.log(1 + threshold / 2))
-    found = np.exp(least + between.exceeded(parts, 1 - POWER))
-    return location, frame.assign(found=found).rename_axis("benchmark").reset_index()
+    smallest = np.exp(least + between.exceeded(parts, 1 - POWER))
+    return location, frame.assign(found=smallest).rename_axis("benchmark").reset_index()
 
 
 def tested(
@@ -116,11 +116,11 @@ def tested(
     repeats, sizes = builds.repeats or builds.a, [len(side) for side in builds[:2]]
     # A low quantile depends on the number of sessions, so it needs sides of equal size.
     shares = {name: LOCATIONS[name] if sizes[0] == sizes[1] else 0.5 for name in sessions}
-    known = {name: part.of(repeats) for name, part in sessions.items()}
-    ratios = {name: drawn(known[name], min(sizes), share) for name, share in shares.items()}
+    repeated = {name: part.of(repeats) for name, part in sessions.items()}
+    ratios = {name: drawn(repeated[name], min(sizes), share) for name, share in shares.items()}
     deviations = {name: scale(values) for name, values in ratios.items()}
-    location = min(known, key=lambda name: np.nan_to_num(quantile(deviations[name], 0.5)))
-    usual, deviation = known[location], deviations[location]
+    location = min(repeated, key=lambda name: np.nan_to_num(quantile(deviations[name], 0.5)))
+    usual, deviation = repeated[location], deviations[location]
     multiples = ratios[location] / deviation[:, None]
     deviation = deviation * widening(multiples, len(repeats), min(sizes))
     sides = [sessions[location].of(names) for names in builds[:2]]

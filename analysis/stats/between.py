@@ -61,12 +61,12 @@ def _fitted() -> dict[str, Between]:
 KNOWN = _fitted()
 
 
-def kind_of(location: str | None) -> str:
-    """Return the kind, a key of `KNOWN`, of runs with the matrices at a location; None: a CPU's.
+def kind_of(location: str) -> str:
+    """Return the kind, a key of `KNOWN`, of a GPU's runs with the matrices at a location.
 
     Only pinned and pageable memory have enough sessions; the others are counted to pinned memory.
     """
-    return {None: ON_CPU, PAGEABLE: PAGEABLE}.get(location, PINNED)
+    return PAGEABLE if location == PAGEABLE else PINNED
 
 
 def offset(a_s: pd.Series, b_s: pd.Series) -> float:

@@ -138,8 +138,8 @@ def _starts(a: Sequence[Recording], b: Sequence[Recording]) -> dict[str, bool]:
 
 def kinds(frame: pd.DataFrame) -> pd.Series:
     """Return the kind of variation between the sessions of each comparison, see `between.KNOWN`."""
-    locations = frame["host_memory"].astype(object).where(frame["host_memory"].notna(), None)
-    kind = locations.map(between.kind_of).mask(frame["side"] == GPU, between.KERNEL)
+    kind = frame["host_memory"].astype(object).map(between.kind_of, na_action="ignore")
+    kind = kind.fillna(between.ON_CPU).mask(frame["side"] == GPU, between.KERNEL)
     return kind.mask(frame["one_start"], kind + between.ONE_START)
 
 

@@ -267,15 +267,15 @@ def build_kernel(
     text = launch.device if launch else source.read_text()
     if name.startswith("host_"):
         raise NotSupported(f"{shown(source)}: {name}: is a name of host execution; rename it")
-    own = [f"-D{key}={value}" for key, value in defines.items()]
-    of_nvcc = _of_nvcc(text, own)
-    if refused := unsupported(text, [*own, *of_nvcc]):
+    macros = [f"-D{key}={value}" for key, value in defines.items()]
+    of_nvcc = _of_nvcc(text, macros)
+    if refused := unsupported(text, [*macros, *of_nvcc]):
         line, word, feature = refused
         raise NotSupported(
             f"{shown(source)}:{line}: {word}: host execution does not support {feature}; remove "
             "it, or run the kernel on a GPU only"
         )
-    whole = preprocessed(text, *own, *of_nvcc)
+    whole = preprocessed(text, *macros, *of_nvcc)
     if whole.errors:
         raise CompilerError(_complaint(name, whole.errors, source))
     code = re.sub(r'^(# \d+) "<stdin>"', rf'\1 "{SOURCE_NAME}"', whole.translated[0], flags=re.M)
@@ -283,7 +283,7 @@ def build_kernel(
     flags = [*_COMMON, *_KERNEL, *_MODE_FLAGS[mode]]
     compiling = [
         *flags,
-        *own,
+        *macros,
         *of_nvcc,
         *(['-DHOST_CONFIGURE="configure.h"'] if launch else [f"-DKERNEL={name}"]),
         f"-DHOST_LAUNCH_BOUNDS={_launch_bounds(name, code)}",

@@ -11,7 +11,15 @@ from kernels.host_execution.compiler import CompilerError, NotSupported
 from kernels.launches.checks import LARGE_SHAPE, Judged, check, configured
 from kernels.launches.device import for_the_device
 from kernels.launches.expression import Launch, named, parameters, template_parameters
-from kernels.launches.infer import TYPES, Geometry, Guess, geometries, guesses
+from kernels.launches.infer import (
+    TYPES,
+    Geometry,
+    Guess,
+    geometries,
+    guesses,
+    has_dynamic_shared,
+    number_parameters,
+)
 from kernels.launches.library import Library, Source
 from kernels.launches.pieces import Piece, kernels_of
 from kernels.launches.reading import readings
@@ -62,15 +70,14 @@ def by_guesses(path: Path, text: str, name: str, refused: StudyError | None) -> 
 
 def unknown(kernel: Piece, name: str, code: str) -> str:
     """Return what is not known about the launch of a kernel."""
-    numbers = [each for each in parameters(kernel, name) if not re.search(r"[*\[&]", each)]
-    strange = [named(each) for each in numbers if not is_number_name(named(each))]
+    strange = [each for each in number_parameters(kernel, name) if not is_number_name(each)]
     if strange:
         return f"the meaning of its parameter {strange[0]} is unknown"
     template = template_parameters(kernel)
     constants = [given for kind, given, default in template if kind not in TYPES and not default]
     if constants:
         return f"the numbers of its template ({', '.join(constants)}) are unknown"
-    if re.search(r"\bextern\b[^;{]*\b__shared__\b", code):
+    if has_dynamic_shared(code):
         return "the size of its dynamic shared memory is unknown"
     return "none that was tried gives a product"
 

@@ -46,8 +46,7 @@ def launches(text: str) -> tuple[Launch, ...]:
         if inner.enclosing and piece.is_function and piece != inner.enclosing
         for launch in _by_function(text, piece, inner, inner.enclosing)
     ]
-    found = (*in_order, *called)
-    return tuple(_with_kernel(each) for each in found if not _is_open(each))
+    return tuple(_with_kernel(each) for each in (*in_order, *called) if not _is_open(each))
 
 
 def _placed(text: str, piece: Piece, place: int, launch: Launch) -> Launch:
@@ -170,10 +169,14 @@ def _without_other_branches(code: str) -> str:
         is_code = not re.match(r"\s*#", line)
         lines.append((line if is_code else "\n", [(each, branches[each][-1]) for each in inside]))
     around = {branches[each][-1] for each in inside}
-    return "".join(
-        line if all(own in around or not around & {*branches[each]} for each, own in path) else "\n"
-        for line, path in lines
-    )
+
+    def is_kept(conditions: list[tuple[int, str]]) -> bool:
+        return all(
+            condition in around or not around & {*branches[number]}
+            for number, condition in conditions
+        )
+
+    return "".join(line if is_kept(conditions) else "\n" for line, conditions in lines)
 
 
 def _with_plain_arguments(launch: Launch, kernel: Piece) -> Launch:

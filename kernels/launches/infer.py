@@ -94,6 +94,17 @@ def _dim3(sizes: Sequence[str]) -> str:
     return sizes[0] if len(sizes) == 1 else f"dim3({', '.join(sizes)})"
 
 
+def has_dynamic_shared(code: str) -> bool:
+    """Return whether code declares shared memory whose size a launch gives."""
+    return re.search(r"\bextern\b[^;{]*\b__shared__\b", code) is not None
+
+
+def number_parameters(kernel: Piece, name: str) -> list[str]:
+    """Return the names of a kernel's parameters that are numbers."""
+    values = [each for each in parameters(kernel, name) if not re.search(r"[*\[&]", each)]
+    return [named(each) for each in values]
+
+
 def guesses(name: str, kernel: Piece, text: str) -> Iterator[Guess]:
     """Yield guesses for a kernel, the likeliest first; `text` is the code that it needs."""
     arguments, structures = arguments_of(text, name, kernel)
@@ -101,8 +112,8 @@ def guesses(name: str, kernel: Piece, text: str) -> Iterator[Guess]:
     spaceless = code.replace(" ", "")
     uses_y = ("blockIdx.y" in spaceless, "threadIdx.y" in spaceless)
     template = template_parameters(kernel)
-    shared = _DYNAMIC_SHARED if re.search(r"\bextern\b[^;{]*\b__shared__\b", code) else ""
-    numbers = [each for each in parameters(kernel, name) if not re.search(r"[*\[&]", each)]
+    shared = _DYNAMIC_SHARED if has_dynamic_shared(code) else ""
+    numbers, defined = number_parameters(kernel, name), macros(text, text)
     seen = set()
     for values in sorted(_SETS, key=lambda values: _missing(template, values)):
         constants = {
@@ -112,7 +123,7 @@ def guesses(name: str, kernel: Piece, text: str) -> Iterator[Guess]:
         }
         constants |= {
             ("int", number): _value("int", number, values)
-            for number in map(named, numbers)
+            for number in numbers
             if re.fullmatch(_BLOCK_EDGE, number.lower()) and not is_number_name(number)
         }
         declared = [f"constexpr {kind} {name} = {v};" for (kind, name), v in constants.items()]
@@ -121,11 +132,11 @@ def guesses(name: str, kernel: Piece, text: str) -> Iterator[Guess]:
             continue
         seen.add(statements)
         called = name + _in_angles([ELEMENT if k in TYPES else given for k, given, _ in template])
-        known = {name for _, name in constants} | macros(text, text)
+        constant_names = {name for _, name in constants} | defined
         names = {_short(parameter): parameter for _, parameter in constants}
         edge = next(iter(names.values()), "0")
-        across = names.get("bn") or _edge(code, "x", known) or edge
-        down = names.get("bm") or _edge(code, "y", known) or edge
+        across = names.get("bn") or _edge(code, "x", constant_names) or edge
+        down = names.get("bm") or _edge(code, "y", constant_names) or edge
         configuration = f"dim3({across}, {down}), dim3({_launch_bounds(kernel) or 0}){shared}"
         probe = Launch(called, configuration, arguments, statements)
         yield Guess(called, arguments, statements, probe, uses_y, shared)
