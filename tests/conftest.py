@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from measurement.recording import recording
 from measurement.recording.recording import Recording
 from measurement.sampling import interference, supervisor
 from tests.support import builds, cache, fakes, simulated, warm
+from tests.support.gpu_lock import gpu
 from workflow.__main__ import main
 
 hypothesis.settings.register_profile("any host", deadline=None)  # a busy host is no failure
@@ -36,6 +38,14 @@ def pytest_configure() -> None:
     cache.tidy()
     for name, value in _ASLEEP.items():
         os.environ.setdefault(name, value)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
+    """Let processes share the GPU, except for tests and fixtures marked `gpu("alone")`."""
+    marker = item.get_closest_marker("gpu")
+    with gpu(*marker.args) if marker else nullcontext():
+        return (yield)
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -253,7 +253,7 @@ def measured(card, nvcc, tmp_path_factory):
     return by_quantity(found), duration_s, kept, device
 
 
-@pytest.mark.gpu
+@pytest.mark.gpu("alone")
 def test_every_ceiling_of_a_gpu_is_measured_in_every_round(measured):
     values = measured[0]
     names = Counter(quantity for quantity, _, _ in values)
@@ -286,7 +286,7 @@ def peak_cycles_per_s(device):
     return clock_khz * 1e3 * sms
 
 
-@pytest.mark.gpu
+@pytest.mark.gpu("alone")
 def test_latency_grows_from_level_to_level(measured):
     values = measured[0]
     cycles, seconds = (
@@ -301,7 +301,7 @@ def test_latency_grows_from_level_to_level(measured):
     assert clocks.max() < 4e9
 
 
-@pytest.mark.gpu
+@pytest.mark.gpu("alone")
 def test_measured_throughputs_are_just_below_the_limits_of_the_gpu(measured):
     values, _, _, device = measured
     rate = middle(values, "fp32_flop_per_s")
@@ -318,7 +318,7 @@ def test_measured_throughputs_are_just_below_the_limits_of_the_gpu(measured):
         assert middle(values, f"{way}_bytes_per_s", "pageable", largest) < 1.1 * pinned
 
 
-@pytest.mark.gpu
+@pytest.mark.gpu("alone")
 def test_reads_are_as_fast_as_the_paths_of_an_sm_are_wide(measured):
     """L1 and shared memory: near 128 bytes per cycle and SM; the L2 is between L1 and memory."""
     values, _, _, device = measured
@@ -330,7 +330,7 @@ def test_reads_are_as_fast_as_the_paths_of_an_sm_are_wide(measured):
     assert float(np.median(values[copies[0]])) < l2 < 0.7 * l1
 
 
-@pytest.mark.gpu
+@pytest.mark.gpu("alone")
 def test_ceilings_are_measured_quickly_and_free_their_memory(measured):
     values, duration_s, kept, _ = measured
     total_s = middle(values, "empty_total_s")

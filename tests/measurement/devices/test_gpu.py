@@ -1,6 +1,6 @@
 """The kernels and the session on a real GPU; skipped without one."""
 
-import os
+from functools import partial
 from pathlib import Path
 from statistics import median
 
@@ -14,7 +14,7 @@ from kernels.catalog.product import with_entry
 from kernels.catalog.user_supplied import read
 from kernels.catalog.variant import SEQUENTIAL
 from kernels.cubins.build import Build, build_for
-from kernels.cubins.compile import architecture, build_all
+from kernels.cubins.compile import architecture, build_all, read_result
 from kernels.host_execution.check import execute
 from kernels.products.elements import ELEMENTS
 from kernels.products.gate import evaluate
@@ -32,6 +32,7 @@ from study.cells import gpu_cells, problems
 from study.config import Series
 from study.plan import builds
 from tests.support import studies
+from tests.support.cache import code, made
 from tests.support.fakes import CALLED
 from tests.support.tricks import InProcess
 
@@ -52,12 +53,11 @@ KERNELS = [name for name, entry in VARIANTS.items() if entry.kernel_name]
 
 
 @pytest.fixture(scope="module")
-def cubins(card, nvcc, tmp_path_factory):
-    folder = tmp_path_factory.mktemp("cubins")
-    workers = len(os.sched_getaffinity(0))
+def cubins(card, nvcc):
     name = architecture(card.compute_capability)
     wanted = builds(study(series=[shapes_of(KERNELS)]))
-    return folder, build_all(nvcc, wanted, name, folder, workers)
+    folder = made("cubins", [code("base", "kernels"), name], partial(build_all, nvcc, wanted, name))
+    return folder, [read_result(folder / name / f"{build.stem}.cubin") for build in wanted]
 
 
 def study(**changes):
@@ -72,6 +72,7 @@ def shapes_of(variants):
     )
 
 
+@pytest.mark.gpu("alone")
 def test_pytorch_multiplies_in_a_session_and_has_kernel_only_times(card, cubins, tmp_path):
     pytest.importorskip("torch")
     (tmp_path / "called.py").write_text(CALLED)
@@ -260,6 +261,7 @@ def kernel_s(session, asked):
     return session.kernel_time(asked, flushed=False).kernel_s
 
 
+@pytest.mark.gpu("alone")
 @pytest.mark.parametrize("n", [64, 256, 2048])
 def test_kernel_only_times_agree_with_the_clock_of_the_gpu(session, n):
     asked = cell("block_unroll4", n, 32)
@@ -268,6 +270,7 @@ def test_kernel_only_times_agree_with_the_clock_of_the_gpu(session, n):
     assert np.median(ratios) == pytest.approx(1, abs=0.1 if n == 64 else 0.02)
 
 
+@pytest.mark.gpu("alone")
 def test_kernel_only_times_do_not_depend_on_host_memory(session):
     cells = [cell("block_unroll4", 256, 32, memory) for memory in ("pinned", "pageable")]
     isolated_s = [np.median([kernel_s(session, each) for _ in range(31)]) for each in cells]
@@ -275,6 +278,7 @@ def test_kernel_only_times_do_not_depend_on_host_memory(session):
     assert session.run(cells[0]).kernel_s > isolated_s[0], "there the card waits for the host"
 
 
+@pytest.mark.gpu("alone")
 def test_energy_is_read_from_the_counter_of_the_gpu(session):
     session.observers = gpu_observers(session._device.pci_bus_id())
     one = cell("block_unroll4", 2048, 32)
@@ -319,6 +323,7 @@ def test_products_are_bit_for_bit_those_of_the_host_execution(session, variant, 
         np.testing.assert_array_equal(found.view(np.int32), expected.view(np.int32))
 
 
+@pytest.mark.gpu("alone")
 @pytest.mark.parametrize("location", LOCATIONS)
 @pytest.mark.parametrize("variant", ["block", "cublas_sgemm", "sgemm_tensor_tma"])
 def test_products_are_right_wherever_the_data_are(session, inputs, variant, location):
@@ -335,6 +340,7 @@ def test_products_are_right_wherever_the_data_are(session, inputs, variant, loca
         assert min(moved_s) > 1e-4
 
 
+@pytest.mark.gpu("alone")
 @pytest.mark.parametrize("variant", ["block", "cublas_sgemm"])
 def test_every_stream_of_a_batch_has_the_right_product(session, inputs, variant):
     one = cell(variant, 512, 16 if VARIANTS[variant].block_sizes else None)

@@ -14,7 +14,7 @@ import pytest
 
 from tests.support import ROOT
 
-pytestmark = pytest.mark.gpu
+pytestmark = pytest.mark.gpu("by a child")
 FILES = {path.stem: path.read_text() for path in (ROOT / "tests/data/python_kernels").glob("*.py")}
 # File, what is changed, and the outcome of the changed file.
 CHANGED = (
@@ -40,13 +40,17 @@ from kernels.products.shape import Shape
 from measurement.devices.discovery import cuda_devices
 from measurement.devices.gpu import GpuSession
 from study.cells import Cell
+from tests.support.gpu_lock import gpu
 from tests.support.tricks import inputs_of, outcome
 
 folder, card = Path(sys.argv[2]), cuda_devices()[0]
 product = with_entry(read(Path(sys.argv[1])), "float32", Shape.parse("130x200x75"))
 one = Cell("gpu0", product, "pinned")
 built = build_all(find_nvcc(), [HOLD], architecture(card.compute_capability), folder, 1)
-with GpuSession(card, inputs_of([one]), built, folder, primary=True) as session:
+with (
+    gpu("alone"),
+    GpuSession(card, inputs_of([one]), built, folder, primary=True) as session,
+):
     print("outcome:", outcome(session, one, folder, {}) or "correct")
 """
 

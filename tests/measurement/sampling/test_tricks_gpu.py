@@ -13,7 +13,7 @@ from study.cells import Cell, cell
 from tests.support.supplied import supplied
 from tests.support.tricks import inputs_of, outcome
 
-pytestmark = pytest.mark.gpu
+pytestmark = pytest.mark.gpu("alone")
 N = 512
 WRONG = "refused: a timed product is wrong"
 # A kernel of one thread per element. `EARLY` begins it, `VALUE` is how it reads an element.
