@@ -30,6 +30,11 @@ class Variant:
     compiled: bool = True
 
     @property
+    def is_tuned(self) -> bool:
+        """Whether it can be the fastest: a library, or a program for several threads."""
+        return self.parallel or not self.compiled
+
+    @property
     def source(self) -> str | None:
         """Path of the C file relative to the project's root; None for libraries."""
         return f"cpu_reference/{self.name}.c" if self.compiled else None

@@ -128,9 +128,10 @@
   }
 
   /* The same implementation on another GPU: two fastest ones may be different implementations. */
-  function sameOn(gpu, there, { name }) {
+  function sameOn(gpu, there, { variant, name }) {
     if (!there) return `${gpu.title}: no prediction of ${name}, which was not measured there or is never the fastest.`;
-    return `${gpu.title}, the same ${name}: ${seconds(there.time)} (${bounds(there, seconds)}).`;
+    const which = gpu.stale.includes(variant) ? "an older" : "the same";
+    return `${gpu.title}, ${which} ${name}: ${seconds(there.time)} (${bounds(there, seconds)}).`;
   }
 
   /* An answer has the fastest implementation of this study and that of a library, the faster one first, the

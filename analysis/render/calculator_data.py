@@ -34,6 +34,8 @@ def calculator_data(store: Store, titles: dict[str, str]) -> str:
     intervals instead of their ends. `names` are the implementations by variant and block size.
     """
     gpus = store["predictors"].set_index("gpu")
+    changed = store["recordings"].set_index("gpu")["stale_sources"]
+    stale = {label: str(changed[label]).split(";") for label in gpus.index}
     tables = (store[name].astype(str).to_dict("records") for name in ("break_even", "choices"))
     sizes = [*break_even_sizes(*tables)]
     names = ("gpu", "host_memory", "cpu_baseline", "arithmetic")
@@ -45,6 +47,7 @@ def calculator_data(store: Store, titles: dict[str, str]) -> str:
             | {"recording": visible(gpus.at[label, "recording"])}
             | {"largest": largest_n(gpus.loc[label])}
             | {"memory_bytes": int(gpus.at[label, "memory_bytes"])}
+            | {"stale": [name for name, one in VARIANTS.items() if one.source in stale[label]]}
             for label, title in titles.items()
             if label in gpus.index
         ],

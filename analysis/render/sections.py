@@ -9,8 +9,9 @@ from markupsafe import Markup
 from analysis.data.devices import Device, Devices
 from analysis.domain import FASTER, PUBLISHED
 from analysis.render import words
-from analysis.render.numbers import ABSENT, interval, name, verdict, visible, word
+from analysis.render.numbers import ABSENT, interval, name, number, verdict, visible, word
 from analysis.render.query import Row, Rows
+from cpu_reference.catalog import VARIANTS
 from kernels.catalog.baselines import BASELINES, BEST, CPU_BASELINES, FASTEST_CPU, TITLES
 
 Tables = Callable[[str], Rows]
@@ -36,6 +37,7 @@ class Answers:
     device: Device
     name: Markup
     row: Row
+    cpu: Markup
     answers: list[Answer]
 
 
@@ -54,8 +56,8 @@ def context(t: Tables, devices: Devices) -> dict[str, Any]:
     return {
         "n": choice["n"] if choice else (largest and largest["largest_n"]) or 1024,
         "baselines": {
-            "Kernel on the GPU": kernels,
-            "CPU implementation": {FASTEST_CPU: TITLES[FASTEST_CPU]} | cpus,
+            "Kernel on the GPU (in section Kernels)": kernels,
+            "CPU implementation (everywhere)": {FASTEST_CPU: TITLES[FASTEST_CPU]} | cpus,
         },
     }
 
@@ -127,7 +129,19 @@ def answers_of(t: Tables, device: Device) -> Answers:
         Answer("GPU faster from", _sizes(strict, even)),
     ]
     (row,) = t("recordings").where(recording=device.recording, gpu=gpu)
-    return Answers(device, word(row, "gpu_name" if device.is_gpu else "cpu_model"), row, found)
+    name = word(row, "gpu_name" if device.is_gpu else "cpu_model")
+    return Answers(device, name, row, _cpu(t, row), found)
+
+
+def _cpu(t: Tables, row: Row) -> Markup:
+    """Return the CPU of a recording, its threads, and the candidates for its fastest program."""
+    host = t("cpu_hosts").where(recording=row["recording"]).first
+    rows = t("cpu_times").where(recording=row["recording"])
+    first = [rows.where(variant=one.name).first for one in VARIANTS.values() if one.is_tuned]
+    candidates = Markup(", ").join(name(each) for each in first if each)
+    threads = Markup(" with {} threads").format(number(host, "usable_threads")) if host else ""
+    programs = Markup(", fastest of {}").format(candidates) if candidates else ""
+    return word(row, "cpu_model") + threads + programs
 
 
 def _absent(reason: str) -> list[tuple[Markup, Markup]]:

@@ -53,6 +53,14 @@ def test_the_answers_name_what_is_compared(tmp_path):
     assert sizes == [("N = 300 (200 to 400)", "best choice, pinned memory")]
 
 
+def test_the_answers_name_the_candidates_on_the_cpu(tmp_path):
+    times = [{"recording": "card", "variant": name} for name in ("mkl", "naive", "packed", "mkl")]
+    hosts = [{"recording": "card", "usable_threads": 16}]
+    (one,) = said(tmp_path, sections.answers, cpu_times=times, cpu_hosts=hosts)
+    text = re.sub("<[^>]*>", "", str(one.cpu))
+    assert text.endswith(" with 16 threads, fastest of packed, mkl")
+
+
 def test_the_gpu_in_focus_is_shown_first_and_others_are_hidden(tmp_path):
     recordings = [recording("card"), recording("other")]
     shown = said(tmp_path, sections.answers, "other", recordings=recordings)
