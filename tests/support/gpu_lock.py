@@ -3,23 +3,38 @@
 import fcntl
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Literal
+from typing import IO, Literal
 
 from tests.support import cache
 
-Use = Literal["shared", "alone", "by a child"]
+Use = Literal["shared", "alone", "later"]
 
 
 @contextmanager
 def gpu(use: Use = "shared") -> Iterator[None]:
-    """Use the GPU with others or alone; with "by a child", a child process calls this itself."""
-    if use == "by a child":
+    """Use the GPU with others or alone; later: the test itself calls this around its times."""
+    if use == "later":
         yield
         return
-    cache.FOLDER.mkdir(parents=True, exist_ok=True)
-    queue, lock = ((cache.FOLDER / f"gpu-{name}.lock").open("w") for name in ("queue", "use"))
-    with queue, lock:
-        fcntl.flock(queue, fcntl.LOCK_EX)  # who waits for the GPU alone is not overtaken
-        fcntl.flock(lock, fcntl.LOCK_EX if use == "alone" else fcntl.LOCK_SH)
+    # Who waits for the GPU alone is not overtaken.
+    with _locked("queue", fcntl.LOCK_EX) as queue, _locked("use", _MODES[use]):
         fcntl.flock(queue, fcntl.LOCK_UN)
         yield
+
+
+@contextmanager
+def only_recording() -> Iterator[None]:
+    """Wait for the recordings of other processes: there is one at a time on a GPU."""
+    with _locked("recording", fcntl.LOCK_EX):
+        yield
+
+
+_MODES = {"alone": fcntl.LOCK_EX, "shared": fcntl.LOCK_SH}
+
+
+@contextmanager
+def _locked(name: str, mode: int) -> Iterator[IO[str]]:
+    cache.FOLDER.mkdir(parents=True, exist_ok=True)
+    with (cache.FOLDER / f"gpu-{name}.lock").open("w") as lock:
+        fcntl.flock(lock, mode)
+        yield lock

@@ -13,10 +13,11 @@ from kernels.products.shape import Shape
 from measurement.devices.gpu import GpuSession
 from study.cells import Cell
 from tests.support import ROOT
+from tests.support.gpu_lock import gpu
 from tests.support.supplied import supplied
 from tests.support.tricks import inputs_of, outcome
 
-pytestmark = pytest.mark.gpu
+pytestmark = pytest.mark.gpu("later")
 COLUMNS = """
 __global__ void columns(int m, int n, int k, float alpha, const float *A, int lda, const float *B,
                         int ldb, float beta, float *C, int ldc) {
@@ -105,5 +106,6 @@ def test_a_kernel_of_any_file_multiplies_on_a_gpu(card, nvcc, tmp_path, text):
             builds = [HOLD, build_for(one.product)]
             target = architecture(card.compute_capability)
             built = build_all(nvcc, builds, target, tmp_path / "cubins", 2)
-            with GpuSession(card, inputs_of([one]), built, tmp_path / "cubins") as session:
+            folder = tmp_path / "cubins"
+            with gpu("alone"), GpuSession(card, inputs_of([one]), built, folder) as session:
                 assert outcome(session, one, tmp_path, {}) is None

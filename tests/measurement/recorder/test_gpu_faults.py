@@ -16,6 +16,7 @@ from measurement.recording.recording import CELL
 from study.config import validate
 from study.plan import builds
 from tests.support.fakes import CONFIG
+from tests.support.gpu_lock import only_recording
 
 pytestmark = pytest.mark.gpu
 HEAD = 'extern "C" __global__ void block(const float *a, const float *b, float *c, int n) {\n'
@@ -60,7 +61,8 @@ def spoilt(card, config, tmp_path, monkeypatch):
         subprocess.run(command, check=True)
         changed = replace(result, cubin_sha256=sha256(cubin), **facts)
         cubin.with_suffix(".json").write_text(json.dumps(asdict(changed)))
-        made = record(config, card.index, tmp_path / "r", tmp_path)
+        with only_recording():
+            made = record(config, card.index, tmp_path / "r", tmp_path)
         cells = made.checks[made.checks["device"] != "cpu"]
         return made, cells[(cells["variant"] == result.variant) & (cells["n"] == 64)], cells
 

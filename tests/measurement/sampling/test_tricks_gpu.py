@@ -10,10 +10,11 @@ from kernels.cubins.compile import architecture, build_all
 from kernels.products.shape import Shape
 from measurement.devices.gpu import GpuSession
 from study.cells import Cell, cell
+from tests.support.gpu_lock import gpu
 from tests.support.supplied import supplied
 from tests.support.tricks import inputs_of, outcome
 
-pytestmark = pytest.mark.gpu("alone")
+pytestmark = pytest.mark.gpu("later")
 N = 512
 WRONG = "refused: a timed product is wrong"
 # A kernel of one thread per element. `EARLY` begins it, `VALUE` is how it reads an element.
@@ -124,7 +125,7 @@ def ceilings(card, instruments):
     one = cell("gpu0", "cublas_sgemm", "float32", Shape.square(N), None, "pinned")
     folder, built = instruments
     found = {}
-    with GpuSession(card, inputs_of([one]), built, folder) as session:
+    with gpu("alone"), GpuSession(card, inputs_of([one]), built, folder) as session:
         for ceiling in session.ceilings():
             found[ceiling.quantity] = max(ceiling.value, found.get(ceiling.quantity, 0.0))
     return found
@@ -143,7 +144,8 @@ def trial(card, nvcc, instruments, ceilings, tmp_path):
         build = build_for(one.product)
         if build:
             built = [*built, *build_all(nvcc, [build], name_of(card), folder, 1)]
-        with GpuSession(card, inputs_of([one]), built, folder, build is None) as session:
+        is_call, inputs = build is None, inputs_of([one])
+        with gpu("alone"), GpuSession(card, inputs, built, folder, is_call) as session:
             return outcome(session, one, tmp_path, ceilings)
 
     return tried
@@ -172,7 +174,7 @@ def test_a_trick_of_a_call_is_refused(trial, monkeypatch, before, body, reason):
 def test_modes_of_cublas_pass_all_checks(card, instruments, ceilings, tmp_path, name):
     folder, built = instruments
     one = cell("gpu0", name, VARIANTS[name].dtypes[0], Shape.square(4096), None, "pinned")
-    with GpuSession(card, inputs_of([one]), built, folder) as session:
+    with gpu("alone"), GpuSession(card, inputs_of([one]), built, folder) as session:
         if reason := session.not_launchable(one):
             pytest.skip(reason)
         assert outcome(session, one, tmp_path, ceilings) is None
