@@ -34,6 +34,7 @@ from study.plan import builds
 from tests.support import studies
 from tests.support.cache import code, made
 from tests.support.fakes import CALLED
+from tests.support.gpu_lock import gpu
 from tests.support.tricks import InProcess
 
 pytestmark = pytest.mark.gpu
@@ -306,6 +307,7 @@ OWN = [name for name in KERNELS if VARIANTS[name].kernel_name == name]
 IN_ORDER = [name for name in OWN if not VARIANTS[name].tensor_products]
 
 
+@pytest.mark.gpu("later")
 @pytest.mark.parametrize("variant", IN_ORDER)
 def test_products_are_bit_for_bit_those_of_the_host_execution(session, variant, tmp_path_factory):
     """With FMAs, which ptxas generates for all products and sums here."""
@@ -317,9 +319,10 @@ def test_products_are_bit_for_bit_those_of_the_host_execution(session, variant, 
         large = asked.shape.flop > Shape.square(200).flop
         if large and (asked.dtype != "float32" or asked.shape.batch > 1 or asked.block_size == 8):
             continue  # the host would take a minute
-        session.run(asked)
         expected, _ = execute(asked.product, "fused", folder=folder)
-        found = session.product(asked)
+        with gpu():
+            session.run(asked)
+            found = session.product(asked)
         np.testing.assert_array_equal(found.view(np.int32), expected.view(np.int32))
 
 

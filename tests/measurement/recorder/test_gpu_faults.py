@@ -40,7 +40,7 @@ def config():
     config["study"] |= {"sizes": [64], "holdout_sizes": [100]}
     config["study"]["block_sizes"] = [8, 32]
     config["study"]["interference"]["block_size"] = 8
-    config["study"]["protocol"] |= {"hang_limit_s": 10, "cold_starts": 1}
+    config["study"]["protocol"] |= {"hang_limit_s": 5, "cold_starts": 1}
     return validate(config, "config.yaml")
 
 
@@ -73,7 +73,7 @@ def spoilt(card, config, tmp_path, monkeypatch):
     ("kind", "reason"),
     [
         ("out of bounds", "illegal memory access"),
-        ("endless", "no answer within 10 s"),
+        ("endless", "no answer within 5 s"),
         ("nan", "4096 of 4096 elements wrong; worst C(0, 0) = nan"),
         ("wrong", "1 of 4096 elements wrong; worst C(1, 2) = "),
         ("trap", "unspecified launch failure"),
