@@ -21,6 +21,7 @@ from kernels.catalog.python_calls import CallFacts, needed
 from kernels.catalog.user_supplied import CALL
 from measurement.devices.errors import CellError
 
+_MEASURING = ("kernels", "measurement", "study")
 # Names and versions of packages that a recording contains.
 _NAME, _VERSION = re.compile(r"[A-Za-z]\w{0,99}", re.ASCII), re.compile(r"[\w.+!-]{1,99}", re.ASCII)
 
@@ -50,7 +51,7 @@ class DeviceMatrix:
 
 
 class Intact:
-    """The functions and classes of this program, and of all that it imports, before a call."""
+    """The functions and classes of this program, and of all that measures, before a call."""
 
     def __init__(self, cuda: Any) -> None:
         self._cuda = cuda
@@ -66,11 +67,13 @@ class Intact:
     def _callables(self) -> Iterator[tuple[tuple[str, str], tuple[int, int]]]:
         """Yield module and name of functions and classes, with their identities.
 
-        Members of classes belong to this program and to CUDA. Libraries may install hooks of `sys`.
+        Members of classes belong to this program and to CUDA. Libraries may install hooks of `sys`,
+        and replace what only the command line imports, as PyTorch does with `inspect.getfile`.
         """
-        loaded = list(sys.modules.items())
-        ours = [module for name, module in loaded if name.split(".")[0] in FOLDERS]
-        values = [value for module in ours for value in list(vars(module).values())]
+        loaded = [(name.split(".")[0], module) for name, module in list(sys.modules.items())]
+        ours = [module for folder, module in loaded if folder in FOLDERS]
+        measuring = [module for folder, module in loaded if folder in _MEASURING]
+        values = [value for module in measuring for value in list(vars(module).values())]
         imported_modules = {value for value in values if isinstance(value, ModuleType)}
         for module in {*ours, *imported_modules, self._cuda}:
             name = str(getattr(module, "__name__", "cuda"))

@@ -32,6 +32,7 @@ RUN = """
 import importlib
 import sys
 from pathlib import Path
+import workflow.__main__  # as in the worker of a command
 from kernels.catalog.product import with_entry
 from kernels.catalog.user_supplied import read
 from kernels.cubins.compile import architecture, build_all

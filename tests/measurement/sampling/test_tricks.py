@@ -4,6 +4,7 @@ The tricks run as calls in the memory of a fake CUDA. test_tricks_gpu.py has tho
 """
 
 import hashlib
+import inspect
 import os
 from contextlib import suppress
 from dataclasses import replace
@@ -13,6 +14,7 @@ from unittest.mock import Mock
 import numpy as np
 import pytest
 
+from base import command_line
 from kernels.catalog.entries import VARIANTS
 from kernels.catalog.product import Product, with_entry
 from kernels.catalog.user_supplied import read
@@ -311,6 +313,13 @@ def test_a_replaced_function_is_named(monkeypatch, owner, name):
     monkeypatch.setattr(owner, name, lambda *_: 0)
     with pytest.raises(Exception, match=rf"^refused: called.py replaced \S*{name}; leave it"):
         intact.check("called.py")
+
+
+def test_a_library_may_replace_what_only_the_command_line_imports(monkeypatch):
+    assert command_line.inspect
+    intact = Intact(FakeCuda([("Stand-in", (8, 0))]))
+    monkeypatch.setattr(inspect, "getfile", lambda _: "")  # as PyTorch does when it is imported
+    intact.check("called.py")
 
 
 def test_imports_of_a_call_are_recorded_with_versions(tmp_path, monkeypatch):
