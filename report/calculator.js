@@ -81,8 +81,8 @@
 
   function outside({ least_n, largest_n }, n) {
     return least_n === largest_n
-      ? `N = ${n} differs from the only measured size, N = ${largest_n}`
-      : `N = ${n} is outside the measured sizes, N = ${least_n} to ${largest_n}`;
+      ? `N = ${n} differs from the only size of its fit, N = ${largest_n}`
+      : `N = ${n} is outside the sizes of its fit, N = ${least_n} to ${largest_n}`;
   }
 
   /* --- the answer --- */
@@ -186,7 +186,7 @@
     if (!gpus.length || !surface) return { gpus, cpu: null, even: "" };
     const cpu = { ...shapes.onCpu(surface, shape, run), name: surfaces.nearest(surface, shape), outside: far(surface) };
     const sameAt = (gpu, { variant }) => {
-      const one = surfaces.onGpu(gpu.label, shape, run.place).find((each) => each.variant === variant);
+      const one = surfaces.onGpu(gpu.label, shape, run.place).find((each) => each.variant === variant && isAble(each));
       return one && shapes.onGpu(one, shape, run);
     };
     return { gpus, cpu, even: shapes.breakEven(shape, run, all, surface), sameAt };

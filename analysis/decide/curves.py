@@ -102,7 +102,7 @@ def leave_one_out(n: FloatArray, time_s: FloatArray) -> tuple[FloatArray, FloatA
     return np.array(errors[1:-1]), np.array(errors[:1] + errors[-1:])
 
 
-def curve_rows(found: list[MeasuredSource]) -> pd.DataFrame:
+def curve_rows(found: list[MeasuredSource], held_out: bool = True) -> pd.DataFrame:
     """Return the curves of kernels, end-to-end runs and `CPU_BASELINES`, one row per size.
 
     quantity: "kernel", or "total" for end-to-end runs (with their host_memory) and the CPU. Only
@@ -112,16 +112,21 @@ def curve_rows(found: list[MeasuredSource]) -> pd.DataFrame:
     half_width_between, half_width_beyond: half-widths of 95 % prediction intervals one octave away,
     from leave-one-out errors of a GPU's kernels, its runs of one host memory, or a CPU baseline.
     half_width: the half-width of the measured interval, at least the median of all sizes, because a
-    short interval may be chance. Held-out sizes are excluded.
+    short interval may be chance. Without `held_out`, held-out sizes are excluded, to test the
+    predictions there.
     """
+
+    def fitted(cells: pd.DataFrame) -> pd.DataFrame:
+        return cells if held_out else cells[~cells["n"].isin(source.holdout_sizes)]
+
     frames = []
     on_cpu = ((source, cpu_baselines(source)) for source in found)
     for source, rows in once_per_recording(on_cpu):
-        sides = [([rows[rows["cpu_baseline"] == name]], None) for name in CPU_BASELINES]
+        sides = [([fitted(rows[rows["cpu_baseline"] == name])], None) for name in CPU_BASELINES]
         if source.device:
-            kernels = [own for _, own in kernel_cells(source).groupby(IMPLEMENTATION, dropna=False)]
-            sides.append((kernels, source.gpu["multiprocessors"]))
-            runs = run_cells(source).rename(columns=renaming("total_s", "time_s"))
+            of_kernels = fitted(kernel_cells(source)).groupby(IMPLEMENTATION, dropna=False)
+            sides.append(([own for _, own in of_kernels], source.gpu["multiprocessors"]))
+            runs = fitted(run_cells(source)).rename(columns=renaming("total_s", "time_s"))
             sides += [([own], None) for _, own in runs.groupby("host_memory")]
         for groups, multiprocessors in sides:
             if multiprocessors is None:
@@ -155,9 +160,9 @@ def _by_arithmetic(cells: pd.DataFrame) -> Iterator[list[pd.DataFrame]]:
 
 
 def run_cells(source: MeasuredSource) -> pd.DataFrame:
-    """Return the cells of a GPU's end-to-end runs at the fitted sizes, in the catalog."""
+    """Return the cells of a GPU's end-to-end runs, in the catalog."""
     cells = _in_catalog(source.gpu_square_cells)
-    return cells[cells["total_s"].notna() & ~cells["n"].isin(source.holdout_sizes)]
+    return cells[cells["total_s"].notna()]
 
 
 def _in_catalog(cells: pd.DataFrame) -> pd.DataFrame:
@@ -166,25 +171,23 @@ def _in_catalog(cells: pd.DataFrame) -> pd.DataFrame:
 
 
 def kernel_cells(source: MeasuredSource) -> pd.DataFrame:
-    """Return the cells of a GPU's kernels at the fitted sizes, with kernel times as time_s.
+    """Return the cells of a GPU's kernels, with kernel times as time_s.
 
     Variants with work on the host are excluded because no model describes that work.
     """
     cells = _in_catalog(source.gpu_square_cells)
     cells = cells[cells["host_memory"] == source.memory("kernel")]
-    cells = cells[~cells["n"].isin(source.holdout_sizes) & cells["kernel_s"].notna()]
-    cells = cells[cells["host_s"].isna()]
+    cells = cells[cells["kernel_s"].notna() & cells["host_s"].isna()]
     cells = cells.rename(columns=renaming("kernel_s", "time_s"))
     return cells.sort_values(["variant", "block_size", "n"])
 
 
 def cpu_baselines(source: MeasuredSource) -> pd.DataFrame:
-    """Return the candidates of each of `CPU_BASELINES` (column cpu_baseline) at the fitted sizes.
+    """Return the candidates of each of `CPU_BASELINES` (column cpu_baseline).
 
     A host with one thread has no cells on all threads. The index is the index of `source.cells`.
     """
-    cells = source.square_cells[~source.square_cells["n"].isin(source.holdout_sizes)]
-    cells = cells.rename(columns=renaming("total_s", "time_s"))
+    cells = source.square_cells.rename(columns=renaming("total_s", "time_s"))
     found = candidates(cells)
     return pd.concat([found[name].assign(cpu_baseline=name) for name in CPU_BASELINES])
 

@@ -30,26 +30,26 @@ def decision_tables(found: list[MeasuredSource]) -> dict[str, pd.DataFrame]:
     }
     fits = tables | {"curves": curve_rows(found)}
     tables["predicted_times"] = predicted_times_table(found, fits)
-    return tables | {"predictions": predictions_table(found, fits)}
+    tested = tables | {"curves": curve_rows(found, held_out=False)}
+    return tables | {"predictions": predictions_table(found, tested)}
 
 
 def predictors_table(found: list[MeasuredSource]) -> pd.DataFrame:
     """Return the parameters of each GPU that predictions need besides the fits.
 
     launch_s: time of an empty kernel between two events, the minimum of a kernel time. least_n,
-    largest_n: range of the fitted sizes. error_bound: acceptable error of predictions.
+    largest_n: range of the measured sizes. error_bound: acceptable error of predictions.
     """
     rows = []
     for source in with_gpu(found):
         ceilings = source.own(source.recording.ceilings)
         empty = ceilings.loc[ceilings["quantity"] == "empty_kernel_s", "value"]
         cells = source.gpu_square_cells
-        sizes = cells.loc[~cells["n"].isin(source.holdout_sizes), "n"]
         row: dict[str, object] = {"recording": source.recording_id, "gpu": source.label}
         row |= {name: source.gpu[name] for name in ("multiprocessors", "memory_bytes")}
         row |= {"gpu_name": source.gpu_name, "launch_s": empty.median() if len(empty) else None}
-        if len(sizes):
-            row |= {"least_n": sizes.min(), "largest_n": sizes.max()}
+        if len(cells):
+            row |= {"least_n": cells["n"].min(), "largest_n": cells["n"].max()}
         rows.append(row | {"error_bound": ERROR_BOUND})
     return from_rows("predictors", rows)
 
@@ -57,7 +57,7 @@ def predictors_table(found: list[MeasuredSource]) -> pd.DataFrame:
 def predictions_table(
     found: list[MeasuredSource], fits: Mapping[str, pd.DataFrame]
 ) -> pd.DataFrame:
-    """Return one row per GPU cell at a held-out size: measured, and predicted from `fits`.
+    """Return one row per GPU cell at a held-out size: measured, and predicted from the others.
 
     error_share: predicted over measured, minus 1. inside: whether the prediction interval contains
     the measured median. Intervals exclude the variation between sessions, which is common to the

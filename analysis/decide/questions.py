@@ -249,8 +249,8 @@ def _answer(one: Implementation, n: int) -> Answer:
 
 def _outside(one: Implementation, n: int) -> str:
     if one.least_n == one.largest_n:
-        return f"N = {n} differs from the only measured size, N = {one.largest_n}"
-    return f"N = {n} is outside the measured sizes, N = {one.least_n} to {one.largest_n}"
+        return f"N = {n} differs from the only size of its fit, N = {one.largest_n}"
+    return f"N = {n} is outside the sizes of its fit, N = {one.least_n} to {one.largest_n}"
 
 
 def _cpu_baselines(rows: Sequence[CsvRow], recording: str) -> dict[str, Rows]:

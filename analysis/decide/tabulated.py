@@ -1,6 +1,6 @@
 """Predicted times on a grid of sizes: the table that `advise` and the page look up.
 
-Measured, held-out and break-even sizes are in the grid, so that only times between them differ from
+Measured and break-even sizes are in the grid, so that only times between them differ from
 `analysis.decide.predictors`. `analysis.decide.lookup` interpolates.
 """
 
@@ -55,7 +55,7 @@ def predicted_times_table(
             if gpu := predictor(source.label, memory, fits):
                 key = {"gpu": source.label, "host_memory": memory}
                 crossed = _break_even_sizes(fits, **key)
-                frame = pd.concat(_on_gpu(gpu, source.holdout_sizes, crossed))
+                frame = pd.concat(_on_gpu(gpu, crossed))
                 frames.append(frame.sort_values("n", kind="stable").assign(**key))
     on_cpu = fits["curves"].dropna(subset="cpu_baseline")
     for (recording, baseline), rows in on_cpu.groupby(["recording", "cpu_baseline"], sort=False):
@@ -84,11 +84,11 @@ def grid(others: Iterable[int]) -> Sizes:
     return np.array(sorted({*even, SHOWN, LARGEST_SIZE, *others}))
 
 
-def _on_gpu(gpu: Predictor, held_out: set[int], crossed: set[int]) -> Iterator[pd.DataFrame]:
+def _on_gpu(gpu: Predictor, crossed: set[int]) -> Iterator[pd.DataFrame]:
     """Yield the rows of each implementation with one kind of host memory."""
     measured = {round(math.exp(x)) for kernel in gpu.kernels for x in kernel.measured.log_n}
     least, largest = min(measured), max(measured)
-    shown = {*measured, *held_out, 2 * largest}
+    shown = {*measured, 2 * largest}
     # Beyond the measured sizes, intervals are wider.
     sizes = grid({*shown, *crossed, max(least - 1, 1), largest + 1})
     ranges = [kernel.measured.sizes for kernel in gpu.kernels]

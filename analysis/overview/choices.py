@@ -42,8 +42,7 @@ def choices_table(sources: list[MeasuredSource]) -> pd.DataFrame:
 def _choices(source: MeasuredSource) -> Iterator[dict[str, object]]:
     """Yield the rows of a GPU."""
     cells, draws, runs = source.square_cells, source.draws["total"], run_cells(source)
-    on_cpu = cells[(cells["device"] == CPU) & ~cells["n"].isin(source.holdout_sizes)]
-    on_cpu = on_cpu[on_cpu["total_s"].notna()]
+    on_cpu = cells[(cells["device"] == CPU) & cells["total_s"].notna()]
     compared = {BEST: on_cpu, ONE_CORE: on_cpu[with_threads(on_cpu, ONE)]}
     cpu = CpuBaselines.of(compared, draws)
     kinds = pd.Categorical(runs["variant"].map(_kind), KINDS)

@@ -77,17 +77,21 @@ def truth_s(variant, block, n, memory):
     return 12 * n**2 / bytes_per_s + kernel_time_s(one) + 5e-6
 
 
-def fits_of(found):
+def fits_of(found, held_out=False):
     """Return the fits of sources that `predictor` reads."""
     transfers, _ = transfer_tables(found)
     fits = {"predictors": predictors_table(found), "transfers": transfers}
-    return fits | {"curves": curve_rows(found)}
+    return fits | {"curves": curve_rows(found, held_out)}
+
+
+def predictors_of(gpu_recording, held_out):
+    fits = fits_of(data.sources({"card": gpu_recording}), held_out)
+    return {each: predictors.predictor("card", each, fits) for each in ("pinned", "pageable")}
 
 
 @pytest.fixture(scope="module")
 def fitted(gpu_recording):
-    fits = fits_of(data.sources({"card": gpu_recording}))
-    return {each: predictors.predictor("card", each, fits) for each in ("pinned", "pageable")}
+    return predictors_of(gpu_recording, held_out=False)
 
 
 def block_of(found):
@@ -122,8 +126,11 @@ def test_the_floor_is_interpolated_between_measured_copies():
 
 
 @pytest.mark.parametrize("memory", ["pinned", "pageable"])
-def test_the_table_differs_from_the_predictor_by_interpolation_only(fitted, computed, memory):
-    found, rng = fitted[memory], np.random.default_rng(7)
+def test_the_table_differs_from_the_predictor_of_all_sizes_by_interpolation_only(
+    gpu_recording, computed, memory
+):
+    found = predictors_of(gpu_recording, held_out=True)[memory]
+    rng = np.random.default_rng(7)
     kernels = {(kernel.variant, kernel.block_size): kernel for kernel in found.kernels}
     for n in np.exp(rng.uniform(0, math.log(LARGEST), 40)).astype(int).tolist():
         one = answers_of(computed, "card", n, memory).on_gpu[0]
@@ -239,7 +246,7 @@ def test_advise_gives_time_speedups_and_break_even_at_any_size(run, computed):
     assert [line.split("  ")[0] for line in lines[8:14]] == names
     speedup = float(re.search(r"  ([\d.]+) \(", lines[12]).group(1))
     assert speedup == pytest.approx(2e-11 * 1536**3 / 3.2 / (truth / 1e3), rel=0.1)
-    assert "* extrapolated: N = 1536 is outside the measured sizes, N = 256 to 1024" in out
+    assert "* extrapolated: N = 1536 is outside the sizes of its fit, N = 256 to 1024" in out
     assert "note:" not in out
     assert "pinned host memory" in run(computed, 1536, "--host-memory", "pinned")[1]
     status, out, _ = run(computed, 1)
@@ -253,11 +260,12 @@ def test_extrapolations_are_marked_with_their_ranges_of_sizes(run, computed, edi
     assert "extrapolated: N = 512" not in inside
     assert "note:" not in inside
     outside = run(computed, 5000)[1]
-    assert "note: extrapolated: N = 5000 is outside the measured sizes, N = 256 to 2048" in outside
+    said = "note: extrapolated: N = 5000 is outside the sizes of its fit, N = 256 to 2048"
+    assert said in outside
     assert "note: the tiles of register_tile_conflict_free do not divide N = 5000" in outside
     assert outside.count("* extrapolated: N = 5000") == 1
     only = SimpleNamespace(least_n=512, largest_n=512)
-    assert questions._outside(only, 600) == "N = 600 differs from the only measured size, N = 512"
+    assert questions._outside(only, 600) == "N = 600 differs from the only size of its fit, N = 512"
 
     def narrower(rows):
         return rows.assign(
