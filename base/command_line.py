@@ -104,6 +104,7 @@ class CommandParser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Exit with status 2; the message names the fault and the help command."""
+        message = message.replace("invalid int value", "not a whole number")
         self.exit(2, f"error: {self.prog}: {message}; see `{self.prog} --help`\n")
 
 
@@ -184,10 +185,10 @@ def _row(command: CommandParser, action: argparse.Action) -> str:
     return f"| `{name}` | {meaning}{needed} |"
 
 
-def whole_number(text: str) -> int:
-    """Parse an integer from 1 to a million."""
-    if not re.fullmatch("[0-9]{1,7}", text) or not 1 <= int(text) <= 10**6:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number; use 1 to 1000000")
+def whole_number(text: str, largest: int = 10**6) -> int:
+    """Parse an integer from 1 to `largest`."""
+    if not re.fullmatch("[0-9]{1,7}", text) or not 1 <= int(text) <= largest:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 1 to {largest}")
     return int(text)
 
 
@@ -255,7 +256,12 @@ def duration(seconds: float) -> str:
     return f"{seconds * factor:#.4g} {unit}"
 
 
-def annotation(level: str, text: str) -> str:
+def annotation(level: str, text: str, title: str = "gemm-study", **place: object) -> str:
     """Return a line that GitHub Actions shows beside a run; `level` is error, warning or notice."""
-    escaped = text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
-    return f"::{level} title=gemm-study::{escaped}"
+    pairs = [*place.items(), ("title", title)]
+    properties = ",".join(f"{name}={_escaped(str(value), ',:')}" for name, value in pairs)
+    return f"::{level} {properties}::{_escaped(text)}"
+
+
+def _escaped(text: str, more: str = "") -> str:
+    return re.sub(rf"[%\r\n{more}]", lambda match: f"%{ord(match[0]):02X}", text)

@@ -11,6 +11,8 @@ from typing import TextIO
 
 _LONGEST = 2000  # characters of a message
 _FULL = os.strerror(errno.ENOSPC)
+_REMEDIES = {errno.EFBIG: "; raise `ulimit -f`", errno.EMFILE: "; raise `ulimit -n`"}
+_REMEDIES |= {errno.ENOSPC: "", 0: ""}  # others are faults of a path
 
 
 class StudyError(Exception):
@@ -47,9 +49,11 @@ def exit_status(command: Callable[[], int | None]) -> int:
     except OSError as error:  # for example no permission, or a full disk
         # A rename names its target, not the temporary file. Errors of libraries lack strerror.
         thing = error.filename2 or error.filename or "input or output"
-        return _fail(f"{thing}: {error.strerror or error}")
+        remedy = _REMEDIES.get(error.errno or 0, "; correct it, or use another path")
+        return _fail(f"{thing}: {error.strerror or error}{remedy}")
     except MemoryError as error:
-        return _fail(f"not enough memory ({error}); end other programs, or raise `ulimit -v`")
+        amount = f" ({error})" if str(error) else ""
+        return _fail(f"not enough memory{amount}; end other programs, or raise `ulimit -v`")
     finally:
         _flush(sys.stdout)
 

@@ -32,8 +32,9 @@ def atomic_writer(path: Path | str) -> Iterator[IO[bytes]]:
     if path.exists() and not path.is_file():  # or a device
         raise StudyError(f"{path}: is not a regular file; name another file")
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    temporary = ""
     try:
+        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
         with os.fdopen(handle, "wb") as stream:
             yield stream
             stream.flush()
@@ -41,11 +42,10 @@ def atomic_writer(path: Path | str) -> Iterator[IO[bytes]]:
         os.chmod(temporary, 0o666 & ~current_umask())
         os.replace(temporary, path)
     except BaseException as error:
-        Path(temporary).unlink(missing_ok=True)
-        if (
-            isinstance(error, OSError) and error.strerror and error.filename is None
-        ):  # such as a full disk
-            error.filename = str(path)
+        if temporary:
+            Path(temporary).unlink(missing_ok=True)
+        if isinstance(error, OSError) and error.strerror and not (temporary and error.filename):
+            error.filename = str(path)  # not the temporary file, or nothing as on a full disk
         raise
 
 

@@ -1,7 +1,10 @@
 """Paths of the project and its results."""
 
+import shutil
 import sys
 from pathlib import Path
+
+from base.errors import StudyError
 
 ROOT = Path(__file__).resolve().parents[1]
 # The folders from which a study runs.
@@ -26,6 +29,13 @@ def default_config() -> Path:
 def remedy(setup: str, packages: str) -> str:
     """Return the command that installs packages: `setup` in a checkout, or else pip."""
     return f"`{setup}`" if IS_CHECKOUT else f"`pip install {packages}`"
+
+
+def program(name: str, package: str) -> Path:
+    """Return a program on PATH; raise StudyError if it is missing."""
+    if path := shutil.which(name):
+        return Path(path)
+    raise StudyError(f"{name}: not found on PATH; install {package}")
 
 
 def shown(path: Path) -> str:

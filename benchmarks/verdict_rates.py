@@ -30,14 +30,7 @@ from scipy.stats import t
 
 from analysis.stats.between import KERNEL, KNOWN, ONE_START, Between, mixture, variances
 from analysis.stats.estimates import FloatArray
-from analysis.stats.significance import (
-    FASTER,
-    SAME,
-    SLOWER,
-    THRESHOLD,
-    UNDECIDED,
-    verdicts,
-)
+from analysis.stats.significance import FASTER, SAME, SLOWER, THRESHOLD, UNDECIDED, verdicts
 from analysis.trust.comparison import GPU, OTHER_HARDWARE, SHORT_S, compare, decided, kinds
 from base.command_line import aligned
 from base.errors import exit_status

@@ -1,7 +1,6 @@
 """Build of the CPU variants into one shared library, and its Python binding."""
 
 import ctypes
-import shutil
 import subprocess
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -11,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from base.errors import StudyError
-from base.paths import ROOT
+from base.paths import ROOT, program
 from cpu_reference.blas import LIBRARIES, Blas
 from cpu_reference.catalog import VARIANTS, Variant
 
@@ -31,10 +30,7 @@ Matrix = npt.NDArray[np.float32]
 
 def find_gcc() -> Path:
     """Return the gcc on PATH; raise StudyError if there is none."""
-    gcc = shutil.which("gcc")
-    if not gcc:
-        raise StudyError("gcc: not found on PATH; install it (Debian, Ubuntu: apt install gcc)")
-    return Path(gcc)
+    return program("gcc", "it (Debian, Ubuntu: apt install gcc)")
 
 
 def gcc_version(gcc: Path) -> str:

@@ -12,6 +12,7 @@ import shlex
 import sys
 from argparse import SUPPRESS, Action, ArgumentParser, ArgumentTypeError
 from collections.abc import Generator, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -22,6 +23,7 @@ from base.files import write_atomic
 from base.paths import RESULTS, ROOT, STORE, default_config
 from base.progress import Progress
 from kernels.catalog.baselines import FASTEST_NAIVE, Baseline
+from kernels.products.shape import LARGEST_SIZE
 
 TABLES = RESULTS / "tables"
 QUESTIONS = RESULTS / "questions"
@@ -60,13 +62,19 @@ def _commit(text: str) -> str:
 
 def _difference(text: str) -> float:
     """Parse a relative difference above 0."""
-    value = float(text)
-    if not 0 < value < float("inf"):
-        raise ArgumentTypeError(f"{text!r} is not above 0; use for example 0.02")
-    return value
+    with suppress(ValueError):
+        if 0 < float(text) < float("inf"):
+            return float(text)
+    raise ArgumentTypeError(f"{text!r} is not a number above 0, such as 0.02")
 
 
-Size = Annotated[int, whole_number]
+def _macro(text: str) -> str:
+    if re.match(r"[A-Za-z_]\w*(\(|=|$)", text):
+        return text
+    raise ArgumentTypeError(f"{text!r} defines no macro; use NAME=VALUE")
+
+
+Size = Annotated[int, partial(whole_number, largest=LARGEST_SIZE)]
 Output = Annotated[Path, output_path]
 Gpu = Annotated[str | int, _gpu]
 Commit = Annotated[str, _commit]
@@ -238,7 +246,7 @@ def try_(
     launch: Sequence[str] = (),
     kernel: str | None = None,
     include: Sequence[Path] = (),
-    define: Sequence[str] = (),
+    define: Sequence[Annotated[str, _macro]] = (),
     baseline: str | None = None,
     device: int | None = None,
     size: Sequence[Size] = (),
@@ -293,7 +301,7 @@ def try_(
 
 
 def _write_example(path: Path) -> int:
-    if path.exists():
+    if path.exists() or path.is_symlink():
         raise StudyError(f"{path}: exists; move it, or try it: gemm-study try {path}")
     write_atomic(path, (ROOT / "data" / "example.cu").read_text())
     print(f"{path}: a kernel to begin with; try it: gemm-study try {path}")
@@ -378,14 +386,19 @@ def compare(
     gemm-study compare A1 A2 --against B1 B2
     gemm-study compare old.json new.json --repeat base1.json base2.json base3.json
     """
+    if csv and not csv.parent.is_dir():
+        raise StudyError(f"--csv {csv}: there is no folder {csv.parent}; create it first")
+    if not against and len(recordings) != 2:
+        raise StudyError("give two recordings, or A1 A2 --against B1 B2")
+    a, b = (recordings, against) if against else (recordings[:1], recordings[1:])
     form = "json" if json else format_
     if repeat or any(path.suffix in (".json", ".csv") for path in recordings):
         from analysis.results.command import compare_files
 
-        return compare_files(recordings, against, repeat, threshold, form, csv)
+        return compare_files(a, b, repeat, threshold, form, csv)
     from analysis.trust.command import compare
 
-    return compare(recordings, against, threshold, form, hardware, telemetry, csv)
+    return compare(a, b, threshold, form, hardware, telemetry, csv)
 
 
 def history(

@@ -12,6 +12,7 @@ from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from base.command_line import annotation
 from base.errors import StudyError
 from base.files import write_atomic
 from base.paths import shown
@@ -68,8 +69,7 @@ class Result:
         if self.status == CORRECT:
             return ""
         kind = "error" if self.status == WRONG else "warning"
-        text = self.text.replace("%", "%25").replace("\n", "%0A")
-        return f"::{kind} file={self.file},line={self.line},title={self.kernel}::{text}"
+        return annotation(kind, self.text, self.kernel, file=self.file, line=self.line)
 
 
 def results(
@@ -157,8 +157,8 @@ def _read(path: Path) -> dict[str, dict[str, float]]:
     try:
         before = json.loads(path.read_text())
         return {str(key): {str(k): float(v) for k, v in of.items()} for key, of in before.items()}
-    except (OSError, ValueError, AttributeError, TypeError) as error:
-        raise StudyError(f"{shown(path)}: is not a file of counts: {error}; remove it") from None
+    except (OSError, ValueError, AttributeError, TypeError):
+        raise StudyError(f"{shown(path)}: is not a file of counts: name another file") from None
 
 
 def _compared(result: Result, before: Mapping[str, float]) -> Result:

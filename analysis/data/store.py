@@ -73,6 +73,8 @@ def _read(path: Path, name: str) -> pd.DataFrame:
 
 def _check_cells(path: Path, count: int) -> None:
     """Raise StoreError for a row with another number of cells: pandas fills up short rows."""
+    if not path.read_bytes().endswith(b"\n"):
+        raise StoreError(f"{path} is truncated; {_REMEDY}")
     with path.open(newline="") as file:
         rows = csv.reader(file)
         for row in rows:

@@ -5,6 +5,7 @@ that it starts quickly.
 """
 
 import csv
+import io
 import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator
@@ -74,8 +75,8 @@ def _data(one: Answer) -> dict[str, object]:
 def _looked_up(tables: Path, asked: Question) -> tuple[BySize | ByShape, CsvRow, Tables]:
     """Return the answers, the GPU's row, and all tables; raise StudyError."""
     _check(asked)
-    read = {name: read_table(tables / f"{name}.csv") for name in TABLES}
     try:
+        read = {name: read_table(tables / f"{name}.csv") for name in TABLES}
         gpus = {row["gpu"]: row for row in read["predictors"]}
         if not gpus:
             raise ValueError("predictors.csv has no GPU")
@@ -136,12 +137,14 @@ def _place(asked: Question) -> str:
 
 
 def read_table(path: Path) -> list[CsvRow]:
-    """Return the rows of a CSV table; raise StudyError if it is missing."""
+    """Return the rows of a CSV table; raise StudyError without it, ValueError if it is damaged."""
     try:
-        with path.open(encoding="utf-8", newline="") as stream:
-            return list(csv.DictReader(stream))
+        text = path.read_text(encoding="utf-8")
     except OSError:
         raise StudyError(f"{path} is missing; make it with {MAKE_REPORT}") from None
+    if not text.endswith("\n"):
+        raise ValueError(f"{path.name} is truncated")
+    return list(csv.DictReader(io.StringIO(text)))
 
 
 def largest_n(gpu: CsvRow) -> int:

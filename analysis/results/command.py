@@ -8,6 +8,7 @@ import pandas as pd
 
 from analysis.results.comparison import FEWEST, Builds, Comparison, compare
 from analysis.results.readers import read
+from analysis.stats import significance
 from analysis.stats.significance import SAME, SLOWER, THRESHOLD, UNDECIDED, VERDICTS, exit_status
 from base.command_line import annotation, duration, excerpt, print_json
 from base.errors import StudyError
@@ -17,24 +18,18 @@ _MOST = 10  # rows of the table, annotations
 
 
 def compare_files(
-    files: Sequence[Path],
-    against: Sequence[Path],
+    a: Sequence[Path],
+    b: Sequence[Path],
     repeat: Sequence[Path],
     threshold: float | None,
     form: str,
     csv: Path | None,
 ) -> int:
-    """Print a comparison as text, github or json; return its exit status 0, 1 or 3.
+    """Print a comparison as text, github, junit or json; return its exit status 0, 1 or 3.
 
-    `files` are A and B, or without B all sessions of A; `repeat` are sessions of one build. Raise
-    StudyError for files that cannot be compared.
+    `repeat` are sessions of one build. Raise StudyError for files that cannot be compared.
     """
-    if form == "junit" or (csv and not csv.parent.is_dir()):
-        raise StudyError("--format junit needs recordings, --csv an existing folder; change them")
-    if not against and len(files) != 2:
-        raise StudyError("give two result files, or A1 A2 ... --against B1 B2 ...")
-    sides = (files, against) if against else (files[:1], files[1:])
-    table, builds = sessions(*sides, repeat)
+    table, builds = sessions(a, b, repeat)
     comparison = compare(table, builds, THRESHOLD if threshold is None else threshold)
     frame = comparison.verdicts
     if csv:
@@ -43,8 +38,11 @@ def compare_files(
         print_json(builds._asdict() | comparison._asdict() | {"verdicts": frame.to_dict("records")})
     elif form == "github":
         for row in frame[frame["verdict"] == SLOWER].nlargest(_MOST, "ratio").itertuples():
-            print(annotation("error", f"{row.benchmark}: {row.ratio - 1:.1%} slower in B"))
+            print(annotation("error", f"{row.benchmark}: {significance.slower(row.ratio)}"))
         print(annotation("notice", _counts(frame)), flush=True)
+    elif form == "junit":
+        cases = [("benchmark", name) for name in frame["benchmark"]]
+        print(significance.junit(frame, cases, _counts(frame)), flush=True)
     else:
         print(*_summary(comparison, len(builds.repeats)), *_table(frame), sep="\n", flush=True)
     return exit_status(frame["verdict"])

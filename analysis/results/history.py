@@ -4,6 +4,8 @@ A step is a change of the median of at least three entries before and after it, 
 days are no step. Series are split repeatedly (Scott and Knott, Biometrics 30 (1974) 507).
 """
 
+import fcntl
+import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -41,15 +43,13 @@ def history(
 
     New is a step that the entries before do not show. Raise StudyError for unreadable files.
     """
-    entries = _entries(file)
     if results:
         table = pd.concat([read(path) for path in results]).query("time_s > 0")
         least = table.groupby(["benchmark", "session"], observed=True)["time_s"].min()
         times = least.groupby("benchmark").median().to_dict()
-        entries.append(Entry(label=name, times_s=times))
-        write_atomic(file, "".join(entry.model_dump_json() + "\n" for entry in entries))
-    if not entries:
-        raise StudyError(f"{file}: is empty; name result files to append")
+        entries = _appended(file, Entry(label=name, times_s=times))
+    elif not (entries := _entries(file)):
+        raise StudyError(f"{file}: is empty or missing; name result files to append")
     labels, status = [entry.label for entry in entries], 0
     log_s = np.log(pd.DataFrame([entry.times_s for entry in entries]).T)
     lasting, before = (steps(part, labels, threshold) for part in (log_s, log_s.iloc[:, :-1]))
@@ -63,6 +63,20 @@ def history(
     if svg:
         write_atomic(svg, drawn(log_s, labels, lasting))
     return status
+
+
+def _appended(file: Path, entry: Entry) -> list[Entry]:
+    """Append an entry, alone in the folder of the file; return all entries."""
+    folder = Path(os.path.realpath(file)).parent
+    folder.mkdir(parents=True, exist_ok=True)
+    lock = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        entries = [*_entries(file), entry]
+        write_atomic(file, "".join(each.model_dump_json() + "\n" for each in entries))
+        return entries
+    finally:
+        os.close(lock)
 
 
 def _entries(file: Path) -> list[Entry]:

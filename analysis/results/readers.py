@@ -39,8 +39,8 @@ def read(path: Path) -> pd.DataFrame:
         table = table.astype("category").loc[places]
         table = table.assign(sample=table.groupby(level=0).cumcount(), time_s=values)
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
-        reason = f"({type(error).__name__}: {error})".splitlines()[0]
-        raise StudyError(f"{path}: not a complete result file {reason}; write it again") from None
+        reason = f"lacks {error}" if isinstance(error, KeyError) else f"{error}".splitlines()[0]
+        raise StudyError(f"{path}: not a complete result file ({reason}); write it again") from None
     for name in table.loc[~(np.isfinite(values) & (values >= 0)), "benchmark"]:
         raise StudyError(f"{path}: a time of {name} is negative or not a number; measure again")
     return table.reset_index(drop=True)
@@ -103,7 +103,7 @@ def _json(path: Path) -> Rows:
         "results": _hyperfine,
     }
     if not (markers := [marker for marker in readers if marker in {*content}]):
-        raise ValueError("no known format")
+        raise ValueError("no known format, such as that of nvbench or hyperfine")
     return readers[markers[0]](content, path)
 
 

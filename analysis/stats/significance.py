@@ -5,6 +5,9 @@ A verdict is one of `VERDICTS`. `tests` and `with_intervals` take the `variances
 `analysis.stats.between` returns, whatever sessions they were estimated from.
 """
 
+from collections.abc import Iterable
+from xml.etree.ElementTree import Element, SubElement, tostring
+
 import numpy as np
 import pandas as pd
 from scipy import stats
@@ -21,6 +24,28 @@ def exit_status(verdicts: pd.Series) -> int:
     """Return 1 if any verdict is slower, 3 if fewer than half are decided, else 0."""
     decided = verdicts.isin([SAME, FASTER, SLOWER])
     return 1 if (verdicts == SLOWER).any() else 3 * int(decided.mean() < 0.5)
+
+
+def slower(ratio: float) -> str:
+    """Return how much slower B is."""
+    return f"{ratio - 1:.1%} slower in B"
+
+
+def junit(frame: pd.DataFrame, cases: Iterable[tuple[str, str]], summary: str) -> str:
+    """Return XML of JUnit: a test per row, named by class and name; undecided ones are skipped."""
+    failed = frame["verdict"] == SLOWER
+    skipped = ~frame["verdict"].isin([SAME, FASTER, SLOWER])
+    tally = {"tests": len(frame), "failures": failed.sum(), "skipped": skipped.sum()}
+    suite = Element("testsuite", {"name": "gemm-study compare"} | {k: f"{tally[k]}" for k in tally})
+    rows = zip(cases, frame["verdict"], frame["ratio"], failed, skipped, strict=True)
+    for (kind, name), verdict, ratio, fails, skips in rows:
+        case = SubElement(suite, "testcase", {"classname": kind, "name": name})
+        if fails:
+            SubElement(case, "failure", {"message": slower(ratio)})
+        if skips:
+            SubElement(case, "skipped", {"message": verdict})
+    SubElement(suite, "system-out").text = summary
+    return tostring(suite, "unicode", xml_declaration=True)
 
 
 def within(ratio: pd.Series, tolerance: float) -> pd.Series:

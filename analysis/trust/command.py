@@ -17,23 +17,20 @@ Sides = tuple[list[Recording], list[Recording]]
 
 
 def compare(
-    recordings: Sequence[Path],
-    against: Sequence[Path] = (),
-    threshold: float | None = None,
-    form: str = "text",
-    with_hardware: bool = False,
-    with_telemetry: bool = False,
-    csv: Path | None = None,
+    paths_a: Sequence[Path],
+    paths_b: Sequence[Path],
+    threshold: float | None,
+    form: str,
+    with_hardware: bool,
+    with_telemetry: bool,
+    csv: Path | None,
 ) -> int:
     """Print a comparison as text, github, junit or json; return its exit status.
 
-    `recordings` are A and B, or without B all sessions of A. Times of identical code count only
-    `with_hardware`. `csv` gets every comparison. Raise StudyError for recordings that cannot be
-    compared.
+    Times of identical code count only `with_hardware`. `csv` gets every comparison. Raise
+    StudyError for recordings that cannot be compared.
     """
-    if csv and not csv.parent.is_dir():
-        raise StudyError(f"--csv {csv}: there is no folder {csv.parent}; create it first")
-    sides = _read(recordings, against)
+    sides = _read(paths_a, paths_b)
     (a, *more_a), (b, *more_b) = sides
     threshold, more = threshold or THRESHOLD, (more_a, more_b)
     frame = comparison.compare(a, b, threshold, more)
@@ -61,14 +58,10 @@ def compare(
     return status
 
 
-def _read(recordings: Sequence[Path], against: Sequence[Path]) -> Sides:
+def _read(a: Sequence[Path], b: Sequence[Path]) -> Sides:
     """Return the recordings of both sides; raise StudyError if two contain the same samples."""
-    if not against:
-        if len(recordings) != 2:
-            raise StudyError("give two recordings, or A1 A2 --against B1 B2")
-        recordings, against = recordings[:1], recordings[1:]
-    sides = [read(path) for path in recordings], [read(path) for path in against]
-    if len(recordings) + len(against) > 2:
+    sides = [read(path) for path in a], [read(path) for path in b]
+    if len(a) + len(b) > 2:
         for one, other in combinations([*sides[0], *sides[1]], 2):
             if comparison.identical(one, other):
                 raise StudyError(f"{one.path} and {other.path} contain the same samples; name one")

@@ -17,12 +17,7 @@ from analysis.data.kernel_times import kernel_times
 from analysis.data.recordings import MeasuredSource, l2_bytes
 from analysis.domain import CPU
 from analysis.stats import between, significance
-from analysis.stats.estimates import (
-    CONFIDENCE,
-    FloatArray,
-    Groups,
-    median_variance,
-)
+from analysis.stats.estimates import CONFIDENCE, FloatArray, Groups, median_variance
 from analysis.stats.sessions import DEVICE_MEMORY, matrices_in
 from analysis.trust.host_factors import explained, host_factors
 from base.errors import StudyError

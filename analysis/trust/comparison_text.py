@@ -2,11 +2,11 @@
 
 from collections.abc import Mapping
 from typing import Any
-from xml.etree.ElementTree import Element, SubElement, tostring
 
 import numpy as np
 import pandas as pd
 
+from analysis.stats import significance
 from analysis.stats.significance import FASTER, SAME, SLOWER, THRESHOLD, VERDICTS, within
 from analysis.trust.comparison import GPU, OTHER_HARDWARE, STATE, matched
 from analysis.trust.host_factors import host_factors, note
@@ -113,28 +113,17 @@ def annotations(frame: pd.DataFrame, hardware: bool) -> list[str]:
     """Return annotations for GitHub Actions: the `_MOST` slowest times, and a summary."""
     rows = frame[(frame["verdict"] == SLOWER) & (hardware | ~frame["same_code"])]
     slowest = rows.nlargest(_MOST, "ratio").to_dict("records")
-    lines = [annotation("error", f"{_slower(row)}: {_cell(row)}") for row in slowest]
+    lines = [
+        annotation("error", f"{significance.slower(row['ratio'])}: {_cell(row)}") for row in slowest
+    ]
     return [*lines, annotation("notice", summary(frame))]
 
 
 def junit(frame: pd.DataFrame, hardware: bool) -> str:
-    """Return XML of JUnit: a test per time that counts; undecided ones are skipped."""
+    """Return XML of JUnit: a test per time that counts."""
     rows = frame[hardware | ~frame["same_code"]]
-    failed, skipped = (rows["verdict"] == SLOWER), ~rows["verdict"].isin([SAME, FASTER, SLOWER])
-    tally = {"tests": len(rows), "failures": failed.sum(), "skipped": skipped.sum()}
-    suite = Element("testsuite", {"name": "gemm-study compare"} | {k: f"{tally[k]}" for k in tally})
-    for row, fails, skips in zip(rows.to_dict("records"), failed, skipped, strict=True):
-        case = SubElement(suite, "testcase", {"classname": row["side"], "name": _cell(row)})
-        if fails:
-            SubElement(case, "failure", {"message": _slower(row)})
-        if skips:
-            SubElement(case, "skipped", {"message": row["verdict"]})
-    SubElement(suite, "system-out").text = summary(frame)
-    return tostring(suite, "unicode", xml_declaration=True)
-
-
-def _slower(row: Mapping[Any, Any]) -> str:
-    return f"{row['ratio'] - 1:.1%} slower in B"
+    cases = [(row["side"], _cell(row)) for row in rows.to_dict("records")]
+    return significance.junit(rows, cases, summary(frame))
 
 
 def _cell(row: Mapping[Any, Any]) -> str:

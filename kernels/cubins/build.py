@@ -47,11 +47,7 @@ class Build:
             return {}
         number = number_of(self.block_size)
         block = {} if number is None else {"BLOCK": number}
-        return {
-            "GUARDED": int(self.guarded),
-            "ELEMENT": ELEMENTS[self.dtype].c_type,
-            **block,
-        }
+        return {"GUARDED": int(self.guarded), "ELEMENT": ELEMENTS[self.dtype].c_type, **block}
 
 
 # Builds without a variant: kernels that measure the ceilings of a GPU, those of its tensor cores,

@@ -15,12 +15,7 @@ from kernels.cubins.build import build_for
 from kernels.cubins.compile import BuildResult, build_cubin, compute_capability
 from kernels.cubins.machine_code import LOOP, fma_share, loads_by_width, unrolling
 from kernels.cubins.occupancy import LIMITS, occupancy
-from kernels.cubins.toolchain import (
-    COMPILER,
-    find_disassembler,
-    list_architectures,
-    nvcc_version,
-)
+from kernels.cubins.toolchain import COMPILER, find_disassembler, list_architectures, nvcc_version
 from kernels.products.shape import Shape
 
 _SIZE = 1024  # of the launch whose occupancy is computed

@@ -3,7 +3,6 @@
 import hashlib
 import os
 import re
-import shutil
 import subprocess
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -15,7 +14,7 @@ from pathlib import Path
 from typing import Literal, get_args
 
 from base.errors import StudyError
-from base.paths import RESULTS, ROOT, shown
+from base.paths import RESULTS, ROOT, program, shown
 from kernels.host_execution.ptx import closing, split, translated
 
 Mode = Literal["counted", "separate", "fused", "large", "launch"]
@@ -227,10 +226,7 @@ def _compiled_lines(text: str, macros: Sequence[str]) -> set[tuple[str, int]]:
 @cache
 def find_gxx() -> Path:
     """Return the g++ on PATH; raise StudyError if there is none."""
-    found = shutil.which("g++")
-    if not found:
-        raise StudyError("g++: not found on PATH; install it (Debian, Ubuntu: apt install g++)")
-    return Path(found)
+    return program("g++", "it (Debian, Ubuntu: apt install g++)")
 
 
 @cache
@@ -396,7 +392,7 @@ def _build(
 
 def _weak_symbols(library: Path) -> set[str]:
     """Return the undefined weak symbols, which could be any function of this process."""
-    command = ["nm", "--dynamic", "--undefined-only", str(library)]
+    command = [str(program("nm", "binutils")), "--dynamic", "--undefined-only", str(library)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         raise _GxxError(done.stderr)
@@ -414,7 +410,9 @@ def _compile(command: Sequence[Path | str], headers: Path | None) -> None:
 
 
 def _run(command: Sequence[Path | str]) -> None:
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    with tempfile.TemporaryDirectory(prefix="gemm-study-") as folder:  # g++ itself leaves files
+        to = os.environ | {"TMPDIR": folder}  # after Ctrl-C
+        done = subprocess.run(command, capture_output=True, text=True, check=False, env=to)
     if done.returncode != 0:
         raise _GxxError(done.stderr)
 

@@ -45,16 +45,8 @@ COLUMNS = [
 # Quantity, ncu's counter ({} is ld or st), and the value of a total.
 _GLOBAL = [
     ("accesses", "", lambda total: total.accesses),
-    (
-        "requests",
-        "l1tex__t_requests_pipe_lsu_mem_global_op_{}.sum",
-        lambda total: total.requests,
-    ),
-    (
-        "sectors",
-        "l1tex__t_sectors_pipe_lsu_mem_global_op_{}.sum",
-        lambda total: total.transactions,
-    ),
+    ("requests", "l1tex__t_requests_pipe_lsu_mem_global_op_{}.sum", lambda total: total.requests),
+    ("sectors", "l1tex__t_sectors_pipe_lsu_mem_global_op_{}.sum", lambda total: total.transactions),
     ("lines", "", lambda total: total.lines),
 ]
 _SHARED = [

@@ -379,10 +379,7 @@ _INSTRUCTIONS: tuple[tuple[str, _Translate], ...] = (
         r"cvt\.r(?P<way>[nzmp])i(?:\.ftz|\.sat)*\.(?P<to>[us](?:8|16|32))\.(?P<type>f32|f16)",
         _rounded,
     ),
-    (
-        r"red(?:\.relaxed)?(?:\.gpu)?\.global(?:\.gpu)?\.add\.(?P<type>[uf]32|s32)",
-        _added,
-    ),
+    (r"red(?:\.relaxed)?(?:\.gpu)?\.global(?:\.gpu)?\.add\.(?P<type>[uf]32|s32)", _added),
     (r"rcp\.(?:approx|rn)(?:\.ftz)?\.f32", _as("host_set({0}, 1 / host_as<float>({1}));")),
     (
         r"bar(?:rier)?(?:\.cta)?\.(?P<way>sync|arrive)(?:\.aligned)?",

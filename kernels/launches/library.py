@@ -28,15 +28,7 @@ from kernels.host_execution.compiler import (
 )
 from kernels.launches.constants import fixed_sizes, with_variables
 from kernels.launches.device import for_the_device
-from kernels.launches.expression import (
-    MALLOC,
-    Launch,
-    main_of,
-    named,
-    parameters,
-    words,
-    written,
-)
+from kernels.launches.expression import MALLOC, Launch, main_of, named, parameters, words, written
 from kernels.launches.includes import without_includes
 from kernels.launches.pieces import Piece, declarations, kernels_of
 from kernels.launches.roles import letter, meaning_of

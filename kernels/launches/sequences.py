@@ -8,15 +8,7 @@ import re
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 
-from kernels.launches.expression import (
-    MALLOC,
-    MEMSET,
-    Launch,
-    named,
-    parameters,
-    split_list,
-    words,
-)
+from kernels.launches.expression import MALLOC, MEMSET, Launch, named, parameters, split_list, words
 from kernels.launches.in_files import of_file
 from kernels.launches.pieces import Piece, blanked, closing, kernels_of
 from kernels.launches.roles import MATRICES, letter, meaning_of, plain

@@ -47,8 +47,8 @@ def kernels_to_judge(path: Path, text: str, option: str | None, kernel: str | No
     if option and not declared & set(present):
         names = ", ".join(present)
         raise StudyError(
-            f"{shown(path)}: --launch {option:.60}: launches no kernel of the file, which contains "
-            f"{names}"
+            f"{shown(path)}: --launch {option:.60}: launches no kernel of the file, such as "
+            f"'{next(iter(present))}<<<GRID, BLOCK>>>(A, B, C, N)'; the file contains {names}"
         )
     if kernel:
         return [kernel]

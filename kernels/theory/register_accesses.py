@@ -80,11 +80,7 @@ def _conflict_free_column(x: Lanes, _y: Lanes) -> Lanes:
 
 
 def _register_tile(
-    kernel: KernelAccesses,
-    pitch: int,
-    first_row: OfThread,
-    first_column: OfThread,
-    second: int,
+    kernel: KernelAccesses, pitch: int, first_row: OfThread, first_column: OfThread, second: int
 ) -> list[Access]:
     """A thread computes four rows from `first_row` and four rows `second` further, also columns.
 
@@ -149,11 +145,7 @@ def _loaded_by(threads: int, words: int = VECTOR) -> tuple[OfThread, OfThread]:
 
 
 def _copies_of_a(
-    kernel: KernelAccesses,
-    tile: tuple[int, int, int],
-    pitch: int,
-    threads: int,
-    stages: int,
+    kernel: KernelAccesses, tile: tuple[int, int, int], pitch: int, threads: int, stages: int
 ) -> list[Access]:
     """Load A's tiles word by word, and store them transposed in rows of `pitch`, `stages` times.
 

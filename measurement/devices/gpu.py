@@ -306,11 +306,7 @@ class GpuSession(DeviceSession):
         )
 
     def kernel_time(
-        self,
-        cell: Cell,
-        flushed: bool,
-        change: Change = SAME,
-        observers: Sequence[Observer] = (),
+        self, cell: Cell, flushed: bool, change: Change = SAME, observers: Sequence[Observer] = ()
     ) -> KernelTime:
         """Measure the kernel-only time: a blocking kernel delays the launches (`BlockingKernel`).
 

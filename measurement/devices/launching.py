@@ -47,12 +47,7 @@ class Launches:
     """
 
     def __init__(
-        self,
-        cuda: Any,
-        cubins: Cubins,
-        limits: DeviceLimits,
-        stream: Any,
-        on_device: Sequence[Any],
+        self, cuda: Any, cubins: Cubins, limits: DeviceLimits, stream: Any, on_device: Sequence[Any]
     ) -> None:
         self._cuda, self._cubins, self._limits, self._stream = cuda, cubins, limits, stream
         self.on_device = on_device

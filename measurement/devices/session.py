@@ -103,11 +103,7 @@ class DeviceSession:
         self._lacks("use")
 
     def kernel_time(
-        self,
-        cell: Cell,
-        flushed: bool,
-        change: Change = SAME,
-        observers: Sequence[Observer] = (),
+        self, cell: Cell, flushed: bool, change: Change = SAME, observers: Sequence[Observer] = ()
     ) -> KernelTime:
         """Return the cell's kernel-only time; raise CellError.
 

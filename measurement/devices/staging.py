@@ -53,10 +53,7 @@ class Staged:
                 pool.shutdown()
 
     def ready(
-        self,
-        division: Division,
-        prepare: Callable[[Any], Callable[[], None]],
-        setting: Setting,
+        self, division: Division, prepare: Callable[[Any], Callable[[], None]], setting: Setting
     ) -> Callable[[], None]:
         """Return a function that executes one run and waits for its end; see `Duplex.ready`."""
         size = setting.chunk_bytes or CHUNKS[-1]

@@ -6,7 +6,6 @@ depend on other work of the GPU: they may be added later, on another GPU of the 
 
 import csv
 import io
-import shutil
 import subprocess
 import sys
 from collections import defaultdict
@@ -15,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from base.errors import StudyError
-from base.paths import ROOT
+from base.paths import ROOT, program
 from kernels.catalog.entries import has_own_source, variant
 from kernels.cubins.build import Build, build_for
 from kernels.host_execution.counts import BLOCK_SIZES, COUNTED_SIZE
@@ -49,9 +48,7 @@ def count(path: Path, device_index: int) -> Recording:
     Raise StudyError if ncu or the recorded compiler is missing, the GPU model or a kernel's build
     differs from the recorded one, or ncu cannot read counters.
     """
-    ncu = shutil.which("ncu")
-    if not ncu:
-        raise StudyError("ncu: not found on PATH; install Nsight Compute (CUDA toolkit)")
+    ncu = program("ncu", "Nsight Compute (CUDA toolkit)")
 
     def wanted(recorded: Recording) -> list[Build]:
         return builds_of([cell for cells in cells_of(recorded) for cell in cells])
@@ -134,7 +131,7 @@ def _geometry(cell: Cell) -> tuple[str, str]:
     return str((*launch.threads, 1)), str(launch.grid)
 
 
-def _profile(ncu: str, cells: list[Cell], device: CudaDevice, cubins: Path) -> str:
+def _profile(ncu: Path, cells: list[Cell], device: CudaDevice, cubins: Path) -> str:
     """Run the cells of a group once under ncu; return its output."""
     variants = list(dict.fromkeys(cell.variant for cell in cells))
     options = ["--csv", "--page", "raw", "--metrics", ",".join(METRICS)]
@@ -152,7 +149,7 @@ def _profile(ncu: str, cells: list[Cell], device: CudaDevice, cubins: Path) -> s
     return done.stdout
 
 
-def _version(ncu: str) -> str:
+def _version(ncu: Path) -> str:
     done = subprocess.run([ncu, "--version"], capture_output=True, text=True, check=False)
     lines = [line for line in done.stdout.splitlines() if line.startswith("Version")]
     return lines[0].removeprefix("Version ").split()[0] if lines else "unknown"

@@ -42,12 +42,15 @@ def test_an_error_of_the_system_names_the_file(tmp_path, capsys, monkeypatch):
             f"mine.cu: fatal error: {no_space}"
         ),
         "not enough memory (8 GB); end other programs, or raise `ulimit -v`": MemoryError("8 GB"),
+        "not enough memory; end other programs, or raise `ulimit -v`": MemoryError(),
         "input or output: other": OSError("other"),
     }
     for line, error in errors.items():
         assert exit_status(partial(write, error)) == 2
         assert capsys.readouterr().err == f"error: {line}\n"
         assert list(tmp_path.iterdir()) == []
+    assert exit_status(partial(write_atomic, "/proc/mine", "")) == 2, "no temporary file there"
+    assert re.match("error: /proc/mine: .*; correct it, or use another", capsys.readouterr().err)
 
 
 def test_a_file_from_a_clock_that_is_ahead_is_dated_now(tmp_path):

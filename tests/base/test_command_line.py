@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 import pytest
 
-from base.command_line import CommandParser, whole_number
+from base.command_line import CommandParser, annotation, whole_number
 
 SHARED = "--config FILE  the study\n--jobs N  not used here"
 
@@ -74,6 +74,11 @@ def test_a_wrong_argument_is_a_one_line_error(monkeypatch, capsys, arguments, me
     error = capsys.readouterr().err
     assert error.startswith(f"error: made make: {message}")
     assert error.endswith("; see `made make --help`\n")
+
+
+def test_an_annotation_escapes_what_separates_its_parts():
+    line = "::error file=a%2C%3A%25,line=1,title=gemm-study::b:, %25%0A%0D"
+    assert annotation("error", "b:, %\n\r", file="a,:%", line=1) == line
 
 
 def test_help_is_the_docstring(monkeypatch):

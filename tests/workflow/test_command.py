@@ -61,8 +61,11 @@ def test_completion_in_a_shell(line, expected):
         ([], r"gemm-study: the following arguments are required: COMMAND; see `gemm-study --help`"),
         (
             ["report", "--cores", "1" * 22],
-            r"gemm-study report: .* is not a whole number; use 1 to .*",
+            r"gemm-study report: .* is not a whole number from 1 to 46340; .*",
         ),
+        (["try", "x.cu", "-D", "1X=2"], r".* argument -D/--define: '1X=2' defines no macro; .*"),
+        (["compare", "a", "b", "--threshold", "x"], r".*: 'x' is not a number above 0, such as .*"),
+        (["advise", "--gpu", "x", "--n", "1.5"], r".* --n: not a whole number: '1\.5'; see .*"),
         (["recrod"], r"gemm-study: argument COMMAND: invalid choice: 'recrod' .*"),
         (["report", "--quick", "--full"], r"gemm-study report: argument --full: not allowed .*"),
         (["report", "--cores", "0"], r"gemm-study report: argument --cores: '0' is not a whole .*"),

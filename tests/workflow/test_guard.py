@@ -72,18 +72,15 @@ def test_json_and_the_example(repository):
     assert run(repository, "try", "--example")[0] == 0
     assert (repository / "mine.cu").read_text() == EXAMPLE
     status, _, error = run(repository, "try", "--example")
-    assert (status, error) == (
-        2,
-        "error: mine.cu: exists; move it, or try it: gemm-study try mine.cu\n",
-    )
+    message = "mine.cu: exists; move it, or try it: gemm-study try mine.cu"
+    assert (status, error) == (2, f"error: {message}\n")
     status, output, _ = run(repository, "try", "mine.cu", "--json")
     (result,) = json.loads(output)
-    assert (status, result["status"], result["kernel"], result["multiple"]) == (
-        0,
-        "correct",
-        "mine",
-        1,
-    )
+    facts = [result[name] for name in ("status", "kernel", "multiple")]
+    assert (status, facts) == (0, ["correct", "mine", 1])
+    (repository / "mine.cu").rename(repository / "other.cu")
+    (repository / "mine.cu").symlink_to("nowhere.cu")
+    assert run(repository, "try", "--example")[2] == f"error: {message}\n"
     assert result["counts"]["global_load_sectors"] > 0
 
 
@@ -92,7 +89,7 @@ def test_json_and_the_example(repository):
     [
         (("try",), "FILE: missing; name a .cu or .py file, or write one by --example"),
         (("guard", "empty"), "empty: no CUDA source with a kernel; name a file or folder"),
-        (("guard", "kernels", "--counts", "bad.json"), "bad.json: is not a file of counts: "),
+        (("guard", "kernels", "--counts", "bad.json"), "bad.json: is not a file of counts: name"),
     ],
 )
 def test_wrong_arguments_are_one_line_errors(repository, arguments, message):

@@ -323,10 +323,7 @@ ENDS = {
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("edit", "limits", "reason"),
-    for_make_test(ENDS, "feature", "memory"),
-)
+@pytest.mark.parametrize(("edit", "limits", "reason"), for_make_test(ENDS, "feature", "memory"))
 def test_a_check_that_ends_early_has_its_own_status(path, card, patch, edit, limits, reason):
     patch(launch_lines, **limits)
     patch(trial, built=lambda *_: iter(()))

@@ -51,6 +51,7 @@ HEAD = ",".join(TABLES["recordings"].columns).encode()
         (HEAD + b"\n" + b"x," * HEAD.count(b",") + b"\n", "cannot be read"),
         (HEAD + b"\nx,y\n", r"has 2 cells instead of \d+ in line 2"),
         (HEAD + b"\nx;y\n", "has 1 cells instead of"),
+        (HEAD, "is truncated"),
     ],
 )
 def test_a_wrong_file_is_a_one_line_error_with_the_remedy(tmp_path, content, words):

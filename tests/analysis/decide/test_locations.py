@@ -7,11 +7,7 @@ import pytest
 
 from analysis.data import recordings as data
 from analysis.data.recordings import summary_table
-from analysis.decide.locations import (
-    location_break_even_table,
-    locations_table,
-    throughput_table,
-)
+from analysis.decide.locations import location_break_even_table, locations_table, throughput_table
 from measurement.recording.recording import TABLES
 
 SHORTER = {"resident": 0.5, "managed": 3.0}  # times over those from pinned memory

@@ -158,13 +158,7 @@ def changed(tables, name, column, value, **where):
             {"gpu": "h100", "mode": "TF32"},
             "\"accuracy\" is stale: 'tf32' is undefined",
         ),
-        (
-            "cold_starts",
-            "part",
-            "total",
-            {"gpu": "h100"},
-            None,
-        ),
+        ("cold_starts", "part", "total", {"gpu": "h100"}, None),
     ],
 )
 def test_a_claim_that_fails_ends_the_build_with_its_paragraph(

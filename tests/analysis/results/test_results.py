@@ -1,6 +1,8 @@
 """Result files of other tools: readers, verdicts with the user's own variation, history."""
 
 import json
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -8,7 +10,7 @@ import pytest
 
 from analysis.results.command import compare_files
 from analysis.results.comparison import Builds, compare, drawn, judged, located, scale
-from analysis.results.history import history, steps
+from analysis.results.history import Entry, _appended, history, steps
 from analysis.results.readers import read
 from base.errors import StudyError
 
@@ -96,6 +98,7 @@ def test_readers_give_one_table_with_seconds(tmp_path):
         ('{"results": [{"command": "a", "times": [1, NaN]}]}', "a time of a is negative or not"),
         ('{"results": [{"command": "a", "times": [-1]}]}', "a time of a is negative"),
         ('{"results": [{"command": "a", "times": ["x"]}]}', "could not convert"),
+        ('{"results": [{"command": "a"}]}', r"file \(lacks 'times'\)"),
         ('{"results": [{"command": "a", "times": 5}]}', "not a complete"),
         ('{"results": [{"command": "a", "times": [[1, 2], [3, 4]]}]}', "not a complete"),
         ('{"results": [{"command": {"a": 1}, "times": [1]}]}', "not a complete"),
@@ -209,7 +212,7 @@ def test_missing_and_renamed_benchmarks_are_noted():
     assert found.notes == ["only in A: b5", "only in B: c5"]
 
 
-@pytest.mark.parametrize("form", ["text", "github", "json"])
+@pytest.mark.parametrize("form", ["text", "github", "json", "junit"])
 def test_the_command_fails_for_a_slower_build(tmp_path, capsys, form):
     samples = table([*REPEATS, "a", "b"], slower=["b"])
     files = {
@@ -217,12 +220,12 @@ def test_the_command_fails_for_a_slower_build(tmp_path, capsys, form):
         for name, of in samples.groupby("session")
     }
     repeats = [files[name] for name in REPEATS]
-    assert compare_files([files["a"], files["b"]], (), repeats, 0.05, form, None) == 1
+    assert compare_files([files["a"]], [files["b"]], repeats, 0.05, form, None) == 1
     assert "b0" in capsys.readouterr().out
     assert compare_files(repeats[:1], repeats[1:2], repeats[2:], 0.05, form, None) == 0
-    assert compare_files([files["a"], files["b"]], (), (), 0.05, form, None) == 3
+    assert compare_files([files["a"]], [files["b"]], (), 0.05, form, None) == 3
     with pytest.raises(StudyError, match="is a file of A and of B"):
-        compare_files([files["a"], files["a"]], (), (), 0.05, form, None)
+        compare_files([files["a"]], [files["a"]], (), 0.05, form, None)
 
 
 def test_a_lasting_change_is_a_step_and_a_single_bad_day_is_not():
@@ -247,6 +250,9 @@ def test_history_appends_and_fails_once_for_a_new_step(tmp_path, capsys):
     assert statuses.index(1) >= 10, "three entries are needed"
     assert "slower since c8" in capsys.readouterr().out
     assert svg.read_text().startswith("<svg")
+    with ThreadPoolExecutor(8) as pool:
+        append = partial(_appended, file, Entry(label="", times_s={}))
+        assert sum(map(len, pool.map(lambda _: append(), range(8)))) == sum(range(15, 23))
     file.write_text(file.read_text() + "{}\n")
-    with pytest.raises(StudyError, match="line 15 is not an entry"):
+    with pytest.raises(StudyError, match="line 23 is not an entry"):
         history(file, (), "", 0.02, "text", None)

@@ -2,6 +2,7 @@
 
 import errno
 import re
+import tempfile
 from contextlib import nullcontext
 from pathlib import Path
 
@@ -210,6 +211,14 @@ def test_missing_compiler_is_a_one_line_error(monkeypatch, tmp_path):
     compiler.find_gxx.cache_clear()
     with pytest.raises(StudyError, match=r"^g\+\+: not found on PATH; install it"):
         compiler.find_gxx()
+    with pytest.raises(StudyError, match=r"^nm: not found on PATH; install binutils"):
+        compiler._weak_symbols(tmp_path)
+
+
+def test_what_the_compiler_leaves_is_removed(monkeypatch, tmp_path):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    compiler._run(["sh", "-c", "touch $TMPDIR/left"])
+    assert list(tmp_path.iterdir()) == []
 
 
 SUPPORTED = cases("supported")  # expected: element 0

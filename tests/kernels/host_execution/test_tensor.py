@@ -95,10 +95,7 @@ RIGHT |= {"stride": "24"}
         ({}, ""),
         ({"barrier": ""}, r"kernel.cu:13: .*shared memory (is uninitialised|races with)"),
         ({"stride": "20"}, r"kernel.cu:13: .*stride of 40 bytes; use a multiple of 16"),
-        (
-            {"stride": "32"},
-            r"kernel.cu:13: .*load of 2 bytes at byte 768 of shared memory is out",
-        ),
+        ({"stride": "32"}, r"kernel.cu:13: .*load of 2 bytes at byte 768 of shared memory is out"),
         ({"condition": "if (threadIdx.x == 40) return;"}, "kernel.cu:13: .* without lane 8"),
         ({"fill": ""}, "wrong"),
     ],

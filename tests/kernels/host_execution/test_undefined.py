@@ -111,10 +111,7 @@ FAULTS = {
         plain(first=f"float old = 0; {GUARD} old = c[row * n + column];", last="sum += 0 * old;"),
         ":5: .*uninitialised: nothing was stored there",
     ),
-    "a branch on C": (
-        plain(first=f"{GUARD} if (c[row * n + column] == 5) return;"),
-        ":5: .*uni",
-    ),
+    "a branch on C": (plain(first=f"{GUARD} if (c[row * n + column] == 5) return;"), ":5: .*uni"),
     "reads C of a neighbour": (
         plain(last="if (column + 1 < n && c[row * n + column + 1] > 1e9f) sum = 0;"),
         ":9: .*uninitialised",

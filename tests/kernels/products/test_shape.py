@@ -27,10 +27,7 @@ def test_a_shape_is_parsed_from_its_text(edges, said, texts):
 NO_SHAPES = "x 0 -1 1.5 512x 17x33 1x0x1 0x1x1x1 1x2x3x4x5 17X33X65 1e3 ² 0x10"
 
 
-@pytest.mark.parametrize(
-    "text",
-    [0, -4, 1.5, True, None, "", " 8", "8\n", *NO_SHAPES.split()],
-)
+@pytest.mark.parametrize("text", [0, -4, 1.5, True, None, "", " 8", "8\n", *NO_SHAPES.split()])
 def test_an_invalid_shape_is_a_one_line_error(text):
     with pytest.raises(StudyError) as refused:
         Shape.parse(text)

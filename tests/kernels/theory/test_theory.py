@@ -5,14 +5,7 @@ import pytest
 from kernels.catalog.entries import VARIANTS
 from kernels.catalog.product import Product
 from kernels.products.shape import Shape
-from kernels.theory.cost import (
-    OPERATIONS,
-    SharedAccess,
-    Total,
-    alike,
-    along_x,
-    totals,
-)
+from kernels.theory.cost import OPERATIONS, SharedAccess, Total, alike, along_x, totals
 
 WARP = (32, 1)
 KERNELS = {

@@ -48,10 +48,7 @@ def test_the_process_gets_the_request_and_its_answer_is_returned(monkeypatch):
 
 @pytest.mark.parametrize(
     ("child", "message"),
-    [
-        (killed, "the process was killed by SIGKILL"),
-        (left, "the process exited with status 3"),
-    ],
+    [(killed, "the process was killed by SIGKILL"), (left, "the process exited with status 3")],
 )
 def test_the_end_of_the_process_is_the_reason(monkeypatch, child, message):
     monkeypatch.setattr(module, "_answer", child)

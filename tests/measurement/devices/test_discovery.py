@@ -14,13 +14,7 @@ from measurement.devices import discovery, locks, observers
 from measurement.devices.discovery import CudaDevice, cuda_devices, select
 from measurement.devices.errors import CellError
 from measurement.devices.locks import lock_file, only_run
-from measurement.devices.observers import (
-    EnergyObserver,
-    NvmlTelemetry,
-    Reading,
-    observed,
-    results,
-)
+from measurement.devices.observers import EnergyObserver, NvmlTelemetry, Reading, observed, results
 from tests.support import ROOT
 from tests.support.fake_cuda import FakeCuda, FakeNvml
 
