@@ -257,6 +257,7 @@
       ...(best.outside ? [`GPU time extrapolated: ${best.outside}.`] : []),
       ...(mark ? [`* CPU time extrapolated: ${cpu.outside}.`] : []),
       ...(mode ? [`${best.variant} ${mode}.`] : []),
+      ...(isInHost && !isSimple ? ["Pipelined and staged copies, which are faster, are predicted for one square product only."] : []),
       ...others.flatMap((gpu) => gpus.map((one) => sameOn(gpu, sameAt(gpu, one), one))),
     ]);
     drawBars(best, cpu);

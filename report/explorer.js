@@ -202,11 +202,16 @@
     return (row) => (row.gpu === null ? hosts.has(row.recording) : gpus.includes(row.gpu));
   }
 
+  /* Whether the row was recorded with an older source of its kernel. */
+  const isStale = (row) => data.gpus.some((gpu) => (row.gpu ?? gpu.label) === gpu.label &&
+    gpu.recording === row.recording && gpu.stale.includes(row.variant));
+
   /* Without the restriction, the rows. With it, only configurations that every system among them
-     has: a minimum over more of them is smaller. */
+     has, with the same source: a minimum over more of them is smaller. */
   function comparable(found, choice) {
     if (!choice.isCommon) return found;
-    const key = (row) => [row.gpu === null, row.variant, row.block_size, row.threads, row.host_memory, row.dtype, row.shape ?? row.n].join("|");
+    const parts = ["variant", "block_size", "threads", "host_memory", "dtype"];
+    const key = (row) => [row.gpu === null, isStale(row), ...parts.map((part) => row[part]), row.shape ?? row.n].join("|");
     const systemsOf = new Map();
     for (const row of found) systemsOf.set(key(row), (systemsOf.get(key(row)) ?? new Set()).add(system(row)));
     const measured = rows.filter(isOnChosen(choice));

@@ -45,12 +45,12 @@ def packed(text: str) -> str:
 def explorer_data(store: Store, measured: Devices) -> str:
     """Return the explorer's data, from the tables of `store`, as JSON.
 
-    The result has focus, time_unit_s, gpus (label, title, name, colour, recording, `_ROOFS`),
-    kernels (name, group, colour, marker, chosen: selected initially) and rows. Rows are columns of
-    equal length. Numbers have six significant digits, times are in units of time_unit_s, and
-    missing values are null. Text columns have `values` and one index into them per row, `codes`.
-    CPU rows have no gpu and belong to every GPU of their recording. The shape is null for square
-    float32 matrices of the study's sizes.
+    The result has focus, time_unit_s, gpus (label, title, name, colour, recording, `_ROOFS`, and
+    stale: kernels recorded with an older source), kernels (name, group, colour, marker, chosen:
+    selected initially) and rows. Rows are columns of equal length. Numbers have six significant
+    digits, times are in units of time_unit_s, and missing values are null. Text columns have
+    `values` and one index into them per row, `codes`. CPU rows have no gpu and belong to every GPU
+    of their recording. The shape is null for square float32 matrices of the study's sizes.
     """
     cells = store["summary"].merge(store["roofline"][_INTENSITY], how="left", on=_INTENSITY[:-1])
     keys = pd.Series(zip(cells["device"] == CPU, cells["variant"], strict=True), dtype=object)
@@ -70,6 +70,7 @@ def explorer_data(store: Store, measured: Devices) -> str:
             | {"recording": visible(each.recording)}
             | {"name": visible(each.short), "colour": colours.get(each.label, palette.GREY)}
             | {name: rates_of(store["ceilings"], each.label).get(name) for name in _ROOFS}
+            | {"stale": [names[key] for key in kernels if _source(key) in each.stale_sources]}
             for each in measured.all
             if each.label in timed
         ],
@@ -104,6 +105,12 @@ def _story(ladder: pd.DataFrame, cells: pd.DataFrame, focus: Device | None) -> _
     cpu = cells[(cells["device"] == CPU) & (cells["recording"] == focus.recording)]
     best = fastest(cpu[cpu["n"] == cpu["n"].max()], "total_s") if len(of_gpu) else cpu
     return {*((False, name) for name in chosen), *((True, name) for name in best["variant"])}
+
+
+def _source(key: tuple[bool, str]) -> str | None:
+    """Return the source file of a kernel in the catalog."""
+    entry = (CPU_VARIANTS if key[0] else VARIANTS).get(key[1])
+    return entry.source if entry else None
 
 
 def _place(key: tuple[bool, str]) -> tuple[bool, int, str]:

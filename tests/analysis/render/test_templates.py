@@ -34,4 +34,4 @@ def test_the_explorer_compares_gpus_only_where_they_were_measured_alike():
     made = run(["node", script, ROOT / "report" / "explorer.js"], capture_output=True, check=True)
     kernels, totals, all_rows = json.loads(made.stdout)
     assert kernels == totals == ["both"]
-    assert all_rows == ["both", "one", "block"]
+    assert all_rows == ["both", "one", "older", "block"]
