@@ -103,7 +103,7 @@ def _json(path: Path) -> Rows:
         "results": _hyperfine,
     }
     if not (markers := [marker for marker in readers if marker in {*content}]):
-        raise ValueError("no known format, such as that of nvbench or hyperfine")
+        raise ValueError("no known format: nvbench, Google Benchmark, pytest-benchmark, hyperfine")
     return readers[markers[0]](content, path)
 
 

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from base.errors import StudyError
-from base.paths import shown
+from base.paths import program, shown
 from kernels.catalog.variant import MAX_THREADS
 from kernels.host_execution.compiler import SOURCE_NAME, NotSupported, build_runtime
 from kernels.products.matrices import POISON_WORD
@@ -537,7 +537,7 @@ def source_line(library: Path, code: int, file: str) -> int:
     For inlined code it is the outermost line; 0 if unknown.
     """
     done = subprocess.run(
-        ["addr2line", "-i", "-e", str(library), hex(code - 1)],
+        [program("addr2line", "binutils"), "-i", "-e", str(library), hex(code - 1)],
         capture_output=True,
         text=True,
         check=False,

@@ -3,6 +3,7 @@
 import json
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from xml.etree.ElementTree import fromstring
 
 import numpy as np
 import pandas as pd
@@ -12,6 +13,7 @@ from analysis.results.command import compare_files
 from analysis.results.comparison import Builds, compare, drawn, judged, located, scale
 from analysis.results.history import Entry, _appended, history, steps
 from analysis.results.readers import read
+from analysis.stats.significance import junit
 from base.errors import StudyError
 
 TIMES = [0.010, 0.012, 0.011]
@@ -226,6 +228,12 @@ def test_the_command_fails_for_a_slower_build(tmp_path, capsys, form):
     assert compare_files([files["a"]], [files["b"]], (), 0.05, form, None) == 3
     with pytest.raises(StudyError, match="is a file of A and of B"):
         compare_files([files["a"]], [files["a"]], (), 0.05, form, None)
+
+
+def test_junit_is_xml_for_every_name():
+    one = pd.DataFrame({"verdict": ["same"], "ratio": [1.0]})
+    (case, _) = fromstring(junit(one, [("", 'a\x1b<&"\ud800')], ""))
+    assert case.get("name") == 'a?<&"?'
 
 
 def test_a_lasting_change_is_a_step_and_a_single_bad_day_is_not():
