@@ -1,6 +1,7 @@
 """Atomic writes and digests of files."""
 
 import ast
+import fcntl
 import hashlib
 import os
 import tempfile
@@ -47,6 +48,18 @@ def atomic_writer(path: Path | str) -> Iterator[IO[bytes]]:
         if isinstance(error, OSError) and error.strerror and not (temporary and error.filename):
             error.filename = str(path)  # not the temporary file, or nothing as on a full disk
         raise
+
+
+@contextmanager
+def alone_in(folder: Path) -> Iterator[None]:
+    """Wait until no other process or thread is in this block for the folder, which is created."""
+    folder.mkdir(parents=True, exist_ok=True)
+    lock = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(lock)
 
 
 def holds_recording(folder: Path) -> bool:

@@ -5,6 +5,7 @@ model is needed of disturbed sessions, of effects common to all benchmarks, or o
 """
 
 from collections.abc import Mapping, Sequence
+from itertools import combinations
 from textwrap import shorten
 from typing import NamedTuple
 
@@ -20,12 +21,10 @@ from base.errors import StudyError
 # What represents the samples of a session, and the quantile that represents the sessions of a side.
 # Disturbances lengthen times, so low values vary less on a busy machine.
 LOCATIONS = {"median": 0.5, "min": 0.25}
-POWER = 0.95
 NORMAL = 1.4826  # standard deviation of normal values over their median distance
-FEWEST = 5  # repeated sessions for a rate of false verdicts
+POWER, FEWEST = 0.95, 5  # of a slowdown that is found; repeated sessions for rates
 _COMPARISONS, _DRAWS = 20, 200  # of repeated sessions: for this rate, and for their variation
-# Least scale: a millionth of a time, and a thirtieth of the largest difference if most are 0.
-_LEAST, _TIES = 1e-6, 1 / 30
+_LEAST, _TIES = 1e-6, 1 / 30  # least scale: of a time, of the largest difference if most are 0
 
 
 class Builds(NamedTuple):
@@ -75,6 +74,10 @@ def compare(table: pd.DataFrame, builds: Builds, threshold: float) -> Comparison
     notes = [f"{text}: {shorten(', '.join(names), 90)}" for text, names in missing.items() if names]
     sessions = located(table[table["benchmark"].isin(a & b)])
     location, verdicts = judged(sessions, builds, threshold)
+    short = 3 - min(map(len, builds[:2]))
+    if short > 0 and (verdicts["verdict"] == significance.SLOWER).mean() > 0.5:
+        text = f"most are slower, as in a disturbed session: up to 1 of {len(builds.repeats) + 1}"
+        notes.append(f"{text} comparisons; confirm with {short} more sessions of each build")
     slower = same_build({location: sessions[location]}, builds, threshold)
     return Comparison(verdicts, location, slower, notes)
 
@@ -101,8 +104,8 @@ def judged(
     frame = significance.with_intervals(frame, threshold, parts, np.log(frame["ratio"]))
     significant = between.exceeded(parts, FALSE_DISCOVERIES / 2 / len(frame))
     least = significant.clip(lower=np.log(1 + threshold / 2))
-    smallest = np.exp(least + between.exceeded(parts, 1 - POWER))
-    return location, frame.assign(found=smallest).rename_axis("benchmark").reset_index()
+    found = np.exp(least + between.exceeded(parts, 1 - POWER)).where(parts.freedom >= FEWEST - 1)
+    return location, frame.assign(found=found).rename_axis("benchmark").reset_index()
 
 
 def tested(
@@ -164,9 +167,9 @@ def quantile(values: FloatArray, share: float) -> FloatArray:
         return values[..., 0] if values.shape[-1] else np.full(values.shape[:-1], np.nan)
     ordered = np.sort(values, axis=-1)  # NaN last
     place = share * np.maximum(np.isfinite(ordered).sum(axis=-1, keepdims=True) - 1, 0)
-    ends = np.floor(place).astype(int), np.ceil(place).astype(int)
+    ends = (to(place).astype(int) for to in (np.floor, np.ceil))
     low, high = (np.take_along_axis(ordered, end, axis=-1) for end in ends)
-    return np.asarray((low + (place - ends[0]) * (high - low))[..., 0])
+    return np.asarray((low + place % 1 * (high - low))[..., 0])
 
 
 def drawn(known: Sessions, size: int, share: float) -> FloatArray:
@@ -226,8 +229,6 @@ def excess(known: Sessions, sides: Sequence[Sessions]) -> FloatArray:
 
 def _one_session(groups: Sequence[Sessions]) -> FloatArray:
     """Return the variance of one session by benchmark, from the pairs of sessions of each group."""
-    pairs = []
-    for log_s in (group.log_s.to_numpy() for group in groups):
-        one, other = np.triu_indices(log_s.shape[1], 1)
-        pairs.append(log_s[:, one] - log_s[:, other])
-    return scale(np.hstack(pairs)) ** 2 / 2
+    sessions = [group.log_s.to_numpy().T for group in groups]
+    pairs = [one - other for side in sessions for one, other in combinations(side, 2)]
+    return scale(np.reshape(pairs, (-1, sessions[0].shape[1])).T) ** 2 / 2

@@ -4,8 +4,6 @@ A step is a change of the median of at least three entries before and after it, 
 days are no step. Series are split repeatedly (Scott and Knott, Biometrics 30 (1974) 507).
 """
 
-import fcntl
-import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -16,17 +14,16 @@ from scipy.special import stdtr
 
 from analysis.drawing import style
 from analysis.drawing.palette import BLUE, GREY, RED
-from analysis.drawing.svg import INK, label, render
+from analysis.drawing.svg import label, render
 from analysis.results.comparison import NORMAL
 from analysis.results.readers import read
 from analysis.stats.estimates import FloatArray
 from analysis.stats.significance import FALSE_DISCOVERIES, FASTER, SLOWER
 from base.command_line import annotation
 from base.errors import StudyError
-from base.files import write_atomic
+from base.files import alone_in, write_atomic
 
-SHORTEST = 3  # entries on each side of a step
-_NAMED = 8  # benchmarks with a line in colour
+SHORTEST, _NAMED = 3, 8  # entries on each side of a step; benchmarks with a line in colour
 
 
 class Entry(BaseModel):
@@ -67,16 +64,10 @@ def history(
 
 def _appended(file: Path, entry: Entry) -> list[Entry]:
     """Append an entry, alone in the folder of the file; return all entries."""
-    folder = Path(os.path.realpath(file)).parent
-    folder.mkdir(parents=True, exist_ok=True)
-    lock = os.open(folder, os.O_RDONLY)
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with alone_in(file.resolve().parent):
         entries = [*_entries(file), entry]
         write_atomic(file, "".join(each.model_dump_json() + "\n" for each in entries))
         return entries
-    finally:
-        os.close(lock)
 
 
 def _entries(file: Path) -> list[Entry]:
@@ -139,14 +130,17 @@ def drawn(log_s: pd.DataFrame, labels: Sequence[str], lasting: pd.DataFrame) -> 
     largest = last.sort_values("ratio", key=lambda ratio: -np.log(ratio).abs())[:_NAMED]
     ratios = np.exp(log_s.sub(log_s.bfill(axis=1).iloc[:, 0], axis=0)).T
     places = np.unique(np.linspace(0, len(labels) - 1, min(len(labels), 8)).astype(int))
+    ends = largest.assign(x=places[-1], y=ratios.ffill().iloc[-1][largest["benchmark"]].to_numpy())
+    ends = ends.assign(colour=ends["verdict"].map({SLOWER: RED, FASTER: BLUE}))
     with style.theme():
         figure, (axes,) = style.new_figure()
-        axes.plot(ratios.to_numpy(), color=GREY, linewidth=0.6, alpha=0.5)
-        for step in largest.itertuples():
-            values = ratios[step.benchmark].to_numpy()
-            colour = RED if step.verdict == SLOWER else BLUE
-            axes.plot(values, color=colour, marker="o", markersize=3)
-            axes.text(step.at, values[step.at], label(step.benchmark), fontsize=7, color=INK)
+        axes.plot(ratios, "." if len(labels) < 2 else "-", color=GREY, linewidth=0.6, alpha=0.5)
+        for step in ends.itertuples():
+            axes.plot(ratios[step.benchmark], color=step.colour)
+            axes.plot(step.at, ratios[step.benchmark][step.at], "o", color=step.colour)
         axes.set_xticks(places, [label(labels[place]) for place in places])
         axes.set_ylabel("time / time of the first entry")
-        return render(figure, "history")
+        if len(ends):
+            style.name_ends(figure, axes, ends.rename(columns={"benchmark": "text"}), 7)
+        white = 'style="--pico-background-color:#fff;background:#fff;'
+        return render(figure, "history").replace('style="', white, 1)

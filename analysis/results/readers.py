@@ -17,18 +17,19 @@ from base.errors import StudyError
 
 Rows = Iterable[tuple[str, str, FloatArray]]
 _UNITS = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0}
+LARGEST_MB, MOST_SAMPLES = 256, 1001  # of a file, of a benchmark in one session
 _SAMPLES = "nv/json/bin:nv/cold/sample_times"  # nvbench's tag for a file of times
 
 
 def read(path: Path) -> pd.DataFrame:
     """Return the samples of a result file: benchmark, session, sample and time_s, in their order.
 
-    Raise StudyError if the file is not readable or not complete.
+    More than `MOST_SAMPLES` are thinned. Raise StudyError if the file is not readable or complete.
     """
-    if not path.is_file():
-        raise StudyError(f"{path}: is not a file; name a result file of a benchmark tool")
+    if not path.is_file() or path.stat().st_size > LARGEST_MB * 10**6:
+        raise StudyError(f"{path}: is not a file of at most {LARGEST_MB} MB; name a result file")
     try:
-        rows = [*(_csv(path) if path.suffix == ".csv" else _json(path))]
+        rows = [_row(*row) for row in (_csv if path.suffix == ".csv" else _json)(path)]
         if not sum(len(times) for *_, times in rows):
             raise StudyError(f"{path}: contains no times; check that its benchmarks have run")
         table = pd.DataFrame(rows, columns=["benchmark", "session", "time_s"])
@@ -38,19 +39,24 @@ def read(path: Path) -> pd.DataFrame:
         places = table.index.repeat([len(times) for *_, times in rows])
         table = table.astype("category").loc[places]
         table = table.assign(sample=table.groupby(level=0).cumcount(), time_s=values)
-    except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
-        reason = f"lacks {error}" if isinstance(error, KeyError) else f"{error}".splitlines()[0]
+    except (ValueError, ArithmeticError, LookupError, TypeError, AttributeError, RuntimeError) as e:
+        reason = f"lacks {e}" if isinstance(e, KeyError) else f"{e}".splitlines()[0]
         raise StudyError(f"{path}: not a complete result file ({reason}); write it again") from None
     for name in table.loc[~(np.isfinite(values) & (values >= 0)), "benchmark"]:
         raise StudyError(f"{path}: a time of {name} is negative or not a number; measure again")
     return table.reset_index(drop=True)
 
 
-def _nvbench(content: Any, path: Path) -> Rows:
-    """Yield the isolated times of nvbench's ``--jsonbin``: float32 in files beside the JSON file.
+def _row(name: str, session: str, times: FloatArray) -> tuple[str, str, FloatArray]:
+    """Return a printable name, and of many sorted times evenly spaced ones with both ends."""
+    name = "".join(letter if letter.isprintable() else " " for letter in name.strip())
+    if len(times) > MOST_SAMPLES:
+        times = np.sort(times)[np.linspace(0, len(times) - 1, MOST_SAMPLES).astype(int)]
+    return name, session, times
 
-    Older versions name these files relative to the folder in which nvbench ran.
-    """
+
+def _nvbench(content: Any, path: Path) -> Rows:
+    """Yield nvbench's isolated times, with ``--jsonbin``: float32 in files beside the JSON file."""
     for benchmark in content["benchmarks"]:
         states = [state for state in benchmark["states"] or [] if not state.get("is_skipped")]
         for state in states:
@@ -60,7 +66,7 @@ def _nvbench(content: Any, path: Path) -> Rows:
                 raise StudyError(f"{path}: has no samples; run nvbench with --jsonbin FILE")
             fields = {item["name"]: item["value"] for item in tags[_SAMPLES]}
             file = path.parent / fields["filename"]
-            file = file if file.is_file() else Path(fields["filename"])
+            file = file if file.is_file() else Path(fields["filename"])  # older: of its folder
             if not file.is_file():
                 raise StudyError(f"{file}: missing; copy it together with {path}")
             times = np.fromfile(file, "<f4").astype(float)
@@ -95,7 +101,7 @@ def _hyperfine(content: Any, path: Path) -> Rows:
 
 
 def _json(path: Path) -> Rows:
-    content = json.loads(path.read_text(encoding="utf-8"))
+    content = json.loads(path.read_text(encoding="utf-8-sig"))
     readers: dict[str, Callable[[Any, Path], Rows]] = {
         "devices": _nvbench,
         "machine_info": _pytest_benchmark,
@@ -112,7 +118,6 @@ def _csv(path: Path) -> Rows:
     table = pd.read_csv(path)
     if not isinstance(table.index, pd.RangeIndex) or {"name", "time_s"} - {*table}:
         raise StudyError(f"{path}: its columns are not name, time_s[, session]; write them so")
-    sessions = table["session"].astype(str) if "session" in table else ""
-    table = table.assign(session=sessions).astype({"name": str, "time_s": float})
+    table = table.assign(session=table.get("session", ""))
     for (name, session), times in table.groupby(["name", "session"], sort=False)["time_s"]:
-        yield name, f"{path} {session}".strip(), times.to_numpy()
+        yield f"{name}", f"{path} {session}".strip(), times.to_numpy(float)

@@ -49,6 +49,19 @@ def junit(frame: pd.DataFrame, cases: Iterable[tuple[str, str]], summary: str) -
     return tostring(suite, "unicode", xml_declaration=True)
 
 
+def counts(verdicts: pd.Series, *more: str) -> str:
+    """Return the number of each verdict, and of `more` ones if there are any."""
+    names = [*VERDICTS, *(name for name in more if (verdicts == name).any())]
+    return ", ".join(f"{(verdicts == name).sum()} {name}" for name in names)
+
+
+def needed(frame: pd.DataFrame) -> list[str]:
+    """Return lines with the samples and sessions that undecided rows of `with_intervals` need."""
+    counts = {name: frame[f"{name}_needed"].dropna() for name in ("samples", "sessions")}
+    text = "{} undecided times need more {}, {:.0f} per side for half"
+    return [text.format(len(of), name, of.median()) for name, of in counts.items() if len(of)]
+
+
 def within(ratio: pd.Series, tolerance: float) -> pd.Series:
     """Return whether each ratio is from 1/(1 + tolerance) to 1 + tolerance."""
     limit = 1 + tolerance

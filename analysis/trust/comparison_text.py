@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 
 from analysis.stats import significance
-from analysis.stats.significance import FASTER, SAME, SLOWER, THRESHOLD, VERDICTS, within
+from analysis.stats.significance import FASTER, SAME, SLOWER, THRESHOLD, within
 from analysis.trust.comparison import GPU, OTHER_HARDWARE, STATE, matched
 from analysis.trust.host_factors import host_factors, note
 from analysis.trust.overheads import telemetry
@@ -172,19 +172,13 @@ def summary(frame: pd.DataFrame, threshold: float = THRESHOLD) -> str:
     lines = []
     sides = frame["side"].where(~frame["same_code"], frame["side"] + ", same code")
     for side, rows in frame.groupby(sides, sort=True):
-        counts = rows["verdict"].value_counts()
-        names = [*VERDICTS, *([OTHER_HARDWARE] if OTHER_HARDWARE in counts else [])]
-        lines.append(f"{side}: {', '.join(f'{counts.get(name, 0)} {name}' for name in names)}")
+        lines.append(f"{side}: {significance.counts(rows['verdict'], OTHER_HARDWARE)}")
     ratio = frame["median_b_s"] / frame["median_a_s"]
     agrees = within(ratio, threshold).groupby(frame["quantity"], sort=False)
     shares = [
         f"{rows.sum()} of {len(rows)} {quantity} times ({100 * rows.mean():.1f} %)"
         for quantity, rows in agrees
     ]
-    lines += [
-        f"{len(needed)} undecided times need more {name}, {needed.median():.0f} per side for half"
-        for name in ("samples", "sessions")
-        if (needed := frame[f"{name}_needed"].dropna()).size
-    ]
+    lines += significance.needed(frame)
     lines.append(f"medians agree within {threshold * 100:g} %: {', '.join(shares)}")
     return "\n".join(lines)

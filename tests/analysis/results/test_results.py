@@ -1,6 +1,7 @@
 """Result files of other tools: readers, verdicts with the user's own variation, history."""
 
 import json
+import re
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from xml.etree.ElementTree import fromstring
@@ -12,6 +13,7 @@ import pytest
 from analysis.results.command import compare_files
 from analysis.results.comparison import Builds, compare, drawn, judged, located, scale
 from analysis.results.history import Entry, _appended, history, steps
+from analysis.results.history import drawn as draw_history
 from analysis.results.readers import read
 from analysis.stats.significance import junit
 from base.errors import StudyError
@@ -85,6 +87,8 @@ def test_readers_give_one_table_with_seconds(tmp_path):
         expected = sorted(TIMES * len(names))
         assert sorted(found["time_s"]) == pytest.approx(expected, rel=1e-6), path
     assert read(tmp_path / "c.csv")["session"].nunique() == 2
+    hyperfine.write_bytes(b"\xef\xbb\xbf" + hyperfine.read_bytes().replace(b'"ls"', b'"l\\u001bs"'))
+    assert [*read(hyperfine)["benchmark"].unique()] == ["l s"], "byte order mark, control letter"
 
 
 @pytest.mark.parametrize(
@@ -94,6 +98,8 @@ def test_readers_give_one_table_with_seconds(tmp_path):
         ('{"machine_info": {}, "benchm', "not a complete result file"),
         ("[" * 100_000, "not a complete result file"),
         ('{"a": 1}', "no known format"),
+        ('{"results": [{"command": null, "times": [1]}]}', "not a complete"),
+        ('{"results": [{"command": "a", "times": [1' + 400 * "0" + "]}]}", "too large to convert"),
         ('{"machine_info": {}, "benchmarks": null}', "not a complete"),
         ('{"machine_info": {}, "benchmarks": []}', "contains no times"),
         ('{"machine_info": {}, "benchmarks": [{"stats": {}}]}', "--benchmark-json"),
@@ -120,6 +126,16 @@ def test_a_binary_file_that_is_cut_or_missing_is_an_error(tmp_path):
         read(tmp_path / "n.json")
 
 
+def test_long_sessions_are_thinned_and_too_large_files_are_refused(tmp_path):
+    times = np.random.default_rng(1).permutation(100_001) + 1.0
+    thinned = read(pytest_file(tmp_path / "p.json", {"t": times}))["time_s"]
+    assert [*thinned] == [*range(1, 10**5 + 2, 100)]
+    with (tmp_path / "large.json").open("wb") as file:
+        file.truncate(257 * 10**6)
+    with pytest.raises(StudyError, match="is not a file of at most 256 MB"):
+        read(tmp_path / "large.json")
+
+
 @pytest.mark.parametrize("content", ["name,time_ms\na,1\n", "name,time_s\na,1,2,3\na,1\n"])
 def test_a_csv_file_names_its_columns(tmp_path, content):
     with pytest.raises(StudyError, match="columns are not name, time_s"):
@@ -142,6 +158,17 @@ def test_without_repeats_there_is_no_verdict_and_no_rate():
     assert {*found.verdicts["verdict"]} == {"undecided"}
     assert not found.same_build_slower
     assert found.verdicts["found"].isna().all()
+
+
+def test_a_build_slower_as_a_whole_in_one_session_is_to_be_confirmed():
+    samples = table([*REPEATS, "a", "b", "b2", "b3"], shared=0)
+    slower = samples["session"].str.startswith("b")
+    samples["time_s"] *= 1 + 0.2 * slower
+    one = compare(samples, Builds(["a"], ["b"], REPEATS), 0.05)
+    assert {*one.verdicts["verdict"]} == {"slower"}
+    assert "up to 1 of 11 comparisons; confirm with 2 more sessions of each build" in one.notes[0]
+    several = Builds([*REPEATS[:3]], ["b", "b2", "b3"], REPEATS)
+    assert compare(samples, several, 0.05).notes == []
 
 
 def test_variation_is_that_of_the_sessions():
@@ -226,6 +253,12 @@ def test_the_command_fails_for_a_slower_build(tmp_path, capsys, form):
     assert "b0" in capsys.readouterr().out
     assert compare_files(repeats[:1], repeats[1:2], repeats[2:], 0.05, form, None) == 0
     assert compare_files([files["a"]], [files["b"]], (), 0.05, form, None) == 3
+    capsys.readouterr()
+    assert compare_files([files["a"]], [files["b"]], repeats[:3], 0.05, form, None) == 1
+    few = "3 repeated sessions bound neither the slowdown found nor the rate of false verdicts: run"
+    text = capsys.readouterr().out
+    assert (f"{few} the build of A 2 times more" in text) == (form != "json")
+    assert "smallest slowdown" not in text
     with pytest.raises(StudyError, match="is a file of A and of B"):
         compare_files([files["a"]], [files["a"]], (), 0.05, form, None)
 
@@ -244,6 +277,19 @@ def test_a_lasting_change_is_a_step_and_a_single_bad_day_is_not():
     found = steps(log_s, [f"c{at}" for at in range(24)], 0.02)
     assert next(iter(found.itertuples(index=False, name=None)))[:3] == ("b3", 15, "c15")
     assert len(found) == 1
+
+
+@pytest.mark.parametrize("runs", [1, 3, 12, 400])
+def test_labels_of_a_drawn_history_do_not_overlap(runs):
+    names, labels = [f"test_{at}" for at in range(12)], [f"c{at}" for at in range(runs)]
+    log_s = pd.DataFrame(0.0, names, range(runs))
+    log_s.iloc[:, runs // 2 :] = 0.1 + np.arange(12)[:, None] / 1e4
+    rows = [(name, runs // 2, "", 1.1, "slower") for name in names[: 12 * (runs > 3)]]
+    lasting = pd.DataFrame(rows, columns=["benchmark", "at", "label", "ratio", "verdict"])
+    drawing = draw_history(log_s, labels, lasting)
+    heights = re.findall(r' y="([\d.]+)">test_', drawing)
+    assert len(heights) == 8 * (runs > 3)
+    assert (np.diff(np.sort(np.array(heights, float))) > 8).all()
 
 
 def test_history_appends_and_fails_once_for_a_new_step(tmp_path, capsys):
