@@ -81,13 +81,16 @@ def check(
     first: Judged | None = None
     likeliest: Judged | None = None
     fixed = library.fixed_shape()
-    for reading in (each.typed(library) for each in readings(source)):
+    tried = [each.typed(library) for each in readings(source)]
+    for reading in tried:  # it grows
         edges = (1, 1) if fixed else tile_of(library, source, reading)
         if edges is None and not is_declared:
             continue
         tile = edges or (ANY, ANY)
         whole = fixed or whole_tiles(tile, reading)
         outcome, trial = Trial(library, reading).outcome(whole)
+        if outcome is Outcome.FAULTY and not (reading.reads_c or reading.loads_c):
+            tried.append(replace(reading, loads_c=True))
         fault = trial.fault(whole, 2)
         if not (fixed or fault or outcome is not Outcome.RIGHT):
             fault = _fault_of_loops(trial, source, edges, geometry)

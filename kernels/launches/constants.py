@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 
 from kernels.launches.expression import Launch, declared_names, named, parameters, split_list, words
 from kernels.launches.pieces import Piece, blanked, pieces
-from kernels.launches.roles import is_size_name, size_named
+from kernels.launches.roles import size_named
 
 _MACRO = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)(\(?)[ \t]*(.*)$", re.MULTILINE)
 _NUMBER = re.compile(
@@ -32,17 +32,18 @@ def macros(text: str, launch: str) -> set[str]:
         name
         for name, opening, _ in _MACRO.findall(blanked(text))
         if not opening or re.search(rf"\b{name}\s*\(", launch)
-    } | {name for name, piece in _variables(text).items() if not _is_of_host(name, piece)}
+    } | {name for name, piece in variables(text).items() if not _is_of_host(name, piece)}
 
 
 def _is_of_host(name: str, variable: Piece) -> bool:
     """Return whether a variable is a size that only the host can read and change."""
     code = blanked(variable.text)
     is_fixed = re.search(r"\bconst(?:expr)?\b|__(?:constant|device|managed)__", code)
-    return bool(_NUMBER.match(code)) and not is_fixed and is_size_name(name)
+    return bool(_NUMBER.match(code) and not is_fixed and size_named(name))
 
 
-def _variables(text: str) -> dict[str, Piece]:
+def variables(text: str) -> dict[str, Piece]:
+    """Return the variables and constants that a source declares outside of functions."""
     return {
         name: piece
         for piece in pieces(text)
@@ -60,17 +61,15 @@ def settable(text: str, launch: Launch, kernel: Piece | None) -> dict[str, str]:
     if kernel is None:
         return {}
     whole_numbers = _whole_numbers(text)
-    variables = _variables(text)
+    of_file = variables(text)
     given = zip(split_list(launch.arguments), parameters(kernel, launch.name), strict=False)
     names = {argument for argument, target in given if not re.search(r"[*\[]", target)}
     names |= set(fixed_sizes(text, launch, kernel).values())
-    names |= {
-        name for name in words(kernel.text) & set(variables) if _is_set_by_host(variables[name])
-    }
+    names |= {name for name in words(kernel.text) & set(of_file) if _is_set_by_host(of_file[name])}
     names &= set(whole_numbers)
     if names:  # the grid may depend on the others
         in_launch = words(str(launch)) & set(whole_numbers)
-        names |= {name for name in in_launch if is_size_name(name)}
+        names |= {name for name in in_launch if size_named(name)}
     return {name: whole_numbers[name] for name in sorted(names) if _is_free(text, name, launch)}
 
 
@@ -82,7 +81,7 @@ def _whole_numbers(text: str) -> dict[str, str]:
     """Return constants and macros that may be whole numbers, with their types."""
     bodies = {name: body for name, opening, body in _MACRO.findall(blanked(text)) if not opening}
     numbers = {name: "int" for name, body in bodies.items() if re.match(r"[\s(]*\w", body)}
-    for name, piece in _variables(text).items():
+    for name, piece in variables(text).items():
         kind = _NUMBER.match(blanked(piece.text))
         is_single = len(declared_names(" ".join(blanked(piece.text).split()))) == 1
         if kind and (is_single or _is_set_by_host(piece)):
@@ -93,8 +92,8 @@ def _whole_numbers(text: str) -> dict[str, str]:
 def _is_free(text: str, name: str, launch: Launch) -> bool:
     """Return whether no array's size, template's argument or other constant depends on it."""
     codes = [blanked(piece.text) for piece in pieces(text) if piece.is_for_the_device]
-    variables = _variables(text)
-    of_others = [piece.text for piece in variables.values() if piece != variables.get(name)]
+    of_file = variables(text)
+    of_others = [piece.text for piece in of_file.values() if piece != of_file.get(name)]
     is_elsewhere = any(name in words(text_of) for text_of in [*of_others, launch.kernel])
     return not is_elsewhere and not _is_edge(codes, name, (_DIMENSIONS, _IN_ANGLES))
 
@@ -116,7 +115,7 @@ def with_variables(text: str, names: Iterable[str], value: int | None = None) ->
         macro = re.search(rf"^[ \t]*#[ \t]*define[ \t]+{name}\b[^\n]*", text, re.MULTILINE)
         if macro:
             text = text[: macro.start()] + variable + text[macro.end() :]
-        elif piece := _variables(text).get(name):
+        elif piece := variables(text).get(name):
             kind = _NUMBER.match(blanked(piece.text))
             names_of = sorted(declared_names(" ".join(blanked(piece.text).split())))
             values = ", ".join(f"{each}{given}" for each in names_of)

@@ -21,7 +21,7 @@ from kernels.launches.expression import (
     written,
 )
 from kernels.launches.pieces import Piece, blanked, closing, function_name, kernels_of, pieces
-from kernels.launches.roles import is_leading_dimension, is_size_name
+from kernels.launches.roles import is_leading_dimension, size_named
 
 _CONDITIONAL = re.compile(r"\s*#\s*(if|ifdef|ifndef|elif|else|endif)\b(.*)")
 
@@ -199,7 +199,7 @@ def _with_plain_arguments(launch: Launch, kernel: Piece) -> Launch:
 def _is_replaced(argument: str, target: str) -> bool:
     if re.search(r"[*\[]", target):
         return not re.fullmatch(r"\w+", argument)
-    return is_leading_dimension(named(target)) and is_size_name(argument)
+    return is_leading_dimension(named(target)) and size_named(argument) is not None
 
 
 def of_file(text: str, option: str | None) -> list[Launch]:

@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 
 from kernels.host_execution.compiler import SOURCE_NAME, preprocessed
@@ -36,13 +36,13 @@ def with_defines(text: str, defines: Sequence[str]) -> str:
 
 
 def with_includes_of(
-    path: Path, text: str, source: Path, folders: Sequence[Path] = ()
+    path: Path, text: str, source: Path, folders: Sequence[Path], before: Collection[Path] = ()
 ) -> tuple[str, set[Path]]:
-    """Return a text with the files that it includes, and these files.
+    """Return a text with the files that it includes, except those `before` it, and all these files.
 
     `source` is the file of the user: where another one includes it, `BEGIN` and `END` stand.
     """
-    seen = {path.resolve()}
+    seen = {path.resolve(), *before}
     inside = _expanded(path, text, source.resolve(), folders, seen, 0)
     return inside, seen
 

@@ -131,7 +131,8 @@ def guesses(name: str, kernel: Piece, text: str) -> Iterator[Guess]:
         if statements in seen:
             continue
         seen.add(statements)
-        called = name + _in_angles([ELEMENT if k in TYPES else given for k, given, _ in template])
+        values_of = ", ".join(ELEMENT if kind in TYPES else given for kind, given, _ in template)
+        called = f"{name}<{values_of}>" if template else name
         constant_names = {name for _, name in constants} | defined
         names = {_short(parameter): parameter for _, parameter in constants}
         edge = next(iter(names.values()), "0")
@@ -147,10 +148,6 @@ def _with_indices(code: str) -> str:
     for name, axis in re.findall(r"\b(\w+)\s*=\s*blockIdx\s*\.\s*([xyz])\s*[;,]", code):
         code = re.sub(rf"\b{name}\b(?!\s*=)", f"blockIdx.{axis}", code)
     return re.sub(r"(blockIdx\.[xyz])\s*<<\s*(\d+)", r"\1 * (1 << \2)", code)
-
-
-def _in_angles(names: Sequence[str]) -> str:
-    return f"<{', '.join(names)}>" if names else ""
 
 
 def geometries(edges: tuple[int, int], bound: int, uses_y: tuple[bool, bool]) -> Iterator[Geometry]:

@@ -34,6 +34,8 @@ def with_launcher(path: Path, text: str, folders: Sequence[Path] = ()) -> str:
         if path.resolve() not in files:
             if not any(_declares(whole, name, kernel) for name, kernel in kernels.items()):
                 continue
+            _, before = with_includes_of(path, read(path), path, folders)
+            whole, _ = with_includes_of(other, code, path, folders, before)
             whole = f'{BEGIN}{text}{END}#line 1 "{other.name}"\n{whole}'
         present = kernels_of(whole)
         if all(

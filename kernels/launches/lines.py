@@ -16,7 +16,6 @@ from kernels.launches.includes import read, with_defines, with_includes, with_ma
 from kernels.launches.launcher import with_launcher
 from kernels.launches.pieces import kernels_of, with_pointers
 from kernels.launches.verdict import judge, kernels_to_judge, unjudged
-from kernels.products.shape import Shape
 
 SECONDS, MEMORY_BYTES = 36.0, 3 * 2**29  # of the whole file, of CPU time
 LARGE_SECONDS = 15.0  # of large sizes
@@ -111,7 +110,7 @@ def check_compiled(path: Path, verdict: Judged) -> None:
 def _lines(path: Path, name: str, verdict: Judged, declared: Sequence[Launch]) -> Iterator[str]:
     steps = verdict.source.steps
     yield f"{shown(path)}: {name}: {verdict_line(verdict)}"
-    yield f"checked on the CPU, within the error bound, at {_sizes(verdict.shapes)}"
+    yield f"checked on the CPU, within the error bound, at {', '.join(map(str, verdict.shapes))}"
     if constants := verdict.source.scope.constants:
         yield f"the file's {', '.join(constants)} took these sizes"
     if verdict.multiple > 1:
@@ -145,7 +144,3 @@ def verdict_line(verdict: Judged) -> str:
     if verdict.multiple > 1:
         return f"{text} for sizes that are multiples of {verdict.multiple}"
     return text
-
-
-def _sizes(shapes: tuple[Shape, ...]) -> str:
-    return ", ".join(map(str, shapes))

@@ -110,6 +110,7 @@ class Operands:
     ) -> "Operands":
         """Return seeded matrices; C is NaN, or random for a kernel that may read it.
 
+        If it only loads C, C is NaN for odd seeds and 0 for even ones: no product depends on both.
         `is_whole`: the numbers are -1, 0 and 1, whose sums are exact in every type. From
         `_FIRST_WITH_ZEROS` on, seeds make some numbers zero. The seed `LARGE` makes large numbers,
         unless C has 16 bits.
@@ -132,7 +133,7 @@ class Operands:
 
         a, b, c = (drawn(stored, count) for stored, count in zip(types, counts, strict=True))
         if not reading.reads_c:
-            c.view(np.uint8).fill(0xFF)
+            c.view(np.uint8).fill(0 if reading.loads_c and seed % 2 == 0 else 0xFF)
         return cls(shape, precision, a, b, c, is_whole)
 
     def viewed(self, layout: Layout, c: Array) -> tuple[Array, Array, Array]:
@@ -174,6 +175,7 @@ class Reading:
     matrices: Mapping[str, str]
     is_square: bool  # one size stands for all
     reads_c: bool = False  # the product is α·A·B + β·C
+    loads_c: bool = False  # C is loaded, but the product does not depend on it
     layout: Layout = ROWS
     precision: Precision = Precision()
     takes_padding: bool = False  # sizes are given, and leading dimensions apart from them
@@ -238,7 +240,7 @@ class Reading:
             result = np.full_like(result.view(np.uint8), 0xFF).view(result.dtype)
         arrays = [each.copy() for each in (a, b, result, *[*inputs.values()][2:])]
         unset = {*range(len(arrays), len(arrays) + self.workspaces)}
-        unset |= set() if self.reads_c and not self.has_addend else {2}
+        unset |= set() if self.loads_c or (self.reads_c and not self.has_addend) else {2}
         arrays += self._workspaces(library, values)
         try:
             runs = library.multiply(values, self.places, arrays, geometry, unset, fill)

@@ -100,11 +100,6 @@ def size_named(name: str) -> str | None:
     return None if meaning_of(name) else _size(name)
 
 
-def is_size_name(name: str) -> bool:
-    """Return whether a number of this name can be M, N or K."""
-    return size_named(name) is not None
-
-
 def is_number_name(name: str) -> bool:
     """Return whether a number of this name can be a size, a leading dimension or a factor."""
     return bool(meaning_of(name) or _size(name))

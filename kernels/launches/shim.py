@@ -1,11 +1,11 @@
 """C++ that evaluates a launch: the function `host_configure`, for every compiler."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from kernels.host_execution.compiler import SOURCE_NAME
-from kernels.launches.constants import fixed_sizes, macros, settable
+from kernels.launches.constants import fixed_sizes, macros, settable, variables
 from kernels.launches.expression import (
     MALLOC,
     MEMSET,
@@ -26,8 +26,8 @@ from kernels.launches.roles import (
     MATRICES,
     is_bias,
     is_number_name,
-    is_size_name,
     meaning_of,
+    size_named,
 )
 
 _MEMSET_THREADS = 256
@@ -55,7 +55,7 @@ struct HostPlain<const HostType> : HostPlain<HostType> {};
 """
 _MATRIX = re.compile(r"\*|\[\s*\]")
 _COUNTS = re.compile(r"\b(?:int|unsigned|long|size_t|u?int\d+_t)\b")
-_QUALIFIERS = re.compile(r"\b(?:const|__restrict__|__restrict|restrict|volatile|register)\b|&")
+_QUALIFIERS = re.compile(r"\b(?:const(?:expr)?|static|_*restrict_*|volatile|register)\b|&")
 
 
 @dataclass(frozen=True)
@@ -109,25 +109,22 @@ def _scope_of(text: str, launch: Launch) -> Scope:
     needed = words(re.sub(members, "", " ".join([text_of, *launch.declarations])))
     kernel = kernels_of(text).get(launch.name)
     constants = settable(text, launch, kernel)
-    outside = (macros(text, str(launch)) | set(kernels_of(text))) - set(constants)
+    given = parameters(kernel, launch.name) if kernel else []
+    hidden = {named(each) for each in given if size_named(named(each))} & set(variables(text))
+    outside = (macros(text, str(launch)) | set(kernels_of(text))) - set(constants) - hidden
     needed |= set(constants)
     numbers: dict[str, str] = {}
     pointers: dict[str, str] = {}
     absent: dict[str, str] = {}  # a product without bias
-    by_argument = dict(
-        zip(
-            split_list(launch.arguments),
-            parameters(kernel, launch.name) if kernel else [],
-            strict=False,
-        )
-    )
+    by_argument = dict(zip(split_list(launch.arguments), given, strict=False))
+    sizes = _sizes(launch, declared, by_argument)
     in_templates = words(launch.kernel)
     casts = {name: kind for kind, name in _CAST.findall(launch.arguments)}
-    for name in sorted(needed - outside, key=lambda each: _first(launch, each)):
+    in_order = [*re.findall(r"\w+", launch.arguments), *sorted(needed)]
+    for name in sorted(needed - outside, key=in_order.index):
         kind = types.get(name) or _declared_type(declared.get(name, ""), name)
         kind = constants.get(name) or kind
         target = by_argument.get(name, "")
-        is_number = is_number_name(name) or is_size_name(named(target))
         if is_bias(name) and "*" in f"{kind}{target}":
             absent[name] = _type(target) or kind
         elif "*" in kind and (meaning_of(name) or (is_number_name(name) and _COUNTS.search(kind))):
@@ -140,11 +137,7 @@ def _scope_of(text: str, launch: Launch) -> Scope:
             constant = "const " if re.search(r"\bconst\b[^*]*[*\[]", target) else ""
             is_open = kernel is None or template_parameters(kernel)
             pointers[name] = constant + (kind if "*" in kind and is_open else _type(target) or kind)
-        elif (
-            name in types
-            or name in constants
-            or (name in declared and is_number and name not in in_templates)
-        ):
+        elif name in types or name in constants or (name in sizes and name not in in_templates):
             numbers[name] = kind or "int"
         elif name not in declared and (target or is_number_name(name)):
             numbers[name] = _type(target) if target and "*" not in target else "int"
@@ -152,10 +145,20 @@ def _scope_of(text: str, launch: Launch) -> Scope:
     return Scope(numbers, pointers, absent, template_types, tuple(constants))
 
 
-def _first(launch: Launch, name: str) -> int:
-    """Return where a name first stands in the arguments, else behind them."""
-    place = re.search(rf"\b{re.escape(name)}\b", launch.arguments)
-    return place.start() if place else len(launch.arguments) + ord(name[0])
+def _sizes(launch: Launch, declared: Mapping[str, str], by_argument: Mapping[str, str]) -> set[str]:
+    """Return the declared names of sizes, and of equal numbers that are declared beside them."""
+    values = {
+        name: (statement, value[1])
+        for name, statement in declared.items()
+        if (value := re.search(rf"\b{name}\s*=\s*(\d+)\s*[,;]", statement))
+    }
+    sizes = {
+        name
+        for name in declared
+        if is_number_name(name) or size_named(named(by_argument.get(name, "")))
+    }
+    beside = {name for name, value in values.items() if value in map(values.get, sizes)}
+    return sizes | {name for name in beside if len(re.findall(rf"\b{name}\b", str(launch))) > 1}
 
 
 def _types(launch: Launch) -> dict[str, str]:
@@ -175,19 +178,11 @@ def _type(parameter: str) -> str:
 
 
 def _declared_type(statement: str, name: str) -> str:
-    kind = re.match(
-        r"((?:(?:const|constexpr|static|unsigned|signed)\s+)*[A-Za-z_][\w:]*)\s*([^=;({]*)",
-        statement,
-    )
+    kind = re.match(r"(?:(?:const|constexpr|static|unsigned|signed)\s+)*[A-Za-z_][\w:]*", statement)
     if not kind:
         return ""
     pointer = "*" if re.search(rf"\*\s*(?:const\s*)?{re.escape(name)}\b", statement) else ""
-    return (
-        " ".join(
-            _QUALIFIERS.sub(" ", kind[1]).replace("constexpr", "").replace("static", "").split()
-        )
-        + pointer
-    )
+    return " ".join(_QUALIFIERS.sub(" ", kind[0]).split()) + pointer
 
 
 def _template_types(text: str, *functions: Piece | None) -> dict[str, str]:
@@ -245,6 +240,15 @@ def memset(steps: Sequence[Launch]) -> str:
     return f'\n#line {max(1, lines[0])} "{SOURCE_NAME}"\n{_MEMSET_KERNEL}\n' if lines else ""
 
 
+def _using(code: str) -> Iterator[str]:
+    """Yield a directive for each namespace; an outermost one may be in code that is left out."""
+    for opened in re.finditer(r"\bnamespace\s+([\w:]+)\s*\{", code):
+        before = code[: opened.start()]
+        is_outermost = before.count("{") == before.count("}")
+        declared = f"namespace {opened[1]} {{}}\n" if is_outermost else ""
+        yield f"{declared}using namespace {opened[1]};\n"
+
+
 def code(text: str, steps: Sequence[Launch], scope: Scope) -> str:
     """Return `host_configure`: it gets the numbers and pointers of `scope`, in their order.
 
@@ -269,11 +273,10 @@ def code(text: str, steps: Sequence[Launch], scope: Scope) -> str:
     for step in steps:
         lines.append(f"{{ {' '.join([*scope.statements(step), _evaluated(text, step, scope)])} }}")
     body = "\n    ".join(lines)
-    opened = re.findall(r"\bnamespace\s+([\w:]+)\s*\{", blanked(text))
-    namespaces = "".join(f"using namespace {name};\n" for name in dict.fromkeys(opened))
+    namespaces = "".join(dict.fromkeys(_using(blanked(text))))
     main = main_of(steps)
     sizes = fixed_sizes(text, main, kernels_of(text).get(main.name))
-    if any(is_size_name(name) for name in scope.constants):
+    if any(size_named(name) for name in scope.constants):
         sizes = {}
     fixed = ", ".join(f"(unsigned)({sizes.get(size, sizes.get('N', 0))})" for size in "MNK")
     return (

@@ -1,7 +1,6 @@
 """The verdict on a kernel: its launches, and the first of them that gives a product."""
 
 import re
-from collections.abc import Sequence
 from dataclasses import replace
 from math import lcm
 from pathlib import Path
@@ -78,11 +77,6 @@ def kernels_to_judge(path: Path, text: str, option: str | None, kernel: str | No
             f"{shown(path)}: no kernel takes three matrices: {counts}; name a file with C = A·B"
         )
     return list(dict.fromkeys(launched)) or products
-
-
-def _several_or_single(launched: Sequence[Steps]) -> Sequence[Steps]:
-    """Return the products of several steps; without steps, those of one launch."""
-    return [steps for steps in launched if len(steps) > 1] or launched
 
 
 def _launched(text: str, option: str | None, name: str) -> list[Steps]:
@@ -217,7 +211,8 @@ def unjudged(path: Path, text: str, option: str | None, kernel: str | None) -> l
     products = [
         steps
         for name in kernels_to_judge(path, text, option, kernel)
-        for steps in _several_or_single(_launched(text, option, name))
+        for launched in [_launched(text, option, name)]
+        for steps in [several for several in launched if len(several) > 1] or launched
     ]
     assumed = []
     for steps in products:

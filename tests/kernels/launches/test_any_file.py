@@ -143,7 +143,11 @@ __global__ void multiply(half *nothing) {}
 #endif
 #define HALF_OF(x) ((x) / 2)
 __global__ void multiply(const double *a, const double *b, double *c, int m, int n, int k);
+#ifdef OTHER
+namespace other {
+#else
 namespace mine {
+#endif
 namespace inner { struct Tile { static const int WIDTH = 16; }; }
 __constant__ int depth;
 using inner::Tile;

@@ -80,8 +80,11 @@ def test_a_launcher_may_declare_the_kernel(tmp_path, kind, is_used):
     inputs = f"const {kind} *, const {kind} *"
     declaration = f"__global__ void tiled({inputs}, {kind} *, int, int, int);\n"
     runner = declaration + RUNNER.partition("\n")[2].replace("tiled<EDGE>", "tiled")
-    path = repository(tmp_path, {"fp32/tiled.cu": PLAIN, "main.cu": runner})
-    assert ("<<<blocks, EDGE * EDGE>>>" in with_its_launcher(path)) == is_used
+    both = '#include "side.cuh"\n'
+    files = {"fp32/tiled.cu": both + PLAIN, "main.cu": both + runner, "side.cuh": "int side;\n"}
+    text = with_its_launcher(repository(tmp_path, files))
+    assert ("<<<blocks, EDGE * EDGE>>>" in text) == is_used
+    assert text.count("int side;") == 1
 
 
 def test_unrelated_files_are_no_launchers(tmp_path):
@@ -139,11 +142,11 @@ def test_constants_of_the_host_that_are_passed_as_sizes_are_set():
         PLAIN
         + """int main() {
     float *A, *B, *C;
-    const int PROBLEM = 4096;
-    tiled<<<dim3(PROBLEM / 8, PROBLEM / 8), 64>>>(A, B, C, PROBLEM, PROBLEM, PROBLEM);
+    const int PROBLEM = 4096, UP = 4096, IN_K = 4096, THREADS = 64;
+    tiled<<<dim3(PROBLEM / 8, UP / 8), THREADS>>>(A, B, C, PROBLEM, PROBLEM, PROBLEM);
 }"""
     )
-    assert scope_of(text, of_file(text, None)).numbers == {"PROBLEM": "int"}
+    assert scope_of(text, of_file(text, None)).numbers == {"PROBLEM": "int", "UP": "int"}
 
 
 def test_names_of_types_in_a_function_are_read():
@@ -193,7 +196,9 @@ def test_names_of_pointer_types_are_read(tmp_path):
 def test_sizes_that_only_the_host_has_are_set():
     text = (
         PLAIN
-        + """int M = 100, N = 100, K = 100;
+        + """int N = 100, K = 100;
+const int M = 100;  // hidden by the kernel's parameter
+float row_of[M];
 int main() { float *A, *B, *C; tiled<<<dim3(N / 8, M / 8), 64>>>(A, B, C, M, N, K); }"""
     )
     assert set(scope_of(text, of_file(text, None)).numbers) == {"M", "N", "K"}
@@ -259,12 +264,17 @@ def test_sizes_whose_names_have_another_meaning_are_right(tmp_path):
     assert judge(tmp_path / "tiled.cu", text, "tiled", launch).multiple == 1
 
 
+# Static shared memory of an extern "C" kernel.
+STATIC = PLAIN.replace("__gl", 'extern "C" __gl').replace(") {", ") { __shared__ float s[8];")
+
+
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
         (PLAIN.replace("int K)", "int K, int pace)"), "the meaning of its parameter pace"),
         (TILED.replace("int T", "int T, int DEPTH"), "the numbers of its template (T, DEPTH)"),
         (PLAIN + "extern __shared__ float s[];", "the size of its dynamic shared memory"),
+        (STATIC, "none that was tried gives a product"),
     ],
 )
 def test_a_refusal_names_what_is_unknown(text, reason):
@@ -272,19 +282,14 @@ def test_a_refusal_names_what_is_unknown(text, reason):
 
 
 @pytest.mark.slow
-def test_a_branch_on_c_is_a_fault(tmp_path):
+def test_a_branch_on_c_is_a_fault_and_a_load_without_effect_is_none(tmp_path):
     launch = "tiled<<<dim3(CEIL_DIV(N, 8), CEIL_DIV(M, 8)), 64>>>(A, B, C, M, N, K)"
     branch = "if (row < M && column < N && out[row * N + column] != 0) out["
     text = PLAIN.replace("if (row < M && column < N) out[", branch)
     fault = judge(tmp_path / "tiled.cu", text, "tiled", launch).fault
+    without_effect = text.replace("!= 0) out", "== sum) sum += 0; if (row < M && column < N) out")
+    assert judge(tmp_path / "tiled.cu", without_effect, "tiled", launch).multiple == 1
     assert "is uninitialised: nothing was stored there" in str(fault)
-
-
-def test_static_shared_memory_of_an_extern_c_kernel_is_not_dynamic():
-    text = 'extern "C" __global__ void tiled(int N) {\n    __shared__ float s[8];\n}'
-    assert (
-        unknown(kernels_of(text)["tiled"], "tiled", text) == "none that was tried gives a product"
-    )
 
 
 # 256 threads, and 64 KiB of shared memory, which the file does not say.
