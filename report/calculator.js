@@ -128,9 +128,9 @@
   }
 
   /* The same implementation on another GPU: two fastest ones may be different implementations. */
-  function sameOn(gpu, there, { variant, name }) {
+  function sameOn(gpu, there, { variant, name }, isStale) {
     if (!there) return `${gpu.title}: no prediction of ${name}, which was not measured there or is never the fastest.`;
-    const which = gpu.stale.includes(variant) ? "an older" : "the same";
+    const which = isStale || gpu.stale.includes(variant) ? "perhaps another version of" : "the same";
     return `${gpu.title}, ${which} ${name}: ${seconds(there.time)} (${bounds(there, seconds)}).`;
   }
 
@@ -258,7 +258,7 @@
       ...(mark ? [`* CPU time extrapolated: ${cpu.outside}.`] : []),
       ...(mode ? [`${best.variant} ${mode}.`] : []),
       ...(isInHost && !isSimple ? ["Pipelined and staged copies, which are faster, are predicted for one square product only."] : []),
-      ...others.flatMap((gpu) => gpus.map((one) => sameOn(gpu, sameAt(gpu, one), one))),
+      ...others.flatMap((gpu) => gpus.map((one) => sameOn(gpu, sameAt(gpu, one), one, asked.gpu.stale.includes(one.variant)))),
     ]);
     drawBars(best, cpu);
   }

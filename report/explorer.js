@@ -207,11 +207,11 @@
     gpu.recording === row.recording && gpu.stale.includes(row.variant));
 
   /* Without the restriction, the rows. With it, only configurations that every system among them
-     has, with the same source: a minimum over more of them is smaller. */
+     has, with the present source: a minimum over more of them is smaller. */
   function comparable(found, choice) {
     if (!choice.isCommon) return found;
     const parts = ["variant", "block_size", "threads", "host_memory", "dtype"];
-    const key = (row) => [row.gpu === null, isStale(row), ...parts.map((part) => row[part]), row.shape ?? row.n].join("|");
+    const key = (row) => [row.gpu === null, isStale(row) ? system(row) : "", ...parts.map((part) => row[part]), row.shape ?? row.n].join("|");
     const systemsOf = new Map();
     for (const row of found) systemsOf.set(key(row), (systemsOf.get(key(row)) ?? new Set()).add(system(row)));
     const measured = rows.filter(isOnChosen(choice));
