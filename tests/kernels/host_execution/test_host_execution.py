@@ -91,7 +91,7 @@ def test_products_are_exact_and_counts_are_theory(host_builds, name, block, dtyp
         # blocks share one.
         ("sgemm_stream_k", "128x64x192", STREAM_K_TILES[0]),
         ("sgemm_stream_k", "17x33x65", STREAM_K_TILES[-1]),
-        ("sgemm_stream_k", "17x34x66", STREAM_K_TILES[-1]),
+        ("sgemm_stream_k", "90x34x66", STREAM_K_TILES[3]),
         ("sgemm_stream_k", "17x33x901", STREAM_K_TILES[-1]),
         ("sgemm_stream_k", "300x66x192", STREAM_K_TILES[0]),
     ],
