@@ -24,7 +24,7 @@
 #define SLOT (2 * PART + 1024)       // bytes of an image in shared memory, aligned
 #define STAGES 3
 #define LOW 2048.0f       // 2^11
-#define CHUNK 2           // tiles along k that the tensor cores sum
+#define CHUNK 4           // tiles along k that the tensor cores sum: those with one scale
 #define SHORT 10          // tiles along k up to which they sum one
 #define BAND 12           // rows of tiles that share columns of B in L2
 #define BUFFER (16 * 33)  // words per warp, to store a part of C
