@@ -499,7 +499,7 @@ char *bytes_at(const void *address) {
 // An access by the runtime itself.
 void check(const void *address, uint32_t bytes, bool is_store, bool is_atomic, uint64_t code,
            bool is_counted = false) {
-    if (!worker->launch->instrumented) return;
+    if (!worker->launch->instrumented && !worker->launch->last_block) return;
     on_access(bytes_at(address), bytes, is_store, code, is_atomic, is_counted);
 }
 
@@ -608,10 +608,12 @@ static void copy_async(Worker &w, char *target, char *source, size_t bytes, size
             stop(fault_of(COPIES_OVERLAP, access, w.thread, copy.code));
         }
     }
-    if (w.launch->instrumented) {
+    if (w.launch->instrumented || w.launch->last_block) {
         if (zeros == 0) on_access(source, bytes, false, code);
         if (zeros % bytes) on_range(source, bytes - zeros, false, code);
         on_access(target, bytes, true, code);
+    }
+    if (w.launch->instrumented) {
         std::fill_n(reinterpret_cast<uint32_t *>(target), bytes / WORD_BYTES, POISON_WORD);
     }
     fiber.copies.push_back({target, source, static_cast<uint32_t>(bytes),

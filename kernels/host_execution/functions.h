@@ -439,6 +439,10 @@ constexpr void swap(T &a, T &b) {
     a = b;
     b = before;
 }
+template <typename T>
+constexpr auto &&move(T &&value) {
+    return static_cast<__typeof__(value) &&>(value);
+}
 template <typename A, typename B>
 constexpr bool is_same_v = __is_same(A, B);
 template <typename A, typename B>

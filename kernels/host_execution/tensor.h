@@ -63,17 +63,11 @@ template <>
 struct host_storage<unsigned char> : host_stored<unsigned char, HOST_U8> {};
 
 template <typename Use>
-constexpr bool host_is_sum = false;
-template <>
-constexpr bool host_is_sum<accumulator> = true;
+constexpr bool host_is_sum = __is_same(Use, accumulator);
 template <typename Use>
-constexpr bool host_is_a = false;
-template <>
-constexpr bool host_is_a<matrix_a> = true;
+constexpr bool host_is_a = __is_same(Use, matrix_a);
 template <typename Layout>
-constexpr bool host_in_columns = false;
-template <>
-constexpr bool host_in_columns<col_major> = true;
+constexpr bool host_in_columns = __is_same(Layout, col_major);
 
 // Each lane of a GPU has 16 elements of a half operand, some of them as other lanes have.
 template <typename Use, int M, int N, int K, typename T, typename Layout = void>
