@@ -112,7 +112,6 @@ def _cuda(path: Path, text: str) -> Path | None:
     with suppress(SyntaxError):
         if code := cuda_of(text):
             copy = TRIED / name_of(path) / f"{name_of(path)}_cuda.cu"
-            copy.parent.mkdir(parents=True, exist_ok=True)
             write_atomic(copy, code)
             return copy
     return None
@@ -144,7 +143,6 @@ class _Trial:
         check_name(path, name)
         facts = Facts(name=name, baseline=self.wanted.baseline, call=call)
         copy = TRIED / name / f"{name}.py"
-        copy.parent.mkdir(parents=True, exist_ok=True)
         write_atomic(copy, f"{text.rstrip()}\n\n{facts.line('.py')}")
         return read(copy)
 
@@ -168,7 +166,9 @@ class _Trial:
         else:
             is_built = yield from _built(entry, nvcc, self.wanted.architectures, end)
         near: Sequence[str] = []
-        if totals and (on := self.wanted.recording or focus(study)):
+        if totals and kernel.source.uses_tensor_cores:
+            yield "not compared with a roofline: not all loads of tensor cores are counted"
+        elif totals and (on := self.wanted.recording or focus(study)):
             lines, near = position(totals, entry.after, on)
             yield from lines
         elif totals:

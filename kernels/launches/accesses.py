@@ -53,13 +53,8 @@ def lines(product: Product, totals: Mapping[str, Total]) -> list[str]:
         total = totals[operation]
         if not total.accesses:
             continue
-        shared = operation.startswith("shared")
-        rows.append(
-            [
-                f"{operation.replace('_', ' ')}s",
-                f"{total.accesses / threads:g}",
-                f"{total.transactions / total.requests:.3g}",
-                f"{(total.transactions - total.ideal) / total.requests:.3g}" if shared else ABSENT,
-            ]
-        )
-    return table(rows)
+        conflicts = f"{(total.transactions - total.ideal) / total.requests:.3g}"
+        per_thread, each = total.accesses / threads, total.transactions / total.requests
+        texts = [f"{operation.replace('_', ' ')}s", f"{per_thread:g}", f"{each:.3g}"]
+        rows.append([*texts, conflicts if operation.startswith("shared") else ABSENT])
+    return table(rows) if len(rows) > 1 else []

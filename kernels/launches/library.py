@@ -125,17 +125,22 @@ class Source:
 
     @property
     def loops_over_blocks(self) -> bool:
-        """Whether a loop begins at the block's index, or advances by the number of blocks."""
+        """Whether a loop begins at the block's index, advances by their number, or counts work."""
         code = without_comments(self.device)
         indices = re.findall(r"\b(\w+)\s*=\s*blockIdx\s*\.\s*[xyz]\s*[;,]", code)
         advance = any(re.search(rf"\b{index}\s*\+=", code) for index in indices)
-        return advance or self.takes_any_grid
+        return advance or self.takes_any_grid or bool(re.search(r"=\s*atomicAdd\s*\(", code))
 
     @property
     def uses_tf32(self) -> bool:
         """Whether its code rounds operands to TF32, by the names of CUDA or PTX."""
         code = without_comments(self.device)
         return re.search(r"__float_to_tf32|precision::tf32|\.tf32\b", code) is not None
+
+    @property
+    def uses_tensor_cores(self) -> bool:
+        """Whether its code multiplies fragments or calls PTX's mma."""
+        return re.search(r"\bmma_sync\b|\bmma\.sync\b", without_comments(self.device)) is not None
 
     @property
     def device(self) -> str:
@@ -202,23 +207,13 @@ class Library(Kernel):
         super().__init__(library, source, name, counted)
         self._names = names or [name]
 
-    @property
-    def main(self) -> int:
-        """The number of the launch that multiplies."""
-        return self._names.index(self._name)
-
-    @property
-    def launches(self) -> int:
-        """The number of launches."""
-        return len(self._names)
-
     def configured(self, numbers: Sequence[float], addresses: Sequence[int]) -> list[Configured]:
         """Return the launches of a product with these values of the scope's names."""
         return [configured for _, configured in self._launches(numbers, addresses)]
 
     def multiplies(self, numbers: Sequence[float], addresses: Sequence[int]) -> Configured:
         """Return the launch that multiplies."""
-        return self.configured(numbers, addresses)[self.main]
+        return self.configured(numbers, addresses)[self._names.index(self._name)]
 
     def allocated(self, numbers: Sequence[float], pointers: int) -> list[int]:
         """Return the bytes that steps allocate, by pointer; 0 for others."""
@@ -299,14 +294,7 @@ class Library(Kernel):
             launches[-1] = record, replace(where, grid=grid, block=block)
         stored = nothing_stored(copies) if len(launches) > 1 else []
         runs = [
-            self.run_configured(
-                (record.entry, ctypes.addressof(record) + _Record.arguments.offset),
-                where,
-                copies,
-                results,
-                fill,
-                stored,
-            )
+            self.run_configured(_entry(record), where, copies, results, fill, stored)
             for record, where in launches
         ]
         for array, copy in zip(arrays, copies, strict=True):
@@ -319,8 +307,11 @@ class Library(Kernel):
         """Run the last block of the last launch on arrays as they are; raise KernelFault."""
         addresses = [arrays[place].ctypes.data for place in pointers]
         record = self._records(numbers, addresses)[-1]
-        begin = ctypes.addressof(record) + _Record.arguments.offset
-        return self.last_configured_block((record.entry, begin), _configured(record), arrays)
+        return self.last_configured_block(_entry(record), _configured(record), arrays)
+
+
+def _entry(record: _Record) -> tuple[int, int]:
+    return record.entry, ctypes.addressof(record) + _Record.arguments.offset
 
 
 def _configured(record: _Record, name: str = "") -> Configured:

@@ -123,7 +123,6 @@ def write(judged: Judged, baseline: str | None, folder: Path) -> UserKernel:
         facts.line(".cu"),
     ]
     path = folder / name / f"{name}.cu"
-    path.parent.mkdir(parents=True, exist_ok=True)
     write_atomic(path, "\n".join(parts))
     entry = read(path)
     assert isinstance(entry, UserKernel)
@@ -202,12 +201,8 @@ class Program:
         pointers = self._entry.facts.pointers
         if WORKSPACE not in pointers:
             return [0] * len(pointers)
-        return [
-            -(-size // _ALIGNMENT) * _ALIGNMENT if matrix == WORKSPACE else 0
-            for matrix, size in zip(
-                pointers, self._library.allocated(values, len(pointers)), strict=True
-            )
-        ]
+        pairs = zip(pointers, self._library.allocated(values, len(pointers)), strict=True)
+        return [-(-size // _ALIGNMENT) * _ALIGNMENT * (each == WORKSPACE) for each, size in pairs]
 
 
 @lru_cache(64)

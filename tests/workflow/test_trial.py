@@ -403,6 +403,13 @@ def test_a_study_without_recordings_gives_no_roofline(path, card, patch):
 
 
 @pytest.mark.slow
+def test_a_kernel_for_tensor_cores_is_not_on_the_roofline(path, patch):
+    patch(trial, built=lambda *_: iter(()))
+    path.write_text((ROOT / "tests/data/judged_kernels/fragments-of-global-memory.cu").read_text())
+    assert any("not all loads of tensor cores" in line for line in attempted(path)[0])
+
+
+@pytest.mark.slow
 def test_a_call_is_checked_timed_and_reported(path, card):
     text = CALLED.replace("import torch", "import jinja2")
     Path("called.py").write_text(text)
