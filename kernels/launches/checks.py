@@ -118,8 +118,8 @@ def _for_large_multiples(source: Source, library: Library, judged: Judged) -> Ju
     reading, fault = judged.reading, judged.fault
     if source.main.line == 0 or (fault and (fault.is_shared or fault.outcome in _OF_THREADS)):
         return None
-    for edge in (LARGEST_TILE, _LARGEST_MULTIPLE):
-        wide, least = (Shape(1, edge, n * edge, WIDE) for n in (2, 1))
+    for edge, depth in ((LARGEST_TILE, 2 * WIDE), (_LARGEST_MULTIPLE, WIDE)):
+        wide, least = (Shape(1, edge, n * edge, depth) for n in (2, 1))
         if reading.is_square:
             wide = least = Shape.square(edge)
         launched = configured(source, library, reading, wide)

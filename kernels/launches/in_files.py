@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from functools import lru_cache
 
@@ -23,6 +22,10 @@ from kernels.launches.expression import (
 from kernels.launches.pieces import Piece, blanked, closing, function_name, kernels_of, pieces
 from kernels.launches.roles import is_leading_dimension, size_named
 
+# A parameter that is a number of threads, or their edge.
+_EDGE = re.compile(
+    r"^(?!dim3)[\w\s]*(?:block_?(?:size|dim)|thread|tile)\w*\s*(?:=|$)", re.IGNORECASE
+)
 _CONDITIONAL = re.compile(r"\s*#\s*(if|ifdef|ifndef|elif|else|endif)\b(.*)")
 
 
@@ -55,18 +58,28 @@ def _placed(text: str, piece: Piece, place: int, launch: Launch) -> Launch:
     launch = replace(launch, configuration=where)
     declared = (*_declarations(piece, place, launch), *launch.declarations)
     launch = replace(launch, declarations=declared, line=line, file=file, enclosing=piece)
-    numbers = _template_numbers(text, piece, words(written([launch])))
+    numbers = _given_numbers(text, piece, launch) if piece.is_function else ()
     return replace(launch, declarations=(*numbers, *declared))
 
 
-def _template_numbers(text: str, function: Piece, used: AbstractSet[str]) -> Iterator[str]:
-    """Yield declarations of the numbers that a call gives to the template of a function."""
-    name = function_name(function)
-    template = template_parameters(function) if function.is_function else []
-    call = template and re.search(rf"\b{name}\s*<([^;<>()]*)>\s*\(", blanked(text))
-    for (kind, given, _), value in zip(template, split_list(call[1]) if call else [], strict=False):
-        if given in used and re.fullmatch(r"[\d\s*]+|true|false", value):
-            yield f"constexpr {kind} {given} = {value};"
+def _given_numbers(text: str, function: Piece, launch: Launch) -> Iterator[str]:
+    """Yield declarations of the numbers that a call gives to a function, except sizes.
+
+    They are numbers of its template, and edges of blocks: 32 if no call gives one.
+    """
+    name = function_name(function) or ""
+    template, given = template_parameters(function), parameters(function, name)
+    numbers = [(kind, each) for kind, each, _ in template]
+    numbers += [("int", named(each) if _EDGE.search(each) else "") for each in given]
+    calls = rf"\b{name}\s*(?:<([^;<>()]*)>\s*)?\(([^;{{}}]*)\)\s*;"
+    defaults = ",".join(each.partition("=")[2] or "32" for each in given)
+    used, seen = words(written([launch])), {""}
+    for first, others in [*re.findall(calls, blanked(text)), ("", defaults)]:
+        values = (split_list(first) + [""] * len(template))[: len(template)] + split_list(others)
+        for (kind, target), value in zip(numbers, values, strict=False):
+            if target in used - seen and re.fullmatch(r"[\d\s*]+|true|false", value):
+                seen.add(target)
+                yield f"constexpr {kind} {target} = {value};"
 
 
 def _is_open(launch: Launch) -> bool:

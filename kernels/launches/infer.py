@@ -62,9 +62,8 @@ class Guess:
 
     def launch(self, geometry: "Geometry") -> Launch:
         """Return the launch as a person would write it."""
-        texts = [_dim3(geometry.texts), _dim3(list(map(str, geometry.block)))]
-        configuration = ", ".join(texts) + self.shared
-        return Launch(self.kernel, configuration, self.arguments, self.declarations)
+        where = f"{_dim3(geometry.texts)}, {_dim3([*map(str, geometry.block)])}{self.shared}"
+        return Launch(self.kernel, where, self.arguments, self.declarations)
 
 
 @dataclass(frozen=True)
@@ -101,8 +100,7 @@ def has_dynamic_shared(code: str) -> bool:
 
 def number_parameters(kernel: Piece, name: str) -> list[str]:
     """Return the names of a kernel's parameters that are numbers."""
-    values = [each for each in parameters(kernel, name) if not re.search(r"[*\[&]", each)]
-    return [named(each) for each in values]
+    return [named(each) for each in parameters(kernel, name) if not re.search(r"[*\[&]", each)]
 
 
 def guesses(name: str, kernel: Piece, text: str) -> Iterator[Guess]:

@@ -3,7 +3,7 @@
 from bisect import bisect
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import lcm
+from math import lcm, log
 from time import process_time
 
 import numpy as np
@@ -19,7 +19,8 @@ from kernels.products.shape import LARGEST_SIZE, Shape
 LARGE_EDGE = 1025  # above usual limits of a kernel, such as 1,024 threads or elements
 _TIMED = 4096  # the largest size that is timed without being asked for
 _STEP = 128  # of sizes: a kernel may treat whole tiles otherwise
-_SECONDS = 6.0  # expected of the last block of the largest product
+_SECONDS = 6.0  # expected of the last block of a large product
+_LARGE = (LARGEST_SIZE, 12289, 8193, 4097)  # the first that takes no longer: above usual limits
 _TERMS = 128  # of a sum that are not zero, at random places and at the end
 
 Indices = npt.NDArray[np.int64]
@@ -58,7 +59,7 @@ class LastBlocks:
         several = Shape.square(2 * self.step)  # blocks
         try:
             (_, _, c), run = self._run(several)
-            if len(run.bytes) == c.size:  # alone, a block takes the work of all
+            if (fewer := len(run.bytes)) == c.size:  # alone, a block takes the work of all
                 return [], None
             (_, _, c), run = self._run(shape)
             stored = run.bytes // c.itemsize
@@ -67,12 +68,15 @@ class LastBlocks:
             if not len(stored) or self._compare(shape, rows, columns):
                 return [], None
             right.append(shape)
-            # A block that computes whole rows has more elements, too.
-            growth = (largest / edge) ** (1 + (edge in (len(rows), len(columns))))
-            if largest == edge or (process_time() - begin) * growth > _SECONDS:
+            # A block that computes parts of rows or columns has more elements, too.
+            power = 1 + max(0.0, log(len(stored) / max(1, fewer), edge / several.n))
+            most = edge * (_SECONDS / (process_time() - begin)) ** (1 / power)
+            sizes = (min(largest, -(-size // self.step) * self.step) for size in _LARGE)
+            larger = next((size for size in sizes if edge < size <= most), edge)
+            if larger == edge:
                 return right, None
-            shape = Shape.square(largest)
-            fault = self._compare(shape, rows + largest - edge, columns + largest - edge)
+            shape = Shape.square(larger)
+            fault = self._compare(shape, rows + larger - edge, columns + larger - edge)
         except KernelFault as error:
             return right, f"{error} (at size {shape})"
         except StudyError:  # no addresses for such matrices

@@ -233,8 +233,7 @@ class Library(Kernel):
 
     def at(self, line: int, kernel: str = "") -> str:
         """Return the beginning of a message: file, line (if it is not 0) and kernel."""
-        where = f"{self._source}:{line}" if line else f"{self._source}"
-        return f"{where}: {kernel or self._name}"
+        return f"{self._source}{f':{line}' if line else ''}: {kernel or self._name}"
 
     def packed(
         self, numbers: Sequence[float], addresses: Sequence[int]

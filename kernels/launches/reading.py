@@ -141,13 +141,10 @@ class Operands:
         shape, precision = self.shape, self.precision
         sizes = ((shape.m, shape.k), (shape.k, shape.n), (shape.m, shape.n))
         types = (precision.a, precision.b, precision.c)
+        each = zip(types, (self.a, self.b, c), sizes, layout, strict=True)
         a, b, c = (
-            stored.decoded(flat).reshape(size[::-1]).T
-            if in_columns
-            else stored.decoded(flat).reshape(size)
-            for stored, flat, size, in_columns in zip(
-                types, (self.a, self.b, c), sizes, layout, strict=True
-            )
+            stored.decoded(flat).reshape(size, order="F" if in_columns else "C")
+            for stored, flat, size, in_columns in each
         )
         return a, b, c
 

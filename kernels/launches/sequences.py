@@ -6,6 +6,7 @@ belongs to the product whose kernel reads what it stores.
 
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import groupby
 
 from kernels.launches.expression import MALLOC, MEMSET, Launch, named, parameters, split_list, words
@@ -64,9 +65,10 @@ def _in_code(steps: Sequence[Launch], kernels: dict[str, Piece]) -> Iterator[Ste
             else:
                 copies = [step for step in chosen if len(_flow(step, kernels)) > 1]
                 temporary = _passed_on(copies, kernels)
-            if len(chosen) > 1 and len(names) >= len(MATRICES) and stored:
-                calls = [_malloc(name, launched, mallocs) for name in sorted(temporary)]
-                yield (*filter(None, calls), *chosen)
+            calls = [_malloc(name, launched, mallocs) for name in sorted(temporary)]
+            found = (*filter(None, calls), *chosen)
+            if len(found) > 1 and len(names) >= len(MATRICES) and stored:
+                yield found
 
 
 def _slice(steps: Sequence[Launch], place: int, kernels: dict[str, Piece]) -> list[Launch]:
@@ -118,7 +120,7 @@ def _malloc(name: str, here: Sequence[Launch], mallocs: Sequence[Launch]) -> Lau
         for call in calls:
             pointer, size = split_list(call.arguments)[:2]
             if call.name == MALLOC and same(pointer) == same(name):
-                return Launch(MALLOC, "", f"{name}, {size}", call.declarations, call.line)
+                return replace(call, arguments=f"{name}, {size}")
     return None
 
 

@@ -57,7 +57,7 @@ def twice_odd(tile: tuple[int, int], reading: Reading) -> Shape:
 def odd_multiples(multiple: int, tile: tuple[int, int], reading: Reading) -> Sequence[Shape]:
     """Return shapes whose edges are odd multiples of a number, with several blocks.
 
-    One is small, one has many rows, and one is deep.
+    One is small, with rows longer than sums, one has many rows, and one is deep.
     """
     rows, columns = (odd_above(min(each, LARGEST_TILE) / multiple) * multiple for each in tile)
     least = Shape.square(multiple)
@@ -70,7 +70,8 @@ def odd_multiples(multiple: int, tile: tuple[int, int], reading: Reading) -> Seq
     tall = Shape(1, rows + 2 * multiple, columns, depth)
     if max(rows, columns) > LARGEST_TILE:
         return [least, tall, Shape(1, rows, columns + 2 * multiple, depth), deep]
-    small, wide = Shape(1, rows, columns, depth), Shape(1, 3 * columns, rows, depth)
+    small = Shape(1, rows, columns + 2 * multiple, multiple)
+    wide = Shape(1, 3 * columns, rows, depth)
     return [least, small, replace(tall, k=2 * depth), wide, deep]
 
 

@@ -24,6 +24,7 @@ from kernels.launches.roles import (
     ELEMENT,
     ELEMENT_TYPES,
     MATRICES,
+    SIZES,
     is_bias,
     is_number_name,
     meaning_of,
@@ -103,7 +104,7 @@ def _scope_of(text: str, launch: Launch) -> Scope:
     declared = {
         name: statement for statement in launch.declarations for name in declared_names(statement)
     }
-    types = _types(launch)
+    types = {name: kind for name, kind in _types(launch).items() if name not in declared}
     text_of = " ".join([launch.kernel, launch.configuration, launch.arguments])
     members = r"::\s*\w+"  # of types and namespaces
     needed = words(re.sub(members, "", " ".join([text_of, *launch.declarations])))
@@ -152,11 +153,10 @@ def _sizes(launch: Launch, declared: Mapping[str, str], by_argument: Mapping[str
         for name, statement in declared.items()
         if (value := re.search(rf"\b{name}\s*=\s*(\d+)\s*[,;]", statement))
     }
-    sizes = {
-        name
-        for name in declared
-        if is_number_name(name) or size_named(named(by_argument.get(name, "")))
-    }
+    targets = {name: named(by_argument.get(name, "")) for name in declared}
+    if set(SIZES) <= {each.upper() for each in (*_types(launch), *declared)}:  # no others
+        targets = {n: each for n, each in targets.items() if n.upper() in SIZES or meaning_of(n)}
+    sizes = {name for name, each in targets.items() if is_number_name(name) or size_named(each)}
     beside = {name for name, value in values.items() if value in map(values.get, sizes)}
     return sizes | {name for name in beside if len(re.findall(rf"\b{name}\b", str(launch))) > 1}
 

@@ -4,7 +4,7 @@ import re
 
 from kernels.launches.expression import declared_names, named, parameters, statements
 from kernels.launches.pieces import Piece, blanked, pieces
-from kernels.launches.roles import is_bias, matrices, meaning_of, plain
+from kernels.launches.roles import SIZES, is_bias, matrices, meaning_of, plain
 
 _STRUCTURE = re.compile(r"\b(?:struct|class)\b\s*(\w*)[^{;]*\{(.*)\}\s*(\w*)\s*;", re.DOTALL)
 _COLUMNS = r"(?:n|num)?_?(?:w|width|col(?:umn)?s?|stride|pitch|ld\w*)"
@@ -17,12 +17,15 @@ def arguments_of(text: str, name: str, kernel: Piece) -> tuple[str, tuple[str, .
     given = parameters(kernel, name)
     fields = {parameter: _fields(text, parameter) for parameter in given}
     structures = {named(parameter): parameter for parameter in given if fields[parameter]}
-    roles = next(matrices(structures)) if len(structures) == len(_SIZES) else {}
+    taken = structures or {named(each): each for each in given if re.search(r"[*\[]", each)}
+    # The names of sizes have another meaning in a launch.
+    is_renamed = len(taken) == len(_SIZES) and (structures or set(SIZES) & set(taken))
+    roles = next(matrices(taken)) if is_renamed else {}
     names, declared = [], []
     for parameter in given:
-        role = roles.get(named(parameter))
-        names.append(f"matrix_{role}" if role else named(parameter))
-        if role:
+        role = roles.get(named(parameter), named(parameter))
+        names.append(f"matrix_{role}" if structures and role in _SIZES else role)
+        if fields[parameter] and roles:
             kind = re.sub(r"\bconst\b|&", "", parameter).split()[0]
             declared.append(f"{kind} matrix_{role}{{}};")
             pointer, *sizes = fields[parameter]

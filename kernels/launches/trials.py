@@ -109,10 +109,12 @@ class Trial:
                 return Fault(text, outcome_of(fault), fault.is_shared)
             verdict = operands.verdict(self.reading.layout, c, factors)
             if not verdict.passed:
-                run = self._last_to_store(runs, shape, verdict)
-                if cause := self._cause(run, shape, verdict):
+                word = self.reading.word(shape, verdict.worst_row, verdict.worst_column)
+                stored = [run for run in runs if run.stored_by[2][word]]  # the last one counts
+                run = [*runs[-1:], *stored][-1]
+                if stored and (cause := run.cause(2, word)):
                     return Fault(f"{cause} ({where})", is_shared=True)
-                wrong = self._wrong(run, shape, verdict)
+                wrong = self._wrong(run, word, verdict)
                 return Fault(f"{wrong} ({where}){self._hint(operands, verdict)}")
         return None
 
@@ -142,11 +144,8 @@ class Trial:
         for short_sums in (False, True)[: 1 + precision.has_short]:
             allowed = replace(precision, short_sums=short_sums)
             for layout in [self.reading.layout] if is_fixed else LAYOUTS:
-                if (
-                    replace(operands, precision=allowed)
-                    .verdict(layout, c, self.reading.factors)
-                    .passed
-                ):
+                typed = replace(operands, precision=allowed)
+                if typed.verdict(layout, c, self.reading.factors).passed:
                     reading = replace(self.reading, layout=layout, precision=allowed)
                     trial = replace(self, reading=reading)
                     if not short_sums or trial._is_exact(shape, geometry):
@@ -160,20 +159,9 @@ class Trial:
         c, _ = self.reading.run(self.library, operands, geometry)
         return operands.verdict(self.reading.layout, c, self.reading.factors).passed
 
-    def _last_to_store(self, runs: Sequence[Run], shape: Shape, verdict: Verdict) -> Run:
-        """Return the last launch that stored the worst element, else the last one."""
-        word = self.reading.word(shape, verdict.worst_row, verdict.worst_column)
-        return next((run for run in reversed(runs) if run.stored_by[2][word]), runs[-1])
-
-    def _cause(self, run: Run, shape: Shape, verdict: Verdict) -> str | None:
-        """Return the read of uninitialised shared memory behind the worst element, or None."""
-        word = self.reading.word(shape, verdict.worst_row, verdict.worst_column)
-        return run.cause(2, word) if run.stored_by[2][word] else None
-
-    def _wrong(self, run: Run, shape: Shape, verdict: Verdict) -> str:
+    def _wrong(self, run: Run, word: int, verdict: Verdict) -> str:
         """Return a message on the worst element, with the line and thread that stored it."""
         place = verdict.worst_row, verdict.worst_column
-        word = self.reading.word(shape, *place)
         line = run.stored_by[2][word]
         reason = str(verdict.reason).replace("; worst C", f"; the worst is {self.reading.result}")
         if line:

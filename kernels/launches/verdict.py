@@ -13,7 +13,7 @@ from kernels.catalog.source import without_comments
 from kernels.host_execution.compiler import CompilerError, NotSupported
 from kernels.launches.checks import Judged, check, configured, tile_of
 from kernels.launches.device import for_the_device
-from kernels.launches.expression import MALLOC, Launch, main_of, split_list, written
+from kernels.launches.expression import MALLOC, Launch, main_of, split_list, words, written
 from kernels.launches.guessed import by_guesses
 from kernels.launches.in_files import of_file
 from kernels.launches.launcher import own
@@ -27,6 +27,7 @@ from kernels.launches.structs import matrix_count
 
 # A kernel that multiplies loops over its sums, or lets hardware do so, or adds up products.
 _CAN_MULTIPLY = re.compile(r"\b(?:for|while|do|goto)\b|mma|atomicAdd\s*\([^;]*\*")
+_UNTYPED = "takes its matrices as void *; host execution passes float: give their types"
 _SOME_BLOCKS = 132  # as many as an H100 has multiprocessors
 # Of elements, in a template's arguments.
 _OTHER_TYPES = re.compile(r"\b(?:\w*half|\w*bfloat16|double|u?int\d*(?:_t)?|char|complex)\b")
@@ -39,12 +40,10 @@ def kernels_to_judge(path: Path, text: str, option: str | None, kernel: str | No
         raise StudyError(
             f"{shown(path)}: no kernel found: no function is __global__; name a file with one"
         )
+    names = ", ".join(present)
     if kernel and kernel not in present:
-        names = ", ".join(present)
         raise StudyError(f"{shown(path)}: --kernel {kernel}: not in the file; it contains {names}")
-    declared = {launch.name for launch in of_file(text, option)} if option else set()
-    if option and not declared & set(present):
-        names = ", ".join(present)
+    if option and not {launch.name for launch in of_file(text, option)} & set(present):
         raise StudyError(
             f"{shown(path)}: --launch {option:.60}: launches no kernel of the file, such as "
             f"'{next(iter(present))}<<<GRID, BLOCK>>>(A, B, C, N)'; the file contains {names}"
@@ -105,7 +104,7 @@ def judge(path: Path, text: str, name: str, option: str | None = None) -> Judged
             judged = _with_steps(source, option)
         except (CompilerError, NotSupported) as error:
             if len(steps) == 1 and isinstance(error, NotSupported) and not source.has_open_types:
-                raise
+                raise (unknown or [error])[0] from None
             (unknown if len(steps) > 1 else refused).append(error)
             continue
         if judged and steps[-1].line and _has_no_blocks(judged):
@@ -127,27 +126,40 @@ def _with_steps(source: Source, option: str | None) -> Judged | None:
 
     Raise NotSupported or CompilerError if they cannot be judged.
     """
-    path, name, steps = source.path, source.name, source.steps
-    if source.has_open_types and _OTHER_TYPES.search(source.main.kernel):
-        raise _untyped(path, name)
-    is_declared = not steps[-1].line or source.loops_over_blocks
-    judged = check(source, source.library("counted"), is_declared)
-    if not judged and len(steps) > 1:
-        how = f"do not grow with the matrices; write them, such as --launch '{written(steps)}'"
-        raise NotSupported(f"{shown(path)}: {name}: its launches {how}")
-    if judged and not judged.multiple and source.has_open_types:
-        raise _untyped(path, name)
-    if judged and not judged.multiple and _packs_bytes(judged):
-        raise NotSupported(
-            f"{shown(path)}: {name}: packs numbers of 8 bits into elements of 32; host execution "
-            "passes whole numbers of 32 bits: give their types"
-        )
-    if judged and not judged.multiple and (padded := _padded_matrix(judged, option)):
-        raise NotSupported(
-            f"{shown(path)}: {name}: the file allocates more for {padded} than the matrix has, "
-            "and its kernel needs it; host execution allocates matrices without padding"
-        )
+    is_untyped = source.has_open_types and _OTHER_TYPES.search(source.main.kernel)
+    is_declared = not source.steps[-1].line or source.loops_over_blocks
+    judged = None if is_untyped else check(source, source.library("counted"), is_declared)
+    if refusal := _UNTYPED if is_untyped else _refusal(source, judged, option):
+        raise NotSupported(f"{shown(source.path)}: {source.name}: {refusal}")
     return judged
+
+
+def _refusal(source: Source, judged: Judged | None, option: str | None) -> str | None:
+    """Return what host execution lacks to judge a kernel with a fault, if anything."""
+    if judged is None:
+        how = f"write them, such as --launch '{written(source.steps)}'"
+        return f"its launches do not grow with the matrices; {how}" if source.steps[1:] else None
+    if judged.multiple:
+        return None
+    if source.has_open_types:
+        return _UNTYPED
+    between_blocks = re.search(r"earlier block|nothing was stored", str(judged.fault))
+    if between_blocks and "__threadfence" in words(source.device):
+        return (
+            "its blocks read what other blocks store before __threadfence; host execution orders "
+            "the stores of blocks only by launches"
+        )
+    if _packs_bytes(judged):
+        return (
+            "packs numbers of 8 bits into elements of 32; host execution passes whole numbers of "
+            "32 bits: give their types"
+        )
+    if padded := _padded_matrix(judged, option):
+        return (
+            f"the file allocates more for {padded} than the matrix has, and its kernel needs it; "
+            "host execution allocates matrices without padding"
+        )
+    return None
 
 
 def _packs_bytes(judged: Judged) -> bool:
@@ -196,11 +208,6 @@ def _padded_matrix(judged: Judged, option: str | None) -> str | None:
     allocated = zip(pointers, library.allocated(values, len(pointers)), strict=True)
     roles = judged.reading.matrices
     return next((name for name, size in allocated if size > sizes.get(roles[name], size)), None)
-
-
-def _untyped(path: Path, name: str) -> NotSupported:
-    how = "takes its matrices as void *; host execution passes float: give their types"
-    return NotSupported(f"{shown(path)}: {name}: {how}")
 
 
 def unjudged(path: Path, text: str, option: str | None, kernel: str | None) -> list[Judged]:
