@@ -24,17 +24,10 @@ from kernels.host_execution.binding import KernelFault
 from kernels.host_execution.compiler import CompilerError, NotSupported
 from kernels.host_execution.counts import quantities
 from kernels.host_execution.limited import LimitReached, cpu_clock, limited
+from kernels.launches import lines
 from kernels.launches.accesses import counted
 from kernels.launches.checks import Judged
 from kernels.launches.expression import written
-from kernels.launches.lines import (
-    MEMORY_BYTES,
-    SECONDS,
-    check_compiled,
-    text_of,
-    verdict_line,
-    verdict_on,
-)
 from kernels.launches.program import write
 from kernels.launches.verdict import kernels_to_judge
 from kernels.products.shape import Shape
@@ -80,14 +73,19 @@ def results(
     defines: Sequence[str] = (),
 ) -> Iterator[Result]:
     """Yield a result for each kernel of a file; raise StudyError if it contains none."""
-    text = text_of(path, folders, defines)
-    end = cpu_clock() + SECONDS
-    for name in kernels_to_judge(path, text, launch, kernel):
+    text = lines.text_of(path, folders, defines)
+    end = cpu_clock() + lines.SECONDS
+    try:
+        names = kernels_to_judge(path, text, launch, kernel)
+    except NotSupported as error:
+        names = []
+        yield Result(shown(path), path.stem, UNCHECKED, str(error))
+    for name in names:
         try:
-            verdict = verdict_on(path, text, name, launch, end)
-            check_compiled(path, verdict)
+            verdict = lines.verdict_on(path, text, name, launch, end)
+            lines.check_compiled(path, verdict)
             yield limited(
-                partial(_correct, path, verdict), max(0.0, end - cpu_clock()), MEMORY_BYTES
+                partial(_correct, path, verdict), max(0.0, end - cpu_clock()), lines.MEMORY_BYTES
             )
         except (KernelFault, NotSupported, CompilerError, LimitReached) as error:
             status = WRONG if isinstance(error, KernelFault) else UNCHECKED
@@ -114,7 +112,7 @@ def _correct(path: Path, judged: Judged) -> Result:
                 "registers_per_thread": result.registers_per_thread,
                 "spilled_bytes": result.spill_store_bytes,
             }
-    source, text = judged.source, verdict_line(judged)
+    source, text = judged.source, lines.verdict_line(judged)
     launch = written(source.steps)
     return Result(shown(path), source.name, CORRECT, text, 1, launch, judged.multiple, counts)
 
@@ -145,9 +143,7 @@ def guarded(paths: Sequence[Path], counts: Path | None) -> Iterator[Result]:
                 now[result.key] = result.counts
                 yield _compared(result, before.get(result.key, {}))
         except StudyError as error:  # no kernel that multiplies
-            if path in paths:
-                raise
-            if "matrices" not in str(error):
+            if path in paths or "matrices" not in str(error):
                 raise
     if counts:
         write_atomic(counts, json.dumps(now, indent=2, sort_keys=True) + "\n")

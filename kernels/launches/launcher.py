@@ -37,10 +37,8 @@ def with_launcher(path: Path, text: str, folders: Sequence[Path] = ()) -> str:
             _, before = with_includes_of(path, read(path), path, folders)
             whole, _ = with_includes_of(other, code, path, folders, before)
             whole = f'{BEGIN}{text}{END}#line 1 "{other.name}"\n{whole}'
-        present = kernels_of(whole)
-        if all(
-            present[name].text.strip() == kernel.text.strip() for name, kernel in kernels.items()
-        ):
+        texts = {name: kernel.text.strip() for name, kernel in kernels_of(whole).items()}
+        if all(texts[name] == kernel.text.strip() for name, kernel in kernels.items()):
             return whole
     return text
 

@@ -1,6 +1,7 @@
 """What `gemm-study try` prints about the kernels of a file without declarations."""
 
 from collections.abc import Generator, Iterator, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
@@ -80,7 +81,10 @@ def judged_or_assumed(
         verdicts = yield from judged(path, option, kernel, folders, defines)
     except (NotSupported, LimitReached, CompilerError) as error:
         yield f"not checked on the CPU: {error}"
-        return unjudged(path, text_of(path, folders, defines), option, kernel), error
+        launched = list[Judged]()
+        with suppress(NotSupported):  # by name
+            launched = unjudged(path, text_of(path, folders, defines), option, kernel)
+        return launched, error
     return verdicts, None
 
 

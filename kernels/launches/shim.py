@@ -163,9 +163,8 @@ def _sizes(launch: Launch, declared: Mapping[str, str], by_argument: Mapping[str
 
 def _types(launch: Launch) -> dict[str, str]:
     """Return the types of the enclosing function's parameters by name."""
-    if launch.enclosing is None:
-        return {}
-    given = parameters(launch.enclosing, function_name(launch.enclosing) or "")
+    function = launch.enclosing
+    given = parameters(function, function_name(function) or "") if function else []
     return {named(each): _type(each) for each in given if named(each) not in ("argc", "argv")}
 
 

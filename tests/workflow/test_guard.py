@@ -21,13 +21,14 @@ def run(folder, *arguments):
 
 @pytest.fixture
 def repository(tmp_path, monkeypatch):
-    """Two kernels, one of them broken, and one that multiplies nothing."""
+    """Two kernels, one of them broken, one that the CPU cannot execute, and no product."""
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     kernels = tmp_path / "kernels"
     kernels.mkdir()
     (kernels / "first.cu").write_text(EXAMPLE)
     broken = EXAMPLE.replace("mine", "broken").replace("column < n ?", "column <= n ?")
     (kernels / "broken.cu").write_text(broken.replace("row < n && k + x < n", "k + x < n"))
+    (kernels / "maps.cu").write_text("__global__ void maps(CUtensorMap a) { for (;;); }\n")
     (kernels / "scale.cu").write_text("__global__ void scale(float *x) { x[0] *= 2; }\n")
     return tmp_path
 
@@ -48,6 +49,7 @@ def test_the_action_annotates_the_broken_kernel_and_finds_a_larger_count(reposit
     (annotation,) = (line for line in output.splitlines() if line.startswith("::error"))
     assert annotation.startswith("::error file=kernels/broken.cu,line=12,title=broken::")
     assert "kernels/first.cu: mine: correct" in output
+    assert "kernels/maps.cu: maps: unchecked: kernels/maps.cu: its kernels take a CUt" in output
     assert "scale" not in output
     first = repository / "kernels" / "first.cu"
     broken.unlink()

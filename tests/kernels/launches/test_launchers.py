@@ -11,7 +11,7 @@ from kernels.launches.guessed import unknown
 from kernels.launches.in_files import launches, of_file
 from kernels.launches.includes import with_includes
 from kernels.launches.launcher import own, with_launcher
-from kernels.launches.lines import judged
+from kernels.launches.lines import judged, judged_or_assumed
 from kernels.launches.pieces import kernels_of
 from kernels.launches.shim import scope_of
 from kernels.launches.verdict import judge, kernels_to_judge
@@ -344,5 +344,8 @@ def test_code_of_the_host_leaves_only_lines():
 
 def test_tensor_maps_are_refused_by_name(tmp_path):
     text = "__global__ void multiply(const __grid_constant__ CUtensorMap a, float *c) { for (;;); }"
+    path = repository(tmp_path, {"mine.cu": text})
     with pytest.raises(NotSupported, match="take a CUtensorMap"):
-        kernels_to_judge(tmp_path / "mine.cu", text, None, None)
+        kernels_to_judge(path, text, None, None)
+    (line,) = judged_or_assumed(path, None, None, (), ())
+    assert line.startswith("not checked on the CPU: ")
