@@ -27,7 +27,7 @@ def read(path: Path) -> pd.DataFrame:
     More than `MOST_SAMPLES` are thinned. Raise StudyError if the file is not readable or complete.
     """
     if not path.is_file() or path.stat().st_size > LARGEST_MB * 10**6:
-        raise StudyError(f"{path}: is not a file of at most {LARGEST_MB} MB; name a result file")
+        raise StudyError(f"{path}: missing, or larger than {LARGEST_MB} MB; name a result file")
     try:
         rows = [_row(*row) for row in (_csv if path.suffix == ".csv" else _json)(path)]
         if not sum(len(times) for *_, times in rows):

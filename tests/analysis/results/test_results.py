@@ -132,7 +132,7 @@ def test_long_sessions_are_thinned_and_too_large_files_are_refused(tmp_path):
     assert [*thinned] == [*range(1, 10**5 + 2, 100)]
     with (tmp_path / "large.json").open("wb") as file:
         file.truncate(257 * 10**6)
-    with pytest.raises(StudyError, match="is not a file of at most 256 MB"):
+    with pytest.raises(StudyError, match="missing, or larger than 256 MB; name"):
         read(tmp_path / "large.json")
 
 
