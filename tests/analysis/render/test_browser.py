@@ -404,6 +404,7 @@ def test_kernels_terms_and_numbers_show_their_meaning_by_pointer_and_keyboard(vi
 
 def test_a_link_opens_its_folded_section(shared):
     page, _ = shared("several")
+    page.wait_for_selector("[data-meanings]")  # scripts that set the address have run
     assert not page.locator("#fold-audit").is_visible()
     page.locator("a[href='#fold-audit']").first.click()
     page.locator("#fold-audit").wait_for()
