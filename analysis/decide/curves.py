@@ -115,18 +115,20 @@ def curve_rows(found: list[MeasuredSource], held_out: bool = True) -> pd.DataFra
     short interval may be chance. Without `held_out`, held-out sizes are excluded, to test the
     predictions there.
     """
-
-    def fitted(cells: pd.DataFrame) -> pd.DataFrame:
-        return cells if held_out else cells[~cells["n"].isin(source.holdout_sizes)]
-
     frames = []
     on_cpu = ((source, cpu_baselines(source)) for source in found)
     for source, rows in once_per_recording(on_cpu):
-        sides = [([fitted(rows[rows["cpu_baseline"] == name])], None) for name in CPU_BASELINES]
+        excluded = set() if held_out else source.holdout_sizes
+        fitted = rows[~rows["n"].isin(excluded)]
+        sides = [([fitted[fitted["cpu_baseline"] == name]], None) for name in CPU_BASELINES]
         if source.device:
-            of_kernels = fitted(kernel_cells(source)).groupby(IMPLEMENTATION, dropna=False)
+            kernels, runs = (
+                cells[~cells["n"].isin(excluded)]
+                for cells in (kernel_cells(source), run_cells(source))
+            )
+            of_kernels = kernels.groupby(IMPLEMENTATION, dropna=False)
             sides.append(([own for _, own in of_kernels], source.gpu["multiprocessors"]))
-            runs = fitted(run_cells(source)).rename(columns=renaming("total_s", "time_s"))
+            runs = runs.rename(columns=renaming("total_s", "time_s"))
             sides += [([own], None) for _, own in runs.groupby("host_memory")]
         for groups, multiprocessors in sides:
             if multiprocessors is None:

@@ -5,6 +5,7 @@ shapes and locations, `report/shapes.js`.
 """
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -12,6 +13,7 @@ import numpy as np
 import pandas as pd
 
 from analysis.data.cells import whole
+from analysis.data.devices import Device
 from analysis.data.store import Store
 from analysis.decide import surfaces
 from analysis.decide.advise import MODES, break_even_text, largest_n
@@ -27,15 +29,13 @@ _UNBOUNDED = 1e9  # half-width of a missing interval; JSON has no infinity
 _TEXTS = ("recording", "gpu", "cpu_baseline", "host_memory", "variant")
 
 
-def calculator_data(store: Store, titles: dict[str, str]) -> str:
-    """Return the data as JSON. `titles` are the titles of the GPUs by label, in order.
+def calculator_data(store: Store, measured: Sequence[Device]) -> str:
+    """Return the data as JSON, of the measured GPUs in order.
 
     `rows` are those of `predicted_times`, in the columns of `explorer_data`, with half-widths of
     intervals instead of their ends. `names` are the implementations by variant and block size.
     """
     gpus = store["predictors"].set_index("gpu")
-    changed = store["recordings"].set_index("gpu")["stale_sources"]
-    stale = {label: str(changed[label]).split(";") for label in gpus.index}
     tables = (store[name].astype(str).to_dict("records") for name in ("break_even", "choices"))
     sizes = [*break_even_sizes(*tables)]
     names = ("gpu", "host_memory", "cpu_baseline", "arithmetic")
@@ -43,13 +43,13 @@ def calculator_data(store: Store, titles: dict[str, str]) -> str:
     pairs = rows[["variant", "block_size"]].drop_duplicates().itertuples(index=False)
     data = {
         "gpus": [
-            {"label": visible(label), "title": title}
-            | {"recording": visible(gpus.at[label, "recording"])}
-            | {"largest": largest_n(gpus.loc[label])}
-            | {"memory_bytes": int(gpus.at[label, "memory_bytes"])}
-            | {"stale": [name for name, one in VARIANTS.items() if one.source in stale[label]]}
-            for label, title in titles.items()
-            if label in gpus.index
+            {"label": visible(gpu.label), "title": visible(gpu.title)}
+            | {"recording": visible(gpu.recording)}
+            | {"largest": largest_n(gpus.loc[gpu.label])}
+            | {"memory_bytes": int(gpus.at[gpu.label, "memory_bytes"])}
+            | {"stale": [name for name, one in VARIANTS.items() if one.source in gpu.stale_sources]}
+            for gpu in measured
+            if gpu.label in gpus.index
         ],
         "rows": _columns(rows),
         "names": {f"{v}|{whole(b) or ''}": named(v, whole(b)) for v, b in pairs},

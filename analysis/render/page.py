@@ -105,9 +105,7 @@ def render(
         "lesson": partial(lesson, environment, t, measured, recordings),
         "access_svg": access_svg,
         "ceilings": CEILINGS,
-        "calculator_data": packed(
-            calculator_data(store, {d.label: numbers.visible(d.title) for d in measured.gpus})
-        ),
+        "calculator_data": packed(calculator_data(store, measured.gpus)),
         "locations": LOCATIONS.values(),
         "explorer_data": packed(explorer_data(store, measured)),
         "context": context(t, measured),

@@ -322,8 +322,8 @@ def test_products_are_bit_for_bit_those_of_the_host_execution(session, variant, 
         expected, _ = execute(asked.product, "fused", folder=folder)
         with gpu():
             session.run(asked)
-            found = session.product(asked)
-        np.testing.assert_array_equal(found.view(np.int32), expected.view(np.int32))
+            product = session.product(asked)
+        np.testing.assert_array_equal(product.view(np.int32), expected.view(np.int32))
 
 
 @pytest.mark.gpu("alone")
