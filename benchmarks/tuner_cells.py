@@ -88,7 +88,7 @@ def configurations(config: Config) -> list[Config]:
     """
     whole = config.plain()
     study = whole["study"]
-    protocol = {"min_samples": _SAMPLES, "max_samples": _SAMPLES, "cold_starts": 0}
+    protocol = {"samples": _SAMPLES, "cold_starts": 0}
     protocol["gpu_cell_budget_s"] = 60  # every cell takes all its samples
     found = []
     for variants, block_sizes in _PARTS:

@@ -33,6 +33,7 @@ from kernels.catalog.entries import VARIANTS
 from kernels.catalog.locations import LOCATIONS
 from kernels.catalog.product import Product, products_of
 from kernels.products.shape import LARGEST_SIZE, Shape
+from kernels.theory.tiles import number_of
 from study.config_file import ConfigError, among, changed, in_scope, named, read
 
 # Ids that tables use for published times and for cubins built here.
@@ -100,10 +101,17 @@ SlurmModel = Annotated[
 
 
 class BlockSizeLimit(Section):
-    """The largest size (longest edge of a matrix) measured with a block size."""
+    """The sizes (longest edge of a matrix) measured with a block size."""
 
-    block_size: BlockSize
-    largest_size: Size
+    block_size: Samples  # also a tile shape: 64128 is 64 x 128
+    smallest_size: Size = 1
+    largest_size: Size = LARGEST_SIZE
+
+    def excludes(self, product: Product) -> bool:
+        """Return whether a product of this block size is too small or too large."""
+        size = product.shape.largest
+        within = self.smallest_size <= size <= self.largest_size
+        return number_of(product.block_size) == self.block_size and not within
 
 
 class Series(Section):
@@ -197,9 +205,7 @@ class ProtocolSettings(Section):
     """How a cell is sampled (see `measurement.sampling.protocol`); times are in seconds."""
 
     confidence: Share  # level of the interval of a median
-    relative_half_width: Share  # target of that interval, relative to the median
-    min_samples: Samples  # if they fit in the budget
-    max_samples: Samples
+    samples: Samples  # per cell, if they fit in the budget
     gpu_cell_budget_s: Positive
     cpu_cell_budget_s: Positive
     single_run_s: Positive  # a longer run is the only sample of its cell
@@ -208,14 +214,6 @@ class ProtocolSettings(Section):
     caches: Literal["warm", "flushed"] = "warm"  # before a kernel-only sample
     cold_starts: Count
     hang_limit_s: HangLimit  # a cell without a result for this long fails
-
-    @field_validator("max_samples")
-    @classmethod
-    def _check_max_samples(cls, most: int, info: ValidationInfo) -> int:
-        least = info.data.get("min_samples", most)
-        if most < least:
-            raise ValueError(f"{most} is less than min_samples; use a whole number from {least}")
-        return most
 
 
 class Study(Section):
@@ -292,14 +290,10 @@ class Study(Section):
         self, products: Iterable[Product], locations: Iterable[str]
     ) -> Iterator[tuple[Product, str]]:
         for product in products:
-            limits = (
-                limit.largest_size
-                for limit in self.block_size_limits
-                if limit.block_size == product.block_size
-            )
-            if product.shape.largest <= min(limits, default=LARGEST_SIZE):
-                for location in filter(product.entry.takes_memory, locations):
-                    yield product, location
+            if any(limit.excludes(product) for limit in self.block_size_limits):
+                continue
+            for location in filter(product.entry.takes_memory, locations):
+                yield product, location
 
     @model_validator(mode="after")
     def _check_products(self, info: ValidationInfo) -> "Study":

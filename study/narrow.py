@@ -41,7 +41,7 @@ def narrowed(
     study["protocol"] |= {"cold_starts": 0}
     if samples:
         budget = float(study["protocol"]["single_run_s"]) * samples
-        study["protocol"] |= {"min_samples": samples, "max_samples": samples}
+        study["protocol"] |= {"samples": samples}
         study["protocol"] |= {"gpu_cell_budget_s": budget, "cpu_cell_budget_s": budget}
     shapes, catalog = [Shape.square(n) for n in study["sizes"]], config.study.catalog
     for name in filter(catalog.__contains__, variants):  # `validate` names unknown variants

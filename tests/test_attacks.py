@@ -435,7 +435,7 @@ CONFIGS = {
     "a shape of 5,000 digits": (shapes("1" * 5000), "less than 2.31"),
     "a nanosecond to answer": (setting("study", "protocol", "hang_limit_s", 1e-9), "from 1 to 1e6"),
     "a seed that no file holds": (setting("study", "seed", 2**64), "from 0 to 2.53"),
-    "a billion samples": (setting("study", "protocol", "max_samples", 10**9), "from 1 to 1000000"),
+    "a billion samples": (setting("study", "protocol", "samples", 10**9), "from 1 to 1000000"),
     "an id with a line's end": (cards("a\n"), "letters, digits"),
     "the label of another's card": (cards("a", "a-gpu1"), "a-gpu1 is also the name of"),
     "a path that ends": (setting("gpus", 0, {"id": "a", "recording": "a\0b"}), "one line of text"),

@@ -30,11 +30,11 @@ def measure_interference(
     """Time each cell in pairs of runs: alone, then while the other GPUs run the same cell.
 
     `openings` maps GPU labels to openings; `cells` passed the gate on these GPUs. Both runs of a
-    pair are consecutive, so only the traffic differs. There are 2·`min_samples` rounds, each in a
+    pair are consecutive, so only the traffic differs. There are 2·`samples` rounds, each in a
     new random order. Pairs in the journal are not measured again.
     """
     done = {(Cell.of(row), row["round"]) for row in journal.rows[_TABLE]}
-    rounds = range(1, 2 * study.protocol.min_samples + 1)
+    rounds = range(1, 2 * study.protocol.samples + 1)
     left = [
         (cell, number)
         for number in rounds

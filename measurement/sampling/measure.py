@@ -253,13 +253,13 @@ class DeviceMeasurement:
     def _kernels(self, device: Supervisor) -> None:
         """Sample kernel-only times, of short kernels in several processes."""
         cells = list(self._kernel_cells().values())
-        firsts, _ = self._pilots(_KERNEL_ONLY)
+        firsts = self._runs_before(_KERNEL_ONLY, 0)
         short = [cell for cell in cells if firsts[cell] < _SHORT_S]
         long = [cell for cell in cells if firsts[cell] >= _SHORT_S]
         parts: list[int] = []
 
         def renew(number: int) -> None:
-            parts.append((number - 1) * _PROCESSES // self._settings.max_samples)
+            parts.append((number - 1) * _PROCESSES // self._settings.samples)
             if parts[0] != parts[-1] != parts[-2]:
                 device.renew()
 
@@ -302,16 +302,14 @@ class DeviceMeasurement:
             }
             self._journal.add(_KERNELS, row)
 
-    def _pilots(self, kind: str) -> tuple[dict[Cell, float], dict[Cell, list[float]]]:
-        """Return the first time of each cell and the times of its pilot, in seconds."""
-        firsts: dict[Cell, float] = {}
-        pilots: dict[Cell, list[float]] = defaultdict(list)
-        for row in self._journal.rows[PILOTS]:
-            if row["kind"] == kind and row["round"]:
-                pilots[Cell.of(row)].append(row["seconds"])
-            elif row["kind"] == kind:
-                firsts[Cell.of(row)] = row["seconds"]
-        return firsts, pilots
+    def _runs_before(self, kind: str, number: int) -> dict[Cell, float]:
+        """Return the seconds of each cell's first run (0) or pilot (1)."""
+        rows = self._journal.rows[PILOTS]
+        return {
+            Cell.of(row): row["seconds"]
+            for row in rows
+            if (row["kind"], row["round"]) == (kind, number)
+        }
 
     def _planned(
         self,
@@ -323,20 +321,19 @@ class DeviceMeasurement:
     ) -> dict[Cell, int]:
         """Return the number of samples of each cell; measure missing pilots first."""
         protocol = self._protocol
-        firsts, pilots = self._pilots(kind)
-        for count in (1, protocol.fewest):
-            wanted = {
-                cell: count for cell in cells if protocol.wants_pilot(firsts[cell], pilots[cell])
-            }
-            taken = Counter({cell: len(pilots[cell]) for cell in wanted})
-            for cell, number, _, done in self._steps(
-                device, kind, "pilot", wanted, taken, lambda cell, _: measure(cell, False), count
-            ):
-                pilots[cell].append(seconds_of(done))
-                self._note_pilot(cell, kind, number, pilots[cell][-1])
+        firsts, pilots = (self._runs_before(kind, number) for number in (0, 1))
+        wanted = {cell: 1 for cell in cells if protocol.wants_pilot(firsts[cell])}
+        taken = Counter(cell for cell in wanted if cell in pilots)
+        for cell, number, _, done in self._steps(
+            device, kind, "pilot", wanted, taken, lambda cell, _: measure(cell, False), rounds=1
+        ):
+            pilots[cell] = seconds_of(done)
+            self._note_pilot(cell, kind, number, pilots[cell])
         passed = set(self._passed())
         return {
-            cell: protocol.samples(firsts[cell], pilots[cell]) for cell in cells if cell in passed
+            cell: protocol.samples(firsts[cell], pilots.get(cell))
+            for cell in cells
+            if cell in passed
         }
 
     def _steps(
@@ -363,7 +360,7 @@ class DeviceMeasurement:
             return measure(cell, last)
 
         with self._phase(phase, device):
-            rounds = rounds or self._settings.max_samples
+            rounds = rounds or self._settings.samples
             for step in take(measured, wanted, taken, rounds, seed, begin):
                 if isinstance(step, CellCheck):
                     self._fail(step)

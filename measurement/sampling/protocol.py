@@ -1,7 +1,6 @@
 """The protocol: check each cell, fix its number of samples, measure them in shuffled rounds."""
 
 import itertools
-import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
@@ -9,7 +8,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from base.intervals import interval_ranks, median_interval
+from base.intervals import interval_ranks
 from kernels.products.elements import exact
 from kernels.products.gate import Verdict
 from measurement.devices.errors import CellError
@@ -28,11 +27,10 @@ _FIRST_IS_SLOW = 10
 class Protocol:
     """The rule for a cell's number of samples, which is fixed before sampling.
 
-    A pilot of `fewest` runs estimates the scatter of the times. The pilot is not part of the
-    samples. Their number is therefore independent of them, and the `confidence` interval of the
-    median has its nominal coverage. With this number, the interval is within ±`relative_half_width`
-    of the median. The number is between `min_samples` and `max_samples`. `budget_s` can reduce it,
-    but not below `fewest`. A cell whose run takes longer than `single_run_s` gets one sample.
+    A cell has `samples` of them, or as many as fit in `budget_s`, but at least `fewest`. Its first
+    run or a pilot, one run more, shows how many fit. Neither is a sample, so the number does not
+    depend on the samples, and the `confidence` interval of the median has its nominal coverage. A
+    cell whose run takes longer than `single_run_s` gets one sample.
     """
 
     settings: ProtocolSettings
@@ -43,25 +41,21 @@ class Protocol:
         """The smallest number of samples whose median has an interval."""
         return next(n for n in itertools.count(1) if interval_ranks(n, self.settings.confidence))
 
-    def wants_pilot(self, first_s: float, pilot_s: list[float]) -> bool:
-        """Return whether a cell may get more than `fewest` samples, from its runs so far.
+    def wants_pilot(self, first_s: float) -> bool:
+        """Return whether the seconds of a first run leave open how many samples fit.
 
-        The first run may be much slower than later ones, because it loads the kernel.
+        It may be much slower than later runs, because it loads the kernel.
         """
-        expected_s = pilot_s[0] if pilot_s else first_s / _FIRST_IS_SLOW
-        return first_s <= self.settings.single_run_s and self.fewest * expected_s <= self.budget_s
+        least_s = self.fewest * first_s / _FIRST_IS_SLOW
+        most_s = self.settings.samples * first_s
+        return first_s <= self.settings.single_run_s and least_s <= self.budget_s < most_s
 
-    def samples(self, first_s: float, pilot_s: list[float]) -> int:
+    def samples(self, first_s: float, pilot_s: float | None = None) -> int:
         """Return the number of samples of a cell, from the seconds of its first run and pilot."""
-        settings = self.settings
-        if first_s > settings.single_run_s:
+        if first_s > self.settings.single_run_s:
             return 1
-        if len(pilot_s) < self.fewest:
-            return self.fewest
-        median, low, high = median_interval(np.array(pilot_s), settings.confidence)
-        reach = max(high - median, median - low) / (settings.relative_half_width * median)
-        needed = max(settings.min_samples, math.ceil(len(pilot_s) * reach**2))
-        return max(self.fewest, min(needed, settings.max_samples, int(self.budget_s / median)))
+        fitting = int(self.budget_s / (pilot_s or first_s))
+        return max(self.fewest, min(self.settings.samples, fitting))
 
 
 @dataclass(frozen=True)

@@ -34,7 +34,7 @@ CONFIG = config_text(
             "threads": [1, "all"],
         },
     },
-    {"max_samples": 6, "cpu_cell_budget_s": 0.1, "single_run_s": 10, "warm_up_s": 0.001},
+    {"samples": 6, "cpu_cell_budget_s": 0.1, "single_run_s": 10, "warm_up_s": 0.001},
 )
 NUMBERS = {"OMP_NUM_THREADS": "4", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 

@@ -25,8 +25,8 @@ study:
   block_sizes: [8, 16, 32]
   host_memory: [pinned, pageable]
   cpu: { variants: [naive, blocked], sizes: [256], block_sizes: [64], threads: [1] }
-  protocol: { confidence: 0.95, relative_half_width: 0.01, min_samples: 6, max_samples: 60,
-    gpu_cell_budget_s: 1, cpu_cell_budget_s: 2.5, single_run_s: 3, warm_up_s: 0.001,
+  protocol: { confidence: 0.95, samples: 60, gpu_cell_budget_s: 1, cpu_cell_budget_s: 2.5,
+    single_run_s: 3, warm_up_s: 0.001,
     cpu_warm_run_s: 0, caches: flushed, cold_starts: 0, hang_limit_s: 60 }
 gpus:
   - { id: local, device: auto }
@@ -89,7 +89,7 @@ def test_quick_values_override_those_of_the_study(config):
     [
         ({"sizs": [8]}, "unknown key sizs; did you mean sizes? "),
         ({"cpu": {"sizes": [0]}}, "0 is not allowed; use a whole number from 1 to 46340"),
-        ({"protocol": {"max_samples": 2}}, "2 is less than min_samples; "),
+        ({"protocol": {"samples": 0}}, "0 is not allowed; use a whole number from 1 to 1000000"),
     ],
 )
 def test_wrong_quick_values_are_refused_in_every_scope(config, scope, quick, message):
@@ -114,7 +114,7 @@ WORDS = {
     "cpu": "allowed: naive, loop_order, column_buffered, blocked, packed, blas, mkl, blis",
     "keys": "variants, sizes, shapes, size_limits, block_sizes, threads",
     "of_gpus": "id, recording, recordings, device, slurm, at_once",
-    "limit": "largest_size? allowed: block_size, largest_size",
+    "limit": "largest_size? allowed: block_size, smallest_size, largest_size",
     "other_block": "the block size of the baseline naive; add it, or remove naive",
     "a": "id: a, recording: data/recordings/a",
 }
@@ -304,8 +304,3 @@ def test_a_written_configuration_is_read_alike_by_yaml_1_1(tmp_path):
     content = {"texts": ["1e3", "012", "on", "1:30", "null", "a: b", "\x85"], "number": 0.001}
     (tmp_path / "config.yaml").write_text(dump(content))
     assert read(tmp_path / "config.yaml") == yaml.safe_load(dump(content)) == content
-
-
-def test_all_cells_may_have_the_same_number_of_samples(config):
-    config["study"]["protocol"] |= {"min_samples": 7, "max_samples": 7}
-    assert validate(config, "config").study.protocol.max_samples == 7

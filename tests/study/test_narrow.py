@@ -44,7 +44,7 @@ def test_undecided_configurations_get_enough_samples(path, tmp_path):
     file.write_text("\n".join([head, *rows]) + "\n")
     assert undecided(file) == (["block"], [12, 20], 400)
     protocol = narrowed(load(path), ["block"], [12], samples=400).study.protocol
-    assert (protocol.min_samples, protocol.max_samples) == (400, 400)
+    assert protocol.samples == 400
     assert protocol.gpu_cell_budget_s >= 400 * protocol.single_run_s
     file.write_text("\n".join([head, rows[1]]) + "\n")
     for text, reason in ((None, "is undecided"), ("a,b\n1,2\n", "compare A B --csv FILE")):

@@ -9,6 +9,7 @@ from kernels.catalog.product import Product, block_sizes
 from kernels.catalog.product import products_of as products_in
 from kernels.cubins.build import INSTRUMENTS, build_for, parse_build, step_build
 from kernels.products.shape import Shape
+from kernels.theory.tiles import number_of
 from study.cells import gpu_cells
 from study.config import load
 from study.plan import builds, products
@@ -103,6 +104,14 @@ def test_limits_apply_to_sizes_above_the_largest_of_their_block_size():
     for several in (limits, limits[::-1]):  # the lowest counts
         limited = study(STUDY | {"block_size_limits": several})
         assert {one.shape.n for one in products(limited) if one.block_size == 1} == {64}
+
+
+def test_limits_apply_to_sizes_below_the_smallest_of_a_tile_shape():
+    sizes = {"variants": ["naive", "sgemm_top"], "sizes": [64, 100, 128], "holdout_sizes": []}
+    limits = [{"block_size": 64128, "smallest_size": 100, "largest_size": 127}]
+    limited = products(study(STUDY | sizes | {"block_size_limits": limits}))
+    gone = set(products(study(STUDY | sizes))) - set(limited)
+    assert {(number_of(one.block_size), one.shape.n) for one in gone} == {(64128, 64), (64128, 128)}
 
 
 def test_a_variant_takes_the_block_sizes_that_it_can():

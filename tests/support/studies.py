@@ -17,7 +17,7 @@ SMALL = {
     "block_sizes": [4],
     "host_memory": ["pinned"],
     "cpu": CPU,
-    "protocol": {"confidence": 0.95, "relative_half_width": 0.5, "min_samples": 6, "max_samples": 8}
+    "protocol": {"confidence": 0.95, "samples": 6}
     | {"gpu_cell_budget_s": 1, "cpu_cell_budget_s": 1, "single_run_s": 3, "warm_up_s": 0}
     | {"cpu_warm_run_s": 0, "cold_starts": 0, "hang_limit_s": 60},
 }

@@ -25,7 +25,7 @@ from tests.support.fakes import FakeHardware
 from tests.support.studies import config_text, study
 
 PARTS = ["CITATION.cff", "README.md", "Snakefile", *FOLDERS, "data/published", "tests/support"]
-PROTOCOL = {"max_samples": 6, "gpu_cell_budget_s": 0.1, "cpu_cell_budget_s": 0.1}
+PROTOCOL = {"samples": 6, "gpu_cell_budget_s": 0.1, "cpu_cell_budget_s": 0.1}
 PROTOCOL |= {"single_run_s": 100, "hang_limit_s": 600}
 GPUS = [{"id": name, "slurm": "h100"} for name in ("killed", "kept")]
 # Replaces the node's hardware: one GPU, on which a run of `killed` takes too long.

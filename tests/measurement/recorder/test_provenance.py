@@ -25,7 +25,7 @@ from tests.support.fake_cuda import FakeCuda, FakeNvml
 from tests.support.fakes import FakeHardware
 from tests.support.studies import config_text
 
-ONE = {"min_samples": 1, "max_samples": 1, "warm_up_s": 0.001}
+ONE = {"samples": 1, "warm_up_s": 0.001}
 CONFIG = config_text({"variants": ["naive"], "block_sizes": [32]}, ONE)
 
 

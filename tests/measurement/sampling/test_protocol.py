@@ -128,43 +128,32 @@ def test_cells_of_one_product_are_checked_together_whatever_their_type():
     assert {c.row()["worst_bound"] for c in checks if c.cell.dtype == "int32"} == {0.0}
 
 
-def protocol(width=0.01, least=6, most=100, budget=1e9, single=1e9, confidence=0.95):
+def protocol(samples=12, budget=1e9, single=1e9, confidence=0.95):
     settings = load(ROOT / "config.yaml").study.protocol
-    changes = {"relative_half_width": width, "min_samples": least, "max_samples": most}
-    changes |= {"single_run_s": single, "confidence": confidence}
+    changes = {"samples": samples, "single_run_s": single, "confidence": confidence}
     return Protocol(settings.model_copy(update=changes), budget)
-
-
-@pytest.mark.parametrize(
-    ("reach", "count"),  # pilot's half width / wanted half width; samples
-    [(0.0, 9), (1.0, 9), (1.22, 9), (1.25, 10), (2.0, 24), (3.0, 54), (5.0, 100)],
-)
-def test_the_scatter_of_the_pilot_determines_the_number_of_samples(reach, count):
-    pilot = [100.0, 100.0, 100.0, 100.0, 100.0, 100.0 + reach]
-    assert protocol(least=9).samples(100.0, pilot) == count
-    assert protocol(least=9).samples(1.0, [200 - p for p in pilot]) == count, "to either side"
 
 
 def test_the_time_budget_limits_the_samples_down_to_the_minimum():
     assert (protocol().fewest, protocol(confidence=0.5).fewest) == (6, 2)
-    assert protocol(least=20).samples(1.0, [1.0] * 6) == 20
-    assert protocol(least=3).samples(1.0, [1.0] * 6) == 6, "five have no interval"
-    wide = [1.0, 2.0] * 3
-    assert protocol().samples(1.5, wide) == 100
-    assert protocol(budget=30.0).samples(9.0, wide) == 20, "by the pilot, not by the first run"
-    assert protocol(budget=4.0).samples(1.5, wide) == 6
-    assert protocol(budget=12.0, least=9).samples(1.0, [1.5] * 6) == 8
-    # Cells with the fewest samples need no pilot.
-    asked = protocol(budget=3.0)
-    assert asked.wants_pilot(5.0, []), "a first run is slow: others may take a tenth of it"
-    assert not asked.wants_pilot(5.01, [])
-    assert asked.samples(5.01, []) == 6
-    assert asked.wants_pilot(5.0, [0.5])
-    assert not asked.wants_pilot(5.0, [0.51])
-    assert asked.samples(5.0, [0.51]) == 6
-    asked = protocol(single=1.0)  # a longer run is the only sample
-    assert (asked.wants_pilot(1.01, []), asked.samples(1.01, [])) == (False, 1)
-    assert asked.wants_pilot(1.0, [])
+    assert protocol(samples=20).samples(1.0) == 20
+    assert protocol(samples=3).samples(1.0) == 6, "five have no interval"
+    assert protocol(budget=8.0).samples(1.0) == 8
+    assert protocol(budget=8.0).samples(9.0, 1.0) == 8, "by the pilot, not by the first run"
+    assert protocol(budget=8.0).samples(9.0, 0.1) == 12
+    assert protocol(budget=4.0).samples(9.0, 1.0) == 6
+
+
+def test_only_a_cell_whose_first_run_leaves_its_samples_open_has_a_pilot():
+    asked = protocol(budget=3.0)  # 12 samples of 0.25 s, or 6 of 0.5 s
+    assert not asked.wants_pilot(0.25), "all samples fit, even if all are as slow"
+    assert asked.wants_pilot(0.26)
+    assert asked.wants_pilot(5.0), "a first run is slow: others may take a tenth of it"
+    assert not asked.wants_pilot(5.01)
+    assert asked.samples(5.01) == 6
+    asked = protocol(budget=3.0, single=1.0)  # a longer run is the only sample
+    assert (asked.wants_pilot(1.01), asked.samples(1.01)) == (False, 1)
+    assert asked.wants_pilot(1.0)
 
 
 @pytest.mark.parametrize(
