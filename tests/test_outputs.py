@@ -7,7 +7,7 @@ import pytest
 from tests.support import ROOT
 from workflow.__main__ import parser
 
-RECORDING = ROOT / "data" / "recordings" / "h100-sxm-3"
+RECORDING = ROOT / "data" / "recordings" / "h100-sxm-5"
 
 
 def _required(command, output):

@@ -34,7 +34,7 @@ from workflow import roofline, timed_trial, trial
 from workflow.trial import Wanted
 
 PAGE = ROOT / "docs" / "how-to" / "try-a-kernel.md"
-H100 = ROOT / "data" / "recordings" / "h100-sxm-3"
+H100 = ROOT / "data" / "recordings" / "h100-sxm-5"
 MINE = """// A thread an element of C, columns along x.
 // launch: mine<<<dim3(CEIL_DIV(n, 8), CEIL_DIV(n, 8)), dim3(8, 8)>>>(a, b, c, n)
 __global__ void mine(const float *a, const float *b, float *c, int n) {

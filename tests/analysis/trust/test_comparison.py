@@ -339,7 +339,7 @@ def test_slower_device_memory_explains_kernels_that_exceed_the_l2(l2_bytes, verd
 
 @pytest.mark.exhaustive
 def test_real_kernels_differ_only_if_they_are_slower_by_10_percent():
-    whole = recording.read(ROOT / "data" / "recordings" / "h100-sxm-3")
+    whole = recording.read(ROOT / "data" / "recordings" / "h100-sxm-5")
     halves = whole.samples.groupby(CELL, dropna=False)["round"].transform("median")
     early = whole.samples["round"] <= halves
     frame = compared(*(replace(whole, samples=whole.samples[rows]) for rows in (early, ~early)))

@@ -139,7 +139,7 @@ def test_a_wrong_folder_of_recordings_is_named(tmp_path, monkeypatch):
     (tmp_path / "file").touch()
     for name in ("empty", "broken/b", "mixed/.git"):
         (tmp_path / name).mkdir(parents=True)
-    shutil.copytree(FOLDER / "h100-sxm-3", tmp_path / "mixed" / "a")
+    shutil.copytree(FOLDER / "h100-sxm-5", tmp_path / "mixed" / "a")
     (tmp_path / "broken" / "b" / "provenance.json").touch()
     assert [one.label for one in in_folder(tmp_path / "mixed")] == ["a"]
     for path in ("none", "file", "empty", "mixed/a"):
@@ -169,7 +169,7 @@ def test_an_examination_measures_each_gpu_and_the_cpu(tmp_path, monkeypatch, cap
     monkeypatch.setattr(FakeHardware, "state", lambda *_: {"pcie_width": 8})
     (tmp_path / "config.yaml").write_text(CONFIG)
     recordings = tmp_path / "recordings"
-    shutil.copytree(FOLDER / "h100-sxm-3", recordings / "h100-sxm-3")
+    shutil.copytree(FOLDER / "h100-sxm-5", recordings / "h100-sxm-5")
     hardware = FakeHardware(tmp_path, gpus=2)
     command.doctor(tmp_path / "config.yaml", "auto", recordings, True, hardware)
     answer = json.loads(capsys.readouterr().out)
