@@ -43,13 +43,14 @@ def break_even(store: Store, devices: Devices) -> Figure | None:
     step = max(0.34, 0.1 * len(by_gpu))
     figure, axes = style.new_figure(len(memories), height=1.4 + step * len(shown))
     looks = style.looks_of(devices)
+    older = {gpu.short for gpu in devices.gpus if gpu.stale_sources}
     for axis, memory in zip(axes, memories, strict=True):
         for number, (gpu, of_gpu) in enumerate(by_gpu.items()):
             cells = of_gpu[of_gpu["host_memory"] == memory]
             y = cells["cpu_baseline"].map(shown.index) + rows.offset(number, len(by_gpu))
             names = [f"{gpu}, {memory}, {CPU_BASELINES[name]}" for name in cells["cpu_baseline"]]
             _crossings(axis, cells.assign(y=y, name=names), looks[gpu])
-            rows.key(axis, looks[gpu], gpu)
+            rows.key(axis, looks[gpu], f"{gpu}, older programs" if gpu in older else gpu)
         names = [CPU_BASELINES[name] for name in shown]
         rows.name_rows(axis, names if axis is axes[0] else [""] * len(names))
         axis.set_title(f"{memory} memory")

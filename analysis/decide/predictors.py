@@ -199,10 +199,14 @@ class Predictor:
         """Return the times of end-to-end runs of the sizes `n`, see the module.
 
         A sum has the parts copies in, kernel, copy back and overhead. They are assumed independent:
-        the squares of their half-widths in seconds add up.
+        the squares of their half-widths in seconds add up. Runs that overlap copies and kernel have
+        no such sum: their curve may follow the copies, so it is bounded by the kernel.
         """
         if kernel.curve is None:
-            return kernel.measured.predict(n)
+            runs, (_, largest) = kernel.measured.predict(n), kernel.measured.sizes
+            beyond = np.atleast_1d(n) > largest
+            least_s = np.where(beyond, self._least_kernel_s(kernel, n) if beyond.any() else 0, 0)
+            return Predictions(np.maximum(runs.time_s, least_s), runs.half_width)
         once = self._kernel(kernel, kernel.curve, n)
         parts = self._copies_s(n) | {"kernel": once.time_s}
         widths: dict[str, npt.ArrayLike] = {part: self.copies[part].half_width for part in MATRICES}
@@ -230,6 +234,20 @@ class Predictor:
         parts = self._copies_s(n) | {"kernel": self.further(kernel, n).time_s}
         scale = self.predict(kernel, n).time_s / sum(parts.values())
         return {part: time_s * scale for part, time_s in parts.items()}
+
+    def _least_kernel_s(self, kernel: Kernel, n: npt.ArrayLike) -> FloatArray | float:
+        """Return the time of the kernel that is the fastest at the largest size it was measured.
+
+        It is one of the kernels with the same arithmetic as `kernel`; 0 if there is none.
+        """
+        on_tensor_cores = VARIANTS[kernel.variant].tensor_cores
+        alike = [
+            other
+            for other in self.kernels
+            if other.again and VARIANTS[other.variant].tensor_cores == on_tensor_cores
+        ]
+        rates = [(one.again.sizes[1], -one.again.log_s[-1]) for one in alike if one.again]
+        return self.further(alike[rates.index(max(rates))], n).time_s if alike else 0.0
 
     def _copies_s(self, n: npt.ArrayLike) -> dict[str, FloatArray]:
         matrix_bytes = ELEMENT_BYTES * np.atleast_1d(np.asarray(n, float)) ** 2

@@ -98,7 +98,7 @@ class Groups:
         """Return draws of the medians of `groups` (default: all), see `bootstrap_cells`."""
         names, split = self.names(), self.split(times)
         chosen = range(len(names)) if groups is None else groups
-        drawn = [bootstrap_medians(split[each], seeded(seed, *names[each])) for each in chosen]
+        drawn = [drawn_medians(split[each], seeded(seed, *names[each])) for each in chosen]
         return np.array(drawn).reshape(-1, DRAWS)
 
 
@@ -139,23 +139,21 @@ def bootstrap_cells(
     return Groups.of(samples, list(by)).draws(samples[column], seed or column)
 
 
-def bootstrap_medians(values: FloatArray, rng: np.random.Generator) -> FloatArray:
-    """Return DRAWS medians of resamples (with replacement) of a 1-D sample.
+def drawn_medians(values: FloatArray, rng: np.random.Generator) -> FloatArray:
+    """Return DRAWS medians from the confidence distribution of the median of a 1-D sample.
 
-    A sorted resample of size m is the sorted sample at the indices floor(m·U) of m sorted uniform
-    numbers, so its middle is drawn directly. U_(k) is Beta(k, m+1−k). Given U_(k) = u, the least of
-    the other m−k numbers is u + (1−u)·(1 − V^(1/(m−k))), V uniform. NaN below 6 values.
+    The median is between the j-th and the next of n sorted values with the probability that j of n
+    fair coins are heads, whatever the distribution. So the percentiles of the draws agree with
+    `base.intervals.median_interval`. Between two values the draws are uniform; beyond the least and
+    the largest they are these values. NaN below 6 values.
     """
     count = len(values)
     if interval_ranks(count, CONFIDENCE) is None or np.isnan(values).any():
         return np.full(DRAWS, np.nan)
     ordered = np.sort(values)
-    middle = (count + 1) // 2
-    lower = rng.beta(middle, count + 1 - middle, DRAWS)
-    if count % 2:
-        return ordered[_index(lower, count)]
-    upper = 1 - (1 - lower) * rng.random(DRAWS) ** (1 / (count - middle))
-    return (ordered[_index(lower, count)] + ordered[_index(upper, count)]) / 2
+    bounds = np.concatenate([ordered[:1], ordered, ordered[-1:]])
+    below = rng.binomial(count, 0.5, DRAWS)
+    return bounds[below] + (bounds[below + 1] - bounds[below]) * rng.random(DRAWS)
 
 
 def median_variance(values: FloatArray) -> FloatArray:
@@ -259,10 +257,6 @@ def seeded(*key: object) -> np.random.Generator:
     """Return a random generator that depends only on `key`."""
     text = "\x1f".join(str(part) for part in (SEED, *key))
     return np.random.default_rng(int.from_bytes(hashlib.sha256(text.encode()).digest()[:16], "big"))
-
-
-def _index(uniform: FloatArray, count: int) -> npt.NDArray[np.intp]:
-    return np.minimum((uniform * count).astype(np.intp), count - 1)
 
 
 def grouped(

@@ -19,7 +19,7 @@ from scipy.special import ndtri, stdtrit
 from analysis.domain import CPU
 from analysis.schema import with_bounds
 from analysis.stats import estimates
-from analysis.stats.estimates import DRAWS, FloatArray, Groups, IntArray, bootstrap_medians, seeded
+from analysis.stats.estimates import DRAWS, FloatArray, Groups, IntArray, drawn_medians, seeded
 from kernels.products.elements import ELEMENTS
 from measurement.recording.recording import CELL
 
@@ -319,7 +319,7 @@ class Sessions:
         drawn = []
         for cell in range(len(self.cells)) if chosen is None else chosen:
             at = rows[int(cell)]
-            logs = [np.log(bootstrap_medians(values[i], seeded(seed, *names[i]))) for i in at]
+            logs = [np.log(drawn_medians(values[i], seeded(seed, *names[i]))) for i in at]
             log_s = np.mean(logs, axis=0)
             if len(at) > 1:
                 kind = medians.kind[cell]

@@ -11,7 +11,7 @@ from scipy.optimize import brentq
 
 from analysis.decide import break_even
 from analysis.decide.break_even import ABOVE, BELOW, MEASURED, crossings, side
-from analysis.stats.estimates import DRAWS, bootstrap_medians
+from analysis.stats.estimates import DRAWS, drawn_medians
 
 SIZES = (256, 512, 1024, 2048, 4096)
 NAME = {"variant": "naive", "block_size": None, "threads": None}
@@ -35,7 +35,7 @@ def made(time_s, rng, sizes=SIZES, count=15, noise=0.03, variant="block"):
     for n in sizes:
         samples = time_s(float(n)) * np.exp(noise * rng.standard_normal(count))
         cells.append({"n": n, "total_s": float(np.median(samples)), **NAME, "variant": variant})
-        draws.append(bootstrap_medians(samples, rng))
+        draws.append(drawn_medians(samples, rng))
     return side(pd.DataFrame(cells), np.array(draws))
 
 

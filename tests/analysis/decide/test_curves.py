@@ -11,7 +11,7 @@ from scipy.stats import t as student_t
 
 from analysis.decide import curves as model
 from analysis.decide.curves import curve, half_widths, leave_one_out
-from analysis.decide.predictors import fill
+from analysis.decide.predictors import Kernel, Predictor, fill
 from tests.support.products import product_of
 
 SIZES = np.array([256.0, 512.0, 1024.0, 2048.0, 4096.0])
@@ -42,6 +42,24 @@ def test_beyond_the_measured_sizes_a_time_grows_within_physical_limits(time_s, f
 def test_a_power_of_n_is_continued_exactly(cost, exponent, n):
     found = curve(SIZES, cost * SIZES**exponent)
     assert float(np.exp(found.at(n)[0])) == pytest.approx(cost * n**exponent, rel=1e-6)
+
+
+def test_beyond_the_measured_sizes_overlapped_runs_take_at_least_as_long_as_a_kernel():
+    """Up to N = 4096 their copies take longer than the product, so their curve grows as N²."""
+    kernels = {"sgemm_top": 128256, "sgemm_tensor_tma": None, "block": 32}
+    costs = {"sgemm_top": 1e-13, "sgemm_tensor_tma": 1e-15, "block": 1e-12}
+    others = [
+        Kernel(name, block, None, again=curve(SIZES, costs[name] * SIZES**3))
+        for name, block in kernels.items()
+    ]
+    runs = curve(SIZES, 1e-9 * SIZES**2)
+    pieces = Kernel("sgemm_top_pieces", 128128, None, runs)
+    at = np.array([1024, 4096, 4097, 2**14, 2**15])
+    found = Predictor(1, 0.0, {}, [pieces, *others]).predict(pieces, at)
+    least_s = 1e-13 * at.astype(float) ** 3
+    assert found.time_s == pytest.approx(np.where(at > 10_000, least_s, 1e-9 * at**2.0), rel=0.01)
+    assert found.time_s[-1] > 1.5 * 1e-9 * 2.0**30
+    assert found.half_width.tolist() == runs.predict(at).half_width.tolist()
 
 
 def test_each_draw_is_a_curve_with_range_and_half_widths():
