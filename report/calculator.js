@@ -257,7 +257,8 @@
       ...(best.outside ? [`GPU time extrapolated: ${best.outside}.`] : []),
       ...(mark ? [`* CPU time extrapolated: ${cpu.outside}.`] : []),
       ...(mode ? [`${best.variant} ${mode}.`] : []),
-      ...(isInHost && !isSimple ? ["Pipelined and staged copies, which are faster, are predicted for one square product only."] : []),
+      ...(isInHost && !isSimple ? ["Pipelined, staged and zero-copy runs, which are faster, are predicted for one square product only."] : []),
+      ...(asked.run.products > 1 ? ["Each product is a launch of its own. Batched calls are not measured."] : []),
       ...others.flatMap((gpu) => gpus.map((one) => sameOn(gpu, sameAt(gpu, one), one, asked.gpu.stale.includes(one.variant)))),
     ]);
     drawBars(best, cpu);

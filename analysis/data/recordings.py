@@ -164,6 +164,12 @@ class MeasuredSource:
         return self.square_cells[self.square_cells["device"] != domain.CPU]
 
     @property
+    def gpu_squares(self) -> pd.DataFrame:
+        """The GPU's cells of all square float32 matrices, also of series; the index stays."""
+        cells = self.cells[is_square(self.cells) & (self.cells["device"] != domain.CPU)]
+        return cells[(cells["dtype"] == "float32") & ~cells["variant"].isin(CONTEXT)]
+
+    @property
     def series(self) -> pd.Series:
         """The series of each of the `cells`: `SIZES` or `SHAPES`, and that of libraries' modes."""
         configuration = self.recording.provenance["configuration"]

@@ -163,7 +163,7 @@ def _by_arithmetic(cells: pd.DataFrame) -> Iterator[list[pd.DataFrame]]:
 
 def run_cells(source: MeasuredSource) -> pd.DataFrame:
     """Return the cells of a GPU's end-to-end runs, in the catalog."""
-    cells = _in_catalog(source.gpu_square_cells)
+    cells = _in_catalog(source.gpu_squares)
     return cells[cells["total_s"].notna()]
 
 
@@ -177,7 +177,7 @@ def kernel_cells(source: MeasuredSource) -> pd.DataFrame:
 
     Variants with work on the host are excluded because no model describes that work.
     """
-    cells = _in_catalog(source.gpu_square_cells)
+    cells = _in_catalog(source.gpu_squares)
     cells = cells[cells["host_memory"] == source.memory("kernel")]
     cells = cells[cells["kernel_s"].notna() & cells["host_s"].isna()]
     cells = cells.rename(columns=renaming("kernel_s", "time_s"))
