@@ -91,8 +91,7 @@ def _on_gpu(gpu: Predictor, crossed: set[int]) -> Iterator[pd.DataFrame]:
     shown = {*measured, 2 * largest}
     # Beyond the measured sizes, intervals are wider.
     sizes = grid({*shown, *crossed, max(least - 1, 1), largest + 1})
-    ranges = [kernel.measured.sizes for kernel in gpu.kernels]
-    reached = within_reach(ranges, sizes)
+    reached = _reached(gpu, sizes)
     first_s = np.array([gpu.predict(kernel, sizes).time_s for kernel in gpu.kernels])
     compared = _compared(gpu, sizes, np.where(reached, first_s, np.inf))
     by_kernel = [{*sizes[flags].tolist()} for flags in compared & reached]
@@ -106,31 +105,43 @@ def _on_gpu(gpu: Predictor, crossed: set[int]) -> Iterator[pd.DataFrame]:
         for kernel, chosen in zip(gpu.kernels, by_place, strict=True):
             if chosen:
                 at = np.array(sorted(chosen))
-                counts = within_reach(ranges, at).sum(axis=0)
+                counts = _reached(gpu, at).sum(axis=0)
                 yield _rows_on_gpu(gpu, kernel, at, is_compared).assign(candidates=counts)
 
 
 def _compared(gpu: Predictor, sizes: Sizes, first_s: FloatArray) -> Flags:
-    """Return the kernels that have rows, (kernels, sizes): the fastest of each arithmetic.
-
-    These are kernels in strict FP32, kernels on tensor cores, and libraries.
+    """Return the kernels that have rows, (kernels, sizes): the fastest of each of `_sides`.
 
     At each size they are the fastest there or at the size before or after. Beyond the measured
     sizes, they are the fastest at the nearest measured size, because extrapolated curves may cross.
     `first_s`: times, infinite out of reach.
     """
-    is_library = np.array([kernel.is_library for kernel in gpu.kernels])[:, None]
-    is_tensor = np.array([VARIANTS[kernel.variant].tensor_cores for kernel in gpu.kernels])[:, None]
     leading = np.zeros(first_s.shape, bool)
-    for side in (is_library, is_tensor, ~is_library & ~is_tensor):
-        total_s = np.where(side, first_s, np.inf)
-        leading |= np.isfinite(total_s) & (total_s == total_s.min(axis=0))
     ends = np.array([kernel.measured.sizes for kernel in gpu.kernels])
-    nearest = np.searchsorted(sizes, np.clip(sizes, ends[:, 0].min(), ends[:, 1].max()))
-    leading = leading[:, nearest]
+    for side in filter(np.any, _sides(gpu)):
+        total_s = np.where(side[:, None], first_s, np.inf)
+        is_least = np.isfinite(total_s) & (total_s == total_s.min(axis=0))
+        measured = np.clip(sizes, ends[side, 0].min(), ends[side, 1].max())
+        leading |= is_least[:, np.searchsorted(sizes, measured)]
     before, after = (np.roll(leading, shift, axis=1) for shift in (1, -1))
     before[:, 0] = after[:, -1] = False
     return leading | before | after
+
+
+def _sides(gpu: Predictor) -> list[Flags]:
+    """Return which kernels are libraries, kernels on tensor cores, and kernels in strict FP32."""
+    is_library = np.array([kernel.is_library for kernel in gpu.kernels])
+    is_tensor = np.array([VARIANTS[kernel.variant].tensor_cores for kernel in gpu.kernels])
+    return [is_library, is_tensor & ~is_library, ~is_tensor & ~is_library]
+
+
+def _reached(gpu: Predictor, sizes: Sizes) -> Flags:
+    """Return the kernels of each side that are within reach of their side, (kernels, sizes)."""
+    ranges = np.array([kernel.measured.sizes for kernel in gpu.kernels])
+    reached = np.zeros((len(ranges), len(sizes)), bool)
+    for side in filter(np.any, _sides(gpu)):
+        reached[side] = within_reach(ranges[side].tolist(), sizes)
+    return reached
 
 
 def _between(gpu: Predictor, sizes: Sizes, compared: Flags) -> Iterator[tuple[int, int]]:
