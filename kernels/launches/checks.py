@@ -11,7 +11,8 @@ from kernels.host_execution.binding import Configured
 from kernels.launches.infer import Geometry
 from kernels.launches.largest import LARGE_EDGE, LastBlocks
 from kernels.launches.library import Library, Source
-from kernels.launches.reading import LARGE, LAYOUTS, Factors, Reading, readings
+from kernels.launches.reading import LARGE, LAYOUTS, Factors, Reading
+from kernels.launches.readings import readings
 from kernels.launches.shapes import (
     DEEP,
     DEEPEST,
@@ -116,7 +117,11 @@ def _for_large_multiples(source: Source, library: Library, judged: Judged) -> Ju
     Such a kernel visits its blocks in groups. None is returned if it is wrong there too.
     """
     reading, fault = judged.reading, judged.fault
-    if source.main.line == 0 or (fault and (fault.is_shared or fault.outcome in _OF_THREADS)):
+    if (
+        source.main.line == 0
+        or reading.is_batched
+        or (fault and (fault.is_shared or fault.outcome in _OF_THREADS))
+    ):
         return None
     for edge, depth in ((LARGEST_TILE, 2 * WIDE), (_LARGEST_MULTIPLE, WIDE)):
         wide, least = (Shape(1, edge, n * edge, depth) for n in (2, 1))
@@ -251,7 +256,8 @@ def _wrong_rows(trial: Trial, shape: Shape) -> Fault | None:
     """Return the fault with leading dimensions above the sizes, None without a fault."""
     if not trial.reading.takes_padding:
         return None
-    return replace(trial, reading=replace(trial.reading, padding=_PADDING)).fault(shape, 4)
+    padded = replace(trial, reading=replace(trial.reading, padding=_PADDING))
+    return padded.fault(replace(shape, batch=1), 4)
 
 
 def at_large_sizes(judged: Judged) -> Judged:

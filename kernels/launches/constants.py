@@ -8,7 +8,17 @@ them.
 import re
 from collections.abc import Iterable, Sequence
 
-from kernels.launches.expression import Launch, declared_names, named, parameters, split_list, words
+from kernels.launches.expression import (
+    Launch,
+    declared_names,
+    edges_of_blocks,
+    is_pointer,
+    named,
+    parameters,
+    targets,
+    without_names,
+    words,
+)
 from kernels.launches.pieces import Piece, blanked, pieces
 from kernels.launches.roles import size_named
 
@@ -62,14 +72,14 @@ def settable(text: str, launch: Launch, kernel: Piece | None) -> dict[str, str]:
         return {}
     whole_numbers = _whole_numbers(text)
     of_file = variables(text)
-    given = zip(split_list(launch.arguments), parameters(kernel, launch.name), strict=False)
-    names = {argument for argument, target in given if not re.search(r"[*\[]", target)}
-    names |= set(fixed_sizes(text, launch, kernel).values())
+    names = {argument for argument, target in targets(launch, kernel) if not is_pointer(target)}
+    names |= set(fixed_sizes(text, kernel).values())
     names |= {name for name in words(kernel.text) & set(of_file) if _is_set_by_host(of_file[name])}
     names &= set(whole_numbers)
     if names:  # the grid may depend on the others
         in_launch = words(str(launch)) & set(whole_numbers)
         names |= {name for name in in_launch if size_named(name)}
+        names -= edges_of_blocks(launch)
     return {name: whole_numbers[name] for name in sorted(names) if _is_free(text, name, launch)}
 
 
@@ -79,12 +89,10 @@ def _is_set_by_host(variable: Piece) -> bool:
 
 def _whole_numbers(text: str) -> dict[str, str]:
     """Return constants and macros that may be whole numbers, with their types."""
-    bodies = {name: body for name, opening, body in _MACRO.findall(blanked(text)) if not opening}
+    bodies = _bodies(text)
     numbers = {name: "int" for name, body in bodies.items() if re.match(r"[\s(]*\w", body)}
     for name, piece in variables(text).items():
-        kind = _NUMBER.match(blanked(piece.text))
-        is_single = len(declared_names(" ".join(blanked(piece.text).split()))) == 1
-        if kind and (is_single or _is_set_by_host(piece)):
+        if kind := _NUMBER.match(blanked(piece.text)):
             numbers[name] = " ".join(kind[1].split())
     return numbers
 
@@ -117,11 +125,10 @@ def with_variables(text: str, names: Iterable[str], value: int | None = None) ->
             text = text[: macro.start()] + variable + text[macro.end() :]
         elif piece := variables(text).get(name):
             kind = _NUMBER.match(blanked(piece.text))
-            names_of = sorted(declared_names(" ".join(blanked(piece.text).split())))
-            values = ", ".join(f"{each}{given}" for each in names_of)
-            text_of = f"{word} {kind[1] if kind else 'int'} {values};"
+            others = without_names(" ".join(blanked(piece.text).split()), {name})
+            variable = f"{word} {kind[1] if kind else 'int'} {name}{given}; {others}"
             blank = "\n" * piece.text.count("\n")
-            text = text[: piece.begin] + blank + text_of + text[piece.end :]
+            text = text[: piece.begin] + blank + variable + text[piece.end :]
     return text
 
 
@@ -130,7 +137,7 @@ def _with_counts(text: str, names: Iterable[str]) -> str:
 
     That is where the macro of the size is a product of both.
     """
-    bodies = {name: body for name, opening, body in _MACRO.findall(blanked(text)) if not opening}
+    bodies = _bodies(text)
     codes = [blanked(piece.text) for piece in pieces(text) if piece.is_for_the_device]
     for name in names:
         factors = re.fullmatch(r"[\s(]*(\w+)\s*\*\s*(\w+)[\s)]*", bodies.get(name, ""))
@@ -145,13 +152,13 @@ def _with_counts(text: str, names: Iterable[str]) -> str:
     return text
 
 
-def fixed_sizes(text: str, launch: Launch, kernel: Piece | None) -> dict[str, str]:
+def fixed_sizes(text: str, kernel: Piece | None) -> dict[str, str]:
     """Return the macros and constants that stand for M, N and K in a kernel without such arguments.
 
     If one name stands for all, it means N. If the kernel names only N and K, the constant
     for M is that with the name of N, but for this letter.
     """
-    if kernel is None or any(size_named(named(each)) for each in parameters(kernel, launch.name)):
+    if kernel is None or any(size_named(named(each)) for each in parameters(kernel)):
         return {}
     code, defined = blanked(kernel.text), macros(text, "")
     reached = _through_macros(text, sorted(words(code) & defined, key=code.index))
@@ -166,9 +173,14 @@ def fixed_sizes(text: str, launch: Launch, kernel: Piece | None) -> dict[str, st
     return {}
 
 
+def _bodies(text: str) -> dict[str, str]:
+    """Return the macros without parameters."""
+    return {name: body for name, opening, body in _MACRO.findall(blanked(text)) if not opening}
+
+
 def _through_macros(text: str, names: Sequence[str]) -> list[str]:
     """Return names, then those in the bodies of macros that they are."""
-    bodies = {name: body for name, opening, body in _MACRO.findall(blanked(text)) if not opening}
+    bodies = _bodies(text)
     reached = list(names)
     for name in reached:  # it grows
         reached += sorted(words(bodies.get(name, "")) - set(reached))

@@ -14,16 +14,24 @@ from collections.abc import Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 
-from kernels.launches.pieces import Piece, blanked, closing
+from kernels.launches.pieces import Piece, blanked, closing, function_name
 
 MALLOC, MEMSET = "cudaMalloc", "cudaMemset"
 _OF_MEMORY = re.compile(rf"\b({MALLOC}|{MEMSET})(?:Async|Managed)?\s*(?:<[\w\s]*>)?\s*\(")
 _BEFORE_POINTER = re.compile(r"\s*(?:\(\s*void\s*\*+\s*\)\s*)?&?\s*\(?\s*(\w+)\s*\)?\s*")
-_CALL = re.compile(r"([A-Za-z_][\w:]*)\s*$")
+# Arguments of a template, which may contain brackets.
+_PARENTHESES = r"\((?:[^()]|\([^()]*\))*\)"
+_INNER = rf"(?:[^<>(){{}};]|{_PARENTHESES})*"
+_OUTER = rf"(?:[^<>(){{}};]|{_PARENTHESES}|<{_INNER}(?:<{_INNER}>{_INNER})*>)*"
+_TEMPLATE = re.compile(rf"\btemplate\s*<({_OUTER})>")
+_LAUNCH = re.compile(
+    rf"([A-Za-z_][\w:]*(?:\s*<{_OUTER}>)?)\s*<\s?<\s?<((?!\s*<)[^;]*?)>\s?>\s?>\s*\("
+)
 _QUALIFIERS = (
     "static|constexpr|const|unsigned|signed|auto|typename|inline|extern|volatile|"
     "__constant__|__device__|__shared__"
 )
+COUNTS = re.compile(r"\b(?:int|unsigned|long|size_t|u?int\d+_t)\b")  # a type of numbers
 _WORD = re.compile(r"(?<![\w.])[A-Za-z_]\w*")
 
 
@@ -99,43 +107,10 @@ def _memory_in(code: str) -> Iterator[tuple[Launch, int]]:
 
 
 def _kernels_in(code: str) -> Iterator[tuple[Launch, int]]:
-    for opening in re.finditer(r"<\s?<\s?<", code):
-        kernel, begin = _kernel_before(code, opening.start())
-        end = _end_of_configuration(code, opening.end())
-        if not kernel or end is None:
-            continue
-        arguments = re.compile(r">\s?>\s?>\s*\(").match(code, end)
-        if not arguments:
-            continue
-        close = closing(code, arguments.end() - 1)
-        configuration, given = code[opening.end() : end], code[arguments.end() : close - 1]
-        yield Launch(kernel, " ".join(configuration.split()), " ".join(given.split())), begin
-
-
-def _kernel_before(code: str, end: int) -> tuple[str, int]:
-    """Return the kernel with template arguments that ends at `end`, and where it begins."""
-    stripped = code[:end].rstrip()
-    begin = len(stripped)
-    if stripped.endswith(">"):
-        depth = 0
-        while begin:
-            begin -= 1
-            depth += {">": 1, "<": -1}.get(code[begin], 0)
-            if depth == 0:
-                break
-    name = _CALL.search(code[:begin])
-    if not name:
-        return "", end
-    return " ".join(code[name.start() : len(stripped)].split()), name.start()
-
-
-def _end_of_configuration(code: str, begin: int) -> int | None:
-    place = begin
-    while place < len(code):
-        if re.compile(r">\s?>\s?>").match(code, place):
-            return place
-        place = closing(code, place) if code[place] in "([{" else place + 1
-    return None
+    for launch in _LAUNCH.finditer(code):
+        given = code[launch.end() : closing(code, launch.end() - 1) - 1]
+        kernel, where, arguments = (" ".join(each.split()) for each in (*launch.groups(), given))
+        yield Launch(kernel, where, arguments), launch.start()
 
 
 def words(text: str) -> set[str]:
@@ -183,11 +158,17 @@ def _initialises(before: str) -> bool:
 
 def declared_names(statement: str) -> set[str]:
     """Return the names that a statement declares: those behind its type."""
+    return set(declarations_in(statement))
+
+
+def declarations_in(statement: str) -> dict[str, str]:
+    """Return the names that a statement declares, each with a declaration of its own if it can."""
     if alias := re.match(r"using\s+(\w+)\s*=", statement):
-        return {alias[1]}
+        return {alias[1]: ""}
     if enumerators := re.match(r"enum\b[^{]*\{([^}]*)\}", statement):
-        return {named(each) for each in split_list(enumerators[1])}
-    return {_declared(part) for part in _declarators(statement)[1]}
+        return {named(each): "" for each in split_list(enumerators[1])}
+    kind, parts = declarators(statement)
+    return {_declared(part): f"{kind} {part}" for part in parts}
 
 
 def without_names(statement: str, names: AbstractSet[str]) -> str:
@@ -196,7 +177,7 @@ def without_names(statement: str, names: AbstractSet[str]) -> str:
         return ""
     if not declared_names(statement) & names:
         return statement
-    kind, parts = _declarators(statement)
+    kind, parts = declarators(statement)
     kept = [part for part in parts if _declared(part) not in names]
     return f"{kind} {', '.join(kept)};" if kept else ""
 
@@ -206,9 +187,9 @@ def _declared(part: str) -> str:
     return name[1] if name else ""
 
 
-def _declarators(statement: str) -> tuple[str, list[str]]:
+def declarators(statement: str) -> tuple[str, list[str]]:
     """Return the type and the parts of a declaration, such as ``*a = 0``; no parts of others."""
-    head = rf"(?:(?:{_QUALIFIERS})\s+)*[A-Za-z_][\w:]*"
+    head = rf"(?:(?:{_QUALIFIERS})\s+)*[A-Za-z_][\w:]*(?:\s+(?:int|long|short|char|double)\b)*"
     kind = re.match(
         rf"({head}(?:\s*<[^;=]*?>)?(?:\s+const)?)(?=[\s*&])[\s*&]*(?=[A-Za-z_])", statement
     )
@@ -240,31 +221,45 @@ def needed(declarations: Sequence[str], launch: Launch) -> tuple[str, ...]:
 
 def assigned(statement: str) -> tuple[str, str]:
     """Return the name to which a statement assigns, and its value if that is the whole; else ""."""
-    match = re.match(r"(\w+)\s*(\.\s*\w+\s*)?=(?!=)(.*)", statement, re.DOTALL)
+    match = re.match(r"(\w+)\s*((?:\.\s*\w+\s*)*)=(?!=)(.*)", statement, re.DOTALL)
     return (match[1], "" if match[2] else match[3]) if match else ("", "")
 
 
-def parameters(piece: Piece, name: str) -> list[str]:
-    """Return the parameters of a function, one text each."""
-    header = blanked(piece.header)
+def edges_of_blocks(launch: Launch) -> set[str]:
+    """Return the names in the sizes of a launch's blocks, except its arguments."""
+    block = "".join(split_list(launch.configuration)[1:2])
+    values = [f"({block})", *(declarations_in(each).get(block, "") for each in launch.declarations)]
+    edges = re.findall(r"(?<=[({,])\s*([A-Za-z_]\w*)\s*(?=[)},])", " ".join(values))
+    return set(edges) - words(launch.arguments)
+
+
+def parameters(function: Piece | None) -> list[str]:
+    """Return the parameters of a function, one text each; none without a function."""
+    name = function_name(function) if function else None
+    if function is None or name is None:
+        return []
+    header = blanked(function.header)
     begin = re.search(rf"\b{re.escape(name)}\s*\(", header)
     if not begin:
         return []
     return split_list(header[begin.end() : closing(header, begin.end() - 1) - 1])
 
 
+def targets(launch: Launch, kernel: Piece | None) -> list[tuple[str, str]]:
+    """Return the arguments of a launch with the parameters that get them."""
+    return list(zip(split_list(launch.arguments), parameters(kernel), strict=False))
+
+
+def is_pointer(parameter: str) -> bool:
+    """Return whether a parameter is a pointer."""
+    return bool(re.search(r"[*\[]", parameter))
+
+
 def template_parameters(piece: Piece) -> list[tuple[str, str, str]]:
     """Return type, name and default (or "") of each parameter of a function's template."""
-    header = blanked(piece.header)
-    begin = re.search(r"\btemplate\s*<", header)
-    if not begin:
-        return []
-    place, depth = begin.end(), 1
-    while place < len(header) and depth:
-        depth += {"<": 1, ">": -1}.get(header[place], 0)
-        place = closing(header, place) if header[place] in "([{" else place + 1
+    template = _TEMPLATE.search(blanked(piece.header))
     parts = []
-    for parameter in split_list(header[begin.end() : place - 1]):
+    for parameter in split_list(template[1]) if template else ():
         declared, _, default = parameter.partition("=")
         name = named(declared)
         kind = re.sub(rf"\bconst\b|\b{name}\b(?=\W*$)", "", declared)

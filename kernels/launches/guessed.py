@@ -22,7 +22,7 @@ from kernels.launches.infer import (
 )
 from kernels.launches.library import Library, Source
 from kernels.launches.pieces import Piece, kernels_of
-from kernels.launches.reading import readings
+from kernels.launches.readings import readings
 from kernels.launches.roles import is_number_name
 from kernels.launches.shapes import WIDE, for_guesses
 from kernels.launches.trials import Outcome, Trial
@@ -60,17 +60,17 @@ def by_guesses(path: Path, text: str, name: str, refused: StudyError | None) -> 
         return likeliest
     if refused and (of_file or likeliest or example is None):
         raise refused
-    arguments = ", ".join(named(each) for each in parameters(kernel, name))
+    arguments = ", ".join(named(each) for each in parameters(kernel))
     grid = "dim3(CEIL_DIV(N, 16), CEIL_DIV(M, 16)), dim3(16, 16)"
     raise NotSupported(
-        f"{shown(path)}: {name}: no launch was found, and {unknown(kernel, name, code)}; write "
+        f"{shown(path)}: {name}: no launch was found, and {unknown(kernel, code)}; write "
         f"it, such as --launch '{example or f'{name}<<<{grid}>>>({arguments})'}'"
     )
 
 
-def unknown(kernel: Piece, name: str, code: str) -> str:
+def unknown(kernel: Piece, code: str) -> str:
     """Return what is not known about the launch of a kernel."""
-    strange = [each for each in number_parameters(kernel, name) if not is_number_name(each)]
+    strange = [each for each in number_parameters(kernel) if not is_number_name(each)]
     if strange:
         return f"the meaning of its parameter {strange[0]} is unknown"
     template = template_parameters(kernel)

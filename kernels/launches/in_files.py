@@ -1,14 +1,13 @@
 """The launches of a file: by an option, in comments, or in the code of the host."""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import lru_cache
 
 from kernels.host_execution.compiler import SOURCE_NAME
 from kernels.launches.expression import (
     Launch,
-    declared_names,
     launches_in,
     named,
     needed,
@@ -19,14 +18,21 @@ from kernels.launches.expression import (
     words,
     written,
 )
-from kernels.launches.pieces import Piece, blanked, closing, function_name, kernels_of, pieces
+from kernels.launches.pieces import (
+    Piece,
+    blanked,
+    closing,
+    function_name,
+    kernels_of,
+    pieces,
+    with_conditions,
+)
 from kernels.launches.roles import is_leading_dimension, size_named
 
 # A parameter that is a number of threads, or their edge.
 _EDGE = re.compile(
     r"^(?!dim3)[\w\s]*(?:block_?(?:size|dim)|thread|tile)\w*\s*(?:=|$)", re.IGNORECASE
 )
-_CONDITIONAL = re.compile(r"\s*#\s*(if|ifdef|ifndef|elif|else|endif)\b(.*)")
 
 
 @lru_cache(32)
@@ -68,7 +74,7 @@ def _given_numbers(text: str, function: Piece, launch: Launch) -> Iterator[str]:
     They are numbers of its template, and edges of blocks: 32 if no call gives one.
     """
     name = function_name(function) or ""
-    template, given = template_parameters(function), parameters(function, name)
+    template, given = template_parameters(function), parameters(function)
     numbers = [(kind, each) for kind, each, _ in template]
     numbers += [("int", named(each) if _EDGE.search(each) else "") for each in given]
     calls = rf"\b{name}\s*(?:<([^;<>()]*)>\s*)?\(([^;{{}}]*)\)\s*;"
@@ -84,15 +90,13 @@ def _given_numbers(text: str, function: Piece, launch: Launch) -> Iterator[str]:
 
 def _is_open(launch: Launch) -> bool:
     """Return whether the kernel of a launch is a parameter of the function around it."""
-    function = launch.enclosing
-    given = parameters(function, function_name(function) or "") if function else []
-    return launch.kernel in map(named, given)
+    return launch.kernel in map(named, parameters(launch.enclosing))
 
 
 def _by_function(text: str, piece: Piece, inner: Launch, function: Piece) -> Iterator[Launch]:
     """Yield the launches of calls of a function that launches its parameter, as `inner` says."""
     code, name = blanked(piece.text), function_name(function) or ""
-    targets = parameters(function, name)
+    targets = parameters(function)
     for call in re.finditer(rf"\b{name}\s*(?:<[^;(){{}}]*>\s*)?\(", code[len(piece.header) :]):
         begin = len(piece.header) + call.end() - 1
         given = split_list(code[begin + 1 : closing(code, begin) - 1])
@@ -167,29 +171,15 @@ def _without_other_branches(code: str) -> str:
 
     Of the branches of an ``#if``, those are left out whose siblings are conditions of the launch.
     """
-    branches = list[list[str]]()  # the conditions of each ``#if``
-    inside = list[int]()  # of which of these
-    lines = list[tuple[str, list[tuple[int, str]]]]()
-    for line in code.splitlines(keepends=True):
-        directive = _CONDITIONAL.match(line)
-        if directive and directive[1].startswith("if"):
-            inside.append(len(branches))
-            branches.append([])
-        if directive and directive[1] == "endif":
-            inside = inside[:-1]
-        elif directive and inside:
-            branches[inside[-1]].append(" ".join(directive[2].split()) or f"else {inside[-1]}")
-        is_code = not re.match(r"\s*#", line)
-        lines.append((line if is_code else "\n", [(each, branches[each][-1]) for each in inside]))
-    around = {branches[each][-1] for each in inside}
-
-    def is_kept(conditions: list[tuple[int, str]]) -> bool:
-        return all(
-            condition in around or not around & {*branches[number]}
-            for number, condition in conditions
-        )
-
-    return "".join(line if is_kept(conditions) else "\n" for line, conditions in lines)
+    lines = with_conditions(code)
+    around = {condition for _, inside in lines[-1:] for _, condition in inside}
+    split = {number for _, inside in lines for number, each in inside if each in around}
+    return "".join(
+        "\n"
+        if re.match(r"\s*#", line) or {n for n, each in inside if each not in around} & split
+        else line
+        for line, inside in lines
+    )
 
 
 def _with_plain_arguments(launch: Launch, kernel: Piece) -> Launch:
@@ -198,7 +188,7 @@ def _with_plain_arguments(launch: Launch, kernel: Piece) -> Launch:
     A size for a leading dimension becomes that leading dimension, too: it may be larger.
     """
     given = split_list(launch.arguments)
-    targets = parameters(kernel, launch.name)
+    targets = parameters(kernel)
     plain = [
         named(target) if _is_replaced(argument, target) else argument
         for argument, target in zip(given, targets, strict=False)
@@ -233,18 +223,6 @@ def of_file(text: str, option: str | None) -> list[Launch]:
 def _written(text: str) -> list[Launch]:
     """Return the launches in a text, each with the statements before it."""
     return [
-        replace(launch, declarations=_last_declarations(statements(blanked(text[:place]))))
+        replace(launch, declarations=needed(statements(blanked(text[:place])), launch))
         for launch, place in launches_in(text)
     ]
-
-
-def _last_declarations(before: Sequence[str]) -> tuple[str, ...]:
-    """Return the statements that are no launches, the last one of those that declare a name."""
-    declared: set[str] = set()
-    kept: list[str] = []
-    for statement in reversed(before):
-        names = declared_names(statement)
-        if not launches_in(statement) and (not names or names - declared):
-            kept.insert(0, statement)
-        declared |= names
-    return tuple(kept)

@@ -2,16 +2,14 @@
 
 import os
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
 from kernels.host_execution.compiler import SOURCE_NAME, preprocessed
-from kernels.launches.pieces import blanked
+from kernels.launches.pieces import blanked, with_conditions
 from kernels.launches.repository import sources
 
 _INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*["<]([^">\n]+)[">][^\n]*', re.MULTILINE)
-_CONDITION = re.compile(r"\s*#\s*(if|ifdef|ifndef|else|elif|endif)\b")
-_DISABLED = re.compile(r"\s*#\s*if\s+(?:0|false)\s*(?:/|$)")
 _MARKER = re.compile(r'^# (\d+) "<stdin>"[^\n]*', re.MULTILINE)
 _MOST_DEPTH = 8
 # Around the text of a source in that of a file that includes it.
@@ -52,23 +50,14 @@ def without_includes(text: str, kept: re.Pattern[str] | None = None) -> str:
     return _INCLUDE.sub(lambda match: match[0] if kept and kept.fullmatch(match[1]) else "", text)
 
 
-def _enabled(lines: list[str]) -> Iterator[str]:
-    """Yield lines, empty in place of those between ``#if 0`` and its ``#else`` or ``#endif``."""
-    depth = 0  # of conditions, from 1 at an ``#if 0``
-    for line in lines:
-        directive = _CONDITION.match(line)
-        word = directive[1] if directive else ""
-        if depth == 0 and _DISABLED.match(line):
-            depth = 1
-            yield line
-            continue
-        if depth and word in ("if", "ifdef", "ifndef"):
-            depth += 1
-        elif depth == 1 and word in ("else", "elif", "endif"):
-            depth = 0
-        elif depth and word == "endif":
-            depth -= 1
-        yield "" if depth else line
+def enabled(text: str) -> str:
+    """Return a source that is blank between ``#if 0`` and its ``#else`` or ``#endif``."""
+    lines = []
+    for line, inside in with_conditions(text):
+        disabled = [condition in ("0", "false") for _, condition in inside]
+        is_branch = re.match(r"\s*#\s*(?:el|if)", line) and not any(disabled[:-1])
+        lines.append(line if is_branch or not any(disabled) else "\n")
+    return "".join(lines)
 
 
 def with_macros(text: str) -> str:
@@ -83,7 +72,7 @@ def _expanded(
     path: Path, text: str, source: Path, folders: Sequence[Path], seen: set[Path], depth: int
 ) -> str:
     name = SOURCE_NAME if path.resolve() == source else path.name
-    text = "\n".join(_enabled(text.splitlines()))
+    text = enabled(text)
     code, parts, end = blanked(text), [], 0
     for match in _INCLUDE.finditer(text):
         inner = _file(path, folders, match[1])

@@ -1,5 +1,6 @@
 """The launch of a kernel whose file launches nothing: from its parameters and its indices."""
 
+import itertools
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -8,7 +9,14 @@ from dataclasses import dataclass
 
 from kernels.catalog.variant import MAX_THREADS
 from kernels.launches.constants import macros
-from kernels.launches.expression import Launch, named, parameters, template_parameters, words
+from kernels.launches.expression import (
+    Launch,
+    named,
+    parameters,
+    split_list,
+    template_parameters,
+    words,
+)
 from kernels.launches.pieces import Piece, blanked, closing, pieces
 from kernels.launches.roles import ELEMENT, is_number_name
 from kernels.launches.structs import arguments_of
@@ -16,7 +24,7 @@ from kernels.launches.structs import arguments_of
 # Not the name of a type that converts the edge.
 _INDEX = r"blockIdx\s*\.\s*{axis}\s*\*\s*(?P<edge>[\w.:]+(?![\w.:]|\s*\()|\([^()]*\))"
 _BOUNDS = re.compile(r"__launch_bounds__\s*\(")
-_DEFAULT_EDGE = "16"
+_DEFAULT_EDGE, _DEFAULTS = "16", {"bool": "false"}
 TYPES = ("typename", "class")
 _DYNAMIC_SHARED = ", 48 * 1024"  # what a block may use without an attribute
 # Numbers that public kernels give to their templates, by name; the sets fit each other.
@@ -98,31 +106,33 @@ def has_dynamic_shared(code: str) -> bool:
     return re.search(r"\bextern\b[^;{]*\b__shared__\b", code) is not None
 
 
-def number_parameters(kernel: Piece, name: str) -> list[str]:
+def is_edge(name: str) -> bool:
+    """Return whether a number of this name can be the edge of a block, and no size."""
+    return bool(re.fullmatch(_BLOCK_EDGE, name.lower())) and not is_number_name(name)
+
+
+def number_parameters(kernel: Piece) -> list[str]:
     """Return the names of a kernel's parameters that are numbers."""
-    return [named(each) for each in parameters(kernel, name) if not re.search(r"[*\[&]", each)]
+    return [named(each) for each in parameters(kernel) if not re.search(r"[*\[&]", each)]
 
 
 def guesses(name: str, kernel: Piece, text: str) -> Iterator[Guess]:
     """Yield guesses for a kernel, the likeliest first; `text` is the code that it needs."""
-    arguments, structures = arguments_of(text, name, kernel)
+    arguments, structures = arguments_of(text, kernel)
     code = _with_indices(" ".join(blanked(p.text) for p in pieces(text) if p.is_for_the_device))
     spaceless = code.replace(" ", "")
     uses_y = ("blockIdx.y" in spaceless, "threadIdx.y" in spaceless)
     template = template_parameters(kernel)
     shared = _DYNAMIC_SHARED if has_dynamic_shared(code) else ""
-    numbers, defined = number_parameters(kernel, name), macros(text, text)
+    numbers, defined = number_parameters(kernel), macros(text, text)
     seen = set()
-    for values in sorted(_SETS, key=lambda values: _missing(template, values)):
+    constant = [each for each in template if each[0] not in TYPES]
+    constant += [("int", number, "") for number in numbers if is_edge(number)]
+    unset = [name for kind, name, default in constant if not default and kind != "bool"]
+    for values in sorted(_SETS, key=lambda values: sum(not _value(n, values) for n in unset)):
         constants = {
-            (kind, parameter): default or _value(kind, parameter, values)
-            for kind, parameter, default in template
-            if kind not in TYPES
-        }
-        constants |= {
-            ("int", number): _value("int", number, values)
-            for number in numbers
-            if re.fullmatch(_BLOCK_EDGE, number.lower()) and not is_number_name(number)
+            (kind, name): default or _value(name, values) or _DEFAULTS.get(kind, _DEFAULT_EDGE)
+            for kind, name, default in constant
         }
         declared = [f"constexpr {kind} {name} = {v};" for (kind, name), v in constants.items()]
         statements = (*declared, *structures)
@@ -167,15 +177,12 @@ def geometries(edges: tuple[int, int], bound: int, uses_y: tuple[bool, bool]) ->
         grids.insert(0, (("N", x_only), ("M", 1)))
     elif edges[1] and not edges[0]:
         grids.insert(0, (("N", 1), ("M", y)))
-    seen = set()
     blocks = (
         _blocks(x, y, bound, uses_y[1]) if uses_y[0] else [(bound or x_only,), (256,), (x * y,)]
     )
-    for block in blocks:
-        for grid in grids:
-            if (block, grid) not in seen and 1 <= math.prod(block) <= MAX_THREADS:
-                seen.add((block, grid))
-                yield Geometry(grid, block)
+    for block, grid in dict.fromkeys(itertools.product(blocks, grids)):
+        if 1 <= math.prod(block) <= MAX_THREADS:
+            yield Geometry(grid, block)
 
 
 def _blocks(x: int, y: int, bound: int, in_two: bool) -> Iterator[tuple[int, ...]]:
@@ -193,14 +200,6 @@ def _blocks(x: int, y: int, bound: int, in_two: bool) -> Iterator[tuple[int, ...
     yield from ((threads,) for threads in (x, y, 256, 128, 64))
 
 
-def _missing(template: Sequence[tuple[str, str, str]], values: Mapping[str, str]) -> int:
-    """Return how many numbers of a template a set of values does not name."""
-    numbers = [
-        _short(name) for kind, name, default in template if kind not in TYPES and not default
-    ]
-    return sum(not any(re.fullmatch(pattern, name) for pattern in values) for name in numbers)
-
-
 def _short(name: str) -> str:
     """Return the usual short name of a template's number: bm for BLOCK_SIZE_M."""
     name = name.lower()
@@ -210,11 +209,10 @@ def _short(name: str) -> str:
     return name
 
 
-def _value(kind: str, name: str, values: Mapping[str, str]) -> str:
-    if kind == "bool":
-        return "false"
+def _value(name: str, values: Mapping[str, str]) -> str | None:
+    """Return the value of a template's number in a set of values, None if it has none."""
     short = _short(name)
-    return next((v for pattern, v in values.items() if re.fullmatch(pattern, short)), _DEFAULT_EDGE)
+    return next((v for pattern, v in values.items() if re.fullmatch(pattern, short)), None)
 
 
 def _edge(code: str, axis: str, named: AbstractSet[str]) -> str | None:
@@ -234,13 +232,5 @@ def _edge(code: str, axis: str, named: AbstractSet[str]) -> str | None:
 def _launch_bounds(kernel: Piece) -> str | None:
     header = blanked(kernel.header)
     attribute = _BOUNDS.search(header)
-    if not attribute:
-        return None
-    inside = header[attribute.end() : closing(header, attribute.end() - 1) - 1]
-    depth, end = 0, len(inside)
-    for place, character in enumerate(inside):
-        depth += {"(": 1, ")": -1}.get(character, 0)
-        if character == "," and not depth:
-            end = place
-            break
-    return " ".join(inside[:end].split())
+    place = attribute.end() if attribute else 0
+    return split_list(header[place : closing(header, place - 1) - 1])[0] if attribute else None

@@ -50,9 +50,9 @@ class LastBlocks:
         if edge >= largest:
             return [], None
         edge, largest = edge * self.step, largest * self.step
-        if fault := self._launch_fault(largest):
+        if fault := self._least_unlaunched(largest):
             return [], fault
-        if self._grid_fault(largest):  # of a host that counts in 32 bits
+        if self._unlaunched(largest, with_grid=True):  # of a host that counts in 32 bits
             largest = edge
         right: list[Shape] = []
         shape = Shape.square(edge)
@@ -83,32 +83,26 @@ class LastBlocks:
             return right, None
         return [*right, *([] if fault else [shape])], fault
 
-    def _launch_fault(self, largest: int) -> str | None:
+    def _least_unlaunched(self, largest: int) -> str | None:
         """Return the least size that no GPU launches, and why; None if there is none."""
-
-        def fault(n: int) -> str | None:
-            addresses = [0] * len(self.reading.places)
-            values = self.reading.values(Shape.square(n))
-            for launched in self.library.configured(values, addresses):
-                if (needed := launched.dynamic_shared_bytes) > MAX_SHARED_BYTES:
-                    return (
-                        f"needs {needed:,} bytes of dynamic shared memory per block at size {n}; a "
-                        f"GPU has at most {MAX_SHARED_BYTES:,}"
-                    )
-            return self._grid_fault(n) if n <= _TIMED else None
-
         for most in (_TIMED, largest):
-            if fault(most):
+            if self._unlaunched(most):
                 sizes = range(1, most + 1)
-                size = sizes[bisect(sizes, False, key=lambda n: fault(n) is not None)]
-                return f"{self.library.at(0)}: {fault(size)}"
+                size = sizes[bisect(sizes, False, key=lambda n: self._unlaunched(n) is not None)]
+                return f"{self.library.at(0)}: {self._unlaunched(size)}"
         return None
 
-    def _grid_fault(self, n: int) -> str | None:
-        """Return that no GPU launches a grid at a size, None if GPUs do."""
+    def _unlaunched(self, n: int, with_grid: bool = False) -> str | None:
+        """Return why no GPU launches a size; grids count up to `_TIMED`, or with `with_grid`."""
         addresses = [0] * len(self.reading.places)
         for launched in self.library.configured(self.reading.values(Shape.square(n)), addresses):
-            if any(size > most for size, most in zip(launched.grid, MAX_GRID, strict=True)):
+            if (needed := launched.dynamic_shared_bytes) > MAX_SHARED_BYTES:
+                return (
+                    f"needs {needed:,} bytes of dynamic shared memory per block at size {n}; a "
+                    f"GPU has at most {MAX_SHARED_BYTES:,}"
+                )
+            is_large = any(size > most for size, most in zip(launched.grid, MAX_GRID, strict=True))
+            if is_large and (with_grid or n <= _TIMED):
                 return (
                     f"has a grid of {launched.grid} blocks at size {n}; a GPU launches at most "
                     f"{MAX_GRID}"

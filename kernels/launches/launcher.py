@@ -52,7 +52,7 @@ def own(text: str) -> str:
 def _declares(text: str, name: str, kernel: Piece) -> bool:
     """Return whether a text declares a kernel with the types of a definition."""
     return any(
-        _types(piece, name) == _types(kernel, name)
+        _types(piece) == _types(kernel)
         for piece in pieces(text)
         if "__global__" in blanked(piece.header)
         and piece.body is None
@@ -60,7 +60,7 @@ def _declares(text: str, name: str, kernel: Piece) -> bool:
     )
 
 
-def _types(kernel: Piece, name: str) -> list[str]:
+def _types(kernel: Piece) -> list[str]:
     """Return the first words of a kernel's parameters that tell their types apart."""
-    given = [re.findall(r"\w+", each) for each in parameters(kernel, name)]
+    given = [re.findall(r"\w+", each) for each in parameters(kernel)]
     return [next((word for word in each if word not in _UNIMPORTANT), "") for each in given]

@@ -28,7 +28,17 @@ from kernels.host_execution.compiler import (
 )
 from kernels.launches.constants import fixed_sizes, with_variables
 from kernels.launches.device import for_the_device
-from kernels.launches.expression import MALLOC, Launch, main_of, named, parameters, words, written
+from kernels.launches.expression import (
+    MALLOC,
+    Launch,
+    is_pointer,
+    main_of,
+    named,
+    needed,
+    parameters,
+    words,
+    written,
+)
 from kernels.launches.includes import without_includes
 from kernels.launches.pieces import Piece, declarations, kernels_of
 from kernels.launches.roles import letter, meaning_of
@@ -83,10 +93,9 @@ class Source:
         return main_of(self.steps)
 
     @property
-    def parameters(self) -> list[str]:
-        """The names of the parameters of the kernel that multiplies."""
-        kernel = kernels_of(self.text).get(self.name)
-        return [named(each) for each in parameters(kernel, self.name)] if kernel else []
+    def kernel(self) -> Piece | None:
+        """The kernel that multiplies."""
+        return kernels_of(self.text).get(self.name)
 
     @property
     def launches(self) -> list[Launch]:
@@ -97,17 +106,15 @@ class Source:
     def reads_c(self) -> bool:
         """Whether a kernel has a factor for C, so that it may read C."""
         kernels = kernels_of(self.text)
-        names = {step.name for step in self.steps} & set(kernels)
-        return any(has_beta(kernels[name], name) for name in names)
+        return any(has_beta(kernels.get(step.name)) for step in self.steps)
 
     @property
     def constants_of_kernel(self) -> set[str]:
         """The constants of the file that the product sets and the kernel that multiplies names."""
-        kernel = kernels_of(self.text).get(self.name)
-        if kernel is None:
+        if self.kernel is None:
             return set()
-        sizes = fixed_sizes(self.text, self.main, kernel).values()
-        return (words(kernel.text) | set(sizes)) & set(self.scope.constants)
+        sizes = fixed_sizes(self.text, self.kernel).values()
+        return (words(self.kernel.text) | set(sizes)) & set(self.scope.constants)
 
     @property
     def has_open_types(self) -> bool:
@@ -155,8 +162,13 @@ class Source:
 
     @property
     def arguments(self) -> set[str]:
-        """The names in the arguments and template arguments of the launches."""
-        return {word for each in self.steps for word in words(f"{each.kernel} {each.arguments}")}
+        """The names in the arguments of the launches, and in the values of these."""
+        alone = (replace(step, configuration="") for step in self.steps)
+        return {
+            name
+            for step in alone
+            for name in words(" ".join([step.call, *needed(self.scope.statements(step), step)]))
+        }
 
     def library(self, mode: Mode, folder: Path = BUILDS) -> "Library":
         """Compile it for the host; raise NotSupported or CompilerError.
@@ -184,17 +196,15 @@ class Source:
         return Library(built, self.path, self.name, mode == "counted", names)
 
 
-def may_add(kernel: Piece, name: str) -> bool:
+def may_add(kernel: Piece) -> bool:
     """Return whether a kernel of four matrices can add one of them, by its parameters' names."""
-    letters = {
-        letter(named(each)) for each in parameters(kernel, name) if re.search(r"[*\[]", each)
-    }
-    return has_beta(kernel, name) or letters == set("ABCD")
+    letters = {letter(named(each)) for each in parameters(kernel) if is_pointer(each)}
+    return has_beta(kernel) or letters == set("ABCD")
 
 
-def has_beta(kernel: Piece, name: str) -> bool:
+def has_beta(kernel: Piece | None) -> bool:
     """Return whether a kernel has a factor of the matrix that it adds."""
-    return any(meaning_of(named(each)) == "BETA" for each in parameters(kernel, name))
+    return any(meaning_of(named(each)) == "BETA" for each in parameters(kernel))
 
 
 class Library(Kernel):

@@ -16,6 +16,7 @@ from kernels.launches.in_files import of_file
 from kernels.launches.includes import read, with_defines, with_includes, with_macros
 from kernels.launches.launcher import with_launcher
 from kernels.launches.pieces import kernels_of, with_pointers
+from kernels.launches.roles import EQUAL
 from kernels.launches.verdict import judge, kernels_to_judge, unjudged
 
 SECONDS, MEMORY_BYTES = 36.0, 3 * 2**29  # of the whole file, of CPU time
@@ -114,7 +115,8 @@ def check_compiled(path: Path, verdict: Judged) -> None:
 def _lines(path: Path, name: str, verdict: Judged, declared: Sequence[Launch]) -> Iterator[str]:
     steps = verdict.source.steps
     yield f"{shown(path)}: {name}: {verdict_line(verdict)}"
-    yield f"checked on the CPU, within the error bound, at {', '.join(map(str, verdict.shapes))}"
+    shapes = dict.fromkeys(map(verdict.reading.fitted, verdict.shapes))
+    yield f"checked on the CPU, within the error bound, at {', '.join(map(str, shapes))}"
     if constants := verdict.source.scope.constants:
         yield f"the file's {', '.join(constants)} took these sizes"
     if verdict.multiple > 1:
@@ -143,6 +145,9 @@ def verdict_line(verdict: Judged) -> str:
     text = f"correct for {verdict.layout}" if verdict.layout else "correct"
     if verdict.reading.precision.note:
         text += f" ({verdict.reading.precision.note})"
+    limits = [" = ".join(sizes) for sizes in verdict.reading.numbers.values() if sizes in EQUAL]
+    limits += ["one B for all products"] * verdict.reading.shares_b
+    text += f" with {', '.join(limits)}" if limits else ""
     if verdict.is_fixed:
         return f"{text} at size {verdict.shapes[0]}, which the file fixes"
     if verdict.multiple > 1:

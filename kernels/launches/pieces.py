@@ -17,6 +17,9 @@ _IGNORED = re.compile(
 _DIRECTIVE = re.compile(r"[ \t]*#(?:\\\r?\n|[^\n])*")
 # Blocks whose contents are pieces of their own.
 _TRANSPARENT = re.compile(r'(?:extern\s+"[^"]*"|(?:inline\s+)?namespace\b[\w\s:]*)\s*$')
+_CONDITION = re.compile(
+    r"\s*#\s*(if|ifdef|ifndef|elif|else|endif)\b\s*(.*?)\s*(?://.*|/\*.*)?$", re.MULTILINE
+)
 _TYPE = re.compile(r"\b(?:struct|class|union|enum)\b(?![^{]*\)\s*(?:const)?\s*$)")
 _NAMED_POINTER = re.compile(r"\busing\s+(\w+)\s*=\s*([\w\s:]+?)\s*\*\s*;")
 _ON_DEVICE = re.compile(
@@ -58,6 +61,25 @@ class Piece:
 def blanked(text: str) -> str:
     """Return a source with blank comments and quoted texts; positions and lines stay."""
     return _IGNORED.sub(lambda match: re.sub(r"[^\n]", " ", match[0]), text)
+
+
+def with_conditions(code: str) -> list[tuple[str, list[tuple[int, str]]]]:
+    """Return the lines of a source, each with the number and the condition of each ``#if``.
+
+    An ``#else`` has a condition of its own. A directive belongs to the branch that it begins.
+    """
+    lines, inside, count = [], list[tuple[int, str]](), 0
+    for line in code.splitlines(keepends=True):
+        directive = _CONDITION.match(line)
+        if directive and directive[1].startswith("if"):
+            count += 1
+            inside = [*inside, (count, directive[2])]
+        elif directive and inside:
+            number = inside[-1][0]
+            branch = (number, directive[2] or f"else {number}")
+            inside = inside[:-1] if directive[1] == "endif" else [*inside[:-1], branch]
+        lines.append((line, inside))
+    return lines
 
 
 @lru_cache(64)

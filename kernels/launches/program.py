@@ -20,7 +20,7 @@ from kernels.catalog.entries import VARIANTS
 from kernels.catalog.user_supplied import Facts, LaunchFacts, read
 from kernels.catalog.variant import UserKernel
 from kernels.host_execution.binding import Configured
-from kernels.host_execution.compiler import BUILDS, LaunchCode, build_kernel
+from kernels.host_execution.compiler import BUILDS, HERE, LaunchCode, build_kernel
 from kernels.launches.checks import Judged
 from kernels.launches.constants import with_variables
 from kernels.launches.expression import written
@@ -42,35 +42,7 @@ _WORDS = "#include <cstdint>\n"  # which headers of libraries include
 _ALIGNMENT = 256  # bytes, of memory for steps
 _SIZE = 1024  # of a program whose file fixes the sizes
 _DTYPES = {"float": "float32", "double": "float64", "int": "int32", "unsigned": "int32"}
-# What the launch is made of for nvcc, which instantiates the kernels and launches nothing.
-_FOR_NVCC = """\
-#ifndef HOST_CONFIGURE
-#ifndef CEIL_DIV
-#define CEIL_DIV(a, b) (((a) + (b) - 1) / (b))
-#endif
-struct HostLaunch;
-static HostLaunch *host_launches;
-static unsigned host_launch_count;
-static char host_elements[32];
-static unsigned long long host_bytes[32];
-template <typename Element>
-static char host_element(Element *) {
-    return 0;
-}
-struct HostConfiguration {
-    HostConfiguration(dim3, dim3, size_t = 0, cudaStream_t = nullptr) {}
-};
-template <typename... Parameters>
-struct HostBound {
-    void (*kernel)(Parameters...);
-    void operator()(Parameters...) const {}
-};
-template <typename... Parameters>
-static HostBound<Parameters...> host_at(void (*kernel)(Parameters...), HostConfiguration) {
-    return {kernel};
-}
-#endif
-"""
+_FOR_NVCC = (HERE / "for_nvcc.h").read_text()
 
 
 def facts_of(judged: Judged) -> LaunchFacts:

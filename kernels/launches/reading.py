@@ -6,17 +6,15 @@ So a check compares a result with each layout and says which one is right.
 
 import itertools
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from base.paths import shown
 from kernels.host_execution.binding import Array, KernelFault, Run
 from kernels.host_execution.compiler import NotSupported
-from kernels.launches.expression import split_list
-from kernels.launches.library import Library, Source
-from kernels.launches.roles import ADDEND, MATRICES, SIZES, WORKSPACE, letter, matrices, meanings
+from kernels.launches.library import Library
+from kernels.launches.roles import ADDEND, BATCH, FACTOR, WORKSPACE
 from kernels.products.elements import FLOAT, Stored
 from kernels.products.gate import Verdict, evaluate
 from kernels.products.matrices import POISON_WORD, reference_within
@@ -35,7 +33,6 @@ LAYOUTS: dict[Layout, str] = {
 Factors = tuple[float, float]  # alpha and beta
 ONE: Factors = (1.0, 0.0)
 _WORD_BYTES = 4
-_MOST = 8  # meanings of the names that a check tries
 _MOST_WORKSPACE_BYTES = 1 << 28
 LARGE, _LARGE_VALUE = 6, 1024.0  # a seed, and the limit of its numbers
 _FIRST_WITH_ZEROS, _ZEROS = 3, 0.1  # a seed, and the share of zeros
@@ -117,7 +114,9 @@ class Operands:
         """
         rng = np.random.default_rng(seed)
         precision = reading.precision
-        counts = (shape.m * shape.k, shape.k * shape.n, shape.m * shape.n)
+        counts = [shape.a_elements, shape.b_elements, shape.c_elements]
+        if reading.shares_b:
+            counts[1] //= shape.batch
         types = (precision.a, precision.b, precision.c)
         limit = _LARGE_VALUE if seed == LARGE and not precision.c.is_short else 1.0
 
@@ -137,13 +136,15 @@ class Operands:
         return cls(shape, precision, a, b, c, is_whole)
 
     def viewed(self, layout: Layout, c: Array) -> tuple[Array, Array, Array]:
-        """Return the numbers of A, B and a product as matrices, as a layout reads them."""
+        """Return the numbers of A, B and a product as batches, as a layout reads them."""
         shape, precision = self.shape, self.precision
         sizes = ((shape.m, shape.k), (shape.k, shape.n), (shape.m, shape.n))
         types = (precision.a, precision.b, precision.c)
         each = zip(types, (self.a, self.b, c), sizes, layout, strict=True)
         a, b, c = (
-            stored.decoded(flat).reshape(size, order="F" if in_columns else "C")
+            stored.decoded(flat).reshape(-1, *size[::-1]).swapaxes(1, 2)
+            if in_columns
+            else stored.decoded(flat).reshape(-1, *size)
             for stored, flat, size, in_columns in each
         )
         return a, b, c
@@ -153,12 +154,12 @@ class Operands:
         alpha, beta = factors
         a, b, c = self.viewed(layout, result)
         roundoffs = (0.0, 0.0, 0.0) if self.is_whole else self.precision.roundoffs
-        expected, bound = reference_within(a[None], b[None], *roundoffs)
+        expected, bound = reference_within(a, b, *roundoffs)
         if factors != ONE:
             added = beta * self.viewed(layout, self.c)[2]
             expected, bound = alpha * expected + added, abs(alpha) * bound
             bound = bound + _C_ROUNDOFF * (np.abs(added) + np.abs(expected))
-        return evaluate(np.ascontiguousarray(c)[None], expected, bound)
+        return evaluate(np.ascontiguousarray(c), expected, bound)
 
 
 @dataclass(frozen=True)
@@ -176,7 +177,14 @@ class Reading:
     layout: Layout = ROWS
     precision: Precision = Precision()
     takes_padding: bool = False  # sizes are given, and leading dimensions apart from them
+    shares_b: bool = False  # all products have the same B
     padding: int = 0  # elements behind the rows of A; twice as many in B, and three times in C
+
+    def fitted(self, shape: Shape) -> Shape:
+        """Return a shape whose sizes are equal where the launch has one number for two."""
+        meanings = self.numbers.values()
+        shape = replace(shape, m=shape.n) if "MN" in meanings else shape
+        return replace(shape, k=shape.n) if "NK" in meanings else shape
 
     def typed(self, library: Library) -> "Reading":
         """Return the reading with the element types that a library's pointers have."""
@@ -197,6 +205,11 @@ class Reading:
         return replace(self, precision=precision)
 
     @property
+    def is_batched(self) -> bool:
+        """Whether the launch has a number of products."""
+        return BATCH in self.numbers.values()
+
+    @property
     def has_leading_dimensions(self) -> bool:
         """Whether the kernel gets leading dimensions, which depend on the layout."""
         return bool({"LDA", "LDB", "LDC"} & set(self.numbers.values()))
@@ -209,6 +222,10 @@ class Reading:
     def values(self, shape: Shape, factors: Factors | None = None) -> list[float]:
         """Return the values of the launch's numbers for a shape."""
         values: dict[str, float] = {"M": shape.m, "N": shape.n, "K": shape.k, "STREAM": 0}
+        values |= {BATCH: shape.batch, FACTOR: 1}
+        values |= {"MN": shape.n, "NK": shape.n}
+        elements = shape.m * shape.k, shape.k * shape.n, shape.m * shape.n
+        values |= {f"STRIDE{matrix}": size for matrix, size in zip("ABC", elements, strict=True)}
         values |= dict(zip(("ALPHA", "BETA"), factors or self.factors, strict=True))
         values |= {f"LD{'ABC'[place]}": sum(self._row(place, shape)) for place in range(3)}
         return [values[meaning] for meaning in self.numbers.values()]
@@ -251,7 +268,8 @@ class Reading:
             changed = np.flatnonzero(is_changed) // before.itemsize * words
             places = [*np.flatnonzero(stored)[:1], *changed[:1]]
             if places:
-                element = self._element(place, int(places[0]) // words, operands.shape)
+                number, count = int(places[0]) // words, len(arrays[place])
+                element = self._element(place, number, operands.shape, count)
                 line = stored[places[0]]
                 raise KernelFault(f"{library.at(line)}: stores to {element}, an input")
         return self._without_padding(library, arrays[2], runs, operands.shape), runs
@@ -335,7 +353,11 @@ class Reading:
 
     def word(self, shape: Shape, row: int, column: int) -> int:
         """Return the number of the first word of an element of C, as in `Run.stored_by`."""
-        line, place = (column, row) if self.layout[2] else (row, column)
+        if self.layout[2]:  # rows are numbered through all products
+            before, place = divmod(row, shape.m)
+            line = before * shape.n + column
+        else:
+            line, place = row, column
         return (line * sum(self._row(2, shape)) + place) * self._words(2)
 
     def _words(self, place: int) -> int:
@@ -349,67 +371,17 @@ class Reading:
             place = int(match[2])
             number, count = int(match[1]) // arrays[place].itemsize, len(arrays[place])
             if place < len(arrays) - self.workspaces:
-                return "at " + self._element(place, number, shape)
+                return "at " + self._element(place, number, shape, count)
             return f"at element {number} of {self._buffers[place]}, which has {count} elements,"
 
         return re.sub(r"at byte (-?\d+) of buffer (\d+)", named, fault)
 
-    def _element(self, place: int, number: int, shape: Shape) -> str:
-        """Return the name of an element of A, B or C by its number in order of addresses."""
+    def _element(self, place: int, number: int, shape: Shape, count: int) -> str:
+        """Return the name of one of `count` elements by its number in order of addresses."""
         name, matrix = self._buffers[place], min(place, 2)
         row, padding = self._row(matrix, shape)
-        elements = (shape.m * shape.k, shape.k * shape.n, shape.m * shape.n)[matrix]
-        count = elements // row * (row + padding)
         line, column = divmod(number, row + padding)
         if not 0 <= number < count or column >= row:
             return f"element {number} of {name}, which has {count} elements,"
         indices = (column, line) if self.layout[matrix] else (line, column)
         return f"{name}({indices[0]}, {indices[1]})"
-
-
-def _names_of(source: Source) -> list[str]:
-    """Return names for the pointers: those of the kernel's parameters if only they have letters."""
-    pointers = list(source.scope.pointers)
-    parameter_of = dict(zip(split_list(source.main.arguments), source.parameters, strict=False))
-    names = [parameter_of.get(pointer, pointer) for pointer in pointers]
-    letters, others = {*map(letter, names)}, {*map(letter, pointers)}
-    is_better = letters >= set(MATRICES) and not others >= set(MATRICES)
-    return names if is_better and len({*names}) == len(names) else pointers
-
-
-def readings(source: Source) -> Iterator[Reading]:
-    """Yield the readings of a launch that a check tries, the likeliest first."""
-    names = list(source.scope.numbers)
-    implied = {name: name for name in names if name in SIZES and name not in source.arguments}
-    asked = [name for name in names if name not in implied]
-    pointers = source.scope.pointers
-    named = dict(zip(_names_of(source), pointers, strict=True))  # as roles need them
-    renamed = {name: pointers[pointer] for name, pointer in named.items()}
-    allocated = [name for name, pointer in named.items() if pointer in source.scope.allocated]
-    roles = [
-        {named[name]: role for name, role in each.items()} for each in matrices(renamed, allocated)
-    ]
-    is_named = sorted(map(letter, named)) == ["A", "B", "C", "D"]
-    adds = bool(roles) and ADDEND in roles[0].values()
-    if not roles or (adds and not (source.reads_c or is_named)):
-        raise NotSupported(
-            f"{shown(source.path)}: {source.name}: A, B and C are not known among "
-            f"{', '.join(pointers)}; name them in --launch, and allocate others there: "
-            "cudaMalloc(&W, BYTES)"
-        )
-    for found, role_of in itertools.islice(itertools.product(meanings(asked), roles), _MOST):
-        places = {name: role_of[name] for name in pointers}
-        numbers = {name: (implied | found)[name] for name in names}
-        sizes = {found[name] for name in asked if name in source.arguments} & set(SIZES)
-        constants = {found[name] for name in asked if name in source.constants_of_kernel}
-        sizes |= set(SIZES) if constants >= set(SIZES) else set()
-        precision = Precision(uses_tf32=source.uses_tf32)
-        reading = Reading(
-            numbers, places, len(sizes) < 2, source.reads_c or adds, precision=precision
-        )
-        if reading.has_leading_dimensions and len(source.launches) == 1 and not reading.has_addend:
-            reading = replace(reading, takes_padding=len(sizes) in (1, len(SIZES)))
-        yield reading
-        if reading.has_leading_dimensions:
-            for layout in list(LAYOUTS)[1:]:
-                yield replace(reading, layout=layout)

@@ -12,8 +12,11 @@ _MOST_NAMES = 4  # whose orders are tried
 # Of C = A·B with A M×K and B K×N.
 SIZES = ("M", "N", "K")
 MATRICES = ("A", "B", "C")
+# A number that is two equal sizes, and the third size.
+EQUAL = {"MN": "K", "NK": "M"}
 # Further pointers: the C of D = α·A·B + β·C, whose D is called C then, and memory for steps.
 ADDEND, WORKSPACE = "ADDEND", "WORKSPACE"
+BATCH, FACTOR = "BATCH", "FACTOR"  # a number of products, and a factor of a size
 ELEMENT = "float"  # the type of elements that a template leaves open
 ELEMENT_TYPES = {ELEMENT, "double", "half", "__half", "nv_bfloat16", "__nv_bfloat16", "int"}
 _SIZE_NAMES = {
@@ -30,6 +33,8 @@ _LEADING = {
     f"LD{matrix}": rf"ld_?{matrix.lower()}|{matrix.lower()}_?ld|stride_?{matrix.lower()}"
     for matrix in "ABC"
 }
+# Of products that are computed alike, or of rows.
+_COUNT = r"(?:n|num|no)?_?batch\w*|b|bsz?"
 _FACTORS = {"ALPHA": r"\w*alpha\w*", "BETA": r"\w*beta\w*", "STREAM": "stream"}
 _DECORATION = re.compile(
     r"^(?:d|dev|device|g|gpu|h|in|mat(?:rix)?|p|ptr)_+|^d(?=[A-Z]$)|"
@@ -50,13 +55,30 @@ def letter(name: str) -> str:
     return plain(name)[-1:].upper()
 
 
-def meanings(names: Sequence[str]) -> Iterator[dict[str, str]]:
-    """Yield the possible meanings of numbers with these names, the likeliest first."""
+def meanings(
+    names: Sequence[str], given: Mapping[str, str] | None = None
+) -> Iterator[dict[str, str]]:
+    """Yield the possible meanings of numbers with these names, the likeliest first.
+
+    `given` are numbers that may be no sizes of their own: a `BATCH`, or a `FACTOR`.
+    """
     fixed = {name: value for name in names if (value := meaning_of(name))}
     sizes = [name for name in names if name not in fixed]
-    for choice in _size_choices(sizes):
-        meant = fixed | choice
-        yield {name: meant[name] for name in names}
+    counts = {name: BATCH for name in sizes if is_count(name)} | dict(given or {})
+    others = [name for name in sizes if name not in counts]
+    choices = [(sizes, fixed), (others, fixed | counts)][: 1 + bool(counts)]
+    is_batch = BATCH in (given or {}).values() or len(sizes) > len(SIZES)
+    for free, meant in choices[:: -1 if is_batch else 1]:
+        for sizes_of in _size_choices(free):
+            choice = {name: (meant | sizes_of)[name] for name in names}
+            yield _with_strides(choice) if BATCH in choice.values() else choice
+
+
+def _with_strides(choice: Mapping[str, str]) -> dict[str, str]:
+    """Return meanings in which strides are those between the matrices of a batch."""
+    of_batch = {name: re.fullmatch(r"(?:batch_*)?stride_*([abc])", plain(name)) for name in choice}
+    strides = {name: f"STRIDE{match[1].upper()}" for name, match in of_batch.items() if match}
+    return {**choice, **strides}
 
 
 def meaning_of(name: str) -> str | None:
@@ -69,25 +91,23 @@ def meaning_of(name: str) -> str | None:
 
 
 def _size_choices(names: Sequence[str]) -> Iterator[dict[str, str]]:
-    if len(names) == 1:
-        yield {names[0]: "N"}
-        return
-    lower = {plain(name) for name in names}
-    if lower == {"m", "n", "p"}:  # A is m×n and B is n×p
-        yield {name: {"m": "M", "n": "K", "p": "N"}[plain(name)] for name in names}
-    by_name = {name: _size(name) for name in names}
-    chosen = {name: size for name, size in by_name.items() if size}
-    free = [name for name in names if name not in chosen]
-    missing = [size for size in SIZES if size not in chosen.values()]
-    if len(free) < len(missing):  # two sizes are those between neighbours in memory
-        missing.sort(key="KNM".index)
-    for order in itertools.permutations(missing, len(free)) if len(free) <= len(missing) else ():
-        yield chosen | dict(zip(free, order, strict=True))
-    if len(names) <= _MOST_NAMES:
-        for choice in itertools.product(SIZES, repeat=len(free)) if chosen else ():
-            yield chosen | dict(zip(free, choice, strict=True))
-        for order in itertools.permutations(SIZES, min(len(names), 3)):
-            yield dict(zip(names, order, strict=False)) | dict.fromkeys(names[3:], "N")
+    """Yield the sizes that numbers may be: different ones, by their names first, or the same."""
+    if {plain(name) for name in names} == {"m", "n", "p"}:  # A is m×n and B is n×p, in any order
+        yield dict(zip(names, "MKN", strict=True))
+    by_name = [_size(name) for name in names]
+    likeliest = {1: "N", 2: "KNM"}.get(len(names), SIZES)
+    is_short = len(names) <= _MOST_NAMES
+    possible = [likeliest if is_short or not size else [size] for size in by_name]
+    choices = itertools.product(*possible) if by_name.count(None) <= _MOST_NAMES else ()
+    different = [sizes for sizes in choices if len({*sizes}) == min(len(names), len(SIZES))]
+    pairs = [(place, size) for place, size in enumerate(by_name) if size]
+    for sizes in sorted(different, key=lambda sizes: any(sizes[n] != size for n, size in pairs)):
+        yield dict(zip(names, sizes, strict=True))
+    if len(names) == 2 and None in by_name:
+        for both, other in EQUAL.items():
+            yield from ({a: both, b: other} for a, b in itertools.permutations(names))
+    if {*by_name} == {"N"} or len(names) == 1:
+        yield dict.fromkeys(names, "N")
 
 
 def is_leading_dimension(name: str) -> bool:
@@ -110,6 +130,11 @@ def _size(name: str) -> str | None:
         if re.fullmatch(pattern, plain(name)):
             return size
     return "N" if re.fullmatch(_SQUARE, plain(name)) else None
+
+
+def is_count(name: str) -> bool:
+    """Return whether a number of this name can be that of the products in a batch."""
+    return re.fullmatch(_COUNT, plain(name)) is not None
 
 
 def is_bias(name: str) -> bool:

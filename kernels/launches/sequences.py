@@ -9,7 +9,16 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import groupby
 
-from kernels.launches.expression import MALLOC, MEMSET, Launch, named, parameters, split_list, words
+from kernels.launches.expression import (
+    MALLOC,
+    MEMSET,
+    Launch,
+    is_pointer,
+    named,
+    split_list,
+    targets,
+    words,
+)
 from kernels.launches.in_files import of_file
 from kernels.launches.pieces import Piece, blanked, closing, kernels_of
 from kernels.launches.roles import MATRICES, letter, meaning_of, plain
@@ -134,8 +143,8 @@ def _flow(step: Launch, kernels: dict[str, Piece]) -> dict[str, tuple[bool, bool
         return {}
     pairs = [
         (argument, parameter)
-        for argument, parameter in zip(given, parameters(kernel, step.name), strict=False)
-        if re.search(r"[*\[]", parameter) and re.fullmatch(r"\w+", argument)
+        for argument, parameter in targets(step, kernel)
+        if is_pointer(parameter) and re.fullmatch(r"\w+", argument)
     ]
     body = blanked(kernel.text)[len(kernel.header) :]
     flow = {argument: _uses(body, parameter) for argument, parameter in pairs}

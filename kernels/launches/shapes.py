@@ -11,6 +11,7 @@ from kernels.products.shape import Shape
 LARGEST_TILE = 128
 # A fault may first show in a later iteration over K: pipelines have several stages.
 DEEP, DEEPEST, WIDE = 192, 1152, 128
+_DEEP_BATCH = 320
 Which = tuple[bool, ...]  # whether M, N and K are multiples of the tile; one for a square
 
 
@@ -24,10 +25,14 @@ def for_guesses(edges: Sequence[int], reading: Reading) -> Shape:
 def whole_tiles(tile: tuple[int, int], reading: Reading) -> Shape:
     """Return a shape that tiles divide, with several blocks in each direction if it is small."""
     rows, columns = (lcm(32, edge) if lcm(32, edge) <= LARGEST_TILE else edge for edge in tile)
+    products = 2 if reading.is_batched else 1
     if reading.is_square:
         edge = lcm(rows, columns)
-        return Shape.square(edge * max(2, -(-WIDE // edge)))
-    return Shape(1, 2 * rows if rows <= columns else rows, 2 * columns, DEEP)
+        square = Shape.square(edge * max(2, -(-WIDE // edge)))
+        return replace(square, batch=products)
+    shape = Shape(products, 2 * rows if rows <= columns else rows, 2 * columns, DEEP)
+    # In a batch, no two matrices have the same number of elements.
+    return replace(shape, n=3 * columns, k=_DEEP_BATCH) if reading.is_batched else shape
 
 
 def some_whole(reading: Reading) -> list[tuple[bool, ...]]:

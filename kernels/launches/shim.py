@@ -4,17 +4,21 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from kernels.host_execution.compiler import SOURCE_NAME
+from kernels.host_execution.compiler import HERE, SOURCE_NAME
 from kernels.launches.constants import fixed_sizes, macros, settable, variables
 from kernels.launches.expression import (
+    COUNTS,
     MALLOC,
     MEMSET,
     Launch,
+    declarations_in,
     declared_names,
+    edges_of_blocks,
     main_of,
     named,
     parameters,
     split_list,
+    targets,
     template_parameters,
     without_names,
     words,
@@ -30,32 +34,14 @@ from kernels.launches.roles import (
     meaning_of,
     size_named,
 )
+from kernels.launches.structs import members
 
 _MEMSET_THREADS = 256
-# One word per thread, and the bytes behind the last word.
-_MEMSET_KERNEL = (
-    "__global__ void host_memset(void *memory, int value, size_t count) { "
-    "const size_t word = blockIdx.x * (size_t)blockDim.x + threadIdx.x; "
-    "if (4 * word + 4 <= count) ((unsigned *)memory)[word] = 0x01010101u * (unsigned char)value; "
-    "else for (size_t i = 4 * word; i < count; ++i) ((unsigned char *)memory)[i] = value; }"
-)
+_MEMSET_KERNEL = " ".join((HERE / "memset.h").read_text().split())  # for one line
 # A pointer's elements and its name.
 _CAST = re.compile(r"[(<]\s*(?:const\s+)?(\w+)\s*\*\s*[)>]\s*\(?\s*(\w+)")
-# A type without pointers, references and const, as templates deduce it.
-_PLAIN = """\
-template <typename HostType>
-struct HostPlain {
-    typedef HostType type;
-};
-template <typename HostType>
-struct HostPlain<HostType *> : HostPlain<HostType> {};
-template <typename HostType>
-struct HostPlain<HostType &> : HostPlain<HostType> {};
-template <typename HostType>
-struct HostPlain<const HostType> : HostPlain<HostType> {};
-"""
+_PLAIN_TYPE = (HERE / "plain_type.h").read_text()
 _MATRIX = re.compile(r"\*|\[\s*\]")
-_COUNTS = re.compile(r"\b(?:int|unsigned|long|size_t|u?int\d+_t)\b")
 _QUALIFIERS = re.compile(r"\b(?:const(?:expr)?|static|_*restrict_*|volatile|register)\b|&")
 
 
@@ -73,10 +59,10 @@ class Scope:
     constants: tuple[str, ...] = ()  # numbers that are constants of the file
     allocated: tuple[str, ...] = ()
 
-    def statements(self, launch: Launch) -> list[str]:
+    def statements(self, launch: Launch) -> tuple[str, ...]:
         """Return the declarations of a launch that are not those of the product."""
         bound = {*self.numbers, *self.pointers, *self.absent}
-        return [without_names(each, bound) for each in launch.declarations]
+        return tuple(without_names(each, bound) for each in launch.declarations)
 
 
 def scope_of(text: str, steps: Sequence[Launch]) -> Scope:
@@ -102,37 +88,35 @@ def scope_of(text: str, steps: Sequence[Launch]) -> Scope:
 
 def _scope_of(text: str, launch: Launch) -> Scope:
     declared = {
-        name: statement for statement in launch.declarations for name in declared_names(statement)
+        name: each for line in launch.declarations for name, each in declarations_in(line).items()
     }
     types = {name: kind for name, kind in _types(launch).items() if name not in declared}
     text_of = " ".join([launch.kernel, launch.configuration, launch.arguments])
-    members = r"::\s*\w+"  # of types and namespaces
-    needed = words(re.sub(members, "", " ".join([text_of, *launch.declarations])))
+    needed = words(re.sub(r"::\s*\w+", "", " ".join([text_of, *launch.declarations])))
     kernel = kernels_of(text).get(launch.name)
     constants = settable(text, launch, kernel)
-    given = parameters(kernel, launch.name) if kernel else []
+    given = parameters(kernel)
     hidden = {named(each) for each in given if size_named(named(each))} & set(variables(text))
     outside = (macros(text, str(launch)) | set(kernels_of(text))) - set(constants) - hidden
     needed |= set(constants)
     numbers: dict[str, str] = {}
     pointers: dict[str, str] = {}
     absent: dict[str, str] = {}  # a product without bias
-    by_argument = dict(zip(split_list(launch.arguments), given, strict=False))
+    by_argument = dict(targets(launch, kernel)) | members(text, launch, kernel)
     sizes = _sizes(launch, declared, by_argument)
     in_templates = words(launch.kernel)
     casts = {name: kind for kind, name in _CAST.findall(launch.arguments)}
-    in_order = [*re.findall(r"\w+", launch.arguments), *sorted(needed)]
+    in_order = [*re.findall(r"\w+", " ".join(by_argument)), *sorted(needed)]
     for name in sorted(needed - outside, key=in_order.index):
-        kind = types.get(name) or _declared_type(declared.get(name, ""), name)
-        kind = constants.get(name) or kind
+        kind = constants.get(name) or types.get(name) or _type(declared.get(name, ""))
         target = by_argument.get(name, "")
-        if is_bias(name) and "*" in f"{kind}{target}":
+        if (is_bias(name) or is_bias(named(target))) and "*" in f"{kind}{target}":
             absent[name] = _type(target) or kind
-        elif "*" in kind and (meaning_of(name) or (is_number_name(name) and _COUNTS.search(kind))):
+        elif "*" in kind and (meaning_of(name) or (is_number_name(name) and COUNTS.search(kind))):
             numbers[name] = kind
         elif name in MATRICES and name not in declared and not (kind or target):
             pointers[name] = f"{casts.get(name, ELEMENT)} *"
-        elif "*" in kind and name not in words(text_of):
+        elif "*" in kind and not target and name not in words(text_of):
             continue
         elif _MATRIX.search(target) or "*" in kind:
             constant = "const " if re.search(r"\bconst\b[^*]*[*\[]", target) else ""
@@ -143,45 +127,42 @@ def _scope_of(text: str, launch: Launch) -> Scope:
         elif name not in declared and (target or is_number_name(name)):
             numbers[name] = _type(target) if target and "*" not in target else "int"
     template_types = _template_types(text, launch.enclosing, kernel)
-    return Scope(numbers, pointers, absent, template_types, tuple(constants))
+    scope = Scope(numbers, pointers, absent, template_types, tuple(constants))
+    used = words(" ".join([text_of, *scope.statements(launch)])) | set(constants)
+    return replace(scope, numbers={name: numbers[name] for name in numbers if name in used})
 
 
 def _sizes(launch: Launch, declared: Mapping[str, str], by_argument: Mapping[str, str]) -> set[str]:
-    """Return the declared names of sizes, and of equal numbers that are declared beside them."""
-    values = {
-        name: (statement, value[1])
-        for name, statement in declared.items()
-        if (value := re.search(rf"\b{name}\s*=\s*(\d+)\s*[,;]", statement))
-    }
+    """Return the declared names of sizes, and of equal numbers that are declared beside them.
+
+    Edges of blocks and products of the caller's sizes are none.
+    """
+    of_caller = set(_types(launch))
+    values = {name: each.partition("=")[2].strip() for name, each in declared.items()}
+    products = {name for name, v in values.items() if "*" in v and words(v) <= of_caller}
     targets = {name: named(by_argument.get(name, "")) for name in declared}
-    if set(SIZES) <= {each.upper() for each in (*_types(launch), *declared)}:  # no others
-        targets = {n: each for n, each in targets.items() if n.upper() in SIZES or meaning_of(n)}
     sizes = {name for name, each in targets.items() if is_number_name(name) or size_named(each)}
-    beside = {name for name, value in values.items() if value in map(values.get, sizes)}
-    return sizes | {name for name in beside if len(re.findall(rf"\b{name}\b", str(launch))) > 1}
+    if set(SIZES) <= {name.upper() for name in (*of_caller, *declared)}:  # no others
+        sizes = {name for name in sizes if name.upper() in SIZES or meaning_of(name)}
+    sizes -= products | edges_of_blocks(launch)
+    beside = {n: (line, values[n]) for line in launch.declarations for n in declared_names(line)}
+    equal = {beside[name] for name in sizes if values[name].isdecimal()}
+    used = re.findall(r"\w+", str(launch))
+    return sizes | {n for n, each in beside.items() if each in equal and used.count(n) > 1}
 
 
 def _types(launch: Launch) -> dict[str, str]:
     """Return the types of the enclosing function's parameters by name."""
-    function = launch.enclosing
-    given = parameters(function, function_name(function) or "") if function else []
+    given = parameters(launch.enclosing)
     return {named(each): _type(each) for each in given if named(each) not in ("argc", "argv")}
 
 
 def _type(parameter: str) -> str:
     """Return the type in a parameter's declaration, without qualifiers."""
-    parameter = parameter.split("=")[0]
+    parameter = re.split(r"[=({]", parameter)[0]
     before = re.sub(r"\[[^]]*\]\s*$", "*", parameter.strip())
     before = re.sub(rf"\b{re.escape(named(parameter))}\b(?=[^\w]*$)", "", before)
     return " ".join(_QUALIFIERS.sub(" ", before).split())
-
-
-def _declared_type(statement: str, name: str) -> str:
-    kind = re.match(r"(?:(?:const|constexpr|static|unsigned|signed)\s+)*[A-Za-z_][\w:]*", statement)
-    if not kind:
-        return ""
-    pointer = "*" if re.search(rf"\*\s*(?:const\s*)?{re.escape(name)}\b", statement) else ""
-    return " ".join(_QUALIFIERS.sub(" ", kind[0]).split()) + pointer
 
 
 def _template_types(text: str, *functions: Piece | None) -> dict[str, str]:
@@ -206,12 +187,8 @@ def _instance(text: str, step: Launch) -> str:
     """Return a kernel with the template arguments that a compiler deduces from its arguments."""
     kernel = kernels_of(text).get(step.name)
     template = template_parameters(kernel) if kernel and "<" not in step.kernel else []
-    given = zip(
-        [_type(each) for each in parameters(kernel, step.name)] if kernel else [],
-        split_list(step.arguments),
-        strict=False,
-    )
-    deduced = {kind.rstrip(" *"): argument for kind, argument in [*given][::-1]}
+    given = targets(step, kernel)[::-1]
+    deduced = {_type(target).rstrip(" *"): argument for argument, target in given}
     names = [name for _, name, default in template if not default or name in deduced]
     if not names or not {*names} <= {*deduced}:
         return step.kernel
@@ -274,12 +251,12 @@ def code(text: str, steps: Sequence[Launch], scope: Scope) -> str:
     body = "\n    ".join(lines)
     namespaces = "".join(dict.fromkeys(_using(blanked(text))))
     main = main_of(steps)
-    sizes = fixed_sizes(text, main, kernels_of(text).get(main.name))
+    sizes = fixed_sizes(text, kernels_of(text).get(main.name))
     if any(size_named(name) for name in scope.constants):
         sizes = {}
     fixed = ", ".join(f"(unsigned)({sizes.get(size, sizes.get('N', 0))})" for size in "MNK")
     return (
-        f"{_PLAIN}{namespaces}"
+        f"{_PLAIN_TYPE}{namespaces}"
         'extern "C" __attribute__((no_sanitize("thread"))) HostLaunch *host_configure(\n'
         "    const double *host_numbers, void *const *host_pointers, unsigned *count) {\n"
         f"    host_launch_count = 0;\n    {body}\n"

@@ -2,7 +2,17 @@
 
 import re
 
-from kernels.launches.expression import declared_names, named, parameters, statements
+from kernels.launches.expression import (
+    Launch,
+    declarations_in,
+    is_pointer,
+    named,
+    parameters,
+    split_list,
+    statements,
+    targets,
+    words,
+)
 from kernels.launches.pieces import Piece, blanked, pieces
 from kernels.launches.roles import SIZES, is_bias, matrices, meaning_of, plain
 
@@ -12,12 +22,14 @@ _ROWS = r"(?:n|num)?_?(?:h|height|rows?)"
 _SIZES = {"A": ("M", "K"), "B": ("K", "N"), "C": ("M", "N")}
 
 
-def arguments_of(text: str, name: str, kernel: Piece) -> tuple[str, tuple[str, ...]]:
+def arguments_of(text: str, kernel: Piece) -> tuple[str, tuple[str, ...]]:
     """Return a kernel's arguments, and the statements that declare those that are structures."""
-    given = parameters(kernel, name)
+    given = parameters(kernel)
     fields = {parameter: _fields(text, parameter) for parameter in given}
-    structures = {named(parameter): parameter for parameter in given if fields[parameter]}
-    taken = structures or {named(each): each for each in given if re.search(r"[*\[]", each)}
+    structures = {
+        named(each): each for each in given if " ".join(fields[each].values()).count("*") == 1
+    }
+    taken = structures or {named(each): each for each in given if is_pointer(each)}
     # The names of sizes have another meaning in a launch.
     is_renamed = len(taken) == len(_SIZES) and (structures or set(SIZES) & set(taken))
     roles = next(matrices(taken)) if is_renamed else {}
@@ -25,36 +37,50 @@ def arguments_of(text: str, name: str, kernel: Piece) -> tuple[str, tuple[str, .
     for parameter in given:
         role = roles.get(named(parameter), named(parameter))
         names.append(f"matrix_{role}" if structures and role in _SIZES else role)
-        if fields[parameter] and roles:
+        if named(parameter) in structures and roles:
             kind = re.sub(r"\bconst\b|&", "", parameter).split()[0]
             declared.append(f"{kind} matrix_{role}{{}};")
-            pointer, *sizes = fields[parameter]
-            values = {pointer: role} | {size: _value(size, role) for size in sizes}
+            values = {
+                name: role if "*" in field else _value(name, role)
+                for name, field in fields[parameter].items()
+            }
             declared += [f"matrix_{role}.{field} = {v};" for field, v in values.items() if v]
     return ", ".join(names), tuple(declared)
 
 
-def matrix_count(text: str, name: str, kernel: Piece) -> int:
-    """Return how many parameters of a kernel can be matrices: pointers and structures."""
-    return sum(
-        bool(re.search(r"[*\[]", parameter)) or bool(_fields(text, parameter))
-        for parameter in parameters(kernel, name)
-        if not meaning_of(named(parameter)) and not is_bias(named(parameter))
-    )
+def members(text: str, launch: Launch, kernel: Piece | None) -> dict[str, str]:
+    """Return the values that the fields of a launch's structures get, and the fields."""
+    values = dict[str, str]()
+    for argument, target in targets(launch, kernel):
+        fields = _fields(text, target)
+        for statement in launch.declarations if fields else ():
+            if match := re.match(rf"{argument}\s*\.\s*(\w+)\s*=\s*(.*);", statement):
+                values[match[2]] = fields.get(match[1], "")
+            elif match := re.search(rf"\b{argument}\s*=?\s*\{{(.*)\}}", statement):
+                values |= dict(zip(split_list(match[1]), fields.values(), strict=False))
+    return values
 
 
-def _fields(text: str, parameter: str) -> list[str]:
-    """Return the fields of the structure that a parameter is: a pointer (first) and sizes."""
+def matrix_count(text: str, kernel: Piece) -> int:
+    """Return how many parameters of a kernel, or fields of them, can be matrices."""
+    given = parameters(kernel)
+    given += [field for parameter in given for field in _fields(text, parameter).values()]
+    names = [named(each) for each in given if is_pointer(each)]
+    return sum(not meaning_of(each) and not is_bias(each) for each in names)
+
+
+def _fields(text: str, parameter: str) -> dict[str, str]:
+    """Return the fields of the structure that a parameter is, by name."""
     if "*" in parameter:
-        return []
+        return {}
     for piece in pieces(text):
         structure = _STRUCTURE.search(blanked(piece.text))
-        if structure and {structure[1], structure[3]} & set(parameter.split()) - {""}:
-            parts = statements(structure[2])
-            pointers = [name for part in parts if "*" in part for name in declared_names(part)]
-            others = [name for part in parts if "*" not in part for name in declared_names(part)]
-            return [*pointers, *sorted(others)] if len(pointers) == 1 else []
-    return []
+        if structure and {structure[1], structure[3]} & words(parameter) - {""}:
+            fields = dict[str, str]()
+            for statement in statements(structure[2]):
+                fields |= declarations_in(statement)
+            return fields
+    return {}
 
 
 def _value(field: str, role: str) -> str:

@@ -91,6 +91,7 @@ class Trial:
         geometry: Geometry | None = None,
     ) -> Fault | None:
         """Return what is wrong with products of seeded matrices; None if they are right."""
+        shape = self.reading.fitted(shape)
         where = f"at size {shape}"
         factors = factors or self.reading.factors
         if factors != self.reading.factors:
@@ -120,6 +121,7 @@ class Trial:
 
     def undefined(self, shape: Shape) -> Fault | None:
         """Return the read of uninitialised shared memory that a product depends on, or None."""
+        shape = self.reading.fitted(shape)
         operands = Operands.random(shape, 1, self.reading)
         runs = self.reading.run(self.library, operands)[1]
         cause = next(filter(None, (run.first_cause() for run in runs)), None)
@@ -133,6 +135,7 @@ class Trial:
         If no product with wide sums is right, sums of 16 bits are tried. A `geometry` that is a
         guess is right only if each of its blocks computes elements.
         """
+        shape = self.reading.fitted(shape)
         operands = Operands.random(shape, 1, self.reading)
         try:
             c, runs = self.reading.run(self.library, operands, geometry)

@@ -1,6 +1,7 @@
 """The verdict on a kernel: its launches, and the first of them that gives a product."""
 
 import re
+from contextlib import suppress
 from dataclasses import replace
 from math import lcm
 from pathlib import Path
@@ -13,14 +14,27 @@ from kernels.catalog.source import without_comments
 from kernels.host_execution.compiler import CompilerError, NotSupported
 from kernels.launches.checks import Judged, check, configured, tile_of
 from kernels.launches.device import for_the_device
-from kernels.launches.expression import MALLOC, Launch, main_of, split_list, words, written
+from kernels.launches.expression import (
+    COUNTS,
+    MALLOC,
+    Launch,
+    main_of,
+    named,
+    parameters,
+    split_list,
+    targets,
+    words,
+    written,
+)
 from kernels.launches.guessed import by_guesses
 from kernels.launches.in_files import of_file
+from kernels.launches.infer import is_edge
 from kernels.launches.launcher import own
 from kernels.launches.library import Source, may_add
 from kernels.launches.pieces import kernels_of
-from kernels.launches.reading import readings
-from kernels.launches.roles import MATRICES
+from kernels.launches.reading import Operands
+from kernels.launches.readings import readings
+from kernels.launches.roles import MATRICES, meaning_of, size_named
 from kernels.launches.sequences import Steps, sequences
 from kernels.launches.shapes import whole_tiles
 from kernels.launches.structs import matrix_count
@@ -51,14 +65,14 @@ def kernels_to_judge(path: Path, text: str, option: str | None, kernel: str | No
     if kernel:
         return [kernel]
     count_of = {
-        name: matrix_count(text, name, piece)
+        name: matrix_count(text, piece)
         for name, piece in present.items()
         if _CAN_MULTIPLY.search(without_comments(for_the_device(text, {name})))
     }
     products = [
         name
         for name, count in count_of.items()
-        if count == len(MATRICES) or (count == len(MATRICES) + 1 and may_add(present[name], name))
+        if count == len(MATRICES) or (count == len(MATRICES) + 1 and may_add(present[name]))
     ]
     several = sequences(text, option)
     mains = {main_of(steps).name for steps in several}
@@ -95,6 +109,12 @@ def judge(path: Path, text: str, name: str, option: str | None = None) -> Judged
     matrices, and its kernel is launched as one without a launch, unless its blocks loop. Raise
     NotSupported if no launch fits, CompilerError if none compiles.
     """
+    for parameter in parameters(kernels_of(text)[name]):
+        if re.search(r"\(\s*\*|\]\s*\[", parameter):
+            raise NotSupported(
+                f"{shown(path)}: {name}: its parameter {parameter} is a pointer to rows; replace "
+                "it by a pointer to elements"
+            )
     refused, unknown = list[StudyError](), list[StudyError]()  # `unknown`: of several steps
     wrong = list[Judged]()
     launched = list(dict.fromkeys(_launched(text, option, name)))
@@ -112,6 +132,9 @@ def judge(path: Path, text: str, name: str, option: str | None = None) -> Judged
                 launched.append((_with_blocks(steps[0]),))
         elif judged and (judged.multiple or (len(steps) > 1 and not unknown)):
             return judged
+        elif judged and len(steps) == 1 and (argument := _for_one_size(judged)):
+            where = f"{shown(path)}:{steps[-1].line}: {name}: gets {argument}"
+            refused.append(NotSupported(f"{where}: write a launch for all sizes, by --launch"))
         elif judged:
             wrong.append(judged)
     if wrong and not unknown:  # a race or a wrong sum says more than a fault of the launch
@@ -119,6 +142,21 @@ def judge(path: Path, text: str, name: str, option: str | None = None) -> Judged
     if reasons := unknown or (refused if option else []):  # no guess replaces an option
         raise reasons[0]
     return by_guesses(path, text, name, refused[0] if refused else None)
+
+
+def _for_one_size(judged: Judged) -> str | None:
+    """Return an argument that is a constant, or two different sizes of a kernel; else None."""
+    source, scope = judged.source, judged.source.scope
+    pairs = targets(source.main, source.kernel)
+    given = [(each, named(target)) for each, target in pairs if COUNTS.search(target)]
+    given = [(each, name) for each, name in given if not (meaning_of(name) or is_edge(name))]
+    sizes = [each for each, _ in {(each, size_named(name) or name) for each, name in given}]
+    for each, name in given:
+        is_set = rf"\b{re.escape(each)}\s*=\s*\d+\s*[,;]"
+        is_constant = each.isdecimal() or re.search(is_set, " ".join(scope.statements(source.main)))
+        if is_constant or (sizes.count(each) > 1 and not judged.reading.is_square):
+            return f"{each} for its {name}"
+    return None
 
 
 def _with_steps(source: Source, option: str | None) -> Judged | None:
@@ -154,7 +192,7 @@ def _refusal(source: Source, judged: Judged | None, option: str | None) -> str |
             "packs numbers of 8 bits into elements of 32; host execution passes whole numbers of "
             "32 bits: give their types"
         )
-    if padded := _padded_matrix(judged, option):
+    if padded := not _for_one_size(judged) and _padded_matrix(judged, option):
         return (
             f"the file allocates more for {padded} than the matrix has, and its kernel needs it; "
             "host execution allocates matrices without padding"
@@ -183,31 +221,23 @@ def _has_no_blocks(judged: Judged) -> bool:
 
 def _padded_matrix(judged: Judged, option: str | None) -> str | None:
     """Return the matrix behind which a kernel accesses memory that its file allocates, or None."""
-    source, shape = judged.source, judged.shapes[0]
+    source, reading, shape = judged.source, judged.reading, judged.shapes[0]
     if not re.search(r"element \d+ of .* is out of bounds", judged.fault or ""):
         return None
     steps = [each for each in of_file(source.text, option) if each.name == MALLOC]
     mallocs = [each for each in steps if each.enclosing == source.main.enclosing]
     padded = Source.of(source.path, source.text, *mallocs, *source.steps)
-    try:
-        library = padded.library("launch")
-    except StudyError:
-        return None
-    pointers, values = list(padded.scope.pointers), judged.reading.values(shape)
+    pointers = list(padded.scope.pointers)
     if pointers != list(source.scope.pointers):
         return None
-    precision = judged.reading.precision
-    elements = {
-        "A": (shape.m * shape.k, precision.a),
-        "B": (shape.k * shape.n, precision.b),
-        "C": (shape.m * shape.n, precision.c),
-    }
-    sizes = {
-        name: count * np.dtype(kind.dtype).itemsize for name, (count, kind) in elements.items()
-    }
-    allocated = zip(pointers, library.allocated(values, len(pointers)), strict=True)
-    roles = judged.reading.matrices
-    return next((name for name, size in allocated if size > sizes.get(roles[name], size)), None)
+    with suppress(StudyError):
+        allocated = padded.library("launch").allocated(reading.values(shape), len(pointers))
+        operands = Operands.random(shape, 1, reading)
+        sizes = {"A": operands.a.nbytes, "B": operands.b.nbytes, "C": operands.c.nbytes}
+        roles = [reading.matrices[pointer] for pointer in pointers]
+        named_sizes = zip(roles, allocated, strict=True)
+        return next((name for name, size in named_sizes if size > sizes.get(name, size)), None)
+    return None
 
 
 def unjudged(path: Path, text: str, option: str | None, kernel: str | None) -> list[Judged]:

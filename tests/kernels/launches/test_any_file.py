@@ -16,7 +16,7 @@ from kernels.launches.constants import settable
 from kernels.launches.device import for_the_device
 from kernels.launches.expression import template_parameters
 from kernels.launches.in_files import launches, of_file
-from kernels.launches.includes import _enabled, read, with_includes
+from kernels.launches.includes import enabled, read, with_includes
 from kernels.launches.infer import geometries, guesses
 from kernels.launches.lines import judged
 from kernels.launches.pieces import kernels_of
@@ -432,8 +432,8 @@ def test_parameters_of_templates_are_inferred() -> None:
 
 def test_inactive_lines_are_emptied_and_keep_their_numbers():
     lines = ["#if 0", "a", "#if X", "b", "#else", "c", "#endif", "#else", "d", "#endif", "e"]
-    assert [line for line in _enabled(lines) if line.isalpha()] == ["d", "e"]
-    assert len([*_enabled(lines)]) == len(lines)
+    assert [line for line in enabled("\n".join(lines)).splitlines() if line.isalpha()] == ["d", "e"]
+    assert len(enabled("\n".join(lines)).splitlines()) == len(lines)
 
 
 def test_grids_of_programs_are_rounded_up():

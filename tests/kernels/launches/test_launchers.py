@@ -278,7 +278,7 @@ STATIC = PLAIN.replace("__gl", 'extern "C" __gl').replace(") {", ") { __shared__
     ],
 )
 def test_a_refusal_names_what_is_unknown(text, reason):
-    assert unknown(kernels_of(text)["tiled"], "tiled", text).startswith(reason)
+    assert unknown(kernels_of(text)["tiled"], text).startswith(reason)
 
 
 @pytest.mark.slow

@@ -111,6 +111,8 @@ def test_host_code_is_removed_and_line_numbers_stay() -> None:
         (["numARows", "numACols", "numBCols"], ["M", "K", "N"]),
         (["width"], ["N"]),
         (["m", "n", "p"], ["M", "K", "N"]),
+        (["n", "m", "p"], ["M", "K", "N"]),
+        (["batch", "M", "N", "K", "strideB"], ["BATCH", "M", "N", "K", "STRIDEB"]),
     ],
 )
 def test_sizes_are_recognised_by_their_names(names: list[str], means: list[str]) -> None:

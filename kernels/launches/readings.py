@@ -1,0 +1,102 @@
+"""Which names of a launch are sizes and matrices: the readings that a check tries."""
+
+import itertools
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+
+from base.paths import shown
+from kernels.host_execution.compiler import NotSupported
+from kernels.launches.expression import declared_names, named, split_list, targets, words
+from kernels.launches.library import Source
+from kernels.launches.pieces import closing
+from kernels.launches.reading import LAYOUTS, Precision, Reading
+from kernels.launches.roles import (
+    ADDEND,
+    BATCH,
+    EQUAL,
+    FACTOR,
+    MATRICES,
+    SIZES,
+    is_count,
+    letter,
+    matrices,
+    meanings,
+)
+
+_MOST = 12  # meanings of the names that a check tries
+
+
+def readings(source: Source) -> Iterator[Reading]:
+    """Yield the readings of a launch that a check tries, the likeliest first."""
+    names, reached = list(source.scope.numbers), source.arguments | source.constants_of_kernel
+    implied = {name: name for name in names if name in SIZES and name not in source.arguments}
+    asked = [name for name in names if name not in implied]
+    given = split_list(source.main.arguments)
+    choices = (
+        choice
+        for choice in meanings(asked, _counts(source))
+        if all(given.count(name) < 2 for name, size in choice.items() if size in EQUAL)
+    )
+    for found, places in itertools.islice(itertools.product(choices, _roles(source)), _MOST):
+        numbers = {name: (implied | found)[name] for name in names}
+        sizes = {numbers[name] for name in reached & set(names)} & {*SIZES, *EQUAL}
+        adds = source.reads_c or ADDEND in places.values() or "BETA" in numbers.values()
+        precision = Precision(uses_tf32=source.uses_tf32)
+        reading = Reading(numbers, places, len(sizes) < 2, adds, precision=precision)
+        if reading.has_leading_dimensions and len(source.launches) == 1 and not reading.has_addend:
+            reading = replace(reading, takes_padding=len(sizes) in (1, len(SIZES)))
+        yield reading
+        if reading.is_batched:
+            yield replace(reading, shares_b=True)
+        if reading.has_leading_dimensions:
+            for layout in list(LAYOUTS)[1:]:
+                yield replace(reading, layout=layout)
+
+
+def _roles(source: Source) -> list[dict[str, str]]:
+    """Return what the pointers of a launch can be, the likeliest first; raise NotSupported."""
+    pointers = source.scope.pointers
+    names = dict(zip(_names_of(source), pointers, strict=True))  # as roles need them
+    kinds = {name: pointers[pointer] for name, pointer in names.items()}
+    allocated = [name for name, pointer in names.items() if pointer in source.scope.allocated]
+    roles = [{names[name]: each[name] for name in names} for each in matrices(kinds, allocated)]
+    is_named = sorted(map(letter, names)) == ["A", "B", "C", "D"]
+    adds = bool(roles) and ADDEND in roles[0].values()
+    if not roles or (adds and not (source.reads_c or is_named)):
+        raise NotSupported(
+            f"{shown(source.path)}: {source.name}: A, B and C are not known among "
+            f"{', '.join(pointers)}; name them in --launch, and allocate others there: "
+            "cudaMalloc(&W, BYTES)"
+        )
+    return roles
+
+
+def _names_of(source: Source) -> list[str]:
+    """Return names for the pointers: those of the kernel's parameters if only they have letters."""
+    pointers = list(source.scope.pointers)
+    parameter_of = dict(targets(source.main, source.kernel))
+    names = [named(parameter_of.get(pointer, pointer)) for pointer in pointers]
+    letters, others = {*map(letter, names)}, {*map(letter, pointers)}
+    is_better = letters >= set(MATRICES) and not others >= set(MATRICES)
+    return names if is_better and len({*names}) == len(names) else pointers
+
+
+def _counts(source: Source) -> dict[str, str]:
+    """Return the numbers that are factors of a launch's arguments, or are given to a batch."""
+    main, numbers, counts = source.main, source.scope.numbers, dict[str, str]()
+    value_of = {name: each for each in main.declarations for name in declared_names(each)}
+    grid = split_list(main.configuration)[0]
+    given = value_of.get(grid, grid)
+    opening = re.search(rf"\b(?:dim3|{re.escape(grid)})\s*(?=[({{])", given)
+    inside = given[opening.end() + 1 : closing(given, opening.end()) - 1] if opening else ""
+    arguments = {*split_list(main.arguments)}
+    layers = [(layer, BATCH) for layer in split_list(inside)[2:3] if not words(layer) & arguments]
+    for argument, target in [*targets(main, source.kernel), *layers]:
+        code = argument if argument in numbers else value_of.get(argument, argument)
+        names = [name for name in dict.fromkeys(re.findall(r"\w+", code)) if name in numbers]
+        if not re.search(r"[-+/%{]", code):
+            counts |= dict.fromkeys(set(names[:-1]) - arguments, FACTOR)
+        if names and len(named(target)) > 1 and is_count(named(target)):
+            counts[names[-1]] = BATCH
+    return counts
