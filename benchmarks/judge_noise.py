@@ -1,60 +1,72 @@
-"""Rates of `compare` on simulated sessions, with different noise.
+"""Rates of `compare` on simulated sessions, with different noise of the machine.
 
-    python -m benchmarks.judge_noise COMPARISONS
+    python -m benchmarks.judge_noise COMPARISONS [NOISE ...]
 
-Printed: false *slower* of benchmarks and of comparisons; 5 % said to be found, and found of these.
+Layouts: the sessions of B follow those of A, they alternate, or A are the first repeated sessions.
+Printed: false *slower* of benchmarks, of `MOST`, and of comparisons; slowdowns of 5 % of one
+benchmark and of all, said to be found, and found of these.
 """
 
 import sys
 from functools import partial
-from typing import Any
+from itertools import product
 
 import numpy as np
 import pandas as pd
 
-from analysis.results.comparison import Builds, judged, located
+from analysis.results.comparison import MOST, Builds, located
+from benchmarks.judge_rates import said, slowed
 
-KINDS = ("normal", "lognormal", "t2", "bad sessions", "bursts", "drift", "regime", "modes")
-BENCHMARKS, REPEATS, SAMPLES = 10, 15, 10
+KINDS = ("normal", "t2", "one bad", "bad sessions", "bursts", "drift", "walk", "busier")
+LAYOUTS = ("block", "alternate", "first")
+NAMES, SAMPLES = [*"abcdefghij"], 10  # of benchmarks; per session
 
 
 def world(kind: str, rng: np.random.Generator, sessions: int) -> np.ndarray:
-    """Return log times, shape (benchmarks, sessions, samples); the repeated sessions are first."""
-    heavy: dict[str, Any] = {"lognormal": rng.lognormal, "t2": partial(rng.standard_t, 2)}
-    draw = heavy.get(kind, rng.standard_normal)
-    shapes = [(1, sessions, 1), (BENCHMARKS, sessions, 1), (BENCHMARKS, sessions, SAMPLES)]
+    """Return log times, shape (benchmarks, sessions, samples); sessions in order of time."""
+    draw = partial(rng.standard_t, 2) if kind == "t2" else rng.standard_normal
+    shapes = [(1, sessions, 1), (len(NAMES), sessions, 1), (len(NAMES), sessions, SAMPLES)]
     common, single, sample = (0.004 * draw(size=shape) for shape in shapes)
-    single, sample = (part * rng.lognormal(0, 0.6, (BENCHMARKS, 1, 1)) for part in (single, sample))
-    is_late = np.arange(sessions)[:, None] >= 0.8 * REPEATS
+    single, sample = (part * rng.lognormal(0, 0.6, (len(NAMES), 1, 1)) for part in (single, sample))
+    place = np.arange(sessions)[:, None]
     extra = {
+        "one bad": 0.2 * (place == rng.integers(sessions)),
         "bad sessions": 0.2 * (rng.random(shapes[0]) < 0.05),
         "bursts": (rng.random(shapes[2]) < rng.beta(0.5, 1.5, shapes[0])) * rng.exponential(0.4),
-        "drift": np.cumsum(common, axis=1),
-        "modes": 0.03 * (rng.random(shapes[1]) < rng.choice([0, 0.2, 0.5], (BENCHMARKS, 1, 1))),
+        "drift": 0.03 * place / (sessions - 1) * rng.choice([-1, 1]),
+        "walk": np.cumsum(1.5 * common, axis=1),
     }
-    noise = common + single + 2.5 * sample
-    return noise * np.where(is_late & (kind == "regime"), 3, 1) + extra.get(kind, 0)
+    busier = np.where((place >= 0.7 * sessions) & (kind == "busier"), 3, 1)
+    return (common + single + 2.5 * sample) * busier + extra.get(kind, 0)
 
 
-def verdicts(log_s: np.ndarray, size: int) -> pd.DataFrame:
-    """Return the verdicts on the last sessions, `size` of each build."""
-    index = pd.MultiIndex.from_product(map(range, log_s.shape), names=["benchmark", "session", "n"])
-    table = pd.DataFrame({"time_s": np.exp(log_s).ravel()}, index).reset_index()
-    names = [*range(log_s.shape[1])]
-    builds = Builds(names[-2 * size : -size], names[-size:], names[:REPEATS])
-    return judged(located(table), builds, 0.05)[1]
+def builds(layout: str, repeats: int, size: int) -> Builds:
+    """Return the names of sessions in order of time, `size` of each build."""
+    names = [f"{number:02}" for number in range(repeats + 2 * size)]
+    usual, last = names[:repeats], names[repeats:]
+    if layout == "alternate":
+        return Builds(last[::2], last[1::2], usual)
+    a, b = (last[:size], last[size:]) if layout == "block" else (usual[:size], last[:size])
+    return Builds(a, b, usual)
+
+
+def rates(kind: str, sides: Builds, rng: np.random.Generator) -> list[float]:
+    """Return the printed values for one comparison."""
+    names = {"benchmark": NAMES, "session": sorted({*sides.a, *sides.b, *sides.repeats})}
+    log_s = world(kind, rng, len(names["session"]))
+    index = pd.MultiIndex.from_product([*names.values(), range(SAMPLES)], names=[*names, "sample"])
+    known = located(pd.DataFrame({"time_s": np.exp(log_s).ravel()}, index).reset_index())
+    same = said(known, sides)
+    values = [same["slower"] / len(NAMES), same["most"], same["any"]]
+    for name, changed in (("a", ["a"]), (MOST, NAMES)):
+        planted = said(slowed(known, changed, sides.b), sides, name)
+        values += [planted["able"], planted["found"]]
+    return values
 
 
 if __name__ == "__main__":
-    for kind, size in ((kind, size) for kind in KINDS for size in (1, 3)):
-        rng, rows = np.random.default_rng(size), []
-        for _ in range(int(sys.argv[1])):
-            log_s = world(kind, rng, REPEATS + 2 * size)
-            slower = verdicts(log_s, size)["verdict"] == "slower"
-            log_s[:, -size:] += np.log(1.05)
-            planted = verdicts(log_s, size)
-            said = planted["found"] <= 1.05
-            found = (planted["verdict"] == "slower") & said
-            rows.append((slower.mean(), slower.any(), said.mean(), found.mean()))
-        one, comparisons, said, found = np.mean(rows, axis=0)
-        print(f"{kind:12} {size}: {one:.2%} {comparisons:.1%} {said:.0%}, {found / said:.1%}")
+    for kind, layout in product(sys.argv[2:] or KINDS, LAYOUTS):
+        for repeats, size in product((3, 5, 10, 15), (1, 3)):
+            rng, sides = np.random.default_rng(size), builds(layout, repeats, size)
+            means = np.mean([rates(kind, sides, rng) for _ in range(int(sys.argv[1]))], axis=0)
+            print(f"{kind:12} {layout:9} {repeats:2} {size}:", (means * 100).round(1), flush=True)

@@ -1,13 +1,14 @@
 """How often `compare` calls result files of one build slower, and which slowdowns it finds.
 
-    python -m benchmarks.judge_rates FOLDER [--draws N]
+    python -m benchmarks.judge_rates FOLDER [--draws N] [--only BENCHMARK]
 
-FOLDER has result files of one tool, named in the order in which they were made, `planted` for those
-with planted slowdowns. Half of the others give the variation between sessions, the other half is
-compared: the first and second half, or every second file, both ways. Sides of 1, 3 and 5 sessions
-are drawn at random. A slowdown of 5 % is also planted in each benchmark of B by factor.
-Tools compare the first files of both sides: by means (pytest-benchmark, --benchmark-compare-fail
-mean:5%), or by the U test of Google Benchmark's compare.py (p < 0.05, the larger median is slower).
+FOLDER has result files of one tool; names with `planted` are those of a slower build, names with
+`planted-one` of one in which only BENCHMARK is slower. Half of the others give the variation
+between sessions, the other half is compared: the first and second half, or every second file, both
+ways. Sides of 1, 3 and 5 sessions are drawn at random: they alternate, or one is earlier. A
+slowdown of 5 % is also planted by factor, in one benchmark or in all of B. Tools compare the first
+files of both sides: by means (pytest-benchmark, --benchmark-compare-fail mean:5%), or by the U test
+of Google Benchmark's compare.py (p < 0.05, the larger median is slower).
 """
 
 import argparse
@@ -20,12 +21,11 @@ import pandas as pd
 from scipy.stats import mannwhitneyu
 
 from analysis.results.command import sessions
-from analysis.results.comparison import Builds, judged, located
+from analysis.results.comparison import MOST, Builds, judged, located
 from analysis.stats.significance import SLOWER
-from base.command_line import aligned
 from base.errors import StudyError, exit_status
 
-PLANTED = "planted"
+PLANTED, ONE = "planted", "planted-one"
 SLOWDOWN = 1.05
 SIZES = (1, 3, 5)  # sessions per side
 
@@ -38,65 +38,79 @@ def halves(files: Sequence[str]) -> Iterator[tuple[Sequence[str], Sequence[str]]
         yield other, one
 
 
-def of_tools(times: pd.Series, a: str, b: str) -> pd.DataFrame:
-    """Return for each benchmark whether means and the U test call session `b` slower than `a`."""
-    rows = []
+def sides(
+    files: Sequence[str], size: int, is_alternate: bool, rng: np.random.Generator
+) -> list[list[str]]:
+    """Return two sides of `size` files, which alternate or of which one is earlier."""
+    order = np.sort(rng.permutation(len(files))[: 2 * size])
+    pair = order.reshape(size, 2).T if is_alternate else order.reshape(2, size)
+    return [[files[at] for at in side] for side in rng.permutation(pair)]
+
+
+def of_tools(times: pd.Series, a: str, b: str) -> dict[str, float]:
+    """Return the numbers of benchmarks that means and the U test call slower in session `b`."""
+    means = u_test = 0
     for name in times.index.unique("benchmark"):
         one, other = (times.loc[name, session].to_numpy() for session in (a, b))
-        differs = mannwhitneyu(one, other).pvalue < 0.05
-        means = other.mean() > SLOWDOWN * one.mean()
-        rows.append((means, differs and np.median(other) > np.median(one)))
-    return pd.DataFrame(rows, columns=["means", "u_test"])
+        means += other.mean() > SLOWDOWN * one.mean()
+        u_test += (mannwhitneyu(one, other).pvalue < 0.05) & (np.median(other) > np.median(one))
+    return {"means": means, "means_any": means > 0, "u_test": u_test, "u_test_any": u_test > 0}
 
 
-def rates(table: pd.DataFrame, builds: Builds, size: int, draws: int) -> pd.DataFrame:
-    """Return a row per benchmark of each drawn comparison: what was said of it.
+def said(known: pd.DataFrame, builds: Builds, slow: str = "") -> dict[str, float]:
+    """Return what a comparison says of the benchmarks, and of row `slow`, which is slower in B.
 
-    `builds` are the files of one build and the planted ones. Columns: kind (same, planted, by
-    factor), draw, slower, found (a slowdown of 5 % is said to be found), means and u_test.
+    Columns: benchmarks and slower, their numbers without `slow` and `MOST`; most, whether these are
+    slower; any, whether anything else than `slow` is; able, whether 5 % is said to be found in
+    `slow`; found, whether it is then.
+    """
+    frame = judged(known, builds, SLOWDOWN - 1).set_index("benchmark")
+    slower = frame["verdict"] == SLOWER
+    others, most = slower.drop(index=[*{slow, MOST} & {*frame.index}]), slower.get(MOST, False)
+    able = slow in slower and frame["found"][slow] <= SLOWDOWN
+    wrong = others.any() or (most and slow != MOST)
+    values = len(others), others.sum(), most, wrong, able, able and slower[slow]
+    names = ("benchmarks", "slower", "most", "any", "able", "found")
+    return dict(zip(names, map(int, values), strict=True))
+
+
+def rates(table: pd.DataFrame, builds: Builds, size: int, draws: int, only: str) -> pd.DataFrame:
+    """Return a row per drawn comparison: size, kind, layout, `said` and `of_tools`.
+
+    `builds` are the files of one build and planted ones, those with `ONE` slower in `only`.
     """
     rng, rows = np.random.default_rng(size), []
     times = table.set_index(["benchmark", "session"])["time_s"].sort_index()
-    for number, (known, compared) in enumerate(halves(builds.a)):
-        for draw in range(draws):
-            order = rng.permutation(compared)
-            a, b = [*order[:size]], [*order[size : 2 * size]]
-            slowed = table["time_s"].where(~table["session"].isin(b), table["time_s"] * SLOWDOWN)
-            sides = {"same": (table, b), "by factor": (table.assign(time_s=slowed), b)}
-            if len(builds.b) >= size:
-                sides["planted"] = (table, [*rng.permutation(builds.b)[:size]])
-            for kind, (samples, other) in sides.items():
-                chosen = samples[samples["session"].isin([*known, *a, *other])]
-                _, frame = judged(located(chosen), Builds(a, other, known), SLOWDOWN - 1)
-                said = {"slower": frame["verdict"] == SLOWER, "found": frame["found"] <= SLOWDOWN}
-                part = pd.DataFrame(said).join(of_tools(times, a[0], other[0]))
-                rows.append(part.assign(kind=kind, draw=f"{number} {draw}"))
-    return pd.concat(rows, ignore_index=True)
+    known, names = located(table), times.index.unique("benchmark")
+    for usual, others in halves(builds.a):
+        for layout in ("alternate", "block") * draws:
+            a, b = sides(others, size, layout == "alternate", rng)
+            one = rng.choice(names)
+            cases = {"same": (b, [], ""), "in one": (b, [one], one), "in all": (b, [*names], MOST)}
+            for kind, slow in ((PLANTED, MOST), (ONE, only)):
+                files = [name for name in builds.b if (ONE in name) == (kind == ONE)]
+                if len(files) >= size:
+                    cases[kind] = [*rng.permutation(files)[:size]], [], slow
+            for kind, (other, changed, slow) in cases.items():
+                row = said(slowed(known, changed, other), Builds(a, other, usual), slow)
+                head = {"size": size, "kind": kind, "layout": layout, "comparisons": 1}
+                rows.append(head | row | of_tools(times, a[0], other[0]))
+    return pd.DataFrame(rows)
 
 
-def row(size: int, frame: pd.DataFrame) -> list[str]:
-    """Return the rates of one size as texts."""
-    of = dict([*frame.groupby("kind")])
-    same = of["same"]
-
-    def falsely(name: str) -> str:
-        comparisons = same.groupby("draw")[name].any()
-        return f"{same[name].mean():.2%}, {comparisons.mean():.1%} of {len(comparisons)}"
-
-    texts = [str(size), falsely("slower")]
-    for kind in ("by factor", "planted"):
-        part = of.get(kind, same[:0])
-        said = part[part["found"]]
-        texts.append(f"{part['found'].mean():.0%}, {said['slower'].mean():.1%}")
-    planted = of.get(PLANTED, same[:0])
-    return texts + [f"{falsely(name)}; {planted[name].mean():.0%}" for name in ("means", "u_test")]
+def slowed(part: pd.DataFrame, benchmarks: Sequence[str], files: Sequence[str]) -> pd.DataFrame:
+    """Return `located` sessions with a slowdown of `benchmarks` in `files`."""
+    part = part.copy()
+    part.loc[benchmarks, [("log_s", name) for name in files]] += np.log(SLOWDOWN)
+    return part
 
 
 def main() -> None:
     """Print the rates of a folder; raise StudyError."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.judge_rates", description=__doc__)
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--draws", type=int, default=20, help="comparisons per half")
+    parser.add_argument("--draws", type=int, default=20, help="comparisons per half and layout")
+    parser.add_argument("--only", default=MOST, help=f"benchmark that is slower in {ONE}")
     options = parser.parse_args()
     paths = sorted(path for path in options.folder.glob("*.*") if path.suffix in (".json", ".csv"))
     planted = [path for path in paths if PLANTED in path.name]
@@ -104,12 +118,9 @@ def main() -> None:
     if len(files) < 4 * max(SIZES):
         raise StudyError(f"{options.folder}: needs 20 files of one build")
     table, builds = sessions(files, planted, ())
-    titles = ["sessions per side", "false slower: benchmarks, comparisons"]
-    titles += [f"5 % {how}: said to be found, found of these" for how in ("by factor", PLANTED)]
-    titles += [f"{tool}: the same; planted found" for tool in ("means > 5 %", "U test")]
-    lines = [titles, *(row(size, rates(table, builds, size, options.draws)) for size in SIZES)]
+    parts = [rates(table, builds, size, options.draws, options.only) for size in SIZES]
     print(f"{len(files)} files of one build, {len(planted)} planted: {options.folder.name}")
-    print("\n".join(aligned(lines)))
+    print(pd.concat(parts).groupby(["kind", "size", "layout"]).sum().to_string())
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from analysis.results.comparison import FEWEST, Builds, Comparison, compare
+from analysis.results.comparison import FEWEST, MOST, Builds, Comparison, compare
 from analysis.results.readers import read
 from analysis.stats import significance
 from analysis.stats.significance import SAME, SLOWER, UNDECIDED
@@ -45,24 +45,25 @@ def compare_files(
 
 
 def sessions(a: Files, b: Files, repeat: Files) -> tuple[pd.DataFrame, Builds]:
-    """Return the samples of all files, and the sessions of each side; A and B share no file."""
+    """Return the samples in the order of their files' dates, and the sessions of each side."""
     sides = [[*dict.fromkeys(path.resolve() for path in side)] for side in (a, b, repeat)]
     if both := {*sides[0]} & {*sides[1]}:
         raise StudyError(f"{both.pop()}: is a file of A and of B; name it once")
     tables = {path: read(path) for side in sides for path in side}
     names = [[name for path in side for name in tables[path]["session"].unique()] for side in sides]
     joined = [table.astype({"benchmark": str, "session": str}) for table in tables.values()]
-    return pd.concat(joined, ignore_index=True), Builds(*names)
+    joined.sort(key=lambda table: table["made_s"].iloc[0])
+    return pd.concat(joined, ignore_index=True), Builds(names[0], names[1], names[2] or names[0])
 
 
 def _summary(comparison: Comparison, repeated: int) -> list[str]:
     """Return lines with the verdicts, what can be found, the rate of false verdicts, and notes."""
     frame, slower = comparison.verdicts, comparison.same_build_slower
-    lines = [f"{significance.counts(frame['verdict'])} by the {comparison.location} of a session"]
-    if len(least := frame["found"].dropna()):
-        typical, smallest, largest = map(_slower, least.quantile([0.5, 0, 1]))
+    lines = [significance.counts(frame["verdict"])]
+    if len(least := frame.set_index("benchmark")["found"].dropna()):
+        typical, *ends = map(_slower, least.quantile([0.5, 0, 1]))
         text = f"smallest slowdown found with 95 % power: {typical} for half of the benchmarks"
-        lines.append(f"{text}, {smallest} to {largest}")
+        lines.append(f"{text}, {' to '.join(ends)}; of all {_slower(least.get(MOST, np.nan))}")
     if slower:
         hits, count = sum(map(bool, slower)), len(slower)
         text = f"the same build was called slower in {hits} of {count} comparisons of repeated"

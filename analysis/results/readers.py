@@ -22,14 +22,16 @@ _SAMPLES = "nv/json/bin:nv/cold/sample_times"  # nvbench's tag for a file of tim
 
 
 def read(path: Path) -> pd.DataFrame:
-    """Return the samples of a result file: benchmark, session, sample and time_s, in their order.
+    """Return the samples of a result file: benchmark, session, sample, time_s and made_s.
 
-    More than `MOST_SAMPLES` are thinned. Raise StudyError if the file is not readable or complete.
+    made_s is when the file says that it was made, or else when it was written. More than
+    `MOST_SAMPLES` are thinned. Raise StudyError if the file is not readable or complete.
     """
     if not path.is_file() or path.stat().st_size > LARGEST_MB * 10**6:
         raise StudyError(f"{path}: missing, or larger than {LARGEST_MB} MB; name a result file")
     try:
-        rows = [_row(*row) for row in (_csv if path.suffix == ".csv" else _json)(path)]
+        samples, made = (_csv(path), None) if path.suffix == ".csv" else _json(path)
+        rows = [_row(*row) for row in samples]
         if not sum(len(times) for *_, times in rows):
             raise StudyError(f"{path}: contains no times; check that its benchmarks have run")
         table = pd.DataFrame(rows, columns=["benchmark", "session", "time_s"])
@@ -38,7 +40,9 @@ def read(path: Path) -> pd.DataFrame:
         values = np.concatenate(table.pop("time_s").to_list())
         places = table.index.repeat([len(times) for *_, times in rows])
         table = table.astype("category").loc[places]
-        table = table.assign(sample=table.groupby(level=0).cumcount(), time_s=values)
+        dated = pd.to_datetime([made], utc=True, errors="coerce")[0]
+        at_s = path.stat().st_mtime if pd.isna(dated) else dated.timestamp()
+        table = table.assign(sample=table.groupby(level=0).cumcount(), time_s=values, made_s=at_s)
     except (ValueError, ArithmeticError, LookupError, TypeError, AttributeError, RuntimeError) as e:
         reason = f"lacks {e}" if isinstance(e, KeyError) else f"{e}".splitlines()[0]
         raise StudyError(f"{path}: not a complete result file ({reason}); write it again") from None
@@ -100,7 +104,7 @@ def _hyperfine(content: Any, path: Path) -> Rows:
         yield run["command"], str(path), np.array(run["times"], float)
 
 
-def _json(path: Path) -> Rows:
+def _json(path: Path) -> tuple[Rows, str | None]:
     content = json.loads(path.read_text(encoding="utf-8-sig"))
     readers: dict[str, Callable[[Any, Path], Rows]] = {
         "devices": _nvbench,
@@ -110,7 +114,8 @@ def _json(path: Path) -> Rows:
     }
     if not (markers := [marker for marker in readers if marker in {*content}]):
         raise ValueError("no known format: nvbench, Google Benchmark, pytest-benchmark, hyperfine")
-    return readers[markers[0]](content, path)
+    made = content.get("datetime") or (content.get("context") or {}).get("date")
+    return readers[markers[0]](content, path), made
 
 
 def _csv(path: Path) -> Rows:

@@ -129,6 +129,8 @@ def half_interval(parts: pd.DataFrame) -> pd.Series:
 def exceeded(parts: pd.DataFrame, probability: float) -> pd.Series:
     """Return the distance that a log ratio exceeds with this probability, see `beyond`."""
     total = parts[["between", "noise", "outlier"]].sum(axis=1, skipna=False)
+    if not parts["outliers"].any():
+        return np.sqrt(parts["between"] + parts["noise"]) * -stdtrit(parts["freedom"], probability)
     widest = np.sqrt(total) * -stdtrit(np.minimum(OUTLIER_FREEDOM, parts["freedom"]), probability)
 
     def excess(distance: FloatArray, *values: FloatArray) -> Any:
