@@ -304,12 +304,8 @@ class DeviceMeasurement:
 
     def _runs_before(self, kind: str, number: int) -> dict[Cell, float]:
         """Return the seconds of each cell's first run (0) or pilot (1)."""
-        rows = self._journal.rows[PILOTS]
-        return {
-            Cell.of(row): row["seconds"]
-            for row in rows
-            if (row["kind"], row["round"]) == (kind, number)
-        }
+        of_kind = (row for row in self._journal.rows[PILOTS] if row["kind"] == kind)
+        return {Cell.of(row): row["seconds"] for row in of_kind if row["round"] == number}
 
     def _planned(
         self,
@@ -330,11 +326,8 @@ class DeviceMeasurement:
             pilots[cell] = seconds_of(done)
             self._note_pilot(cell, kind, number, pilots[cell])
         passed = set(self._passed())
-        return {
-            cell: protocol.samples(firsts[cell], pilots.get(cell))
-            for cell in cells
-            if cell in passed
-        }
+        cells = [cell for cell in cells if cell in passed]
+        return {cell: protocol.samples(firsts[cell], pilots.get(cell)) for cell in cells}
 
     def _steps(
         self,
