@@ -55,11 +55,11 @@ def rates(kind: str, sides: Builds, rng: np.random.Generator) -> list[float]:
     names = {"benchmark": NAMES, "session": sorted({*sides.a, *sides.b, *sides.repeats})}
     log_s = world(kind, rng, len(names["session"]))
     index = pd.MultiIndex.from_product([*names.values(), range(SAMPLES)], names=[*names, "sample"])
-    known = located(pd.DataFrame({"time_s": np.exp(log_s).ravel()}, index).reset_index())
-    same = said(known, sides)
+    simulated = located(pd.DataFrame({"time_s": np.exp(log_s).ravel()}, index).reset_index())
+    same = said(simulated, sides)
     values = [same["slower"] / len(NAMES), same["most"], same["any"]]
     for name, changed in (("a", ["a"]), (MOST, NAMES)):
-        planted = said(slowed(known, changed, sides.b), sides, name)
+        planted = said(slowed(simulated, changed, sides.b), sides, name)
         values += [planted["able"], planted["found"]]
     return values
 

@@ -57,14 +57,14 @@ def of_tools(times: pd.Series, a: str, b: str) -> dict[str, float]:
     return {"means": means, "means_any": means > 0, "u_test": u_test, "u_test_any": u_test > 0}
 
 
-def said(known: pd.DataFrame, builds: Builds, slow: str = "") -> dict[str, float]:
+def said(part: pd.DataFrame, builds: Builds, slow: str = "") -> dict[str, float]:
     """Return what a comparison says of the benchmarks, and of row `slow`, which is slower in B.
 
     Columns: benchmarks and slower, their numbers without `slow` and `MOST`; most, whether these are
     slower; any, whether anything else than `slow` is; able, whether 5 % is said to be found in
     `slow`; found, whether it is then.
     """
-    frame = judged(known, builds, SLOWDOWN - 1).set_index("benchmark")
+    frame = judged(part, builds, SLOWDOWN - 1).set_index("benchmark")
     slower = frame["verdict"] == SLOWER
     others, most = slower.drop(index=[*{slow, MOST} & {*frame.index}]), slower.get(MOST, False)
     able = slow in slower and frame["found"][slow] <= SLOWDOWN
@@ -81,7 +81,7 @@ def rates(table: pd.DataFrame, builds: Builds, size: int, draws: int, only: str)
     """
     rng, rows = np.random.default_rng(size), []
     times = table.set_index(["benchmark", "session"])["time_s"].sort_index()
-    known, names = located(table), times.index.unique("benchmark")
+    measured, names = located(table), times.index.unique("benchmark")
     for usual, others in halves(builds.a):
         for layout in ("alternate", "block") * draws:
             a, b = sides(others, size, layout == "alternate", rng)
@@ -92,7 +92,7 @@ def rates(table: pd.DataFrame, builds: Builds, size: int, draws: int, only: str)
                 if len(files) >= size:
                     cases[kind] = [*rng.permutation(files)[:size]], [], slow
             for kind, (other, changed, slow) in cases.items():
-                row = said(slowed(known, changed, other), Builds(a, other, usual), slow)
+                row = said(slowed(measured, changed, other), Builds(a, other, usual), slow)
                 head = {"size": size, "kind": kind, "layout": layout, "comparisons": 1}
                 rows.append(head | row | of_tools(times, a[0], other[0]))
     return pd.DataFrame(rows)

@@ -59,7 +59,7 @@ def _check_variant(name: str, info: ValidationInfo) -> str:
 
 
 Count = Annotated[int, Field(ge=0, lt=2**53), allowed("a whole number from 0 to 2^53")]
-Samples = Annotated[int, Field(ge=1, le=10**6), allowed("a whole number from 1 to 1000000")]
+PositiveCount = Annotated[int, Field(ge=1, le=10**6), allowed("a whole number from 1 to 1000000")]
 Size = Annotated[
     int,
     Field(ge=1, le=LARGEST_SIZE),
@@ -103,7 +103,7 @@ SlurmModel = Annotated[
 class BlockSizeLimit(Section):
     """The sizes (longest edge of a matrix) measured with a block size."""
 
-    block_size: Samples  # also a tile shape: 64128 is 64 x 128
+    block_size: PositiveCount  # also a tile shape: 64128 is 64 x 128
     smallest_size: Size = 1
     largest_size: Size = LARGEST_SIZE
 
@@ -186,7 +186,7 @@ class Energy(Section):
 
     sizes: Sizes
     length_s: Positive
-    fastest: Samples | None = None
+    fastest: PositiveCount | None = None
 
 
 class Throughput(Section):
@@ -198,14 +198,14 @@ class Throughput(Section):
     variants: OneOrMore[Variant]
     sizes: Sizes
     streams: OneOrMore[Annotated[int, Field(ge=1, le=64)]]
-    reuse: OneOrMore[Samples]
+    reuse: OneOrMore[PositiveCount]
 
 
 class ProtocolSettings(Section):
     """How a cell is sampled (see `measurement.sampling.protocol`); times are in seconds."""
 
     confidence: Share  # level of the interval of a median
-    samples: Samples  # per cell, if they fit in the budget
+    samples: PositiveCount  # per cell, if they fit in the budget
     gpu_cell_budget_s: Positive
     cpu_cell_budget_s: Positive
     single_run_s: Positive  # a longer run is the only sample of its cell

@@ -15,7 +15,7 @@ from analysis.data.frames import concatenated, from_rows, stacked
 from analysis.data.kernel_times import kernel_times
 from analysis.data.sessions import session_names, together
 from analysis.schema import renaming, with_bounds
-from analysis.stats.estimates import FloatArray, Groups, bootstrap_cells, summarise
+from analysis.stats.estimates import FloatArray, Groups, drawn_cells, summarise
 from analysis.stats.sessions import Sessions
 from base.errors import StudyError
 from base.paths import ROOT
@@ -56,11 +56,11 @@ class _Samples:
         return self.sessions.summary() if self.sessions else summarise(self.rows)
 
     def draws(self, part: str) -> FloatArray:
-        """Return bootstrap draws of the medians of "total" or "kernel", rows as in `summary`."""
+        """Return draws of the medians of "total" or "kernel", rows as in `summary`."""
         column = f"{part}_s"
         if self.sessions:
             return self.sessions.draws(part, column)
-        return bootstrap_cells(self.rows, column)
+        return drawn_cells(self.rows, column)
 
 
 @dataclass(frozen=True)
@@ -174,16 +174,14 @@ class MeasuredSource:
         """The series of each of the `cells`: `SIZES` or `SHAPES`, and that of libraries' modes."""
         configuration = self.recording.provenance["configuration"]
         planned = {*configuration["sizes"], *configuration.get("holdout_sizes", [])}
-        cells = self.cells
-        square = is_square(cells)
-        main = square & (cells["dtype"] == "float32") & cells["n"].isin(planned)
-        main &= ~cells["variant"].isin(CONTEXT)
-        main |= square & (cells["device"] == domain.CPU)
+        cells, squares = self.cells, self.gpu_squares
+        main = is_square(cells) & (cells["device"] == domain.CPU)
+        main |= cells.index.isin(squares.index[squares["n"].isin(planned)])
         return pd.Series(domain.SHAPES, cells.index).mask(main, domain.SIZES)
 
     @cached_property
     def draws(self) -> dict[str, FloatArray]:
-        """Bootstrap draws of the medians by quantity ("total", "kernel"), rows as in `cells`."""
+        """Draws of the medians by quantity ("total", "kernel"), rows as in `cells`."""
         return {part: self._samples(part).draws(part) for part in ("total", "kernel")}
 
     def drawn(self, cells: pd.DataFrame, quantity: str) -> FloatArray:

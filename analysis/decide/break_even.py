@@ -87,7 +87,7 @@ def side(cells: pd.DataFrame, draws: FloatArray) -> Side | None:
     """Return the side of `cells`, or None if no implementation was measured at two sizes.
 
     `cells` has the columns `IMPLEMENTATION`, n and total_s. The index of `cells` selects rows of
-    `draws` (of `analysis.stats.estimates.bootstrap_cells`); a cell without draws uses its median.
+    `draws` (of `analysis.stats.estimates.drawn_cells`); a cell without draws uses its median.
     """
     groups = implementations(cells, "total_s")
     if not groups:

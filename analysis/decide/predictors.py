@@ -236,18 +236,17 @@ class Predictor:
         return {part: time_s * scale for part, time_s in parts.items()}
 
     def _least_kernel_s(self, kernel: Kernel, n: npt.ArrayLike) -> FloatArray | float:
-        """Return the time of the kernel that is the fastest at the largest size it was measured.
+        """Return the time of the fastest kernel at the largest measured size.
 
         It is one of the kernels with the same arithmetic as `kernel`; 0 if there is none.
         """
         on_tensor_cores = VARIANTS[kernel.variant].tensor_cores
         alike = [
-            other
-            for other in self.kernels
+            (other.again.sizes[1], -other.again.log_s[-1], place)
+            for place, other in enumerate(self.kernels)
             if other.again and VARIANTS[other.variant].tensor_cores == on_tensor_cores
         ]
-        rates = [(one.again.sizes[1], -one.again.log_s[-1]) for one in alike if one.again]
-        return self.further(alike[rates.index(max(rates))], n).time_s if alike else 0.0
+        return self.further(self.kernels[max(alike)[-1]], n).time_s if alike else 0.0
 
     def _copies_s(self, n: npt.ArrayLike) -> dict[str, FloatArray]:
         matrix_bytes = ELEMENT_BYTES * np.atleast_1d(np.asarray(n, float)) ** 2

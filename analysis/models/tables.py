@@ -39,7 +39,7 @@ _NORMAL = float(ndtri((1 + CONFIDENCE) / 2))
 class Case:
     """Times to fit together, with the `labels` of `_LABELS`.
 
-    `cells` has `_CELLS` and the columns of `analysis.models.work`; `draws` are bootstrap draws of
+    `cells` has `_CELLS` and the columns of `analysis.models.work`; `draws` are draws of
     their medians, shape (cells, DRAWS), or NaN. `clock_hz`, the GPU's clock while measured, and
     `multiprocessors` are NaN if unknown.
     """

@@ -38,7 +38,7 @@ def gpu_comparison_table(
     `sources` measured at the same size. Both times are the least over the `candidates` common to
     both GPUs, whose sources are equal in all recordings. A GPU without common candidates has no
     row. ratio: time_s over the time of `first` (empty for `first`, whose candidates are all of its
-    own), with a 95 % interval from independent bootstrap draws of both medians over sessions. For a
+    own), with a 95 % interval from independent draws of both medians over sessions. For a
     GPU with one session the interval is widened by the deviation between sessions of other GPUs
     (the table `sessions`). basis: see `TOGETHER`. verdict: on the interval;
     `ONE_SESSION` if no deviation between sessions is known. `summary` is

@@ -108,21 +108,21 @@ def judged(sessions: pd.DataFrame, builds: Builds, threshold: float) -> pd.DataF
     """
     frames = []
     for part, rest in apart(of(sessions, [name for side in builds for name in side])):
-        (frame, parts), (other, own_parts) = compared(part, builds), compared(rest, builds)
+        (frame, parts), (other, rest_parts) = compared(part, builds), compared(rest, builds)
         if part is rest and len(sessions) >= SEVERAL > min(map(len, builds[:2])):
-            own_parts = own_parts * np.nan  # one session may be disturbed as a whole
+            rest_parts = rest_parts * np.nan  # one session may be disturbed as a whole
         distance, moved = np.log(frame["ratio"]), np.log(other["ratio"])
-        own = pd.Series(np.median([distance, moved, 0 * distance], axis=0), frame.index)
-        frame = frame.assign(margin=threshold, ratio=np.exp(own))
+        nearer = pd.Series(np.median([distance, moved, 0 * distance], axis=0), frame.index)
+        frame = frame.assign(margin=threshold, ratio=np.exp(nearer))
         p_values = significance.tests(distance, frame["margin"], parts, distance)
-        p_values["p_differs"] = 2 * between.beyond(own.abs(), own_parts)
+        p_values["p_differs"] = 2 * between.beyond(nearer.abs(), rest_parts)
         frame = significance.evaluated(frame.assign(**p_values), threshold / 2)
         frame = frame.assign(ratio=np.exp(distance))
-        frame = significance.with_intervals(frame, threshold, parts, own)
+        frame = significance.with_intervals(frame, threshold, parts, nearer)
         least = np.log(1 + threshold / 2) + (moved - distance).clip(lower=0)
-        least = np.maximum(between.exceeded(own_parts, FALSE_DISCOVERIES / 2 / len(frame)), least)
-        found = np.exp(least + between.exceeded(own_parts, 1 - POWER))
-        frames.append(frame.assign(found=found.where(parts["freedom"] >= FEWEST - 1)))
+        least = np.maximum(between.exceeded(rest_parts, FALSE_DISCOVERIES / 2 / len(frame)), least)
+        smallest = np.exp(least + between.exceeded(rest_parts, 1 - POWER))
+        frames.append(frame.assign(found=smallest.where(parts["freedom"] >= FEWEST - 1)))
     return pd.concat(frames).rename_axis("benchmark").reset_index()
 
 

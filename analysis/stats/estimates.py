@@ -1,4 +1,4 @@
-"""Medians, their intervals, and bootstrap draws of medians and of ratios of medians.
+"""Medians, their intervals, and draws of medians and of ratios of medians.
 
 A median has a distribution-free interval (order statistics). A quantity computed from several
 medians (a speedup, a fitted parameter) has a percentile bootstrap interval.
@@ -95,7 +95,7 @@ class Groups:
         return bounds
 
     def draws(self, times: pd.Series, seed: str, groups: Sequence[int] | None = None) -> FloatArray:
-        """Return draws of the medians of `groups` (default: all), see `bootstrap_cells`."""
+        """Return draws of the medians of `groups` (default: all), see `drawn_cells`."""
         names, split = self.names(), self.split(times)
         chosen = range(len(names)) if groups is None else groups
         drawn = [drawn_medians(split[each], seeded(seed, *names[each])) for each in chosen]
@@ -127,10 +127,10 @@ def overheads(samples: pd.DataFrame) -> pd.Series:
     return samples["total_s"] - sum(parts, samples["host_s"].fillna(0))
 
 
-def bootstrap_cells(
+def drawn_cells(
     samples: pd.DataFrame, column: str, by: Sequence[str] = CELL, seed: str | None = None
 ) -> FloatArray:
-    """Return bootstrap draws of the median of `column`, shape (cells, DRAWS).
+    """Return draws of the median of `column`, shape (cells, DRAWS).
 
     Rows are the rows of ``summarise(samples)``, or the groups `by` other columns. The draws of a
     cell depend only on its samples, its key and `seed` (default: the column). A cell with NaN or

@@ -11,7 +11,7 @@ from analysis.data.frames import concatenated, stacked
 from analysis.data.recordings import MeasuredSource, labelled, once_per_recording
 from analysis.domain import CPU
 from analysis.schema import bounded, renaming, with_bounds
-from analysis.stats.estimates import FloatArray, Groups, bootstrap_cells, ratio_intervals
+from analysis.stats.estimates import FloatArray, Groups, drawn_cells, ratio_intervals
 from measurement.recording.recording import CELL
 from measurement.recording.throttling import THROTTLE_REASONS
 
@@ -54,9 +54,9 @@ def _cold_starts(source: MeasuredSource) -> pd.DataFrame:
     parts[WARM] = keys.merge(warm, how="left", on=CELL)
     is_known = parts[WARM]["time_s"].notna().to_numpy()
     runs = source.own(source.recording.samples).merge(keys[CELL], on=CELL)
-    cold = bootstrap_cells(starts, "total_s", seed="cold")[is_known]
+    cold = drawn_cells(starts, "total_s", seed="cold")[is_known]
     ratio = parts[TOTAL]["time_s"] / parts[WARM]["time_s"]
-    warm_draws = bootstrap_cells(runs, "total_s", seed="warm")
+    warm_draws = drawn_cells(runs, "total_s", seed="warm")
     parts[TOTAL] = _with_ratio(parts[TOTAL], ratio, is_known, cold, warm_draws)
     parts[WARM] = parts[WARM][is_known]
     return pd.concat([rows.assign(part=part) for part, rows in parts.items()], ignore_index=True)

@@ -55,11 +55,13 @@ def test_beyond_the_measured_sizes_overlapped_runs_take_at_least_as_long_as_a_ke
     runs = curve(SIZES, 1e-9 * SIZES**2)
     pieces = Kernel("sgemm_top_pieces", 128128, None, runs)
     at = np.array([1024, 4096, 4097, 2**14, 2**15])
-    found = Predictor(1, 0.0, {}, [pieces, *others]).predict(pieces, at)
+    predicted = Predictor(1, 0.0, {}, [pieces, *others]).predict(pieces, at)
     least_s = 1e-13 * at.astype(float) ** 3
-    assert found.time_s == pytest.approx(np.where(at > 10_000, least_s, 1e-9 * at**2.0), rel=0.01)
-    assert found.time_s[-1] > 1.5 * 1e-9 * 2.0**30
-    assert found.half_width.tolist() == runs.predict(at).half_width.tolist()
+    assert predicted.time_s == pytest.approx(
+        np.where(at > 10_000, least_s, 1e-9 * at**2.0), rel=0.01
+    )
+    assert predicted.time_s[-1] > 1.5 * 1e-9 * 2.0**30
+    assert predicted.half_width.tolist() == runs.predict(at).half_width.tolist()
 
 
 def test_each_draw_is_a_curve_with_range_and_half_widths():

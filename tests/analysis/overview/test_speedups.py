@@ -6,7 +6,7 @@ import pytest
 
 from analysis.overview.speedups import speedups
 from analysis.schema import renaming
-from analysis.stats.estimates import bootstrap_cells, summarise
+from analysis.stats.estimates import drawn_cells, summarise
 from kernels.catalog.baselines import SOURCE_NAIVE, SPEEDUP_BASELINES
 from measurement.recording.recording import CELL
 
@@ -41,7 +41,7 @@ def samples_of(times, count=9):
 
 
 def table_of(samples):
-    draws = {part: bootstrap_cells(samples, f"{part}_s") for part in ("total", "kernel")}
+    draws = {part: drawn_cells(samples, f"{part}_s") for part in ("total", "kernel")}
     cells = summarise(samples.assign(in_run_kernel_s=samples["kernel_s"]))
     cells = cells.rename(columns=renaming("in_run_kernel_s", "kernel_s"))
     table = speedups(cells, draws)

@@ -165,10 +165,10 @@ def test_only_the_changed_benchmark_is_slower():
 
 
 def test_without_repeats_there_is_no_verdict_and_no_rate():
-    found = compare(table(["a", "b"], slower=["b"]), Builds(["a"], ["b"], ["a"]), 0.05)
-    assert {*found.verdicts["verdict"]} == {"undecided"}
-    assert not found.same_build_slower
-    assert found.verdicts["found"].isna().all()
+    comparison = compare(table(["a", "b"], slower=["b"]), Builds(["a"], ["b"], ["a"]), 0.05)
+    assert {*comparison.verdicts["verdict"]} == {"undecided"}
+    assert not comparison.same_build_slower
+    assert comparison.verdicts["found"].isna().all()
     with pytest.raises(StudyError, match="--repeat: no benchmark of A and B"):
         compare(table(["a", "b"]), Builds(["a"], ["b"], ["other"]), 0.05)
 
@@ -177,8 +177,8 @@ SIDES = [f"{side}{number}" for number in range(3) for side in "ab"]
 
 
 def verdicts(samples, a, b):
-    found = compare(samples, Builds(a, b, REPEATS), 0.05)
-    return found.verdicts.set_index("benchmark")["verdict"], found.notes
+    comparison = compare(samples, Builds(a, b, REPEATS), 0.05)
+    return comparison.verdicts.set_index("benchmark")["verdict"], comparison.notes
 
 
 def test_a_shift_of_all_benchmarks_is_one_verdict_from_three_sessions_on():
@@ -202,9 +202,9 @@ def test_a_shift_of_all_benchmarks_is_one_verdict_from_three_sessions_on():
 def test_a_slower_benchmark_is_found_beside_a_shift_of_all():
     samples = table([*REPEATS, *SIDES], slower=SIDES[1::2], shared=0.02)
     samples["time_s"] *= 1 + 0.03 * samples["session"].str.startswith("b")
-    found, _ = verdicts(samples, SIDES[::2], SIDES[1::2])
-    assert found["b0"] == "slower"
-    assert {*found.drop("b0")} == {"undecided"}, "3 % more are usual for this machine"
+    said, _ = verdicts(samples, SIDES[::2], SIDES[1::2])
+    assert said["b0"] == "slower"
+    assert {*said.drop("b0")} == {"undecided"}, "3 % more are usual for this machine"
 
 
 @pytest.mark.parametrize("factor", [1.0, 1.06])
@@ -216,19 +216,19 @@ def test_a_drift_of_the_machine_is_no_slowdown_and_cancels_if_builds_alternate(f
         times = samples["time_s"] * np.exp(drift * place)
         slowed = times.where(~samples["session"].isin(b), times * factor)
         a = [name for name in SIDES if name not in b]
-        found, _ = verdicts(samples.assign(time_s=slowed), a, b)
+        said, _ = verdicts(samples.assign(time_s=slowed), a, b)
         is_found = b is not late and factor > 1
-        assert found[MOST] == ("slower" if is_found else "undecided" if b is late else "same")
-        assert "slower" not in {*found.drop(MOST)}
+        assert said[MOST] == ("slower" if is_found else "undecided" if b is late else "same")
+        assert "slower" not in {*said.drop(MOST)}
 
 
 def test_variation_is_that_of_the_sessions():
     names = [f"r{number}" for number in range(40)]
-    known = located(table(names, benchmarks=30))
+    sessions_of_one_build = located(table(names, benchmarks=30))
     one = 0.003**2 + 0.003**2 + 1.35**2 * 0.005**2 / 12  # 1.35: of a lower quartile
     for size, share in ((1, 1), (3, 0.449)):  # variance of the median of 3 normal values
         builds = Builds(names[:size], names[size : 2 * size], names)
-        deviation = scale(ratios(known, builds))
+        deviation = scale(ratios(sessions_of_one_build, builds))
         assert (deviation**2).mean() == pytest.approx(2 * one * share, rel=0.25)
 
 

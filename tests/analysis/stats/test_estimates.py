@@ -1,4 +1,4 @@
-"""Medians, their intervals and bootstrap draws, and half a unit of the last printed digit."""
+"""Medians, their intervals and draws, and half a unit of the last printed digit."""
 
 from math import comb
 
@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from analysis.stats import estimates
-from analysis.stats.estimates import bootstrap_cells, drawn_medians, ratio_intervals, summarise
+from analysis.stats.estimates import drawn_cells, drawn_medians, ratio_intervals, summarise
 from analysis.stats.rounding import half_unit
 from base.intervals import median_interval
 from measurement.recording.recording import CELL, TABLES
@@ -49,7 +49,7 @@ def test_median_and_interval_of_samples_are_order_statistics():
     assert row[["h2d_s", "in_run_kernel_low_s", "d2h_high_s", "overhead_s"]].isna().all()
     assert row[["block_size", "host_memory"]].isna().all()
     assert summarise(samples_of([])).empty
-    assert bootstrap_cells(samples_of([]), "total_s").shape == (0, estimates.DRAWS)
+    assert drawn_cells(samples_of([]), "total_s").shape == (0, estimates.DRAWS)
 
 
 def test_draws_belong_to_cells_in_any_order_and_unit(gpu_recording):
@@ -59,22 +59,22 @@ def test_draws_belong_to_cells_in_any_order_and_unit(gpu_recording):
     pd.testing.assert_frame_equal(summarise(samples), summarise(shuffled))
     few = samples[samples["n"] == 256]
     orders = (few, few.sample(frac=1, random_state=4))
-    np.testing.assert_array_equal(*(bootstrap_cells(one, "in_run_kernel_s") for one in orders))
+    np.testing.assert_array_equal(*(drawn_cells(one, "in_run_kernel_s") for one in orders))
     table = summarise(gpu_recording.samples)
-    draws = bootstrap_cells(gpu_recording.samples, "total_s")
+    draws = drawn_cells(gpu_recording.samples, "total_s")
     assert draws.shape == (len(table), estimates.DRAWS)
     np.testing.assert_allclose(np.median(draws, axis=1), table["total_s"], rtol=0.02)
     assert not table.duplicated(CELL).any()
     one, other = samples_of(range(10), "block"), samples_of(range(10), "naive")
-    both = bootstrap_cells(pd.concat([one, other]), "total_s")
-    np.testing.assert_array_equal(bootstrap_cells(other, "total_s")[0], both[1])
+    both = drawn_cells(pd.concat([one, other]), "total_s")
+    np.testing.assert_array_equal(drawn_cells(other, "total_s")[0], both[1])
     assert (both[0] != both[1]).any(), "cells of equal samples are drawn independently"
     one, other = samples_of(range(5, 20), "block"), samples_of(range(30, 50), "naive")
     samples = pd.concat([one, other])
     scaled = samples.assign(**{name: samples[name] * 1024 for name in PARTS})
     times = ["total_s", "total_low_s", "in_run_kernel_high_s", "overhead_s"]
     pd.testing.assert_frame_equal(summarise(samples)[times] * 1024, summarise(scaled)[times])
-    before, after = (bootstrap_cells(s, "total_s") for s in (samples, scaled))
+    before, after = (drawn_cells(s, "total_s") for s in (samples, scaled))
     intervals = (ratio_intervals(draws[:1], draws[1:]) for draws in (before, after))
     np.testing.assert_array_equal(*intervals)
 
