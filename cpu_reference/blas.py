@@ -23,13 +23,13 @@ from base.paths import remedy
 from cpu_reference.catalog import BLAS, BLIS, MKL
 
 Matrix = npt.NDArray[np.float32]
-# How long idle threads of OpenBLAS (2^24 cycles) and MKL (5 ms) occupy their CPUs. The run of
+# How long idle threads of OpenBLAS (2^21 cycles) and MKL (1 ms) occupy their CPUs. The run of
 # another variant waits for them; their defaults are 0.1 s and 0.2 s.
-_IDLE = {"OPENBLAS_THREAD_TIMEOUT": "24", "KMP_BLOCKTIME": "5"}
+_IDLE = {"OPENBLAS_THREAD_TIMEOUT": "21", "KMP_BLOCKTIME": "1"}
 
 
 def shorten_idle_time() -> None:
-    """Let idle BLAS threads of processes that are started from now on sleep after a few ms.
+    """Let idle BLAS threads of processes that are started from now on sleep after about 1 ms.
 
     A run starts a few µs after its warm-up, so this changes no time of a product.
     """

@@ -1,5 +1,6 @@
 """Cells: the configurations to measure, planned from the study and the catalogs."""
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -110,18 +111,20 @@ def cpu_cells(study: Study, all_threads: int) -> list[Cell]:
 
 def _cpu_cells(study: CpuStudy, all_threads: int) -> Iterable[Cell]:
     largest = {limit.variant: limit.largest_size for limit in study.size_limits}
+    limits = study.thread_limits
+    most_flop = {limit.threads: Shape.square(limit.largest_size).flop for limit in limits}
+    most_flop.pop(all_threads, None)
     wanted = {all_threads if count == "all" else count for count in study.threads}
     counts = sorted(count for count in wanted if count <= all_threads) or [all_threads]
     for name in study.variants:
         entry = cpu_reference.catalog.variant(name)
-        for n in study.sizes:
-            if n <= largest.get(name, n):
-                for block in study.block_sizes if entry.blocked else [None]:
-                    for threads in counts if entry.parallel else [1]:
-                        yield cell(CPU, name, "float32", Shape.square(n), block, threads=threads)
-        for text in [] if entry.compiled else study.shapes:
-            for threads in counts if entry.parallel else [1]:
-                yield cell(CPU, name, "float32", Shape.parse(text), threads=threads)
+        shapes = [Shape.square(n) for n in study.sizes if n <= largest.get(name, n)]
+        shapes += [] if entry.compiled else [Shape.parse(text) for text in study.shapes]
+        for shape in shapes:
+            for block in study.block_sizes if entry.blocked else [None]:
+                for threads in counts if entry.parallel else [1]:
+                    if shape.flop <= most_flop.get(threads, math.inf):
+                        yield cell(CPU, name, "float32", shape, block, threads=threads)
 
 
 def gpu_cells(study: Study, device: str) -> list[Cell]:

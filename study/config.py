@@ -146,12 +146,19 @@ class CpuSizeLimit(Section):
     largest_size: Size
 
 
+class ThreadLimit(Section):
+    """The largest cube, or product of as many operations, that is measured on so many threads."""
+
+    threads: PositiveCount
+    largest_size: Size
+
+
 class CpuStudy(Section):
     """Measurements on the CPU: square float32 matrices; `shapes` are measured by libraries only.
 
     Block sizes apply to blocked variants. Thread counts apply to parallel variants ("all": one
-    thread per CPU that the process may use); counts above "all" are not measured. A variant may use
-    fewer threads than its count for a small product.
+    thread per CPU that the process may use); counts above "all" are not measured, and "all" has no
+    limit. A variant may use fewer threads than its count for a small product.
     """
 
     variants: OneOrMore[CpuVariant]
@@ -160,6 +167,7 @@ class CpuStudy(Section):
     size_limits: list[CpuSizeLimit] = Field(default_factory=list)
     block_sizes: OneOrMore[Size]
     threads: OneOrMore[Threads]
+    thread_limits: list[ThreadLimit] = Field(default_factory=list)
 
     @model_validator(mode="after")
     def _check_products(self) -> "CpuStudy":

@@ -104,6 +104,16 @@ def test_numbers_of_threads_above_those_of_the_host_are_omitted(threads, most, p
     assert {c.threads for c in cells if c.variant == "naive"} == {1}
 
 
+def test_few_threads_stop_at_their_limit_and_all_threads_have_none():
+    limits = [{"threads": count, "largest_size": 16} for count in (2, 4)]
+    cpu = {**STUDY["cpu"], "variants": ["blas"], "sizes": [16, 17], "shapes": ["512x4x2", "9x9x99"]}
+    limited = study(STUDY | {"cpu": cpu | {"threads": [1, 2, "all"], "thread_limits": limits}})
+    cells = [(str(one.shape), one.threads) for one in cpu_cells(limited, 4)]
+    assert {shape for shape, threads in cells if threads == 2} == {"16", "512x4x2"}
+    assert {shape for shape, threads in cells if threads == 4} == {"16", "17", "512x4x2", "9x9x99"}
+    assert len(cells) == 4 + 4 + 2
+
+
 def test_matrices_are_also_made_for_prepared_operands():
     cells = [
         planning.cell("gpu0", "block_padded", "float32", Shape.square(10), 8, "pinned"),
