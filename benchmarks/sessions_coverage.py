@@ -7,10 +7,8 @@ Each simulation takes cells of one kind from the recordings. Their samples are d
 residuals of the recorded samples. The effects of sessions are those estimated from the recordings,
 none, shared by all cells, or separate per cell. The first table gives the coverage of the intervals
 of the mean, overall and by third of the cells' noise, and of the prediction intervals of one more
-session. The second table counts the medians of the held-out recordings that are inside the
-prediction intervals of the recordings. Its last column counts kernels without a constant per
-sample. The constant is the additional time between two events around an empty kernel, compared with
-the recordings.
+session. The second table counts the medians of the held-out recordings, by default the one that was
+made last, that are inside the prediction intervals of the recordings.
 """
 
 import argparse
@@ -27,8 +25,8 @@ from analysis.stats.sessions import Medians
 from base.paths import ROOT
 from measurement.recording.recording import CELL, KERNEL
 
-RECORDED = [f"data/calibration/h200-sxm{end}" for end in ("", "-2", "-3", "-4")]
-HELD_OUT = [f"data/recordings/h200-sxm-two-{each}" for each in ("in-turn", "at-once")]
+RECORDED = [f"data/recordings/h100-sxm-{number}" for number in (4, 5, 6)]
+HELD_OUT = ["data/recordings/h100-sxm-7"]
 SESSIONS = (2, 3, 4, 8)
 CELLS = 60  # per simulation
 PARTS = ("kernel", "total")
@@ -121,45 +119,26 @@ def coverages(
             yield name, sessions, [float(each) for each in np.nanmean(covered, axis=0)]
 
 
-def _empty_s(source: MeasuredSource) -> float:
-    """Return the median time between two events around an empty kernel."""
-    ceilings = source.own(source.recording.ceilings)
-    return float(ceilings.loc[ceilings["quantity"] == "empty_kernel_s", "value"].median())
-
-
-def _constant(source: MeasuredSource, other: MeasuredSource, cells: pd.DataFrame) -> FloatArray:
-    """Return the part of the kernel times of `other` that its longer event distance explains."""
-    on = [name for name in KERNEL if name != "device"]
-    kernels = other.own(other.recording.kernels).groupby(on, as_index=False, dropna=False)
-    per_sample = cells[on].merge(kernels["launches"].median(), how="left", on=on)
-    launches = per_sample["launches"].to_numpy(dtype=float)
-    return (_empty_s(other) - _empty_s(source)) / launches
-
-
 def held_out(source: MeasuredSource, others: Sequence[MeasuredSource]) -> pd.DataFrame:
-    """Return how many medians of other GPUs, with pinned memory, are inside: by kind and GPU.
-
-    `unshifted` counts kernels without the constant of their samples.
-    """
+    """Return how many medians of other GPUs and their CPUs are inside: by quantity and kind."""
     on = [name for name in CELL if name != "device"]
     frames = []
     for part in PARTS:
         several = source.sessions(part)
         assert several is not None
         medians, kinds = several.medians(part), several.kinds(part)
-        kind = kinds["matrices_in"].fillna(kinds["length"])
-        pinned = (several.cells["host_memory"] == "pinned").fillna(False)
-        known = several.cells[on].assign(cell=range(len(kind)), quantity=part, kind=kind)[pinned]
+        kind = kinds["matrices_in"].fillna(several.cells["host_memory"]).fillna("CPU")
+        cells = several.cells[on].assign(cell=range(len(kind)), quantity=part, kind=kind)
+        if part == "kernel":  # its time does not depend on the host's memory
+            cells = cells.drop_duplicates([name for name in on if name in KERNEL])
         for other in others:
-            both = known.merge(other.cells[[*on, f"{part}_s"]].dropna(subset=f"{part}_s"), on=on)
-            cell, time_s = both["cell"].to_numpy(), both[f"{part}_s"].to_numpy(dtype=float)
-            inside = unshifted = medians.inside(cell, np.log(time_s))
-            if part == "kernel":
-                shift_s = _constant(source, other, both)
-                unshifted = medians.inside(cell, np.log(time_s - shift_s))
-            frames.append(both.assign(gpu=other.label, inside=inside, unshifted=unshifted, count=1))
-    rows = pd.concat(frames).groupby(["quantity", "kind", "gpu"])
-    return rows[["inside", "unshifted", "count"]].sum().astype(int)
+            times = other.cells[[*on, f"{part}_s"]].dropna(subset=f"{part}_s")
+            both = cells.merge(times, on=on)
+            log_s = np.log(both[f"{part}_s"].to_numpy(dtype=float))
+            inside = medians.inside(both["cell"].to_numpy(), log_s)
+            frames.append(both.assign(inside=inside, count=1).dropna(subset="inside"))
+    rows = pd.concat(frames).groupby(["quantity", "kind"])
+    return rows[["inside", "count"]].sum().astype(int)
 
 
 def main() -> None:
@@ -185,13 +164,9 @@ def main() -> None:
         print(f"| {name} | {sessions} | {shares} |", flush=True)
     if others:
         new = sources(load({path.name: [path] for path in others}))
-        counts = held_out(source, new)
-        sums = counts.groupby("quantity").sum()
-        sums.index = pd.MultiIndex.from_product([sums.index, ["all"], ["all"]])
-        print("\n| quantity | kind | GPU | inside | without constant |\n|---|---|---|---|---|")
-        for key, row in pd.concat([counts, sums]).iterrows():
-            cells = (f"{row[name]} of {row['count']}" for name in ("inside", "unshifted"))
-            print(f"| {' | '.join((*key, *cells))} |")
+        print("\n| quantity | kind | inside |\n|---|---|---|")
+        for key, row in held_out(source, new).iterrows():
+            print(f"| {' | '.join(key)} | {row['inside']} of {row['count']} |")
 
 
 if __name__ == "__main__":

@@ -3,8 +3,8 @@
     python -m benchmarks.verdict_rates [SESSION ...]
 
 It compares all pairs of sessions with one GPU model and configuration, and each session with
-planted slowdowns. The default sessions are those of `data/calibration` and the four full
-sessions of the report. Starts of the machine are divided into two halves. Verdicts on one half use
+planted slowdowns. The default sessions are those of `data/calibration` and the full sessions of
+both GPU models. Starts of the machine are divided into two halves. Verdicts on one half use
 the variation between sessions of the other half, of the full sessions, or that of `compare`.
 Slowdowns are also simulated: the times of B are multiplied. With the default sessions, the full
 ones are also compared with two recordings of other hosts.
@@ -38,7 +38,8 @@ from base.paths import ROOT
 from measurement.recording.recording import Recording, read
 
 CALIBRATION = Path("data/calibration")
-COMMITTED = tuple(f"data/recordings/h200-sxm-{number}" for number in (5, 6, 7, 8))
+COMMITTED = [f"data/recordings/h200-sxm-{number}" for number in (5, 6, 7, 8)]
+COMMITTED += [f"data/recordings/h100-sxm-{number}" for number in (4, 5, 6, 7)]
 # Recordings of other hosts, in no fit.
 OTHERS = ("data/recordings/h200-sxm-two-at-once", "data/recordings/h200-sxm-two-in-turn")
 SLOWDOWNS = (0.01, 0.02, 0.05)

@@ -3,8 +3,8 @@
 log t(cell, session, sample) = mean of the cell + effect of the session + noise. The effect of a
 session has one part shared by all cells of a kind and one part per cell. Both variances are pooled
 over the cells of a kind, because sessions are few. A kind has one host memory and one host work. A
-kind on a CPU also has one number of threads; a kind of kernel times, one memory that holds the
-matrices; other kinds, one length of the time.
+kind of kernel times also has one memory that holds the matrices; other kinds, one length of the
+time, and on a CPU one number of threads.
 """
 
 from dataclasses import dataclass
@@ -248,8 +248,8 @@ class Sessions:
         length = nothing if part in KERNELS else length
         works = pd.Series(np.isfinite(self._typical("host")), dtype="boolean")
         work = works.mask(of_cpu) if part == "total" else works.mask(np.ones(len(works), bool))
-        of_gpu = {"matrices_in": memory.mask(of_cpu), "length": length.mask(of_cpu)}
-        return self.cells[["host_memory", "threads"]].assign(host_work=work, **of_gpu)
+        kinds = self.cells[["host_memory", "threads"]]
+        return kinds.assign(host_work=work, matrices_in=memory.mask(of_cpu), length=length)
 
     def _typical(self, part: str) -> FloatArray:
         """Return the geometric mean of the medians of each cell, NaN without that part."""
@@ -396,7 +396,7 @@ class SessionVariance:
         length = pd.Series(lengths(rows["time_s"].to_numpy(dtype=float)), rows.index, dtype="str")
         of_kernel, on_cpu = rows["quantity"].isin(KERNELS), rows["threads"].notna()
         memory = rows["matrices_in"].where(of_kernel & ~on_cpu)
-        kinds = _kinds(rows.assign(matrices_in=memory, length=length.mask(of_kernel | on_cpu)))
+        kinds = _kinds(rows.assign(matrices_in=memory, length=length.mask(of_kernel)))
         return self.kinds.reindex(pd.MultiIndex.from_frame(kinds)).set_axis(rows.index)
 
 

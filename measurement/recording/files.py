@@ -105,8 +105,8 @@ def files_of(path: Path) -> list[str]:
 def check_sessions(provenances: Mapping[Path, Mapping[str, Any]]) -> None:
     """Check that recordings, by folder, are sessions of one GPU model and one study.
 
-    GPUs, sources and study must be equal; the protocol, the energy settings and what is measured
-    of the CPU may differ. Raise RecordingError naming the first recording that does not fit.
+    GPUs, sources and study must be equal; the protocol, the energy settings, the series and what
+    is measured of the CPU may differ. Raise RecordingError naming the first recording that does not fit.
     """
     (first, one), *others = provenances.items()
     for path, other in others:
@@ -119,7 +119,7 @@ def check_sessions(provenances: Mapping[Path, Mapping[str, Any]]) -> None:
 
 
 # Keys of a study that may differ between its sessions.
-_PER_SESSION = ("protocol", "energy", "cpu")
+_PER_SESSION = ("protocol", "energy", "series", "cpu")
 
 
 def difference(one: Mapping[str, Any], other: Mapping[str, Any]) -> str | None:
