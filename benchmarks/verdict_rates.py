@@ -88,11 +88,15 @@ class Sessions:
         return several.index(start) % 2 if start in several else None
 
 
+def _model(recording: Recording) -> str:
+    return str(recording.provenance["devices"][0]["name"])
+
+
 def _group(recording: Recording) -> str:
-    """Return GPU models, variants and sizes of a recording, as text."""
+    """Return GPU model, number of GPUs, variants and sizes of a recording, as text."""
     facts = recording.provenance
     study = [facts["configuration"].get(name) for name in ("variants", "sizes")]
-    return str([[gpu["name"] for gpu in facts["devices"]], study])
+    return str([_model(recording), len(facts["devices"]), study])
 
 
 def names_of_kinds(frame: pd.DataFrame) -> pd.Series:
@@ -297,10 +301,14 @@ def counts(
 
 
 def of_others(sessions: Sessions, others: Sequence[Recording]) -> pd.DataFrame:
-    """Return the `rates` of `compare` and the number of kernels, of full sessions with others."""
+    """Return `rates` of `compare` and numbers of kernels, of full sessions with others.
+
+    Both have GPUs of one model.
+    """
     numbers = range(len(sessions.recordings))
     full = [sessions.recordings[at] for at in numbers if sessions.half(at) is None]
-    frames = [compare(one, other, THRESHOLD) for one in full for other in others]
+    pairs = [(one, other) for one in full for other in others if _model(one) == _model(other)]
+    frames = [compare(one, other, THRESHOLD) for one, other in pairs]
     frames = [frame[frame["same_code"]] for frame in frames]
     kernels = [int((frame["side"] == GPU).sum()) for frame in frames]
     return pd.DataFrame([rates(frame, KNOWN) for frame in frames]).assign(kernels=kernels)

@@ -50,8 +50,8 @@ class Between(NamedTuple):
 def _fitted() -> dict[str, Between]:
     """Return the variation by kind, as `python -m benchmarks.verdict_rates` prints it.
 
-    Fitted to 34 sessions of the H200 with 15 starts, in three configurations: `data/calibration`
-    and h200-sxm-5 to -8. Pageable memory has too few sessions of one start.
+    Fitted to 34 sessions of an H200 and an H100 with 15 starts: `data/calibration`, h200-sxm-5 to
+    -8 and h100-sxm-4 to -7. Pageable memory has too few sessions of one start.
     """
     with Path(__file__).with_name("verdict_variances.csv").open(encoding="utf-8") as lines:
         rows = [dict(row) for row in csv.DictReader(lines)]

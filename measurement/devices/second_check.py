@@ -34,6 +34,9 @@ _ROWS, _COLUMNS, _SUSPECTS = 12, 64, 4
 # 2⁻²⁰ at k = 4096 and grows with √k; with one factor of TF32 it is 2⁻¹³ at every k. Kernels that
 # round more often may exceed it, but those that round less often have no lower limit.
 _IMPRECISE = 2.0**-15
+# The largest errors of a product exceed the root mean square of all at most by this factor: of 2²⁴
+# normal errors one is beyond 5.4 standard deviations, and a row is chosen by only one sum.
+_LARGEST = 5.0
 # Share of the samples of user-supplied code that are checked, besides the last; share of the
 # catalog's kernels whose last sample is.
 _CHECKED_SHARE = 0.25
@@ -133,11 +136,10 @@ class SecondCheck:
                 number, index = divmod(row, cell.shape.m)
                 left, right = a[number][[index]], b[number]
                 columns = self._rng.permutation(cell.shape.n)[:_COLUMNS]
-                if position == 0:
+                if is_suspect := position == 0:
                     columns = _largest(values, left[0] @ right)[:_SUSPECTS]
-                pair = (left, right[:, columns])
-                found = values[None, columns]
-                verdicts.append(compare(found, *pair, cell.bound_multiple, digits))
+                facts = right[:, columns], cell.bound_multiple, digits, is_suspect
+                verdicts.append(compare(values[None, columns], left, *facts))
         self.seconds += time.perf_counter() - begin
         reasons = [verdict.reason for verdict in verdicts if not verdict.passed]
         if reasons:
@@ -152,11 +154,17 @@ def _largest(values: Matrix, expected: Matrix) -> Matrix:
 
 
 def compare(
-    values: Matrix, left: Matrix, right: Matrix, multiple: float, digits: int = FLOAT.digits
+    values: Matrix,
+    left: Matrix,
+    right: Matrix,
+    multiple: float,
+    digits: int = FLOAT.digits,
+    largest: bool = False,
 ) -> Verdict:
     """Compare elements with those of left·right: each error, and the precision of float32.
 
-    `digits` are those to which the device may round the factors (`Variant.digits`).
+    `digits` are those to which the device may round the factors (`Variant.digits`); `largest`: the
+    elements are those of a product with the largest errors.
     """
     expected, bound = reference(left[None], right[None])
     verdict = evaluate(values[None], expected, bound, multiple)
@@ -166,6 +174,7 @@ def compare(
     squares = (np.square(factor, dtype=np.float64).mean() for factor in (left, right))
     share = error / np.sqrt(left.shape[-1] * np.prod(list(squares)))
     limit = max(multiple, 1.0) * _IMPRECISE + 2 * 2.0**-digits
+    limit *= _LARGEST if largest else 1
     if share <= limit:
         return verdict
     reason = f"errors are {share:.2g} of the elements; float32 allows {limit:.2g}"

@@ -89,6 +89,26 @@ def test_a_product_of_halves_is_compared_with_the_bound_of_halves(digits, dtype)
         assert not passes(np.float16)
 
 
+@pytest.mark.parametrize("precision", [np.float16, np.float32])
+def test_the_largest_errors_of_a_right_product_are_no_imprecision(precision):
+    rng, digits = np.random.default_rng(2), np.finfo(precision).nmant + 1
+    a, b = (rng.uniform(-1, 1, shape).astype("f") for shape in ((512, 4096), (4096, 512)))
+    multiple = 1 + 3 * 2 ** (24 - digits) / 4096
+    short = [matrix.astype(precision).astype("f") for matrix in (a, b)]
+    product = (short[0] @ short[1]).astype(precision).astype("f")
+
+    def passes(values, largest=True):
+        row = np.argmax(np.abs(values - a @ b).max(axis=1))
+        columns = np.argsort(-np.abs(values[row] - a[row] @ b))[:4]
+        values, right = values[[row]][:, columns], b[:, columns]
+        return compare(values, a[[row]], right, multiple, digits, largest).passed
+
+    assert passes(product)
+    assert passes(product, False) == (precision is np.float32)
+    product[7, 5:12] += 0.4
+    assert not passes(product)
+
+
 class Code:
     """Code under test; `trick` is one of the functions below."""
 
