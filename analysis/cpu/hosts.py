@@ -10,11 +10,12 @@ from analysis.data.cells import is_square
 from analysis.data.frames import from_rows, stacked
 from analysis.data.recordings import MeasuredSource, once_per_recording
 from analysis.domain import CPU, SHAPE
+from analysis.schema import renaming
 from analysis.stats.estimates import grouped
 from measurement.recording.recording import CELL
 
 CHANGED = 0.02  # relative change of the clock during a run that counts
-_PERCENTILES = ["time_p10_s", "time_s", "time_p90_s"]
+_PERCENTILES = ["time_p10_s", "time_p90_s"]
 _HOST = ("cpu_model", "logical_cpus", "usable_cpus", "usable_threads", "memory_bytes")
 # Processors of servers by family and model, as CPUID gives them.
 _PROCESSORS = {
@@ -63,9 +64,9 @@ def identity(host: Mapping[str, Any]) -> str | None:
 
 
 def times_table(sources: list[MeasuredSource]) -> pd.DataFrame:
-    """Return percentiles of each square CPU cell's samples of all sessions, one row per cell.
+    """Return the time of each square CPU cell, and percentiles of its samples of all sessions.
 
-    is_fastest: the cell has the least median at its size, of all variants and numbers of threads.
+    is_fastest: the cell has the least time at its size, of all variants and numbers of threads.
     """
     frames = []
     samples = ((source, source.own(source.recording.samples)) for source in sources)
@@ -74,8 +75,10 @@ def times_table(sources: list[MeasuredSource]) -> pd.DataFrame:
         if runs.empty:
             continue
         by_cell = runs.groupby(CELL, dropna=False)["total_s"]
-        times = by_cell.quantile([0.1, 0.5, 0.9]).unstack().set_axis(_PERCENTILES, axis="columns")
-        times = times.assign(samples=by_cell.size()).reset_index().sort_values(["n", *CELL])
+        times = by_cell.quantile([0.1, 0.9]).unstack().set_axis(_PERCENTILES, axis="columns")
+        times = times.assign(samples=by_cell.size()).reset_index()
+        cells = source.cells[[*CELL, "total_s"]].rename(columns=renaming("total_s", "time_s"))
+        times = times.merge(cells, on=CELL).sort_values(["n", *CELL], ignore_index=True)
         chosen = best.fastest(times, "time_s", SHAPE).index
         fastest = times.index.isin(chosen)
         frames.append(times.assign(recording=source.recording_id, is_fastest=fastest))

@@ -171,7 +171,7 @@ def _lines(asked: Question, found: BySize | ByShape, gpu: CsvRow, tables: Tables
         yield f"{on_gpu[0].candidates} implementations compared, each with its block size"
     yield ""
     yield from _cpu_lines(asked, found)
-    yield "Parentheses: 95 % prediction intervals (times, speedups), confidence intervals (sizes)."
+    yield "Parentheses: 95 % confidence intervals; between measured sizes, prediction intervals."
 
 
 def _cpu_lines(asked: Question, found: BySize | ByShape) -> Iterator[str]:

@@ -19,7 +19,7 @@ from kernels.catalog.baselines import BEST
 from kernels.catalog.locations import LOCATIONS
 from kernels.products.elements import ELEMENTS
 from kernels.products.shape import Shape
-from measurement.recording.schema import KERNEL
+from measurement.recording.schema import CELL, KERNEL
 
 _MATRICES = {"a": ("m", "k"), "b": ("k", "n"), "c": ("m", "n")}
 _BATCH = ["streams", "products", "same_a"]
@@ -36,7 +36,7 @@ def locations_table(sources: list[MeasuredSource]) -> pd.DataFrame:
     for source in with_gpu(sources):
         if source.placed.rows.empty:
             continue
-        rows, copies = source.placed.summary(), _copies(source)
+        rows, copies = _as_elsewhere(source.placed.summary(), source.cells), _copies(source)
         rows["family"] = _families(rows)
         rows["floor_s"] = [sum(_copied_s(row, copies)) for row in rows.to_dict("records")]
         on_cpu = source.cells[source.cells["device"] == CPU]
@@ -86,6 +86,13 @@ def throughput_table(sources: list[MeasuredSource]) -> pd.DataFrame:
         over_floor = batches.medians(measured["run_s"] / measured["copies_s"])
         frames.append(labelled(source, rows.assign(over_floor=over_floor[0])))
     return stacked("throughput", frames)
+
+
+def _as_elsewhere(rows: pd.DataFrame, cells: pd.DataFrame) -> pd.DataFrame:
+    """Return rows with the times and intervals of the same cells in other tables."""
+    times = with_bounds("total_s")
+    same = rows[CELL].merge(cells[[*CELL, *times]], how="left", on=CELL).set_axis(rows.index)
+    return rows.assign(**{name: same[name].fillna(rows[name]) for name in times})
 
 
 def _families(cells: pd.DataFrame) -> list[str]:
