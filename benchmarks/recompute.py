@@ -99,7 +99,7 @@ class Source:
         device, _, dtype, batch, m, n, k = cell[:7]
         fits = m == n == k and batch == "1" and dtype == "float32"
         planned = [*self.configuration["sizes"], *self.configuration.get("holdout_sizes", [])]
-        return device == "cpu" or (fits and int(n) in planned)
+        return fits and (device == "cpu" or int(n) in planned)
 
 
 def median_of(sessions):
@@ -175,13 +175,13 @@ def reml(values, noise):
 def check_sessions(source, label, summary, checks):
     """Compare intervals of kernel times over several sessions, by the memory of the matrices."""
     limit = source.gpu["limits"]["l2_cache_bytes"]
+    table = {cell_of(row): row for row in summary if row["gpu"] == label}
     kinds = defaultdict(dict)
     for cell, sessions in source.kernel.items():
         m, n, k, batch = (int(cell[at]) for at in (4, 5, 6, 3))
         outside = batch * (m * k + k * n + m * n) * (8 if cell[2] == "float64" else 4) > limit
-        if min(map(len, sessions.values())) >= 6:
+        if min(map(len, sessions.values())) >= 6 and cell in table:
             kinds[cell[8], outside][cell] = sessions
-    table = {cell_of(row): row for row in summary if row["gpu"] == label}
     for cells in kinds.values():
         most = max(map(len, cells.values()))
         cells = {cell: own for cell, own in cells.items() if len(own) == most}
@@ -300,7 +300,7 @@ def check_models(source, label, tables, checks):
         cell = cell_of(row)
         naive = row["variant"] == "naive" and row["block_size"] != "32"
         known = row["variant"] in MODELLED and row["host_memory"] == memory and not naive
-        if known and source.is_fitted(cell):
+        if known and source.is_fitted(cell) and int(cell[5]) in source.configuration["sizes"]:
             spread = math.log(number(row["kernel_high_s"]) / number(row["kernel_low_s"])) / 3.9199
             cells.append((cell, math.log(median_of(source.kernel[cell])), spread**2))
     for row in tables["counts"]:
