@@ -180,10 +180,12 @@ def tile_of(library: Library, source: Source, reading: Reading) -> tuple[int, in
         return edge, edge
     if not any(grows):
         return None
-    area = LARGE_SHAPE * LARGE_SHAPE / base
     rows = _first_growth(lambda m: blocks(m, LARGE_SHAPE)) if grows[0] else ANY
-    columns = max(1, round(area / rows)) if all(grows) else ANY
-    return rows, columns if grows[1] else ANY
+    columns = _first_growth(lambda n: blocks(LARGE_SHAPE, n)) if grows[1] else ANY
+    whole = (LARGE_SHAPE // rows) * (LARGE_SHAPE // columns)
+    if all(grows) and not whole <= base <= -(-LARGE_SHAPE // rows) * -(-LARGE_SHAPE // columns):
+        columns = max(1, round(LARGE_SHAPE * LARGE_SHAPE / base / rows))  # one axis has both
+    return rows, columns
 
 
 def _first_growth(blocks: Callable[[int], int]) -> int:

@@ -33,6 +33,12 @@ _QUALIFIERS = (
 )
 COUNTS = re.compile(r"\b(?:int|unsigned|long|size_t|u?int\d+_t)\b")  # a type of numbers
 _WORD = re.compile(r"(?<![\w.])[A-Za-z_]\w*")
+_SET = re.compile(r"(\w+)\s*=(?!=)(.*)", re.DOTALL)
+# Sets a member, or changes a value.
+_CHANGED = re.compile(
+    r"(?:\+\+|--)\s*(\w+)|"
+    r"(\w+)\s*(?:(?:\.\s*\w+\s*)+=(?!=)|(?:\.\s*\w+\s*)*(?:\+\+|--|(?:[-+*/%|&^]|<<|>>)=))"
+)
 
 
 @dataclass(frozen=True)
@@ -119,31 +125,45 @@ def words(text: str) -> set[str]:
 
 
 def statements(code: str) -> list[str]:
-    """Return the statements before the end of a block's text, except those in closed blocks."""
-    open_blocks: list[list[str]] = [[]]
+    """Return the statements before the end of a block's text, except those in closed blocks.
+
+    A condition for a single change is a statement, too.
+    """
+    open_blocks: list[tuple[str, list[str]]] = [("", [])]
     begin = place = 0
-    while place < len(code):
-        character = code[place]
-        if character in "([" or (character == "{" and _initialises(code[begin:place])):
+    while mark := re.compile(r"[(\[{};]").search(code, place):
+        place, before = mark.start(), code[begin : mark.start()].strip()
+        if mark[0] in "([" or (mark[0] == "{" and _initialises(before)):
             place = closing(code, place)
             continue
-        if character == ";" and code[begin:place].strip():
-            open_blocks[-1].append(_behind_calls(code[begin : place + 1].strip()))
-        elif character == "{":
-            open_blocks.append([])
-        elif character == "}" and len(open_blocks) > 1:
-            open_blocks.pop()
-        if character in ";{}":
-            begin = place + 1
-        place += 1
-    return [statement for block in open_blocks for statement in block]
+        if mark[0] == ";" and before:
+            _append(open_blocks[-1][1], _behind_calls(f"{before};"))
+        elif mark[0] == "{":
+            open_blocks.append((before, []))
+        elif mark[0] == "}" and len(open_blocks) > 1:
+            head, block = open_blocks.pop()
+            if re.match(r"(?:if|else)\b", head):
+                is_change = len(block) == 1 and _CHANGED.match(block[0])
+                _append(open_blocks[-1][1], f"{head} {block[0] if is_change else ';'}")
+        begin = place = place + 1
+    return [statement for _, block in open_blocks for statement in block]
+
+
+def _append(block: list[str], statement: str) -> None:
+    """Append a statement to a block; one that begins with ``else`` belongs to the last."""
+    if statement.startswith("else") and block and block[-1].startswith("if"):
+        statement = f"{block.pop()} {statement}"
+    block.append(statement)
 
 
 def _behind_calls(statement: str) -> str:
-    """Return a statement without calls of macros before it, which have no semicolon."""
-    while call := re.match(r"[A-Za-z_]\w*\s*\(", statement):
+    """Return a statement without calls of macros before it, which have no semicolon.
+
+    A value that is set under a condition is set.
+    """
+    while call := re.match(r"(?!for\b|while\b)([A-Za-z_]\w*)\s*\(", statement):
         rest = statement[closing(statement, call.end() - 1) :].lstrip()
-        if not re.match(r"[A-Za-z_]", rest):
+        if not re.match(r"[A-Za-z_]", rest) or (call[1] == "if" and _CHANGED.match(rest)):
             break
         statement = rest
     return statement
@@ -220,9 +240,13 @@ def needed(declarations: Sequence[str], launch: Launch) -> tuple[str, ...]:
 
 
 def assigned(statement: str) -> tuple[str, str]:
-    """Return the name to which a statement assigns, and its value if that is the whole; else ""."""
-    match = re.match(r"(\w+)\s*((?:\.\s*\w+\s*)*)=(?!=)(.*)", statement, re.DOTALL)
-    return (match[1], "" if match[2] else match[3]) if match else ("", "")
+    """Return the name that a statement sets or changes, and its value if that is all; else ""."""
+    if condition := re.match(r"if\s*\(", statement):
+        statement = statement[closing(statement, condition.end() - 1) :].lstrip()
+    elif whole := _SET.match(statement):
+        return whole[1], whole[2]
+    change = _CHANGED.match(statement)
+    return (change[1] or change[2], "") if change else ("", "")
 
 
 def edges_of_blocks(launch: Launch) -> set[str]:

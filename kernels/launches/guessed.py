@@ -34,7 +34,7 @@ def by_guesses(path: Path, text: str, name: str, refused: StudyError | None) -> 
     kernel = kernels_of(text)[name]
     code = for_the_device(text, {name})
     uses_z = re.search(r"\bthreadIdx\s*\.\s*z\b", without_comments(code))
-    of_file = refused  # why a launch that was found was not judged
+    of_file = refused  # why a launch that was found was not judged: it may differ from a guess
     example: Launch | None = None
     likeliest: Judged | None = None
     for guess in guesses(name, kernel, code):
@@ -45,7 +45,7 @@ def by_guesses(path: Path, text: str, name: str, refused: StudyError | None) -> 
             refused = refused or error
             continue
         geometry, is_sure = _fitting(library, probe, guess, "blockDim" in code)
-        is_sure = is_sure and not uses_z
+        is_sure = is_sure and not uses_z and not of_file
         launch = guess.launch(geometry)
         source = Source.of(path, text, launch)
         judged = check(source, source.library("counted"), geometry=geometry)

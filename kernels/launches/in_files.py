@@ -8,6 +8,8 @@ from functools import lru_cache
 from kernels.host_execution.compiler import SOURCE_NAME
 from kernels.launches.expression import (
     Launch,
+    assigned,
+    declared_names,
     launches_in,
     named,
     needed,
@@ -31,7 +33,7 @@ from kernels.launches.roles import is_leading_dimension, size_named
 
 # A parameter that is a number of threads, or their edge.
 _EDGE = re.compile(
-    r"^(?!dim3)[\w\s]*(?:block_?(?:size|dim)|thread|tile)\w*\s*(?:=|$)", re.IGNORECASE
+    r"^(?!dim3)[\w\s]*(?:block_?(?:size|dim|width|height)|thread|tile)\w*\s*(?:=|$)", re.IGNORECASE
 )
 
 
@@ -79,7 +81,8 @@ def _given_numbers(text: str, function: Piece, launch: Launch) -> Iterator[str]:
     numbers += [("int", named(each) if _EDGE.search(each) else "") for each in given]
     calls = rf"\b{name}\s*(?:<([^;<>()]*)>\s*)?\(([^;{{}}]*)\)\s*;"
     defaults = ",".join(each.partition("=")[2] or "32" for each in given)
-    used, seen = words(written([launch])), {""}
+    used = words(written([launch]))
+    seen = {""}.union(*map(declared_names, launch.declarations))
     for first, others in [*re.findall(calls, blanked(text)), ("", defaults)]:
         values = (split_list(first) + [""] * len(template))[: len(template)] + split_list(others)
         for (kind, target), value in zip(numbers, values, strict=False):
@@ -163,7 +166,13 @@ def _declarations(piece: Piece, place: int, launch: Launch) -> tuple[str, ...]:
     if piece.body is None:
         return ()
     body = blanked(piece.text)[piece.body - piece.begin + 1 : place]
-    return needed(statements(_without_other_branches(body)), launch)
+    before = statements(_without_other_branches(body))
+    kinds = {named(each): each.partition("=")[0] for each in parameters(piece)}
+    for number, statement in enumerate(before):
+        name, value = assigned(statement)
+        if value and name in kinds and name not in words(value):  # a parameter gets another value
+            before[number] = f"{kinds.pop(name)} = {value}"
+    return needed(before, launch)
 
 
 def _without_other_branches(code: str) -> str:

@@ -74,7 +74,7 @@ def kernels_to_judge(path: Path, text: str, option: str | None, kernel: str | No
         for name, count in count_of.items()
         if count == len(MATRICES) or (count == len(MATRICES) + 1 and may_add(present[name]))
     ]
-    several = sequences(text, option)
+    several = [s for s in sequences(text, option) if count_of.keys() & {step.name for step in s}]
     mains = {main_of(steps).name for steps in several}
     parts = {step.name for steps in several for step in steps} - mains
     products = [name for name in present if name in {*products, *mains} - parts]

@@ -127,14 +127,39 @@ def test_a_launch_gets_what_is_assigned_and_the_branch_of_its_condition():
     assert "rows = 1000;" not in scope_of(text, [launch]).statements(launch)
 
 
+def test_a_launch_gets_what_changes_under_a_condition_and_what_a_parameter_becomes(tmp_path):
+    text = """
+void run(const float *a, const float *b, float *c, int m, int n, int k, int block) {
+    block = T * T;
+    dim3 grid(n / T), others;
+    if (n % (T * (1)) != 0) grid.x++;
+    for (int i = 0; i < 9; ++i) grid.x += 1;
+    if (m > 5) { others = grid; m += 0; }
+    if (m % T) { grid.y = m / T + 1; } else grid.y = m / T;
+    tiled<<<grid, block>>>(a, b, c, m, n, k);
+}
+"""
+    text = PLAIN.replace("#define T 8", "#define T 12") + text
+    (launch,) = launches(text)
+    assert launch.declarations == (
+        "int block = T * T;",
+        "dim3 grid(n / T), others;",
+        "if (n % (T * (1)) != 0) grid.x++;",
+        "if (m % T) grid.y = m / T + 1; else grid.y = m / T;",
+    )
+    path = repository(tmp_path, {"tiled.cu": text})
+    assert "tiled: correct\n" in "\n".join(judged(path))
+
+
 def test_a_template_of_the_host_and_a_stream_are_read():
-    text = """template <int EDGE> void run(float *A, float *B, float *C, int n, Plan *plan) {
-    k<EDGE><<<n / EDGE, EDGE, 0, plan[0].stream>>>(A, B, C, n);
+    text = """template <int EDGE> void run(float *A, float *B, float *C, int n, Plan *plan,
+    int blockHeight = 8) {
+    k<EDGE><<<n / EDGE, EDGE * blockHeight, 0, plan[0].stream>>>(A, B, C, n);
 }
 int main() { run<16>(a, b, c, 64, plan); }"""
     (launch,) = launches(text)
-    assert launch.call == "k<EDGE><<<n / EDGE, EDGE, 0>>>(A, B, C, n)"
-    assert launch.declarations == ("constexpr int EDGE = 16;",)
+    assert launch.call == "k<EDGE><<<n / EDGE, EDGE * blockHeight, 0>>>(A, B, C, n)"
+    assert launch.declarations == ("constexpr int EDGE = 16;", "constexpr int blockHeight = 8;")
 
 
 def test_constants_of_the_host_that_are_passed_as_sizes_are_set():
@@ -231,7 +256,10 @@ COMPARISON = """__global__ void compare(const float *a, const float *b, int *dif
     const int i = blockIdx.x * 256 + threadIdx.x;
     if (i < n && a[i] != b[i]) atomicAdd(differences, 1);
 }
-void check(float *a, float *b, int *d, int n) { compare<<<(n + 255) / 256, 256>>>(a, b, d, n); }
+void check(float *a, float *b, int *d, int n) {
+    cudaMemset(d, 0, sizeof(int));
+    compare<<<(n + 255) / 256, 256>>>(a, b, d, n);
+}
 """
 
 
@@ -320,6 +348,33 @@ def test_a_kernel_with_unknown_shared_memory_is_not_called_wrong(tmp_path):
         judge(tmp_path / "much.cu", MUCH_MEMORY, "multiply")
     launch = "multiply<<<dim3(N / 64, M / 64), 256, 1 << 16>>>(A, B, C, M, N, K)"
     assert judge(tmp_path / "much.cu", MUCH_MEMORY, "multiply", launch).multiple == 64
+
+
+UNDER_A_MODE = """__global__ void gemm(
+    const float *A, const float *B, float *C, int M, int N, int K, int flag) {
+    __shared__ float sums[64][64];
+    for (int i = threadIdx.y; i < 64; i += 4)
+        for (int j = threadIdx.x; j < 64; j += 32) {
+            const int row = blockIdx.y * 64 + i, column = blockIdx.x * 64 + j;
+            sums[i][j] = 0;
+            for (int k = 0; k < K && row < M && column < N; ++k)
+                sums[i][j] += A[row * K + k] * B[k * N + column];
+            if (row < M && column < N) C[row * N + column] = sums[i][j] * (flag & 1);
+        }
+}
+void run(const float *A, const float *B, float *C, int M, int N, int K, const char *mode) {
+    int flag = 0;
+    if (*mode == 'N') flag |= 1;
+    dim3 grid((N + 63) / 64, (M + 63) / 64), block(32, 4);
+    gemm<<<grid, block>>>(A, B, C, M, N, K, flag);
+}
+"""
+
+
+def test_no_guess_calls_a_kernel_wrong_whose_launch_is_not_evaluated(tmp_path):
+    path = repository(tmp_path, {"mine.cu": UNDER_A_MODE})
+    with pytest.raises(CompilerError, match="‘mode’ was not declared"):
+        list(judged(path))
 
 
 def test_a_launch_that_is_not_understood_is_named(tmp_path):

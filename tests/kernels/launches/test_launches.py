@@ -2,11 +2,13 @@
 
 import re
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from base.errors import StudyError
 from kernels.host_execution.binding import KernelFault
+from kernels.launches import checks
 from kernels.launches.device import for_the_device
 from kernels.launches.in_files import launches
 from kernels.launches.lines import judged
@@ -223,6 +225,23 @@ def test_a_printed_launch_and_included_files_are_accepted(tmp_path: Path) -> Non
     assert lines[0].endswith("gemm: correct")
     launch = lines[-1].partition("--launch '")[2].removesuffix("'")
     assert list(judged(file, launch, folders=[tmp_path / "headers"]))[:2] == lines[:2]
+
+
+@pytest.mark.parametrize(
+    ("grid", "tile"),
+    [
+        (lambda m, n: (-(-m // 96), -(-n // 64)), (96, 64)),
+        (lambda m, n: (m // 96, n // 80), (96, 80)),
+        (lambda m, n: (-(-m * n // 256),), (1, 256)),
+        (lambda m, n: (-(-n // 48),), (checks.ANY, 48)),
+    ],
+)
+def test_the_tile_of_a_block_is_where_the_grid_grows(monkeypatch, grid, tile) -> None:
+    def launched(source, library, reading, shape):
+        return SimpleNamespace(grid=grid(shape.m, shape.n))
+
+    monkeypatch.setattr(checks, "configured", launched)
+    assert checks.tile_of(None, None, SimpleNamespace(is_square=False)) == tile
 
 
 @pytest.mark.parametrize("launch", ["other<<<1, 1>>>(A)", "no launch"])
