@@ -32,6 +32,11 @@ def readings(source: Source) -> Iterator[Reading]:
     names, reached = list(source.scope.numbers), source.arguments | source.constants_of_kernel
     implied = {name: name for name in names if name in SIZES and name not in source.arguments}
     asked = [name for name in names if name not in implied]
+    if pitches := [name for name in asked if "pitch" in name.lower()]:
+        raise NotSupported(
+            f"{shown(source.path)}: {source.name}: {pitches[0]} is in bytes or in elements; write "
+            "which in --launch, such as K * sizeof(float)"
+        )
     given = split_list(source.main.arguments)
     choices = (
         choice

@@ -252,3 +252,15 @@ def test_a_launch_of_no_kernel_of_the_file_is_refused(tmp_path, launch):
         StudyError, match=rf"{re.escape(launch)}: launches no .* 'gemm<<<GRID.* contains gemm$"
     ):
         list(judged(file, launch))
+
+
+def test_a_pitch_needs_its_unit(tmp_path):
+    size = "row * (pitch / sizeof(float))"
+    head = "const float *a, const float *b, float *c, int n, int pitch"
+    text = square(ROWS.format(f"a[{size} + i] * b[i * n + column]", "row * n + column"), head)
+    launch = "product<<<dim3(CEIL_DIV(N, 16), CEIL_DIV(N, 16)), dim3(16, 16)>>>"
+    host = f"void run(float *A, float *B, float *C, int N, int pitch) {{\n{launch}(A, B, C, N, pitch);"
+    with pytest.raises(StudyError, match=r"^[^\n]*pitch is in bytes or in elements[^\n]*$"):
+        verdict(tmp_path, f"#define CEIL_DIV(a, b) ((a + b - 1) / b)\n{text}\n{host}\n}}\n")
+    whole = f"{launch}(A, B, C, N, N * sizeof(float))"
+    assert "correct" in verdict(tmp_path, text, whole)[0]
