@@ -259,7 +259,8 @@ def test_a_pitch_needs_its_unit(tmp_path):
     head = "const float *a, const float *b, float *c, int n, int pitch"
     text = square(ROWS.format(f"a[{size} + i] * b[i * n + column]", "row * n + column"), head)
     launch = "product<<<dim3(CEIL_DIV(N, 16), CEIL_DIV(N, 16)), dim3(16, 16)>>>"
-    host = f"void run(float *A, float *B, float *C, int N, int pitch) {{\n{launch}(A, B, C, N, pitch);"
+    run = "void run(float *A, float *B, float *C, int N, int pitch)"
+    host = f"{run} {{\n{launch}(A, B, C, N, pitch);"
     with pytest.raises(StudyError, match=r"^[^\n]*pitch is in bytes or in elements[^\n]*$"):
         verdict(tmp_path, f"#define CEIL_DIV(a, b) ((a + b - 1) / b)\n{text}\n{host}\n}}\n")
     whole = f"{launch}(A, B, C, N, N * sizeof(float))"
