@@ -45,7 +45,7 @@ def by_guesses(path: Path, text: str, name: str, refused: StudyError | None) -> 
             refused = refused or error
             continue
         geometry, is_sure = _fitting(library, probe, guess, "blockDim" in code)
-        is_sure = is_sure and not uses_z and not of_file
+        is_sure = is_sure and not uses_z and (not of_file or probe.takes_any_grid)
         launch = guess.launch(geometry)
         source = Source.of(path, text, launch)
         judged = check(source, source.library("counted"), geometry=geometry)
