@@ -28,7 +28,8 @@ def test_rows_have_session_numbers_and_all_gpus_of_a_session_are_kept(first, tmp
             assert own.equals(getattr(one, name).drop(columns="session")), name
     assert both.builds.equals(first.builds), "the same sources and kernels"
     assert both.sessions == (first.provenance, second.provenance)
-    changed = {"protocol": {"samples": 20}, "cpu": {"sizes": [64]}, "series": [{"variants": FEW, "dtypes": ["float32"], "block_sizes": [], "shapes": ["64"]}]}
+    series = [{"variants": FEW, "dtypes": ["float32"], "block_sizes": [], "shapes": ["64"]}]
+    changed = {"protocol": {"samples": 20}, "cpu": {"sizes": [64]}, "series": series}
     configuration = first.provenance["configuration"] | changed
     assert together([first, read(recorded(**SMALL, seed=1, configuration=configuration))]).later
     folders = {"a": [tmp_path / "x"], "b": [tmp_path / "y", tmp_path / "z"]}
