@@ -111,9 +111,8 @@ def cpu_cells(study: Study, all_threads: int) -> list[Cell]:
 
 def _cpu_cells(study: CpuStudy, all_threads: int) -> Iterable[Cell]:
     largest = {limit.variant: limit.largest_size for limit in study.size_limits}
-    limits = study.thread_limits
-    most_flop = {limit.threads: Shape.square(limit.largest_size).flop for limit in limits}
-    most_flop.pop(all_threads, None)
+    flop = {one.threads: Shape.square(one.largest_size).flop for one in study.size_limits}
+    most_flop = {**flop, all_threads: math.inf, None: math.inf}
     wanted = {all_threads if count == "all" else count for count in study.threads}
     counts = sorted(count for count in wanted if count <= all_threads) or [all_threads]
     for name in study.variants:

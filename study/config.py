@@ -140,16 +140,10 @@ class Series(Section):
 
 
 class CpuSizeLimit(Section):
-    """The largest matrix size measured with a CPU variant."""
+    """The largest size, or product of as many operations, of a variant or on some threads."""
 
-    variant: CpuVariant
-    largest_size: Size
-
-
-class ThreadLimit(Section):
-    """The largest cube, or product of as many operations, that is measured on so many threads."""
-
-    threads: PositiveCount
+    variant: CpuVariant | None = None
+    threads: PositiveCount | None = None
     largest_size: Size
 
 
@@ -167,7 +161,6 @@ class CpuStudy(Section):
     size_limits: list[CpuSizeLimit] = Field(default_factory=list)
     block_sizes: OneOrMore[Size]
     threads: OneOrMore[Threads]
-    thread_limits: list[ThreadLimit] = Field(default_factory=list)
 
     @model_validator(mode="after")
     def _check_products(self) -> "CpuStudy":

@@ -107,7 +107,7 @@ def test_numbers_of_threads_above_those_of_the_host_are_omitted(threads, most, p
 def test_few_threads_stop_at_their_limit_and_all_threads_have_none():
     limits = [{"threads": count, "largest_size": 16} for count in (2, 4)]
     cpu = {**STUDY["cpu"], "variants": ["blas"], "sizes": [16, 17], "shapes": ["512x4x2", "9x9x99"]}
-    limited = study(STUDY | {"cpu": cpu | {"threads": [1, 2, "all"], "thread_limits": limits}})
+    limited = study(STUDY | {"cpu": cpu | {"threads": [1, 2, "all"], "size_limits": limits}})
     cells = [(str(one.shape), one.threads) for one in cpu_cells(limited, 4)]
     assert {shape for shape, threads in cells if threads == 2} == {"16", "512x4x2"}
     assert {shape for shape, threads in cells if threads == 4} == {"16", "17", "512x4x2", "9x9x99"}

@@ -112,7 +112,7 @@ WORDS = {
     "device (auto, a CUDA index or a GPU's name) and slurm (a GPU model)",
     "gpu": f"allowed: {', '.join(VARIANTS)}",
     "cpu": "allowed: naive, loop_order, column_buffered, blocked, packed, blas, mkl, blis",
-    "keys": "variants, sizes, shapes, size_limits, block_sizes, threads, thread_limits",
+    "keys": "variants, sizes, shapes, size_limits, block_sizes, threads",
     "of_gpus": "id, recording, recordings, device, slurm, at_once",
     "limit": "largest_size? allowed: block_size, smallest_size, largest_size",
     "other_block": "the block size of the baseline naive; add it, or remove naive",

@@ -37,10 +37,11 @@ def test_runs_are_compared_with_the_previous_step_and_the_copies():
     (row,) = table([PIECES]).to_dict("records")
     assert all(pd.isna(row[name]) for name in ("pieces", "copies_s", "over_floor"))
     assert table([PIECES | {"quantity": "kernel"}, PIECES | {"variant": "sgemm_top"}]).empty
-    sources = data.sources({"h200": read(ROOT / "data" / "calibration" / "h200-sxm")})
+    sources = data.sources({"h200": read(ROOT / "data" / "recordings" / "h200-sxm-5")})
     none = [frame(name, []) for name in ("machine_code", "sustained")]
     runs = end_to_end_modes_table(ladder_table(sources, *none), pieces_table(sources))
-    assert set(runs["variant"]) == {"sgemm_top_pieces", "sgemm_top_graph"}
+    assert {"sgemm_top_pieces", "sgemm_top_graph"} < set(runs["variant"])
+    runs = runs[runs["variant"].isin(["sgemm_top_pieces", "sgemm_top_graph"])]
     cells = sources[0].cells
     cells = cells[cells["host_memory"] == "pinned"]
     fastest = cells.groupby(["variant", "n"])["total_s"].min()
