@@ -29,7 +29,7 @@ _IDLE = {"OPENBLAS_THREAD_TIMEOUT": "21", "KMP_BLOCKTIME": "1"}
 
 
 def shorten_idle_time() -> None:
-    """Let idle BLAS threads of processes that are started from now on sleep after about 1 ms.
+    """Let idle BLAS threads of processes that start later sleep after 1 ms.
 
     A run starts a few µs after its warm-up, so this changes no time of a product.
     """

@@ -111,8 +111,7 @@ def cpu_cells(study: Study, all_threads: int) -> list[Cell]:
 
 def _cpu_cells(study: CpuStudy, all_threads: int) -> Iterable[Cell]:
     largest = {limit.variant: limit.largest_size for limit in study.size_limits}
-    flop = {one.threads: Shape.square(one.largest_size).flop for one in study.size_limits}
-    most_flop = {**flop, all_threads: math.inf, None: math.inf}
+    most_flop = {one.threads: Shape.square(one.largest_size).flop for one in study.size_limits}
     wanted = {all_threads if count == "all" else count for count in study.threads}
     counts = sorted(count for count in wanted if count <= all_threads) or [all_threads]
     for name in study.variants:
@@ -122,7 +121,7 @@ def _cpu_cells(study: CpuStudy, all_threads: int) -> Iterable[Cell]:
         for shape in shapes:
             for block in study.block_sizes if entry.blocked else [None]:
                 for threads in counts if entry.parallel else [1]:
-                    if shape.flop <= most_flop.get(threads, math.inf):
+                    if threads == all_threads or shape.flop <= most_flop.get(threads, math.inf):
                         yield cell(CPU, name, "float32", shape, block, threads=threads)
 
 

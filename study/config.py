@@ -164,6 +164,8 @@ class CpuStudy(Section):
 
     @model_validator(mode="after")
     def _check_products(self) -> "CpuStudy":
+        if any((one.variant is None) == (one.threads is None) for one in self.size_limits):
+            raise ValueError("size_limits: give each limit either a variant or threads")
         largest = {limit.variant: limit.largest_size for limit in self.size_limits}
         if all(largest.get(name, LARGEST_SIZE) < min(self.sizes) for name in self.variants):
             raise ValueError("size_limits exclude every size; add smaller sizes, or raise a limit")

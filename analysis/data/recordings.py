@@ -172,8 +172,7 @@ class MeasuredSource:
     @property
     def series(self) -> pd.Series:
         """The series of each of the `cells`: `SIZES` or `SHAPES`, and that of libraries' modes."""
-        configuration = self.recording.provenance["configuration"]
-        planned = {*configuration["sizes"], *configuration.get("holdout_sizes", [])}
+        planned = {*self.recording.provenance["configuration"]["sizes"], *self.holdout_sizes}
         cells, squares = self.cells, self.gpu_squares
         main = is_square(cells) & (cells["device"] == domain.CPU)
         main |= cells.index.isin(squares.index[squares["n"].isin(planned)])

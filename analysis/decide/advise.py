@@ -171,7 +171,7 @@ def _lines(asked: Question, found: BySize | ByShape, gpu: CsvRow, tables: Tables
         yield f"{on_gpu[0].candidates} implementations compared, each with its block size"
     yield ""
     yield from _cpu_lines(asked, found)
-    yield "Parentheses: 95 % confidence intervals; between measured sizes, prediction intervals."
+    yield "Parentheses: 95 % prediction intervals; at measured and break-even sizes, confidence."
 
 
 def _cpu_lines(asked: Question, found: BySize | ByShape) -> Iterator[str]:

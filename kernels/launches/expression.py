@@ -33,6 +33,7 @@ _QUALIFIERS = (
 )
 COUNTS = re.compile(r"\b(?:int|unsigned|long|size_t|u?int\d+_t)\b")  # a type of numbers
 _WORD = re.compile(r"(?<![\w.])[A-Za-z_]\w*")
+_MARK = re.compile(r"[(\[{};]")  # of a statement's end, or of what may contain one
 _SET = re.compile(r"(\w+)\s*=(?!=)(.*)", re.DOTALL)
 # Sets a member, or changes a value.
 _CHANGED = re.compile(
@@ -131,7 +132,7 @@ def statements(code: str) -> list[str]:
     """
     open_blocks: list[tuple[str, list[str]]] = [("", [])]
     begin = place = 0
-    while mark := re.compile(r"[(\[{};]").search(code, place):
+    while mark := _MARK.search(code, place):
         place, before = mark.start(), code[begin : mark.start()].strip()
         if mark[0] in "([" or (mark[0] == "{" and _initialises(before)):
             place = closing(code, place)

@@ -123,6 +123,7 @@ class SecondCheck:
         later = step_bytes(cell) * launches if launches else 0
         a, b = self.inputs.rounded(cell.dtype, cell.shape, [at + later for at in change.begins])
         digits = FLOAT.digits if cell.device == CPU else cell.product.entry.digits
+        multiple = cell.bound_multiple
         # Threads of a BLAS would stay awake after a check, and disturb the next sample.
         with threadpool_limits(limits=1, user_api="blas"):
             integers = self._rng.integers(-(2**23), 2**23, cell.shape.n)  # for every type
@@ -138,8 +139,8 @@ class SecondCheck:
                 columns = self._rng.permutation(cell.shape.n)[:_COLUMNS]
                 if is_suspect := position == 0:
                     columns = _largest(values, left[0] @ right)[:_SUSPECTS]
-                facts = right[:, columns], cell.bound_multiple, digits, is_suspect
-                verdicts.append(compare(values[None, columns], left, *facts))
+                some, right = values[None, columns], right[:, columns]
+                verdicts.append(compare(some, left, right, multiple, digits, is_suspect))
         self.seconds += time.perf_counter() - begin
         reasons = [verdict.reason for verdict in verdicts if not verdict.passed]
         if reasons:

@@ -40,8 +40,9 @@ def test_runs_are_compared_with_the_previous_step_and_the_copies():
     sources = data.sources({"h200": read(ROOT / "data" / "recordings" / "h200-sxm-5")})
     none = [frame(name, []) for name in ("machine_code", "sustained")]
     runs = end_to_end_modes_table(ladder_table(sources, *none), pieces_table(sources))
-    assert {"sgemm_top_pieces", "sgemm_top_graph"} < set(runs["variant"])
-    runs = runs[runs["variant"].isin(["sgemm_top_pieces", "sgemm_top_graph"])]
+    of_top = {"sgemm_top_pieces", "sgemm_top_graph", "sgemm_mapped"}
+    assert set(runs["variant"]) == of_top | {"sgemm_tensor_pieces", "sgemm_tensor_staged"}
+    runs = runs[runs["variant"].isin(of_top)]
     cells = sources[0].cells
     cells = cells[cells["host_memory"] == "pinned"]
     fastest = cells.groupby(["variant", "n"])["total_s"].min()
