@@ -397,7 +397,7 @@ def test_kernels_terms_and_numbers_show_their_meaning_by_pointer_and_keyboard(vi
     for key in ("Enter", "Tab", "Enter"):
         page.keyboard.press(key)
     number = row.removeprefix("row ")
-    assert page.url.endswith(f"#row-ladder_summary-{number}")
+    page.wait_for_url(re.compile(f"#row-ladder_summary-{number}$"))
     assert table.locator("tr.shown").get_attribute("data-row") == number
     assert len(said) == 1, said
 

@@ -148,8 +148,9 @@ def test_modes_of_the_library_are_recorded_but_not_under_sustained_load(
 
 
 @pytest.fixture
-def in_turn(config, cubins, tmp_path_factory):
+def in_turn(config, cubins, tmp_path_factory, patch):
     """A recording of two GPUs and its hardware, made once."""
+    patch(second_check, _CHECKED_SHARE=1.0)  # of some cells, none might be drawn
     if not _IN_TURN:
         gpus = FakeHardware(tmp_path_factory.mktemp("in_turn"))
         _IN_TURN[:] = record(config, "auto", gpus.folder / "r", cubins, None, gpus), gpus
