@@ -91,10 +91,12 @@
   }
 
   const isOutside = (part) => !box.contains(part) && !target?.contains(part);
+  /* Scrolling moves the page below a pointer at rest, which must not take the meaning from the keyboard. */
+  const isOfKeyboard = () => [target, ...box.querySelectorAll("a")].includes(document.activeElement);
   document.addEventListener("pointerover", ({ target: part }) => {
     clearTimeout(timer);
     if (box.contains(part) || part === target || !part.closest("main, nav")) return;
-    timer = setTimeout(() => (document.activeElement === target && target ? null : show(part)), DELAY_MS);
+    timer = setTimeout(() => (isOfKeyboard() ? null : show(part)), DELAY_MS);
   });
   document.addEventListener("click", ({ target: part }) => {
     if (part.closest("#meaning a")) {
