@@ -128,68 +128,109 @@
   }
 
   /* The same implementation on another GPU: two fastest ones may be different implementations. */
-  function sameOn(gpu, there, { variant, name }, isStale) {
+  function sameOn(gpu, { variant, name, on }, isStale) {
+    const there = on(gpu);
     if (!there) return `${gpu.title}: no prediction of ${name}, which was not measured there or is never the fastest.`;
     const which = isStale || gpu.stale.includes(variant) ? "perhaps another version of" : "the same";
     return `${gpu.title}, ${which} ${name}: ${seconds(there.time)} (${bounds(there, seconds)}).`;
   }
 
   /* An answer has the fastest implementation of this study and that of a library, the faster one first, the
-     one on the CPU, and the break-even size. Each implementation has time, half-width and name. */
+     one on the CPU, and the break-even size. Each implementation has time, half-width and name; on(gpu) is it on
+     another GPU. */
   const byTime = (found) => found.sort((one, other) => one.time - other.time);
+
+  const isSquare = (shape) => shape.every((edge) => edge === shape[0]);
+  const isInHost = ({ place }) => ["pinned", "pageable"].includes(place);
+  const rowsOn = (gpu, run) => (row) => row.gpu === gpu.label && row.host_memory === run.place;
+
+  /* Runs of one square product each, one after the other: this study's implementations and libraries, by size. */
+  function runsOnGpu({ gpu, run, takes }) {
+    const isAsked = (row) => rowsOn(gpu, run)(row) && takes(row.variant);
+    const isOfLibrary = (row) => data.libraries.includes(row.variant);
+    return [false, true].map((side) => tableOf((row) => isAsked(row) && isOfLibrary(row) === side));
+  }
+
+  const runsOnCpu = (gpu, baseline) => tableOf((row) => row.recording === gpu.recording && row.cpu_baseline === baseline);
+
+  /* The runs that are the fastest in a table, or null. */
+  function fastestRuns(table, { shape, run }) {
+    const [n] = shape;
+    const row = fastest(table, n);
+    const ofRow = ({ time, time_half: half }) => ({ time: run.products * time, half });
+    return row && {
+      ...ofRow(row),
+      variant: row.variant,
+      name: data.names[keyOf(row)] + (row.gpu && run.products > 1 ? ", one run after the other" : ""),
+      parts: row.kernel === null || run.products > 1 ? null : row,
+      outside: covers(row, n) ? null : outside(row, n),
+      on: (gpu) => [at(tableOf(rowsOn(gpu, run)), n).get(keyOf(row))].filter(Boolean).map(ofRow)[0],
+    };
+  }
 
   /* For one square product in host memory. */
   function answerBySize(asked, baseline) {
-    const n = asked.shape[1];
-    const on = (gpu) => (row) => row.gpu === gpu.label && row.host_memory === asked.run.place;
-    const sameAt = (gpu, one) => {
-      const row = at(tableOf(on(gpu)), n).get(keyOf(one));
-      return row && { time: row.time, half: row.time_half };
-    };
-    const ofRow = (row) => ({
-      ...row,
-      half: row.time_half,
-      name: data.names[keyOf(row)],
-      parts: row.kernel === null ? null : row,
-      outside: covers(row, n) ? null : outside(row, n),
-    });
-    const isOnGpu = (row) => on(asked.gpu)(row) && asked.takes(row.variant);
-    const tables = [false, true].map((isLibrary) =>
-      tableOf((row) => isOnGpu(row) && data.libraries.includes(row.variant) === isLibrary),
-    );
-    const found = tables.map((table) => fastest(table, n)).filter(Boolean);
-    const cpu = fastest(tableOf((row) => row.recording === asked.gpu.recording && row.cpu_baseline === baseline), n);
+    const gpus = runsOnGpu(asked).map((table) => fastestRuns(table, asked)).filter(Boolean);
+    const cpu = fastestRuns(runsOnCpu(asked.gpu, baseline), asked);
     const names = [asked.gpu.label, asked.run.place, baseline, asked.arithmetic];
-    const even = data.breakEven[names.join("|")] ?? "not measured";
-    return { gpus: byTime(found.map(ofRow)), cpu: cpu && ofRow(cpu), even, sameAt };
+    return { gpus: byTime(gpus), cpu, even: data.breakEven[names.join("|")] ?? "not measured" };
   }
+
+  function rangeOf({ bySize }) {
+    const measured = [...bySize.values()].flatMap((atN) => [...atN.values()]);
+    return [Math.min(...measured.map((row) => row.least_n)), Math.max(...measured.map((row) => row.largest_n))];
+  }
+
+  /* Times of a CPU baseline at any shape, and the range of its longest edges; null if not measured. */
+  function timesOnCpu(asked, baseline) {
+    const { shape, run, gpu } = asked;
+    const table = runsOnCpu(gpu, baseline);
+    if (isSquare(shape)) {
+      const time = ([n]) => run.products * (fastest(table, n)?.time ?? 0); // shorter than any measured time
+      return table.sizes.length ? { answer: fastestRuns(table, asked), time, range: rangeOf(table) } : null;
+    }
+    const surface = surfaces.onCpu(gpu.recording, baseline, shape);
+    if (!surface) return null;
+    const at = (other) => shapes.onCpu(surface, other, run);
+    const answer = { ...at(shape), name: surfaces.nearest(surface, shape), outside: far(surface, shape) };
+    return { answer, time: (other) => at(other).time, range: shapes.longestEdges(surface) };
+  }
+
+  const far = (surface, [m, n, k]) =>
+    shapes.isFar(surface, [m, n, k]) ? `${m}x${k}x${n} is far from the shapes measured` : null;
 
   function answerByShape(asked, baseline) {
     const { shape, run } = asked;
-    const text = `${shape[0]}x${shape[2]}x${shape[1]}`;
-    const far = (surface) => (shapes.isFar(surface, shape) ? `${text} is far from the shapes measured` : null);
     const isBatch = run.products > 1 && run.place === "pinned"; // kernels that prepare operands have no batches
     const isAble = ({ variant, batch }) => !(isBatch && data.prepared.includes(variant)) && (run.streams === 1 || batch);
     const takes = (one) => asked.takes(one.variant) && isAble(one);
-    const all = surfaces.onGpu(asked.gpu.label, shape, run.place).filter(takes);
-    const isOfLibrary = (one) => data.libraries.includes(one.variant);
-    const sides = [all.filter((one) => !isOfLibrary(one)), all.filter(isOfLibrary)];
+    const kernels = surfaces.onGpu(asked.gpu.label, shape, run.place).filter(takes);
+    const runs = isSquare(shape) && isInHost(run) ? runsOnGpu(asked).filter(({ sizes }) => sizes.length) : [];
     const predicted = (one) => ({
       ...shapes.onGpu(one, shape, run),
       variant: one.variant,
       name: one.variant,
-      outside: far(one.places[run.place]),
+      outside: far(one.places[run.place], shape),
+      on: (gpu) => {
+        const isSame = (other) => other.variant === one.variant && isAble(other);
+        const there = surfaces.onGpu(gpu.label, shape, run.place).find(isSame);
+        return there && shapes.onGpu(there, shape, run);
+      },
     });
-    const least = (found) => found.reduce((best, one) => (one.time < best.time ? one : best));
-    const gpus = byTime(sides.filter((side) => side.length).map((side) => least(side.map(predicted))));
-    const surface = surfaces.onCpu(asked.gpu.recording, baseline, shape);
-    if (!gpus.length || !surface) return { gpus, cpu: null, even: "" };
-    const cpu = { ...shapes.onCpu(surface, shape, run), name: surfaces.nearest(surface, shape), outside: far(surface) };
-    const sameAt = (gpu, { variant }) => {
-      const one = surfaces.onGpu(gpu.label, shape, run.place).find((each) => each.variant === variant && isAble(each));
-      return one && shapes.onGpu(one, shape, run);
-    };
-    return { gpus, cpu, even: shapes.breakEven(shape, run, all, surface), sameAt };
+    const ofRuns = runs.map((table) => fastestRuns(table, asked)).filter(Boolean);
+    const all = byTime([...kernels.map(predicted), ...ofRuns]);
+    const sides = [false, true].map((side) => all.find((one) => data.libraries.includes(one.variant) === side));
+    const gpus = byTime(sides.filter(Boolean));
+    const cpu = timesOnCpu(asked, baseline);
+    if (!gpus.length || !cpu) return { gpus, cpu: null, even: "" };
+    const least = (table, n) => run.products * (fastest(table, n)?.time ?? Infinity);
+    const gpuTime = (other) =>
+      Math.min(
+        ...kernels.map((one) => shapes.onGpu(one, other, run).time),
+        ...runs.map((table) => least(table, other[0])),
+      );
+    const ranges = kernels.map((one) => shapes.longestEdges(one.places[run.place]));
+    return { gpus, cpu: cpu.answer, even: shapes.breakEven(shape, gpuTime, cpu.time, [...ranges, cpu.range]) };
   }
 
   /* What the form asks, or why it cannot be answered. */
@@ -231,10 +272,10 @@
     const asked = question();
     if (asked.fault) return asked.fault;
     const { shape, run } = asked;
-    const isSimple = shape.every((edge) => edge === shape[0]) && run.products === 1 && run.streams === 1;
-    const isInHost = ["pinned", "pageable"].includes(run.place);
+    const hasRuns = isSquare(shape) && isInHost(run);
+    const isSimple = hasRuns && run.products === 1 && run.streams === 1;
     const baseline = context.cpu();
-    const { gpus, cpu, even, sameAt } = (isSimple && isInHost ? answerBySize : answerByShape)(asked, baseline);
+    const { gpus, cpu, even } = (isSimple ? answerBySize : answerByShape)(asked, baseline);
     if (!gpus.length) return "No implementation was measured at enough sizes for this question; record more sizes.";
     if (!cpu) return "The CPU time is not predicted: too few sizes, or less than the shortest time measured.";
     const [best] = gpus;
@@ -257,9 +298,9 @@
       ...(best.outside ? [`GPU time extrapolated: ${best.outside}.`] : []),
       ...(mark ? [`* CPU time extrapolated: ${cpu.outside}.`] : []),
       ...(mode ? [`${best.variant} ${mode}.`] : []),
-      ...(isInHost && !isSimple ? ["Pipelined, staged and zero-copy runs, which are faster, are predicted for one square product only."] : []),
-      ...(asked.run.products > 1 ? ["Each product is a launch of its own. Batched calls are not measured."] : []),
-      ...others.flatMap((gpu) => gpus.map((one) => sameOn(gpu, sameAt(gpu, one), one, asked.gpu.stale.includes(one.variant)))),
+      ...(isInHost(run) && !hasRuns ? ["Pipelined, staged and zero-copy runs, which are faster, are predicted for square products only."] : []),
+      ...(run.products > 1 ? ["Each product is a launch of its own. Batched calls are not measured."] : []),
+      ...others.flatMap((gpu) => gpus.map((one) => sameOn(gpu, one, asked.gpu.stale.includes(one.variant)))),
     ]);
     drawBars(best, cpu);
   }

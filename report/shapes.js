@@ -112,20 +112,22 @@ const shapes = (() => {
     return { time: run.products * time, half: halfOf(surface, shape, time) };
   }
 
-  /* The longest edge from which products of these proportions take less time on the GPU, in words. */
-  function breakEven(shape, run, gpus, surface) {
+  /* The longest edges of the smallest and of the largest measured shape. */
+  function longestEdges({ nodes }) {
+    const edges = nodes.map((node) => Math.max(...node));
+    return [Math.min(...edges), Math.max(...edges)];
+  }
+
+  /* The longest edge from which products of these proportions take less time on the GPU, in words. The times
+     are functions of a shape, and valid within all `ranges` of longest edges. */
+  function breakEven(shape, gpuTime, cpuTime, ranges) {
     const name = isSquare(shape) ? "N" : "longest edge";
-    const ends = [...gpus.map((one) => one.places[run.place]), surface].map(({ nodes }) => {
-      const edges = nodes.map((node) => Math.max(...node));
-      return [Math.min(...edges), Math.max(...edges)];
-    });
-    const least = Math.max(...ends.map(([low]) => low));
-    const largest = Math.min(...ends.map(([, high]) => high));
+    const least = Math.max(...ranges.map(([low]) => low));
+    const largest = Math.min(...ranges.map(([, high]) => high));
     const slowerAt = (edge) => {
       const share = edge / Math.max(...shape);
       const scaled = shape.map((size) => (size === 1 ? 1 : Math.max(Math.floor(size * share + 0.5), 1)));
-      const time = Math.min(...gpus.map((one) => onGpu(one, scaled, run).time));
-      return time >= onCpu(surface, scaled, run).time;
+      return gpuTime(scaled) >= cpuTime(scaled);
     };
     const count = Math.ceil(rules.steps_per_octave * Math.log2(largest / least));
     const grid = Array.from({ length: count + 1 }, (_, i) =>
@@ -162,5 +164,5 @@ const shapes = (() => {
     };
   }
 
-  return { read, onGpu, onCpu, breakEven, isFar };
+  return { read, onGpu, onCpu, breakEven, longestEdges, isFar };
 })();

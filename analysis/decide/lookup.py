@@ -94,6 +94,17 @@ class Rows:
                 self._by_size.setdefault(int(row["n"]), {})[name] = _implementation(row)
         self._sizes = sorted(self._by_size)
 
+    @property
+    def has_times(self) -> bool:
+        """Whether a time is predicted at any size."""
+        return bool(self._by_size)
+
+    @property
+    def measured_sizes(self) -> tuple[int, int]:
+        """The smallest and the largest measured size."""
+        every = [one for at_n in self._by_size.values() for one in at_n.values()]
+        return min(one.least_n for one in every), max(one.largest_n for one in every)
+
     @cached_property
     def shortest_s(self) -> float:
         """The shortest time of a run in the table."""

@@ -256,11 +256,32 @@ class Predictor:
         }
 
     def _kernel(self, kernel: Kernel, curve: Curve, n: npt.ArrayLike) -> Predictions:
-        """Return kernel times, not below the time of an empty kernel."""
-        products = (square(kernel.variant, kernel.block_size, int(x)) for x in np.atleast_1d(n))
-        fills = np.array([fill(product, self.multiprocessors) for product in products])
-        smooth = curve.predict(n)
-        return Predictions(np.maximum(smooth.time_s * fills, self.launch_s), smooth.half_width)
+        """Return kernel times, not below the time of an empty kernel.
+
+        Beyond the measured sizes, the throughput is at most the highest one measured with the same
+        arithmetic, because a curve that still rises there would pass the peak of the GPU.
+        """
+        smooth, sizes = curve.predict(n), np.atleast_1d(np.asarray(n, float))
+        highest = self._highest_flop_per_s[VARIANTS[kernel.variant].tensor_cores]
+        least_s = np.where(sizes > curve.sizes[1], 2 * sizes**3 / highest, self.launch_s)
+        time_s = smooth.time_s * self._fills(kernel, sizes)
+        return Predictions(np.maximum(time_s, least_s), smooth.half_width)
+
+    def _fills(self, kernel: Kernel, n: FloatArray) -> FloatArray:
+        products = (square(kernel.variant, kernel.block_size, round(size)) for size in n)
+        return np.array([fill(product, self.multiprocessors) for product in products])
+
+    @cached_property
+    def _highest_flop_per_s(self) -> Mapping[bool, float]:
+        """The highest throughput of a kernel at a measured size, by use of tensor cores."""
+        highest = {False: 0.0, True: 0.0}
+        for kernel in self.kernels:
+            for curve in filter(None, (kernel.curve, kernel.again)):
+                n = np.exp(curve.log_n)
+                rates = 2 * n**3 / (np.exp(curve.log_s) * self._fills(kernel, n))
+                arithmetic = VARIANTS[kernel.variant].tensor_cores
+                highest[arithmetic] = max(highest[arithmetic], float(rates.max()))
+        return highest
 
 
 def combined(parts: Mapping[str, FloatArray], widths: Mapping[str, npt.ArrayLike]) -> Predictions:

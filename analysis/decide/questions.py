@@ -1,13 +1,15 @@
 """Questions about a product and their answers, from the tables of predictions.
 
 A square product with its matrices in host memory has predictions of every implementation, by size
-(`analysis.decide.lookup`). Others have those of the implementations that were measured at many
-shapes (`analysis.decide.surfaces`). This module imports no slow library.
+(`analysis.decide.lookup`), as have square products on the CPU. Others have those of the
+implementations that were measured at many shapes (`analysis.decide.surfaces`). Several square
+products in host memory may also be runs one after the other, each with all of its copies. This
+module imports no slow library.
 """
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -34,6 +36,7 @@ Tables = Mapping[str, Sequence[CsvRow]]
 # Arithmetic of a float32 product: strict FP32, or 16-bit products on tensor cores.
 ANY, STRICT, TENSOR = ARITHMETIC = ("any", "fp32", "tensor")
 ON_TENSOR_CORES = "tensor cores"  # in the column kernels of `choices`; others are strict FP32
+IN_SEQUENCE = ", one run after the other"  # after the name of an implementation
 
 
 @dataclass(frozen=True)
@@ -48,8 +51,12 @@ class Question:
     @property
     def is_simple(self) -> bool:
         """Whether it is one square product in host memory, which `predicted_times` answers."""
-        is_single = self.run.products == self.run.streams == 1
-        return is_single and self.shape.is_square and self.run.location in HOST_MEMORY
+        return self.run.products == self.run.streams == 1 and self.has_runs
+
+    @property
+    def has_runs(self) -> bool:
+        """Whether runs of one product were measured in every implementation."""
+        return self.shape.is_square and self.run.location in HOST_MEMORY
 
     def takes(self, variant: str) -> bool:
         """Return whether an implementation has the arithmetic."""
@@ -79,31 +86,91 @@ class Answer:
     block_size: int | None = None
 
 
+@dataclass(frozen=True)
+class Runs:
+    """Runs of one square product each, one after the other: the fastest implementation by size.
+
+    The runs are on a GPU or of a CPU baseline. `missing_s` is the time where none is predicted.
+    """
+
+    rows: Rows
+    missing_s: float
+    in_sequence: str = ""
+
+    def predict(self, shapes: FloatArray, run: Run) -> tuple[FloatArray, FloatArray]:
+        """Return times in s and half-widths at square `shapes`."""
+        fastest = [self.rows.fastest(int(n)) for n in shapes[:, 0]]
+        none = Prediction(self.missing_s, math.inf)
+        times = [one.time if one else none for one in fastest]
+        time_s, half_width = (
+            np.array([getattr(time, name) for time in times]) for name in ("time_s", "half_width")
+        )
+        return run.products * time_s, half_width
+
+    @property
+    def longest_edges(self) -> tuple[int, int]:
+        """The smallest and the largest measured size."""
+        return self.rows.measured_sizes
+
+    def answer(self, asked: Question) -> Answer | None:
+        """Return the answer; None if no time is predicted."""
+        n, products = asked.shape.n, asked.run.products
+        if (one := self.rows.fastest(n)) is None:
+            return None
+        return Answer(
+            one.variant,
+            one.name + self.in_sequence * (products > 1),
+            replace(one.time, time_s=products * one.time.time_s),
+            one.parts if products == 1 else {},
+            None if one.covers(n) else _outside(one, n),
+            one.candidates,
+            one.block_size,
+        )
+
+
+def runs_on_gpu(asked: Question, tables: Tables) -> list[Runs]:
+    """Return the runs of this study's implementations and of libraries, from `predicted_times`."""
+    key = (asked.gpu, asked.run.location)
+    on_gpu = [
+        row
+        for row in tables["predicted_times"]
+        if (row["gpu"], row["host_memory"]) == key and asked.takes(row["variant"])
+    ]
+    sides = [
+        Rows(row for row in on_gpu if (row["variant"] in LIBRARIES) == is_library)
+        for is_library in (False, True)
+    ]
+    return [Runs(rows, math.inf, IN_SEQUENCE) for rows in sides if rows.has_times]
+
+
+def runs_on_cpu(tables: Tables, recording: str) -> dict[str, Runs]:
+    """Return the runs of a recording's host, in the sequence of `CPU_BASELINES`.
+
+    A time shorter than any measured one is not predicted; it counts as 0.
+    """
+    on_host = [row for row in tables["predicted_times"] if row["recording"] == recording]
+    sides = {
+        name: Rows(row for row in on_host if row["cpu_baseline"] == name) for name in CPU_BASELINES
+    }
+    return {name: Runs(rows, 0.0) for name, rows in sides.items() if rows.has_times}
+
+
 class BySize:
-    """Answers for one square product in host memory, from `predicted_times`."""
+    """Answers for one square product in host memory."""
 
     def __init__(self, asked: Question, tables: Tables, recording: str) -> None:
-        self._asked, self._tables, rows = asked, tables, tables["predicted_times"]
-        key = (asked.gpu, asked.run.location)
-        on_gpu = [row for row in rows if (row["gpu"], row["host_memory"]) == key]
-        on_gpu = [row for row in on_gpu if asked.takes(row["variant"])]
-        self._sides = [
-            Rows(row for row in on_gpu if (row["variant"] in LIBRARIES) == is_library)
-            for is_library in (False, True)
-        ]
-        self._baselines = _cpu_baselines(rows, recording)
-        self.baselines = list(self._baselines)
+        self._asked, self._tables = asked, tables
+        self._on_cpu = runs_on_cpu(tables, recording)
+        self.baselines = list(self._on_cpu)
 
     @cached_property
     def on_gpu(self) -> list[Answer]:
         """The fastest implementations of this study and of a library, the faster one first."""
-        n = self._asked.shape.n
-        return _by_time(_answer(one, n) for rows in self._sides if (one := rows.fastest(n)))
+        return _by_time(one.answer(self._asked) for one in runs_on_gpu(self._asked, self._tables))
 
     def on_cpu(self, baseline: str) -> Answer | None:
         """Return the fastest implementation of a CPU baseline."""
-        one = self._baselines[baseline].fastest(self._asked.shape.n)
-        return _answer(one, self._asked.shape.n) if one else None
+        return self._on_cpu[baseline].answer(self._asked)
 
     def break_even(self) -> dict[str, CsvRow | None]:
         """Return the break-even row of each CPU baseline; None if not measured."""
@@ -118,47 +185,55 @@ class BySize:
     @property
     def shortest_s(self) -> float:
         """The shortest time measured on the CPU."""
-        return min(rows.shortest_s for rows in self._baselines.values())
+        return min(one.rows.shortest_s for one in self._on_cpu.values())
 
 
 class ByShape:
-    """Answers for any product, from the surfaces of a GPU and its host."""
-
-    shortest_s = math.nan
+    """Answers for any product, from the surfaces of a GPU and its host and from runs of squares."""
 
     def __init__(self, asked: Question, tables: Tables, recording: str) -> None:
-        self._asked, surfaces = asked, Surfaces(tables)
+        self._asked, self._tables, surfaces = asked, tables, Surfaces(tables)
         edges = asked.shape
         self._shape = np.array([[edges.m, edges.n, edges.k]], float)
         self._kernels = implementations(surfaces.on_gpu(asked.gpu), asked)
-        self._on_cpu = {
-            name: one
-            for name, one in surfaces.on_cpu(recording).items()
-            if edges.is_square or one.surface.has_shapes
-        }
+        self._runs = runs_on_gpu(asked, tables) if asked.has_runs else []
+        self._on_cpu: Mapping[str, OnCpu | Runs] = (
+            runs_on_cpu(tables, recording)
+            if edges.is_square
+            else {n: one for n, one in surfaces.on_cpu(recording).items() if one.surface.has_shapes}
+        )
         self.baselines = [name for name in CPU_BASELINES if name in self._on_cpu]
 
     @cached_property
     def on_gpu(self) -> list[Answer]:
         """The fastest implementations of this study and of a library, the faster one first."""
-        return _by_time(self._answer(one) for side in self._sides() if (one := self._fastest(side)))
+        by_time = _by_time(
+            [self._answer(one) for one in self._kernels]
+            + [one.answer(self._asked) for one in self._runs]
+        )
+        sides = [
+            [one for one in by_time if (one.variant in LIBRARIES) == is_library]
+            for is_library in (False, True)
+        ]
+        return _by_time(side[0] for side in sides if side)
 
-    def on_cpu(self, baseline: str) -> Answer:
-        """Return the prediction of a CPU baseline."""
+    def on_cpu(self, baseline: str) -> Answer | None:
+        """Return the prediction of a CPU baseline; None if no time is predicted."""
         one = self._on_cpu[baseline]
+        if isinstance(one, Runs):
+            return one.answer(self._asked)
         name, far = one.name(self._shape), self._far(one.surface)
         return Answer("", name, self._predicted(one), {}, far, 1)
 
     def break_even(self) -> dict[str, CsvRow | None]:
         """Return the break-even sizes of products with these proportions."""
-        return {name: self._break_even(self._on_cpu[name]) for name in self.baselines}
+        return {name: self._break_even(one) for name, one in self._on_cpu.items()}
 
-    def _sides(self) -> list[list[Shaped]]:
-        of_library = [one for one in self._kernels if one.variant in LIBRARIES]
-        return [[one for one in self._kernels if one not in of_library], of_library]
-
-    def _fastest(self, side: list[Shaped]) -> Shaped | None:
-        return min(side, key=lambda one: self._predicted(one).time_s, default=None)
+    @property
+    def shortest_s(self) -> float:
+        """The shortest time measured on the CPU, of square products."""
+        every = [one.rows.shortest_s for one in self._on_cpu.values() if isinstance(one, Runs)]
+        return min(every, default=math.nan)
 
     def _predicted(self, one: Shaped | OnCpu) -> Prediction:
         (time_s,), (half_width,) = one.predict(self._shape, self._asked.run)
@@ -177,16 +252,17 @@ class ByShape:
         shape = self._asked.shape
         return f"{shape} is far from the shapes measured" if octaves > FAR_OCTAVES else None
 
-    def _break_even(self, cpu: OnCpu) -> CsvRow:
+    def _break_even(self, cpu: OnCpu | Runs) -> CsvRow:
+        run, on_gpu = self._asked.run, (*self._kernels, *self._runs)
+
         def gpu_s(shapes: FloatArray) -> FloatArray:
-            times = [one.predict(shapes, self._asked.run)[0] for one in self._kernels]
-            return np.min(times, axis=0)
+            return np.min([one.predict(shapes, run)[0] for one in on_gpu], axis=0)
 
         def cpu_s(shapes: FloatArray) -> FloatArray:
-            return cpu.predict(shapes, self._asked.run)[0]
+            return cpu.predict(shapes, run)[0]
 
-        surfaces = [one.runs[self._asked.run.location] for one in self._kernels]
-        return break_even_row(self._shape[0], gpu_s, cpu_s, [*surfaces, cpu.surface])
+        ranges = [one.runs[run.location].longest_edges for one in self._kernels]
+        return break_even_row(self._shape[0], gpu_s, cpu_s, [*ranges, cpu.longest_edges])
 
 
 def break_even_sizes(
@@ -213,8 +289,8 @@ def size_of(row: CsvRow) -> float:
     return outside[row["location"]] if row["location"] in outside else float(row["n"])
 
 
-def _by_time(found: Iterable[Answer]) -> list[Answer]:
-    return sorted(found, key=lambda one: one.time.time_s)
+def _by_time(answered: Iterable[Answer | None]) -> list[Answer]:
+    return sorted(filter(None, answered), key=lambda one: one.time.time_s)
 
 
 def answers(asked: Question, tables: Tables, recording: str) -> BySize | ByShape:
@@ -240,23 +316,7 @@ def implementations(known: Iterable[Shaped], asked: Question) -> list[Shaped]:
     ]
 
 
-def _answer(one: Implementation, n: int) -> Answer:
-    outside = None if one.covers(n) else _outside(one, n)
-    return Answer(
-        one.variant, one.name, one.time, one.parts, outside, one.candidates, one.block_size
-    )
-
-
 def _outside(one: Implementation, n: int) -> str:
     if one.least_n == one.largest_n:
         return f"N = {n} differs from the only size of its fit, N = {one.largest_n}"
     return f"N = {n} is outside the sizes of its fit, N = {one.least_n} to {one.largest_n}"
-
-
-def _cpu_baselines(rows: Sequence[CsvRow], recording: str) -> dict[str, Rows]:
-    """Return the rows of a recording's host, in the sequence of `CPU_BASELINES`."""
-    on_host = [row for row in rows if row["recording"] == recording]
-    sides = {
-        name: [row for row in on_host if row["cpu_baseline"] == name] for name in CPU_BASELINES
-    }
-    return {name: Rows(side) for name, side in sides.items() if side}

@@ -87,6 +87,12 @@ class Surface:
         return np.asarray((1 - self.size_share) * of_shape + self.size_share * of_size)
 
     @property
+    def longest_edges(self) -> tuple[int, int]:
+        """The longest edges of the smallest and of the largest measured shape."""
+        longest = np.exp2(self.nodes.max(axis=1))
+        return round(longest.min()), round(longest.max())
+
+    @property
     def has_shapes(self) -> bool:
         """Whether it was measured at enough shapes that are not square."""
         return int((np.ptp(self.nodes, axis=1) > 0).sum()) >= len(TERMS)
@@ -271,6 +277,11 @@ class OnCpu:
         time_s = self.surface.time_s(shapes)
         return run.products * time_s, self.surface.half_width(shapes, time_s)
 
+    @property
+    def longest_edges(self) -> tuple[int, int]:
+        """The longest edges of the smallest and of the largest measured shape."""
+        return self.surface.longest_edges
+
     def name(self, shapes: FloatArray) -> str:
         """Return the fastest implementation at the measured shape nearest to the first one."""
         return self.implementations[int(self.surface.distances(shapes)[0].argmin())]
@@ -280,14 +291,13 @@ def break_even_row(
     shape: FloatArray,
     gpu_s: Callable[[FloatArray], FloatArray],
     cpu_s: Callable[[FloatArray], FloatArray],
-    measured: Sequence[Surface],
+    ranges: Sequence[tuple[int, int]],
 ) -> dict[str, str]:
     """Return the break-even size of products with the proportions of a shape, as in break_even.csv.
 
-    The sizes are longest edges, within the range of all `measured` surfaces.
+    The sizes are longest edges, within all of the measured `ranges`.
     """
-    longest = [np.exp2(surface.nodes.max(axis=1)) for surface in measured]
-    least, largest = round(max(map(min, longest))), round(min(map(max, longest)))
+    least, largest = max(low for low, _ in ranges), min(high for _, high in ranges)
 
     def last_slower(sizes: FloatArray) -> int:
         scaled = np.maximum(np.floor(np.outer(sizes, shape / shape.max()) + 0.5), 1)

@@ -61,9 +61,10 @@ def asked(gpu, n, memory):
     return Question(gpu, Shape.square(n), Run(memory))
 
 
-def answers_of(tables, gpu, n, memory):
-    """Return the answers to such a question."""
-    return advising._looked_up(tables, asked(gpu, n, memory))[0]
+def answers_of(tables, question):
+    """Return the answers to a question."""
+    read_tables = {name: advising.read_table(tables / f"{name}.csv") for name in TABLES}
+    return questions.answers(question, read_tables, "card")
 
 
 # At N = 1536 with copies, the simulated times of these kernels differ by less than their noise.
@@ -133,7 +134,7 @@ def test_the_table_differs_from_the_predictor_of_all_sizes_by_interpolation_only
     rng = np.random.default_rng(7)
     kernels = {(kernel.variant, kernel.block_size): kernel for kernel in found.kernels}
     for n in np.exp(rng.uniform(0, math.log(LARGEST), 40)).astype(int).tolist():
-        one = answers_of(computed, "card", n, memory).on_gpu[0]
+        one = answers_of(computed, asked("card", n, memory)).on_gpu[0]
         predicted = found.predict(kernels[one.variant, one.block_size], n)
         assert one.time.time_s == pytest.approx(predicted.time_s[0], rel=0.03), n
         assert one.time.half_width == pytest.approx(predicted.half_width[0], abs=0.03), n
@@ -141,9 +142,11 @@ def test_the_table_differs_from_the_predictor_of_all_sizes_by_interpolation_only
 
 def contradictions(tables, gpu, memory):
     """Yield the sizes whose speedups are above 1 below a break-even size, or below 1 above it."""
-    found = answers_of(tables, gpu, 512, memory)
-    on_cpu = found._baselines
-    gpu_s = [min(side.fastest(n).time.time_s for side in found._sides) for n in range(16, 4097)]
+    question = asked(gpu, 512, memory)
+    found, _, read_tables = advising._looked_up(tables, question)
+    on_cpu = {name: one.rows for name, one in found._on_cpu.items()}
+    sides = [one.rows for one in questions.runs_on_gpu(question, read_tables)]
+    gpu_s = [min(side.fastest(n).time.time_s for side in sides) for n in range(16, 4097)]
     for baseline, row in found.break_even().items():
         start = {"below": 0.0, "above": math.inf}.get(row["location"]) or float(row["n"] or 0)
         for n, time_s in enumerate(gpu_s, 16):
@@ -253,6 +256,27 @@ def test_advise_gives_time_speedups_and_break_even_at_any_size(run, computed):
     assert (status, out.count("not predicted  –  ")) == (0, 6), "a clamped time is no number"
     assert re.search(r"Not predicted: less than [\d.]+ µs, the shortest time measured", out)
     assert "not predicted" not in run(computed, LARGEST)[1]
+
+
+def test_several_square_products_may_be_runs_one_after_the_other(run, computed):
+    (one, *_), (seven, *_) = (
+        answers_of(computed, Question("card", Shape.square(1536), Run("pinned", products))).on_gpu
+        for products in (1, 7)
+    )
+    assert seven.name == one.name + ", one run after the other"
+    assert seven.time.time_s == pytest.approx(7 * one.time.time_s)
+    assert seven.time.half_width == one.time.half_width
+    assert (bool(one.parts), seven.parts) == (True, {})
+    single, several = (
+        run(computed, 1536, "--host-memory", "pinned", "--products", count)[1] for count in (1, 7)
+    )
+    sizes = [
+        re.findall(r"N = \d+(?= \()|N = \d+$", text, re.MULTILINE) for text in (single, several)
+    ]
+    assert sizes[0] == sizes[1]
+    resident = answers_of(computed, Question("card", Shape.square(900), Run("resident", 7)))
+    assert resident.on_gpu == []
+    assert resident.on_cpu("best").time.time_s == pytest.approx(7 * 2e-11 * 900**3 / 3.2, rel=0.1)
 
 
 def test_extrapolations_are_marked_with_their_ranges_of_sizes(run, computed, edited):

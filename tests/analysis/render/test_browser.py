@@ -267,10 +267,11 @@ def test_texts_of_figures_overlap_nothing_unclipped_and_axe_finds_no_violation(v
 
 # Fill in the calculator; return what it prints, each text as a row of `advise` has it.
 CALCULATE = """inputs => {
-  const form = document.getElementById("context");
+  const forms = ["context", "calculator-form"].map(id => document.getElementById(id));
   for (const [name, value] of Object.entries(inputs)) {
-    form.elements[name].value = value;
-    form.elements[name].dispatchEvent(new Event("input", {bubbles: true}));
+    const control = forms.map(form => form.elements[name]).find(Boolean);
+    control.value = value;
+    control.dispatchEvent(new Event("input", {bubbles: true}));
   }
   const text = id => document.getElementById(`calculator-${id}`).textContent;
   const texts = id => [...document.getElementById(id).querySelectorAll("li")];
@@ -292,10 +293,12 @@ def check_calculator(page, tables):
     for _ in range(40):
         memory, baseline = rng.choice(("pinned", "pageable")), rng.choice([*CPU_BASELINES])
         n = round(20000 ** rng.random())
-        asked = {"gpu": rng.choice(("two-gpu0", "card")), "location": memory}
+        products = rng.choice((1, 1, 1, 7))
+        asked = {"gpu": rng.choice(("two-gpu0", "card")), "location": memory, "products": products}
         over = FASTEST_CPU if baseline == BEST else f"cpu-{baseline}"
         *texts, verdict = page.evaluate(CALCULATE, asked | {"baseline": over, "n": n})
-        printed = advise(tables, Question(asked["gpu"], Shape.square(n), Run(memory)))
+        run = Run(memory, products)
+        printed = advise(tables, Question(asked["gpu"], Shape.square(n), run))
         row = re.search(f"^{re.escape(CPU_BASELINES[baseline])}  .*", printed, re.MULTILINE)[0]
         if "not predicted" in row:
             assert verdict.startswith("The CPU time is not predicted"), (asked, n)
