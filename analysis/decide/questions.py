@@ -253,7 +253,8 @@ class ByShape:
         return f"{shape} is far from the shapes measured" if octaves > FAR_OCTAVES else None
 
     def _break_even(self, cpu: OnCpu | Runs) -> CsvRow:
-        run, on_gpu = self._asked.run, (*self._kernels, *self._runs)
+        run = self._asked.run
+        on_gpu: list[Shaped | Runs] = [*self._kernels, *self._runs]
 
         def gpu_s(shapes: FloatArray) -> FloatArray:
             return np.min([one.predict(shapes, run)[0] for one in on_gpu], axis=0)
