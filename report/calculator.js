@@ -295,6 +295,7 @@
     const mode = data.modes[best.variant];
     const others = data.gpus.filter((gpu) => gpu !== asked.gpu);
     list("notes", [
+      ...(context.ladder() === "fastest-cpu" ? [] : ["The baseline at the top is a GPU kernel; this speedup is over the fastest CPU implementation."]),
       ...(best.outside ? [`GPU time extrapolated: ${best.outside}.`] : []),
       ...(mark ? [`* CPU time extrapolated: ${cpu.outside}.`] : []),
       ...(mode ? [`${best.variant} ${mode}.`] : []),
