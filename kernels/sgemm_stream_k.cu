@@ -75,7 +75,7 @@ constexpr int MAP = 32;  // words of a tensor map
 constexpr int READ = T.thread_rows * T.thread_columns > 64 ? 2 : 4;
 constexpr int TURN = 2 * VECTOR;              // steps along k per iteration of the main loop
 constexpr int GROUP = 2048 / T.rows;          // rows of tiles that concurrent blocks share
-constexpr int MOST_COPIES = 900;              // per row, without `pad_rows`
+constexpr int MOST_COPIES = 900;              // most per row; beyond, `pad_rows` copies
 constexpr int MOST_BLOCKS = 256, PLACES = 8;  // blocks and concurrent launches on the board
 static_assert(T.rows % WARP_ROWS == 0 && T.columns % WARP_COLUMNS == 0, "whole warps");
 static_assert(T.step % LINE == 0 && SLICE_STEPS % TURN == 0, "whole lines and turns");

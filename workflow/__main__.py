@@ -419,7 +419,7 @@ def history(
     FILE           history, with a line of JSON per entry; made if it does not exist
     RESULT ...     result files of one build; without them, the history is only read
     --label TEXT   name of the entry, such as a commit
-    --threshold X  differences below half of it never count (default: 0.02)
+    --threshold X  relative change of interest; changes below half of it never count (default: 0.02)
     --format       lines of text, or annotations of GitHub Actions (default: text)
     --svg FILE     draw the history
 
@@ -866,7 +866,7 @@ def document(
 ) -> None:
     """Print a generated page of docs as Markdown, or update README and docs in place.
 
-    PAGE  a page; numbers: update marked numbers; tutorials: run the commands, update their output
+    PAGE  commands, glossary, recordings, tables: print it; numbers, tutorials: update the texts
     """
     if name == "commands":
         text = reference(parser())

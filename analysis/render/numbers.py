@@ -15,6 +15,7 @@ from analysis.domain import PUBLISHED
 from analysis.render.query import Row, Rows
 from analysis.schema import BLOCK, PERCENT, TIMES, Unit, column, interval_columns
 from analysis.stats.rounding import order_of_magnitude
+from kernels.catalog.locations import HOST_MEMORY, LOCATIONS
 from kernels.theory import tiles
 
 # Control characters, including those that change the direction of the text after them.
@@ -123,8 +124,10 @@ def name(row: Row, column_name: str = "variant") -> Markup:
 
 
 def word(row: Row, column_name: str, tag: str = "span") -> Markup:
-    """Return the text of a cell."""
+    """Return the text of a cell; a location of the data other than host memory has its title."""
     text = ABSENT if row[column_name] is None else visible(str(row[column_name]))
+    if column_name == "host_memory" and text in LOCATIONS and text not in HOST_MEMORY:
+        text = LOCATIONS[text].title
     return Markup('<{0} data-at="{1}">{2}</{0}>').format(tag, _place(row, column_name), text)
 
 

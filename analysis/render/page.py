@@ -9,6 +9,7 @@ import bz2
 import hashlib
 import io
 import json
+import re
 import tarfile
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -18,6 +19,7 @@ from urllib.parse import parse_qs
 
 import jinja2
 import yaml
+from jinja2.ext import Extension
 from markupsafe import Markup
 
 from analysis import schema
@@ -54,6 +56,11 @@ _QUANTITIES = {
     "kernel time": "kernel-only times",
     "h2d time": "times of copies to the GPU",
 }
+# Spaces that break no line: "95 %", "N = 4096", "Table 6".
+_UNBROKEN = re.compile(
+    r"(?<=\d) (?=%[^}])|(?<=\b[NBηρ]) (?=[=≥] )|(?<=\b[NBηρ] [=≥]) |(?<=GTX) (?=\d)|"
+    r"(?<=Table) (?=\d)|(?<=Figure) (?=\d)"
+)
 _UNITS = ("s", "ms", "us", "mib", "gib", "tflops", "gb_per_s", "times", "plain")
 
 
@@ -116,6 +123,14 @@ def render(
     write_atomic(out, environment.get_template(_TEMPLATE).render())
 
 
+class Unbroken(Extension):
+    """Keep numbers with their units, and equations, on one line: templates have plain spaces."""
+
+    def preprocess(self, source: str, name: str | None, filename: str | None = None) -> str:
+        """Return the source of a template with no-break spaces."""
+        return _UNBROKEN.sub("\N{NO-BREAK SPACE}", source)
+
+
 def environment_of(template_dir: Path, baseline: str = FASTEST_NAIVE) -> jinja2.Environment:
     """Return the environment of the page's templates, without tables."""
     environment = jinja2.Environment(
@@ -125,6 +140,7 @@ def environment_of(template_dir: Path, baseline: str = FASTEST_NAIVE) -> jinja2.
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,
+        extensions=[Unbroken],
         # Names are user input.
         finalize=lambda part: (
             numbers.visible(part)

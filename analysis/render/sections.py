@@ -140,7 +140,7 @@ def _cpu(t: Tables, row: Row) -> Markup:
     first = [rows.where(variant=one.name).first for one in VARIANTS.values() if one.is_tuned]
     candidates = Markup(", ").join(name(each) for each in first if each)
     threads = Markup(" with {} threads").format(number(host, "usable_threads")) if host else ""
-    programs = Markup(", fastest of {}").format(candidates) if candidates else ""
+    programs = Markup("; baseline: the fastest of {}").format(candidates) if candidates else ""
     return word(row, "cpu_model") + threads + programs
 
 

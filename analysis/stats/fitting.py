@@ -57,7 +57,7 @@ class Fit:
     """A fitted model.
 
     `theta`: seconds per unit, 0 at the lower bound. `residual`: log(model/median) of each cell.
-    `weights`: of each cell. `scatter`: variance of the model's own error.
+    `weights`: least-squares weight of each cell. `scatter`: variance of the model's own error.
     """
 
     theta: FloatArray

@@ -122,7 +122,7 @@ class Scatter:
 
     @property
     def degrees_of_freedom(self) -> FloatArray:
-        """Degrees of freedom of the shared effects: sessions less one, NaN without sessions."""
+        """Degrees of freedom of the shared effects: sessions less one, NaN below two."""
         return np.where(self.sessions > 1, self.sessions - 1.0, np.nan)
 
     @property

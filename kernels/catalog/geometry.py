@@ -24,7 +24,7 @@ def shaped_tile(tile: TileShape) -> Tile:
 
 
 def number(text: int | str, b: int) -> int:
-    """Return a number of the catalog: itself, or "B" or "B/4" for the block size."""
+    """Return the value of an integer, "B" or "B/4" in the catalog, at block size `b`."""
     if isinstance(text, int):
         return text
     return b // int(text.partition("/")[2] or 1)

@@ -21,9 +21,9 @@ _SIZE = 4096  # of the matrices in the drawings
 class Drawing:
     """The simultaneous accesses of the first warp of a launch.
 
-    `cells`: the lanes in each sector that the request touches, or the distinct words in each of the
-    32 banks. `is_joined`: whether the sector after a cell is the next in memory. `lanes`: the place
-    of each lane's accesses among the cells, the mean of several words.
+    `cells`: the number of lanes in each sector that the request touches, or of distinct words in
+    each of the 32 banks. `is_joined`: whether the sector after a cell is the next in memory.
+    `lanes`: the place of each lane's accesses among the cells, the mean of several words.
     """
 
     label: str

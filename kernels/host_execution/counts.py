@@ -95,7 +95,7 @@ def quantities(totals: Mapping[str, Total]) -> dict[str, float]:
 
 @dataclass(frozen=True)
 class Counting:
-    """The products of one table: one variant, block size and type; counted, and theory only."""
+    """Products of one variant, block size and type: executed, and computed by theory only."""
 
     counted: tuple[Product, ...]
     predicted: tuple[Product, ...]

@@ -56,7 +56,7 @@ _SPELLINGS = (
 
 @dataclass(frozen=True)
 class Guess:
-    """A launch with edges to be guessed: `probe` evaluates them, as grid, and as block if bounded.
+    """A launch whose tile edges are unknown: `probe` returns them as its grid (block, if bounded).
 
     The edges are the factors of the block indices in the kernel, along x and y.
     """
@@ -168,7 +168,7 @@ def geometries(edges: tuple[int, int], bound: int, uses_y: tuple[bool, bool]) ->
     x, y = edges[0] or edges[1] or 16, edges[1] or edges[0] or 16
     x_only = edges[0] or 256
     grids: list[tuple[tuple[str, int], ...]] = [(("N", x), ("M", y)), (("M", x), ("N", y))]
-    if not any(edges) and uses_y == (False, True):  # blocks that count the tiles of C
+    if not any(edges) and uses_y == (False, True):  # one block per tile of C
         for edge in (16, 32, 8):
             yield Geometry((("M * N", edge * edge),), (edge, edge))
     if not uses_y[0]:

@@ -110,7 +110,7 @@ class Source:
 
     @property
     def constants_of_kernel(self) -> set[str]:
-        """The constants of the file that the product sets and the kernel that multiplies names."""
+        """Constants of the file that the multiplying kernel uses and the product's sizes set."""
         if self.kernel is None:
             return set()
         sizes = fixed_sizes(self.text, self.kernel).values()

@@ -33,7 +33,7 @@ _LEADING = {
     f"LD{matrix}": rf"ld_?{matrix.lower()}|{matrix.lower()}_?ld|stride_?{matrix.lower()}"
     for matrix in "ABC"
 }
-# Of products that are computed alike, or of rows.
+# Names of a number of products (a batch) or of rows.
 _COUNT = r"(?:n|num|no)?_?batch\w*|b|bsz?"
 _FACTORS = {"ALPHA": r"\w*alpha\w*", "BETA": r"\w*beta\w*", "STREAM": "stream"}
 _DECORATION = re.compile(

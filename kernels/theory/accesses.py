@@ -72,8 +72,8 @@ def buffered_row(kernel: KernelAccesses, _: None) -> list[Access]:
 def block(kernel: KernelAccesses, b: int, parts: int = 1) -> list[Access]:
     """2·parts·k/B global loads and shared stores, (parts + 1)·k shared loads, `parts` stores.
 
-    A thread has `parts` elements of each tile and of C, in rows B/parts apart; x along the columns
-    of C.
+    A thread has `parts` elements of each tile and of C, in rows B/parts apart; threadIdx.x
+    selects the column of C.
     """
     tiles = kernel.tiles(b)
     across = (b, along_x)

@@ -42,8 +42,8 @@ _LARGEST = 5.0
 _CHECKED_SHARE = 0.25
 _SLACK, _PARTS = 0.1, 3  # of ceilings; products on tensor cores for one of float32, at least
 # An in-run kernel time of user-supplied code exceeds its kernel-only time by at most this share and
-# duration. Launches from Python take longest, the more so the longer one takes to enqueue, of which
-# at most so much counts twice.
+# duration. A launch from Python may add `_CALL_S` and twice its time to enqueue, of which at most
+# `_LONGEST_QUEUED_S` counts.
 _LONGER, _LAUNCH_S, _CALL_S, _LONGEST_QUEUED_S = 0.5, 50e-6, 500e-6, 1e-3
 REFUSED = "refused: "  # start of the reason for a refused time
 
@@ -79,7 +79,7 @@ def project(c: Matrix, vector: Matrix) -> Matrix:
 
 
 class SecondCheck:
-    """Draws changes and checks products for one device; `seconds` sums the time of the checks."""
+    """Random changes of inputs and checks of products on one device; `seconds` is their time."""
 
     def __init__(self, problems: tuple[Problem, ...], seed: int) -> None:
         """Use the random vectors of `Inputs` with this seed, and changes that are unpredictable."""

@@ -116,7 +116,7 @@ class DeviceSession:
     ) -> float:
         """Launch the kernel back to back for about `length_s`; return the mean seconds per launch.
 
-        Launches in the first `ramp_s`, before this time, are not counted. Raise CellError.
+        Before, it is launched for `ramp_s` without counting. Raise CellError.
         """
         self._lacks("load")
 

@@ -41,8 +41,8 @@ def fault(provenance: Mapping[str, Any], frames: Mapping[str, pd.DataFrame]) -> 
 def _faults(provenance: Mapping[str, Any], frames: Mapping[str, pd.DataFrame]) -> Iterator[str]:
     """Yield the inconsistencies of a recording.
 
-    Each row's device must be in the provenance. Its variant with data type and block size must be
-    in a catalog, with the user-supplied sources of the provenance. No row may have the key of
+    Each row's device must be in the provenance. Its variant, data type and block size must be in
+    the catalog extended by the user-supplied sources of the provenance. No row may have the key of
     another row. Each cell and kernel must have one check, each GPU at least one. A cell must have
     samples if and only if it passed. Times must fit into the recording, and the parts of a run into
     its total.

@@ -64,7 +64,7 @@ def test_verdicts_use_the_variation_of_the_other_half(sessions):
     assert table.loc[(PRESENT, True, "4–7 %", "from 20 µs"), "found"] > 0.9
 
 
-def test_variances_have_the_degrees_of_freedom_of_their_starts():
+def test_degrees_of_freedom_come_from_starts_not_pairs():
     rng = np.random.default_rng(4)
     facts = {"side": "GPU", "host_memory": "pinned", "median_a_s": 1e-3, "median_b_s": 1e-3}
     facts |= {"noise_a": 1e-8, "noise_b": 1e-8, "explained_low": 1.0, "explained_high": 1.0}

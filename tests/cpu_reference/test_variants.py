@@ -111,7 +111,7 @@ def test_larger_products_pass_the_gate(library, gate, case, n):
         *((*case, 700) for case in CASES if case[0] == "packed" or case[1] == 512),
     ],
 )
-def test_sums_keep_their_order(library, name, block, threads, n):
+def test_terms_are_added_in_the_order_of_k(library, name, block, threads, n):
     """A float32 sum of numbers of very different magnitude depends on their order."""
     rng = np.random.default_rng(7)
     a = (rng.standard_normal((n, n)) * 10.0 ** rng.integers(-4, 5, (n, n))).astype(np.float32)

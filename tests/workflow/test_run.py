@@ -67,7 +67,7 @@ def run(project, *arguments):
 
 
 def changed(project, old, new, *arguments):
-    """Run a changed workflow, of which no job waits, to its end."""
+    """Run a changed workflow to its end; no job waits."""
     (project / "Snakefile").write_text(SNAKEFILE.replace(old, new))
     (project / "go").touch()
     return run(project, *arguments)

@@ -58,7 +58,7 @@ def test_the_answers_name_the_candidates_on_the_cpu(tmp_path):
     hosts = [{"recording": "card", "usable_threads": 16}]
     (one,) = said(tmp_path, sections.answers, cpu_times=times, cpu_hosts=hosts)
     text = re.sub("<[^>]*>", "", str(one.cpu))
-    assert text.endswith(" with 16 threads, fastest of packed, mkl")
+    assert text.endswith(" with 16 threads; baseline: the fastest of packed, mkl")
 
 
 def test_the_gpu_in_focus_is_shown_first_and_others_are_hidden(tmp_path):

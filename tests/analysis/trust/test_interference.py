@@ -77,7 +77,7 @@ def test_only_rounds_with_both_runs_are_pairs():
         assert found.at[(1024, "h2d"), "verdict"] == verdict
 
 
-def test_the_table_names_gpus_and_is_empty_where_there_is_one(gpu_recording, cpu_recording):
+def test_interference_needs_two_gpus(gpu_recording, cpu_recording):
     two = read(recorded(gpus=2, sizes=(256, 512), holdout=(), variants=FEW))
     found = data.sources({"two": two, "card": gpu_recording, "host": cpu_recording})
     table = interference.interference_table(found)

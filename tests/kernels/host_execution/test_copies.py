@@ -176,6 +176,6 @@ def test_copies_and_barrier_objects(compiled, text, values, expected):
         ),
     ],
 )
-def test_faults_of_copies_and_barrier_objects(compiled, text, values, message):
+def test_faults_of_copies_and_barriers_are_found(compiled, text, values, message):
     with pytest.raises(KernelFault, match=message):
         run(compiled, text.format(**values))

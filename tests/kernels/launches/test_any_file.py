@@ -360,7 +360,7 @@ def test_constants_that_are_sizes_are_set_unless_an_array_depends_on_them() -> N
 
 
 @pytest.mark.slow
-def test_a_size_that_the_file_fixes_takes_several_values(tmp_path: Path) -> None:
+def test_a_size_fixed_in_the_file_is_varied(tmp_path: Path) -> None:
     main = "int main() { multiply<<<dim3(N / 16, N / 16), dim3(16, 16)>>>(a, b, c); }"
     assert lines(tmp_path, CONSTANTS + main)[0].endswith("multiples of 16")
 

@@ -204,7 +204,7 @@ def test_a_wrong_kernel_is_refused_with_its_cause(tmp_path: Path, text: str, say
         verdict(tmp_path, text, launch if "gemm" in text else None)
 
 
-def test_a_file_without_a_kernel_and_an_unknown_kernel_are_named(tmp_path: Path) -> None:
+def test_errors_name_a_missing_or_unknown_kernel(tmp_path: Path) -> None:
     with pytest.raises(StudyError, match="no kernel found"):
         verdict(tmp_path, "int main() {}")
     file = tmp_path / "mine.cu"

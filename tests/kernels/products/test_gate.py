@@ -60,7 +60,7 @@ def test_integers_cover_their_whole_range():
     assert not np.array_equal(inputs.a["int32"], inputs.b["int32"])
 
 
-def test_each_type_has_vectors_for_its_largest_matrices():
+def test_random_vectors_cover_the_largest_matrix_of_each_type():
     problems = [("float32", "2x3x5x4"), ("float32", "10x3x2"), ("float64", "7"), ("int32", "1x9x2")]
     inputs = Inputs([(dtype, Shape.parse(shape)) for dtype, shape in problems], seed=1)
     sizes = {dtype: (inputs.a[dtype].size, inputs.b[dtype].size) for dtype in inputs.a}
@@ -108,7 +108,7 @@ def wrapped(a, b):
 @pytest.mark.parametrize("slice_", [1, 2, 7, 64, 1 << 20])
 @pytest.mark.parametrize("shape", ["5", "3x4x17x2", "1x64x1", "2x1x7x3"])
 def test_integers_wrap_around_modulo_2_to_the_32(shape, slice_, monkeypatch):
-    """With one exact sum over k, or several."""
+    """Whether k fits into one exact sum, or needs several."""
     monkeypatch.setattr(matrices, "_EXACT_SUMS", slice_)
     a, b = pair_of(shape, "int32")
     expected, bound = reference(a, b)
