@@ -17,7 +17,7 @@ import numpy.typing as npt
 from base.errors import StudyError
 from base.paths import program, shown
 from kernels.catalog.variant import MAX_THREADS
-from kernels.host_execution.compiler import SOURCE_NAME, NotSupported, build_runtime
+from kernels.host_execution.compiler import HERE, SOURCE_NAME, NotSupported, build_runtime
 from kernels.products.matrices import POISON_WORD
 from kernels.theory.cost import Total
 
@@ -33,6 +33,8 @@ _WORD_BYTES = 4
 # In C++, signed overflow is undefined; unsigned integers wrap around, with the same bits.
 _COMPUTED = {"int32": "uint32"}
 _MEMORIES, _ACCESSES = ("global", "shared"), ("load", "store")
+_LINES = 1 << 24  # more than a file has
+_INCLUDED = dict[str, int]()  # files with code that sources include, numbered from 1
 _SEVERAL = 0x8000  # least thread number that means several threads
 
 
@@ -400,7 +402,7 @@ class Kernel:
         thread, other = (
             _thread(index, launch.block) for index in (fault.thread, fault.other_thread)
         )
-        other_line = self._line(fault.other_code) if fault.other_code else 0
+        other_line = self._line(fault.other_code) % _LINES if fault.other_code else 0
         memory = f"buffer {fault.buffer}"
         if not 0 <= fault.buffer < launch.buffer_count:
             memory = "shared memory" if fault.buffer < 0 else "the file's variables"
@@ -414,8 +416,8 @@ class Kernel:
             other_line=other_line,
             signal=_SIGNALS.get(fault.bytes, f"signal {fault.bytes}"),
         )
-        line = self._line(fault.code)
-        return f"{self._source}:{line}: {launch.kernel}, {block}, {thread}: {text}"
+        place = place_of(self._source, self._line(fault.code))
+        return f"{place}: {launch.kernel}, {block}, {thread}: {text}"
 
 
 # By kind, as in runtime.h.
@@ -534,7 +536,8 @@ def packed_arguments(
 def source_line(library: Path, code: int, file: str) -> int:
     """Return the line of `file` for the instruction before `code` in a counted library.
 
-    For inlined code it is the outermost line; 0 if unknown.
+    For inlined code it is the outermost line; 0 if unknown. In a file that it includes, it is a
+    number from `_LINES` on (`place_of`).
     """
     done = subprocess.run(
         [program("addr2line", "binutils"), "-i", "-e", str(library), hex(code - 1)],
@@ -543,8 +546,20 @@ def source_line(library: Path, code: int, file: str) -> int:
         check=False,
     )
     lines = [line.split()[0].rpartition(":") for line in done.stdout.splitlines()]
-    inside = [int(number) for path, _, number in lines if Path(path).name == file]
-    return inside[-1] if inside else 0
+    places = [(Path(path).name, int(number)) for path, _, number in lines if number.isdecimal()]
+    inside = [number for name, number in places if name == file]
+    others = [place for place in places[-1:] if not (HERE / place[0]).exists()]
+    if inside or not others:
+        return inside[-1] if inside else 0
+    ((name, number),) = others
+    return _INCLUDED.setdefault(name, len(_INCLUDED) + 1) * _LINES + number
+
+
+def place_of(source: str, line: int) -> str:
+    """Return file and line of a `source_line` of a source, without a line if it is 0."""
+    file, number = divmod(line, _LINES)
+    name = next((name for name, index in _INCLUDED.items() if index == file), source)
+    return f"{name}:{number}" if number else name
 
 
 @cache

@@ -8,6 +8,7 @@ from math import lcm, prod
 import numpy as np
 
 from kernels.host_execution.binding import Configured
+from kernels.host_execution.compiler import NotSupported
 from kernels.launches.infer import Geometry
 from kernels.launches.largest import LARGE_EDGE, LastBlocks
 from kernels.launches.library import Library, Source
@@ -78,6 +79,7 @@ def check(
 
     Return None if the launch does not grow with the matrices, unless its user declares it. Where
     blocks loop, a guess has more of them than its user may launch; so it is tried with fewer, too.
+    Raise NotSupported if a loop is too long, or endless, and if the kernel adds up no products.
     """
     first: Judged | None = None
     likeliest: Judged | None = None
@@ -90,6 +92,9 @@ def check(
         tile = edges or (ANY, ANY)
         whole = fixed or whole_tiles(tile, reading)
         outcome, trial = Trial(library, reading).outcome(whole)
+        if outcome is Outcome.LONG:
+            whole = fixed or trial.shorter(whole)
+            outcome, trial = trial.outcome(whole)
         if outcome is Outcome.FAULTY and not (reading.reads_c or reading.loads_c):
             tried.append(replace(reading, loads_c=True))
         fault = trial.fault(whole, 2)
@@ -106,9 +111,23 @@ def check(
             if verdict.multiple:
                 return replace(verdict, has_fixed_grid=edges is None)
             likeliest = likeliest or verdict  # another reading may be the same for M = N
-    if likeliest:
-        return likeliest
-    return first and (_for_large_multiples(source, library, first) or first)
+    judged = likeliest or (first and (_for_large_multiples(source, library, first) or first))
+    if judged and judged.fault and not judged.multiple:
+        _refuse_others(library, judged.reading, judged.shapes[0], judged.fault)
+    return judged
+
+
+def _refuse_others(library: Library, reading: Reading, shape: Shape, fault: Fault) -> None:
+    """Raise NotSupported for a fault that is a limit of the host, or of a kernel that sums nothing.
+
+    A kernel that adds two matrices is no wrong product.
+    """
+    if fault.outcome is Outcome.LONG:
+        raise NotSupported(f"{fault}; host execution counts no more")
+    is_wrong = fault.outcome is Outcome.WRONG and not fault.is_shared
+    if is_wrong and Trial(library, reading).is_elementwise(shape):
+        name = f"{library.at(0)}: is no product of matrices"
+        raise NotSupported(f"{name}: an element of A or B reaches one element of C")
 
 
 def _for_large_multiples(source: Source, library: Library, judged: Judged) -> Judged | None:

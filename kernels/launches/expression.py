@@ -48,8 +48,9 @@ class Launch:
 
     `declarations` are statements before it that declare names it uses. `line` is where it stands, 0
     for a launch from elsewhere, and `file` names another file of the repository. `enclosing` is the
-    function that contains it. A call of `MALLOC` or `MEMSET` has no configuration, and its pointer
-    is a name.
+    function that contains it. `unknown` is what the file does not say of it, such as "gets threads
+    from a caller"; else "". A call of `MALLOC` or `MEMSET` has no configuration, and its pointer is
+    a name.
     """
 
     kernel: str
@@ -58,6 +59,7 @@ class Launch:
     declarations: tuple[str, ...] = ()
     line: int = 0
     file: str = ""
+    unknown: str = ""
     enclosing: Piece | None = field(default=None, compare=False)
 
     @property

@@ -1,6 +1,7 @@
 """A kernel whose file launches nothing: the verdict with the first guess that gives a product."""
 
 import re
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from kernels.catalog.source import without_comments
 from kernels.host_execution.compiler import CompilerError, NotSupported
 from kernels.launches.checks import LARGE_SHAPE, Judged, check, configured
 from kernels.launches.device import for_the_device
+from kernels.launches.doubts import unsaid
 from kernels.launches.expression import Launch, named, parameters, template_parameters
 from kernels.launches.infer import (
     TYPES,
@@ -39,26 +41,28 @@ def by_guesses(path: Path, text: str, name: str, refused: StudyError | None) -> 
     likeliest: Judged | None = None
     for guess in guesses(name, kernel, code):
         probe = Source.of(path, text, guess.probe)
+        if next(readings(probe), None) is None:  # too many numbers
+            break
         try:
             library = probe.library("counted")
         except CompilerError as error:
             refused = refused or error
             continue
-        geometry, is_sure = _fitting(library, probe, guess, "blockDim" in code)
+        geometry, numbers, is_sure = _fitting(library, probe, guess, "blockDim" in code)
         is_sure = is_sure and not uses_z and (not of_file or probe.takes_any_grid)
-        launch = guess.launch(geometry)
+        launch = guess.launch(geometry, numbers)
         source = Source.of(path, text, launch)
         judged = check(source, source.library("counted"), geometry=geometry)
         if judged and judged.multiple:
             return replace(judged, is_guessed=True)
-        if judged and is_sure:
+        if judged and is_sure and not (unsaid(judged) or probe.has_open_types):
             likeliest = likeliest or judged
-            if not guess.declarations and not probe.has_open_types:
+            if not guess.declarations:
                 return judged
         example = example or launch
-    if likeliest and not probe.has_open_types:
+    if likeliest:
         return likeliest
-    if refused and (of_file or likeliest or example is None):
+    if refused and (of_file or example is None):
         raise refused
     arguments = ", ".join(named(each) for each in parameters(kernel))
     grid = "dim3(CEIL_DIV(N, 16), CEIL_DIV(M, 16)), dim3(16, 16)"
@@ -84,15 +88,15 @@ def unknown(kernel: Piece, code: str) -> str:
 
 def _fitting(
     library: Library, probe: Source, guess: Guess, takes_any_block: bool
-) -> tuple[Geometry, bool]:
-    """Return the geometry that gives the best product, and whether the kernel declares it.
+) -> tuple[Geometry, Mapping[str, str], bool]:
+    """Return the geometry that gives the best product, its numbers, and whether it is declared.
 
     It is if it stores all elements, or if the kernel itself says how it divides C among its blocks:
     by numbers that are not guessed, or by the sizes of its blocks.
     """
     tried = list(readings(probe))
     fixed = library.fixed_shape()
-    best: tuple[Outcome, Geometry] | None = None
+    best: tuple[Outcome, Geometry, Mapping[str, str]] | None = None
     is_divided = False
     for reading in tried:
         small, large = (
@@ -108,9 +112,9 @@ def _fitting(
                 sizes = geometry.blocks(shape.m, shape.n), geometry.block
                 outcome = Trial(library, typed).outcome(shape, sizes)[0]
                 if best is None or outcome < best[0]:
-                    best = outcome, geometry
+                    best = outcome, geometry, reading.numbers
                 if outcome is Outcome.RIGHT:
-                    return geometry, True
+                    return geometry, reading.numbers, True
     assert best is not None
     # Other numbers of a template would need other threads.
     has_numbers = any(each.startswith("constexpr") for each in guess.declarations)
@@ -120,4 +124,4 @@ def _fitting(
     is_short = bool(guess.shared) and best[0] in (Outcome.OUTSIDE, Outcome.FAULTY)
     is_crowded = best[0] is Outcome.CROWDED or is_short
     is_own = best[0] <= Outcome.RACES or (is_sure and not is_crowded)
-    return best[1], is_own and not has_numbers
+    return *best[1:], is_own and not has_numbers

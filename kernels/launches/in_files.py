@@ -35,6 +35,8 @@ from kernels.launches.roles import is_leading_dimension, size_named
 _EDGE = re.compile(
     r"^(?!dim3)[\w\s]*(?:block_?(?:size|dim|width|height)|thread|tile)\w*\s*(?:=|$)", re.IGNORECASE
 )
+# An address behind the beginning of a matrix.
+_PART = re.compile(r"\+|-(?!>)|\[\s*(?!0\s*\])")
 
 
 @lru_cache(32)
@@ -66,34 +68,44 @@ def _placed(text: str, piece: Piece, place: int, launch: Launch) -> Launch:
     launch = replace(launch, configuration=where)
     declared = (*_declarations(piece, place, launch), *launch.declarations)
     launch = replace(launch, declarations=declared, line=line, file=file, enclosing=piece)
-    numbers = _given_numbers(text, piece, launch) if piece.is_function else ()
-    return replace(launch, declarations=(*numbers, *declared))
+    numbers, unknown = _given_numbers(text, piece, launch) if piece.is_function else ([], "")
+    unknown = f"gets {unknown} from a caller" if unknown else launch.unknown
+    return replace(launch, declarations=(*numbers, *declared), unknown=unknown)
 
 
-def _given_numbers(text: str, function: Piece, launch: Launch) -> Iterator[str]:
-    """Yield declarations of the numbers that a call gives to a function, except sizes.
+def _given_numbers(text: str, function: Piece, launch: Launch) -> tuple[list[str], str]:
+    """Return declarations of the numbers that a call gives to a function, except sizes.
 
-    They are numbers of its template, and edges of blocks: 32 if no call gives one.
+    They are numbers of its template, and edges of blocks: 32 if no call gives one. The name of such
+    an edge is returned, too, else "".
     """
     name = function_name(function) or ""
     template, given = template_parameters(function), parameters(function)
-    numbers = [(kind, each) for kind, each, _ in template]
-    numbers += [("int", named(each) if _EDGE.search(each) else "") for each in given]
-    calls = rf"\b{name}\s*(?:<([^;<>()]*)>\s*)?\(([^;{{}}]*)\)\s*;"
-    defaults = ",".join(each.partition("=")[2] or "32" for each in given)
-    used = words(written([launch]))
-    seen = {""}.union(*map(declared_names, launch.declarations))
-    for first, others in [*re.findall(calls, blanked(text)), ("", defaults)]:
-        values = (split_list(first) + [""] * len(template))[: len(template)] + split_list(others)
-        for (kind, target), value in zip(numbers, values, strict=False):
-            if target in used - seen and re.fullmatch(r"[\d\s*]+|true|false", value):
-                seen.add(target)
-                yield f"constexpr {kind} {target} = {value};"
+    kinds = {each: kind for kind, each, _ in template}
+    edges = [named(each) for each in given if _EDGE.search(each)]
+    names, kinds = [*kinds, *map(named, given)], kinds | dict.fromkeys(edges, "int")
+    values = dict[str, str]()
+    for first, others in re.findall(
+        rf"\b{name}\s*(?:<([^;<>()]*)>\s*)?\(([^;{{}}]*)\)\s*;", blanked(text)
+    ):
+        by_template = (split_list(first) + [""] * len(template))[: len(template)]
+        call = zip(names, [*by_template, *split_list(others)], strict=False)
+        values = {n: v for n, v in call if re.fullmatch(r"[\d\s*]+|true|false", v)} | values
+    values = {named(each): each.partition("=")[2].strip() for each in given if "=" in each} | values
+    used = words(written([launch])).difference(*map(declared_names, launch.declarations))
+    unknown = next((each for each in edges if each in used - set(values)), "")
+    values = dict.fromkeys(edges, "32") | values
+    return [
+        f"constexpr {k} {n} = {values[n]};" for n, k in kinds.items() if n in used & set(values)
+    ], unknown
 
 
 def _is_open(launch: Launch) -> bool:
-    """Return whether the kernel of a launch is a parameter of the function around it."""
-    return launch.kernel in map(named, parameters(launch.enclosing))
+    """Return whether kernel, grid or block of a launch is a parameter of the function around it."""
+    given = parameters(launch.enclosing)
+    sizes = {named(each) for each in given if "dim3" in words(each)}
+    where = words(" ".join([launch.configuration, *launch.declarations]))
+    return launch.kernel in map(named, given) or bool(sizes & where)
 
 
 def _by_function(text: str, piece: Piece, inner: Launch, function: Piece) -> Iterator[Launch]:
@@ -204,7 +216,11 @@ def _with_plain_arguments(launch: Launch, kernel: Piece) -> Launch:
     ]
     if plain == given:
         return launch
-    changed = replace(launch, arguments=", ".join([*plain, *given[len(targets) :]]))
+    parts = [each for each, name in zip(given, plain, strict=False) if each != name]
+    part = next((each for each in parts if _PART.search(each)), "")
+    unknown = f"gets a part of a matrix, {part}" if part else launch.unknown
+    arguments = ", ".join([*plain, *given[len(targets) :]])
+    changed = replace(launch, arguments=arguments, unknown=unknown)
     return replace(changed, declarations=needed(launch.declarations, changed))
 
 

@@ -18,7 +18,7 @@ from kernels.launches.expression import (
     words,
 )
 from kernels.launches.pieces import Piece, blanked, closing, pieces
-from kernels.launches.roles import ELEMENT, is_number_name
+from kernels.launches.roles import ELEMENT, SIZES, is_number_name
 from kernels.launches.structs import arguments_of
 
 # Not the name of a type that converts the edge.
@@ -68,10 +68,19 @@ class Guess:
     uses_y: tuple[bool, bool]  # whether the kernel uses blockIdx.y, and threadIdx.y
     shared: str = ""  # bytes of dynamic shared memory, behind a comma
 
-    def launch(self, geometry: "Geometry") -> Launch:
-        """Return the launch as a person would write it."""
+    def launch(self, geometry: "Geometry", numbers: Mapping[str, str]) -> Launch:
+        """Return the launch as a person would write it; `numbers` says what each number is.
+
+        Where the kernel calls another size M or N than the grid does, the sizes get the grid's
+        names.
+        """
         where = f"{_dim3(geometry.texts)}, {_dim3([*map(str, geometry.block)])}{self.shared}"
-        return Launch(self.kernel, where, self.arguments, self.declarations)
+        arguments = self.arguments
+        if any(name in SIZES and numbers[name] != name for name in numbers):
+            sizes = {name: size for name, size in numbers.items() if size in SIZES}
+            given = [sizes.get(each, each) for each in split_list(arguments)]
+            arguments = ", ".join(given)
+        return Launch(self.kernel, where, arguments, self.declarations)
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ from kernels.host_execution.binding import (
     Run,
     aligned_copies,
     nothing_stored,
+    place_of,
     three,
 )
 from kernels.host_execution.compiler import (
@@ -243,7 +244,7 @@ class Library(Kernel):
 
     def at(self, line: int, kernel: str = "") -> str:
         """Return the beginning of a message: file, line (if it is not 0) and kernel."""
-        return f"{self._source}{f':{line}' if line else ''}: {kernel or self._name}"
+        return f"{place_of(self._source, line)}: {kernel or self._name}"
 
     def packed(
         self, numbers: Sequence[float], addresses: Sequence[int]

@@ -12,10 +12,10 @@ from kernels.host_execution.compiler import CompilerError, NotSupported, uncheck
 from kernels.host_execution.limited import LimitReached, cpu_clock, limited
 from kernels.launches.checks import Judged, at_large_sizes
 from kernels.launches.expression import Launch, written
-from kernels.launches.in_files import of_file
+from kernels.launches.in_files import launches, of_file
 from kernels.launches.includes import read, with_defines, with_includes, with_macros
 from kernels.launches.launcher import with_launcher
-from kernels.launches.pieces import kernels_of, with_pointers
+from kernels.launches.pieces import blanked, kernels_of, with_pointers
 from kernels.launches.roles import EQUAL
 from kernels.launches.verdict import judge, kernels_to_judge, unjudged
 
@@ -24,10 +24,13 @@ LARGE_SECONDS = 15.0  # of large sizes
 
 
 def text_of(path: Path, folders: Sequence[Path] = (), defines: Sequence[str] = ()) -> str:
-    """Return the text of a file with the files that it includes, in which all kernels show."""
+    """Return the text of a file with the files that it includes; kernels and launches show."""
     text = with_launcher(path, with_includes(path, read(path), folders), folders)
     text = with_defines(with_pointers(text), defines)
-    return text if kernels_of(text) or "__global__" not in text else with_macros(text)
+    is_hidden = not kernels_of(text) or (
+        "<<<" in blanked(text) and not launches(text)
+    )  # by a macro
+    return with_macros(text) if is_hidden and "__global__" in text else text
 
 
 def judged(

@@ -22,6 +22,7 @@ _LOW_PRECISION = 2.0**-9
 _LARGEST_SUM, _PATTERN, _NEAR = 1e37, -0x01010102, 1 << 20
 # Other contents of shared memory than NaN.
 _FILLS = (0, 1, 0x40000000)
+_SHORTEST = 32  # sum for which a loop must end
 _NO_VALUE = "a variable is used before it has a value"
 
 
@@ -29,18 +30,20 @@ class Outcome(IntEnum):
     """The result of a launch, the best first."""
 
     RIGHT = 0
-    WRONG = 1  # it stores all elements
-    RACES = 2  # a fault ends it that comes from the kernel's own barriers or bounds of launches
-    FAULTY = 3  # another fault ends it
-    SPARSE = 4  # it leaves elements out
-    TOO_MANY = 5  # some blocks compute nothing new: the grid is too large
-    OUTSIDE = 6  # an index exceeds shared memory: there are too many threads
-    CROWDED = 7  # threads store to one place, or exceed a limit: there are too many threads
+    LONG = 1  # it takes more steps than host execution counts
+    WRONG = 2  # it stores all elements
+    RACES = 3  # a fault ends it that comes from the kernel's own barriers or bounds of launches
+    FAULTY = 4  # another fault ends it
+    SPARSE = 5  # it leaves elements out
+    TOO_MANY = 6  # some blocks compute nothing new: the grid is too large
+    OUTSIDE = 7  # an index exceeds shared memory: there are too many threads
+    CROWDED = 8  # threads store to one place, or exceed a limit: there are too many threads
 
 
 _OUTCOMES = {
     Kind.OUTSIDE_ARRAY: Outcome.OUTSIDE,
     Kind.LAUNCH: Outcome.CROWDED,
+    Kind.ENDLESS: Outcome.LONG,
     Kind.COPIES_OVERLAP: Outcome.RACES,
     Kind.RACE: Outcome.RACES,
     Kind.DIFFERENT_BARRIERS: Outcome.RACES,
@@ -103,8 +106,9 @@ class Trial:
             try:
                 c, runs = self.reading.run(self.library, operands, geometry, fill, factors)
             except KernelFault as fault:
-                short = replace(shape, k=min(shape.m, shape.n, shape.k))
-                if fault.kind is Kind.ENDLESS and short != shape and not self.fault(short, seed):
+                short = self.shorter(shape)
+                is_long = fault.kind is Kind.ENDLESS and short.k >= _SHORTEST
+                if is_long and not self.fault(short, seed):
                     continue  # a long loop, which ends
                 text = f"{fault} ({where}){_hint_of_text(str(fault))}"
                 return Fault(text, outcome_of(fault), fault.is_shared)
@@ -119,6 +123,11 @@ class Trial:
                 return Fault(f"{wrong} ({where}){self._hint(operands, verdict)}")
         return None
 
+    def shorter(self, shape: Shape) -> Shape:
+        """Return a shape with a shorter sum, for a loop that may be long or endless."""
+        half = shape.k // 2 + shape.k % 2
+        return Shape.square(half) if self.reading.is_square else replace(shape, k=half)
+
     def undefined(self, shape: Shape) -> Fault | None:
         """Return the read of uninitialised shared memory that a product depends on, or None."""
         shape = self.reading.fitted(shape)
@@ -128,6 +137,21 @@ class Trial:
         if cause and any(self.fault(shape, 1, fill) for fill in _FILLS):
             return Fault(f"{cause} (at size {shape})", is_shared=True)
         return None
+
+    def is_elementwise(self, shape: Shape) -> bool:
+        """Return whether the first elements of A and B reach one of C: then it sums nothing.
+
+        Raise KernelFault.
+        """
+        shape = self.reading.fitted(shape)
+        operands, others = (Operands.random(shape, seed, self.reading) for seed in (1, 3))
+        a, b = operands.a.copy(), operands.b.copy()
+        a[0], b[0] = others.a[0], others.b[0]
+        before, *changed = (
+            self.reading.run(self.library, each)[0].view(np.uint8).reshape(shape.c_elements, -1)
+            for each in (operands, replace(operands, a=a), replace(operands, b=b))
+        )
+        return all((after != before).any(axis=1).sum() == 1 for after in changed)
 
     def outcome(self, shape: Shape, geometry: Geometry | None = None) -> "tuple[Outcome, Trial]":
         """Return what the launch does, and the trial with the layout of a right product.

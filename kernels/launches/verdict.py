@@ -1,12 +1,9 @@
 """The verdict on a kernel: its launches, and the first of them that gives a product."""
 
 import re
-from contextlib import suppress
 from dataclasses import replace
 from math import lcm
 from pathlib import Path
-
-import numpy as np
 
 from base.errors import StudyError
 from base.paths import shown
@@ -14,34 +11,27 @@ from kernels.catalog.source import without_comments
 from kernels.host_execution.compiler import CompilerError, NotSupported
 from kernels.launches.checks import Judged, check, configured, tile_of
 from kernels.launches.device import for_the_device
+from kernels.launches.doubts import UNTYPED, lack, unsaid
 from kernels.launches.expression import (
-    COUNTS,
-    MALLOC,
     Launch,
     main_of,
-    named,
     parameters,
     split_list,
-    targets,
-    words,
     written,
 )
 from kernels.launches.guessed import by_guesses
 from kernels.launches.in_files import of_file
-from kernels.launches.infer import is_edge
 from kernels.launches.launcher import own
 from kernels.launches.library import Source, may_add
 from kernels.launches.pieces import kernels_of
-from kernels.launches.reading import Operands
 from kernels.launches.readings import readings
-from kernels.launches.roles import MATRICES, meaning_of, size_named
+from kernels.launches.roles import MATRICES
 from kernels.launches.sequences import Steps, sequences
 from kernels.launches.shapes import whole_tiles
 from kernels.launches.structs import matrix_count
 
 # A kernel that multiplies loops over its sums, or lets hardware do so, or adds up products.
 _CAN_MULTIPLY = re.compile(r"\b(?:for|while|do|goto)\b|mma|atomicAdd\s*\([^;]*\*")
-_UNTYPED = "takes its matrices as void *; host execution passes float: give their types"
 _SOME_BLOCKS = 132  # as many as an H100 has multiprocessors
 # Of elements, in a template's arguments.
 _OTHER_TYPES = re.compile(r"\b(?:\w*half|\w*bfloat16|double|u?int\d*(?:_t)?|char|complex)\b")
@@ -110,7 +100,7 @@ def judge(path: Path, text: str, name: str, option: str | None = None) -> Judged
     NotSupported if no launch fits, CompilerError if none compiles.
     """
     for parameter in parameters(kernels_of(text)[name]):
-        if re.search(r"\(\s*\*|\]\s*\[", parameter):
+        if re.search(r"\(\s*\*|\]\s*\[|\*[\s\w]*\*", parameter):
             raise NotSupported(
                 f"{shown(path)}: {name}: its parameter {parameter} is a pointer to rows; replace "
                 "it by a pointer to elements"
@@ -130,11 +120,14 @@ def judge(path: Path, text: str, name: str, option: str | None = None) -> Judged
         if judged and steps[-1].line and _has_no_blocks(judged):
             if len(steps) == 1 and source.takes_any_grid:
                 launched.append((_with_blocks(steps[0]),))
-        elif judged and (judged.multiple or (len(steps) > 1 and not unknown)):
+        elif judged and judged.multiple:
             return judged
-        elif judged and len(steps) == 1 and (argument := _for_one_size(judged)):
-            where = f"{shown(path)}:{steps[-1].line}: {name}: gets {argument}"
-            refused.append(NotSupported(f"{where}: write a launch for all sizes, by --launch"))
+        elif judged and (reason := unsaid(judged)):
+            where = f"{shown(path)}:{steps[-1].line}".removesuffix(":0") + f": {name}: {reason}"
+            doubtful = NotSupported(f"{where}; write a launch for all sizes, by --launch")
+            (unknown if len(steps) > 1 else refused).append(doubtful)
+        elif judged and len(steps) > 1 and not unknown:
+            return judged
         elif judged:
             wrong.append(judged)
     if wrong and not unknown:  # a race or a wrong sum says more than a fault of the launch
@@ -144,68 +137,22 @@ def judge(path: Path, text: str, name: str, option: str | None = None) -> Judged
     return by_guesses(path, text, name, refused[0] if refused else None)
 
 
-def _for_one_size(judged: Judged) -> str | None:
-    """Return an argument that is a constant, or two different sizes of a kernel; else None."""
-    source, scope = judged.source, judged.source.scope
-    pairs = targets(source.main, source.kernel)
-    given = [(each, named(target)) for each, target in pairs if COUNTS.search(target)]
-    given = [(each, name) for each, name in given if not (meaning_of(name) or is_edge(name))]
-    sizes = [each for each, _ in {(each, size_named(name) or name) for each, name in given}]
-    for each, name in given:
-        is_set = rf"\b{re.escape(each)}\s*=\s*\d+\s*[,;]"
-        is_constant = each.isdecimal() or re.search(is_set, " ".join(scope.statements(source.main)))
-        if is_constant or (sizes.count(each) > 1 and not judged.reading.is_square):
-            return f"{each} for its {name}"
-    return None
-
-
 def _with_steps(source: Source, option: str | None) -> Judged | None:
     """Judge a product by its steps; return None for one launch that does not grow.
 
     Raise NotSupported or CompilerError if they cannot be judged.
     """
-    is_untyped = source.has_open_types and _OTHER_TYPES.search(source.main.kernel)
+    where = f"{shown(source.path)}: {source.name}"
+    if source.has_open_types and _OTHER_TYPES.search(source.main.kernel):
+        raise NotSupported(f"{where}: {UNTYPED}")
     is_declared = not source.steps[-1].line or source.loops_over_blocks
-    judged = None if is_untyped else check(source, source.library("counted"), is_declared)
-    if refusal := _UNTYPED if is_untyped else _refusal(source, judged, option):
-        raise NotSupported(f"{shown(source.path)}: {source.name}: {refusal}")
-    return judged
-
-
-def _refusal(source: Source, judged: Judged | None, option: str | None) -> str | None:
-    """Return what host execution lacks to judge a kernel with a fault, if anything."""
-    if judged is None:
+    judged = check(source, source.library("counted"), is_declared)
+    if judged is None and source.steps[1:]:
         how = f"write them, such as --launch '{written(source.steps)}'"
-        return f"its launches do not grow with the matrices; {how}" if source.steps[1:] else None
-    if judged.multiple:
-        return None
-    if source.has_open_types:
-        return _UNTYPED
-    between_blocks = re.search(r"earlier block|nothing was stored", str(judged.fault))
-    if between_blocks and "__threadfence" in words(source.device):
-        return (
-            "its blocks read what other blocks store before __threadfence; host execution orders "
-            "the stores of blocks only by launches"
-        )
-    if _packs_bytes(judged):
-        return (
-            "packs numbers of 8 bits into elements of 32; host execution passes whole numbers of "
-            "32 bits: give their types"
-        )
-    if padded := not _for_one_size(judged) and _padded_matrix(judged, option):
-        return (
-            f"the file allocates more for {padded} than the matrix has, and its kernel needs it; "
-            "host execution allocates matrices without padding"
-        )
-    return None
-
-
-def _packs_bytes(judged: Judged) -> bool:
-    """Return whether a kernel of 32-bit integers computes with bytes of them."""
-    code = without_comments(judged.source.device)
-    precision = judged.reading.precision
-    is_whole = np.dtype(precision.a.dtype).itemsize == 4 and not precision.a.digits
-    return is_whole and re.search(r"\b(?:u?int8_t|u?char\d?|__dp4a)\b", code) is not None
+        raise NotSupported(f"{where}: its launches do not grow with the matrices; {how}")
+    if judged and not judged.multiple and (reason := lack(judged, option)):
+        raise NotSupported(f"{where}: {reason}")
+    return judged
 
 
 def _with_blocks(launch: Launch) -> Launch:
@@ -217,27 +164,6 @@ def _with_blocks(launch: Launch) -> Launch:
 def _has_no_blocks(judged: Judged) -> bool:
     library = judged.source.library("counted")
     return 0 in configured(judged.source, library, judged.reading, judged.shapes[0]).grid
-
-
-def _padded_matrix(judged: Judged, option: str | None) -> str | None:
-    """Return the matrix behind which a kernel accesses memory that its file allocates, or None."""
-    source, reading, shape = judged.source, judged.reading, judged.shapes[0]
-    if not re.search(r"element \d+ of .* is out of bounds", judged.fault or ""):
-        return None
-    steps = [each for each in of_file(source.text, option) if each.name == MALLOC]
-    mallocs = [each for each in steps if each.enclosing == source.main.enclosing]
-    padded = Source.of(source.path, source.text, *mallocs, *source.steps)
-    pointers = list(padded.scope.pointers)
-    if pointers != list(source.scope.pointers):
-        return None
-    with suppress(StudyError):
-        allocated = padded.library("launch").allocated(reading.values(shape), len(pointers))
-        operands = Operands.random(shape, 1, reading)
-        sizes = {"A": operands.a.nbytes, "B": operands.b.nbytes, "C": operands.c.nbytes}
-        roles = [reading.matrices[pointer] for pointer in pointers]
-        named_sizes = zip(roles, allocated, strict=True)
-        return next((name for name, size in named_sizes if size > sizes.get(name, size)), None)
-    return None
 
 
 def unjudged(path: Path, text: str, option: str | None, kernel: str | None) -> list[Judged]:

@@ -193,6 +193,11 @@ void run(float *A, float *B, float *C, int n) {
     auto chosen = k<8>;
     start(chosen, n / 8, 64, 1 << 10, A, B, C, n);
 }""",
+    "blocks from a caller": """
+void start(float *A, float *B, float *C, int rows, dim3 blocks, const dim3 &threads) {
+    k<8><<<blocks, threads, 1 << 10>>>(A, B, C, rows);
+}
+void run(float *A, float *B, float *C, int n) { start(A, B, C, n, n / 8, 64); }""",
     "the runtime": """void run(float *A, float *B, float *C, int n) {
     void *given[] = {&A, (void *)&B, &C, &n};
     cudaLaunchKernel((const void *)k<8>, n / 8, 64, given, 1 << 10, 0);
@@ -210,6 +215,13 @@ void run(float *A, float *B, float *C, int n) {
 @pytest.mark.parametrize("text", BY_FUNCTIONS.values(), ids=BY_FUNCTIONS)
 def test_functions_that_launch_are_read(text):
     assert calls(text) == ["k<8><<<n / 8, 64, 1 << 10>>>(A, B, C, n)"]
+
+
+def test_a_macro_launches(tmp_path):
+    macro = "#define START(kernel, blocks, ...) \\\n    kernel<<<blocks, 64>>>(__VA_ARGS__)\n"
+    runner = CALLED.replace("tiled<<<", "START(tiled, ").replace(", 64>>>(", ", ")
+    path = repository(tmp_path, {"mine.cu": PLAIN + macro + runner})
+    assert "launch (found at line 13): --launch 'tiled<<<dim3((N" in "\n".join(judged(path))
 
 
 def test_names_of_pointer_types_are_read(tmp_path):
@@ -290,6 +302,114 @@ def test_sizes_whose_names_have_another_meaning_are_right(tmp_path):
     text = PLAIN.replace("N", "P").replace("M", "N").replace("P", "M")  # the rows are N
     launch = "tiled<<<dim3(CEIL_DIV(M, 8), CEIL_DIV(N, 8)), 64>>>(A, B, C, N, M, K)"
     assert judge(tmp_path / "tiled.cu", text, "tiled", launch).multiple == 1
+
+
+def test_a_guess_gives_sizes_the_names_of_the_grid(tmp_path):
+    text = PLAIN.replace("N", "P").replace("K", "N")  # A is M x N, and B is N x P
+    text = text.replace("threadIdx.x / T", "threadIdx.y").replace("threadIdx.x % T", "threadIdx.x")
+    verdict = judge(tmp_path / "tiled.cu", text, "tiled")
+    assert verdict.multiple == 1
+    assert verdict.source.main.arguments == "left, right, out, M, N, K"
+
+
+CALLED = """
+void run(const float *A, const float *B, float *C, int M, int N, int K) {
+    tiled<<<dim3((N + 7) / 8, (M + 7) / 8), 64>>>(A, B, C, M, N, K);
+}
+"""
+ADDS_ONE = ("sum = 0", "sum = 1")
+FIRST_OF_BOTH = "sum = (column ? 0 : left[row * K]) + (row ? 0 : right[column])"
+STORED = "out[row * N + column] = sum"
+# Edits of a kernel and its launch, and what the file does not say.
+UNSAID = {
+    "a factor": (
+        [
+            ("int K)", "int K, float share)"),
+            ("= sum;", "= sum * share;"),
+            ("N, K);", "N, K, 0.5f);"),
+        ],
+        "the meaning of share is unknown",
+    ),
+    "a bias": (
+        [("int M", "float *bias, int M"), ("sum = 0", "sum = *bias"), ("C, M, N", "C, bias, M, N")],
+        "gets no bias",
+    ),
+    "what C contains": (
+        [
+            (STORED, STORED.replace("=", "+=")),
+            ("    tiled<", "    cudaMemcpy(C, c, n, way); tiled<"),
+        ],
+        "adds to a matrix that its file sets",
+    ),
+    "a part of a matrix": (
+        [("left[row * K + i]", "left[row * K + i - 1]"), ("(A, B, C", "(A + 1, B, C")],
+        r"gets a part of a matrix, A \+ 1",
+    ),
+    "threads": (
+        [
+            ("int K) {\n    tiled", "int K, int threads) {\n    tiled"),
+            ("64>>>", "threads>>>"),
+            ADDS_ONE,
+        ],
+        "gets threads from a caller",
+    ),
+    "rows": (
+        [("const float *right", "const float *const *right"), ("[i * N + column]", "[i][column]")],
+        "is a pointer to rows",
+    ),
+    "no product": (
+        [("sum += left[row * K + i] * right[i * N + column]", FIRST_OF_BOTH)],
+        "is no product of matrices",
+    ),
+    "an endless loop": (
+        [("++i", "i += 0")],
+        "does this loop end?.*; host execution counts no more",
+    ),
+    "too many numbers": (
+        [(CALLED, ""), ("int K)", "int K, int p, int q, int r, int t, int u, int v)"), ADDS_ONE],
+        "the meaning of its parameter p is unknown",
+    ),
+    "a first row": (
+        [(CALLED, ""), ("int K)", "int K, int first)"), ADDS_ONE],
+        "the meaning of its parameter first is unknown",
+    ),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("edits", "reason"), UNSAID.values(), ids=UNSAID)
+def test_a_kernel_is_not_called_wrong_if_the_file_does_not_say_all(tmp_path, edits, reason):
+    text = PLAIN + CALLED
+    for before, after in edits:
+        assert before in text
+        text = text.replace(before, after)
+    with pytest.raises(NotSupported, match=reason):
+        judge(tmp_path / "tiled.cu", text, "tiled")
+
+
+def test_a_fault_is_in_the_line_of_the_file_that_contains_the_kernel(tmp_path):
+    kernel = PLAIN.replace("if (row < M && ", "if (")
+    files = {"mine.cu": f'#include "side.cuh"\n{CALLED}', "side.cuh": f"// Above.\n{kernel}"}
+    text = "\n".join(judged(repository(tmp_path, files)))
+    assert "at other sizes: side.cuh:8: tiled, block" in text
+
+
+@pytest.mark.exhaustive
+def test_a_thread_may_compute_a_whole_row(tmp_path):
+    text = """__global__ void rows(const float *A, const float *B, float *C, int n) {
+    const int row = blockIdx.x * blockDim.x + threadIdx.x;
+    for (int column = 0; row < n && column < n; ++column) {
+        float sum = 0;
+        for (int i = 0; i < n; ++i) sum += A[row * n + i] * B[i * n + column];
+        C[row * n + column] = sum;
+    }
+}
+void run(const float *A, const float *B, float *C, int n) {
+    rows<<<(n + 255) / 256, 256>>>(A, B, C, n);
+}"""
+    assert judge(tmp_path / "rows.cu", text, "rows").multiple == 1
+    with pytest.raises(NotSupported, match="counts no more"):
+        judge(tmp_path / "rows.cu", text.replace("++i)", "i += 0)"), "rows")
 
 
 # Static shared memory of an extern "C" kernel.

@@ -1,0 +1,127 @@
+"""Why the fault of a launch may not be the kernel's: what its file does not say.
+
+A false alarm costs more than no answer. So a kernel is refused, and not called wrong, unless its
+launch and the meaning of all its arguments are known.
+"""
+
+import re
+from contextlib import suppress
+
+import numpy as np
+
+from base.errors import StudyError
+from kernels.catalog.source import without_comments
+from kernels.launches.checks import Judged
+from kernels.launches.expression import COUNTS, MALLOC, named, targets, words
+from kernels.launches.in_files import of_file
+from kernels.launches.infer import is_edge
+from kernels.launches.library import Source
+from kernels.launches.pieces import blanked
+from kernels.launches.reading import Operands
+from kernels.launches.roles import SIZES, is_count, is_number_name, meaning_of, size_named
+
+UNTYPED = "takes its matrices as void *; host execution passes float: give their types"
+# A parameter that is a number.
+_NUMBER = re.compile(rf"^(?!.*[*\[&])(?:.*{COUNTS.pattern}|.*\b(?:float|double|bool)\b)")
+
+
+def lack(judged: Judged, option: str | None) -> str | None:
+    """Return what host execution lacks to judge a kernel with a fault, None if nothing."""
+    source = judged.source
+    if source.has_open_types:
+        return UNTYPED
+    between_blocks = re.search(r"earlier block|nothing was stored", str(judged.fault))
+    if between_blocks and "__threadfence" in words(source.device):
+        return (
+            "its blocks read what other blocks store before __threadfence; host execution orders "
+            "the stores of blocks only by launches"
+        )
+    if _packs_bytes(judged):
+        return (
+            "packs numbers of 8 bits into elements of 32; host execution passes whole numbers of "
+            "32 bits: give their types"
+        )
+    if padded := not _for_one_size(judged) and _padded_matrix(judged, option):
+        return (
+            f"the file allocates more for {padded} than the matrix has, and its kernel needs it; "
+            "host execution allocates matrices without padding"
+        )
+    return None
+
+
+def unsaid(judged: Judged) -> str | None:
+    """Return what the file does not say of a launch with a fault, None if it says all."""
+    source = judged.source
+    if len(source.launches) == 1 and (argument := _for_one_size(judged)):
+        return f"gets {argument}"
+    given = {named(target): words(each) for each, target in _numbers(source)}
+    passed = set[str]().union(*given.values())
+    sizes = [name for name, size in judged.reading.numbers.items() if size in SIZES]
+    given |= {name: set() for name in sizes if name not in passed}
+    for name, values in given.items():
+        names = {name, *values}
+        if not is_edge(name) and not any(is_number_name(n) or is_count(n) for n in names):
+            return f"the meaning of {name} is unknown"
+    if source.scope.absent:
+        return f"gets no {next(iter(source.scope.absent))} in host execution"
+    if "nothing was stored there" in str(judged.fault) and _sets_c(judged):
+        return "adds to a matrix that its file sets"
+    return next((step.unknown for step in source.steps if step.unknown), None)
+
+
+def _numbers(source: Source) -> list[tuple[str, str]]:
+    """Return the arguments that are numbers, with the parameters that get them."""
+    pairs = targets(source.main, source.kernel)
+    return [(each, target) for each, target in pairs if _NUMBER.search(target)]
+
+
+def _sets_c(judged: Judged) -> bool:
+    """Return whether the function around a launch copies to C or stores its elements."""
+    function = judged.source.main.enclosing
+    names = "|".join(name for name, role in judged.reading.matrices.items() if role == "C")
+    sets = rf"\b(?:\w*Memcpy\w*|\w*fill\w*)\s*\(\s*(?:{names})\b|\b(?:{names})\s*\[[^]]*\]\s*="
+    return function is not None and re.search(sets, blanked(function.text)) is not None
+
+
+def _for_one_size(judged: Judged) -> str | None:
+    """Return an argument that is a constant, or two different sizes of a kernel; else None."""
+    source, scope = judged.source, judged.source.scope
+    pairs = targets(source.main, source.kernel)
+    given = [(each, named(target)) for each, target in pairs if COUNTS.search(target)]
+    given = [(each, name) for each, name in given if not (meaning_of(name) or is_edge(name))]
+    sizes = [each for each, _ in {(each, size_named(name) or name) for each, name in given}]
+    for each, name in given:
+        is_set = rf"\b{re.escape(each)}\s*=\s*\d+\s*[,;]"
+        is_constant = each.isdecimal() or re.search(is_set, " ".join(scope.statements(source.main)))
+        if is_constant or (sizes.count(each) > 1 and not judged.reading.is_square):
+            return f"{each} for its {name}"
+    return None
+
+
+def _packs_bytes(judged: Judged) -> bool:
+    """Return whether a kernel of 32-bit integers computes with bytes of them."""
+    code = without_comments(judged.source.device)
+    precision = judged.reading.precision
+    is_whole = np.dtype(precision.a.dtype).itemsize == 4 and not precision.a.digits
+    return is_whole and re.search(r"\b(?:u?int8_t|u?char\d?|__dp4a)\b", code) is not None
+
+
+def _padded_matrix(judged: Judged, option: str | None) -> str | None:
+    """Return the matrix behind which a kernel accesses memory that its file allocates, or None."""
+    source, reading, shape = judged.source, judged.reading, judged.shapes[0]
+    if not re.search(r"element \d+ of .* is out of bounds", judged.fault or ""):
+        return None
+    steps = [each for each in of_file(source.text, option) if each.name == MALLOC]
+    mallocs = [each for each in steps if each.enclosing == source.main.enclosing]
+    padded = Source.of(source.path, source.text, *mallocs, *source.steps)
+    pointers = list(padded.scope.pointers)
+    if pointers != list(source.scope.pointers):
+        return None
+    with suppress(StudyError):
+        allocated = padded.library("launch").allocated(reading.values(shape), len(pointers))
+        operands = Operands.random(shape, 1, reading)
+        sizes = {"A": operands.a.nbytes, "B": operands.b.nbytes, "C": operands.c.nbytes}
+        roles = [reading.matrices[pointer] for pointer in pointers]
+        named_sizes = zip(roles, allocated, strict=True)
+        return next((name for name, size in named_sizes if size > sizes.get(name, size)), None)
+    return None
