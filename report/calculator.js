@@ -69,10 +69,15 @@
 
   const threeDigits = (value) => general(value).replace(/\B(?=(\d{3})+$)/g, value < 1000 ? "" : ",");
 
-  function bounds({ time, half }, text) {
-    const high = time * Math.exp(half);
-    return high < Infinity ? `${text(time * Math.exp(-half))} to ${text(high)}` : "no interval";
+  function bounds({ time, half, least = 0 }, text) {
+    if (half > data.limits.widest) return "no interval";
+    return `${text(Math.max(time * Math.exp(-half), least))} to ${text(time * Math.exp(half))}`;
   }
+
+  /* The time of the products at the highest throughput that was measured with their arithmetic. */
+  const highestOf = (gpu, variant) => gpu.highest[data.tensor.includes(variant) ? 1 : 0] ?? Infinity;
+  const leastTime = (gpu, variant, { shape: [m, n, k], run }) =>
+    (2 * m * n * k * run.products) / highestOf(gpu, variant);
 
   function throughput([m, n, k], time, products) {
     const rate = (2 * m * n * k * products) / time;
@@ -84,6 +89,14 @@
       ? `N = ${n} differs from the only size of its fit, N = ${largest_n}`
       : `N = ${n} is outside the sizes of its fit, N = ${least_n} to ${largest_n}`;
   }
+
+  const NOTES = {
+    baseline: "The baseline at the top is a GPU kernel; this speedup is over the fastest CPU implementation.",
+    squares: "Pipelined, staged and zero-copy runs, which are faster, are predicted for square products only.",
+    products:
+      "Each product is a launch of its own. Batched calls are not measured. Over streams, only cuBLAS is predicted; " +
+      "throughput.csv has measured times of others.",
+  };
 
   /* --- the answer --- */
 
@@ -123,21 +136,28 @@
   function verdictOf({ time, half }) {
     if (time * Math.exp(-half) > 1) return "Yes, the GPU is faster";
     if (time * Math.exp(half) < 1) return "No, the CPU is faster";
-    const isBounded = time * Math.exp(half) < Infinity;
+    const isBounded = half <= data.limits.widest;
     return `Undecided: ${isBounded ? "the interval of the speedup contains 1" : "the speedup has no interval"}`;
   }
 
   /* The same implementation on another GPU: two fastest ones may be different implementations. */
-  function sameOn(gpu, { variant, name, on }, isStale) {
-    const there = on(gpu);
+  function sameOn(gpu, { variant, name, on }, asked) {
+    const [there, isStale] = [on(gpu), asked.gpu.stale.includes(variant)];
     if (!there) return `${gpu.title}: no prediction of ${name}, which was not measured there or is never the fastest.`;
     const which = isStale || gpu.stale.includes(variant) ? "perhaps another version of" : "the same";
     return `${gpu.title}, ${which} ${name}: ${seconds(there.time)} (${bounds(there, seconds)}).`;
   }
 
+  /* The fastest implementation on another GPU. */
+  function fastestOn(gpu, asked) {
+    const [one] = answerByShape({ ...asked, gpu }, context.cpu()).gpus;
+    if (!one) return `${gpu.title}: not measured.`;
+    return `${gpu.title}, fastest there: ${one.name}: ${seconds(one.time)} (${bounds(one, seconds)}).`;
+  }
+
   /* An answer has the fastest implementation of this study and that of a library, the faster one first, the
-     one on the CPU, and the break-even size. Each implementation has time, half-width and name; on(gpu) is it on
-     another GPU. */
+     one on the CPU, and the break-even size. Each implementation has time, half-width, the least possible time and
+     name; for a simple question, on(gpu) is it on another GPU. */
   const byTime = (found) => found.sort((one, other) => one.time - other.time);
 
   const isSquare = (shape) => shape.every((edge) => edge === shape[0]);
@@ -154,17 +174,22 @@
   const runsOnCpu = (gpu, baseline) => tableOf((row) => row.recording === gpu.recording && row.cpu_baseline === baseline);
 
   /* The runs that are the fastest in a table, or null. */
-  function fastestRuns(table, { shape, run }) {
+  function fastestRuns(table, asked) {
+    const { shape, run } = asked;
     const [n] = shape;
     const row = fastest(table, n);
-    const ofRow = ({ time, time_half: half }) => ({ time: run.products * time, half });
+    const ofRow = ({ time, time_half: half, gpu, variant }) => ({
+      time: run.products * time,
+      half,
+      least: gpu ? leastTime(data.gpus.find((one) => one.label === gpu), variant, asked) : 0,
+    });
     return row && {
       ...ofRow(row),
       variant: row.variant,
       name: data.names[keyOf(row)] + (row.gpu && run.products > 1 ? ", one run after the other" : ""),
       parts: row.kernel === null || run.products > 1 ? null : row,
       outside: covers(row, n) ? null : outside(row, n),
-      on: (gpu) => [at(tableOf(rowsOn(gpu, run)), n).get(keyOf(row))].filter(Boolean).map(ofRow)[0],
+      on: (other) => [at(tableOf(rowsOn(other, run)), n).get(keyOf(row))].filter(Boolean).map(ofRow)[0],
     };
   }
 
@@ -193,44 +218,71 @@
     if (!surface) return null;
     const at = (other) => shapes.onCpu(surface, other, run);
     const answer = { ...at(shape), name: surfaces.nearest(surface, shape), outside: far(surface, shape) };
+    const [isThere, ofShape] = [`${gpu.label}|`, `|${shape.join("|")}`];
+    const key = Object.keys(data.measured.times).find((one) => one.startsWith(isThere) && one.endsWith(ofShape));
+    const [, , measured] = data.measured.times[key] ?? [];
+    if (baseline === "best" && measured) answer.time = run.products * measured;
     return { answer, time: (other) => at(other).time, range: shapes.longestEdges(surface) };
   }
 
   const far = (surface, [m, n, k]) =>
     shapes.isFar(surface, [m, n, k]) ? `${m}x${k}x${n} is far from the shapes measured` : null;
 
-  function answerByShape(asked, baseline) {
+  /* The implementations at the location asked and at those that bound it: time(shape) and the answer. */
+  function placed(asked) {
     const { shape, run } = asked;
+    const all = data.bounding[run.place].map((place) => ({ ...asked, run: { ...run, place } }));
+    const from = (place) => `, as from ${context.title("location", place)}`;
+    const bound = (there) => (there.run.place === run.place ? "" : from(there.run.place));
+    const kernels = all.flatMap((there) => kernelsAt(there).map((one) => ofKernel(one, there, bound(there))));
+    const hasRuns = (there) => isSquare(shape) && isInHost(there.run);
+    const runs = all.filter(hasRuns).flatMap((there) =>
+      runsOnGpu(there)
+        .filter(({ sizes }) => sizes.length)
+        .map((table) => {
+          const answer = fastestRuns(table, there);
+          const time = ([n]) => run.products * (fastest(table, n)?.time ?? Infinity);
+          return { answer: answer && { ...answer, name: answer.name + bound(there) }, time };
+        }),
+    );
+    return { kernels, all: [...kernels, ...runs] };
+  }
+
+  function kernelsAt({ gpu, shape, run, takes }) {
     const isBatch = run.products > 1 && run.place === "pinned"; // kernels that prepare operands have no batches
     const isAble = ({ variant, batch }) => !(isBatch && data.prepared.includes(variant)) && (run.streams === 1 || batch);
-    const takes = (one) => asked.takes(one.variant) && isAble(one);
-    const kernels = surfaces.onGpu(asked.gpu.label, shape, run.place).filter(takes);
-    const runs = isSquare(shape) && isInHost(run) ? runsOnGpu(asked).filter(({ sizes }) => sizes.length) : [];
-    const predicted = (one) => ({
-      ...shapes.onGpu(one, shape, run),
+    return surfaces.onGpu(gpu.label, shape, run.place).filter((one) => takes(one.variant) && isAble(one));
+  }
+
+  function ofKernel(one, there, bound) {
+    const { shape, run, gpu } = there;
+    const predicted = (other) => shapes.onGpu(one, other, run, highestOf(gpu, one.variant));
+    const key = [gpu.label, one.variant, run.place, ...shape].join("|");
+    const [time, half] = (run.products === 1 && data.measured.times[key]) || [];
+    const answer = {
+      ...(time ? { time, half } : predicted(shape)),
+      least: leastTime(gpu, one.variant, there),
       variant: one.variant,
-      name: one.variant,
+      name: one.variant + bound,
       outside: far(one.places[run.place], shape),
-      on: (gpu) => {
-        const isSame = (other) => other.variant === one.variant && isAble(other);
-        const there = surfaces.onGpu(gpu.label, shape, run.place).find(isSame);
-        return there && shapes.onGpu(there, shape, run);
-      },
-    });
-    const ofRuns = runs.map((table) => fastestRuns(table, asked)).filter(Boolean);
-    const all = byTime([...kernels.map(predicted), ...ofRuns]);
-    const sides = [false, true].map((side) => all.find((one) => data.libraries.includes(one.variant) === side));
+    };
+    return { answer, time: (other) => predicted(other).time, range: shapes.longestEdges(one.places[run.place]) };
+  }
+
+  function answerByShape(asked, baseline) {
+    const { shape, run, gpu } = asked;
+    const { kernels, all } = placed(asked);
+    const answered = byTime(all.map(({ answer }) => answer).filter(Boolean));
+    const sides = [false, true].map((side) => answered.find((one) => data.libraries.includes(one.variant) === side));
     const gpus = byTime(sides.filter(Boolean));
     const cpu = timesOnCpu(asked, baseline);
     if (!gpus.length || !cpu) return { gpus, cpu: null, even: "" };
-    const least = (table, n) => run.products * (fastest(table, n)?.time ?? Infinity);
-    const gpuTime = (other) =>
-      Math.min(
-        ...kernels.map((one) => shapes.onGpu(one, other, run).time),
-        ...runs.map((table) => least(table, other[0])),
-      );
-    const ranges = kernels.map((one) => shapes.longestEdges(one.places[run.place]));
-    return { gpus, cpu: cpu.answer, even: shapes.breakEven(shape, gpuTime, cpu.time, [...ranges, cpu.range]) };
+    const family = isSquare(shape) ? "square" : shape[1] === 1 && shape[0] === shape[2] ? "matrix-vector" : "";
+    const isMeasured = run.products === 1 && asked.arithmetic === "any" && baseline === "best";
+    const measured = isMeasured && data.measured.break_even[[gpu.label, run.place, family].join("|")];
+    const gpuTime = (other) => Math.min(...all.map((one) => one.time(other)));
+    const ranges = [...kernels.map(({ range }) => range), cpu.range];
+    return { gpus, cpu: cpu.answer, even: measured || shapes.breakEven(shape, gpuTime, cpu.time, ranges) };
   }
 
   /* What the form asks, or why it cannot be answered. */
@@ -295,15 +347,25 @@
     const mode = data.modes[best.variant];
     const others = data.gpus.filter((gpu) => gpu !== asked.gpu);
     list("notes", [
-      ...(context.ladder() === "fastest-cpu" ? [] : ["The baseline at the top is a GPU kernel; this speedup is over the fastest CPU implementation."]),
+      ...(context.ladder() === "fastest-cpu" ? [] : [NOTES.baseline]),
       ...(best.outside ? [`GPU time extrapolated: ${best.outside}.`] : []),
       ...(mark ? [`* CPU time extrapolated: ${cpu.outside}.`] : []),
       ...(mode ? [`${best.variant} ${mode}.`] : []),
-      ...(isInHost(run) && !hasRuns ? ["Pipelined, staged and zero-copy runs, which are faster, are predicted for square products only."] : []),
-      ...(run.products > 1 ? ["Each product is a launch of its own. Batched calls are not measured."] : []),
-      ...others.flatMap((gpu) => gpus.map((one) => sameOn(gpu, one, asked.gpu.stale.includes(one.variant)))),
+      ...(isInHost(run) && !hasRuns ? [NOTES.squares] : []),
+      ...notesOfRuns(asked, best),
+      ...(run.products > 1 ? [NOTES.products] : []),
+      ...others.flatMap((gpu) => (isSimple ? gpus.map((one) => sameOn(gpu, one, asked)) : [fastestOn(gpu, asked)])),
     ]);
     drawBars(best, cpu);
+  }
+
+  /* What the predicted times leave out, as the notes of `advise`. */
+  function notesOfRuns({ gpu }, best) {
+    const share = best.least > data.limits.long_s && data.sustained[`${gpu.label}|${best.variant}`];
+    return [
+      ...(share ? [`In runs this long, ${best.variant} keeps ${Math.round(100 * share)} % of its throughput.`] : []),
+      ...(gpu.first_s ? [`The first product of a process takes about ${seconds(gpu.first_s)}.`] : []),
+    ];
   }
 
   function show() {

@@ -89,19 +89,14 @@ const shapes = (() => {
     return { time, half: Math.hypot(batch.half_width, ofKernel) };
   }
 
-  /* Time and half-width of a run on the GPU; in parts for one product. */
-  function onGpu(one, shape, run) {
+  /* Time and half-width of a run on the GPU. Its kernel reaches at most the highest throughput measured. */
+  function onGpu(one, shape, run, highest = Infinity) {
     const whole = one.places[run.place];
-    const kernel = timeOf(one.kernel, shape);
+    const [m, n, k] = shape;
+    const kernel = Math.max(timeOf(one.kernel, shape), (2 * m * n * k) / highest);
     const first = timeOf(whole, shape, kernel);
     const half = halfOf(whole, shape, first);
-    if (run.products === 1) {
-      const [overhead, , h2d, d2h] = terms(whole, shape);
-      const parts = { h2d, kernel, d2h, overhead };
-      const scale = first / sum(Object.values(parts));
-      for (const name of Object.keys(parts)) parts[name] *= scale;
-      return { time: first, half, parts };
-    }
+    if (run.products === 1) return { time: first, half };
     const more = oneMore(one, shape, run, kernel);
     const others = (run.products - 1) * more.time;
     return { time: first + others, half: Math.hypot(first * half, others * more.half) / (first + others) };

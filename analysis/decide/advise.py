@@ -8,7 +8,7 @@ import csv
 import io
 import math
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from analysis.decide.lookup import ELEMENT_BYTES, PARTS, CsvRow, Prediction, square
@@ -24,7 +24,9 @@ from kernels.catalog.variant import AS_GRAPH, IN_PIECES, MAPPED, ON_TWO_GPUS, ST
 from kernels.products.shape import LARGEST_SIZE
 
 TABLES: tuple[str, ...] = ("predictors", "predicted_times", "break_even", "choices", "pieces")
-TABLES += ("surfaces", "surface_nodes", "batches")
+TABLES += ("surfaces", "surface_nodes", "batches", "locations", "location_break_even")
+TABLES += ("sustained", "cold_starts")
+LONG_S = 0.1  # of kernels back to back, after which power may lower the clock
 # What a run needs besides its kernel.
 MODES = {
     IN_PIECES: "overlaps copies and kernel, which needs pinned memory and streams",
@@ -171,6 +173,7 @@ def _lines(asked: Question, found: BySize | ByShape, gpu: CsvRow, tables: Tables
         yield f"{on_gpu[0].candidates} implementations compared, each with its block size"
     yield ""
     yield from _cpu_lines(asked, found)
+    yield from notes_of_runs(asked, on_gpu[0], tables)
     yield "Parentheses: 95 % prediction intervals; at measured and break-even sizes, confidence."
 
 
@@ -204,6 +207,29 @@ def _cpu_lines(asked: Question, found: BySize | ByShape) -> Iterator[str]:
             f"Not predicted: less than {_seconds(found.shortest_s)}, the shortest time measured on "
             "the CPU."
         )
+
+
+def notes_of_runs(asked: Question, one: Answer, tables: Tables) -> Iterator[str]:
+    """Yield what the predicted times leave out: long runs, and the first product of a process."""
+    if share := _sustained_share(asked, one, tables["sustained"]):
+        yield f"note: in runs this long, {one.variant} keeps {100 * share:.0f} % of its throughput"
+    first = [
+        float(row["time_s"])
+        for row in tables["cold_starts"]
+        if row["gpu"] == asked.gpu and row["part"] == "total"
+    ]
+    if first:
+        yield f"note: the first product of a process takes about {_seconds(max(first))}"
+
+
+def _sustained_share(asked: Question, one: Answer, sustained: Sequence[CsvRow]) -> float | None:
+    """Return the least sustained share of a variant, if its kernels run for `LONG_S`."""
+    shares = [
+        float(row["sustained_share"])
+        for row in sustained
+        if (row["gpu"], row["variant"]) == (asked.gpu, one.variant)
+    ]
+    return min(shares) if shares and one.time.least_s > LONG_S else None
 
 
 def _copies_s(asked: Question, one: Answer, tables: Tables) -> float | None:

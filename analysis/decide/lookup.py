@@ -16,23 +16,29 @@ from kernels.catalog.product import Product
 from kernels.products.shape import Shape
 
 ELEMENT_BYTES = 4
+WIDEST = math.log(1000)  # half-width of an interval that is shown
 PARTS = {"h2d": "copies in", "kernel": "kernel", "d2h": "copy back", "overhead": "overhead"}
 CsvRow = Mapping[str, str]
 
 
 @dataclass(frozen=True)
 class Prediction:
-    """A time in seconds; half the width of its 95 % prediction interval, in logarithms."""
+    """A time in seconds; half the width of its 95 % prediction interval, in logarithms.
+
+    The interval does not begin below `least_s`. A half-width above `WIDEST` says nothing.
+    """
 
     time_s: float
     half_width: float
+    least_s: float = 0.0
 
     @property
     def bounds(self) -> tuple[float, float]:
         """The ends of the interval, in seconds."""
-        if self.half_width == math.inf:
+        if self.half_width > WIDEST:
             return 0.0, math.inf
-        return self.time_s * math.exp(-self.half_width), self.time_s * math.exp(self.half_width)
+        low_s, high_s = (self.time_s * math.exp(sign * self.half_width) for sign in (-1, 1))
+        return max(low_s, self.least_s), high_s
 
     def over(self, other: "Prediction") -> "Prediction":
         """Return the ratio to an independent time, where the squares of half-widths add up.

@@ -11,9 +11,11 @@ from analysis.data.recordings import MeasuredSource, with_gpu
 from analysis.decide.break_even import break_even_table
 from analysis.decide.curves import curve_rows
 from analysis.decide.predictors import Predictor, predictor, within_reach
+from analysis.decide.surfaces import HIGHEST
 from analysis.decide.tabulated import predicted_times_table
 from analysis.decide.transfer_tables import transfer_tables
 from analysis.schema import bounded, renaming
+from kernels.catalog.entries import VARIANTS
 
 # Largest acceptable median error of predictions at held-out sizes, as a share of the measured time.
 ERROR_BOUND = 0.15
@@ -37,8 +39,9 @@ def decision_tables(found: list[MeasuredSource]) -> dict[str, pd.DataFrame]:
 def predictors_table(found: list[MeasuredSource]) -> pd.DataFrame:
     """Return the parameters of each GPU that predictions need besides the fits.
 
-    launch_s: time of an empty kernel between two events, the minimum of a kernel time. least_n,
-    largest_n: range of the measured sizes. error_bound: acceptable error of predictions.
+    launch_s: time of an empty kernel between two events, the minimum of a kernel time. fp32_flop_
+    per_s, tensor_flop_per_s: the highest throughput of a kernel in strict FP32 and on tensor cores.
+    least_n, largest_n: range of the measured sizes. error_bound: acceptable error of predictions.
     """
     rows = []
     for source in with_gpu(found):
@@ -50,8 +53,18 @@ def predictors_table(found: list[MeasuredSource]) -> pd.DataFrame:
         row |= {"gpu_name": source.gpu_name, "launch_s": empty.median() if len(empty) else None}
         if len(cells):
             row |= {"least_n": cells["n"].min(), "largest_n": cells["n"].max()}
+            highest = _highest_flop_per_s(source.gpu_squares)
+            row |= dict(zip(HIGHEST, highest, strict=True))
         rows.append(row | {"error_bound": ERROR_BOUND})
     return from_rows("predictors", rows)
+
+
+def _highest_flop_per_s(cells: pd.DataFrame) -> Iterator[float | None]:
+    """Yield the highest kernel throughput in strict FP32 and on tensor cores."""
+    tensor = cells["variant"].isin([name for name, one in VARIANTS.items() if one.tensor_cores])
+    rates = 2 * cells["n"].astype(float) ** 3 / cells["kernel_s"]
+    for chosen in (~tensor, tensor):
+        yield rates[chosen].max() if rates[chosen].notna().any() else None
 
 
 def predictions_table(

@@ -19,6 +19,7 @@ import pandas as pd
 
 from analysis.data.cells import whole
 from analysis.decide.lookup import ELEMENT_BYTES, square
+from analysis.decide.surfaces import HIGHEST
 from kernels.catalog.entries import VARIANTS
 from kernels.catalog.product import Product
 from kernels.catalog.variant import IN_TURN, SEQUENTIAL, Library
@@ -188,12 +189,16 @@ class Kernel:
 
 @dataclass(frozen=True)
 class Predictor:
-    """The fitted parameters of a GPU with one kind of host memory."""
+    """The fitted parameters of a GPU with one kind of host memory.
+
+    `highest_flop_per_s`: highest throughput measured of a kernel, in FP32 and on tensor cores.
+    """
 
     multiprocessors: int
     launch_s: float
     copies: Mapping[str, Copies]
     kernels: Sequence[Kernel]
+    highest_flop_per_s: tuple[float, float] = (math.inf, math.inf)
 
     def predict(self, kernel: Kernel, n: npt.ArrayLike) -> Predictions:
         """Return the times of end-to-end runs of the sizes `n`, see the module.
@@ -262,7 +267,7 @@ class Predictor:
         arithmetic, because a curve that still rises there would pass the peak of the GPU.
         """
         smooth, sizes = curve.predict(n), np.atleast_1d(np.asarray(n, float))
-        highest = self._highest_flop_per_s[VARIANTS[kernel.variant].tensor_cores]
+        highest = self.highest_flop_per_s[VARIANTS[kernel.variant].tensor_cores]
         least_s = np.where(sizes > curve.sizes[1], 2 * sizes**3 / highest, self.launch_s)
         time_s = smooth.time_s * self._fills(kernel, sizes)
         return Predictions(np.maximum(time_s, least_s), smooth.half_width)
@@ -270,18 +275,6 @@ class Predictor:
     def _fills(self, kernel: Kernel, n: FloatArray) -> FloatArray:
         products = (square(kernel.variant, kernel.block_size, round(size)) for size in n)
         return np.array([fill(product, self.multiprocessors) for product in products])
-
-    @cached_property
-    def _highest_flop_per_s(self) -> Mapping[bool, float]:
-        """The highest throughput of a kernel at a measured size, by use of tensor cores."""
-        highest = {False: 0.0, True: 0.0}
-        for kernel in self.kernels:
-            for curve in filter(None, (kernel.curve, kernel.again)):
-                n = np.exp(curve.log_n)
-                rates = 2 * n**3 / (np.exp(curve.log_s) * self._fills(kernel, n))
-                arithmetic = VARIANTS[kernel.variant].tensor_cores
-                highest[arithmetic] = max(highest[arithmetic], float(rates.max()))
-        return highest
 
 
 def combined(parts: Mapping[str, FloatArray], widths: Mapping[str, npt.ArrayLike]) -> Predictions:
@@ -350,7 +343,9 @@ def predictor(label: str, memory: str, fits: Mapping[str, pd.DataFrame]) -> Pred
     launch_s = gpu["launch_s"]
     if pd.isna(launch_s):
         launch_s = min((math.exp(c.log_s.min()) for c in modelled.values()), default=0)
-    return Predictor(int(gpu["multiprocessors"]), float(launch_s), copies, kernels)
+    highest = (math.inf if pd.isna(gpu[name]) else float(gpu[name]) for name in HIGHEST)
+    fp32, tensor = highest
+    return Predictor(int(gpu["multiprocessors"]), float(launch_s), copies, kernels, (fp32, tensor))
 
 
 def _copies(fit: pd.Series) -> Copies:

@@ -9,7 +9,7 @@ module imports no slow library.
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -25,10 +25,11 @@ from analysis.decide.surfaces import (
     Surface,
     Surfaces,
     break_even_row,
+    highest_flop_per_s,
 )
 from kernels.catalog.baselines import BEST, CPU_BASELINES
 from kernels.catalog.entries import LIBRARIES, VARIANTS
-from kernels.catalog.locations import HOST_MEMORY
+from kernels.catalog.locations import HOST_MEMORY, LOCATIONS, bounding
 from kernels.catalog.variant import PREPARED
 from kernels.products.shape import Shape
 
@@ -36,6 +37,7 @@ Tables = Mapping[str, Sequence[CsvRow]]
 # Arithmetic of a float32 product: strict FP32, or 16-bit products on tensor cores.
 ANY, STRICT, TENSOR = ARITHMETIC = ("any", "fp32", "tensor")
 ON_TENSOR_CORES = "tensor cores"  # in the column kernels of `choices`; others are strict FP32
+FAMILIES = ("square", "matrix-vector")  # whose sizes all have the proportions of one product
 IN_SEQUENCE = ", one run after the other"  # after the name of an implementation
 
 
@@ -96,6 +98,7 @@ class Runs:
     rows: Rows
     missing_s: float
     in_sequence: str = ""
+    highest: Mapping[bool, float] = field(default_factory=dict)
 
     def predict(self, shapes: FloatArray, run: Run) -> tuple[FloatArray, FloatArray]:
         """Return times in s and half-widths at square `shapes`."""
@@ -120,12 +123,22 @@ class Runs:
         return Answer(
             one.variant,
             one.name + self.in_sequence * (products > 1),
-            replace(one.time, time_s=products * one.time.time_s),
+            replace(
+                one.time,
+                time_s=products * one.time.time_s,
+                least_s=least_s(asked, one.variant, self.highest),
+            ),
             one.parts if products == 1 else {},
             None if one.covers(n) else _outside(one, n),
             one.candidates,
             one.block_size,
         )
+
+
+def least_s(asked: Question, variant: str, highest: Mapping[bool, float]) -> float:
+    """Return the time of a question's products at the highest throughput measured."""
+    uses_tensor_cores = variant in VARIANTS and VARIANTS[variant].tensor_cores
+    return asked.run.products * asked.shape.flop / highest.get(uses_tensor_cores, math.inf)
 
 
 def runs_on_gpu(asked: Question, tables: Tables) -> list[Runs]:
@@ -140,7 +153,8 @@ def runs_on_gpu(asked: Question, tables: Tables) -> list[Runs]:
         Rows(row for row in on_gpu if (row["variant"] in LIBRARIES) == is_library)
         for is_library in (False, True)
     ]
-    return [Runs(rows, math.inf, IN_SEQUENCE) for rows in sides if rows.has_times]
+    highest = highest_flop_per_s(tables, asked.gpu)
+    return [Runs(rows, math.inf, IN_SEQUENCE, highest) for rows in sides if rows.has_times]
 
 
 def runs_on_cpu(tables: Tables, recording: str) -> dict[str, Runs]:
@@ -188,15 +202,30 @@ class BySize:
         return min(one.rows.shortest_s for one in self._on_cpu.values())
 
 
+@dataclass(frozen=True)
+class Placed:
+    """An implementation and its run, at the location asked or at one that bounds it."""
+
+    one: Shaped | Runs
+    run: Run
+
+    def predict(self, shapes: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return times in s and half-widths at `shapes`."""
+        return self.one.predict(shapes, self.run)
+
+
 class ByShape:
-    """Answers for any product, from the surfaces of a GPU and its host and from runs of squares."""
+    """Answers for any product, from measured times, surfaces, and runs of square products.
+
+    A run at a location takes no longer than one that moves more (`bounding`).
+    """
 
     def __init__(self, asked: Question, tables: Tables, recording: str) -> None:
         self._asked, self._tables, surfaces = asked, tables, Surfaces(tables)
         edges = asked.shape
         self._shape = np.array([[edges.m, edges.n, edges.k]], float)
-        self._kernels = implementations(surfaces.on_gpu(asked.gpu), asked)
-        self._runs = runs_on_gpu(asked, tables) if asked.has_runs else []
+        self._placed = [*self._at_locations(surfaces.on_gpu(asked.gpu))]
+        self._highest = highest_flop_per_s(tables, asked.gpu)
         self._on_cpu: Mapping[str, OnCpu | Runs] = (
             runs_on_cpu(tables, recording)
             if edges.is_square
@@ -204,13 +233,19 @@ class ByShape:
         )
         self.baselines = [name for name in CPU_BASELINES if name in self._on_cpu]
 
+    def _at_locations(self, on_gpu: list[Shaped]) -> Iterator[Placed]:
+        for location in bounding(self._asked.run.location):
+            run = replace(self._asked.run, location=location)
+            there = replace(self._asked, run=run)
+            for one in implementations(on_gpu, there):
+                yield Placed(one, run)
+            for runs in runs_on_gpu(there, self._tables) if there.has_runs else ():
+                yield Placed(runs, run)
+
     @cached_property
     def on_gpu(self) -> list[Answer]:
         """The fastest implementations of this study and of a library, the faster one first."""
-        by_time = _by_time(
-            [self._answer(one) for one in self._kernels]
-            + [one.answer(self._asked) for one in self._runs]
-        )
+        by_time = _by_time(map(self._answer, self._placed))
         sides = [
             [one for one in by_time if (one.variant in LIBRARIES) == is_library]
             for is_library in (False, True)
@@ -223,11 +258,15 @@ class ByShape:
         if isinstance(one, Runs):
             return one.answer(self._asked)
         name, far = one.name(self._shape), self._far(one.surface)
-        return Answer("", name, self._predicted(one), {}, far, 1)
+        time = self._predicted(one, self._asked.run)
+        measured = next(iter(self._measured.values()), None)
+        if baseline == BEST and measured and measured["cpu_s"]:
+            time = replace(time, time_s=self._asked.run.products * float(measured["cpu_s"]))
+        return Answer("", name, time, {}, far, 1)
 
     def break_even(self) -> dict[str, CsvRow | None]:
         """Return the break-even sizes of products with these proportions."""
-        return {name: self._break_even(one) for name, one in self._on_cpu.items()}
+        return {name: self._break_even(name, one) for name, one in self._on_cpu.items()}
 
     @property
     def shortest_s(self) -> float:
@@ -235,35 +274,66 @@ class ByShape:
         every = [one.rows.shortest_s for one in self._on_cpu.values() if isinstance(one, Runs)]
         return min(every, default=math.nan)
 
-    def _predicted(self, one: Shaped | OnCpu) -> Prediction:
-        (time_s,), (half_width,) = one.predict(self._shape, self._asked.run)
+    def _predicted(self, one: Shaped | OnCpu, run: Run) -> Prediction:
+        (time_s,), (half_width,) = one.predict(self._shape, run)
         return Prediction(float(time_s), float(half_width))
 
-    def _answer(self, one: Shaped) -> Answer:
-        run = self._asked.run
-        parts = one.parts(self._shape, run) if run.products == 1 else {}
-        far = self._far(one.runs[run.location])
-        return Answer(
-            one.variant, one.variant, self._predicted(one), parts, far, len(self._kernels)
-        )
+    @cached_property
+    def _measured(self) -> dict[tuple[str, str], CsvRow]:
+        """The rows of `locations` with this shape, by variant and location."""
+        asked = (self._asked.gpu, *(str(getattr(self._asked.shape, edge)) for edge in "mnk"))
+        return {
+            (row["variant"], row["host_memory"]): row
+            for row in self._tables["locations"]
+            if asked == (row["gpu"], row["m"], row["n"], row["k"]) and row["total_high_s"]
+        }
+
+    def _answer(self, placed: Placed) -> Answer | None:
+        one, run = placed.one, placed.run
+        location = LOCATIONS[run.location].title
+        bound = f", as from {location}" if run.location != self._asked.run.location else ""
+        if isinstance(one, Runs):
+            answer = one.answer(self._asked)
+            return answer and replace(answer, name=answer.name + bound)
+        time, far = self._predicted(one, run), self._far(one.runs[run.location])
+        if (row := self._measured.get((one.variant, run.location))) and run.products == 1:
+            time_s = float(row["total_s"])
+            time = Prediction(time_s, math.log(float(row["total_high_s"]) / time_s))
+        time = replace(time, least_s=least_s(self._asked, one.variant, self._highest))
+        return Answer(one.variant, one.variant + bound, time, {}, far, len(self._placed))
 
     def _far(self, surface: Surface) -> str | None:
         octaves = surface.distances(self._shape).min()
         shape = self._asked.shape
         return f"{shape} is far from the shapes measured" if octaves > FAR_OCTAVES else None
 
-    def _break_even(self, cpu: OnCpu | Runs) -> CsvRow:
+    def _break_even(self, baseline: str, cpu: OnCpu | Runs) -> CsvRow:
+        if baseline == BEST and (measured := self._measured_break_even()):
+            return min(measured, key=size_of)
         run = self._asked.run
-        on_gpu: list[Shaped | Runs] = [*self._kernels, *self._runs]
 
         def gpu_s(shapes: FloatArray) -> FloatArray:
-            return np.min([one.predict(shapes, run)[0] for one in on_gpu], axis=0)
+            return np.min([placed.predict(shapes)[0] for placed in self._placed], axis=0)
 
         def cpu_s(shapes: FloatArray) -> FloatArray:
             return cpu.predict(shapes, run)[0]
 
-        ranges = [one.runs[run.location].longest_edges for one in self._kernels]
+        ranges = [
+            placed.one.runs[placed.run.location].longest_edges
+            for placed in self._placed
+            if isinstance(placed.one, Shaped)
+        ]
         return break_even_row(self._shape[0], gpu_s, cpu_s, [*ranges, cpu.longest_edges])
+
+    def _measured_break_even(self) -> list[CsvRow]:
+        """Return the rows of location_break_even that answer the question."""
+        run, shape = self._asked.run, self._asked.shape
+        if run.products > 1 or self._asked.arithmetic != ANY or shape.family not in FAMILIES:
+            return []
+        key = (self._asked.gpu, run.location, shape.family, BEST)
+        names = ("gpu", "host_memory", "family", "cpu_baseline")
+        rows = self._tables["location_break_even"]
+        return [row for row in rows if tuple(row[name] for name in names) == key]
 
 
 def break_even_sizes(

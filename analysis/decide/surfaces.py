@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from analysis.decide.lookup import ELEMENT_BYTES, CsvRow
+from kernels.catalog.entries import VARIANTS
 from kernels.catalog.locations import LOCATIONS
 
 FloatArray = npt.NDArray[np.float64]
@@ -29,6 +30,8 @@ LOAD_FMA, PIECES_OF_K = 16, (1, 4)
 # Classes of shapes, each with prediction intervals from its own errors.
 CLASSES = SQUARE, VECTOR, OTHER = ("square", "vector", "other")
 FAR_OCTAVES = 3.0  # from the nearest measured shape: a time beyond is extrapolated
+# Columns of the table predictors: of strict FP32, and of tensor cores.
+HIGHEST = ("fp32_flop_per_s", "tensor_flop_per_s")
 STREAMED = "pinned"  # the location whose products run over streams
 _BATCH = ("issue_s", "alone_s", "latency_s", "duplex", "overlap", "half_width")
 STEPS_PER_OCTAVE = 32  # of a search for a break-even size
@@ -222,10 +225,16 @@ class Shaped:
     kernel: Surface
     runs: Mapping[str, Surface]
     batch: Batch | None
+    highest_flop_per_s: float = math.inf
 
     def predict(self, shapes: FloatArray, run: Run) -> tuple[FloatArray, FloatArray]:
-        """Return times in s and half-widths at `shapes`."""
+        """Return times in s and half-widths at `shapes`.
+
+        The kernel's throughput is at most the highest one measured.
+        """
+        least_s = 2 * np.asarray(shapes, float).prod(axis=1) / self.highest_flop_per_s
         whole, kernel_s = self.runs[run.location], self.kernel.time_s(shapes)
+        kernel_s = np.maximum(kernel_s, least_s)
         first_s = whole.time_s(shapes, kernel_s)
         width = whole.half_width(shapes, first_s)
         if run.products == 1:
@@ -233,15 +242,6 @@ class Shaped:
         one_more_s, of_more = self._one_more(shapes, run, kernel_s)
         more_s = (run.products - 1) * one_more_s
         return first_s + more_s, np.hypot(first_s * width, more_s * of_more) / (first_s + more_s)
-
-    def parts(self, shapes: FloatArray, run: Run) -> dict[str, float]:
-        """Return the parts of the time of one product at the first of `shapes`."""
-        whole, kernel_s = self.runs[run.location], self.kernel.time_s(shapes)
-        amount = amounts(shapes, run.location, 0)[0] * whole.coefficients
-        parts = {"h2d": amount[IN], "kernel": kernel_s[0], "d2h": amount[OUT]}
-        parts["overhead"] = amount[0]
-        scale = whole.time_s(shapes, kernel_s)[0] / sum(parts.values())
-        return {part: float(time_s * scale) for part, time_s in parts.items()}
 
     def _one_more(
         self, shapes: FloatArray, run: Run, kernel_s: FloatArray
@@ -315,11 +315,19 @@ def break_even_row(
     return row | {"location": "measured", "n": str(int(between[last_slower(between)]) + 1)}
 
 
+def highest_flop_per_s(tables: Mapping[str, Sequence[CsvRow]], gpu: str) -> dict[bool, float]:
+    """Return the highest throughput of a kernel on a GPU in FP32 and, by True, on tensor cores."""
+    rows = [row for row in tables.get("predictors", ()) if row["gpu"] == gpu]
+    rates = [rows[0][name] if rows else "" for name in HIGHEST]
+    return {bool(at): float(rate) if rate else math.inf for at, rate in enumerate(rates)}
+
+
 class Surfaces:
     """The rows of the three tables, by name of the surface."""
 
     def __init__(self, tables: Mapping[str, Sequence[CsvRow]]) -> None:
         self._rows, self._batches = tables["surfaces"], tables["batches"]
+        self._tables = tables
         self._nodes: dict[str, list[CsvRow]] = defaultdict(list)
         for node in tables["surface_nodes"]:
             self._nodes[node["surface"]].append(node)
@@ -340,7 +348,9 @@ class Surfaces:
                 for row in of_gpu
                 if row["variant"] == name and row["host_memory"]
             }
-            implementations.append(Shaped(name, self._surface(kernel), runs, batches.get(name)))
+            highest = highest_flop_per_s(self._tables, gpu)[VARIANTS[name].tensor_cores]
+            one = Shaped(name, self._surface(kernel), runs, batches.get(name), highest)
+            implementations.append(one)
         return implementations
 
     def on_cpu(self, recording: str) -> dict[str, OnCpu]:

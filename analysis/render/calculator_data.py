@@ -16,13 +16,14 @@ from analysis.data.cells import whole
 from analysis.data.devices import Device
 from analysis.data.store import Store
 from analysis.decide import surfaces
-from analysis.decide.advise import MODES, break_even_text, largest_n
-from analysis.decide.lookup import PARTS, named
-from analysis.decide.questions import break_even_sizes, size_of
+from analysis.decide.advise import LONG_S, MODES, break_even_text, largest_n
+from analysis.decide.lookup import PARTS, WIDEST, named
+from analysis.decide.questions import FAMILIES, break_even_sizes, size_of
 from analysis.render.explorer_data import TIME_UNIT_S, codes, numbers
 from analysis.render.numbers import visible
+from kernels.catalog.baselines import BEST
 from kernels.catalog.entries import VARIANTS
-from kernels.catalog.locations import LOCATIONS
+from kernels.catalog.locations import LOCATIONS, bounding
 from kernels.catalog.variant import PREPARED, Library
 
 _UNBOUNDED = 1e9  # half-width of a missing interval; JSON has no infinity
@@ -36,6 +37,9 @@ def calculator_data(store: Store, measured: Sequence[Device]) -> str:
     intervals instead of their ends. `names` are the implementations by variant and block size.
     """
     gpus = store["predictors"].set_index("gpu")
+    starts, sustained = store["cold_starts"], store["sustained"]
+    first_s = starts[starts["part"] == "total"].groupby("gpu")["time_s"].max()
+    least = sustained.groupby(["gpu", "variant"])["sustained_share"].min()
     tables = (store[name].astype(str).to_dict("records") for name in ("break_even", "choices"))
     sizes = [*break_even_sizes(*tables)]
     names = ("gpu", "host_memory", "cpu_baseline", "arithmetic")
@@ -46,6 +50,8 @@ def calculator_data(store: Store, measured: Sequence[Device]) -> str:
             {"label": visible(gpu.label), "title": visible(gpu.title)}
             | {"recording": visible(gpu.recording)}
             | {"largest": largest_n(gpus.loc[gpu.label])}
+            | {"highest": [_or_none(gpus.at[gpu.label, name]) for name in surfaces.HIGHEST]}
+            | {"first_s": _or_none(first_s.get(gpu.label))}
             | {"memory_bytes": int(gpus.at[gpu.label, "memory_bytes"])}
             | {"stale": [name for name, one in VARIANTS.items() if one.source in gpu.stale_sources]}
             for gpu in measured
@@ -62,12 +68,45 @@ def calculator_data(store: Store, measured: Sequence[Device]) -> str:
             for row in sorted(sizes, key=size_of, reverse=True)  # the least one is the last
         },
         "shapes": shapes_data(store),
+        "measured": _measured(store),
+        "sustained": {
+            visible(f"{gpu}|{variant}"): share for (gpu, variant), share in least.items()
+        },
+        "bounding": {name: bounding(name) for name in LOCATIONS},
+        "limits": {"widest": WIDEST, "long_s": LONG_S},
         "prepared": [name for name, entry in VARIANTS.items() if entry.flow == PREPARED],
         "tensor": [name for name, entry in VARIANTS.items() if entry.tensor_cores],
         "parts": PARTS,
         "time_unit_s": TIME_UNIT_S,
     }
     return json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+
+
+def _or_none(value: float | None) -> float | None:
+    return None if pd.isna(value) else float(value)  # type: ignore[arg-type]
+
+
+def _measured(store: Store) -> dict[str, object]:
+    """Return times by GPU, variant, location and shape, and break-even sizes by location."""
+    rows = store["locations"].dropna(subset=["total_high_s"])
+    keys = ("gpu", "variant", "host_memory", "m", "n", "k")
+    halves = np.log(rows["total_high_s"] / rows["total_s"])
+    times = [
+        ["|".join(str(row[name]) for name in keys), row["total_s"], half, _or_none(row["cpu_s"])]
+        for row, half in zip(rows.to_dict("records"), halves, strict=True)
+    ]
+    even = store["location_break_even"].astype(str)
+    even = even[(even["cpu_baseline"] == BEST) & even["family"].isin(FAMILIES)]
+    sizes = {
+        "|".join(row[name] for name in ("gpu", "host_memory", "family")): row
+        for row in sorted(even.to_dict("records"), key=size_of, reverse=True)
+    }
+    names = {"square": "N"}
+    texts = {
+        visible(key): break_even_text(row, names.get(row["family"], "longest edge"))
+        for key, row in sizes.items()
+    }
+    return {"times": {visible(key): values for key, *values in times}, "break_even": texts}
 
 
 def shapes_data(store: Store) -> dict[str, object]:

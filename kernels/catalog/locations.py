@@ -42,5 +42,22 @@ LOCATIONS = {
         Location("resident", "all on the GPU", "pinned", (), False),
     ]
 }
+
+
+def bounding(name: str) -> list[str]:
+    """Return the locations whose runs bound those of a location: it itself, and the pinned ones.
+
+    A run from pinned memory that moves at least the same matrices takes at least as long.
+    """
+    one = LOCATIONS[name]
+    others = [
+        other.name
+        for other in LOCATIONS.values()
+        if one.memory == other.memory == "pinned" and other is not one
+        if {*one.copied_in} <= {*other.copied_in} and one.copies_out <= other.copies_out
+    ]
+    return [name, *others]
+
+
 # The locations of every variant; a series in the configuration adds others.
 HOST_MEMORY = ("pinned", "pageable")

@@ -21,7 +21,7 @@ from analysis.decide import lookup, predictors, questions
 from analysis.decide.advise import TABLES, advise
 from analysis.decide.curves import curve_rows
 from analysis.decide.predictions import predictions_table, predictors_table
-from analysis.decide.questions import Question
+from analysis.decide.questions import IN_SEQUENCE, Question
 from analysis.decide.surfaces import Run
 from analysis.decide.transfer_tables import transfer_tables
 from kernels.products.shape import Shape
@@ -250,7 +250,7 @@ def test_advise_gives_time_speedups_and_break_even_at_any_size(run, computed):
     speedup = float(re.search(r"  ([\d.]+) \(", lines[12]).group(1))
     assert speedup == pytest.approx(2e-11 * 1536**3 / 3.2 / (truth / 1e3), rel=0.1)
     assert "* extrapolated: N = 1536 is outside the sizes of its fit, N = 256 to 1024" in out
-    assert "note:" not in out
+    assert re.findall("note: (.*) about", out) == ["the first product of a process takes"]
     assert "pinned host memory" in run(computed, 1536, "--host-memory", "pinned")[1]
     status, out, _ = run(computed, 1)
     assert (status, out.count("not predicted  –  ")) == (0, 6), "a clamped time is no number"
@@ -275,14 +275,15 @@ def test_several_square_products_may_be_runs_one_after_the_other(run, computed):
     ]
     assert sizes[0] == sizes[1]
     resident = answers_of(computed, Question("card", Shape.square(900), Run("resident", 7)))
-    assert resident.on_gpu == []
+    bounding = resident.on_gpu[0]
+    assert bounding.name == f"{bounding.variant}{IN_SEQUENCE}, as from pinned memory"
     assert resident.on_cpu("best").time.time_s == pytest.approx(7 * 2e-11 * 900**3 / 3.2, rel=0.1)
 
 
 def test_extrapolations_are_marked_with_their_ranges_of_sizes(run, computed, edited):
     inside = run(computed, 512)[1]
     assert "extrapolated: N = 512" not in inside
-    assert "note:" not in inside
+    assert "note: extrapolated" not in inside
     outside = run(computed, 5000)[1]
     said = "note: extrapolated: N = 5000 is outside the sizes of its fit, N = 256 to 2048"
     assert said in outside

@@ -65,17 +65,13 @@ def test_beyond_the_measured_sizes_overlapped_runs_take_at_least_as_long_as_a_ke
 
 
 def test_no_kernel_is_extrapolated_above_the_highest_measured_throughput():
-    rising = curve(SIZES, 1e-11 * SIZES**2.5)  # its throughput doubles with every fourfold N
-    faster = curve(SIZES, 1e-14 * SIZES**3)
-    alone, below = (
-        Predictor(1, 0.0, {}, [Kernel("sgemm_top", 128256, None, again=one) for one in curves])
-        for curves in ([rising], [rising, faster])
-    )
-    largest = SIZES[-1]
-    measured_s, beyond_s = (alone.further(alone.kernels[0], n).time_s[0] for n in (largest, 32768))
-    assert beyond_s == pytest.approx(measured_s * (32768 / largest) ** 3, rel=1e-3)
-    free_s = below.further(below.kernels[0], 32768).time_s[0]
-    assert free_s == pytest.approx(measured_s * (32768 / largest) ** 2.5, rel=1e-2)
+    rising = Kernel("sgemm_top", 128256, None, again=curve(SIZES, 1e-11 * SIZES**2.5))
+    largest, beyond = SIZES[-1], 32768
+    measured_s = 1e-11 * largest**2.5
+    highest = 2 * largest**3 / measured_s
+    for limits, exponent in (((highest, math.inf), 3.0), ((math.inf, highest), 2.5)):
+        (time_s,) = Predictor(1, 0.0, {}, [rising], limits).further(rising, beyond).time_s
+        assert time_s == pytest.approx(measured_s * (beyond / largest) ** exponent, rel=1e-2)
 
 
 def test_each_draw_is_a_curve_with_range_and_half_widths():

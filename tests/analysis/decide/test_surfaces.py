@@ -15,7 +15,7 @@ from analysis.decide.questions import ByShape, Question
 from analysis.decide.surfaces import Run, Surfaces, break_even_row
 from analysis.stats import between
 from base.errors import StudyError
-from kernels.catalog.locations import LOCATIONS
+from kernels.catalog.locations import LOCATIONS, bounding
 from kernels.products.shape import Shape
 from tests.support import simulated_shapes as truth
 
@@ -25,7 +25,7 @@ def rows_of(recording):
     made = surface_tables.surface_tables(data.sources({"card": recording}))
     texts = {name: frame.to_csv(index=False, float_format="%.6g") for name, frame in made.items()}
     rows = {name: list(csv.DictReader(io.StringIO(text))) for name, text in texts.items()}
-    return rows | {"predicted_times": []}
+    return rows | dict.fromkeys(("predicted_times", "locations", "location_break_even"), [])
 
 
 @pytest.fixture(scope="module")
@@ -122,6 +122,33 @@ def test_a_shared_or_resident_a_is_copied_less_often(tables):
     over_four, one_by_one = (library.predict(edges, Run("pinned", 100, s))[0] for s in (4, 1))
     assert over_four < one_by_one
     assert library.predict(edges, Run("pinned", 1, 4))[0] == pinned
+
+
+def test_less_copying_never_takes_longer(tables):
+    assert bounding("pinned") == ["pinned"]
+    assert bounding("a_resident") == ["a_resident", "pinned"]
+    assert bounding("resident") == ["resident", "pinned", "a_resident", "c_stays"]
+    assert bounding("pageable") == ["pageable"]
+    rng = np.random.default_rng(5)
+    for shape, products in zip(shapes(rng, 20), [1, 300] * 10, strict=True):
+        pinned, a_resident, resident = (
+            ByShape(Question("card", shape, Run(location, products)), tables, "card").on_gpu[0].time
+            for location in ("pinned", "a_resident", "resident")
+        )
+        assert resident.time_s <= a_resident.time_s <= pinned.time_s, shape
+
+
+def test_a_measured_time_is_the_answer_and_no_interval_begins_below_the_highest_throughput(tables):
+    shape = Shape(1, 500, 600, 700)
+    row = {"gpu": "card", "variant": "cublas_sgemm", "host_memory": "pinned", "cpu_s": "0.5"}
+    row |= {"m": "500", "n": "600", "k": "700", "total_s": "0.001", "total_high_s": "0.0011"}
+    highest = {"gpu": "card", "fp32_flop_per_s": str(shape.flop / 0.00099)}
+    highest["tensor_flop_per_s"] = ""
+    changed = tables | {"locations": [row], "predictors": [highest]}
+    found = ByShape(Question("card", shape, Run("pinned")), changed, "card")
+    (one,) = found.on_gpu
+    assert (one.time.time_s, found.on_cpu("best").time.time_s) == (0.001, 0.5)
+    assert one.time.bounds == pytest.approx((0.00099, 0.0011))
 
 
 def test_recordings_of_square_products_predict_only_square_products(gpu_recording, patch):
