@@ -2,11 +2,10 @@
 
     python -m benchmarks.recompute --tables results/tables ID=DIR [ID=DIR ...]
 
-Reviewers can start here. The script needs only numpy and scipy. From the tables it takes the units
-of work of M8 and the weights of the fits. It recomputes medians, their intervals within one session
-and (kernel times) over several sessions, break-even sizes, the fits of M0, M1 and M8, and the
-audit. The exit status is 1 if a value differs by more than its tolerance. Repeat an ID for several
-sessions.
+Reviewers can start here. The script needs only numpy and scipy. From the tables it takes hardware
+counters, machine code and weights of fits. It recomputes medians, their intervals in one session
+and (kernel times) over several, break-even sizes, the fits of M0, M1 and M8, and the audit. The
+exit status is 1 if a value exceeds its tolerance. Repeat an ID for several sessions.
 """
 
 import argparse
@@ -29,13 +28,12 @@ KERNEL = ("device", "variant", "dtype", "batch", "m", "n", "k", "block_size")
 CELL = (*KERNEL, "host_memory", "threads")
 BLAS = ("blas", "mkl", "blis")
 MODELLED = ("naive", "buffered_column", "buffered_row", "block")
+ACCESSES = ("global_lines", "shared_load_wavefronts", "shared_store_wavefronts")
 EXACT, CLOSE, CROSSING = 2e-5, 2e-3, 5e-3  # tolerances: rounded tables, searches, grids
 
 
 def rows_of(path):
     """Return the rows of a CSV file as dictionaries of text."""
-    if not path.is_file():
-        return []
     data = path.read_bytes()
     text = (gzip.decompress(data) if path.suffix == ".gz" else data).decode()
     return list(csv.DictReader(text.splitlines()))
@@ -78,9 +76,8 @@ class Source:
 
     def __init__(self, folders):
         self.total, self.kernel = defaultdict(dict), defaultdict(dict)
-        provenances = [json.loads((folder / "provenance.json").read_text()) for folder in folders]
-        self.configuration = provenances[0]["configuration"]
-        self.gpu = provenances[0]["devices"][0]
+        facts = json.loads((folders[0] / "provenance.json").read_text())
+        self.configuration, self.gpu = facts["configuration"], facts["devices"][0]
         for session, folder in enumerate(folders):
             behind = defaultdict(list)  # kernel-only times, shared by host memories
             for row in rows_of(folder / "kernels.csv.gz"):
@@ -88,8 +85,6 @@ class Source:
             for row in rows_of(folder / "samples.csv.gz"):
                 cell = cell_of(row)
                 self.total[cell].setdefault(session, []).append(float(row["total_s"]))
-                if row["kernel_s"] and cell[:8] not in behind:
-                    self.kernel[cell].setdefault(session, []).append(float(row["kernel_s"]))
             for cell in self.total:
                 if session in self.total[cell] and cell[:8] in behind:
                     self.kernel[cell][session] = behind[cell[:8]]
@@ -117,12 +112,10 @@ def order_bounds(values):
 
     if rank(count) is None:
         return math.nan, math.nan
-    above = np.where(values > np.median(values), 1.0, 0.0)
-    above -= above.mean()
+    above = (values > np.median(values)) - np.mean(values > np.median(values))
     correlation = min(max(above[1:] @ above[:-1] / max(above @ above, 1e-300), 0), 0.7)
     fewer = math.floor(count * (1 - correlation) / (1 + correlation))
-    inner = rank(fewer)
-    lower = min(0 if inner is None else inner * count // fewer, rank(count))
+    lower = min((rank(fewer) or 0) * count // max(fewer, 1), rank(count))
     return ordered[lower], ordered[count - 1 - lower]
 
 
@@ -180,13 +173,11 @@ def check_sessions(source, label, summary, checks):
     for cell, sessions in source.kernel.items():
         m, n, k, batch = (int(cell[at]) for at in (4, 5, 6, 3))
         outside = batch * (m * k + k * n + m * n) * (8 if cell[2] == "float64" else 4) > limit
-        if min(map(len, sessions.values())) >= 6 and cell in table:
+        if len(sessions) > 1 and min(map(len, sessions.values())) >= 6 and cell in table:
             kinds[cell[8], outside][cell] = sessions
     for cells in kinds.values():
         most = max(map(len, cells.values()))
         cells = {cell: own for cell, own in cells.items() if len(own) == most}
-        if most == 1:
-            continue
         logs = np.array([[np.log(np.median(v)) for v in own.values()] for own in cells.values()])
         noise = np.array([[bootstrap_variance(v) for v in own.values()] for own in cells.values()])
         noise = np.exp(np.log(np.maximum(noise, 1e-300)).mean(axis=1, keepdims=True))
@@ -240,24 +231,18 @@ def check_break_even(source, label, table, checks):
 
 def fit(design, log_s, variance):
     """Return the parameters of a sum of work by weighted least squares of log time."""
-    weights, theta, before = np.ones(len(log_s)), None, math.inf
+    weights, theta = np.ones(len(log_s)), None
     alone = np.array([np.median(np.exp(log_s)[c > 0] / c[c > 0]) for c in design.T])
-    for _ in range(20):
+    for _ in range(12):
         root = np.sqrt(weights / weights.mean())
 
         def residual(logs, root=root):
             return root * (np.log(design @ np.exp(logs)) - log_s)
 
-        def slopes(logs, root=root):
-            parts = design * np.exp(logs)
-            return root[:, None] * parts / parts.sum(axis=1, keepdims=True)
-
         ends = (np.log(1e-6 * alone), np.log(1e3 * alone))
-        eye = np.where(np.eye(len(alone)), alone, alone * 1e-3)
-        starts = [alone / len(alone), *eye] if theta is None else [theta]
+        starts = [alone / len(alone), *np.diag(alone)] if theta is None else [theta]
         inside = (np.log(np.clip(start, 1e-3 * alone, 500 * alone)) for start in starts)
-        search = {"bounds": ends, "xtol": 1e-12, "ftol": 1e-12}
-        tries = [least_squares(residual, start, slopes, **search) for start in inside]
+        tries = [least_squares(residual, one, "3-point", ends, ftol=1e-12) for one in inside]
         best = min(tries, key=lambda found: found.cost).x
         theta = np.where(best > ends[0] + math.log(2), np.exp(best), 0.0)
         squares = (np.log(design @ theta) - log_s) ** 2
@@ -268,34 +253,55 @@ def fit(design, log_s, variance):
 
         scatter = brentq(surplus, 0, squares.sum() / free, xtol=1e-15) if surplus(0) > 0 else 0.0
         weights = 1 / (variance + scatter + 1e-12)
-        if abs(scatter - before) <= 1e-6 * scatter + 1e-12:
-            break
-        before = scatter
     return theta
 
 
-def work_of(variant, n, block, counts, code, gpu):
-    """Return the units of M8 of a launch: 1, lines, wavefronts, waits, instructions."""
+def accesses_of(variant, n, block):
+    """Return the cache lines of a launch, and the wavefronts of its shared loads and stores."""
+    tile = {"naive": (32, 1), "buffered_row": (1, n), "buffered_column": (n, 1)}
+    height, width = tile.get(variant, (block, block))
+    y, x = np.divmod(np.arange(height * width), width)
+    row, column = np.arange(0, n, height)[:, None] + y, np.arange(0, n, width)[:, None] + x
+    line = np.where((row < n)[:, None] & (column < n), (row[:, None] * n + column) // 32, -1)
+    lanes = np.pad(line, ((0, 0), (0, 0), (0, -len(x) % 32)), constant_values=-1).reshape(-1, 32)
+    # Words ascend along a warp, so a line is new if it is above all before.
+    lines = int((np.diff(np.maximum.accumulate(lanes, axis=1), axis=1, prepend=-1) > 0).sum())
+    tiles, warps, words = -(-n // (block or n)), -(-n // 32), math.gcd(n, 4)
+    if variant == "naive":
+        return (n + 1) * lines + n * n * tiles, 0, 0
+    # Neighbouring shared loads are merged to at most 16 bytes, a wavefront per half of a warp.
+    if variant == "block":
+        copies = tiles**3 * -(-block * block // 32)
+        merged = -(-block // 4) * -(-min(block**2, 32) // 16)
+        return (2 * tiles + 1) * lines, copies * (block + merged), copies * 2
+    return (n + 2) * lines, n * n // words * (-(-n // 16) if words == 4 else warps), n * warps
+
+
+def work_of(variant, n, block, counters, code, gpu):
+    """Return the units of M8 of a launch: 1, waits, lines, wavefronts, instructions."""
     threads, blocks = (block * block, (-(-n // block)) ** 2) if block else (n, n)
-    own = counts[variant, str(n), str(block or "")]
+    key = (variant, str(n), str(block or ""))
+    theory = zip(ACCESSES, accesses_of(variant, n, block), strict=True)
+    lines, *shared = (counters.get((*key, name), units) for name, units in theory)
     warps, processors = -(-threads // 32), gpu["multiprocessors"]
     build = code[variant, str(block or ""), "guarded" if n % (block or 1) else "exact"]
     registers = -(-int(build["registers_per_thread"]) * 32 // 256) * 256
-    shared = int(build["static_shared_bytes"]) + (0 if block else 4 * n) + 1024
-    at_once = min(64 // warps, 32, 65536 // registers // warps, 228 * 8 // -(-shared // 128))
+    shared_bytes = int(build["static_shared_bytes"]) + (0 if block else 4 * n) + 1024
+    at_once = min(64 // warps, 32, 65536 // registers // warps, 228 * 8 // -(-shared_bytes // 128))
     steps = 0 if variant == "naive" else -(-n // block) if block else 1
     waits = steps * math.ceil(blocks / (processors * at_once))
     rounds = n / int(build["loop_fmas"]) - 1
     issued = int(build["instructions"]) + rounds * int(build["loop_instructions"])
     imbalance = math.ceil(blocks / processors) * processors / blocks
-    return [1, *(imbalance * each for each in own), waits, blocks * warps * issued * imbalance]
+    busy = (units * imbalance for units in (lines, sum(shared), blocks * warps * issued))
+    return [1, waits, *busy]
 
 
 def check_models(source, label, tables, checks):
     """Compare M0, M1 and M8, fitted to kernel-only times of the source's modelled kernels."""
     rows = [row for row in tables["summary"] if row["gpu"] == label and row["kernel_s"]]
     memory = "pinned" if any(row["host_memory"] == "pinned" for row in rows) else "pageable"
-    cells, counts, code = [], defaultdict(lambda: [0.0, 0.0]), {}
+    cells, m1, m8 = [], [], []
     for row in rows:
         cell = cell_of(row)
         naive = row["variant"] == "naive" and row["block_size"] != "32"
@@ -303,29 +309,24 @@ def check_models(source, label, tables, checks):
         if known and source.is_fitted(cell) and int(cell[5]) in source.configuration["sizes"]:
             spread = math.log(number(row["kernel_high_s"]) / number(row["kernel_low_s"])) / 3.9199
             cells.append((cell, math.log(median_of(source.kernel[cell])), spread**2))
-    for row in tables["counts"]:
-        own = counts[cell_of(row, ("variant", "n", "block_size"))]
-        if row["dtype"] == "float32" and row["gpu"] in ("", label):
-            if row["quantity"] in ("global_load_lines", "global_store_lines"):
-                own[0] += number(row["theory"])
-            elif row["quantity"] in ("shared_load_wavefronts", "shared_store_wavefronts"):
-                own[1] += number(row["counter"] or row["merged"])
+    columns = ("variant", "n", "block_size", "quantity")
+    counts = (r for r in tables["counts"] if r["gpu"] == label and r["dtype"] == "float32")
+    counters = {cell_of(row, columns): number(row["counter"]) for row in counts}
     where = (label, f"sm_{source.gpu['compute_capability'].replace('.', '')}", "float32")
-    for row in tables["machine_code"]:
-        if cell_of(row, ("recording", "architecture", "dtype")) == where:
-            code[row["variant"], row["block_size"], row["build"]] = row
-    (log_s, variance), m0, m8 = (np.array([c[at] for c in cells]) for at in (1, 2)), [], []
+    columns = ("recording", "architecture", "dtype", "variant", "block_size", "build")
+    code = {cell_of(row, columns): row for row in tables["machine_code"]}
+    code = {key[3:]: row for key, row in code.items() if key[:3] == where}
+    log_s, variance = (np.array([cell[at] for cell in cells]) for at in (1, 2))
     for cell, _, _ in cells:
         variant, n, block = cell[1], int(cell[5]), int(cell[7] or 0)
         reads = {"naive": (2 * n**3, 0), "block": (2 * n**3 / max(block, 1), 2 * n**3)}
-        m0.append(reads.get(variant, (n**3 + n**2, n**3)))
-        m8.append(work_of(variant, n, block, counts, code, source.gpu))
-    m1 = np.insert(np.array(m0, float), 0, 1, axis=1)
+        m1.append((1, *reads.get(variant, (n**3 + n**2, n**3))))
+        m8.append(work_of(variant, n, block, counters, code, source.gpu))
     key = ("source", "kernels", "model", "parameter")
     known = {cell_of(row, key): number(row["value"]) for row in tables["models"]}
-    names = {"M0": "t_G t_S", "M1": "tau0 t_G t_S", "M8": "tau0 c_L c_S t_B c_I"}
-    for model, design in (("M0", m1[:, 1:]), ("M1", m1), ("M8", np.array(m8, float))):
-        theta = fit(design, log_s, variance)
+    names = {"M0": "t_G t_S", "M1": "tau0 t_G t_S", "M8": "tau0 t_B c_L c_S c_I"}
+    for model, work in (("M0", [units[1:] for units in m1]), ("M1", m1), ("M8", m8)):
+        theta = fit(np.array(work, float), log_s, variance)
         for name, value in zip(names[model].split(), theta, strict=True):
             table = known[label, "modelled", model, name]
             checks.compare(f"model {model}", (label, name), value, table, CLOSE)
