@@ -1,32 +1,32 @@
 """Coverage of intervals over sessions: simulated, and on hosts that no fit has seen.
 
-    python -m benchmarks.sessions_coverage [--repeats N] [--seed N] [--recordings DIR ...]
-                                           [--held-out DIR ...]
+    python -m benchmarks.sessions_coverage [--repeats N] [--seed N]
 
-Each simulation takes cells of one kind from the recordings. Their samples are drawn from the
-residuals of the recorded samples. The effects of sessions are those estimated from the recordings,
-none, shared by all cells, or separate per cell. The first table gives the coverage of the intervals
-of the mean, overall and by third of the cells' noise, and of the prediction intervals of one more
-session. The second table counts the medians of the held-out recordings, by default the one that was
-made last, that are inside the prediction intervals of the recordings.
+Each simulation takes GPU cells of one kind from the H100 recordings. Their samples are drawn from
+the residuals of the recorded samples. The effects of sessions are those estimated from the
+recordings, none, shared by all cells, or separate per cell. The first table gives the coverage of
+the intervals of the mean, overall and by third of the cells' noise, and of the prediction intervals
+of one more session. For the second table, each recording is left out in turn. It counts the medians
+of the recording that are inside the prediction intervals of the others of its GPU model, and gives
+the median half-width as a factor.
 """
 
 import argparse
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from pathlib import Path
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
 
 from analysis.data.recordings import MeasuredSource, load, sources
+from analysis.domain import CPU
 from analysis.stats.estimates import FloatArray, IntArray, median_variance
+from analysis.stats.hosts import Hosts
 from analysis.stats.sessions import Medians
 from base.paths import ROOT
-from measurement.recording.recording import CELL, KERNEL
+from measurement.recording.recording import KERNEL
 
-RECORDED = [f"data/recordings/h100-sxm-{number}" for number in (4, 5, 6)]
-HELD_OUT = ["data/recordings/h100-sxm-7"]
+RECORDED = {"h100-sxm": (4, 5, 6, 7), "h200-sxm": (5, 6, 7, 8)}
 SESSIONS = (2, 3, 4, 8)
 CELLS = 60  # per simulation
 PARTS = ("kernel", "total")
@@ -71,7 +71,7 @@ class Kind:
 
 
 def kinds(source: MeasuredSource) -> Iterator[Kind]:
-    """Yield the kinds of cells of a GPU and its host with at least two cells."""
+    """Yield the kinds of a GPU's cells with at least two cells."""
     for part in PARTS:
         several = source.sessions(part)
         if several is None:
@@ -79,7 +79,8 @@ def kinds(source: MeasuredSource) -> Iterator[Kind]:
         medians, logs = several.medians(part), several.logs(part)
         apart = [values - np.median(values) for values in logs]
         rows = pd.Series(range(len(apart)))[medians.known].groupby(medians.cell[medians.known])
-        of_cell = {cell: list(own) for cell, own in rows}
+        on_gpu = several.cells["device"] != CPU
+        of_cell = {cell: list(own) for cell, own in rows if on_gpu[cell]}
         for kind in np.unique(medians.kind):
             cells = [cell for cell in of_cell if medians.kind[cell] == kind]
             if len(cells) > 1:
@@ -119,26 +120,34 @@ def coverages(
             yield name, sessions, [float(each) for each in np.nanmean(covered, axis=0)]
 
 
-def held_out(source: MeasuredSource, others: Sequence[MeasuredSource]) -> pd.DataFrame:
-    """Return how many medians of other GPUs and their CPUs are inside: by quantity and kind."""
-    on = [name for name in CELL if name != "device"]
-    frames = []
-    for part in PARTS:
-        several = source.sessions(part)
-        assert several is not None
-        medians, kinds = several.medians(part), several.kinds(part)
-        kind = kinds["matrices_in"].fillna(several.cells["host_memory"]).fillna("CPU")
-        cells = several.cells[on].assign(cell=range(len(kind)), quantity=part, kind=kind)
-        if part == "kernel":  # its time does not depend on the host's memory
-            cells = cells.drop_duplicates([name for name in on if name in KERNEL])
-        for other in others:
-            times = other.cells[[*on, f"{part}_s"]].dropna(subset=f"{part}_s")
-            both = cells.merge(times, on=on)
-            log_s = np.log(both[f"{part}_s"].to_numpy(dtype=float))
-            inside = medians.inside(both["cell"].to_numpy(), log_s)
-            frames.append(both.assign(inside=inside, count=1).dropna(subset="inside"))
-    rows = pd.concat(frames).groupby(["quantity", "kind"])
-    return rows[["inside", "count"]].sum().astype(int)
+def held_out(measured: Sequence[MeasuredSource]) -> Iterator[tuple[str, pd.DataFrame]]:
+    """Yield name, and medians inside, medians and factor by quantity and kind, of each session."""
+    for source in measured:
+        for out, number in enumerate(RECORDED[source.label]):
+            seen = (one.recording.samples for one in measured if one is not source)
+            samples = source.recording.samples
+            hosts = Hosts.of([*seen, samples[samples["session"] != out]])
+            rows = pd.concat([_predicted(source, part, out, hosts) for part in PARTS])
+            columns = {"inside": ("inside", "sum"), "medians": ("inside", "count")}
+            groups = rows.groupby(["quantity", "kind"])
+            yield f"{source.label}-{number}", groups.agg(**columns, factor=("factor", "median"))
+
+
+def _predicted(source: MeasuredSource, part: str, out: int, hosts: Hosts) -> pd.DataFrame:
+    """Return quantity, kind, inside and factor of the medians of session `out`."""
+    several = source.sessions(part)
+    assert several is not None
+    kinds, cells = several.kinds(part), several.cells
+    kind = kinds["matrices_in"].fillna(cells["host_memory"]).fillna(CPU).to_numpy()
+    medians = replace(several.medians(part), hosts=hosts)
+    new = medians.session == out
+    if part == "kernel":  # its time does not depend on the host's memory
+        new &= ~cells.duplicated(KERNEL).to_numpy()[medians.cell]
+    rest, cell = medians.only(medians.session != out), medians.cell[new]
+    inside = rest.inside(cell, medians.log_s[new])
+    factor = np.exp(rest.half_widths(new_session=True)[cell])
+    rows = {"quantity": part, "kind": kind[cell], "inside": inside, "factor": factor}
+    return pd.DataFrame(rows).dropna()
 
 
 def main() -> None:
@@ -149,24 +158,23 @@ def main() -> None:
     add = parser.add_argument
     add("--repeats", type=int, default=112, metavar="N", help="simulations per row (default: 112)")
     add("--seed", type=int, default=0, metavar="N", help="of the simulations (default: 0)")
-    add("--recordings", type=Path, nargs="+", metavar="DIR", help="sessions of one GPU model")
-    add("--held-out", type=Path, nargs="*", metavar="DIR", help="recordings to predict")
     arguments = parser.parse_args()
-    recorded = arguments.recordings or [ROOT / path for path in RECORDED]
-    others = arguments.held_out
-    others = [ROOT / path for path in HELD_OUT] if others is None else others
-    source, *_ = sources(load({"recorded": recorded}))
-    found = list(kinds(source))
+    folders = {
+        name: [ROOT / f"data/recordings/{name}-{number}" for number in numbers]
+        for name, numbers in RECORDED.items()
+    }
+    measured = sources(load(folders))
+    found = list(kinds(measured[0]))
     print("| effects | sessions | all | least noise | middle | most noise | one more |")
     print("|---|---|---|---|---|---|---|")
     for name, sessions, covered in coverages(found, arguments.repeats, arguments.seed):
         shares = " | ".join(f"{100 * each:.1f} %" for each in covered)
         print(f"| {name} | {sessions} | {shares} |", flush=True)
-    if others:
-        new = sources(load({path.name: [path] for path in others}))
-        print("\n| quantity | kind | inside |\n|---|---|---|")
-        for key, row in held_out(source, new).iterrows():
-            print(f"| {' | '.join(key)} | {row['inside']} of {row['count']} |")
+    print("\n| held out | quantity | kind | inside | factor |\n|---|---|---|---|---|")
+    for name, rows in held_out(measured):
+        for key, row in rows.iterrows():
+            inside = f"{row['inside']:.0f} of {row['medians']:.0f}"
+            print(f"| {' | '.join((name, *key))} | {inside} | {row['factor']:.3f} |")
 
 
 if __name__ == "__main__":

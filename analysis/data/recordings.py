@@ -16,6 +16,7 @@ from analysis.data.kernel_times import kernel_times
 from analysis.data.sessions import session_names, together
 from analysis.schema import renaming, with_bounds
 from analysis.stats.estimates import FloatArray, Groups, drawn_cells, summarise
+from analysis.stats.hosts import Hosts
 from analysis.stats.sessions import Sessions
 from base.errors import StudyError
 from base.paths import ROOT
@@ -37,8 +38,8 @@ _TIMES_COLUMNS = ["implementation", "n", "block_size", *with_bounds("time_s")]
 class _Samples:
     """Samples of a GPU and its host, by cell and by session."""
 
-    def __init__(self, rows: pd.DataFrame, l2_bytes: float | None) -> None:
-        self.rows, self._l2_bytes = rows, l2_bytes
+    def __init__(self, rows: pd.DataFrame, source: "MeasuredSource") -> None:
+        self.rows, self._source = rows, source
 
     @cached_property
     def by_cell(self) -> Groups:
@@ -49,7 +50,7 @@ class _Samples:
     def sessions(self) -> Sessions | None:
         """The samples by session; None for one session."""
         several = self.rows["session"].nunique() > 1
-        return Sessions(self.rows, self._l2_bytes) if several else None
+        return Sessions(self.rows, self._source.l2_bytes, self._source.hosts) if several else None
 
     def summary(self) -> pd.DataFrame:
         """Return the medians of each cell over all sessions, as of `summarise`."""
@@ -68,12 +69,14 @@ class MeasuredSource:
     """One GPU of a recording with the CPU of its host, or only that CPU (`device` is None).
 
     `label` is the recording's id; if the recording has several GPUs, with the device appended.
+    `hosts`: of all recordings; None: of this recording.
     """
 
     label: str
     recording_id: str
     device: str | None
     recording: Recording
+    hosts: Hosts | None = None
 
     @property
     def gpu(self) -> Mapping[str, Any]:
@@ -129,7 +132,7 @@ class MeasuredSource:
 
     @cached_property
     def _runs(self) -> _Samples:
-        return _Samples(_in_host_memory(self.own(self.recording.samples)), self.l2_bytes)
+        return _Samples(_in_host_memory(self.own(self.recording.samples)), self)
 
     @cached_property
     def placed(self) -> _Samples:
@@ -139,12 +142,12 @@ class MeasuredSource:
         """
         samples = self.own(self.recording.samples)
         others = samples.drop(_in_host_memory(samples).index)[KERNEL].drop_duplicates()
-        return _Samples(samples.merge(others, on=KERNEL), self.l2_bytes)
+        return _Samples(samples.merge(others, on=KERNEL), self)
 
     @cached_property
     def _kernels(self) -> _Samples:
         times = _in_host_memory(self.own(kernel_times(self.recording)))
-        return _Samples(times.assign(host_s=float("nan")), self.l2_bytes)
+        return _Samples(times.assign(host_s=float("nan")), self)
 
     def _samples(self, part: str) -> _Samples:
         return self._kernels if part == "kernel" else self._runs
@@ -283,8 +286,9 @@ def load(paths: Mapping[str, Sequence[Path]]) -> dict[str, Recording]:
 
 def sources(recordings: Recordings) -> list[MeasuredSource]:
     """Return a source per GPU and per host without; raise StudyError for equal labels."""
+    hosts = Hosts.of(recording.samples for recording in recordings.values())
     measured = [
-        MeasuredSource(label, identifier, device, recording)
+        MeasuredSource(label, identifier, device, recording, hosts)
         for identifier, recording in recordings.items()
         for label, device in _labels(identifier, recording.provenance)
     ]

@@ -4,10 +4,10 @@ log t(cell, session, sample) = mean of the cell + effect of the session + noise.
 session has one part shared by all cells of a kind and one part per cell. Both variances are pooled
 over the cells of a kind, because sessions are few. A kind has one host memory and one host work. A
 kind of kernel times also has one memory that holds the matrices; other kinds, one length of the
-time, and on a CPU one number of threads.
+time, and on a CPU one number of threads. CPUs have a further effect, that of the host (`Hosts`).
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -20,6 +20,7 @@ from analysis.domain import CPU
 from analysis.schema import with_bounds
 from analysis.stats import estimates
 from analysis.stats.estimates import DRAWS, FloatArray, Groups, IntArray, drawn_medians, seeded
+from analysis.stats.hosts import NO_HOSTS, Hosts, host_effects
 from kernels.products.elements import ELEMENTS
 from measurement.recording.recording import CELL
 
@@ -30,7 +31,7 @@ LENGTHS = {"under 20 µs": 2e-5, "20 to 100 µs": 1e-4, "0.1 to 1 ms": 1e-3, "ov
 L2, DEVICE_MEMORY = "L2", "device memory"
 KERNELS = ("kernel", "in_run_kernel")
 KIND = ["host_memory", "host_work", "threads", "matrices_in", "length"]
-_KNOWN = ["quantity", *KIND]
+_KNOWN = ["quantity", "host_memory", "host_work", "matrices_in", "length"]
 _UPPER = (1 + estimates.CONFIDENCE) / 2
 # Of the draws; any other changes the bounds of all intervals over sessions.
 _SEED = (8316306230250202995).to_bytes(8, "big").decode()
@@ -103,10 +104,11 @@ def components(
 
 @dataclass(frozen=True)
 class Scatter:
-    """Variances of log time about the means of cells, by kind; each field has shape (kinds,).
+    """Variances of log time about the means of cells, by kind; arrays have shape (kinds,).
 
     `common`: of the session effects that all cells of the kind share; `own`: of the session effects
-    of single cells; `noise`: mean variance of the medians. NaN: no cell has two sessions.
+    of single cells; `noise`: mean variance of the medians. NaN: no cell has two sessions. `on_cpu`:
+    whether the effects of `hosts` are added.
     """
 
     cells: IntArray
@@ -114,28 +116,37 @@ class Scatter:
     common: FloatArray
     own: FloatArray
     noise: FloatArray
+    on_cpu: npt.NDArray[np.bool_] | bool = False
+    hosts: Hosts = NO_HOSTS
+
+    @property
+    def shared(self) -> FloatArray:
+        """The variance of the effects that all cells of the kind share, with those of hosts."""
+        return self.common + np.where(self.on_cpu, self.hosts.variance, 0)
 
     @property
     def between(self) -> FloatArray:
         """The variance of sessions beyond the noise of their medians."""
-        return self.common + self.own
+        return self.shared + self.own
 
     @property
     def degrees_of_freedom(self) -> FloatArray:
-        """Degrees of freedom of the shared effects: sessions less one, NaN below two."""
-        return np.where(self.sessions > 1, self.sessions - 1.0, np.nan)
+        """Degrees of freedom of the shared effects: on a GPU sessions less one, NaN below two."""
+        of_kind = np.where(self.sessions > 1, self.sessions - 1.0, np.nan)
+        return np.where(self.on_cpu, self.hosts.freedom_with(self.common, of_kind), of_kind)
 
     @property
     def own_degrees_of_freedom(self) -> FloatArray:
         """Degrees of freedom of the cells' own effects."""
-        return self.degrees_of_freedom * np.maximum(self.cells - 1, 1)
+        of_sessions = np.where(self.sessions > 1, self.sessions - 1.0, np.nan)
+        return of_sessions * np.maximum(self.cells - 1, 1)
 
     def half_widths(self, kind: IntArray, noise: FloatArray, times: FloatArray) -> FloatArray:
         """Return half-widths of 95 % intervals in log time for kinds and variances of medians.
 
         `times`: share of one session's variance. The quantile is between Student's t of both parts.
         """
-        common, single = self.common[kind], self.own[kind] + noise
+        common, single = self.shared[kind], self.own[kind] + noise
         of_common = stdtrit(self.degrees_of_freedom[kind], _UPPER)
         of_own = stdtrit(self.own_degrees_of_freedom[kind], _UPPER)
         with np.errstate(invalid="ignore", divide="ignore"):
@@ -147,7 +158,8 @@ class Scatter:
 class Medians:
     """Medians by cell and session in log seconds, one row each.
 
-    `noise` is the variance of each median, NaN with too few samples; `kind` is one per cell.
+    `noise` is the variance of each median, NaN with too few samples. `kind` is one per cell;
+    `on_cpu`, one per kind, is whether it has the effects of `hosts`.
     """
 
     cell: IntArray
@@ -155,6 +167,8 @@ class Medians:
     log_s: FloatArray
     noise: FloatArray
     kind: IntArray
+    on_cpu: npt.NDArray[np.bool_] | bool = False
+    hosts: Hosts = NO_HOSTS
 
     def _sum(self, values: FloatArray) -> FloatArray:
         return np.bincount(self.cell, values, len(self.kind)).astype(float)
@@ -191,15 +205,21 @@ class Medians:
         kinds = int(self.kind.max(initial=-1)) + 1
         cells, sessions = np.zeros((2, kinds), np.intp)
         variances = np.full((3, kinds), np.nan)
+        on_cpu = np.broadcast_to(self.on_cpu, kinds)
+        rows = on_cpu[self.kind[self.cell]]
+        effects = host_effects(pd.Series(self.log_s, [self.cell, self.session])[rows])
+        of_hosts = effects.reindex(self.session).fillna(0).to_numpy(dtype=float)
+        log_s = self.log_s - np.where(rows, of_hosts, 0)
         for kind in np.unique(self.kind[self.cell[self.known]]):
             rows = self.known & (self.kind[self.cell] == kind)
             numbers, cell = np.unique(self.cell[rows], return_inverse=True)
             present, session = np.unique(self.session[rows], return_inverse=True)
             cells[kind], sessions[kind] = len(numbers), len(present)
             noise = self.cell_noise[self.cell[rows]]
-            parts = components(cell, session, self.log_s[rows], noise)
+            parts = components(cell, session, log_s[rows], noise)
             variances[:, kind] = *parts, np.mean(noise)
-        return Scatter(cells, sessions, *variances)
+        common, own, of_medians = variances
+        return Scatter(cells, sessions, common, own, of_medians, on_cpu, self.hosts)
 
     def half_widths(self, new_session: bool = False) -> FloatArray:
         """Return half-widths of 95 % intervals in log time, shape (cells,).
@@ -212,9 +232,8 @@ class Medians:
 
     def only(self, rows: npt.NDArray[np.bool_]) -> "Medians":
         """Return some of the rows; cells keep their numbers."""
-        return Medians(
-            self.cell[rows], self.session[rows], self.log_s[rows], self.noise[rows], self.kind
-        )
+        cell, session, log_s = self.cell[rows], self.session[rows], self.log_s[rows]
+        return replace(self, cell=cell, session=session, log_s=log_s, noise=self.noise[rows])
 
     def inside(self, cell: IntArray, log_s: FloatArray) -> FloatArray:
         """Return whether prediction intervals contain medians of cells in a new session.
@@ -229,9 +248,14 @@ class Medians:
 class Sessions:
     """Samples of cells in several sessions; cells are numbered by their sorted keys."""
 
-    def __init__(self, samples: pd.DataFrame, l2_bytes: float | None = None) -> None:
-        """`samples` has the columns `CELL`, session and the times; `l2_bytes`: of the GPU."""
-        self._samples = samples
+    def __init__(
+        self, samples: pd.DataFrame, l2_bytes: float | None = None, hosts: Hosts | None = None
+    ) -> None:
+        """`samples` has the columns `CELL`, session and the times; `l2_bytes`: of the GPU.
+
+        `hosts`: of several recordings; None: of these samples.
+        """
+        self._samples, self._hosts = samples, hosts or Hosts.of([samples])
         self._each = Groups.of(samples, [*CELL, "session"])
         keys = Groups.of(self._each.keys, CELL)
         self.cells, self._cell = keys.keys, keys.number
@@ -276,7 +300,10 @@ class Sessions:
             noise = np.array([estimates.median_variance(values) for values in logs])
             kind = self.kinds(part).groupby(KIND, dropna=False).ngroup().to_numpy()
             cell, session = self._cell[rows], self._session[rows]
-            medians = Medians(cell, session, np.log(bounds[0, rows]), noise, kind)
+            on_cpu = np.zeros(kind.max() + 1, bool)
+            on_cpu[kind[self.cells["device"] == CPU]] = True
+            log_s = np.log(bounds[0, rows])
+            medians = Medians(cell, session, log_s, noise, kind, on_cpu, self._hosts)
             self._by_part[part] = bounds[:, rows], medians, logs
         return self._by_part[part]
 
@@ -332,12 +359,15 @@ class Sessions:
     def _shared(self, part: str, seed: str) -> list[tuple[FloatArray, FloatArray]]:
         """Return for each kind draws of the shared log effects, and of the scale of own effects."""
         drawn, scatter = [], self.medians(part).scatter
-        both = (scatter.degrees_of_freedom, scatter.own_degrees_of_freedom)
+        on_cpu = np.broadcast_to(scatter.on_cpu, len(scatter.cells))
+        of_hosts = self._hosts.draws(seeded(_SEED, seed, "hosts"))
+        both = np.maximum((scatter.sessions - 1, scatter.own_degrees_of_freedom), 1)
         for kind, free in enumerate(np.transpose(np.nan_to_num(both, nan=1.0))):
             rng = seeded(_SEED, seed, kind)
             normal = rng.standard_normal(DRAWS)
             scale, single = (np.sqrt(each / rng.chisquare(each, DRAWS)) for each in free)
             effect = np.sqrt(scatter.common[kind]) * normal * scale
+            effect += on_cpu[kind] * of_hosts
             drawn.append((np.clip(effect, -_MOST, _MOST), np.minimum(single, _MOST)))
         return drawn
 
@@ -352,7 +382,7 @@ class Sessions:
             sessions=scatter.sessions,
             cells=scatter.cells,
             between_log_sd=np.sqrt(scatter.between),
-            common_log_sd=np.sqrt(scatter.common),
+            common_log_sd=np.sqrt(scatter.shared),
             noise_log_sd=np.sqrt(scatter.noise),
             degrees_of_freedom=scatter.degrees_of_freedom,
             mean_interval_factor=_factor(scatter, False),
@@ -378,6 +408,7 @@ class SessionVariance:
 
         GPUs of one recording share its sessions, so its degrees of freedom count once.
         """
+        table = table[table["host_memory"].notna()]  # without CPUs
         rows = _kinds(table).assign(recording=table["recording"].to_numpy())
         degrees_of_freedom = table["degrees_of_freedom"].to_numpy(dtype=float)
         squares = table["between_log_sd"].to_numpy(dtype=float) ** 2 * degrees_of_freedom
@@ -389,22 +420,21 @@ class SessionVariance:
         return cls(pd.DataFrame({"variance": variance, "degrees_of_freedom": once}))
 
     def at(self, rows: pd.DataFrame) -> pd.DataFrame:
-        """Return variance and degrees_of_freedom of cells, NaN if unknown; the index stays.
+        """Return variance and degrees_of_freedom of a GPU's cells, NaN if unknown; the index stays.
 
-        `rows` has quantity, host_memory, host_work, threads, matrices_in and time_s.
+        `rows` has quantity, host_memory, host_work, matrices_in and time_s.
         """
         length = pd.Series(lengths(rows["time_s"].to_numpy(dtype=float)), rows.index, dtype="str")
-        of_kernel, on_cpu = rows["quantity"].isin(KERNELS), rows["threads"].notna()
-        memory = rows["matrices_in"].where(of_kernel & ~on_cpu)
+        of_kernel = rows["quantity"].isin(KERNELS)
+        memory = rows["matrices_in"].where(of_kernel)
         kinds = _kinds(rows.assign(matrices_in=memory, length=length.mask(of_kernel)))
         return self.kinds.reindex(pd.MultiIndex.from_frame(kinds)).set_axis(rows.index)
 
 
 def _kinds(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return kinds of rows without blanks; threads are reduced to one or several."""
-    several = (rows["threads"].astype("Int64") > 1).fillna(False).astype(bool)
+    """Return kinds of rows without blanks."""
     work = rows["host_work"].astype("boolean").fillna(False).astype(bool)
-    return rows[_KNOWN].astype("string").fillna("").assign(host_work=work, threads=several)
+    return rows[_KNOWN].astype("string").fillna("").assign(host_work=work)
 
 
 def _factor(scatter: Scatter, new_session: bool) -> FloatArray:

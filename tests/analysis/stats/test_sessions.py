@@ -6,6 +6,7 @@ import pytest
 from scipy.stats import norm
 
 from analysis.stats.estimates import DRAWS, percentile_interval, summarise
+from analysis.stats.hosts import Hosts
 from analysis.stats.sessions import Medians, Scatter, Sessions
 from measurement.recording.recording import CELL, TABLES
 
@@ -185,3 +186,29 @@ def test_times_and_draws_combine_sessions():
     shuffled = frame.assign(at=in_time).sample(frac=1, random_state=0)
     shuffled = shuffled.sort_values("at", kind="stable").drop(columns="at")
     pd.testing.assert_frame_equal(Sessions(frame).summary(), Sessions(shuffled).summary())
+
+
+def cpu_samples(*effects):
+    """Return samples of two programs, on 1 and 8 threads, on hosts with these log effects."""
+    frame = samples(sessions=len(effects), shared=0)
+    factor = np.exp(np.array(effects))[frame["session"].astype(int)]
+    frame = frame.assign(device="cpu", host_memory=None, total_s=frame["total_s"] * factor)
+    return pd.concat([frame.assign(threads=each) for each in (1, 8)]).astype(frame.dtypes)
+
+
+def test_the_variance_between_hosts_is_pooled_and_shared_by_all_programs():
+    alike, apart = cpu_samples(0.01, 0, -0.01), cpu_samples(0.3, 0, -0.3)
+    hosts = Hosts.of([alike, samples(), apart])
+    assert hosts.degrees_of_freedom == 4
+    assert hosts.variance == pytest.approx(0.1802 / 4, rel=0.05)
+    for frame in (alike, apart):
+        several = Sessions(frame, hosts=hosts)
+        half = several.medians("total").half_widths()
+        assert half == pytest.approx(2.7764 * (hosts.variance / 3) ** 0.5, rel=0.02)
+        draws = np.log(several.draws("total", "seed"))
+        assert np.diff(percentile_interval(draws), axis=0) == pytest.approx(2 * half[0], rel=0.15)
+        assert np.std(draws[0] - draws[-1]) < 0.1 * np.std(draws[0]), "one on 1, one on 8 threads"
+    alone = Sessions(alike).medians("total").half_widths()
+    assert alone == pytest.approx(4.3027 * 0.01 / 3**0.5, rel=0.3)
+    on_gpu = [Sessions(samples(), hosts=each).bounds("total") for each in (hosts, None)]
+    np.testing.assert_array_equal(*on_gpu)
