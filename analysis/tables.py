@@ -30,6 +30,7 @@ from analysis.kernels import (
 from analysis.models import tables as model_tables
 from analysis.overview import answers, choices, gpu_comparison, speedups
 from analysis.published import audit, claims, cpu_claims, figure2, source_tables, systems
+from analysis.stats.hosts import Hosts
 from analysis.trust import comparison, interference, overheads, sessions, threats
 from cpu_reference.cores import usable_threads
 from kernels.catalog.catalog import Catalog
@@ -90,7 +91,7 @@ def compute(
     data.check_names(paths)
     accesses = counts.read(counted)
     theory = counts.counts_table(accesses, [])
-    of_one = partial(_of_recording, printed.times[:0], theory, progress)
+    of_one = partial(_of_recording, printed.times[:0], theory, progress, data.hosts_of(paths))
     # The largest first, for an even load.
     by_size = sorted(paths, key=lambda name: sum(map(_bytes, paths[name])), reverse=True)
     with threadpool_limits(1), ProcessPoolExecutor(usable_threads(), initializer=_alone) as pool:
@@ -164,12 +165,17 @@ def _bytes(recording: Path) -> int:
 
 
 def _of_recording(
-    times: pd.DataFrame, theory: pd.DataFrame, progress: Progress, name: str, paths: Sequence[Path]
+    times: pd.DataFrame,
+    theory: pd.DataFrame,
+    progress: Progress,
+    between_hosts: Hosts,
+    name: str,
+    paths: Sequence[Path],
 ) -> _Part:
     loaded = data.load({name: paths})
     progress(f"tables of {name}")
     catalog = catalog_of(loaded[name].provenance.get("texts", {}))
-    part = _part(loaded, times, [], theory, progress, catalog)
+    part = _part(loaded, times, [], theory, progress, catalog, between_hosts)
     samples = loaded[name].samples[[*CELL, "session", "total_s", "host_s", "in_run_kernel_s"]]
     compared = replace(loaded[name], samples=samples)
     return replace(part, sources=[replace(one, recording=compared) for one in part.sources])
@@ -182,8 +188,9 @@ def _part(
     theory: pd.DataFrame,
     progress: Progress,
     catalog: Catalog = VARIANTS,
+    between_hosts: Hosts | None = None,
 ) -> _Part:
-    sources = data.sources(loaded)
+    sources = data.sources(loaded, between_hosts)
     frames = {
         "source_tables": source_tables.source_tables(times, sources),
         "summary": data.summary_table(sources),

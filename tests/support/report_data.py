@@ -78,10 +78,10 @@ def published_once() -> Iterator[None]:
         yield
 
 
-def _of_recording_once(times, theory, progress, identifier, folders):
-    """Compute the tables of a recording once for all studies with it."""
-    make = partial(_of_recording_once.compute, times, theory, progress, identifier, folders)
-    return _kept("part", [theory.to_csv(), identifier, *folders], make)
+def _of_recording_once(times, theory, progress, hosts, identifier, folders):
+    """Compute the tables of a recording once for all studies with it and such hosts."""
+    make = partial(_of_recording_once.compute, times, theory, progress, hosts, identifier, folders)
+    return _kept("part", [theory.to_csv(), str(hosts), identifier, *folders], make)
 
 
 def chain(recordings: Recordings, counts: list[Path] | None = None) -> Path:
