@@ -91,6 +91,7 @@
   }
 
   const NOTES = {
+    b: "If B is on the GPU instead, exchange M and N: its transpose is the A of the transposed product.",
     baseline: "The baseline at the top is a GPU kernel; this speedup is over the fastest CPU implementation.",
     squares: "Pipelined, staged and zero-copy runs, which are faster, are predicted for square products only.",
     products:
@@ -329,7 +330,7 @@
     const baseline = context.cpu();
     const { gpus, cpu, even } = (isSimple ? answerBySize : answerByShape)(asked, baseline);
     if (!gpus.length) return "No implementation was measured at enough sizes for this question; record more sizes.";
-    if (!cpu) return "The CPU time is not predicted: too few sizes, or less than the shortest time measured.";
+    if (!cpu) return "The CPU time is not predicted: it is less than the shortest time measured, or sizes are too few.";
     const [best] = gpus;
     const speedup = { time: cpu.time / best.time, half: Math.hypot(cpu.half, best.half) };
     const mark = cpu.outside ? "*" : "";
@@ -354,6 +355,7 @@
       ...(isInHost(run) && !hasRuns ? [NOTES.squares] : []),
       ...notesOfRuns(asked, best),
       ...(run.products > 1 ? [NOTES.products] : []),
+      ...(run.place === "a_resident" ? [NOTES.b] : []),
       ...others.flatMap((gpu) => (isSimple ? gpus.map((one) => sameOn(gpu, one, asked)) : [fastestOn(gpu, asked)])),
     ]);
     drawBars(best, cpu);

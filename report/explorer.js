@@ -473,12 +473,15 @@
   function heading(choice) {
     const one = data.gpus.find(({ label }) => label === choice.gpus[0]);
     const block = choice.block === "best" ? "fastest block size" : `block size ${choice.block === "all" ? "all" : blockText(Number(choice.block))}`;
-    const fixed = { block_size: `N = ${choice.n}`, intensity: "configurations of the roofline" }[choice.x] ?? block;
+    const nearest = choice.n === Number(context.value("n")) ? "" : ", the nearest size measured";
+    const fixed = { block_size: `N = ${choice.n}${nearest}`, intensity: "configurations of the roofline" }[choice.x] ?? block;
     const memory = choice.memory === "both" ? "pageable and pinned" : choice.memory;
+    const isShown = ["pinned", "pageable"].includes(context.value("location") ?? "pinned");
+    const instead = isShown ? "" : `, as “${context.title("location")}” is not in the explorer`;
     const hasGpu = shown.some(({ row }) => row.gpu !== null);
     return {
       text: choice.gpus.length > 1 ? choice.gpus.map((label) => labels.get(label)).join(", ") : (one?.title ?? ""),
-      subtitle: hasGpu ? `${memory} host memory, ${fixed}` : fixed,
+      subtitle: hasGpu ? `${memory} host memory${instead}, ${fixed}` : fixed,
     };
   }
 

@@ -18,7 +18,7 @@ from analysis.decide.curves import run_cells
 from analysis.decide.questions import ON_TENSOR_CORES
 from analysis.domain import CPU
 from analysis.schema import bounded, with_bounds
-from analysis.stats.estimates import FloatArray, percentile_interval
+from analysis.stats.estimates import quotients
 from kernels.catalog.baselines import BEST
 from kernels.catalog.entries import LIBRARIES, VARIANTS
 
@@ -51,7 +51,7 @@ def _choices(source: MeasuredSource) -> Iterator[dict[str, object]]:
         seed = f"{memory}, {break_even.LIBRARY if kernels == LIBRARY else break_even.STUDY}"
         for even in break_even.break_even_rows(source, names, rows, draws, cpu, seed):
             labels = {name: even[name] for name in _LABELS}
-            speedup = _speedup(rows, compared[str(even["cpu_baseline"])], draws)
+            speedup = _speedup(rows, compared[str(even["cpu_baseline"])])
             yield labels | speedup | {f"break_even_{name}": even[name] for name in _EVEN}
 
 
@@ -61,14 +61,14 @@ def _kind(variant: str) -> str:
     return TENSOR if VARIANTS[variant].tensor_cores else STRICT
 
 
-def _speedup(gpu: pd.DataFrame, cpu: pd.DataFrame, draws: FloatArray) -> dict[str, object]:
+def _speedup(gpu: pd.DataFrame, cpu: pd.DataFrame) -> dict[str, object]:
     """Return the fastest cells of a GPU and a CPU at one size, and the speedup."""
     sizes = {*gpu["n"]} & {*cpu["n"]}
     n = _SIZE if _SIZE in sizes else max(sizes)
     best, other = (fastest(side[side["n"] == n], "total_s").iloc[0] for side in (gpu, cpu))
-    low, high = percentile_interval(draws[other.name] / draws[best.name])
+    times = [side[with_bounds("total_s")].to_numpy(float) for side in (other, best)]
     return {
         **best[["sessions", "n", "variant", "block_size", *with_bounds("total_s")]],
         **{f"cpu_{name}": other[name] for name in ("variant", "threads")},
-        **bounded("speedup", other["total_s"] / best["total_s"], float(low), float(high)),
+        **bounded("speedup", *map(float, quotients(*times))),
     }

@@ -7,8 +7,8 @@ from analysis.data.cells import is_source_naive
 from analysis.data.frames import stacked
 from analysis.data.recordings import MeasuredSource, with_gpu
 from analysis.domain import CPU, verdict
-from analysis.schema import bounded
-from analysis.stats.estimates import FloatArray, ratios
+from analysis.schema import bounded, with_bounds
+from analysis.stats.estimates import FloatArray, quotients, ratios
 from kernels.catalog.baselines import BEST, SOURCE_NAIVE
 
 FASTEST_CPU = f"cpu_{BEST}"
@@ -29,7 +29,10 @@ def speedups_table(sources: list[MeasuredSource]) -> pd.DataFrame:
 
 
 def speedups(cells: pd.DataFrame, draws: dict[str, FloatArray]) -> pd.DataFrame:
-    """Return the speedups of every GPU cell, with 95 % bootstrap intervals of ratios of medians.
+    """Return the speedups of every GPU cell, with 95 % intervals of ratios of medians.
+
+    Over a CPU, intervals are those of independent times (`analysis.stats.estimates.quotients`).
+    Over a kernel of the same GPU, they are bootstrap intervals.
 
     `cells` are `MeasuredSource.square_cells`; `draws` has the bootstrap medians of "total" and
     "kernel", shape (rows, draws); the index of `cells` selects the rows.
@@ -51,7 +54,11 @@ def speedups(cells: pd.DataFrame, draws: dict[str, FloatArray]) -> pd.DataFrame:
         named = rows[[*same, *_BASELINE]].rename(columns=names).assign(baseline_row=rows.index)
         pairs = gpu[_CELL].assign(row=gpu.index).merge(named, on=same, validate="m:1")
         sides = pairs["baseline_row"], pairs["row"]
-        values = ratios(cells[f"{quantity}_s"], draws[quantity], *sides)
+        if baseline == SOURCE_NAIVE:
+            values = ratios(cells[f"{quantity}_s"], draws[quantity], *sides)
+        else:
+            times = (cells.loc[side, with_bounds("total_s")].to_numpy(float).T for side in sides)
+            values = tuple(quotients(*times))
         pairs = pairs.assign(baseline=baseline, quantity=quantity, **bounded("speedup", *values))
         frames.append(pairs[pairs["speedup"].notna()])
     table = pd.concat(frames, ignore_index=True)

@@ -201,7 +201,7 @@ def _sizes(strict: Row | None, even: Row | None) -> list[tuple[Markup, Markup]]:
     if strict:
         text = Markup("{}, {} memory").format(_STRICT, word(strict, "host_memory"))
         lines.append((_size(strict, "break_even_"), text))
-    text = Markup("best choice, {} memory").format(word(even, "host_memory"))
+    text = Markup("any kernel, {} memory").format(word(even, "host_memory"))
     return [*lines, (_size(even), text)]
 
 

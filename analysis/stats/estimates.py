@@ -220,6 +220,20 @@ def ratios(
     return ratio, low, high
 
 
+def quotients(above: FloatArray, below: FloatArray) -> FloatArray:
+    """Return ratios of independent times with the bounds of their intervals.
+
+    Each array has times and their bounds, shape (3, …). In logarithms, the squares of the distances
+    to the bounds add up (Zou and Donner, Statistics in Medicine 27 (2008) 1693).
+    """
+    (top, top_low, top_high), (bottom, bottom_low, bottom_high) = np.log([above, below])
+    down, up = (
+        np.hypot(top - top_low, bottom_high - bottom),
+        np.hypot(top_high - top, bottom - bottom_low),
+    )
+    return np.exp(top - bottom + np.array([np.zeros_like(down), -down, up]))
+
+
 def percentile_interval(draws: FloatArray) -> FloatArray:
     """Return the bounds with (1 − CONFIDENCE)/2 of the last axis on either side, shape (2, …).
 

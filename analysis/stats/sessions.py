@@ -41,6 +41,7 @@ _START, _LIMITS = (-1.0, -1.0), (-14.0, 4.0)
 # Steps of the search. Rounding changes a deviance by about 1e-10. With the default step of 1e-8 the
 # gradients are wrong: searches end too early, at variances that differ between CPUs.
 _SEARCH = {"eps": 1e-5, "ftol": 1e-12}
+_FEWEST = 3  # sessions for an interval of a cell from its own medians only
 _MOST = 100.0  # of a drawn logarithm: e to the 100 is finite
 # Weight of the shared part's quantile: this power of its share of the variance. At 1, Cochran's
 # approximation (Biometrics 20 (1964) 191), two sessions cover 94 to 98 %, depending on the share;
@@ -225,10 +226,19 @@ class Medians:
         """Return half-widths of 95 % intervals in log time, shape (cells,).
 
         They are confidence intervals of the cells' means over sessions, or prediction intervals of
-        the medians of a new session.
+        the medians of a new session. A cell with too few samples in a session has Student's t
+        interval of its own medians, from `_FEWEST` sessions.
         """
         times = new_session + 1 / np.maximum(self.counts, 1)
-        return self.scatter.half_widths(self.kind, self.cell_noise, times)
+        pooled = self.scatter.half_widths(self.kind, self.cell_noise, times)
+        own = stdtrit(self.counts - 1, _UPPER) * np.sqrt(self._spread * times)
+        return np.where(np.isnan(pooled) & (self.counts >= _FEWEST), own, pooled)
+
+    @cached_property
+    def _spread(self) -> FloatArray:
+        """Variance of each cell's log medians between sessions, shape (cells,)."""
+        squares = self._sum((self.log_s - self.means[self.cell]) ** 2)
+        return squares / np.maximum(self.counts - 1, 1)
 
     def only(self, rows: npt.NDArray[np.bool_]) -> "Medians":
         """Return some of the rows; cells keep their numbers."""
@@ -348,7 +358,11 @@ class Sessions:
             at = rows[int(cell)]
             logs = [np.log(drawn_medians(values[i], seeded(seed, *names[i]))) for i in at]
             log_s = np.mean(logs, axis=0)
-            if len(at) > 1:
+            if np.isnan(log_s).any() and len(at) >= _FEWEST:
+                rng = seeded(_SEED, seed, *names[at[0]][:-1])
+                deviation = np.sqrt(medians._spread[cell] / len(at))
+                log_s = medians.means[cell] + deviation * rng.standard_t(len(at) - 1, DRAWS)
+            elif len(at) > 1:
                 kind = medians.kind[cell]
                 effect, stretch = shared[kind]
                 single = seeded(_SEED, seed, *names[at[0]][:-1]).standard_normal(DRAWS) * stretch

@@ -25,7 +25,7 @@ def rows_of(recording):
     made = surface_tables.surface_tables(data.sources({"card": recording}))
     texts = {name: frame.to_csv(index=False, float_format="%.6g") for name, frame in made.items()}
     rows = {name: list(csv.DictReader(io.StringIO(text))) for name, text in texts.items()}
-    return rows | dict.fromkeys(("predicted_times", "locations", "location_break_even"), [])
+    return rows | {name: [] for name in ("predicted_times", "locations", "location_break_even")}
 
 
 @pytest.fixture(scope="module")

@@ -82,7 +82,7 @@ def test_the_page_predicts_any_shape_as_advise(gpu_recording, tmp_path):
         frame.to_csv(tmp_path / f"{name}.csv", index=False, float_format="%.6g")
     tables, rng = Store(tmp_path), np.random.default_rng(11)
     rows = {name: read_table(tmp_path / f"{name}.csv") for name in made}
-    rows |= dict.fromkeys(("predicted_times", "locations", "location_break_even"), [])
+    rows |= {name: [] for name in ("predicted_times", "locations", "location_break_even")}
     questions = [drawn(rng) for _ in range(40)]
     for asked, there in zip(questions, script_answers(tables, questions), strict=True):
         found = ByShape(asked, rows, "card")

@@ -188,6 +188,21 @@ def test_times_and_draws_combine_sessions():
     pd.testing.assert_frame_equal(Sessions(frame).summary(), Sessions(shuffled).summary())
 
 
+def test_single_samples_of_several_sessions_have_an_interval_of_their_own():
+    frame = samples(sessions=4, cells=2)
+    few = frame.groupby(["m", "session"]).head(1)
+    medians = Sessions(few).medians("total")
+    table, logs = Sessions(few).summary(), medians.log_s.reshape(2, 4)
+    half = 3.182446 * logs.std(axis=1, ddof=1) / 2  # Student's t with 3 degrees of freedom
+    for end, sign in (("low", -1), ("high", 1)):
+        np.testing.assert_allclose(table[f"total_{end}_s"], np.exp(logs.mean(1) + sign * half))
+    low, high = percentile_interval(Sessions(few).draws("total", "seed"))
+    np.testing.assert_allclose(np.log(high / low), 2 * half, rtol=0.15)
+    two = few[few["session"] < 2]
+    assert Sessions(two).summary()["total_low_s"].isna().all()
+    assert np.isnan(Sessions(two).draws("total", "seed")).all()
+
+
 def cpu_samples(*effects):
     """Return samples of two programs, on 1 and 8 threads, on hosts with these log effects."""
     frame = samples(sessions=len(effects), shared=0)
