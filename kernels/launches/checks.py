@@ -33,6 +33,7 @@ from kernels.products.shape import Shape
 LARGE_SHAPE = 1 << 11  # an edge at which every grid has many blocks, and 32 threads per element fit
 _MULTIPLES = (2, 4, 8, 16, 32, 64, 128, 256)
 _LARGEST_MULTIPLE = 512
+_LEAST = 8  # edge at which a loop must end
 _SMALL_EDGE = 330  # of large squares
 _MOST_THREADS = 1 << 22  # of a launch on the host
 ANY = 32  # edge of a block's tile where the grid does not say it
@@ -120,10 +121,13 @@ def check(
 def _refuse_others(library: Library, reading: Reading, shape: Shape, fault: Fault) -> None:
     """Raise NotSupported for a fault that is a limit of the host, or of a kernel that sums nothing.
 
-    A kernel that adds two matrices is no wrong product.
+    A loop is endless if it is long at the least size. A kernel that adds matrices is no wrong
+    product.
     """
     if fault.outcome is Outcome.LONG:
-        raise NotSupported(f"{fault}; host execution counts no more")
+        least = Trial(library, reading).fault(Shape.square(_LEAST), 2)
+        if not (least and least.outcome is Outcome.LONG):
+            raise NotSupported(f"{fault}; host execution counts no more")
     is_wrong = fault.outcome is Outcome.WRONG and not fault.is_shared
     if is_wrong and Trial(library, reading).is_elementwise(shape):
         name = f"{library.at(0)}: is no product of matrices"

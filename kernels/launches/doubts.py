@@ -21,6 +21,7 @@ from kernels.launches.reading import Operands
 from kernels.launches.roles import SIZES, is_count, is_number_name, meaning_of, size_named
 
 UNTYPED = "takes its matrices as void *; host execution passes float: give their types"
+_AT_NULL = re.compile(r"element -?\d{9,} of")  # far from a matrix
 # A parameter that is a number.
 _NUMBER = re.compile(rf"^(?!.*[*\[&])(?:.*{COUNTS.pattern}|.*\b(?:float|double|bool)\b)")
 
@@ -62,7 +63,7 @@ def unsaid(judged: Judged) -> str | None:
         names = {name, *values}
         if not is_edge(name) and not any(is_number_name(n) or is_count(n) for n in names):
             return f"the meaning of {name} is unknown"
-    if source.scope.absent:
+    if source.scope.absent and _AT_NULL.search(str(judged.fault)):
         return f"gets no {next(iter(source.scope.absent))} in host execution"
     if "nothing was stored there" in str(judged.fault) and _sets_c(judged):
         return "adds to a matrix that its file sets"
