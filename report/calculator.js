@@ -91,6 +91,7 @@
   }
 
   const NOTES = {
+    bound: "A run that copies less takes no longer, so a time “as from” another location is an upper bound.",
     b: "If B is on the GPU instead, exchange M and N: its transpose is the A of the transposed product.",
     baseline: "The baseline at the top is a GPU kernel; this speedup is over the fastest CPU implementation.",
     squares: "Pipelined, staged and zero-copy runs, which are faster, are predicted for square products only.",
@@ -153,7 +154,8 @@
   function fastestOn(gpu, asked) {
     const [one] = answerByShape({ ...asked, gpu }, context.cpu()).gpus;
     if (!one) return `${gpu.title}: not measured.`;
-    return `${gpu.title}, fastest there: ${one.name}: ${seconds(one.time)} (${bounds(one, seconds)}).`;
+    const most = one.name.includes("as from") ? "at most " : "";
+    return `${gpu.title}, fastest there: ${one.name}: ${most}${seconds(one.time)} (${bounds(one, seconds)}).`;
   }
 
   /* An answer has the fastest implementation of this study and that of a library, the faster one first, the
@@ -356,6 +358,7 @@
       ...notesOfRuns(asked, best),
       ...(run.products > 1 ? [NOTES.products] : []),
       ...(run.place === "a_resident" ? [NOTES.b] : []),
+      ...(gpus.some(({ name }) => name.includes("as from")) ? [NOTES.bound] : []),
       ...others.flatMap((gpu) => (isSimple ? gpus.map((one) => sameOn(gpu, one, asked)) : [fastestOn(gpu, asked)])),
     ]);
     drawBars(best, cpu);

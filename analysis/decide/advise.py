@@ -211,6 +211,8 @@ def _cpu_lines(asked: Question, found: BySize | ByShape) -> Iterator[str]:
 
 def notes_of_runs(asked: Question, one: Answer, tables: Tables) -> Iterator[str]:
     """Yield what the predicted times leave out: long runs, and the first product of a process."""
+    if "as from" in one.name:
+        yield "note: a run that copies less takes no longer, so this time is an upper bound"
     if share := _sustained_share(asked, one, tables["sustained"]):
         yield f"note: in runs this long, {one.variant} keeps {100 * share:.0f} % of its throughput"
     first = [
