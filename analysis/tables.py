@@ -17,6 +17,7 @@ from analysis.data import ceilings, published, store, user_supplied
 from analysis.data import recordings as data
 from analysis.data.frames import from_rows, stacked
 from analysis.data.recordings import MeasuredSource
+from analysis.data.sessions import hosts_of
 from analysis.decide import locations, predictions, surface_tables
 from analysis.kernels import (
     counts,
@@ -91,8 +92,8 @@ def compute(
     data.check_names(paths)
     accesses = counts.read(counted)
     theory = counts.counts_table(accesses, [])
-    of_one = partial(_of_recording, printed.times[:0], theory, progress, data.hosts_of(paths))
-    # The largest first, for an even load.
+    of_one = partial(_of_recording, printed.times[:0], theory, progress, hosts_of(paths))
+    # For an even load, the largest first.
     by_size = sorted(paths, key=lambda name: sum(map(_bytes, paths[name])), reverse=True)
     with threadpool_limits(1), ProcessPoolExecutor(usable_threads(), initializer=_alone) as pool:
         futures = {name: pool.submit(of_one, name, paths[name]) for name in by_size}

@@ -27,14 +27,9 @@ from kernels.catalog.locations import HOST_MEMORY
 from kernels.catalog.source import code_sha256
 from kernels.catalog.user_supplied import catalog_of
 from kernels.cubins.compile import BuildResult
-from measurement.recording.files import (
-    MOST_BYTES,
-    RecordingError,
-    read_provenance,
-    user_supplied,
-)
+from measurement.recording.files import RecordingError, read_provenance, user_supplied
 from measurement.recording.provenance_schema import USER_SUPPLIED
-from measurement.recording.recording import CELL, KERNEL, TABLES, Recording, read, read_table
+from measurement.recording.recording import CELL, KERNEL, TABLES, Recording, read
 
 Recordings = Mapping[str, Recording]  # by id
 _TIMES_COLUMNS = ["implementation", "n", "block_size", *with_bounds("time_s")]
@@ -287,19 +282,6 @@ def load(paths: Mapping[str, Sequence[Path]]) -> dict[str, Recording]:
                 "run `gemm-study try` again, which keeps the kernel's source"
             )
     return recordings
-
-
-def hosts_of(paths: Mapping[str, Sequence[Path]]) -> Hosts:
-    """Return the variance between the hosts of recordings with several sessions.
-
-    Unreadable recordings are skipped here; `load` reports them.
-    """
-    samples = []
-    for folders in (several for several in paths.values() if len(several) > 1):
-        with suppress(RecordingError):
-            parts = (read_table(folder, "samples.csv.gz", MOST_BYTES)[0] for folder in folders)
-            samples.append(pd.concat(part.assign(session=at) for at, part in enumerate(parts)))
-    return Hosts.of(samples)
 
 
 def sources(recordings: Recordings, hosts: Hosts | None = None) -> list[MeasuredSource]:

@@ -5,12 +5,8 @@ time or place of rendering: the same input gives the same bytes.
 """
 
 import base64
-import bz2
 import hashlib
-import io
 import json
-import re
-import tarfile
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
@@ -19,7 +15,6 @@ from urllib.parse import parse_qs
 
 import jinja2
 import yaml
-from jinja2.ext import Extension
 from markupsafe import Markup
 
 from analysis import schema
@@ -27,7 +22,7 @@ from analysis.archive.citation import UNKNOWN, Maker, citation
 from analysis.data.devices import devices
 from analysis.data.store import Store, StoreError
 from analysis.domain import CEILINGS
-from analysis.render import numbers, query, tables, words
+from analysis.render import embedded, numbers, query, tables, words
 from analysis.render.accesses import access_svg
 from analysis.render.calculator_data import calculator_data
 from analysis.render.explorer_data import LIBRARIES, explorer_data, packed
@@ -47,7 +42,6 @@ _STYLES += ("calculator.css", "explorer.css")
 _SCRIPTS: tuple[str, ...] = ("vendor/sortable.min.js", "vendor/sortable.a11y.min.js")
 _SCRIPTS += ("shared.js", "context.js", "shapes.js", "calculator.js", "explorer.js")
 _SCRIPTS += ("meanings.js",)
-_ARCHIVED_BYTES = 3_600_000
 # Quantities of the explorer, for links to it.
 _QUANTITIES = {
     "total throughput": "end-to-end throughput",
@@ -56,11 +50,6 @@ _QUANTITIES = {
     "kernel time": "kernel-only times",
     "h2d time": "times of copies to the GPU",
 }
-# Spaces that break no line: "95 %", "N = 4096", "Table 6".
-_UNBROKEN = re.compile(
-    r"(?<=\d) (?=%[^}])|(?<=\b[NBηρ]) (?=[=≥] )|(?<=\b[NBηρ] [=≥]) |(?<=GTX) (?=\d)|"
-    r"(?<=Table) (?=\d)|(?<=Figure) (?=\d)"
-)
 _UNITS = ("s", "ms", "us", "mib", "gib", "tflops", "gb_per_s", "times", "plain")
 
 
@@ -93,7 +82,7 @@ def render(
     ended_utc = [provenance["finished_utc"] for provenance in provenances.values()]
     cited = citation(recordings, ended_utc)
     link = partial(cited.link, maker.commit)
-    archived = _archived(store)
+    names = embedded.archived(store)
     environment.globals |= {
         "t": t,
         "table": made.table,
@@ -106,8 +95,8 @@ def render(
         "state": maker.state,
         "version": "-".join([(maker.commit or "unknown")[:8], max(ended_utc, default="")[:10]]),
         "link": link,
-        "archived": {name: "yes" if name in archived else "no" for name in schema.TABLES},
-        "archive": _archive(store, archived),
+        "archived": {name: "yes" if name in names else "no" for name in schema.TABLES},
+        "archive": embedded.archive(store, names),
         "drawings": drawings,
         "lesson": partial(lesson, environment, t, measured, recordings),
         "access_svg": access_svg,
@@ -123,14 +112,6 @@ def render(
     write_atomic(out, environment.get_template(_TEMPLATE).render())
 
 
-class Unbroken(Extension):
-    """Keep numbers with their units, and equations, on one line: templates have plain spaces."""
-
-    def preprocess(self, source: str, name: str | None, filename: str | None = None) -> str:
-        """Return the source of a template with no-break spaces."""
-        return _UNBROKEN.sub("\N{NO-BREAK SPACE}", source)
-
-
 def environment_of(template_dir: Path, baseline: str = FASTEST_NAIVE) -> jinja2.Environment:
     """Return the environment of the page's templates, without tables."""
     environment = jinja2.Environment(
@@ -140,7 +121,7 @@ def environment_of(template_dir: Path, baseline: str = FASTEST_NAIVE) -> jinja2.
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,
-        extensions=[Unbroken],
+        extensions=[words.Unbroken],
         # Names are user input.
         finalize=lambda part: (
             numbers.visible(part)
@@ -185,8 +166,8 @@ def glossary_page() -> str:
 
 
 def _assets(template_dir: Path) -> dict[str, Any]:
-    texts = {name: _read(template_dir, name) for name in (*_STYLES, *_SCRIPTS, *LIBRARIES)}
     allowed = (*_SCRIPTS, *LIBRARIES)
+    texts = {name: _read(template_dir, name) for name in (*_STYLES, *allowed)}
     digests = [hashlib.sha256(texts[name].encode()).digest() for name in allowed]
     return {
         "styles": [Markup(texts[name]) for name in _STYLES],
@@ -223,12 +204,13 @@ def _figure(
         return Markup("")
     svg = (figures_dir / f"{figure_name}.svg").read_text()
     caption = Markup(caller()) if caller else Markup("")
-    title = numbers.visible(title)  # may contain user input
     return Markup(
         '<figure class="plot" id="figure-{0}">'
         '<div class="scroll" tabindex="0" role="region" aria-label="{1}">{2}</div>\n'
         '<figcaption id="caption-{0}"><strong>{1}.</strong> {3} {4}</figcaption></figure>'
-    ).format(figure_name, title, Markup(svg), caption, _explore(views.get(figure_name)))
+    ).format(
+        figure_name, numbers.visible(title), Markup(svg), caption, _explore(views.get(figure_name))
+    )
 
 
 def _explore(view: str | None) -> Markup:
@@ -239,29 +221,3 @@ def _explore(view: str | None) -> Markup:
     shown = "speedups" if "over" in query else _QUANTITIES[query["quantity"][0]]
     link = Markup('<a class="explore" href="#explorer" data-view="{}">Explore {}</a>')
     return link.format(view, shown)
-
-
-def _archived(store: Store) -> list[str]:
-    """Return the tables to embed, in the order of the schema: all, or the smallest.
-
-    Their total size is at most `_ARCHIVED_BYTES`, so the page of a whole cluster can be mailed.
-    """
-    room, chosen = _ARCHIVED_BYTES, set()
-    for name in sorted(schema.TABLES, key=lambda name: len(store.bytes(name))):
-        room -= len(store.bytes(name))
-        if room < 0:
-            break
-        chosen.add(name)
-    return [name for name in schema.TABLES if name in chosen]
-
-
-def _archive(store: Store, names: list[str]) -> str:
-    """Return tables as a reproducible .tar.bz2 in base64."""
-    packed = io.BytesIO()
-    with tarfile.open(fileobj=packed, mode="w", format=tarfile.USTAR_FORMAT) as archive:
-        for name in names:
-            data = store.bytes(name)
-            entry = tarfile.TarInfo(f"tables/{name}.csv")
-            entry.size = len(data)
-            archive.addfile(entry, io.BytesIO(data))
-    return base64.b64encode(bz2.compress(packed.getvalue())).decode()

@@ -1,5 +1,8 @@
 """Short phrases of the page and of documents: an implementation, a size, a break-even size."""
 
+import re
+
+from jinja2.ext import Extension
 from markupsafe import Markup
 
 from analysis.render.numbers import name, number
@@ -8,6 +11,11 @@ from analysis.schema import COUNT
 from kernels.catalog.baselines import BASELINES
 
 _LEAST_TILE = 1000  # block sizes from here are tiles: 128256 is 128×256
+# Spaces that break no line: "95 %", "N = 4096", "Table 6".
+_UNBROKEN = re.compile(
+    r"(?<=\d) (?=%[^}])|(?<=\b[NBηρ]) (?=[=≥] )|(?<=\b[NBηρ] [=≥]) |(?<=GTX) (?=\d)|"
+    r"(?<=Table) (?=\d)|(?<=Figure) (?=\d)"
+)
 
 
 def implementation(row: Row, prefix: str = "") -> Markup:
@@ -93,3 +101,11 @@ def switched(column: str, chosen: str) -> Markup:
             hidden = "" if baseline == chosen else " hidden"
             return Markup(f' data-baseline="{baseline}"{hidden}')
     return Markup("")
+
+
+class Unbroken(Extension):
+    """Keep numbers with their units, and equations, on one line: templates have plain spaces."""
+
+    def preprocess(self, source: str, name: str | None, filename: str | None = None) -> str:
+        """Return the source of a template with no-break spaces."""
+        return _UNBROKEN.sub("\N{NO-BREAK SPACE}", source)

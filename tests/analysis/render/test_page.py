@@ -10,7 +10,7 @@ import tarfile
 import pytest
 
 from analysis.data.store import Store
-from analysis.render import page
+from analysis.render import embedded, page
 from analysis.render.check import check
 from analysis.render.page import render
 from analysis.schema import TABLES
@@ -162,8 +162,8 @@ def test_a_page_embeds_the_tables_and_vendored_files_of_the_licence_list(compute
         if "sortable" in path.name or "pico" in path.name:
             assert path.read_text() in text
     store = Store(computed)
-    assert page._archived(store) == list(TABLES)
+    assert embedded.archived(store) == list(TABLES)
     sizes = {name: len(store.bytes(name)) for name in TABLES}
     largest = max(sizes, key=sizes.get)
-    monkeypatch.setattr(page, "_ARCHIVED_BYTES", sum(sizes.values()) - 1)
-    assert page._archived(store) == [name for name in TABLES if name != largest]
+    monkeypatch.setattr(embedded, "MOST_BYTES", sum(sizes.values()) - 1)
+    assert embedded.archived(store) == [name for name in TABLES if name != largest]
