@@ -10,7 +10,7 @@ import tarfile
 import pytest
 
 from analysis.data.store import Store
-from analysis.render import embedded, page
+from analysis.render import embedded
 from analysis.render.check import check
 from analysis.render.page import render
 from analysis.schema import TABLES
