@@ -1,6 +1,6 @@
 """Coverage of intervals over sessions: simulated, and on hosts that no fit has seen.
 
-    python -m benchmarks.sessions_coverage [--repeats N] [--seed N]
+    python -m benchmarks.sessions_coverage [--repeats N]
 
 Each simulation takes GPU cells of one kind from the H100 recordings. Their samples are drawn from
 the residuals of the recorded samples. The effects of sessions are those estimated from the
@@ -26,7 +26,10 @@ from analysis.stats.sessions import Medians
 from base.paths import ROOT
 from measurement.recording.recording import KERNEL
 
-RECORDED = {"h100-sxm": (4, 5, 6, 7), "h200-sxm": (5, 6, 7, 8)}
+RECORDED = {
+    name: [ROOT / f"data/recordings/{name}-{number}" for number in numbers]
+    for name, numbers in {"h100-sxm": (4, 5, 6, 7), "h200-sxm": (5, 6, 7, 8)}.items()
+}
 SESSIONS = (2, 3, 4, 8)
 CELLS = 60  # per simulation
 PARTS = ("kernel", "total")
@@ -57,8 +60,8 @@ class Kind:
         self, rng: np.random.Generator, chosen: IntArray, sessions: int, common: float, own: float
     ) -> Medians:
         """Return medians of the chosen cells with mean log time 0."""
-        log_s, noise = np.empty((2, sessions, len(chosen)))
         shape = (sessions, len(chosen))
+        log_s, noise = np.empty((2, *shape))
         effects = common**0.5 * rng.standard_normal((sessions, 1))
         effects = effects + own**0.5 * rng.standard_normal(shape)
         for at, cell in enumerate(chosen):
@@ -95,42 +98,39 @@ def kinds(source: MeasuredSource) -> Iterator[Kind]:
                 )
 
 
-def coverages(
-    found: Sequence[Kind], repeats: int, seed: int
-) -> Iterator[tuple[str, int, list[float]]]:
+def coverages(found: Sequence[Kind], repeats: int) -> Iterator[tuple[str, int, list[float]]]:
     """Yield effects, number of sessions, and coverage: all, by tercile, of one more session."""
     for name, shares in EFFECTS.items():
         for sessions in SESSIONS:
-            rng = np.random.default_rng([seed, sessions])
+            rng = np.random.default_rng([0, sessions])
             covered = []
             for repeat in range(repeats):
                 kind = found[repeat % len(found)]
-                count = len(kind.residuals)
-                chosen = rng.permutation(count)[:CELLS]
-                total = kind.common + kind.own
-                own = (kind.common, kind.own) if shares is None else np.multiply(shares, total)
+                chosen = rng.permutation(len(kind.residuals))[:CELLS]
+                own = kind.common, kind.own
+                own = own if shares is None else np.multiply(shares, sum(own))
                 every = kind.simulated(rng, chosen, sessions + 1, *own)
                 last = every.session == sessions
                 medians = every.only(~last)
                 inside = np.abs(medians.means) <= medians.half_widths()
                 more = medians.inside(every.cell[last], every.log_s[last])
                 thirds = [inside[kind.tercile[chosen] == third] for third in range(3)]
-                means = [np.mean(each) if len(each) else np.nan for each in (inside, *thirds, more)]
-                covered.append(means)
+                parts = (inside, *thirds, more)
+                covered.append([np.mean(part) if len(part) else np.nan for part in parts])
             yield name, sessions, [float(each) for each in np.nanmean(covered, axis=0)]
 
 
 def held_out(measured: Sequence[MeasuredSource]) -> Iterator[tuple[str, pd.DataFrame]]:
     """Yield name, and medians inside, medians and factor by quantity and kind, of each session."""
     for source in measured:
-        for out, number in enumerate(RECORDED[source.label]):
+        for out, folder in enumerate(RECORDED[source.label]):
             seen = (one.recording.samples for one in measured if one is not source)
             samples = source.recording.samples
             hosts = Hosts.of([*seen, samples[samples["session"] != out]])
             rows = pd.concat([_predicted(source, part, out, hosts) for part in PARTS])
             columns = {"inside": ("inside", "sum"), "medians": ("inside", "count")}
             groups = rows.groupby(["quantity", "kind"])
-            yield f"{source.label}-{number}", groups.agg(**columns, factor=("factor", "median"))
+            yield folder.name, groups.agg(**columns, factor=("factor", "median"))
 
 
 def _predicted(source: MeasuredSource, part: str, out: int, hosts: Hosts) -> pd.DataFrame:
@@ -152,23 +152,15 @@ def _predicted(source: MeasuredSource, part: str, out: int, hosts: Hosts) -> pd.
 
 def main() -> None:
     """Print both tables as Markdown."""
-    parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.sessions_coverage", description="Coverage of session intervals."
-    )
-    add = parser.add_argument
-    add("--repeats", type=int, default=112, metavar="N", help="simulations per row (default: 112)")
-    add("--seed", type=int, default=0, metavar="N", help="of the simulations (default: 0)")
-    arguments = parser.parse_args()
-    folders = {
-        name: [ROOT / f"data/recordings/{name}-{number}" for number in numbers]
-        for name, numbers in RECORDED.items()
-    }
-    measured = sources(load(folders))
+    parser = argparse.ArgumentParser("python -m benchmarks.sessions_coverage")
+    parser.add_argument("--repeats", type=int, default=112, help="simulations per row")
+    repeats = parser.parse_args().repeats
+    measured = sources(load(RECORDED))
     found = list(kinds(measured[0]))
     print("| effects | sessions | all | least noise | middle | most noise | one more |")
-    print("|---|---|---|---|---|---|---|")
-    for name, sessions, covered in coverages(found, arguments.repeats, arguments.seed):
-        shares = " | ".join(f"{100 * each:.1f} %" for each in covered)
+    print("|---" * 7 + "|")
+    for name, sessions, covered in coverages(found, repeats):
+        shares = " | ".join(f"{100 * share:.1f} %" for share in covered)
         print(f"| {name} | {sessions} | {shares} |", flush=True)
     print("\n| held out | quantity | kind | inside | factor |\n|---|---|---|---|---|")
     for name, rows in held_out(measured):

@@ -12,7 +12,7 @@ pytestmark = pytest.mark.exhaustive
 
 def test_both_tables_are_printed_and_intervals_cover(patch, capsys):
     patch(coverage, EFFECTS={"as estimated": None})
-    patch(sys, argv=["sessions_coverage", "--repeats", "42", "--seed", "7"])
+    patch(sys, argv=["sessions_coverage", "--repeats", "42"])
     coverage.main()
     simulated, rows = (
         [[cell.strip() for cell in line.split("|")[1:-1]] for line in text.splitlines()[2:]]
