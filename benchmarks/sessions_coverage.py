@@ -107,16 +107,16 @@ def coverages(found: Sequence[Kind], repeats: int) -> Iterator[tuple[str, int, l
             for repeat in range(repeats):
                 kind = found[repeat % len(found)]
                 chosen = rng.permutation(len(kind.residuals))[:CELLS]
-                own = kind.common, kind.own
-                own = own if shares is None else np.multiply(shares, sum(own))
+                parts = np.array([kind.common, kind.own])
+                own = parts if shares is None else parts.sum() * np.array(shares)
                 every = kind.simulated(rng, chosen, sessions + 1, *own)
                 last = every.session == sessions
                 medians = every.only(~last)
                 inside = np.abs(medians.means) <= medians.half_widths()
                 more = medians.inside(every.cell[last], every.log_s[last])
                 thirds = [inside[kind.tercile[chosen] == third] for third in range(3)]
-                parts = (inside, *thirds, more)
-                covered.append([np.mean(part) if len(part) else np.nan for part in parts])
+                values = (inside, *thirds, more)
+                covered.append([np.mean(each) if len(each) else np.nan for each in values])
             yield name, sessions, [float(each) for each in np.nanmean(covered, axis=0)]
 
 
