@@ -6,6 +6,7 @@ import shutil
 import signal
 import subprocess
 import tomllib
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -65,6 +66,8 @@ class SetUp:
         environment = {"PATH": str(self.programs), "UV_CACHE_DIR": "cache", **variables}
         command = ["sh", self.root / "workflow" / "set-up.sh", *layers]
         pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
+        # Jobs in the background ignore Ctrl-C, and a shell cannot trap what it ignores.
+        pipes["preexec_fn"] = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
         return subprocess.Popen(command, cwd="/", env=environment, start_new_session=True, **pipes)
 
     def __call__(self, *layers, **variables):
