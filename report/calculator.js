@@ -70,14 +70,21 @@
   const threeDigits = (value) => general(value).replace(/\B(?=(\d{3})+$)/g, value < 1000 ? "" : ",");
 
   function bounds({ time, half, least = 0 }, text) {
-    if (half > data.limits.widest) return "no interval";
+    if (half > data.widest) return "no interval";
     return `${text(Math.max(time * Math.exp(-half), least))} to ${text(time * Math.exp(half))}`;
   }
 
-  /* The time of the products at the highest throughput that was measured with their arithmetic. */
-  const highestOf = (gpu, variant) => gpu.highest[data.tensor.includes(variant) ? 1 : 0] ?? Infinity;
-  const leastTime = (gpu, variant, { shape: [m, n, k], run }) =>
-    (2 * m * n * k * run.products) / highestOf(gpu, variant);
+  /* The highest throughput measured with an arithmetic, of which runs of kernels over long_s keep a share. */
+  function limitOf(gpu, variant) {
+    const [rate, share] = gpu.limits[data.tensor.includes(variant) ? 1 : 0];
+    return { rate: rate ?? Infinity, sustained: (time) => (time > data.long_s ? time / share : time) };
+  }
+
+  /* The least time of the products within this limit. */
+  function leastTime(gpu, variant, { shape: [m, n, k], run }) {
+    const limit = limitOf(gpu, variant);
+    return limit.sustained((2 * m * n * k * run.products) / limit.rate);
+  }
 
   function throughput([m, n, k], time, products) {
     const rate = (2 * m * n * k * products) / time;
@@ -91,6 +98,7 @@
   }
 
   const NOTES = {
+    noCpu: "The CPU time is not predicted: it is shorter than any measured, so the CPU wins, or sizes are too few.",
     bound: "A run that copies less takes no longer, so a time “as from” another location is an upper bound.",
     b: "If B is on the GPU instead, exchange M and N: its transpose is the A of the transposed product.",
     baseline: "The baseline at the top is a GPU kernel; this speedup is over the fastest CPU implementation.",
@@ -99,6 +107,9 @@
       "Each product is a launch of its own. Batched calls are not measured. Over streams, only cuBLAS is predicted; " +
       "throughput.csv has measured times of others.",
   };
+
+  const startOf = ({ start: [time, of] }) =>
+    `The start of a process adds about ${seconds(time)} (measured with ${of}).`;
 
   /* --- the answer --- */
 
@@ -138,7 +149,7 @@
   function verdictOf({ time, half }) {
     if (time * Math.exp(-half) > 1) return "Yes, the GPU is faster";
     if (time * Math.exp(half) < 1) return "No, the CPU is faster";
-    const isBounded = half <= data.limits.widest;
+    const isBounded = half <= data.widest;
     return `Undecided: ${isBounded ? "the interval of the speedup contains 1" : "the speedup has no interval"}`;
   }
 
@@ -181,11 +192,10 @@
     const { shape, run } = asked;
     const [n] = shape;
     const row = fastest(table, n);
-    const ofRow = ({ time, time_half: half, gpu, variant }) => ({
-      time: run.products * time,
-      half,
-      least: gpu ? leastTime(data.gpus.find((one) => one.label === gpu), variant, asked) : 0,
-    });
+    const ofRow = ({ time, time_half: half, gpu, variant }) => {
+      const least = gpu ? leastTime(data.gpus.find((one) => one.label === gpu), variant, asked) : 0;
+      return { time: Math.max(run.products * time, least), half, least };
+    };
     return row && {
       ...ofRow(row),
       variant: row.variant,
@@ -259,7 +269,7 @@
 
   function ofKernel(one, there, bound) {
     const { shape, run, gpu } = there;
-    const predicted = (other) => shapes.onGpu(one, other, run, highestOf(gpu, one.variant));
+    const predicted = (other) => shapes.onGpu(one, other, run, limitOf(gpu, one.variant));
     const key = [gpu.label, one.variant, run.place, ...shape].join("|");
     const [time, half] = (run.products === 1 && data.measured.times[key]) || [];
     const answer = {
@@ -332,15 +342,17 @@
     const baseline = context.cpu();
     const { gpus, cpu, even } = (isSimple ? answerBySize : answerByShape)(asked, baseline);
     if (!gpus.length) return "No implementation was measured at enough sizes for this question; record more sizes.";
-    if (!cpu) return "The CPU time is not predicted: it is less than the shortest time measured, or sizes are too few.";
+    if (!cpu) return NOTES.noCpu;
     const [best] = gpus;
     const speedup = { time: cpu.time / best.time, half: Math.hypot(cpu.half, best.half) };
     const mark = cpu.outside ? "*" : "";
     part("verdict").textContent = verdictOf(speedup);
-    part("speedup").textContent = `${threeDigits(speedup.time)} (${bounds(speedup, threeDigits)})${mark}`;
+    const least = best.name.includes("as from") ? "at least " : "";
+    part("speedup").textContent = `${least}${threeDigits(speedup.time)} (${bounds(speedup, threeDigits)})${mark}`;
     const [m, n, k] = shape;
     const size = m === n && n === k ? `N = ${n}` : `M×K×N = ${m}×${k}×${n}`;
-    part("asked").textContent = `${size}, ${context.title("location")}, ${arithmeticOf()}`;
+    const without = isInHost(run) && !hasRuns ? ", without pipelined or staged copies" : "";
+    part("asked").textContent = `${size}, ${context.title("location")}, ${arithmeticOf()}${without}`;
     part("over").textContent = context.title("baseline", baseline === "best" ? "fastest-cpu" : `cpu-${baseline}`);
     part("break-even").textContent = even;
     part("cpu-name").replaceChildren("CPU, ", ...named(cpu.name));
@@ -355,22 +367,13 @@
       ...(mark ? [`* CPU time extrapolated: ${cpu.outside}.`] : []),
       ...(mode ? [`${best.variant} ${mode}.`] : []),
       ...(isInHost(run) && !hasRuns ? [NOTES.squares] : []),
-      ...notesOfRuns(asked, best),
+      ...(asked.gpu.start ? [startOf(asked.gpu)] : []),
       ...(run.products > 1 ? [NOTES.products] : []),
       ...(run.place === "a_resident" ? [NOTES.b] : []),
       ...(gpus.some(({ name }) => name.includes("as from")) ? [NOTES.bound] : []),
       ...others.flatMap((gpu) => (isSimple ? gpus.map((one) => sameOn(gpu, one, asked)) : [fastestOn(gpu, asked)])),
     ]);
     drawBars(best, cpu);
-  }
-
-  /* What the predicted times leave out, as the notes of `advise`. */
-  function notesOfRuns({ gpu }, best) {
-    const share = best.least > data.limits.long_s && data.sustained[`${gpu.label}|${best.variant}`];
-    return [
-      ...(share ? [`In runs this long, ${best.variant} keeps ${Math.round(100 * share)} % of its throughput.`] : []),
-      ...(gpu.first_s ? [`The first product of a process takes about ${seconds(gpu.first_s)}.`] : []),
-    ];
   }
 
   function show() {

@@ -89,17 +89,22 @@ const shapes = (() => {
     return { time, half: Math.hypot(batch.half_width, ofKernel) };
   }
 
-  /* Time and half-width of a run on the GPU. Its kernel reaches at most the highest throughput measured. */
-  function onGpu(one, shape, run, highest = Infinity) {
+  /* The limit of kernels: the highest throughput, of which long runs keep a share. */
+  const NO_LIMIT = { rate: Infinity, sustained: (time) => time };
+
+  /* Time and half-width of a run on the GPU, with the throughput within the limit. */
+  function onGpu(one, shape, run, limit = NO_LIMIT) {
     const whole = one.places[run.place];
     const [m, n, k] = shape;
-    const kernel = Math.max(timeOf(one.kernel, shape), (2 * m * n * k) / highest);
+    const kernel = Math.max(timeOf(one.kernel, shape), (2 * m * n * k) / limit.rate);
     const first = timeOf(whole, shape, kernel);
     const half = halfOf(whole, shape, first);
-    if (run.products === 1) return { time: first, half };
+    const least = limit.sustained(run.products * kernel);
+    if (run.products === 1) return { time: Math.max(first, least), half };
     const more = oneMore(one, shape, run, kernel);
     const others = (run.products - 1) * more.time;
-    return { time: first + others, half: Math.hypot(first * half, others * more.half) / (first + others) };
+    const time = Math.max(first + others, least);
+    return { time, half: Math.hypot(first * half, others * more.half) / (first + others) };
   }
 
   function onCpu(surface, shape, run) {

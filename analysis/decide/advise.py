@@ -8,7 +8,7 @@ import csv
 import io
 import math
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from analysis.decide.lookup import ELEMENT_BYTES, PARTS, CsvRow, Prediction, square
@@ -26,7 +26,6 @@ from kernels.products.shape import LARGEST_SIZE
 TABLES: tuple[str, ...] = ("predictors", "predicted_times", "break_even", "choices", "pieces")
 TABLES += ("surfaces", "surface_nodes", "batches", "locations", "location_break_even")
 TABLES += ("sustained", "cold_starts")
-LONG_S = 0.1  # of kernels back to back, after which power may lower the clock
 # What a run needs besides its kernel.
 MODES = {
     IN_PIECES: "overlaps copies and kernel, which needs pinned memory and streams",
@@ -210,28 +209,16 @@ def _cpu_lines(asked: Question, found: BySize | ByShape) -> Iterator[str]:
 
 
 def notes_of_runs(asked: Question, one: Answer, tables: Tables) -> Iterator[str]:
-    """Yield what the predicted times leave out: long runs, and the first product of a process."""
+    """Yield what the predicted times leave out."""
     if "as from" in one.name:
         yield "note: a run that copies less takes no longer, so this time is an upper bound"
-    if share := _sustained_share(asked, one, tables["sustained"]):
-        yield f"note: in runs this long, {one.variant} keeps {100 * share:.0f} % of its throughput"
-    first = [
-        float(row["time_s"])
-        for row in tables["cold_starts"]
-        if row["gpu"] == asked.gpu and row["part"] == "total"
+    starts = [
+        row for row in tables["cold_starts"] if row["gpu"] == asked.gpu and row["part"] == "total"
     ]
-    if first:
-        yield f"note: the first product of a process takes about {_seconds(max(first))}"
-
-
-def _sustained_share(asked: Question, one: Answer, sustained: Sequence[CsvRow]) -> float | None:
-    """Return the least sustained share of a variant, if its kernels run for `LONG_S`."""
-    shares = [
-        float(row["sustained_share"])
-        for row in sustained
-        if (row["gpu"], row["variant"]) == (asked.gpu, one.variant)
-    ]
-    return min(shares) if shares and one.time.least_s > LONG_S else None
+    if starts:
+        first = max(starts, key=lambda row: float(row["time_s"]))
+        added, of = _seconds(float(first["time_s"])), f"{first['variant']}, N = {first['n']}"
+        yield f"note: the start of a process adds about {added} (measured with {of})"
 
 
 def _copies_s(asked: Question, one: Answer, tables: Tables) -> float | None:

@@ -19,13 +19,14 @@ from analysis.decide.surfaces import (
     FAR_OCTAVES,
     STREAMED,
     FloatArray,
+    Limit,
     OnCpu,
     Run,
     Shaped,
     Surface,
     Surfaces,
     break_even_row,
-    highest_flop_per_s,
+    limits,
 )
 from kernels.catalog.baselines import BEST, CPU_BASELINES
 from kernels.catalog.entries import LIBRARIES, VARIANTS
@@ -98,7 +99,7 @@ class Runs:
     rows: Rows
     missing_s: float
     in_sequence: str = ""
-    highest: Mapping[bool, float] = field(default_factory=dict)
+    limits: Mapping[bool, Limit] = field(default_factory=dict)
 
     def predict(self, shapes: FloatArray, run: Run) -> tuple[FloatArray, FloatArray]:
         """Return times in s and half-widths at square `shapes`."""
@@ -120,14 +121,12 @@ class Runs:
         n, products = asked.shape.n, asked.run.products
         if (one := self.rows.fastest(n)) is None:
             return None
+        limit = self.limits.get(VARIANTS[one.variant].tensor_cores) if self.limits else None
+        time = replace(one.time, time_s=products * one.time.time_s)
         return Answer(
             one.variant,
             one.name + self.in_sequence * (products > 1),
-            replace(
-                one.time,
-                time_s=products * one.time.time_s,
-                least_s=least_s(asked, one.variant, self.highest),
-            ),
+            within(time, asked, limit),
             one.parts if products == 1 else {},
             None if one.covers(n) else _outside(one, n),
             one.candidates,
@@ -135,10 +134,10 @@ class Runs:
         )
 
 
-def least_s(asked: Question, variant: str, highest: Mapping[bool, float]) -> float:
-    """Return the time of a question's products at the highest throughput measured."""
-    uses_tensor_cores = variant in VARIANTS and VARIANTS[variant].tensor_cores
-    return asked.run.products * asked.shape.flop / highest.get(uses_tensor_cores, math.inf)
+def within(time: Prediction, asked: Question, limit: Limit | None) -> Prediction:
+    """Return a prediction of a question's products within the limit of the GPU's kernels."""
+    least_s = limit.least_s(asked.run.products * asked.shape.flop) if limit else 0.0
+    return replace(time, time_s=max(time.time_s, least_s), least_s=least_s)
 
 
 def runs_on_gpu(asked: Question, tables: Tables) -> list[Runs]:
@@ -153,8 +152,8 @@ def runs_on_gpu(asked: Question, tables: Tables) -> list[Runs]:
         Rows(row for row in on_gpu if (row["variant"] in LIBRARIES) == is_library)
         for is_library in (False, True)
     ]
-    highest = highest_flop_per_s(tables, asked.gpu)
-    return [Runs(rows, math.inf, IN_SEQUENCE, highest) for rows in sides if rows.has_times]
+    known = limits(tables, asked.gpu)
+    return [Runs(rows, math.inf, IN_SEQUENCE, known) for rows in sides if rows.has_times]
 
 
 def runs_on_cpu(tables: Tables, recording: str) -> dict[str, Runs]:
@@ -225,7 +224,6 @@ class ByShape:
         edges = asked.shape
         self._shape = np.array([[edges.m, edges.n, edges.k]], float)
         self._placed = [*self._at_locations(surfaces.on_gpu(asked.gpu))]
-        self._highest = highest_flop_per_s(tables, asked.gpu)
         self._on_cpu: Mapping[str, OnCpu | Runs] = (
             runs_on_cpu(tables, recording)
             if edges.is_square
@@ -299,7 +297,7 @@ class ByShape:
         if (row := self._measured.get((one.variant, run.location))) and run.products == 1:
             time_s = float(row["total_s"])
             time = Prediction(time_s, math.log(float(row["total_high_s"]) / time_s))
-        time = replace(time, least_s=least_s(self._asked, one.variant, self._highest))
+        time = within(time, self._asked, one.limit)
         return Answer(one.variant, one.variant + bound, time, {}, far, len(self._placed))
 
     def _far(self, surface: Surface) -> str | None:
@@ -326,14 +324,24 @@ class ByShape:
         return break_even_row(self._shape[0], gpu_s, cpu_s, [*ranges, cpu.longest_edges])
 
     def _measured_break_even(self) -> list[CsvRow]:
-        """Return the rows of location_break_even that answer the question."""
+        """Return the measured break-even rows of the locations that bound the question's."""
         run, shape = self._asked.run, self._asked.shape
         if run.products > 1 or self._asked.arithmetic != ANY or shape.family not in FAMILIES:
             return []
-        key = (self._asked.gpu, run.location, shape.family, BEST)
-        names = ("gpu", "host_memory", "family", "cpu_baseline")
-        rows = self._tables["location_break_even"]
-        return [row for row in rows if tuple(row[name] for name in names) == key]
+        return measured_break_even(self._tables, self._asked.gpu, run.location, shape.family)
+
+
+def measured_break_even(tables: Tables, gpu: str, location: str, family: str) -> list[CsvRow]:
+    """Return the measured break-even rows over `BEST` of a family at locations that bound one."""
+    rows = [row for row in tables["location_break_even"] if row["family"] == family]
+    if family == "square":
+        rows += [row for row in tables["break_even"] if row["host_memory"] in HOST_MEMORY]
+    places = bounding(location)
+    return [
+        row
+        for row in rows
+        if (row["gpu"], row["cpu_baseline"]) == (gpu, BEST) and row["host_memory"] in places
+    ]
 
 
 def break_even_sizes(

@@ -32,6 +32,7 @@ CLASSES = SQUARE, VECTOR, OTHER = ("square", "vector", "other")
 FAR_OCTAVES = 3.0  # from the nearest measured shape: a time beyond is extrapolated
 # Columns of the table predictors: of strict FP32, and of tensor cores.
 HIGHEST = ("fp32_flop_per_s", "tensor_flop_per_s")
+LONG_S = 0.1  # of kernels back to back, from which they have their sustained throughput
 STREAMED = "pinned"  # the location whose products run over streams
 _BATCH = ("issue_s", "alone_s", "latency_s", "duplex", "overlap", "half_width")
 STEPS_PER_OCTAVE = 32  # of a search for a break-even size
@@ -225,23 +226,20 @@ class Shaped:
     kernel: Surface
     runs: Mapping[str, Surface]
     batch: Batch | None
-    highest_flop_per_s: float = math.inf
+    limit: "Limit"
 
     def predict(self, shapes: FloatArray, run: Run) -> tuple[FloatArray, FloatArray]:
-        """Return times in s and half-widths at `shapes`.
-
-        The kernel's throughput is at most the highest one measured.
-        """
-        least_s = 2 * np.asarray(shapes, float).prod(axis=1) / self.highest_flop_per_s
-        whole, kernel_s = self.runs[run.location], self.kernel.time_s(shapes)
-        kernel_s = np.maximum(kernel_s, least_s)
+        """Return times in s and half-widths at `shapes`, with the throughput within `limit`."""
+        whole, flop = self.runs[run.location], 2 * np.asarray(shapes, float).prod(axis=1)
+        kernel_s = np.maximum(self.kernel.time_s(shapes), flop / self.limit.flop_per_s)
         first_s = whole.time_s(shapes, kernel_s)
         width = whole.half_width(shapes, first_s)
-        if run.products == 1:
-            return first_s, width
-        one_more_s, of_more = self._one_more(shapes, run, kernel_s)
-        more_s = (run.products - 1) * one_more_s
-        return first_s + more_s, np.hypot(first_s * width, more_s * of_more) / (first_s + more_s)
+        if run.products > 1:
+            one_more_s, of_more = self._one_more(shapes, run, kernel_s)
+            more_s = (run.products - 1) * one_more_s
+            width = np.hypot(first_s * width, more_s * of_more) / (first_s + more_s)
+            first_s = first_s + more_s
+        return np.maximum(first_s, self.limit.sustained_s(run.products * kernel_s)), width
 
     def _one_more(
         self, shapes: FloatArray, run: Run, kernel_s: FloatArray
@@ -315,11 +313,39 @@ def break_even_row(
     return row | {"location": "measured", "n": str(int(between[last_slower(between)]) + 1)}
 
 
-def highest_flop_per_s(tables: Mapping[str, Sequence[CsvRow]], gpu: str) -> dict[bool, float]:
-    """Return the highest throughput of a kernel on a GPU in FP32 and, by True, on tensor cores."""
+@dataclass(frozen=True)
+class Limit:
+    """Limit of a GPU's kernels with one arithmetic: the highest throughput measured.
+
+    Kernels that run for longer than `LONG_S` keep the least sustained share of it that was
+    measured, because power lowers the clock.
+    """
+
+    flop_per_s: float = math.inf
+    sustained_share: float = 1.0
+
+    def sustained_s(self, kernels_s: FloatArray | float) -> FloatArray:
+        """Return the time that kernels take back to back."""
+        return np.where(np.asarray(kernels_s) > LONG_S, kernels_s / self.sustained_share, kernels_s)
+
+    def least_s(self, flop: float) -> float:
+        """Return the least time of an amount of work."""
+        return float(self.sustained_s(flop / self.flop_per_s))
+
+
+def limits(tables: Mapping[str, Sequence[CsvRow]], gpu: str) -> dict[bool, Limit]:
+    """Return the limits of a GPU in strict FP32 and, by True, on tensor cores."""
     rows = [row for row in tables.get("predictors", ()) if row["gpu"] == gpu]
     rates = [rows[0][name] if rows else "" for name in HIGHEST]
-    return {bool(at): float(rate) if rate else math.inf for at, rate in enumerate(rates)}
+    shares: dict[bool, list[float]] = {False: [], True: []}
+    for row in tables.get("sustained", ()):
+        if row["gpu"] == gpu and row["variant"] in VARIANTS:
+            tensor_cores = VARIANTS[row["variant"]].tensor_cores
+            shares[tensor_cores].append(float(row["sustained_share"]))
+    return {
+        bool(at): Limit(float(rate) if rate else math.inf, min([1.0, *shares[bool(at)]]))
+        for at, rate in enumerate(rates)
+    }
 
 
 class Surfaces:
@@ -348,8 +374,8 @@ class Surfaces:
                 for row in of_gpu
                 if row["variant"] == name and row["host_memory"]
             }
-            highest = highest_flop_per_s(self._tables, gpu)[VARIANTS[name].tensor_cores]
-            one = Shaped(name, self._surface(kernel), runs, batches.get(name), highest)
+            limit = limits(self._tables, gpu)[VARIANTS[name].tensor_cores]
+            one = Shaped(name, self._surface(kernel), runs, batches.get(name), limit)
             implementations.append(one)
         return implementations
 

@@ -4,7 +4,9 @@ The calculator consists of `report/calculator.html.j2` (controls), `report/calcu
 shapes and locations, `report/shapes.js`.
 """
 
+import itertools
 import json
+import math
 from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
@@ -16,12 +18,12 @@ from analysis.data.cells import whole
 from analysis.data.devices import Device
 from analysis.data.store import Store
 from analysis.decide import surfaces
-from analysis.decide.advise import LONG_S, MODES, break_even_text, largest_n
+from analysis.decide.advise import MODES, break_even_text, largest_n
 from analysis.decide.lookup import PARTS, WIDEST, named
-from analysis.decide.questions import FAMILIES, break_even_sizes, size_of
+from analysis.decide.questions import FAMILIES, break_even_sizes, measured_break_even, size_of
+from analysis.decide.surfaces import Limit, limits
 from analysis.render.explorer_data import TIME_UNIT_S, codes, numbers
 from analysis.render.numbers import visible
-from kernels.catalog.baselines import BEST
 from kernels.catalog.entries import VARIANTS
 from kernels.catalog.locations import LOCATIONS, bounding
 from kernels.catalog.variant import PREPARED, Library
@@ -37,9 +39,16 @@ def calculator_data(store: Store, measured: Sequence[Device]) -> str:
     intervals instead of their ends. `names` are the implementations by variant and block size.
     """
     gpus = store["predictors"].set_index("gpu")
-    starts, sustained = store["cold_starts"], store["sustained"]
-    first_s = starts[starts["part"] == "total"].groupby("gpu")["time_s"].max()
-    least = sustained.groupby(["gpu", "variant"])["sustained_share"].min()
+    texts = {
+        name: store[name].astype(object).where(store[name].notna(), "").to_dict("records")
+        for name in ("predictors", "sustained")
+    }
+    first = store["cold_starts"]
+    first = first[first["part"] == "total"].sort_values("time_s")
+    starts = {
+        row["gpu"]: [row["time_s"], f"{row['variant']}, N = {row['n']}"]
+        for row in first.to_dict("records")
+    }
     tables = (store[name].astype(str).to_dict("records") for name in ("break_even", "choices"))
     sizes = [*break_even_sizes(*tables)]
     names = ("gpu", "host_memory", "cpu_baseline", "arithmetic")
@@ -50,8 +59,8 @@ def calculator_data(store: Store, measured: Sequence[Device]) -> str:
             {"label": visible(gpu.label), "title": visible(gpu.title)}
             | {"recording": visible(gpu.recording)}
             | {"largest": largest_n(gpus.loc[gpu.label])}
-            | {"highest": [_or_none(gpus.at[gpu.label, name]) for name in surfaces.HIGHEST]}
-            | {"first_s": _or_none(first_s.get(gpu.label))}
+            | {"limits": [_limit(one) for one in limits(texts, gpu.label).values()]}
+            | {"start": starts.get(gpu.label)}
             | {"memory_bytes": int(gpus.at[gpu.label, "memory_bytes"])}
             | {"stale": [name for name, one in VARIANTS.items() if one.source in gpu.stale_sources]}
             for gpu in measured
@@ -69,11 +78,9 @@ def calculator_data(store: Store, measured: Sequence[Device]) -> str:
         },
         "shapes": shapes_data(store),
         "measured": _measured(store),
-        "sustained": {
-            visible(f"{gpu}|{variant}"): share for (gpu, variant), share in least.items()
-        },
         "bounding": {name: bounding(name) for name in LOCATIONS},
-        "limits": {"widest": WIDEST, "long_s": LONG_S},
+        "widest": WIDEST,
+        "long_s": surfaces.LONG_S,
         "prepared": [name for name, entry in VARIANTS.items() if entry.flow == PREPARED],
         "tensor": [name for name, entry in VARIANTS.items() if entry.tensor_cores],
         "parts": PARTS,
@@ -86,6 +93,10 @@ def _or_none(value: float | None) -> float | None:
     return None if pd.isna(value) else float(value)  # type: ignore[arg-type]
 
 
+def _limit(one: Limit) -> list[float | None]:
+    return [None if one.flop_per_s == math.inf else one.flop_per_s, one.sustained_share]
+
+
 def _measured(store: Store) -> dict[str, object]:
     """Return times by GPU, variant, location and shape, and break-even sizes by location."""
     rows = store["locations"].dropna(subset=["total_high_s"])
@@ -95,17 +106,16 @@ def _measured(store: Store) -> dict[str, object]:
         ["|".join(str(row[name]) for name in keys), row["total_s"], half, _or_none(row["cpu_s"])]
         for row, half in zip(rows.to_dict("records"), halves, strict=True)
     ]
-    even = store["location_break_even"].astype(str)
-    even = even[(even["cpu_baseline"] == BEST) & even["family"].isin(FAMILIES)]
-    sizes = {
-        "|".join(row[name] for name in ("gpu", "host_memory", "family")): row
-        for row in sorted(even.to_dict("records"), key=size_of, reverse=True)
+    tables = {
+        name: store[name].astype(str).to_dict("records")
+        for name in ("location_break_even", "break_even")
     }
-    names = {"square": "N"}
-    texts = {
-        visible(key): break_even_text(row, names.get(row["family"], "longest edge"))
-        for key, row in sizes.items()
-    }
+    texts = {}
+    for gpu, location, family in itertools.product(store["predictors"]["gpu"], LOCATIONS, FAMILIES):
+        if sizes := measured_break_even(tables, gpu, location, family):
+            name = "N" if family == "square" else "longest edge"
+            text = break_even_text(min(sizes, key=size_of), name)
+            texts[visible(f"{gpu}|{location}|{family}")] = text
     return {"times": {visible(key): values for key, *values in times}, "break_even": texts}
 
 

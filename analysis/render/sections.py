@@ -124,7 +124,7 @@ def answers_of(t: Tables, device: Device) -> Answers:
     speedup = t("speedups").where(source=device.label, is_answer=True).first
     even = t("break_even").where(gpu=device.label, is_answer=True).first
     found = [
-        Answer("Fastest product", _fastest(rows)),
+        Answer("Fastest product, with copies", _fastest(rows)),
         Answer("Speedup over the CPU", _speedups(strict, speedup)),
         Answer("GPU faster from", _sizes(strict, even)),
     ]

@@ -250,7 +250,7 @@ def test_advise_gives_time_speedups_and_break_even_at_any_size(run, computed):
     speedup = float(re.search(r"  ([\d.]+) \(", lines[12]).group(1))
     assert speedup == pytest.approx(2e-11 * 1536**3 / 3.2 / (truth / 1e3), rel=0.1)
     assert "* extrapolated: N = 1536 is outside the sizes of its fit, N = 256 to 1024" in out
-    assert re.findall("note: (.*) about", out) == ["the first product of a process takes"]
+    assert re.findall("note: (.*) about", out) == ["the start of a process adds"]
     assert "pinned host memory" in run(computed, 1536, "--host-memory", "pinned")[1]
     status, out, _ = run(computed, 1)
     assert (status, out.count("not predicted  –  ")) == (0, 6), "a clamped time is no number"

@@ -11,8 +11,8 @@ import pytest
 from analysis.data import recordings as data
 from analysis.decide import surface_tables
 from analysis.decide.advise import advise
-from analysis.decide.questions import ByShape, Question
-from analysis.decide.surfaces import Run, Surfaces, break_even_row
+from analysis.decide.questions import ByShape, Question, measured_break_even, size_of
+from analysis.decide.surfaces import Run, Surfaces, break_even_row, limits
 from analysis.stats import between
 from base.errors import StudyError
 from kernels.catalog.locations import LOCATIONS, bounding
@@ -149,6 +149,35 @@ def test_a_measured_time_is_the_answer_and_no_interval_begins_below_the_highest_
     (one,) = found.on_gpu
     assert (one.time.time_s, found.on_cpu("best").time.time_s) == (0.001, 0.5)
     assert one.time.bounds == pytest.approx((0.00099, 0.0011))
+
+
+def test_long_runs_keep_the_sustained_share_of_the_highest_throughput(tables):
+    rates = {"gpu": "card", "fp32_flop_per_s": "1e12", "tensor_flop_per_s": ""}
+    shares = [{"gpu": "card", "variant": "cublas_sgemm", "sustained_share": "0.8"}]
+    shares.append({"gpu": "other", "variant": "cublas_sgemm", "sustained_share": "0.1"})
+    limited = tables | {"predictors": [rates], "sustained": shares}
+    limit = limits(limited, "card")[False]
+    assert (limit.least_s(0.09e12), limit.least_s(0.4e12)) == (pytest.approx(0.09), 0.5)
+    assert limits(limited, "card")[True].least_s(1e15) == 0
+    shape = Shape(1, 1000, 1000, 1000)
+    short, long = (
+        ByShape(Question("card", shape, Run("resident", count)), limited, "card").on_gpu[0].time
+        for count in (2, 1000)
+    )
+    assert (short.least_s, long.least_s) == (pytest.approx(0.004), pytest.approx(2.5))
+    assert long.time_s >= long.least_s
+
+
+def test_a_measured_break_even_size_is_the_least_of_the_locations_that_bound_it():
+    def row(memory, n):
+        size = {"location": "measured", "n": n, "family": "square", "cpu_baseline": "best"}
+        return {"gpu": "card", "host_memory": memory} | size
+
+    tables = {"break_even": [row("pinned", "161"), row("pageable", "90")]}
+    tables["location_break_even"] = [row("resident", "203"), row("managed", "100")]
+    found = measured_break_even(tables, "card", "resident", "square")
+    assert min(found, key=size_of)["n"] == "161"
+    assert [one["n"] for one in measured_break_even(tables, "card", "managed", "square")] == ["100"]
 
 
 def test_recordings_of_square_products_predict_only_square_products(gpu_recording, patch):
