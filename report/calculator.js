@@ -100,7 +100,7 @@
   const NOTES = {
     noCpu: "The CPU time is not predicted: it is shorter than any measured, so the CPU wins, or sizes are too few.",
     bound: "A run that copies less takes no longer, so a time “as from” another location is an upper bound.",
-    b: "If B is on the GPU instead, exchange M and N: its transpose is the A of the transposed product.",
+    b: "To keep B on the GPU instead of A, exchange M and N: its transpose is the A of the transposed product.",
     baseline: "The baseline at the top is a GPU kernel; this speedup is over the fastest CPU implementation.",
     squares: "Pipelined, staged and zero-copy runs, which are faster, are predicted for square products only.",
     products:
@@ -369,7 +369,7 @@
       ...(isInHost(run) && !hasRuns ? [NOTES.squares] : []),
       ...(asked.gpu.start ? [startOf(asked.gpu)] : []),
       ...(run.products > 1 ? [NOTES.products] : []),
-      ...(run.place === "a_resident" ? [NOTES.b] : []),
+      ...(run.place === "a_resident" || (run.products > 1 && !run.independent) ? [NOTES.b] : []),
       ...(gpus.some(({ name }) => name.includes("as from")) ? [NOTES.bound] : []),
       ...others.flatMap((gpu) => (isSimple ? gpus.map((one) => sameOn(gpu, one, asked)) : [fastestOn(gpu, asked)])),
     ]);
