@@ -87,10 +87,9 @@ def of(sessions: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
 
 
 def apart(part: pd.DataFrame) -> list[tuple[pd.DataFrame, pd.DataFrame]]:
-    """Return pairs of log times, with and without the common change of `MOST` benchmarks.
+    """Return the benchmarks with and without the common change of `MOST`, then that change.
 
-    The first pair has the benchmarks, the second the common change itself: the median log time of a
-    session, relative to the medians of the benchmarks.
+    It is the median log time of a session, relative to the medians of the benchmarks.
     """
     if len(part) < SEVERAL:
         return [(part, part)]

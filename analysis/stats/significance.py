@@ -39,9 +39,7 @@ def junit(frame: pd.DataFrame, cases: Iterable[tuple[str, str]], summary: str) -
     suite = Element("testsuite", {"name": "gemm-study compare"} | {k: f"{tally[k]}" for k in tally})
     rows = zip(cases, frame["verdict"], frame["ratio"], failed, skipped, strict=True)
     for (kind, name), verdict, ratio, fails, skips in rows:
-        printable = "".join(
-            c if c.isprintable() else "?" for c in name
-        )  # XML forbids control characters
+        printable = "".join(c if c.isprintable() else "?" for c in name)  # as XML demands
         case = SubElement(suite, "testcase", {"classname": kind, "name": printable})
         if fails:
             SubElement(case, "failure", {"message": slower(ratio)})
