@@ -108,8 +108,8 @@ def coverages(found: Sequence[Kind], repeats: int) -> Iterator[tuple[str, int, l
                 kind = found[repeat % len(found)]
                 chosen = rng.permutation(len(kind.residuals))[:CELLS]
                 parts = np.array([kind.common, kind.own])
-                own = parts if shares is None else parts.sum() * np.array(shares)
-                every = kind.simulated(rng, chosen, sessions + 1, *own)
+                effects = parts if shares is None else parts.sum() * np.array(shares)
+                every = kind.simulated(rng, chosen, sessions + 1, *effects)
                 last = every.session == sessions
                 medians = every.only(~last)
                 inside = np.abs(medians.means) <= medians.half_widths()

@@ -163,9 +163,9 @@
 
   /* The fastest implementation on another GPU. */
   function fastestOn(gpu, asked) {
-    const [one] = answerByShape({ ...asked, gpu }, context.cpu()).gpus;
+    const [one] = fastestOf(placed({ ...asked, gpu }).all);
     if (!one) return `${gpu.title}: not measured.`;
-    const most = one.name.includes("as from") ? "at most " : "";
+    const most = one.isBound ? "at most " : "";
     return `${gpu.title}, fastest there: ${one.name}: ${most}${seconds(one.time)} (${bounds(one, seconds)}).`;
   }
 
@@ -245,9 +245,15 @@
   function placed(asked) {
     const { shape, run } = asked;
     const all = data.bounding[run.place].map((place) => ({ ...asked, run: { ...run, place } }));
-    const from = (place) => `, as from ${context.title("location", place)}`;
-    const bound = (there) => (there.run.place === run.place ? "" : from(there.run.place));
-    const kernels = all.flatMap((there) => kernelsAt(there).map((one) => ofKernel(one, there, bound(there))));
+    const bound = (answer, { run: { place } }) =>
+      answer && place !== run.place
+        ? { ...answer, name: `${answer.name}, as from ${context.title("location", place)}`, isBound: true }
+        : answer;
+    const kernels = all.flatMap((there) =>
+      kernelsAt(there)
+        .map((one) => ofKernel(one, there))
+        .map((one) => ({ ...one, answer: bound(one.answer, there) })),
+    );
     const hasRuns = (there) => isSquare(shape) && isInHost(there.run);
     const runs = all.filter(hasRuns).flatMap((there) =>
       runsOnGpu(there)
@@ -255,7 +261,7 @@
         .map((table) => {
           const answer = fastestRuns(table, there);
           const time = ([n]) => run.products * (fastest(table, n)?.time ?? Infinity);
-          return { answer: answer && { ...answer, name: answer.name + bound(there) }, time };
+          return { answer: bound(answer, there), time };
         }),
     );
     return { kernels, all: [...kernels, ...runs] };
@@ -267,7 +273,7 @@
     return surfaces.onGpu(gpu.label, shape, run.place).filter((one) => takes(one.variant) && isAble(one));
   }
 
-  function ofKernel(one, there, bound) {
+  function ofKernel(one, there) {
     const { shape, run, gpu } = there;
     const predicted = (other) => shapes.onGpu(one, other, run, limitOf(gpu, one.variant));
     const key = [gpu.label, one.variant, run.place, ...shape].join("|");
@@ -276,18 +282,23 @@
       ...(time ? { time, half } : predicted(shape)),
       least: leastTime(gpu, one.variant, there),
       variant: one.variant,
-      name: one.variant + bound,
+      name: one.variant,
       outside: far(one.places[run.place], shape),
     };
     return { answer, time: (other) => predicted(other).time, range: shapes.longestEdges(one.places[run.place]) };
   }
 
+  /* The fastest implementations of this study and of a library, the faster one first. */
+  function fastestOf(all) {
+    const answered = byTime(all.map(({ answer }) => answer).filter(Boolean));
+    const sides = [false, true].map((side) => answered.find((one) => data.libraries.includes(one.variant) === side));
+    return byTime(sides.filter(Boolean));
+  }
+
   function answerByShape(asked, baseline) {
     const { shape, run, gpu } = asked;
     const { kernels, all } = placed(asked);
-    const answered = byTime(all.map(({ answer }) => answer).filter(Boolean));
-    const sides = [false, true].map((side) => answered.find((one) => data.libraries.includes(one.variant) === side));
-    const gpus = byTime(sides.filter(Boolean));
+    const gpus = fastestOf(all);
     const cpu = timesOnCpu(asked, baseline);
     if (!gpus.length || !cpu) return { gpus, cpu: null, even: "" };
     const family = isSquare(shape) ? "square" : shape[1] === 1 && shape[0] === shape[2] ? "matrix-vector" : "";
@@ -347,7 +358,7 @@
     const speedup = { time: cpu.time / best.time, half: Math.hypot(cpu.half, best.half) };
     const mark = cpu.outside ? "*" : "";
     part("verdict").textContent = verdictOf(speedup);
-    const least = best.name.includes("as from") ? "at least " : "";
+    const least = best.isBound ? "at least " : "";
     part("speedup").textContent = `${least}${threeDigits(speedup.time)} (${bounds(speedup, threeDigits)})${mark}`;
     const [m, n, k] = shape;
     const size = m === n && n === k ? `N = ${n}` : `M×K×N = ${m}×${k}×${n}`;
@@ -370,7 +381,7 @@
       ...(asked.gpu.start ? [startOf(asked.gpu)] : []),
       ...(run.products > 1 ? [NOTES.products] : []),
       ...(run.place === "a_resident" || (run.products > 1 && !run.independent) ? [NOTES.b] : []),
-      ...(gpus.some(({ name }) => name.includes("as from")) ? [NOTES.bound] : []),
+      ...(gpus.some(({ isBound }) => isBound) ? [NOTES.bound] : []),
       ...others.flatMap((gpu) => (isSimple ? gpus.map((one) => sameOn(gpu, one, asked)) : [fastestOn(gpu, asked)])),
     ]);
     drawBars(best, cpu);

@@ -172,7 +172,7 @@ def _lines(asked: Question, found: BySize | ByShape, gpu: CsvRow, tables: Tables
         yield f"{on_gpu[0].candidates} implementations compared, each with its block size"
     yield ""
     yield from _cpu_lines(asked, found)
-    yield from notes_of_runs(asked, on_gpu[0], tables)
+    yield from _notes_of_runs(asked, on_gpu[0], tables)
     yield "Parentheses: 95 % prediction intervals; at measured and break-even sizes, confidence."
 
 
@@ -208,9 +208,9 @@ def _cpu_lines(asked: Question, found: BySize | ByShape) -> Iterator[str]:
         )
 
 
-def notes_of_runs(asked: Question, one: Answer, tables: Tables) -> Iterator[str]:
+def _notes_of_runs(asked: Question, one: Answer, tables: Tables) -> Iterator[str]:
     """Yield what the predicted times leave out."""
-    if "as from" in one.name:
+    if one.is_bound:
         yield "note: a run that copies less takes no longer, so this time is an upper bound"
     starts = [
         row for row in tables["cold_starts"] if row["gpu"] == asked.gpu and row["part"] == "total"

@@ -39,9 +39,10 @@ def decision_tables(found: list[MeasuredSource]) -> dict[str, pd.DataFrame]:
 def predictors_table(found: list[MeasuredSource]) -> pd.DataFrame:
     """Return the parameters of each GPU that predictions need besides the fits.
 
-    launch_s: time of an empty kernel between two events, the minimum of a kernel time. fp32_flop_
-    per_s, tensor_flop_per_s: the highest throughput of a kernel in strict FP32 and on tensor cores.
-    least_n, largest_n: range of the measured sizes. error_bound: acceptable error of predictions.
+    launch_s: time of an empty kernel between two events, the minimum of a kernel time.
+    fp32_flop_per_s, tensor_flop_per_s: the highest throughput of a kernel in strict FP32 and on
+    tensor cores. least_n, largest_n: range of the measured sizes. error_bound: acceptable error of
+    predictions.
     """
     rows = []
     for source in with_gpu(found):

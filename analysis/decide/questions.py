@@ -78,7 +78,10 @@ class Question:
 
 @dataclass(frozen=True)
 class Answer:
-    """A predicted time: implementation, parts in s by `PARTS`, and why it is extrapolated."""
+    """A predicted time: implementation, parts in s by `PARTS`, and why it is extrapolated.
+
+    `is_bound`: the run copies more than the one asked for, so that the time is an upper bound.
+    """
 
     variant: str
     name: str
@@ -87,6 +90,7 @@ class Answer:
     extrapolated: str | None
     candidates: int
     block_size: int | None = None
+    is_bound: bool = False
 
 
 @dataclass(frozen=True)
@@ -152,8 +156,8 @@ def runs_on_gpu(asked: Question, tables: Tables) -> list[Runs]:
         Rows(row for row in on_gpu if (row["variant"] in LIBRARIES) == is_library)
         for is_library in (False, True)
     ]
-    known = limits(tables, asked.gpu)
-    return [Runs(rows, math.inf, IN_SEQUENCE, known) for rows in sides if rows.has_times]
+    of_gpu = limits(tables, asked.gpu)
+    return [Runs(rows, math.inf, IN_SEQUENCE, of_gpu) for rows in sides if rows.has_times]
 
 
 def runs_on_cpu(tables: Tables, recording: str) -> dict[str, Runs]:
@@ -288,17 +292,22 @@ class ByShape:
 
     def _answer(self, placed: Placed) -> Answer | None:
         one, run = placed.one, placed.run
-        location = LOCATIONS[run.location].title
-        bound = f", as from {location}" if run.location != self._asked.run.location else ""
         if isinstance(one, Runs):
-            answer = one.answer(self._asked)
-            return answer and replace(answer, name=answer.name + bound)
+            return self._bounding(one.answer(self._asked), run)
         time, far = self._predicted(one, run), self._far(one.runs[run.location])
         if (row := self._measured.get((one.variant, run.location))) and run.products == 1:
             time_s = float(row["total_s"])
             time = Prediction(time_s, math.log(float(row["total_high_s"]) / time_s))
         time = within(time, self._asked, one.limit)
-        return Answer(one.variant, one.variant + bound, time, {}, far, len(self._placed))
+        answer = Answer(one.variant, one.variant, time, {}, far, len(self._placed))
+        return self._bounding(answer, run)
+
+    def _bounding(self, answer: Answer | None, run: Run) -> Answer | None:
+        """Return the answer of a run, marked if it is at another location than the one asked."""
+        if answer is None or run.location == self._asked.run.location:
+            return answer
+        name = f"{answer.name}, as from {LOCATIONS[run.location].title}"
+        return replace(answer, name=name, is_bound=True)
 
     def _far(self, surface: Surface) -> str | None:
         octaves = surface.distances(self._shape).min()

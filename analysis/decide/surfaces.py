@@ -366,7 +366,7 @@ class Surfaces:
             for row in self._batches
             if row["gpu"] == gpu
         }
-        implementations = []
+        implementations, by_arithmetic = [], limits(self._tables, gpu)
         for kernel in (row for row in of_gpu if not row["host_memory"]):
             name = kernel["variant"]
             runs = {
@@ -374,7 +374,7 @@ class Surfaces:
                 for row in of_gpu
                 if row["variant"] == name and row["host_memory"]
             }
-            limit = limits(self._tables, gpu)[VARIANTS[name].tensor_cores]
+            limit = by_arithmetic[VARIANTS[name].tensor_cores]
             one = Shaped(name, self._surface(kernel), runs, batches.get(name), limit)
             implementations.append(one)
         return implementations

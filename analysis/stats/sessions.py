@@ -231,8 +231,8 @@ class Medians:
         """
         times = new_session + 1 / np.maximum(self.counts, 1)
         pooled = self.scatter.half_widths(self.kind, self.cell_noise, times)
-        own = stdtrit(self.counts - 1, _UPPER) * np.sqrt(self._spread * times)
-        return np.where(np.isnan(pooled) & (self.counts >= _FEWEST), own, pooled)
+        unpooled = stdtrit(self.counts - 1, _UPPER) * np.sqrt(self._spread * times)
+        return np.where(np.isnan(pooled) & (self.counts >= _FEWEST), unpooled, pooled)
 
     @cached_property
     def _spread(self) -> FloatArray:

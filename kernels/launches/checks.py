@@ -130,7 +130,7 @@ def _refuse_others(library: Library, reading: Reading, shape: Shape, fault: Faul
             raise NotSupported(f"{fault}; host execution counts no more")
     is_wrong = fault.outcome is Outcome.WRONG and not fault.is_shared
     if is_wrong and Trial(library, reading).is_elementwise(shape):
-        name = f"{library.at(0)}: is no product of matrices"
+        name = f"{library.at(0)}: is not a product of matrices"
         raise NotSupported(f"{name}: an element of A or B reaches one element of C")
 
 

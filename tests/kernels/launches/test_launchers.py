@@ -359,7 +359,7 @@ UNSAID = {
     ),
     "no product": (
         [("sum += left[row * K + i] * right[i * N + column]", FIRST_OF_BOTH)],
-        "is no product of matrices",
+        "is not a product of matrices",
     ),
     "a long loop": (
         [("for (int i = 0", "for (int j = 0; j < 20000; ++j) for (int i = 0")],
