@@ -91,7 +91,10 @@ def compare(
     ratio = frame["median_b_s"].sub(offset_s, fill_value=0) / frame["median_a_s"]
     caches = {gpu["device"]: l2_bytes(gpu) for gpu in a.provenance["devices"]}
     exceeds = matrices_in(frame, frame["device"].map(caches)) == DEVICE_MEMORY
-    hardware = frame.assign(on_host=~on_gpu, exceeds_l2=exceeds & frame["threads"].isna())
+    on_host, exceeds = ~on_gpu, exceeds & frame["threads"].isna()
+    kernels = frame.loc[on_gpu, [*KERNEL, "median_a_s"]]
+    kernel_a_s = frame[KERNEL].merge(kernels, how="left", on=KERNEL)["median_a_s"]
+    hardware = frame.assign(on_host=on_host, exceeds_l2=exceeds, kernel_a_s=kernel_a_s)
     low, high = explained(host_factors(*sides), hardware)
     frame = frame.assign(offset_s=offset_s, ratio=ratio, side=side)
     frame = frame.assign(explained_low=low, explained_high=high)

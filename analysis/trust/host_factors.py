@@ -22,17 +22,17 @@ _KEY = ["quantity", "host_memory", "threads"]
 
 
 def host_factors(a: Sequence[Recording], b: Sequence[Recording]) -> pd.DataFrame:
-    """Return the ceilings measured on all hosts: quantity, host_memory, threads, factor.
+    """Return the ceilings measured on all hosts: quantity, host_memory, threads, value_a, factor.
 
-    factor is the time of B's hosts over the time of A's hosts, from medians over the rounds and
-    geometric means over the sessions. Devices are matched by name, because the ceilings of a GPU
-    depend on its link.
+    value_a is the ceiling of A, factor the time of B's hosts over the time of A's hosts, from
+    medians over the rounds and geometric means over the sessions. Devices are matched by name,
+    because the ceilings of a GPU depend on its link.
     """
-    both = _means(a).merge(_means(b), on=["device", *_KEY])
-    slower = both["value_y"] / both["value_x"]
+    both = _means(a).merge(_means(b), on=["device", *_KEY], suffixes=("_a", "_b"))
+    slower = both["value_b"] / both["value_a"]
     per_s = both["quantity"].str.endswith("_per_s")
     factors = both.assign(factor=slower.mask(per_s, 1 / slower))
-    return factors[[*_KEY, "factor"]]
+    return factors[[*_KEY, "value_a", "factor"]]
 
 
 def _means(sessions: Sequence[Recording]) -> pd.DataFrame:
@@ -59,19 +59,28 @@ def _medians(ceilings: pd.DataFrame) -> pd.DataFrame:
 def explained(factors: pd.DataFrame, rows: pd.DataFrame) -> tuple[pd.Series, pd.Series]:
     """Return the least and the greatest ratio B/A of each row that the ceilings explain.
 
-    How much a time depends on a ceiling is unknown, so both include 1. `rows` has on_host,
-    host_memory (of end-to-end runs), threads (of CPU products) and exceeds_l2.
+    A slower link changes only the part of a run outside its kernel, and a longer empty run changes
+    at most its own time. How much a time depends on a ceiling is unknown, so both ratios include 1.
+    `rows` has on_host, host_memory (of end-to-end runs), threads (of CPU products), exceeds_l2,
+    median_a_s and kernel_a_s (NaN if it was not measured).
     """
     low, high = (pd.Series(1.0, rows.index) for _ in range(2))
-    effects = [(rows["exceeds_l2"], factors["quantity"] == _LATENCY)]
-    for column, more in (("host_memory", factors["quantity"] == _EMPTY_RUN), ("threads", False)):
+    quantity, whole = factors["quantity"], pd.Series(1.0, rows.index)
+    outside = (1 - rows["kernel_a_s"] / rows["median_a_s"]).clip(0, 1).fillna(1.0)
+    empty_s = factors.loc[quantity == _EMPTY_RUN, "value_a"].max()
+    of_launch = (empty_s / rows["median_a_s"]).clip(upper=1).fillna(1.0)
+    effects = [
+        (rows["exceeds_l2"], quantity == _LATENCY, whole),
+        (rows["on_host"] & rows["host_memory"].notna(), quantity == _EMPTY_RUN, of_launch),
+    ]
+    for column, share in (("host_memory", outside), ("threads", whole)):
         for value in rows[column].dropna().unique():
             affected = rows["on_host"] & (rows[column] == value).fillna(False)
-            effects.append((affected, (factors[column] == value).fillna(False) | more))
-    for affected, affects in effects:
+            effects.append((affected, (factors[column] == value).fillna(False), share))
+    for affected, affects, share in effects:
         measured = factors.loc[affects, "factor"]
-        low[affected] *= min([1.0, *measured])
-        high[affected] *= max([1.0, *measured])
+        low[affected] *= 1 + share[affected] * (min([1.0, *measured]) - 1)
+        high[affected] *= 1 + share[affected] * (max([1.0, *measured]) - 1)
     return low, high
 
 
@@ -84,6 +93,6 @@ def note(factors: pd.DataFrame) -> str | None:
         f"{names.get(quantity) or names[quantity.split('_')[0]]}"
         f"{'' if pd.isna(memory) else f' ({memory})'}"
         f"{'' if pd.isna(threads) else f' ({threads} threads)'} {factor:.3f}"
-        for quantity, memory, threads, factor in factors.itertuples(index=False)
+        for quantity, memory, threads, _, factor in factors.itertuples(index=False)
     ]
     return f"times of B's hardware relative to A's: {', '.join(texts)}" if texts else None

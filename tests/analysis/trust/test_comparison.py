@@ -305,10 +305,10 @@ def test_runs_with_the_matrices_anywhere_are_compared(location):
     assert "same" in set(compared(*sides)["verdict"]) <= {"same", "undecided"}
 
 
-def test_slower_copies_of_the_host_explain_slower_runs():
+def test_slower_copies_of_the_host_explain_slower_runs_apart_from_their_kernels():
     total, kernel = np.linspace(1, 1.01, 20), np.linspace(0.5, 0.51, 20)
     one = held(total, kernel, h2d_bytes_per_s=1e10, d2h_bytes_per_s=2e10)
-    slow = held(1.3 * total, kernel, h2d_bytes_per_s=0.7e10, d2h_bytes_per_s=2e10)
+    slow = held(1.2 * total, kernel, h2d_bytes_per_s=0.7e10, d2h_bytes_per_s=2e10)
     frame = comparison.compare(one, slow, 0.02).set_index("quantity")
     assert frame["side"].to_dict() == {"total": "host", "kernel": "GPU"}
     assert frame["verdict"].to_dict() == {"total": "other hardware", "kernel": "same"}
@@ -316,6 +316,9 @@ def test_slower_copies_of_the_host_explain_slower_runs():
         "GPU: 1 same, 0 faster, 0 slower, 0 undecided",
         "host: 0 same, 0 faster, 0 slower, 0 undecided, 1 other hardware",
     ]
+    more = held(1.3 * total, kernel, h2d_bytes_per_s=0.7e10, d2h_bytes_per_s=2e10)
+    frame = comparison.compare(one, more, 0.02).set_index("quantity")
+    assert frame.at["total", "verdict"] == "slower", "copies are half of a run, so 1.21 at most"
     alike = held(1.3 * total, 1.3 * kernel, h2d_bytes_per_s=1e10, d2h_bytes_per_s=2e10)
     frame = comparison.compare(one, alike, 0.02)
     assert list(frame["verdict"]) == ["slower", "slower"], "hosts that are alike excuse nothing"
@@ -323,6 +326,13 @@ def test_slower_copies_of_the_host_explain_slower_runs():
         "times of B's hardware relative to A's: "
         "copies to the GPU (pinned) 1.429, copies to the host (pinned) 1.000"
     ]
+
+
+@pytest.mark.parametrize(("empty_s", "verdict"), [(0.8, "other hardware"), (0.008, "slower")])
+def test_a_longer_empty_run_explains_only_its_share_of_a_run(empty_s, verdict):
+    total, kernel = np.linspace(1, 1.001, 20), np.linspace(0.1, 0.1001, 20)
+    one, slow = (held(f * total, kernel, empty_total_s=1.1 * f * empty_s) for f in (1.0, 1.15))
+    assert compared(one, slow).set_index("quantity").at["total", "verdict"] == verdict
 
 
 @pytest.mark.parametrize(("l2_bytes", "verdict"), [(2**20, "other hardware"), (2**30, "slower")])
