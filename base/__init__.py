@@ -1,1 +1,1 @@
-"""Shared code of all folders: errors, files, command line, validation, intervals."""
+"""Code that all folders share: errors, files, command line, validation, intervals."""

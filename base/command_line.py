@@ -30,12 +30,13 @@ error."""
 
 
 class CommandParser(argparse.ArgumentParser):
-    """A parser whose commands are functions, and whose errors are one line.
+    """A parser whose commands are functions; it reports each error in one line.
 
-    The parameters of a function are its arguments: positional ones, and keywords as options. A type
-    is checked by conversion, ``Annotated`` names another conversion than the type, ``Literal``
-    gives choices, a sequence takes several values. The docstring is the help: a summary, then
-    paragraphs, a line for each argument and examples::
+    The parameters of a function become the command's arguments: keyword-only parameters become
+    options, the others are positional. The type of a parameter converts the text; ``Annotated``
+    names another conversion, ``Literal`` lists the choices, and a sequence takes several values.
+    The docstring becomes the help. It has a summary, paragraphs, a line for each argument, and
+    examples::
 
         --size N ...  only these matrix sizes
         -I --include DIR  without dots, the option may be repeated
@@ -56,10 +57,10 @@ class CommandParser(argparse.ArgumentParser):
     def add_commands(
         self, functions: Sequence[Function], shared: str, either: Mapping[str, Sequence[str]]
     ) -> None:
-        """Add commands named as the functions.
+        """Add one command per function, with the function's name.
 
-        `shared` describes arguments that a docstring leaves out, `either` names parameters by
-        command of which a user may give only one.
+        `shared` describes the arguments that a docstring omits. `either` lists, by command, the
+        names of parameters of which a user may give only one.
         """
         choices = self.add_subparsers(metavar="COMMAND", required=True)
         for function in functions:
@@ -82,7 +83,7 @@ class CommandParser(argparse.ArgumentParser):
     def add_parameters(
         self, function: Function, usages: Mapping[str, "_Usage"], either: Sequence[str]
     ) -> None:
-        """Add the parameters of a function as arguments."""
+        """Add the parameters of a function as arguments of its command."""
         kinds = get_type_hints(function, include_extras=True)
         group = self.add_mutually_exclusive_group() if either else self
         for place, parameter in enumerate(inspect.signature(function).parameters.values()):
@@ -94,7 +95,7 @@ class CommandParser(argparse.ArgumentParser):
             parent.add_argument(*names, help=usage.text.replace("%", "%%"), **settings)
 
     def run(self) -> int | None:
-        """Run the command in the arguments of this process; return its result."""
+        """Run the command that the arguments of this process name; return its result."""
         arguments = vars(self.parse_args())
         status: int | None = arguments.pop("run")(**arguments)
         return status
@@ -110,7 +111,7 @@ class CommandParser(argparse.ArgumentParser):
 
 @dataclass(frozen=True)
 class _Usage:
-    """An argument as a docstring describes it."""
+    """The description of one argument, as read from a docstring."""
 
     names: list[str]
     metavar: str | None
@@ -119,7 +120,7 @@ class _Usage:
 
 
 def _usages(block: str) -> dict[str, _Usage]:
-    """Return the described options by name, and positional arguments by place; the last counts."""
+    """Return usages of options by name, and of positionals by index; a later duplicate wins."""
     usages, places = {}, itertools.count()
     for line in re.sub(r"\n +", " ", block).splitlines():
         usage, text = re.split(" {2,}", line, maxsplit=1)
@@ -134,7 +135,7 @@ def _usages(block: str) -> dict[str, _Usage]:
 def _settings(
     parameter: inspect.Parameter, kind: Any, usage: _Usage, is_option: bool
 ) -> dict[str, Any]:
-    """Return the settings of `add_argument` for a parameter of this type."""
+    """Return the keyword arguments of `add_argument` for a parameter of type `kind`."""
     is_required = parameter.default is inspect.Parameter.empty
     default = None if is_required else parameter.default
     parts = [part for part in get_args(kind) if part is not NoneType]
@@ -216,7 +217,7 @@ def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
 
 
 def excerpt(titles: Sequence[str], rows: Sequence[Sequence[str]], count: int) -> list[str]:
-    """Return lines with the first `rows` of `count` that are not the same; none without rows."""
+    """Return lines with `rows`, and how many of `count` rows are omitted; no lines without rows."""
     if not rows:
         return []
     more = count - len(rows)
@@ -251,13 +252,13 @@ def _plain(value: Any) -> Any:
 
 
 def duration(seconds: float) -> str:
-    """Return seconds with four digits in the largest unit in which they are at least 1."""
+    """Return a duration as text: four digits and the largest unit in which it is at least 1."""
     factor, unit = next((f, u) for f, u in _UNITS if seconds * f >= 1 or u == "µs")
     return f"{seconds * factor:#.4g} {unit}"
 
 
 def annotation(level: str, text: str, title: str = "gemm-study", **place: object) -> str:
-    """Return a line that GitHub Actions shows beside a run; `level` is error, warning or notice."""
+    """Return a line that annotates a run on GitHub; `level` is error, warning or notice."""
     pairs = [*place.items(), ("title", title)]
     properties = ",".join(f"{name}={_escaped(str(value), ',:')}" for name, value in pairs)
     return f"::{level} {properties}::{_escaped(text)}"

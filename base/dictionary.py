@@ -1,8 +1,8 @@
 """The data dictionary: every column of recordings and tables, declared once.
 
 `dictionary.txt` declares columns, the files of a recording, and the tables of the study.
-`measurement.recording.schema` checks recordings by it. `analysis.schema` gives it to those who
-compute, write, read and show tables.
+`measurement.recording.schema` checks recordings against it. `analysis.schema` offers it to the code
+that computes, writes, reads and shows tables.
 """
 
 import re
@@ -19,10 +19,11 @@ _KINDS = ("text", "flag", "count", "number")
 
 @dataclass(frozen=True)
 class Declaration:
-    """A column: type, unit, heading, and the values that a recording may contain.
+    """A column: its type, unit, heading, and the values that a recording may contain.
 
-    `unit` has significant digits in parentheses where they are not the unit's. Numbers are from
-    `least` to `most`; a text is one of `words` or matches `pattern`, if one is given.
+    If a column does not have the usual number of significant digits of its unit, `unit` ends with
+    that number in parentheses. Numbers must be from `least` to `most`. If `words` or `pattern` is
+    given, a text must be one of these words or match the pattern.
     """
 
     kind: Kind
@@ -55,18 +56,18 @@ class File:
 
 
 def interval_columns(column: str) -> tuple[str, str]:
-    """Return the columns with the bounds of `column`: its name, _low or _high, then its unit."""
+    """Return the names of the bounds of `column`: _low or _high precedes its unit."""
     stem, unit = (column[:-2], "_s") if column.endswith("_s") else (column, "")
     return f"{stem}_low{unit}", f"{stem}_high{unit}"
 
 
 def with_bounds(column: str) -> list[str]:
-    """Return a column and its bounds, in the order of the tables."""
+    """Return the names of a column and of its bounds, in the order of the tables."""
     return [column, *interval_columns(column)]
 
 
 def declared(place: str, name: str) -> Declaration:
-    """Return a column of a table or of a file; raise KeyError if it is not declared."""
+    """Return the declaration of column `name` in table or file `place`; raise KeyError."""
     try:
         return COLUMNS.get(f"{place}.{name}") or COLUMNS[name]
     except KeyError:
@@ -74,7 +75,7 @@ def declared(place: str, name: str) -> Declaration:
 
 
 def _sections() -> dict[str, list[str]]:
-    """Return the entries of the file by the title of their section; an entry may have lines."""
+    """Return each section's entries, which can span lines, by the section's title."""
     text = SOURCE.read_text(encoding="utf-8")
     parts = re.split(r"^## (.*)\n", text, flags=re.MULTILINE)[1:]
     bodies = (re.sub(r"^#.*\n", "", body, flags=re.MULTILINE).strip() for body in parts[1::2])
@@ -95,7 +96,7 @@ def _declarations(entries: list[str]) -> Iterator[tuple[str, Declaration]]:
 
 
 def _declaration(text: str) -> Declaration:
-    """Return the declaration in "type unit values heading"."""
+    """Parse a declaration of the form "type unit values heading"."""
     kind, unit, values, heading = text.split(None, 3)
     if kind not in _KINDS:
         raise ValueError(f"{SOURCE}: {kind} is no type")
@@ -111,7 +112,7 @@ def _declaration(text: str) -> Declaration:
 
 
 def _lists(entries: list[str]) -> Iterator[tuple[str, str, list[str]]]:
-    """Yield name and description of each entry, and its lines."""
+    """Yield the name, the description and the remaining lines of each entry of a section."""
     for entry in entries:
         header, *lines = re.sub(r"\n {5,}", " ", entry).splitlines()
         name, description = header.split(": ", 1)
@@ -119,7 +120,7 @@ def _lists(entries: list[str]) -> Iterator[tuple[str, str, list[str]]]:
 
 
 def _names(place: str, lines: list[str]) -> list[str]:
-    """Return the names of columns in lines; a declaration after " = " is for this place only."""
+    """Return the column names in `lines`; a declaration after " = " applies to `place` only."""
     columns: list[str] = []
     for line in lines:
         names, _, override = line.partition(" = ")

@@ -16,7 +16,7 @@ _REMEDIES |= {errno.ENOSPC: "", 0: ""}  # others are faults of a path
 
 
 class StudyError(Exception):
-    """An error in the input or the environment; its one-line message names thing and remedy.
+    """An error in the input or the environment; its one-line message names fault and remedy.
 
     Every command prints ``error: <message>`` and exits with status 2, without a traceback. Messages
     may quote untrusted text: control characters are replaced, and the length is limited.
@@ -28,7 +28,7 @@ class StudyError(Exception):
 
 
 def exit_status(command: Callable[[], int | None]) -> int:
-    """Run `command`; return its result as exit status (None is 0), or 2 after printing an error."""
+    """Run `command`; return its result as exit status (None: 0), or print an error, return 2."""
     _prepare_streams()
     try:
         try:
@@ -59,7 +59,7 @@ def exit_status(command: Callable[[], int | None]) -> int:
 
 
 def _prepare_streams() -> None:
-    """Replace closed standard streams, and characters that the encoding of the output lacks."""
+    """Reopen closed standard streams; let streams replace characters that they cannot encode."""
     for number in range(3):  # the number of a closed stream must not become a file's
         with suppress(OSError):
             os.fstat(number)
@@ -82,7 +82,7 @@ def _fail(message: str, status: int = 2) -> int:
 
 
 def _flush(stream: TextIO) -> None:
-    """Flush a stream; if that fails, discard its text."""
+    """Flush a stream; if that fails, discard its buffered text."""
     try:
         stream.flush()
     except OSError:

@@ -52,7 +52,7 @@ def atomic_writer(path: Path | str) -> Iterator[IO[bytes]]:
 
 @contextmanager
 def alone_in(folder: Path) -> Iterator[None]:
-    """Wait until no other process or thread is in this block for the folder, which is created."""
+    """Wait until no other process or thread is in a block for `folder`; create it if missing."""
     folder.mkdir(parents=True, exist_ok=True)
     lock = os.open(folder, os.O_RDONLY)
     try:
@@ -75,7 +75,7 @@ def current_umask() -> int:
 
 
 def files_below(*folders: str) -> list[str]:
-    """Return the sorted files of folders, without Python's caches."""
+    """Return the sorted paths of all files in these folders, except Python's caches."""
     return [
         str(path)
         for folder in folders
@@ -85,9 +85,10 @@ def files_below(*folders: str) -> list[str]:
 
 
 def date_not_ahead(paths: Iterable[str]) -> None:
-    """Date files now that have a date in the future, as from another clock.
+    """Set the modification times of files to now if they are in the future.
 
-    Otherwise Snakemake refuses every file that is made from them as too old.
+    A copy from a machine whose clock is ahead has such times, and Snakemake would then consider
+    every file made from it outdated.
     """
     now_s = time.time()
     for path in paths:
@@ -97,7 +98,7 @@ def date_not_ahead(paths: Iterable[str]) -> None:
 
 
 def python_files_below(*folders: str) -> list[str]:
-    """Return the Python files of folders."""
+    """Return the paths of all Python files in these folders."""
     return [path for path in files_below(*folders) if path.endswith(".py")]
 
 
@@ -111,7 +112,7 @@ def _is_docstring(node: ast.AST) -> bool:
 
 
 def code_digest(paths: Iterable[Path | str]) -> str:
-    """Return a `digest` of Python files without comments, docstrings and error messages."""
+    """Return a `digest` of Python files that ignores comments, docstrings and error messages."""
     trees = []
     for path in paths:
         tree = ast.parse(Path(path).read_text(encoding="utf-8"))

@@ -32,11 +32,11 @@ def interval_ranks(count: int, confidence: float) -> tuple[int, int] | None:
 def ranks_of_series(
     count: int, confidence: float, correlation: npt.NDArray[np.float64]
 ) -> npt.NDArray[np.intp]:
-    """Return the lower rank of `interval_ranks` for series of `count` correlated samples.
+    """Return for each series of `count` correlated samples the lower rank, as in `interval_ranks`.
 
-    `correlation` comes from `sign_correlation`, shape (series,). With lag-1 correlation r, n
-    samples count as n·(1 − r)/(1 + r) independent samples, as for a mean. The rank keeps its
-    relative position among n; the outermost pair is the limit.
+    `correlation` is the result of `sign_correlation`, shape (series,). With lag-1 correlation r, n
+    samples count as n·(1 − r)/(1 + r) independent samples, as for a mean. The rank for so few
+    samples is scaled back to n samples; the smallest rank is 0.
     """
     independent = interval_ranks(count, confidence)
     assert independent is not None
@@ -48,9 +48,9 @@ def ranks_of_series(
 
 
 def sign_correlation(series: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """Return the lag-1 correlation of the signs: shape (series,) from (series, samples).
+    """Return the lag-1 correlation of each series' signs: shape (series,) from (series, samples).
 
-    The sign of a sample is whether it is above the median of its series.
+    The sign of a sample states whether it is above the median of its series.
     """
     above = (series > np.median(series, axis=1, keepdims=True)).astype(float)
     above -= above.mean(axis=1, keepdims=True)
@@ -62,7 +62,7 @@ def sign_correlation(series: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]
 def median_interval(
     values: npt.NDArray[np.float64], confidence: float = 0.95
 ) -> tuple[float, float, float]:
-    """Return the median of a 1-D sample and its interval's bounds (NaN if too few samples)."""
+    """Return the median of a 1-D sample and the bounds of its interval (NaN: too few samples)."""
     ordered = np.sort(values)
     median = float(np.median(ordered))
     ranks = interval_ranks(len(ordered), confidence)

@@ -1,4 +1,4 @@
-"""Paths of the project and its results."""
+"""Paths of the project and of its results."""
 
 import shutil
 import sys
@@ -21,24 +21,24 @@ MAKE_REPORT = "`make report`" if IS_CHECKOUT else "`gemm-study report`"
 
 
 def default_config() -> Path:
-    """Return config.yaml of the checkout or the current folder, or else of the installed study."""
+    """Return config.yaml of the checkout or the current folder, else of the installed package."""
     config = RESULTS.parent / "config.yaml"
     return config if config.exists() else ROOT / "config.yaml"
 
 
 def remedy(setup: str, packages: str) -> str:
-    """Return the command that installs packages: `setup` in a checkout, or else pip."""
+    """Return the command that installs packages: `setup` in a checkout, otherwise a pip command."""
     return f"`{setup}`" if IS_CHECKOUT else f"`pip install {packages}`"
 
 
 def program(name: str, package: str) -> Path:
-    """Return a program on PATH; raise StudyError if it is missing."""
+    """Return the path of a program on PATH; raise StudyError if it is missing."""
     if path := shutil.which(name):
         return Path(path)
     raise StudyError(f"{name}: not found on PATH; install {package}")
 
 
 def shown(path: Path) -> str:
-    """Return a path for messages: relative to the project or to the current folder if inside."""
+    """Return a path as text for messages, relative to the project or the current folder."""
     base = next((base for base in (ROOT, Path.cwd()) if path.is_relative_to(base)), None)
     return str(path.relative_to(base) if base else path)

@@ -1,4 +1,4 @@
-"""The descendants of a process: adopt orphans, end all."""
+"""The descendants of this process: adopt orphans, end all."""
 
 import ctypes
 import signal
@@ -16,12 +16,12 @@ def adopt_orphans() -> None:
 
 
 def end_with_parent() -> None:
-    """Let Linux kill this process when the thread that started it ends."""
+    """Let Linux kill this process when the thread that started this process ends."""
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def end_children() -> None:
-    """End all descendants of this process, by SIGINT and then by SIGKILL."""
+    """End all descendants of this process: by SIGINT and, if they persist, by SIGKILL."""
     children = psutil.Process().children(recursive=True)
     for child in children:
         with suppress(psutil.NoSuchProcess):

@@ -1,4 +1,4 @@
-"""Progress lines: the current item, items done of all, time remaining."""
+"""Progress lines: the current item, how many items are done, and the time remaining."""
 
 import sys
 import time
@@ -10,7 +10,7 @@ _SHARE = 0.2  # of the items; fewer give no estimate
 
 
 class Progress:
-    """Prints at most one line every two seconds; on a terminal it overwrites the line."""
+    """Prints at most one line every two seconds, which overwrites the last one on a terminal."""
 
     def __init__(
         self, label: str, total: int, unit: str = "cells", stream: TextIO | None = None
@@ -27,9 +27,10 @@ class Progress:
     def show(
         self, item: object, done: int, left_s: Callable[[], float | None], bound: str = "at most"
     ) -> None:
-        """Show the current item, the number done, and `left_s()` with its qualifier `bound`.
+        """Show the current item, the number of finished items and the seconds remaining.
 
-        `left_s` is called only when a line is due: the estimate costs more than a short run.
+        `left_s` estimates these seconds; `bound` is the word before them, such as "about". `left_s`
+        is called only when a line is due, because the estimate takes longer than a short run.
         """
         now = time.monotonic()
         if now - self._printed < _INTERVAL_S:
@@ -40,9 +41,10 @@ class Progress:
         self._line(f"{self._label}: {done}/{self._total} {self._unit}{left} · {item}")
 
     def show_share(self, item: object, done: int) -> None:
-        """Show the item finished last; the remaining time assumes equal times per item.
+        """Show the last finished item, and the time remaining if all items take equally long.
 
-        The time of the first item includes the start, and a few items do not predict the others.
+        The first item is excluded from the estimate, because its time includes the start. No
+        estimate is shown until enough items are done, because a few do not predict the others.
         """
         now = time.monotonic()
         if self._first is None:
@@ -55,7 +57,7 @@ class Progress:
         )
 
     def end(self) -> None:
-        """Show the total and the elapsed time."""
+        """Show the number of items and the elapsed time."""
         took = clock(time.monotonic() - self._started)
         self._line(f"{self._label}: {self._total}/{self._total} {self._unit} in {took}")
         if self._in_place:

@@ -1,4 +1,4 @@
-"""Base of all file models: strict types, known keys, one-line errors."""
+"""The base class of all file models: strict types, no unknown keys, one-line errors."""
 
 import difflib
 import json
@@ -19,7 +19,7 @@ from pydantic import (
 
 
 class Section(BaseModel):
-    """Keys whose values have exactly the declared types.
+    """A mapping in a file, with declared keys whose values have exactly the declared types.
 
     32.0 and true are not whole numbers; ``.nan`` and ``.inf`` are not numbers. Undeclared keys are
     errors unless a subclass sets ``extra="ignore"``.
@@ -51,7 +51,7 @@ class Section(BaseModel):
         return given
 
     def plain(self) -> dict[str, Any]:
-        """Return the given keys as plain JSON types."""
+        """Return the keys that the file sets, with their values as plain JSON types."""
         return self.model_dump(mode="json", exclude_unset=True)
 
 
@@ -67,9 +67,9 @@ def first_fault(error: ValidationError) -> str:
 
 
 def allowed(text: str) -> WrapValidator:
-    """Return a validator that replaces the error of any invalid value by "use `text`".
+    """Return a validator whose only error message is "use `text`", for any invalid value.
 
-    If only quotes make a text of a number or a number of a text, the error says so.
+    If the value would be valid with or without quotes, the message says so.
     """
 
     def check(value: Any, validate: ValidatorFunctionWrapHandler) -> Any:
@@ -83,7 +83,7 @@ def allowed(text: str) -> WrapValidator:
 
 
 def _quotes(value: Any, validate: ValidatorFunctionWrapHandler) -> str:
-    """Return the hint that quotes are missing or too many; empty if the value is wrong as well."""
+    """Return ", in quotes" or ", without quotes" if this makes the value valid, otherwise ""."""
     with suppress(ValidationError, ValueError):
         if isinstance(value, str):
             validate(json.loads(value))
@@ -104,7 +104,7 @@ def check_known(kind: str, name: object, allowed_names: Iterable[str]) -> None:
 
 
 def name_in(kind: str, names: Iterable[str]) -> AfterValidator:
-    """Return a validator for these names."""
+    """Return a validator that accepts only these names (`check_known`)."""
 
     def check(name: str) -> str:
         check_known(kind, name, names)
@@ -124,7 +124,7 @@ def _check_distinct(values: list[T]) -> list[T]:
 
 
 def not_empty(values: list[T]) -> list[T]:
-    """Return a list; raise ValueError if it is empty."""
+    """Return the list unchanged; raise ValueError if it is empty."""
     if not values:
         raise ValueError("is empty; add an entry")
     return values
@@ -135,6 +135,6 @@ OneOrMore = Annotated[list[T], AfterValidator(not_empty), AfterValidator(_check_
 
 
 def _shown(value: Any) -> str:
-    """Return a value as one short line."""
+    """Return a value as one short line for messages."""
     text = " ".join(repr(value).split())
     return text if len(text) <= 60 else f"{text[:57]}..."

@@ -1,1 +1,1 @@
-"""CPU matrix multiplication: C sources, catalog, build and Python binding."""
+"""Matrix multiplication on the CPU: C sources, their catalog, their build and Python binding."""

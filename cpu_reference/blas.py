@@ -1,8 +1,8 @@
-"""BLAS libraries as CPU variants: the baselines of the C variants.
+"""BLAS libraries as CPU variants, with which the C variants are compared.
 
-They are NumPy's BLAS and, if installed, MKL and BLIS from PyPI. Without its package, MKL is taken
-from PyTorch, which contains it. Each library multiplies C-contiguous float32 matrices on a given
-number of threads.
+They are NumPy's BLAS and, if installed, MKL and BLIS from PyPI. If the package of MKL is missing,
+MKL is taken from PyTorch, which contains it. Each library multiplies C-contiguous float32 matrices
+on a given number of threads.
 """
 
 import ctypes
@@ -29,9 +29,9 @@ _IDLE = {"OPENBLAS_THREAD_TIMEOUT": "21", "KMP_BLOCKTIME": "1"}
 
 
 def shorten_idle_time() -> None:
-    """Let idle BLAS threads of processes that start later sleep after 1 ms.
+    """Let idle BLAS threads sleep after 1 ms, in processes that start after this call.
 
-    A run starts a few µs after its warm-up, so this changes no time of a product.
+    A run starts a few µs after its warm-up, so this changes no measured time.
     """
     for name, value in _IDLE.items():
         os.environ.setdefault(name, value)

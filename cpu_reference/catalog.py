@@ -1,9 +1,10 @@
-"""The catalog of CPU variants, from the naive loop to BLAS libraries: one C file and entry each.
+"""The catalog of CPU variants, from the naive loop to BLAS libraries.
 
-Each file defines ``int NAME(const float *a, const float *b, float *c, int n, int block,
-int threads)`` for row-major square matrices. `threads` is the most that it uses: for a small
-product, fewer are faster. The function returns 0 on success, 1 if memory ran out, 2 if a thread
-could not be started. Variants without blocks or threads ignore these arguments.
+A compiled variant is one C file and one entry. Each file defines ``int NAME(const float *a, const
+float *b, float *c, int n, int block, int threads)`` for row-major square matrices. `threads` is the
+largest number that it may use, because fewer are faster for a small product. The function returns 0
+on success, 1 if memory ran out, 2 if a thread could not be started. Variants without blocks or
+threads ignore these arguments.
 """
 
 from dataclasses import dataclass
@@ -17,8 +18,8 @@ BLAS, MKL, BLIS = "blas", "mkl", "blis"
 class Variant:
     """One CPU variant.
 
-    `blocked`: it takes a block size. `parallel`: it can run on several threads. `compiled`: its
-    source is a C file of this project.
+    `blocked`: the variant takes a block size. `parallel`: it can run on several threads.
+    `compiled`: its source is a C file of this project.
     """
 
     name: str
@@ -31,7 +32,7 @@ class Variant:
 
     @property
     def is_tuned(self) -> bool:
-        """Whether it can be the fastest: a library, or a program for several threads."""
+        """Whether it can be the fastest variant: it is a library or runs on several threads."""
         return self.parallel or not self.compiled
 
     @property

@@ -1,4 +1,4 @@
-"""Usable CPUs of this process, their caches, and its threads."""
+"""The CPUs that this process may use, their caches, and the threads of this process."""
 
 import os
 import threading
@@ -18,9 +18,9 @@ _ASLEEP_S = 1.0
 def usable_threads(root: Path = _ROOT) -> int:
     """Return how many threads can run at once (at least 1); the study calls this "all cores".
 
-    The number is the CPUs of the process's affinity mask, limited by the CPU quota of its control
-    group. More threads than the quota's whole CPUs would be throttled in each period. `root` is the
-    root of the file system.
+    The result is the number of CPUs in the process's affinity mask, limited by the CPU quota of its
+    control group. More threads than the quota's whole CPUs would be throttled in each period.
+    `root` is the root of the file system.
     """
     cpus = len(os.sched_getaffinity(0))
     granted = granted_cpus(root)
@@ -28,7 +28,7 @@ def usable_threads(root: Path = _ROOT) -> int:
 
 
 def granted_cpus(root: Path = _ROOT) -> float | None:
-    """Return the CPU quota of the control groups in CPUs; None without a limit.
+    """Return the CPU quota of this process's control groups, in CPUs; None without a limit.
 
     It is the minimum over the process's group and its parents: cpu.max in control groups version 2,
     cpu.cfs_quota_us in version 1.
@@ -61,13 +61,13 @@ def _cpus(text: str) -> int:
 
 
 def keep_to_core(index: int) -> None:
-    """Bind this thread to one of `CORES`, counted from the last."""
+    """Bind this thread to one CPU of `CORES`; index 0 is the last one."""
     os.sched_setaffinity(0, {sorted(CORES)[-1 - index % len(CORES)]})
 
 
 @contextmanager
 def all_cores() -> Iterator[None]:
-    """Let this thread and its new threads use all `CORES` in the block."""
+    """Let this thread, and threads that it starts, use all `CORES` within the block."""
     kept = os.sched_getaffinity(0)
     os.sched_setaffinity(0, CORES)
     try:
@@ -102,8 +102,8 @@ def _busy_other_threads() -> bool:
 def _groups(root: Path) -> Iterator[Path]:
     """Yield the folders of the process's CPU control groups and of their parents.
 
-    In a container the path may be the host's, with only its top mounted. Missing folders set no
-    limit.
+    In a container the path of a group may be that on the host, of which only the top is mounted.
+    Folders that do not exist set no limit.
     """
     for line in _read(root / "proc/self/cgroup").splitlines():
         _, controllers, path = line.split(":", 2)

@@ -1,4 +1,4 @@
-"""Build of the CPU variants into one shared library, and its Python binding."""
+"""Building the CPU variants as one shared library, and calling it from Python."""
 
 import ctypes
 import subprocess
@@ -42,7 +42,8 @@ def gcc_version(gcc: Path) -> str:
 def build_library(gcc: Path, folder: Path, machine_flags: Sequence[str] = MACHINE_FLAGS) -> Path:
     """Compile all variants and ceilings to ``folder/cpu_reference.so``; return its path.
 
-    With `-march=native`, build it on the machine that measures. Raise StudyError if gcc fails.
+    The default flags include `-march=native`, so build the library on the machine that measures.
+    Raise StudyError if gcc fails.
     """
     out = folder / "cpu_reference.so"
     sources = [str(ROOT / variant.source) for variant in VARIANTS.values() if variant.source]
@@ -60,7 +61,7 @@ def build_library(gcc: Path, folder: Path, machine_flags: Sequence[str] = MACHIN
 
 
 def _check_matrices(entry: Variant, a: Matrix, b: Matrix, c: Matrix) -> None:
-    """Raise ValueError for matrices that the variant would read or write out of bounds."""
+    """Raise ValueError for matrices that the variant would access out of bounds."""
     are_plain = all(
         matrix.ndim == 2 and matrix.flags.c_contiguous and matrix.dtype == np.float32
         for matrix in (a, b, c)
@@ -110,11 +111,11 @@ class Library:
     ) -> Callable[[], None]:
         """Return a function that computes ``c = a·b``, as `multiply` does.
 
-        Time this function: checking and converting arguments takes longer than a small product. It
-        raises MemoryError if the variant cannot allocate its buffer, StudyError if it gets too few
-        threads. A (m, k), B (k, n) and C (m, n) are C-contiguous float32; for compiled variants
-        they are square. Raise ValueError for matrices, block sizes or threads that the variant
-        rejects.
+        Time the returned function, not `multiply`, because checking and converting the arguments
+        takes longer than a small product. It raises MemoryError if the variant cannot allocate its
+        buffer, StudyError if it gets too few threads. A (m, k), B (k, n) and C (m, n) are
+        C-contiguous float32; for compiled variants they are square. Raise ValueError for matrices,
+        block sizes or threads that the variant rejects.
         """
         entry = VARIANTS[name]
         _check_matrices(entry, a, b, c)
@@ -142,26 +143,26 @@ class Library:
         return run
 
     def fma_flop_per_s(self, threads: int = 1) -> float:
-        """Measure the throughput of FMAs in registers once (about 2 ms)."""
+        """Return the throughput of FMAs in registers, measured once (about 2 ms)."""
         return float(self._call("fma_rate", ctypes.c_long(_FMA_ROUNDS), threads))
 
     def clock_hz(self) -> float:
-        """Measure the clock of this thread's core once (about 20 µs).
+        """Return the clock of the core of this thread, measured once (about 20 µs).
 
-        The method times dependent operations of one cycle each. Linux reports only the nominal
-        clock on many virtual machines.
+        The method times a chain of dependent operations that take one cycle each. It is needed
+        because Linux reports only the nominal clock on many virtual machines.
         """
         return float(self._call("clock_rate", ctypes.c_long(_CLOCK_ROUNDS)))
 
     def touch(self, array: Matrix, threads: int) -> None:
-        """Write contiguous float32 with the same threads that `triad_bytes_per_s` reads with."""
+        """Write a contiguous float32 array with the threads that read it in `triad_bytes_per_s`."""
         pointer = array.ctypes.data_as(ctypes.c_void_p)
         self._call("touch", pointer, ctypes.c_long(array.size), threads)
 
     def triad_bytes_per_s(
         self, out: Matrix, p: Matrix, q: Matrix, repeats: int = 1, threads: int = 1
     ) -> float:
-        """Measure the bandwidth of ``out = p + 3·q`` once: `repeats` times on `threads` threads.
+        """Return the bandwidth of ``out = p + 3·q``, repeated `repeats` times on `threads` threads.
 
         The arrays are contiguous float32 of one length; ValueError otherwise. Use arrays much
         larger than the caches to measure memory, or arrays that fit in a cache to measure the

@@ -1,1 +1,1 @@
-"""The CUDA kernels of the study: sources, catalog and build."""
+"""The CUDA kernels of the study: their sources, their catalog and their build."""

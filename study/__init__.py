@@ -1,1 +1,1 @@
-"""One study: its configuration, products, builds and cells."""
+"""One study: its configuration, its products, the builds that it needs, and its cells."""

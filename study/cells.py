@@ -1,4 +1,4 @@
-"""Cells: the configurations to measure, planned from the study and the catalogs."""
+"""Cells: the configurations to measure, planned from the study and the catalogs of variants."""
 
 import math
 from collections.abc import Iterable, Mapping
@@ -18,10 +18,10 @@ CPU = "cpu"
 
 @dataclass(frozen=True)
 class Cell:
-    """A product to measure on a device.
+    """A product to measure on one device.
 
-    `host_memory` is the location of the data (`kernels.catalog.locations`), None on a CPU.
-    `threads` is None on a GPU.
+    `host_memory` names the location of the matrices (`kernels.catalog.locations`); it is None on a
+    CPU. `threads` is None on a GPU.
     """
 
     device: str
@@ -31,17 +31,17 @@ class Cell:
 
     @classmethod
     def of(cls, row: Mapping[str, Any]) -> "Cell":
-        """Return the cell of a recording's row, in which None means no value."""
+        """Return the cell that a recording's row describes; None in the row means no value."""
         return cls(row["device"], Product.of(row), row["host_memory"], row["threads"])
 
     @classmethod
     def kernel_of(cls, row: Mapping[str, Any]) -> "Cell":
-        """Return the `kernel` of a recording's row."""
+        """Return the `kernel` that a recording's row describes: a cell without host memory."""
         return cls(row["device"], Product.of(row))
 
     @property
     def kernel(self) -> "Cell":
-        """The kernel: the cell without host memory."""
+        """The cell without host memory: all cells that differ only in it run the same kernel."""
         return replace(self, host_memory=None)
 
     def kernel_row(self) -> dict[str, Any]:
@@ -82,7 +82,7 @@ class Cell:
 
     @property
     def bound_multiple(self) -> float:
-        """The error bound over the bound of sums in the order of k (`Variant.roundoffs`)."""
+        """The cell's error bound over that of sums in the order of k (`Variant.roundoffs`)."""
         k = self.shape.k
         return 1.0 if self.device == CPU else self.product.entry.roundoffs(k) / k
 
@@ -96,15 +96,16 @@ def cell(
     host_memory: str | None = None,
     threads: int | None = None,
 ) -> Cell:
-    """Return the cell of a product."""
+    """Return the cell that measures a variant on these matrices on a device."""
     return Cell(device, Product(name, dtype, shape, block_size), host_memory, threads)
 
 
 def cpu_cells(study: Study, all_threads: int) -> list[Cell]:
-    """Return the CPU's cells of a study, small sizes first.
+    """Return the cells that a study measures on the CPU, small sizes first.
 
-    `all_threads` is the number of threads that "all" means on the measured host; it also replaces
-    the study's counts if all of them are larger. Variants that are not parallel run on one thread.
+    `all_threads` is the number of threads that "all" means on the measured host. If all of the
+    study's counts are larger, it also replaces them. Variants that are not parallel run on one
+    thread.
     """
     return sorted(_cpu_cells(study.cpu, all_threads), key=lambda cell: cell.shape.flop)
 
@@ -126,14 +127,17 @@ def _cpu_cells(study: CpuStudy, all_threads: int) -> Iterable[Cell]:
 
 
 def gpu_cells(study: Study, device: str) -> list[Cell]:
-    """Return the cells of one GPU of a study, small products first, launchable or not."""
+    """Return the cells that a study measures on one GPU, small products first.
+
+    Cells that the GPU cannot launch are included.
+    """
     placed = dict.fromkeys(study.placed_products())
     cells = [Cell(device, product, location) for product, location in placed]
     return sorted(cells, key=lambda cell: cell.shape.flop)
 
 
 def problems(cells: list[Cell]) -> tuple[Problem, ...]:
-    """Return the matrices that these cells need, of the products and of padded operands."""
+    """Return the shapes and types of the matrices that cells need, padded operands included."""
     wanted = {(cell.dtype, cell.shape): None for cell in cells}
     wanted |= {(exact(cell.dtype), cell.shape): None for cell in cells}
     wanted |= {(cell.dtype, cell.product.operands): None for cell in cells if cell.device != CPU}

@@ -1,4 +1,4 @@
-"""The configuration: its keys, and one-line errors."""
+"""The study's configuration file: its keys and their allowed values."""
 
 from collections.abc import Iterable, Iterator
 from itertools import islice
@@ -101,23 +101,23 @@ SlurmModel = Annotated[
 
 
 class BlockSizeLimit(Section):
-    """The sizes (longest edge of a matrix) measured with a block size."""
+    """The range of sizes (longest edge of a matrix) at which one block size is measured."""
 
     block_size: PositiveCount  # also a tile shape: 64128 is 64 x 128
     smallest_size: Size = 1
     largest_size: Size = LARGEST_SIZE
 
     def excludes(self, product: Product) -> bool:
-        """Return whether a product of this block size is too small or too large."""
+        """Return whether a product has this block size and a size outside the range."""
         size = product.shape.largest
         within = self.smallest_size <= size <= self.largest_size
         return number_of(product.block_size) == self.block_size and not within
 
 
 class Series(Section):
-    """Products of any shape and element type; each variant takes the subset that it supports.
+    """Products of any shape and element type; a variant computes those that it supports.
 
-    `host_memory` are locations of the data, by default those of the study.
+    `host_memory` lists locations of the matrices, by default those of the study.
     """
 
     variants: OneOrMore[Variant]
@@ -140,7 +140,10 @@ class Series(Section):
 
 
 class CpuSizeLimit(Section):
-    """The largest size, or product of as many operations, of a variant or on some threads."""
+    """The largest size for a CPU variant, for a number of threads, or for both together.
+
+    For products that are not square it limits the number of operations.
+    """
 
     variant: CpuVariant | None = None
     threads: PositiveCount | None = None
@@ -148,7 +151,7 @@ class CpuSizeLimit(Section):
 
 
 class CpuStudy(Section):
-    """Measurements on the CPU: square float32 matrices; `shapes` are measured by libraries only.
+    """Measurements on the CPU: square float32 matrices; other `shapes` for libraries only.
 
     Block sizes apply to blocked variants. Thread counts apply to parallel variants ("all": one
     thread per CPU that the process may use); counts above "all" are not measured, and "all" has no
@@ -175,16 +178,16 @@ class CpuStudy(Section):
 
 
 class Interference(Section):
-    """The kernel that is timed with and without traffic on the host's other GPUs."""
+    """The kernel that is timed on one GPU, with and without traffic on the host's other GPUs."""
 
     variant: Variant
     block_size: BlockSize
 
 
 class Energy(Section):
-    """Matrix sizes at which energy, power and clock are read, over launches of `length_s`.
+    """Matrix sizes at which energy, power and clock are measured, during `length_s` of launches.
 
-    `fastest` is the number of variants at each size (default: all).
+    `fastest` is the number of variants measured at each size (default: all).
     """
 
     sizes: Sizes
@@ -193,9 +196,10 @@ class Energy(Section):
 
 
 class Throughput(Section):
-    """Products with their copies over several streams, at each variant's fastest block size.
+    """Sequences of products, with their copies, over several streams.
 
-    `streams` are for independent products; `reuse` are numbers of products with the same A.
+    Each variant has its fastest block size. `streams` lists numbers of streams for independent
+    products; `reuse` lists numbers of products that share A.
     """
 
     variants: OneOrMore[Variant]
@@ -205,7 +209,7 @@ class Throughput(Section):
 
 
 class ProtocolSettings(Section):
-    """How a cell is sampled (see `measurement.sampling.protocol`); times are in seconds."""
+    """How many samples a cell gets (see `measurement.sampling.protocol`); times are in seconds."""
 
     confidence: Share  # level of the interval of a median
     samples: PositiveCount  # per cell, if they fit in the budget
@@ -222,9 +226,9 @@ class ProtocolSettings(Section):
 class Study(Section):
     """The measurements: variants on square float32 matrices, other `series`, and the CPU.
 
-    In the scope "quick", the values under `quick` override the study's own, mappings key by key;
-    they are enough for the three answers. The default scope is "full". A size in `sizes` and in
-    `holdout_sizes` is held out.
+    In the scope "quick", values under `quick` override the study's own, mappings key by key. They
+    are enough for the three answers of the report. The default scope is "full". A size in both
+    `sizes` and `holdout_sizes` is held out.
     """
 
     scope: Literal["quick", "full"] = "full"
@@ -273,11 +277,11 @@ class Study(Section):
 
     @property
     def catalog(self) -> Catalog:
-        """The catalog of the variants."""
+        """The catalog of variants from which the study names some."""
         return self._catalog
 
     def placed_products(self) -> Iterator[tuple[Product, str]]:
-        """Yield the products within `block_size_limits`, each with a location of its data.
+        """Yield the products within `block_size_limits`, each with a location of its matrices.
 
         Square matrices precede `series`. A product may repeat.
         """
@@ -323,12 +327,13 @@ class Study(Section):
 
 
 class Gpu(Section):
-    """One entry per GPU: an earlier `recording`, a `device` of this host, or a Slurm GPU model.
+    """One GPU of the report: a `device` of this host, a Slurm GPU model, or earlier recordings.
 
-    `recordings` are several recordings of one GPU model. Each is a session: one uninterrupted
-    measurement on one host. `device` is a CUDA index, part of a GPU's name, or "auto" for all GPUs
-    of this host, which may have none. Several GPUs are measured one after the other, or `at_once`.
-    `slurm` is a GPU model as in Slurm; a node measures one GPU.
+    `recording` is one recording, `recordings` are several of one GPU model. Each is a session: one
+    uninterrupted measurement on one host. `device` is a CUDA index, part of a GPU's name, or "auto"
+    for all GPUs of this host, which may have none. Several GPUs are measured one after the other,
+    or together with `at_once`. `slurm` is a GPU model as Slurm names it; each node measures one
+    GPU.
     """
 
     id: Annotated[
@@ -344,7 +349,7 @@ class Gpu(Section):
 
     @property
     def folders(self) -> list[str]:
-        """The earlier recordings; empty for a live device."""
+        """The folders of the earlier recordings; empty for a GPU to be measured."""
         return self.recordings or ([self.recording] if self.recording else [])
 
     @field_validator("id")
@@ -368,9 +373,9 @@ class Gpu(Section):
 
 
 class Report(Section):
-    """Settings of the report: `focus` is a GPU by its id or label (default: the first).
+    """Settings of the report: `focus` is the id or label of its main GPU (default: the first).
 
-    `baseline` is the baseline of the ladder of kernels.
+    `baseline` names the variant with which the ladder's kernels are compared.
     """
 
     focus: Text | None = None
@@ -384,7 +389,7 @@ class Toolchain(Section):
 
 
 class Config(Section):
-    """The whole file."""
+    """A configuration file with all of its sections."""
 
     study: Study
     gpus: list[Gpu]
@@ -394,7 +399,7 @@ class Config(Section):
 
     @property
     def name(self) -> str:
-        """The name of its file, for messages."""
+        """The file's name, for messages."""
         return self._name
 
     @field_validator("gpus")
@@ -426,7 +431,7 @@ class Config(Section):
 def load(path: Path | str, scope: str | None = None, catalog: Catalog = VARIANTS) -> Config:
     """Return the configuration in the file `path`; raise ConfigError if missing or faulty.
 
-    `scope` overrides the scope in the file; its variants are of the `catalog`.
+    `scope` overrides the scope in the file. The file may name the variants in `catalog`.
     """
     content = read(path)
     return validate(in_scope(content, scope) if scope else content, named(path), catalog)

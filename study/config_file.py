@@ -1,4 +1,4 @@
-"""The configuration file and the user's own file: how they are read and written."""
+"""Reading and writing the configuration file, and the user's config.local.yaml."""
 
 import json
 import os
@@ -15,30 +15,30 @@ _MOST_BYTES = 2**16  # of a file
 
 
 class ConfigError(StudyError):
-    """A faulty configuration; the message has file, key, fault and allowed values."""
+    """A faulty configuration; the message names file, key, fault and allowed values."""
 
 
 def files(path: Path | str) -> list[str]:
-    """Return a configuration file, and the user's own file next to it if there is one."""
+    """Return the path of a configuration file, and of a config.local.yaml next to it."""
     local = Path(path).with_suffix(f".local{Path(path).suffix}")
     return [str(path), str(local)] if os.path.lexists(local) else [str(path)]
 
 
 def named(path: Path | str, *more: Path | str) -> str:
-    """Return the names of a configuration file and of those that override it, for messages."""
+    """Return the names of a configuration file and of the files that override it, for messages."""
     first, *overriding = [*files(path), *map(str, more)]
     return f"{first} with {' and '.join(overriding)}" if overriding else first
 
 
 def in_scope(content: Any, scope: str) -> Any:
-    """Return the content of a configuration file with this scope of the study."""
+    """Return the content of a configuration file with the study's scope set to `scope`."""
     if not isinstance(content, dict) or not isinstance(content.get("study"), dict):
         return content
     return {**content, "study": {**content["study"], "scope": scope}}
 
 
 def changed(section: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
-    """Return a section with the values of `changes`; mappings change key by key, None unsets."""
+    """Return a section with `changes`; mappings change key by key, and None removes a key."""
     result = dict(section)
     for key, value in changes.items():
         if isinstance(value, dict):
@@ -49,10 +49,10 @@ def changed(section: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
 
 
 def replaced_by_quick(content: Any, committed: str) -> list[str]:
-    """Return the edited keys of a study, such as ``cpu.sizes``, that quick gives other values.
+    """Return the keys that the user edited but the scope "quick" overrides, such as ``cpu.sizes``.
 
-    `content` is that of a configuration file, `committed` the text before edits (empty: unknown).
-    Without a key if its scope is full, because then nothing is replaced.
+    `content` is that of the configuration file, `committed` its text before the edits (empty:
+    unknown). A study in the scope "full" has no such keys, because nothing is overridden.
     """
     study = content.get("study") if isinstance(content, dict) else None
     original = yaml.load(committed, _Loader) if committed else None
@@ -64,7 +64,7 @@ def replaced_by_quick(content: Any, committed: str) -> list[str]:
 
 
 def _by_dotted_key(section: dict[str, Any], before: str = "") -> dict[str, Any]:
-    """Return the values of nested mappings by keys such as ``cpu.sizes``."""
+    """Return the values of nested mappings by dotted keys such as ``cpu.sizes``."""
     values: dict[str, Any] = {}
     for key, value in section.items():
         if isinstance(value, dict):
@@ -75,7 +75,7 @@ def _by_dotted_key(section: dict[str, Any], before: str = "") -> dict[str, Any]:
 
 
 def _without(section: dict[str, Any], others: dict[str, Any]) -> dict[str, Any]:
-    """Return a section without the values that `others` also has."""
+    """Return a section without the values that are equal in `others`."""
     return {
         key: _without(value, others[key]) if isinstance(others.get(key), dict) else value
         for key, value in section.items()
@@ -84,10 +84,10 @@ def _without(section: dict[str, Any], others: dict[str, Any]) -> dict[str, Any]:
 
 
 def _overridden(content: dict[str, Any], local: dict[str, Any]) -> dict[str, Any]:
-    """Return the content of a configuration file with the values of a `local` one.
+    """Return the content of a configuration file after a `local` one has overridden values.
 
-    They also override values of `quick` in `content`. The focus in `content` applies only while
-    its GPU is in the list of GPUs.
+    The local values also override values of `quick` in `content`. The focus in `content` applies
+    only while its GPU is in the list of GPUs.
     """
     study, changes = content.get("study"), local.get("study")
     if isinstance(study, dict) and isinstance(changes, dict):
@@ -103,15 +103,16 @@ def _overridden(content: dict[str, Any], local: dict[str, Any]) -> dict[str, Any
 
 
 def among(focus: str, ids: Iterable[str]) -> bool:
-    """Return whether the focus is the id of one of the GPUs, or the label of a part of one."""
+    """Return whether the focus is one of the GPUs' ids, or the label of one GPU of an entry."""
     return any(focus == name or focus.startswith(f"{name}-") for name in ids)
 
 
 class _Loader(yaml.BaseLoader):
-    """YAML without aliases and duplicate keys, whose plain numbers, true, false and null are JSON.
+    """A YAML loader without aliases and duplicate keys; only JSON's scalars are not texts.
 
-    All other values are texts, also those that YAML 1.1 and 1.2 read differently: 012, 1:30, 1_000,
-    2026-01-01, yes and on. Tabs between two tokens of a line separate them, as in YAML 1.2.
+    Numbers, true, false and null are therefore read as in JSON. All other values are texts, also
+    those that YAML 1.1 and 1.2 read differently: 012, 1:30, 1_000, 2026-01-01, yes and on. Tabs
+    between two tokens of a line separate them, as in YAML 1.2.
     """
 
     def scan_to_next_token(self) -> None:
@@ -150,15 +151,15 @@ _Loader.add_constructor("tag:yaml.org,2002:str", _scalar)
 
 
 def dump(content: Any) -> str:
-    """Return the text of a configuration file with this content, as JSON, which is also YAML."""
+    """Return the text of a configuration file with this content: JSON, which is also YAML."""
     return json.dumps(content, indent=2) + "\n"
 
 
 def read(path: Path | str, *more: Path | str) -> Any:
     """Return the content of a configuration file, unchecked; raise ConfigError if unreadable.
 
-    Values in a ``config.local.yaml`` next to ``config.yaml`` override its own, and values in the
-    files `more` override both (`_overridden`).
+    Values in a ``config.local.yaml`` next to ``config.yaml`` override those of ``config.yaml``.
+    Values in the files `more` override both (`_overridden`).
     """
     content = _read(path)
     for name in [*files(path)[1:], *more]:

@@ -1,4 +1,4 @@
-"""The memory-access tables of a study."""
+"""Which products of a study have their memory accesses counted, and which only predicted."""
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -20,12 +20,13 @@ _LARGEST = Shape.square(_UNEVEN)
 def plan(
     study: Study, size: int | None, block_sizes: Iterable[int] = BLOCK_SIZES
 ) -> list[Counting]:
-    """Return the tables of a study, one per variant, element type and block size.
+    """Return the memory-access tables to compute: one per variant, element type and block size.
 
-    Each kernel is run at two small sizes, for the exact and for the guarded build, and at the small
-    shapes of the study. With one of these `block_sizes`, or without block size, it is also run at
-    `size`, if the study has that size. All other shapes are left to theory. For tile shapes, the
-    small shapes are also left to theory: their lanes differ in the number of iterations.
+    Each kernel is run at two small sizes, one for the exact and one for the guarded build, and at
+    the small shapes of the study. Kernels with one of these `block_sizes`, or without block size,
+    are also run at `size`, if the study has that size. For all other shapes the accesses are
+    computed by theory. For tile shapes, the small shapes are also computed by theory, because their
+    lanes differ in the number of iterations.
     """
     by_kernel: dict[Product, list[Product]] = {}
     for one in products(study):
@@ -37,7 +38,10 @@ def plan(
 def _counting(
     uneven: Product, studied: list[Product], size: int | None, block_sizes: Iterable[int]
 ) -> Counting:
-    """Return the table of one kernel, from its products at `_UNEVEN` and in the study."""
+    """Return which products of one kernel are run, and which are computed by theory.
+
+    `uneven` is the small product that needs the guarded build, `studied` are those of the study.
+    """
     launchable = [one for one in studied if one.launch.threads_per_block <= MAX_THREADS]
     width = lcm(*uneven.tile)
     counted = [replace(uneven, shape=Shape.square(width * -(-_EDGE // width))), uneven]

@@ -1,4 +1,4 @@
-"""A narrowed study: some variants at some sizes, without editing the study's file."""
+"""A smaller study: some variants at some sizes, without edits to the configuration file."""
 
 import csv
 import math
@@ -24,11 +24,11 @@ def narrowed(
     series: Sequence[dict[str, Any]] = (),
     samples: int | None = None,
 ) -> Config:
-    """Return a configuration whose study has only these GPU variants and sizes, if any.
+    """Return a configuration whose study has only these GPU variants and sizes, if any are given.
 
-    Other settings are kept, except long measurements with another purpose; on the CPU only BLAS is
-    measured. `samples`: number per configuration, without a time budget. Raise ConfigError if a
-    variant supports none of the sizes.
+    Other settings are kept, except long measurements with another purpose. On the CPU, only BLAS is
+    measured. `samples` is the number per configuration, without a time budget. Raise ConfigError if
+    a variant supports none of the sizes.
     """
     if not (variants or sizes or series):
         return config
@@ -54,10 +54,10 @@ def narrowed(
 
 
 def undecided(path: Path) -> tuple[list[str], list[int], int]:
-    """Return variants, matrix sizes and samples that would decide the rows of a comparison.
+    """Return the variants, the matrix sizes and the samples that a comparison needs for a verdict.
 
-    `path` is a file of `gemm-study compare --csv`. Rows that need more sessions keep their number
-    of samples. Raise StudyError if the file has another format, or nothing is undecided.
+    `path` is a file written by `gemm-study compare --csv`. Rows that need more sessions keep their
+    number of samples. Raise StudyError if the file has another format, or if nothing is undecided.
     """
     try:
         with path.open(newline="") as file:

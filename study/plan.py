@@ -12,7 +12,7 @@ def products(study: Study) -> list[Product]:
 
 
 def calls(study: Study) -> list[UserCall]:
-    """Return the user-supplied calls of a study (`kernels.catalog.user_supplied`)."""
+    """Return the user-supplied Python functions that a study measures."""
     entries = {product.variant: product.entry for product in products(study)}
     return [entry for entry in entries.values() if isinstance(entry, UserCall)]
 
@@ -20,6 +20,6 @@ def calls(study: Study) -> list[UserCall]:
 def builds(study: Study) -> list[Build]:
     """Return every build that a study needs, without repeats.
 
-    The last are `INSTRUMENTS`, which every measurement needs.
+    The last builds are `INSTRUMENTS`, the helper kernels of every measurement.
     """
     return [*builds_for(products(study)), *INSTRUMENTS]

@@ -1,10 +1,10 @@
-"""``gemm-study reproduce``: rebuild tables and report, compare them with the published ones.
+"""``gemm-study reproduce``: rebuild tables and report and compare them with the published ones.
 
 The inputs (recordings, sources of kernels, published times) are compared by their digests in
-`PUBLISHED`. The tables are compared with those in the archive beside it: texts, verdicts and
-criteria exactly, numbers within `TOLERANCE`. Every number of the page must agree with the rebuilt
-tables. A statement is a claim of a source or an answer of the report; on a session of this machine
-only the verdicts of statements are compared.
+`PUBLISHED`. The tables are compared with those in the archive next to `PUBLISHED`: texts, verdicts
+and criteria exactly, numbers within `TOLERANCE`. Every number of the page must agree with the
+rebuilt tables. A statement is a claim of a source or an answer of the report; on a session of this
+machine only the verdicts of statements are compared.
 """
 
 import errno
@@ -56,7 +56,7 @@ OUTCOME = ["where", "statement", "criterion", "published", "here", "outcome"]
 
 
 class Published(Section):
-    """The published digests of inputs by path, and rows of tables by name."""
+    """The published digest of each input by path, and the number of rows of each table by name."""
 
     inputs: dict[str, str]
     rows: dict[str, int]
@@ -138,7 +138,7 @@ def _tables(folder: Path) -> dict[str, pd.DataFrame]:
 
 
 def _sample(table: pd.DataFrame) -> pd.DataFrame:
-    """Return all rows of a table, or `_MOST_ROWS` that depend only on how many it has."""
+    """Return all rows of a table or, if it is longer, a fixed choice of `_MOST_ROWS` rows."""
     if len(table) <= _MOST_ROWS:
         return table
     return table.sample(_MOST_ROWS, random_state=0).sort_index()
@@ -163,13 +163,13 @@ def _digest(file: Path) -> str:
 
 
 def _rebuild(root: Path, content: dict[str, Any], out: Path) -> str | None:
-    """Make the report from recordings, without measuring; see `_run`."""
+    """Make the report in `out` from recordings, without measuring; return the error, or None."""
     gpus = [gpu for gpu in content["gpus"] if {"recording", "recordings"} & set(gpu)]
     return _run(root, content | {"gpus": gpus}, "report", out)
 
 
 def _run(root: Path, content: dict[str, Any], target: str, out: Path) -> str | None:
-    """Make a target of the workflow, whose results replace `out`; return the error, or None.
+    """Make a target of the workflow and replace `out` by its results; return the error, or None.
 
     Raise OSError if the disk is full. Without a git folder the report contains no commit, so its
     digest depends only on its content.
@@ -206,7 +206,7 @@ def _run(root: Path, content: dict[str, Any], target: str, out: Path) -> str | N
 
 
 def _shown(line: str) -> str:
-    """Print the message of a job in a line of Snakemake; return the line."""
+    """Print the message of a job if Snakemake's `line` has one; return the line."""
     if job := re.fullmatch(r"Job \d+: (.+)", line):
         print(f"reproduce: {job[1]}", file=sys.stderr, flush=True)
     return line
@@ -215,7 +215,7 @@ def _shown(line: str) -> str:
 def _session(
     root: Path, content: dict[str, Any], session: Path, out: Path
 ) -> tuple[pd.DataFrame, set[str]]:
-    """Return the statements and the variants of a session; raise StudyError if it is unusable."""
+    """Return statements and variants of a session; raise StudyError if it is unusable."""
     gpus = [{"id": HERE.replace(" ", "-"), "recording": str(session.absolute())}]
     if fault := _run(root, content | {"gpus": gpus, "report": {}}, "tables", out):
         raise StudyError(f"--session {session}: {fault}")
@@ -224,10 +224,10 @@ def _session(
 
 
 def statements(tables: Tables) -> pd.DataFrame:
-    """Return the claims and the answers in tables.
+    """Return one row per statement in the tables: the claims of sources, and the report's answers.
 
-    Columns: where (GPU or recording), statement, number (among equal ones), criterion, value,
-    verdict.
+    Columns: where (GPU or recording), statement, number (among statements with equal text),
+    criterion, value, verdict.
     """
     rows = []
     for row in tables["claims"].to_dict("records"):
@@ -254,7 +254,7 @@ def statements(tables: Tables) -> pd.DataFrame:
 
 
 def of_files(published: Mapping[str, str], here: Mapping[str, str]) -> Iterator[Row]:
-    """Yield one outcome per input file."""
+    """Yield one outcome per input file, from the digests as published and as computed here."""
     for path in sorted({*published, *here}):
         digests = published.get(path, "missing")[:12], here.get(path, "missing")[:12]
         is_same = published.get(path) == here.get(path)
@@ -272,7 +272,7 @@ def of_tables(rows: Mapping[str, int], published: Tables, here: Tables) -> Itera
 
 
 def _differences(rows: int, published: pd.DataFrame, here: pd.DataFrame) -> tuple[str, str]:
-    """Return the first difference between tables, as published and here; else two equal texts."""
+    """Return the first differing row as text, as published and here; two equal texts if none."""
     if list(published) != list(here):
         only = {*published} ^ {*here}
         columns = [", ".join(name for name in table if name in only) for table in (published, here)]
@@ -290,14 +290,14 @@ def _differences(rows: int, published: pd.DataFrame, here: pd.DataFrame) -> tupl
 
 
 def _is_close(published: pd.Series, here: pd.Series) -> np.ndarray[Any, np.dtype[np.bool_]]:
-    """Return which texts are equal, or numbers within the tolerance."""
+    """Return for each row whether texts are equal, or numbers equal within the tolerance."""
     one, other = (pd.to_numeric(texts, errors="coerce").to_numpy() for texts in (here, published))
     is_close = np.isclose(one, other, rtol=TOLERANCE, atol=0)
     return np.asarray((published.to_numpy() == here.to_numpy()) | is_close)
 
 
 def _of_page(folder: Path) -> Row:
-    """Return whether every number of the rebuilt page agrees with the rebuilt tables."""
+    """Return an outcome: whether all numbers of the rebuilt page agree with the rebuilt tables."""
     command = [sys.executable, "-m", "workflow", "check", str(folder / "report.html")]
     command += ["--tables", str(folder / "tables")]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
@@ -306,7 +306,7 @@ def _of_page(folder: Path) -> Row:
 
 
 def of_statements(published: pd.DataFrame, here: pd.DataFrame) -> Iterator[Row]:
-    """Yield one outcome per statement, compared with the rebuilt one."""
+    """Yield one outcome per published statement, compared with the rebuilt statement."""
     both = published.merge(here, "outer", ["where", "statement", "number"], suffixes=("", "_here"))
     both = both.fillna("missing")
     is_same = _is_close(both["value"], both["value_here"])
@@ -324,8 +324,8 @@ def of_session(
 ) -> Iterator[Row]:
     """Yield one outcome per published statement on the GPU `focus`, compared with a session.
 
-    `variants` are the variants that the session measured: a fastest variant that is missing is not
-    testable. Of several GPUs in a session, the first one is compared.
+    `variants` are those that the session measured. If the fastest variant is not among them, its
+    statement is not testable. Of several GPUs in a session, the first one is compared.
     """
     published = published[published["where"] == focus]
     session = published[:0] if here is None else here[here["where"] != "all"]
@@ -351,9 +351,9 @@ def _outcome(is_same: bool) -> str:
 
 
 def summary(outcomes: pd.DataFrame) -> list[str]:
-    """Return a row per conclusion and per fault, and the counts.
+    """Return the lines of the summary: one per conclusion and per fault, then the counts.
 
-    Of files and tables that are reproduced, and of conclusions not testable here, only the number.
+    Reproduced files and tables, and conclusions not testable here, are only counted.
     """
     is_file = outcomes["criterion"].isin([_FILE, _TABLE])
     is_reproduced = outcomes["outcome"] == REPRODUCED

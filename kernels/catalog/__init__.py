@@ -1,1 +1,1 @@
-"""The catalog: every variant, its launch geometry and its limits."""
+"""The catalog: every GPU variant, its launch geometry and its limits."""

@@ -1,6 +1,6 @@
-"""Baselines: a baseline is the reference of a speedup, and this is the list of all of them.
+"""All baselines: the variants over which speedups are given.
 
-A speedup is the time of its baseline over the time of the other implementation, at the same size.
+A speedup is the time of the baseline over the time of the other implementation, at the same size.
 """
 
 from typing import Literal, get_args

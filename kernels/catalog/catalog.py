@@ -1,4 +1,4 @@
-"""The catalog of a run: all variants by name, as an immutable value."""
+"""The catalog of a run: an immutable mapping of names to variants."""
 
 import difflib
 from collections.abc import Iterator, Mapping
@@ -9,13 +9,13 @@ from kernels.catalog.variant import UserSupplied, Variant
 
 
 class Catalog(Mapping[str, Variant]):
-    """Variants by name. A run has the variants of this project and its user-supplied ones.
+    """Variants by name: those of this project, and the user-supplied ones of a run.
 
-    It is pickled as its user-supplied variants, and restored with the variants of the project.
+    Only the user-supplied variants are pickled; unpickling adds those of the project.
     """
 
     def __init__(self, *entries: Variant) -> None:
-        """Contain these variants; of equal names, the last."""
+        """Contain these variants; of several with one name, the last is kept."""
         self._entries = MappingProxyType({entry.name: entry for entry in entries})
 
     def __getitem__(self, name: str) -> Variant:
@@ -34,7 +34,7 @@ class Catalog(Mapping[str, Variant]):
         return restored, tuple(e for e in self.values() if isinstance(e, UserSupplied))
 
     def joined(self, *entries: Variant) -> "Catalog":
-        """Return a catalog that also has these variants."""
+        """Return a new catalog that contains these variants as well."""
         return Catalog(*self.values(), *entries) if entries else self
 
     def variant(self, name: str) -> Variant:
@@ -48,7 +48,7 @@ class Catalog(Mapping[str, Variant]):
 
 
 def restored(*supplied: UserSupplied) -> Catalog:
-    """Return the catalog of this project with user-supplied variants."""
+    """Return a catalog of this project's variants and the `supplied` ones."""
     from kernels.catalog.entries import VARIANTS  # which is made of this class
 
     return VARIANTS.joined(*supplied)

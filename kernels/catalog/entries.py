@@ -1,4 +1,4 @@
-"""The variants of this project, from `variants.toml`.
+"""The variants of this project, as read from `variants.toml`.
 
 A new variant is one `.cu` file, one entry in `variants.toml`, and the theory of its memory accesses
 in `kernels.theory`. Matrices are row-major. A kernel has one of two C signatures,
@@ -55,7 +55,7 @@ def _variant(name: str, library: bool = False, **facts: Any) -> Variant:
 
 
 def _theory(declared: Any) -> Callable[[KernelAccesses, Any], list[Access]] | None:
-    """Return the function of memory accesses with this name, or with its options."""
+    """Return the function of accesses that an entry of variants.toml names, with its options."""
     if declared is None:
         return None
     options = dict(declared) if isinstance(declared, dict) else {"function": declared}
@@ -64,7 +64,7 @@ def _theory(declared: Any) -> Callable[[KernelAccesses, Any], list[Access]] | No
 
 
 def _block_sizes(kernel: str, wanted: Any) -> tuple[BlockSize, ...]:
-    """Return a range of block sizes, listed ones, or the tile shapes of a kernel."""
+    """Return the block sizes of an entry: a range, a list, or the tile shapes of its kernel."""
     if isinstance(wanted, dict):
         return tuple(range(wanted["first"], wanted["last"] + 1, wanted.get("step", 1)))
     tiles = _TILES.get(kernel)
@@ -87,6 +87,6 @@ def variant(name: str) -> Variant:
 
 
 def has_own_source(name: str) -> bool:
-    """Return whether a variant shares its source file with no other variant."""
+    """Return whether no other variant has the same source file."""
     entry = variant(name)
     return isinstance(entry, Kernel) and entry.kernel == name

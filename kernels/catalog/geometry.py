@@ -1,4 +1,4 @@
-"""Tiles and launch geometries of the catalog's kernels, as functions of the block size."""
+"""Functions from the block size to the tile, and from shape and block size to the launch."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -14,17 +14,17 @@ _ROW_BYTES = ELEMENTS["float32"].bytes  # per element of a buffered row or colum
 
 
 def tile_of(edges: Sequence[int | str]) -> Callable[[Any], Tile]:
-    """Return the tile by block size from its three edges; see `number`."""
+    """Return a function from the block size to a tile with these three edges (see `number`)."""
     return lambda b: (number(edges[0], b), number(edges[1], b), number(edges[2], b))
 
 
 def shaped_tile(tile: TileShape) -> Tile:
-    """The tile of a kernel whose block size is a tile shape."""
+    """Return the rows, the columns and the K per iteration of a tile shape."""
     return tile.rows, tile.columns, tile.step
 
 
 def number(text: int | str, b: int) -> int:
-    """Return the value of an integer, "B" or "B/4" in the catalog, at block size `b`."""
+    """Return the value of an edge in the catalog, such as 8, "B" or "B/4", at block size `b`."""
     if isinstance(text, int):
         return text
     return b // int(text.partition("/")[2] or 1)
@@ -33,7 +33,10 @@ def number(text: int | str, b: int) -> int:
 def blocks(
     tile: Callable[[Any], Tile], threads: Sequence[int | str]
 ) -> Callable[[Shape, Any], Launch]:
-    """Return the geometry with one block of `threads` per tile of C, columns along x."""
+    """Return a launch geometry with one block per tile of C; x runs along the columns of C.
+
+    A block has `threads` threads along x and y.
+    """
 
     def geometry(shape: Shape, b: Any) -> Launch:
         return Launch(_grid(shape, tile(b)), (number(threads[0], b), number(threads[1], b)))
@@ -42,28 +45,31 @@ def blocks(
 
 
 def _grid(shape: Shape, tile: Tile) -> tuple[int, int, int]:
-    """Return one block per tile of C."""
+    """Return a grid with one block per tile of C."""
     rows, columns, _ = tile
     return -(-shape.n // columns), -(-shape.m // rows), shape.batch
 
 
 def rows_along_x(shape: Shape, b: int) -> Launch:
-    """One element of C per thread, rows of C along x."""
+    """Launch one thread per element of C; x runs along the rows of C."""
     return Launch((-(-shape.m // b), -(-shape.n // b), 1), (b, b))
 
 
 def block_per_line(shape: Shape, _: None) -> Launch:
-    """N blocks of N threads, with a row or column of N elements in dynamic shared memory."""
+    """Launch N blocks of N threads; each keeps a row or column in dynamic shared memory."""
     return Launch((shape.n, 1, 1), (shape.n, 1), shape.n * _ROW_BYTES)
 
 
 def shaped_tiles(shape: Shape, tile: TileShape) -> Launch:
-    """One row of threads per tile, with all its stages in dynamic shared memory."""
+    """Launch one block per tile of C, with all of its stages in dynamic shared memory."""
     return Launch(_grid(shape, shaped_tile(tile)), (tile.threads, 1), tile.shared_bytes)
 
 
 def split_tiles(shape: Shape, _: None) -> Launch:
-    """Blocks of 256 threads; two tiles in two parts, scales, ratios and maxima in shared memory."""
+    """Launch one block of 256 threads per tile of C.
+
+    Shared memory holds two tiles of A and of B, each in two parts, and scales, ratios and maxima.
+    """
     lines = 2 * TENSOR_TILE  # of the tiles of A and B
     words = 2 * 2 * lines * TENSOR_STEPS // 2 + 2 * lines + 8 * (lines + 4)
     grid = _grid(shape, (TENSOR_TILE, TENSOR_TILE, TENSOR_STEPS))
@@ -94,7 +100,7 @@ def _padded(edge: int) -> int:
 
 
 def _padded_before(shape: Shape) -> bool:
-    """Whether rows are too long for 900 copies of one or two words (sgemm_stream_k.cu)."""
+    """Return whether rows are too long to be copied in words or pairs, so the host pads them."""
     words = math.gcd(shape.n, shape.k, 4)
     return words < 4 and max(shape.n, shape.k) > 900 * words
 
@@ -110,16 +116,17 @@ PADDED_ROWS = DeviceStep(
 
 
 def mapped_rows(shape: Shape, _: None) -> Launch:
-    """Eight blocks of 256 threads with some rows of A and C each, and all of B."""
+    """Launch eight blocks of 256 threads; each reads some rows of A and all of B."""
     rows = -(-shape.n // 32) * 4
     words = -(-shape.n * shape.n // 4) * 4 + 2 * rows * shape.n
     return Launch((8, 1, 1), (256, 1), 4 * words)
 
 
 def persistent_tiles(shape: Shape, _: None) -> Launch:
-    """Blocks of 384 threads, at most one per multiprocessor, which compute tile after tile.
+    """Launch at most one block of 384 threads per multiprocessor; each computes several tiles.
 
-    Shared memory holds three stages of two images, parts of C of eight warps, and barriers.
+    Shared memory holds three stages of two images each, the parts of C of eight warps, and
+    barriers.
     """
     tiles = -(-shape.m // TENSOR_TILE) * -(-shape.n // TENSOR_TILE)
     image = 1024 * -(-_PARTS_BYTES // 1024)
@@ -128,10 +135,10 @@ def persistent_tiles(shape: Shape, _: None) -> Launch:
 
 
 def stream_tiles(shape: Shape, tile: TileShape) -> Launch:
-    """At most one block per multiprocessor: one of the last 128 threads copies.
+    """Launch at most one block per multiprocessor, in which one of the last 128 threads copies.
 
-    Shared memory holds all stages, the sums of all slices or a vector per thread, two tensor maps,
-    and two barriers per stage.
+    Shared memory holds all stages, then the sums of all slices or a vector per thread, two tensor
+    maps, and two barriers per stage.
     """
     tiles = -(-shape.m // tile.rows) * -(-shape.n // tile.columns)
     words = tile.stages * tile.step * (tile.rows + tile.columns)

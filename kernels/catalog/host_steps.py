@@ -1,6 +1,6 @@
-"""Work of the host on the matrices before and after a kernel, in addition to copies.
+"""What the host does with the matrices before and after a kernel, in addition to copies.
 
-It is part of the end-to-end time, and also timed separately (`host_s`).
+This work is part of the end-to-end time, and is also timed separately (`host_s`).
 """
 
 from collections.abc import Callable
@@ -25,8 +25,8 @@ class HostStep:
     """How the host prepares a kernel's operands, and extracts the product.
 
     `operands(shape, block_size)` is the shape that the kernel multiplies. `a` and `b` fill the
-    matrices copied to the device from A and B; `c` fills C from the matrix copied back. None: the
-    matrix itself is copied.
+    matrices copied to the device from A and B; `c` fills C from the matrix copied back. If a
+    function is None, the matrix itself is copied.
     """
 
     name: str
@@ -37,7 +37,7 @@ class HostStep:
 
 
 def _transpose(matrix: Array, target: Array) -> None:
-    """Transpose in parts that fit in cache, source and target together."""
+    """Transpose a matrix in parts so small that source and target fit in the cache together."""
     source = matrix.transpose(0, 2, 1)
     _, rows, columns = target.shape
     for row, column in product(range(0, rows, _PART), range(0, columns, _PART)):

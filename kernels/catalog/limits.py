@@ -1,4 +1,4 @@
-"""The limits of a GPU for one launch, and whether a product is within them."""
+"""The limits of a GPU for one launch, and whether a product exceeds one of them."""
 
 from dataclasses import dataclass
 
@@ -35,7 +35,7 @@ def not_launchable(
     registers_per_thread: int = 0,
     static_shared_bytes: int = 0,
 ) -> str | None:
-    """Return the limit of the GPU that the product exceeds, as text; None if it can run.
+    """Return which limit of the GPU the product exceeds, as text; None if it can be launched.
 
     `registers_per_thread` and `static_shared_bytes` come from the build (0: unknown).
     """
@@ -79,6 +79,6 @@ def not_launchable(
 
 
 def _registers_per_block(registers_per_thread: int, threads: int, warp_size: int) -> int:
-    """Registers are allocated per warp, in steps of eight per thread (compute capability ≥ 3)."""
+    """Return the registers of a block; a GPU allocates them per warp, in eights per thread."""
     warps = -(-threads // warp_size)
     return warps * warp_size * (-(-registers_per_thread // 8) * 8)

@@ -1,4 +1,4 @@
-"""The catalog as lines of a terminal and as values for programs."""
+"""The catalog, printed as lines for a terminal or as values for programs."""
 
 from collections.abc import Iterator
 
@@ -15,7 +15,7 @@ def lines() -> Iterator[str]:
 
 
 def rows() -> list[dict[str, object]]:
-    """Return the fields of each variant."""
+    """Return the fields of each variant as a mapping, for JSON."""
     return [
         {
             "name": variant.name,

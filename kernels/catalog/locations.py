@@ -1,7 +1,7 @@
-"""Locations of the data: where A and B are before an end-to-end run, and C after it.
+"""Locations of the matrices: where A and B are before an end-to-end run, and C after it.
 
-Each is declared here once. The recorder runs it (`measurement.devices.placement`), and its copies
-give the floor of its times.
+Each location is declared here once. The recorder runs it (`measurement.devices.placement`), and the
+time of its copies alone is a floor of its end-to-end times.
 """
 
 from dataclasses import dataclass
@@ -9,13 +9,13 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Location:
-    """A location of the data.
+    """One location of the matrices.
 
-    `memory` is the kind of host memory: ``pinned``, ``pageable``, ``aligned`` (pageable, beginning
-    at a page) or ``managed``. `copied_in` names the matrices that a run moves to the GPU; the
-    others are there before. With `copies_out` a run moves C to the host. `registered`: a run pins
-    its memory first and releases it at the end. `prefetched`: a run requests the moves of managed
-    memory, instead of waiting for page faults.
+    `memory` is the kind of host memory: ``pinned``, ``pageable``, ``aligned`` (pageable, starting
+    at a page boundary) or ``managed``. `copied_in` names the matrices that a run copies to the GPU;
+    the others are on the GPU before. If `copies_out` is set, a run copies C to the host.
+    `registered`: a run pins the memory first and unpins it at the end. `prefetched`: a run requests
+    that managed memory move, instead of waiting for page faults.
     """
 
     name: str
@@ -45,9 +45,9 @@ LOCATIONS = {
 
 
 def bounding(name: str) -> list[str]:
-    """Return the locations whose runs bound those of a location: it itself, and the pinned ones.
+    """Return the locations that give lower bounds: this location, and pinned ones that move less.
 
-    A run from pinned memory that moves at least the same matrices takes at least as long.
+    A run from pinned memory that moves a subset of the same matrices takes at most as long.
     """
     one = LOCATIONS[name]
     others = [

@@ -1,4 +1,4 @@
-"""Products: a variant on matrices of one shape and element type."""
+"""A product to compute: a variant on matrices of one shape and element type."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -28,8 +28,8 @@ from kernels.theory.tiles import BlockSize, number_of
 class Product:
     """A variant with its block size, on matrices of one shape and element type.
 
-    The variant is of the `catalog`. In a CPU cell it is of `cpu_reference.catalog`; then only the
-    fields are defined.
+    `catalog` contains the variant. In a CPU cell the variant is one of `cpu_reference.catalog`, and
+    only the fields of this class are defined.
     """
 
     variant: str
@@ -40,7 +40,7 @@ class Product:
 
     @classmethod
     def of(cls, row: Mapping[str, Any], catalog: Catalog = VARIANTS) -> "Product":
-        """Return the product of a recording's row, in which None means no block size."""
+        """Return the product that a recording's row describes; None means no block size."""
         name, number = row["variant"], row["block_size"]
         block_size = catalog[name].block_size(number) if name in catalog else number
         shape = Shape(row["batch"], row["m"], row["n"], row["k"])
@@ -67,7 +67,7 @@ class Product:
 
     @property
     def kernel(self) -> Kernel | None:
-        """The CUDA kernel that computes it; None for libraries and user-supplied calls."""
+        """The CUDA kernel that computes the product; None for libraries and user-supplied calls."""
         entry = self.entry
         return entry if isinstance(entry, Kernel) else None
 
@@ -79,7 +79,7 @@ class Product:
 
     @property
     def matrix_bytes(self) -> tuple[int, int, int]:
-        """Bytes of A, B and C as the kernel multiplies them."""
+        """The bytes of A, B and C with the edges that the kernel multiplies."""
         seen, size = self.operands, ELEMENTS[self.dtype].bytes
         of_c = ELEMENTS[exact(self.dtype)].bytes
         return seen.a_elements * size, seen.b_elements * size, seen.c_elements * of_c
@@ -91,14 +91,14 @@ class Product:
 
     @property
     def is_guarded(self) -> bool:
-        """Whether the tile does not divide the matrices, so that the guarded build runs."""
+        """Whether the tile does not divide the matrices, so that the bounds-checked build runs."""
         seen = self.operands
         edges = zip((seen.m, seen.n, seen.k), self.tile, strict=True)
         return any(edge % width for edge, width in edges)
 
     @property
     def launch(self) -> Launch:
-        """The geometry of the launch; zeros if this project does not launch it."""
+        """The geometry of the launch; zeros if a library or the user's code launches the kernel."""
         if self.kernel is None:
             return Launch((0, 0, 0), (0, 0))
         return self.kernel.geometry(self.operands, self.block_size)
@@ -111,28 +111,28 @@ class Product:
 
     @property
     def device_step(self) -> DeviceStep | None:
-        """The kernel that prepares the operands; None if the shape needs none."""
+        """The kernel that prepares A and B on the GPU; None if the shape needs none."""
         step = self.kernel and self.kernel.device_step
         return step if step and step.needed(self.shape) else None
 
     @property
     def prepared_bytes(self) -> int:
-        """Bytes that a kernel prepares on the GPU from A and B (`DeviceStep`)."""
+        """The bytes of the operands that a `DeviceStep` prepares from A and B."""
         step = self.device_step
         lines = (self.shape.m, self.shape.n)
         return sum(step.bytes(count, self.shape.k) for count in lines) if step else 0
 
     @property
     def piece_counts(self) -> list[int]:
-        """Numbers of pieces per GPU from which the recorder chooses; the first is the default."""
+        """The numbers of pieces per GPU that the recorder tries; the first is the default."""
         tiles = -(-self._tile_rows // self.entry.gpus)
         counts = [-(-tiles // of_piece) for of_piece in self.entry.piece_tiles] or [PIECES]
         return list(dict.fromkeys(counts))
 
     def pieces(self, count: int) -> list[list[tuple[int, int]]]:
-        """Return for each GPU `count` pieces in whole tiles: first row of A and C, and rows.
+        """Return for each GPU the pieces of a run: first row and number of rows of A and of C.
 
-        There are fewer pieces if the tiles run out.
+        A GPU has `count` pieces of whole tiles, or fewer if it has fewer tiles.
         """
         rows, m = self.tile[0], self.shape.m
         rows_per_gpu = -(-self._tile_rows // self.entry.gpus) * rows  # of a GPU
@@ -149,7 +149,7 @@ class Product:
 
     @property
     def sums_per_thread(self) -> int:
-        """How many elements of C a thread computes; 0 if unknown."""
+        """The number of elements of C that a thread computes; 0 if it is unknown."""
         if self.kernel is None:
             return 0
         rows, columns, _ = self.tile
@@ -171,7 +171,7 @@ class Product:
 
 
 def with_entry(entry: Variant, dtype: str, shape: Shape, block_size: BlockSize = None) -> Product:
-    """Return the product of a variant that may be user-supplied."""
+    """Return the product of a variant that need not be in the catalog."""
     return Product(entry.name, dtype, shape, block_size, VARIANTS.joined(entry))
 
 
@@ -182,7 +182,7 @@ def products_of(
     shapes: Sequence[Shape],
     catalog: Catalog = VARIANTS,
 ) -> Iterator[Product]:
-    """Yield the products of a series; each variant takes the subset that it supports.
+    """Yield the products of a series; each variant computes those that it supports.
 
     Raise StudyError for a variant that is not in the catalog.
     """
@@ -196,7 +196,10 @@ def products_of(
 
 
 def block_sizes(entry: Variant, wanted: Sequence[int]) -> list[BlockSize]:
-    """Return the `wanted` block sizes that a variant has; all if fixed, [None] without any."""
+    """Return which of the `wanted` block sizes a variant has.
+
+    A variant with fixed block sizes returns all of them, one without block size [None].
+    """
     if entry.block_sizes is None:
         return [None]
     if entry.fixed_blocks:

@@ -1,8 +1,8 @@
 """Unchanged Python files: which function multiplies matrices, and which statements it needs.
 
 A file is parsed, never run. A function takes two matrices and returns their product, or takes three
-and stores it; a kernel of Numba takes three. Only the statements that this function needs are
-executed where it is timed: no test, benchmark or plot of the file.
+and stores it; a kernel of Numba takes three. Where it is timed, only the statements that this
+function needs are executed, so no test, benchmark or plot of the file runs.
 """
 
 import ast
@@ -36,16 +36,16 @@ _DEFAULT_THREADS = (16, 16)
 
 
 class NoCall(ValueError):  # noqa: N818  the field's word
-    """No function of a file, or several, may be the product."""
+    """No function of a file, or more than one, may be the product."""
 
 
 class CallFacts(BaseModel):
-    """How a Python function of a file is called.
+    """How the Python function that computes the product is called.
 
-    `form`: it returns the product, stores it in its third matrix, or is a kernel of Numba that
-    stores it in the parameter `result`, with `threads` per block, whose x index counts rows of C if
-    `x_is_row` (None: unknown). `library`: the library whose arrays it takes. `elements`: to which A
-    and B are converted before each call.
+    `form`: it returns the product, stores it in its third argument, or is a Numba kernel. The
+    kernel stores it in the parameter `result` and has `threads` per block; `x_is_row` says whether
+    its x index counts rows of C (None: unknown). `library` provides the arrays that the function
+    takes. `elements` is the type to which A and B are converted before each call.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -60,7 +60,7 @@ class CallFacts(BaseModel):
 
     @property
     def digits(self) -> int:
-        """Significant binary digits of the elements."""
+        """The significant binary digits of the element type."""
         return {"float32": 24, "float16": 11, "bfloat16": 8}[self.elements]
 
 
@@ -72,9 +72,9 @@ class _Candidate:
 
 
 def call_of(tree: ast.Module, wanted: str | None = None) -> tuple[CallFacts, list[str]]:
-    """Return how the product of a file is called, and what this assumes; raise NoCall.
+    """Return how the product in a file is called, and the assumptions made; raise NoCall.
 
-    `wanted` is the name of the function.
+    `wanted` is the name of the function, if the user gave one.
     """
     chosen = _chosen(_candidates(tree, wanted), wanted)
     function = chosen.function
@@ -106,9 +106,10 @@ def call_of(tree: ast.Module, wanted: str | None = None) -> tuple[CallFacts, lis
 
 
 def needed(tree: ast.Module, name: str) -> list[ast.stmt]:
-    """Return the top-level statements that `name` needs, in their order.
+    """Return the top-level statements that the function `name` needs, in their order.
 
-    These bind names that it uses, directly or not, and set options of modules that it uses.
+    These statements bind names that it uses, directly or not, or set options of modules that it
+    uses.
     """
     codes = {statement: _code(statement) for statement in tree.body if not _is_main(statement)}
     wanted, chosen = {name}, set[ast.stmt]()
@@ -130,7 +131,7 @@ def _code(statement: ast.stmt) -> CodeType:
 
 
 def _used(code: CodeType) -> Iterator[str]:
-    """Yield the names that code reads outside of its functions."""
+    """Yield the names that compiled code reads, except inside of nested functions."""
     for instruction in dis.get_instructions(code):
         if instruction.opname in ("LOAD_NAME", "LOAD_GLOBAL"):
             yield instruction.argval
@@ -159,7 +160,10 @@ def _root(attribute: ast.expr) -> str:
 
 
 def cuda_of(text: str) -> str:
-    """Return the CUDA code of a Python file's texts, at its lines; raise SyntaxError."""
+    """Return the CUDA code in a Python file's string constants, at the same line numbers.
+
+    Raise SyntaxError if the file is not valid Python.
+    """
     code = ""
     for node in ast.walk(ast.parse(text)):
         if not isinstance(node, ast.Constant) or not isinstance(node.value, str):
@@ -241,7 +245,7 @@ def _form(
 
 
 def _own_nodes(function: ast.FunctionDef) -> Iterator[ast.AST]:
-    """Yield the nodes of a function, without those of functions inside."""
+    """Yield the nodes of a function, except those of nested functions."""
     queue: list[ast.AST] = [*function.body]
     while queue:
         node = queue.pop()
@@ -268,7 +272,10 @@ def _library(tree: ast.Module, statements: Sequence[ast.stmt]) -> str:
 
 
 def _elements(statements: Sequence[ast.stmt], words: Mapping[str, str]) -> tuple[str, int | None]:
-    """Return the type of the elements, and the line with one of `words`; float32 without one."""
+    """Return the element type that the first of `words` in the statements names, and its line.
+
+    Without such a word, the type is float32 and the line None.
+    """
     for statement in statements:
         for node in ast.walk(statement):
             if isinstance(node, ast.Attribute | ast.Constant):
@@ -279,7 +286,7 @@ def _elements(statements: Sequence[ast.stmt], words: Mapping[str, str]) -> tuple
 
 
 def _threads(tree: ast.Module, name: str) -> tuple[tuple[int, ...], int | None]:
-    """Return the threads per block of the file's launch of a kernel, and its line."""
+    """Return the threads per block of the kernel's launch in the file, and its line."""
     nodes = [*ast.walk(tree)]
     assigned = {
         target.id: node.value
@@ -301,7 +308,7 @@ def _threads(tree: ast.Module, name: str) -> tuple[tuple[int, ...], int | None]:
 
 
 def _evaluated(node: ast.expr, assigned: dict[str, ast.expr]) -> int | tuple[int, ...]:
-    """Return a number, or numbers, of constants and names of constants; raise ValueError."""
+    """Return the integer, or integers, that an expression of constants gives; raise ValueError."""
     if isinstance(node, ast.Name):
         return _evaluated(assigned[node.id], assigned)
     if isinstance(node, ast.Tuple):
@@ -318,7 +325,7 @@ def _evaluated(node: ast.expr, assigned: dict[str, ast.expr]) -> int | tuple[int
 
 
 def _result(function: ast.FunctionDef) -> int:
-    """Return which parameter a kernel stores to; the third if that is not clear."""
+    """Return the index of the parameter to which a kernel stores; 2 if that is not clear."""
     stored = {
         ast.unparse(node.value)
         for node in ast.walk(function)
@@ -329,7 +336,7 @@ def _result(function: ast.FunctionDef) -> int:
 
 
 def _x_is_row(function: ast.FunctionDef, result: int) -> bool | None:
-    """Return whether the first index of ``cuda.grid(2)`` is a row of C, which is stored."""
+    """Return whether the first index of ``cuda.grid(2)`` selects the row of C that is stored."""
     text = ast.unparse(function)
     grid = re.search(r"\(?(\w+), (\w+)\)? = cuda\.grid\(2\)", text)
     stored = re.search(rf"\b{_positional(function)[result].arg}\[\(?(\w+), (\w+)\)?\] \+?=", text)

@@ -1,11 +1,12 @@
 """User-supplied variants: kernels from any file, and Python functions that call a library.
 
 `gemm-study try` writes the file that is built, timed and kept in recordings. The last line of this
-file is a comment with its facts as JSON. To read it takes no compiler: a recording is data.
+file is a comment that contains the file's facts as JSON, so no compiler is needed to read a
+recording.
 
-A Python file contains a function ``multiply(a, b, c, stream)``, which has a library enqueue the
+A Python file contains a function ``multiply(a, b, c, stream)``, in which a library enqueues the
 product of float32 matrices on a GPU, or another function that `kernels.catalog.python_calls` finds.
-It runs only where it is timed, in a process of its own.
+The function runs only where it is timed, in its own process.
 """
 
 import ast
@@ -45,12 +46,13 @@ class _Facts(BaseModel):
 class LaunchFacts(_Facts):
     """How a kernel is launched, and which products it computes.
 
-    `numbers` and `pointers` are what the values mean that the launch takes, in their order: a size,
-    a factor or a leading dimension; A, B, C, the matrix that is added (ADDEND), or memory that a
-    step allocates (WORKSPACE). `layout`: which of A, B and C lie in columns.
-    `dtype` is None if A, B and C are of other or of different types: the kernel is built and not
-    timed. `tile` is rows and columns of C per block. All edges must be multiples of `multiple`, or
-    equal those of `fixed`. `reads_c`: the product is α·A·B + β·C, computed with α = 1, β = 0.
+    `numbers` and `pointers` give the meaning of each argument of the launch, in order. A number is
+    a size, a factor or a leading dimension; a pointer is A, B, C, the matrix that is added
+    (ADDEND), or memory that a step allocates (WORKSPACE). `layout`: which of A, B and C are
+    column-major. `dtype` is None if A, B and C have different or other types; the kernel is then
+    built but not timed. `tile` has the rows and columns of C per block. All edges must be multiples
+    of `multiple`, or equal those of `fixed`. `reads_c`: the product is α·A·B + β·C, computed with α
+    = 1, β = 0.
     """
 
     launch: Annotated[str, Field(max_length=2000)]
@@ -67,18 +69,18 @@ class LaunchFacts(_Facts):
     reads_c: bool = False
 
     def block_tile(self, _block_size: object = None) -> tuple[int, int, int]:
-        """Return rows and columns of C per block, and 1 for K."""
+        """Return the rows and columns of C per block, and 1 for K."""
         return (*self.tile, 1)
 
     def geometry(self, shape: Shape, _block_size: object = None) -> Launch:
-        """Return blocks and threads, as far as tile and threads tell; the launch has its own."""
+        """Return the grid and block that `tile` and `threads` imply; the launch may differ."""
         rows, columns = self.tile
         grid = (-(-shape.n // columns), -(-shape.m // rows), 1)
         return Launch(grid, (self.threads, 1), self.shared_bytes)
 
 
 class Facts(_Facts):
-    """The contents of a file: the variant `name`, compared with the variant `baseline`."""
+    """A file's facts: its variant `name`, which is compared with the variant `baseline`."""
 
     name: Name
     baseline: str | None = None
@@ -86,14 +88,14 @@ class Facts(_Facts):
     call: CallFacts | None = None  # of a Python file without `CALL`
 
     def line(self, suffix: str) -> str:
-        """Return the comment that ends a file with this suffix."""
+        """Return the comment with these facts, in the syntax of a file with this suffix."""
         return f"{_COMMENT[suffix]}{_HEAD}{self.model_dump_json(exclude_defaults=True)}\n"
 
 
 def catalog_of(texts: Mapping[str, Sequence[str]]) -> Catalog:
-    """Return the catalog with the variants of user-supplied files; a text is lines, by path.
+    """Return a catalog with the variants in user-supplied files, given as lines by path.
 
-    The texts are parsed, never run. A file must have the name of its variant. Raise StudyError as
+    The texts are parsed, never run. A file must be named after its variant. Raise StudyError as
     `variant` does.
     """
     entries = [variant(Path(name), "\n".join(lines)) for name, lines in texts.items()]
@@ -109,7 +111,7 @@ def read(path: Path) -> UserSupplied:
 
 
 def variant(path: Path, text: str) -> UserSupplied:
-    """Return the variant that a file with this text contains; raise StudyError naming the file."""
+    """Return the variant that the text of a file describes; raise StudyError naming the file."""
     last = text.rstrip().rpartition("\n")[2]
     _, is_marked, json = last.partition(_COMMENT[path.suffix] + _HEAD)
     line = text.rstrip().count("\n") + 1
@@ -158,7 +160,7 @@ def variant(path: Path, text: str) -> UserSupplied:
 
 
 def check_name(path: Path, name: str) -> None:
-    """Raise StudyError if a variant of the catalog has this name."""
+    """Raise StudyError if a variant of the catalog already has this name."""
     if name in VARIANTS:
         refuse(path, 1, f"{name} is a variant of the catalog; choose another name")
 
@@ -180,10 +182,10 @@ def source_text(path: Path) -> str:
 def called(
     path: Path, text: str, function: str | None = None
 ) -> tuple[CallFacts | None, list[str]]:
-    """Return how the product of a Python file is called, and what this assumes.
+    """Return how the product in a Python file is called, and the assumptions made.
 
-    None: by the function `CALL`. The file is not run. `function` is the name of its function. Raise
-    StudyError naming the file.
+    None means that the file contains the function `CALL`. `function` is the name that the user
+    gave. The file is not run. Raise StudyError naming the file.
     """
     try:
         tree = ast.parse(text)
@@ -202,11 +204,11 @@ def called(
 
 
 def name_of(path: Path) -> str:
-    """Return the name of the variant in a Python file."""
+    """Return the variant's name for a Python file."""
     name = re.sub(r"\W", "_", path.stem, flags=re.ASCII)[:_LONGEST_NAME]
     return name if name[:1].isalpha() else f"call_{name}"[:_LONGEST_NAME]
 
 
 def refuse(path: Path, line: int, message: str) -> NoReturn:
-    """Raise StudyError with file and line."""
+    """Raise StudyError whose message begins with file and line."""
     raise StudyError(f"{shown(path)}:{line}: {message}")

@@ -1,4 +1,4 @@
-"""The kinds of variants: kernels of the catalog, libraries, user-supplied kernels and calls."""
+"""The classes of variants: catalog kernels, libraries, user-supplied kernels and calls."""
 
 import math
 from collections.abc import Callable
@@ -18,7 +18,7 @@ MAX_THREADS = 1024  # per block, on every GPU
 
 @dataclass(frozen=True)
 class Launch:
-    """Geometry of one launch: blocks in the grid, threads per block, bytes of shared memory."""
+    """The geometry of one launch: grid, threads per block, and bytes of dynamic shared memory."""
 
     grid: tuple[int, int, int]
     threads: tuple[int, int]
@@ -31,7 +31,7 @@ class Launch:
 
     @property
     def blocks(self) -> int:
-        """Blocks in the grid."""
+        """The number of blocks in the grid."""
         return math.prod(self.grid)
 
 
@@ -55,10 +55,11 @@ PIECES = 8
 
 @dataclass(frozen=True)
 class DeviceStep:
-    """A kernel that prepares the operands of another kernel on the GPU, in one allocation.
+    """A kernel that prepares A and B on the GPU for another kernel, in one allocation.
 
-    `blocks(lines, k)` and `bytes(lines, k)` belong to `lines` rows of A or columns of B. The result
-    of B precedes the result of A. Blocks of A precede blocks of B. Only some shapes may need it.
+    `blocks(lines, k)` and `bytes(lines, k)` are for `lines` rows of A or columns of B. In memory,
+    the prepared B precedes the prepared A; in the grid, the blocks for A precede those for B. Only
+    some shapes may need this step.
     """
 
     kernel: str
@@ -72,14 +73,15 @@ class DeviceStep:
 class Variant:
     """One implementation of the product on a GPU.
 
-    `idea` names in a few words the step from the variant `after`. `origin` is the source with its
-    table or step. `family` is the term of model M0 that describes the kernel. `shapes` is
-    ``square`` (square matrices), ``single`` (one product) or ``batched``. The longest edge of a
-    matrix must be within `edges`. `block_sizes` is None for a variant without block size. With
-    `fixed_blocks` a study measures all of them, also block sizes that it does not list. A `flow`
-    that is not `SEQUENTIAL` needs pinned memory, `STAGED` pageable memory. `piece_tiles` are
-    numbers of rows of tiles per piece, of which the recorder uses the fastest; the first is the
-    default (empty: all rows are divided into `PIECES`).
+    `idea` says in a few words how the variant differs from the variant `after`. `origin` is the
+    source with its table or step. `family` is the term of model M0 that describes the kernel.
+    `shapes` is ``square`` (square matrices), ``single`` (one product) or ``batched``. The longest
+    edge of a matrix must be within `edges`. `block_sizes` is None for a variant without block size.
+    With `fixed_blocks`, a study measures all block sizes of the variant, even those that it does
+    not list. The `flow` says how a run orders copies and kernels: `STAGED` needs pageable memory,
+    all others except `SEQUENTIAL` pinned memory. `piece_tiles` lists sizes of a piece in rows of
+    tiles, of which the recorder uses the fastest; the first is the default (empty: all rows are
+    divided into `PIECES`).
     """
 
     name: str
@@ -110,7 +112,7 @@ class Variant:
 
     @property
     def source(self) -> str | None:
-        """Path of the source file: absolute, or relative to the root. None: no source."""
+        """The path of the source file, absolute or relative to the root; None without a source."""
         return None
 
     @property
@@ -120,7 +122,7 @@ class Variant:
 
     @property
     def gpus(self) -> int:
-        """Number of GPUs of one run."""
+        """The number of GPUs that one run uses."""
         return 2 if self.flow == ON_TWO_GPUS else 1
 
     @property
@@ -131,9 +133,9 @@ class Variant:
     def roundoffs(self, k: int) -> int:
         """Return the error bound of a sum of k float32 products, in units of roundoff.
 
-        The unit is 2⁻²⁴ times the sum of the magnitudes. On tensor cores the bound covers parts of
-        22 bits, truncated sums of `tensor_steps` products, and the sum of these
-        (docs/explanation/methods.md).
+        The unit is 2⁻²⁴ times the sum of the terms' magnitudes. On tensor cores the bound covers
+        operands that are split into parts with 22 bits, truncated sums of `tensor_steps` products,
+        and the sum of these sums (docs/explanation/methods.md).
         """
         if not self.tensor_cores:
             return k
@@ -147,20 +149,21 @@ class Variant:
         return {"square": shape.is_square, "single": shape.batch == 1}.get(self.shapes, True)
 
     def takes_memory(self, location: str) -> bool:
-        """Return whether the flow works from this location of the data.
+        """Return whether a run can use this location of the matrices.
 
-        Only pinned copies overlap. Host steps write to host memory that a run copies.
+        Overlapping copies need pinned memory. Host steps write to host memory from which a run
+        copies.
         """
         if self.flow in SEQUENTIAL:
             return self.host_step is None or location in HOST_MEMORY
         return location == ("pageable" if self.flow == STAGED else "pinned")
 
     def takes_block(self, block_size: BlockSize) -> bool:
-        """Return whether the variant has this block size (None: no block size)."""
+        """Return whether the variant can have this block size (None: no block size)."""
         return block_size in (self.block_sizes or (None,))
 
     def block_size(self, number: int | None) -> BlockSize:
-        """Return the block size that a recording's number stands for."""
+        """Return the block size for the number by which recordings denote it."""
         if not self.fixed_blocks:  # only fixed block sizes can be tile shapes
             return number
         return block_size_of(number, self.block_sizes or ())
@@ -168,7 +171,7 @@ class Variant:
 
 @dataclass(frozen=True, kw_only=True)
 class Library(Variant):
-    """A product computed by a library: no source, no build and no theory.
+    """A variant whose product a library computes: no source, no build and no theory.
 
     `mode` is the mode of its arithmetic (`measurement.devices.cublas.MODES`).
     """
@@ -176,9 +179,10 @@ class Library(Variant):
     mode: str = ""
 
     def roundoffs(self, k: int) -> int:
-        """Return the error bound of a sum of k products of float32 numbers (`Variant`).
+        """Return the error bound of a sum of k products, in the unit of `Variant.roundoffs`.
 
-        It covers the rounding of both factors, and sums that tensor cores truncate.
+        It covers the rounding of both factors to the library's precision, and sums that tensor
+        cores truncate.
         """
         if self.digits == FLOAT.digits:
             return k
@@ -188,12 +192,12 @@ class Library(Variant):
 
 @dataclass(frozen=True, kw_only=True)
 class Kernel(Variant):
-    """A CUDA kernel. `kernel` is the name of the function.
+    """A variant that is a CUDA kernel; `kernel` is the name of its function.
 
-    `tile` and `geometry` get block sizes of the type in `block_sizes`. The guarded build runs
-    where the tile does not divide the matrices. Without `in_order`, sums do not run in the order
-    of k, and products are compared with their error bound instead of bit for bit. With a
-    `device_step`, the kernel gets its results instead of A and B.
+    `tile` and `geometry` get block sizes of the type in `block_sizes`. The guarded build runs where
+    the tile does not divide the matrices. If `in_order` is false, sums do not run in the order of
+    k, so products are compared within their error bound instead of bit for bit. With a
+    `device_step`, the kernel reads the operands that this step prepared, instead of A and B.
     """
 
     kernel: str
@@ -234,12 +238,12 @@ class UserSupplied(Variant):
 
 @dataclass(frozen=True, kw_only=True)
 class UserCall(UserSupplied, Library):
-    """A Python function that calls a library, or a kernel of Python (`call`: how)."""
+    """A user-supplied Python function that computes the product; `call` says how it is called."""
 
     call: Any = None  # python_calls.CallFacts; None: multiply(a, b, c, stream)
 
     def roundoffs(self, k: int) -> int:
-        """Return the error bound of a sum of k products: C is rounded to `digits` too."""
+        """Return the error bound of a sum of k products; C is also rounded to `digits`."""
         shorter = FLOAT.digits - self.digits
         return super().roundoffs(k) + (1 << shorter if shorter else 0)
 

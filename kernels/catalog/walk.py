@@ -1,4 +1,4 @@
-"""The main line of the ladder: its steps, and the accesses of their warps, for the report."""
+"""The main line of the ladder, and what the first warp of each step accesses, for the report."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -19,11 +19,12 @@ _SIZE = 4096  # of the matrices in the drawings
 
 @dataclass(frozen=True)
 class Drawing:
-    """The simultaneous accesses of the first warp of a launch.
+    """One simultaneous access by the lanes of the first warp of a launch, to be drawn.
 
-    `cells`: the number of lanes in each sector that the request touches, or of distinct words in
-    each of the 32 banks. `is_joined`: whether the sector after a cell is the next in memory.
-    `lanes`: the place of each lane's accesses among the cells, the mean of several words.
+    `cells`: for global memory, the number of lanes in each sector that the request touches; for
+    shared memory, the number of distinct words in each of the 32 banks. `is_joined`: whether the
+    sector after a cell is the next in memory. `lanes`: the cell that each lane accesses, or the
+    mean of several.
     """
 
     label: str
@@ -34,12 +35,12 @@ class Drawing:
 
     @property
     def transactions(self) -> int:
-        """Sectors of the request, or wavefronts of its first phase."""
+        """The sectors of the request, or the wavefronts of its first phase."""
         return max(self.cells) if self.is_shared else len(self.cells)
 
 
 def drawings(variant: str, number: int | None = None) -> list[Drawing]:
-    """Return different loads of the first warp from A, from B and from shared memory.
+    """Return the different loads by the first warp from A, from B and from shared memory.
 
     `number` is the block size in a recording; None for kernels with a single one.
     """

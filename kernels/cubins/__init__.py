@@ -1,1 +1,1 @@
-"""Builds of the kernels: cubins, their machine code and their occupancy."""
+"""Compiled kernels (cubins): their builds, machine code and occupancy."""

@@ -1,4 +1,4 @@
-"""Builds: one cubin per kernel, block size, element type and bounds check."""
+"""Builds: one cubin per kernel, block size, element type and kind (exact or guarded)."""
 
 import re
 from collections.abc import Iterable
@@ -14,7 +14,7 @@ from kernels.theory.tiles import BlockSize, number_of
 
 @dataclass(frozen=True)
 class Build:
-    """One cubin: a kernel, its block size and element type, and whether it checks bounds.
+    """One cubin: a kernel with a block size and an element type, with or without bounds checks.
 
     The guarded build runs only where the kernel's tile does not divide the matrices.
     """
@@ -27,7 +27,7 @@ class Build:
 
     @property
     def kind(self) -> str:
-        """Name of the kind of build in recordings."""
+        """The kind of the build as recordings name it, such as ``exact`` or ``guarded``."""
         return "guarded" if self.guarded else "exact"
 
     @property
@@ -42,7 +42,7 @@ class Build:
 
     @property
     def defines(self) -> dict[str, int | str]:
-        """Macros of the compilation; none for a user-supplied kernel."""
+        """The macros of the compilation; none for a user-supplied kernel."""
         if self.file:
             return {}
         number = number_of(self.block_size)
@@ -61,7 +61,7 @@ STEPS = {e.device_step.kernel for e in VARIANTS.values() if isinstance(e, Kernel
 
 
 def stem(variant: str, block_size: BlockSize, dtype: str) -> str:
-    """Return the part of a file name for a kernel, for example ``block-b32-float32``."""
+    """Return the part of a file name that names a kernel, for example ``block-b32-float32``."""
     number = number_of(block_size)
     return f"{variant}{'' if number is None else f'-b{number}'}-{dtype}"
 
@@ -80,7 +80,7 @@ def build_for(product: Product) -> Build | None:
 
 
 def step_build(product: Product) -> Build | None:
-    """Return the build of the kernel that prepares a product's operands; None if there is none."""
+    """Return the build of the kernel that prepares a product's operands; None if none is needed."""
     step = product.device_step
     return Build(step.kernel, None, product.dtype, product.is_guarded) if step else None
 
@@ -92,13 +92,13 @@ def builds_for(products: Iterable[Product]) -> list[Build]:
 
 
 def recorded(name: str, number: int | None, dtype: str, kind: str) -> Build:
-    """Return the build that recordings describe by these columns of builds.csv."""
+    """Return the build that a row of a recording's builds.csv describes."""
     block_size = VARIANTS[name].block_size(number) if name in VARIANTS else number
     return Build(name, block_size, dtype, kind == "guarded")
 
 
 def parse_build(text: str) -> Build:
-    """Return the build with this stem; raise StudyError if there is none."""
+    """Return the build whose `stem` is this text; raise StudyError if there is none."""
     match = re.fullmatch(r"(\w+?)(?:-b(\d+))?-(\w+)-(exact|guarded)", text)
     if match:
         build = recorded(match[1], int(match[2]) if match[2] else None, match[3], match[4])
@@ -111,7 +111,7 @@ def parse_build(text: str) -> Build:
 
 
 def _exists(build: Build) -> bool:
-    """Return whether some matrices need this build of a kernel."""
+    """Return whether there are matrices for which the kernel needs this build."""
     if build.variant in STEPS:
         return (build.block_size, build.dtype) == (None, "float32")
     entry = VARIANTS.get(build.variant)

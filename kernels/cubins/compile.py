@@ -1,4 +1,4 @@
-"""Compiling cubins, and reading their resources (ptxas) and instructions (machine code)."""
+"""Compiling cubins, and reading their resources (from ptxas) and instructions (machine code)."""
 
 import json
 import os
@@ -61,7 +61,7 @@ class BuildResult:
 
     @property
     def origin(self) -> Build:
-        """The build that was compiled."""
+        """The build from which this cubin was compiled."""
         return recorded(self.variant, self.block_size, self.dtype, self.build)
 
     def row(self) -> dict[str, Any]:
@@ -89,7 +89,7 @@ def compute_capability(architecture: str) -> str:
 
 
 def command(nvcc: Path, build: Build, architecture: str, out: Path) -> list[str]:
-    """Return the compiler's command line for one cubin."""
+    """Return nvcc's command line that compiles one cubin to `out`."""
     defines = [f"-D{name}={value}" for name, value in build.defines.items()]
     source = ROOT / build.source
     entry = VARIANTS.get(build.variant)
@@ -152,7 +152,7 @@ def build_cubin(nvcc: Path, build: Build, architecture: str, out: Path) -> Build
 
 
 def read_result(cubin: Path) -> BuildResult:
-    """Return the result next to a cubin; raise StudyError if it is missing or does not match."""
+    """Return the result stored next to a cubin; raise StudyError if missing or not its own."""
     try:
         fields = json.loads(cubin.with_suffix(".json").read_text())
         counts = tuple(InstructionCount(**count) for count in fields.pop("instructions"))
@@ -175,9 +175,10 @@ def build_all(
 ) -> list[BuildResult]:
     """Build all `wanted` cubins into ``folder/architecture``, with `workers` compilers at a time.
 
-    The default is one per core. The folder `store` has one cubin per digest of all its inputs; only
-    missing cubins are compiled. `announce` gets the number of finished cubins and the last one.
-    Raise StudyError for the first failed build; finished cubins stay in the store.
+    The default is one compiler per core. The folder `store` has one cubin per digest of all its
+    inputs, so that only missing cubins are compiled. `announce` gets the number of finished cubins
+    and the last one. Raise StudyError for the first failed build; finished cubins stay in the
+    store.
     """
 
     def one(build: Build) -> BuildResult:
@@ -197,7 +198,7 @@ def build_all(
 
 
 def _digest(nvcc: Path, build: Build, architecture: str) -> str:
-    """Return a digest of all inputs of a cubin and its JSON."""
+    """Return a digest of all inputs that determine a cubin and its JSON file."""
     texts = [(ROOT / path).read_bytes() for path in (build.source, *_READERS)]
     told = command(Path("nvcc"), build, architecture, Path())
     tools = (nvcc_version(nvcc), str(find_disassembler(nvcc)))
@@ -205,7 +206,7 @@ def _digest(nvcc: Path, build: Build, architecture: str) -> str:
 
 
 def _instructions(nvcc: Path, build: Build, cubin: Path) -> tuple[InstructionCount, ...]:
-    """Count the instructions of a cubin's kernel; none without a disassembler."""
+    """Count the instructions of the kernel in a cubin; no counts without a disassembler."""
     disassembler = find_disassembler(nvcc)
     if build in INSTRUMENTS or disassembler is None:
         return ()
@@ -213,7 +214,7 @@ def _instructions(nvcc: Path, build: Build, cubin: Path) -> tuple[InstructionCou
 
 
 def _resource(pattern: str, output: str) -> int:
-    """Return the largest number that ptxas printed for a kernel; ptxas omits zeros."""
+    """Return the largest number that ptxas printed for a resource; 0 if it printed none."""
     return max(map(int, re.findall(pattern, output)), default=0)
 
 

@@ -1,6 +1,6 @@
-"""Counting the instructions of a kernel and of its main loop, from machine code. Needs no GPU.
+"""Counting the instructions of a kernel and of its main loop in its machine code.
 
-nvdisasm prints a cubin as text. Three kinds of lines are read: instructions
+nvdisasm prints a cubin as text; no GPU is needed. Three kinds of lines are read: instructions
 (``/*01f0*/ @P1 BRA `(.L_x_4) ;``), labels (``.L_x_4:``) and starts of kernels (``.text.NAME:``).
 Source G checks the same facts: 128-bit loads, unrolled loops, and the share of FMAs.
 """
@@ -40,8 +40,8 @@ class InstructionCount:
     """The number of times an instruction occurs in a kernel: a row of instructions.csv.
 
     `scope` is ``kernel`` (all code) or ``loop`` (see `main_loop`). `opcode` has no modifiers,
-    except for IMADs that do not multiply elements: ``IMAD.MOV``, ``IMAD.WIDE`` and others, and
-    ``IMAD.scalar``, an IMAD by a factor that all lanes share. `bits` is the width of a load or
+    except for IMADs that do not multiply matrix elements: ``IMAD.MOV``, ``IMAD.WIDE`` and others,
+    and ``IMAD.scalar``, an IMAD by a factor that all lanes share. `bits` is the width of a load or
     store per thread, 0 for all other instructions.
     """
 
@@ -61,10 +61,10 @@ class Instruction:
 
     @property
     def opcode(self) -> str:
-        """Name without modifiers; an IMAD that does not multiply elements keeps one modifier.
+        """The name without modifiers; an IMAD that does not multiply matrix elements keeps one.
 
-        Elements are in registers of the thread. A factor that is an immediate, a constant or a
-        uniform register is a stride: the IMAD computes an address.
+        Matrix elements are in registers of the thread. If a factor is an immediate, a constant or a
+        uniform register, it is a stride, so the IMAD computes an address.
         """
         base, *modifiers = self.name.split(".")
         if base != "IMAD":
@@ -76,7 +76,7 @@ class Instruction:
 
     @property
     def bits(self) -> int:
-        """Width of the memory access in bits; 0 if there is none."""
+        """The bits that a load or store accesses per thread; 0 for other instructions."""
         base, *modifiers = self.name.split(".")
         if base not in LOADS + STORES:
             return 0
@@ -85,16 +85,16 @@ class Instruction:
 
     @property
     def target(self) -> str | None:
-        """Target label of a branch; None for other instructions (a call returns)."""
+        """The label to which a branch jumps; None for others, even calls, which return."""
         label = _TARGET.search(self.operands) if self.opcode == "BRA" else None
         return label[1] if label else None
 
     @property
     def falls_through(self) -> bool:
-        """Whether the next instruction may follow.
+        """Whether the next instruction may be executed after this one.
 
-        A branch is conditional by its predicate, by an operand before the label, or (CONV, DIV) by
-        the convergence of the warp.
+        A branch is conditional if it has a predicate or an operand before the label, or depends on
+        the convergence of the warp (CONV, DIV).
         """
         if self.opcode == "BRA":
             by_lanes = self.name.endswith((".CONV", ".DIV"))
@@ -104,13 +104,13 @@ class Instruction:
 
 @dataclass
 class Code:
-    """The instructions of a kernel in order, and the index of each label's instruction."""
+    """The instructions of a kernel in order; for each label, the index of its instruction."""
 
     instructions: list[Instruction] = field(default_factory=list)
     labels: dict[str, int] = field(default_factory=dict)
 
     def without_end(self) -> "Code":
-        """Return the code without its padding: NOPs, and the endless branch before them."""
+        """Return the code without the padding at its end: NOPs after an endless branch."""
         kept = list(self.instructions)
         while kept and kept[-1].name == "NOP":
             kept.pop()
@@ -119,7 +119,7 @@ class Code:
         return Code(kept, self.labels)
 
     def predecessors(self) -> list[list[int]]:
-        """Return for each instruction the indices of its possible predecessors."""
+        """Return for each instruction the indices of the instructions that may precede it."""
         before: list[list[int]] = [[] for _ in self.instructions]
         for index, instruction in enumerate(self.instructions):
             following = [index + 1] if instruction.falls_through else []
@@ -134,8 +134,8 @@ class Code:
 def instructions(cubin: Path, disassembler: Path, function: str) -> list[InstructionCount]:
     """Count the instructions of one kernel of a cubin, in all code and in its main loop.
 
-    Sorted by scope, opcode and width. Raise StudyError if the disassembler cannot read the cubin or
-    does not find the kernel.
+    The counts are sorted by scope, opcode and width. Raise StudyError if the disassembler cannot
+    read the cubin or does not find the kernel.
     """
     code = parse(_disassembled(cubin, disassembler), function)
     if not code.instructions:
@@ -167,13 +167,13 @@ def parse(text: str, function: str) -> Code:
 
 
 def _names(symbol: str, function: str) -> bool:
-    """Return whether a symbol, perhaps mangled, belongs to a function."""
+    """Return whether an assembler symbol, perhaps mangled, names this function."""
     mangled = symbol.startswith("_Z") and f"{len(function)}{function}" in symbol
     return symbol == function or mangled
 
 
 def loops(code: Code) -> dict[int, set[int]]:
-    """Return the natural loops of a kernel: indices of instructions, by index of the head.
+    """Return the natural loops of a kernel: for each head, the indices of its instructions.
 
     A natural loop is all code that can run between its head and a branch back to the head, if the
     head is its only entry. Code moved out of line therefore belongs to the loop that reaches it,
@@ -192,12 +192,12 @@ def loops(code: Code) -> dict[int, set[int]]:
 def main_loop(code: Code) -> set[int]:
     """Return the indices of the instructions of the main loop; empty if there is none.
 
-    The main loop has the most FMAs outside its inner loops. The compiler emits a loop of the source
-    several times: unrolled, and again for the remaining iterations. The most unrolled copy runs,
-    and has the most FMAs. It is the loop over tiles if the loop within a tile is fully unrolled,
-    otherwise the inner loop. Among equals, the loop with the fewest instructions is chosen, then
-    the first. Instructions of inner loops are excluded, so each instruction runs once per
-    iteration.
+    The main loop is the one with the most FMAs outside its inner loops. The compiler emits a loop
+    of the source several times: unrolled, and again for the remaining iterations. The most unrolled
+    copy does most of the work and has the most FMAs. It is the loop over tiles if the loop within a
+    tile is fully unrolled, otherwise the inner loop. Among equals, the loop with the fewest
+    instructions is chosen, then the first. Instructions of inner loops are excluded, so each
+    instruction runs once per iteration.
     """
     bodies = loops(code)
     without_inner = [
@@ -215,7 +215,10 @@ def main_loop(code: Code) -> set[int]:
 
 
 def fmas(counts: Iterable[InstructionCount], scope: str) -> int:
-    """Return the number of FMAs of elements: of tensor cores, else FFMA and DFMA, else IMAD."""
+    """Return the number of FMAs on matrix elements.
+
+    These are FMAs of tensor cores if there are any, otherwise FFMA and DFMA, otherwise IMAD.
+    """
     counts = list(counts)
     names = _fma_names({count.opcode for count in counts})
     return sum(c.count for c in counts if c.scope == scope and c.opcode in names)
@@ -241,7 +244,7 @@ def barriers(counts: Iterable[InstructionCount], scope: str) -> int:
 
 
 def unrolling(counts: Iterable[InstructionCount], sums_per_thread: int) -> float:
-    """Return K per iteration of the main loop: its FMAs over the elements of C per thread.
+    """Return K per iteration of the main loop: its FMAs divided by the elements of C per thread.
 
     It is 0 without a main loop, and on tensor cores, where one instruction covers several k. It is
     NaN if the number of elements per thread is unknown (0).
@@ -255,7 +258,7 @@ def unrolling(counts: Iterable[InstructionCount], sums_per_thread: int) -> float
 
 
 def _natural_loop(predecessors: list[list[int]], head: int, latch: int) -> set[int]:
-    """Return the code from `head` to `latch`; empty if another entry leads there."""
+    """Return the loop from `head` to `latch`; empty if other code can jump into it."""
     body: set[int] = set()
     waiting = [latch]
     while waiting:
@@ -267,7 +270,7 @@ def _natural_loop(predecessors: list[list[int]], head: int, latch: int) -> set[i
 
 
 def _fma_names(opcodes: set[str]) -> tuple[str, ...]:
-    """Return the opcodes that are a kernel's FMAs of elements."""
+    """Return those opcodes that are a kernel's FMAs on matrix elements."""
     for names in (TENSOR_FMAS, FLOATING_FMAS):
         if opcodes.intersection(names):
             return names

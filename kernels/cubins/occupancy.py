@@ -1,6 +1,6 @@
 """Theoretical occupancy: active warps of a kernel per SM, and their limiter.
 
-Computed from the resources of a cubin and the limits of a compute capability, as in CUDA's
+It is computed from the resources of a cubin and the limits of a compute capability, as in CUDA's
 occupancy calculator (cuda_occupancy.h). `LIMITS` is source H's table.
 """
 
@@ -18,9 +18,9 @@ LIMITERS = ("warps", "blocks", "registers", "shared memory")
 class CapabilityLimits:
     """Limits of a compute capability (CUDA C++ Programming Guide, Compute Capabilities).
 
-    32-bit registers are allocated per warp, in units of `register_allocation_unit`, from the SM
-    partition of the warp; an SM has `warp_allocation_granularity` partitions. Shared memory is
-    allocated per block in units of `shared_allocation_unit_bytes`, including
+    Registers have 32 bits. They are allocated per warp, in units of `register_allocation_unit`,
+    from the SM partition of the warp; an SM has `warp_allocation_granularity` partitions. Shared
+    memory is allocated per block in units of `shared_allocation_unit_bytes`, including
     `reserved_shared_bytes_per_block` for the driver. More than `max_static_shared_bytes_per_block`
     must be dynamic shared memory, requested with the function's attribute (opt-in), up to
     `max_shared_bytes_per_block`.
@@ -60,8 +60,8 @@ LIMITS = {
 class Occupancy:
     """Active blocks and warps of a kernel per SM, and their limiter.
 
-    `share` is active warps over `max_warps` (0 to 1), `limiter` one of `LIMITERS`. A kernel that
-    does not fit has no active block; `limiter` is then the exceeded resource.
+    `share` is the active warps divided by `max_warps` (0 to 1), `limiter` is one of `LIMITERS`. A
+    kernel that does not fit has no active block; `limiter` is then the exceeded resource.
     """
 
     blocks_per_multiprocessor: int
@@ -95,8 +95,8 @@ def occupancy(
 ) -> Occupancy:
     """Return the theoretical occupancy of a kernel with `threads_per_block` (≥ 1).
 
-    Registers and static shared memory come from its cubin (`kernels.cubins.compile.BuildResult`).
-    Raise StudyError for an unknown compute capability.
+    The registers and the static shared memory of a kernel come from its cubin
+    (`kernels.cubins.compile.BuildResult`). Raise StudyError for an unknown compute capability.
     """
     limits = limits_of(compute_capability)
     warps = -(-threads_per_block // WARP_SIZE)

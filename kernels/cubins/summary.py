@@ -1,4 +1,4 @@
-"""A table of the machine code of a user-supplied kernel."""
+"""A table of facts about the machine code of a user-supplied kernel."""
 
 import os
 from collections.abc import Iterator, Sequence
@@ -24,7 +24,7 @@ _COMPILERS = 4  # at most that many at a time: each takes up to 200 MB
 
 
 def built(entry: UserKernel, nvcc: Path, wanted: Sequence[str], folder: Path) -> Iterator[str]:
-    """Build the kernel to `folder`; yield a table of its machine code."""
+    """Compile the kernel into `folder`; yield the lines of a table of its machine code."""
     supported = list_architectures(nvcc)
     names = wanted or [name for name in supported if compute_capability(name) in LIMITS]
     build = build_for(with_entry(entry, entry.dtypes[0], Shape.square(_SIZE)))

@@ -17,9 +17,9 @@ _WHEEL_PROGRAMS = Path("nvidia", "cu13", "bin")
 
 
 def find_nvcc(configured: str | None = None) -> Path:
-    """Return the nvcc to build with; raise StudyError if there is none.
+    """Return the path of nvcc; raise StudyError if there is none.
 
-    `configured` is `toolchain.nvcc` of the config; if given, it is the only candidate.
+    `configured` is `toolchain.nvcc` of the configuration; if given, no other path is tried.
     """
     if configured:
         nvcc = shutil.which(configured)
@@ -40,10 +40,10 @@ def find_nvcc(configured: str | None = None) -> Path:
 
 
 def find_disassembler(nvcc: Path) -> Path | None:
-    """Return the nvdisasm that matches this nvcc, or None if there is none.
+    """Return the path of the nvdisasm that matches this nvcc, or None if there is none.
 
-    The order is: next to nvcc or to the target of its link (same release), on PATH (possibly older
-    than the architecture), and from the wheels.
+    First choice is the one next to nvcc or to the target of its link, which has the same release;
+    then one on PATH, which may be older than the architecture; then that of the PyPI wheels.
     """
     candidates: list[Path | str] = [
         nvcc.with_name("nvdisasm"),

@@ -1,8 +1,8 @@
-"""CUDA kernels on a host without a GPU: checked and counted.
+"""Running CUDA kernels on a host without a GPU, to check them and count their accesses.
 
-g++ compiles the unchanged `.cu` files (`compiler`). They run on this project's own runtime
-(`binding`): one fiber per thread of a block, one block after the other. A build has one of these
-modes:
+g++ compiles the unchanged `.cu` files (`compiler`). The compiled kernels run on this project's own
+runtime (`binding`): one fiber per thread of a block, one block after the other. A build has one of
+these modes:
 
 - ``separate`` and ``fused``: optimised, for the numerics. Products are rounded before the addition,
   or fused (FMA) as nvcc does by default.
@@ -15,20 +15,20 @@ are accesses out of bounds of a buffer, of shared memory or of an array; misalig
 in shared memory between two barriers, and in global memory, also between blocks. Faults of control
 are different barriers of the threads of a block; warp functions that not all lanes of their mask
 reach; failed assertions; divisions by zero; loops that do not end; recursion that is too deep.
-`limited` bounds time and memory of the whole check.
+`limited` bounds the time and the memory of the whole check.
 
-Stores to A and B are faults, and loads from C before a store. Three events are faults only if a
-fault or a wrong product follows: a load of uninitialised shared memory, a shuffle from a lane that
-does not take part, both of which give NaN, and an overflow. The message then names their line
-(`Cause` in runtime.h). Other modes fill C and shared memory with other values (`check.FILLS`).
-Stores of one value by several threads are no race unless another thread loads it before the next
-barrier. Barriers ignore threads that have ended. On an H200, compute-sanitizer (racecheck and
-synccheck) gives the same verdicts on these cases.
+Stores to A and B are faults, and so are loads from C before a store. Three events are faults only
+if a fault or a wrong product follows: a load of uninitialised shared memory, a shuffle from a lane
+that does not take part, both of which give NaN, and an overflow. The message then names their line
+(`Cause` in runtime.h). The modes other than ``counted`` fill C and shared memory with other values
+(`check.FILLS`). Stores of one value by several threads are no race unless another thread loads it
+before the next barrier. Barriers ignore threads that have ended. On an H200, compute-sanitizer
+(racecheck and synccheck) gives the same verdicts on these cases.
 
-It counts, per source line: accesses of threads; requests of warps; for global memory the 32-byte
-sectors and 128-byte cache lines of a request; for shared memory the wavefronts of a request and
-their minimum. A request is the set of accesses by the lanes of a warp from one place in the code
-that a GPU executes together. Lanes in the same basic block advance together, the lowest block
+A counted run counts per source line: accesses of threads; requests of warps; for global memory the
+32-byte sectors and 128-byte cache lines of a request; for shared memory the wavefronts of a request
+and their minimum. A request is the set of accesses by the lanes of a warp from one place in the
+code that a GPU executes together. Lanes in the same basic block advance together, the lowest block
 first. Lanes therefore meet again after a branch and in the same iteration of a loop. The number of
 wavefronts is the largest number of distinct words in one of the 32 banks, for 32, 16 or 8 lanes at
 a time with accesses of 4, 8 or 16 bytes. If lanes access the same address in pairs, twice as many
@@ -53,8 +53,8 @@ Limits:
 - Of inline PTX, `ptx` translates what public kernels of products contain; other instructions are
   refused by name. Cooperative groups end at a block. Code between
   ``#ifdef __CUDACC__`` or ``#if __CUDA_ARCH__ …`` and its ``#else`` is exempt. If it contains
-  such features, the host runs the code after ``#else`` instead: plain C++ with the same indices
-  and results, except the order of sums; `compiler.unchecked_lines` finds what does not run.
+  unsupported features, the host runs the code after ``#else`` instead: plain C++ with the same
+  indices and results, except the order of sums; `compiler.unchecked_lines` finds what does not run.
 - For a kernel on tensor cores, indices, scales, splits and bounds are therefore checked, and
   instructions are not. Reads of shared memory by tensor cores are checked (`host_tensor_operand`)
   and not counted.

@@ -1,4 +1,4 @@
-"""Running a compiled kernel on arrays, with its faults (`KernelFault`) and counts."""
+"""Running a compiled kernel on arrays; the result has its faults (`KernelFault`) and counts."""
 
 import ctypes
 import signal
@@ -39,7 +39,7 @@ _SEVERAL = 0x8000  # least thread number that means several threads
 
 
 class Kind(IntEnum):
-    """Kinds of faults: those of runtime.h that a caller tells apart, and those of launches."""
+    """Kinds of faults: those that callers distinguish, of runtime.h and of launches."""
 
     LAUNCH = -1  # with more threads than allowed
     OTHER = 0
@@ -60,9 +60,10 @@ class Kind(IntEnum):
 
 
 class KernelFault(StudyError):  # noqa: N818  the field's word
-    """A fault of a kernel, as one line with its name, source line and thread.
+    """A fault of a kernel; its one-line message has the kernel's name, source line and thread.
 
-    `is_shared`: in shared memory. `is_same_line`: both accesses of a race are in one line.
+    `is_shared`: the fault is in shared memory. `is_same_line`: both accesses of a race are in one
+    line.
     """
 
     def __init__(
@@ -77,7 +78,7 @@ class KernelFault(StudyError):  # noqa: N818  the field's word
         self.kind, self.is_shared, self.is_same_line = kind, is_shared, is_same_line
 
     def with_text(self, text: str) -> "KernelFault":
-        """Return the fault with another text."""
+        """Return the same fault with another message."""
         return KernelFault(text, self.kind, self.is_shared, self.is_same_line)
 
 
@@ -153,7 +154,7 @@ class _Launch(ctypes.Structure):
 
 @dataclass(frozen=True)
 class LineCount(Total):
-    """Accesses of one size in bytes from one source line.
+    """The number of accesses of one size in bytes from one source line.
 
     `operation` is global_load, global_store, shared_load or shared_store.
     """
@@ -165,14 +166,14 @@ class LineCount(Total):
 
 @dataclass(frozen=True)
 class Run:
-    """Outcome of a counted run.
+    """The outcome of a counted run of a kernel.
 
-    `stored_by[i]` is the source line of the last store to each word of buffer i, or to each smaller
-    element, in order of addresses (0: no store). A float64 is two words. `cause(i, word)`
-    describes a read of uninitialised shared memory by the block that stored the word, None if there
-    was none; `first_cause()` the first one of all blocks. `thread(i, word)` is who stored a word.
-    `kernel` is the kernel's name. `useful_blocks` counts those that add to a buffer, or store where
-    no other has.
+    `stored_by[i]` is the source line of the last store to each word of buffer i in order of
+    addresses (0: no store), or to each element if elements are smaller. A float64 is two words.
+    `cause(i, word)` describes a read of uninitialised shared memory by the block that stored the
+    word, None if there was none; `first_cause()` describes the first such read of any block.
+    `thread(i, word)` names the thread that stored a word. `useful_blocks` counts the blocks that
+    add to a buffer, or store to a word that no other block stores to.
     """
 
     counts: list[LineCount]
@@ -186,9 +187,9 @@ class Run:
 
 @dataclass(frozen=True)
 class LastBlock:
-    """Outcome of a run of the last block: the bytes of the last buffer that it stored to.
+    """The outcome of a run of only the last block: the bytes that it stored in the last buffer.
 
-    `lines` are the source lines of the stores. `cause` describes an overflow, if there was one.
+    `lines` are the source lines of these stores. `cause` describes an overflow, if there was one.
     """
 
     bytes: npt.NDArray[np.int64]
@@ -198,7 +199,7 @@ class LastBlock:
 
 @dataclass(frozen=True)
 class Configured:
-    """One launch: sizes of grid and block along x, y and z, and bytes of dynamic shared memory."""
+    """A launch configuration: grid and block as x, y and z, bytes of dynamic shared memory."""
 
     grid: tuple[int, int, int]
     block: tuple[int, int, int]
@@ -207,7 +208,7 @@ class Configured:
 
 
 class Kernel:
-    """A kernel built by `compiler.build_kernel`; messages name its `source`."""
+    """A kernel compiled by `compiler.build_kernel`; its messages name its `source`."""
 
     def __init__(self, library: Path, source: Path, name: str, counted: bool) -> None:
         self._path = library
@@ -230,11 +231,11 @@ class Kernel:
         results: Collection[int] = (),
         fill: int = POISON_WORD,
     ) -> Run:
-        """Run the kernel; arrays among the arguments are its buffers, and receive its stores.
+        """Run the kernel; arrays among the arguments are its buffers, to which it stores.
 
-        `grid` and `threads` are up to three sizes: x, y, z. Arrays have the element types of the
-        kernel. `results` and `fill` are as for `run_configured`. Raise KernelFault. Only a counted
-        kernel checks bounds before an access: run it first.
+        `grid` and `threads` have up to three sizes: x, y, z. Arrays must have the element types of
+        the kernel. `results` and `fill` are as for `run_configured`. Raise KernelFault. Only a
+        counted kernel checks bounds before an access, so run it first.
         """
         arrays = [argument for argument in arguments if isinstance(argument, np.ndarray)]
         copies = aligned_copies(arrays)
@@ -253,9 +254,9 @@ class Kernel:
     def last_configured_block(
         self, addresses: tuple[int, int], where: Configured, arrays: Sequence[Array]
     ) -> LastBlock:
-        """Run the last block of a launch that the library configured, on arrays as they are.
+        """Run the last block of a launch that the library configured, on `arrays` without copies.
 
-        Raise KernelFault. Indices may overflow without a fault, if no address depends on them.
+        Raise KernelFault. An index that overflows is no fault if no address depends on it.
         """
         launch = self._launch(addresses, where, _buffers(arrays), last_block=True)
         stored, codes = (np.empty(launch.store_count, np.int64) for _ in range(2))
@@ -278,10 +279,11 @@ class Kernel:
     ) -> Run:
         """Run a launch that the library configured, on aligned copies; raise KernelFault.
 
-        `addresses` are the addresses of its function and of the pointers to its arguments. The
-        buffers with the numbers `results` contain nothing that the kernel may load, except what
-        earlier launches `stored`: 1 for such a unit, 0 for others, by buffer; this launch adds its
-        stores. `fill` is in each word of shared memory before a block.
+        `addresses` are those of the kernel's function and of the pointers to its arguments. The
+        buffers numbered in `results` contain nothing that the kernel may load, except what earlier
+        launches stored. `stored` has an array per buffer, with 1 for each unit that was stored,
+        else 0; this launch adds its stores. Each word of shared memory contains `fill` before a
+        block starts.
         """
         buffers = _buffers(copies)
         writers = [np.zeros(units, _WRITER) for units in map(_units, copies)]
@@ -302,7 +304,7 @@ class Kernel:
         last_block: bool = False,
         fill: int = POISON_WORD,
     ) -> _Launch:
-        """Run a launch to its end; return it with its results. Raises KernelFault."""
+        """Run a launch to its end; return it with its results. Raise KernelFault."""
         self._check_block(where)
         begin, end = ctypes.c_void_p(), ctypes.c_void_p()
         self._library.host_constants(ctypes.byref(begin), ctypes.byref(end))
@@ -332,7 +334,7 @@ class Kernel:
         return launch
 
     def _check_block(self, where: Configured) -> None:
-        """Raise KernelFault for a number of threads that no GPU launches."""
+        """Raise KernelFault if a block has a number of threads that no GPU can launch."""
         name, threads = where.kernel or self._name, prod(where.block)
         most = ctypes.c_uint.in_dll(self._library, "host_launch_bounds").value
         reason = ""
@@ -466,14 +468,14 @@ def _pointer(array: npt.NDArray[np.int64] | Array) -> ctypes.c_void_p:
 
 
 def _buffers(arrays: Sequence[Array]) -> "ctypes.Array[_Buffer]":
-    """Return arrays as the runtime takes them."""
+    """Return arrays in the form that the runtime takes."""
     return (_Buffer * len(arrays))(
         *(_Buffer(each.ctypes.data, each.nbytes, unit=_unit(each)) for each in arrays)
     )
 
 
 def nothing_stored(buffers: Sequence[Array]) -> list[Array]:
-    """Return `stored` for the first of several launches (`Kernel.run_configured`)."""
+    """Return the initial `stored` for the first of several launches (`Kernel.run_configured`)."""
     return [np.zeros(units, np.uint8) for units in map(_units, buffers)]
 
 
@@ -482,18 +484,18 @@ def _units(buffer: Array) -> int:
 
 
 def _unit(array: Array) -> int:
-    """Return the bytes whose stores are recorded together: an element, at most a word."""
+    """Return the size of the units in which stores are recorded: an element, at most a word."""
     return min(_WORD_BYTES, array.itemsize)
 
 
 def three(sizes: Sequence[int]) -> tuple[int, int, int]:
-    """Return up to three sizes as x, y and z."""
+    """Return up to three sizes as x, y and z; missing ones are 1."""
     x, y, z = (*sizes, 1, 1)[:3]
     return x, y, z
 
 
 def _thread(index: int, block: Sequence[int]) -> str:
-    """Return a thread of a block as text."""
+    """Return the x, y and z of the thread with this index in a block, as text."""
     if index >= _SEVERAL:
         return "several threads"
     across, down = block[0], block[1]
@@ -523,7 +525,7 @@ def aligned_copies(arrays: Sequence[Array]) -> list[Array]:
 def packed_arguments(
     arguments: Sequence[Array | int], arrays: list[Array]
 ) -> "ctypes.Array[ctypes.c_uint64]":
-    """Return pointers to the arguments, and behind them the arguments; `arrays` replace arrays."""
+    """Return pointers to the arguments, then the arguments, with `arrays` as their arrays."""
     remaining, count = iter(arrays), len(arguments)
     packed = (ctypes.c_uint64 * (2 * count))()
     for at, value in enumerate(arguments):
@@ -534,10 +536,10 @@ def packed_arguments(
 
 @cache
 def source_line(library: Path, code: int, file: str) -> int:
-    """Return the line of `file` for the instruction before `code` in a counted library.
+    """Return the line of `file` to which the instruction before `code` in a library belongs.
 
-    For inlined code it is the outermost line; 0 if unknown. In a file that it includes, it is a
-    number from `_LINES` on (`place_of`).
+    For inlined code this is the outermost line; 0 if unknown. Lines of included files have numbers
+    from `_LINES` upwards (`place_of`).
     """
     done = subprocess.run(
         [program("addr2line", "binutils"), "-i", "-e", str(library), hex(code - 1)],
@@ -556,7 +558,7 @@ def source_line(library: Path, code: int, file: str) -> int:
 
 
 def place_of(source: str, line: int) -> str:
-    """Return file and line of a `source_line` of a source, without a line if it is 0."""
+    """Return the file and the line that a `source_line` denotes; only the file if it is 0."""
     file, number = divmod(line, _LINES)
     name = next((name for name, index in _INCLUDED.items() if index == file), source)
     return f"{name}:{number}" if number else name

@@ -1,4 +1,4 @@
-"""Running kernels on the host, and comparing them with reference and theory."""
+"""Running kernels on the host, and comparing their products and counts with expected ones."""
 
 import mmap
 from dataclasses import astuple, dataclass
@@ -66,9 +66,9 @@ def _block_fault(product: Product, kernel: Kernel) -> str:
 
 
 def predict(product: Product, merged: bool = False) -> dict[str, Total]:
-    """Return the totals of theory by operation, of the source or `merged`; raise StudyError.
+    """Return the totals per operation that theory predicts; raise StudyError without theory.
 
-    See `kernels.theory.cost.totals`.
+    `merged`: loads are merged as in machine code (`kernels.theory.cost.totals`).
     """
     kernel_of(product)
     if not product.has_theory:
@@ -91,11 +91,12 @@ def execute(
     folder: Path = BUILDS,
     matrices: tuple[Array, Array] | None = None,
 ) -> tuple[Array, Run]:
-    """Run a product on `matrices`, else seeded ones; return C, (batch, m, n), and the run.
+    """Run a product on `matrices`, or on seeded ones; return C, (batch, m, n), and the run.
 
-    The work of the host is included. `source` replaces the catalog's source file. Elements that the
-    kernel does not store keep the value of `FILLS` (NaN in a counted run of a floating-point type).
-    Raise KernelFault, also if A or B is overwritten; StudyError if the kernel cannot be built.
+    Host steps before and after the kernel are included. `source` replaces the catalog's source
+    file. Elements that the kernel does not store keep the value of `FILLS` (NaN in a counted run of
+    a floating-point type). Raise KernelFault, also if A or B is overwritten; StudyError if the
+    kernel cannot be built.
     """
     kernel, launch = kernel_of(product), product.launch
     build = build_for(product)
@@ -127,7 +128,7 @@ def _compiled(kernel: str, build: Build, source: Path, mode: Mode, folder: Path)
 def _prepare(product: Product, a: Array, b: Array, mode: Mode, folder: Path) -> tuple[Array, Array]:
     """Run the kernel that prepares the operands on the GPU; return the prepared operands.
 
-    Raise KernelFault, also if a word of the result is not stored.
+    Raise KernelFault, also if a word of the operands is not stored.
     """
     build, step = step_build(product), product.device_step
     assert build
@@ -145,7 +146,7 @@ def _prepare(product: Product, a: Array, b: Array, mode: Mode, folder: Path) -> 
 def _operands(
     product: Product, word: int, matrices: tuple[Array, Array]
 ) -> tuple[Array, Array, Array]:
-    """Return the arguments of the kernel: A and B as the host prepares them, and a C of `word`."""
+    """Return A and B as the host prepares them for the kernel, and a C filled with `word`."""
     seen, step = product.operands, product.entry.host_step
     a, b = matrices
     targets = ((a, step and step.a, (seen.m, seen.k)), (b, step and step.b, (seen.k, seen.n)))
@@ -162,7 +163,7 @@ def _operands(
 
 
 def _product(product: Product, c: Array) -> Array:
-    """Return C after the work of the host."""
+    """Return the C that the host extracts from the kernel's result."""
     step = product.entry.host_step
     if step is None or step.c is None:
         return c
@@ -204,7 +205,7 @@ def check(product: Product, source: Path | None = None, folder: Path = BUILDS) -
 
 @dataclass(frozen=True)
 class _Compared:
-    """A product C of one mode; `run` is the counted run, with the source line of each store.
+    """The product C of one mode; `run` is the counted run, which has the lines of stores.
 
     All methods raise KernelFault.
     """
@@ -216,13 +217,13 @@ class _Compared:
     c: Array
 
     def with_bound(self) -> None:
-        """Compare with the float64 reference and its error bound."""
+        """Compare C with the float64 reference, within its error bound."""
         verdict = self._verdict()
         if not verdict.passed:
             self._refuse((0, verdict.worst_row, verdict.worst_column), str(verdict.reason))
 
     def with_references(self, folder: Path) -> None:
-        """Compare bit for bit with the references with fused FMAs and without, one of the two."""
+        """Compare C with references with and without FMAs; it must equal one bit for bit."""
         fused = self.mode == "fused"
         expected = expected_product(self.product, fused, folder)
         if not len(_differing(self.c, expected)):
@@ -231,7 +232,7 @@ class _Compared:
             self.with_product(expected, OTHER_ORDER if self._verdict().passed else WRONG)
 
     def with_product(self, expected: Array, says: str = WRONG) -> None:
-        """Compare bit for bit; `says` ends the message."""
+        """Compare C with `expected` bit for bit; the text `says` ends the error message."""
         c, wrong = self.c, _differing(self.c, expected)
         if not len(wrong):
             return
@@ -253,9 +254,10 @@ class _Compared:
         return evaluate(self.c, *float64_reference(*inputs_of(self.product)), multiple)
 
     def _refuse(self, place: tuple[int, int, int], reason: str, mode: str = "") -> NoReturn:
-        """Raise the fault of an element, or the read of uninitialised memory that caused it.
+        """Raise the fault of a wrong element, or the read of uninitialised memory that caused it.
 
-        Uninitialised words of a counted run are NaN: other wrong numbers have another cause.
+        Uninitialised words of a counted run are NaN, so a wrong number that is not NaN has another
+        cause.
         """
         word, value = self._word(place), self.c[place]
         line = int(self.run.stored_by[2][word])
@@ -274,7 +276,7 @@ class _Compared:
 
 
 def zeros(count: int, dtype: npt.DTypeLike) -> Array:
-    """Return zeros that take memory only where they are overwritten; raise NotSupported."""
+    """Return zeros whose pages take memory only once they are written; raise NotSupported."""
     flags, size = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _MAP_NORESERVE, np.dtype(dtype).itemsize
     try:
         memory = mmap.mmap(-1, count * size, flags)
@@ -286,7 +288,7 @@ def zeros(count: int, dtype: npt.DTypeLike) -> Array:
 
 
 def sums(run: Run) -> dict[str, Total]:
-    """Return the totals of a counted run by operation, as `predict` does."""
+    """Return the totals per operation that a counted run counted, in the form of `predict`."""
     found = dict.fromkeys(OPERATIONS, Total())
     for count in run.counts:
         found[count.operation] += count
@@ -294,7 +296,7 @@ def sums(run: Run) -> dict[str, Total]:
 
 
 def _differing(c: Array, expected: Array) -> npt.NDArray[np.int64]:
-    """Return the flat indices of elements that are not the same bit for bit."""
+    """Return the flat indices of the elements whose bits differ."""
     differs = (c.view(np.uint8) != expected.view(np.uint8)).reshape(c.size, c.itemsize)
     return np.flatnonzero(differs.any(axis=1))
 
@@ -321,7 +323,7 @@ def expected_product(product: Product, fused: bool, folder: Path = BUILDS) -> Ar
 
 @lru_cache(maxsize=16)
 def _expected(dtype: str, shape: Shape, fused: bool, folder: Path) -> Array:
-    """Return the reference for a shape, cached: it takes longer than some runs."""
+    """Return the reference product for a shape; it is cached, because it can take long."""
     return reference(*Inputs([(dtype, shape)], SEED).pair(dtype, shape), fused, folder)
 
 
@@ -337,6 +339,6 @@ def _compare_counts(named: str, name: str, run: Run, theory: dict[str, Total]) -
 
 
 def _lines(run: Run, operation: str) -> str:
-    """Return the source lines of an operation; "0" if there are none."""
+    """Return the source lines that did an operation, as text; "0" if there are none."""
     lines = sorted({count.line for count in run.counts if count.operation == operation})
     return ",".join(map(str, lines)) or "0"

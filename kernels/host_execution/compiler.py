@@ -1,4 +1,4 @@
-"""Compiling kernels and the runtime with g++, once per digest of all inputs."""
+"""Compiling kernels and their runtime with g++, once per digest of all inputs."""
 
 import hashlib
 import os
@@ -114,24 +114,24 @@ _ARCHITECTURES = (900, 750, 800, 890, 1000, 1200)
 
 @dataclass(frozen=True)
 class LaunchCode:
-    """The device's code of a file, with its line numbers, and the function that launches it."""
+    """A file's code for the device, with its line numbers, and the function that launches it."""
 
     device: str
     configure: str
 
 
 class NotSupported(StudyError):  # noqa: N818  the field's word
-    """A feature of a kernel that the host cannot execute."""
+    """An error: a kernel has a feature that the host cannot execute."""
 
 
 class CompilerError(StudyError):
-    """An error of g++ in a kernel; nvcc may accept the kernel."""
+    """An error that g++ found in a kernel; nvcc may accept the same kernel."""
 
 
 def unsupported(text: str, macros: Sequence[str] = ()) -> tuple[int, str, str] | None:
-    """Return line, word and name of the first feature that the host cannot execute.
+    """Return the first feature that the host cannot execute: its line, word and name.
 
-    `macros` are options that define macros. Code that they leave out is ignored.
+    `macros` are compiler options that define macros. Code that these exclude is ignored.
     """
     source = preprocessed(text, *macros)
     if missing := re.search(
@@ -152,7 +152,7 @@ def unsupported(text: str, macros: Sequence[str] = ()) -> tuple[int, str, str] |
 
 
 def _of_nvcc(text: str, macros: Sequence[str]) -> list[str]:
-    """Return the macros of nvcc that choose code of a GPU, if the host can execute that code."""
+    """Return options with nvcc's macros if the host can execute the GPU code they select."""
     if not _NVCC.search(text):
         return []
     of_nvcc = [*_OF_NVCC, f"-D__CUDA_ARCH__={_ARCHITECTURES[0]}"]
@@ -162,7 +162,7 @@ def _of_nvcc(text: str, macros: Sequence[str]) -> list[str]:
 
 
 def unchecked_lines(text: str, defines: Mapping[str, int | str]) -> list[int]:
-    """Return the lines of a source that nvcc compiles for some GPU, and the host does not run."""
+    """Return the lines of a source that nvcc compiles for some GPU but the host does not run."""
     if not _NVCC.search(text):
         return []
     own = [f"-D{key}={value}" for key, value in defines.items()]
@@ -174,9 +174,9 @@ def unchecked_lines(text: str, defines: Mapping[str, int | str]) -> list[int]:
 
 @dataclass(frozen=True)
 class Preprocessed:
-    """A source with its macros in place, and with comments that name lines.
+    """A source after macro expansion, with comments that state the original lines.
 
-    `macros` are its directives that define macros, `errors` what the preprocessor refuses.
+    `macros` are its directives that define macros, `errors` the preprocessor's error messages.
     """
 
     code: str
@@ -185,13 +185,13 @@ class Preprocessed:
 
     @cached_property
     def translated(self) -> tuple[str, list[tuple[int, str]]]:
-        """The code without inline PTX (`ptx.translated`)."""
+        """The code with inline PTX translated, and the statements that stay (`ptx.translated`)."""
         return translated(self.code)
 
 
 @lru_cache(maxsize=64)
 def preprocessed(text: str, *macros: str) -> Preprocessed:
-    """Put the macros of a source in place; `macros` are options that define more of them."""
+    """Expand the macros of a source; the options `macros` define more of them."""
     command = [str(find_gxx()), *macros, "-E", "-dD", "-nostdinc", "-x", "c++", "-"]
     source = _INCLUDED.sub("", text)
     done = subprocess.run(command, input=source, capture_output=True, text=True, check=False)
@@ -206,7 +206,7 @@ def preprocessed(text: str, *macros: str) -> Preprocessed:
 
 
 def _numbered(code: str) -> list[tuple[str, int]]:
-    """Return the file and the number there of each line of preprocessed code."""
+    """Return for each line of preprocessed code its file, and its line number in that file."""
     file, number, lines = "", 0, []
     for line in code.splitlines():
         number += 1
@@ -217,7 +217,7 @@ def _numbered(code: str) -> list[tuple[str, int]]:
 
 
 def _compiled_lines(text: str, macros: Sequence[str]) -> set[tuple[str, int]]:
-    """Return the lines that the preprocessor keeps."""
+    """Return the lines, as file and number, that remain after preprocessing."""
     code = preprocessed(text, *macros).code
     lines = zip(_numbered(code), code.splitlines(), strict=True)
     return {at for at, line in lines if line.strip() and not line.startswith("# ")}
@@ -237,7 +237,7 @@ def compiler_version() -> str:
 
 
 def build_runtime(folder: Path = BUILDS) -> Path:
-    """Compile the runtime to `folder` if it is missing; return it. Raise StudyError."""
+    """Compile the runtime to `folder` if it is missing; return its path. Raise StudyError."""
     texts = {path.name: path.read_bytes() for path in (*HERE.glob("*.cpp"), *HERE.glob("*.h"))}
     sources = [HERE / name for name in _RUNTIME_SOURCES]
     try:
@@ -254,7 +254,7 @@ def build_kernel(
     folder: Path = BUILDS,
     launch: LaunchCode | None = None,
 ) -> Path:
-    """Compile the kernel `name` of a source file to `folder` if it is missing; return it.
+    """Compile the kernel `name` of a file to `folder` if it is missing; return its path.
 
     `defines` are macros and their values: numbers, or words such as the type ``double``. With a
     `launch`, its code replaces the file's. Raise NotSupported for features that the host cannot
@@ -316,7 +316,10 @@ def build_kernel(
 
 
 def _parsed_headers(mode: Mode, flags: list[str], folder: Path) -> Path | None:
-    """Return the header of all `_HEADERS`, parsed by g++; None in a folder of few kernels."""
+    """Return a header with all `_HEADERS` that g++ has precompiled.
+
+    None in a folder with few kernels, where precompiling would take longer than it saves.
+    """
     text = "".join(f'#include "{HERE / name}"\n' for name in _HEADERS)
     texts = {path.name: path.read_bytes() for path in HERE.glob("*.h")}
     header = folder / f"headers-{mode}-{_digest([*flags, text], texts)}" / "headers.h"
@@ -332,7 +335,10 @@ def _parsed_headers(mode: Mode, flags: list[str], folder: Path) -> Path | None:
 
 
 def _launch_bounds(name: str, code: str) -> str:
-    """Return the first argument of ``__launch_bounds__``; "0" without, or if it may vary."""
+    """Return the first argument of ``__launch_bounds__`` as text.
+
+    It is "0" without launch bounds, and for a template, where they may vary.
+    """
     call = re.search(rf"\b{re.escape(name)}\s*\(", code)
     head = re.split(r"[;{}]", code[: call.start()])[-1] if call else ""
     bounds = re.search(r"__launch_bounds__\s*\(", head)
@@ -348,7 +354,7 @@ _WEAK |= {"_ITM_deregisterTMCloneTable", "_ITM_registerTMCloneTable"}
 
 
 def _digest(options: list[str], texts: Mapping[str, bytes]) -> str:
-    """Return a digest of the compiler, its options and files by name."""
+    """Return a digest of the compiler, of its options, and of files given by name."""
     digest = hashlib.sha256("\0".join([compiler_version(), *options]).encode())
     for name, text in sorted(texts.items()):
         digest.update(name.encode() + b"\0" + text + b"\0")
@@ -356,7 +362,7 @@ def _digest(options: list[str], texts: Mapping[str, bytes]) -> str:
 
 
 class _GxxError(Exception):
-    """The output of g++ when it failed."""
+    """g++ failed; the message is its output."""
 
 
 def _build(
@@ -370,7 +376,7 @@ def _build(
 ) -> Path:
     """Compile and link a library, with a digest of all inputs in its name.
 
-    `headers` are parsed headers of the sources: they change nothing but the time.
+    `headers` are precompiled headers of the sources, which only save time.
     """
     out = folder / f"{name}-{_digest([*compiling, *linking], texts)}.so"
     if out.exists():
@@ -391,7 +397,7 @@ def _build(
 
 
 def _weak_symbols(library: Path) -> set[str]:
-    """Return the undefined weak symbols, which could be any function of this process."""
+    """Return the undefined weak symbols, to which any function of this process might be bound."""
     command = [str(program("nm", "binutils")), "--dynamic", "--undefined-only", str(library)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
@@ -401,7 +407,7 @@ def _weak_symbols(library: Path) -> set[str]:
 
 
 def _compile(command: Sequence[Path | str], headers: Path | None) -> None:
-    """Compile with parsed headers; without them, if g++ cannot use them or finds an error."""
+    """Compile with precompiled headers; again without them if that fails."""
     if headers:
         with suppress(_GxxError):
             _run([*command, "-include", headers])
@@ -418,7 +424,7 @@ def _run(command: Sequence[Path | str]) -> None:
 
 
 def _complaint(name: str, output: str, source: Path) -> str:
-    """Return g++'s first error in one line, with file and line where it has them."""
+    """Return g++'s first error as one line, with file and line if g++ printed them."""
     if found := re.search(r"^(\S.*?):(\d+):\d+: (?:fatal )?error: (.*)$", output, re.MULTILINE):
         file = source if Path(found[1]).name == SOURCE_NAME else Path(found[1])
         return f"{shown(file)}:{found[2]}: {found[3]} (g++)"

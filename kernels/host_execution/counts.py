@@ -1,10 +1,10 @@
-"""Tables of a kernel's memory accesses: counted on the host, by theory, and ncu's names.
+"""Tables of a kernel's memory accesses: counted on the host and predicted by theory.
 
-One row per source line and quantity; the total has no line. Columns: variant, dtype, batch, m, n,
-k, block_size, build, line, quantity, ncu_metric (the Nsight Compute counter for the total), count
-(empty if the kernel was not run), theory (totals only), merged (theory, with loads along rows of
-shared memory merged into 16-byte loads), per_thread (count or theory, per thread of the launch) and
-per_request.
+Each row is a quantity of one source line, or its total, which has no line. Columns: variant, dtype,
+batch, m, n, k, block_size, build, line, quantity, ncu_metric (the Nsight Compute counter for the
+total), count (empty if the kernel was not run), theory (totals only), merged (theory, with loads
+along rows of shared memory merged into 16-byte loads), per_thread (count or theory, per thread of
+the launch) and per_request.
 """
 
 import csv
@@ -74,7 +74,7 @@ Row = dict[str, object]
 
 
 def ncu_metric(quantity: str) -> str:
-    """Return ncu's counter for a quantity such as global_load_sectors; empty if there is none.
+    """Return Nsight Compute's counter for a quantity such as global_load_sectors, or "".
 
     Raise KeyError for an unknown quantity.
     """
@@ -95,7 +95,7 @@ def quantities(totals: Mapping[str, Total]) -> dict[str, float]:
 
 @dataclass(frozen=True)
 class Counting:
-    """Products of one variant, block size and type: executed, and computed by theory only."""
+    """Products of one variant, block size and type: those to run, and those for theory only."""
 
     counted: tuple[Product, ...]
     predicted: tuple[Product, ...]
@@ -110,7 +110,7 @@ class Counting:
 def table(
     counted: Iterable[Product], predicted: Iterable[Product] = (), folder: Path = BUILDS
 ) -> str:
-    """Return the table as CSV: `counted` products are run and checked, the others theory only.
+    """Return the table as CSV; `counted` products are run and checked, others only predicted.
 
     Raise StudyError; raise KernelFault if a kernel is wrong or its counts differ from theory.
     """
@@ -135,7 +135,7 @@ def count_all(
 
     The folder `store` has one table per counted product, by the digest of all its inputs; only
     missing ones are counted. `announce` gets the number of finished tables and the last one. Raise
-    as `table` does; products counted before stay in the store.
+    the errors of `table`; the products already counted stay in the store.
     """
     version, code = compiler_version(), _code()
 
@@ -161,7 +161,7 @@ def _work(wanted: Counting) -> int:
 
 
 def _code() -> list[bytes]:
-    """Return the content of the code that defines a count, except the kernel's source."""
+    """Return the contents of the files that define a count, except the kernel's source."""
     files = sorted(path for path in (ROOT / "kernels").rglob("*") if path.suffix in _CODE)
     return [path.read_bytes() for path in files]
 

@@ -1,4 +1,4 @@
-"""Work in a separate process, within limits of time and memory."""
+"""Running work in a separate process, within limits of time and memory."""
 
 import contextlib
 import faulthandler
@@ -23,7 +23,7 @@ _MOST_ELAPSED, _MOST_ELAPSED_S = 8.0, 120.0
 
 
 class LimitReached(StudyError):  # noqa: N818  no fault of the work
-    """The work needed more time or memory than allowed."""
+    """An error: the work needed more time or memory than allowed."""
 
 
 def limited(
@@ -31,10 +31,10 @@ def limited(
 ) -> Result:
     """Return the result of `work`, which runs in a fork of this process; errors contain `name`.
 
-    Raise LimitReached if the fork and its children use more than `seconds` of CPU time, so that
-    other programs do not change the outcome, or more than `memory_bytes` beyond the memory of this
-    process; and if the work sleeps. Raise StudyError if a signal ends the fork, and every
-    StudyError that `work` raises.
+    Raise LimitReached if the fork and its children use more than `seconds` of CPU time, or more
+    than `memory_bytes` beyond the memory of this process, or if the work sleeps. CPU time is
+    limited because other programs do not change it. Raise StudyError if a signal ends the fork, and
+    every StudyError that `work` raises.
     """
     context = multiprocessing.get_context("fork")
     receiver, sender = context.Pipe(duplex=False)
@@ -68,12 +68,12 @@ def limited(
 
 
 def cpu_clock() -> float:
-    """Return the seconds of CPU time of this process and the children that it has waited for."""
+    """Return the CPU time of this process, and of the children that it has waited for, in s."""
     return sum(os.times()[:4])
 
 
 def _used(pid: int) -> tuple[float, int]:
-    """Return CPU time in s and bytes of memory of a process and its children; 0 if it has ended."""
+    """Return CPU time in s and bytes of memory of a process and its children; 0 if ended."""
     with contextlib.suppress(psutil.NoSuchProcess):
         process = psutil.Process(pid)
         processes = (process, *process.children(recursive=True))

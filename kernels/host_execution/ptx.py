@@ -1,8 +1,8 @@
-"""Inline PTX in C++: each ``asm`` statement becomes calls of the host's functions (ptx.h).
+"""Translating inline PTX: each ``asm`` statement becomes C++ calls of functions in ptx.h.
 
-Translated are the instructions that public kernels of matrix products contain: asynchronous copies,
-loads of matrices, products on tensor cores, loads, stores and moves, and simple arithmetic. Layouts
-of fragments are those of NVIDIA's PTX ISA, section on warp-level matrix instructions.
+Those instructions are translated that public kernels of matrix products contain: asynchronous
+copies, loads of matrices, products on tensor cores, loads, stores and moves, and simple arithmetic.
+Layouts of fragments are those of NVIDIA's PTX ISA, section on warp-level matrix instructions.
 """
 
 import re
@@ -60,19 +60,19 @@ _FACTORS |= {"s8": (1, "HOST_S8"), "u8": (1, "HOST_U8")}
 
 
 class _NotTranslated(Exception):  # noqa: N818  the field's word
-    """An instruction, by its name."""
+    """An instruction cannot be translated; the message is its name."""
 
 
 @dataclass
 class _Statement:
-    """One ``asm`` statement: its operands as C++, and the registers that it declares."""
+    """An ``asm`` statement: its operands as C++ expressions, and the registers it declares."""
 
     operands: list[str]
     names: dict[str, str]
     registers: set[str] = field(default_factory=set)
 
     def translated(self, template: str) -> str:
-        """Return the C++ of all instructions; raise _NotTranslated."""
+        """Return the C++ code of all instructions in the template; raise _NotTranslated."""
         return " ".join(self._instruction(text) for text in _instructions(template))
 
     def _instruction(self, text: str) -> str:
@@ -105,7 +105,7 @@ class _Statement:
         return f"{_TYPES[kind.lstrip('.')]} {', '.join(map(_host_name, declared))};"
 
     def _operand(self, text: str) -> list[str]:
-        """Return an operand as C++: several values for a vector."""
+        """Return an operand as C++ expressions: several for a vector."""
         text = text.strip()
         if text.startswith("{"):
             return [self._value(each) for each in split(text.strip("{} "), ",")]
@@ -136,13 +136,13 @@ def _host_name(register: str) -> str:
 
 
 def _numbered(declared: str) -> list[str]:
-    """Return the registers of a declaration, where ``r<4>`` are r0 to r3."""
+    """Return the registers that a declaration names; ``r<4>`` declares r0 to r3."""
     several = re.fullmatch(r"(\S+?)<(\d{1,3})>", declared)
     return [f"{several[1]}{i}" for i in range(int(several[2]))] if several else [declared]
 
 
 def _instructions(template: str) -> Iterator[str]:
-    """Yield the instructions of a template, without the braces of blocks."""
+    """Yield the instructions of a template, without the braces around blocks."""
     template = re.sub(r"//[^\n]*|/\*.*?\*/", " ", template, flags=re.DOTALL)
     for text in template.split(";"):
         words = " ".join(text.split())
@@ -230,7 +230,7 @@ def _store(match: re.Match[str], operands: _Operands) -> str:
 
 
 def _vector(match: re.Match[str]) -> tuple[str, str, Sequence[str]]:
-    """Return the type of what is moved, that of its elements, and their names."""
+    """Return the C++ type of a load, store or move, its element type, and its fields."""
     count, kind = int(match["count"] or 1), match["type"]
     if count == 1:
         return _TYPES[kind], _TYPES[kind], [""]
@@ -310,7 +310,7 @@ def _pack(match: re.Match[str], operands: _Operands) -> str:
 
 
 def _as(code: str) -> _Translate:
-    """Return a translation whose text contains operands as ``{0}``."""
+    """Return a translation to `code`, in which ``{0}`` is the first operand."""
     return lambda _match, operands: code.format(*(each[0] for each in operands))
 
 
@@ -407,10 +407,10 @@ def _barrier(waits: bool, operands: _Operands) -> str:
 
 
 def translated(code: str) -> tuple[str, list[tuple[int, str]]]:
-    """Return code with its ``asm`` statements translated, and those that stay.
+    """Return code with its ``asm`` statements translated, and a list of those that cannot be.
 
-    Of these, place and instruction. The code has no comments and no macros; lines keep their
-    numbers.
+    The list has the position and the instruction of each. The code must contain no comments and no
+    macros; lines keep their numbers.
     """
     hidden = _without_literals(code)
     out, begin, refused = [], 0, []
@@ -434,7 +434,7 @@ def _without_literals(code: str) -> str:
 
 
 def closing(hidden: str, begin: int) -> int:
-    """Return the place behind the parenthesis that is open at `begin`."""
+    """Return the index after the parenthesis that closes the one open at `begin`."""
     depth = 1
     for place in range(begin, len(hidden)):
         depth += {"(": 1, ")": -1}.get(hidden[place], 0)
@@ -444,7 +444,7 @@ def closing(hidden: str, begin: int) -> int:
 
 
 def _statement(inside: str) -> str:
-    """Return the C++ for what stands in the parentheses of one ``asm``; raise _NotTranslated."""
+    """Return the C++ code for the text in the parentheses of an ``asm``; raise _NotTranslated."""
     template, place = "", 0
     while literal := _STRING.match(inside, place):
         template, place = template + literal[1], literal.end()
@@ -467,7 +467,7 @@ def _statement(inside: str) -> str:
 
 
 def split(text: str, separator: str) -> list[str]:
-    """Split a text outside of brackets and quoted texts; an empty text has no parts."""
+    """Split a text at separators outside of brackets and quotes; an empty text has no parts."""
     hidden = _without_literals(text)
     parts, begin, depth = [], 0, 0
     for place, character in enumerate(f"{hidden}{separator}"):

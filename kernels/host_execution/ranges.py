@@ -1,9 +1,9 @@
-"""Float32 products of unusual values, on the host: what 16-bit parts of the operands do not cover.
+"""Errors of float32 products of unusual values: a limit of kernels that split floats in two.
 
 Tensor cores multiply 16-bit floats, so their kernels scale each row of A and column of B and split
 it into parts. That covers large and small matrices, but not a row with very different magnitudes,
-and no infinity. The kernels run as they are; of TF32, which only a library computes, the operands
-are rounded here and the sums are exact.
+and no infinity. The kernels run unchanged on the host. TF32 exists only in a library, so here its
+operands are rounded and its sums are exact.
 """
 
 import csv
@@ -36,7 +36,7 @@ def _scaled(a: Array, b: Array, exponent: int) -> None:
 
 
 def _graded(a: Array, b: Array) -> None:
-    """Scale columns of A from 2^20 to 2^-20, and rows of B by the inverse: terms stay alike."""
+    """Scale columns of A from 2^20 to 2^-20 and rows of B inversely; terms keep their size."""
     exponents = np.round(np.linspace(20, -20, a.shape[-1]))
     a *= np.exp2(exponents).astype(np.float32)
     b *= np.exp2(-exponents).astype(np.float32)[:, None]
@@ -57,11 +57,12 @@ MATRICES = {
 
 
 def rows(folder: Path = BUILDS) -> Iterator[dict[str, object]]:
-    """Yield the error of each variant for each kind of matrices; `folder` has the builds.
+    """Yield the error of each variant for each kind of matrices; `folder` contains the builds.
 
-    worst_units: the largest error of an element, in units of 2⁻²⁴·|A|·|B|, without infinite
-    elements and NaN. nonfinite_wrong: the number of elements that are finite instead of infinite or
-    NaN, or the reverse. Raise KernelFault, and StudyError if a kernel cannot be built.
+    Each row has worst_units, the largest error of an element in units of 2⁻²⁴·|A|·|B|, without
+    infinite elements and NaN, and nonfinite_wrong, the number of elements that are finite instead
+    of infinite or NaN, or the reverse. Raise KernelFault, and StudyError if a kernel cannot be
+    built.
     """
     for name in (STRICT, *TENSOR, TF32):
         block = None if name == TF32 else next(iter(variant(name).block_sizes or [None]))
@@ -78,7 +79,7 @@ def rows(folder: Path = BUILDS) -> Iterator[dict[str, object]]:
 
 
 def write(out: Path, folder: Path = BUILDS) -> None:
-    """Write `rows` as CSV."""
+    """Write `rows` to `out` as CSV."""
     text = io.StringIO()
     table = csv.DictWriter(text, COLUMNS, lineterminator="\n")
     table.writeheader()

@@ -1,1 +1,1 @@
-"""Shapes, element types, matrices, reference products and the correctness gate."""
+"""The products to compute: shapes, element types, matrices, references, correctness check."""

@@ -1,4 +1,4 @@
-"""Element types in numpy and C++."""
+"""Element types, as numpy and C++ represent them."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 @dataclass(frozen=True)
 class Stored:
-    """How the numbers of a matrix lie in memory. numpy has no bfloat16: it stores the bits."""
+    """How a 16-bit or rounded number is stored. numpy has no bfloat16, so its bits are stored."""
 
     name: str
     dtype: type[np.generic]
@@ -17,23 +17,23 @@ class Stored:
 
     @property
     def is_short(self) -> bool:
-        """Whether it is a floating-point type of 16 bits."""
+        """Whether the type is a floating-point type of 16 bits."""
         return 0 < self.digits < 24
 
     @property
     def roundoff(self) -> float:
-        """The unit roundoff; 0 for integers, which are exact."""
+        """The unit roundoff of the type; 0 for integers, which are exact."""
         return 2.0**-self.digits if self.digits else 0.0
 
     def encoded(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """Return numbers as they lie in memory, rounded to nearest even."""
+        """Return values as they are stored, rounded to nearest even."""
         if self.name != "bfloat16":
             return values.astype(self.dtype)
         bits = values.astype(np.float32).view(np.uint32)
         return ((bits + 0x7FFF + (bits >> 16 & 1)) >> 16).astype(np.uint16)
 
     def decoded(self, stored: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
-        """Return the contents of memory as numbers."""
+        """Return the values of stored numbers."""
         if self.name == "bfloat16":
             stored = (stored.astype(np.uint32) << 16).view(np.float32)
         return stored.astype(np.float64)
@@ -58,7 +58,8 @@ class Element:
     """An element type in numpy and C++.
 
     32-bit integers are ``unsigned`` in C++, where only unsigned overflow is defined. The bits of
-    the product are the same. `rounded`: A and B are float32 numbers in this form, and C is float32.
+    the product are the same. `rounded` is the form to which float32 elements of A and B are
+    rounded; C is then float32.
     """
 
     dtype: type[np.generic]
@@ -81,5 +82,5 @@ ELEMENTS = {
 
 
 def exact(dtype: str) -> str:
-    """Return the element type of C, and of A and B before they are rounded."""
+    """Return the element type of C, which is also that of A and B before rounding."""
     return "float32" if ELEMENTS[dtype].rounded else dtype

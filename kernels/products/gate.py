@@ -1,4 +1,4 @@
-"""The correctness gate: only cells with a correct product are timed."""
+"""The correctness check (gate): only cells with a correct product are timed."""
 
 import os
 from concurrent.futures import ThreadPoolExecutor
@@ -16,9 +16,9 @@ _MOST_WORKERS = 8
 
 @dataclass(frozen=True)
 class Verdict:
-    """Outcome of the gate for one cell, with its worst element (row, column, error, bound).
+    """The outcome of the check of one cell, with its worst element (row, column, error, bound).
 
-    Rows are numbered through all products of a batch.
+    Row numbers continue through all products of a batch.
     """
 
     passed: bool
@@ -30,7 +30,7 @@ class Verdict:
 
 
 class _Band(NamedTuple):
-    """Outcome of some rows: failures, whether all are finite, and the worst element's location."""
+    """The outcome for some rows: failures, whether all are finite, and the worst element."""
 
     failures: int
     finite: bool
@@ -45,9 +45,10 @@ def evaluate(
     """Compare a product with its float64 reference, element by element.
 
     All arrays are (batch, m, n). Every |product − expected| must be within `multiple` times `bound`
-    (`kernels.products.matrices.reference`, `Cell.bound_multiple`). NaN, infinity and unwritten
-    elements (poison: NaN, or a wrong integer) fail. The worst element is the first that is not
-    finite, otherwise the element with the largest error over its bound.
+    (`kernels.products.matrices.reference`, `Cell.bound_multiple`). NaN, infinity and elements that
+    were not written fail; the last contain poison (NaN, or a wrong integer). The worst element is
+    the first that is not finite, otherwise the one whose error is the largest multiple of its
+    bound.
     """
     columns = product.shape[-1]
     product, expected, bound = (m.reshape(-1, columns) for m in (product, expected, bound))

@@ -1,4 +1,4 @@
-"""Input matrices, and the reference for their products."""
+"""Input matrices, and reference products with error bounds."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -29,12 +29,12 @@ class Inputs:
     """Seeded random A and B for all given problems.
 
     Floating-point elements are in [−1, 1); integers cover their full range. All matrices of a type
-    are the first elements of one random vector. So they share one buffer, and a shape has the same
-    matrices in every study with this seed.
+    are the first elements of one random vector. They therefore share one buffer, and a shape has
+    the same matrices in every study with this seed.
     """
 
     def __init__(self, problems: Iterable[Problem], seed: int, spare_bytes: int = 0) -> None:
-        """Make vectors with `spare_bytes` more; raise StudyError if memory is too small."""
+        """Make vectors, each `spare_bytes` longer; raise StudyError if memory is too small."""
         self._problems = list(problems)
         self.spare_bytes = spare_bytes
         check_memory(self._problems)
@@ -45,7 +45,7 @@ class Inputs:
         )
 
     def _vectors(self, elements: str, seed: tuple[int, int]) -> dict[str, Matrix]:
-        """Return by element type a vector for the largest matrix."""
+        """Return for each element type a random vector as long as the largest matrix."""
         counts: dict[str, int] = {}
         for dtype, shape in self._problems:
             counts[dtype] = max(counts.get(dtype, 0), getattr(shape, elements))
@@ -55,7 +55,7 @@ class Inputs:
         }
 
     def rounded(self, dtype: str, shape: Shape, begins: Sequence[int]) -> tuple[Matrix, Matrix]:
-        """Return A and B as `pair`, as numbers of their `exact` type."""
+        """Return A and B of `pair` after rounding, as numbers of their `exact` type."""
         a, b = self.pair(dtype, shape, begins)
         form = ELEMENTS[dtype].rounded
         if form is None:
@@ -67,7 +67,7 @@ class Inputs:
     ) -> tuple[Matrix, Matrix]:
         """Return A and B, shapes (batch, m, k) and (batch, k, n), as views.
 
-        `begins`: bytes before them in their vectors, at most the spare bytes.
+        `begins` are the offsets of A and of B in their vectors, at most the spare bytes.
         """
         a, b = (begin // ELEMENTS[dtype].bytes for begin in begins)
         return (
@@ -77,7 +77,10 @@ class Inputs:
 
 
 def memory_needed(problems: Iterable[Problem]) -> int:
-    """Return the bytes for `Inputs` in two processes, equal buffers and the largest reference."""
+    """Return the bytes that a recording needs: for inputs, C, and the largest reference.
+
+    There are `Inputs` in two processes, and buffers of the same size.
+    """
     vectors: dict[tuple[str, str], int] = {}
     reference_bytes = 0
     for dtype, shape in problems:
@@ -112,7 +115,7 @@ def _random(dtype: str, count: int, seed: tuple[int, int]) -> Matrix:
 
 
 def matrices(flat: Matrix, batch: int, rows: int, columns: int) -> Matrix:
-    """Return the first elements of a flat array as a (batch, rows, columns) view."""
+    """Return a view (batch, rows, columns) of the first elements of a flat array."""
     return flat[: batch * rows * columns].reshape(batch, rows, columns)
 
 
@@ -140,12 +143,12 @@ def reference_within(
 ) -> tuple[Reference, Reference]:
     """Return A·B and the bound on the error of a computed product, both (batch, m, n).
 
-    The arguments are unit roundoffs: of rounding the operands before the product, of its sums, and
-    of the stored result; 0 means exact. The bound is (γ + 2u + u²)·(|A|·|B|) for sums and operands,
-    and the result's roundoff of the product so bounded. γ = k·u holds for every order of summation
-    and for each k (Jeannerod and Rump, SIAM J. Matrix Anal. Appl. 34, 2013). Products of two
-    numbers with 11 digits, or of a product and a sum in one FMA, are exact in float; otherwise each
-    product is rounded, which the factor k includes.
+    `operands`, `sums` and `result` are unit roundoffs: of rounding the operands before the product,
+    of the sums, and of the stored result; 0 means exact. The bound is (γ + 2u + u²)·(|A|·|B|) for
+    sums and operands, plus the roundoff of the result, whose magnitude is bounded likewise. γ = k·u
+    holds for every order of summation and for each k (Jeannerod and Rump, SIAM J. Matrix Anal.
+    Appl. 34, 2013). Products of two numbers with 11 digits, or of a product and a sum in one FMA,
+    are exact in float; otherwise each product is rounded, which the factor k includes.
     """
     product, magnitude = a @ b, np.abs(a) @ np.abs(b)
     relative = a.shape[-1] * sums / (1 - sums) + 2 * operands + operands**2
@@ -170,5 +173,5 @@ def _wrapped(a: Matrix, b: Matrix) -> Reference:
 
 
 def _halves(matrix: Matrix) -> tuple[Reference, Reference]:
-    """Return the halves of int32 numbers, high·2¹⁶ + low with low ≥ 0."""
+    """Return the two 16-bit halves of int32 numbers: high·2¹⁶ + low, with low ≥ 0."""
     return (matrix >> 16).astype(np.float64), (matrix & 0xFFFF).astype(np.float64)

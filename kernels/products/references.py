@@ -17,9 +17,10 @@ _VERSION = b"float64 product and Higham bound, 2"
 
 
 class References:
-    """References for the problems of `inputs`; the last one stays in memory.
+    """Reference products for all shapes of `inputs`; the last one stays in memory.
 
-    A damaged cache file is computed again. A cache that cannot be written only costs time.
+    A damaged cache file is computed again. If the cache cannot be written, references only take
+    longer.
     """
 
     def __init__(self, inputs: Inputs, folder: Path = CACHE) -> None:

@@ -30,7 +30,7 @@ class Shape:
 
     @classmethod
     def parse(cls, text: str | int) -> "Shape":
-        """Return the shape for a text or a size; raise StudyError if it is not valid."""
+        """Return the shape that a text or a size denotes; raise StudyError if it is not valid."""
         edge = "([0-9]{1,10})"
         match = re.fullmatch(f"(?:(?:{edge}x)?{edge}x{edge}x)?{edge}", str(text))
         if match:
@@ -64,7 +64,7 @@ class Shape:
 
     @property
     def family(self) -> str:
-        """The family of the shape: two edges are equal, the longer or vector edge names it."""
+        """The family of the shape: square, tall, wide, matrix-vector, inner product or other."""
         if self.is_square:
             return "square"
         if self.n == 1:

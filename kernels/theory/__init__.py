@@ -1,1 +1,1 @@
-"""Memory accesses of each kernel, predicted from its source without running it."""
+"""The memory accesses of each kernel, predicted from its source without running it."""

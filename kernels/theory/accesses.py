@@ -1,10 +1,11 @@
 """Memory accesses of the naive, buffered, tiled and outer-product kernels.
 
-This module, `register_accesses` and `tensor_accesses` have a function per kernel, or for several
-alike; variants.toml names it and its options. It takes the shape of the operands (in
-`KernelAccesses`) and the block size B (None if there is none). It returns the loads and stores of
-the source: their addresses as functions of the thread, and their number. Docstrings give counts per
-thread for shapes that the tiles divide. For other shapes, threads outside the matrices do less.
+This module, `register_accesses` and `tensor_accesses` have one function per kernel, or per group of
+similar kernels; variants.toml names it and its options. Such a function takes the shape of the
+operands (in `KernelAccesses`) and the block size B (None if there is none). It returns the loads
+and stores of the source: their addresses as functions of the thread, and their number. Docstrings
+give counts per thread for shapes that the tiles divide. For other shapes, threads outside the
+matrices access less.
 """
 
 from math import gcd
@@ -19,7 +20,7 @@ OUTER_ROWS, OUTER_COLUMNS = 16, 64  # of C, per block of outer_product and its s
 
 
 def _inner_products(kernel: KernelAccesses, row: Walk, column: Walk) -> list[Access]:
-    """2k global loads, 1 store."""
+    """2k global loads, 1 store, along `row` of A and `column` of B."""
     return [
         kernel.load_a(row, ONE_BY_ONE, column),
         kernel.load_b(row, ONE_BY_ONE, column),
@@ -72,7 +73,7 @@ def buffered_row(kernel: KernelAccesses, _: None) -> list[Access]:
 def block(kernel: KernelAccesses, b: int, parts: int = 1) -> list[Access]:
     """2·parts·k/B global loads and shared stores, (parts + 1)·k shared loads, `parts` stores.
 
-    A thread has `parts` elements of each tile and of C, in rows B/parts apart; threadIdx.x
+    A thread handles `parts` elements of each tile and of C, in rows B/parts apart; threadIdx.x
     selects the column of C.
     """
     tiles = kernel.tiles(b)
@@ -118,7 +119,7 @@ def tile_uncoalesced(kernel: KernelAccesses, b: int) -> list[Access]:
 def tile_transposed_b(kernel: KernelAccesses, b: int, padding: int = 0) -> list[Access]:
     """The same counts as `block`; B is transposed in global and in shared memory.
 
-    A row of B's tile (part of a column of B) has `padding` more words.
+    In shared memory, a row of B's tile (part of a column of B) is padded by `padding` words.
     """
     pitch = b + padding
     tiles = kernel.tiles(b)

@@ -1,7 +1,7 @@
-"""Cost of a kernel's accesses, predicted from formulas without running the kernel.
+"""The cost of a kernel's memory accesses, computed from formulas without running the kernel.
 
 An `Access` is one load or store of the source, with its address as a function of the thread
-(`kernels.theory.accesses`). `totals` sums accesses over a launch with these rules of GPUs:
+(`kernels.theory.accesses`). `totals` sums accesses over a launch by these rules of GPUs:
 
 - 32 lanes make a request.
 - A request to global memory touches sectors of 32 bytes; four sectors make an L1 cache line.
@@ -37,17 +37,17 @@ OfThread = Callable[[Lanes, Lanes], Lanes | int]
 
 
 def along_x(x: Lanes, _y: Lanes) -> Lanes:
-    """Return the thread's x."""
+    """Return the thread's x, which is its coordinate along the matrix."""
     return x
 
 
 def along_y(_x: Lanes, y: Lanes) -> Lanes:
-    """Return the thread's y."""
+    """Return the thread's y, which is its coordinate along the matrix."""
     return y
 
 
 def alike(_x: Lanes, _y: Lanes) -> int:
-    """Return 0 for all threads of a block."""
+    """Return 0: all threads of a block have the same coordinate."""
     return 0
 
 
@@ -55,8 +55,9 @@ def alike(_x: Lanes, _y: Lanes) -> int:
 class Axis:
     """One coordinate of a thread's access to a matrix; `weight` is its stride in elements.
 
-    Its values are ``start + offset(x, y)`` for each start 0, tile, 2·tile … below `extent`. Values
-    below `extent` are inside the matrix. An axis with weight 0 only selects threads and repeats.
+    The coordinate is ``start + offset(x, y)``, for each start 0, tile, 2·tile … below `extent`.
+    Coordinates below `extent` are inside the matrix. An axis with weight 0 changes no address: it
+    only selects threads and repeats the access.
     """
 
     extent: int
@@ -67,7 +68,7 @@ class Axis:
 
 @dataclass(frozen=True)
 class GlobalAccess:
-    """A load or store of global memory, executed once per combination of its axes' starts.
+    """A load or store of global memory, executed once per combination of the starts of its axes.
 
     A thread takes part if all its coordinates are inside. It accesses the element at the sum of
     weight·coordinate. The width of the access does not matter: an aligned access is within one
@@ -83,9 +84,9 @@ class GlobalAccess:
 class SharedAccess:
     """A load or store of shared memory, executed `times` by every thread of every block.
 
-    The thread (x, y) accesses `vector` elements from number ``element(x, y)``. A common shift of
-    all lanes does not change the number. A thread accesses `run` consecutive elements one after the
-    other, from a multiple of `run`.
+    The thread (x, y) accesses `vector` elements, the first of which is number ``element(x, y)``.
+    Shifting all lanes by the same distance does not change the cost. A thread accesses `run`
+    consecutive elements one after the other, beginning at a multiple of `run`.
     """
 
     operation: str
@@ -97,7 +98,7 @@ class SharedAccess:
 
     @property
     def merged(self) -> "SharedAccess":
-        """The access after merging by a compiler: vectors of up to 16 bytes per run."""
+        """The access after the compiler merged runs of elements into vectors of up to 16 bytes."""
         vector = gcd(self.run, WIDEST_BYTES // self.element_bytes)
         if vector <= self.vector:
             return self
@@ -109,10 +110,11 @@ Access = GlobalAccess | SharedAccess
 
 @dataclass(frozen=True)
 class Total:
-    """Accesses of threads, requests of warps, and sectors or wavefronts (`transactions`).
+    """The accesses of threads, the requests of warps, and the sectors or wavefronts.
 
-    `ideal` is the minimum number of wavefronts for the requests (0 for global memory). `lines` is
-    the number of cache lines that requests to global memory touch (0 for shared memory).
+    `transactions` is the number of sectors or wavefronts. `ideal` is the minimum number of
+    wavefronts for the requests (0 for global memory). `lines` is the number of cache lines that
+    requests to global memory touch (0 for shared memory).
     """
 
     accesses: int = 0
@@ -155,10 +157,10 @@ def totals(
 
 
 def first_lanes(access: Access, threads: tuple[int, int]) -> list[tuple[int, ...]]:
-    """Return the elements that the lanes of the first warp of such a block access together.
+    """Return the elements that the lanes of a block's first warp access together.
 
-    Global memory: one sector per lane. Shared memory: the words per lane of the first phase of the
-    request. Lanes that do not take part are omitted.
+    Global memory: the sector of each lane. Shared memory: the words of each lane in the first phase
+    of the request. Lanes that do not take part are omitted.
     """
     block = _Block(threads)
     if isinstance(access, SharedAccess):
@@ -181,7 +183,7 @@ def first_lanes(access: Access, threads: tuple[int, int]) -> list[tuple[int, ...
 class _Block:
     """The threads of a block as lanes of warps; arrays have the shape (warps, 32).
 
-    `exists` is False for lanes of the last warp without a thread.
+    `exists` is False for those lanes of the last warp that have no thread.
     """
 
     def __init__(self, threads: tuple[int, int]) -> None:
@@ -191,7 +193,7 @@ class _Block:
         self.exists = number < count
 
     def each(self, value: OfThread) -> Lanes:
-        """Return the value per thread."""
+        """Return the value for each thread, as an array (warps, 32)."""
         return np.broadcast_to(value(self._x, self._y), self.exists.shape)
 
 
@@ -213,7 +215,10 @@ _Begins = Counter[int]
 
 
 def _global(access: GlobalAccess, block: _Block) -> Total:
-    """Sum over the starts; starts with the same threads and position in a line cost the same."""
+    """Return the total of a global access, summed over its starts.
+
+    Starts with the same threads and the same position in a cache line cost the same.
+    """
     per_line = LINE_BYTES // access.element_bytes
     per_sector = SECTOR_BYTES // access.element_bytes
     offsets = [block.each(axis.offset) for axis in access.axes]
@@ -244,7 +249,7 @@ def _global(access: GlobalAccess, block: _Block) -> Total:
 def _starts(
     extent: int, tile: int, weight: int, largest: int, per_line: int
 ) -> Mapping[int, _Begins]:
-    """Group the starts by the number of offsets up to `largest` that are inside the matrix.
+    """Group the starts by how many of the offsets up to `largest` are inside the matrix.
 
     A start with all offsets inside is in the group ``largest + 1``.
     """
@@ -258,7 +263,7 @@ def _starts(
 
 
 def _sums(one: _Begins, other: _Begins, per_line: int) -> _Begins:
-    """Return the positions of the sums of two sets of starts."""
+    """Return the sums of two sets of starts, as counts by position in a cache line."""
     positions = _Begins()
     for (begin, count), (distance, times) in product(one.items(), other.items()):
         positions[(begin + distance) % per_line] += count * times
@@ -269,7 +274,7 @@ def _sums(one: _Begins, other: _Begins, per_line: int) -> _Begins:
 
 
 def _shared(access: SharedAccess, block: _Block) -> Total:
-    """Return the total of one block."""
+    """Return the total of a shared access in one block."""
     words = access.element_bytes * access.vector // WORD_BYTES
     first = block.each(access.element) * access.element_bytes // WORD_BYTES
     transactions, ideal = 0, 0
@@ -286,7 +291,7 @@ def _shared(access: SharedAccess, block: _Block) -> Total:
 def _phases(
     first: Lanes, exists: npt.NDArray[np.bool_], width: int
 ) -> Iterator[tuple[Lanes, npt.NDArray[np.bool_]]]:
-    """Yield the accessed words and the existing lanes, with one phase per row.
+    """Yield the accessed words and the existing lanes, as arrays with one phase per row.
 
     Pairs of phases that are served together come first.
     """
@@ -304,7 +309,7 @@ def _phases(
 
 
 def _wavefronts(words: Lanes, active: npt.NDArray[np.bool_]) -> Lanes:
-    """Return the largest number of distinct active words in one bank, per row."""
+    """Return for each row the largest number of distinct active words in one bank."""
     ordered, counted = _distinct(words, active)
     row, _ = np.nonzero(counted)
     bank = row * BANKS + ordered[counted] % BANKS

@@ -82,8 +82,9 @@ def _conflict_free_column(x: Lanes, _y: Lanes) -> Lanes:
 def _register_tile(
     kernel: KernelAccesses, pitch: int, first_row: OfThread, first_column: OfThread, second: int
 ) -> list[Access]:
-    """A thread computes four rows from `first_row` and four rows `second` further, also columns.
+    """Return the accesses if a thread computes an 8×8 patch of C, as four 4×4 parts.
 
+    Its rows are four from `first_row` and four that are `second` further, and so are its columns.
     A's tile is stored transposed, in rows of `pitch` elements.
     """
     tiles = kernel.tiles(REGISTER_STEPS)
@@ -107,9 +108,10 @@ def _register_tile(
 
 
 def _singles(shape: Shape, steps: int) -> range:
-    """Return the starts of accesses to four elements of global memory.
+    """Return offsets of the separate accesses that together access four elements.
 
-    The guarded build, for shapes that the tiles do not divide, accesses them one by one.
+    One vector access is enough, except in the guarded build, which accesses each element
+    separately.
     """
     edge = REGISTER_TILE
     return range(VECTOR if shape.m % edge or shape.n % edge or shape.k % steps else 1)
@@ -123,7 +125,7 @@ def _patches(
     steps: int,
     singles: range,
 ) -> list[Access]:
-    """Read the fragments of `steps` steps of k, and store 8×8 elements of C per thread."""
+    """Read the operands for `steps` steps of k, and store 8×8 elements of C per thread."""
     halves = (0, second)
     edge = REGISTER_TILE
     return [
@@ -140,16 +142,20 @@ def _patches(
 
 
 def _loaded_by(threads: int, words: int = VECTOR) -> tuple[OfThread, OfThread]:
-    """Return a thread's row of a tile and first of its `words` columns; `threads` share a row."""
+    """Return a thread's row of a tile and the first of its `words` columns.
+
+    `threads` threads share a row.
+    """
     return lambda x, _y: x // threads, lambda x, _y: x % threads * words
 
 
 def _copies_of_a(
     kernel: KernelAccesses, tile: tuple[int, int, int], pitch: int, threads: int, stages: int
 ) -> list[Access]:
-    """Load A's tiles word by word, and store them transposed in rows of `pitch`, `stages` times.
+    """Load A's tiles word by word, and store them transposed in rows of `pitch` words.
 
-    `tile` has rows, columns and K per iteration. Neighbouring threads copy eight words of a row.
+    `tile` has rows, columns and K per iteration; there are `stages` tiles. Neighbouring threads
+    copy eight words of a row.
     """
     rows, columns, steps = tile
     down = threads // ROW_PART
@@ -174,11 +180,11 @@ def _copies_of_a(
 
 
 def sgemm_top(kernel: KernelAccesses, tile: TileShape) -> list[Access]:
-    """Copies of each stage, fragments of each step of k, and sums of all slices.
+    """Copies for each stage, loads of operands for each step of k, and sums of all slices.
 
     Copies count as in `register_tile_async`. B is copied in vectors of four or two or by words,
-    as the number divides the length of a row. C is stored in vectors of four or word by word.
-    Stages beyond the last tile are filled with zeros; one of them is read for one step of k.
+    depending on which number divides the length of a row. C is stored in vectors of four or word by
+    word. Stages beyond the last tile are filled with zeros; one of them is read for one step of k.
     """
     words = math.gcd(kernel.shape.n, VECTOR)
     tiles = kernel.tiles(tile.step)
@@ -248,7 +254,7 @@ def _sums_of_slices(kernel: KernelAccesses, tile: TileShape) -> list[Access]:
 def _stores_of_tile(
     kernel: KernelAccesses, tile: TileShape, a_at: OfThread, b_at: OfThread, words: int
 ) -> list[Access]:
-    """Store C, `words` at a time; the slices share the vectors of a thread."""
+    """Store the tile of C, `words` at a time; the slices share a thread's vectors."""
     across = tile.thread_columns // VECTOR
     vectors = tile.thread_rows * across
 

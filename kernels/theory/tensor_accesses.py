@@ -11,9 +11,10 @@ TENSOR_TILE, TENSOR_STEPS = 128, 64  # edge of C per block, and K per iteration
 def sgemm_tensor(kernel: KernelAccesses, _: None) -> list[Access]:
     """N/4 global float4 loads, N/4 16-byte shared stores, 5N/64 shared loads, 16 stores.
 
-    Finding and undoing the scales of lines adds a constant. If 4 does not divide N, global accesses
-    are to single elements. Reads of shared memory by tensor cores are not counted. Each scale is
-    found once: no line of the seeded matrices exceeds 8 times the maximum of its first tile.
+    Finding and undoing the scales of rows and columns adds a constant. If 4 does not divide N,
+    global accesses are to single elements. Reads of shared memory by tensor cores are not counted.
+    Each scale is found only once, because no row or column of the seeded matrices exceeds 8 times
+    the maximum of its first tile.
     """
     edge, steps, pitch = TENSOR_TILE, TENSOR_STEPS, 2 * TENSOR_TILE + 4
     tiles = kernel.tiles(steps)

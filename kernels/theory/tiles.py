@@ -1,7 +1,7 @@
-"""Block sizes, and the tile shapes of some kernels, from the tables in their sources.
+"""Block sizes, and the tile shapes of some kernels, read from tables in their sources.
 
-Recordings, tables and the compiler (``-DBLOCK=``) write both as one number: B, or
-``rows * 1000 + columns`` of a tile of C (128256 is 128×256). Only this module converts.
+Recordings, tables and the compiler option ``-DBLOCK=`` denote both by one number: B, or ``rows *
+1000 + columns`` of a tile of C (128256 is 128×256). Only this module converts.
 """
 
 import re
@@ -17,9 +17,10 @@ _ROWS = 1000  # factor of the rows in the number of a tile shape
 
 @dataclass(frozen=True)
 class TileShape:
-    """Rows and columns of C per block and per thread, K per stage, stages, slices of a stage.
+    """The tile shape of a kernel: rows and columns of C per block and per thread, and stages.
 
-    Each of the `slices` groups of threads works on its own part of a stage, with its own sums.
+    `step` is K per stage. Each of the `slices` groups of threads works on its own part of a stage,
+    with its own sums.
     """
 
     rows: int
@@ -35,12 +36,12 @@ class TileShape:
 
     @property
     def number(self) -> int:
-        """The number in recordings, tables and ``-DBLOCK=``."""
+        """The number that denotes this shape in recordings, tables and ``-DBLOCK=``."""
         return self.rows * _ROWS + self.columns
 
     @property
     def slice_threads(self) -> int:
-        """Threads of a slice, which together sum a whole tile of C."""
+        """The threads of one slice, which together sum a whole tile of C."""
         return self.rows // self.thread_rows * (self.columns // self.thread_columns)
 
     @property
@@ -50,12 +51,12 @@ class TileShape:
 
     @property
     def pitch(self) -> int:
-        """Words per row of A's transposed tile in shared memory."""
+        """The words from one row of A's transposed tile to the next, in shared memory."""
         return self.rows + 4
 
     @property
     def shared_bytes(self) -> int:
-        """Dynamic shared memory per block: all stages, or afterwards the sums of all slices."""
+        """Dynamic shared bytes of a block: all stages, or afterwards the sums of all slices."""
         stages = self.stages * self.step * (self.pitch + self.columns)
         sums = self.slices * self.rows * self.columns if self.slices > 1 else 0
         return max(stages, sums) * _WORD_BYTES
@@ -66,20 +67,20 @@ BlockSize = int | TileShape | None
 
 
 def number_of(block_size: BlockSize) -> int | None:
-    """Return the number that recordings and tables have for a block size."""
+    """Return the number that denotes a block size in recordings and tables."""
     return block_size.number if isinstance(block_size, TileShape) else block_size
 
 
 def block_size_of(number: int | None, sizes: Iterable[BlockSize]) -> BlockSize:
-    """Return the block size for a number, from the `known` block sizes of a variant.
+    """Return that one of the block sizes `sizes` which a number denotes.
 
-    An unknown number is returned unchanged.
+    If there is none, the number itself is returned.
     """
     return next((size for size in sizes if number_of(size) == number), number)
 
 
 def shown(number: int) -> str:
-    """Return the text for a number from a table: "32", or "128×256" for a tile shape."""
+    """Return the text for a block size's number: "32", or "128×256" for a tile shape."""
     rows, columns = divmod(number, _ROWS)
     return f"{rows}×{columns}" if rows else str(columns)
 
