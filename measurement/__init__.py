@@ -1,1 +1,1 @@
-"""Measuring: device and CPU sessions, the protocol, the correctness gate, recordings."""
+"""Measuring: sessions of GPU and CPU, protocol, correctness check (gate) and recordings."""

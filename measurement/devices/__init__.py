@@ -1,1 +1,1 @@
-"""GPU and CPU devices: execution and timing of single runs."""
+"""GPU and CPU devices: how single runs are executed and timed."""

@@ -1,4 +1,4 @@
-"""Kernel-only timing: a blocking kernel occupies the stream until all work is enqueued.
+"""Kernel-only timing: a blocking kernel holds the stream until all work is enqueued.
 
 CUDA events around a launch also capture launch latency: the GPU passes the first event before the
 launch arrives. Here both events and the launch are enqueued behind a one-thread kernel
@@ -16,7 +16,7 @@ _LIMIT_NS = 2_000_000_000  # timeout of the blocking kernel; enqueuing takes far
 
 
 class BlockingKernel:
-    """Blocks a stream of the current context."""
+    """A kernel that can hold a stream of the current context."""
 
     def __init__(self, cuda: Any, module: Any, stream: Any) -> None:
         """Use `pycuda.driver` as `cuda` and the loaded cubin of `kernels.cubins.build.HOLD`."""

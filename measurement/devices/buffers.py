@@ -1,4 +1,4 @@
-"""Host buffers of A, B and C in each kind of host memory, and the host steps of a kernel."""
+"""Host buffers of A, B and C in each kind of host memory, and the host steps between them."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -21,9 +21,10 @@ HostStepCall = tuple[Fill, Matrix, Matrix]
 
 @dataclass(frozen=True)
 class Work:
-    """The copies of one run, as flat arrays: `a` and `b` to the device, `c` back; and host steps.
+    """The arrays that one run copies (`a` and `b` to the device, `c` back), and its host steps.
 
-    The host steps `before` run before the copies, and the host steps `after` run after the copies.
+    The host steps `before` run before the copies to the device, the host steps `after` run after
+    the copy of C.
     """
 
     a: Matrix
@@ -33,12 +34,12 @@ class Work:
     after: tuple[HostStepCall, ...] = ()
 
     def prepare(self) -> None:
-        """Run the host steps before the copies to the device."""
+        """Run the host steps that precede the copies to the device."""
         for fill, source, target in self.before:
             fill(source, target)
 
     def finish(self) -> None:
-        """Run the host steps after the copy of C."""
+        """Run the host steps that follow the copy of C."""
         for fill, source, target in self.after:
             fill(source, target)
 
@@ -62,7 +63,7 @@ class HostBuffers:
         return matrices(flat, shape.batch, shape.m, shape.n)
 
     def inputs(self, cell: Cell, change: Change = SAME) -> tuple[Matrix, Matrix]:
-        """Return A and B, which begin at the place in the change."""
+        """Return A and B, which begin in their vectors where `change` says."""
         shape, size = cell.shape, ELEMENTS[cell.dtype].bytes
         a, b = (begin // size for begin in change.begins)
         return (
@@ -73,7 +74,8 @@ class HostBuffers:
     def work(self, cell: Cell, change: Change = SAME, more_bytes: int = 0) -> Work:
         """Return the copies and host steps of the cell's run.
 
-        Without host steps, A and B are `more_bytes` longer, for launches that begin later.
+        Without host steps, A and B are `more_bytes` longer, so that later launches can use shifted
+        inputs.
         """
         a, b = self.inputs(cell, change)
         c = self.product(cell)
@@ -102,7 +104,7 @@ class HostBuffers:
         )
 
     def _stage(self, name: str, dtype: str, shape: tuple[int, int, int]) -> Matrix:
-        """Return the staging buffer of A, B or C, which a host step reads or writes."""
+        """Return the buffer of A, B or C that a run copies, which a host step fills or reads."""
         size = int(np.prod(shape)) * ELEMENTS[dtype].bytes
         if name not in self._staged or self._staged[name].nbytes < size:
             self._staged[name] = self._allocate(size)
@@ -110,7 +112,7 @@ class HostBuffers:
 
 
 def copied(inputs: Inputs, allocate: Allocate) -> HostBuffers:
-    """Return copies of the inputs in memory that `allocate` returns."""
+    """Return host buffers with copies of the inputs, in memory that `allocate` returns."""
 
     def copy(vectors: Mapping[str, Matrix]) -> dict[str, Matrix]:
         copies = {}
@@ -123,5 +125,5 @@ def copied(inputs: Inputs, allocate: Allocate) -> HostBuffers:
 
 
 def pageable(inputs: Inputs) -> HostBuffers:
-    """Return the inputs themselves, which are in pageable memory."""
+    """Return host buffers that are the inputs themselves, which are in pageable memory."""
     return HostBuffers(inputs.a, inputs.b, inputs.c_bytes, lambda size: np.empty(size, np.uint8))

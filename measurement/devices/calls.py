@@ -1,6 +1,6 @@
 """User-supplied Python functions that multiply on a GPU, for example by PyTorch or CuPy.
 
-How they are called: see `kernels.catalog.python_calls`.
+`kernels.catalog.python_calls` describes how these functions are called.
 """
 
 import ast
@@ -51,7 +51,7 @@ class DeviceMatrix:
 
 
 class Intact:
-    """The functions and classes of this program, and of all that measures, before a call."""
+    """The functions and classes that measure, as they were before a user-supplied call."""
 
     def __init__(self, cuda: Any) -> None:
         self._cuda = cuda
@@ -67,8 +67,9 @@ class Intact:
     def _callables(self) -> Iterator[tuple[tuple[str, str], tuple[int, int]]]:
         """Yield module and name of functions and classes, with their identities.
 
-        Members of classes belong to this program and to CUDA. Libraries may install hooks of `sys`,
-        and replace what only the command line imports, as PyTorch does with `inspect.getfile`.
+        Of classes, only those of this program and of CUDA are checked with their members. Libraries
+        may install hooks of `sys`, and replace what only the command line imports, as PyTorch does
+        with `inspect.getfile`.
         """
         loaded = [(name.split(".")[0], module) for name, module in list(sys.modules.items())]
         ours = [module for folder, module in loaded if folder in FOLDERS]
@@ -97,10 +98,10 @@ _named: set[str] = set()
 
 
 def load_call(path: Path, facts: CallFacts | None = None) -> Callable[..., None]:
-    """Run a file, or what a function of it needs; return the function that enqueues a product.
+    """Run a file, or what one of its functions needs; return the function that enqueues a product.
 
-    Its arguments are three `DeviceMatrix` and a stream. All errors of the file and of the function
-    are raised as CellError.
+    The returned function takes three `DeviceMatrix` and a stream. All errors of the file and of the
+    function are raised as CellError.
     """
     if not _before:
         _before.update(sys.modules)
@@ -129,7 +130,7 @@ def _run(path: Path, function: str) -> dict[str, Any]:
 
 
 def _enqueuing(function: Any, facts: CallFacts) -> Callable[..., None]:
-    """Return a function of `DeviceMatrix` and a stream that calls `function` in this stream."""
+    """Return a function of three `DeviceMatrix` and a stream; it calls `function` in the stream."""
     enqueue = {"torch": _with_torch, "cupy": _with_cupy, "numba": _with_numba}[facts.library]
     return lambda *arguments: enqueue(function, facts, *arguments)
 
@@ -172,7 +173,7 @@ def _with_cupy(
 def _with_numba(
     function: Any, facts: CallFacts, a: object, b: object, c: object, stream: int
 ) -> None:
-    """A kernel is launched in the stream; a function has the default stream and is awaited."""
+    """Launch a Numba kernel in the stream, or call a function in the default stream and wait."""
     from numba import cuda
 
     left, right, product = (cuda.as_cuda_array(each) for each in (a, b, c))
@@ -193,7 +194,7 @@ def _with_numba(
 
 
 def _grid(facts: CallFacts, m: int, n: int) -> tuple[int, ...]:
-    """Return blocks that cover C, in both directions if its rows are not known."""
+    """Return a grid that covers C, whichever index counts rows if that is unknown."""
     if len(facts.threads) == 1:
         return (ceil(m * n / facts.threads[0]),)
     edges = {True: (m, n), False: (n, m), None: (max(m, n),) * 2}[facts.x_is_row]
@@ -201,7 +202,7 @@ def _grid(facts: CallFacts, m: int, n: int) -> tuple[int, ...]:
 
 
 def imported() -> dict[str, str | None]:
-    """Return the packages that calls have imported in this process, and their versions.
+    """Return the packages imported by calls in this process, with their versions.
 
     These include packages that other packages import, but no modules of Python itself.
     """

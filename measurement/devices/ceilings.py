@@ -1,4 +1,4 @@
-"""Ceilings: measured maximum throughput, bandwidth and latency of GPU, host link and clocks.
+"""Ceilings: measured limits of a GPU and its link (throughput, bandwidth, latency) and of clocks.
 
 The kernels are in `kernels/probes.cu`, their parameters in `measurement.devices.probes`. Each
 quantity is measured once per round in `ROUNDS` rounds, so drift affects all quantities equally. A
@@ -48,13 +48,13 @@ Measurement = Callable[[], list[CeilingRow]]
 
 
 def smallest_step(readings_ns: npt.NDArray[np.int64]) -> float:
-    """Return the smallest non-zero step between successive readings of a clock, in s."""
+    """Return the smallest non-zero step between successive readings of a clock, in seconds."""
     steps = np.diff(readings_ns)
     return float(steps[steps > 0].min()) / 1e9
 
 
 def in_rounds(measurements: list[Measurement]) -> list[Ceiling]:
-    """Run all measurements in ROUNDS rounds after a warm-up round; return the results."""
+    """Take all measurements in ROUNDS rounds after a warm-up round; return the results."""
     return [
         Ceiling(quantity, host_memory, size_bytes, number, value)
         for number in range(ROUNDS + 1)
@@ -65,9 +65,9 @@ def in_rounds(measurements: list[Measurement]) -> list[Ceiling]:
 
 
 def timer_ceilings() -> list[Ceiling]:
-    """Return the resolution of the host's clock and the time of an empty run.
+    """Return the resolution of the host's clock and the time of a run that does nothing.
 
-    Each round takes the median of many empty runs: one is shorter than a step of most clocks.
+    Each round takes the median of many empty runs, because one is shorter than most clocks' step.
     """
     return in_rounds([_timer_resolution, _empty_host_run])
 
@@ -91,7 +91,7 @@ def gpu_ceilings(
 
 
 class _ProbedGpu:
-    """One GPU with the probes and their buffers; `stack` frees them."""
+    """One GPU with the loaded probe kernels and their buffers; `stack` frees them."""
 
     def __init__(
         self, cuda: Any, device: Any, module: Any, tensor_module: Any, stream: Any, stack: ExitStack
@@ -164,7 +164,7 @@ class _ProbedGpu:
         return buffer
 
     def _ring(self, chase: Chase) -> Any:
-        """Write the pointer ring of a chase to device memory."""
+        """Write the ring of pointers that a chase follows to device memory; return its buffer."""
         successors = probes.random_ring(chase.ring_bytes // probes.SLOT_BYTES)
         ring = self._on_device(chase.ring_bytes)
         order = self._cuda.mem_alloc(successors.nbytes)
@@ -204,7 +204,7 @@ class _ProbedGpu:
     def _rate(
         self, quantity: str, kernel: str, of_block: int, arguments: tuple[object, ...]
     ) -> list[CeilingRow]:
-        """Measure a throughput, from a kernel with the amount `of_block` in each block."""
+        """Measure a throughput with a kernel; each block does `of_block` operations or bytes."""
         arguments = (*arguments, self._readings)
         launch = partial(self._launch, kernel, self._blocks, probes.THREADS, *arguments)
         rate = of_block * self._blocks / self._back_to_back_s(launch)
@@ -259,7 +259,7 @@ class _ProbedGpu:
         ]
 
     def _duplex_copies(self) -> list[CeilingRow]:
-        """Copy in both directions at the same time, each in its own stream."""
+        """Measure copies in both directions at the same time, each in its own stream."""
         cuda, size = self._cuda, self._sizes[-1] // 2
         sent, received = np.split(self._host["pinned"][: 2 * size], 2)
         begin, sent_at, received_at = self._events[:3]
@@ -280,7 +280,7 @@ class _ProbedGpu:
         ]
 
     def _empty_run(self) -> list[CeilingRow]:
-        """Time a run of GpuSession without copies and kernel: medians of many."""
+        """Time a `GpuSession` run without copies and kernel, as the medians of many such runs."""
         times_s = np.median([self._empty_run_s() for _ in range(_EMPTY_RUNS)], axis=0)
         names = ("empty_total_s", "empty_h2d_s", "empty_kernel_s", "empty_d2h_s")
         return [

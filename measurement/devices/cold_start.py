@@ -1,4 +1,4 @@
-"""Process cold start: the times of CUDA start-up and the first run in a new process.
+"""Process cold start: how long CUDA start-up and the first run take in a new process.
 
 The times exclude imports (NumPy, PyCUDA, libcuda) and the filling of the matrices.
 """
@@ -27,13 +27,13 @@ _SPAWN = multiprocessing.get_context("spawn")
 
 @dataclass(frozen=True)
 class ColdStart:
-    """Times of a start and first run, in seconds.
+    """The times of a process cold start and its first run, in seconds.
 
-    `init_s`: the driver; `context_s`: the context; `module_s`: loading the cubin and finding the
-    kernel; `allocation_s`: three buffers each on host and device, stream and events. The pages of a
-    pageable C are allocated only by the first copy to it. CUDA events time `h2d_s`, `kernel_s` and
-    `d2h_s`. `total_s` is the sum of all phases by the host's clock, from before `init_s` until C is
-    on the host.
+    `init_s`: initialising the driver; `context_s`: creating the context; `module_s`: loading the
+    cubin and finding the kernel; `allocation_s`: allocating three buffers each on host and device,
+    a stream and events. The pages of a pageable C are allocated only by the first copy to it. CUDA
+    events time `h2d_s`, `kernel_s` and `d2h_s`. `total_s` is the sum of all phases by the host's
+    clock, from before `init_s` until C is on the host.
     """
 
     init_s: float
@@ -71,14 +71,14 @@ def cold_start(device: int, cubin: Path, cell: Cell, seed: int, limit_s: float) 
 
 
 def _death(status: int) -> str:
-    """Return how a process ended without an answer."""
+    """Return how a process ended that sent no answer."""
     if status < 0:
         return f"the process was killed by {signal.Signals(-status).name}"
     return f"the process exited with status {status}"
 
 
 def _answer(sender: Connection, device: int, cubin: Path, cell: Cell, seed: int) -> None:
-    """Send the times, or one line with the reason of a failure."""
+    """Measure a cold start in this process; send its times, or why it failed, as one line."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the recorder handles interrupts
     try:
         # As in discovery.driver(), which would also initialise CUDA before the clock starts.
@@ -101,7 +101,7 @@ def _timed(times_s: dict[str, float], name: str) -> Iterator[None]:
 
 
 def _measure(cuda: Any, device: int, cubin: Path, cell: Cell, inputs: Inputs) -> ColdStart:
-    """Start CUDA, execute one run and destroy the context."""
+    """Initialise CUDA, execute one run and destroy the context."""
     times_s: dict[str, float] = {}
     with _timed(times_s, "init_s"):
         cuda.init()
@@ -172,8 +172,8 @@ def _host_buffer(cuda: Any, host_memory: str, count: int, dtype: type[np.generic
 def _check(c: Matrix) -> None:
     """Raise CellError if C cannot be a product of random matrices.
 
-    The gate has checked the kernel before. Here C cannot be poisoned first, because that would
-    touch its pages; unwritten memory contains zeros.
+    The kernel has passed the gate before. C cannot be poisoned first, because that would touch its
+    pages; instead, unwritten elements are recognised as zeros.
     """
     if not np.isfinite(c).all():
         raise CellError("C contains NaN or infinite elements")

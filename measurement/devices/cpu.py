@@ -1,4 +1,4 @@
-"""The CPU as a device: one thread on one core, or several on all usable cores."""
+"""The CPU as a device: runs on one thread of one core, or on several threads of all cores."""
 
 import time
 from collections.abc import Sequence
@@ -32,7 +32,7 @@ class CpuSession(DeviceSession):
         self._last: Cell | None = None
 
     def not_launchable(self, cell: Cell) -> str | None:
-        """Return why a BLAS library cannot run here; None if it can."""
+        """Return why a BLAS library cannot run on this host; None if it can."""
         if not variant(cell.variant).compiled:
             try:
                 self._library.blas(cell.variant)
@@ -45,7 +45,7 @@ class CpuSession(DeviceSession):
         self.product(cell).view(np.uint32).fill(POISON_WORD)
 
     def run(self, cell: Cell, change: Change = SAME, observers: Sequence[Observer] = ()) -> Timing:
-        """Multiply once, with changed inputs, after threads of other variants have become idle."""
+        """Multiply once, with inputs as `change` says, when threads of earlier runs are idle."""
         a, b = self._inputs.pair(cell.dtype, cell.shape, change.begins)
         return self._run(cell, a[0], b[0], observers)
 
@@ -81,5 +81,5 @@ class CpuSession(DeviceSession):
 
 
 def _on_cores(threads: int) -> AbstractContextManager[None]:
-    """Let several threads use all cores; a single thread stays on its core."""
+    """Return a block in which several threads use all cores; a single thread stays on its core."""
     return all_cores() if threads > 1 else nullcontext()

@@ -19,12 +19,12 @@ _LINE_BYTES = 64
 
 
 def cpu_ceilings(library: Library, caches: list[dict[str, int]], threads: int) -> list[Ceiling]:
-    """Measure the ceilings of `threads` threads together; each needs its own core.
+    """Measure the ceilings of the CPU with `threads` threads together; each needs its own core.
 
     fp32_flop_per_s: FMAs in registers. memory_bytes_per_s: STREAM's triad on arrays much larger
     than the caches. For one thread also l1_bytes_per_s, l2_bytes_per_s ...: the triad on arrays
-    that fill half of the cache. `caches` comes from `cpu_reference.cores.caches`. `size_bytes` is
-    the sum over the three arrays.
+    that together fill half of the cache. `caches` comes from `cpu_reference.cores.caches`.
+    `size_bytes` is the sum over the three arrays.
     """
     largest = max((cache["bytes"] for cache in caches), default=0)
     sizes = {"memory": 3 * min(max(2 * largest, _LEAST_BYTES), _MOST_BYTES)}
@@ -51,7 +51,7 @@ def _triad(library: Library, level: str, arrays: list[Matrix], threads: int) -> 
 
 
 def _arrays(total_bytes: int) -> list[Matrix]:
-    """Return three float32 arrays, aligned to cache lines and not yet written."""
+    """Return three float32 arrays that are aligned to cache lines and not yet written."""
     each = total_bytes // 3 // _LINE_BYTES * _LINE_BYTES
     buffer: Any = np.empty(3 * (each + _OFFSET_BYTES) + _LINE_BYTES, np.uint8)
     first = -buffer.ctypes.data % _LINE_BYTES

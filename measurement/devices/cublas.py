@@ -1,4 +1,4 @@
-"""Products by NVIDIA's cuBLAS: the reference of the study's kernels, and other modes beside it.
+"""Products by NVIDIA's cuBLAS: the reference of the study's kernels, and its faster modes.
 
 The library is optional and bound with ctypes. It uses the current CUDA context, including contexts
 created by the driver API, as by PyCUDA.
@@ -39,7 +39,7 @@ _NOT_TRANSPOSED = 0  # CUBLAS_OP_N
 
 @dataclass(frozen=True)
 class Mode:
-    """A mode of the library: cublasMath_t, and the cudaDataType of operands in 16 bits."""
+    """An arithmetic mode of cuBLAS: a cublasMath_t, and the cudaDataType of 16-bit operands."""
 
     math: int
     operands: int | None = None
@@ -92,7 +92,7 @@ class Gemm:
     """
 
     def __init__(self, stream: int) -> None:
-        """`stream` is the handle of a CUDA stream."""
+        """Start cuBLAS for a CUDA stream, whose handle is `stream`."""
         library = find_library()
         if library is None:
             raise CellError(MISSING)
@@ -143,7 +143,7 @@ class Gemm:
 
 
 def version() -> str | None:
-    """Return the version of the library, for example ``13.1.0``; None if it is not installed."""
+    """Return the version of cuBLAS, for example ``13.1.0``; None if it is not installed."""
     library = find_library()
     if library is None:
         return None
@@ -173,7 +173,7 @@ def find_library() -> Any | None:
 
 
 def _candidates() -> Iterator[str]:
-    """Yield candidates in search order: names for the loader, then files."""
+    """Yield possible cuBLAS libraries in search order: names for the loader, then files."""
     yield from _SONAMES
     for folder in _folders():
         for soname in _SONAMES:

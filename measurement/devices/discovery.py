@@ -1,4 +1,4 @@
-"""The NVIDIA GPUs of this host, and the import of PyCUDA."""
+"""Finding the NVIDIA GPUs of this host, and importing PyCUDA."""
 
 import os
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from base.paths import remedy
 
 @dataclass(frozen=True)
 class CudaDevice:
-    """One GPU: its CUDA index, name and compute capability (for example ``9.0``)."""
+    """One GPU: its CUDA index, its name and its compute capability (for example ``9.0``)."""
 
     index: int
     name: str
@@ -55,7 +55,7 @@ def cuda_devices() -> list[CudaDevice]:
 
 
 def select(wanted: str | int) -> list[CudaDevice]:
-    """Return the GPUs that a config's `device` selects; ``auto`` selects all (possibly none).
+    """Return the GPUs that the value `device` of a config selects; ``auto`` selects all, or none.
 
     An integer is a CUDA index; another text is part of a GPU's name, in any case. Raise StudyError
     if no GPU matches.

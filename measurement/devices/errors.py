@@ -2,8 +2,8 @@
 
 
 class CellError(Exception):
-    """A cell failed; the recording stores the message as the reason."""
+    """An error that ends only this cell; the recording stores the message as the reason."""
 
 
 class DeviceError(CellError):
-    """A cell failed and may have broken the context: the device must be reopened."""
+    """An error of a cell that may have broken the context, so the device must be reopened."""

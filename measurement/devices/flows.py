@@ -1,6 +1,7 @@
 """End-to-end runs with overlapping copies and kernels, and runs as one CUDA graph.
 
-Both need pinned memory: the driver copies pageable memory synchronously through staging buffers.
+Both need pinned memory, because the driver copies pageable memory synchronously through staging
+buffers.
 """
 
 import ctypes
@@ -27,7 +28,7 @@ Launcher = Callable[[int, int, int, Any], Callable[[], None]]
 
 
 class Piece(NamedTuple):
-    """Some rows of A and C: device addresses, host memory, and the launch of their kernel."""
+    """Some rows of A and C: their device addresses, host memory, and the launch of their kernel."""
 
     stream: Any
     a_device: int
@@ -38,7 +39,7 @@ class Piece(NamedTuple):
 
 
 class Division(NamedTuple):
-    """A run in pieces; `rows` has the first row and the number of rows of each."""
+    """A run divided into pieces; `rows` has the first row and the number of rows of each piece."""
 
     shape: Shape
     work: Work
@@ -47,7 +48,7 @@ class Division(NamedTuple):
     launcher: Launcher
 
     def pieces(self, streams: Iterable[Any]) -> list[Piece]:
-        """Return the pieces, each in the next one of the streams."""
+        """Return the pieces; each uses the next of the `streams`."""
         shape, work, on_device, rows, launcher = self
         pieces = []
         for (first, count), stream in zip(rows, streams, strict=False):
@@ -61,7 +62,7 @@ class Division(NamedTuple):
 
 
 class Pieces:
-    """Runs in pieces: each stream handles some rows of A and C after the copy of B."""
+    """Executes runs in pieces: after the copy of B, each stream handles some rows of A and C."""
 
     def __init__(self, cuda: Any) -> None:
         """Create streams and an event in the current context; `cuda` is `pycuda.driver`."""
@@ -89,14 +90,14 @@ class Pieces:
 
 
 def order(cuda: Any, earlier: Any, later: Any) -> None:
-    """Let a stream wait for the work that is now in another stream."""
+    """Let the stream `later` wait for all work enqueued so far in the stream `earlier`."""
     event = cuda.Event()
     event.record(earlier)
     later.wait_for_event(event)
 
 
 def enqueue(cuda: Any, piece: Piece, up: Any, down: Any) -> None:
-    """Enqueue a piece: its copies in a stream per direction, its kernel in its own stream."""
+    """Enqueue a piece: its copies in the streams `up` and `down`, its kernel in its own stream."""
     cuda.memcpy_htod_async(piece.a_device, piece.a_host, up)
     order(cuda, up, piece.stream)
     piece.launch()
@@ -105,7 +106,7 @@ def enqueue(cuda: Any, piece: Piece, up: Any, down: Any) -> None:
 
 
 class Duplex:
-    """Runs in pieces with one stream per direction of the link, and one for kernels.
+    """Executes runs in pieces with one stream per copy direction, and one for kernels.
 
     B is copied first; then pieces of A are copied in while pieces of C are copied back. All work
     begins and ends in `stream`, so that a `Graph` can capture it.
@@ -119,7 +120,7 @@ class Duplex:
     def ready(
         self, division: Division, prepare: Callable[[Any], Callable[[], None]]
     ) -> Callable[[], None]:
-        """Return a function that enqueues one run; `prepare(stream)` launches the work on B."""
+        """Return a function that enqueues one run; `prepare(stream)` returns a launch on B."""
         pieces = division.pieces(repeat(self._kernels))
         begin = prepare(self._kernels)
         b_device, b = division.on_device[1], division.work.b
@@ -158,7 +159,7 @@ class Graph:
             _call(CellError, "cuGraphDestroy", graph)
 
     def run(self) -> None:
-        """Execute the run and wait for its end; raise DeviceError."""
+        """Launch the graph and wait for its end; raise DeviceError."""
         _call(DeviceError, "cuGraphLaunch", self._executable, _POINTER(self._stream.handle))
         self._stream.synchronize()
 
@@ -168,9 +169,9 @@ class Graph:
 
 
 def reset_persisting_l2(stream: int) -> None:
-    """Reset the L2 settings of other code: persistent lines, their share, the window of a stream.
+    """Undo L2 settings of other code: persisting lines, their share, the access window of a stream.
 
-    GPUs without persistent lines return errors, which do not matter.
+    GPUs without persisting lines return errors, which are ignored.
     """
     _library().cuCtxResetPersistingL2Cache()
     _library().cuCtxSetLimit(_PERSISTING_L2_SIZE, ctypes.c_size_t(0))
@@ -179,7 +180,7 @@ def reset_persisting_l2(stream: int) -> None:
 
 
 def pin(matrix: Matrix) -> None:
-    """Pin pageable memory; raise DeviceError. PyCUDA's function fails with NumPy 2."""
+    """Pin pageable memory; raise DeviceError. PyCUDA's own function fails with NumPy 2."""
     address, size = _POINTER(matrix.ctypes.data), ctypes.c_size_t(matrix.nbytes)
     _call(DeviceError, "cuMemHostRegister_v2", address, size, 0)
 
@@ -190,13 +191,13 @@ def unpin(matrix: Matrix) -> None:
 
 
 def prefetch(matrix: Matrix, device: int, stream: int) -> None:
-    """Enqueue the move of managed memory to a GPU, or to the host (-1); raise DeviceError."""
+    """Enqueue a move of managed memory to a GPU, or to the host (-1); raise DeviceError."""
     address, size = _POINTER(matrix.ctypes.data), ctypes.c_size_t(matrix.nbytes)
     _call(DeviceError, "cuMemPrefetchAsync", address, size, device, _POINTER(stream))
 
 
 def current_gpu() -> int:
-    """Return the driver's number of the GPU of the current context."""
+    """Return the driver's index of the GPU to which the current context belongs."""
     device = ctypes.c_int()
     _call(DeviceError, "cuCtxGetDevice", ctypes.byref(device))
     return device.value
@@ -217,5 +218,5 @@ def _call(kind: type[CellError], function: str, *arguments: object) -> None:
 
 @cache
 def _library() -> Any:
-    """Return the driver library, which exists wherever PyCUDA has a context."""
+    """Return the CUDA driver library, which exists wherever PyCUDA has a context."""
     return ctypes.CDLL("libcuda.so.1")

@@ -1,4 +1,4 @@
-"""A CUDA GPU as a device, through PyCUDA: copies, launches and events of a run."""
+"""A CUDA GPU as a device, through PyCUDA: its copies, its launches and its events."""
 
 import math
 import time
@@ -50,7 +50,7 @@ _ONE_GPU = "needs a second GPU of the same model in the same recording, without 
 
 
 class GpuSession(DeviceSession):
-    """A context on one GPU, with host and device buffers of the largest matrices, and kernels.
+    """A context on one GPU, its kernels, and buffers for the largest matrices on host and device.
 
     Use it as a context manager: a CUDA context that is not destroyed aborts the interpreter.
     """
@@ -114,7 +114,7 @@ class GpuSession(DeviceSession):
         self._context.detach()
 
     def _allocate(self) -> None:
-        """Allocate buffers of the largest matrices, limited by the GPU's free memory."""
+        """Allocate device buffers for the largest matrices that fit into free memory."""
         cuda, inputs = self._cuda, self._inputs
         free_bytes = cuda.mem_get_info()[0] - _MEMORY_MARGIN_BYTES
         self.limits = replace(self.limits, memory_bytes=free_bytes)
@@ -141,7 +141,7 @@ class GpuSession(DeviceSession):
 
     @cached_property
     def _blocking_kernel(self) -> BlockingKernel:
-        """Load the blocking kernel on first use; only kernel-only timing needs its cubin."""
+        """Load the blocking kernel on first use: only kernel-only timing needs its cubin."""
         return BlockingKernel(self._cuda, self._launches.module(HOLD), self._stream)
 
     def not_launchable(self, cell: Cell) -> str | None:
@@ -164,7 +164,7 @@ class GpuSession(DeviceSession):
         return None
 
     def build(self, cell: Cell) -> str | None:
-        """Return ``exact`` or ``guarded``; None for a library."""
+        """Return the kind of the cell's build, ``exact`` or ``guarded``; None for a library."""
         build = build_for(cell.product)
         return build.kind if build else None
 
@@ -178,10 +178,10 @@ class GpuSession(DeviceSession):
             raise DeviceError(str(error)) from error
 
     def run(self, cell: Cell, change: Change = SAME, observers: Sequence[Observer] = ()) -> Timing:
-        """Copy A and B to the device, multiply, copy C back; wait for the end.
+        """Copy A and B to the device, multiply, copy C back; return when all is done.
 
-        The variant's `flow` defines how. Only runs in one stream have separately timed parts. With
-        a change of the inputs, C on the device is poisoned before.
+        The variant's `flow` defines how copies and kernel are ordered. Only runs in one stream have
+        separately timed parts. If the inputs are changed, C on the device is poisoned before.
         """
         with observed(observers), self._changed(cell, change):
             if cell.product.entry.flow in SEQUENTIAL:
@@ -196,7 +196,7 @@ class GpuSession(DeviceSession):
 
     @contextmanager
     def _changed(self, cell: Cell, change: Change) -> Iterator[None]:
-        """Poison C before the run, reset settings of calls, and verify the call after the run."""
+        """Poison C before a run and reset what user code may have set; verify a call afterwards."""
         if not change.drawn:
             yield
             return
@@ -216,12 +216,12 @@ class GpuSession(DeviceSession):
             self._launches.verify(cell.product.entry)
 
     def _poison(self, cell: Cell, more_bytes: int = 0) -> None:
-        """Enqueue the poisoning of C on the device, and of bytes after it."""
+        """Enqueue the poisoning of C on the device, and of `more_bytes` after it."""
         words = (self._work(cell).c.nbytes + more_bytes) // 4
         self._cuda.memset_d32_async(self._on_device[2], _poison(cell), words, self._stream)
 
     def trials(self, cell: Cell) -> list[Trial]:
-        """Time a run in pieces, and its copies, in all settings."""
+        """Time a run in pieces, and its copies only, in all settings."""
         try:
             trials = self._runs.trials(cell, self._work(cell))
         except self._cuda.Error as error:
@@ -232,7 +232,7 @@ class GpuSession(DeviceSession):
     def throughput(
         self, cell: Cell, batches: Sequence[Batch]
     ) -> tuple[list[Trial[Batch]], list[Matrix]]:
-        """Time batches of products over several streams, each with matrices of its own."""
+        """Time batches of products over several streams; each stream has its own matrices."""
         if step_build(cell.product):
             raise CellError("the kernel needs prepared operands, which streams would share")
         lanes = Lanes(self._cuda, self._launches, cell.product, self._work(cell))
@@ -245,7 +245,7 @@ class GpuSession(DeviceSession):
         return trials, [c.reshape(shape.batch, shape.m, shape.n) for c in lanes.products]
 
     def use(self, settings: dict[Cell, Setting]) -> None:
-        """Divide the runs of these cells in pieces in this way."""
+        """Divide the runs of these cells into pieces by these settings."""
         self._runs.settings |= settings
 
     def _work(self, cell: Cell, change: Change = SAME, more_bytes: int = 0) -> buffers.Work:
@@ -265,9 +265,9 @@ class GpuSession(DeviceSession):
         return buffers.copied(self._inputs, partial(_allocated, self._cuda, memory))
 
     def _in_turn(self, cell: Cell, change: Change) -> Timing:
-        """Execute a run in one stream, with host steps before and after it; wait for the end.
+        """Execute a run in one stream, with its host steps; wait for its end.
 
-        A Python function may have used other streams: the run ends with the last of them.
+        A user's Python function may use other streams, so the run ends when the last of them ends.
         """
         stream, location = self._stream, LOCATIONS[str(cell.host_memory)]
         work = self._work(cell, change)
@@ -308,13 +308,14 @@ class GpuSession(DeviceSession):
     def kernel_time(
         self, cell: Cell, flushed: bool, change: Change = SAME, observers: Sequence[Observer] = ()
     ) -> KernelTime:
-        """Measure the kernel-only time: a blocking kernel delays the launches (`BlockingKernel`).
+        """Measure the kernel-only time, with launches queued behind a `BlockingKernel`.
 
-        A and B are copied as in a run, and a short kernel is launched once before. `flushed`: the
-        L2 is overwritten, so only one launch is timed. With a change, C is poisoned behind the
-        blocking kernel. A and B of each launch begin `step_bytes` after A and B of the launch
-        before. C begins alternately in two places, so that a new product overwrites a part of the
-        old product. C of a checked run is copied to the host when the timed work ends.
+        A and B are copied as in a run; then a kernel that is short enough is launched once as a
+        warm-up. `flushed`: the L2 is overwritten, so only one launch is timed. If the inputs are
+        changed, C is poisoned behind the blocking kernel, and A and B of each launch begin
+        `step_bytes` after those of the previous launch. C begins alternately in two places, so that
+        a new product overwrites a part of the old product. If the sample is checked, C is copied to
+        the host when the timed work ends.
         """
         with observed(observers):
             if cell not in self._kernel_s:
@@ -403,7 +404,7 @@ class GpuSession(DeviceSession):
                 _poll(observers)
 
     def _ready(self, cell: Cell, change: Change = SAME, more_bytes: int = 0) -> Launch:
-        """Copy A and B in, launch a short kernel once; return the launching function."""
+        """Copy A and B in and warm up a short kernel; return the function that launches it."""
         launch = self._launches.of(cell.product)
         work = self._work(cell, change, more_bytes)
         work.prepare()
@@ -438,7 +439,7 @@ class GpuSession(DeviceSession):
 
 
 def _allocated(cuda: Any, memory: str, size: int) -> buffers.Bytes:
-    """Return that many bytes of host memory of a kind (`Location.memory`)."""
+    """Return `size` bytes of host memory of a kind (`Location.memory`)."""
     if memory == "pinned":
         return cuda.pagelocked_empty(size, np.uint8)
     if memory == "managed":
@@ -447,7 +448,7 @@ def _allocated(cuda: Any, memory: str, size: int) -> buffers.Bytes:
 
 
 def _poison(cell: Cell) -> int:
-    """Return the word that shows elements of C that were not written."""
+    """Return the word that marks elements of C as not written."""
     entry = cell.product.entry
     reads_c = isinstance(entry, UserKernel) and entry.facts.reads_c
     return FINITE_POISON_WORD if reads_c else POISON_WORD
@@ -479,7 +480,7 @@ def read_limits(cuda: Any, device: Any) -> DeviceLimits:
 
 
 def attributes(cuda: Any, device: Any, **names: str) -> dict[str, int]:
-    """Return attributes of a GPU, given by CUDA's names of them."""
+    """Return attributes of a GPU; `names` maps our name of each to CUDA's name."""
     return {
         name: device.get_attribute(getattr(cuda.device_attribute, of_cuda))
         for name, of_cuda in names.items()

@@ -1,4 +1,4 @@
-"""Launches of kernels on one GPU, from cubins that are loaded on first use."""
+"""Launching kernels on one GPU, from cubins that are loaded on first use."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -26,10 +26,10 @@ Launch = Callable[..., None]
 
 
 class Cubins:
-    """The cubins of a GPU: their build results, and the folder of their files."""
+    """The cubins for one GPU: their build results, and the folder of their files."""
 
     def __init__(self, builds: list[BuildResult], folder: Path, compute_capability: str) -> None:
-        """Use the builds for this compute capability, in ``sm_XX/STEM.cubin`` of `folder`."""
+        """Use the builds for this compute capability; `folder` contains ``sm_XX/STEM.cubin``."""
         name = architecture(compute_capability)
         self.results = {build.origin: build for build in builds if build.architecture == name}
         self._folder = folder / name
@@ -40,10 +40,11 @@ class Cubins:
 
 
 class Launches:
-    """Kernels, prepared operands and cuBLAS of the context that was current at the start.
+    """Launches kernels and cuBLAS in one context, and keeps the operands they prepare.
 
-    `on_device` are the buffers of A, B and C. `moved` is called before memory for prepared operands
-    is freed, because older launches use it.
+    The context is the current one when this object is created. `on_device` are the buffers of A, B
+    and C. `moved` is called before memory for prepared operands is freed, because older launches
+    use that memory.
     """
 
     def __init__(
@@ -71,10 +72,10 @@ class Launches:
         on_device: Sequence[Any] | None = None,
         whole: bool = True,
     ) -> Launch:
-        """Return a function that launches the product's kernel, after the kernel for its operands.
+        """Return a function that prepares a product's operands if needed, and launches its kernel.
 
-        Its arguments are numbers of bytes by which A and B, and C, begin later in their buffers.
-        The default stream and buffers are the session's. Not `whole`: B is already prepared.
+        The function's arguments are offsets in bytes: of A and B, and of C, in their buffers. The
+        default stream and buffers are the session's. If `whole` is false, B is already prepared.
         """
         shape, build, entry = product.shape, build_for(product), product.entry
         if isinstance(entry, UserCall):
@@ -110,7 +111,7 @@ class Launches:
         return into_stream
 
     def _allow_shared(self, function: Any, build: Build, dynamic_bytes: int) -> None:
-        """Request more shared memory than a block gets by default."""
+        """Allow a kernel to use more shared memory than a block gets by default."""
         static_bytes = self._cubins.results[build].static_shared_bytes
         if dynamic_bytes + static_bytes > self._limits.max_shared_bytes_per_block:
             attribute = self._cuda.function_attribute.MAX_DYNAMIC_SHARED_SIZE_BYTES
@@ -119,7 +120,7 @@ class Launches:
     def _supplied(
         self, product: Product, build: Build, stream: Any, on_device: Sequence[Any]
     ) -> Launch:
-        """Return the launches of a user-supplied kernel, evaluated once for these addresses."""
+        """Return a user-supplied kernel's launches; its code is evaluated once per address."""
         from kernels.launches.program import program  # only these kernels need it
 
         entry = product.entry
@@ -142,7 +143,7 @@ class Launches:
     def _bound(
         self, build: Build, packed: "Packed", addresses: Sequence[int]
     ) -> Callable[[Any, Sequence[int]], None]:
-        """Return a function that launches a kernel with moved addresses of A, B and C."""
+        """Return a function that launches a kernel with other addresses of A, B and C."""
         configured = packed.configured
         words = [word for argument in packed.arguments for word in _words(argument)]
         function = self._load(build, packed.symbol, "".join(form for form, _ in words))
@@ -177,9 +178,9 @@ class Launches:
         rows: bool = True,
         columns: bool = True,
     ) -> tuple[Launch, tuple[int, int]]:
-        """Return a launch of the product's `DeviceStep`, and the addresses of its results.
+        """Return a launch of the product's `DeviceStep`, and the addresses of the prepared A and B.
 
-        `rows`: it prepares A; `columns`: it prepares B.
+        `rows`: prepare A; `columns`: prepare B.
         """
         build, step = step_build(product), product.device_step
         assert build
@@ -203,7 +204,7 @@ class Launches:
         return into_stream, (prepared + step.bytes(n, k), prepared)
 
     def _reserve(self, size: int) -> int:
-        """Return the address of memory that kernels fill before they read it, `size` bytes."""
+        """Return the address of `size` bytes for prepared operands; they may replace older ones."""
         if size > self._prepared_bytes:
             self.moved()
             self._prepared, self._prepared_bytes = None, 0
@@ -211,7 +212,7 @@ class Launches:
         return int(self._prepared)
 
     def _call(self, product: Product, entry: UserCall, on_device: Sequence[Any]) -> Launch:
-        """Return a call of the user's Python function, whose file is executed on first use."""
+        """Return a call of the user's Python function; its file is executed on first use."""
         if entry.name not in self._calls:
             self._intact = self._intact or Intact(self._cuda)
             self._calls[entry.name] = load_call(Path(entry.file), entry.call)
@@ -249,11 +250,11 @@ class Launches:
         return self._cuda.module_from_file(self._cubins.file(build))
 
     def function(self, build: Build, arguments: int) -> Any:
-        """Return the kernel of a build, which takes `arguments` ints; load it on first use."""
+        """Return the kernel of a build, which takes `arguments` integers; load it on first use."""
         return self._load(build, build.variant, "PPP" + "i" * arguments)
 
     def _load(self, build: Build, symbol: str, formats: str) -> Any:
-        """Return a function of a cubin that takes arguments of these formats."""
+        """Return the function `symbol` of a cubin, which takes arguments of these formats."""
         if (build, symbol) not in self._functions:
             try:
                 function = self.module(build).get_function(symbol)
@@ -264,7 +265,7 @@ class Launches:
 
 
 def _words(argument: bytes) -> list[tuple[str, int]]:
-    """Return an argument as formats and values of words; a structure has several."""
+    """Return the format and value of each word of an argument; a structure has several."""
     size = next(size for size in _FORMATS if len(argument) % size == 0)
     return [
         (_FORMATS[size], int.from_bytes(argument[begin : begin + size], "little", signed=True))
@@ -273,6 +274,6 @@ def _words(argument: bytes) -> list[tuple[str, int]]:
 
 
 def _later(addresses: Sequence[Any], later: int = 0, c_later: int = 0) -> list[int]:
-    """Return addresses of A, B and perhaps C that are so many bytes later."""
+    """Return the addresses of A, B and, if given, C, plus offsets in bytes."""
     both = (later, later, c_later)
     return [int(address) + more for address, more in zip(addresses, both, strict=False)]

@@ -1,7 +1,7 @@
 """File locks: only one process at a time measures on a GPU.
 
-The file's name contains the GPU's UUID, and all users of the host share its folder. Linux releases
-the lock when its owner ends, for whatever reason.
+The name of a lock file contains the GPU's UUID, and all users of the host share its folder. Linux
+releases the lock when the process that owns it ends, for whatever reason.
 """
 
 import fcntl

@@ -1,4 +1,4 @@
-"""Observers of a device: what a measurement records besides its times.
+"""Observers: what a device records during a measurement, in addition to times.
 
 A device calls the observers of a measurement before, during and after it, but does not depend on
 what they observe: clocks, temperature, throttling, energy.
@@ -28,10 +28,10 @@ _MHZ = 1_000_000
 
 
 class Observer:
-    """Observes a measurement; the results are available after it."""
+    """Observes one measurement; its results are available afterwards."""
 
     def before(self) -> None:
-        """Prepare, or store the state before the measurement."""
+        """Prepare the observation, or store the state before the measurement."""
 
     def during(self) -> None:
         """Read the state; a device calls this repeatedly while it waits (`load`, `idle`)."""
@@ -46,9 +46,10 @@ class Observer:
 
 @dataclass(frozen=True)
 class Observers:
-    """The observers of a device: of timed `runs`, and the maker of an observer of energy.
+    """The observers of a device: those of timed `runs`, and a function that makes one of energy.
 
-    `energy` gets the seconds to discard at the start; None if energy is not measured.
+    The function `energy` gets the seconds to discard at the start; it is None if energy is not
+    measured.
     """
 
     runs: tuple[Observer, ...] = ()
@@ -57,7 +58,7 @@ class Observers:
 
 @contextmanager
 def observed(observers: Iterable[Observer]) -> Iterator[None]:
-    """Observe the block; if it fails there are no results."""
+    """Observe the measurement in this block; if it fails, there are no results."""
     for observer in observers:
         observer.before()
     yield
@@ -72,11 +73,11 @@ def results(observers: Iterable[Observer]) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Reading:
-    """The results of the observers of a timed run; None if unknown.
+    """What observers read about a timed run; None if unknown.
 
-    `throttle_reasons` is a bit mask of `THROTTLE_REASONS` active during the run. The last three
-    fields are for a CPU. They are the CPU time of the process's other threads during the run (about
-    0 for a product on one thread), and the core's clock before and after the run.
+    `throttle_reasons` is a bit mask of the `THROTTLE_REASONS` that were active during the run. The
+    last three fields are for a CPU: the CPU time of the process's other threads during the run
+    (about 0 for a product on one thread), and the core's clock before and after the run.
     """
 
     sm_clock_hz: int | None = None
@@ -160,7 +161,7 @@ class NvmlTelemetry(Observer):
         return self._results
 
     def sm_clock_hz(self) -> int | None:
-        """Return the present clock of the multiprocessors; None if unknown."""
+        """Return the current clock of the multiprocessors; None if unknown."""
         sm_mhz = self._ask(pynvml.nvmlDeviceGetClockInfo, pynvml.NVML_CLOCK_SM)
         return None if sm_mhz is None else sm_mhz * _MHZ
 
@@ -191,9 +192,9 @@ class NvmlTelemetry(Observer):
 class EnergyObserver(Observer):
     """Reads an energy counter and a clock during a load or idle time.
 
-    Raises CellError without a counter.
+    It raises CellError if the GPU has no counter.
 
-    The counter of an H200 is updated every 0.1 s, so intervals start and end at an update.
+    The counter of an H200 is updated only every 0.1 s, so intervals start and end at an update.
     """
 
     def __init__(
@@ -209,7 +210,7 @@ class EnergyObserver(Observer):
         self._clocks_hz: list[int] = []
 
     def before(self) -> None:
-        """Begin with no readings."""
+        """Clear the readings."""
         self._since_s = time.perf_counter() + self._discard_s
         self._readings, self._clocks_hz = [], []
 
@@ -224,7 +225,7 @@ class EnergyObserver(Observer):
                 self._clocks_hz.append(clock_hz)
 
     def results(self) -> dict[str, Any]:
-        """Return the duration between two updates, the mean power in it, and the mean clock."""
+        """Return the time between two counter updates, and the mean power and clock in it."""
         interval = steps(self._readings)
         if interval is None:
             raise CellError("the GPU's energy counter does not change")
@@ -235,7 +236,7 @@ class EnergyObserver(Observer):
 
 
 def steps(readings: Sequence[tuple[float, float]]) -> tuple[float, float] | None:
-    """Return seconds and joules between the first and the last update of a counter.
+    """Return the seconds and the joules between the first and the last update of an energy counter.
 
     `readings` are (time in seconds, joules). None if there are fewer than two updates.
     """

@@ -1,7 +1,7 @@
-"""Settings of runs in pieces: each is timed with and without the product; the fastest is used.
+"""Settings of runs in pieces: each setting is timed, and the fastest one is used.
 
-The time without the product is the time of the copies, in the order of the run: a floor for any
-kernel.
+A setting is also timed without the product. The time of its copies, in the order of the run, is a
+floor for any kernel.
 """
 
 import time
@@ -26,7 +26,7 @@ How = TypeVar("How")  # a setting
 
 @dataclass(frozen=True)
 class Setting:
-    """How a run is divided: pieces per GPU; for staged copies, host threads and bytes per chunk."""
+    """How a run is divided: pieces per GPU; for staged copies, also host threads and chunk size."""
 
     pieces: int
     staging_threads: int | None = None
@@ -34,18 +34,18 @@ class Setting:
 
     @property
     def emptying_threads(self) -> int:
-        """Threads that copy from pinned memory."""
+        """The number of threads that copy from pinned memory."""
         return (self.staging_threads or _FEWEST) // 3
 
     @property
     def filling_threads(self) -> int:
-        """Threads that copy to pinned memory."""
+        """The number of threads that copy to pinned memory."""
         return (self.staging_threads or _FEWEST) - self.emptying_threads
 
 
 @dataclass(frozen=True)
 class Trial(Generic[How]):
-    """Times of one run with a setting, and of its copies without the product, in seconds."""
+    """The times of one run with a setting, and of its copies without the product, in seconds."""
 
     setting: How
     round: int
@@ -54,9 +54,9 @@ class Trial(Generic[How]):
 
 
 def settings_of(product: Product, cores: int) -> list[Setting]:
-    """Return the settings to try on a host with these cores; the first is the default.
+    """Return the settings to try on a host with so many cores; the first is the default.
 
-    Threads that fill chunks get a core each.
+    Each thread that fills chunks needs its own core.
     """
     counts = product.piece_counts
     if product.entry.flow != STAGED:
@@ -72,7 +72,7 @@ def settings_of(product: Product, cores: int) -> list[Setting]:
 
 
 def fastest(trials: Iterable[Trial[How]]) -> How:
-    """Return the setting with the least median time of runs."""
+    """Return the setting whose runs have the least median time."""
     times = defaultdict(list)
     for trial in trials:
         times[trial.setting].append(trial.run_s)
@@ -82,7 +82,7 @@ def fastest(trials: Iterable[Trial[How]]) -> How:
 def try_out(
     runs: Mapping[How, tuple[Callable[[], object], Callable[[], object]]],
 ) -> list[Trial[How]]:
-    """Time copies and runs of each setting in `ROUNDS` rounds after a warm-up round."""
+    """Time the copies and the runs of each setting in `ROUNDS` rounds after a warm-up round."""
     trials = []
     begin = time.perf_counter()
     for number in range(ROUNDS + 1):

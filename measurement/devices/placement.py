@@ -1,4 +1,4 @@
-"""The moves of A, B and C in a run: one class per way that data reach the GPU."""
+"""How A, B and C move to and from the GPU in a run: one class for each method."""
 
 from collections.abc import Collection, Sequence
 from typing import Any
@@ -15,7 +15,7 @@ _HOST = -1  # CU_DEVICE_CPU
 def to_gpu(
     cuda: Any, stream: Any, on_device: Sequence[Any], work: Work, names: Collection[str] = "ab"
 ) -> None:
-    """Enqueue the copies of A and B, or of those in `names`."""
+    """Enqueue the copies of those of the matrices A and B that `names` lists."""
     a_device, b_device, _ = on_device
     if "a" in names:
         cuda.memcpy_htod_async(a_device, work.a, stream)
@@ -24,9 +24,9 @@ def to_gpu(
 
 
 class Copied:
-    """Copies between host memory and the buffers of the GPU; some matrices may be there already.
+    """Copies matrices between host memory and the GPU's buffers; some may be on the GPU already.
 
-    `before` and `after` are not timed, the other methods are.
+    `before` and `after` are not timed; the other methods are.
     """
 
     def __init__(
@@ -37,7 +37,7 @@ class Copied:
         self.on_device = on_device
 
     def before(self) -> None:
-        """Bring the matrices that no run moves to the GPU."""
+        """Copy the matrices to the GPU that a run does not copy."""
         resident = {"a", "b"} - set(self._location.copied_in)
         if resident:
             to_gpu(self._cuda, self._stream, self.on_device, self._work, resident)
@@ -53,10 +53,10 @@ class Copied:
             self._to_host()
 
     def finish(self) -> None:
-        """Make C readable on the host, after the work of the stream."""
+        """Make C readable on the host, once the stream has finished."""
 
     def after(self) -> None:
-        """Bring a C that stays on the GPU to the host, so that it can be checked."""
+        """Copy C to the host for the check, if the run leaves it on the GPU."""
         if not self._location.copies_out:
             self._to_host()
             self._stream.synchronize()
@@ -66,7 +66,7 @@ class Copied:
 
 
 class Registered(Copied):
-    """Copies from pageable memory that each run pins, and releases at its end."""
+    """Pins pageable memory at the start of each run, copies, and unpins it at the end."""
 
     def move_in(self) -> None:
         """Pin A, B and C; enqueue the copies of A and B."""
@@ -75,13 +75,13 @@ class Registered(Copied):
         super().move_in()
 
     def finish(self) -> None:
-        """Release the memory."""
+        """Unpin the memory."""
         for matrix in (self._work.a, self._work.b, self._work.c):
             unpin(matrix)
 
 
 class Managed:
-    """Managed memory, which the kernel uses itself; pages move to whoever reads or writes them."""
+    """Uses managed memory: its pages move to whichever processor reads or writes them."""
 
     def __init__(
         self, cuda: Any, stream: Any, location: Location, on_device: Sequence[Any], work: Work
@@ -93,19 +93,19 @@ class Managed:
         self.on_device = [matrix.ctypes.data for matrix in self._matrices]
 
     def before(self) -> None:
-        """Write to each page, so that all pages are on the host."""
+        """Write to each page on the host, so that all pages are there."""
         for matrix in self._matrices:
             words = _one_per_page(matrix)
             words[:] = words.copy()
 
     def move_in(self) -> None:
-        """Request the moves to the GPU, also of C, which the kernel writes."""
+        """Request that A, B and C move to the GPU; the kernel writes C."""
         if self._location.prefetched:
             for matrix in self._matrices:
                 prefetch(matrix, self._gpu, self._stream.handle)
 
     def move_out(self) -> None:
-        """Request the move of C to the host."""
+        """Request that C move to the host."""
         if self._location.prefetched:
             prefetch(self._matrices[2], _HOST, self._stream.handle)
 
@@ -114,7 +114,7 @@ class Managed:
         _one_per_page(self._matrices[2]).sum()
 
     def after(self) -> None:
-        """C is on the host."""
+        """Do nothing, because C is already on the host."""
 
 
 Moves = Copied | Managed
@@ -123,7 +123,7 @@ Moves = Copied | Managed
 def moves_of(
     cuda: Any, stream: Any, location: Location, on_device: Sequence[Any], work: Work
 ) -> Moves:
-    """Return the moves of one run; see `Copied`."""
+    """Return the object that moves the matrices of a run; see `Copied`."""
     if location.memory == "managed":
         return Managed(cuda, stream, location, on_device, work)
     kind = Registered if location.registered else Copied

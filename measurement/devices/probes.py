@@ -1,6 +1,6 @@
-"""Parameters of the kernels in `kernels/probes.cu`: amount of work, repetitions, buffers.
+"""Parameters of the probe kernels in `kernels/probes.cu`: work, repetitions and buffers.
 
-Constants marked (source) are also defined there.
+Constants marked (source) are also defined in that file.
 """
 
 from dataclasses import dataclass
@@ -54,7 +54,7 @@ SHARED_STEPS = 2**16
 
 @dataclass(frozen=True)
 class Chase:
-    """A pointer chase over a ring in global memory: `warm_up` loads, then `steps` timed loads."""
+    """A pointer chase in a ring in global memory: `warm_up` loads, then `steps` timed loads."""
 
     level: str
     kernel: str
@@ -65,7 +65,7 @@ class Chase:
 
 @dataclass(frozen=True)
 class Sweep:
-    """Reads of one memory level by as many threads as the GPU can keep resident.
+    """A read of one memory level by as many threads as the GPU can keep resident.
 
     Each block reads `steps` tiles of TILE_BYTES, cyclically from one buffer of `buffer_bytes`. In
     shared memory the buffer is one tile per block.
@@ -78,15 +78,15 @@ class Sweep:
 
 
 def reaches_memory(l2_bytes: int, free_bytes: int) -> bool:
-    """Return whether free memory suffices for a buffer much larger than an L2 of `l2_bytes`."""
+    """Return whether a buffer much larger than an L2 of `l2_bytes` fits into the free memory."""
     return 4 * l2_bytes <= free_bytes // _MEMORY_SHARE
 
 
 def plan_chases(l2_bytes: int, free_bytes: int) -> list[Chase]:
     """Return the chases for a GPU with an L2 of `l2_bytes` and that much free memory.
 
-    One lap makes the rings of L1 and L2 resident in their caches. The DRAM ring is four times the
-    L2, at most 1 GiB, and no slot is visited twice; it is omitted if it does not fit.
+    The rings for L1 and L2 are in their cache after one lap. The ring for DRAM is four times the
+    L2, at most 1 GiB, and no slot of it is visited twice; it is omitted if it does not fit.
     """
     l2_ring = min(l2_bytes // 8, 2 * _MIB)
     l1_ring = 16 * _KIB
@@ -102,8 +102,8 @@ def plan_chases(l2_bytes: int, free_bytes: int) -> list[Chase]:
 def plan_sweeps(l2_bytes: int) -> list[Sweep]:
     """Return the sweeps for a GPU with an L2 of `l2_bytes`.
 
-    The L1 of each SM contains one tile. The L2 sweep reads a quarter of the L2, which stays
-    resident even if each half of the L2 keeps its own copy. Its loads bypass the L1.
+    The L1 sweep reads one tile per SM. The L2 sweep reads a quarter of the L2, which stays resident
+    even if each half of the L2 keeps its own copy; its loads bypass the L1.
     """
     l2_tiles = max(l2_bytes // 4 // TILE_BYTES, 1)
     return [
@@ -114,9 +114,9 @@ def plan_sweeps(l2_bytes: int) -> list[Sweep]:
 
 
 def random_ring(slots: int, seed: int = 0) -> npt.NDArray[np.uint32]:
-    """Return the successor of each slot in one random cycle over all slots: shape (slots,).
+    """Return a random cycle over all slots, as the successor of each slot: shape (slots,).
 
-    All cycles are equally likely, as from Sattolo's algorithm, so no prefetcher predicts them.
+    All cycles are equally likely, as in Sattolo's algorithm, so no prefetcher can predict them.
     """
     order = np.random.default_rng(seed).permutation(np.arange(slots, dtype=np.uint32))
     successors = np.empty_like(order)
@@ -125,7 +125,10 @@ def random_ring(slots: int, seed: int = 0) -> npt.NDArray[np.uint32]:
 
 
 def copy_sizes(free_bytes: int) -> list[int]:
-    """Return copy sizes in bytes: 4 KiB to 256 MiB by factors of four, limited by free memory."""
+    """Return the sizes of copies to measure: 4 KiB to 256 MiB by factors of four, in bytes.
+
+    Sizes that do not fit into the free memory are omitted.
+    """
     largest = min(_LARGEST_COPY_BYTES, free_bytes // _MEMORY_SHARE)
     sizes = [4 * _KIB]
     while 4 * sizes[-1] <= largest:
@@ -134,5 +137,5 @@ def copy_sizes(free_bytes: int) -> list[int]:
 
 
 def device_copy_bytes(free_bytes: int) -> int:
-    """Return the size of a copy in device memory: 1 GiB, limited by free memory."""
+    """Return the size of a copy within device memory: 1 GiB, or less if memory is short."""
     return min(_GIB, free_bytes // _MEMORY_SHARE // _MIB * _MIB)

@@ -1,4 +1,4 @@
-"""End-to-end runs whose copies and kernel are not enqueued one after the other."""
+"""End-to-end runs whose copies and kernel are not simply enqueued one after the other."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -22,10 +22,10 @@ _Prepare = Callable[[Any], Callable[[], None]]
 
 
 class Runs:
-    """The runs of one session, in the current context.
+    """Executes such runs for one session, in the current context.
 
-    `launches` are the launches of this GPU; `open_two` opens the two GPUs of a run on both.
-    `settings` are the divisions of runs in pieces.
+    `launches` are the launches of this GPU; `open_two` opens both GPUs of a run on two. `settings`
+    says into which pieces runs are divided.
     """
 
     def __init__(
@@ -46,7 +46,7 @@ class Runs:
         self._two: TwoGpus | None = None
 
     def close(self) -> None:
-        """End threads; destroy graphs and the other GPU's context."""
+        """End all threads; destroy the graphs and the other GPU's context."""
         self._close_graphs()
         # Without garbage collection a cycle would outlive the context.
         self._launches.moved = _nothing
@@ -61,7 +61,7 @@ class Runs:
         self._graphs.clear()
 
     def fill_c(self, word: int, words: int) -> None:
-        """Fill C with a 32-bit word on each GPU."""
+        """Fill C on each GPU with a 32-bit word, `words` times."""
         self._cuda.memset_d32(self._launches.on_device[2], word, words)
         if self._two:
             lane = self._two.lanes[1]
@@ -94,7 +94,7 @@ class Runs:
         return self._in_pieces(cell, work, setting)
 
     def trials(self, cell: Cell, work: Work) -> list[Trial]:
-        """Time a cell's run in pieces and its copies in all settings."""
+        """Time a cell's run in pieces, and its copies only, in all settings."""
         # The first setting has the largest pieces: memory for prepared operands moves only once,
         # before there are other graphs.
         settings = sorted(settings_of(cell.product, len(CORES)), key=lambda each: each.pieces)
@@ -144,7 +144,10 @@ class Runs:
 def _kernels(
     launches: Launches, product: Product, rows: Sequence[tuple[int, int]], multiplies: bool
 ) -> tuple[Launcher, _Prepare]:
-    """Return the launches of pieces, and the launch before them; not `multiplies`: no work."""
+    """Return what launches the kernel of a piece, and what prepares B before all pieces.
+
+    Unless `multiplies`, these launches do nothing, so that only the copies are timed.
+    """
 
     def piece(count: int) -> Product:
         return replace(product, shape=replace(product.shape, m=count))

@@ -1,10 +1,11 @@
-"""The second check: timed products of secret, changed inputs, checked in the recorder's process.
+"""The second check: it finds user-supplied code that cheats when it is timed.
 
 A kernel that stored results, or skips work after the gate, would return a product of other inputs.
-Therefore A and B begin at another place in their random vectors, C is poisoned, and the recorder
-draws a vector and rows after the run. C times the vector shows the most wrong row of a product;
-this row and random rows are compared with a reference. The process that runs user-supplied code has
-neither. A sample that is wrong, or faster than the GPU can compute or copy, is refused.
+Therefore A and B of a timed run begin at a secret place in their random vectors, and C is poisoned.
+After the run, the recorder's process draws a random vector and random rows, which the process that
+runs user-supplied code cannot know. C times the vector shows the row with the largest error; this
+row and the random rows are compared with a reference. A sample that is wrong, or faster than the
+GPU can compute or copy, is refused.
 """
 
 import time
@@ -50,9 +51,10 @@ REFUSED = "refused: "  # start of the reason for a refused time
 
 @dataclass(frozen=True)
 class Change:
-    """Bytes before A and before B in their vectors.
+    """Where the inputs of a run begin: the bytes before A and before B in their vectors.
 
-    `drawn`: C is poisoned before the run. `checked`: the product will be checked.
+    `drawn`: these were drawn at random, so C is poisoned before the run. `checked`: the product
+    will be checked.
     """
 
     begins: tuple[int, int] = (0, 0)
@@ -64,41 +66,41 @@ SAME = Change()  # no change of the inputs
 
 
 def step_bytes(cell: Cell) -> int:
-    """Return the bytes by which A and B of a launch begin after A and B of the launch before.
+    """Return how many bytes after A and B of the previous launch those of a launch begin.
 
-    Padded and transposed copies always begin at the start.
+    A and B that a host step pads or transposes always begin at the start.
     """
     return 0 if cell.product.entry.host_step else _STEP_BYTES
 
 
 def project(c: Matrix, vector: Matrix) -> Matrix:
-    """Return the product of each row of C, (batch, m, n), with a vector: (batch, m)."""
+    """Return the product of C, (batch, m, n), with a vector: (batch, m)."""
     with np.errstate(invalid="ignore", over="ignore"):  # a wrong C
         product: Matrix = c @ vector
     return product
 
 
 class SecondCheck:
-    """Random changes of inputs and checks of products on one device; `seconds` is their time."""
+    """Draws changes of inputs for one device and checks products; `seconds` is the time it took."""
 
     def __init__(self, problems: tuple[Problem, ...], seed: int) -> None:
-        """Use the random vectors of `Inputs` with this seed, and changes that are unpredictable."""
+        """Use the random vectors of `Inputs` with this seed, and unpredictable changes."""
         self._problems, self._seed = problems, seed
         self._rng = np.random.default_rng()
         self.seconds = 0.0
 
     @cached_property
     def inputs(self) -> Inputs:
-        """The random vectors, made on first use."""
+        """The random vectors, generated on first use."""
         return Inputs(self._problems, self._seed, SPARE_BYTES)
 
     def draw(self, cell: Cell, last: bool) -> Change:
-        """Return the change of a sample.
+        """Return the change of inputs for a sample; `last` says whether it is the cell's last one.
 
-        Of user-supplied code, all samples have changed inputs; a random share and the `last` are
-        checked. Of the catalog, whose code is known, only the last sample of a random share of the
-        cells is: to check all of them took a seventh of the time of a recording. Runs as graphs and
-        in pieces read fixed host memory, so their inputs stay at the same place.
+        For user-supplied code, all samples have changed inputs, and a random share and the last one
+        are checked. For the catalog's code, which is known, only the last sample is, in a random
+        share of the cells: to check all of these cells took a seventh of a recording's time. Runs
+        as graphs and in pieces read fixed host memory, so their inputs stay at the same place.
         """
         entry = None if cell.device == CPU else cell.product.entry
         chosen = self._rng.random() < _CHECKED_SHARE
@@ -118,7 +120,11 @@ class SecondCheck:
         rows_of: Callable[[list[int]], Matrix],
         launches: int = 0,
     ) -> None:
-        """Check C by its `project` and rows numbered in the batch; raise CellError."""
+        """Check C, by its `project` and by rows numbered through the batch; raise CellError.
+
+        `projection` and `rows_of` get these from the process that has C. `launches` is the number
+        of kernel-only launches by which the inputs were shifted.
+        """
         begin = time.perf_counter()
         later = step_bytes(cell) * launches if launches else 0
         a, b = self.inputs.rounded(cell.dtype, cell.shape, [at + later for at in change.begins])
@@ -148,7 +154,7 @@ class SecondCheck:
 
 
 def _largest(values: Matrix, expected: Matrix) -> Matrix:
-    """Return the places by descending error; values that are not finite come first."""
+    """Return the indices sorted by descending error; values that are not finite come first."""
     with np.errstate(invalid="ignore", over="ignore"):
         distance = np.abs((values - expected).astype(np.float64))
     return np.argsort(-np.nan_to_num(distance, nan=np.inf), kind="stable")
@@ -162,10 +168,11 @@ def compare(
     digits: int = FLOAT.digits,
     largest: bool = False,
 ) -> Verdict:
-    """Compare elements with those of left·right: each error, and the precision of float32.
+    """Compare elements with those of left·right: each must be within its error bound.
 
-    `digits` are those to which the device may round the factors (`Variant.digits`); `largest`: the
-    elements are those of a product with the largest errors.
+    Together they must also have the precision of float32. `digits` are those to which the device
+    may round the factors (`Variant.digits`). `largest`: the elements were chosen for their large
+    errors.
     """
     expected, bound = reference(left[None], right[None])
     verdict = evaluate(values[None], expected, bound, multiple)
@@ -185,7 +192,7 @@ def compare(
 def check_floor(
     cell: Cell, seconds: float, ceilings: Mapping[str, float], end_to_end: bool = False
 ) -> None:
-    """Raise CellError if a time is below the floor by the largest measured `ceilings` of a GPU."""
+    """Raise CellError if a time is below the floor that the measured `ceilings` of the GPU give."""
     shape, entry, gpus = cell.shape, cell.product.entry, cell.product.entry.gpus
     size, of_c = (ELEMENTS[name].bytes for name in (cell.dtype, exact(cell.dtype)))
     elements = {"a": shape.a_elements, "b": shape.b_elements}
@@ -214,10 +221,10 @@ def check_floor(
 
 
 def check_in_run(cell: Cell, kernel_s: float, queued_s: float, in_run_s: float) -> None:
-    """Raise CellError if a kernel-only time of user-supplied code omits work of its runs.
+    """Raise CellError if user-supplied code took much less time kernel-only than in its runs.
 
-    It was done before the timer started. In the runs, whose least time is `in_run_s`, this is
-    impossible, because the inputs have just arrived.
+    Some of its work was then done before the timer started. In runs, of which the shortest took
+    `in_run_s`, that is impossible, because the inputs have just arrived.
     """
     entry, launch_s = cell.product.entry, _LAUNCH_S
     if isinstance(entry, UserCall):

@@ -1,4 +1,4 @@
-"""The protocol of a device: every verb is declared here and implemented by GPU, CPU and fakes."""
+"""The interface of a device: it declares every method that GPU, CPU and fakes implement."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -31,7 +31,7 @@ class Timing:
 
     @property
     def busy_s(self) -> float:
-        """Seconds in transfers and kernel; on a CPU, in the product."""
+        """The seconds in transfers and kernel; on a CPU, in the product."""
         if self.h2d_s is None or self.kernel_s is None or self.d2h_s is None:
             return self.total_s
         return self.h2d_s + self.kernel_s + self.d2h_s
@@ -52,8 +52,8 @@ class KernelTime:
 class DeviceSession:
     """One device that runs cells; a context manager that releases the device.
 
-    To add a verb, declare it here and implement it where a device has it: recorder and worker
-    forward any verb. A verb that a device lacks raises CellError. `busy_s` sums the seconds in
+    To add a method, declare it here and implement it where a device has it; recorder and worker
+    forward any method. A method that a device lacks raises CellError. `busy_s` sums the seconds in
     transfers and kernels of trials and ceilings; the worker adds those of runs.
     """
 
@@ -72,7 +72,7 @@ class DeviceSession:
         self._lacks("not_launchable")
 
     def build(self, cell: Cell) -> str | None:
-        """Return the build of the cell's kernel, ``exact`` or ``guarded``; None for one build."""
+        """Return the cell's build, ``exact`` or ``guarded``; None for a library or a CPU."""
         return None
 
     def poison(self, cell: Cell) -> None:
@@ -84,22 +84,22 @@ class DeviceSession:
         self._lacks("run")
 
     def product(self, cell: Cell, kernel_only: bool = False) -> Matrix:
-        """Return C of the cell's last run or checked kernel-only sample, (batch, m, n)."""
+        """Return C, (batch, m, n), of the cell's last run or last checked kernel-only sample."""
         self._lacks("product")
 
     def trials(self, cell: Cell) -> list[Trial]:
-        """Time a run in pieces, and its copies, in all settings; raise CellError."""
+        """Time a run in pieces, and its copies only, in all settings; raise CellError."""
         self._lacks("trials")
 
     def throughput(self, cell: Cell, batches: Sequence[Batch]) -> tuple[list[Trial], list[Matrix]]:
-        """Time batches of products over several streams, and return the last product of each.
+        """Time batches of products over streams; return times and the last C of each stream.
 
         Raise CellError.
         """
         self._lacks("throughput")
 
     def use(self, settings: dict[Cell, Setting]) -> None:
-        """Divide the runs of these cells in pieces in this way."""
+        """Divide the runs of these cells into pieces by these settings."""
         self._lacks("use")
 
     def kernel_time(
@@ -107,7 +107,8 @@ class DeviceSession:
     ) -> KernelTime:
         """Return the cell's kernel-only time; raise CellError.
 
-        Caches are in the state after the launch before or, if `flushed`, contain no A, B and C.
+        Caches are in the state that the previous launch left or, if `flushed`, contain nothing of
+        A, B and C.
         """
         self._lacks("kernel_time")
 
@@ -116,7 +117,7 @@ class DeviceSession:
     ) -> float:
         """Launch the kernel back to back for about `length_s`; return the mean seconds per launch.
 
-        Before, it is launched for `ramp_s` without counting. Raise CellError.
+        The launches of the first `ramp_s` are not counted. Raise CellError.
         """
         self._lacks("load")
 

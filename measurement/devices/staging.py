@@ -1,6 +1,6 @@
-"""Runs in pieces from pageable memory: host threads copy it through rings of pinned memory.
+"""Runs in pieces from pageable memory, which host threads copy through rings of pinned memory.
 
-The driver copies pageable memory in one thread, far slower than the link.
+The driver would copy pageable memory in one thread, which is far slower than the link.
 """
 
 import os
@@ -28,10 +28,10 @@ _Chunk = tuple[int, Bytes, Callable[[], None] | None]
 
 
 class Staged:
-    """Streams, rings of pinned memory, and threads, in the current context."""
+    """Executes such runs: has streams, rings of pinned memory, and threads, in one context."""
 
     def __init__(self, cuda: Any, context: Any, stream: Any) -> None:
-        """Allocate; `cuda` is `pycuda.driver`, `context` the current context."""
+        """Allocate the rings; `cuda` is `pycuda.driver`, `context` the current context."""
         self._cuda, self._context = cuda, context
         self._up, self._kernels, self._down = stream, cuda.Stream(), cuda.Stream()
         self._upward, self._downward = (
@@ -84,7 +84,7 @@ class Staged:
         return run
 
     def _threads(self, setting: Setting) -> tuple[ThreadPoolExecutor, ...]:
-        """Return started threads that fill and empty chunks; they may run on all cores."""
+        """Return started threads that fill or empty chunks; they may run on all cores."""
         if setting.staging_threads not in self._every:
             counts = (setting.filling_threads, setting.emptying_threads)
             self._every[setting.staging_threads] = tuple(map(_started, counts))
@@ -111,14 +111,14 @@ class Staged:
         return ring[0][at * self._chunk_bytes : (at + 1) * self._chunk_bytes], ring[1][at]
 
     def _fill(self, number: int, source: Bytes) -> Future[None]:
-        """Let a thread fill a chunk of the ring, after its last copy to the GPU."""
+        """Let a thread fill a chunk of the ring, once its previous copy to the GPU has ended."""
         memory, event = self._slot(self._upward, number)
         if number >= _RING:
             event.synchronize()
         return self._pools[0].submit(np.copyto, memory[: source.nbytes], source)
 
     def _copy_down(self, address: int, target: Bytes) -> None:
-        """Enqueue a copy to the ring, and let a thread empty the chunk afterwards."""
+        """Enqueue a copy from the GPU to the ring, after which a thread empties the chunk."""
         number = len(self._emptied)
         memory, event = self._slot(self._downward, number)
         if number >= _RING:
@@ -137,7 +137,7 @@ class Staged:
 
 
 def _started(count: int) -> ThreadPoolExecutor:
-    """Return threads that exist already, because each takes about a millisecond to start."""
+    """Return threads that are already started, because a start takes about a millisecond."""
     pool = ThreadPoolExecutor(count, initializer=os.sched_setaffinity, initargs=(0, CORES))
     all_started = Barrier(count)
     wait([pool.submit(all_started.wait) for _ in range(count)])
@@ -147,7 +147,7 @@ def _started(count: int) -> ThreadPoolExecutor:
 def _chunks(
     address: int, matrix: Matrix, size: int, then: Callable[[], None] | None = None
 ) -> Iterator[_Chunk]:
-    """Yield the chunks of a flat matrix; `then` belongs to the last one."""
+    """Yield the chunks of a flat matrix; `then` is called after the last one."""
     content = matrix.view(np.uint8)
     for begin in range(0, content.nbytes, size):
         part = content[begin : begin + size]

@@ -1,4 +1,4 @@
-"""Settings of this host and of its GPUs that change speeds, read from Linux and NVML."""
+"""Settings of this host and of its GPUs that affect speed, read from Linux and NVML."""
 
 import os
 from pathlib import Path
@@ -13,7 +13,7 @@ _ROOT = Path("/")
 
 
 def surroundings(root: Path = _ROOT) -> dict[str, Any]:
-    """Return the settings of this host that change speeds; `root` is the system's root."""
+    """Return the settings of this host that affect speed; `root` is its root folder."""
     nodes = list((root / "sys/devices/system/node").glob("node[0-9]*"))
     governor = root / "sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"
     return {
@@ -27,7 +27,7 @@ def surroundings(root: Path = _ROOT) -> dict[str, Any]:
 
 
 def gpu_state(device: CudaDevice, root: Path = _ROOT) -> dict[str, Any]:
-    """Return the current link, power limits and NUMA node of a GPU; None if unreported."""
+    """Return the current link, power limits and NUMA node of a GPU; None where not reported."""
     bus = driver().Device(device.index).pci_bus_id()
     pynvml.nvmlInit()
     try:

@@ -1,6 +1,7 @@
-"""Products one after the other over several streams: copies of one overlap the kernel of another.
+"""Throughput of several products: the copies of one overlap the kernel of another.
 
-Each stream has matrices of its own on host and GPU, as independent products have.
+The products use several streams. Each stream has its own matrices on host and GPU, as independent
+products have.
 """
 
 from collections.abc import Callable, Sequence
@@ -21,7 +22,7 @@ from measurement.devices.pieces import Trial, try_out
 
 @dataclass(frozen=True)
 class Batch:
-    """A number of products of one shape over `streams`. With `same_a`, A is copied only once."""
+    """A number of products of one shape over `streams`; with `same_a`, A is copied only once."""
 
     streams: int
     products: int
@@ -29,9 +30,9 @@ class Batch:
 
 
 class _Lane(NamedTuple):
-    """A stream, its matrices on the GPU and in pinned memory, and the launches of the product.
+    """A stream, its matrices on the GPU and in pinned memory, and the launch of its product.
 
-    `launch_same` multiplies the A of the first lane.
+    `launch_same` uses the A of the first lane instead.
     """
 
     stream: Any
@@ -42,7 +43,7 @@ class _Lane(NamedTuple):
 
 
 class Lanes:
-    """The lanes that the batches need, in the current context."""
+    """The streams, with their matrices, that the batches need in the current context."""
 
     def __init__(self, cuda: Any, launches: Launches, product: Product, work: Work) -> None:
         """`work` has the operands that every lane copies."""
@@ -50,7 +51,7 @@ class Lanes:
         self._lanes: list[_Lane] = []
 
     def times(self, batches: Sequence[Batch]) -> list[Trial]:
-        """Time each batch, and its copies without the products, in rounds."""
+        """Time each batch in rounds, with its products and with its copies only."""
         while len(self._lanes) < max(batch.streams for batch in batches):
             self._lanes.append(self._lane())
         runs = {
@@ -61,7 +62,7 @@ class Lanes:
 
     @property
     def products(self) -> list[Matrix]:
-        """The last C of each lane, flat."""
+        """Return the last C of each lane, as a flat array."""
         return [lane.host[2] for lane in self._lanes]
 
     def _lane(self) -> _Lane:

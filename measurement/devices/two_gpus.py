@@ -1,4 +1,4 @@
-"""Runs in pieces on two GPUs: each copies and multiplies half of the rows of A and C.
+"""Runs in pieces on two GPUs: each GPU copies and multiplies half of the rows of A and C.
 
 Each GPU copies one half of B from the host and sends it to the other GPU. If the GPUs cannot reach
 each other's memory, each copies all of B.
@@ -22,7 +22,7 @@ _PARTS = 4
 
 
 class Lane:
-    """One of the GPUs: its context, which is current here, its streams, and its launches."""
+    """One of the two GPUs: its context, which is current here, its streams, and its launches."""
 
     def __init__(self, cuda: Any, context: Any, launches: Launches) -> None:
         """Create streams; `cuda` is `pycuda.driver`."""
@@ -32,7 +32,7 @@ class Lane:
 
     @contextmanager
     def current(self) -> Iterator[None]:
-        """Make the context current."""
+        """Make the context of this GPU current within the block."""
         self.context.push()
         try:
             yield
@@ -43,7 +43,7 @@ class Lane:
 def open_lane(
     cuda: Any, device: Any, cubins: Cubins, limits: DeviceLimits, sizes: Sequence[int]
 ) -> Lane:
-    """Create a context on another GPU, with buffers of these sizes; the current one stays."""
+    """Create a context on another GPU, with buffers of these sizes; this context stays current."""
     context = device.make_context()
     try:
         on_device = [cuda.mem_alloc(size) for size in sizes]
@@ -56,10 +56,10 @@ def open_lane(
 
 
 class TwoGpus:
-    """Runs on two lanes; `reach`: the GPUs can reach each other's memory."""
+    """Executes runs on two GPUs; `reach`: the GPUs can access each other's memory."""
 
     def __init__(self, cuda: Any, lanes: tuple[Lane, Lane], reach: bool) -> None:
-        """Let the GPUs reach each other's memory; the first lane belongs to the session."""
+        """Enable peer access if `reach` is set; the first lane belongs to the session."""
         self._cuda, self._reach = cuda, reach
         self.lanes: tuple[Lane, ...] = lanes
         if reach:
@@ -68,7 +68,7 @@ class TwoGpus:
                     cuda.Context.enable_peer_access(other.context)
 
     def close(self) -> None:
-        """Destroy the second lane's context, after everything in it."""
+        """Destroy the second GPU's context, after everything in it."""
         context = self.lanes[1].context
         context.push()
         self.lanes = self.lanes[:1]
@@ -118,7 +118,7 @@ class TwoGpus:
         return run
 
     def _copy_b(self, b: Any, number: int) -> None:
-        """Copy B to a lane: half of it, which is sent to the other lane, or all of it."""
+        """Copy B to a GPU: half of it, which the GPU sends to the other one, or all of it."""
         lane, other = self.lanes[number], self.lanes[1 - number]
         b_here, others = (int(each.launches.on_device[1]) for each in (lane, other))
         count = 2 * _PARTS

@@ -30,7 +30,7 @@ SAME, LOW, HIGH, UNKNOWN = "as recorded", "worse", "better", "other hardware"
 
 @dataclass(frozen=True)
 class Row:
-    """One ceiling here, and its range on recorded machines with the same GPU or CPU."""
+    """One ceiling of this machine, and its range on recorded machines with the same GPU or CPU."""
 
     device: str
     quantity: str
@@ -44,7 +44,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Finding:
-    """An unusual value or setting, and its possible causes."""
+    """An unusual value or setting of this machine, and its possible causes."""
 
     device: str
     what: str
@@ -52,7 +52,7 @@ class Finding:
 
 
 def rows(machine: Machine, recorded: Sequence[Machine]) -> list[Row]:
-    """Return the ceilings of a machine, each with its range on recorded machines of its kind."""
+    """Return the ceilings of a machine, each with its range on recorded machines."""
     rows: list[Row] = []
     gpus = [gpu for each in recorded for gpu in each.gpus]
     for gpu in machine.gpus:
@@ -72,7 +72,10 @@ def _placed(
     near: Sequence[Ceilings],
     every: Sequence[Ceilings],
 ) -> list[Row]:
-    """Return rows with the range of machines of the same kind (`near`), or else of all machines."""
+    """Return a row per measured ceiling, with its range on machines of the same model (`near`).
+
+    If there are none, the range is that on all machines (`every`).
+    """
     placed = []
     for one in (quantity for quantity in quantities if quantity.key in measured):
         recorded_values = [each[one.key] / one.scale for each in near or every if one.key in each]
@@ -93,7 +96,7 @@ def _placed(
 
 
 def findings(machine: Machine, placed: Sequence[Row]) -> list[Finding]:
-    """Return unusual values and settings of a machine, with causes, likely causes first."""
+    """Return the unusual values and settings of a machine, with causes, the likeliest first."""
     unusual: list[Finding] = []
     for gpu in machine.gpus:
         unusual += _of_gpu(machine, gpu, [r for r in placed if r.device == gpu.facts["device"]])
@@ -152,7 +155,7 @@ def _against(row: Row) -> str:
 
 
 def link_bytes_per_s(generation: int | None, width: int | None) -> float | None:
-    """Return the rate of a PCIe link after encoding; None if it is unknown."""
+    """Return the bandwidth of a PCIe link after encoding; None if an argument is None."""
     lane = LANE_BYTES_PER_S.get(generation or 0)
     return lane * width if lane and width else None
 
@@ -229,7 +232,7 @@ _CAUSES: dict[str, Callable[[Machine, Gpu], Iterator[str]]] = {
 
 
 def plain(machine: Machine, placed: Sequence[Row], unusual: Sequence[Finding]) -> dict[str, Any]:
-    """Return the diagnosis for programs."""
+    """Return the diagnosis as plain values, for JSON."""
     return {
         "host": dict(machine.host),
         "surroundings": dict(machine.surroundings),

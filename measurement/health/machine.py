@@ -1,4 +1,4 @@
-"""Machines by their ceilings and settings: examined now, or read from a recording."""
+"""Machines as their ceilings and settings, examined now or read from a recording."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -18,7 +18,10 @@ CPU = "cpu"
 
 @dataclass(frozen=True)
 class Quantity:
-    """A ceiling: the key of its median, its words, unit and scale; `topic` selects the causes."""
+    """How one ceiling is shown: the key of its median, its name, unit and scale.
+
+    `topic` selects the possible causes of an unusual value.
+    """
 
     key: str
     text: str
@@ -50,7 +53,7 @@ CPU_QUANTITIES = (
 
 @dataclass(frozen=True)
 class Gpu:
-    """A GPU: the facts of its provenance, its state under load, and its ceilings."""
+    """A GPU of a machine: the facts of its provenance, its state under load, and its ceilings."""
 
     facts: Mapping[str, Any]
     ceilings: Ceilings
@@ -59,7 +62,7 @@ class Gpu:
 
 @dataclass(frozen=True)
 class Machine:
-    """A host and its GPUs; `surroundings` are its settings, `facts` come from its recording."""
+    """A host and its GPUs; `surroundings` are its settings, `facts` are those of its provenance."""
 
     label: str
     host: Mapping[str, Any]
@@ -72,8 +75,8 @@ class Machine:
 def ceilings_of(ceilings: Iterable[Ceiling]) -> Ceilings:
     """Return the medians of ceilings by key.
 
-    A key is the quantity, then the host memory of a copy at its largest size, or the threads of a
-    CPU: one or all.
+    A key contains the quantity. It also contains, for a copy, the host memory at the largest size;
+    for a CPU, the threads: one or all.
     """
     rows = list(ceilings)
     most = max((row.threads or 1 for row in rows), default=1)
@@ -104,7 +107,8 @@ def recorded(folder: Path) -> Machine:
 def in_folder(folder: Path) -> list[Machine]:
     """Return the machines of the recordings in a folder; raise StudyError.
 
-    GPUs that were measured at the same time shared links and CPU, so they are no reference.
+    Recordings whose GPUs were measured at the same time are excluded, because these GPUs shared
+    links and CPU.
     """
     machines = [recorded(path.parent) for path in sorted(folder.glob(f"*/{PROVENANCE}"))]
     if not machines:

@@ -1,1 +1,1 @@
-"""Tools that check kernels or add tables to a recording: compute-sanitizer, ncu, accuracy."""
+"""Tools that check kernels or add tables to recordings: compute-sanitizer, ncu, accuracy."""

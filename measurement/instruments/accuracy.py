@@ -1,4 +1,4 @@
-"""Errors of each kernel's products for several kinds of matrices, added to a recording.
+"""The errors of each kernel's products for several kinds of matrices, added to a recording.
 
 The gate compares products of uniform matrices with an error bound. This module measures the errors
 themselves, including harder matrices. Their unit is 2⁻²⁴·|A|·|B|, as in the bound of a float32 sum
@@ -39,14 +39,14 @@ def _uniform(a: Matrix, b: Matrix) -> None:
 
 
 def _scaled(a: Matrix, b: Matrix) -> None:
-    """Make the magnitudes log-uniform from 1e-6 to 1e6."""
+    """Multiply the elements by random factors, log-uniform from 1e-6 to 1e6."""
     for matrix in (a, b):
         decades = _DECADES * (2 * np.abs(matrix) - 1)
         np.copysign(np.power(np.float32(10), decades), matrix, out=matrix)
 
 
 def _cancelling(a: Matrix, b: Matrix) -> None:
-    """Make the second half of each sum cancel the first, except for about a thousandth."""
+    """Make the second half of each sum cancel the first half up to about a thousandth of it."""
     half = a.shape[-1] // 2
     a[..., half : 2 * half] = -a[..., :half] * (1 + _NEARLY * a[..., half : 2 * half])
     b[..., half : 2 * half, :] = b[..., :half, :]
@@ -88,7 +88,7 @@ def cells_of(variants: list[str], order: int = ORDER) -> list[Cell]:
 
 
 def rows_of(open_session: _Open, cells: list[Cell], seed: int) -> Iterator[dict[str, Any]]:
-    """Yield a row of accuracy.csv per kind of matrices and cell that the device can run.
+    """Yield one row of accuracy.csv per kind of matrices and cell, if the device can run the cell.
 
     worst_units is the largest error of an element, rms_units the root mean square error.
     """

@@ -1,6 +1,6 @@
-"""Tables added to a recording later, on a GPU of the same name and with the recorded cubins.
+"""Adding tables to a recording later, with the recorded cubins, on a GPU of the same model.
 
-Their values depend neither on other work of the GPU nor on the individual GPU.
+Such values depend neither on other work of the GPU nor on the individual GPU.
 """
 
 import tempfile
@@ -24,7 +24,7 @@ from measurement.recording.recording import TABLES, Recording
 
 @dataclass(frozen=True)
 class Bench:
-    """A recording, a GPU of the same name as its device `label`, and its kernels in `folder`."""
+    """A recording, a GPU of the same model as its device `label`, and its kernels in `folder`."""
 
     recorded: Recording
     device: CudaDevice
@@ -69,7 +69,7 @@ def _label_of(recorded: Recording, device: CudaDevice) -> str:
 def _build(
     recorded: Recording, wanted: Iterable[Build], device: CudaDevice, folder: Path
 ) -> list[BuildResult]:
-    """Build kernels; raise StudyError if a cubin differs from the recorded one."""
+    """Build the kernels; raise StudyError if a cubin differs from the recorded one."""
     name = architecture(device.compute_capability)
     recorded_hashes = set(recorded.builds["cubin_sha256"])
     nvccs = ", ".join(sorted(set(recorded.builds["nvcc"])))
@@ -84,7 +84,7 @@ def _build(
 
 
 def add(bench: Bench, name: str, rows: list[dict[str, Any]], facts: dict[str, Any]) -> Recording:
-    """Rewrite the recording: `rows` replace the device's rows of table `name`.
+    """Rewrite the recording: `rows` replace the rows of this device in the table `name`.
 
     `facts` are added to its provenance. Raise StudyError if there are no rows.
     """

@@ -1,7 +1,7 @@
-"""The gate without timing, as a process for tools such as compute-sanitizer and ncu.
+"""The correctness check without timing, as a process for compute-sanitizer, ncu and others.
 
-It runs each cell once, from pinned memory, on a poisoned C, and checks the product. It prints one
-line per failed cell and a summary. The exit status is 1 if a cell failed.
+The process runs each cell once, from pinned memory, on a poisoned C, and checks the product. It
+prints one line per failed cell and a summary. The exit status is 1 if a cell failed.
 """
 
 import argparse
@@ -29,7 +29,7 @@ _DTYPES = ("float32",)
 
 @dataclass
 class Outcome:
-    """The numbers of cells that ran, that failed, and that the device cannot launch."""
+    """How many cells ran, how many failed, and how many the device cannot launch."""
 
     run: int = 0
     failed: int = 0
@@ -59,7 +59,7 @@ def builds_of(cells: list[Cell]) -> list[Build]:
 
 
 def check(session: DeviceSession, cells: list[Cell], inputs: Inputs, outcome: Outcome) -> bool:
-    """Run and check the cells of one product; print the failed cells, count all cells.
+    """Run and check the cells of one product; print the failed ones and count all in `outcome`.
 
     Return False after a device error: no other cell can run then.
     """
@@ -87,7 +87,7 @@ def check(session: DeviceSession, cells: list[Cell], inputs: Inputs, outcome: Ou
 
 
 def main() -> int:
-    """Check the cells of the command line; raise StudyError."""
+    """Check the cells that the command line names; raise StudyError."""
     parser = argparse.ArgumentParser(
         prog="python -m measurement.instruments.check", description="Check products on a GPU."
     )

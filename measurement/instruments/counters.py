@@ -1,7 +1,7 @@
 """Hardware counters of memory accesses, read by Nsight Compute (ncu), added to a recording.
 
 Each kernel is launched once per dtype, at one size, from the recorded cubins. The counts do not
-depend on other work of the GPU: they may be added later, on another GPU of the same name.
+depend on other work of the GPU, so they may be added later, on another GPU of the same model.
 """
 
 import csv
@@ -64,7 +64,7 @@ def count(path: Path, device_index: int) -> Recording:
 
 
 def cells_of(recorded: Recording) -> list[list[Cell]]:
-    """Return the cells to count: cells of the recorded study with recorded builds.
+    """Return the cells to count: those of the recorded study that have recorded builds.
 
     They are in groups of one dtype and one block size, because ncu identifies kernels only by name.
     Variants that share another variant's kernel are omitted.
@@ -93,10 +93,10 @@ def _build_of(cell: Cell) -> tuple[object, ...] | None:
 def rows_of(output: str, cells: list[Cell]) -> Iterator[dict[str, Any]]:
     """Yield a row of counters.csv per counter and launch in the output of ncu --csv.
 
-    Kernel name, threads per block and grid identify the cell of a launch; cells that share them, as
-    tile shapes of a persistent kernel do, are launched in the order of `cells`. Kernels that
-    prepare operands (`DeviceStep`) are not counted. Raise StudyError if there is no matching cell
-    or a counter is missing.
+    A launch belongs to the cell with its kernel name, threads per block and grid. Several cells may
+    share these, as tile shapes of a persistent kernel do; they were launched in the order of
+    `cells`. Kernels that prepare operands (`DeviceStep`) are not counted. Raise StudyError if there
+    is no matching cell or a counter is missing.
     """
     start = output.find('"ID"')
     if start < 0:
@@ -132,7 +132,7 @@ def _geometry(cell: Cell) -> tuple[str, str]:
 
 
 def _profile(ncu: Path, cells: list[Cell], device: CudaDevice, cubins: Path) -> str:
-    """Run the cells of a group once under ncu; return its output."""
+    """Run each cell of a group once under ncu; return ncu's output."""
     variants = list(dict.fromkeys(cell.variant for cell in cells))
     options = ["--csv", "--page", "raw", "--metrics", ",".join(METRICS)]
     options += ["--clock-control", "none"]  # the study never changes a GPU's settings

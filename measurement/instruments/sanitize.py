@@ -1,4 +1,7 @@
-"""The kernels under compute-sanitizer: memory errors, races, uninitialised reads, barriers."""
+"""Running the kernels under compute-sanitizer, which finds memory errors and races.
+
+It also finds reads of uninitialised memory and misused barriers.
+"""
 
 import re
 import shutil
@@ -34,7 +37,7 @@ _CONNECT_S = 120
 
 @dataclass(frozen=True)
 class ToolReport:
-    """The result of one tool: cells run, errors (None: the tool did not finish), first error."""
+    """The result of one tool: cells run, errors (None: it did not finish), and first error."""
 
     tool: str
     cells: int
@@ -109,9 +112,9 @@ def run_tool(program: Path, tool: str, check: list[str], log: Path) -> ToolRepor
 
 
 def read_report(tool: str, output: str, status: int, seconds: float, log: Path) -> ToolReport:
-    """Return the result of a tool, from its output and the output of the check.
+    """Return the result of a tool, from its output with that of the check.
 
-    Success needs all three: the tool's summary, the check's summary and the exit status.
+    A tool succeeded only if its summary, the check's summary and the exit status all say so.
     """
     summaries = re.findall(r"(?:ERROR|RACECHECK) SUMMARY: (\d+)", output)
     checked = re.search(r"^check: (\d+) cells run, (\d+) failed", output, re.MULTILINE)
@@ -135,7 +138,7 @@ def _first_error(output: str) -> str:
 
 
 def _last_line(output: str) -> str:
-    """Return the last line of the check, or of the tool if the check printed nothing."""
+    """Return the last line of the check or, if it printed nothing, of the tool."""
     lines = [line for line in output.splitlines() if line.strip()] or ["no message"]
     of_check = [line for line in lines if not line.startswith("=")]
     return (of_check or lines)[-1].strip("= ")

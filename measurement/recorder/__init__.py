@@ -1,1 +1,1 @@
-"""A recording from start to end: devices, provenance, samples, files."""
+"""Making a recording from start to end: devices, provenance, samples, files."""

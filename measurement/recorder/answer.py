@@ -1,4 +1,4 @@
-"""A small recording as a table for the terminal: one row per kernel, the fastest first."""
+"""The result of a small recording as a table in the terminal: the fastest kernel first."""
 
 from collections import defaultdict
 from collections.abc import Iterator
@@ -47,9 +47,9 @@ def answer(recording: Recording, ladder_of: str | None = None) -> list[str]:
 
 @dataclass(frozen=True)
 class _Kernel:
-    """Median and interval in seconds: kernel-only times (`kernel_only`) or end-to-end times.
+    """The times of one kernel in seconds: median and interval, kernel-only or end-to-end.
 
-    `total_s` are the median end-to-end times by host memory.
+    `kernel_only` says which. `total_s` are the median end-to-end times by host memory.
     """
 
     cell: Cell
@@ -79,7 +79,7 @@ class _Kernel:
 
 
 def _kernels(recording: Recording) -> list[_Kernel]:
-    """Return the kernels of a recording, those of small products and the fastest first."""
+    """Return the kernels of a recording, sorted by size of the product, then by time."""
     runs: dict[Cell, dict[str | None, list[float]]] = {}
     kernel_s: dict[Cell, list[float]] = defaultdict(list)
     for row in plain_rows(recording.samples):

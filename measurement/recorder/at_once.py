@@ -1,4 +1,4 @@
-"""Concurrent jobs in threads, with a common barrier."""
+"""Running concurrent jobs in threads that can wait for each other."""
 
 import queue
 import threading
@@ -8,10 +8,10 @@ Meet = Callable[[], object]
 
 
 def run_at_once(jobs: Sequence[Callable[[Meet], None]]) -> None:
-    """Run the jobs; each gets a function that waits until all jobs have called it.
+    """Run the jobs; each gets a function `meet`, which waits until all jobs have called it.
 
-    Raise the error of the first job that fails, without waiting for the others: their daemon
-    threads end with the process.
+    Raise the error of the first job that fails, without waiting for the others, because their
+    daemon threads end with the process.
     """
     barrier = threading.Barrier(len(jobs))
     ended: queue.SimpleQueue[BaseException | None] = queue.SimpleQueue()

@@ -1,8 +1,8 @@
-"""``make bundle``: an archive that records on a host without a network.
+"""``make bundle``: an archive with which to record on a host without a network.
 
-The archive contains the tree, the study's cubins for the architectures, and the packages of the
-recorder from this environment. Unpacked, ``./record`` measures that host. The host needs the same
-Python version, gcc and, for GPUs, NVIDIA's driver.
+The archive contains the source tree, the study's cubins for some architectures, and the Python
+packages that the recorder needs. Once it is unpacked, ``./record`` measures that host. The host
+needs the same Python version, gcc and, for GPUs, NVIDIA's driver.
 """
 
 import gzip
@@ -89,7 +89,7 @@ def pack(folder: Path, architectures: Sequence[str]) -> None:
 
 
 def with_dependencies(names: set[str]) -> Iterator[importlib.metadata.Distribution]:
-    """Yield the installed distributions of these names and of their requirements."""
+    """Yield the installed distributions with these names, and those that they require."""
     left, seen = sorted(names), {*names}
     while left:
         name = left.pop()

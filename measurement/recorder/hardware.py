@@ -1,4 +1,4 @@
-"""The recorder's interface to a host's devices."""
+"""The devices of a host, as the recorder accesses them."""
 
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ from study.cells import Cell
 
 
 class Host:
-    """The GPUs and the CPU of this host; sessions are opened in worker processes.
+    """The GPUs and the CPU of this host; their sessions are opened in worker processes.
 
     Tests derive fake hosts from this class.
     """
@@ -34,15 +34,15 @@ class Host:
         return lock_file(device)
 
     def describe(self, device: CudaDevice) -> dict[str, Any]:
-        """Return the provenance of a GPU."""
+        """Return the provenance of a GPU: its facts in a recording."""
         return provenance.gpu(device)
 
     def state(self, device: CudaDevice) -> dict[str, Any]:
-        """Return link, power limit and place of a GPU now."""
+        """Return the current link, power limits and NUMA node of a GPU."""
         return gpu_state(device)
 
     def drivers(self) -> dict[str, str | None]:
-        """Return the versions of the NVIDIA driver, of its CUDA, and of cuBLAS."""
+        """Return the versions of the NVIDIA driver, of the CUDA it supports, and of cuBLAS."""
         return provenance.drivers()
 
     def open_gpu(
@@ -69,7 +69,7 @@ class Host:
     def cold_start(
         self, device: CudaDevice, cell: Cell, cubins: Path, seed: int, limit_s: float
     ) -> ColdStart:
-        """Run a cell once in a new process; raise CellError."""
+        """Run a cell once in a new process and return its cold-start times; raise CellError."""
         build = build_for(cell.product)
         assert build is not None  # cold starts are measured only for compiled kernels
         cubin = cubins / architecture(device.compute_capability) / f"{build.stem}.cubin"

@@ -1,4 +1,4 @@
-"""Measure a GPU on a node of a Slurm cluster, or report why its recording is missing.
+"""Measuring a GPU on a node of a Slurm cluster, or reporting why its recording is missing.
 
 Rule measure_on_node runs ``gemm-study node``. Attempt 1 records. If it fails or Slurm ends it,
 Snakemake starts attempt 2, which only writes the reason; the other GPUs are not affected. Both
@@ -70,7 +70,7 @@ def reason(attempt: Path) -> str:
 
 
 def _state(job: str) -> str:
-    """Return Slurm's state of an ended job, which Slurm keeps for some minutes."""
+    """Return the state that Slurm reports for an ended job; Slurm keeps it for some minutes."""
     command = ["scontrol", "show", "job", job]
     shown = subprocess.run(command, capture_output=True, text=True, check=False).stdout
     state = re.search(r"JobState=(\S+) Reason=(\S+)", shown)

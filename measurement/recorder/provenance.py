@@ -1,7 +1,7 @@
 """The provenance of a recording: host, GPUs, software, sources.
 
-It is published, so it contains no host name, user name, serial number or UUID. The UUID of a GPU
-enters only a hash, with the random number of the host's start.
+The provenance is published, so it contains no host name, user name, serial number or UUID. The UUID
+of a GPU enters only a hash, together with a random number that is new at each start of the host.
 """
 
 import hashlib
@@ -44,12 +44,12 @@ _PACKAGES = ["numpy", "scipy", "pandas", "pycuda", "nvidia-ml-py", "mkl", "torch
 
 
 def utc_now() -> str:
-    """Return the current UTC time in ISO 8601, in seconds."""
+    """Return the current UTC time in ISO 8601, to the second."""
     return utc(time.time())
 
 
 def utc(unix_s: float) -> str:
-    """Return a time in ISO 8601, in seconds."""
+    """Return a UNIX time as UTC in ISO 8601, to the second."""
     return datetime.fromtimestamp(unix_s, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
@@ -68,7 +68,7 @@ def host() -> dict[str, Any]:
 
 
 def _cpu_fact(key: str) -> str | None:
-    """Return the description of the first CPU by Linux; None without one."""
+    """Return the value that /proc/cpuinfo gives for the key of the first CPU; None if missing."""
     for line in _CPUS.read_text(errors="replace").splitlines():
         name, _, value = line.partition(":")
         if name.strip() == key:
@@ -81,7 +81,7 @@ def _number(text: str | None) -> int | None:
 
 
 def machine_start(uuid: str = "") -> str | None:
-    """Return a hash that is new after each start of the host; None if the system has no boot ID.
+    """Return a hash that changes with each start of the host; None if the system has no boot ID.
 
     With the `uuid` of a GPU, the hash is that of this GPU. See `boot_id` in random(4) of Linux.
     """
@@ -118,7 +118,7 @@ def gpu(device: CudaDevice) -> dict[str, Any]:
 
 
 def _nvml_facts(pci_bus_id: str) -> dict[str, Any]:
-    """Read a GPU's facts from NVML; unsupported ones are None."""
+    """Return the facts of a GPU that NVML reports; unsupported facts are None."""
     pynvml.nvmlInit()
     try:
         handle = pynvml.nvmlDeviceGetHandleByPciBusId(pci_bus_id.encode())
@@ -149,7 +149,7 @@ def _nvml_facts(pci_bus_id: str) -> dict[str, Any]:
 
 
 def drivers() -> dict[str, str | None]:
-    """Return the versions of the NVIDIA driver, of its CUDA, and of cuBLAS."""
+    """Return the versions of the NVIDIA driver, of the CUDA it supports, and of cuBLAS."""
     pynvml.nvmlInit()
     try:
         version = pynvml.nvmlSystemGetCudaDriverVersion_v2()
@@ -171,7 +171,7 @@ def blas() -> dict[str, Any]:
 
 
 def packages() -> dict[str, str | None]:
-    """Return the versions of the Python packages used to measure; None: not installed."""
+    """Return the versions of the Python packages used to measure; None for one not installed."""
     versions: dict[str, str | None] = dict.fromkeys(_PACKAGES)
     for name in _PACKAGES:
         with suppress(importlib.metadata.PackageNotFoundError):
@@ -180,14 +180,14 @@ def packages() -> dict[str, str | None]:
 
 
 def compile_flags() -> dict[str, list[str]]:
-    """Return the compilers' flags."""
+    """Return the flags of each compiler."""
     return {"nvcc_flags": kernels.cubins.compile.FLAGS, "gcc_flags": cpu_reference.library.FLAGS}
 
 
 def sources(
     builds: Iterable[Build], calls: Iterable[Variant], cpu_variants: Iterable[str]
 ) -> dict[str, str]:
-    """Return `code_sha256` of every source file measured, by its path from the project's root.
+    """Return the `code_sha256` of every measured source file, by its path in the project.
 
     A user-supplied file is named ``brought/NAME.cu`` or .py, because its path may be private.
     """
@@ -229,14 +229,15 @@ def _lines(file: Path) -> list[str]:
 
 
 def git() -> dict[str, Any]:
-    """Return the commit of the tree and whether it was changed since (None: unknown)."""
+    """Return the commit of the tree, and whether files were changed since (None: unknown)."""
     return {name: fact for name, fact in tree().items() if name != "changed"}
 
 
 def tree(named: str | None = None) -> dict[str, Any]:
-    """Return `git` and the changed files of the study; other files do not matter.
+    """Return the facts of `git`, and the changed files of the study; other files do not matter.
 
-    `named` is the user's commit of a tree that was copied without its history or with an older one.
+    `named` is the commit that the user gave for a tree that was copied without its history or with
+    an older one.
     """
     commit = _git_output("rev-parse", "HEAD")
     status = _git_output("status", "--porcelain", "--untracked-files=all", "--", *_STUDY)
@@ -250,7 +251,7 @@ def tree(named: str | None = None) -> dict[str, Any]:
 
 
 def committed(path: str) -> str:
-    """Return the text of a file of the study without the user's edits; empty if it is unknown."""
+    """Return the committed text of a file of the study; empty if it is unknown."""
     return _git_output("show", f"HEAD:./{path}") if IS_CHECKOUT else (ROOT / path).read_text()
 
 

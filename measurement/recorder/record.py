@@ -1,4 +1,4 @@
-"""The recorder: measures this host's GPUs and CPU, and writes the recording."""
+"""The recorder, which measures this host's GPUs and CPU and writes the recording."""
 
 import platform
 import sys
@@ -40,7 +40,7 @@ from study.plan import calls
 
 @dataclass(frozen=True)
 class Task:
-    """The inputs of a recording: study, devices, builds and library."""
+    """What is to be recorded: study, devices, builds and library of CPU variants."""
 
     hardware: Host
     study: Study
@@ -51,7 +51,7 @@ class Task:
     at_once: bool  # measure the GPUs concurrently
 
     def gpu_opening(self, device: CudaDevice) -> Opening:
-        """Return the opening of a GPU's worker; each worker has its own core."""
+        """Return how the worker of a GPU opens its session; each worker has its own core."""
         session = partial(
             self.hardware.open_gpu,
             device,
@@ -63,7 +63,7 @@ class Task:
         return self._opening(session, gpu_cells(self.study, _label(device)), 0.0, device.index)
 
     def _partner(self, device: CudaDevice) -> CudaDevice | None:
-        """Return the next GPU of the same model; None if it is missing or measured at once."""
+        """Return the next GPU of the same model; None without one, or if measured at once."""
         same_model = [
             other for other in self.devices if replace(other, index=device.index) == device
         ]
@@ -71,14 +71,14 @@ class Task:
         return None if self.at_once or after == device else after
 
     def cpu_opening(self) -> Opening:
-        """Return the opening of the CPU's worker."""
+        """Return how the worker of the CPU opens its session."""
         session = partial(self.hardware.open_cpu, self.library)
         # Only the caches of the CPU contain matrices of the cell before.
         warm_run_s = self.study.protocol.cpu_warm_run_s
         return self._opening(session, self.cpu_cells(), warm_run_s, core=0)
 
     def cpu_cells(self) -> list[Cell]:
-        """Return the cells of the CPU."""
+        """Return the cells to measure on the CPU."""
         return cpu_cells(self.study, usable_threads())
 
     def _opening(
@@ -92,7 +92,7 @@ class Task:
         return Opening(session, problems(cells), seed, CACHE, warm_up_s, warm_run_s, core)
 
     def fingerprint(self) -> dict[str, Any]:
-        """Return the inputs that must be unchanged to resume an interrupted recording."""
+        """Return the inputs that must be unchanged when an interrupted recording is resumed."""
         return {
             "format": FORMAT,
             "study": self.study.plain(),
@@ -181,7 +181,7 @@ def _measure(task: Task, journal: Journal) -> None:
 
 
 def _measure_gpu(task: Task, journal: Journal, device: CudaDevice, meet: Meet) -> None:
-    """Measure a GPU; `meet` waits for the other GPUs of a concurrent recording."""
+    """Measure a GPU; `meet` waits for the other GPUs if they are measured at the same time."""
     study = task.study
 
     def cold_start(cell: Cell, limit_s: float) -> Any:
@@ -229,7 +229,10 @@ def _facts(task: Task, journal: Journal, gcc: str, commit: str | None) -> dict[s
 
 
 def _dates(journal: Journal) -> dict[str, str]:
-    """Return the start and the end; they include all samples, even if the clock was set back."""
+    """Return the start and the end of a recording.
+
+    All samples are between them, even if the host's clock was set back.
+    """
     rows = journal.rows["samples.csv.gz"] + journal.rows["kernels.csv.gz"]
     stamps = [provenance.utc(row["time_unix_s"]) for row in rows]
     return {
@@ -255,7 +258,10 @@ def _gpu_sources(
 def _builds(
     config: Config, devices: list[CudaDevice], cubins: Path, is_prebuilt: bool
 ) -> list[BuildResult]:
-    """Compile the study's kernels for each architecture to the folder `cubins`, or read them."""
+    """Compile the study's kernels for each architecture into the folder `cubins`.
+
+    If `is_prebuilt`, read their results from there instead.
+    """
     wanted, results = builds_of(config.study), []
     for name in sorted({architecture(device.compute_capability) for device in devices}):
         if is_prebuilt:

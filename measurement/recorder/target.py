@@ -1,4 +1,4 @@
-"""The folder of a recording: a finished recording in it is kept, or replaced on request."""
+"""The folder of a recording: a finished recording in it is kept, or replaced if requested."""
 
 import json
 from collections.abc import Sequence
@@ -59,7 +59,7 @@ def check_target(
 
 
 def _is_written(out: Path) -> bool:
-    """Return whether a recorder was killed after it wrote `out`, before it removed the journal."""
+    """Return whether a recorder wrote `out` but was killed before it removed its journal."""
     with suppress(OSError, ValueError, KeyError):
         header = json.loads((journal_folder(out) / "header.json").read_text())
         written = json.loads((out / "provenance.json").read_text())

@@ -1,1 +1,1 @@
-"""Recordings on disk: format, schema, consistency, journal and gallery."""
+"""Recordings on disk: format, schema, consistency, journal, and the gallery of recordings."""

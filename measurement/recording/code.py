@@ -1,4 +1,4 @@
-"""The code that a recording ran, and how it differs from that of another recording."""
+"""The code that a recording measured, and how it differs from that of another recording."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -28,10 +28,10 @@ BuildKey = tuple[Any, ...]
 
 
 def codes(recording: Recording) -> pd.DataFrame:
-    """Return `CELL`, build and code of the checked configurations.
+    """Return one row per checked configuration: its columns `CELL`, its build and its code.
 
-    Equal code has equal texts. The text is the SHA-256 of a kernel's cubin; for other code, it is
-    the source or the version. The text is missing if the code is unknown.
+    The code is a text that is equal for equal code: the SHA-256 of a kernel's cubin, otherwise the
+    source or the version. It is missing if the code is unknown.
     """
     if recording.checks.empty:
         return pd.DataFrame(columns=[*CELL, "build", "code"])
@@ -43,7 +43,7 @@ def codes(recording: Recording) -> pd.DataFrame:
 
 
 def _other(recording: Recording, on_cpu: bool, name: str) -> str | None:
-    """Return the code of a CPU variant, a library or a call."""
+    """Return the code of a variant without cubin, as for `codes`: on a CPU, a library or a call."""
     facts = recording.provenance
     software = facts["software"]
     entry = cpu_reference.catalog.VARIANTS.get(name) if on_cpu else None
@@ -56,12 +56,12 @@ def _other(recording: Recording, on_cpu: bool, name: str) -> str | None:
 
 
 def build_key(row: dict[Any, Any]) -> BuildKey:
-    """Return the build of a row with the columns `BUILD`."""
+    """Return the values in the columns `BUILD` of a row, which identify a build."""
     return tuple(None if pd.isna(row[name]) else row[name] for name in BUILD)
 
 
 def build_facts(recording: Recording) -> dict[BuildKey, dict[str, Any]]:
-    """Return resources, active warps and numbers of instructions of each build, by their names."""
+    """Return named facts of each build: its resources, active warps and numbers of instructions."""
     facts: dict[BuildKey, dict[str, Any]] = {}
     for build in recording.builds.astype(object).to_dict("records"):
         key = build_key(build)
@@ -86,7 +86,7 @@ def build_facts(recording: Recording) -> dict[BuildKey, dict[str, Any]]:
 
 
 def changed_sources(first: Mapping[str, str], second: Mapping[str, str]) -> list[str]:
-    """Return ``NAME (PATH)`` of every source in both whose SHA-256 differs."""
+    """Return ``NAME (PATH)`` of each source that both recordings have with different SHA-256."""
     kernel = {v.source: v.kernel_name for v in VARIANTS.values() if v.source}
     names = {source: f"{name} ({source})" for source, name in kernel.items()}
     cpu = cpu_reference.catalog.VARIANTS.values()

@@ -1,4 +1,4 @@
-"""The rules between the rows, tables and provenance of a recording, and between recordings."""
+"""Rules for the rows, tables and provenance of a recording, and for several recordings."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
@@ -34,12 +34,12 @@ _MOST_EQUAL = 0.25  # share of equal samples; 0.0004 in the published recordings
 
 
 def fault(provenance: Mapping[str, Any], frames: Mapping[str, pd.DataFrame]) -> str | None:
-    """Return the first inconsistency of a recording; None if there is none."""
+    """Return the first broken rule of a recording as text; None if there is none."""
     return next(_faults(provenance, frames), None)
 
 
 def _faults(provenance: Mapping[str, Any], frames: Mapping[str, pd.DataFrame]) -> Iterator[str]:
-    """Yield the inconsistencies of a recording.
+    """Yield each broken rule of a recording as text.
 
     Each row's device must be in the provenance. Its variant, data type and block size must be in
     the catalog extended by the user-supplied sources of the provenance. No row may have the key of
@@ -89,7 +89,10 @@ def _faults(provenance: Mapping[str, Any], frames: Mapping[str, pd.DataFrame]) -
 def _strangers(
     name: str, frame: pd.DataFrame, devices: set[str], catalog: Catalog
 ) -> Iterator[str]:
-    """Yield rows of devices and variants that are unknown, or that do not exist in this form."""
+    """Yield a fault for each row whose device or variant is unknown.
+
+    A variant that does not exist with the data type and block size of the row is unknown, too.
+    """
     key = [column for column in ("device", *_FORM) if column in frame]
     for at, *values in frame[key].drop_duplicates().itertuples() if key else ():
         of = dict(zip(key, values, strict=True))
@@ -147,7 +150,7 @@ def _same_rows(rows: np.ndarray, key: list[str]) -> str:
 def _row_faults(
     name: str, frame: pd.DataFrame, provenance: Mapping[str, Any]
 ) -> Iterator[tuple[Any, str]]:
-    """Yield for each rule of a table its broken rows, and the rule."""
+    """Yield for each rule of a table which rows break it, and the rule as text."""
     if "device" not in frame:
         return
     on_cpu = (frame["device"] == CPU).to_numpy(bool)
@@ -167,7 +170,7 @@ def _row_faults(
 
 
 def _too_long(name: str, frame: pd.DataFrame, provenance: Mapping[str, Any]) -> Iterator[str]:
-    """Yield a device whose runs took longer than the recording."""
+    """Yield a fault for each device whose runs took longer than the whole recording."""
     if name not in _TIMES:
         return
     column, count = _TIMES[name]
@@ -187,9 +190,9 @@ def _begin_end_s(provenance: Mapping[str, Any]) -> list[float]:
 
 
 def fingerprint(samples: pd.DataFrame) -> np.ndarray:
-    """Return a 64-bit hash of each sample: of its cell, without device, and of its times.
+    """Return a 64-bit hash of each sample: of its cell, without the device, and of its times.
 
-    Names, rounds, order and dates do not count. Very short samples are omitted.
+    Names, rounds, order and dates do not affect it. Very short samples are omitted.
     """
     times = ["total_s", *(name for name in (*_PARTS, "in_run_kernel_s") if name in samples)]
     hashes: np.ndarray = _coded(samples, [*CELL[1:], *times])
@@ -197,9 +200,9 @@ def fingerprint(samples: pd.DataFrame) -> np.ndarray:
 
 
 def check_distinct(samples: Iterable[tuple[Path, np.ndarray]]) -> None:
-    """Check that no two recordings contain the same samples.
+    """Raise RecordingError, naming both, if two recordings contain the same samples.
 
-    `samples` are their folders and fingerprints (`fingerprint`). Raise RecordingError naming both.
+    `samples` has the folder of each recording, and the result of `fingerprint`.
     """
     seen: list[tuple[Path, np.ndarray]] = []
     for path, hashes in samples:
@@ -216,8 +219,8 @@ def check_distinct(samples: Iterable[tuple[Path, np.ndarray]]) -> None:
 def _coded(frame: pd.DataFrame, key: list[str]) -> np.ndarray:
     """Return a 64-bit hash of each row's values in the columns `key`.
 
-    Different rows collide with a probability of 10⁻¹⁹; row objects would take fifty times the
-    memory.
+    Two different rows have the same hash with a probability of 10⁻¹⁹. Hashes are used because row
+    objects would take fifty times the memory.
     """
     codes: np.ndarray = pd.util.hash_pandas_object(frame[key], index=False).to_numpy()
     return codes

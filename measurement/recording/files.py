@@ -1,4 +1,4 @@
-"""The files of a recording: names, limits and hashes.
+"""The files of a recording: their names, limits and hashes.
 
 `measurement.recording.recording` reads the tables. This module does not import pandas.
 """
@@ -30,11 +30,11 @@ _LARGEST = 2**63  # number
 
 
 class RecordingError(StudyError):
-    """An invalid recording; the message names folder, fault and remedy."""
+    """A recording is invalid; the message names folder, fault and remedy."""
 
 
 def bad(path: Path, problem: str) -> RecordingError:
-    """Return the error of a recording with this problem."""
+    """Return the error whose message names a recording and its problem."""
     return RecordingError(
         f"recording {path}: {problem}; restore the folder from version control or record it again"
     )
@@ -43,7 +43,7 @@ def bad(path: Path, problem: str) -> RecordingError:
 def check_manifest(path: Path) -> None:
     """Compare all files with MANIFEST.sha256; raise RecordingError naming one that differs.
 
-    Each must be a plain file; together they may have `MOST_BYTES`.
+    Each must be a plain file, and together they must not exceed `MOST_BYTES`.
     """
     if not path.is_dir():
         raise RecordingError(f"recording {path}: no such folder; correct the path")
@@ -72,7 +72,7 @@ def check_manifest(path: Path) -> None:
 
 
 def check_copies(folders: Iterable[Path]) -> None:
-    """Raise RecordingError naming the first folder that has the file of samples of another one."""
+    """Raise RecordingError naming the first folder whose file of samples another one has too."""
     seen: dict[str, Path] = {}
     for path in folders:
         first = seen.setdefault(sha256(path / SAMPLES), path)
@@ -97,17 +97,17 @@ def check_file(path: Path, name: str) -> int:
 
 
 def files_of(path: Path) -> list[str]:
-    """Return the names of a recording's files, without other files in its folder."""
+    """Return the names of a recording's files that are in its folder."""
     named = [PROVENANCE, *TABLES, MANIFEST]
     return sorted(name for name in named if (path / name).is_file())
 
 
 def check_sessions(provenances: Mapping[Path, Mapping[str, Any]]) -> None:
-    """Check that recordings, by folder, are sessions of one GPU model and one study.
+    """Check that recordings, given by folder, are sessions of one GPU model and one study.
 
-    GPUs, sources and study must be equal; the protocol, the energy settings, the series and what
-    is measured of the CPU may differ. Raise RecordingError naming the first recording that does
-    not fit.
+    GPUs, sources and study must be equal; the protocol, the energy settings, the series and what is
+    measured of the CPU may differ. Raise RecordingError naming the first recording that does not
+    fit.
     """
     (first, one), *others = provenances.items()
     for path, other in others:
@@ -124,7 +124,7 @@ _PER_SESSION = ("protocol", "energy", "series", "cpu")
 
 
 def difference(one: Mapping[str, Any], other: Mapping[str, Any]) -> str | None:
-    """Return in which required fact two recordings differ; None: sessions of the same study."""
+    """Return in which fact two recordings differ that sessions must share; None if in none."""
     gpus, others = (
         {(gpu["name"], gpu["compute_capability"]) for gpu in each["devices"]}
         for each in (one, other)
@@ -185,7 +185,7 @@ def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _check_values(value: Any) -> None:
-    """Raise ValueError for invalid texts and numbers, too many values and too many levels."""
+    """Raise ValueError for texts or numbers that are invalid, or values too many or too nested."""
     level, count = [value], 0
     for _ in range(_MOST_DEPTH + 1):
         count += len(level)

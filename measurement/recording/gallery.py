@@ -1,4 +1,4 @@
-"""The requirements of committed recordings, and their gallery."""
+"""The requirements of recordings that are committed, and the gallery of these recordings."""
 
 import sys
 from collections import Counter
@@ -37,7 +37,7 @@ def validate(folder: Path) -> int:
 
 
 def faults(recording: Recording) -> list[str]:
-    """Return the faults that prevent committing a recording, each with its remedy."""
+    """Return the faults that prevent a recording from being committed, each with its remedy."""
     expected = set(files_of(recording.path))
     git, statuses = recording.provenance["git"], recording.checks["status"]
     problems = [
@@ -81,7 +81,7 @@ def committed() -> list[Recording]:
 
 
 def gallery(recordings: Iterable[Recording]) -> str:
-    """Return a Markdown page of recordings."""
+    """Return a Markdown page that describes recordings."""
     return "\n".join([_HEADING, *map(_row, recordings)])
 
 

@@ -1,10 +1,10 @@
-"""The journal: each result is on disk before the next measurement starts.
+"""The journal, which stores each result on disk before the next measurement starts.
 
 During a recording the folder ``NAME.partial`` contains
 
     header.json      the task; only the same task resumes a journal
     journal.jsonl    rows of the recording's tables, in the order of measurement
-    lock             locked by the recording process
+    lock             a file that the recording process has locked
 
 If the process is killed, the next process with the same task resumes after the last complete line.
 """
@@ -41,7 +41,7 @@ PHASES, PILOTS, IMPORTS, ATTEMPTS = "phase", "pilot", "imports", "attempt"
 
 
 class Journal:
-    """The rows so far, on disk and in memory; thread-safe. Use `open_journal`."""
+    """The rows measured so far, on disk and in memory; thread-safe. Open it by `open_journal`."""
 
     def __init__(self, folder: Path, header: Mapping[str, Any]) -> None:
         self._path = folder / "journal.jsonl"
@@ -58,11 +58,11 @@ class Journal:
 
     @property
     def has_results(self) -> bool:
-        """Whether a table has rows."""
+        """Whether any table has a row."""
         return any(self.rows[name] for name in TABLES)
 
     def add(self, kind: str, *rows: JournalRow) -> None:
-        """Write rows of a table or kind to the file, all or none; raise StudyError if it fails."""
+        """Append all rows of one kind to the file, or none; raise StudyError if that fails."""
         with self._one_at_a_time:
             self._append(kind, list(rows))
 
@@ -89,7 +89,7 @@ class Journal:
             self._file = -1
 
     def _read(self) -> int:
-        """Read an older journal; return the bytes of its complete lines."""
+        """Read the rows of an interrupted journal; return the number of bytes of complete lines."""
         if not self._path.exists():
             return 0
         data = self._path.read_bytes()
@@ -120,16 +120,16 @@ class Journal:
 
 
 def journal_folder(out: Path) -> Path:
-    """Return the folder of the journal of the recording `out`."""
+    """Return the folder of the journal that belongs to the recording `out`."""
     return out.with_name(f"{out.name}.partial")
 
 
 @contextmanager
 def open_journal(out: Path, header: Mapping[str, Any]) -> Iterator[Journal]:
-    """Open a new journal of the recording `out`, or the journal of an interrupted recording.
+    """Open a new journal for the recording `out`, or the journal of an interrupted recording.
 
     After an exception a journal with rows is kept; otherwise it is removed. `header` contains the
-    "task", which must equal the task of an older journal, and "facts" of the start, which are kept.
+    "task", which must equal that of an older journal, and "facts" about the start, which are kept.
     Raise StudyError if another process uses the journal, or if its task differs.
     """
     folder = journal_folder(out)
@@ -171,7 +171,7 @@ def _locked(folder: Path, out: Path) -> Iterator[None]:
 
 
 def _compare_headers(folder: Path, header: JournalRow) -> None:
-    """Write the header of a new journal; raise StudyError if an older task differs."""
+    """Write the header of a new journal; raise StudyError if an older header has another task."""
     path = folder / "header.json"
     if not path.exists():
         write_atomic(path, json.dumps(header, indent=2) + "\n")

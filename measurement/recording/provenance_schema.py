@@ -1,4 +1,4 @@
-"""The schema of a recording's provenance.json."""
+"""The schema of provenance.json, which describes how a recording was made."""
 
 import hashlib
 from collections.abc import Sequence
@@ -61,7 +61,7 @@ Lines = Annotated[list[str], AfterValidator(check_lines)]
 
 
 class Cache(Section):
-    """A data cache of one CPU; `shared_by` is the number of CPUs that share it."""
+    """A data cache of one CPU; `shared_by` is the number of CPUs that share the cache."""
 
     level: Annotated[int, Field(ge=1, le=4)]
     bytes: Number
@@ -72,9 +72,9 @@ class HostFacts(Section):
     """The host and its CPU.
 
     `usable_cpus` is the size of the process's affinity mask. `usable_threads` is also limited by
-    the CPU quota of its control group; parallel CPU variants use this number. `caches` are ordered
-    from the nearest; empty if unknown. Family, model number and stepping identify the processor,
-    whose name a virtual machine may hide; None: unknown.
+    the CPU quota of its control group; parallel CPU variants use this number. `caches` begins with
+    the nearest cache; it is empty if they are unknown. Family, model number and stepping identify
+    the processor, whose name a virtual machine may hide; None: unknown.
     """
 
     cpu_model: Name
@@ -90,9 +90,10 @@ class HostFacts(Section):
 
 
 class DeviceFacts(Section):
-    """One GPU; None: the driver does not report the value.
+    """One GPU; a value is None if the driver does not report it.
 
-    `machine_start` is equal for sessions on one GPU since one start of its host; None: unknown.
+    `machine_start` is equal for all sessions on this GPU since the same start of its host; None:
+    unknown.
     """
 
     device: Annotated[str, Field(pattern="^gpu[0-9]{1,4}$")]
@@ -112,7 +113,7 @@ class DeviceFacts(Section):
 
 
 class Software(Section):
-    """Versions of the software; None: not installed or unknown."""
+    """Versions of the software; None for software that is not installed or of unknown version."""
 
     driver: Name | None
     cuda_driver: Name | None
@@ -134,7 +135,7 @@ class Compile(Section):
 
 
 class Git(Section):
-    """The commit of the tree, and whether it was changed since; None: unknown."""
+    """The commit of the tree, and whether files were changed since; None: unknown."""
 
     commit: Name | None
     dirty: bool | None
@@ -169,40 +170,40 @@ class Phase(Section):
 
 
 class Counters(Section):
-    """Time and ncu version of the hardware counters, added on a GPU of the same name."""
+    """When and by which version of ncu hardware counters were added, on a GPU of the same model."""
 
     counted_utc: Utc
     ncu: Name
 
 
 class Accuracy(Section):
-    """Time of the errors of products, added on a GPU of the same name."""
+    """When errors of products were added, on a GPU of the same model."""
 
     added_utc: Utc
 
 
 class Original(Section):
-    """The recording that was converted: SHA-256 of its manifest, and a commit that contains it."""
+    """The older recording that was converted to this one: its manifest's SHA-256 and its commit."""
 
     manifest_sha256: Sha256
     commit: Annotated[str, Field(pattern="^[0-9a-f]{40}$")]
 
 
 class _Facts(Section):
-    """Facts with required keys; other keys are ignored."""
+    """A mapping with required keys; all other keys are ignored."""
 
     model_config = ConfigDict(extra="ignore")
 
 
 class ConfiguredSeries(_Facts):
-    """One series of the study."""
+    """One series in the study of a recorded configuration."""
 
     variants: list[str]
     dtypes: list[str]
 
 
 class Configured(_Facts):
-    """The section `study` of the recorded config."""
+    """The section `study` of a recorded configuration."""
 
     sizes: list[Number]
     variants: list[str] = Field(default_factory=list)
@@ -213,15 +214,15 @@ class Configured(_Facts):
 
 
 class Provenance(Section):
-    """The whole file.
+    """A whole provenance.json.
 
-    `original` names the recording before a conversion.
-    `simulated`: the times were computed, not measured. `configuration` is the section `study` of
-    the recorded config as plain JSON. `attempts` is the number of processes, more than one if the
-    recording was interrupted. `machine_start` is equal for sessions on one host since one start of
-    it; None: unknown. `at_once`: several GPUs were measured at the same time. `texts`
-    contains the lines of the user-supplied `sources`, `imports` the versions of the packages that
-    user-supplied calls imported where they were timed.
+    `original` names the recording from which this one was converted. `simulated`: the times were
+    computed, not measured. `configuration` is the section `study` of the recorded config as plain
+    JSON. `attempts` is the number of processes that made the recording, more than one if it was
+    interrupted. `machine_start` is equal for sessions on one host since the same start of it; None:
+    unknown. `at_once`: several GPUs were measured at the same time. `texts` contains the lines of
+    the user-supplied `sources`, `imports` the versions of the packages that user-supplied calls
+    imported where they were timed.
     """
 
     format: Literal[6]
@@ -249,14 +250,14 @@ class Provenance(Section):
     @model_validator(mode="before")
     @classmethod
     def _drop_former(cls, facts: Any) -> Any:
-        """Return the facts without keys that no longer say anything."""
+        """Return the facts without keys that were removed from the schema."""
         if not isinstance(facts, dict):
             return facts
         return {name: fact for name, fact in facts.items() if name not in _FORMER}
 
     @property
     def run_s(self) -> float:
-        """Time from start to end, in seconds."""
+        """The time from start to end of the recording, in seconds."""
         begin, end = map(datetime.fromisoformat, (self.started_utc, self.finished_utc))
         return (end - begin).total_seconds()
 

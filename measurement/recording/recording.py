@@ -111,7 +111,7 @@ class Recording:
         return (self.provenance, *self.later)
 
     def table(self, name: str) -> pd.DataFrame:
-        """Return the table of the file `name`, for example ``samples.csv.gz``."""
+        """Return the table in the file `name`, for example ``samples.csv.gz``."""
         frame: pd.DataFrame = getattr(self, _attribute(name))
         return frame
 
@@ -121,9 +121,9 @@ def write(
 ) -> Recording:
     """Write a recording to the folder `path` atomically; read it back and return it.
 
-    `frames` maps file names to frames; a missing one has no rows. Raise RecordingError if the
-    content is invalid, or if `path` contains something other than a recording. An older recording
-    is replaced.
+    `frames` maps file names to frames; a file without frame gets no rows. Raise RecordingError if
+    the content is invalid, or if `path` contains something other than a recording. An older
+    recording is replaced.
     """
     path = Path(path)
     check_target(path)
@@ -162,7 +162,7 @@ def check_target(path: Path) -> None:
 def read(path: Path | str) -> Recording:
     """Read and validate the recording in the folder `path`.
 
-    Raise RecordingError if a file is missing, truncated, altered, too large or of another format,
+    Raise RecordingError if a file is missing, truncated, altered, too large or has another format,
     or if the tables are inconsistent.
     """
     path = Path(path)
@@ -182,7 +182,7 @@ def read(path: Path | str) -> Recording:
 
 
 def plain_rows(frame: pd.DataFrame) -> list[dict[str, Any]]:
-    """Return the rows of a table as plain values; None: no value."""
+    """Return the rows of a table as plain values; None where there is no value."""
     rows = frame.astype(object).where(frame.notna(), None).to_dict("records")
     return [{str(name): value for name, value in row.items()} for row in rows]
 
@@ -192,7 +192,7 @@ def _attribute(name: str) -> str:
 
 
 def _replace_folder(path: Path, new: Path) -> None:
-    """Replace the folder `path` by `new`; if that fails, the older one is kept."""
+    """Replace the folder `path` by the folder `new`; if that fails, the older one is kept."""
     older = new.with_name(f"{new.name}.older")
     replaces = path.exists()
     if replaces:
@@ -207,7 +207,7 @@ def _replace_folder(path: Path, new: Path) -> None:
 
 
 def _table_bytes(name: str, frame: pd.DataFrame | None) -> bytes:
-    """Return a table as CSV, gzipped without time stamp: equal data give equal bytes."""
+    """Return a table as CSV, gzipped without time stamp so that equal data give equal bytes."""
     types = TABLES[name]
     frame = pd.DataFrame(columns=list(types)) if frame is None else frame
     in_file = {column: of_file for of_file, column in RENAMED.get(name, {}).items()}
@@ -216,7 +216,7 @@ def _table_bytes(name: str, frame: pd.DataFrame | None) -> bytes:
 
 
 def _read_tables(path: Path) -> dict[str, pd.DataFrame]:
-    """Read all tables of a recording; together they may unpack to `MOST_BYTES`."""
+    """Read all tables of a recording; they must not exceed `MOST_BYTES` when unpacked."""
     left, frames = MOST_BYTES, {}
     for name, types in TABLES.items():
         if name in LATER and not (path / name).exists():
@@ -228,7 +228,7 @@ def _read_tables(path: Path) -> dict[str, pd.DataFrame]:
 
 
 def read_table(path: Path, name: str, most: int) -> tuple[pd.DataFrame, int]:
-    """Read one CSV of at most `most` unpacked bytes; return the frame and its unpacked bytes.
+    """Read one CSV file of at most `most` unpacked bytes; return its rows and its size unpacked.
 
     Its size and its header are compared with the schema before pandas reads it. Raise
     RecordingError naming the first fault.
@@ -270,7 +270,7 @@ def _content(file: Path, most: int) -> bytes:
 
 
 def _header_fault(content: bytes, columns: Sequence[str]) -> str | None:
-    """Return how the first line differs from the table's columns; None if it does not."""
+    """Return how the first line differs from the table's columns; None if it matches."""
     header = content[: content.find(b"\n")].decode()
     if header == ",".join(columns):
         return None
@@ -295,7 +295,7 @@ def _parsed(content: bytes, types: Mapping[str, str]) -> pd.DataFrame:
 
 
 def _numbers(content: bytes, kinds: Mapping[str, str]) -> pd.DataFrame:
-    """Return the rows of a table; raise ValueError naming the first text that is not a number.
+    """Return the rows of a table with numbers; raise ValueError naming the first invalid one.
 
     Whole numbers are read as float64: `number_fault` rejects fractions.
     """
@@ -313,7 +313,7 @@ def _numbers(content: bytes, kinds: Mapping[str, str]) -> pd.DataFrame:
 
 
 def _column_fault(values: pd.Series, column: Declaration, may_be_empty: bool) -> str | None:
-    """Return the first fault of a column as read by `_parsed`; None if it has none."""
+    """Return the first fault in the values of a column read by `_parsed`; None if it has none."""
     empty = values.isna().to_numpy()
     if empty.any() and not may_be_empty:
         return f" is empty in row {int(empty.argmax()) + 2}"

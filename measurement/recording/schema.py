@@ -1,4 +1,4 @@
-"""The values of a recording's tables, by `base.dictionary`.
+"""Which values the tables of a recording may contain, as declared by `base.dictionary`.
 
 `measurement.recording.provenance_schema` is the schema of provenance.json.
 `measurement.recording.consistency` states the rules between rows, tables and provenance. This
@@ -29,7 +29,7 @@ LATER_COLUMNS = {"energy.csv": ("sm_clock_hz",)}  # the last ones, which older r
 
 
 def text_fault(column: Declaration, text: str) -> str | None:
-    """Return why a text is not one of a column; None if it is."""
+    """Return why a column must not contain this text; None if it may."""
     if column.words:
         return None if text in column.words else f"{text!r} is not one of {sorted(column.words)}"
     if column.pattern and not re.fullmatch(column.pattern, text):
@@ -44,7 +44,7 @@ def text_fault(column: Declaration, text: str) -> str | None:
 def number_fault(
     column: Declaration, values: np.ndarray, given: np.ndarray
 ) -> tuple[int, str] | None:
-    """Return the index of the first number that is not one of a column, and why; None: all are.
+    """Return the index of the first invalid number of a column and why; None if all are valid.
 
     `given` is False where a value is missing.
     """
@@ -75,6 +75,6 @@ def check_text(text: str) -> None:
 
 
 def one_line(text: str) -> str:
-    """Return a text as `check_text` allows it: other characters are replaced, the end is cut."""
+    """Return a text as `check_text` allows it: invalid characters are replaced, the end is cut."""
     plain = "".join(c if c.isprintable() and c <= "\uffff" else " " for c in text)
     return plain[:MOST_CHARACTERS]

@@ -1,4 +1,4 @@
-"""The reasons for GPU throttling in recordings."""
+"""The reasons for GPU throttling, as recordings store them."""
 
 # NVML's nvmlClocksEventReasons, by their bit in the mask `throttle_reasons`. Its other reasons
 # (idle, clocks set by the user, sync boost) are not throttling.

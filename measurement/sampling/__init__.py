@@ -1,1 +1,1 @@
-"""The order and the number of samples, taken in worker processes."""
+"""Sampling: the order and the number of samples, which worker processes take."""

@@ -1,4 +1,4 @@
-"""Interference: runs on one GPU with and without traffic of the host's other GPUs."""
+"""Interference: how traffic of the host's other GPUs changes the runs on one GPU."""
 
 import time
 from collections.abc import Iterator
@@ -27,11 +27,11 @@ _SETTLE_S = 0.005
 def measure_interference(
     openings: dict[str, Opening], cells: list[Cell], study: Study, journal: Journal
 ) -> None:
-    """Time each cell in pairs of runs: alone, then while the other GPUs run the same cell.
+    """Time each cell in pairs of runs: without, then with other GPUs running the same cell.
 
     `openings` maps GPU labels to openings; `cells` passed the gate on these GPUs. Both runs of a
-    pair are consecutive, so only the traffic differs. There are 2·`samples` rounds, each in a
-    new random order. Pairs in the journal are not measured again.
+    pair are consecutive, so only the traffic differs. There are 2·`samples` rounds, each in a new
+    random order. Pairs in the journal are not measured again.
     """
     done = {(Cell.of(row), row["round"]) for row in journal.rows[_TABLE]}
     rounds = range(1, 2 * study.protocol.samples + 1)
@@ -67,7 +67,7 @@ def measure_interference(
 
 
 def interference_cells(wanted: Interference, passed: list[Cell]) -> list[Cell]:
-    """Return the passed cells with the wanted variant and block size and square matrices."""
+    """Return the cells with the wanted variant and block size, and square matrices."""
     return [
         cell
         for cell in passed

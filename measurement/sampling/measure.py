@@ -1,4 +1,4 @@
-"""The measurement of one device; it resumes from the journal of an interrupted attempt."""
+"""The measurement of one device, which resumes from the journal of an interrupted attempt."""
 
 import math
 import time
@@ -50,7 +50,7 @@ ColdStarter = Callable[[Cell, float], ColdStart]
 
 
 class DeviceMeasurement:
-    """The measurement of one device, by its label, its cells and the study's settings."""
+    """Measures one device, given by its label, its cells and the study's settings."""
 
     def __init__(self, label: str, cells: list[Cell], study: Study, journal: Journal) -> None:
         self._label = label
@@ -70,9 +70,9 @@ class DeviceMeasurement:
         cold_start: ColdStarter | None,
         meet: Callable[[], object] = lambda: None,
     ) -> None:
-        """Measure everything missing in the journal; raise StudyError if the device is lost.
+        """Measure everything that the journal lacks; raise StudyError if the device is lost.
 
-        `meet` waits for the other devices of a concurrent recording.
+        `meet` waits for the other devices if they are measured at the same time.
         """
         if cold_start:
             self._cold_starts(cold_start)
@@ -96,9 +96,9 @@ class DeviceMeasurement:
 
     @contextmanager
     def _phase(self, name: str, device: Supervisor | None = None) -> Iterator[None]:
-        """Add the block's duration and the device's busy time to the journal.
+        """Journal how long the block takes, and how long the device is busy in it.
 
-        Second checks in the block have their own row.
+        The time of second checks in the block has its own row.
         """
         begin, busy_s = time.perf_counter(), device.busy_s if device else 0.0
         check_s = device.check_s if device else 0.0
@@ -153,7 +153,7 @@ class DeviceMeasurement:
         self._journal.add(_CEILINGS, *rows)
 
     def _try_settings(self, device: Supervisor) -> None:
-        """Time each run in pieces in all settings; use the fastest for its samples."""
+        """Time each run in pieces in all settings, and use the fastest setting for its samples."""
         cells = [] if self._label == CPU else self._cells
         piecewise = [cell for cell in cells if cell.product.entry.flow in PIECEWISE]
         decided = {*self._settings_used(), *self._journal.checks()}
@@ -169,7 +169,7 @@ class DeviceMeasurement:
             device.use(used)
 
     def _try_cell(self, device: Supervisor, cell: Cell) -> None:
-        """Time a cell in all settings; a cell whose trials fail has failed."""
+        """Time a cell in all settings; if a trial fails, the cell fails."""
         build = None
         try:
             build, limit = device.call(Worker.plan, cell)
@@ -251,7 +251,7 @@ class DeviceMeasurement:
             self._journal.add(_SAMPLES, Sample(cell, number, position, done).row())
 
     def _kernels(self, device: Supervisor) -> None:
-        """Sample kernel-only times, of short kernels in several processes."""
+        """Sample kernel-only times; those of short kernels in several processes."""
         cells = list(self._kernel_cells().values())
         firsts = self._runs_before(_KERNEL_ONLY, 0)
         short = [cell for cell in cells if firsts[cell] < _SHORT_S]
@@ -303,7 +303,7 @@ class DeviceMeasurement:
             self._journal.add(_KERNELS, row)
 
     def _runs_before(self, kind: str, number: int) -> dict[Cell, float]:
-        """Return the seconds of each cell's first run (0) or pilot (1)."""
+        """Return how many seconds each cell's first run (number 0) or pilot (1) took."""
         of_kind = (row for row in self._journal.rows[PILOTS] if row["kind"] == kind)
         return {Cell.of(row): row["seconds"] for row in of_kind if row["round"] == number}
 
@@ -340,7 +340,7 @@ class DeviceMeasurement:
         rounds: int | None = None,
         begin: Callable[[int], None] = lambda number: None,
     ) -> Iterator[tuple[Cell, int, int, Result]]:
-        """Yield the results of `take`; journal the cells that fail."""
+        """Yield the results of `take`; journal the cells that fail instead of yielding them."""
         left = Counter(wanted) - taken
         if not left:
             return
@@ -366,9 +366,9 @@ class DeviceMeasurement:
         progress.end()
 
     def _fail(self, check: CellCheck) -> None:
-        """Journal a cell that failed after its check, with the build of that check.
+        """Journal a cell as failed, with the build that it had when it passed the check.
 
-        If a time of user-supplied code is refused, all times of this code are.
+        If one time of user-supplied code is refused, all times of this code are refused.
         """
         failed, reason = [check], str(check.reason)
         if reason.startswith(REFUSED) and check.cell.product.is_user_supplied:
@@ -386,12 +386,12 @@ class DeviceMeasurement:
         return largest
 
     def _passed(self) -> list[Cell]:
-        """Return the cells of this device that passed and have not failed since."""
+        """Return the cells of this device that passed the check and have not failed since."""
         checks = self._journal.checks()
         return [cell for cell in self._cells if checks[cell]["status"] == "passed"]
 
     def _kernel_cells(self) -> dict[Cell, Cell]:
-        """Return one passed cell per kernel, with pinned memory if possible."""
+        """Return for each kernel one cell that passed, with pinned memory if possible."""
         cells_by_kernel: dict[Cell, Cell] = {}
         cells = [cell for cell in self._passed() if cell.product.entry.flow in SEQUENTIAL]
         for cell in sorted(cells, key=lambda cell: cell.host_memory != "pinned"):
@@ -404,7 +404,10 @@ class DeviceMeasurement:
                 self._journal.add(IMPORTS, device.call(Worker.imported))
 
     def _energy(self, device: Supervisor) -> None:
-        """Measure sustained launches of the fastest kernels, each at its fastest block size."""
+        """Measure the energy of the fastest kernels while each is launched repeatedly.
+
+        Each kernel has its fastest block size.
+        """
         wanted = self._study.energy
         done = {Cell.kernel_of(row) for row in self._own(_ENERGY)}
         cells: list[Cell] = []
@@ -428,7 +431,7 @@ class DeviceMeasurement:
         progress.end()
 
     def _throughput(self, device: Supervisor) -> None:
-        """Time products over several streams, of each wanted variant's fastest block size."""
+        """Time products over several streams, with each wanted variant's fastest block size."""
         wanted = self._study.throughput
         if not wanted:
             return
@@ -450,7 +453,7 @@ class DeviceMeasurement:
         progress.end()
 
     def _fastest(self, sizes: list[int]) -> list[Cell]:
-        """Return the cells of each variant's fastest block size at these sizes, fastest first."""
+        """Return at these sizes each variant's cell with the fastest block size, sorted by time."""
         times: dict[Cell, list[float]] = defaultdict(list)
         for row in self._own(_KERNELS):
             times[Cell.kernel_of(row)].append(row["kernel_s"])
@@ -472,8 +475,9 @@ def _batch_row(cell: Cell, trial: Trial[Batch]) -> dict[str, Any]:
 def cold_cell(cells: list[Cell], name: str) -> Cell | None:
     """Return the cell of variant `name` for cold starts; None if no cell is suitable.
 
-    It has the smallest size, the largest blocks and, if studied, pageable memory. The cost of a
-    cold start hardly depends on the cell, and its share is largest in the smallest cell.
+    It has the smallest size, the largest blocks and, if studied, pageable memory. The smallest size
+    is chosen because the cost of a cold start hardly depends on the cell, so its share is largest
+    there.
     """
     wanted = [cell for cell in cells if cell.variant == name and cell.shape.is_square]
     return min(

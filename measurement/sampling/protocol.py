@@ -25,12 +25,12 @@ _FIRST_IS_SLOW = 10
 
 @dataclass(frozen=True)
 class Protocol:
-    """The rule for a cell's number of samples, which is fixed before sampling.
+    """The rule that fixes the number of samples of a cell before it is sampled.
 
-    A cell has `samples` of them, or as many as fit in `budget_s`, but at least `fewest`. Its first
-    run or a pilot, one run more, shows how many fit. Neither is a sample, so the number does not
-    depend on the samples, and the `confidence` interval of the median has its nominal coverage. A
-    cell whose run takes longer than `single_run_s` gets one sample.
+    The number is `samples`, or as many as fit in `budget_s`, but at least `fewest`. How many fit is
+    estimated from the first run or from a pilot, which is one run more. Neither is a sample, so the
+    number does not depend on the samples, and the `confidence` interval of the median has its
+    nominal coverage. A cell whose run takes longer than `single_run_s` gets one sample.
     """
 
     settings: ProtocolSettings
@@ -42,9 +42,9 @@ class Protocol:
         return next(n for n in itertools.count(1) if interval_ranks(n, self.settings.confidence))
 
     def wants_pilot(self, first_s: float) -> bool:
-        """Return whether the seconds of a first run leave open how many samples fit.
+        """Return whether a pilot must show how many samples fit, because the first run cannot.
 
-        It may be much slower than later runs, because it loads the kernel.
+        The first run may be much slower than later ones, because it loads the kernel.
         """
         least_s = self.fewest * first_s / _FIRST_IS_SLOW
         most_s = self.settings.samples * first_s
@@ -69,7 +69,7 @@ class Sample:
 
     @property
     def total_s(self) -> float:
-        """Time of the run, in seconds."""
+        """The end-to-end time of the run, in seconds."""
         return self.run.timing.total_s
 
     def row(self) -> dict[str, Any]:
@@ -86,7 +86,7 @@ class Sample:
 
 @dataclass(frozen=True)
 class CellCheck:
-    """The outcome of a planned cell: passed, failed or not launchable."""
+    """The outcome of the check of a planned cell: passed, failed or not launchable."""
 
     cell: Cell
     build: str | None
@@ -109,7 +109,7 @@ class CellCheck:
 def gate(
     device: Supervisor, cells: list[Cell], announce: Callable[[Cell], None]
 ) -> Iterator[tuple[CellCheck, Sample | None]]:
-    """Check each cell once; yield its check and, if it passed, its run as a sample of round 0.
+    """Check each cell once; yield the check and, if the cell passed, its run as a round-0 sample.
 
     Cells of one product are consecutive, because they share its reference.
     """
@@ -139,13 +139,13 @@ def take(
     seed: tuple[int, ...],
     begin: Callable[[int], None] = lambda number: None,
 ) -> Iterator[tuple[Cell, int, int, Result] | CellCheck]:
-    """Measure each cell `wanted` times, in `rounds` with a new random order each.
+    """Measure each cell `wanted` times, in `rounds` rounds, each in a new random order.
 
     The samples of a cell are spread evenly over the rounds, so all cells see the same drift.
     `taken` contains the numbers of samples already measured; it is updated. The order depends only
     on the seed, the round and the list of cells, so an interrupted measurement resumes in the same
     order. Yield cell, round, position and result, or the check of a cell that failed; this cell is
-    not measured again. `measure` gets the cell, and whether it is its last sample. `begin` is
+    not measured again. `measure` gets the cell, and whether this is its last sample. `begin` is
     called with the number of each round with missing samples.
     """
     cells = list(wanted)
@@ -174,5 +174,5 @@ def _is_due(number: int, rounds: int, wanted: int) -> bool:
 
 
 def rounded(seconds: float | None) -> float | None:
-    """Round to 0.1 ns, finer than any clock used here."""
+    """Round a time to 0.1 ns, which is finer than any clock used here."""
     return None if seconds is None else round(seconds, 10)

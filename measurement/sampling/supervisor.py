@@ -1,4 +1,4 @@
-"""The recorder's side of a worker process: requests, time limits and restarts."""
+"""The recorder's side of a worker process: it sends requests, limits times and restarts."""
 
 import contextlib
 import multiprocessing
@@ -26,15 +26,15 @@ _END_S = 60.0
 
 
 class WorkerError(Exception):
-    """The worker process did not answer; the message contains the reason."""
+    """The worker process did not answer; the message says why."""
 
 
 class Supervisor:
-    """One device in a worker process; `call` forwards the methods of worker and session.
+    """Controls one device in a worker process; `call` runs methods of worker and session there.
 
-    After a crash, hang or device error the process is restarted and CellError is raised; StudyError
-    if the device is lost. Use it as a context manager. `busy_s` sums the device's time in transfers
-    and kernels.
+    After a crash, a hang or a device error the process is restarted and CellError is raised. If the
+    device is lost, StudyError is raised. Use it as a context manager. `busy_s` sums the device's
+    time in transfers and kernels.
     """
 
     def __init__(self, label: str, opening: Opening, limit_s: float) -> None:
@@ -60,28 +60,35 @@ class Supervisor:
     def call(
         self, verb: Callable[Concatenate[Any, P], Result], *arguments: P.args, **_: P.kwargs
     ) -> Result:
-        """Return the answer to a method of `Worker` or `DeviceSession`; raise CellError."""
+        """Call a method of `Worker` or `DeviceSession` in the worker; return its result.
+
+        Raise CellError if it fails.
+        """
         cells = [argument for argument in arguments if isinstance(argument, Cell)]
         subject = cells[0] if cells else verb.__name__.replace("_", " ")
         result: Result = self._ask(subject, verb.__name__, *arguments)
         return result
 
     def sample(self, cell: Cell, last: bool = False) -> TimedRun:
-        """Run the cell once, after a warm-up if its run is short; check the product of the last."""
+        """Run the cell once, after a warm-up if its run is short.
+
+        If the second check has chosen this sample, check its product; `last`: it is the last
+        sample.
+        """
         change = self._second.draw(cell, last)
         timed = self.call(Worker.sample, cell, change)
         self._check_again(cell, change, 0)
         return timed
 
     def kernel_time(self, cell: Cell, flushed: bool, last: bool = False) -> TimedKernel:
-        """Measure the cell's kernel-only time; check the product of the last sample."""
+        """Measure the cell's kernel-only time; check its product as `sample` does."""
         change = self._second.draw(cell, last)
         timed = self.call(Worker.kernel_time, cell, flushed, change)
         self._check_again(cell, change, timed.time.launches)
         return timed
 
     def _check_again(self, cell: Cell, change: Change, launches: int) -> None:
-        """Check the product of a checked sample, see `SecondCheck.check`."""
+        """Check the product of a sample if its change says so (`SecondCheck.check`)."""
 
         def projection(vector: Matrix) -> Matrix:
             return self.call(Worker.projected, cell, vector, launches > 0)
@@ -93,25 +100,25 @@ class Supervisor:
             self._second.check(cell, change, projection, rows_of, launches)
 
     def prepare_checks(self) -> None:
-        """Make the inputs for second checks, so that no sample waits for them."""
+        """Generate the inputs of the second check now, so that no sample has to wait for them."""
         _ = self._second.inputs
 
     @property
     def check_s(self) -> float:
-        """The time of all second checks so far."""
+        """The seconds that all second checks have taken so far."""
         return self._second.seconds
 
     def use(self, settings: dict[Cell, Setting]) -> None:
-        """Divide the runs of these cells in this way, also after a restart."""
+        """Divide the runs of these cells into pieces by these settings, also after a restart."""
         self._settings |= settings
         self.call(DeviceSession.use, self._settings)
 
     def begin_repeat(self, cell: Cell) -> None:
-        """Start repeated runs of the cell, until `end_repeat`."""
+        """Start to run the cell repeatedly, until `end_repeat`."""
         self._connection.send(("repeat", [cell]))
 
     def end_repeat(self, cell: Cell) -> int:
-        """End the repeated runs; return their number."""
+        """Stop the repeated runs; return how many there were."""
         # Any request ends the runs; its answer follows the answer of the runs.
         self._connection.send(("plan", [cell]))
         count: int = self._receive(cell)
@@ -124,7 +131,7 @@ class Supervisor:
         return self._receive(subject)
 
     def _receive(self, subject: Cell | str) -> Any:
-        """Return the result of the next answer; `subject` is what the request was about."""
+        """Return the result of the next answer; `subject` names the request in errors."""
         try:
             reply = self._reply()
         except WorkerError as lost:
@@ -138,7 +145,7 @@ class Supervisor:
         return reply.result
 
     def _reply(self) -> Reply:
-        """Wait for an answer; raise WorkerError, or an error that is not a cell's."""
+        """Wait for an answer; raise WorkerError without one, other errors if the study must end."""
         if not self._connection.poll(self._limit_s):
             self._end()
             raise WorkerError(

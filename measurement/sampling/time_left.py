@@ -1,4 +1,4 @@
-"""The remaining time of a recording."""
+"""Estimating the remaining time of a recording."""
 
 from collections.abc import Iterable, Mapping
 
@@ -6,7 +6,7 @@ from study.cells import Cell
 
 
 class TimeLeft:
-    """Estimates the remaining time of a device's cells from the runs so far."""
+    """Estimates how long a device's cells still take, from the runs so far."""
 
     def __init__(self) -> None:
         self._run_s: dict[Cell, float] = {}
@@ -16,11 +16,11 @@ class TimeLeft:
         self._run_s[cell] = total_s
 
     def left_s(self, runs: Mapping[Cell, int]) -> float:
-        """Return the seconds of a number of runs per cell."""
+        """Return how many seconds these numbers of runs per cell will take."""
         return sum(count * self._run_s.get(cell, 0.0) for cell, count in runs.items())
 
     def first_runs_s(self, cells: Iterable[Cell]) -> float | None:
-        """Return the seconds of the first runs of these cells; None if one is unknown.
+        """Return how many seconds the first runs of these cells will take; None if one is unknown.
 
         The estimate for a cell is the time of the same variant's nearest product, scaled by flop.
         """

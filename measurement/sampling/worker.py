@@ -1,4 +1,4 @@
-"""The worker process that opens and measures one device.
+"""The worker process, which opens and measures one device.
 
 The recorder (`measurement.sampling.supervisor`) sends one request at a time through a pipe. A crash
 of a kernel or the driver therefore affects only the current cell.
@@ -57,7 +57,7 @@ class Opening:
 
 @dataclass(frozen=True)
 class TimedRun:
-    """One end-to-end run: start (UNIX time), times, and telemetry."""
+    """One end-to-end run: its start (UNIX time), its times, and what observers read."""
 
     time_unix_s: float
     timing: Timing
@@ -66,7 +66,7 @@ class TimedRun:
 
 @dataclass(frozen=True)
 class TimedKernel:
-    """One kernel-only sample: start (UNIX time), time, and telemetry."""
+    """One kernel-only sample: its start (UNIX time), its time, and what observers read."""
 
     time_unix_s: float
     time: KernelTime
@@ -75,7 +75,7 @@ class TimedKernel:
 
 @dataclass(frozen=True)
 class Energy:
-    """Launches back to back for `duration_s`: their number, and time and energy per launch.
+    """The energy of `duration_s` of launches back to back: their number, time and energy of each.
 
     `power_w` is the GPU's mean power during these launches, `sm_clock_hz` its mean clock.
     """
@@ -90,7 +90,7 @@ class Energy:
 
 @dataclass(frozen=True)
 class Reply:
-    """An answer: its kind, a result or error message, and the device's busy time."""
+    """The answer to a request: its kind, a result or error message, and the device's busy time."""
 
     kind: str
     result: object = None
@@ -98,7 +98,7 @@ class Reply:
 
 
 class Worker:
-    """Handles the requests for one device: its own methods, and all verbs of the session."""
+    """Handles requests for one device: those for its own methods, and those for the session's."""
 
     def __init__(
         self, session: DeviceSession, inputs: Inputs, references: References, opening: Opening
@@ -111,15 +111,15 @@ class Worker:
 
     @property
     def busy_s(self) -> float:
-        """Seconds in transfers and kernels so far."""
+        """The seconds in transfers and kernels so far."""
         return self._session.busy_s
 
     def call(self, name: str, *arguments: Any) -> Any:
-        """Return the answer of a method of `Worker` or of the session; raise CellError."""
+        """Call a method of `Worker` or of the session; return its result; raise CellError."""
         return getattr(self if hasattr(Worker, name) else self._session, name)(*arguments)
 
     def plan(self, cell: Cell) -> tuple[str | None, str | None]:
-        """Return the build of the cell, and the limit that prevents its launch (or None)."""
+        """Return the kind of the cell's build, and the limit that prevents its launch (or None)."""
         return self._session.build(cell), self._session.not_launchable(cell)
 
     def check(self, cell: Cell) -> tuple[TimedRun, Verdict]:
@@ -138,11 +138,11 @@ class Worker:
         return self._timed_run(cell, change)
 
     def rows(self, cell: Cell, rows: list[int], kernel_only: bool) -> Matrix:
-        """Return rows of C, numbered through the batch."""
+        """Return some rows of C, numbered through the batch."""
         return self._session.product(cell, kernel_only).reshape(-1, cell.shape.n)[rows]
 
     def projected(self, cell: Cell, vector: Matrix, kernel_only: bool) -> Matrix:
-        """Return `project` of C with a vector."""
+        """Return the product of C with a vector (`project`)."""
         with threadpool_limits(limits=1, user_api="blas"):
             return project(self._session.product(cell, kernel_only), vector)
 
@@ -201,7 +201,7 @@ class Worker:
         return count
 
     def _warm_up(self, cell: Cell) -> None:
-        """Warm up caches, clocks and the driver's queues.
+        """Repeat a short cell, so that caches, clocks and the driver's queues are warm.
 
         A cell that is new to this process is run at least once.
         """
@@ -226,7 +226,7 @@ class Worker:
 
 
 def serve(connection: Connection, opening: Opening) -> None:
-    """Open the session and answer requests until "close": the body of the worker process.
+    """Open the session and answer requests until "close"; the worker process runs this function.
 
     A request is (name of a method of `Worker` or the session, arguments) and has one `Reply`. The
     first reply reports whether the session was opened.
@@ -269,7 +269,7 @@ def _answer(worker: Worker, connection: Connection, name: str, arguments: list[o
 
 
 def _die_with_the_recorder() -> None:
-    """Kill this process when the recorder has ended, even during an endless kernel."""
+    """Kill this process when the recorder ends, even during a kernel that never ends."""
     recorder = parent_process()
     if recorder is not None:
         wait([recorder.sentinel])
