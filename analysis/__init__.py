@@ -1,1 +1,1 @@
-"""Compute tables, fits and figures from recordings and published tables, without a device."""
+"""Computing tables, fits and figures from recordings and published tables; needs no device."""

@@ -29,7 +29,7 @@ NOT_MEASURED = "not measured"
 
 
 def preferred_memory(quantity: str, kinds: Iterable[str]) -> str | None:
-    """Return the host memory, of some, whose times of "total" or "kernel" are shown alone."""
+    """Return which of these kinds of host memory to show, for "total" or "kernel" times."""
     order, kinds = KERNEL_MEMORY_ORDER if quantity == "kernel" else HOST_MEMORY_ORDER, {*kinds}
     return next((kind for kind in order if kind in kinds), None)
 

@@ -1,1 +1,1 @@
-"""Citation and archives of the study."""
+"""Citing the study, and packing it into archives."""

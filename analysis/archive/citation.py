@@ -1,4 +1,4 @@
-"""Citation of a report, with a hash of the data, and bill of materials of its software."""
+"""The citation of a report, with a hash of its data, and the bill of materials of its software."""
 
 import hashlib
 import importlib.metadata
@@ -19,9 +19,9 @@ CITATION = "CITATION.cff"
 
 @dataclass(frozen=True)
 class Maker:
-    """Origin of a report: the command, the tree's commit, and whether the tree has changes.
+    """How a report was made: the command, the commit of the tree, and whether the tree was changed.
 
-    `commit` is None without history, `dirty` is None if unknown.
+    `commit` is None for a tree without history, `dirty` is None if it is unknown.
     """
 
     command: str
@@ -42,10 +42,11 @@ UNKNOWN = Maker("gemm-study page", None, None)
 
 @dataclass(frozen=True)
 class Citation:
-    """A citation. `data` are the SHA-256 of the recordings' manifests by id, `data_hash` of all.
+    """The citation of a report and its recordings.
 
-    `year` is the year in which the last recording ended; blank without recordings. `repository` is
-    the address of the repository; empty if ``CITATION.cff`` names none.
+    `data` has the SHA-256 of each recording's manifest by the recording's id, `data_hash` is the
+    hash of all of them. `year` is the year in which the last recording ended; blank without
+    recordings. `repository` is the address of the repository; empty if ``CITATION.cff`` names none.
     """
 
     title: str
@@ -59,7 +60,7 @@ class Citation:
 
     @property
     def address(self) -> str:
-        """The address of the repository, or how to name the version without one."""
+        """The address of the repository; without one, how to name the version."""
         unknown = "No address is published; the commit and the data hash identify this version"
         return self.repository or unknown
 
@@ -109,7 +110,7 @@ def _read(path: Path) -> bytes:
 
 
 def bill_of_materials() -> str:
-    """Return a CycloneDX 1.6 document as JSON, sorted by name."""
+    """Return the installed packages as a CycloneDX 1.6 document in JSON, sorted by name."""
     packages = importlib.metadata.distributions()
     by_name = {canonicalize_name(each.metadata["Name"]): each for each in packages}
     components = [
@@ -127,7 +128,7 @@ def bill_of_materials() -> str:
 
 
 def _licence(package: importlib.metadata.Distribution) -> str:
-    """Return the declared licence: an expression, classifiers, or the first line of a text."""
+    """Return a package's declared licence: an expression, classifiers, or a text's first line."""
     facts = package.metadata
     stated = {key: facts[key] for key in ("License-Expression", "License") if key in facts}
     classifiers = facts.get_all("Classifier") or []

@@ -1,8 +1,8 @@
 """Pack the study into a Workflow Run RO-Crate, or recordings into a Process Run Crate.
 
-Profiles: Workflow Run Crate 0.5 and Process Run Crate 0.5 (Leo et al., PLoS ONE 19, 2024) on
-RO-Crate 1.1. The study runs again in the unpacked tree. Only persons in ``CITATION.cff``
-are named; who made a recording or ran the workflow is not recorded.
+The crates follow the profiles Workflow Run Crate 0.5 and Process Run Crate 0.5 (Leo et al., PLoS
+ONE 19, 2024) on RO-Crate 1.1. The study can be run again in the unpacked tree. Only persons in
+``CITATION.cff`` are named; who made a recording or ran the workflow is not recorded.
 """
 
 import hashlib
@@ -76,7 +76,7 @@ _FORMATS = {
 
 @dataclass(frozen=True)
 class Study:
-    """Content of a crate in addition to the tree at `root`.
+    """What a crate of a study contains in addition to the tree at `root`.
 
     `config` is the effective configuration, `recordings` are folders by id, `tables` is a folder,
     `report` the page; `commit` is the commit of the tree, None without history.
@@ -92,7 +92,10 @@ class Study:
 
 @dataclass(frozen=True)
 class Recordings:
-    """Recordings by id to pack without a study; `root` is the tree with their citation."""
+    """The recordings, by id, that a crate without a study contains.
+
+    `root` is the tree that contains their citation.
+    """
 
     recordings: Mapping[str, Path]
     root: Path = ROOT
@@ -101,7 +104,8 @@ class Recordings:
 def write_crate(content: Study | Recordings, out: Path) -> None:
     """Write the crate of a finished study, or of recordings, to the zip file `out`.
 
-    Raise StudyError, and write nothing, if the package rocrate or a file of the study is missing.
+    Raise StudyError, and write nothing, if the Python package rocrate or a file of the study is
+    missing.
     """
     try:
         from rocrate.rocrate import ROCrate
@@ -118,7 +122,7 @@ def write_crate(content: Study | Recordings, out: Path) -> None:
 
 
 def zipped(folder: Path) -> bytes:
-    """Return a folder as a zip file with an entry per folder and without dates."""
+    """Return a folder as a zip file, which has an entry for each subfolder and no dates."""
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
         for path in sorted(folder.rglob("*")):
@@ -131,7 +135,7 @@ def zipped(folder: Path) -> bytes:
 
 
 class _Packer:
-    """Fill a crate with recordings; `staging` is a folder for copies."""
+    """Fills a crate with recordings; `staging` is a folder for copies."""
 
     def __init__(self, crate: "ROCrate", content: Study | Recordings, staging: Path) -> None:
         self.crate = crate
@@ -144,7 +148,7 @@ class _Packer:
         self.citation = citation(content.recordings, ended, content.root)
 
     def pack(self) -> None:
-        """Add the recordings with every file of them."""
+        """Add all recordings with all of their files."""
         for name in self.content.recordings:
             self._measured(name, self._recording(name))
         ended = max(facts["finished_utc"] for facts in self.provenances.values())
@@ -198,7 +202,7 @@ class _Packer:
     # ---- recordings
 
     def _recording(self, name: str) -> "Entity":
-        """Add a recording as a folder with its files; its hash is the hash of its manifest."""
+        """Add a recording as a folder with its files; the folder's hash is that of its manifest."""
         folder = self.content.recordings[name]
         root = self.content.root.resolve()
         inside = folder.resolve().is_relative_to(root)
@@ -221,7 +225,7 @@ class _Packer:
         return f"CPU: {provenance['host']['cpu_model']}; {'; '.join(gpus)}"
 
     def _measured(self, name: str, dataset: "Entity", **taken: Any) -> None:
-        """Add the measurement of a recording with its software; `taken` are its inputs."""
+        """Add the action that made a recording, with its software; `taken` are its inputs."""
         provenance = self.provenances[name]
         versions = {**provenance["software"], **provenance["software"].get("packages", {})}
         used = [
@@ -257,7 +261,7 @@ class _Packer:
 
 
 class _StudyPacker(_Packer):
-    """Fill a crate with a whole study."""
+    """Fills a crate with a whole study."""
 
     def __init__(self, crate: "ROCrate", study: Study, staging: Path) -> None:
         super().__init__(crate, study, staging)
@@ -265,7 +269,7 @@ class _StudyPacker(_Packer):
         self.finished = datetime.fromtimestamp(_checked(study.report).stat().st_mtime, UTC)
 
     def pack(self) -> None:
-        """Add the study with every file of it."""
+        """Add the study with all of its files."""
         workflow = self._workflow()
         inputs, results = self._inputs(), self._results()
         self._parameters(workflow, "input", inputs)
@@ -353,7 +357,7 @@ class _StudyPacker(_Packer):
     # ---- what ran
 
     def _run(self, workflow: "Entity", taken: list["Entity"], given: list["Entity"]) -> None:
-        """Add the run of the workflow; its start is unknown, since runs can be resumed."""
+        """Add the run of the workflow; it has no start time, because runs can be resumed."""
         engine = ("Snakemake", "https://snakemake.github.io")
         workflow["softwareRequirements"] = [
             self._software(*engine, importlib.metadata.version("snakemake")),
@@ -371,7 +375,7 @@ class _StudyPacker(_Packer):
 
 
 def _offset(utc: str) -> str:
-    """Return a time with an offset instead of Z, as the profile requires."""
+    """Return a time that ends in Z with an offset instead, as the profile requires."""
     return datetime.fromisoformat(utc).isoformat(timespec="seconds")
 
 

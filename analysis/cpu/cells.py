@@ -1,4 +1,4 @@
-"""The CPU cells used in comparisons: baselines of speedups, and stages of tuning.
+"""Selections of CPU cells: the baselines of speedups, and the stages of tuning.
 
 A CPU cell is measured on one thread or on several.
 """
@@ -19,19 +19,19 @@ OWN = [name for name, v in VARIANTS.items() if v.compiled]
 
 
 def with_threads(cells: pd.DataFrame, threads: str) -> pd.Series:
-    """Return which cells are of a CPU on one thread (`ONE`) or on several."""
+    """Return a mask of the CPU cells that have one thread (`ONE`) or several threads."""
     count = cells["threads"]
     chosen = (count == 1) if threads == ONE else (count > 1)
     return (cells["device"] == CPU) & chosen.fillna(False).astype(bool)
 
 
 def fastest(cells: pd.DataFrame) -> pd.DataFrame:
-    """Return the cell with the least end-to-end time at each size."""
+    """Return for each size the cell with the least end-to-end time."""
     return best.fastest(cells, "total_s", ["n"])
 
 
 def candidates(cells: pd.DataFrame) -> dict[str, pd.DataFrame]:
-    """Return all cells of each of `CPU_BASELINES`."""
+    """Return all cells from which each of `CPU_BASELINES` is chosen, by baseline."""
     one, several = (with_threads(cells, threads) for threads in (ONE, SEVERAL))
     variant = cells["variant"]
     chosen = {
@@ -46,16 +46,16 @@ def candidates(cells: pd.DataFrame) -> dict[str, pd.DataFrame]:
 
 
 def baselines(cells: pd.DataFrame) -> dict[str, pd.DataFrame]:
-    """Return the cells of each of `SPEEDUP_BASELINES`, one per measured size."""
+    """Return for each of `SPEEDUP_BASELINES` its cell at each measured size."""
     chosen = candidates(cells)
     return {name: fastest(chosen[name]) for name in SPEEDUP_BASELINES}
 
 
 def stages(cells: pd.DataFrame) -> dict[str, pd.DataFrame]:
-    """Return the fastest cell at each size after each stage of tuning a CPU program.
+    """Return for each stage of tuning a CPU program its fastest cell at each size.
 
-    naive: one thread; source: the source's optimised programs on one thread; one_thread: the
-    fastest on one thread; all_threads: the fastest on several threads.
+    naive: the naive loop on one thread; source: the source's optimised programs on one thread;
+    one_thread: the fastest on one thread; all_threads: the fastest on several threads.
     """
     one = with_threads(cells, ONE)
     chosen = {

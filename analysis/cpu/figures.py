@@ -1,4 +1,4 @@
-"""Figures of the CPU; throughput is in FLOP/s in tables and in GFLOP/s in figures."""
+"""The figures of the CPU. Throughput is in FLOP/s in tables and in GFLOP/s in figures."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -26,7 +26,7 @@ _PINNED = "pinned"  # the part after GPU: the further speedup with pinned memory
 
 @dataclass(frozen=True)
 class Host:
-    """A host's CPU: name, rows with throughput, FMA throughput in FLOP/s by number of threads."""
+    """The CPU of a host: its name, throughput rows, and FMA ceiling in FLOP/s by thread count."""
 
     name: str
     rows: pd.DataFrame
@@ -35,7 +35,7 @@ class Host:
 
 @dataclass(frozen=True)
 class Whole:
-    """A speedup: two lines of text, and its parts as in cpu_split.csv, in sequence.
+    """A speedup to draw: its two lines of text, and its parts in sequence, as in cpu_split.csv.
 
     The column `rough` marks parts with too few runs for an interval.
     """
@@ -48,8 +48,8 @@ class Whole:
 def cpu_split(store: Store, devices: Devices) -> Figure | None:
     """Draw the parts of the speedup over the naive CPU loop, published and on each GPU.
 
-    There is one bar per speedup on a logarithmic axis. Each part starts at the end of the previous
-    one; a slower step goes back, as a thinner bar.
+    Each speedup is one bar on a logarithmic axis. Each part of it starts where the previous one
+    ends; a step that made the program slower is a thinner bar that goes back.
     """
     frame = store["cpu_split"]
     frame = frame[(frame["start"] == "naive") & (frame["part"] != WHOLE)]
@@ -81,7 +81,7 @@ def cpu_split(store: Store, devices: Devices) -> Figure | None:
 
 
 def _whole(name: str, rows: pd.DataFrame) -> Whole | None:
-    """Return the parts of one speedup; faster pinned memory adds a part."""
+    """Return the parts of one speedup; if pinned memory is faster, it adds a part."""
     kinds = {kind: parts for kind, parts in rows.groupby("host_memory", dropna=False) if len(parts)}
     if not kinds:
         return None
@@ -100,10 +100,10 @@ def _whole(name: str, rows: pd.DataFrame) -> Whole | None:
 
 
 def cpu_rate(store: Store, devices: Devices) -> Figure | None:
-    """Draw the throughput of each CPU variant by size on every host, below its FMA ceiling.
+    """Draw the throughput of each CPU variant by size, and the FMA ceiling, on every host.
 
-    Each variant has its fastest block size and, of the numbers of threads above one, the fastest at
-    each size; there is one panel per host.
+    Each host has one panel. Each variant has its fastest block size on one thread and, at each
+    size, its fastest combination of several threads and block size.
     """
     cells = of_sizes(store["summary"])
     cells = with_rates(cells[cells["device"] == CPU], "total")
@@ -160,7 +160,7 @@ def _hosts(
 
 
 def _bar(axis: Axes, height: int, whole: Whole) -> tuple[float, float]:
-    """Draw one speedup; return the least and the largest value that its parts reach."""
+    """Draw the bar of one speedup; return the least and the largest value that its parts reach."""
     reached = [1.0]
     for part in whole.parts.to_dict("records"):
         factor = float(part["factor"])

@@ -1,4 +1,4 @@
-"""The CPU host of a recording, its times, and the clock of its CPU measurements."""
+"""The CPU host of each recording, the times of its cells, and its clock during measurements."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -35,7 +35,7 @@ _BLAS = ("blas", "blas_version", "blas_architecture")
 def hosts_table(sources: list[MeasuredSource]) -> pd.DataFrame:
     """Return one row per session: its host's CPU, data caches and BLAS; unknown values are empty.
 
-    usable_threads: number of threads that can run at once.
+    usable_threads: the number of threads that the host can run at once.
     """
     sessions = {source.recording_id: source.recording.sessions for source in sources}
     rows = []
@@ -54,7 +54,7 @@ def hosts_table(sources: list[MeasuredSource]) -> pd.DataFrame:
 def identity(host: Mapping[str, Any]) -> str | None:
     """Return a CPU's family, model and name, for example "6-207 (Emerald Rapids)"; None: unknown.
 
-    Virtual machines often hide the name of the model.
+    The numbers are needed because virtual machines often hide the model's name.
     """
     family, number = host.get("cpu_family"), host.get("cpu_number")
     if family is None or number is None:
@@ -64,9 +64,9 @@ def identity(host: Mapping[str, Any]) -> str | None:
 
 
 def times_table(sources: list[MeasuredSource]) -> pd.DataFrame:
-    """Return the time of each square CPU cell, and percentiles of its samples of all sessions.
+    """Return one row per square CPU cell: its median time, and percentiles of all its samples.
 
-    is_fastest: the cell has the least time at its size, of all variants and numbers of threads.
+    is_fastest: no other variant or number of threads is faster at this size.
     """
     frames = []
     samples = ((source, source.own(source.recording.samples)) for source in sources)
@@ -86,12 +86,13 @@ def times_table(sources: list[MeasuredSource]) -> pd.DataFrame:
 
 
 def clock_table(sources: list[MeasuredSource]) -> pd.DataFrame:
-    """Return the clock at the start and end of CPU runs, by number of threads.
+    """Return one row per recording and number of threads: the clock before and after CPU runs.
 
-    Medians and extremes are over the samples with a known clock. samples_clock_changed: samples
-    whose clock changed by more than `CHANGED` during the run. busy_other_threads: CPU time of
-    other threads of the process over the time of all runs, 0 on one thread; its maximum is over
-    cells, because a single run may be shorter than the system's resolution of CPU time.
+    Medians and extremes are over the samples with a known clock. samples_clock_changed: the number
+    of samples whose clock changed by more than `CHANGED` during the run. busy_other_threads: the
+    CPU time of the process's other threads divided by the time of all runs; 0 on one thread. Its
+    maximum is over cells, because a single run may be shorter than the system's resolution of CPU
+    time.
     """
     frames = []
     samples = ((source, source.own(source.recording.samples)) for source in sources)

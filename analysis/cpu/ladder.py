@@ -1,4 +1,4 @@
-"""The CPU's ladder: speedup of each step over the previous one, on one thread and on several."""
+"""The CPU's ladder: the speedup of each step over the previous one, and over fewer threads."""
 
 import pandas as pd
 
@@ -29,9 +29,9 @@ STEPS = pd.DataFrame(
 def cpu_ladder_table(sources: list[MeasuredSource]) -> pd.DataFrame:
     """Return one row per step, size and recording; each side has its fastest block size.
 
-    speedup: over the previous step, with an interval from the draws of both medians; verdict: as in
-    `analysis.kernels.ladder`. efficiency, for the same variant on one thread and on several:
-    speedup over number of threads.
+    speedup: over the previous step, with an interval from the draws of both medians. verdict: as in
+    `analysis.kernels.ladder`. efficiency: for the same variant on one thread and on several, the
+    speedup divided by the number of threads.
     """
     frames = []
     for source, cells in once_per_recording((source, source.square_cells) for source in sources):
@@ -41,7 +41,7 @@ def cpu_ladder_table(sources: list[MeasuredSource]) -> pd.DataFrame:
 
 
 def _pairs(cpu: pd.DataFrame) -> pd.DataFrame:
-    """Return the cells of `STEPS` merged with those of the previous steps, one pair per size."""
+    """Return the cells of `STEPS`, each merged with the cell of the previous step at its size."""
     on = with_threads(cpu, ONE).map({True: ONE, False: SEVERAL})
     cpu = cpu.assign(on=on, row=cpu.index, time_s=cpu["total_s"])
     best = fastest(cpu, "total_s", ["variant", "on", "n"])

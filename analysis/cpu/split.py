@@ -1,9 +1,9 @@
-"""A GPU's speedup over the naive CPU loop, split into CPU tuning and the GPU.
+"""A GPU's speedup over the naive CPU loop, split into CPU tuning and the GPU's part.
 
-The source's "2000 times" is its fastest kernel's speedup over its naive CPU loop, its "60 times"
-the speedup over its cache-optimised CPU program. Each whole is a product of factors, one per step.
-Lee et al. warn of comparing plain C on one core with a whole GPU ("Debunking the 100X GPU vs. CPU
-myth", ISCA 2010).
+The source's "2000 times" is its fastest kernel's speedup over its naive CPU loop; its "60 times" is
+the speedup over its cache-optimised CPU program. Each such speedup is a product of factors, one per
+step. Lee et al. warn of comparing plain C on one core with a whole GPU ("Debunking the 100X GPU vs.
+CPU myth", ISCA 2010).
 """
 
 from collections.abc import Iterator, Mapping
@@ -28,12 +28,13 @@ PartRow = dict[str, object]
 
 
 def cpu_split_table(published: pd.DataFrame, sources: list[MeasuredSource]) -> pd.DataFrame:
-    """Return one row per part of each whole: published, then by GPU and kind of host memory.
+    """Return one row per part of each speedup: the published one, then those of each GPU.
 
-    part: the step to the CPU stage of that name (`analysis.cpu.cells.stages`); `GPU`: to the
-    fastest kernel of this study, copies included; `WHOLE`: all steps. factor: time before over time
-    after, with an interval from the draws of the medians. A stage that was not measured or is not
-    faster is skipped. The size is the source's if measured, else the largest.
+    A GPU has one speedup per kind of host memory. part: the step to the CPU stage of that name
+    (`analysis.cpu.cells.stages`); `GPU`: the step to the fastest kernel of this study, copies
+    included; `WHOLE`: all steps. factor: time before the step divided by time after it, with an
+    interval from the draws of the medians. A stage that was not measured or is not faster is
+    skipped. The size is the source's if measured, otherwise the largest.
     """
     rows = list(_published(published))
     for source in with_gpu(sources):
@@ -65,7 +66,7 @@ def _measured(source: MeasuredSource) -> Iterator[PartRow]:
 
 
 def _parts(chain: Mapping[str, int], cells: pd.DataFrame, draws: FloatArray) -> Iterator[PartRow]:
-    """Yield the parts of a whole, then the whole; `chain` has each stage's index in `cells`."""
+    """Yield the parts of a speedup, then the whole; `chain` has each stage's row in `cells`."""
     names = list(chain)
     steps = [(name, before, name) for before, name in pairwise(names)]
     times = cells["total_s"]

@@ -1,1 +1,1 @@
-"""Recordings, published numbers and tables as typed frames."""
+"""Reading recordings, published numbers and tables as typed frames."""

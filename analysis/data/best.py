@@ -1,9 +1,9 @@
-"""The fastest of named candidates, and the fastest of two sides over their common candidates.
+"""Choosing the fastest of some candidates, or of the candidates that two sides share.
 
 A candidate is an implementation with its block size and threads, at one size N and with one host
-memory. Minima over different candidates cannot be compared. Therefore this
-module chooses every *fastest* of the tables. Two of them are compared only over the candidates that
-were measured on both sides, with the same timing.
+memory. Minima over different candidates cannot be compared. Therefore every *fastest* of the tables
+is chosen here, and two sides are compared only over the candidates that were measured on both of
+them, with the same timing.
 """
 
 from collections.abc import Sequence
@@ -19,10 +19,10 @@ CANDIDATE = ["variant", "block_size", "threads", "n", "host_memory"]
 def fastest(
     cells: pd.DataFrame, time: str, by: Sequence[str] = (), most: bool = False
 ) -> pd.DataFrame:
-    """Return the row with the least `time` of each group `by`, sorted by group; the index stays.
+    """Return the row with the least `time` in each group of `by`, sorted by group; the index stays.
 
     The new column candidates counts the rows of the group. Rows without a time are not candidates.
-    With `most`, the row with the largest value is chosen, for example of a throughput.
+    With `most`, the row with the largest value is chosen instead, for example of a throughput.
     """
     timed = cells[cells[time].notna()]
     if timed.empty:
@@ -36,7 +36,7 @@ def fastest(
 def fastest_of_both(
     a: pd.DataFrame, b: pd.DataFrame, time: str, by: Sequence[str]
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Return `fastest` of `a` and of `b` over their common candidates, each row of the same group.
+    """Return `fastest` of `a` and of `b` over their common candidates; rows match by group.
 
     Raise StudyError if no candidate is common.
     """

@@ -18,7 +18,7 @@ _CEILING = ["device", "quantity", "host_memory", "size_bytes", "threads"]
 
 
 def ceilings_table(sources: list[MeasuredSource]) -> pd.DataFrame:
-    """Return the median of every ceiling over its rounds, in the unit that ends its name.
+    """Return one row per ceiling: its median over the rounds, in the unit that ends its name.
 
     `measurement.devices.ceilings` and `measurement.devices.cpu_ceilings` define the quantities.
     """
@@ -27,9 +27,9 @@ def ceilings_table(sources: list[MeasuredSource]) -> pd.DataFrame:
 
 
 def pieces_table(sources: list[MeasuredSource]) -> pd.DataFrame:
-    """Return runs in pieces with each setting: medians with and without the product.
+    """Return one row per setting of a run in pieces: medians with and without the product.
 
-    used: a session chose the setting for its samples.
+    used: in some session, the samples of the run were taken with this setting.
     """
     frames = []
     for source in with_gpu(sources):
@@ -43,12 +43,12 @@ def pieces_table(sources: list[MeasuredSource]) -> pd.DataFrame:
 
 
 def with_floors(rows: pd.DataFrame, pieces: pd.DataFrame) -> pd.DataFrame:
-    """Return rows of cells with copies_s, the floor of end-to-end times, and over_floor.
+    """Return cells with copies_s, the floor of their end-to-end time, and over_floor.
 
-    The floor is the least time of the copies of a product in pieces, on the same number of GPUs.
-    Runs in pieces have the setting of the fastest trial whose setting was used, and over_floor: the
-    run of this trial over the floor, because samples were taken at another time than the copies.
-    is_most_pieces: of several numbers of pieces tried, the largest was used.
+    The floor is the least time that the copies of a run in pieces took, on the same number of GPUs.
+    over_floor is the time of the cell divided by the floor. For runs in pieces it is that of the
+    fastest trial whose setting was used, because samples were taken at another time than the
+    copies. is_most_pieces: of several numbers of pieces tried, the largest was used.
     """
     floors = fastest(pieces, "copies_s", _FLOOR)[[*_FLOOR, "copies_s"]]
     tried = pieces.groupby(_TRIAL, dropna=False)["pieces"].agg(["min", "max"]).reset_index()

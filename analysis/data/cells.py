@@ -1,4 +1,4 @@
-"""Selections of rows of summary.csv by size, library and memory, of ceilings.csv by GPU."""
+"""Selections of rows: of summary.csv by size, library and memory; of ceilings.csv by GPU."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -18,7 +18,7 @@ def whole(value: Any) -> int | None:
 
 
 def is_square(cells: pd.DataFrame) -> pd.Series:
-    """Return which rows are single products of square matrices."""
+    """Return a mask of the rows that are single products of square matrices."""
     return (cells["m"] == cells["n"]) & (cells["k"] == cells["n"]) & (cells["batch"] == 1)
 
 
@@ -30,7 +30,7 @@ def product_of(row: Mapping[str, Any], catalog: Catalog = VARIANTS) -> Product:
 
 
 def is_library(cells: pd.DataFrame) -> pd.Series:
-    """Return which rows are of a library's kernel."""
+    """Return a mask of the rows that are products by a library."""
     return ~cells["device"].eq(CPU) & cells["variant"].isin(LIBRARIES)
 
 
@@ -40,23 +40,23 @@ def of_sizes(summary: pd.DataFrame) -> pd.DataFrame:
 
 
 def is_source_naive(cells: pd.DataFrame) -> pd.Series:
-    """Return which rows are of the GPU's naive kernel in blocks of 32×32, the source's launch."""
+    """Return a mask of the GPU's naive kernel in blocks of 32×32, as the source launches it."""
     naive = (cells["variant"] == "naive") & (cells["device"] != CPU)
     return naive & (cells["block_size"] == NAIVE_BLOCK).fillna(False)
 
 
 def compared_memory(gpu_cells: pd.DataFrame) -> str:
-    """Return the host memory whose end-to-end times are compared with the published ones."""
+    """Return the host memory whose end-to-end times are compared with published ones."""
     return preferred_memory("total", gpu_cells["host_memory"]) or HOST_MEMORY_ORDER[0]
 
 
 def comparison_size(gpu_cells: pd.DataFrame) -> int:
-    """Return the source's matrix size if it was measured, else the largest measured."""
+    """Return the source's matrix size if it was measured, otherwise the largest measured size."""
     sizes = {int(n) for n in gpu_cells["n"]}
     return SOURCE_SIZE if SOURCE_SIZE in sizes else max(sizes)
 
 
 def rates_of(ceilings: pd.DataFrame, gpu: str) -> dict[str, float]:
-    """Return the ceilings of a GPU by quantity, without copies from or to its host."""
+    """Return a GPU's ceilings by quantity, except those of copies from or to its host."""
     of_gpu = ceilings[(ceilings["gpu"] == gpu) & ceilings["host_memory"].isna()]
     return dict(of_gpu.set_index("quantity")["value"].astype(float))

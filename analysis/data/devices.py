@@ -1,4 +1,4 @@
-"""The measured devices: every GPU, and the CPU of each host without GPU."""
+"""The measured devices: every GPU, and the CPU of each host that has no GPU."""
 
 import re
 from collections.abc import Sequence
@@ -13,7 +13,8 @@ from analysis.data.store import Store, StoreError
 class Device:
     """One measured device: a GPU, or the CPU of a host without GPU.
 
-    `label` is its name in tables: the column gpu or, of a host without GPU, recording.
+    `label` is its name in tables: the value of the column gpu or, for a host without GPU, of the
+    column recording.
     """
 
     label: str
@@ -28,25 +29,25 @@ class Device:
 
     @property
     def mark(self) -> str:
-        """The mark shown with every name of the device; empty if none."""
+        """The mark that precedes every name of the device, such as SIMULATED; empty if none."""
         if self.simulated:
             return "SIMULATED"
         return "AT ONCE" if self.at_once and self.is_gpu else ""
 
     @property
     def title(self) -> str:
-        """Mark, name and label; name and label once if equal."""
+        """The mark, the name and the label; only once if name and label are equal."""
         title = self.label if self.name == self.label else f"{self.name} ({self.label})"
         return f"{self.mark} {title}".lstrip()
 
     @property
     def host(self) -> str:
-        """The recording, marked if simulated, as a name of the host and its CPU."""
+        """A name for the host and its CPU: the recording, marked if simulated."""
         return f"SIMULATED {self.recording}" if self.simulated else self.recording
 
     @property
     def short(self) -> str:
-        """The label with its mark, for legends and panels."""
+        """The label with its mark, for legends and titles of panels."""
         return f"{self.mark} {self.label}".lstrip()
 
 
@@ -65,18 +66,18 @@ class Devices:
 
     @property
     def hosts(self) -> tuple[Device, ...]:
-        """The first device of every recording, for the CPU of its host."""
+        """The first device of every recording, which stands for the CPU of its host."""
         first = {device.recording: device for device in reversed(self.all)}
         return tuple(device for device in self.all if first[device.recording] is device)
 
 
 def slug(text: str) -> str:
-    """Return `text` with only lower-case letters, digits and hyphens, for files and anchors."""
+    """Return `text` as lower-case letters, digits and hyphens, for file names and anchors."""
     return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-") or "unnamed"
 
 
 def devices(store: Store, focus: str | None = None) -> Devices:
-    """Return the devices; `focus` is a GPU or recording, by default the first GPU, else host.
+    """Return the devices; `focus` is a GPU or recording, by default the first GPU or host.
 
     If the recording of `focus` is in the table `missing`, the default applies. Raise StoreError if
     `focus` is unknown.

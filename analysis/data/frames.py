@@ -1,4 +1,4 @@
-"""Tables of the schema from frames and rows."""
+"""Building tables of the schema from frames or rows."""
 
 from collections.abc import Iterable, Mapping
 
@@ -10,7 +10,7 @@ from analysis.schema import TABLES, column
 def stacked(name: str, frames: Iterable[pd.DataFrame]) -> pd.DataFrame:
     """Return concatenated frames as the table `name` of the schema.
 
-    It has exactly the schema's columns, missing ones blank; counts are Int64.
+    The table has exactly the schema's columns; missing columns are blank, and counts are Int64.
     """
     columns = list(TABLES[name].columns)
     table = concatenated([pd.DataFrame(columns=columns), *frames])
@@ -26,7 +26,7 @@ def from_rows(name: str, rows: Iterable[Mapping[str, object]]) -> pd.DataFrame:
 
 
 def concatenated(frames: list[pd.DataFrame]) -> pd.DataFrame:
-    """Return concatenated frames; the first is empty and defines the columns."""
+    """Return concatenated frames; the first one may be empty, but defines the columns."""
     filled = [frame for frame in frames if not frame.empty]
     if len(filled) == 1:
         return filled[0].reset_index(drop=True)

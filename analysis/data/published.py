@@ -1,4 +1,4 @@
-"""Read the published times (Tables 1–6 of V) and numbers in the text of V."""
+"""Reading the published times (Tables 1–6 of source V) and the numbers in the text of V."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -29,7 +29,10 @@ _STATEMENT |= {"factor": "float64", "said": "string"}
 
 @dataclass(frozen=True)
 class Statement:
-    """A number in SI units for matrices of size n; `rounding` is half a unit of its last digit."""
+    """A number stated in V, in SI units, for matrices of size n.
+
+    `rounding` is half a unit of its last digit.
+    """
 
     n: int
     value: float
@@ -37,7 +40,10 @@ class Statement:
 
 
 def read(path: Path) -> pd.DataFrame:
-    """Return the published times: time_s in seconds, gflops_printed in 10⁹ flop/s as printed."""
+    """Return the published times, one per row.
+
+    time_s is in seconds, gflops_printed is the throughput as printed, in 10⁹ FLOP/s.
+    """
     return read_csv(path, _TYPES)
 
 
@@ -53,7 +59,7 @@ def read_statements(path: Path) -> Mapping[str, Statement]:
 def read_csv(path: Path, types: Mapping[str, str]) -> pd.DataFrame:
     """Return a CSV file of the sources; a blank is NA.
 
-    Raise StudyError if it is unreadable, has other columns, or a text instead of a number.
+    Raise StudyError if it is unreadable, has other columns, or contains a text instead of a number.
     """
     try:
         frame = pd.read_csv(path, dtype=types, keep_default_na=False, na_values=[""])

@@ -1,4 +1,4 @@
-"""Recordings of a study: GPUs and hosts, medians, and whether their sources have changed."""
+"""The GPUs and hosts of a study's recordings: medians, and whether sources have changed."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -36,14 +36,14 @@ _TIMES_COLUMNS = ["implementation", "n", "block_size", *with_bounds("time_s")]
 
 
 class _Samples:
-    """Samples of a GPU and its host, by cell and by session."""
+    """The samples of a GPU and its host, grouped by cell and by session."""
 
     def __init__(self, rows: pd.DataFrame, source: "MeasuredSource") -> None:
         self.rows, self._source = rows, source
 
     @cached_property
     def by_cell(self) -> Groups:
-        """The rows by cell."""
+        """The rows of each cell."""
         return Groups.of(self.rows, CELL)
 
     @cached_property
@@ -53,11 +53,11 @@ class _Samples:
         return Sessions(self.rows, self._source.l2_bytes, self._source.hosts) if several else None
 
     def summary(self) -> pd.DataFrame:
-        """Return the medians of each cell over all sessions, as of `summarise`."""
+        """Return the medians of each cell over all sessions, as `summarise` does."""
         return self.sessions.summary() if self.sessions else summarise(self.rows)
 
     def draws(self, part: str) -> FloatArray:
-        """Return draws of the medians of "total" or "kernel", rows as in `summary`."""
+        """Return draws of the medians of "total" or "kernel" times, rows as in `summary`."""
         column = f"{part}_s"
         if self.sessions:
             return self.sessions.draws(part, column)
@@ -68,8 +68,8 @@ class _Samples:
 class MeasuredSource:
     """One GPU of a recording with the CPU of its host, or only that CPU (`device` is None).
 
-    `label` is the recording's id; if the recording has several GPUs, with the device appended.
-    `hosts`: of all recordings; None: of this recording.
+    `label` is the recording's id; if the recording has several GPUs, the device is appended.
+    `hosts` has the variance between hosts from all recordings; None: from this one.
     """
 
     label: str
@@ -91,7 +91,7 @@ class MeasuredSource:
 
     @cached_property
     def catalog(self) -> Catalog:
-        """The variants, with the user-supplied ones that the recording contains."""
+        """The catalog of variants, including user-supplied ones in the recording."""
         return catalog_of(self.recording.provenance.get("texts", {}))
 
     @property
@@ -101,22 +101,22 @@ class MeasuredSource:
 
     @property
     def machine(self) -> str:
-        """Names of CPU and GPU, in the form of the published machines."""
+        """The names of CPU and GPU, written as for the published machines."""
         names = [self.recording.provenance["host"]["cpu_model"], self.gpu_name]
         return " + ".join(name for name in names if name)
 
     @property
     def holdout_sizes(self) -> set[int]:
-        """Sizes that no fit uses; they test the fits."""
+        """The sizes that no fit uses, because they test the fits."""
         return set(self.recording.provenance["configuration"].get("holdout_sizes", []))
 
     @cached_property
     def cells(self) -> pd.DataFrame:
-        """Medians over all sessions of the GPU's and its host's cells, as of `summarise`.
+        """One row per cell of the GPU and its host, with medians over all sessions.
 
-        kernel_s is the median of `kernel_times`, with kernel_samples.
-        in_run_kernel_s is the kernel's part of a run by its events, overhead_s the total minus
-        copies, kernel_s and host work.
+        The columns are those of `summarise`. kernel_s is the median of `kernel_times`, with
+        kernel_samples. in_run_kernel_s is the kernel time in a run by CUDA events, overhead_s is
+        the end-to-end time minus copies, kernel_s and host work.
         """
         runs, kernels = self._runs, self._kernels
         cells = runs.summary()
@@ -136,9 +136,9 @@ class MeasuredSource:
 
     @cached_property
     def placed(self) -> _Samples:
-        """The samples of the kernels that were measured at other locations than `HOST_MEMORY`.
+        """The samples of the kernels that were measured at a location other than `HOST_MEMORY`.
 
-        It includes their samples in host memory (`kernels.catalog.locations`).
+        The samples of these kernels in host memory are included (`kernels.catalog.locations`).
         """
         samples = self.own(self.recording.samples)
         others = samples.drop(_in_host_memory(samples).index)[KERNEL].drop_duplicates()
@@ -153,28 +153,31 @@ class MeasuredSource:
         return self._kernels if part == "kernel" else self._runs
 
     def sessions(self, part: str) -> Sessions | None:
-        """Return the samples with a part of the times by session; None for one session."""
+        """Return the samples of "total" or "kernel" times by session; None for one session."""
         return self._samples(part).sessions
 
     @cached_property
     def square_cells(self) -> pd.DataFrame:
-        """The `cells` of the study's square matrices; the index stays."""
+        """Those of the `cells` that are the study's square matrices; the index stays."""
         return self.cells[self.series == domain.SIZES]
 
     @property
     def gpu_square_cells(self) -> pd.DataFrame:
-        """The `square_cells` of the GPU; the index stays."""
+        """Those of the `square_cells` that are of the GPU; the index stays."""
         return self.square_cells[self.square_cells["device"] != domain.CPU]
 
     @property
     def gpu_squares(self) -> pd.DataFrame:
-        """The GPU's cells of all square float32 matrices, also of series; the index stays."""
+        """The GPU's cells of square float32 matrices, even those of series; the index stays."""
         cells = self.cells[is_square(self.cells) & (self.cells["device"] != domain.CPU)]
         return cells[(cells["dtype"] == "float32") & ~cells["variant"].isin(CONTEXT)]
 
     @property
     def series(self) -> pd.Series:
-        """The series of each of the `cells`: `SIZES` or `SHAPES`, and that of libraries' modes."""
+        """The name of the series to which each of the `cells` belongs.
+
+        It is `SIZES` or `SHAPES`, or the name for a library's modes.
+        """
         planned = {*self.recording.provenance["configuration"]["sizes"], *self.holdout_sizes}
         cells, squares = self.cells, self.gpu_squares
         main = is_square(cells) & (cells["device"] == domain.CPU)
@@ -183,11 +186,11 @@ class MeasuredSource:
 
     @cached_property
     def draws(self) -> dict[str, FloatArray]:
-        """Draws of the medians by quantity ("total", "kernel"), rows as in `cells`."""
+        """Bootstrap draws of the medians by quantity ("total", "kernel"), rows as in `cells`."""
         return {part: self._samples(part).draws(part) for part in ("total", "kernel")}
 
     def drawn(self, cells: pd.DataFrame, quantity: str) -> FloatArray:
-        """Return draws of the medians of some cells, named by `CELL`, shape (cells, DRAWS).
+        """Return draws of the medians of some cells (columns `CELL`), shape (cells, DRAWS).
 
         They are independent of `draws` and of the draws of other sources.
         """
@@ -201,7 +204,7 @@ class MeasuredSource:
 
     @property
     def checks(self) -> pd.DataFrame:
-        """Checks of the cells of this GPU and its host, in every session."""
+        """The checks of the cells of this GPU and its host, in every session."""
         return self.own(self.recording.checks)
 
     @property
@@ -210,11 +213,11 @@ class MeasuredSource:
         return self.checks[[*CELL, "build"]].drop_duplicates(CELL)
 
     def times(self, quantity: str) -> pd.DataFrame:
-        """Return the times of "total" or "kernel" in the form of `published_times`.
+        """Return one row per cell with its "total" or "kernel" time, as `published_times` does.
 
-        Implementations are named ``gpu_VARIANT`` and, on one thread, ``cpu_VARIANT``.
-        ``gpu_naive`` is the naive kernel in blocks of 32×32, without block size. The index is the
-        row in `cells` and `draws`.
+        Implementations are named ``gpu_VARIANT`` and, on one thread, ``cpu_VARIANT``. ``gpu_naive``
+        is the naive kernel in blocks of 32×32, without block size. The index is the row in `cells`
+        and `draws`.
         """
         cells = self.square_cells.rename(columns=renaming(f"{quantity}_s", "time_s"))
         on_cpu = cells["device"] == domain.CPU
@@ -230,16 +233,16 @@ class MeasuredSource:
         return pd.concat([cpu, gpu])[_TIMES_COLUMNS]
 
     def memory(self, quantity: str) -> str | None:
-        """Return the `preferred_memory` of "total" or "kernel" among those measured."""
+        """Return the measured host memory whose "total" or "kernel" times are shown."""
         return domain.preferred_memory(quantity, self.cells["host_memory"])
 
     def own(self, frame: pd.DataFrame) -> pd.DataFrame:
-        """Return the rows of this GPU and its host's CPU."""
+        """Return those rows of a frame that are of this GPU or of its host's CPU."""
         return frame[frame["device"].isin([domain.CPU, self.device])]
 
 
 def _in_host_memory(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return the rows of the CPU, and of runs that copy all matrices from and to host memory."""
+    """Return the rows of a CPU, and of runs that copy all matrices from and to the host."""
     return rows[rows["host_memory"].isna() | rows["host_memory"].isin(HOST_MEMORY)]
 
 
@@ -250,7 +253,7 @@ def l2_bytes(gpu: Mapping[str, Any]) -> float | None:
 
 
 def published_times(published: pd.DataFrame, table: int) -> pd.DataFrame:
-    """Return one published table as tidy times, in seconds.
+    """Return one published table as times in seconds, one row per entry.
 
     Columns: implementation, n, block_size (NA: none), time_s, time_low_s, time_high_s (NaN).
     """
@@ -258,7 +261,7 @@ def published_times(published: pd.DataFrame, table: int) -> pd.DataFrame:
 
 
 def load(paths: Mapping[str, Sequence[Path]]) -> dict[str, Recording]:
-    """Read the recordings by id, several sessions as one (`analysis.data.sessions`).
+    """Read the recordings by id; several sessions become one recording (`analysis.data.sessions`).
 
     Raise StudyError naming the first recording that cannot be used.
     """
@@ -285,9 +288,9 @@ def load(paths: Mapping[str, Sequence[Path]]) -> dict[str, Recording]:
 
 
 def sources(recordings: Recordings, hosts: Hosts | None = None) -> list[MeasuredSource]:
-    """Return a source per GPU and per host without; raise StudyError for equal labels.
+    """Return a source per GPU and per host without GPU; raise StudyError for equal labels.
 
-    `hosts`: of all recordings of a study; None: of these.
+    `hosts` has the variance between hosts from all recordings of a study; None: from these.
     """
     hosts = hosts or Hosts.of(recording.samples for recording in recordings.values())
     measured = [
@@ -333,7 +336,7 @@ def with_gpu(measured: Iterable[MeasuredSource]) -> list[MeasuredSource]:
 
 
 def stale_sources(provenance: Mapping[str, Any], root: Path = ROOT) -> list[str]:
-    """Return the measured source files that are missing from `root` or have other code."""
+    """Return the recorded source files that are missing from `root` or now contain other code."""
     return [
         path
         for path, digest in sorted(provenance["sources"].items())
@@ -343,15 +346,15 @@ def stale_sources(provenance: Mapping[str, Any], root: Path = ROOT) -> list[str]
 
 
 def is_live(recording: Recording, root: Path = ROOT) -> bool:
-    """Return whether the workflow made the recording here (it is not from data/)."""
+    """Return whether the workflow made this recording, rather than reading it from data/."""
     return (root / "results" / "recordings").resolve() in recording.path.resolve().parents
 
 
 def summary_table(measured: list[MeasuredSource]) -> pd.DataFrame:
-    """Return one row per measured cell: its medians, build, series, and throughput in flop/s.
+    """Return one row per measured cell: its medians, build, series, and throughput in FLOP/s.
 
-    Throughput is 2·batch·m·n·k over the time, for integers in operations. CPU cells are listed once
-    per recording, with a blank `gpu`.
+    Throughput is 2·batch·m·n·k divided by the time; for integers the unit is operations/s. CPU
+    cells are listed once per recording, with a blank `gpu`.
     """
     frames = []
     labelled_cells = ((source, source.cells.assign(series=source.series)) for source in measured)
@@ -366,7 +369,7 @@ def summary_table(measured: list[MeasuredSource]) -> pd.DataFrame:
 def once_per_recording(
     rows_of_sources: Iterable[tuple[MeasuredSource, pd.DataFrame]],
 ) -> Iterator[tuple[MeasuredSource, pd.DataFrame]]:
-    """Yield sources with their rows; CPU rows only with the first source of a recording."""
+    """Yield each source with its rows; CPU rows only with the first source of a recording."""
     seen: set[str] = set()
     for source, rows in rows_of_sources:
         yield source, rows[rows["device"] != domain.CPU] if source.recording_id in seen else rows
@@ -374,7 +377,7 @@ def once_per_recording(
 
 
 def labelled(source: MeasuredSource, rows: pd.DataFrame) -> pd.DataFrame:
-    """Return rows of a source with recording and gpu (its label; blank for the CPU)."""
+    """Return rows of a source with the columns recording and gpu (blank for the CPU)."""
     gpu = pd.Series(source.label, rows.index, dtype="string").mask(rows["device"] == domain.CPU)
     return rows.assign(recording=source.recording_id, gpu=gpu)
 
@@ -382,7 +385,8 @@ def labelled(source: MeasuredSource, rows: pd.DataFrame) -> pd.DataFrame:
 def recordings_table(measured: list[MeasuredSource], root: Path = ROOT) -> pd.DataFrame:
     """Return one row per source: hardware, dates, commits, number of cells, stale sources.
 
-    Counts include the host's CPU and all sessions. A source without GPU has a blank `gpu`.
+    Counts include cells of the host's CPU, and all sessions. A source without GPU has a blank
+    `gpu`.
     """
     rows = []
     for source in measured:
@@ -416,7 +420,7 @@ def recordings_table(measured: list[MeasuredSource], root: Path = ROOT) -> pd.Da
 
 
 def unmeasured_sizes_table(sizes: Iterable[int], checks: pd.DataFrame) -> pd.DataFrame:
-    """Return the study's `sizes` that no GPU measured, if there is a GPU."""
+    """Return those of the study's `sizes` that no GPU measured; none if there is no GPU."""
     passed = is_square(checks) & (checks["device"] != domain.CPU) & (checks["status"] == "passed")
     on_gpu = set(checks.loc[passed, "n"])
     missing = sorted(set(sizes) - on_gpu) if on_gpu else []
@@ -425,19 +429,19 @@ def unmeasured_sizes_table(sizes: Iterable[int], checks: pd.DataFrame) -> pd.Dat
 
 
 def checks_table(recordings: Recordings) -> pd.DataFrame:
-    """Return the outcome of the check of every planned cell."""
+    """Return one row per planned cell and recording: the outcome of its check."""
     return stacked("checks", [one.checks.assign(recording=key) for key, one in recordings.items()])
 
 
 def builds_table(recordings: Recordings, built: Iterable[BuildResult] = ()) -> pd.DataFrame:
-    """Return the resources of every cubin; `built` are cubins of this tree (recording `TREE`)."""
+    """Return one row per cubin with its resources; `built` are cubins of this tree (`TREE`)."""
     tree = _frame("builds.csv", [result.row() for result in built])
     frames = {key: recording.builds for key, recording in recordings.items()} | {domain.TREE: tree}
     return stacked("builds", [frame.assign(recording=key) for key, frame in frames.items()])
 
 
 def instructions_table(recordings: Recordings, built: Iterable[BuildResult] = ()) -> pd.DataFrame:
-    """Return the count of each instruction in every cubin of `builds_table`."""
+    """Return one row per instruction of each cubin in `builds_table`, with its count."""
     tree = _frame("instructions.csv", [r for one in built for r in one.instruction_rows()])
     by_key = {key: one.instructions for key, one in recordings.items()} | {domain.TREE: tree}
     frames = [frame.assign(recording=key) for key, frame in by_key.items()]
@@ -449,7 +453,10 @@ def _frame(file: str, rows: list[dict[str, Any]]) -> pd.DataFrame:
 
 
 def environment_table(recordings: Recordings) -> pd.DataFrame:
-    """Return the provenance, less sources, texts and phases: recording, item (path), value."""
+    """Return the provenance without sources, texts and phases, one row per value.
+
+    Columns: recording, item (path), value.
+    """
     return from_rows(
         "environment",
         (
@@ -464,7 +471,7 @@ def environment_table(recordings: Recordings) -> pd.DataFrame:
 
 
 def _facts(value: Any, path: str = "") -> Iterator[tuple[str, str]]:
-    """Yield (dotted path, text) of every value in nested provenance that is not blank."""
+    """Yield the dotted path and the text of every value in a provenance that is not blank."""
     if isinstance(value, dict):
         for key, inner in value.items():
             yield from _facts(inner, f"{path}.{key}" if path else str(key))

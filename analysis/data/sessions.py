@@ -1,4 +1,4 @@
-"""Several recordings of one GPU model as one recording with several sessions.
+"""Merging several recordings of one GPU model into one recording with several sessions.
 
 A session is one uninterrupted measurement on one host.
 """
@@ -60,7 +60,7 @@ def session_names(identifier: str, count: int) -> list[str]:
 
 
 def recordings_of(arguments: Sequence[str]) -> tuple[dict[str, list[Path]], dict[str, str]]:
-    """Return the folders of ``ID=PATH`` arguments by id, and reasons of missing recordings by id.
+    """Return from ``ID=PATH`` arguments the folders, and the reasons of missing recordings, by id.
 
     Folders of one id are sessions of one recording. A PATH to a JSON file is the result of a
     cluster job. It contains the path of a recording, or the reason why it is missing. Raise

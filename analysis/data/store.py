@@ -1,4 +1,4 @@
-"""The study's tables as CSV files, written and read by the schema."""
+"""The study's tables as CSV files, written and read as the schema declares."""
 
 import csv
 from collections.abc import Mapping
@@ -72,7 +72,7 @@ def _read(path: Path, name: str) -> pd.DataFrame:
 
 
 def _check_cells(path: Path, count: int) -> None:
-    """Raise StoreError for a row with another number of cells: pandas fills up short rows."""
+    """Raise StoreError for a row without `count` cells: pandas would fill up short rows."""
     if not path.read_bytes().endswith(b"\n"):
         raise StoreError(f"{path} is truncated; {_REMEDY}")
     with path.open(newline="") as file:
@@ -84,11 +84,11 @@ def _check_cells(path: Path, count: int) -> None:
 
 
 def write(frames: Mapping[str, pd.DataFrame], folder: Path) -> None:
-    """Write every table of the schema as CSV; a missing value is a blank cell.
+    """Write every table of the schema to `folder` as CSV; a missing value is a blank cell.
 
     Numbers have six significant digits, since no interval is narrower and more digits are noise
-    that does not compress; whole numbers keep all digits. Raise
-    ValueError if frames and schema differ in tables or columns (a bug).
+    that does not compress; whole numbers keep all digits. Raise ValueError if frames and schema
+    differ in tables or columns (a bug).
     """
     if set(frames) != set(TABLES):
         raise ValueError(f"tables not in both: {sorted(set(frames) ^ set(TABLES))}")

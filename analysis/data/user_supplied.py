@@ -8,7 +8,7 @@ from measurement.recording.files import user_supplied
 
 
 def check_same(sources: Iterable[MeasuredSource]) -> None:
-    """Raise StudyError if two recordings contain different kernels of one name."""
+    """Raise StudyError if two recordings contain different kernels with the same name."""
     seen: dict[str, tuple[str, str]] = {}
     for source in sources:
         identifier = source.recording_id

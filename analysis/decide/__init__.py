@@ -1,1 +1,1 @@
-"""Break-even sizes, and predicted times for sizes that were not measured."""
+"""Break-even sizes, and predictions for products that were not measured."""

@@ -46,8 +46,8 @@ def advise(tables: Path, asked: Question) -> str:
 def answer(tables: Path, asked: Question) -> dict[str, object]:
     """Return the answer of `advise` for programs: times in s, with their intervals.
 
-    `implementations`: the fastest of this study and of libraries; `break_even`: its table's row.
-    The times of a CPU baseline are missing if no time is predicted.
+    `implementations` has the fastest of this study and of libraries; `break_even` has the row of
+    the table break_even. The times of a CPU baseline are missing if no time is predicted.
     """
     found, gpu, _ = _looked_up(tables, asked)
     on_gpu, break_even = found.on_gpu, found.break_even()
@@ -74,7 +74,7 @@ def _data(one: Answer) -> dict[str, object]:
 
 
 def _looked_up(tables: Path, asked: Question) -> tuple[BySize | ByShape, CsvRow, Tables]:
-    """Return the answers, the GPU's row, and all tables; raise StudyError."""
+    """Return the answers to a question, the row of its GPU, and all tables; raise StudyError."""
     _check(asked)
     try:
         read = {name: read_table(tables / f"{name}.csv") for name in TABLES}
@@ -100,7 +100,7 @@ def _looked_up(tables: Path, asked: Question) -> tuple[BySize | ByShape, CsvRow,
 
 
 def _check(asked: Question) -> None:
-    """Raise StudyError for an impossible question."""
+    """Raise StudyError if a product as asked cannot exist."""
     run, edges = asked.run, {name: getattr(asked.shape, name) for name in "nmk"}
     for name, edge in edges.items():
         if not 1 <= edge <= LARGEST_SIZE:
@@ -126,7 +126,7 @@ def _check_memory(asked: Question, gpu: CsvRow) -> None:
 
 
 def _what(asked: Question) -> str:
-    """Return a sentence about what a table lacks."""
+    """Return the product of the question in words, for a message that tables lack it."""
     shape = "" if asked.shape.is_square else "this shape and "
     return f"{shape}{_place(asked)}"
 
@@ -149,12 +149,12 @@ def read_table(path: Path) -> list[CsvRow]:
 
 
 def largest_n(gpu: CsvRow) -> int:
-    """Return the largest size of which three matrices fit into the memory of a GPU."""
+    """Return the largest size at which three matrices fit into the memory of a GPU."""
     return math.isqrt(int(gpu["memory_bytes"]) // (3 * ELEMENT_BYTES))
 
 
 def _lines(asked: Question, found: BySize | ByShape, gpu: CsvRow, tables: Tables) -> Iterator[str]:
-    """Yield the lines of the answer."""
+    """Yield the lines that answer the question."""
     on_gpu, shape, products = found.on_gpu, asked.shape, asked.run.products
     size = f"N = {shape.n}" if shape.is_square else f"M×K×N = {shape.m}×{shape.k}×{shape.n}"
     label = f"{gpu['gpu_name']} ({asked.gpu})"
@@ -177,7 +177,7 @@ def _lines(asked: Question, found: BySize | ByShape, gpu: CsvRow, tables: Tables
 
 
 def _cpu_lines(asked: Question, found: BySize | ByShape) -> Iterator[str]:
-    """Yield the table of CPU baselines, and the notes."""
+    """Yield the lines with the times of CPU baselines, and the notes."""
     outside: dict[str, list[str]] = {}  # CPU baselines by the reason of an extrapolation
     rows = [("CPU baseline", "fastest", "CPU time", "speedup of the GPU", "GPU faster from")]
     on_gpu = found.on_gpu[0]
@@ -209,7 +209,7 @@ def _cpu_lines(asked: Question, found: BySize | ByShape) -> Iterator[str]:
 
 
 def _notes_of_runs(asked: Question, one: Answer, tables: Tables) -> Iterator[str]:
-    """Yield what the predicted times leave out."""
+    """Yield notes on what the predicted times do not include."""
     if one.is_bound:
         yield "note: a run that copies less takes no longer, so this time is an upper bound"
     starts = [
@@ -222,7 +222,7 @@ def _notes_of_runs(asked: Question, one: Answer, tables: Tables) -> Iterator[str
 
 
 def _copies_s(asked: Question, one: Answer, tables: Tables) -> float | None:
-    """Return the least time of copies without a product; None outside the measured sizes."""
+    """Return the least time of the copies alone; None outside the measured sizes."""
     key, n = (asked.gpu, asked.run.location, str(VARIANTS[one.variant].gpus)), asked.shape.n
     times: dict[int, float] = {}
     for row in tables["pieces"]:
@@ -287,6 +287,6 @@ def _throughput(flop: int, predicted: Prediction) -> str:
 
 
 def _three_digits(value: float) -> str:
-    """Return a number with three digits: 0.0123, 184, 33,600."""
+    """Return a number as text with three significant digits: 0.0123, 184, 33,600."""
     text = f"{value:.3g}"
     return f"{float(text):,.0f}" if 1000 <= value < 1e9 else text

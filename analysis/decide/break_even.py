@@ -1,8 +1,9 @@
 """Break-even sizes: the size N from which a GPU, copies included, is faster than a CPU.
 
-Each side is the minimum over the curves (`analysis.decide.curves`) of its implementations. The
-break-even size is the smallest whole N from which the GPU stays faster up to the largest size
-measured on both sides. It is reported only between measured sizes, because it is not extrapolated.
+The time of each side is the minimum over the curves (`analysis.decide.curves`) of its
+implementations. The break-even size is the smallest whole N from which the GPU stays faster up to
+the largest size measured on both sides. It is reported only between measured sizes, because it is
+not extrapolated.
 """
 
 from collections.abc import Iterator, Mapping
@@ -50,17 +51,17 @@ class Side:
 
     @property
     def sizes(self) -> FloatArray:
-        """All measured sizes, sorted."""
+        """The sizes measured with any implementation, sorted."""
         return np.unique(np.concatenate([np.exp(one.log_n) for one in self.curves]).round())
 
     def log_s(self, n: FloatArray) -> FloatArray:
-        """Return the log of the least time by the medians at each of `n`, shape (len(n), 1)."""
+        """Return the log of the least time at each of `n`, from the medians: shape (len(n), 1)."""
         return self._least(self.curves, n)[:, None]
 
     def draws(self, n: FloatArray, rng: np.random.Generator) -> FloatArray:
         """Return bootstrap draws of `log_s`, shape (len(n), DRAWS).
 
-        Each draw has one random error of the curves for each interval between two sizes.
+        In each draw, the curves have one random error for each interval between two sizes.
         """
         sizes = self.sizes
         reach = Curve(np.log(sizes), sizes, sizes, sizes).reach(n)
@@ -69,7 +70,7 @@ class Side:
         return self._least(self.drawn, n) + error * signs[np.searchsorted(sizes, n)]
 
     def fastest_at(self, n: float) -> dict[str, object]:
-        """Return the fastest implementation at size `n` by the medians."""
+        """Return the implementation whose median curve is lowest at size `n`."""
         times = [self._least([one], np.array([n]))[0] for one in self.curves]
         return self.names[int(np.argmin(times))]
 
@@ -84,7 +85,7 @@ class Side:
 
 
 def side(cells: pd.DataFrame, draws: FloatArray) -> Side | None:
-    """Return the side of `cells`, or None if no implementation was measured at two sizes.
+    """Return the side with these `cells`; None if no implementation was measured at two sizes.
 
     `cells` has the columns `IMPLEMENTATION`, n and total_s. The index of `cells` selects rows of
     `draws` (of `analysis.stats.estimates.drawn_cells`); a cell without draws uses its median.
@@ -107,13 +108,13 @@ def side(cells: pd.DataFrame, draws: FloatArray) -> Side | None:
 def break_even_table(sources: list[MeasuredSource]) -> pd.DataFrame:
     """Return one row per GPU, kind of host memory, kernels and CPU baseline.
 
-    kernels: those of this `STUDY` or of a `LIBRARY`. location: of the break-even size, relative to
-    the sizes least_n to largest_n that both sides have. n: the break-even size if location is
-    `MEASURED`, else NaN. Its 95 % bootstrap interval includes the errors of the curves; a bound of
-    0 is below least_n, an infinite bound above largest_n. variant, block_size and the same columns
-    of the CPU: the fastest implementations at the break-even size, or at the end of the range.
-    slower_at: the largest common size at which the GPU is slower by the medians; faster_at: the
-    smallest common size above it. User-supplied kernels are excluded.
+    kernels: those of this `STUDY` or of a `LIBRARY`. location: where the break-even size is,
+    relative to the sizes least_n to largest_n that both sides have. n: the break-even size if
+    location is `MEASURED`, otherwise NaN. Its 95 % bootstrap interval includes the errors of the
+    curves; a bound of 0 is below least_n, an infinite bound above largest_n. variant, block_size
+    and the same columns of the CPU: the fastest implementations at the break-even size, or at the
+    end of the range. slower_at: the largest common size at which the GPU is slower by the medians;
+    faster_at: the smallest common size above slower_at. User-supplied kernels are excluded.
     """
     rows: list[dict[str, object]] = []
     for source in with_gpu(sources):
@@ -129,7 +130,7 @@ def break_even_table(sources: list[MeasuredSource]) -> pd.DataFrame:
 
 
 def by_library(cells: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
-    """Yield the cells of this study's kernels (`STUDY`) and of a library (`LIBRARY`)."""
+    """Yield separately the cells of this study's kernels (`STUDY`) and of a library (`LIBRARY`)."""
     libraries = is_library(cells)
     yield STUDY, cells[~libraries]
     yield LIBRARY, cells[libraries]
@@ -143,9 +144,9 @@ def break_even_rows(
     cpu: "CpuBaselines",
     seed: str | None = None,
 ) -> Iterator[dict[str, object]]:
-    """Yield the rows of `between` for cells of a GPU, each with its `names`.
+    """Yield break-even rows for the cells of a GPU, one per CPU baseline, each with its `names`.
 
-    `seed` names the draws; by default these are the texts of `names`.
+    `seed` seeds the draws; by default it consists of the texts of `names`.
     """
     gpu = side(cells, draws)
     labels = {"recording": source.recording_id, "gpu": source.label, **names}
@@ -156,14 +157,14 @@ def break_even_rows(
 
 @dataclass(frozen=True)
 class CpuBaselines:
-    """The sides of a host's CPU by name."""
+    """The baselines of a host's CPU: the `Side` of each by name."""
 
     sides: dict[str, Side]
     _cached: dict[tuple[str, bytes], FloatArray] = field(default_factory=dict)
 
     @classmethod
     def of(cls, cells: Mapping[str, pd.DataFrame], draws: FloatArray) -> "CpuBaselines":
-        """Return the sides of these cells; those without two sizes are left out."""
+        """Return the sides with these cells, except those measured at fewer than two sizes."""
         sides = {str(name): side(rows, draws) for name, rows in cells.items()}
         return cls({name: one for name, one in sides.items() if one})
 
@@ -176,7 +177,7 @@ class CpuBaselines:
 
 
 def between(gpu: Side, cpu: CpuBaselines, seed: str) -> Iterator[dict[str, object]]:
-    """Yield the break-even row of each CPU baseline; `seed` is for the draws of the GPU's side."""
+    """Yield a break-even row for each CPU baseline; `seed` seeds the draws of the GPU's side."""
     first, last = gpu.sizes[[0, -1]]
     points = int(np.ceil(_GRID_POINTS_PER_OCTAVE * np.log2(last / first))) + 1
     grid = np.geomspace(first, last, points)
@@ -215,7 +216,7 @@ def between(gpu: Side, cpu: CpuBaselines, seed: str) -> Iterator[dict[str, objec
 
 
 def _first_faster(gpu: Side, cpu: Side, near: float, largest: float) -> float:
-    """Return the whole size from which the GPU is faster, within a step of the grid from `near`."""
+    """Return the whole size from which the GPU is faster, within a grid step of `near`."""
     n = np.arange(np.ceil(0.95 * near), min(1.05 * near, largest) + 1)
     n = n[n <= largest]
     slower = np.flatnonzero(gpu.log_s(n) >= cpu.log_s(n))

@@ -1,9 +1,9 @@
 """Times between and beyond the measured sizes: a monotone curve of log time over log N.
 
-Between sizes it is the shape-preserving cubic of Fritsch and Butland (SIAM J. Sci. Stat. Comput.
-5 (1984) 300), so that growing times stay growing. Beyond them it continues with the slope between
-the last two sizes, clipped to physical limits (`EXPONENTS`). Its error is estimated by
-leave-one-out prediction of each size.
+Between sizes it is the shape-preserving cubic of Fritsch and Butland (SIAM J. Sci. Stat. Comput. 5
+(1984) 300), so a curve through increasing times increases everywhere. Beyond them it continues with
+the slope between the last two sizes, clipped to physical limits (`EXPONENTS`). Its error is
+estimated by leave-one-out prediction of each size.
 """
 
 import math
@@ -37,7 +37,7 @@ _RELEVANT = 2.0  # implementations always slower than the fastest by this factor
 
 
 def curve(n: FloatArray, time_s: FloatArray) -> Curve:
-    """Return the curve of times in s, (sizes,) or (sizes, draws), at 2 or more sorted `n`."""
+    """Return the curve through times in s, (sizes,) or (sizes, draws), at sorted sizes `n`."""
     log_n, log_s = np.log(n), np.log(time_s)
     steps = np.diff(log_n).reshape(-1, *(1,) * (log_s.ndim - 1))
     secants = np.diff(log_s, axis=0) / steps
@@ -46,11 +46,11 @@ def curve(n: FloatArray, time_s: FloatArray) -> Curve:
 
 
 def _slopes(steps: FloatArray, secants: FloatArray) -> FloatArray:
-    """Return the slopes at the sizes from the secants between them, shape (sizes, …).
+    """Return the slopes of the curve at the sizes, from secants between them: (sizes, …).
 
     Inner slopes are weighted harmonic means of the secants, 0 where the secants change sign. End
-    slopes come from a parabola, limited to keep the shape (Moler, Numerical Computing with
-    MATLAB, 2004, section 3.6). SciPy's `PchipInterpolator` gives the same in ten times the time.
+    slopes come from a parabola, limited to keep the shape (Moler, Numerical Computing with MATLAB,
+    2004, section 3.6). SciPy's `PchipInterpolator` gives the same in ten times the time.
     """
     if len(secants) == 1:
         return np.repeat(secants, 2, axis=0)
@@ -71,9 +71,9 @@ def _slopes(steps: FloatArray, secants: FloatArray) -> FloatArray:
 def half_widths(errors: Sequence[FloatArray]) -> list[float]:
     """Return the half-width of the 95 % prediction interval of each curve, from its errors.
 
-    The unit of an error is the scale of its curve. The scale is the root mean square of the curve's
-    other errors and of the errors of all curves, with equal weights: curves have few errors and
-    differ in scale.
+    Each error is divided by the scale of its curve. This scale is the root mean square of the
+    curve's other errors and of the errors of all curves, with equal weights, because curves have
+    few errors and differ in scale.
     """
     spread = rms(np.concatenate(errors))
 
@@ -107,12 +107,13 @@ def curve_rows(found: list[MeasuredSource], held_out: bool = True) -> pd.DataFra
 
     quantity: "kernel", or "total" for end-to-end runs (with their host_memory) and the CPU. Only
     implementations that can be the fastest have curves of end-to-end runs (`implementations`).
-    filled_s: the time over `analysis.decide.predictors.fill` (else the time). slope: d
-    log(filled_s)/d log n of the curve; outer_slope, in the first and last row: the slope beyond.
-    half_width_between, half_width_beyond: half-widths of 95 % prediction intervals one octave away,
-    from leave-one-out errors of a GPU's kernels, its runs of one host memory, or a CPU baseline.
-    half_width: the half-width of the measured interval. In one session it is at least the median of
-    all sizes, because a short interval may be chance; those of several sessions are pooled. Without
+    filled_s: for a kernel, the time divided by `analysis.decide.predictors.fill`; otherwise the
+    time. slope: d log(filled_s)/d log n of the curve at this size; outer_slope, in the first and
+    last row: the slope outside the measured sizes. half_width_between, half_width_beyond:
+    half-widths of 95 % prediction intervals one octave away, from leave-one-out errors of a GPU's
+    kernels, its runs of one host memory, or a CPU baseline. half_width: the half-width of the
+    interval of the measured time. For one session it is at least the median over all sizes, because
+    a single short interval may be chance; for several sessions half-widths are pooled. Without
     `held_out`, held-out sizes are excluded, to test the predictions there.
     """
     frames = []
@@ -143,7 +144,7 @@ def curve_rows(found: list[MeasuredSource], held_out: bool = True) -> pd.DataFra
 
 
 def implementations(cells: pd.DataFrame, time: str) -> list[pd.DataFrame]:
-    """Return the cells of each implementation measured at two sizes that can be the fastest."""
+    """Return the cells of each implementation that can be the fastest and has two or more sizes."""
     groups = [own.sort_values("n") for _, own in cells.groupby(IMPLEMENTATION, dropna=False)]
     groups = [own for own in groups if len(own) > 1]
     if not groups:
@@ -154,7 +155,10 @@ def implementations(cells: pd.DataFrame, time: str) -> list[pd.DataFrame]:
 
 
 def _by_arithmetic(cells: pd.DataFrame) -> Iterator[list[pd.DataFrame]]:
-    """Yield the implementations in strict FP32 and those on tensor cores: each may be asked for."""
+    """Yield the implementations in strict FP32, then those on tensor cores.
+
+    A user may ask for the fastest of either.
+    """
     names = [name for name, entry in VARIANTS.items() if entry.tensor_cores]
     uses_tensor_cores = cells["variant"].isin(names)
     for chosen in (~uses_tensor_cores, uses_tensor_cores):
@@ -162,13 +166,17 @@ def _by_arithmetic(cells: pd.DataFrame) -> Iterator[list[pd.DataFrame]]:
 
 
 def run_cells(source: MeasuredSource) -> pd.DataFrame:
-    """Return the cells of a GPU's end-to-end runs, in the catalog."""
+    """Return the cells of a GPU's end-to-end runs, except those of user-supplied variants."""
     cells = _in_catalog(source.gpu_squares)
     return cells[cells["total_s"].notna()]
 
 
 def _in_catalog(cells: pd.DataFrame) -> pd.DataFrame:
-    """Return cells without user-supplied variants: predictions are read without their sources."""
+    """Return the cells of the catalog's variants.
+
+    User-supplied variants are excluded, because predictions are read where their sources are
+    missing.
+    """
     return cells[cells["variant"].isin(VARIANTS)]
 
 
@@ -195,7 +203,7 @@ def cpu_baselines(source: MeasuredSource) -> pd.DataFrame:
 
 
 def _curve_rows(cells: pd.DataFrame, multiprocessors: int | None) -> pd.DataFrame:
-    """Return the rows of one curve without its half-widths."""
+    """Return the rows of one curve, still without half-widths."""
     fills = np.ones(len(cells))
     if multiprocessors:
         variant, block = cells.iloc[0][["variant", "block_size"]]
@@ -209,7 +217,7 @@ def _curve_rows(cells: pd.DataFrame, multiprocessors: int | None) -> pd.DataFram
 
 
 def _with_half_widths(curves: list[pd.DataFrame]) -> pd.DataFrame:
-    """Return concatenated curves with half-widths from their pooled errors."""
+    """Return concatenated curves, with half-widths from the pooled errors of all of them."""
     each = [
         leave_one_out(*(rows[name].to_numpy(dtype=float) for name in ("n", "filled_s")))
         for rows in curves

@@ -1,4 +1,4 @@
-"""Figures of break-even sizes and copies."""
+"""The figures of break-even sizes and copies."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -62,7 +62,7 @@ def break_even(store: Store, devices: Devices) -> Figure | None:
 
 
 def _crossings(axis: Axes, cells: pd.DataFrame, look: palette.Look) -> None:
-    """Draw the break-even sizes of one GPU; `cells` have the columns y (height) and name."""
+    """Draw the break-even sizes of one GPU; `cells` has the columns y (height) and name."""
     crossed = cells[cells["location"] == MEASURED]
     ends = [crossed["least_n"], crossed["largest_n"]]
     low, high = (crossed[f"n_{end}"].clip(*ends) for end in ("low", "high"))
@@ -79,7 +79,7 @@ def _crossings(axis: Axes, cells: pd.DataFrame, look: palette.Look) -> None:
 
 
 def copies(store: Store, devices: Devices) -> Figure | None:
-    """Draw the throughput of the copies of end-to-end runs by size, measured and fitted.
+    """Draw the bandwidth of the copies in end-to-end runs by size, measured and fitted.
 
     There is one panel per direction. Hollow points are held out from the fit.
     """
@@ -133,7 +133,7 @@ def _rates(axis: Axes, cells: pd.DataFrame, name: str, look: palette.Look) -> No
 def _fitted(
     axis: Axes, cells: pd.DataFrame, fits: pd.DataFrame | None, line: str, colour: str
 ) -> None:
-    """Draw the fitted throughput over the sizes of `cells`."""
+    """Draw the fitted bandwidth over the sizes of `cells`."""
     if fits is None:
         return
     first = cells.iloc[0]
@@ -150,7 +150,7 @@ def _fitted(
 
 
 def _byte_ticks(axis: Axes, sizes: pd.Series) -> None:
-    """Put up to six ticks at 1 MiB, 4 MiB and so on."""
+    """Draw at most six ticks on a size axis, at 1 MiB, 4 MiB and so on."""
     low, high = (float(np.log2(end)) for end in (sizes.min(), sizes.max()))
     exponents = [each for each in range(int(np.ceil(low)), int(high) + 1) if each % 2 == 0]
     exponents = exponents[:: max(1, -(-len(exponents) // 6))] or [round(low)]
@@ -161,7 +161,7 @@ def _byte_ticks(axis: Axes, sizes: pd.Series) -> None:
 
 
 def _by_gpu(frame: pd.DataFrame, devices: Devices, most: int = style.MOST_COLOURS) -> RowsByGpu:
-    """Return the rows of each GPU by its name, the GPU in focus first, without empty ones."""
+    """Return the rows of each GPU that has rows, by its name, the GPU in focus first."""
     by_gpu = {gpu.short: frame[frame["gpu"] == gpu.label] for gpu in devices.gpus[:most]}
     return {name: rows for name, rows in by_gpu.items() if len(rows)}
 

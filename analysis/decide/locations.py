@@ -1,4 +1,4 @@
-"""Where the data are: end-to-end times by location, and products over several streams.
+"""End-to-end times by location of the matrices, and times of products over several streams.
 
 `kernels.catalog.locations` declares the locations.
 """
@@ -26,11 +26,11 @@ _BATCH = ["streams", "products", "same_a"]
 
 
 def locations_table(sources: list[MeasuredSource]) -> pd.DataFrame:
-    """Return the end-to-end times of each product that was measured at several locations.
+    """Return one row per product and location: its end-to-end time, if it has several locations.
 
-    floor_s: the time of the copies between host and GPU alone, of pinned memory and one after the
-    other. family: of the shape (`Shape.family`). cpu_s: of the fastest implementation on the CPU
-    at this shape; speedup: cpu_s over total_s.
+    floor_s: the time of the copies between host and GPU alone, from pinned memory and one after the
+    other. family: the family of the shape (`Shape.family`). cpu_s: the time of the fastest CPU
+    implementation at this shape; speedup: cpu_s over total_s.
     """
     frames = []
     for source in with_gpu(sources):
@@ -49,7 +49,7 @@ def locations_table(sources: list[MeasuredSource]) -> pd.DataFrame:
 
 
 def location_break_even_table(sources: list[MeasuredSource]) -> pd.DataFrame:
-    """Return the break-even size over the best CPU at each location and in each family of shapes.
+    """Return the break-even size over the best CPU, per location and family of shapes.
 
     The columns are those of the table break_even; the size is the longest edge of the matrices.
     """
@@ -70,10 +70,10 @@ def location_break_even_table(sources: list[MeasuredSource]) -> pd.DataFrame:
 
 
 def throughput_table(sources: list[MeasuredSource]) -> pd.DataFrame:
-    """Return batches of products over several streams: medians per product over the rounds.
+    """Return one row per batch of products over several streams: medians over the rounds.
 
-    copies_s: the copies of the same batch without its products, the floor of run_s. over_floor:
-    the median over the rounds of run_s over copies_s of the same round.
+    Times are per product. copies_s: the copies of the same batch without its products, the floor of
+    run_s. over_floor: the median of run_s over copies_s of the same round.
     """
     frames = []
     for source in with_gpu(sources):
@@ -89,7 +89,7 @@ def throughput_table(sources: list[MeasuredSource]) -> pd.DataFrame:
 
 
 def _as_elsewhere(rows: pd.DataFrame, cells: pd.DataFrame) -> pd.DataFrame:
-    """Return rows with the times and intervals of the same cells in other tables."""
+    """Return rows whose times and intervals are those that other tables have for the same cells."""
     times = with_bounds("total_s")
     same = rows[CELL].merge(cells[[*CELL, *times]], how="left", on=CELL).set_axis(rows.index)
     return rows.assign(**{name: same[name].fillna(rows[name]) for name in times})
@@ -100,14 +100,17 @@ def _families(cells: pd.DataFrame) -> list[str]:
 
 
 def _sized(cells: pd.DataFrame) -> pd.DataFrame:
-    """Return float32 cells of a family of shapes, with its name, and their longest edge as n."""
+    """Return the float32 cells whose shape has a family.
+
+    Columns family and n are added: its name, and the longest edge.
+    """
     cells = cells[(cells["dtype"] == "float32") & (cells["batch"] == 1)]
     sized = cells.assign(family=_families(cells), n=cells[["m", "n", "k"]].max(axis=1))
     return sized[sized["family"] != "other"]
 
 
 def _copies(source: MeasuredSource) -> dict[str, tuple[FloatArray, FloatArray]]:
-    """Return sizes in bytes and times in s of single pinned copies, by direction."""
+    """Return the measured single copies of pinned memory by direction: bytes, and times in s."""
     ceilings = source.own(source.recording.ceilings)
     return {way: _copy_times(ceilings, f"{way}_bytes_per_s") for way in ("h2d", "d2h")}
 
@@ -122,7 +125,7 @@ def _copy_times(ceilings: pd.DataFrame, quantity: str) -> tuple[FloatArray, Floa
 def _copied_s(
     row: dict[str, object], copies: dict[str, tuple[FloatArray, FloatArray]]
 ) -> Iterator[float]:
-    """Yield the time of each copy of a run; NaN if no copies were measured."""
+    """Yield the estimated time of each copy in a run; NaN if no copies were measured."""
     location = LOCATIONS[str(row["host_memory"])]
     ways = dict.fromkeys(location.copied_in, "h2d") | ({"c": "d2h"} if location.copies_out else {})
     for matrix, way in ways.items():

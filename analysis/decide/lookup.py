@@ -1,7 +1,7 @@
 """Predicted times looked up in the table `predicted_times`, by `advise` and by the page.
 
-Between two sizes of the table, log time and half-width are linear in log N. The page's
-`report/calculator.js` looks up by the same rule. This module imports only the catalog, so that
+Between two sizes of the table, log time and half-width are interpolated linearly in log N. The
+page's `report/calculator.js` uses the same rule. This module imports only the catalog, so that
 `gemm-study advise` starts quickly.
 """
 
@@ -23,9 +23,10 @@ CsvRow = Mapping[str, str]
 
 @dataclass(frozen=True)
 class Prediction:
-    """A time in seconds; half the width of its 95 % prediction interval, in logarithms.
+    """A predicted time in seconds, and its 95 % prediction interval.
 
-    The interval does not begin below `least_s`. A half-width above `WIDEST` says nothing.
+    `half_width` is half the width of the interval in logarithms; above `WIDEST` the prediction is
+    useless. The interval does not begin below `least_s`.
     """
 
     time_s: float
@@ -41,7 +42,7 @@ class Prediction:
         return max(low_s, self.least_s), high_s
 
     def over(self, other: "Prediction") -> "Prediction":
-        """Return the ratio to an independent time, where the squares of half-widths add up.
+        """Return the ratio to another, independent time; the squares of half-widths add up.
 
         Source: Zou and Donner, Statistics in Medicine 27 (2008) 1693.
         """
@@ -51,7 +52,7 @@ class Prediction:
 
 @dataclass(frozen=True)
 class Implementation:
-    """An implementation at one size, with the time of a run and of its parts.
+    """An implementation at one size, with the times of a run and of its parts.
 
     It was measured from `least_n` to `largest_n`.
     """
@@ -75,7 +76,7 @@ class Implementation:
 
 
 def named(variant: str, block_size: int | None) -> str:
-    """Return a variant of a GPU or CPU with its block size or tile shape."""
+    """Return the name of a variant with its block size or tile shape."""
     if variant in VARIANTS:
         block = VARIANTS[variant].block_size(block_size)
         text = f"B = {block}" if isinstance(block, int) else str(block)
@@ -85,12 +86,12 @@ def named(variant: str, block_size: int | None) -> str:
 
 
 def square(variant: str, number: int | None, n: int) -> Product:
-    """Return a product of float32 matrices, with the `number` of a table as its block size."""
+    """Return the product of square float32 matrices; `number` denotes its block size in tables."""
     return Product(variant, "float32", Shape.square(n), VARIANTS[variant].block_size(number))
 
 
 class Rows:
-    """Rows of `predicted_times` that one answer compares: GPU kernels, or a CPU baseline."""
+    """The rows of `predicted_times` that one answer compares: GPU kernels, or a CPU baseline."""
 
     def __init__(self, rows: Iterable[CsvRow]) -> None:
         self._by_size: dict[int, dict[tuple[str, str], Implementation]] = {}
@@ -161,7 +162,7 @@ def _implementation(row: CsvRow) -> Implementation:
 
 
 def _between(low: Implementation, high: Implementation, share: float) -> Implementation:
-    """Return the implementation at a share of the way from one size to another in log N."""
+    """Return the implementation between two sizes, at this share of the distance in log N."""
 
     def mixed(ends: tuple[float, float]) -> float:
         return ends[0] ** (1 - share) * ends[1] ** share

@@ -1,4 +1,4 @@
-"""Predictions compared with measurements at held-out sizes, which no fit uses."""
+"""Comparing predictions with measurements at held-out sizes, which no fit uses."""
 
 from collections.abc import Iterator, Mapping
 
@@ -37,7 +37,7 @@ def decision_tables(found: list[MeasuredSource]) -> dict[str, pd.DataFrame]:
 
 
 def predictors_table(found: list[MeasuredSource]) -> pd.DataFrame:
-    """Return the parameters of each GPU that predictions need besides the fits.
+    """Return one row per GPU: the parameters, besides the fits, that predictions need.
 
     launch_s: time of an empty kernel between two events, the minimum of a kernel time.
     fp32_flop_per_s, tensor_flop_per_s: the highest throughput of a kernel in strict FP32 and on
@@ -71,7 +71,7 @@ def _highest_flop_per_s(cells: pd.DataFrame) -> Iterator[float | None]:
 def predictions_table(
     found: list[MeasuredSource], fits: Mapping[str, pd.DataFrame]
 ) -> pd.DataFrame:
-    """Return one row per GPU cell at a held-out size: measured, and predicted from the others.
+    """Return one row per GPU cell at a held-out size: measured, and predicted from other sizes.
 
     error_share: predicted over measured, minus 1. inside: whether the prediction interval contains
     the measured median. Intervals exclude the variation between sessions, which is common to the
@@ -95,7 +95,7 @@ def predictions_table(
 
 
 def _rows(gpu: Predictor, cells: pd.DataFrame) -> Iterator[dict[str, object]]:
-    """Yield the rows of the cells that have a prediction."""
+    """Yield a row for each cell that has a prediction."""
     places = {(one.variant, one.block_size): place for place, one in enumerate(gpu.kernels)}
     ranges = [kernel.measured.sizes for kernel in gpu.kernels]
     for row in cells.assign(is_library=is_library(cells)).to_dict("records"):
@@ -117,7 +117,10 @@ def _rows(gpu: Predictor, cells: pd.DataFrame) -> Iterator[dict[str, object]]:
 
 
 def _with_fastest(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return rows of one GPU and kind of host memory with the fastest at each size marked."""
+    """Return rows with marks on the fastest kernel at each size, by measurement and by prediction.
+
+    The rows are of one GPU and one kind of host memory.
+    """
     own = rows[~rows["is_library"].astype(bool)]
     marks = {"is_fastest": "time_s", "is_predicted_fastest": "predicted_s"}
     found = {

@@ -1,11 +1,12 @@
-"""Predicted time of an end-to-end run of any size N.
+"""Predicting the time of an end-to-end run of any size N.
 
-Within the measured sizes it follows the curve of the measured runs of the same implementation.
-Break-even sizes are read from the same curves. Beyond the measured sizes, the time is the sum of
-copies, kernel and overhead (see `analysis.decide.transfers` and `analysis.decide.curves`).
-`analysis.decide.tabulated` writes the predictions to a table, which `advise` and the page look up.
+Within the measured sizes, the time follows the curve of the measured runs of the same
+implementation. Break-even sizes are read from the same curves. Beyond the measured sizes, the time
+is the sum of copies, kernel and overhead (see `analysis.decide.transfers` and
+`analysis.decide.curves`). `analysis.decide.tabulated` writes the predictions to a table, which
+`advise` and the page look up.
 
-Half-widths belong to 95 % prediction intervals, in natural logarithms of time.
+Half-widths are those of 95 % prediction intervals, in natural logarithms of time.
 """
 
 import math
@@ -33,9 +34,10 @@ MATRICES = {"h2d": (2, 2), "d2h": (1, 1), "overhead": (1, 3)}
 
 @dataclass(frozen=True)
 class Copies:
-    """Time of consecutive copies: one latency each, plus all bytes over the bandwidth.
+    """The time of consecutive copies: one latency each, plus all bytes over the bandwidth.
 
-    Bytes beyond `knee_bytes` move at `beyond_bytes_per_s`; the knee is infinite without that term.
+    Bytes beyond `knee_bytes` move at `beyond_bytes_per_s`; without a second bandwidth, the knee is
+    infinite.
     """
 
     latency_s: float
@@ -59,8 +61,8 @@ class Curve:
     Shapes: `log_n` (sizes,); `log_s` and `slopes` (d log s/d log N at the sizes) (sizes,) or
     (sizes, draws); `outer` (the slopes below and above) (2,) or (2, draws). `between` and `beyond`
     are the half-widths of the curve's error at a distance (`reach`) of one octave, between and
-    beyond the measured sizes. `half_width` has those of the measured times, (sizes,) or one for
-    all; between two sizes it is linear in log N.
+    beyond the measured sizes. `half_width` has the half-widths of the measured times, (sizes,) or
+    one for all; between two sizes they are linear in log N.
     """
 
     log_n: FloatArray
@@ -76,7 +78,7 @@ class Curve:
         return self._weights(n) @ np.concatenate([self.log_s, self.slopes, self.outer])
 
     def _weights(self, n: npt.ArrayLike) -> FloatArray:
-        """Return the weights of `log_s`, `slopes` and `outer` at the sizes `n`.
+        """Return the weights by which `log_s`, `slopes` and `outer` give the curve at `n`.
 
         Between two sizes: the cubic Hermite interpolant. Shape: (len(n), 2·sizes + 2).
         """
@@ -113,7 +115,7 @@ class Curve:
         return np.sqrt(distance / math.log(2))
 
     def predict(self, n: npt.ArrayLike) -> "Predictions":
-        """Return the times at the sizes `n`."""
+        """Return the predicted times at the sizes `n`, with their half-widths."""
         octave, reach = np.where(self.covers(n), self.between, self.beyond), self.reach(n)
         error = np.multiply(octave, reach, where=reach > 0, out=np.zeros(len(reach)))
         measured = np.broadcast_to(self.half_width, len(self.log_n))
@@ -121,7 +123,7 @@ class Curve:
         return Predictions(np.exp(self.at(n)), np.hypot(error, of_times))
 
     def covers(self, n: npt.ArrayLike) -> npt.NDArray[np.bool_]:
-        """Return which of `n` are within the measured sizes."""
+        """Return which of the sizes `n` are within the measured range."""
         low, high = np.exp(self.log_n[[0, -1]])
         sizes = np.atleast_1d(np.asarray(n, float))
         return (low * (1 - 1e-9) <= sizes) & (sizes <= high * (1 + 1e-9))
@@ -134,7 +136,7 @@ class Curve:
 
 
 def fill(product: Product, multiprocessors: int) -> float:
-    """Return the factor by which a partly filled last wave of blocks prolongs a launch.
+    """Return the factor by which an incomplete last wave of blocks prolongs a launch.
 
     It is the largest number of blocks on one multiprocessor over the mean (NVIDIA, Matrix
     Multiplication Background User's Guide, 2020, "wave quantization"). For a library's kernel,
@@ -148,7 +150,7 @@ def fill(product: Product, multiprocessors: int) -> float:
 
 @dataclass(frozen=True)
 class Predictions:
-    """Times in seconds and the half-widths of their intervals, each of shape (sizes,)."""
+    """Predicted times in seconds, and the half-widths of their intervals: each (sizes,)."""
 
     time_s: FloatArray
     half_width: FloatArray
@@ -162,10 +164,10 @@ class Predictions:
 
 @dataclass(frozen=True)
 class Kernel:
-    """An implementation on a GPU and its curves.
+    """An implementation on a GPU, with its curves.
 
-    `runs`: end-to-end runs. `curve`: kernel times, if the model sums the parts. `again`: kernel
-    times, if a run can repeat the product.
+    `runs`: the curve of end-to-end runs. `curve`: the curve of kernel times, if the model sums the
+    parts of a run. `again`: the curve of kernel times, if a run can repeat the product.
     """
 
     variant: str
@@ -181,7 +183,7 @@ class Kernel:
 
     @cached_property
     def measured(self) -> Curve:
-        """The curve whose sizes are the measured ones."""
+        """The curve that has the measured sizes."""
         found = self.runs or self.curve
         assert found
         return found
@@ -189,9 +191,9 @@ class Kernel:
 
 @dataclass(frozen=True)
 class Predictor:
-    """The fitted parameters of a GPU with one kind of host memory.
+    """The fitted parameters of a GPU for one kind of host memory.
 
-    `highest_flop_per_s`: highest throughput measured of a kernel, in FP32 and on tensor cores.
+    `highest_flop_per_s`: the highest measured throughput of a kernel, in FP32 and on tensor cores.
     """
 
     multiprocessors: int
@@ -201,11 +203,12 @@ class Predictor:
     highest_flop_per_s: tuple[float, float] = (math.inf, math.inf)
 
     def predict(self, kernel: Kernel, n: npt.ArrayLike) -> Predictions:
-        """Return the times of end-to-end runs of the sizes `n`, see the module.
+        """Return the predicted times of end-to-end runs of the sizes `n` (see the module).
 
-        A sum has the parts copies in, kernel, copy back and overhead. They are assumed independent:
-        the squares of their half-widths in seconds add up. Runs that overlap copies and kernel have
-        no such sum: their curve may follow the copies, so it is bounded by the kernel.
+        If the time is a sum, its parts are copies in, kernel, copy back and overhead. They are
+        assumed independent, so the squares of their half-widths in seconds add up. Runs that
+        overlap copies and kernel have no such sum. Their curve may follow the copies, so the kernel
+        is a lower bound.
         """
         if kernel.curve is None:
             runs, (_, largest) = kernel.measured.predict(n), kernel.measured.sizes
@@ -230,9 +233,9 @@ class Predictor:
         return self._kernel(kernel, kernel.again, n)
 
     def split(self, kernel: Kernel, n: npt.ArrayLike) -> dict[str, FloatArray]:
-        """Return the predicted times in parts, in seconds; empty if the parts overlap.
+        """Return the predicted parts of the times, in seconds; empty if the parts overlap.
 
-        Parts of a measured run are the parts of its sum, scaled to the time of the run.
+        For a measured size, the parts are those of the sum, scaled to the time of the run.
         """
         if kernel.again is None:
             return {}
@@ -261,7 +264,7 @@ class Predictor:
         }
 
     def _kernel(self, kernel: Kernel, curve: Curve, n: npt.ArrayLike) -> Predictions:
-        """Return kernel times, not below the time of an empty kernel.
+        """Return the predicted kernel times, which are never below the time of an empty kernel.
 
         Beyond the measured sizes, the throughput is at most the highest one measured with the same
         arithmetic, because a curve that still rises there would pass the peak of the GPU.
@@ -285,10 +288,11 @@ def combined(parts: Mapping[str, FloatArray], widths: Mapping[str, npt.ArrayLike
 
 
 def within_reach(ranges: Sequence[tuple[int, int]], n: npt.ArrayLike) -> npt.NDArray[np.bool_]:
-    """Return which ranges contain each of `n`, or the nearest size of all: (ranges, sizes).
+    """Return which ranges contain each of `n` or, if none does, the size nearest to it.
 
-    An implementation measured over a smaller range than others is not extrapolated: outside its
-    range it could not be launched, takes too long, or was not selected.
+    The result has the shape (ranges, sizes). An implementation that was measured over a smaller
+    range than others is not extrapolated, because outside its range it could not be launched, takes
+    too long, or was not selected.
     """
     least, largest = np.array(ranges).T
     nearest = np.clip(np.atleast_1d(n), least.min(), largest.max())
@@ -319,7 +323,7 @@ def _curve(rows: pd.DataFrame) -> Curve:
 def predictor(label: str, memory: str, fits: Mapping[str, pd.DataFrame]) -> Predictor | None:
     """Return the predictor of a GPU with one kind of host memory; None if it has no fit.
 
-    `fits` has the tables predictors and transfers, and the rows of curves.
+    `fits` contains the tables predictors and transfers, and the rows of `curve_rows`.
     """
     gpus, transfers, rows = (fits[name] for name in ("predictors", "transfers", "curves"))
     is_own = (transfers["gpu"] == label) & (transfers["host_memory"] == memory)
@@ -349,7 +353,7 @@ def predictor(label: str, memory: str, fits: Mapping[str, pd.DataFrame]) -> Pred
 
 
 def _copies(fit: pd.Series) -> Copies:
-    """Return the copies of a row of `transfers`; a missing part of a fit takes no time."""
+    """Return the copies described by a row of `transfers`; a missing part takes no time."""
     names = ("bytes_per_s", "knee_bytes", "beyond_bytes_per_s")
     parts = {name: math.inf if pd.isna(fit[name]) else float(fit[name]) for name in names}
     return Copies(float(fit["latency_s"]), half_width=float(fit["half_width"]), **parts)

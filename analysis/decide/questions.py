@@ -1,7 +1,7 @@
-"""Questions about a product and their answers, from the tables of predictions.
+"""Questions about a product, and their answers from the tables of predictions.
 
-A square product with its matrices in host memory has predictions of every implementation, by size
-(`analysis.decide.lookup`), as have square products on the CPU. Others have those of the
+One square product with its matrices in host memory, or on the CPU, has predictions of every
+implementation, by size (`analysis.decide.lookup`). Other products have predictions of those
 implementations that were measured at many shapes (`analysis.decide.surfaces`). Several square
 products in host memory may also be runs one after the other, each with all of its copies. This
 module imports no slow library.
@@ -44,7 +44,7 @@ IN_SEQUENCE = ", one run after the other"  # after the name of an implementation
 
 @dataclass(frozen=True)
 class Question:
-    """A product on a GPU; `arithmetic` is one of `ARITHMETIC`."""
+    """A question about a product on a GPU; `arithmetic` is one of `ARITHMETIC`."""
 
     gpu: str
     shape: Shape
@@ -53,7 +53,7 @@ class Question:
 
     @property
     def is_simple(self) -> bool:
-        """Whether it is one square product in host memory, which `predicted_times` answers."""
+        """Whether it asks for one square product in host memory, as in `predicted_times`."""
         return self.run.products == self.run.streams == 1 and self.has_runs
 
     @property
@@ -62,14 +62,14 @@ class Question:
         return self.shape.is_square and self.run.location in HOST_MEMORY
 
     def takes(self, variant: str) -> bool:
-        """Return whether an implementation has the arithmetic."""
+        """Return whether an implementation computes with the arithmetic that is asked for."""
         return self.arithmetic == ANY or VARIANTS[variant].tensor_cores == (
             self.arithmetic == TENSOR
         )
 
     @property
     def products(self) -> str:
-        """The number of products in words."""
+        """The number of products as text."""
         run = self.run
         kind = "independent products" if run.independent else "products with the same A"
         streams = f" over {run.streams} streams" if run.streams > 1 else ""
@@ -78,9 +78,9 @@ class Question:
 
 @dataclass(frozen=True)
 class Answer:
-    """A predicted time: implementation, parts in s by `PARTS`, and why it is extrapolated.
+    """A predicted time: its implementation, its parts in s by `PARTS`, and why it is extrapolated.
 
-    `is_bound`: the run copies more than the one asked for, so that the time is an upper bound.
+    `is_bound`: the time is an upper bound, because this run copies more than the one asked for.
     """
 
     variant: str
@@ -95,9 +95,9 @@ class Answer:
 
 @dataclass(frozen=True)
 class Runs:
-    """Runs of one square product each, one after the other: the fastest implementation by size.
+    """Runs of one square product each, one after the other, with the fastest implementation.
 
-    The runs are on a GPU or of a CPU baseline. `missing_s` is the time where none is predicted.
+    They are on a GPU or of a CPU baseline. `missing_s` is the time where none is predicted.
     """
 
     rows: Rows
@@ -106,7 +106,7 @@ class Runs:
     limits: Mapping[bool, Limit] = field(default_factory=dict)
 
     def predict(self, shapes: FloatArray, run: Run) -> tuple[FloatArray, FloatArray]:
-        """Return times in s and half-widths at square `shapes`."""
+        """Return the times in s, and their half-widths, at square `shapes`."""
         fastest = [self.rows.fastest(int(n)) for n in shapes[:, 0]]
         none = Prediction(self.missing_s, math.inf)
         times = [one.time if one else none for one in fastest]
@@ -121,7 +121,7 @@ class Runs:
         return self.rows.measured_sizes
 
     def answer(self, asked: Question) -> Answer | None:
-        """Return the answer; None if no time is predicted."""
+        """Return the answer to the question; None if no time is predicted."""
         n, products = asked.shape.n, asked.run.products
         if (one := self.rows.fastest(n)) is None:
             return None
@@ -139,7 +139,7 @@ class Runs:
 
 
 def within(time: Prediction, asked: Question, limit: Limit | None) -> Prediction:
-    """Return a prediction of a question's products within the limit of the GPU's kernels."""
+    """Return a prediction for a question's products, raised to what the GPU's kernels can reach."""
     least_s = limit.least_s(asked.run.products * asked.shape.flop) if limit else 0.0
     return replace(time, time_s=max(time.time_s, least_s), least_s=least_s)
 
@@ -161,9 +161,9 @@ def runs_on_gpu(asked: Question, tables: Tables) -> list[Runs]:
 
 
 def runs_on_cpu(tables: Tables, recording: str) -> dict[str, Runs]:
-    """Return the runs of a recording's host, in the sequence of `CPU_BASELINES`.
+    """Return the runs on the CPU of a recording's host, in the order of `CPU_BASELINES`.
 
-    A time shorter than any measured one is not predicted; it counts as 0.
+    A time that is shorter than any measured one is not predicted; it counts as 0.
     """
     on_host = [row for row in tables["predicted_times"] if row["recording"] == recording]
     sides = {
@@ -173,7 +173,7 @@ def runs_on_cpu(tables: Tables, recording: str) -> dict[str, Runs]:
 
 
 class BySize:
-    """Answers for one square product in host memory."""
+    """Answers for one square product in host memory, from `predicted_times`."""
 
     def __init__(self, asked: Question, tables: Tables, recording: str) -> None:
         self._asked, self._tables = asked, tables
@@ -186,7 +186,7 @@ class BySize:
         return _by_time(one.answer(self._asked) for one in runs_on_gpu(self._asked, self._tables))
 
     def on_cpu(self, baseline: str) -> Answer | None:
-        """Return the fastest implementation of a CPU baseline."""
+        """Return the answer for the fastest implementation of a CPU baseline."""
         return self._on_cpu[baseline].answer(self._asked)
 
     def break_even(self) -> dict[str, CsvRow | None]:
@@ -207,20 +207,20 @@ class BySize:
 
 @dataclass(frozen=True)
 class Placed:
-    """An implementation and its run, at the location asked or at one that bounds it."""
+    """An implementation with a run at the asked location, or at one whose time bounds it."""
 
     one: Shaped | Runs
     run: Run
 
     def predict(self, shapes: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return times in s and half-widths at `shapes`."""
+        """Return the times in s, and their half-widths, at `shapes`."""
         return self.one.predict(shapes, self.run)
 
 
 class ByShape:
-    """Answers for any product, from measured times, surfaces, and runs of square products.
+    """Answers for any product, from measured times, surfaces and runs of square products.
 
-    A run at a location takes no longer than one that moves more (`bounding`).
+    A run at a location takes no longer than one that copies more (`bounding`).
     """
 
     def __init__(self, asked: Question, tables: Tables, recording: str) -> None:
@@ -255,7 +255,7 @@ class ByShape:
         return _by_time(side[0] for side in sides if side)
 
     def on_cpu(self, baseline: str) -> Answer | None:
-        """Return the prediction of a CPU baseline; None if no time is predicted."""
+        """Return the answer for a CPU baseline; None if no time is predicted."""
         one = self._on_cpu[baseline]
         if isinstance(one, Runs):
             return one.answer(self._asked)
@@ -282,7 +282,7 @@ class ByShape:
 
     @cached_property
     def _measured(self) -> dict[tuple[str, str], CsvRow]:
-        """The rows of `locations` with this shape, by variant and location."""
+        """The rows of the table locations with this shape, by variant and location."""
         asked = (self._asked.gpu, *(str(getattr(self._asked.shape, edge)) for edge in "mnk"))
         return {
             (row["variant"], row["host_memory"]): row
@@ -303,7 +303,7 @@ class ByShape:
         return self._bounding(answer, run)
 
     def _bounding(self, answer: Answer | None, run: Run) -> Answer | None:
-        """Return the answer of a run, marked if it is at another location than the one asked."""
+        """Return the answer, marked as a bound if its run is at another location than asked."""
         if answer is None or run.location == self._asked.run.location:
             return answer
         name = f"{answer.name}, as from {LOCATIONS[run.location].title}"
@@ -333,7 +333,7 @@ class ByShape:
         return break_even_row(self._shape[0], gpu_s, cpu_s, [*ranges, cpu.longest_edges])
 
     def _measured_break_even(self) -> list[CsvRow]:
-        """Return the measured break-even rows of the locations that bound the question's."""
+        """Return the measured break-even rows at the locations that bound that of the question."""
         run, shape = self._asked.run, self._asked.shape
         if run.products > 1 or self._asked.arithmetic != ANY or shape.family not in FAMILIES:
             return []
@@ -341,7 +341,10 @@ class ByShape:
 
 
 def measured_break_even(tables: Tables, gpu: str, location: str, family: str) -> list[CsvRow]:
-    """Return the measured break-even rows over `BEST` of a family at locations that bound one."""
+    """Return break-even rows over `BEST` that were measured for a family of shapes.
+
+    They are at the locations that bound `location`.
+    """
     rows = [row for row in tables["location_break_even"] if row["family"] == family]
     if family == "square":
         rows += [row for row in tables["break_even"] if row["host_memory"] in HOST_MEMORY]
@@ -356,9 +359,9 @@ def measured_break_even(tables: Tables, gpu: str, location: str, family: str) ->
 def break_even_sizes(
     break_even: Iterable[CsvRow], choices: Iterable[CsvRow]
 ) -> Iterator[dict[str, str]]:
-    """Yield the rows of break_even, and those of choices over the fastest CPU implementation.
+    """Yield the rows of break_even, and those rows of choices that compare with the fastest CPU.
 
-    Each has its `arithmetic`.
+    Each gets the column `arithmetic`.
     """
     for row in break_even:
         yield {**row, "arithmetic": ANY}
@@ -372,7 +375,7 @@ def break_even_sizes(
 
 
 def size_of(row: CsvRow) -> float:
-    """Return a break-even size: 0 below, infinite above the measured range."""
+    """Return the break-even size of a row; 0 below, infinite above the measured range."""
     outside = {"below": 0.0, "above": math.inf}
     return outside[row["location"]] if row["location"] in outside else float(row["n"])
 
@@ -382,7 +385,7 @@ def _by_time(answered: Iterable[Answer | None]) -> list[Answer]:
 
 
 def answers(asked: Question, tables: Tables, recording: str) -> BySize | ByShape:
-    """Return the rows that answer a question; `recording` is the recording of the GPU."""
+    """Return what answers a question; `recording` is the recording of the question's GPU."""
     kind = BySize if asked.is_simple else ByShape
     return kind(asked, tables, recording)
 
@@ -390,8 +393,8 @@ def answers(asked: Question, tables: Tables, recording: str) -> BySize | ByShape
 def implementations(known: Iterable[Shaped], asked: Question) -> list[Shaped]:
     """Return the implementations in `known` that were measured for such a question.
 
-    Products over several streams were measured of some. Kernels that prepare their operands share
-    memory between streams, so they run in one.
+    Only some were measured with products over several streams. Kernels that prepare their operands
+    share that memory between streams, so they use one stream.
     """
     run, shape = asked.run, asked.shape
     return [

@@ -1,9 +1,9 @@
-"""Fits of the surfaces of `analysis.decide.surfaces`, with the errors of their predictions.
+"""Fitting the surfaces of `analysis.decide.surfaces`, and the errors of their predictions.
 
 The coefficients minimise relative errors and are not negative (NNLS). The remaining errors of log
 time are interpolated between the measured shapes (simple kriging). Each shape is also predicted
-from the others, with coefficients fitted to these. The leave-one-out errors, divided by `reach`,
-give the prediction intervals (conformal), separately for each class of shapes.
+from the others, with coefficients fitted to the others. These leave-one-out errors, divided by
+`reach`, give the prediction intervals (conformal), separately for each class of shapes.
 """
 
 import itertools
@@ -36,7 +36,7 @@ _OF_RUNS = [0, IN, OUT]
 
 @dataclass(frozen=True)
 class Measured:
-    """Times in s at shapes, the rows (m, n, k).
+    """Measured times in s at shapes, which are the rows (m, n, k) of an array.
 
     For end-to-end runs at a `location`, `kernel_s` are the kernel's times on its surface, and
     `left_out_kernel_s` those that were predicted without the shape.
@@ -51,18 +51,18 @@ class Measured:
 
     @classmethod
     def of(cls, shapes: FloatArray, time_s: FloatArray, multiprocessors: int = 0) -> "Measured":
-        """Return times without copies: of a kernel or of a CPU."""
+        """Return measured times without copies: those of a kernel or of a CPU."""
         none = np.zeros(len(time_s))
         return cls(shapes, time_s, none, none, None, multiprocessors)
 
     def without(self, index: int) -> "Measured":
-        """Return all shapes except one."""
+        """Return the measured times without the shape at this index."""
         kept = np.arange(len(self.time_s)) != index
         arrays = {name: getattr(self, name)[kept] for name in ("shapes", "time_s", "kernel_s")}
         return replace(self, **arrays)
 
     def terms(self, power: int) -> tuple[FloatArray, FloatArray]:
-        """Return the fitted coefficients, and log(measured/time of the terms)."""
+        """Return the coefficients of the terms, and log(measured/fitted time) of each shape."""
         amount = amounts(self.shapes, self.location, self.multiprocessors)
         if self.location:
             amount[:, np.delete(np.arange(amount.shape[1]), _OF_RUNS)] = 0
@@ -81,20 +81,20 @@ class Measured:
 
     @property
     def choices(self) -> Iterator[tuple[int, float, float, float]]:
-        """Powers of the terms, lengths and noises to try; the copies of a run do not overlap."""
+        """Yield the powers, correlation lengths, shares and noises to try."""
         return itertools.product((1,) if self.location else (1, 2), _OCTAVES, _SHARES, _NOISES)
 
 
 @dataclass(frozen=True)
 class Fit:
-    """A surface and its leave-one-out errors, log(predicted/measured) of each shape."""
+    """A surface, and its leave-one-out errors log(predicted/measured), one per shape."""
 
     surface: Surface
     errors: FloatArray
 
 
 def fit(measured: Measured) -> Fit:
-    """Return the surface of the choice with the least leave-one-out errors."""
+    """Return the surface whose choice of `choices` has the least leave-one-out errors."""
     choice = min(measured.choices, key=lambda choice: _score(measured, *choice))
     surface = _surface(measured, *choice)
     errors = np.array([_left_out(measured, index, surface) for index in range(len(surface.nodes))])
@@ -102,7 +102,7 @@ def fit(measured: Measured) -> Fit:
 
 
 def _surface(measured: Measured, power: int, octaves: float, share: float, noise: float) -> Surface:
-    """Return the surface without its errors."""
+    """Return the surface of one choice, without its errors."""
     coefficients, errors = measured.terms(power)
     nodes = np.log2(measured.shapes)
     surface = Surface(
@@ -127,14 +127,14 @@ def _covariance(surface: Surface, measured: Measured) -> FloatArray:
 
 
 def _score(measured: Measured, power: int, octaves: float, share: float, noise: float) -> float:
-    """Return the mean square of leave-one-out errors with the coefficients of all shapes."""
+    """Return the mean square of leave-one-out errors, with coefficients fitted to all shapes."""
     surface = _surface(measured, power, octaves, share, noise)
     inverse = np.linalg.inv(_covariance(surface, measured))
     return float(np.mean((surface.weights / np.diag(inverse)) ** 2))
 
 
 def _left_out(measured: Measured, index: int, of_all: Surface) -> float:
-    """Return log(predicted/measured) of one shape, predicted from the others."""
+    """Return log(predicted/measured) of one shape, predicted by a fit to the others."""
     choice = (of_all.power, of_all.octaves, of_all.size_share, of_all.noise)
     others = _surface(measured.without(index), *choice)
     kernel_s = measured.left_out_kernel_s[[index]]
@@ -145,7 +145,7 @@ def _left_out(measured: Measured, index: int, of_all: Surface) -> float:
 def _by_class(surface: Surface, shapes: FloatArray, errors: FloatArray) -> dict[str, float]:
     """Return the half-width of the prediction interval by class, in units of `reach`.
 
-    A class with few shapes has the errors of all.
+    For a class with few shapes, the errors of all shapes count.
     """
     similar = surface.similarity(shapes)
     np.fill_diagonal(similar, 0.0)

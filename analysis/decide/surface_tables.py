@@ -1,4 +1,4 @@
-"""The tables that predict products of any shape: surfaces, their nodes, and batches.
+"""The tables that predict products of any shape: surfaces, surface_nodes and batches.
 
 `analysis.decide.surfaces` looks them up.
 """
@@ -49,7 +49,7 @@ def surface_tables(sources: Sequence[MeasuredSource]) -> dict[str, pd.DataFrame]
 
     A surface belongs to a kernel (blank host_memory), to the runs of a variant at one location, or
     to a baseline of the CPU. Variants have one block size and were measured at `LEAST_SHAPES`
-    shapes. The nodes of a CPU name the fastest implementation there.
+    shapes. The nodes of a CPU's surface name the fastest implementation at that shape.
     """
     surfaces: list[dict[str, Any]] = []
     nodes: list[pd.DataFrame] = []
@@ -71,7 +71,7 @@ def surface_tables(sources: Sequence[MeasuredSource]) -> dict[str, pd.DataFrame]
 
 
 def surfaces_of(sources: Sequence[MeasuredSource]) -> Surfaces:
-    """Return the surfaces of recordings without files."""
+    """Return the surfaces fitted to recordings, without writing tables."""
     frames = surface_tables(sources)
     filled = {name: frame.astype(object).where(frame.notna(), "") for name, frame in frames.items()}
     return Surfaces({name: frame.to_dict("records") for name, frame in filled.items()})
@@ -79,7 +79,7 @@ def surfaces_of(sources: Sequence[MeasuredSource]) -> Surfaces:
 
 @dataclass(frozen=True)
 class _Named:
-    """A fitted surface with the columns that name it, and the cells at its nodes."""
+    """A fitted surface with the columns that name it in tables, and the cells at its nodes."""
 
     names: dict[str, Any]
     fitted: Fit
@@ -91,7 +91,7 @@ class _Named:
         return " ".join(str(name) for name in self.names.values())
 
     def row(self) -> dict[str, Any]:
-        """Return the row of the surface."""
+        """Return the row of the table surfaces."""
         one = self.fitted.surface
         kept = (
             "power",
@@ -109,7 +109,7 @@ class _Named:
         return row | {"surface": self.name, "shapes": len(one.nodes), "median_error": median_error}
 
     def nodes(self) -> pd.DataFrame:
-        """Return the rows of the nodes."""
+        """Return the rows of the table surface_nodes."""
         named = self.cells[[*_EDGES, "threads"]].assign(surface=self.name)
         named["variant"] = self.cells["variant"].where(self.cells["threads"].notna())
         return named.assign(weight=self.fitted.surface.weights)
@@ -154,7 +154,7 @@ def _on_gpu(source: MeasuredSource, cells: pd.DataFrame) -> Iterator[_Named]:
 def _of_variant(
     names: dict[str, Any], kernels: pd.DataFrame, rows: pd.DataFrame, multiprocessors: int
 ) -> Iterator[_Named]:
-    """Yield the surfaces of the kernel and of the runs at each location."""
+    """Yield the surface of a variant's kernel, and those of its runs at each location."""
     kernel_s = kernels["kernel_s"].to_numpy(dtype=float)
     kernel = fit(Measured.of(_shapes(kernels), kernel_s, multiprocessors))
     yield _Named(names, _of_sessions(kernel, kernels, between.KERNEL), kernels)
@@ -176,9 +176,9 @@ def _index(cells: pd.DataFrame) -> pd.MultiIndex:
 
 
 def _of_sessions(fitted: Fit, cells: pd.DataFrame, kind: str) -> Fit:
-    """Return a fit with the variation from the fitted sessions to a new one.
+    """Return a fit that includes the variation from the fitted sessions to a new one.
 
-    The standard deviations are those of a kind in `analysis.stats.between`.
+    The standard deviations are those of a kind of time in `analysis.stats.between`.
     """
     model = between.KNOWN[kind]
     factor = float(stdtrit(model.freedom, (1 + CONFIDENCE) / 2))
@@ -192,9 +192,9 @@ def _of_sessions(fitted: Fit, cells: pd.DataFrame, kind: str) -> Fit:
 
 
 def _batches(source: MeasuredSource, surfaces: Sequence[_Named]) -> Iterator[dict[str, Any]]:
-    """Yield the row of each variant, fitted to its batches of several products.
+    """Yield a row for each variant, with parameters fitted to its batches of several products.
 
-    The half-widths are from leave-one-out errors, as those of curves.
+    The half-widths come from leave-one-out errors, as those of curves do.
     """
     pinned = [s.fitted.surface for s in surfaces if s.names.get("host_memory") == STREAMED]
     if not pinned or source.recording.throughput.empty:
@@ -213,10 +213,11 @@ def _batches(source: MeasuredSource, surfaces: Sequence[_Named]) -> Iterator[dic
 
 
 def _measured_batches(source: MeasuredSource, pinned: Surface) -> pd.DataFrame:
-    """Return the medians of batches of several products, from pinned memory.
+    """Return one row per batch of several products from pinned memory, with its medians.
 
     copies_s, run_s: seconds per product after the first, which takes as long as one run. in_s,
-    out_s: its copies without latency, at the rates of `pinned`. kernel_s: its kernel.
+    out_s: the copies of a product without latency, at the bandwidths of `pinned`. kernel_s: its
+    kernel.
     """
     measured = source.own(source.recording.throughput)
     measured = measured[measured["products"] > 1]
@@ -242,7 +243,10 @@ def _measured_batches(source: MeasuredSource, pinned: Surface) -> pd.DataFrame:
 
 
 def _fitted(rows: pd.DataFrame) -> Batch:
-    """Return the parameters with the least squares of log errors of runs, and less of copies."""
+    """Return the batch parameters that minimise the squared log errors of runs and of copies.
+
+    The errors of copies have a smaller weight.
+    """
 
     def batch(parameters: FloatArray) -> Batch:
         issue_s, alone_s, latency_s = map(float, np.exp(parameters[:3]))
@@ -266,5 +270,5 @@ def _errors(rows: pd.DataFrame, batch: Batch) -> tuple[FloatArray, FloatArray]:
 
 
 def _left_out(rows: pd.DataFrame, row: int) -> float:
-    """Return the error of a batch's run, predicted from the other batches."""
+    """Return the error of one batch's run, predicted by a fit to the other batches."""
     return float(_errors(rows.loc[[row]], _fitted(rows.drop(index=row)))[1][0])

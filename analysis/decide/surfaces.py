@@ -1,9 +1,9 @@
 """Times of products of any shape, from the tables `surfaces`, `surface_nodes` and `batches`.
 
-A surface gives a time over the shapes M×K · K×N. It is a sum of physical terms, each an amount
-(bytes, FMAs, …) times a fitted coefficient. The measured shapes are its nodes: weighted
-correlations with them correct the log of the time. `report/shapes.js` computes the same. This
-module imports no slow library; `analysis.decide.surface_fits` fits the surfaces.
+A surface gives the time of products of shape M×K · K×N. The time is a sum of physical terms, each
+an amount (bytes, FMAs, …) times a fitted coefficient. The measured shapes are the nodes of the
+surface; weighted correlations with them correct the log of the time. `report/shapes.js` computes
+the same. This module imports no slow library; `analysis.decide.surface_fits` fits the surfaces.
 """
 
 import math
@@ -42,13 +42,13 @@ STEPS_PER_OCTAVE = 32  # of a search for a break-even size
 class Surface:
     """A time over shapes, which are the rows (m, n, k) of an array.
 
-    `power` combines the terms: 1 if they follow each other, 2 if they overlap.
-    `location` names the data that move in a run; without, A, B and C count, as for a kernel or a
-    CPU. `nodes` are log2 of the measured edges, shape (nodes, 3). `octaves`: length of the
-    correlation, of which `size_share` depends only on the number of elements. `noise`: variance of
-    single shapes over that of the correction. `errors`: half the width of the 95 % prediction
-    interval where `reach` is 1, by class. `session_share` and `session_s`: half-widths of the
-    variation between sessions.
+    `power` combines the terms: 1 if they are executed one after the other, 2 if they overlap.
+    `location` says which matrices a run copies; without it, the terms use A, B and C, as for a
+    kernel or a CPU. `nodes` are log2 of the measured edges, shape (nodes, 3). `octaves`: the length
+    of the correlation, of which the share `size_share` depends only on the number of elements.
+    `noise`: the variance of single shapes divided by that of the correction. `errors`: by class,
+    half the width of the 95 % prediction interval where `reach` is 1. `session_share` and
+    `session_s`: half-widths of the variation between sessions.
     """
 
     coefficients: FloatArray
@@ -65,7 +65,7 @@ class Surface:
     session_s: float = 0.0
 
     def time_s(self, shapes: FloatArray, kernel_s: FloatArray | float = 0.0) -> FloatArray:
-        """Return the times at `shapes`; `kernel_s` is the time of a kernel in the run."""
+        """Return the times at `shapes`; for runs, `kernel_s` is the time of their kernel."""
         amount = amounts(shapes, self.location, self.multiprocessors)
         correction = self.similarity(shapes) @ self.weights
         terms_s = combined(amount * self.coefficients, self.power)
@@ -84,7 +84,7 @@ class Surface:
         return np.asarray(np.sqrt((apart**2).sum(axis=2)))
 
     def similarity(self, shapes: FloatArray) -> FloatArray:
-        """Return the correlations with the measured shapes, (shapes, nodes)."""
+        """Return the correlations with the measured shapes: (shapes, nodes)."""
         of_shape = correlation(self.distances(shapes), self.octaves)
         sizes = np.log2(elements(shapes))[:, None] - np.log2(elements(np.exp2(self.nodes)))
         of_size = correlation(np.abs(sizes), self.octaves)
@@ -98,12 +98,12 @@ class Surface:
 
     @property
     def has_shapes(self) -> bool:
-        """Whether it was measured at enough shapes that are not square."""
+        """Whether enough shapes that are not square were measured."""
         return int((np.ptp(self.nodes, axis=1) > 0).sum()) >= len(TERMS)
 
 
 def amounts(shapes: FloatArray, location: str | None, multiprocessors: int) -> FloatArray:
-    """Return the amounts of `TERMS`, shape (shapes, terms)."""
+    """Return the amount of each of `TERMS` at each shape: (shapes, terms)."""
     m, n, k = np.asarray(shapes, float).T
     moved = LOCATIONS[location] if location else LOCATIONS["pinned"]
     into = m * k * ("a" in moved.copied_in) + k * n * ("b" in moved.copied_in)
@@ -116,8 +116,8 @@ def amounts(shapes: FloatArray, location: str | None, multiprocessors: int) -> F
 def scheduled_fma(m: FloatArray, n: FloatArray, k: FloatArray, multiprocessors: int) -> FloatArray:
     """Return the FMAs of full waves of blocks: the least over usual tiles and divisions of K.
 
-    Libraries choose a tile for each shape, which they do not report. Small tiles load more operands
-    per FMA; a load counts as `LOAD_FMA` FMAs.
+    The minimum is used because libraries choose a tile for each shape without reporting it. Small
+    tiles load more operands per FMA; a load counts as `LOAD_FMA` FMAs.
     """
     least = np.full(np.shape(m), np.inf)
     for rows, columns in TILES:
@@ -130,7 +130,7 @@ def scheduled_fma(m: FloatArray, n: FloatArray, k: FloatArray, multiprocessors: 
 
 
 def combined(terms_s: FloatArray, power: int) -> FloatArray:
-    """Return the time of terms, (…, terms): the root of the sum of their powers."""
+    """Return the combined time of terms (…, terms): the `power`-th root of their powers' sum."""
     return np.asarray((terms_s**power).sum(axis=-1) ** (1 / power))
 
 
@@ -141,7 +141,7 @@ def correlation(distances: FloatArray, octaves: float) -> FloatArray:
 
 
 def reach(nearest: FloatArray, noise: float) -> FloatArray:
-    """Return the standard deviation of a correction, given the most similar shape only.
+    """Return the standard deviation of a correction that only the most similar shape determines.
 
     `nearest` is the correlation with this shape. The unit is the standard deviation without any
     shape.
@@ -150,13 +150,13 @@ def reach(nearest: FloatArray, noise: float) -> FloatArray:
 
 
 def elements(shapes: FloatArray) -> FloatArray:
-    """Return the elements of A, B and C."""
+    """Return the number of elements of A, B and C at each shape."""
     m, n, k = np.asarray(shapes, float).T
     return np.asarray(m * k + k * n + m * n)
 
 
 def class_of(m: float, n: float, k: float) -> str:
-    """Return the class of a shape."""
+    """Return the class to which a shape belongs, for the errors of its predictions."""
     if m == n == k:
         return SQUARE
     return VECTOR if min(m, n) == 1 else OTHER
@@ -164,7 +164,7 @@ def class_of(m: float, n: float, k: float) -> str:
 
 @dataclass(frozen=True)
 class Batch:
-    """One more product of an implementation, with copies, over a number of streams.
+    """How long one more product takes in a batch of products over a number of streams.
 
     The host needs `issue_s` to issue its copies and kernels. The copies take `latency_s`, the
     longer direction, and the share 1 − `duplex` of the shorter direction. Of copies and kernel, a
@@ -181,7 +181,7 @@ class Batch:
     half_width: float
 
     def copies_s(self, in_s: FloatArray, out_s: FloatArray, streams: FloatArray) -> FloatArray:
-        """Return the time of a product's copies; `in_s` and `out_s` without latency."""
+        """Return the time of a product's copies; `in_s` and `out_s` exclude latency."""
         together_s = self.latency_s + _overlapped(in_s, out_s, self.duplex)
         return np.maximum(together_s, (self.alone_s + in_s + out_s) / streams)
 
@@ -200,7 +200,7 @@ def _overlapped(one: FloatArray, other: FloatArray, share: float) -> FloatArray:
 
 @dataclass(frozen=True)
 class Run:
-    """A run: location of the data, number of products, and streams.
+    """What is run: location of the matrices, number of products, and streams.
 
     The products have the same A, which is copied once, or are `independent`.
     """
@@ -220,7 +220,7 @@ class Run:
 
 @dataclass(frozen=True)
 class Shaped:
-    """An implementation on a GPU: surfaces of its kernel and of its runs by location."""
+    """An implementation on a GPU: the surfaces of its kernel, and of its runs by location."""
 
     variant: str
     kernel: Surface
@@ -229,7 +229,7 @@ class Shaped:
     limit: "Limit"
 
     def predict(self, shapes: FloatArray, run: Run) -> tuple[FloatArray, FloatArray]:
-        """Return times in s and half-widths at `shapes`, with the throughput within `limit`."""
+        """Return times in s and half-widths at `shapes`; `limit` bounds the throughput."""
         whole, flop = self.runs[run.location], 2 * np.asarray(shapes, float).prod(axis=1)
         kernel_s = np.maximum(self.kernel.time_s(shapes), flop / self.limit.flop_per_s)
         first_s = whole.time_s(shapes, kernel_s)
@@ -246,7 +246,7 @@ class Shaped:
     ) -> tuple[FloatArray, FloatArray]:
         """Return the time of each product after the first, and its half-width.
 
-        Without measured batches, the products run one after the other.
+        If no batches were measured, the products are assumed to run one after the other.
         """
         whole, (in_bytes, out_bytes) = self.runs[run.location], run.moved(shapes)
         in_s, out_s = in_bytes * whole.coefficients[IN], out_bytes * whole.coefficients[OUT]
@@ -271,7 +271,7 @@ class OnCpu:
     implementations: Sequence[str]
 
     def predict(self, shapes: FloatArray, run: Run) -> tuple[FloatArray, FloatArray]:
-        """Return times in s and half-widths at `shapes`: products one after the other."""
+        """Return the times in s, and half-widths, of products at `shapes`, one after the other."""
         time_s = self.surface.time_s(shapes)
         return run.products * time_s, self.surface.half_width(shapes, time_s)
 
@@ -281,7 +281,7 @@ class OnCpu:
         return self.surface.longest_edges
 
     def name(self, shapes: FloatArray) -> str:
-        """Return the fastest implementation at the measured shape nearest to the first one."""
+        """Return the fastest implementation at the node nearest to the first of `shapes`."""
         return self.implementations[int(self.surface.distances(shapes)[0].argmin())]
 
 
@@ -293,7 +293,7 @@ def break_even_row(
 ) -> dict[str, str]:
     """Return the break-even size of products with the proportions of a shape, as in break_even.csv.
 
-    The sizes are longest edges, within all of the measured `ranges`.
+    A size is the longest edge; only sizes within all of the measured `ranges` count.
     """
     least, largest = max(low for low, _ in ranges), min(high for _, high in ranges)
 
@@ -317,8 +317,8 @@ def break_even_row(
 class Limit:
     """Limit of a GPU's kernels with one arithmetic: the highest throughput measured.
 
-    Kernels that run for longer than `LONG_S` keep the least sustained share of it that was
-    measured, because power lowers the clock.
+    Kernels that run for longer than `LONG_S` reach only a share of it, because power lowers the
+    clock; the share is the least that was measured in sustained launches.
     """
 
     flop_per_s: float = math.inf
@@ -329,12 +329,12 @@ class Limit:
         return np.where(np.asarray(kernels_s) > LONG_S, kernels_s / self.sustained_share, kernels_s)
 
     def least_s(self, flop: float) -> float:
-        """Return the least time of an amount of work."""
+        """Return the least time in which the kernels can do this much work."""
         return float(self.sustained_s(flop / self.flop_per_s))
 
 
 def limits(tables: Mapping[str, Sequence[CsvRow]], gpu: str) -> dict[bool, Limit]:
-    """Return the limits of a GPU in strict FP32 and, by True, on tensor cores."""
+    """Return the limits of a GPU: False for strict FP32, True for tensor cores."""
     rows = [row for row in tables.get("predictors", ()) if row["gpu"] == gpu]
     rates = [rows[0][name] if rows else "" for name in HIGHEST]
     shares: dict[bool, list[float]] = {False: [], True: []}
@@ -349,7 +349,7 @@ def limits(tables: Mapping[str, Sequence[CsvRow]], gpu: str) -> dict[bool, Limit
 
 
 class Surfaces:
-    """The rows of the three tables, by name of the surface."""
+    """All surfaces: the rows of the three tables by name of the surface."""
 
     def __init__(self, tables: Mapping[str, Sequence[CsvRow]]) -> None:
         self._rows, self._batches = tables["surfaces"], tables["batches"]
@@ -409,6 +409,6 @@ class Surfaces:
 
 
 def fastest(node: Mapping[str, Any]) -> str:
-    """Return the implementation at a node of a CPU's surface, with its threads."""
+    """Return the implementation that a node of a CPU's surface names, with its threads."""
     count = int(node["threads"])
     return f"{node['variant']}, {count} thread{'s' * (count > 1)}"

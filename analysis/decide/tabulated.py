@@ -1,6 +1,6 @@
-"""Predicted times on a grid of sizes: the table that `advise` and the page look up.
+"""Predicted times on a grid of sizes, in the table that `advise` and the page look up.
 
-Measured and break-even sizes are in the grid, so that only times between them differ from
+Measured sizes and break-even sizes are in the grid, so that only times between them differ from
 `analysis.decide.predictors`. `analysis.decide.lookup` interpolates.
 """
 
@@ -40,14 +40,15 @@ Sizes = npt.NDArray[np.int64]
 def predicted_times_table(
     found: list[MeasuredSource], fits: Mapping[str, pd.DataFrame]
 ) -> pd.DataFrame:
-    """Return predicted end-to-end times; `fits` as of `predictor`, and the table break_even.
+    """Return one row per implementation and size: its predicted end-to-end time.
 
-    On a GPU (`gpu`, `host_memory`): the implementations that can be the fastest, of this study and
-    of libraries. h2d_s to overhead_s: time_s in parts, blank if copies and kernel overlap. Rows
-    without interval complete the page's explorer: other variants in their fastest block sizes.
-    On a CPU (`cpu_baseline`): the fastest implementation of each baseline. A time shorter than any
-    measured on that CPU is no row.
-    least_n, largest_n: measured sizes of the implementation. candidates: implementations compared.
+    `fits` contains what `predictor` needs, and the table break_even. Rows of a GPU (`gpu`,
+    `host_memory`) are the implementations of this study and of libraries that can be the fastest.
+    h2d_s to overhead_s: the parts of time_s, blank if copies and kernel overlap. Rows without
+    interval complete the page's explorer with other variants in their fastest block sizes. Rows of
+    a CPU (`cpu_baseline`) are the fastest implementation of each baseline; times shorter than any
+    measured on that CPU are omitted. least_n, largest_n: measured sizes of the implementation.
+    candidates: implementations compared.
     """
     frames = []
     for source in with_gpu(found):
@@ -67,7 +68,7 @@ def predicted_times_table(
 
 
 def _break_even_sizes(fits: Mapping[str, pd.DataFrame], **key: object) -> set[int]:
-    """Return the break-even sizes of this study's kernels, and the sizes just below them.
+    """Return the break-even sizes of this study's kernels, and the sizes one below each.
 
     In the grid, they keep interpolated times from contradicting the break-even size.
     """
@@ -78,14 +79,14 @@ def _break_even_sizes(fits: Mapping[str, pd.DataFrame], **key: object) -> set[in
 
 
 def grid(others: Iterable[int]) -> Sizes:
-    """Return the sizes of the grid, with `others`."""
+    """Return the sizes of the grid, including `others`."""
     steps = range(math.ceil(PER_OCTAVE * math.log2(LARGEST_SIZE)))
     even = {round(2 ** (step / PER_OCTAVE)) for step in steps}
     return np.array(sorted({*even, SHOWN, LARGEST_SIZE, *others}))
 
 
 def _on_gpu(gpu: Predictor, crossed: set[int]) -> Iterator[pd.DataFrame]:
-    """Yield the rows of each implementation with one kind of host memory."""
+    """Yield the rows of each implementation on a GPU with one kind of host memory."""
     measured = {round(math.exp(x)) for kernel in gpu.kernels for x in kernel.measured.log_n}
     least, largest = min(measured), max(measured)
     shown = {*measured, 2 * largest}
@@ -110,11 +111,11 @@ def _on_gpu(gpu: Predictor, crossed: set[int]) -> Iterator[pd.DataFrame]:
 
 
 def _compared(gpu: Predictor, sizes: Sizes, first_s: FloatArray) -> Flags:
-    """Return the kernels that have rows, (kernels, sizes): the fastest of each of `_sides`.
+    """Return which kernels have rows at which size, (kernels, sizes): the fastest of each side.
 
     At each size they are the fastest there or at the size before or after. Beyond the measured
     sizes, they are the fastest at the nearest measured size, because extrapolated curves may cross.
-    `first_s`: times, infinite out of reach.
+    `first_s` has their times, infinite outside of their reach.
     """
     leading = np.zeros(first_s.shape, bool)
     ends = np.array([kernel.measured.sizes for kernel in gpu.kernels])
@@ -129,14 +130,14 @@ def _compared(gpu: Predictor, sizes: Sizes, first_s: FloatArray) -> Flags:
 
 
 def _sides(gpu: Predictor) -> list[Flags]:
-    """Return which kernels are libraries, kernels on tensor cores, and kernels in strict FP32."""
+    """Return masks of the kernels: libraries, kernels on tensor cores, kernels in strict FP32."""
     is_library = np.array([kernel.is_library for kernel in gpu.kernels])
     is_tensor = np.array([VARIANTS[kernel.variant].tensor_cores for kernel in gpu.kernels])
     return [is_library, is_tensor & ~is_library, ~is_tensor & ~is_library]
 
 
 def _reached(gpu: Predictor, sizes: Sizes) -> Flags:
-    """Return the kernels of each side that are within reach of their side, (kernels, sizes)."""
+    """Return which kernels are within the reach of their side, at which size: (kernels, sizes)."""
     ranges = np.array([kernel.measured.sizes for kernel in gpu.kernels])
     reached = np.zeros((len(ranges), len(sizes)), bool)
     for side in filter(np.any, _sides(gpu)):
@@ -145,7 +146,7 @@ def _reached(gpu: Predictor, sizes: Sizes) -> Flags:
 
 
 def _between(gpu: Predictor, sizes: Sizes, compared: Flags) -> Iterator[tuple[int, int]]:
-    """Yield the kernels (their places) and sizes to add: those at steps of a kernel time."""
+    """Yield indices of kernels, and sizes to add: those at which a kernel time jumps."""
     for at, (low, high) in enumerate(itertools.pairwise(sizes.tolist())):
         places = np.flatnonzero(compared[:, at] & compared[:, at + 1]).tolist()
         kernels = [gpu.kernels[place] for place in places]
@@ -154,7 +155,7 @@ def _between(gpu: Predictor, sizes: Sizes, compared: Flags) -> Iterator[tuple[in
 
 
 def _steps(gpu: Predictor, kernel: Kernel, low: int, high: int) -> Iterator[int]:
-    """Yield the sizes where one more tile prolongs a launch by a step."""
+    """Yield the sizes from which one more tile makes a launch a step longer."""
     if not (kernel.again or kernel.curve):
         return
     for edge in {*square(kernel.variant, kernel.block_size, low).tile[:2]}:
@@ -172,7 +173,7 @@ def _waves(product: Product, multiprocessors: int) -> float:
 
 
 def _of_variants(gpu: Predictor, sizes: Sizes, first_s: FloatArray) -> Iterator[tuple[int, int]]:
-    """Yield the place of each variant's fastest block size, at each size within its reach."""
+    """Yield the index of each variant's fastest block size, at each size within its reach."""
     variants = np.array([kernel.variant for kernel in gpu.kernels])
     for variant in dict.fromkeys(variants.tolist()):
         places = np.flatnonzero(variants == variant)

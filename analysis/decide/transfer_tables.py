@@ -1,7 +1,7 @@
 """Measured copies, and the transfer model fitted to them.
 
-The fits are to the copies of end-to-end runs on square float32 matrices (two copies in, one back),
-and to single copies from untouched buffers. The time of a run beyond copies and kernel
+The model is fitted to the copies of end-to-end runs on square float32 matrices (two copies in, one
+back), and to single copies from untouched buffers. The time of a run beyond copies and kernel
 (``overhead``) is fitted with the same model. Held-out sizes are excluded.
 """
 
@@ -35,10 +35,10 @@ _UPPER = (1 + CONFIDENCE) / 2
 def transfer_tables(sources: list[MeasuredSource]) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Return the tables transfers (the fits) and transfer_points (the copies).
 
-    log_rms: of the fitted sizes. left_out_log_rms: of leave-one-out predictions. half_width: of a
-    95 % prediction interval for one cell, from these and the spread of the cells of one size. used:
-    whether predictions use the fit. The knee is used if its leave-one-out error is
-    clearly lower, else the line.
+    log_rms: the root mean square log error at the fitted sizes; left_out_log_rms: that of
+    leave-one-out predictions. half_width: that of a 95 % prediction interval for one cell, from
+    left_out_log_rms and the spread of the cells of one size. used: whether predictions use the fit.
+    The model with a knee is used if its leave-one-out error is clearly lower, otherwise the line.
     """
     fits, copies = [], []
     for source in with_gpu(sources):
@@ -51,7 +51,7 @@ def transfer_tables(sources: list[MeasuredSource]) -> tuple[pd.DataFrame, pd.Dat
 
 
 def _fits(group: pd.DataFrame) -> list[dict[str, Any]]:
-    """Return the fits to one group of points."""
+    """Return the fits of both models to one group of points."""
     points, unseen = (_points(group[group["holdout"] == held]) for held in (False, True))
     of_runs = group["data"].iloc[0] == END_TO_END
     rows = []
@@ -66,7 +66,7 @@ def _fits(group: pd.DataFrame) -> list[dict[str, Any]]:
 
 
 def _row(points: Points, model: str, best: Copies, spreads: pd.Series) -> dict[str, Any]:
-    """Return the row of one fit; `spreads` has one spread per size, over its cells."""
+    """Return the row of one fit; `spreads` has the spread over the cells of each size."""
     errors = rms(leave_one_out(points, best))
     spread = float(np.sqrt(np.nanmean(spreads.astype(float) ** 2))) if spreads.notna().any() else 0
     degrees_of_freedom = len(points.time_s) - PARAMETERS[model]
@@ -83,13 +83,13 @@ def _row(points: Points, model: str, best: Copies, spreads: pd.Series) -> dict[s
 
 
 def _bandwidth(best: Copies, most_bytes: float) -> float:
-    """Return the fitted bandwidth; NaN if the bytes take no part of the time, so none is fitted."""
+    """Return the fitted bandwidth; NaN if none is fitted, because the bytes take no time."""
     bytes_s = min(best.knee_bytes, most_bytes) / best.bytes_per_s
     return best.bytes_per_s if bytes_s > _LEAST_SHARE * best.latency_s else float("nan")
 
 
 def _used(rows: Iterable[dict[str, Any]]) -> str | None:
-    """Return the model used by predictions."""
+    """Return which model predictions use, from the rows of a group's fits."""
     errors = {row["model"]: row["left_out_log_rms"] for row in rows}
     if KNEE in errors and errors[KNEE] < _BETTER * errors[LINE]:
         return KNEE
@@ -102,10 +102,10 @@ def _points(group: pd.DataFrame) -> Points:
 
 
 def points_table(source: MeasuredSource) -> pd.DataFrame:
-    """Return the copies of a GPU as in the table transfer_points, with cells_log_sd.
+    """Return one row per group of copies of a GPU, for the table transfer_points.
 
-    A row of end-to-end runs is the median over the cells' medians at one size, a row of single
-    copies is the median over the rounds of one size.
+    A row of end-to-end runs is the median over the cells' medians at one size, with cells_log_sd; a
+    row of single copies is the median over the rounds of one size.
     """
     rows = []
     for (memory, n), cells in run_cells(source).groupby(["host_memory", "n"], sort=True):
@@ -133,7 +133,7 @@ def run_cells(source: MeasuredSource) -> pd.DataFrame:
 
 
 def _of_cells(cells: pd.DataFrame, direction: str) -> dict[str, Any]:
-    """Return the median over cells of one part of their times, and the spread."""
+    """Return the median over cells of one part of their times, and its spread."""
     values = cells[f"{direction}_s"].to_numpy(dtype=float)
     row = _median(values)
     if len(values) > 1:

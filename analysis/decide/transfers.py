@@ -26,7 +26,7 @@ _SEARCH_LIMIT = math.log(1e8)  # of a bound, from the estimate in natural logari
 
 @dataclass(frozen=True)
 class Points:
-    """Measured copies: number of consecutive ones; total bytes and seconds, each (sizes,)."""
+    """Measured copies: number of consecutive copies, total bytes and seconds, each (sizes,)."""
 
     copies: int
     size_bytes: FloatArray
@@ -38,20 +38,21 @@ class Points:
         return Points(self.copies, self.size_bytes[kept], self.time_s[kept])
 
     def log_ratios(self, model: Copies) -> FloatArray:
-        """Return log(predicted/measured)."""
+        """Return log(predicted/measured) of each size by a model."""
         return np.asarray(np.log(model.time_s(self.copies, self.size_bytes) / self.time_s))
 
     @cached_property
     def least_latency_s(self) -> float:
-        """The lower limit of a search; a latency at this limit counts as 0."""
+        """The lower limit of latency in a search; a latency at this limit counts as 0."""
         return _LEAST_LATENCY * float(self.time_s.min())
 
 
 def fit(points: Points, model: str) -> Copies:
     """Fit a model (`LINE` or `KNEE`) by unweighted least squares of log time.
 
-    With absolute errors only the largest copies would matter, not the small copies that show the
-    latency. Latency and bandwidths are positive; a latency at the search limit is set to 0.
+    Logarithms are used because with absolute errors only the largest copies would matter, not the
+    small copies that show the latency. Latency and bandwidths are positive; a latency at the search
+    limit is set to 0.
     """
     return _search(points, _starts(points, model))
 
@@ -71,10 +72,10 @@ def leave_one_out(points: Points, best: Copies) -> FloatArray:
 def interval(points: Points, best: Copies, which: str) -> tuple[float, float]:
     """Return the 95 % profile interval of a line's ``latency_s`` or ``bytes_per_s``.
 
-    It contains the values at which the sum of squares, minimised over the other parameter, is
-    within the F quantile of its minimum (Bates and Watts, Nonlinear Regression Analysis, 1988,
-    section 6.1.2). If the latency is 0, it is still refitted for each bandwidth. 0 or infinity
-    means that the data give no bound.
+    The interval contains the values at which the sum of squares, minimised over the other
+    parameter, is within the F quantile of its minimum (Bates and Watts, Nonlinear Regression
+    Analysis, 1988, section 6.1.2). If the latency is 0, it is still refitted for each bandwidth. 0
+    or infinity means that the data give no bound.
     """
     degrees_of_freedom = len(points.time_s) - PARAMETERS[LINE]
     # Seconds of each copy: latencies, and bytes at the bandwidth; one is fixed, the other fitted.
@@ -101,7 +102,7 @@ def interval(points: Points, best: Copies, which: str) -> tuple[float, float]:
 
 
 def _crossing(surplus: Callable[[float], float], side: int) -> float:
-    """Return the zero of `surplus` on one side of 0, infinite if there is none."""
+    """Return where `surplus` crosses zero on one side of 0; infinite if it does not."""
     near, far = 0.0, 1e-3
     while far < _SEARCH_LIMIT:
         if surplus(side * far) > 0:
@@ -129,7 +130,7 @@ def _search(points: Points, starts: Iterable[FloatArray]) -> Copies:
 
 
 def _starts(points: Points, model: str) -> Iterator[FloatArray]:
-    """Yield the starts of searches; for a knee at each quartile of the log sizes."""
+    """Yield the starting points of searches; those for a knee are at quartiles of the log sizes."""
     least, most = np.argmin(points.size_bytes), np.argmax(points.size_bytes)
     latency = math.log(points.time_s[least] / points.copies / 2)
     slope = math.log(points.time_s[most] / points.size_bytes[most])

@@ -1,1 +1,1 @@
-"""Shared parts of the figures: looks, axes, points with intervals, SVG output."""
+"""Parts that the figures share: looks, axes, points with intervals, SVG output."""

@@ -1,4 +1,4 @@
-"""One colour and marker per kernel family, CPU implementation and GPU for all figures."""
+"""Colours and markers: one look per kernel family, CPU implementation and GPU in all figures."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -40,7 +40,7 @@ _LINES = ("-", "--", "-.", ":")
 
 @dataclass(frozen=True)
 class Look:
-    """Colour, marker and line style of one series in all figures."""
+    """The colour, marker and line style that a series has in all figures."""
 
     colour: str
     marker: str
@@ -97,18 +97,18 @@ SPLIT = {
 
 
 def family_of(variant: str) -> str:
-    """Return the family of a kernel."""
+    """Return the family of a kernel, which determines its colour."""
     return VARIANTS[variant].family if variant in VARIANTS else USER_SUPPLIED
 
 
 def kernel_look(variant: str) -> Look:
-    """Return colour and marker of a kernel's family, with the kernel's line style."""
+    """Return the look of a kernel: its family's colour and marker, and its own line style."""
     _, colour, marker = FAMILIES[family_of(variant)]
     return Look(colour, marker, _LINES[_member(variant) % len(_LINES)])
 
 
 def explorer_look(is_cpu: bool, variant: str) -> tuple[str, str]:
-    """Return the colour of a series of the explorer, and its marker within the family.
+    """Return the colour of a series of the explorer, and a marker that is unique in its family.
 
     The first kernel of a family has the marker of the family.
     """
@@ -125,7 +125,7 @@ def _member(variant: str) -> int:
 
 
 def size_looks(sizes: Iterable[int]) -> dict[int, Look]:
-    """Return a look for each matrix size N, along the ramp."""
+    """Return a look for each matrix size N, with colours along a ramp."""
     distinct = sorted(set(sizes))
     steps = max(1, -(-len(distinct) // len(_RAMP)))
     return _cycled(distinct, [colour for colour in _RAMP for _ in range(steps)])

@@ -24,7 +24,7 @@ def name_rows(axis: Axes, names: Sequence[str]) -> None:
 
 
 def offset(series: int, count: int) -> float:
-    """Return the distance of one of `count` series below the centre of its row."""
+    """Return how far the n-th of `count` series is drawn below the centre of its row."""
     return (series - (count - 1) / 2) * min(0.8 / count, 0.2)
 
 
@@ -39,8 +39,8 @@ def dots(
 ) -> None:
     """Draw the values of `frame` at the heights `y`, with horizontal intervals.
 
-    `x` names the columns of value, low and high. Values without an interval have hollow
-    markers. A tooltip shows the name, from `names`, and the values.
+    `x` names the columns of value, low and high. Values without an interval have hollow markers.
+    The tooltip of a dot shows its name, from `names`, and its values.
     """
     value, low, high = (frame[name].to_numpy(dtype=float) for name in x)
     place = np.asarray(y, dtype=float)

@@ -47,7 +47,7 @@ _BESIDE = (
 
 
 def theme() -> AbstractContextManager[None]:
-    """Return the context for drawing and saving a figure."""
+    """Return the context in which to draw and save a figure."""
     settings = sns.axes_style("ticks") | sns.plotting_context("paper")
     ink = ("text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color")
     settings |= dict.fromkeys((*ink, "grid.color", "hatch.color"), INK)
@@ -59,12 +59,12 @@ def theme() -> AbstractContextManager[None]:
 
 
 def named(*drawings: Draw) -> dict[str, Draw]:
-    """Return the functions that draw figures by figure name: a hyphen for each underscore."""
+    """Return drawing functions by the name of their figure: hyphens replace underscores."""
     return {draw.__name__.replace("_", "-"): draw for draw in drawings}
 
 
 def panelled(cards: Sequence[Device]) -> Sequence[Device]:
-    """Return the GPUs that get a panel: all, or only the first if there are too many."""
+    """Return the GPUs that get a panel: all, or only the first if they are too many."""
     return cards if len(cards) <= MOST_PANELS else cards[:1]
 
 
@@ -81,7 +81,7 @@ def panels(
 
 
 def legend(figure: Figure, axes: Sequence[Axes]) -> None:
-    """Add one legend for all panels below the figure, which grows by the rows after the first.
+    """Add one legend for all panels below the figure, which becomes higher if it needs more rows.
 
     As many columns are used as fit in the figure, and the rows are about equally long.
     """
@@ -133,7 +133,7 @@ def log_axis(axis: Axes, which: str, base: int = 10) -> None:
 
 
 def factor_axis(axis: Axes, which: str) -> None:
-    """Make an axis of factors logarithmic; the ticks fit narrow and wide ranges."""
+    """Make an axis of factors logarithmic, with ticks that suit its range."""
     log_axis(axis, which)
     low, high = axis.get_xlim() if which == "x" else axis.get_ylim()
     ratio = high / low
@@ -190,12 +190,12 @@ def seconds(value: float) -> str:
 
 
 def times(value: float, digits: int = 4) -> str:
-    """Return a speedup or a ratio for a tooltip: 14.17×."""
+    """Return a ratio for a tooltip: 14.17×."""
     return f"{rounded(value, digits)}×"
 
 
 def speedup(value: float) -> str:
-    """Return a measured speedup; `tooltip` rounds speedups without an interval with `about`."""
+    """Return a speedup for a tooltip; without an interval, `tooltip` uses `about` instead."""
     return times(value)
 
 
@@ -205,19 +205,19 @@ def about(value: float) -> str:
 
 
 def looks_of(devices: Devices, by: str = "short") -> dict[str, Look]:
-    """Return the look of each GPU by its attribute `by`, the same in all figures."""
+    """Return the look of each GPU, the same in all figures, by the GPU's attribute `by`."""
     return gpu_looks(getattr(gpu, by) for gpu in devices.gpus)
 
 
 def title(axis: Axes, text: str) -> None:
-    """Set the title of a panel, in lines that fit in the panel."""
+    """Set the title of a panel, broken into lines that fit the panel."""
     axis.set_title("\n".join(wrap(label(text), 24)))
 
 
 def note(
     axis: Axes, text: str, at: tuple[float, float], shift: tuple[float, float], **how: Any
 ) -> Text:
-    """Write `text` at a point of the data, `shift` points away; lines do not cross it."""
+    """Write `text` near a point of the data, shifted by `shift` points; no line crosses it."""
     box = {"facecolor": PAPER, "linewidth": 0, "pad": 0.8}
     usual: dict[str, Any] = {"fontsize": 8, "va": "center", "zorder": 5, "annotation_clip": False}
     how = usual | {"bbox": box} | how
@@ -225,7 +225,7 @@ def note(
 
 
 def name_ends(figure: Figure, axis: Axes, ends: pd.DataFrame, fontsize: float = 8) -> None:
-    """Write the texts of lines to the right of their ends, without overlaps.
+    """Write the names of lines to the right of their ends, without overlaps.
 
     `ends` has the columns x, y, text and colour.
     """
@@ -245,7 +245,7 @@ def name_ends(figure: Figure, axis: Axes, ends: pd.DataFrame, fontsize: float = 
 
 
 def name_points(figure: Figure, axis: Axes, points: pd.DataFrame) -> None:
-    """Write texts beside points where they hide no point and no other text; omit the rest.
+    """Write texts beside points where they hide no point and no other text; omit the others.
 
     `points` has the columns x, y and text; points with an empty text get none.
     """
@@ -316,7 +316,10 @@ def marks(
     size: float = 26,
     widths: tuple[float, float] = (0, 1.0),
 ) -> None:
-    """Draw points with tooltips, some of them hollow; `widths` are of the rims of both kinds."""
+    """Draw points with tooltips, some of them hollow.
+
+    `widths` are the widths of the rims of filled and of hollow points.
+    """
     how: dict[str, Any] = {"marker": look.marker, "s": size, "zorder": 3}
     for chosen, face, width in ((~hollow, look.colour, widths[0]), (hollow, "none", widths[1])):
         if chosen.any():
@@ -333,14 +336,14 @@ def key(axis: Axes, look: Look, text: str | None) -> None:
 
 
 def cell_names(cells: pd.DataFrame) -> list[str]:
-    """Return kernel, block size if any, and matrix size of each cell, for tooltips."""
+    """Return the name of each cell for tooltips: kernel, block size if any, and matrix size."""
     blocks = ("" if pd.isna(size) else f", B = {tiles.shown(size)}" for size in cells["block_size"])
     named = zip(cells["variant"], blocks, cells["n"], strict=True)
     return [f"{variant}{block}, N = {plain_number(n)}" for variant, block, n in named]
 
 
 def with_rates(cells: pd.DataFrame, quantity: str) -> pd.DataFrame:
-    """Return `cells` with rate, rate_low, rate_high in GFLOP/s from the times of `quantity`.
+    """Return `cells` with columns rate, rate_low, rate_high in GFLOP/s, from their times.
 
     `quantity` is "total" or "kernel". Rows without this time are dropped. The upper bound of the
     time gives the lower bound of the throughput.

@@ -1,4 +1,4 @@
-"""Convert a matplotlib figure to reproducible inline SVG with tooltips."""
+"""Converting a matplotlib figure to reproducible inline SVG with tooltips."""
 
 import io
 import re
@@ -35,7 +35,7 @@ ET.register_namespace("", _SVG.strip("{}"))
 def label(text: object) -> str:
     """Return `text` as a figure label: one line without control characters, shortened.
 
-    The GPUs of a host have names with the same start: a label keeps the end of a long text.
+    A long text keeps its end, because the GPUs of a host have names with the same start.
     """
     clean = _CONTROL.sub("", str(text)).strip()
     start, end = _LONGEST_LABEL // 2, _LONGEST_LABEL // 2 - 1
@@ -82,9 +82,9 @@ def render(figure: Figure, name: str) -> str:
 
 
 def without_overlaps(figure: Figure) -> None:
-    """Remove tick labels that would overlap.
+    """Remove tick labels where they would overlap.
 
-    Powers of two have priority, then those of ten, then the largest.
+    Powers of two are kept first, then those of ten, then the largest values.
     """
     figure.draw_without_rendering()
     for axis in [each for axes in figure.axes for each in (axes.xaxis, axes.yaxis)]:
@@ -133,7 +133,7 @@ def _ungroup(parent: ET.Element) -> None:
 
 
 def _convert(element: ET.Element, prefix: str) -> None:
-    """Convert references to HTML syntax, prefix ids, and replace `INK` and `PAPER`."""
+    """Convert references to HTML syntax, prefix ids, and replace the colours `INK` and `PAPER`."""
     target = element.attrib.pop(_XLINK_HREF, None)
     if target is not None:
         element.set("href", target)
