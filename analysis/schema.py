@@ -1,6 +1,6 @@
 """Columns of the study's tables, with their units in the report.
 
-`base.dictionary` declares them. They govern writing (`analysis.data.store.write`), reading
+`base.dictionary` declares the columns. They govern writing (`analysis.data.store.write`), reading
 (`analysis.data.store.Store`), the report (`analysis.render`) and docs/reference/tables.md
 (``gemm-study document tables``).
 """
@@ -17,7 +17,7 @@ Value = TypeVar("Value")
 
 @dataclass(frozen=True)
 class Unit:
-    """The display of a quantity: factor from SI, unit name, significant digits.
+    """How a quantity is shown: the factor from SI units, the unit's name, and significant digits.
 
     Digits None: as few digits as possible, for rounded published values. Digits 0: whole numbers.
     """
@@ -77,7 +77,7 @@ def renaming(column: str, to: str) -> dict[str, str]:
 
 @cache
 def column(table: str, name: str) -> Column:
-    """Return a column of a table; a bound has the type and unit of its value."""
+    """Return a column of a table; a bound has the type and the unit of the value that it bounds."""
     base = _bounded_column(table, name)
     declaration = declared(table, base or name)
     heading = declaration.heading

@@ -1,4 +1,4 @@
-"""All tables of the study: one process per recording, then the tables of all recordings."""
+"""Computing all tables of the study: one process per recording, then the tables over all."""
 
 import signal
 import sys
@@ -47,7 +47,7 @@ Progress = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Published:
-    """Published data: times, systems, and figures in the text of source V."""
+    """The published data: times, systems, and numbers in the text of source V."""
 
     times: pd.DataFrame
     systems: list[systems.System]
@@ -62,7 +62,7 @@ class Published:
 
 @dataclass(frozen=True)
 class _Part:
-    """The results of one recording, or of the published data and this tree.
+    """The tables of one recording, or of the published data and this tree.
 
     `sources` keep only the data that comparisons of recordings need.
     """
@@ -84,9 +84,9 @@ def compute(
 ) -> Frames:
     """Return all tables by name; raise StudyError for an unusable recording.
 
-    `paths` are the folders of the recordings' sessions by id, `printed` the published data, `built`
-    the cubins of this tree, `counted` tables of `gemm-study count`, `missing` reasons of
-    missing recordings by id, `sizes` the matrix sizes of the study, `ranges` the file of
+    `paths` are the folders of the recordings' sessions by id, `printed` is the published data,
+    `built` the cubins of this tree, `counted` tables of `gemm-study count`, `missing` the reasons
+    of missing recordings by id, `sizes` the matrix sizes of the study, `ranges` the file of
     `kernels.host_execution.ranges`. Worker processes call `progress`, so it must be picklable.
     """
     data.check_names(paths)
@@ -155,7 +155,7 @@ def _print(line: str) -> None:
 
 
 def _alone() -> None:
-    """Set up a worker process: one thread, and no traceback after an interrupt."""
+    """Set up a worker process: it uses one thread, and an interrupt prints no traceback."""
     threadpool_limits(1)
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
@@ -252,7 +252,7 @@ def _part(
 
 
 def _joined(of_tree: _Part, parts: list[_Part]) -> Frames:
-    """Return the concatenated tables: published data first, builds of this tree last."""
+    """Return tables concatenated over all parts: published data first, builds of this tree last."""
     frames = {}
     for name in of_tree.frames:
         ordered = [*parts, of_tree] if name in ("builds", "machine_code") else [of_tree, *parts]

@@ -1,1 +1,1 @@
-"""Benchmarks of the project: its timing compared with other tools, and its measuring cost."""
+"""Benchmarks of the project itself: its timing compared with other tools, and its cost."""

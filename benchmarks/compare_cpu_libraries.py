@@ -1,4 +1,4 @@
-"""Try all CPU libraries and thread counts at random sizes; rate `packed` and the study's choice.
+"""Time all CPU libraries and thread counts at random sizes, to rate `packed` and the study.
 
     python -m benchmarks.compare_cpu_libraries [--sizes N] [--rounds N] [--out FILE]
 
@@ -7,9 +7,9 @@ multiply the same matrices in interleaved rounds, in an order that is reversed e
 load of the host affects all equally. Each timed product follows an untimed one, which starts when
 the threads of other libraries are idle. All products must pass the gate.
 
-The study knows times at its own sizes and thread counts only, from a first part of this run. Its
-choice at another size is the candidate with the least time interpolated
-between them. The table gives, for each size:
+The study has times only at its own sizes and thread counts, which a first part of this run
+measures. Its choice at another size is the candidate with the least interpolated time. The table
+gives, for each size:
 
 - best: the fastest candidate, and its throughput from medians
 - choice: the study's choice, and its time over that of the best (median over rounds)
@@ -64,7 +64,7 @@ Times = dict[Candidate, list[float]]  # seconds by round
 
 @dataclass(frozen=True)
 class Comparison:
-    """The result at one size; candidates are (variant, threads), `share` is of the FMA ceiling."""
+    """The result at one size; candidates are (variant, threads); `share` is of the FMA ceiling."""
 
     n: int
     rounds: int
@@ -81,7 +81,7 @@ class Comparison:
 
     @property
     def faults(self) -> list[str]:
-        """Return the bounds that this size misses."""
+        """Return the criteria that the result at this size misses."""
         checks = {
             "choice": self.choice_ratio > 1.05,
             "packed": self.n >= 128 and self.packed_ratio < 0.9,
@@ -92,7 +92,7 @@ class Comparison:
 
     @property
     def line(self) -> str:
-        """Return the result as a line of the table, with the bounds that it misses."""
+        """Return the result as a line of the table, with the criteria that it misses."""
         best, choice, packed = (f"{v} {t}" for v, t in (self.best, self.choice, self.packed))
         return (
             f"{self.n:>5} {best:>10} {self.best_flop_per_s / 1e9:>7.1f} {choice:>10} "
@@ -103,7 +103,7 @@ class Comparison:
 
 
 def choose(known_s: Mapping[Candidate, Mapping[int, float]], n: int) -> Candidate:
-    """Return the candidate with the least time at `n`, interpolated between its known sizes."""
+    """Return the candidate with the least time at `n`, interpolated between its measured sizes."""
 
     def time_s(candidate: Candidate) -> float:
         sizes = sorted(known_s[candidate])
@@ -151,7 +151,7 @@ def compare(
 
 
 def candidates(library: Library, counts: Iterable[int]) -> list[Candidate]:
-    """Return the installed variants that are fast, on each number of threads that they support."""
+    """Return (variant, threads) for the installed fast variants, for each count they support."""
     names = [PACKED, *LIBRARIES]
     for name in LIBRARIES:
         try:
@@ -191,7 +191,7 @@ def measure(
 
 
 def _run(product: Callable[[], None], threads: int) -> float:
-    """Return the seconds of one product; one thread stays on its core."""
+    """Return how many seconds one product took; a single thread stays on its core."""
     wait_until_alone()
     with all_cores() if threads > 1 else nullcontext():
         until = time.perf_counter() + _WARM_UP_S

@@ -1,4 +1,4 @@
-"""Compare the fastest float32 variants with cuBLAS SGEMM, in interleaved pairs.
+"""Compare the fastest float32 variants with SGEMM of cuBLAS, in interleaved pairs.
 
     python -m benchmarks.compare_with_cublas [--pairs N] [--sizes N ...] [--out FILE]
 
@@ -50,7 +50,7 @@ _SEED = 1
 
 @dataclass(frozen=True)
 class Comparison:
-    """Medians of the pairs of one variant at one size; times in seconds.
+    """One variant and cuBLAS at one size: medians over the pairs, with times in seconds.
 
     The bounds are NaN if there are too few pairs for an interval.
     """
@@ -78,7 +78,7 @@ HEADING = f"{'variant':<16} {'tile':>6} {'N':>5} {'µs':>10} {'TFLOP/s':>7} {'cu
 
 
 def compare(one: Cell, times_s: Sequence[float], library_s: Sequence[float]) -> Comparison:
-    """Return the comparison of equally many times of a cell and the library, in seconds."""
+    """Return the comparison from equally many times of a cell and of the library, in seconds."""
     ratios = np.divide(library_s, times_s)
     medians = median(times_s), median(library_s)
     found, number = median_interval(ratios, _CONFIDENCE), number_of(one.block_size)

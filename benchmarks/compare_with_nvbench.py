@@ -4,7 +4,7 @@
 
 The kernels of `benchmarks.nvbench_kernels` run on GPU 0. Kernel-only times
 (`GpuSession.kernel_time`) with flushed caches are compared with nvbench's isolated time ("cold"),
-which also flushes the L2 and includes two events. Times with warm caches are compared with
+which also flushes the L2, and includes two events. Times with warm caches are compared with
 nvbench's time per further launch: (cold time of L launches − cold time of one) / (L − 1). The third
 method uses the GPU's clock: one-thread kernels before and after read %globaltimer, and the time
 without a kernel between them is subtracted. All methods alternate in one process, and each round
@@ -54,7 +54,7 @@ _COLD_TIME = "nv/cold/time/gpu/median"
 
 @dataclass(frozen=True)
 class Times:
-    """A kernel's times by all methods in one round, in seconds per launch."""
+    """The times of a kernel by all methods in one round, in seconds per launch."""
 
     warm_s: float
     flushed_s: float
@@ -68,7 +68,10 @@ _METHODS = [field.name for field in fields(Times)]
 
 @dataclass(frozen=True)
 class Comparison:
-    """A kernel's medians over the rounds, and ratios to nvbench, the first with its interval."""
+    """A kernel's medians over the rounds, and their ratios to nvbench's.
+
+    The first ratio has an interval.
+    """
 
     variant: str
     block_size: int | None
@@ -134,7 +137,7 @@ def _value(summaries: dict[str, Any], tag: str, name: str) -> float:
 
 
 def read_ours(path: Path) -> dict[Kernel, MethodTimes]:
-    """Return this project's times of all kernels from a file: medians over windows, by method."""
+    """Return this project's times of all kernels from a file, by method: medians over windows."""
     windows = json.loads(path.read_text())
     return {kernel: tuple(np.median(windows[label(*kernel)], axis=0)) for kernel in KERNELS}
 

@@ -1,10 +1,11 @@
-"""Rates of `compare` on simulated sessions, with different noise of the machine.
+"""How often `compare` errs on simulated sessions, for different kinds of noise of the machine.
 
     python -m benchmarks.judge_noise COMPARISONS [NOISE ...]
 
-Layouts: the sessions of B follow those of A, they alternate, or A are the first repeated sessions.
-Printed: false *slower* of benchmarks, of `MOST`, and of comparisons; slowdowns of 5 % of one
-benchmark and of all, said to be found, and found of these.
+The sessions of B follow those of A or alternate with them, or the sessions of A are the first of
+the repeated ones (layouts). Printed rates: false *slower* verdicts on benchmarks, on `MOST` and in
+whole comparisons; slowdowns of 5 % of one benchmark and of all that the command says it can find,
+and how many of these it finds.
 """
 
 import sys
@@ -23,7 +24,7 @@ NAMES, SAMPLES = [*"abcdefghij"], 10  # of benchmarks; per session
 
 
 def world(kind: str, rng: np.random.Generator, sessions: int) -> np.ndarray:
-    """Return log times, shape (benchmarks, sessions, samples); sessions in order of time."""
+    """Return simulated log times, (benchmarks, sessions, samples), sessions in order of time."""
     draw = partial(rng.standard_t, 2) if kind == "t2" else rng.standard_normal
     shapes = [(1, sessions, 1), (len(NAMES), sessions, 1), (len(NAMES), sessions, SAMPLES)]
     common, single, sample = (0.004 * draw(size=shape) for shape in shapes)
@@ -51,7 +52,7 @@ def builds(layout: str, repeats: int, size: int) -> Builds:
 
 
 def rates(kind: str, sides: Builds, rng: np.random.Generator) -> list[float]:
-    """Return the printed values for one comparison."""
+    """Return the values to print, from one simulated comparison."""
     names = {"benchmark": NAMES, "session": sorted({*sides.a, *sides.b, *sides.repeats})}
     log_s = world(kind, rng, len(names["session"]))
     index = pd.MultiIndex.from_product([*names.values(), range(SAMPLES)], names=[*names, "sample"])

@@ -2,13 +2,14 @@
 
     python -m benchmarks.judge_rates FOLDER [--draws N] [--only BENCHMARK]
 
-FOLDER has result files of one tool; names with `planted` are those of a slower build, names with
-`planted-one` of one in which only BENCHMARK is slower. Half of the others give the variation
-between sessions, the other half is compared: the first and second half, or every second file, both
-ways. Sides of 1, 3 and 5 sessions are drawn at random: they alternate, or one is earlier. A
-slowdown of 5 % is also planted by factor, in one benchmark or in all of B. Tools compare the first
-files of both sides: by means (pytest-benchmark, --benchmark-compare-fail mean:5%), or by the U test
-of Google Benchmark's compare.py (p < 0.05, the larger median is slower).
+FOLDER has result files of one tool. Files with `planted` in the name are those of a slower build;
+with `planted-one`, only BENCHMARK is slower in that build. Half of the other files give the
+variation between sessions, the other half is compared. The halves are the first and the second
+half, or every second file, each in both roles. Sides of 1, 3 and 5 sessions are drawn at random:
+they alternate, or one is earlier. Slowdowns are also planted by multiplying times by 1.05, in one
+benchmark or in all of B. The rules of other tools compare the first files of both sides: by means
+(pytest-benchmark, --benchmark-compare-fail mean:5%), or by the U test of Google Benchmark's
+compare.py (p < 0.05, the larger median is slower).
 """
 
 import argparse
@@ -31,7 +32,7 @@ SIZES = (1, 3, 5)  # sessions per side
 
 
 def halves(files: Sequence[str]) -> Iterator[tuple[Sequence[str], Sequence[str]]]:
-    """Yield files that give the variation, and files to compare."""
+    """Yield the files that give the variation, and the files to compare."""
     middle = len(files) // 2
     for one, other in ((files[:middle], files[middle:]), (files[::2], files[1::2])):
         yield one, other
@@ -41,14 +42,14 @@ def halves(files: Sequence[str]) -> Iterator[tuple[Sequence[str], Sequence[str]]
 def sides(
     files: Sequence[str], size: int, is_alternate: bool, rng: np.random.Generator
 ) -> list[list[str]]:
-    """Return two sides of `size` files, which alternate or of which one is earlier."""
+    """Return two sides of `size` files each: they alternate, or one side is earlier."""
     order = np.sort(rng.permutation(len(files))[: 2 * size])
     pair = order.reshape(size, 2).T if is_alternate else order.reshape(2, size)
     return [[files[at] for at in side] for side in rng.permutation(pair)]
 
 
 def of_tools(times: pd.Series, a: str, b: str) -> dict[str, float]:
-    """Return the numbers of benchmarks that means and the U test call slower in session `b`."""
+    """Return how many benchmarks are slower in session `b` by other tools: means, and U test."""
     means = u_test = 0
     for name in times.index.unique("benchmark"):
         one, other = (times.loc[name, session].to_numpy() for session in (a, b))
@@ -58,11 +59,11 @@ def of_tools(times: pd.Series, a: str, b: str) -> dict[str, float]:
 
 
 def said(part: pd.DataFrame, builds: Builds, slow: str = "") -> dict[str, float]:
-    """Return what a comparison says of the benchmarks, and of row `slow`, which is slower in B.
+    """Return what a comparison says about benchmarks, and about row `slow`, which is slower in B.
 
-    Columns: benchmarks and slower, their numbers without `slow` and `MOST`; most, whether these are
-    slower; any, whether anything else than `slow` is; able, whether 5 % is said to be found in
-    `slow`; found, whether it is then.
+    Columns: benchmarks and slower, the number of all and of slower ones without `slow` and `MOST`;
+    most, whether `MOST` is slower; any, whether anything except `slow` is; able, whether the
+    command says that it can find 5 % in `slow`; found, whether it then finds it.
     """
     frame = judged(part, builds, SLOWDOWN - 1).set_index("benchmark")
     slower = frame["verdict"] == SLOWER
@@ -75,9 +76,10 @@ def said(part: pd.DataFrame, builds: Builds, slow: str = "") -> dict[str, float]
 
 
 def rates(table: pd.DataFrame, builds: Builds, size: int, draws: int, only: str) -> pd.DataFrame:
-    """Return a row per drawn comparison: size, kind, layout, `said` and `of_tools`.
+    """Return one row per drawn comparison: size, kind, layout, and columns of `said`, `of_tools`.
 
-    `builds` are the files of one build and planted ones, those with `ONE` slower in `only`.
+    `builds` has the files of one build and planted ones; those with `ONE` in the name are slower
+    only in the benchmark `only`.
     """
     rng, rows = np.random.default_rng(size), []
     times = table.set_index(["benchmark", "session"])["time_s"].sort_index()
@@ -99,7 +101,7 @@ def rates(table: pd.DataFrame, builds: Builds, size: int, draws: int, only: str)
 
 
 def slowed(part: pd.DataFrame, benchmarks: Sequence[str], files: Sequence[str]) -> pd.DataFrame:
-    """Return `located` sessions with a slowdown of `benchmarks` in `files`."""
+    """Return `located` sessions in which `benchmarks` are slower in `files`."""
     part = part.copy()
     part.loc[benchmarks, [("log_s", name) for name in files]] += np.log(SLOWDOWN)
     return part

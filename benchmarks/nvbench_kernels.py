@@ -4,11 +4,11 @@ Addresses of code and matrices change the time of an 8 µs kernel by up to 4 % f
 process. Here both tools therefore alternate in one primary context, on the same matrices.
 
 nvbench runs all registered benchmarks at once, so `benchmarks.compare_with_nvbench` starts this
-module once per round. It writes two files. nvbench's file contains, for each kernel, the isolated
-("cold") time of one launch and of a train of launches. nvbench blocks the stream until a train is
-enqueued. It does not block its batches, so for cuBLAS (two kernels at N = 256) they would measure
-the host's launch rate. The second file contains the session's times, measured after each of the
-two.
+module once per round. This module writes two files. nvbench's file contains, for each kernel, the
+isolated ("cold") time of one launch and of a train of consecutive launches. nvbench blocks the
+stream until a train is enqueued. It does not block its batches, so for cuBLAS (two kernels at N =
+256) a batch would measure how fast the host launches. The second file contains this project's
+times, measured after each of nvbench's two.
 """
 
 import argparse
@@ -63,18 +63,18 @@ MethodTimes = tuple[float, float, float]  # seconds per launch: warm, flushed, G
 
 
 def product(kernel: Kernel) -> Product:
-    """Return the product of a kernel."""
+    """Return the product that a kernel computes."""
     name, number, n = kernel
     return Product(name, DTYPE, Shape.square(n), variant(name).block_size(number))
 
 
 def label(name: str, block_size: int | None, n: int) -> str:
-    """Return the name of a kernel in both files."""
+    """Return the name that both files use for a kernel."""
     return f"{name}-b{block_size}-n{n}"
 
 
 def train(n: int) -> int:
-    """Return the number of launches of a train at size `n`."""
+    """Return how many launches a train has at size `n`."""
     return max(5, min(_TRAIN, _TRAIN * _TRAIN_N**3 // n**3))
 
 
@@ -105,7 +105,7 @@ def stamps(session: GpuSession) -> Callable[[Cell], float]:
 
 
 def windows(session: GpuSession, kernel: Kernel) -> list[MethodTimes]:
-    """Return samples of a kernel by this project's methods, one method after the other."""
+    """Return samples of a kernel, one per window; a window uses all methods of this project."""
     asked = Cell("gpu0", product(kernel), "pinned")
     taken = (
         [method(asked) for _ in range(WINDOWS)]
@@ -121,7 +121,7 @@ def windows(session: GpuSession, kernel: Kernel) -> list[MethodTimes]:
 def benchmark(
     cuda: Any, kernel: Kernel, cubins: Path, addresses: list[int], after: Callable[[], None]
 ) -> Callable[[Any], None]:
-    """Return the function that nvbench calls for a kernel.
+    """Return the function that nvbench calls to measure a kernel.
 
     `cuda` is `cuda.bindings.driver`, `addresses` are the device addresses of A, B and C; `after` is
     called after nvbench's measurement.

@@ -48,7 +48,7 @@ Asked = tuple[Shaped, Shape, Run]
 
 @dataclass(frozen=True)
 class Compared:
-    """A question, its measured and predicted time in s, and log ratio and half-width in logs."""
+    """A question with its measured and predicted time in s; ratio and half-width are logarithms."""
 
     variant: str
     shape: str
@@ -120,7 +120,7 @@ def compare(
 
 
 def compare_recorded(known: Sequence[Shaped], measured: MeasuredSource) -> Iterator[Compared]:
-    """Yield the runs of a recording that `known` predicts, all in float32."""
+    """Yield the float32 runs of a recording that the implementations `known` predict."""
     runs = measured.placed.summary()
     for row in runs[(runs["dtype"] == "float32") & (runs["batch"] == 1)].itertuples():
         shape, run = Shape(1, row.m, row.n, row.k), Run(row.host_memory)
@@ -134,7 +134,7 @@ def compare_recorded(known: Sequence[Shaped], measured: MeasuredSource) -> Itera
 
 
 def by_location(compared: Sequence[Compared]) -> Iterator[str]:
-    """Yield a line per location: share inside, median ratio and median width."""
+    """Yield one line per location: share inside the intervals, median ratio and median width."""
     for name in sorted({one.run.location for one in compared}):
         of_place = [one for one in compared if one.run.location == name]
         inside = sum(abs(one.log_ratio) <= one.half_width for one in of_place) / len(of_place)

@@ -2,10 +2,10 @@
 
     python -m benchmarks.recompute --tables results/tables ID=DIR [ID=DIR ...]
 
-Reviewers can start here. The script needs only numpy and scipy. From the tables it takes hardware
-counters, machine code and weights of fits. It recomputes medians, their intervals in one session
-and (kernel times) over several, break-even sizes, the fits of M0, M1 and M8, and the audit. The
-exit status is 1 if a value exceeds its tolerance. Repeat an ID for several sessions.
+Reviewers can start here. The script needs only numpy and scipy. It takes only hardware counters,
+machine code and weights of fits from the tables. It recomputes medians, their intervals in one
+session and (kernel times) over several, break-even sizes, the fits of M0, M1 and M8, and the audit.
+The exit status is 1 if a value exceeds its tolerance. Repeat an ID for several sessions.
 """
 
 import argparse
@@ -40,30 +40,30 @@ def rows_of(path):
 
 
 def cell_of(row, columns=CELL):
-    """Return the configuration of a row."""
+    """Return the values of a row that identify its configuration."""
     return tuple(row[name] for name in columns)
 
 
 def number(text):
-    """Return a cell of a table as a number, NaN if blank."""
+    """Return the number in a cell of a table; NaN if it is blank."""
     return float(text) if text else math.nan
 
 
 class Checks:
-    """Counts of compared values by name, and the worst deviation of each."""
+    """How many values were compared, by name, and the largest deviation of each name."""
 
     def __init__(self):
         self.found = defaultdict(list)
 
     def compare(self, name, what, own, table, tolerance):
-        """Compare a recomputed value with a table's; blank on both sides agrees."""
+        """Compare a recomputed value with that in a table; two blanks agree."""
         same = own == table or (math.isnan(own) and math.isnan(table))
         apart = 0.0 if same else abs(own - table) / max(abs(own), abs(table))
         apart = math.inf if math.isnan(apart) else apart
         self.found[name].append((apart, apart > tolerance, f"{what}: {own:.6g}, table {table:.6g}"))
 
     def report(self):
-        """Print one line per name; return whether everything agrees."""
+        """Print one line per name; return whether all values agree."""
         for name, found in self.found.items():
             agree, (worst, differs, what) = sum(not each[1] for each in found), max(found)
             print(f"{name}: {agree} of {len(found)} agree; largest deviation {worst:.1e}")
@@ -72,7 +72,7 @@ class Checks:
 
 
 class Source:
-    """The samples of one GPU and its host: times by cell and session, in order of time."""
+    """The samples of one GPU and its host: times by cell and session, in the order measured."""
 
     def __init__(self, folders):
         self.total, self.kernel = defaultdict(dict), defaultdict(dict)
@@ -90,7 +90,7 @@ class Source:
                     self.kernel[cell][session] = behind[cell[:8]]
 
     def is_fitted(self, cell):
-        """Return whether a cell is a square float32 product of a planned size."""
+        """Return whether models are fitted to a cell: square, float32 and of a planned size."""
         device, _, dtype, batch, m, n, k = cell[:7]
         fits = m == n == k and batch == "1" and dtype == "float32"
         planned = [*self.configuration["sizes"], *self.configuration.get("holdout_sizes", [])]
@@ -98,7 +98,7 @@ class Source:
 
 
 def median_of(sessions):
-    """Return the geometric mean of the medians of sessions."""
+    """Return the geometric mean of the sessions' medians."""
     return math.exp(sum(math.log(np.median(v)) for v in sessions.values()) / len(sessions))
 
 
@@ -135,7 +135,7 @@ def check_medians(source, label, summary, checks):
 
 
 def bootstrap_variance(values):
-    """Return the variance of the median of a resample of at least 6 log times."""
+    """Return the variance of a resample's median, for at least 6 log times."""
     count, logs = len(values), np.sort(np.log(values))
     middle = (count + 1) / 2
     weights = np.diff(betainc(middle, middle, np.arange(count + 1) / count))
@@ -143,7 +143,7 @@ def bootstrap_variance(values):
 
 
 def reml(values, noise):
-    """Return the shared and the own variance of sessions; arrays have shape (cells, sessions)."""
+    """Return the variances of shared and own session effects; arrays are (cells, sessions)."""
     sessions = values.shape[1]
     values = values - values.mean(axis=1, keepdims=True)  # sums of large logarithms lose digits
     scale = np.mean(values**2)
@@ -166,7 +166,10 @@ def reml(values, noise):
 
 
 def check_sessions(source, label, summary, checks):
-    """Compare intervals of kernel times over several sessions, by the memory of the matrices."""
+    """Compare the intervals of kernel times over several sessions.
+
+    They are estimated separately by the memory that contains the matrices.
+    """
     limit = source.gpu["limits"]["l2_cache_bytes"]
     table = {cell_of(row): row for row in summary if row["gpu"] == label}
     kinds = defaultdict(dict)
@@ -192,7 +195,7 @@ def check_sessions(source, label, summary, checks):
 
 
 def least(groups, n):
-    """Return the least log time at N of curves through log times, within their ranges."""
+    """Return the least log time at N of the curves of all groups, each within its own range."""
     found = np.full(len(n), np.inf)
     for sizes, times in groups:
         inside = (n >= sizes[0] * (1 - 1e-9)) & (n <= sizes[-1] * (1 + 1e-9))
@@ -278,7 +281,7 @@ def accesses_of(variant, n, block):
 
 
 def work_of(variant, n, block, counters, code, gpu):
-    """Return the units of M8 of a launch: 1, waits, lines, wavefronts, instructions."""
+    """Return the units of work of a launch in M8: 1, waits, lines, wavefronts, instructions."""
     threads, blocks = (block * block, (-(-n // block)) ** 2) if block else (n, n)
     key = (variant, str(n), str(block or ""))
     theory = zip(ACCESSES, accesses_of(variant, n, block), strict=True)
@@ -333,7 +336,7 @@ def check_models(source, label, tables, checks):
 
 
 def start_up(kernel, n, time_s):
-    """Return the constant of time = constant + a·n³, with one a per kernel, by soft-L1."""
+    """Return the constant of time = constant + a·n³, fitted by soft-L1 with one a per kernel."""
     largest = [np.max((time_s / n**3)[kernel == each]) for each in range(kernel.max() + 1)]
 
     def residual(logs):

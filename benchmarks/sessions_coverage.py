@@ -3,12 +3,12 @@
     python -m benchmarks.sessions_coverage [--repeats N]
 
 Each simulation takes GPU cells of one kind from the H100 recordings. Their samples are drawn from
-the residuals of the recorded samples. The effects of sessions are those estimated from the
-recordings, none, shared by all cells, or separate per cell. The first table gives the coverage of
+the residuals of the recorded samples. The effects of sessions are as estimated from the recordings,
+or absent, or shared by all cells, or separate for each cell. The first table gives the coverage of
 the intervals of the mean, overall and by third of the cells' noise, and of the prediction intervals
-of one more session. For the second table, each recording is left out in turn. It counts the medians
-of the recording that are inside the prediction intervals of the others of its GPU model, and gives
-the median half-width as a factor.
+of one more session. For the second table, each recording is excluded in turn. The table counts how
+many of its medians are inside the prediction intervals from the other recordings of its GPU model,
+and gives the median half-width as a factor.
 """
 
 import argparse
@@ -44,10 +44,10 @@ EFFECTS: dict[str, tuple[float, float] | None] = {
 
 @dataclass(frozen=True)
 class Kind:
-    """Cells of one kind.
+    """Cells of one kind, with what a simulation needs.
 
-    `residuals`: of the log samples of each cell about the median of their session; `samples`: their
-    number per session; `tercile`: of each cell's noise; and the variances between sessions.
+    `residuals`: the log samples of each cell minus the median of their session; `samples`: their
+    number per session; `tercile`: that of each cell's noise; and the variances between sessions.
     """
 
     residuals: list[FloatArray]
@@ -59,7 +59,7 @@ class Kind:
     def simulated(
         self, rng: np.random.Generator, chosen: IntArray, sessions: int, common: float, own: float
     ) -> Medians:
-        """Return medians of the chosen cells with mean log time 0."""
+        """Return simulated medians of the chosen cells, whose mean log time is 0."""
         shape = (sessions, len(chosen))
         log_s, noise = np.empty((2, *shape))
         effects = common**0.5 * rng.standard_normal((sessions, 1))
@@ -74,7 +74,7 @@ class Kind:
 
 
 def kinds(source: MeasuredSource) -> Iterator[Kind]:
-    """Yield the kinds of a GPU's cells with at least two cells."""
+    """Yield those kinds of a GPU's cells that have at least two cells."""
     for part in PARTS:
         several = source.sessions(part)
         if several is None:
@@ -99,7 +99,7 @@ def kinds(source: MeasuredSource) -> Iterator[Kind]:
 
 
 def coverages(found: Sequence[Kind], repeats: int) -> Iterator[tuple[str, int, list[float]]]:
-    """Yield effects, number of sessions, and coverage: all, by tercile, of one more session."""
+    """Yield effects, number of sessions, and coverages: all, by tercile, of one more session."""
     for name, shares in EFFECTS.items():
         for sessions in SESSIONS:
             rng = np.random.default_rng([0, sessions])
@@ -121,7 +121,7 @@ def coverages(found: Sequence[Kind], repeats: int) -> Iterator[tuple[str, int, l
 
 
 def held_out(measured: Sequence[MeasuredSource]) -> Iterator[tuple[str, pd.DataFrame]]:
-    """Yield name, and medians inside, medians and factor by quantity and kind, of each session."""
+    """Yield a session's name, and by quantity and kind medians, those inside, and the factor."""
     for source in measured:
         for out, folder in enumerate(RECORDED[source.label]):
             seen = (one.recording.samples for one in measured if one is not source)
@@ -134,7 +134,7 @@ def held_out(measured: Sequence[MeasuredSource]) -> Iterator[tuple[str, pd.DataF
 
 
 def _predicted(source: MeasuredSource, part: str, out: int, hosts: Hosts) -> pd.DataFrame:
-    """Return quantity, kind, inside and factor of the medians of session `out`."""
+    """Return one row per median of session `out`: quantity, kind, inside and factor."""
     several = source.sessions(part)
     assert several is not None
     kinds, cells = several.kinds(part), several.cells

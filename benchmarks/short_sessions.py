@@ -4,8 +4,8 @@
     python -m benchmarks.short_sessions record --out DIR --start NAME --sessions 2 --planted 50 100
 
 A session has the study's variants at four sizes and takes about a minute. `record` makes
-DIR/NAME-1, DIR/NAME-2 ... and DIR/NAME-planted-PERMILLE; run it once per start of a machine. In
-kernels with planted work every thread waits, after its work, for so many thousandths of its time.
+DIR/NAME-1, DIR/NAME-2 ... and DIR/NAME-planted-PERMILLE; run it once after each start of a machine.
+In the slower kernels, every thread waits after its work for PERMILLE thousandths of its time.
 """
 
 import argparse
@@ -48,7 +48,7 @@ def study() -> Config:
 
 
 def with_waiting(text: str, name: str, permille: int) -> str:
-    """Return a kernel's source with waiting after its work; raise StudyError without a kernel."""
+    """Return a kernel's source with a wait after its work; raise StudyError if it has no kernel."""
     match = re.search(_KERNEL.format(name), text)
     if not match:
         raise StudyError(f'{name}: no kernel extern "C" __global__ void {name}(...)')
@@ -66,7 +66,7 @@ def with_waiting(text: str, name: str, permille: int) -> str:
 
 
 def build(config: Config, architecture: str, folder: Path, permille: int) -> None:
-    """Build the cubins of a study into `folder`, with waiting if `permille` > 0."""
+    """Build the cubins of a study into `folder`; threads wait if `permille` > 0."""
     nvcc = find_nvcc(config.toolchain.nvcc)
 
     def one(wanted: Build) -> None:

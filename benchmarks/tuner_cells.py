@@ -1,13 +1,13 @@
-"""The cost of measuring the 44 cells of `benchmarks.tuner_kernels`, with transfers and the gate.
+"""What it costs to measure the 44 cells of `benchmarks.tuner_kernels`, with transfers and checks.
 
     python -m benchmarks.tuner_cells [--tuner nvrtc]
 
-The command builds the cubins, then runs ``gemm-study record`` with 20 samples per cell
-on GPU 0 and otherwise the protocol of config.yaml. No config contains exactly these 44 cells, so
-there are two recordings, and each cost is the sum of both. Each recording starts its own processes
-and also measures the GPU's ceilings and one small CPU cell, but no cold starts. With `--tuner`,
-kernel_tuner then times the same 44 kernels (kernel time only, 30 launches, including compilation).
-The exit status is 1 if measuring on the GPU takes more than 12 s.
+The command builds the cubins, then runs ``gemm-study record`` with 20 samples per cell on GPU 0 and
+otherwise the protocol of config.yaml. No config contains exactly these 44 cells, so there are two
+recordings, and each cost is the sum of both. Each recording starts its own processes and also
+measures the GPU's ceilings and one small CPU cell, but no cold starts. With `--tuner`, kernel_tuner
+then times the same 44 kernels (kernel time only, 30 launches, including compilation). The exit
+status is 1 if measuring on the GPU takes more than 12 s.
 """
 
 import argparse
@@ -43,7 +43,7 @@ _PARTS = [(["naive"], [16, 32]), (["block", "block_unroll4"], [2, 4, 8, 16, 32])
 
 @dataclass
 class Cost:
-    """The measuring cost so far: seconds by part, and the samples of each cell."""
+    """The cost of measuring so far: seconds by part, and the samples of each cell."""
 
     build_s: float = 0.0
     record_s: float = 0.0
@@ -53,11 +53,11 @@ class Cost:
 
     @property
     def gpu_s(self) -> float:
-        """Seconds of the phases on the GPU."""
+        """The seconds of all phases on the GPU."""
         return sum(self.wall_s.values())
 
     def idle_share(self, phases: Iterable[str]) -> float:
-        """Return the share of these phases outside kernels and copies."""
+        """Return the share of the time of these phases in which no kernel or copy ran."""
         phases = list(phases)
         busy_s = sum(self.busy_s[phase] for phase in phases)
         return 1 - busy_s / sum(self.wall_s[phase] for phase in phases)
@@ -119,7 +119,7 @@ def configurations(config: Config) -> list[Config]:
 
 
 def build(parts: list[Config], device: CudaDevice, folder: Path) -> float:
-    """Build all cubins of the recordings in `folder`; return the seconds."""
+    """Build the cubins of all recordings in `folder`; return how many seconds it took."""
     wanted = list(dict.fromkeys(one for part in parts for one in builds(part.study)))
     begin = time.perf_counter()
     name = architecture(device.compute_capability)
@@ -128,7 +128,7 @@ def build(parts: list[Config], device: CudaDevice, folder: Path) -> float:
 
 
 def record(config: Config, cubins: Path, out: Path) -> tuple[recording.Recording, float]:
-    """Run the command record; return the recording and the seconds of the process."""
+    """Run ``gemm-study record``; return the recording, and how many seconds the process took."""
     path = out.with_suffix(".yaml")
     path.write_text(yaml.safe_dump(config.plain()))
     command = [sys.executable, "-m", "workflow", "record", "--config", str(path)]
@@ -142,7 +142,7 @@ def record(config: Config, cubins: Path, out: Path) -> tuple[recording.Recording
 
 
 def measure(device: CudaDevice) -> Cost:
-    """Build and record the cells."""
+    """Build and record the 44 cells; return the cost."""
     parts = configurations(load(ROOT / "config.yaml"))
     cost = Cost()
     with tempfile.TemporaryDirectory(prefix="gemm-study-") as name:
@@ -156,7 +156,7 @@ def measure(device: CudaDevice) -> Cost:
 
 
 def tune(backend: str) -> tuple[int, float]:
-    """Time the cells by kernel_tuner; return their number and the seconds of tuning."""
+    """Time the cells with kernel_tuner; return how many there were and the seconds it took."""
     command = [sys.executable, "-m", "benchmarks.tuner_kernels", "--backend", backend]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     if done.returncode:
@@ -181,7 +181,7 @@ def lines(cost: Cost) -> Iterator[str]:
 
 
 def tuner_line(backend: str, cells: int, seconds: float, cost: Cost) -> str:
-    """Return a line with kernel_tuner's time and its ratio to the cost here."""
+    """Return a line with kernel_tuner's time, and its ratio to the cost of this project."""
     name = f"kernel_tuner, {backend}"
     return (
         f"{name:<28} {seconds:.2f} s for {cells} cells, including compilation: "

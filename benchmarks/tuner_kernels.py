@@ -34,7 +34,7 @@ _DTYPE = "float32"
 
 
 def tune(tuner: Any, language: str, name: str, n: int, block_sizes: list[int], data: Inputs) -> int:
-    """Time a variant at size `n` with all block sizes; return the number of cells.
+    """Time a variant at size `n` with all block sizes; return how many cells that were.
 
     Raise StudyError if a block size has no time.
     """

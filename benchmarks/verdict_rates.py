@@ -4,14 +4,14 @@
 
 It compares all pairs of sessions with one GPU model and configuration, and each session with
 planted slowdowns. The default sessions are those of `data/calibration` and the full sessions of
-both GPU models. Starts of the machine are divided into two halves. Verdicts on one half use
-the variation between sessions of the other half, of the full sessions, or that of `compare`.
-Slowdowns are also simulated: the times of B are multiplied. With the default sessions, the full
-ones are also compared with two recordings of other hosts.
+both GPU models. The starts of the machine are divided into two halves. Verdicts on one half use the
+variation between sessions of the other half, that of the full sessions, or that of `compare`.
+Slowdowns are also simulated by multiplying the times of B. With the default sessions, the full
+sessions are also compared with two recordings of other hosts.
 
-The name of a session with planted slowdowns ends with -planted-PERMILLE. It uses cubins of changed
-kernels, in which every thread waits after its work for so many thousandths of its own time. The
-commands that made them are in commit f24a232a.
+The name of a session with planted slowdowns ends with -planted-PERMILLE. It uses changed kernels,
+in which every thread waits after its work for PERMILLE thousandths of its own time. The commands
+that made them are in commit f24a232a.
 """
 
 import argparse
@@ -57,7 +57,7 @@ Models = dict[str, dict[str, Between]]
 
 @dataclass(frozen=True)
 class Sessions:
-    """Sessions by number: recording, start of the machine, configuration, planted thousandths."""
+    """Numbered sessions: recording, start of the machine, configuration, planted thousandths."""
 
     recordings: Sequence[Recording]
     starts: Sequence[str]
@@ -66,22 +66,23 @@ class Sessions:
 
     @classmethod
     def of(cls, recordings: Sequence[Recording]) -> "Sessions":
-        """Return sessions; a session whose start is unknown is the only one of its start."""
+        """Return the sessions; one whose start is unknown counts as the only one of its start."""
         names = [each.path.name for each in recordings]
         starts = [each.provenance.get("machine_start") or str(each.path) for each in recordings]
         planted = [int(match[1]) if (match := _PLANTED.search(name)) else 0 for name in names]
         return cls(recordings, starts, [_group(each) for each in recordings], planted)
 
     def pairs(self) -> list[tuple[int, int]]:
-        """Return the pairs of comparable sessions whose first has nothing planted."""
+        """Return pairs of comparable sessions; in the first one nothing is planted."""
         numbers = combinations(range(len(self.recordings)), 2)
         both = [(b, a) if self.planted[a] else (a, b) for a, b in numbers]
         return [(a, b) for a, b in both if not self.planted[a] and self.groups[a] == self.groups[b]]
 
     def half(self, number: int) -> int | None:
-        """Return the half of a session: starts alternate; None if its start has no other session.
+        """Return the half (0 or 1) to which a session belongs; starts alternate between the halves.
 
-        These are full sessions; they belong to no half.
+        A session that is the only one of its start belongs to no half (None): these are full
+        sessions.
         """
         several = [own for own in dict.fromkeys(self.starts) if self.starts.count(own) > 1]
         start = self.starts[number]
@@ -93,14 +94,14 @@ def _model(recording: Recording) -> str:
 
 
 def _group(recording: Recording) -> str:
-    """Return GPU model, number of GPUs, variants and sizes of a recording, as text."""
+    """Return what comparable sessions share: GPU model, number of GPUs, variants and sizes."""
     facts = recording.provenance
     study = [facts["configuration"].get(name) for name in ("variants", "sizes")]
     return str([_model(recording), len(facts["devices"]), study])
 
 
 def names_of_kinds(frame: pd.DataFrame) -> pd.Series:
-    """Return the kind of each comparison, one of `KINDS`."""
+    """Return the kind of each comparison: one of `KINDS`."""
     on_gpu = frame["side"] == GPU
     short = (frame["median_a_s"] < SHORT_S).map({True: KINDS[0], False: KINDS[1]})
     return short.where(on_gpu, frame["host_memory"].fillna(KINDS[4]).astype(object))
@@ -111,9 +112,9 @@ def fitted(
 ) -> dict[str, Between]:
     """Return the variation between sessions, from comparisons of identical code by pair.
 
-    The variances are those of the largest likelihood. Variation within starts has sessions − starts
-    degrees of freedom, that between starts has starts − configurations, however many times the
-    sessions share. Kinds with less than `FEWEST` degrees of freedom are left out.
+    The variances maximise the likelihood. Variation within starts has sessions − starts degrees of
+    freedom, and variation between starts has starts − configurations, however many times the
+    sessions have in common. Kinds with fewer than `FEWEST` degrees of freedom are omitted.
     """
     parts = [each.assign(a=pair[0], b=pair[1]) for pair, each in frames.items()]
     rows = pd.concat(parts, ignore_index=True)
@@ -132,7 +133,7 @@ def fitted(
 
 
 def _fit(kind: str, rows: pd.DataFrame, freedom: int) -> Between:
-    """Return the variation of one kind."""
+    """Return the variation of one kind, fitted to the rows of its comparisons."""
     start = np.log([1e-3, 1e-7, 0.8, 0.05, 0.02])
     bounds = np.log([(1e-5, 0.3), (1e-10, 1e-3), (0.3, 1), (1e-4, 1), (1e-3, 1)])
     distance = np.log(rows["ratio"])
@@ -152,7 +153,7 @@ def _fit(kind: str, rows: pd.DataFrame, freedom: int) -> Between:
 
 
 def compared(sessions: Sessions) -> dict[tuple[int, int], pd.DataFrame]:
-    """Return the comparison of each pair of `Sessions.pairs`."""
+    """Return the comparison of each pair in `Sessions.pairs`."""
     frames = {}
     for at, (a, b) in enumerate(pairs := sessions.pairs(), start=1):
         frames[a, b] = compare(sessions.recordings[a], sessions.recordings[b], THRESHOLD)
@@ -163,7 +164,7 @@ def compared(sessions: Sessions) -> dict[tuple[int, int], pd.DataFrame]:
 def models(
     frames: Mapping[tuple[int, int], pd.DataFrame], sessions: Sessions
 ) -> dict[int | None, Models]:
-    """Return the models for the verdicts on half 0, on half 1, and on other pairs (None).
+    """Return the variations for verdicts on half 0, on half 1, and on other pairs (None).
 
     `HALF` is fitted to full sessions and those of the other half, `FULL` only to full sessions.
     """
@@ -186,7 +187,7 @@ def models(
 def evaluated(
     frames: Mapping[tuple[int, int], pd.DataFrame], sessions: Sessions
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Return the rates of each pair without planted work, and kernels of each pair with it.
+    """Return rates of each pair without planted work, and the kernels of each pair with it.
 
     Columns of both: model, one_start (whether both sessions are of one start). The first has the
     columns of `rates`; both orders of a pair count, because verdicts are symmetric. The second has
@@ -214,7 +215,7 @@ def evaluated(
 def slowdowns(
     frames: Mapping[tuple[int, int], pd.DataFrame], sessions: Sessions
 ) -> dict[int, pd.DataFrame]:
-    """Return `KERNEL_KEY` and slowdown of the kernels of each planted session.
+    """Return the true slowdown of each kernel (`KERNEL_KEY`) in each planted session.
 
     The compiler places other instructions in a changed kernel, and idle threads cost less if others
     fill the GPU, so a slowdown differs from the planted one. It is measured in other starts: the
@@ -241,7 +242,8 @@ def slowdowns(
 def rates(frame: pd.DataFrame, known: dict[str, Between]) -> dict[str, float]:
     """Return the rates of one comparison of identical code, and of simulated slowdowns of B.
 
-    *Alone* is a comparison with one kernel of other code, whose p-value needs no adjustment.
+    *Alone* means that a comparison has only one kernel with other code, so its p-value needs no
+    adjustment.
     """
     own = decided(frame, THRESHOLD, known)
     kernels = own["side"] == GPU
@@ -264,13 +266,13 @@ def rates(frame: pd.DataFrame, known: dict[str, Between]) -> dict[str, float]:
 
 
 def _alone(frame: pd.DataFrame) -> pd.Series:
-    """Return the verdict on each kernel as if it were the only one."""
+    """Return the verdict on each kernel as if the comparison contained only this kernel."""
     q_values = {"q_differs": frame["p_differs"], "q_same": frame["p_same"]}
     return verdicts(frame.assign(**q_values), THRESHOLD / 2)
 
 
 def power(kernels: pd.DataFrame) -> pd.DataFrame:
-    """Return the share of `evaluated` kernels found slower, by model, start and slowdown."""
+    """Return the share of kernels (of `evaluated`) found slower, by model, start and slowdown."""
     parts = []
     for (low, high), text in RANGES.items():
         own = kernels[kernels["slowdown"].between(low, high)].assign(slowdown=text)
@@ -283,7 +285,10 @@ def power(kernels: pd.DataFrame) -> pd.DataFrame:
 def counts(
     frames: Mapping[tuple[int, int], pd.DataFrame], sessions: Sessions
 ) -> dict[str, pd.DataFrame]:
-    """Return the verdicts of `compare` on identical code by kind, both orders of all pairs."""
+    """Return by kind how often each verdict of `compare` occurs for identical code.
+
+    Both orders of all pairs are counted.
+    """
     parts: dict[str, list[pd.DataFrame]] = {}
     for (a, b), frame in frames.items():
         if not sessions.planted[b]:
@@ -301,9 +306,9 @@ def counts(
 
 
 def of_others(sessions: Sessions, others: Sequence[Recording]) -> pd.DataFrame:
-    """Return `rates` of `compare` and numbers of kernels, of full sessions with others.
+    """Return the `rates` of `compare`, and numbers of kernels, for full sessions and others.
 
-    Both have GPUs of one model.
+    Both have GPUs of one model; the others are recordings of other hosts.
     """
     numbers = range(len(sessions.recordings))
     full = [sessions.recordings[at] for at in numbers if sessions.half(at) is None]

@@ -1,4 +1,4 @@
-"""Sphinx builds the website of the documents from README.md, docs and kernels: ``make site``."""
+"""Configuration of Sphinx: ``make site`` builds the website from README.md, docs and kernels."""
 
 from typing import Any
 
@@ -23,7 +23,7 @@ _CHAPTERS = {
 
 
 def _add_contents(_: Any, document: str, source: list[str]) -> None:
-    """Append the table of contents to the README, where a repository's page has no use for it."""
+    """Append the table of contents to the README on the website; on GitHub it is not needed."""
     if document == root_doc:
         for caption, pages in _CHAPTERS.items():
             options = f":hidden:\n:glob:\n:maxdepth: 1\n:caption: {caption}"
@@ -31,5 +31,5 @@ def _add_contents(_: Any, document: str, source: list[str]) -> None:
 
 
 def setup(app: Any) -> None:
-    """Register the table of contents."""
+    """Register the function that adds the table of contents."""
     app.connect("source-read", _add_contents)

@@ -1,1 +1,1 @@
-"""How the study runs: its rules, the set-up of its environment, its one command."""
+"""How the study is run: its rules, the set-up of its environment, and its one command."""

@@ -1,7 +1,7 @@
-"""``gemm-study guard``: check all kernels of a repository without a GPU, and compare their counts.
+"""``gemm-study guard``: check all kernels of a repository on the CPU, and compare their counts.
 
 A kernel's counts are those of its memory accesses at one size, per launch, and the registers of its
-machine code. They depend on the source alone, so that a larger count is a change of the code.
+machine code. They depend on the source only, so a larger count means that the code changed.
 """
 
 import json
@@ -41,7 +41,7 @@ _COUNTED = re.compile(r"sectors|wavefronts|bank_conflicts")
 
 @dataclass(frozen=True)
 class Result:
-    """What is known of one kernel: `text` says why it has its `status`, `line` where."""
+    """The result for one kernel: `text` says why it has its `status`, `line` where."""
 
     file: str
     kernel: str
@@ -54,7 +54,7 @@ class Result:
 
     @property
     def key(self) -> str:
-        """The name of the kernel in a file of counts."""
+        """The name under which a file of counts lists the kernel."""
         return f"{self.file}: {self.kernel}"
 
     def annotated(self) -> str:
@@ -118,7 +118,7 @@ def _correct(path: Path, judged: Judged) -> Result:
 
 
 def files_of(paths: Sequence[Path]) -> Iterator[Path]:
-    """Yield files, and the CUDA sources with a kernel in folders, in order."""
+    """Yield the given files, and the CUDA sources with a kernel in the given folders, sorted."""
     for path in paths:
         if not path.is_dir():
             yield path
@@ -130,10 +130,10 @@ def files_of(paths: Sequence[Path]) -> Iterator[Path]:
 
 
 def guarded(paths: Sequence[Path], counts: Path | None) -> Iterator[Result]:
-    """Yield the results of all kernels; a correct one with a larger count is `COSTLIER`.
+    """Yield the results of all kernels; a correct kernel whose count grew is `COSTLIER`.
 
-    `counts` is a JSON file with the counts of the last run. It is read if it exists, and written
-    at the end. Raise StudyError if it is not valid.
+    `counts` is a JSON file with the counts of the last run. It is read if it exists, and written at
+    the end. Raise StudyError if it is not valid.
     """
     before = _read(counts) if counts and counts.exists() else {}
     now: dict[str, Mapping[str, float]] = {}

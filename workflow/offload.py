@@ -1,7 +1,8 @@
 """``gemm-study doctor --offload``: from which size this machine's GPU is faster, measured here.
 
-The measurement is a small study: a BLAS library on the GPU and all libraries on the CPU, for square
-products and products with a vector, with the data on the host and with A on the GPU.
+The measurement is a small study of a BLAS library on the GPU and all libraries on the CPU. It
+covers square products and products with a vector, with all matrices on the host and with A on the
+GPU.
 """
 
 import tempfile
@@ -68,7 +69,8 @@ def small_study(config: Config) -> Config:
 def _plain(row: dict[str, Any], names: dict[str, str | None]) -> dict[str, Any]:
     """Return a break-even size as plain values; `n` is None if the GPU is never faster.
 
-    `n` is the longest edge. It is the smallest measured one if the GPU is faster everywhere.
+    `n` is the longest edge. If the GPU is faster at all measured sizes, it is the smallest of
+    these.
     """
     location = row["location"]
     n = {BELOW: row["least_n"], ABOVE: None}.get(location, row["n"])

@@ -1,4 +1,4 @@
-"""Progress of a long command: the current job, jobs done of all, time remaining."""
+"""Progress of a long command: the current job, how many jobs are done, and the time remaining."""
 
 import re
 import shutil
@@ -34,9 +34,9 @@ def last_lines(path: Path | None) -> list[str]:
 
 
 class Display:
-    """Progress on standard error: on a terminal one line, overwritten, with a running clock.
+    """Shows progress on standard error: on a terminal as one line with a running clock.
 
-    Otherwise a line for each change of the work, and at least every 15 s.
+    Otherwise, it prints a line when the work changes, and at least every 15 s.
     """
 
     def __init__(self) -> None:
@@ -61,11 +61,11 @@ class Display:
             print(text, file=sys.stderr, flush=True)
 
     def show_again(self) -> None:
-        """Show the same work again."""
+        """Show the current work again, so that its clock advances."""
         self.show(self._work)
 
     def say(self, text: str) -> None:
-        """Print a permanent line."""
+        """Print a line that stays, above the progress line."""
         self.clear()
         print(text, file=sys.stderr, flush=True)
 
@@ -78,7 +78,7 @@ class Display:
 
 @dataclass
 class Job:
-    """A job: expected seconds, message, log, start of the run and of the job."""
+    """A job: its expected seconds, message and log, and when the run and the job started."""
 
     expected_s: float
     message: str
@@ -87,14 +87,14 @@ class Job:
     began: float = field(default_factory=time.time)
 
     def detail(self) -> str:
-        """Return the last line of the log; empty if the log is of an earlier run."""
+        """Return the last line of the job's log; empty if the log is from an earlier run."""
         with suppress(OSError):
             if self.log and self.log.stat().st_mtime >= self.run_began:
                 return (last_lines(self.log) or [""])[-1]
         return ""
 
     def left_s(self) -> float:
-        """Return the remaining seconds: from the log, but no less than expected."""
+        """Return the remaining seconds: those in the log, but no less than expected."""
         estimate = _TIME_LEFT.search(self.detail())
         told_s = 60 * int(estimate[1]) + int(estimate[2]) if estimate else 0
         return max(told_s, self.expected_s - (time.time() - self.began))
@@ -102,7 +102,7 @@ class Job:
 
 @dataclass
 class State:
-    """The state of a run, from Snakemake's events (see `snakemake_logger_plugin_events`)."""
+    """The state of a run, as Snakemake's events report it (`snakemake_logger_plugin_events`)."""
 
     expected_s: Mapping[str, int]  # by rule
     waiting: dict[str, int] = field(default_factory=dict)  # jobs by rule
@@ -114,7 +114,7 @@ class State:
     began: float = field(default_factory=time.time)
 
     def note(self, event: dict[str, Any]) -> None:
-        """Update the state by an event."""
+        """Update the state by one event."""
         match event["event"]:
             case "run_info":
                 self.waiting = {k: v for k, v in event["stats"].items() if k != "total"}

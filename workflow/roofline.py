@@ -1,4 +1,4 @@
-"""The place of a user-supplied kernel on the roofline of a recorded GPU, and the next step."""
+"""Where a user-supplied kernel is on the roofline of a recorded GPU, and what to try next."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -25,7 +25,7 @@ _MERGED = "  > assumes that nvcc merges no loads of shared memory; merged loads 
 
 
 def focus(study: Config) -> Path | None:
-    """Return the recording of the report's focus, or else the study's first one, if any."""
+    """Return the recording of the report's main GPU, or else the study's first one, if any."""
     entries = [gpu for gpu in study.gpus if gpu.folders]
     entries.sort(key=lambda gpu: gpu.id != study.report.focus)
     return ROOT / entries[0].folders[0] if entries else None
@@ -34,7 +34,7 @@ def focus(study: Config) -> Path | None:
 def position(
     counted: Counted, after: str | None, recording: Path
 ) -> tuple[list[str], Sequence[str]]:
-    """Return a table of kernels on a GPU's roofline with their neighbours, and those names."""
+    """Return a table of kernels and their neighbours on a GPU's roofline, and these names."""
     from analysis.data.recordings import load as load_recordings  # imports pandas: slow
     from analysis.data.recordings import sources, with_gpu
     from analysis.kernels.standing import largest_size, standing
@@ -63,7 +63,7 @@ def position(
 
 
 def _steps(frame: "pd.DataFrame") -> list[str]:
-    """Return for each kernel what limits it, and the catalog's kernel that raises this limit."""
+    """Return a line per kernel: what limits it, and the catalog's kernel that raises this limit."""
     lines = []
     others = frame[~frame["is_own"]].dropna(subset="bound_flop_per_s")
     for row in frame[frame["is_own"]].to_dict("records"):
@@ -79,7 +79,7 @@ def _steps(frame: "pd.DataFrame") -> list[str]:
 
 
 def _standing_texts(row: Mapping[str, Any]) -> list[str]:
-    """Return a row of the roofline as texts; a library has no bound."""
+    """Return the texts of a row of the roofline table; a library has no bound."""
     has_bound, timed = not isnan(row["flop_per_byte_of_sectors"]), not isnan(row["kernel_s"])
     bound = (
         f"{row['flop_per_byte_of_sectors']:.3g}",
@@ -96,7 +96,7 @@ def _standing_texts(row: Mapping[str, Any]) -> list[str]:
 
 
 def _extended(small: Total, twice: Total, size: int, wanted: int) -> Total:
-    """Extrapolate a total a·N³ + b·N² from `size` and twice `size` to `wanted`."""
+    """Return a total at size `wanted`, extrapolated as a·N³ + b·N² from `size` and twice `size`."""
 
     def at(low: int, high: int) -> int:
         cubic = (high - 4 * low) / (4 * size**3)

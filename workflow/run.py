@@ -1,9 +1,9 @@
 """``gemm-study report``: run the workflow and show its progress.
 
 Snakemake's log is written to results/logs/snakemake.log. Only one run at a time is possible in a
-checkout. A run locks the file `ALIVE`, and Linux releases the lock when all processes of the run
-have ended. Snakemake's own lock, which remains after ``kill -9``, is then removed. A run ends with
-this process: after ``kill -9`` the logger plugin ends Snakemake and its jobs.
+checkout, so a run locks the file `ALIVE`. Linux releases this lock when all processes of the run
+have ended. Snakemake's own lock remains after ``kill -9``, so the next run removes it. If this
+process is killed, the logger plugin ends Snakemake and its jobs.
 """
 
 import fcntl
@@ -47,7 +47,7 @@ class Stopped(Exception):  # noqa: N818  not an error
 
 @dataclass(frozen=True)
 class Request:
-    """What to make: a rule or file, in the scope quick or full (None: as before), with `cores`."""
+    """What to make: a rule or file, in scope quick or full (None: as before), on `cores`."""
 
     target: str
     scope: str | None
@@ -55,7 +55,7 @@ class Request:
 
 
 def report(request: Request, is_watching: bool) -> int:
-    """Run the workflow, again after each edit if `is_watching`; return the exit status."""
+    """Run the workflow and, if `is_watching`, again after each edit; return the exit status."""
     os.chdir(working_folder())
     for number in _SIGNALS:
         if signal.getsignal(number) != signal.SIG_IGN:  # of nohup
@@ -85,8 +85,8 @@ def report(request: Request, is_watching: bool) -> int:
 def working_folder() -> Path:
     """Return Snakemake's working folder: the checkout, or results/.study of an installed study.
 
-    results/.study contains links to the study and the results, and the config of the current
-    folder, or else the study's own.
+    The folder results/.study contains links to the study and the results, and the config of the
+    current folder or, if there is none, that of the study.
     """
     if IS_CHECKOUT:
         return ROOT
@@ -111,7 +111,7 @@ def _stop(number: int, frame: FrameType | None) -> None:
 def only_run() -> Iterator[IO[str]]:
     """Lock this checkout; raise StudyError if another run is active.
 
-    Yield the locked file. A process that inherits it keeps the lock.
+    Yield the locked file. A process that inherits the file keeps the lock after this one ends.
     """
     ALIVE.parent.mkdir(exist_ok=True)
     with locked() as file:
@@ -209,7 +209,7 @@ def _follow(stream: IO[bytes], state: State, display: Display) -> None:
 
 
 def _reason(state: State) -> str:
-    """Return one line with the reason of a failure and the path of the log."""
+    """Return one line that says why a run failed and where the log is."""
     log = state.failed.log if state.failed else LOG
     lines = last_lines(log)
     errors = [line.removeprefix("error: ") for line in lines if line.startswith("error: ")]

@@ -1,4 +1,4 @@
-"""The part of ``gemm-study try`` that needs a GPU: a recording of the kernel and its neighbours."""
+"""The part of ``gemm-study try`` that needs a GPU: it times the kernel and its neighbours."""
 
 from collections.abc import Iterator, Sequence
 from math import lcm
@@ -49,7 +49,7 @@ def timed(
 
 
 def sizes_of(entry: UserSupplied) -> list[int]:
-    """Return sizes that the kernel takes: about `SIZES`, or the size that its file fixes."""
+    """Return sizes that the kernel can compute: about `SIZES`, or the one that its file fixes."""
     if not isinstance(entry, UserKernel):
         return list(SIZES)
     if entry.facts.fixed:

@@ -1,7 +1,7 @@
 """``gemm-study try``: judge, count, build, compare and time user-supplied kernels.
 
-A kernel is added to the catalog of this process and handled like every other variant. A Python
-function is only timed.
+A kernel is added to the catalog of this process, and then handled like every other variant. A
+Python function is only timed.
 """
 
 from collections.abc import Generator, Iterator, Sequence
@@ -108,7 +108,7 @@ def attempt(
 
 
 def _cuda(path: Path, text: str) -> Path | None:
-    """Write the CUDA code in the texts of a Python file to a file with the same lines."""
+    """Write the CUDA code in the strings of a Python file to a file, at the same line numbers."""
     with suppress(SyntaxError):
         if code := cuda_of(text):
             copy = TRIED / name_of(path) / f"{name_of(path)}_cuda.cu"
@@ -118,7 +118,7 @@ def _cuda(path: Path, text: str) -> Path | None:
 
 
 def _of_texts(cuda: Path) -> Iterator[str]:
-    """Judge the CUDA code of a Python file, as far as the CPU can; raise KernelFault."""
+    """Check the CUDA code of a Python file as far as the CPU can; raise KernelFault."""
     try:
         yield from judged(cuda)
     except KernelFault:
@@ -129,14 +129,14 @@ def _of_texts(cuda: Path) -> Iterator[str]:
 
 @dataclass(frozen=True)
 class _Trial:
-    """What follows the check on the CPU, with this configuration of the study."""
+    """The steps that follow the check on the CPU, with this configuration of the study."""
 
     config: Path
     wanted: Wanted
     hardware: Host | None
 
     def written_call(self, path: Path, text: str, call: CallFacts | None) -> UserSupplied:
-        """Return the variant of a Python file, written with its facts."""
+        """Write a Python file together with its facts; return its variant."""
         if self.wanted.launch:
             raise StudyError(f"{shown(path)}: is a Python file; remove --launch")
         name = name_of(path)
@@ -149,7 +149,7 @@ class _Trial:
     def further(self, kernel: Judged, end: float) -> Generator[str, None, bool]:
         """Build a kernel, place it on a roofline and time it, as far as this host can.
 
-        Return whether nvcc was within its limits.
+        Return whether nvcc stayed within its limits of time and memory.
         """
         is_built, entry = True, write(kernel, self.wanted.baseline, TRIED)
         study = load(self.config, "quick", VARIANTS.joined(entry))
@@ -177,7 +177,7 @@ class _Trial:
         return is_built
 
     def timed(self, entry: UserSupplied, study: Config, near: Sequence[str]) -> Iterator[str]:
-        """Time a variant if a GPU is named, with its baseline and the variants `near` it."""
+        """Time a variant with its baseline and the variants `near` it, if the user named a GPU."""
         if isinstance(entry, UserKernel) and not entry.facts.dtype:
             yield "not timed: only products of float, double or int matrices are timed"
         elif self.wanted.device is None:
@@ -194,7 +194,7 @@ def _built(
 ) -> Generator[str, None, bool]:
     """Build the kernel until the CPU clock shows `end`; yield a table of its machine code.
 
-    Return whether nvcc was within its limits.
+    Return whether nvcc stayed within its limits of time and memory.
     """
     machine_code = built(entry, nvcc, architectures, TRIED / entry.name)
     seconds = max(0.0, end - cpu_clock())

@@ -1,8 +1,8 @@
-"""Commands of the tutorials and their output: ``gemm-study document tutorials`` runs them again.
+"""``gemm-study document tutorials``: run the commands in the tutorials and renew their output.
 
-A block ``console`` contains commands after ``$ `` and what they print; a block of code after
-"Save as `NAME`" is a file. All commands of a document run in order, in one folder with the files
-of the study and, in results/tables, the published tables.
+A code block ``console`` contains commands after ``$ `` and what they print; a code block after
+"Save as `NAME`" is a file. All commands of a document run in order, in one folder with the files of
+the study and, in results/tables, the published tables.
 """
 
 import os

@@ -1,1 +1,1 @@
-"""Kernels: ladder, machine code, memory accesses, roofline, energy, accuracy."""
+"""The kernels of the study: ladder, machine code, memory accesses, roofline, energy, accuracy."""

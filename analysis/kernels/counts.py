@@ -1,4 +1,4 @@
-"""Memory accesses of every kernel: by theory, counted on the host, by hardware counters."""
+"""Memory accesses of every kernel: predicted by theory, counted on the host, and on the GPU."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -27,9 +27,9 @@ _SOURCES = ("theory", "merged", "host", "counter")
 
 @dataclass(frozen=True)
 class Launch:
-    """Theoretical counts of one launch by quantity, for example global_load_sectors.
+    """The theoretical counts of one launch by quantity, for example global_load_sectors.
 
-    `merged` assumes merged adjacent loads; `build` is the kind of build that runs.
+    `merged` has the counts if adjacent loads are merged; `build` is the kind of build that runs.
     """
 
     build: str
@@ -38,7 +38,7 @@ class Launch:
 
 
 def launches(counts: pd.DataFrame) -> dict[Product, Launch]:
-    """Return the theoretical counts of each launch in `counts_table`."""
+    """Return the theoretical counts of each launch in a `counts_table`."""
     totals = counts.drop_duplicates([*_KERNEL, "quantity"])
     values = totals[["theory", "merged"]].astype(float)
     by_product: dict[Product, Launch] = {}
@@ -54,7 +54,7 @@ def launches(counts: pd.DataFrame) -> dict[Product, Launch]:
 
 
 def read(paths: Iterable[Path]) -> pd.DataFrame:
-    """Return the tables of `kernels.host_execution.counts` as one; raise StudyError."""
+    """Return several tables of `kernels.host_execution.counts` as one; raise StudyError."""
     frames = [pd.DataFrame(columns=COLUMNS).astype(_TYPES)]
     for path in paths:
         try:
@@ -71,12 +71,12 @@ def read(paths: Iterable[Path]) -> pd.DataFrame:
 
 
 def counts_table(counted: pd.DataFrame, sources: Iterable[MeasuredSource]) -> pd.DataFrame:
-    """Return every total of a launch: theory, host execution and hardware counter.
+    """Return totals of launches: by theory, by host execution and by hardware counters.
 
-    One row per kernel (`_KERNEL`), quantity and GPU with a counter; without a counter, one row with
-    empty recording, gpu and counter. Counters of kernels missing in `counted` are dropped. merged:
-    theory if the compiler merges loads along rows of shared memory to 16 bytes. agrees: whether all
-    counts equal theory exactly; empty without counts.
+    Each row is a kernel (`_KERNEL`), a quantity and a GPU that has a counter; without a counter,
+    there is one row with empty recording, gpu and counter. Counters of kernels missing in `counted`
+    are dropped. merged: theory if the compiler merges loads along rows of shared memory to 16
+    bytes. agrees: whether all counts equal theory exactly; empty without counts.
     """
     totals = counted[counted["line"].isna()].rename(columns={"count": "host"})
     table = totals.merge(counters(sources), how="left", on=[*_KERNEL, "ncu_metric"])
@@ -109,7 +109,7 @@ def counters(sources: Iterable[MeasuredSource]) -> pd.DataFrame:
 
 
 def _per_request(table: pd.DataFrame, source: str) -> pd.Series:
-    """Return the values of a column over the requests of the same operation."""
+    """Return the values of a column divided by the number of requests of the same operation."""
     keys = [*_KERNEL, "operation", *(("recording", "gpu") if source == "counter" else ())]
     requests = table.loc[table["measure"] == "requests", [*keys, source]].drop_duplicates(keys)
     of_requests = table[keys].merge(requests, how="left", on=keys)[source]

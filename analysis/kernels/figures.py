@@ -1,4 +1,4 @@
-"""The figures of the kernels: ladder, throughput by size, roofline, parts of the run."""
+"""The figures of the kernels: ladder, throughput by size, roofline, parts of a run."""
 
 import math
 from collections.abc import Callable, Iterable, Mapping
@@ -88,9 +88,10 @@ def _family_keys(axis: Axes, families: Iterable[str], marker: str | None = None)
 
 
 def rate_size(store: Store, devices: Devices) -> Figure | None:
-    """Draw kernel throughput over the matrix size on the GPU in focus.
+    """Draw the kernel-only throughput over the matrix size on the GPU in focus.
 
-    Shown are the steps of the walk, libraries, user-supplied kernels and the fastest kernel.
+    Kernels shown are the steps of the ladder's main line, libraries, user-supplied kernels and the
+    fastest one.
     """
     if devices.focus is None:
         return None
@@ -123,7 +124,7 @@ def _kernels(store: Store, gpu: Device) -> pd.DataFrame:
 
 
 def split(store: Store, devices: Devices) -> Figure | None:
-    """Draw the parts of a run of the fastest kernel by matrix size; a panel per memory."""
+    """Draw the parts of a run of the fastest kernel by matrix size, one panel per host memory."""
     if devices.focus is None:
         return None
     rows = store["ladder_summary"]
@@ -167,14 +168,14 @@ def split(store: Store, devices: Devices) -> Figure | None:
 
 
 def _few(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return up to `_MOST_BARS` rows that are apart in N, of powers of two if there are two."""
+    """Return up to `_MOST_BARS` rows that are far apart in N; powers of two if there are two."""
     powers = rows[np.log2(rows["n"].astype(float)) % 1 == 0]
     rows = powers if len(powers) > 1 else rows
     return rows[:: -max(1, -(-len(rows) // _MOST_BARS))][::-1]
 
 
 def roofline(store: Store, devices: Devices) -> Figure | None:
-    """Draw the kernels of the GPU in focus, each with its nearest measured ceiling."""
+    """Draw the kernels of the GPU in focus, each with the measured ceiling nearest to it."""
     if devices.focus is None:
         return None
     rows = store["roofline"]
@@ -231,7 +232,7 @@ def _slopes(axis: Axes, ceilings: Mapping[str, float]) -> None:
 
 
 def shapes(store: Store, devices: Devices) -> Figure | None:
-    """Draw the throughput of source L's kernels by shape and data type, for the focus."""
+    """Draw the throughput of source L's kernels by shape and data type, for the GPU in focus."""
     if devices.focus is None:
         return None
     cells = store["summary"]

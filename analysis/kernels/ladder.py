@@ -1,11 +1,12 @@
-"""The steps of the sources' ladders: speedup over the previous step, and changes in the build.
+"""The steps of the sources' ladders: the speedup and the changes in the build of each step.
 
-A step is a variant with a predecessor (`after`) in the catalog. Both sides have the same matrices
-and host memory. If both have a block size, it is the same: `PAGE_BLOCK` for the tiles of source T,
-as on its page, else `NAIVE_BLOCK`. If one side was not measured with it, both have the largest
-common block size. If only one side has a block size, or both have several tile shapes, each side
-has its fastest. If the predecessor was not measured, as in older recordings, its own predecessor is
-used. End-to-end runs in pieces and as graphs have a separate table.
+A step is a variant with a predecessor (`after`) in the catalog, with which it is compared. Both
+sides have the same matrices and host memory. If both have a block size, it is the same:
+`PAGE_BLOCK` for the tiles of source T, as on its page, otherwise `NAIVE_BLOCK`. If one side was not
+measured with this block size, both have the largest common block size. If only one side has a block
+size, or both have several tile shapes, each side has its fastest. If the predecessor was not
+measured, as in older recordings, its own predecessor is used. End-to-end runs in pieces and as
+graphs have a separate table.
 """
 
 from collections.abc import Mapping
@@ -55,8 +56,8 @@ def ladder_table(
 ) -> pd.DataFrame:
     """Return one row per step, shape, data type, host memory, quantity and GPU.
 
-    speedup: over the previous step, with an interval from the draws of both medians; verdict: see
-    `analysis.domain.verdict`. changed: differences between the two builds in `machine_code`
+    speedup: over the previous step, with an interval from the draws of both medians. verdict: see
+    `analysis.domain.verdict`. changed: the differences between the two builds in `machine_code`
     (`analysis.kernels.machine_code`). energy_j, flop_per_j: for the quantity kernel, from `energy`
     (`analysis.kernels.properties`).
     """
@@ -73,7 +74,7 @@ def ladder_table(
 
 
 def _steps(source: MeasuredSource, quantity: str) -> pd.DataFrame:
-    """Return the steps of one GPU and quantity; `row` is the index of the step's cell."""
+    """Return the steps of one GPU and quantity; the column row is the index of the step's cell."""
     cells = source.cells[source.cells["device"] != CPU]
     cells = cells.merge(source.builds[["build", *_KEY]], how="left", on=_KEY).set_index(cells.index)
     cells = cells.assign(row=cells.index, time_s=cells[f"{quantity}_s"])
@@ -85,9 +86,10 @@ def _steps(source: MeasuredSource, quantity: str) -> pd.DataFrame:
 
 
 def _pairs(cells: pd.DataFrame, catalog: Catalog) -> pd.DataFrame:
-    """Return cells merged with those of the previous step, one pair per variant and `_SAME`.
+    """Return pairs of a step's cell and its predecessor's, one per variant and `_SAME`.
 
-    Columns: `_SAME`, `_SIDE`, and `_SIDE` of the previous step as after_ (its variant: after).
+    Columns: `_SAME`; `_SIDE` of the step; `_SIDE` of its predecessor with the prefix after_ (its
+    variant: after).
     """
     measured = set(cells["variant"])
     after = {name: measured_before(catalog, name, measured) for name in measured}
@@ -133,7 +135,7 @@ def _changes(source: MeasuredSource, steps: pd.DataFrame, machine_code: pd.DataF
 
 
 def changed(before: Mapping[str, object], after: Mapping[str, object]) -> str:
-    """Return the differences of two rows of machine_code.csv: "registers per thread 40 → 64; …".
+    """Return how two rows of machine_code.csv differ: "registers per thread 40 → 64; …".
 
     Unknown values, and values equal after rounding, are omitted.
     """
@@ -149,10 +151,10 @@ def changed(before: Mapping[str, object], after: Mapping[str, object]) -> str:
 
 
 def end_to_end_modes_table(ladder: pd.DataFrame, pieces: pd.DataFrame) -> pd.DataFrame:
-    """Return one row per variant with pieces or a graph, shape and GPU.
+    """Return one row per shape, GPU and variant whose runs are in pieces or a graph.
 
-    Arguments are the tables of these names. The run is compared with the run of the previous step;
-    both have their fastest tile shapes. Settings and floors: `with_floors`.
+    The arguments are the tables with these names. The run is compared with that of the previous
+    step; both have their fastest tile shapes. For settings and floors see `with_floors`.
     """
     rows = ladder[(ladder["quantity"] == "total") & ladder["variant"].isin(_FLOWS)]
     rows = rows.rename(columns={"time_s": "total_s", "after_time_s": "after_total_s"})

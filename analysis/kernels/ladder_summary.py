@@ -1,4 +1,4 @@
-"""Summary of the ladder: each kernel at its largest size, with its baselines and the ceilings."""
+"""The summary of the ladder: each kernel at its largest size, compared with baselines."""
 
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
@@ -28,7 +28,7 @@ Drawn = Callable[[str, pd.DataFrame, str], FloatArray]
 
 
 class _Timed(NamedTuple):
-    """A timed cell: its row, its values and draws of its time."""
+    """A timed cell: its row, and the values and draws of its time."""
 
     row: object
     values: dict[str, Any]
@@ -43,14 +43,14 @@ def ladder_tables(
     ladder_summary has one row per GPU and kernel of square matrices, in the sequence of the
     catalog. Each kernel has its fastest block size at its largest size; the naive kernel also has a
     row in blocks of 32×32, the launch of source V. share_of_library: the kernel time of the library
-    over the kernel's. is_fastest: of the kernels of this study with the same units, at the largest
-    size. Units and bounds: see `analysis.kernels.roofline`.
+    divided by that of the kernel. is_fastest: the kernel is the fastest of this study that uses the
+    same units, at the largest size. For units and bounds see `analysis.kernels.roofline`.
 
     ladder_speedups compares each of these rows with others at the same size: `PREVIOUS`, the
-    previous step in its fastest block size (of the naive kernel, its row in blocks of 32×32), and
-    `kernels.catalog.baselines.BASELINES` (end-to-end on the CPU). speedup is the ratio of both
-    throughputs, blank for a baseline itself. `drawn` returns draws of the "kernel" or "total" times
-    of a GPU's rows.
+    previous step with its fastest block size (if that is the naive kernel, its row in blocks of
+    32×32), and `kernels.catalog.baselines.BASELINES` (end-to-end on the CPU). speedup is the ratio
+    of both throughputs, blank for a baseline itself. `drawn` returns draws of the "kernel" or
+    "total" times of a GPU's rows.
     """
     sizes = of_sizes(frames["summary"])
     cells = sizes[sizes["kernel_s"].notna() & (sizes["device"] != CPU)]
@@ -85,7 +85,7 @@ def _compared(
     drawn: Callable[[pd.DataFrame, str], FloatArray],
     catalog: Catalog,
 ) -> Iterator[tuple[dict[str, object], list[dict[str, object]]]]:
-    """Yield each row of a GPU's summary, and its comparisons; `cells` have one host memory."""
+    """Yield each row of a GPU's summary with its comparisons; `cells` have one host memory."""
     best = fastest(cells, "kernel_s", ["variant", "n"])
     largest = best[best["n"] == best.groupby("variant")["n"].transform("max")]
     n = largest.loc[largest["variant"] == NAIVE, "n"].max()
@@ -127,7 +127,7 @@ def _timed(
 
 
 def _of_baseline(baseline: str, cells: pd.DataFrame, cpu: pd.DataFrame) -> pd.DataFrame:
-    """Return the fastest cell of a baseline at each size, of a GPU's `cells` or of its CPU's."""
+    """Return a baseline's fastest cell at each size, from a GPU's `cells` or the `cpu` ones."""
     if baseline == FASTEST_CPU:
         times = renaming("total_s", "kernel_s")
         candidates = cpu.drop(columns=list(times.values())).rename(columns=times)

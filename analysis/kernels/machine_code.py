@@ -1,4 +1,4 @@
-"""The builds of each kernel: resources, occupancy, instructions, arithmetic intensity.
+"""The builds of each kernel: resources, occupancy, instructions and arithmetic intensity.
 
 Instructions are read from the machine code, as in source G. Occupancy follows from a build's
 resources. Arithmetic intensity (sources T and L) follows from the theoretical memory accesses.
@@ -44,9 +44,9 @@ def machine_code_table(
     `builds` and `instructions` are the tables of these names, `counts` is
     `analysis.kernels.counts.counts_table`. Occupancy is theoretical. Columns with the prefix loop_
     count instructions in the main loop. Bank conflicts and arithmetic intensity are theoretical, at
-    the largest counted shape (batch, m, n, k) of the build. flop_per_byte_accessed: over the bytes
+    the largest counted shape (batch, m, n, k) of the build. flop_per_byte_accessed: FLOP per byte
     that threads load from global memory (1/4 for a naive float32 kernel). flop_per_byte_of_sectors:
-    over the 32-byte sectors loaded and stored. Unknown values are empty.
+    FLOP per byte of the sectors loaded and stored. Unknown values are empty.
     """
     listings = dict(grouped(instructions, _BUILD))
     accesses = _largest(counts)
@@ -82,7 +82,7 @@ def _launch(product: Product, build: dict[str, object]) -> dict[str, object]:
 
 
 def _instructions(counts: list[InstructionCount], sums: int) -> dict[str, object]:
-    """Return the instruction mix of a kernel; each thread computes `sums` elements of C."""
+    """Return the instruction mix of a kernel whose threads each compute `sums` elements of C."""
     row: dict[str, object] = {
         "instructions": sum(count.count for count in counts if count.scope == KERNEL),
         "loop_instructions": sum(count.count for count in counts if count.scope == LOOP),
@@ -97,7 +97,7 @@ def _instructions(counts: list[InstructionCount], sums: int) -> dict[str, object
 
 
 def _largest(counts: pd.DataFrame) -> dict[tuple[object, ...], dict[str, object]]:
-    """Return the theoretical values at the largest shape of each build, by kernel and build."""
+    """Return the theoretical values of each kernel and build at its largest shape."""
     flop: dict[tuple[object, ...], int] = {}
     largest: dict[tuple[object, ...], dict[str, object]] = {}
     for product, launch in launches(counts).items():
@@ -109,7 +109,7 @@ def _largest(counts: pd.DataFrame) -> dict[tuple[object, ...], dict[str, object]
 
 
 def intensities(product: Product, launch: Launch) -> dict[str, float | None]:
-    """Return bank conflicts per request and FLOP per byte of one launch from its counts."""
+    """Return bank conflicts per request and FLOP per byte of one launch, from its counts."""
     theory, shape = launch.theory, product.shape
     # A thread loads one element, or a float4 in G's exact builds.
     of_vectors = product.entry.origin == "G" and launch.build == EXACT
@@ -128,10 +128,11 @@ def intensities(product: Product, launch: Launch) -> dict[str, float | None]:
 
 
 def issued(product: Product, code: Mapping[str, float]) -> float:
-    """Return the number of instructions that a warp issues; NaN without a main loop.
+    """Return how many instructions a warp issues in one launch; NaN without a main loop.
 
-    `code` is a row of the table. The main loop counts as often as the sums need it. All other code
-    counts once, including a loop around the main loop.
+    `code` is a row of the table machine_code. The instructions of the main loop count as often as
+    the sums need the loop. All other instructions count once, even those of a loop around the main
+    loop.
     """
     adds = product.shape.k * product.sums_per_thread
     if not code["loop_fmas"] > 0:
@@ -141,7 +142,7 @@ def issued(product: Product, code: Mapping[str, float]) -> float:
 
 
 def rows_of(machine_code: pd.DataFrame, keys: Iterable[tuple[object, ...]]) -> pd.Series:
-    """Return the row number of each build, NA if there is none.
+    """Return the row number of each build in the table, NA if there is none.
 
     A key consists of recording, architecture, variant, dtype, block size or None, build.
     """

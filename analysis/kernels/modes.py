@@ -1,4 +1,4 @@
-"""Modes of the library: kernel-only time and error of each, beside its mode of reference."""
+"""Modes of the library: the kernel-only time and the error of each, next to its reference mode."""
 
 import pandas as pd
 
@@ -15,10 +15,10 @@ _MODES = {name: one.mode for name, one in VARIANTS.items() if isinstance(one, Li
 
 
 def modes_table(sources: list[MeasuredSource]) -> pd.DataFrame:
-    """Return one row per GPU, matrix size and mode of the library, where other modes were measured.
+    """Return one row per GPU, matrix size and mode of the library, if several were measured.
 
-    speedup: of the kernel-only time over `REFERENCE` at this size. worst_units: the largest error
-    of an element of C by the checks, over that of the float32 product, in 2⁻²⁴·|A|·|B|.
+    speedup: the kernel-only speedup over the mode `REFERENCE` at this size. worst_units: the
+    largest error of an element of C that the checks found, in units of 2⁻²⁴·|A|·|B|.
     """
     return stacked("modes", [labelled(source, _modes(source)) for source in with_gpu(sources)])
 
@@ -44,7 +44,7 @@ def _modes(source: MeasuredSource) -> pd.DataFrame:
 
 
 def _errors(checks: pd.DataFrame) -> pd.DataFrame:
-    """Return the largest error of the products of each mode, as worst_units by kernel."""
+    """Return the largest error that checks found in the products of each mode: worst_units."""
     checks = checks[checks["variant"].isin(_MODES) & checks["worst_bound"].notna()]
     units = checks["worst_error"] / checks["worst_bound"]
     factors = [

@@ -1,4 +1,4 @@
-"""Properties of hardware and kernels as recorded: launch limits, errors, sustained launches."""
+"""Recorded properties of hardware and kernels: launch limits, errors, sustained launches."""
 
 from pathlib import Path
 
@@ -47,8 +47,8 @@ _MEASURED = (
 def limits_table(sources: list[MeasuredSource]) -> pd.DataFrame:
     """Return one row per GPU and launch limit (source H's table).
 
-    driver_value: as reported during the recording; agree: whether it is the documented one
-    (`kernels.cubins.occupancy.LIMITS`). An unknown value is empty.
+    driver_value: the limit that the driver reported during the recording; agree: whether it equals
+    the documented one (`kernels.cubins.occupancy.LIMITS`). An unknown value is empty.
     """
     rows = [
         {"recording": source.recording_id, "gpu": source.label} | row
@@ -75,8 +75,8 @@ def accuracy_table(sources: list[MeasuredSource]) -> pd.DataFrame:
     """Return one row per kernel, tile shape and kind of matrices.
 
     worst_units, rms_units: maximum and root-mean-square error of the elements of C, in units of
-    2⁻²⁴·|A|·|B|. over_library: worst_units over the worst_units of the library. All sessions have
-    the same matrices; the values are the maxima over sessions.
+    2⁻²⁴·|A|·|B|. over_library: worst_units divided by that of the library. All sessions have the
+    same matrices; the values are the maxima over sessions.
     """
     return stacked("accuracy", [labelled(source, _errors(source)) for source in with_gpu(sources)])
 
@@ -93,10 +93,11 @@ def _errors(source: MeasuredSource) -> pd.DataFrame:
 
 
 def ranges_table(computed: Path | None, summary: pd.DataFrame) -> pd.DataFrame:
-    """Return the errors of products of unusual values, on each GPU with the kernel's throughput.
+    """Return one row per GPU, variant and kind of unusual values: the errors of its products.
 
     `computed` is the file of `kernels.host_execution.ranges`; without it, there are no rows.
-    `summary` is the table. kernel_flop_per_s: at the largest size of square matrices.
+    `summary` is the table of this name, from which each row has the variant's kernel_flop_per_s at
+    the largest size of square matrices.
     """
     is_square = (summary["m"] == summary["n"]) & (summary["k"] == summary["n"])
     cells = summary[is_square & (summary["dtype"] == "float32") & summary["gpu"].notna()]
@@ -113,10 +114,10 @@ def ranges_table(computed: Path | None, summary: pd.DataFrame) -> pd.DataFrame:
 def sustained_table(sources: list[MeasuredSource]) -> pd.DataFrame:
     """Return one row per kernel that was launched back to back; values are medians over sessions.
 
-    launch_s: mean time per launch over duration_s; sustained_share: the kernel-only time kernel_s
-    over it. power_w and sm_clock_hz are means over this time, idle_power_w is the power with an
-    open context and no running kernel. energy_j: joules per product of the whole GPU; flop_per_j:
-    2·batch·m·n·k over energy_j.
+    launch_s: the mean time per launch during duration_s; sustained_share: the kernel-only time
+    kernel_s divided by launch_s. power_w and sm_clock_hz are means over this time, idle_power_w is
+    the power with an open context and no running kernel. energy_j: joules per product of the whole
+    GPU; flop_per_j: 2·batch·m·n·k over energy_j.
     """
     frames = [labelled(source, _sustained(source)) for source in with_gpu(sources)]
     return stacked("sustained", frames)

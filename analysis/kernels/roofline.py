@@ -58,10 +58,10 @@ def roofline_table(
     """Return one row per GPU and variant, with its fastest block size at its largest size.
 
     The naive kernel also has a row in blocks of 32×32, the launch of source V. `ceilings` is
-    `analysis.data.ceilings.ceilings_table`, `counts` `analysis.kernels.counts.counts_table`,
-    `code` the table machine_code. share_of_units: throughput of the kernel over the throughput of
-    its units. bound: the largest lower bound of the time; share_of_bound: its share of the time of
-    the kernel; limited_by: the bound if this share is at least `LIMITED`. Unknown bounds are empty:
+    `analysis.data.ceilings.ceilings_table`, `counts` `analysis.kernels.counts.counts_table`, `code`
+    the table machine_code. share_of_units: throughput of the kernel divided by the ceiling of its
+    units. bound: the largest lower bound of its time; share_of_bound: this bound divided by its
+    time; limited_by: the bound if this share is at least `LIMITED`. Unknown bounds are empty:
     libraries have no counts, and older recordings no ceilings of caches.
     """
     counted = launches(counts)
@@ -82,9 +82,9 @@ def roofline_table(
 
 
 def fastest(source: MeasuredSource) -> pd.DataFrame:
-    """Return the cell of each variant with the fastest kernel at its largest size.
+    """Return the cell with the fastest kernel of each variant, at the variant's largest size.
 
-    The naive kernel has also its cell in blocks of 32×32, the launch of source V.
+    For the naive kernel, the cell in blocks of 32×32 is added, the launch of source V.
     """
     cells = source.gpu_square_cells
     cells = cells[cells["kernel_s"].notna()]
@@ -101,7 +101,7 @@ def placed(
     codes: Codes,
     catalog: Catalog = VARIANTS,
 ) -> dict[str, object]:
-    """Return a cell with its bounds by a GPU's ceilings (`rates`), and its shares of them.
+    """Return a cell with the bounds that a GPU's ceilings (`rates`) give, and its shares of them.
 
     `counted` has the memory accesses of known launches, `codes` rows of the table machine_code by
     `_BUILD`. kernel_s may be NaN.
@@ -143,9 +143,9 @@ def placed(
 
 
 def nearest_bound(bounds: dict[str, float], time_s: float) -> dict[str, object]:
-    """Return the largest bound of a time, its name and its share of the time; {} without bounds.
+    """Return a time's largest lower bound, the bound's name and its share of the time.
 
-    limited_by names the bound if its share is at least `LIMITED`.
+    limited_by names the bound if its share is at least `LIMITED`. Without bounds, the result is {}.
     """
     if not bounds:
         return {}
@@ -159,7 +159,8 @@ def nearest_bound(bounds: dict[str, float], time_s: float) -> dict[str, object]:
 def _l2_bytes(product: Product, at_once: int) -> float:
     """Return the least bytes that L2 delivers or takes, with `at_once` blocks per multiprocessor.
 
-    These blocks share the rows of A and columns of B of the best rectangle of blocks.
+    The least is reached if these blocks form the best rectangle, in which they share rows of A and
+    columns of B.
     """
     shape, blocks = product.operands, product.launch.blocks
     rows = product.tile[0]

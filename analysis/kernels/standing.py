@@ -1,4 +1,4 @@
-"""The position of a new kernel on a GPU's roofline, compared with the recorded kernels."""
+"""Where a new kernel is on a GPU's roofline, compared with the recorded kernels."""
 
 from collections.abc import Collection, Mapping
 
@@ -20,7 +20,7 @@ NEIGHBOURS = 2  # kernels on either side, by attainable throughput
 
 
 def largest_size(source: MeasuredSource) -> int:
-    """Return the largest matrix size of a GPU's timed kernels."""
+    """Return the largest matrix size at which a GPU's kernels were timed."""
     return int(fastest(source)["n"].max())
 
 
@@ -29,7 +29,7 @@ def standing(
     counted: Mapping[Product, Mapping[str, Total]],
     also: Collection[str] = (),
 ) -> pd.DataFrame:
-    """Return the kernels of `counted` on a GPU's roofline, their neighbours, and `also`.
+    """Return one row per kernel on a GPU's roofline: those of `counted`, neighbours, and `also`.
 
     `counted` has the totals of memory accesses by operation of each launch, all at one size of the
     GPU's timed kernels. Columns: variant, block_size, flop_per_byte_of_sectors, bound,

@@ -1,1 +1,1 @@
-"""Models of a kernel's time."""
+"""Models of a kernel's time, their fits and their evaluation."""

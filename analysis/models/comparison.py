@@ -1,4 +1,4 @@
-"""Comparison of models: errors at left-out sizes, effects of steps."""
+"""Comparing models by their errors at left-out sizes, and the effects that they add."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -23,9 +23,10 @@ _OVER_NOISE = 2.0  # least error to divide into shares, over the standard error 
 
 @dataclass(frozen=True)
 class Candidate:
-    """A fitted model; `left_out`: log(prediction/median) of each cell by a fit without its size.
+    """A model that was fitted; `errors` and predictions are logarithms of ratios.
 
-    `left_out` is NaN where a fit without that size is not possible.
+    `left_out` has log(prediction/median) of each cell by a fit without its size; NaN where such a
+    fit is not possible.
     """
 
     model: str
@@ -35,12 +36,12 @@ class Candidate:
 
     @property
     def log_rms(self) -> float:
-        """Root mean square of log(model/median)."""
+        """The root mean square of log(model/median) over the fitted cells."""
         return rms(self.fit.residual)
 
     @property
     def left_out_log_rms(self) -> float:
-        """Root mean square of log(prediction/median) at left-out sizes."""
+        """The root mean square of log(prediction/median) at left-out sizes."""
         return max(rms(self.left_out), _ROUNDING)
 
 
@@ -68,7 +69,7 @@ def left_out(data: Data, fit: Fit, groups: IntArray) -> FloatArray:
 
 
 def comparison(candidates: Sequence[Candidate], draws: int, *key: object) -> pd.DataFrame:
-    """Return one row per model, for candidates with the same cells.
+    """Return one row per model; the candidates must have the same cells.
 
     Columns: model, adds, after, parameters, cells, log_rms; left_out_log_rms and over_best with
     bounds, and verdict, see `ranked`.
@@ -94,7 +95,7 @@ def comparison(candidates: Sequence[Candidate], draws: int, *key: object) -> pd.
 def ranked(
     errors: FloatArray, groupings: Sequence[IntArray], draws: int, *key: object
 ) -> pd.DataFrame:
-    """Return one row per model (row of `errors`).
+    """Return one row per model, whose errors are a row of `errors`.
 
     Columns: log_rms, and over_best (log_rms over the least log_rms of all models), with bounds;
     verdict. Bounds are percentiles of `drawn_errors`. A model is worse than the best if the
@@ -161,5 +162,5 @@ def effects(of_subset: Callable[[frozenset[str]], float], variance: float = 0.0)
 
 
 def best_of(candidates: Sequence[Candidate]) -> Candidate:
-    """Return the candidate with the least left-out error; the first if there is no error."""
+    """Return the candidate with the least left-out error; the first one if none has an error."""
     return min(candidates, key=lambda one: np.nan_to_num(one.left_out_log_rms, nan=np.inf))

@@ -1,6 +1,6 @@
-"""Curve fits that a model must outperform.
+"""Curve fits, which a model must outperform.
 
-Each uses only the times of the kernel itself, so it predicts no other kernel, block size or GPU.
+Each uses only the times of one kernel, so it predicts no other kernel, block size or GPU.
 """
 
 from collections.abc import Callable
@@ -21,10 +21,10 @@ _MEANING = {
 
 @dataclass(frozen=True)
 class CurveFit:
-    """One curve fit.
+    """A curve fit of the times of kernels over their sizes.
 
-    `left_out`: log(predicted/measured) of the fitted cells, by leave-one-size-out; NaN if that
-    is not possible. `at` returns log times of other cells by kernels and sizes N, both (cells,).
+    `left_out`: log(predicted/measured) of the fitted cells, by leave-one-size-out; NaN if that is
+    not possible. `at` returns log times of other cells by kernels and sizes N, both (cells,).
     """
 
     name: str
@@ -35,7 +35,7 @@ class CurveFit:
 
 
 def curve_fits(data: Data, n: FloatArray) -> list[CurveFit]:
-    """Return the curve fits of fitted cells with sizes `n`, shape (cells,)."""
+    """Return the curve fits of cells; `n` has their sizes, shape (cells,)."""
     count = int(data.kernels.max()) + 1
     by_kernel = {"power law": (_power_law, 2 * count), "interpolation": (_interpolated, len(n))}
     fits = [_constants(data, n, count)]
@@ -46,7 +46,7 @@ def curve_fits(data: Data, n: FloatArray) -> list[CurveFit]:
 
 
 def _constants(data: Data, n: FloatArray, count: int) -> CurveFit:
-    """Return t = τ + c·N³ with one τ and one c per kernel, fitted like the models."""
+    """Fit t = τ + c·N³, with one τ and one c per kernel, as models are fitted."""
 
     def design(kernels: IntArray, n: FloatArray) -> FloatArray:
         is_of_kernel = kernels[:, None] == np.arange(count)
@@ -74,7 +74,7 @@ def _power_law(log_n: FloatArray, log_s: FloatArray, wanted: FloatArray) -> Floa
 
 
 def _interpolated(log_n: FloatArray, log_s: FloatArray, wanted: FloatArray) -> FloatArray:
-    """Interpolate; beyond the sizes, extrapolate from the last two."""
+    """Interpolate between the sizes; beyond them, extrapolate from the nearest two."""
     order = np.argsort(log_n)
     log_n, log_s = log_n[order], log_s[order]
     left = np.clip(np.searchsorted(log_n, wanted) - 1, 0, len(log_n) - 2)

@@ -38,10 +38,10 @@ Column = Callable[[pd.DataFrame], FloatArray]
 
 @dataclass(frozen=True)
 class Model:
-    """One model; `units` are the units of work by the name of their parameter.
+    """A model of a kernel's time: its units of work by the name of their parameter.
 
-    `adds` is its difference from the model `after`; `ratio` names the parameters of a global and of
-    a shared access, whose ratio is ρ.
+    `adds` says how it differs from the model `after`; `ratio` names the parameters of a global and
+    of a shared access, whose ratio is ρ.
     """
 
     name: str
@@ -52,7 +52,7 @@ class Model:
 
     @property
     def parameters(self) -> tuple[str, ...]:
-        """Names of the parameters, in the order of the columns of `design`."""
+        """The names of the parameters, in the order of the columns of `design`."""
         return tuple(self.units)
 
     def design(self, cells: pd.DataFrame) -> FloatArray:
@@ -71,13 +71,13 @@ def m0_eta(rho: npt.ArrayLike, block_size: npt.ArrayLike) -> FloatArray:
 
 
 def utilisation(block_size: npt.ArrayLike) -> FloatArray:
-    """Return u(B) = B²/(32·⌈B²/32⌉), the share of its warps' lanes that a B×B block fills."""
+    """Return u(B) = B²/(32·⌈B²/32⌉), the share of busy lanes in the warps of a B×B block."""
     threads = np.asarray(block_size, float) ** 2
     return np.asarray(threads / (WARP * np.ceil(threads / WARP)))
 
 
 def is_modelled(cells: pd.DataFrame) -> pd.Series:
-    """Return which cells M0 models: `MODELLED`, naive only in blocks of 32×32."""
+    """Return a mask of the cells that M0 models: `MODELLED`, naive only in blocks of 32×32."""
     swept = (cells["variant"] == "naive") & (cells["block_size"] != NAIVE_BLOCK).fillna(True)
     return cells["variant"].isin(MODELLED) & ~swept
 
@@ -109,7 +109,7 @@ def _one(cells: pd.DataFrame) -> FloatArray:
 
 
 def _in_warps(column: Column) -> Column:
-    """Return the units of `column`, including idle lanes."""
+    """Return the units of `column` if idle lanes of warps count too."""
 
     def charged(cells: pd.DataFrame) -> FloatArray:
         is_block = (cells["variant"] == "block").to_numpy()
@@ -120,7 +120,7 @@ def _in_warps(column: Column) -> Column:
 
 
 def _of(column: Column, uncoalesced: bool) -> Column:
-    """Return the units of `column` of the uncoalesced kernels only, or of the others."""
+    """Return the units of `column` for uncoalesced kernels, or for the others; 0 elsewhere."""
 
     def chosen(cells: pd.DataFrame) -> FloatArray:
         is_chosen = (cells["variant"].isin(_UNCOALESCED) == uncoalesced).to_numpy()
@@ -134,7 +134,7 @@ def _counted(name: str) -> Column:
 
 
 def _shared_out(name: str) -> Column:
-    """Return the units of the busiest multiprocessor times the multiprocessors."""
+    """Return the units of the busiest multiprocessor, times the number of multiprocessors."""
     return lambda cells: _float(cells, name) * _float(cells, "imbalance")
 
 
@@ -177,7 +177,7 @@ EFFECTS = ("M1", "M2", "M3")
 
 
 def with_effects(chosen: Collection[str]) -> Model:
-    """Return M0 with some of `EFFECTS`."""
+    """Return the model M0 with some of `EFFECTS` added."""
     accesses, shared = (_GLOBAL, _SHARED) if "M2" in chosen else (_m0_global, _m0_shared)
     units: dict[str, Column] = {CONSTANT: _one} if "M1" in chosen else {}
     if "M3" in chosen:

@@ -1,6 +1,6 @@
-"""Predictions of unseen sizes, block sizes and variants by models and curve fits.
+"""How well models and curve fits predict unseen sizes, block sizes and variants.
 
-All are evaluated on the same cells. A curve fit has rows only for cells that it can predict.
+All are evaluated on the same cells. A curve fit has rows only for tests whose cells it can predict.
 """
 
 from collections.abc import Mapping, Sequence
@@ -26,12 +26,15 @@ _UPPER = (1 + CONFIDENCE) / 2
 
 
 def variant_errors(one: Candidate, cells: pd.DataFrame) -> FloatArray:
-    """Return log(prediction/median) of each fitted cell by a fit without its variant."""
+    """Return log(prediction/median) of each fitted cell, by a fit without the cell's variant."""
     return left_out(one.data, one.fit, _numbers(cells, ["variant"]))
 
 
 def spread(errors: FloatArray) -> dict[str, float]:
-    """Return the errors as factors: root mean square, median, largest, and the share within."""
+    """Return the root mean square, the median and the largest error as factors.
+
+    share_within is the share of errors within the root mean square.
+    """
     sizes = np.abs(errors)
     factors = np.exp([rms(errors), np.median(sizes), sizes.max()])
     row = dict(zip(("error_factor", "median_factor", "worst_factor"), factors, strict=True))
@@ -116,7 +119,7 @@ def evaluate(
 def _evaluated(
     errors: Mapping[str, FloatArray], groups: Sequence[IntArray], draws: int, *key: object
 ) -> pd.DataFrame:
-    """Return one row for each model that predicts every cell of one test, `errors` by its name."""
+    """Return one row for each model that predicts every cell of one test; `errors` is by model."""
     count = len(groups[0])
     errors = {
         name: some
@@ -131,7 +134,7 @@ def _evaluated(
 
 
 def _inside_of_others(errors: FloatArray, variants: IntArray) -> FloatArray:
-    """Return whether the interval by the other variants contains each error (1, 0 or NaN)."""
+    """Return whether the interval from other variants' errors contains each error (1, 0, NaN)."""
     widths = np.full(len(errors), np.nan)
     for each in np.unique(variants):
         of_variant = variants == each

@@ -1,4 +1,4 @@
-"""Figures of the models: speedups by block size; errors by model and by kernel."""
+"""The figures of the models: speedups by block size, and errors by model and by kernel."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -26,7 +26,7 @@ _FACTORS = (1.01, 1.02, 1.05, 1.1, 1.2, 1.5, 2, 4, 10, 30, 100, 1000)
 
 @dataclass(frozen=True)
 class Speedups:
-    """A panel of speedups: rows of `speedups_of`; M0's ρ, low and high."""
+    """A panel to draw: rows of `speedups_of`, and the ρ of M0 with its bounds."""
 
     title: str
     cells: pd.DataFrame
@@ -35,7 +35,7 @@ class Speedups:
 
 @dataclass(frozen=True)
 class Series:
-    """Rows of a table for one GPU or the published times, with name and look."""
+    """The rows of a table for one GPU, or for the published times, with name and look."""
 
     name: str
     rows: pd.DataFrame
@@ -43,7 +43,7 @@ class Series:
 
 
 def model(store: Store, devices: Devices) -> Figure | None:
-    """Draw the speedup of `block` over `naive` by block size, measured and by two models.
+    """Draw the speedup of `block` over `naive` by block size, as measured and by two models.
 
     The models are M0, with the interval of ρ, and the best model.
     """
@@ -119,7 +119,7 @@ def speedups_of(cells: pd.DataFrame) -> pd.DataFrame:
 def errors(store: Store, devices: Devices) -> Figure | None:
     """Draw the error of each model at left-out sizes as a factor, on every GPU.
 
-    There is one row per model. The axis is logarithmic in the logarithm of the factor.
+    There is one row per model. The scale is logarithmic in the logarithm of the factor.
     """
     compared = _of(store["model_comparison"], definitions.MODELLED_SET)
     compared = compared[compared["left_out_log_rms"].notna()]
@@ -210,7 +210,7 @@ def _in_catalog(kernel: str) -> int:
 
 
 def _predicted(axis: Axes, cells: pd.DataFrame, one: Series) -> None:
-    """Draw the cells of one GPU; `cells` has y, the position of their kernel's row."""
+    """Draw the cells of one GPU; the column y of `cells` is the height of their kernel's row."""
     measured = cells["time_s"]
     cells = cells.assign(
         factor=cells["predicted_s"] / measured,
@@ -258,7 +258,7 @@ def _sources(gpus: Sequence[Device]) -> dict[str, str]:
 
 
 def _titled(name: str, rows: pd.DataFrame) -> str:
-    """Return a source's name; for the published times, with their GPU."""
+    """Return the name of a source; for the published times, with the name of their GPU."""
     gpu = str(rows["machine"].iloc[0]).split(" + ")[-1]
     return f"{name}, {gpu}" if name == PUBLISHED else name
 

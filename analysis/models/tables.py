@@ -1,4 +1,4 @@
-"""Tables of the models: parameters, comparison, tests, steps, predictions."""
+"""The tables of the models: parameters, comparison, tests, steps, predictions."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -37,10 +37,10 @@ _NORMAL = float(ndtri((1 + CONFIDENCE) / 2))
 
 @dataclass(frozen=True)
 class Case:
-    """Times to fit together, with the `labels` of `_LABELS`.
+    """A set of times that are fitted together, with the `labels` of `_LABELS`.
 
-    `cells` has `_CELLS` and the columns of `analysis.models.work`; `draws` are draws of
-    their medians, shape (cells, DRAWS), or NaN. `clock_hz`, the GPU's clock while measured, and
+    `cells` has `_CELLS` and the columns of `analysis.models.work`; `draws` are draws of their
+    medians, shape (cells, DRAWS), or NaN. `clock_hz`, the GPU's clock while measured, and
     `multiprocessors` are NaN if unknown.
     """
 
@@ -52,7 +52,7 @@ class Case:
 
     @property
     def fitted(self) -> pd.Series:
-        """Which cells take part in the fit."""
+        """A mask of the cells that take part in the fit."""
         return self.cells["role"] == definitions.FITTED
 
 
@@ -64,8 +64,8 @@ def model_tables(
 ) -> dict[str, pd.DataFrame]:
     """Return the tables models and model_… (`_TABLES`) by name.
 
-    `code` is the table machine_code. Published times include copies, times of a GPU are kernel
-    times. Models whose work is unknown for a GPU or kernel are omitted.
+    `code` is the table machine_code. Published times include copies, but times measured here are
+    kernel times. Models whose work is unknown for a GPU or kernel are omitted.
     """
     parts: dict[str, list[pd.DataFrame]] = {
         name: [] for name in ("models", *(f"model_{part}" for part in _TABLES))
@@ -111,9 +111,10 @@ def _cases(
 
 
 def _published_cells(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return the published times of the kernels of M0, each once, naive with B = 32.
+    """Return one row per published time of a kernel that M0 models; naive has B = 32.
 
-    Their tables were measured in one way and agree where they repeat a cell.
+    Several published tables are used, because they were measured in the same way and agree where
+    they repeat a cell.
     """
     order = {table: at for at, table in enumerate(_PUBLISHED_TABLES)}
     rows = rows[rows["table"].isin(order)].sort_values("table", key=lambda t: t.map(order))
@@ -129,7 +130,8 @@ def _published_cells(rows: pd.DataFrame) -> pd.DataFrame:
 def _measured_cells(source: MeasuredSource) -> pd.DataFrame:
     """Return the kernel times of a GPU's square cells; the index is the row in `source.cells`.
 
-    Kernels without theory (as of a library) and on tensor cores are omitted: no model has a term.
+    Kernels without theory (such as a library's) and those on tensor cores are omitted, because no
+    model has terms for them.
     """
     cells = source.gpu_square_cells
     cells = cells[cells["host_memory"] == source.memory("kernel")]
@@ -225,7 +227,7 @@ def _of_case(case: Case, candidates: list[Candidate]) -> dict[str, pd.DataFrame]
 
 
 def _ranges(case: Case, *further: tuple[int, int]) -> Iterator[tuple[int, int, Case]]:
-    """Yield the case with all sizes, from `_LARGE` on, and from `further` least N and B on."""
+    """Yield parts of a case with their least N and B: all cells, `_LARGE` ones, and `further`."""
     first = (int(case.cells.loc[case.fitted, "n"].min()), 1)
     for from_n, from_block in dict.fromkeys((first, _LARGE, *further)):
         blocks = case.cells["block_size"].astype(float)
@@ -236,9 +238,9 @@ def _ranges(case: Case, *further: tuple[int, int]) -> Iterator[tuple[int, int, C
 
 
 def _effects(case: Case) -> pd.DataFrame:
-    """Return the shares of the effects in each of `_ranges`.
+    """Return the share of each effect in M0's error, in each of `_ranges`.
 
-    Only kernels of the source's model have all effects; other cases have no rows.
+    Only the kernels that the source models show all effects, so other cases have no rows.
     """
     frames = []
     is_modelled = case.labels["kernels"] == definitions.MODELLED_SET
@@ -252,7 +254,7 @@ def _effects(case: Case) -> pd.DataFrame:
 
 
 def _errors(case: Case, model: str) -> pd.DataFrame:
-    """Return the errors of a model, fitted in each of `_ranges`, at left-out sizes and variants."""
+    """Return one row of a model's errors per range of `_ranges`: at left-out sizes and variants."""
     rows = []
     for from_n, from_block, part in _ranges(case, _LARGEST):
         fitted = part.cells[part.fitted]
@@ -277,7 +279,7 @@ def _left_out_square(case: Case, chosen: frozenset[str]) -> float:
 
 
 def _parameters(case: Case, one: Candidate, spread: Uncertainty) -> pd.DataFrame:
-    """Return one row per parameter of a model, ρ first."""
+    """Return one row per parameter of a model; the first is ρ."""
     names = definitions.MODELS[one.model].parameters
     above, below = (names.index(name) for name in definitions.MODELS[one.model].ratio)
     rows = [{"parameter": definitions.RHO, "unit": "", **_estimate(spread.ratio(above, below))}]
@@ -295,7 +297,7 @@ def _estimate(estimate: Estimate) -> dict[str, object]:
 
 
 def _worst(one: Candidate, cells: pd.DataFrame) -> dict[str, object]:
-    """Return the number of cells from `LEAST_SIZE` predicted within `FACTOR`, and the worst.
+    """Return how many cells from `LEAST_SIZE` on are predicted within `FACTOR`, and the worst one.
 
     Predictions are of the fit to all sizes. Factors above 1: the predicted time is longer.
     """
@@ -316,7 +318,7 @@ def _worst(one: Candidate, cells: pd.DataFrame) -> dict[str, object]:
 
 
 def _predictions(case: Case, one: Candidate, whole: bool) -> pd.DataFrame:
-    """Return one row per predicted cell, fitted cells only if `whole`.
+    """Return one row per cell that a model predicts; fitted cells only if `whole`.
 
     Intervals of fitted variants come from the errors of the two nearest left-out sizes
     (`conformal`). Intervals of other variants come from the errors of left-out variants

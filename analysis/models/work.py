@@ -1,7 +1,8 @@
-"""Units of work of a launch, for models from M4.
+"""The units of work in a launch, for the models from M4 on.
 
-No unit is a time. Accesses follow from the kernel's source (`kernels.theory.cost`) or from the
-GPU's counters, instructions and registers from the machine code, the rest from the launch.
+The units contain no measured time. Accesses follow from the kernel's source (`kernels.theory.cost`)
+or from the GPU's counters, instructions and registers from the machine code, the rest from the
+launch.
 """
 
 from collections.abc import Iterator
@@ -36,9 +37,10 @@ _Codes = dict[tuple[object, ...], dict[str, float]]  # by `_by_build`
 
 @dataclass(frozen=True)
 class GpuFacts:
-    """Facts of a GPU and of the kernels compiled for it.
+    """Facts about a GPU, and about the kernels compiled for it.
 
-    `code` has its rows of the table machine_code, `counters` of `analysis.kernels.counts.counters`.
+    `code` has the GPU's rows of the table machine_code, `counters` those of
+    `analysis.kernels.counts.counters`.
     """
 
     multiprocessors: int
@@ -50,8 +52,9 @@ class GpuFacts:
 def with_work(cells: pd.DataFrame, gpu: GpuFacts | None) -> pd.DataFrame:
     """Return `cells` (variant, n, block_size: square float32 matrices) with `COLUMNS`.
 
-    Counters of the GPU have precedence over theory, which merges loads of shared memory like the
-    compiler. NaN: no GPU, or its limits, machine code or a kernel's source are unknown.
+    Counters of the GPU have precedence over theory; theory assumes that loads of shared memory are
+    merged as by the compiler. Values are NaN without a GPU, or if its limits, the machine code or
+    the kernel's source are unknown.
     """
     codes = {} if gpu is None else _by_build(gpu.code)
     counters: dict[tuple[object, ...], float] = {}
@@ -109,7 +112,7 @@ def _on_gpu(product: Product, gpu: GpuFacts, codes: _Codes) -> dict[str, float]:
 
 
 def _code(product: Product, codes: _Codes) -> dict[str, float] | None:
-    """Return the machine code of a product's build, else of the exact build."""
+    """Return the machine code of the build that a product runs, or else of the exact build."""
     build = build_for(product)
     assert build is not None
     keys = ((build.variant, number_of(build.block_size), kind) for kind in (build.kind, EXACT))

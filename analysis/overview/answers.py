@@ -32,9 +32,10 @@ Drawn = Callable[[str, pd.DataFrame], FloatArray]
 def answers_table(frames: Mapping[str, pd.DataFrame], drawn: Drawn) -> pd.DataFrame:
     """Return the fastest implementations of each device of recordings.csv, one row per role.
 
-    They are the least end-to-end times at the largest size. verdict: of the fastest, on its speedup
-    over the next (`analysis.domain.verdict`). candidates: number of cells it was chosen from.
-    `drawn` returns draws of the total times of rows of summary.csv, from a device's label and rows.
+    The fastest have the least end-to-end times at the largest size. verdict: whether the fastest is
+    faster than the next (`analysis.domain.verdict`). candidates: the number of cells from which it
+    was chosen. `drawn` returns draws of the total times of rows of summary.csv, from a device's
+    label and rows.
     """
     cells = of_sizes(frames["summary"])
     on_cpu = cells["device"] == CPU
@@ -75,10 +76,11 @@ def _implementations(cells: pd.DataFrame, label: str, drawn: Drawn) -> Iterator[
 
 
 def with_answers(break_even: pd.DataFrame) -> pd.DataFrame:
-    """Return break_even.csv with verdict, and is_answer: the least size of each GPU.
+    """Return break_even.csv with the columns verdict and is_answer.
 
-    It is the least of all kinds of host memory over the fastest implementation on the CPU. The
-    verdict is `SLOWER` if there is no such size.
+    is_answer marks the answer for each GPU: over all kinds of host memory, the least size from
+    which it is faster than the fastest implementation on the CPU. The verdict is `SLOWER` if there
+    is no such size.
     """
     location = break_even["location"]
     rank = break_even["n"].mask(location == BELOW, 0).mask(location == ABOVE, math.inf)
@@ -89,7 +91,7 @@ def with_answers(break_even: pd.DataFrame) -> pd.DataFrame:
 
 
 def answer_sessions_table(sources: list[MeasuredSource], speedups: pd.DataFrame) -> pd.DataFrame:
-    """Return the speedup of each answer in each session, for GPUs with several sessions.
+    """Return one row per answer and session: its speedup, for GPUs with several sessions.
 
     sessions_low and sessions_high: 95 % interval of their geometric mean by Student's t, which
     assumes nothing about the variation between sessions.

@@ -1,4 +1,4 @@
-"""What the answers depend on: the kind of arithmetic, the host memory, and the CPU code compared.
+"""What the answers depend on: kind of arithmetic, host memory, and CPU code compared with.
 
 Kinds of arithmetic: kernels of this study that compute in FP32 throughout, those that compute a
 float32 product from 16-bit products on tensor cores, and the library in its mode of the study.
@@ -32,15 +32,15 @@ _EVEN = ("location", "least_n", "largest_n", *with_bounds("n"))
 def choices_table(sources: list[MeasuredSource]) -> pd.DataFrame:
     """Return one row per GPU, kernels, host memory and CPU baseline, with both answers.
 
-    speedup: of the fastest implementation of the kernels over the fastest of the CPU (`BEST`: of
-    all threads and libraries; `ONE_CORE`), both at size n, copies included. break_even_n and its
-    columns are those of break_even.csv.
+    speedup: that of the fastest implementation with these kernels over the fastest one on the CPU
+    (`BEST`: with any threads and library; `ONE_CORE`: with one thread), both at size n, copies
+    included. break_even_n and its columns are those of break_even.csv.
     """
     return from_rows("choices", [row for source in with_gpu(sources) for row in _choices(source)])
 
 
 def _choices(source: MeasuredSource) -> Iterator[dict[str, object]]:
-    """Yield the rows of a GPU."""
+    """Yield the rows of one GPU."""
     cells, draws, runs = source.square_cells, source.draws["total"], run_cells(source)
     on_cpu = cells[(cells["device"] == CPU) & cells["total_s"].notna()]
     compared = {BEST: on_cpu, ONE_CORE: on_cpu[with_threads(on_cpu, ONE)]}
@@ -62,7 +62,7 @@ def _kind(variant: str) -> str:
 
 
 def _speedup(gpu: pd.DataFrame, cpu: pd.DataFrame) -> dict[str, object]:
-    """Return the fastest cells of a GPU and a CPU at one size, and the speedup."""
+    """Return the fastest cell of a GPU and that of a CPU at one size, and the speedup."""
     sizes = {*gpu["n"]} & {*cpu["n"]}
     n = _SIZE if _SIZE in sizes else max(sizes)
     best, other = (fastest(side[side["n"] == n], "total_s").iloc[0] for side in (gpu, cpu))

@@ -1,4 +1,4 @@
-"""The figures of the overview: one product on the GPU and on its CPU, and GPUs compared."""
+"""The figures of the overview: one product on GPU and CPU, and a comparison of GPUs."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -35,7 +35,7 @@ _COMPARED = (
 
 @dataclass(frozen=True)
 class _Line:
-    """A line of the headline figure: text at its end, look, rows of summary.csv."""
+    """A line of the headline figure: the text at its end, its look, and rows of summary.csv."""
 
     text: str
     look: palette.Look
@@ -115,9 +115,9 @@ def _mark_speedup(axis: Axes, speedups: pd.DataFrame, device: Device, lines: lis
 
 
 def gpus(store: Store, devices: Devices) -> Figure | None:
-    """Draw the time of the fastest implementation on each GPU over that on the first GPU, by size.
+    """Draw the time of the fastest implementation on each GPU, relative to the first GPU, by size.
 
-    One panel per kind of host memory, copies included, and one kernel-only. Up to
+    There is one panel per kind of host memory, copies included, and one kernel-only. Up to
     `style.MOST_COLOURS` GPUs are drawn. The band shows the tolerance `THRESHOLD`.
     """
     titles = {gpu.label: gpu.short for gpu in devices.gpus}

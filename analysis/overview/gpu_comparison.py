@@ -1,4 +1,4 @@
-"""GPUs compared: the fastest implementation on each, relative to that on the first GPU.
+"""GPUs compared: the time of the fastest implementation on each, relative to the first GPU.
 
 Both are the fastest of the candidates that were measured on both GPUs (`analysis.data.best`).
 """
@@ -32,17 +32,16 @@ TOGETHER, SEVERAL, FROM_OTHERS = "same sessions", "several sessions", "deviation
 def gpu_comparison_table(
     sources: list[MeasuredSource], summary: pd.DataFrame, sessions: pd.DataFrame
 ) -> pd.DataFrame:
-    """Return the fastest implementation on each GPU and size, relative to the first GPU.
+    """Return one row per GPU, size and quantity: the fastest implementation, and its ratio.
 
     The quantity "total" includes the copies. Libraries are included. first: the first GPU of
-    `sources` measured at the same size. Both times are the least over the `candidates` common to
-    both GPUs, whose sources are equal in all recordings. A GPU without common candidates has no
-    row. ratio: time_s over the time of `first` (empty for `first`, whose candidates are all of its
-    own), with a 95 % interval from independent draws of both medians over sessions. For a
-    GPU with one session the interval is widened by the deviation between sessions of other GPUs
-    (the table `sessions`). basis: see `TOGETHER`. verdict: on the interval;
-    `ONE_SESSION` if no deviation between sessions is known. `summary` is
-    `analysis.data.recordings.summary_table`.
+    `sources` that was measured at this size. Both times are the least over the `candidates` common
+    to both GPUs, whose sources are equal in all recordings. A GPU without common candidates has no
+    row. ratio: time_s divided by the time of `first` (empty for `first` itself, whose candidates
+    are all that it has), with a 95 % interval from independent draws of both medians over sessions.
+    For a GPU with one session the interval is widened by the deviation between sessions of other
+    GPUs (the table `sessions`). basis: see `TOGETHER`. verdict: on the interval; `ONE_SESSION` if
+    no deviation between sessions is known. `summary` is `analysis.data.recordings.summary_table`.
     """
     gpus = {source.label: source for source in with_gpu(sources)}
     cells = of_sizes(summary[summary["gpu"].isin(list(gpus))])
@@ -82,7 +81,10 @@ def gpu_comparison_table(
 def _bases(
     rows: pd.DataFrame, first: pd.DataFrame, estimated: pd.Series, first_estimated: pd.Series
 ) -> list[str]:
-    """Return the basis of each ratio; `estimated`: whether sessions have a known variance."""
+    """Return what each ratio's interval is based on.
+
+    `estimated`: whether the variance between sessions of this kind is known.
+    """
     together = rows["recording"] == first["recording"]
     single, first_single = rows["sessions"] < 2, first["sessions"] < 2
     several = ~(single | first_single)
@@ -92,9 +94,10 @@ def _bases(
 
 
 def _deviations(rows: pd.DataFrame, between: pd.DataFrame) -> FloatArray:
-    """Return draws of the ratio of another session's time, shape (rows, DRAWS).
+    """Return draws of the ratio by which another session's time may differ: (rows, DRAWS).
 
-    They follow Student's t with the pooled degrees of freedom; rows with several sessions have 1.
+    They follow Student's t with the pooled degrees of freedom. For rows with several sessions they
+    are 1, because their own draws contain this variation.
     """
     factors = np.ones((len(rows), DRAWS))
     single = (rows["sessions"] < 2) & between["variance"].notna()
@@ -106,7 +109,7 @@ def _deviations(rows: pd.DataFrame, between: pd.DataFrame) -> FloatArray:
 
 
 def verdict(low: float, high: float) -> str:
-    """Return the verdict on the interval of a ratio of times, with tolerance `THRESHOLD`."""
+    """Return the verdict on a ratio of times from its interval, with tolerance `THRESHOLD`."""
     if math.isnan(low) or math.isnan(high):
         return NO_INTERVAL
     limit = 1 + THRESHOLD
@@ -120,7 +123,7 @@ def verdict(low: float, high: float) -> str:
 def _pairs(
     gpus: Mapping[str, MeasuredSource], cells: pd.DataFrame, quantity: str
 ) -> Iterator[tuple[pd.DataFrame, pd.DataFrame]]:
-    """Yield the fastest cells of each GPU and of the first GPU; each row has the same size."""
+    """Yield the fastest cells of each GPU, and those of the first GPU in rows of the same sizes."""
     by = ["host_memory", "n"]
     cells = cells[cells[f"{quantity}_s"].notna()]
     if quantity == "kernel":  # the same in any host memory
@@ -142,7 +145,7 @@ def _pairs(
 
 
 def _changed_sources(gpus: Iterable[MeasuredSource]) -> set[str]:
-    """Return the source files of kernels whose code differs between the recordings of GPUs."""
+    """Return the source files of kernels whose code differs between recordings of these GPUs."""
     digests: dict[str, set[str]] = defaultdict(set)
     for gpu in gpus:
         for path, digest in gpu.recording.provenance["sources"].items():

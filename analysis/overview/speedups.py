@@ -1,4 +1,4 @@
-"""Speedups of every GPU cell over the naive kernel and over the host's CPU."""
+"""The speedups of every GPU cell over the naive kernel and over the host's CPU."""
 
 import pandas as pd
 
@@ -17,7 +17,7 @@ _BASELINE = ["variant", "block_size", "threads"]
 
 
 def speedups_table(sources: list[MeasuredSource]) -> pd.DataFrame:
-    """Return `speedups` of every GPU. is_answer: the largest over the CPU, at the largest size."""
+    """Return `speedups` of every GPU; is_answer: the largest over the CPU at the largest size."""
     frames = []
     for source in with_gpu(sources):
         rows = speedups(source.square_cells, source.draws)
@@ -29,7 +29,7 @@ def speedups_table(sources: list[MeasuredSource]) -> pd.DataFrame:
 
 
 def speedups(cells: pd.DataFrame, draws: dict[str, FloatArray]) -> pd.DataFrame:
-    """Return the speedups of every GPU cell, with 95 % intervals of ratios of medians.
+    """Return one row per GPU cell, quantity and baseline: the speedup with its 95 % interval.
 
     Over a CPU, intervals are those of independent times (`analysis.stats.estimates.quotients`).
     Over a kernel of the same GPU, they are bootstrap intervals.

@@ -1,7 +1,8 @@
 """Audit of the published numbers: whether Tables 1–6 and the text of V are consistent.
 
 The published times (`analysis.data.published.read`) are exact to half a unit of their last printed
-digit (`rounding_s`). Bounds are worst cases of rounding and of the start-up constant's interval.
+digit (`rounding_s`). Bounds are the worst cases of this rounding and of the interval of the
+start-up constant, a fixed time that most of V's times include.
 """
 
 from collections.abc import Iterator, Mapping
@@ -34,7 +35,7 @@ _ABOUT = 1.25  # tolerance of rounded numbers in the text, as a factor
 
 @dataclass(frozen=True)
 class Constant:
-    """A start-up constant with its interval, in seconds (NaN: none)."""
+    """A start-up constant in seconds, with its interval (NaN: none)."""
 
     value: float
     low: float
@@ -67,7 +68,7 @@ def fit_constant(kernel: IntArray, n: FloatArray, time_s: FloatArray) -> Constan
 
 
 def _robust_constant(kernel: IntArray, n: FloatArray, time_s: FloatArray) -> tuple[float, float]:
-    """Return the constant in seconds and the root mean square of log(fit/time)."""
+    """Return the constant in seconds, and the root mean square of log(fit/time)."""
     largest = [np.max((time_s / n**3)[kernel == k]) for k in range(int(kernel.max()) + 1)]
 
     def residual(logs: FloatArray) -> FloatArray:
@@ -82,7 +83,7 @@ def _robust_constant(kernel: IntArray, n: FloatArray, time_s: FloatArray) -> tup
 
 
 def constants_table(published: pd.DataFrame) -> pd.DataFrame:
-    """Return the start-up constants of Tables 1–5 on each machine, and of Table 6.
+    """Return one row per start-up constant: of Tables 1–5 on each machine, and of Table 6.
 
     A cell printed by several tables counts once. Table 6 repeats the naive column of Table 5, which
     is excluded from its constant. least_n_near counts the kernels at the smallest size whose time
@@ -120,7 +121,7 @@ def constants_table(published: pd.DataFrame) -> pd.DataFrame:
 
 
 def cells_table(published: pd.DataFrame, constants: pd.DataFrame) -> pd.DataFrame:
-    """Return every printed cell with its throughput, and its speedup with and without the constant.
+    """Return one row per printed cell: its throughput, and its speedup with and without constant.
 
     flop_per_s is 2n³/time_s with the bounds of the rounding; rate_agrees: the rounded printed
     throughput is within them. speedup is the naive time of the same table over the cell's;
@@ -160,7 +161,7 @@ def cells_table(published: pd.DataFrame, constants: pd.DataFrame) -> pd.DataFram
 
 
 def _rates(cells: pd.DataFrame) -> dict[str, object]:
-    """Return the throughput by each cell's time with bounds, and whether it agrees with print."""
+    """Return each cell's throughput with bounds, and whether the printed one agrees with it."""
     flop, time_s, slack_s = 2.0 * cells["n"] ** 3, cells["time_s"], cells["rounding_s"]
     low, high = flop / (time_s + slack_s), flop / (time_s - slack_s)
     printed = cells["gflops_printed"].map(float, na_action="ignore") * 1e9
@@ -174,9 +175,9 @@ def _rates(cells: pd.DataFrame) -> dict[str, object]:
 
 
 def _speedups_without(cells: pd.DataFrame, start: pd.DataFrame, cold: pd.Series) -> pd.DataFrame:
-    """Return speedups without the constant, with the bounds of rounding and constant.
+    """Return speedups of times without the constant, with the bounds of rounding and constant.
 
-    It is infinite for a time that is not above the constant.
+    The speedup is infinite for a time that is not above the constant.
     """
 
     def speedup(up: int, down: int, constant: pd.Series) -> pd.Series:
@@ -193,7 +194,7 @@ def _speedups_without(cells: pd.DataFrame, start: pd.DataFrame, cold: pd.Series)
 
 
 def pairs_table(cells: pd.DataFrame) -> pd.DataFrame:
-    """Return pairs of `cells_table` that should be consistent.
+    """Return pairs of cells of `cells_table` that should be consistent with each other.
 
     Kind `ORDER`: two block sizes of a kernel at one n; the smaller should not be faster. `differs`:
     it is faster by the printed digits. `is_empty`: its time is indistinguishable from the start-up
@@ -225,15 +226,16 @@ def _pair(kind: str, first: _Row, second: _Row, **more: bool) -> dict[str, objec
 
 
 def on_gpu(published: pd.DataFrame) -> pd.Series:
-    """Return which published cells are of a GPU."""
+    """Return a mask of the published cells that were measured on a GPU."""
     return published["implementation"].str.startswith("gpu_")
 
 
 def headline_table(published: pd.DataFrame, statements: Mapping[str, Statement]) -> pd.DataFrame:
-    """Return the throughput stated in the text, and the shortest time of Table 6 at that size.
+    """Return one row: the throughput stated in the text, and the shortest time in Table 6.
 
-    difference_s is the table's time minus the time for the stated throughput; copies_bytes_per_s is
-    the throughput of copying three matrices in this time (infinite without a difference).
+    Both are for the same size. difference_s is the table's time minus the time for the stated
+    throughput; copies_bytes_per_s is the bandwidth at which three matrices are copied in this
+    difference (infinite without a difference).
     """
     stated, link = statements["best_flop_per_s"], statements["link_bytes_per_s"]
     cells = published[(published["table"] == WARM_TABLE) & (published["n"] == stated.n)]
@@ -265,7 +267,7 @@ def headline_table(published: pd.DataFrame, statements: Mapping[str, Statement])
 def cpu_table(published: pd.DataFrame, statements: Mapping[str, Statement]) -> pd.DataFrame:
     """Return whether the CPU columns of Tables 1 and 2 are naive, or cache-optimised as captioned.
 
-    tuned_flop_per_s is the throughput of a version faster by the stated speedup. Verdict:
+    tuned_flop_per_s is the throughput of a version that is faster by the stated speedup. Verdict:
     `AS_CAPTIONED` if the column reaches the stated throughput of a cache-optimised version, `NAIVE`
     if only tuned_flop_per_s does, both within a factor of 1.25. over_headline is the column's time
     over the time of the stated highest throughput, on the same machine.

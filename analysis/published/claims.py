@@ -32,7 +32,7 @@ ON_ACCESSES, ON_REGISTERS, ON_TIMES, ON_CPU, ON_GPU_AND_CPU = 0, 1, 3, 4, 5
 
 @dataclass(frozen=True)
 class Rule:
-    """The range of values with which a claim holds, as multiples of the expected value.
+    """The range of values for which a claim holds, as multiples of the expected value.
 
     A range from 1 to infinity does not contain the expected value itself.
     """
@@ -51,7 +51,7 @@ class Rule:
         return HOLDS if inside else UNDECIDED  # also without an interval
 
     def reason(self, low: float, high: float, expected: float) -> str | None:
-        """Return why `decide` is undecided: the bound of the range in the interval, or none."""
+        """Return which bound of the range is inside the interval, so that `decide` is undecided."""
         if self.decide(low, high, expected) != UNDECIDED:
             return None
         bounds = [factor * expected for factor in (self.least, self.most)]
@@ -74,7 +74,7 @@ NOT_ABOVE = Rule(f"holds if the interval is not above the expected value, {_UNDE
 
 @dataclass(frozen=True)
 class Claim:
-    """A claim of a source on a number, and its rule."""
+    """A claim that a source makes about a number, with the rule that tests it."""
 
     text: str
     source: str
@@ -82,13 +82,13 @@ class Claim:
     expected: float = 1.0
 
     def row(self, position: int, measured: str = NOT_MEASURED, **more: object) -> ClaimRow:
-        """Return the row of the claim without measurement."""
+        """Return the row of the claim before any measurement."""
         row = {"position": position, "claim": self.text, "source": self.source}
         row |= {"measured": measured, "expected": self.expected, "rule": self.rule.text}
         return row | {"verdict": NOT_MEASURED} | more
 
     def result(self, value: float, low: float, high: float, cases: int, **more: object) -> ClaimRow:
-        """Return the columns of a measured value with its interval."""
+        """Return the columns that a measured value with its interval adds to the claim's row."""
         verdict = self.rule.decide(low, high, self.expected)
         row = {**bounded("value", value, low, high), "cases": cases, "verdict": verdict}
         return row | {"reason": self.rule.reason(low, high, self.expected), **more}
@@ -96,10 +96,10 @@ class Claim:
 
 @dataclass(frozen=True)
 class _RatioClaim(Claim):
-    """A claim on the time of the variant `above` over that of the variant `below`.
+    """A claim about the time of the variant `above` divided by that of the variant `below`.
 
-    `blocks` are their block sizes (None: no block size). `cases`: the ratio at the largest size
-    counts, the largest of all sizes, or the ratio at shapes outside the square cells.
+    `blocks` are their block sizes (None: no block size). `cases` says which ratio counts: the one
+    at the largest size, the largest of all sizes, or that at shapes which are not square.
     """
 
     above: str = ""
@@ -133,19 +133,19 @@ _REGISTERS = "unrolling takes no more registers ({})"
 def claims_table(rows: Iterable[ClaimRow]) -> pd.DataFrame:
     """Return rows of claims as a table, ordered by `position`.
 
-    Claims on times have one row per GPU, on builds and CPUs one per recording. `value` is a ratio
-    of times with its interval, or the value farthest from the claim among `cases` (kernels, sizes
-    or builds). Claims without measurement have the verdict `NOT_MEASURED`.
+    Claims about times have one row per GPU, claims about builds and CPUs one per recording. `value`
+    is a ratio of times with its interval, or the value farthest from the claim among `cases`
+    (kernels, sizes or builds). Claims without measurement have the verdict `NOT_MEASURED`.
     """
     return from_rows("claims", sorted(rows, key=lambda row: int(str(row["position"]))))
 
 
 def claim_verdicts_table(claims: pd.DataFrame, sources: Iterable[MeasuredSource]) -> pd.DataFrame:
-    """Return one row per claim and GPU model, with the verdicts of kernels and of runs.
+    """Return one row per claim and GPU model, with verdicts from kernel and end-to-end times.
 
-    `claims` is `claims_table`. The first GPU of each model counts. Columns with the prefix kernel_
-    are of kernel times, counts and builds, those with the prefix total_ of end-to-end times and
-    CPUs. verdict: of both, `BY_COPIES` if they differ.
+    `claims` is `claims_table`. Of each model, only the first GPU is used. Columns with the prefix
+    kernel_ are for kernel times, counts and builds, those with the prefix total_ for end-to-end
+    times and CPUs. verdict: that of both, or `BY_COPIES` if they differ.
     """
     models: dict[str | None, MeasuredSource] = {}
     for source in with_gpu(list(sources)):
@@ -168,7 +168,7 @@ def claim_verdicts_table(claims: pd.DataFrame, sources: Iterable[MeasuredSource]
 
 
 def on_accesses(counts: pd.DataFrame) -> Iterator[ClaimRow]:
-    """Yield the claims on arithmetic intensity and global accesses, from theory's counts."""
+    """Yield the claims about arithmetic intensity and global accesses, tested by theory."""
     # Kernels without their own source have padded matrices, with more loads than the product.
     own_kernels = set(filter(has_own_source, VARIANTS))
     of_kernels = counts[counts["variant"].isin(own_kernels) & (counts["dtype"] == "float32")]
@@ -198,14 +198,14 @@ def on_accesses(counts: pd.DataFrame) -> Iterator[ClaimRow]:
 
 
 def _farthest(claim: Claim, values: list[float]) -> ClaimRow:
-    """Return the columns of the value farthest from the expected one, without interval."""
+    """Return the columns of the value farthest from the expected one; it has no interval."""
     value = max(values, key=lambda one: abs(one - claim.expected))
     verdict = claim.rule.decide(value, value, claim.expected)
     return {"value": value, "cases": len(values), "verdict": verdict}
 
 
 def on_registers(sources: list[MeasuredSource], machine_code: pd.DataFrame) -> Iterator[ClaimRow]:
-    """Yield the claims that unrolling takes no more registers, per recording."""
+    """Yield the claims that unrolling needs no more registers, tested in each recording."""
     for position, source, unrolled, plain, block in (
         (ON_REGISTERS, "V", "block_unroll4", "block", 32),
         (ON_REGISTERS + 1, "T", "outer_product_unrolled", "outer_product", None),
@@ -227,7 +227,7 @@ def on_registers(sources: list[MeasuredSource], machine_code: pd.DataFrame) -> I
 
 
 def on_times(sources: list[MeasuredSource]) -> Iterator[ClaimRow]:
-    """Yield the claims on ratios of two variants' times, per GPU."""
+    """Yield the claims about ratios of two variants' times, tested on each GPU."""
     for source in with_gpu(sources):
         timed = {quantity: _timed(source, quantity) for quantity in _BOTH}
         for claim in _TIMES:
@@ -236,7 +236,10 @@ def on_times(sources: list[MeasuredSource]) -> Iterator[ClaimRow]:
 
 
 def _timed(source: MeasuredSource, quantity: str) -> pd.DataFrame:
-    """Return a GPU's cells in the quantity's preferred memory; row: in `source.cells`."""
+    """Return a GPU's cells with times in the memory preferred for `quantity`.
+
+    The column row is their index in `source.cells`.
+    """
     cells = source.cells[source.cells["device"] != CPU]
     cells = cells[(cells["dtype"] == "float32") & cells[f"{quantity}_s"].notna()]
     cells = cells[(cells["host_memory"] == source.memory(quantity)).fillna(False)]
@@ -273,7 +276,7 @@ def _of_pairs(claim: _RatioClaim, pairs: pd.DataFrame) -> ClaimRow:
 def _other_blocks(
     source: MeasuredSource, timed: pd.DataFrame, claim: _RatioClaim, quantity: str
 ) -> str | None:
-    """Return the verdicts at the other block sizes of both variants: "holds: 4, 8"."""
+    """Return the claim's verdicts at other block sizes of both variants, as text: "holds: 4, 8"."""
     sizes: dict[str, list[str]] = {}
     for size in sorted(timed["block_size"].dropna().unique()):
         above, below = (None if block is None else int(size) for block in claim.blocks)
@@ -288,7 +291,7 @@ def _other_blocks(
 def _pairs(
     source: MeasuredSource, timed: pd.DataFrame, claim: _RatioClaim, quantity: str
 ) -> pd.DataFrame:
-    """Return the ratio of the two variants at every common shape, with its interval."""
+    """Return the ratio of the times of two variants at every common shape, with its interval."""
     sides = []
     for name, block in zip((claim.above, claim.below), claim.blocks, strict=True):
         size = timed["block_size"]

@@ -1,7 +1,7 @@
-"""The source's claims on CPUs: its cache-optimised program, and GPUs compared with CPUs.
+"""The source's claims about CPUs: its cache-optimised program, and GPUs compared with CPUs.
 
-They are tested on this study's versions of the source's programs, at the source's size if it was
-measured, else at the largest size.
+The claims are tested on this study's versions of the source's programs, at the source's size if it
+was measured, otherwise at the largest size.
 """
 
 from collections.abc import Iterator
@@ -32,7 +32,7 @@ _WHOLES = {"naive": OVER_NAIVE, "source": OVER_CACHE}
 
 
 def on_cpus(sources: list[MeasuredSource], split: pd.DataFrame) -> Iterator[ClaimRow]:
-    """Yield the claims on CPUs per recording, and on GPUs over CPUs per GPU."""
+    """Yield the claims about CPUs per recording, and those about GPUs over CPUs per GPU."""
     for source, cells in once_per_recording((source, source.square_cells) for source in sources):
         one = cells[with_threads(cells, ONE)]
         if not one.empty:
@@ -59,7 +59,10 @@ def _on_cpu(source: MeasuredSource, one: pd.DataFrame) -> Iterator[ClaimRow]:
 def _ratio(
     source: MeasuredSource, claim: Claim, above: pd.DataFrame, below: pd.DataFrame
 ) -> ClaimRow:
-    """Return columns of the ratio of cells' times, one per size; none without a common size."""
+    """Return the columns of a claim from the ratio of two sides' times at one size.
+
+    Each side has one cell per size; without a common size, the result is empty.
+    """
     n = _size(set(above["n"]) & set(below["n"]))
     if n is None:
         return {}

@@ -1,4 +1,4 @@
-"""Figure 2 of source V as a table: its fastest kernel on each GPU, and properties of the GPU."""
+"""Figure 2 of source V as a table: V's fastest kernel on each GPU, and the GPU's properties."""
 
 import pandas as pd
 
@@ -22,10 +22,10 @@ def figure2_table(
 ) -> pd.DataFrame:
     """Return one row per GPU: throughput of the fastest kernels of source V, and GPU properties.
 
-    The size is the source's, or the largest measured. Throughput is given for the kernel
-    only and for end-to-end runs from pinned and from pageable memory. `summary` and `ceilings` are
-    the tables of these names. Memory bandwidth is measured by a copy within the GPU, link bandwidth
-    by the largest copy from pinned host memory. Quantities without a measurement are empty.
+    The size is the source's, or the largest measured. Throughput is given for kernel-only times,
+    and for end-to-end runs from pinned and from pageable memory. `summary` and `ceilings` are the
+    tables of these names. Memory bandwidth is measured by a copy within the GPU, link bandwidth by
+    the largest copy from pinned host memory. Quantities without a measurement are empty.
     """
     cells = of_sizes(summary)
     cells = cells[(cells["device"] != CPU) & cells["variant"].isin(_SOURCE_V)]
@@ -60,7 +60,7 @@ def _properties(measured: pd.Series) -> dict[str, object]:
 
 
 def _performance(cells: pd.DataFrame) -> dict[str, object]:
-    """Return the highest throughput of one GPU at one size, with its kernel, for each part."""
+    """Return the highest throughputs of one GPU at one size, kernel-only and end-to-end."""
     row: dict[str, object] = {"n": cells["n"].iloc[0]}
     for name, part in _PARTS.items():
         runs = cells if name == "kernel" else cells[cells["host_memory"] == name]

@@ -1,4 +1,4 @@
-"""Figures of the published numbers and the corresponding measurements."""
+"""The figures that compare published numbers with measurements."""
 
 import pandas as pd
 from matplotlib.figure import Figure
@@ -32,7 +32,7 @@ _PERFORMANCE = {
 def speedup_block(store: Store, devices: Devices) -> Figure | None:
     """Draw published and measured end-to-end speedups over the naive kernel by block size.
 
-    At the source's matrix size, a panel for each of its swept kernels.
+    The matrix size is the source's. There is one panel for each kernel whose block size it varied.
     """
     gpus = list(devices.gpus[: style.MOST_COLOURS])
     looks = style.looks_of(devices, "label")
@@ -73,7 +73,10 @@ def _measured_speedups(store: Store, label_of: str, name: str) -> pd.DataFrame:
 
 
 def figure2(store: Store, devices: Devices) -> Figure | None:
-    """Draw the source's Figure 2: its fastest kernel at its size, the fastest GPU on top."""
+    """Draw Figure 2 of the source: the fastest kernel per GPU, at the source's size.
+
+    The fastest GPU is on top.
+    """
     titles = {gpu.label: gpu.short for gpu in devices.gpus}
     gpus = store["figure2"]
     gpus = gpus[gpus["gpu"].isin(titles)].sort_values("kernel_flop_per_s", kind="stable")

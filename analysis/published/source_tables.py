@@ -1,4 +1,4 @@
-"""Tables 1–6 of source V with published and measured times."""
+"""Tables 1–6 of source V, with published and with measured times."""
 
 import numpy as np
 import pandas as pd
@@ -32,7 +32,7 @@ LAYOUTS: dict[int, Layout] = {
 
 
 def source_tables(published: pd.DataFrame, sources: list[MeasuredSource]) -> pd.DataFrame:
-    """Return the entries of Tables 1–6, of each table first the published ones, then measured."""
+    """Return one row per entry of Tables 1–6; in each, published entries precede measured ones."""
     measured = [(source, source.times("total")) for source in sources]
     parts = []
     for table, layout in LAYOUTS.items():
@@ -46,11 +46,11 @@ def source_tables(published: pd.DataFrame, sources: list[MeasuredSource]) -> pd.
 
 
 def entries(layout: Layout, times: pd.DataFrame, draws: FloatArray | None = None) -> pd.DataFrame:
-    """Return the entries of a table, sorted by n: time, throughput 2n³/t, speedup over the first.
+    """Return the entries of a table by n: time, throughput 2n³/t, and speedup over the first.
 
     `times` has implementation, n, block_size (NA: none), time_s and bounds in seconds; its index is
-    the row in `draws` (bootstrap medians, shape (cells, draws)), which define the intervals of
-    the speedups. Without draws, and for cells with too few samples, bounds are NaN.
+    the row in `draws` (bootstrap medians, shape (cells, draws)), which define the intervals of the
+    speedups. Without draws, and for cells with too few samples, bounds are NaN.
     """
     if draws is None:
         draws = np.full((int(times.index.max()) + 1, 1), np.nan)
@@ -64,7 +64,7 @@ def entries(layout: Layout, times: pd.DataFrame, draws: FloatArray | None = None
 
 
 def _cells_of(implementation: str, block_size: int | None, times: pd.DataFrame) -> pd.DataFrame:
-    """Return the known times of an entry; the column row is their index in `times`."""
+    """Return the times that belong to an entry; the column row is their index in `times`."""
     size = times["block_size"]
     fits = size.isna() if block_size is None else (size == block_size).fillna(False)
     chosen = fits & (times["implementation"] == implementation) & times["time_s"].notna()

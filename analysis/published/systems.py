@@ -1,4 +1,4 @@
-"""The sources' systems: their variants here, and the outcomes of their checks."""
+"""The systems that the sources describe: their variants here, and how their checks ended."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ _BEST = ["best_flop_per_s", "dtype", *SHAPE, "block_size", "host_memory", "threa
 
 @dataclass(frozen=True)
 class System:
-    """A system of a source and its variant in this study; `side` is one of `SIDES`."""
+    """A system of a source, with its variant in this study; `side` is one of `SIDES`."""
 
     source: str
     system: str
@@ -30,7 +30,7 @@ class System:
 
     @property
     def listed_in(self) -> str:
-        """Path of its source file, or name of its library."""
+        """The path of the variant's source file, or the name of its library."""
         catalog = cpu_reference.catalog.VARIANTS if self.side == "cpu" else VARIANTS
         entry = catalog[self.variant]
         return entry.source or entry.title
@@ -53,8 +53,9 @@ def systems_table(systems: list[System], frames: Mapping[str, pd.DataFrame]) -> 
     """Return one row per system and GPU (CPU systems: per recording).
 
     `frames` contains recordings, checks and summary. Cells are counted by the outcome of their
-    check. best_flop_per_s is the highest throughput of any cell (on a GPU, of its kernel), with
-    that cell; blank without times. Without recordings there is one row per system.
+    check. best_flop_per_s is the highest throughput of any cell (on a GPU, of its kernel), and
+    further columns name that cell; blank without times. Without recordings there is one row per
+    system.
     """
     devices = frames["recordings"]
     gpus = devices[devices["gpu"].notna()]

@@ -1,1 +1,1 @@
-"""Render the report and its parts."""
+"""Rendering the report and its parts."""

@@ -1,4 +1,4 @@
-"""Drawings of a warp's accesses in the walk: lines from its lanes to sectors or banks."""
+"""Drawings of a warp's memory accesses: lines from its lanes to sectors or banks."""
 
 from markupsafe import Markup
 

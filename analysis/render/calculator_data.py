@@ -1,4 +1,4 @@
-"""Data of the page's calculator, and of the explorer's predictions: the tables that `advise` reads.
+"""Data for the page's calculator and its explorer: the tables of predictions that `advise` reads.
 
 The calculator consists of `report/calculator.html.j2` (controls), `report/calculator.js` and, for
 shapes and locations, `report/shapes.js`.
@@ -33,7 +33,7 @@ _TEXTS = ("recording", "gpu", "cpu_baseline", "host_memory", "variant")
 
 
 def calculator_data(store: Store, measured: Sequence[Device]) -> str:
-    """Return the data as JSON, of the measured GPUs in order.
+    """Return the data as JSON; GPUs are those of `measured`, in this order.
 
     `rows` are those of `predicted_times`, in the columns of `explorer_data`, with half-widths of
     intervals instead of their ends. `names` are the implementations by variant and block size.
@@ -120,7 +120,7 @@ def _measured(store: Store) -> dict[str, object]:
 
 
 def shapes_data(store: Store) -> dict[str, object]:
-    """Return surfaces with their nodes, batches by GPU, and the constants of their rules."""
+    """Return what predicts any shape: surfaces and nodes, batches by GPU, and constants."""
     nodes = dict(iter(store["surface_nodes"].groupby("surface", sort=False)))
     rules = {"tiles": surfaces.TILES, "load_fma": surfaces.LOAD_FMA}
     rules |= {"pieces_of_k": surfaces.PIECES_OF_K, "far_octaves": surfaces.FAR_OCTAVES}

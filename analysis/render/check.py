@@ -1,4 +1,4 @@
-"""Compare every number of a report with the CSV cell that its markup names.
+"""Comparing every number of a report with the CSV cell that its markup names.
 
 This module shares no code with the page's renderer: it reads the page and the tables as text. For a
 number, the cell must round to the digits shown, in the unit shown. For a count, the number of
@@ -43,7 +43,7 @@ _Shown = tuple[str, str, str]
 
 
 def print_faults(report: Path, tables_dir: Path, templates: Path) -> int:
-    """Print the numbers that differ; return 1 if a number differs, else 0.
+    """Print the numbers that differ from their cells; return 1 if there are any, else 0.
 
     Raise StudyError if the report or a folder cannot be read.
     """
@@ -67,8 +67,8 @@ def print_faults(report: Path, tables_dir: Path, templates: Path) -> int:
 def check(page: str, tables_dir: Path, templates: Path | None = None) -> list[str]:
     """Return one line per number or name of a page that differs from the tables.
 
-    With `templates`, numbers without a place must occur in a template. A page without any number is
-    a fault, because nothing was checked.
+    With `templates`, numbers that name no cell must occur in a template. A page without any number
+    is a fault, because nothing was checked.
     """
     page = _without(page, *_NOT_TEXT)
     traced = [*_traced(page), *_cells(page)]
@@ -108,7 +108,7 @@ def _traced(page: str) -> Iterator[_Shown]:
 
 
 def _cells(page: str) -> Iterator[_Shown]:
-    """Yield the cells of all tables; below a heading without column, cells name their place."""
+    """Yield the cells of all tables; a cell below a heading without column must name its place."""
     for table, markup in _TABLE.findall(page):
         columns = _COLUMN.findall(markup)
         for row, line in _ROW.findall(markup):

@@ -1,12 +1,13 @@
-"""Numbers in Markdown documents, from the published tables.
+"""Keeping the numbers in Markdown documents equal to the published tables.
 
 A mark ``<!--= EXPRESSION -->text<!--/-->`` contains an expression of the page's templates and its
-value, for example ``ci(best, "speedup")``. `t` reads the tables in `PUBLISHED`, and `words` is
-`analysis.render.words`. Of the GPU in focus, `device` is the row of the table recordings, and
-`strict`, `best`, `cublas`, `cublas_pinned`, `cublas_one_thread` and, with the most and the least
-speedup over any baseline, `most` and `least` are rows of choices. `located`
-has cuBLAS's rows of locations at N = 4096, by location of the data, of the first GPU that has them.
-`minutes` is the time of the last recording of the GPU in focus, from ``provenance.json``.
+value, for example ``ci(best, "speedup")``. In an expression, `t` reads the tables in `PUBLISHED`,
+and `words` is `analysis.render.words`. For the GPU in focus, `device` is its row of the table
+recordings; `strict`, `best`, `cublas`, `cublas_pinned`, `cublas_one_thread` and, with the largest
+and the smallest speedup over any baseline, `most` and `least` are rows of choices. `located` has
+the rows of locations for cuBLAS at N = 4096, by location of the data, of the first GPU that has
+such rows. `minutes` is the time of the last recording of the GPU in focus, from
+``provenance.json``.
 
 A mark does not begin a line, because Markdown would read the line as a block of HTML.
 """
@@ -95,7 +96,7 @@ def _locations() -> Rows:
 
 
 def _minutes(entry: dict[str, Any]) -> int:
-    """Return the time that the last recording of a GPU took, rounded up."""
+    """Return how many minutes the last recording of a GPU took, rounded up."""
     folder = entry.get("recording") or entry["recordings"][-1]
     provenance = json.loads((ROOT / folder / "provenance.json").read_text(encoding="utf-8"))
     start, end = (datetime.fromisoformat(provenance[f"{at}_utc"]) for at in ("started", "finished"))

@@ -1,4 +1,4 @@
-"""Tables embedded in the page as one archive."""
+"""The tables that the page contains, as one archive."""
 
 import base64
 import bz2
@@ -12,9 +12,9 @@ MOST_BYTES = 3_600_000
 
 
 def archived(store: Store) -> list[str]:
-    """Return the tables to embed, in the order of the schema: all, or the smallest.
+    """Return the names of the tables to embed: all of them, or only the smallest.
 
-    Their total size is at most `MOST_BYTES`, so the page of a whole cluster can be mailed.
+    Their total size is limited to `MOST_BYTES`, so that the page of a whole cluster can be mailed.
     """
     room, chosen = MOST_BYTES, set()
     for name in sorted(schema.TABLES, key=lambda name: len(store.bytes(name))):

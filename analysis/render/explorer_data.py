@@ -1,4 +1,4 @@
-"""Data of the report's explorer: summary.csv and roofline.csv, packed for the page.
+"""The data of the report's explorer: summary.csv and roofline.csv, packed for the page.
 
 The explorer consists of `report/explorer.html.j2` (controls), `report/explorer.js` (behaviour) and
 `report/explorer.vl.json` (chart, in Vega-Lite).
@@ -92,9 +92,10 @@ def explorer_data(store: Store, measured: Devices) -> str:
 
 
 def _story(ladder: pd.DataFrame, cells: pd.DataFrame, focus: Device | None) -> _Keys:
-    """Return the kernels selected initially: naive, user-supplied, libraries, the fastest ones.
+    """Return the kernels that the explorer selects initially.
 
-    Without a GPU, these are all CPU implementations.
+    They are the naive, the user-supplied, the library's and the fastest kernels. Without a GPU,
+    they are all CPU implementations.
     """
     if focus is None:
         return set()
@@ -108,7 +109,7 @@ def _story(ladder: pd.DataFrame, cells: pd.DataFrame, focus: Device | None) -> _
 
 
 def _source(key: tuple[bool, str]) -> str | None:
-    """Return the source file of a kernel in the catalog."""
+    """Return the path of the source file of a kernel in the catalog."""
     entry = (CPU_VARIANTS if key[0] else VARIANTS).get(key[1])
     return entry.source if entry else None
 
@@ -126,13 +127,13 @@ def _group(key: tuple[bool, str]) -> str:
 
 
 def codes(column: pd.Series) -> dict[str, list[str] | list[int | None]]:
-    """Return a text column: its values, and the place of each row's value, None if missing."""
+    """Return a text column as its distinct values and each row's index in them (None: missing)."""
     codes, values = pd.factorize(column)
     places = [int(code) if code >= 0 else None for code in codes]
     return {"values": [visible(str(value)) for value in values], "codes": places}
 
 
 def numbers(column: pd.Series) -> list[float | int | None]:
-    """Return a column of numbers with six significant digits, None if missing."""
+    """Return a column of numbers with six significant digits; None for missing values."""
     rounded = (None if pd.isna(value) else float(f"{value:.{_DIGITS}g}") for value in column)
     return [int(each) if each is not None and each.is_integer() else each for each in rounded]

@@ -1,4 +1,4 @@
-"""Draw all figures of the report from the tables, in parallel."""
+"""Drawing all figures of the report from the tables, in parallel."""
 
 import importlib
 import json

@@ -2,7 +2,7 @@
 
 ``report/lesson.html.j2`` is the article. ``report/lesson.yaml`` names the GPU model, the folders of
 its recordings, the rows of tables that the article cites, and the claims of each paragraph. The
-article describes these recordings only: with others in focus, the page links it.
+article describes these recordings only, so a page with others in focus only links to it.
 """
 
 from collections.abc import Callable, Mapping
@@ -31,7 +31,7 @@ _NAMES_OF_THE_GPU = ("gpu", "source")  # columns, in the order in which they sel
 
 @dataclass
 class Claims:
-    """The claims of an article's paragraphs about `rows`; `paragraph` is the one being written."""
+    """Claims that paragraphs of an article make about `rows`; `paragraph` is the current one."""
 
     environment: jinja2.Environment
     of_paragraph: Mapping[str, list[str]]
@@ -106,7 +106,7 @@ def lesson(
 
 
 def read(environment: jinja2.Environment) -> dict[str, Any]:
-    """Return what the article is about: gpu, recordings, rows, lists of rows, claims."""
+    """Return what the article is about: its gpu, recordings, rows, lists of rows and claims."""
     assert environment.loader
     text, _, _ = environment.loader.get_source(environment, FACTS)
     facts: dict[str, Any] = yaml.safe_load(text)
@@ -114,7 +114,7 @@ def read(environment: jinja2.Environment) -> dict[str, Any]:
 
 
 def along(value: float, low: float, high: float) -> str:
-    """Return the place of `value` on a logarithmic axis, as a percentage of its length."""
+    """Return where `value` is on a logarithmic axis, as a percentage of the axis's length."""
     return f"{100 * log(value / low) / log(high / low):.1f}%"
 
 
@@ -124,7 +124,7 @@ def _single(of_focus: Callable[..., Rows], table: str, where: dict[str, Any]) ->
 
 
 def _rows(t: Callable[[str], Rows], focus: Device, table: str, where: Mapping[str, Any]) -> Rows:
-    """Return the rows of a table with these values, by default of the GPU in focus."""
+    """Return the rows of a table with the values `where`, by default those of the GPU in focus."""
     named = [name for name in _NAMES_OF_THE_GPU if name in TABLES[table].columns]
     of_gpu = dict.fromkeys(named[:1], focus.label)
     if where.get("device") == "cpu":
@@ -133,7 +133,7 @@ def _rows(t: Callable[[str], Rows], focus: Device, table: str, where: Mapping[st
 
 
 def _complete(show: Callable[..., Markup]) -> Callable[..., Markup]:
-    """Return `show`, which raises LookupError instead of a dash for a missing value."""
+    """Return a version of `show` that raises LookupError for a missing value, instead of a dash."""
 
     @wraps(show)
     def complete(*arguments: Any, **options: Any) -> Markup:

@@ -1,4 +1,4 @@
-"""What report/meanings.js shows at a kernel, a term or a number: a name, a sentence, and links."""
+"""What report/meanings.js shows for a kernel, a term or a number: name, sentence and links."""
 
 import json
 import re
@@ -12,7 +12,7 @@ from kernels.catalog.variant import Variant
 
 
 def meanings(glossary: Mapping[str, str], link: Callable[[str], str]) -> str:
-    """Return the data as JSON: kernels, cpu, terms, tables, columns, headings.
+    """Return the data as JSON with the keys kernels, cpu, terms, tables, columns and headings.
 
     kernels, cpu: title, sentence and source by variant. terms: meanings by term. tables:
     descriptions. columns: headings by column, and by table and column where they differ. `link`
@@ -35,10 +35,10 @@ def meanings(glossary: Mapping[str, str], link: Callable[[str], str]) -> str:
 
 
 def _variant(entry: Variant | CpuVariant, link: Callable[[str], str]) -> list[str]:
-    """Return title, sentence and source of a variant; the source is empty for a library."""
+    """Return the title, the sentence and the source of a variant; a library has an empty source."""
     return [entry.title, entry.description, link(entry.source) if entry.source else ""]
 
 
 def _name(term: str) -> str:
-    """Return a term as texts have it: "end-to-end time (total)" and "block size B" are shorter."""
+    """Return a glossary term without its addition: "block size B" becomes "block size"."""
     return re.sub(r" \(.*?\)| [A-Z]$", "", term)

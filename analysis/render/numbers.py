@@ -1,4 +1,4 @@
-"""Numbers, names and verdicts in the page, with the CSV cells that they come from.
+"""The numbers, names and verdicts of the page, marked with the CSV cells that they come from.
 
 The markup of a number names its cell, as ``data-at="summary 12 total_s"`` (table, row, column). The
 markup of a ratio names both cells; the markup of a count names the table and the filter of its
@@ -34,9 +34,10 @@ def visible(text: str) -> str:
 def number(
     row: Row, name: str, unit: Unit | None = None, bare: bool = False, like: float | None = None
 ) -> Markup:
-    """Return the number in one cell in `unit`, or in the unit of the schema.
+    """Return the number in one cell, in `unit` or in the unit of the schema.
 
-    `bare` omits the name of the unit. `like` determines the decimals. A blank cell is an en dash.
+    `bare` omits the name of the unit. The number has as many decimals as `like` needs. For a blank
+    cell, an en dash is returned.
     """
     at = row.at(name)
     unit = unit or column(at.table, at.column).unit
@@ -53,7 +54,7 @@ def _place(row: Row, name: str) -> str:
 def text(row: Row, name: str, unit: Unit, like: float | None = None) -> str:
     """Return the number in one cell that is not blank, without its unit.
 
-    A measured speedup without an interval is an order of magnitude: "about 8000".
+    A measured speedup without an interval is given as an order of magnitude: "about 8000".
     """
     value = float(row[name])
     if (name == "factor" or name.endswith("speedup")) and _has_no_interval(row, name):
@@ -92,7 +93,8 @@ def interval(row: Row, name: str, unit: Unit | None = None) -> Markup:
 def ratio(above: tuple[Row, str], below: tuple[Row, str], unit: Unit = TIMES) -> Markup:
     """Return the ratio of two cells, each a row and a column: "2.31×".
 
-    Except for percentages, the ratio is an order of magnitude if a cell lacks its interval.
+    If a cell lacks its interval, the ratio is given as an order of magnitude, except as a
+    percentage.
     """
     values = [row[name] for row, name in (above, below)]
     if None in values or values[1] == 0:
@@ -110,7 +112,7 @@ def share(above: tuple[Row, str], below: tuple[Row, str]) -> Markup:
 
 
 def count(rows: Rows) -> Markup:
-    """Return the number of rows, which must be selected only by `where`."""
+    """Return the number of rows; they must have been selected by `where` only."""
     if rows.filters is None:
         raise ValueError(f"{rows.table}: a count in the page needs rows selected only by `where`")
     where = json.dumps(rows.filters, sort_keys=True)
@@ -124,7 +126,7 @@ def name(row: Row, column_name: str = "variant") -> Markup:
 
 
 def word(row: Row, column_name: str, tag: str = "span") -> Markup:
-    """Return the text of a cell; a location of the data other than host memory has its title."""
+    """Return the text of a cell; a location other than host memory is replaced by its title."""
     text = ABSENT if row[column_name] is None else visible(str(row[column_name]))
     if column_name == "host_memory" and text in LOCATIONS and text not in HOST_MEMORY:
         text = LOCATIONS[text].title

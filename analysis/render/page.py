@@ -1,4 +1,4 @@
-"""Render the report: one self-contained HTML file from tables, figures and templates.
+"""Rendering the report: one self-contained HTML file from tables, figures and templates.
 
 All values come from a CSV file or the provenance of a recording. The page does not depend on the
 time or place of rendering: the same input gives the same bytes.
@@ -113,7 +113,7 @@ def render(
 
 
 def environment_of(template_dir: Path, baseline: str = FASTEST_NAIVE) -> jinja2.Environment:
-    """Return the environment of the page's templates, without tables."""
+    """Return the Jinja environment of the page's templates, still without tables."""
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(template_dir),
         autoescape=True,
@@ -159,7 +159,7 @@ def _read_yaml(template_dir: Path, name: str) -> dict[str, str]:
 
 
 def glossary_page() -> str:
-    """Return docs/reference/glossary.md."""
+    """Return the text of docs/reference/glossary.md."""
     terms = _read_yaml(ROOT / "report", "glossary.yaml")
     entries = (f"- **{term}**: {text}" for term, text in terms.items())
     return "\n".join(["# Glossary", "", *entries]) + "\n"
@@ -214,7 +214,7 @@ def _figure(
 
 
 def _explore(view: str | None) -> Markup:
-    """Return a link that opens a view of the explorer, named by its quantity; empty without one."""
+    """Return a link that opens a view of the explorer; empty if `view` is None."""
     if view is None:
         return Markup("")
     query = parse_qs(view)

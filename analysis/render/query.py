@@ -1,4 +1,4 @@
-"""Selections of table rows for templates; each value has its table, row number and column."""
+"""Selecting table rows in templates; each value keeps its table, row number and column."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
@@ -11,7 +11,7 @@ from analysis.data.store import Store
 
 
 class Place(NamedTuple):
-    """The cell of a value."""
+    """Where a value is: its table, row number and column."""
 
     table: str
     row: int
@@ -19,7 +19,7 @@ class Place(NamedTuple):
 
 
 class Joined(NamedTuple):
-    """A column from another table: its table and name, and its row numbers by index."""
+    """A column joined from another table: its table, its name, and row numbers by index."""
 
     table: str
     column: str
@@ -44,7 +44,7 @@ class Row:
         return self._table, self._number
 
     def at(self, column: str) -> Place:
-        """Return the cell of a value; row -1 for a blank that has no row."""
+        """Return where a value is; the row is -1 for a blank that has no row."""
         other = self._joined.get(column)
         if other is None:
             return Place(self._table, self._number, column)
@@ -65,7 +65,7 @@ class Row:
 
 
 class Rows:
-    """Rows of a table, in order; `filters` are the equalities if only `where` selected.
+    """Rows of a table, in order; `filters` are their equalities if only `where` selected them.
 
     `joined` are the columns that `beside` added.
     """
@@ -96,11 +96,11 @@ class Rows:
         return Rows(self.table, self.frame[chosen], filters, self.joined)
 
     def beside(self, other: "Rows", on: str, **values: Sequence[str]) -> "Rows":
-        """Return the rows with columns of the rows of `other` that are equal in the columns `on`.
+        """Return the rows with added columns of those rows of `other` that are equal in `on`.
 
-        `values` has one column of `other` and its values; of each value there is at most one row.
-        Names get the value as prefix: ``speedup`` beside ``baseline=["cublas"]`` is
-        ``cublas_speedup``.
+        `values` names one column of `other` and some of its values; for each value, at most one row
+        of `other` may match. Added columns have the value as prefix: ``speedup`` beside
+        ``baseline=["cublas"]`` is ``cublas_speedup``.
         """
         ((by, prefixes),) = values.items()
         keys = on.split()
@@ -122,13 +122,13 @@ class Rows:
         return self._some(self.frame.dropna(subset=list(columns)))
 
     def between(self, column: str, low: float | None = None, high: float | None = None) -> "Rows":
-        """Return the rows whose `column` is in the closed interval."""
+        """Return the rows whose `column` is from `low` to `high`, both included."""
         cells = self.frame[column].astype(float)
         inside = cells.ge(-float("inf") if low is None else low)
         return self._some(self.frame[inside & cells.le(float("inf") if high is None else high)])
 
     def sort(self, *columns: str, reverse: bool = False) -> "Rows":
-        """Return the rows sorted by `columns` (stable)."""
+        """Return the rows sorted by `columns`; rows that are equal in these keep their order."""
         return self._some(self.frame.sort_values([*columns], ascending=not reverse, kind="stable"))
 
     def distinct(self, *columns: str) -> "Rows":

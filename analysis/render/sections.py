@@ -1,4 +1,4 @@
-"""What the page shows first, from the tables: answers of each device, choices, rows of topics."""
+"""What the page shows first: answers for each device, choices, and selected rows by topic."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ _MOST_DEVICES = 8  # with answers
 
 @dataclass(frozen=True)
 class Answer:
-    """An answer: its title, and lines of a value and its meaning."""
+    """One of the three answers: its title, and lines with a value and its meaning."""
 
     title: str
     lines: list[tuple[Markup, Markup]]
@@ -32,7 +32,7 @@ class Answer:
 
 @dataclass(frozen=True)
 class Answers:
-    """The answers for a device, its name and its row of recordings.csv."""
+    """The answers for one device, with its name and its row of recordings.csv."""
 
     device: Device
     name: Markup
@@ -42,9 +42,9 @@ class Answers:
 
 
 def context(t: Tables, devices: Devices) -> dict[str, Any]:
-    """Return what the context bar offers: the first N, and baselines by group.
+    """Return the choices that the page's top bar offers: the initial N, and baselines by group.
 
-    Baselines of the ladder are offered if they were measured; those on the CPU are named cpu-NAME,
+    Baselines of the ladder are offered if they were measured. Those on the CPU are named cpu-NAME,
     except for the fastest.
     """
     label = devices.focus.label if devices.focus else None
@@ -63,7 +63,7 @@ def context(t: Tables, devices: Devices) -> dict[str, Any]:
 
 
 def dossier(t: Tables, devices: Devices) -> dict[str, Any]:
-    """Return names of the device in focus in tables, its answers, and selected rows of topics."""
+    """Return what the templates need about the device in focus: names, answers, selected rows."""
     focus = devices.focus
     label = focus.label if focus else ""
     source = label if focus and focus.is_gpu else PUBLISHED
@@ -86,20 +86,20 @@ def dossier(t: Tables, devices: Devices) -> dict[str, Any]:
 
 
 def _nothing(devices: Devices) -> str:
-    """Return a sentence about what was not measured."""
+    """Return a sentence that says what was not measured."""
     if not devices.all:
         return "Nothing was measured. The page contains only the published numbers."
     return "" if devices.gpus else "No GPU was measured. Measured rows are for the CPU only."
 
 
 def _of_gpu(device: Device, devices: Devices) -> Markup:
-    """Return the attributes of a part about a GPU; all but the part of the focus are hidden."""
+    """Return HTML attributes of a part about a GPU, which hide it if the GPU is not in focus."""
     hidden = "" if device is devices.focus else " hidden"
     return Markup(' data-gpu="{}"{}').format(visible(device.label), Markup(hidden))
 
 
 def _located(t: Tables, gpu: str) -> Rows:
-    """Return the locations of the kernel with the fastest resident square product."""
+    """Return the rows of locations for the kernel that is fastest with resident square matrices."""
     placed = t("locations").where(gpu=gpu, family="square")
     largest = placed.where(host_memory="resident").most("m")
     if largest is None:
@@ -111,7 +111,7 @@ def _located(t: Tables, gpu: str) -> Rows:
 
 
 def answers(t: Tables, devices: Devices) -> list[Answers]:
-    """Return the answers for the GPUs, or for the CPU in focus; the device in focus is first."""
+    """Return the answers for the GPUs, or for a CPU in focus; the device in focus is first."""
     shown = devices.gpus or tuple(filter(None, [devices.focus]))
     return [answers_of(t, device) for device in shown[:_MOST_DEVICES]]
 
@@ -134,7 +134,7 @@ def answers_of(t: Tables, device: Device) -> Answers:
 
 
 def _cpu(t: Tables, row: Row) -> Markup:
-    """Return the CPU of a recording, its threads, and the candidates for its fastest program."""
+    """Return a recording's CPU, its threads, and from how many cells its fastest was chosen."""
     host = t("cpu_hosts").where(recording=row["recording"]).first
     rows = t("cpu_times").where(recording=row["recording"])
     first = [rows.where(variant=one.name).first for one in VARIANTS.values() if one.is_tuned]
@@ -149,7 +149,7 @@ def _absent(reason: str) -> list[tuple[Markup, Markup]]:
 
 
 def _fastest(rows: Rows) -> list[tuple[Markup, Markup]]:
-    """Return the shortest time and, if a library has it, the shortest time of a kernel."""
+    """Return the shortest time; if it is a library's, also the shortest of this study's kernels."""
     fastest = rows.where(role="fastest").first
     if fastest is None:
         return _absent("no product was timed")
@@ -158,7 +158,7 @@ def _fastest(rows: Rows) -> list[tuple[Markup, Markup]]:
 
 
 def _run(row: Row) -> Markup:
-    """Return implementation, size, memory or threads of a time, and a verdict in doubt."""
+    """Return the implementation, size and memory or threads of a time; also a doubtful verdict."""
     doubt = row["verdict"] not in (None, FASTER)
     parts = [
         words.implementation(row),
@@ -170,7 +170,7 @@ def _run(row: Row) -> Markup:
 
 
 def _speedups(strict: Row | None, speedup: Row | None) -> list[tuple[Markup, Markup]]:
-    """Return the speedup in strict FP32 from pageable memory, and the largest one."""
+    """Return the lines on the speedup in strict FP32 from pageable memory, and the largest one."""
     if speedup is None:
         return _absent("needs a size timed on both a GPU and its CPU")
     lines = []
@@ -183,7 +183,7 @@ def _speedups(strict: Row | None, speedup: Row | None) -> list[tuple[Markup, Mar
 
 
 def _comparison(row: Row, prefix: str) -> Markup:
-    """Return memory, kernel, size and CPU implementation of a speedup."""
+    """Return what a speedup compares: memory, kernel, size and CPU implementation."""
     return Markup("{} memory, {}, {}, over {} {}").format(
         word(row, "host_memory"),
         name(row),
@@ -194,7 +194,7 @@ def _comparison(row: Row, prefix: str) -> Markup:
 
 
 def _sizes(strict: Row | None, even: Row | None) -> list[tuple[Markup, Markup]]:
-    """Return the break-even size in strict FP32 from pageable memory, and the least one."""
+    """Return lines on the break-even size in strict FP32 from pageable memory, and the least."""
     if even is None:
         return _absent("needs sizes timed on both a GPU and its CPU")
     lines = []

@@ -1,7 +1,7 @@
-"""Tables in the page: cells are located by the row numbers and column names in the markup.
+"""Tables of the page: row numbers and column names in the markup say where each cell is from.
 
-A table without rows does not appear, and neither does a column without a value. A caption is
-therefore true for any recordings.
+A table without rows is omitted, and so is a column without a value. A caption is therefore true for
+any recordings.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -33,11 +33,11 @@ _CODE = {"variant", "after", "after_variant", "build", "architecture"} | _MARKED
 
 @dataclass(frozen=True)
 class _Cell:
-    """A cell or a heading.
+    """A cell of a table in the page, or a heading.
 
-    `at`: its place, of a heading its column; empty if row and heading locate it, or if the column
-    is joined. `name`: of a heading, the name of the column. `small`: its interval. `mark`: the mark
-    of its GPU.
+    `at`: its place, for a heading its column; empty if row and heading imply the place, or if the
+    column is joined. `name`: for a heading, the name of the column. `small`: the interval of the
+    value. `mark`: the mark of its GPU, such as "SIMULATED".
     """
 
     text: str
@@ -50,7 +50,7 @@ class _Cell:
     name: str = ""
 
     def markup(self, attributes: str = "") -> str:
-        """Return the cell as ``td``, with more `attributes`."""
+        """Return the cell as HTML ``td``, with these further attributes."""
         text = str(escape(numbers.visible(self.text)))
         if self.is_code:
             text = f"<code>{text}</code>"
@@ -66,7 +66,7 @@ class _Cell:
         return f"<td{attributes}>{text}</td>"
 
     def heading(self, attributes: str = "") -> str:
-        """Return the cell as ``th`` of a column, with more `attributes`."""
+        """Return the cell as HTML ``th`` of a column, with these further attributes."""
         if self.name:
             attributes = f' data-column="{self.at}"{attributes}'
         if self.is_number:
@@ -77,11 +77,11 @@ class _Cell:
 
 @dataclass(frozen=True)
 class Tables:
-    """The tables of a page.
+    """The functions with which templates show tables.
 
-    `template` frames a table. `marks` are the marks of GPUs, such as "SIMULATED", by name.
-    `attributes` returns the attributes of a column by its name: columns of other baselines are
-    hidden.
+    `template` is the frame of a table. `marks` are the marks of GPUs, such as "SIMULATED", by name.
+    `attributes` returns the HTML attributes of a column by its name, because columns of other
+    baselines are hidden.
     """
 
     template: jinja2.Template
@@ -97,7 +97,7 @@ class Tables:
         caller: Caller = None,
         units: Mapping[str, Unit] | None = None,
     ) -> Markup:
-        """Return a table of rows: a figure with title, caption from `caller`, name of the CSV.
+        """Return a table of rows as a figure: its title, the caption from `caller`, the CSV's name.
 
         `columns` are separated by spaces; ``total_s±`` also shows the interval. `units` override
         the schema's units. With more than `MOST_ROWS` rows, only rows of the GPU in focus are
@@ -199,7 +199,7 @@ def _is_of(frame: pd.DataFrame, focus: Device) -> pd.Series:
 
 
 def _heading(rows: Rows, name: str) -> str:
-    """Return the heading of a column; of a joined column with the value that precedes its name."""
+    """Return the heading of a column; for a joined column, with the value that is its prefix."""
     table_name, original = rows.origin(name)
     value = name.removesuffix(original).strip("_").replace("_", " ")
     return ", ".join(filter(None, (column(table_name, original).heading, value)))
@@ -225,7 +225,7 @@ def _cell(row: Row, name: str, wide: bool, unit: Unit, marks: Mapping[str, str])
 
 
 def _placed(row: Row, name: str, wide: bool, unit: Unit, marks: Mapping[str, str]) -> _Cell:
-    """Return a cell; that of a joined column contains its place."""
+    """Return a cell; if its column is joined, the cell names its own place."""
     cell, at = _cell(row, name, wide, unit, marks), row.at(name)
     if at == (*row.place, name) or row[name] is None:
         return cell

@@ -1,4 +1,4 @@
-"""The answers of the report, for the terminal."""
+"""The three answers of the report, printed in a terminal."""
 
 import html
 import re

@@ -1,4 +1,4 @@
-"""Short phrases of the page and of documents: an implementation, a size, a break-even size."""
+"""Short phrases for the page and for documents: implementations, sizes, break-even sizes."""
 
 import re
 
@@ -19,7 +19,7 @@ _UNBROKEN = re.compile(
 
 
 def implementation(row: Row, prefix: str = "") -> Markup:
-    """Return a variant with its block size or tile, from columns with a `prefix`."""
+    """Return the name of a variant with its block size or tile, from columns with a `prefix`."""
     return name(row, f"{prefix}variant") + block(row, f"{prefix}block_size")
 
 
@@ -64,7 +64,7 @@ def break_even(row: Row, prefix: str = "") -> Markup:
 
 
 def for_sizes(row: Row, prefix: str = "") -> Markup:
-    """Return the sizes at which the GPU is faster, to follow "is faster"."""
+    """Return for which sizes the GPU is faster, as words to follow "is faster"."""
     match row[f"{prefix}location"]:
         case "below":
             least = number(row, f"{prefix}least_n")
@@ -92,9 +92,10 @@ def break_even_bounds(row: Row, prefix: str = "") -> Markup:
 
 
 def switched(column: str, chosen: str) -> Markup:
-    """Return the attributes of a text or column of a baseline; all but that of `chosen` are hidden.
+    """Return the HTML attributes of a text or column that belongs to one baseline.
 
-    `column` is the baseline, or a column with the baseline as prefix. Others have no attributes.
+    Unless the baseline is `chosen`, they hide it. `column` is the baseline, or a column name that
+    starts with it. Any other column has no attributes.
     """
     for baseline in BASELINES:
         if column == baseline or column.startswith(f"{baseline.replace('-', '_')}_"):
@@ -104,7 +105,7 @@ def switched(column: str, chosen: str) -> Markup:
 
 
 class Unbroken(Extension):
-    """Keep numbers with their units, and equations, on one line: templates have plain spaces."""
+    """Keeps numbers with their units, and equations, on one line; templates use plain spaces."""
 
     def preprocess(self, source: str, name: str | None, filename: str | None = None) -> str:
         """Return the source of a template with no-break spaces."""

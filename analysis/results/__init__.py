@@ -1,1 +1,1 @@
-"""Result files of other tools: readers, variation between sessions, verdicts, history."""
+"""Result files of other tools: reading them, variation between sessions, verdicts, history."""

@@ -1,4 +1,4 @@
-"""``gemm-study compare`` with result files of other tools: sides, output and exit status."""
+"""``gemm-study compare`` for result files of other tools: sides, output and exit status."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -45,7 +45,7 @@ def compare_files(
 
 
 def sessions(a: Files, b: Files, repeat: Files) -> tuple[pd.DataFrame, Builds]:
-    """Return the samples in the order of their files' dates, and the sessions of each side."""
+    """Return the samples of all files, in order of their dates, and the sessions of each side."""
     sides = [[*dict.fromkeys(path.resolve() for path in side)] for side in (a, b, repeat)]
     if both := {*sides[0]} & {*sides[1]}:
         raise StudyError(f"{both.pop()}: is a file of A and of B; name it once")
@@ -57,7 +57,7 @@ def sessions(a: Files, b: Files, repeat: Files) -> tuple[pd.DataFrame, Builds]:
 
 
 def _summary(comparison: Comparison, repeated: int) -> list[str]:
-    """Return lines with the verdicts, what can be found, the rate of false verdicts, and notes."""
+    """Return lines with verdicts, the slowdowns that can be found, false verdicts, and notes."""
     frame, slower = comparison.verdicts, comparison.same_build_slower
     lines = [significance.counts(frame["verdict"])]
     if len(least := frame.set_index("benchmark")["found"].dropna()):
@@ -80,7 +80,7 @@ def _slower(ratio: float) -> str:
 
 
 def _table(frame: pd.DataFrame) -> list[str]:
-    """Return lines with the benchmarks that differ most, slower and faster ones first."""
+    """Return lines with the benchmarks that differ most; slower and faster ones come first."""
     rows = frame[frame["verdict"] != SAME]
     order = rows.assign(open=rows["verdict"] == UNDECIDED, nearness=-np.log(rows["ratio"]).abs())
     shown = order.sort_values(["open", "nearness"], kind="stable")[:_MOST]

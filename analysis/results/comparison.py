@@ -1,7 +1,8 @@
 """Verdicts on the benchmarks of two builds, with the variation between the user's sessions.
 
-Repeated sessions of one build are divided at random into sides as large as those compared, so they
-need no model. What most benchmarks share is tested apart: the machine may have caused it.
+The variation comes from repeated sessions of one build, which are divided at random into sides as
+large as those compared, so no model of it is needed. A change that most benchmarks share is tested
+separately, because the machine may have caused it.
 """
 
 from collections.abc import Sequence
@@ -28,7 +29,10 @@ _LEAST, _TIES = 1e-6, 1 / 30  # least scale: of a time, of the largest differenc
 
 
 class Builds(NamedTuple):
-    """Names of sessions: of A, of B, and one or more of one build, also those of A."""
+    """The names of sessions: those of A, those of B, and repeated ones of one build.
+
+    The repeated sessions may include those of A.
+    """
 
     a: Sequence[str]
     b: Sequence[str]
@@ -36,7 +40,7 @@ class Builds(NamedTuple):
 
 
 class Comparison(NamedTuple):
-    """Verdicts of `judged`, counts of `same_build`, and notes."""
+    """The result of a comparison: the rows of `judged`, the counts of `same_build`, and notes."""
 
     verdicts: pd.DataFrame
     same_build_slower: list[int]
@@ -46,7 +50,8 @@ class Comparison(NamedTuple):
 def compare(table: pd.DataFrame, builds: Builds, threshold: float) -> Comparison:
     """Return the verdict on each benchmark that A and B have, and on what `MOST` share.
 
-    `table` has benchmark, session and time_s, in the order of time. Raise StudyError if none has.
+    `table` has the columns benchmark, session and time_s, in order of time. Raise StudyError if A
+    and B have no common benchmark.
     """
     zero = {*table.loc[table["time_s"] == 0, "benchmark"]}
     table = table[~table["benchmark"].isin(zero)]
@@ -67,10 +72,11 @@ def compare(table: pd.DataFrame, builds: Builds, threshold: float) -> Comparison
 
 
 def located(table: pd.DataFrame) -> pd.DataFrame:
-    """Return a row per benchmark, and a column per value and session in the order of `table`.
+    """Return one row per benchmark, and a column per value and session in the order of `table`.
 
-    log_s represents the samples, spread is log(median/minimum), noise the variance of log_s because
-    of few samples, size their number. NaN: not measured. Times must be positive.
+    Values: log_s represents the samples; spread is log(median/minimum); noise is the variance of
+    log_s that is due to few samples; size is their number. NaN: not measured. Times must be
+    positive.
     """
     logs = table.assign(time_s=np.log(table["time_s"]))
     groups = logs.groupby(["benchmark", "session"], observed=True)["time_s"]
@@ -82,14 +88,15 @@ def located(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def of(sessions: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
-    """Return the columns of these sessions."""
+    """Return only the columns of these sessions."""
     return sessions.loc[:, sessions.columns.isin(names, level="session")]
 
 
 def apart(part: pd.DataFrame) -> list[tuple[pd.DataFrame, pd.DataFrame]]:
-    """Return the benchmarks with and without the common change of `MOST`, then that change.
+    """Return two pairs: the benchmarks with and without their common change, then that change.
 
-    It is the median log time of a session, relative to the medians of the benchmarks.
+    The common change (`MOST`) of a session is its median log time, relative to the medians of the
+    benchmarks.
     """
     if len(part) < SEVERAL:
         return [(part, part)]
@@ -100,11 +107,12 @@ def apart(part: pd.DataFrame) -> list[tuple[pd.DataFrame, pd.DataFrame]]:
 
 
 def judged(sessions: pd.DataFrame, builds: Builds, threshold: float) -> pd.DataFrame:
-    """Return a row per benchmark, sorted, and for `MOST`.
+    """Return a sorted row per benchmark, and one for the change that most share (`MOST`).
 
     Columns: those of `compared`, verdicts, those of `significance.with_intervals`, and found: the
     smallest ratio that is called slower with a probability of 95 %, if it is the only one (NaN:
-    unknown). Times are slower or faster if they are so with and without what most benchmarks share.
+    unknown). A benchmark is slower or faster only if it is so with and without the change that most
+    benchmarks share.
     """
     frames = []
     for part, rest in apart(of(sessions, [name for side in builds for name in side])):
@@ -127,10 +135,11 @@ def judged(sessions: pd.DataFrame, builds: Builds, threshold: float) -> pd.DataF
 
 
 def compared(part: pd.DataFrame, builds: Builds) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Return the sides by benchmark, and the variances of log ratios as `between.variances` does.
+    """Return one row per benchmark with both sides, and the variances of their log ratios.
 
-    Columns: sessions_a, samples_a, time_a_s, those of B, and the ratio B/A. Variances are larger on
-    a busier machine: if samples of a side vary more, or its sessions in half of the benchmarks.
+    Columns: sessions_a, samples_a, time_a_s, those of B, and the ratio B/A. The variances are those
+    of `between.variances`. They are larger on a busier machine: if samples of a side vary more, or
+    its sessions in half of the benchmarks.
     """
     usual, *sides = groups = [of(part, names) for names in (builds.repeats, *builds[:2])]
     same = ratios(part, builds)
@@ -154,10 +163,10 @@ def compared(part: pd.DataFrame, builds: Builds) -> tuple[pd.DataFrame, pd.DataF
 
 
 def drawn(part: pd.DataFrame, builds: Builds, parts: int = 2) -> IntArray:
-    """Return places of repeated sessions in random pairs of sides, shape (draws, 2, size).
+    """Return random pairs of sides: indices of repeated sessions, shape (draws, 2, size).
 
-    A side has at most one of `parts` of the sessions. The sides alternate if A and B do, so that a
-    drift of the machine cancels, as in A B A B or A B B A; or else one is later.
+    A side has at most the share 1/`parts` of the sessions. The sides alternate if A and B do, so
+    that a drift of the machine cancels, as in A B A B or A B B A; otherwise one side is later.
     """
     count = len(builds.repeats)
     size = max(1, min(len(builds.a), len(builds.b), count // parts))
@@ -171,7 +180,7 @@ def drawn(part: pd.DataFrame, builds: Builds, parts: int = 2) -> IntArray:
 
 
 def ratios(part: pd.DataFrame, builds: Builds) -> FloatArray:
-    """Return log ratios of `drawn` sides of one build, shape (benchmarks, draws)."""
+    """Return the log ratios of pairs of sides of one build: (benchmarks, draws)."""
     log_s = of(part, builds.repeats)["log_s"].to_numpy()
     if log_s.shape[1] < 2:
         return np.full((len(log_s), 1), np.nan)
@@ -181,9 +190,10 @@ def ratios(part: pd.DataFrame, builds: Builds) -> FloatArray:
 
 
 def same_build(sessions: pd.DataFrame, builds: Builds, threshold: float) -> list[int]:
-    """Return how many benchmarks are slower in comparisons of repeated sessions, drawn at random.
+    """Return how many benchmarks are called slower, in random comparisons of one build with itself.
 
-    Each uses the variation between the remaining sessions. It is empty below `FEWEST` sessions.
+    Each comparison uses the variation between the remaining sessions. The list is empty for fewer
+    than `FEWEST` sessions.
     """
     slower: list[int] = []
     for places in drawn(sessions, builds, 4)[: _COMPARISONS * (len(builds.repeats) >= FEWEST)]:
@@ -195,7 +205,7 @@ def same_build(sessions: pd.DataFrame, builds: Builds, threshold: float) -> list
 
 
 def median(values: FloatArray) -> FloatArray:
-    """Return the median along the last axis, without NaN; NaN if there are no values."""
+    """Return the median along the last axis, ignoring NaN; NaN if there are no values."""
     if not values.shape[-1]:
         return np.full(values.shape[:-1], np.nan)
     ordered = np.sort(values, axis=-1)  # NaN last
@@ -205,20 +215,21 @@ def median(values: FloatArray) -> FloatArray:
 
 
 def scale(differences: FloatArray) -> FloatArray:
-    """Return the standard deviation of differences by benchmark, without regard to outliers.
+    """Return the standard deviation of each benchmark's differences, insensitive to outliers.
 
-    It is at least that of half of the benchmarks, because few sessions may agree by chance.
+    It is at least the median over the benchmarks, because few sessions may agree by chance.
     """
     typical, largest = NORMAL * median(np.abs(differences)), np.nan_to_num(np.abs(differences))
     return np.maximum(np.maximum(typical, median(typical)), _TIES * largest.max(axis=1) + _LEAST)
 
 
 def widening(multiples: FloatArray, sessions: int, size: int) -> float:
-    """Return the factor on standard deviations that leaves no comparison of one build significant.
+    """Return the factor by which standard deviations must grow so that one build never differs.
 
-    `multiples` are its log ratios in standard deviations, shape (benchmarks, comparisons). The
-    largest of R sessions is exceeded with a probability of 1/(R + 1). Above half the rate of false
-    discoveries it is extrapolated: sessions have a tail of x^-2, half of a side must be disturbed.
+    `multiples` are log ratios of sides of one build in standard deviations, shape (benchmarks,
+    comparisons). The largest of R sessions is exceeded with a probability of 1/(R + 1). If that is
+    above half the rate of false discoveries, the factor is extrapolated, assuming that sessions
+    have a tail of x^-2 and that half of a side must be disturbed.
     """
     ordered = np.sort(np.nan_to_num(np.abs(multiples)), axis=0)[::-1]
     ranks = np.arange(1, len(ordered) + 1) / len(ordered)

@@ -27,7 +27,10 @@ SHORTEST, _NAMED = 3, 8  # entries on each side of a step; benchmarks with a lin
 
 
 class Entry(BaseModel):
-    """A line of a history: seconds by benchmark, the median of the minima of the sessions."""
+    """A line of a history: a name, and seconds by benchmark.
+
+    The time of a benchmark is the median of the minima of its sessions.
+    """
 
     label: str
     times_s: dict[str, float]
@@ -36,9 +39,10 @@ class Entry(BaseModel):
 def history(
     file: Path, results: Sequence[Path], name: str, threshold: float, form: str, svg: Path | None
 ) -> int:
-    """Append the times of `results` as entry `name`, and print the steps; 1 after a new slower one.
+    """Append the times of `results` as entry `name`, print the steps, and return the exit status.
 
-    New is a step that the entries before do not show. Raise StudyError for unreadable files.
+    The status is 1 if a benchmark became slower in a new step, one that the entries before do not
+    show. Raise StudyError for unreadable files.
     """
     if results:
         table = pd.concat([read(path) for path in results]).query("time_s > 0")
@@ -63,7 +67,7 @@ def history(
 
 
 def _appended(file: Path, entry: Entry) -> list[Entry]:
-    """Append an entry, alone in the folder of the file; return all entries."""
+    """Append an entry, while no other process writes to the folder; return all entries."""
     with alone_in(file.resolve().parent):
         entries = [*_entries(file), entry]
         write_atomic(file, "".join(each.model_dump_json() + "\n" for each in entries))
@@ -84,7 +88,8 @@ def steps(log_s: pd.DataFrame, labels: Sequence[str], threshold: float) -> pd.Da
     """Return the steps of each benchmark: benchmark, at, label, ratio and verdict.
 
     `log_s` has a row per benchmark and a column per entry; `at` is the first entry after the step,
-    ratio that of the medians after and before. Steps below half the threshold do not count.
+    ratio is the median after the step divided by that before. Steps below half the threshold are
+    omitted.
     """
     rows = []
     least, largest_p = np.log(1 + threshold / 2), FALSE_DISCOVERIES / max(len(log_s), 1)
@@ -98,7 +103,7 @@ def steps(log_s: pd.DataFrame, labels: Sequence[str], threshold: float) -> pd.Da
 
 
 def _splits(values: FloatArray, least: float, largest_p: float) -> Iterator[tuple[int, float]]:
-    """Yield the places that split a series, and the differences of the medians."""
+    """Yield the indices that split a series, and the differences of the medians on both sides."""
     places = range(SHORTEST, len(values) - SHORTEST + 1)
     if not places:
         return

@@ -1,7 +1,7 @@
 """Readers of result files: nvbench, Google Benchmark, pytest-benchmark, hyperfine and CSV.
 
-A reader yields (benchmark, session, times in seconds), whatever tool wrote the file. A session is
-one process of a benchmark program, usually one file.
+Each reader yields (benchmark, session, times in seconds), whichever tool wrote the file. A session
+is one process of a benchmark program, usually one file.
 """
 
 import json
@@ -24,8 +24,9 @@ _SAMPLES = "nv/json/bin:nv/cold/sample_times"  # nvbench's tag for a file of tim
 def read(path: Path) -> pd.DataFrame:
     """Return the samples of a result file: benchmark, session, sample, time_s and made_s.
 
-    made_s is when the file says that it was made, or else when it was written. More than
-    `MOST_SAMPLES` are thinned. Raise StudyError if the file is not readable or complete.
+    made_s is the time at which the file says it was made, otherwise its modification time. If a
+    benchmark has more than `MOST_SAMPLES` samples, evenly spaced ones are kept. Raise StudyError if
+    the file is not readable or complete.
     """
     if not path.is_file() or path.stat().st_size > LARGEST_MB * 10**6:
         raise StudyError(f"{path}: missing, or larger than {LARGEST_MB} MB; name a result file")
@@ -52,7 +53,10 @@ def read(path: Path) -> pd.DataFrame:
 
 
 def _row(name: str, session: str, times: FloatArray) -> tuple[str, str, FloatArray]:
-    """Return a printable name, and of many sorted times evenly spaced ones with both ends."""
+    """Return a printable name, the session, and the times; of too many, evenly spaced ones.
+
+    Times are sorted before they are selected, and the shortest and longest are kept.
+    """
     name = "".join(letter if letter.isprintable() else " " for letter in name.strip())
     if len(times) > MOST_SAMPLES:
         times = np.sort(times)[np.linspace(0, len(times) - 1, MOST_SAMPLES).astype(int)]
@@ -60,7 +64,7 @@ def _row(name: str, session: str, times: FloatArray) -> tuple[str, str, FloatArr
 
 
 def _nvbench(content: Any, path: Path) -> Rows:
-    """Yield nvbench's isolated times, with ``--jsonbin``: float32 in files beside the JSON file."""
+    """Yield the isolated times of nvbench; with ``--jsonbin`` they are in separate files."""
     for benchmark in content["benchmarks"]:
         states = [state for state in benchmark["states"] or [] if not state.get("is_skipped")]
         for state in states:
@@ -80,7 +84,10 @@ def _nvbench(content: Any, path: Path) -> Rows:
 
 
 def _google_benchmark(content: Any, path: Path) -> Rows:
-    """Yield the time that Google Benchmark itself iterates by: CPU time, or as the name ends."""
+    """Yield the time on which Google Benchmark bases its iterations.
+
+    It is the CPU time, unless the end of the benchmark's name says otherwise.
+    """
     samples: dict[str, list[float]] = {}
     for run in content["benchmarks"]:
         if run.get("run_type", "iteration") == "iteration" and not run.get("error_occurred"):
@@ -119,7 +126,7 @@ def _json(path: Path) -> tuple[Rows, str | None]:
 
 
 def _csv(path: Path) -> Rows:
-    """Yield the times of a CSV file with the columns name, time_s and, if it has any, session."""
+    """Yield the times of a CSV file with the columns name, time_s and, optionally, session."""
     table = pd.read_csv(path)
     if not isinstance(table.index, pd.RangeIndex) or {"name", "time_s"} - {*table}:
         raise StudyError(f"{path}: its columns are not name, time_s[, session]; write them so")

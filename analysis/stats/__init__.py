@@ -1,1 +1,1 @@
-"""Estimates from samples: medians, intervals, significance, fits."""
+"""Estimating from samples: medians, intervals, significance, fits."""

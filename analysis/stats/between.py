@@ -1,10 +1,11 @@
-"""Variation between sessions of one GPU model, for comparisons of sessions with others.
+"""The variation between sessions of one GPU model, needed to compare sessions.
 
-log time = cell + session + noise. Sessions vary by a share of the time, a duration and, for kernels
-in device memory, a share of the difference in its latency. In some sessions all launches take
-longer: this `offset` is estimated from short kernels and subtracted. `OUTLIERS` of the times vary
-more: GPUs of one model place the blocks of some kernels differently, and single end-to-end runs are
-slow. So the distribution of a log ratio is a mixture of two (Tukey, A survey of sampling from
+The model is log time = cell + session + noise. The effect of a session has a part proportional to
+the time, a constant duration and, for kernels whose matrices are in device memory, a share of the
+difference in its latency. In some sessions all launches take longer; this `offset` is estimated
+from short kernels and subtracted. The share `OUTLIERS` of the times varies more, because GPUs of
+one model place the blocks of some kernels differently, and single end-to-end runs are slow. The
+distribution of a log ratio is therefore a mixture of two (Tukey, A survey of sampling from
 contaminated distributions, 1960). Sessions on one GPU since one start of its host vary less.
 `python -m benchmarks.verdict_rates` fits each kind to sessions.
 """
@@ -32,11 +33,11 @@ OFFSET_S, LARGEST_OFFSET_S, FEWEST = 5e-8, 2e-7, 10
 
 
 class Between(NamedTuple):
-    """Standard deviations of one session, and factor of the noise.
+    """The variation of one session: standard deviations of its effects, and a factor of the noise.
 
     `latency`: standard deviation as a share of the log ratio of the latencies of device memory.
-    `outlier`: scale of outliers. `freedom`: degrees of freedom of the others, starts −
-    configurations, or within starts sessions − starts.
+    `outlier`: scale of outliers. `freedom`: degrees of freedom of the other standard deviations:
+    starts − configurations, or within starts sessions − starts.
     """
 
     relative: float
@@ -48,10 +49,10 @@ class Between(NamedTuple):
 
 
 def _fitted() -> dict[str, Between]:
-    """Return the variation by kind, as `python -m benchmarks.verdict_rates` prints it.
+    """Return the variation of each kind of time, as `python -m benchmarks.verdict_rates` prints it.
 
-    Fitted to 34 sessions of an H200 and an H100 with 15 starts: `data/calibration`, h200-sxm-5 to
-    -8 and h100-sxm-4 to -7. Pageable memory has too few sessions of one start.
+    It was fitted to 34 sessions of an H200 and an H100 with 15 starts: `data/calibration`,
+    h200-sxm-5 to -8 and h100-sxm-4 to -7. Pageable memory has too few sessions of one start.
     """
     with Path(__file__).with_name("verdict_variances.csv").open(encoding="utf-8") as lines:
         rows = [dict(row) for row in csv.DictReader(lines)]
@@ -64,16 +65,16 @@ KNOWN = _fitted()
 def kind_of(location: str) -> str:
     """Return the kind, a key of `KNOWN`, of a GPU's runs with the matrices at a location.
 
-    Only pinned and pageable memory have enough sessions; the others are counted to pinned memory.
+    Only pinned and pageable memory have enough sessions, so other locations count as pinned memory.
     """
     return PAGEABLE if location == PAGEABLE else PINNED
 
 
 def offset(a_s: pd.Series, b_s: pd.Series) -> float:
-    """Return the seconds by which a launch takes longer in B, from the times of short kernels.
+    """Return by how many seconds a launch takes longer in B, from times of short kernels.
 
-    It is the intercept of repeated medians (Siegel, Biometrika 69, 1982), so neither a common
-    ratio nor single slower kernels change it. NaN if there are less than `FEWEST` kernels.
+    It is the intercept of repeated medians (Siegel, Biometrika 69, 1982), so neither a common ratio
+    nor single slower kernels change it. NaN if there are less than `FEWEST` kernels.
     """
     if len(a_s) < FEWEST:
         return np.nan
@@ -82,13 +83,14 @@ def offset(a_s: pd.Series, b_s: pd.Series) -> float:
 
 
 def variances(rows: pd.DataFrame, model_of: Mapping[str, Between]) -> pd.DataFrame:
-    """Return variances of log ratios: between (sessions), noise (samples), outlier; freedom.
+    """Return one row per log ratio: its variances between, noise and outlier, and freedom.
 
     `rows` has kind (a key of `model_of`), explained_low and explained_high, offset_s (NaN if
     unknown), and per side sessions_a, median_a_s and noise_a (bootstrap variance of the log
-    median), sessions_b, median_b_s and noise_b. The mean of several sessions has the variance of
-    one divided by their number. The variance of an outlier is between + noise + outlier; the column
-    outliers has their share.
+    median), sessions_b, median_b_s and noise_b. between is the variance between sessions, noise
+    that of samples, freedom the degrees of freedom of between. The mean of several sessions has the
+    variance of one divided by their number. The variance of an outlier is between + noise +
+    outlier; the column outliers has the share of outliers.
     """
     model = np.array([model_of[kind] for kind in rows["kind"]]).reshape(-1, len(Between._fields))
     relative, absolute_s, noise, latency, outlier, freedom = model.T
@@ -109,7 +111,10 @@ def variances(rows: pd.DataFrame, model_of: Mapping[str, Between]) -> pd.DataFra
 
 
 def mixture(parts: Mapping[Any, Any], of: Callable[[Any, Any], Any]) -> Any:
-    """Return a function `of` degrees of freedom and a scale, for the `variances` found."""
+    """Return the mixture of a function `of` degrees of freedom and scale, by the `variances`.
+
+    Its two parts are usual values and outliers.
+    """
     usual = parts["between"] + parts["noise"]
     other = of(OUTLIER_FREEDOM, np.sqrt(usual + parts["outlier"]))
     share = parts["outliers"]
@@ -117,17 +122,17 @@ def mixture(parts: Mapping[Any, Any], of: Callable[[Any, Any], Any]) -> Any:
 
 
 def beyond(distance: Any, parts: Mapping[Any, Any]) -> Any:
-    """Return the probability of a log ratio above `distance`, with the `variances` found."""
+    """Return the probability that a log ratio exceeds `distance` by chance, from `variances`."""
     return mixture(parts, lambda freedom, scale: stdtr(freedom, -distance / scale))
 
 
 def half_interval(parts: pd.DataFrame) -> pd.Series:
-    """Return half the width of the 95 % interval of a log ratio, with the `variances` found."""
+    """Return half the width of the 95 % interval of each log ratio, from its `variances`."""
     return exceeded(parts, (1 - CONFIDENCE) / 2)
 
 
 def exceeded(parts: pd.DataFrame, probability: float) -> pd.Series:
-    """Return the distance that a log ratio exceeds with this probability, see `beyond`."""
+    """Return the distance that a log ratio exceeds with this probability (inverse of `beyond`)."""
     total = parts[["between", "noise", "outlier"]].sum(axis=1, skipna=False)
     if not parts["outliers"].any():
         return np.sqrt(parts["between"] + parts["noise"]) * -stdtrit(parts["freedom"], probability)

@@ -1,4 +1,4 @@
-"""Medians, their intervals, and draws of medians and of ratios of medians.
+"""Medians with intervals, and bootstrap draws of medians and of ratios of medians.
 
 A median has a distribution-free interval (order statistics). A quantity computed from several
 medians (a speedup, a fitted parameter) has a percentile bootstrap interval.
@@ -30,7 +30,7 @@ PARTS = ("total", "host", "h2d", "in_run_kernel", "d2h")
 
 @dataclass(frozen=True)
 class Groups:
-    """Groups of rows: `keys`, one row per group, sorted, and `number`, shape (rows,)."""
+    """Groups of rows: the sorted `keys` of the groups, and each row's group `number`, (rows,)."""
 
     keys: pd.DataFrame
     number: IntArray
@@ -67,8 +67,9 @@ class Groups:
     ) -> FloatArray:
         """Return medians of the `chosen` rows with their interval bounds, shape (3, groups).
 
-        A group without rows or with NaN has NaN; bounds are NaN below 6 rows. `series`: rows are in
-        order of time, and bounds allow for correlation (`base.intervals.ranks_of_series`).
+        Values are NaN for a group without rows or with NaN; bounds are NaN below 6 rows. `series`:
+        rows are in order of time, so bounds allow for correlation
+        (`base.intervals.ranks_of_series`).
         """
         rows = np.broadcast_to(np.asarray(chosen, bool), self.number.shape)
         number = self.number[rows]
@@ -95,7 +96,7 @@ class Groups:
         return bounds
 
     def draws(self, times: pd.Series, seed: str, groups: Sequence[int] | None = None) -> FloatArray:
-        """Return draws of the medians of `groups` (default: all), see `drawn_cells`."""
+        """Return draws of the medians of `groups` (default: all) as `drawn_cells` does."""
         names, split = self.names(), self.split(times)
         chosen = range(len(names)) if groups is None else groups
         drawn = [drawn_medians(split[each], seeded(seed, *names[each])) for each in chosen]
@@ -132,9 +133,9 @@ def drawn_cells(
 ) -> FloatArray:
     """Return draws of the median of `column`, shape (cells, DRAWS).
 
-    Rows are the rows of ``summarise(samples)``, or the groups `by` other columns. The draws of a
-    cell depend only on its samples, its key and `seed` (default: the column). A cell with NaN or
-    with too few samples for an interval has NaN.
+    Row i belongs to row i of ``summarise(samples)``, or to group i of other columns `by`. The draws
+    of a cell depend only on its samples, its key and `seed` (default: the column). Draws are NaN
+    for a cell with NaN or with too few samples for an interval.
     """
     return Groups.of(samples, list(by)).draws(samples[column], seed or column)
 
@@ -142,10 +143,10 @@ def drawn_cells(
 def drawn_medians(values: FloatArray, rng: np.random.Generator) -> FloatArray:
     """Return DRAWS medians from the confidence distribution of the median of a 1-D sample.
 
-    The median is between the j-th and the next of n sorted values with the probability that j of n
-    fair coins are heads, whatever the distribution. So the percentiles of the draws agree with
-    `base.intervals.median_interval`. Between two values the draws are uniform; beyond the least and
-    the largest they are these values. NaN below 6 values.
+    Whatever the distribution, the median is between the j-th and the next of n sorted values with
+    the probability that j of n fair coins show heads. The percentiles of the draws therefore agree
+    with `base.intervals.median_interval`. Between two values the draws are uniform; beyond the
+    least and the largest they are these values. NaN below 6 values.
     """
     count = len(values)
     if interval_ranks(count, CONFIDENCE) is None or np.isnan(values).any():
@@ -178,7 +179,7 @@ def quantile_variance(values: FloatArray, quantile: float) -> FloatArray:
 
 @cache
 def _quantile_weights(count: int, quantile: float) -> FloatArray:
-    """Return the probability of each of `count` sorted values to be a resample's quantile."""
+    """Return the probability of each of `count` sorted values that it is a resample's quantile."""
     above, below = 1 + (count - 1) * quantile, 1 + (count - 1) * (1 - quantile)
     return np.diff(betainc(above, below, np.arange(count + 1) / count))
 
@@ -207,7 +208,7 @@ def ratio_intervals(above: FloatArray, below: FloatArray) -> tuple[FloatArray, F
 def ratios(
     medians: pd.Series, draws: FloatArray, above: pd.Series, below: pd.Series
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return the ratios of the medians of pairs of cells, with the bounds of their intervals.
+    """Return the ratios of the medians of pairs of cells, and the bounds of their intervals.
 
     `above` and `below` are indices in `medians` and rows of `draws`; NA gives NaN.
     """
@@ -221,7 +222,7 @@ def ratios(
 
 
 def quotients(above: FloatArray, below: FloatArray) -> FloatArray:
-    """Return ratios of independent times with the bounds of their intervals.
+    """Return the ratios of independent times, with the bounds of their intervals.
 
     Each array has times and their bounds, shape (3, …). In logarithms, the squares of the distances
     to the bounds add up (Zou and Donner, Statistics in Medicine 27 (2008) 1693).
@@ -235,10 +236,10 @@ def quotients(above: FloatArray, below: FloatArray) -> FloatArray:
 
 
 def percentile_interval(draws: FloatArray) -> FloatArray:
-    """Return the bounds with (1 − CONFIDENCE)/2 of the last axis on either side, shape (2, …).
+    """Return the bounds of the middle share CONFIDENCE of draws along the last axis: (2, …).
 
-    Bounds are draws, not interpolated: draws may be infinite, and the bounds of a logarithm are
-    the logarithms of the bounds.
+    Bounds are draws instead of interpolated values, because draws may be infinite, and because the
+    bounds of a logarithm are then the logarithms of the bounds.
     """
     tail = (1 - CONFIDENCE) / 2
     positions = np.arange(draws.shape[-1])
@@ -256,8 +257,9 @@ def rms(errors: FloatArray) -> float:
 def conformal(errors: FloatArray) -> float:
     """Return the half-width of a 95 % prediction interval from leave-one-out errors.
 
-    Of m errors, it is the ⌈0.95·(m + 1)⌉-th smallest size (conformal; Barber et al., Ann. Stat. 49
-    (2021) 486); below 19 errors, Student's quantile times their root mean square. Infinite without.
+    For m errors, it is the ⌈0.95·(m + 1)⌉-th smallest magnitude (conformal; Barber et al., Ann.
+    Stat. 49 (2021) 486); for fewer than 19 errors, it is Student's quantile times their root mean
+    square; infinite without errors.
     """
     rank = int(np.ceil(CONFIDENCE * (len(errors) + 1)))
     if rank <= len(errors):

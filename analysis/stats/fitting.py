@@ -1,8 +1,9 @@
-"""Fit a model to times.
+"""Fitting a model to times.
 
 The time of a model is a sum of units of work times seconds per unit
 (`analysis.models.definitions`). The seconds per unit minimise the weighted squares of log(model /
-median) by `scipy.optimize.least_squares`, bounded, in their logarithms, from several starts.
+median). `scipy.optimize.least_squares` searches their logarithms within bounds, from several
+starts.
 """
 
 from dataclasses import dataclass
@@ -25,12 +26,12 @@ _HALVINGS, _LEAST_REDUCTION = 30, 1e-12
 
 @dataclass(frozen=True)
 class Data:
-    """Times to fit, one row per cell, without NaN.
+    """The times to fit, one row per cell, without NaN.
 
-    `design`: units of work, shape (cells, parameters). `log_times`: of the medians in seconds.
-    `variance`: of each log median, 0 if unknown. `kernels`, `sizes`: numbers from 0 without gaps
-    of the kernel (variant and block size) and of the size N of each cell. `noise`: bootstrap
-    deviations of the log medians, shape (draws, cells).
+    `design`: units of work, shape (cells, parameters). `log_times`: logarithms of the medians in
+    seconds. `variance`: the variance of each log median, 0 if unknown. `kernels`, `sizes`: for each
+    cell the number of its kernel (variant and block size) and of its size N, from 0 without gaps.
+    `noise`: bootstrap deviations of the log medians, shape (draws, cells).
     """
 
     design: FloatArray
@@ -57,7 +58,8 @@ class Fit:
     """A fitted model.
 
     `theta`: seconds per unit, 0 at the lower bound. `residual`: log(model/median) of each cell.
-    `weights`: least-squares weight of each cell. `scatter`: variance of the model's own error.
+    `weights`: the least-squares weight of each cell. `scatter`: the variance of the model's own
+    error, beyond that of the medians.
     """
 
     theta: FloatArray
@@ -67,15 +69,16 @@ class Fit:
 
     @property
     def squares(self) -> float:
-        """The weighted sum of squares."""
+        """The weighted sum of squared residuals."""
         return float(np.sum(self.weights * self.residual**2))
 
 
 def fit(data: Data, near: FloatArray | None = None) -> Fit:
     """Fit the model to the data; the search starts at `near`, see `solve`.
 
-    A weight is the inverse of the sum of two variances: of the median, and of the model's own
-    scatter, which is estimated with the fit. Cells measured to 0.1 % thus do not dominate the fit.
+    A weight is the inverse of the sum of two variances: that of the median, and that of the model's
+    own error, which is estimated with the fit. Cells measured to 0.1 % thus do not dominate the
+    fit.
     """
     scatter, theta = np.inf, near
     weights = np.ones(len(data.log_times))
@@ -91,21 +94,21 @@ def fit(data: Data, near: FloatArray | None = None) -> Fit:
 
 
 def log_model(design: FloatArray, theta: FloatArray) -> FloatArray:
-    """Return the logarithms of the model's times."""
+    """Return the logarithm of the model's time for each cell."""
     return np.log(design @ theta)
 
 
 def shares(design: FloatArray, theta: FloatArray) -> FloatArray:
     """Return the share of each kind of work in the model's time, shape (cells, parameters).
 
-    It is the derivative of the log time by the log parameter.
+    This share is the derivative of the log time with respect to the log parameter.
     """
     parts = design * theta
     return np.asarray(parts / parts.sum(axis=1, keepdims=True))
 
 
 def typical(design: FloatArray, log_times: FloatArray) -> FloatArray:
-    """Return the value of each parameter at which its work alone takes the median time."""
+    """Return for each parameter the value at which its work alone would take the median time."""
     with np.errstate(divide="ignore"):
         alone = np.exp(log_times)[:, None] / design
     return np.array([np.median(column[np.isfinite(column)]) for column in alone.T])
@@ -114,7 +117,7 @@ def typical(design: FloatArray, log_times: FloatArray) -> FloatArray:
 def solve(
     design: FloatArray, log_times: FloatArray, weights: FloatArray, near: FloatArray | None = None
 ) -> FloatArray:
-    """Return the parameters with the least weighted squares, 0 at their lower bound.
+    """Return the parameters that minimise the weighted squares; 0 if at their lower bound.
 
     The search starts at `near`, by default at several points.
     """
@@ -142,11 +145,11 @@ def solve(
 def least_squares_beside(
     more: FloatArray, design: FloatArray, log_times: FloatArray, weights: FloatArray, at: FloatArray
 ) -> float:
-    """Return the least weighted squares of a model with `more` seconds per cell.
+    """Return the least weighted squares of a model with fixed `more` seconds for each cell.
 
-    The search starts at the parameters `at`, all above 0. Its steps are Gauss–Newton steps
-    without negative parameters (non-negative least squares of Lawson and Hanson), halved until the
-    squares decrease. Profiles need many fits and only their squares.
+    The search starts at the parameters `at`, all above 0. Its steps are Gauss–Newton steps without
+    negative parameters (non-negative least squares of Lawson and Hanson), halved until the squares
+    decrease. This is faster than `solve`, because profiles need many fits, but only their squares.
     """
     root = np.sqrt(weights)
     theta = at
@@ -173,7 +176,10 @@ def least_squares_beside(
 def _starts(
     design: FloatArray, log_times: FloatArray, root: FloatArray, alone: FloatArray
 ) -> list[FloatArray]:
-    """Return starts: least relative errors, equal terms, each term alone (`alone`: `typical`)."""
+    """Return starting points: least relative errors, equal terms, and each term alone.
+
+    For the last, `alone` has the values of `typical`.
+    """
     relative = root[:, None] * design / np.exp(log_times)[:, None]
     scale = np.linalg.norm(relative, axis=0)
     nearest, _ = nnls(relative / scale, root)

@@ -1,7 +1,8 @@
-"""The variance between hosts of the times of their CPUs.
+"""The variance between hosts in the times of their CPUs.
 
-All programs on a host's CPU share its effect, so many cells are still one observation per host. The
-few hosts of one recording may be alike by chance; the variance is pooled over all recordings.
+All programs on a host's CPU share the effect of that host, so even many cells are only one
+observation per host. The few hosts of one recording may be alike by chance, so the variance is
+pooled over all recordings.
 """
 
 from collections.abc import Iterable
@@ -16,7 +17,7 @@ from measurement.recording.recording import CELL
 
 
 def host_effects(log_s: pd.Series) -> pd.Series:
-    """Return the log effect of the host by session: the median over the cells in all sessions.
+    """Return the log effect of each session's host: its median over cells measured in all sessions.
 
     The index of `log_s` has the cell and the session of each median.
     """
@@ -26,14 +27,14 @@ def host_effects(log_s: pd.Series) -> pd.Series:
 
 @dataclass(frozen=True)
 class Hosts:
-    """The variance of the log effects of hosts, with its degrees of freedom."""
+    """The variance of the log effects of hosts, and its degrees of freedom."""
 
     variance: float = 0.0
     degrees_of_freedom: int = 0
 
     @classmethod
     def of(cls, recordings: Iterable[pd.DataFrame]) -> "Hosts":
-        """Return the variance from the samples of recordings, each about its own mean."""
+        """Return the variance from samples of several recordings, each about its own mean."""
         squares, degrees_of_freedom = 0.0, 0
         for samples in recordings:
             runs = samples[samples["device"] == CPU]
@@ -44,7 +45,7 @@ class Hosts:
         return cls(squares / max(degrees_of_freedom, 1), degrees_of_freedom)
 
     def freedom_with(self, variance: FloatArray, degrees_of_freedom: FloatArray) -> FloatArray:
-        """Return the degrees of freedom of this variance plus others.
+        """Return the degrees of freedom of the sum of this variance and another one.
 
         They are Satterthwaite's (Biometrics Bull. 2 (1946) 110).
         """
@@ -54,7 +55,7 @@ class Hosts:
         return np.asarray((variance + self.variance) ** 2 / squares)
 
     def draws(self, rng: np.random.Generator) -> FloatArray:
-        """Return draws of an effect, scaled as Student's t."""
+        """Return draws of a host's effect, which follow a scaled Student's t."""
         drawn = rng.standard_t(max(self.degrees_of_freedom, 1), DRAWS)
         return np.asarray(self.variance**0.5 * drawn)
 

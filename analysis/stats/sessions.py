@@ -1,10 +1,11 @@
 """Means over several sessions, and the variances between sessions.
 
-log t(cell, session, sample) = mean of the cell + effect of the session + noise. The effect of a
-session has one part shared by all cells of a kind and one part per cell. Both variances are pooled
-over the cells of a kind, because sessions are few. A kind has one host memory and one host work. A
-kind of kernel times also has one memory that holds the matrices; other kinds, one length of the
-time, and on a CPU one number of threads. CPUs have a further effect, that of the host (`Hosts`).
+The model is log t(cell, session, sample) = mean of the cell + effect of the session + noise. The
+effect of a session has one part shared by all cells of a kind and one part per cell. Both variances
+are pooled over the cells of a kind, because sessions are few. Cells of one kind have the same host
+memory and the same host work. For kernel times they also have their matrices in the same memory;
+for other times, similar lengths of the time and, on a CPU, the same number of threads. CPU times
+have a further effect, that of the host (`Hosts`).
 """
 
 from dataclasses import dataclass, replace
@@ -51,13 +52,13 @@ _NONE = np.exp(_LIMITS[0] + 1)
 
 
 def lengths(time_s: FloatArray) -> list[str]:
-    """Return the name of the length in `LENGTHS` of each time."""
+    """Return for each time the name of its range in `LENGTHS`."""
     names = [*LENGTHS]
     return [names[index] for index in np.searchsorted([*LENGTHS.values()][:-1], time_s)]
 
 
 def matrices_in(cells: pd.DataFrame, l2_bytes: pd.Series | float | None) -> pd.Series:
-    """Return `L2` or `DEVICE_MEMORY` for each cell, blank if the size of the L2 is unknown."""
+    """Return where each cell's matrices fit, `L2` or `DEVICE_MEMORY`; blank if L2 is unknown."""
     m, n, k, batch = (cells[name].astype(float) for name in ("m", "n", "k", "batch"))
     used = batch * (m * k + k * n + m * n) * cells["dtype"].map(lambda name: ELEMENTS[name].bytes)
     limit = pd.Series(l2_bytes, cells.index, dtype=float)
@@ -68,7 +69,7 @@ def matrices_in(cells: pd.DataFrame, l2_bytes: pd.Series | float | None) -> pd.S
 def components(
     cell: IntArray, session: IntArray, log_s: FloatArray, noise: FloatArray
 ) -> tuple[float, float]:
-    """Return the variances of the shared and of the cells' own effects of sessions, by REML.
+    """Return the variances of session effects that cells share, and of their own, by REML.
 
     log_s has one median per cell and session, `noise` the variance of each. The residual likelihood
     of the covariance shared·ZZ' + diag(own + noise) needs only matrices of the size of the sessions
@@ -105,7 +106,7 @@ def components(
 
 @dataclass(frozen=True)
 class Scatter:
-    """Variances of log time about the means of cells, by kind; arrays have shape (kinds,).
+    """Variances of log time about the means of cells, by kind: arrays (kinds,).
 
     `common`: of the session effects that all cells of the kind share; `own`: of the session effects
     of single cells; `noise`: mean variance of the medians. NaN: no cell has two sessions. `on_cpu`:
@@ -122,30 +123,31 @@ class Scatter:
 
     @property
     def shared(self) -> FloatArray:
-        """The variance of the effects that all cells of the kind share, with those of hosts."""
+        """The variance of the effects that all cells of a kind share, including those of hosts."""
         return self.common + np.where(self.on_cpu, self.hosts.variance, 0)
 
     @property
     def between(self) -> FloatArray:
-        """The variance of sessions beyond the noise of their medians."""
+        """The variance between sessions beyond the noise of their medians."""
         return self.shared + self.own
 
     @property
     def degrees_of_freedom(self) -> FloatArray:
-        """Degrees of freedom of the shared effects: on a GPU sessions less one, NaN below two."""
+        """Degrees of freedom of the shared effects: on a GPU, sessions less one; NaN below 2."""
         of_kind = np.where(self.sessions > 1, self.sessions - 1.0, np.nan)
         return np.where(self.on_cpu, self.hosts.freedom_with(self.common, of_kind), of_kind)
 
     @property
     def own_degrees_of_freedom(self) -> FloatArray:
-        """Degrees of freedom of the cells' own effects."""
+        """The degrees of freedom of the cells' own effects."""
         of_sessions = np.where(self.sessions > 1, self.sessions - 1.0, np.nan)
         return of_sessions * np.maximum(self.cells - 1, 1)
 
     def half_widths(self, kind: IntArray, noise: FloatArray, times: FloatArray) -> FloatArray:
-        """Return half-widths of 95 % intervals in log time for kinds and variances of medians.
+        """Return half-widths of 95 % intervals in log time, for cells of these kinds and `noise`.
 
-        `times`: share of one session's variance. The quantile is between Student's t of both parts.
+        `times`: the variance of the estimate, as a multiple of one session's variance. The quantile
+        is between those of Student's t for the shared and for the own effects.
         """
         common, single = self.shared[kind], self.own[kind] + noise
         of_common = stdtrit(self.degrees_of_freedom[kind], _UPPER)
@@ -157,10 +159,10 @@ class Scatter:
 
 @dataclass(frozen=True)
 class Medians:
-    """Medians by cell and session in log seconds, one row each.
+    """The medians of each cell and session in log seconds, one row each.
 
-    `noise` is the variance of each median, NaN with too few samples. `kind` is one per cell;
-    `on_cpu`, one per kind, is whether it has the effects of `hosts`.
+    `noise` is the variance of each median, NaN with too few samples. `kind` is the kind of each
+    cell; `on_cpu` says for each kind whether it has the effects of `hosts`.
     """
 
     cell: IntArray
@@ -187,7 +189,7 @@ class Medians:
 
     @cached_property
     def cell_noise(self) -> FloatArray:
-        """Variance of each cell's medians, shape (cells,).
+        """The variance of each cell's medians that its samples cause, shape (cells,).
 
         It is the geometric mean over sessions. The bootstrap variance of few samples is skewed: for
         nine normal samples its mean is 1.3 times the variance of the median.
@@ -197,12 +199,12 @@ class Medians:
 
     @cached_property
     def known(self) -> npt.NDArray[np.bool_]:
-        """Whether each row's cell has several sessions, all with enough samples."""
+        """Whether the cell of each row has several sessions, all with enough samples."""
         return ((self.counts > 1) & np.isfinite(self.cell_noise))[self.cell]
 
     @cached_property
     def scatter(self) -> Scatter:
-        """The scatter by kind, from the `known` rows."""
+        """The variances by kind, from the `known` rows."""
         kinds = int(self.kind.max(initial=-1)) + 1
         cells, sessions = np.zeros((2, kinds), np.intp)
         variances = np.full((3, kinds), np.nan)
@@ -226,8 +228,8 @@ class Medians:
         """Return half-widths of 95 % intervals in log time, shape (cells,).
 
         They are confidence intervals of the cells' means over sessions, or prediction intervals of
-        the medians of a new session. A cell with too few samples in a session has Student's t
-        interval of its own medians, from `_FEWEST` sessions.
+        the medians of a new session. For a cell with too few samples in a session, it is Student's
+        t interval of the cell's own medians, if there are at least `_FEWEST` sessions.
         """
         times = new_session + 1 / np.maximum(self.counts, 1)
         pooled = self.scatter.half_widths(self.kind, self.cell_noise, times)
@@ -236,17 +238,17 @@ class Medians:
 
     @cached_property
     def _spread(self) -> FloatArray:
-        """Variance of each cell's log medians between sessions, shape (cells,)."""
+        """The variance between sessions of each cell's log medians, shape (cells,)."""
         squares = self._sum((self.log_s - self.means[self.cell]) ** 2)
         return squares / np.maximum(self.counts - 1, 1)
 
     def only(self, rows: npt.NDArray[np.bool_]) -> "Medians":
-        """Return some of the rows; cells keep their numbers."""
+        """Return only these rows; cells keep their numbers."""
         cell, session, log_s = self.cell[rows], self.session[rows], self.log_s[rows]
         return replace(self, cell=cell, session=session, log_s=log_s, noise=self.noise[rows])
 
     def inside(self, cell: IntArray, log_s: FloatArray) -> FloatArray:
-        """Return whether prediction intervals contain medians of cells in a new session.
+        """Return whether prediction intervals contain the medians that cells had in a new session.
 
         Values are 1, 0 and, for cells with fewer than two sessions, NaN.
         """
@@ -256,14 +258,14 @@ class Medians:
 
 
 class Sessions:
-    """Samples of cells in several sessions; cells are numbered by their sorted keys."""
+    """The samples of cells in several sessions; cells are numbered in the order of their keys."""
 
     def __init__(
         self, samples: pd.DataFrame, l2_bytes: float | None = None, hosts: Hosts | None = None
     ) -> None:
-        """`samples` has the columns `CELL`, session and the times; `l2_bytes`: of the GPU.
+        """Use `samples` (columns `CELL`, session and the times) and the GPU's L2 size.
 
-        `hosts`: of several recordings; None: of these samples.
+        `hosts` has the variance between hosts of several recordings; None: of these samples.
         """
         self._samples, self._hosts = samples, hosts or Hosts.of([samples])
         self._each = Groups.of(samples, [*CELL, "session"])
@@ -274,7 +276,7 @@ class Sessions:
         self._by_part: dict[str, tuple[FloatArray, Medians, list[FloatArray]]] = {}
 
     def kinds(self, part: str) -> pd.DataFrame:
-        """Return the kind (columns `KIND`) of each cell for a part ("total", "kernel", …)."""
+        """Return each cell's kind (columns `KIND`) for a part of time ("total", "kernel", …)."""
         of_cpu = (self.cells["device"] == CPU).to_numpy()
         nothing = pd.Series(pd.NA, self.cells.index, dtype="str")
         memory = matrices_in(self.cells, self._l2_bytes) if part in KERNELS else nothing
@@ -286,22 +288,22 @@ class Sessions:
         return kinds.assign(host_work=work, matrices_in=memory.mask(of_cpu), length=length)
 
     def _typical(self, part: str) -> FloatArray:
-        """Return the geometric mean of the medians of each cell, NaN without that part."""
+        """Return the geometric mean of each cell's medians of a part; NaN for cells without it."""
         with np.errstate(divide="ignore"):
             logs = np.log(self._each.medians(self._samples[f"{part}_s"])[0])
         count = np.bincount(self._cell)
         return np.exp(np.bincount(self._cell, logs) / count)
 
     def medians(self, part: str) -> Medians:
-        """Return the medians of a part; cells without it have no rows."""
+        """Return the medians of a part of the time; cells without this part have no rows."""
         return self._known(part)[1]
 
     def logs(self, part: str) -> list[FloatArray]:
-        """Return the log times of the samples of each row of `medians`."""
+        """Return for each row of `medians` the log times of its samples."""
         return self._known(part)[2]
 
     def _known(self, part: str) -> tuple[FloatArray, Medians, list[FloatArray]]:
-        """Return medians and bounds by cell and session, (3, rows), `Medians` and log times."""
+        """Return medians with bounds by cell and session, (3, rows), `Medians`, and log times."""
         if part not in self._by_part:
             bounds = self._each.medians(self._samples[f"{part}_s"], series=True)
             rows = np.isfinite(bounds[0]) & (bounds[0] > 0)
@@ -318,9 +320,9 @@ class Sessions:
         return self._by_part[part]
 
     def bounds(self, part: str) -> FloatArray:
-        """Return the geometric mean over sessions of each cell with interval, shape (3, cells).
+        """Return each cell's geometric mean over sessions, with its interval: (3, cells).
 
-        A cell with one session has the median and interval of that session.
+        For a cell with one session, these are the median and interval of that session.
         """
         by_session, medians, _ = self._known(part)
         half = medians.half_widths()
@@ -330,7 +332,7 @@ class Sessions:
         return bounds
 
     def summary(self) -> pd.DataFrame:
-        """Return the columns of `analysis.stats.estimates.summarise`, over sessions (`bounds`)."""
+        """Return the columns of `analysis.stats.estimates.summarise`, over all sessions."""
         of_cells = Groups(self.cells, self._cell[self._each.number])
         table = self.cells.assign(
             samples=pd.array(of_cells.counts, "Int64"),
@@ -344,8 +346,8 @@ class Sessions:
     def draws(self, part: str, seed: str, chosen: IntArray | None = None) -> FloatArray:
         """Return draws of the means of the `chosen` cells (default: all), shape (cells, DRAWS).
 
-        They draw the samples of each session and both parts of the effects of sessions. The effects
-        are scaled as Student's t, because their variance is estimated.
+        Drawn are the samples of each session, and the shared and own effects of sessions. The
+        effects follow a scaled Student's t, because their variance is estimated.
         """
         medians = self.medians(part)
         values = self._each.split(self._samples[f"{part}_s"])
@@ -371,7 +373,7 @@ class Sessions:
         return np.array(drawn).reshape(-1, DRAWS)
 
     def _shared(self, part: str, seed: str) -> list[tuple[FloatArray, FloatArray]]:
-        """Return for each kind draws of the shared log effects, and of the scale of own effects."""
+        """Return for each kind draws of the shared log effects, and of the own effects' scale."""
         drawn, scatter = [], self.medians(part).scatter
         on_cpu = np.broadcast_to(scatter.on_cpu, len(scatter.cells))
         of_hosts = self._hosts.draws(seeded(_SEED, seed, "hosts"))
@@ -409,7 +411,7 @@ class Sessions:
 
 @dataclass(frozen=True)
 class SessionVariance:
-    """Variance between sessions of one GPU by kind, pooled over all GPUs with several sessions.
+    """The variance between sessions of one GPU by kind, pooled over all GPUs with several sessions.
 
     `kinds` has variance (of log time) and its degrees_of_freedom.
     """
@@ -446,7 +448,7 @@ class SessionVariance:
 
 
 def _kinds(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return kinds of rows without blanks."""
+    """Return the columns of the kind for each row, without blanks."""
     work = rows["host_work"].astype("boolean").fillna(False).astype(bool)
     return rows[_KNOWN].astype("string").fillna("").assign(host_work=work)
 

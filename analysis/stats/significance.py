@@ -27,12 +27,12 @@ def exit_status(verdicts: pd.Series) -> int:
 
 
 def slower(ratio: float) -> str:
-    """Return how much slower B is."""
+    """Return how much slower B is, as text for this ratio B/A."""
     return f"{ratio - 1:.1%} slower in B"
 
 
 def junit(frame: pd.DataFrame, cases: Iterable[tuple[str, str]], summary: str) -> str:
-    """Return XML of JUnit: a test per row, named by class and name; undecided ones are skipped."""
+    """Return JUnit XML: one test per row, named by class and name; undecided tests are skipped."""
     failed = frame["verdict"] == SLOWER
     skipped = ~frame["verdict"].isin([SAME, FASTER, SLOWER])
     tally = {"tests": len(frame), "failures": failed.sum(), "skipped": skipped.sum()}
@@ -50,7 +50,7 @@ def junit(frame: pd.DataFrame, cases: Iterable[tuple[str, str]], summary: str) -
 
 
 def counts(verdicts: pd.Series, *more: str) -> str:
-    """Return the number of each verdict, and of `more` ones if there are any."""
+    """Return how often each verdict occurs, as text; those in `more` only if they occur."""
     names = [*VERDICTS, *(name for name in more if (verdicts == name).any())]
     return ", ".join(f"{(verdicts == name).sum()} {name}" for name in names)
 
@@ -115,7 +115,10 @@ def verdicts(frame: pd.DataFrame, threshold: float) -> pd.Series:
 def tests(
     distance: pd.Series, margin: pd.Series, parts: pd.DataFrame, rest: pd.Series
 ) -> dict[str, pd.Series]:
-    """Return p_differs and p_same of log ratios `distance`; `rest` is unexplained."""
+    """Return p_differs and p_same of each log ratio `distance`.
+
+    p_differs tests `rest`, the part of the log ratio that is not explained by hardware.
+    """
     return {
         "p_differs": 2 * between.beyond(rest.abs(), parts),
         "p_same": between.beyond(np.log(1 + margin) - distance.abs(), parts),
@@ -125,11 +128,11 @@ def tests(
 def with_intervals(
     frame: pd.DataFrame, threshold: float, parts: pd.DataFrame, rest: pd.Series
 ) -> pd.DataFrame:
-    """Return rows with intervals, and the samples or sessions that a verdict would need.
+    """Return the rows with intervals, and what a verdict would need: samples or sessions.
 
-    `frame` has ratio, margin, verdict, and per side samples and sessions. Columns: the 95 %
-    interval ratio_low to ratio_high over samples and sessions; samples_needed or sessions_needed on
-    each side, each alone, to decide.
+    `frame` has ratio, margin and verdict and, for each side, samples and sessions. New columns: the
+    95 % interval ratio_low to ratio_high over samples and sessions; samples_needed and
+    sessions_needed on each side, either of which would be enough to decide.
     """
     distance = np.log(frame["ratio"])
     half, now = between.half_interval(parts), parts["between"] + parts["noise"]

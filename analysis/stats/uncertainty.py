@@ -1,11 +1,11 @@
 """Intervals of the parameters of a fitted model.
 
-A model's own errors are common to cells of one kernel and of one size. Each median also has an
-error from its samples. Draws of the model's errors resample the effects of kernels, sizes and
-single cells among the residuals, scaled to the variance that explains the residuals of the fit
+A model's own errors are alike for cells of one kernel and for cells of one size. Each median also
+has an error from its samples. Draws of the model's errors resample the effects of kernels, sizes
+and single cells among the residuals, scaled to the variance that explains the residuals of the fit
 (Carpenter, Goldstein and Rasbash, J. R. Statist. Soc. C 52 (2003) 431). Draws of the medians'
-errors are bootstrap medians. Each draw moves the log parameters by one Gauss–Newton step. A
-parameter too uncertain for one step has an interval by profile likelihood.
+errors are bootstrap medians. In each draw, one Gauss–Newton step gives the log parameters. If a
+parameter is too uncertain for one step, its interval is computed by profile likelihood.
 """
 
 from collections.abc import Callable
@@ -43,7 +43,7 @@ class Estimate:
 
     @property
     def status(self) -> str:
-        """How well the data determine the value."""
+        """How well the data determine the value, in words."""
         if np.isnan([self.low, self.high]).any():
             return NO_INTERVAL
         if self.low > 0:
@@ -53,10 +53,10 @@ class Estimate:
 
 @dataclass(frozen=True)
 class _Effects:
-    """Common effects of the cells of a kernel, of a size, or of single cells.
+    """Errors that the cells of one kernel share, or those of one size, or single cells.
 
-    `pattern`: the effects found, with mean square 1. `variance`: their estimated variance.
-    `degrees_of_freedom`: the effects that the fit leaves free.
+    `pattern`: the effects that were found, scaled to mean square 1. `variance`: their estimated
+    variance. `degrees_of_freedom`: the effects that the fit leaves free.
     """
 
     pattern: FloatArray
@@ -76,11 +76,11 @@ class _Effects:
 
 @dataclass(frozen=True)
 class _Profile:
-    """How a value is fixed while the other parameters are fitted.
+    """How the profile likelihood fixes a value and fits the other parameters.
 
-    `fixed` returns, for a value, the design and the known seconds of each cell; its column
-    `removed` is not fitted. The value is searched within `limits`. `worst` is the parameter on
-    which its interval depends most.
+    For a value, `fixed` returns the design, and the seconds of each cell that this value fixes; the
+    column `removed` of the design is not fitted. The value is searched within `limits`. `worst` is
+    the parameter on which its interval depends most.
     """
 
     fixed: Callable[[float], tuple[FloatArray, FloatArray]]
@@ -90,10 +90,10 @@ class _Profile:
 
 
 class Uncertainty:
-    """Draws of the errors of a fit, and intervals of its parameters."""
+    """Draws of the errors of a fit, which give intervals of its parameters."""
 
     def __init__(self, data: fitting.Data, fit: fitting.Fit, *key: object) -> None:
-        """Draw the errors as often as `data.noise`; `key` seeds them."""
+        """Draw the errors, as many times as `data.noise` has draws; `key` seeds them."""
         self._data, self._fit = data, fit
         self._free = fit.theta > 0
         slopes = fitting.shares(data.design, fit.theta)[:, self._free]
@@ -110,7 +110,7 @@ class Uncertainty:
             self._steps[:, self._free] = self.errors @ reach.T
 
     def parameter(self, index: int) -> Estimate:
-        """Return a parameter with its interval, in seconds per unit."""
+        """Return a parameter, in seconds per unit, with its interval."""
         design = self._data.design
         scale = fitting.typical(design, self._data.log_times)[index]
         profile = _Profile(
@@ -144,7 +144,7 @@ class Uncertainty:
         return self._estimate(value, self._steps[:, above] - self._steps[:, below], profile)
 
     def _estimate(self, value: float, steps: FloatArray, profile: "_Profile") -> Estimate:
-        """Return a value with the interval by its draws, or by its profile likelihood."""
+        """Return a value with the interval from its draws, or from its profile likelihood."""
         if len(np.unique(self._data.sizes)) < _FEWEST:
             return Estimate(float(value), np.nan, np.nan, "")
         if steps.std() < _LINEAR:  # False for NaN
@@ -154,10 +154,10 @@ class Uncertainty:
         return Estimate(float(value), low, high, PROFILE)
 
     def _bounds(self, value: float, profile: "_Profile") -> tuple[float, float]:
-        """Return the bounds of the parameter or ratio by its profile likelihood.
+        """Return the bounds of a parameter or ratio from its profile likelihood.
 
-        With a value within the bounds, the least squares exceed the overall least squares by at
-        most the amount that the drawn errors allow. A bound not reached at its limit is 0 or ∞.
+        If a value is within the bounds, fixing it raises the least squares by no more than the
+        drawn errors allow. A bound that is not reached within the limits is 0 or ∞.
         """
         data, weights = self._data, self._fit.weights
         allowed = _NORMAL**2 * self._inflation(profile.worst)
@@ -182,9 +182,9 @@ class Uncertainty:
         return bounds[0], bounds[1]
 
     def _inflation(self, index: int) -> float:
-        """Return the variance of a parameter by the drawn errors, over that by independent cells.
+        """Return a parameter's variance from drawn errors, over that for independent cells.
 
-        It is of the parameter, not of its logarithm, since the parameter may be 0.
+        It is the variance of the parameter, not of its logarithm, because the parameter may be 0.
         """
         relative = self._data.design / (self._data.design @ self._fit.theta)[:, None]
         relative = relative / np.linalg.norm(relative, axis=0)

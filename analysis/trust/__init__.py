@@ -1,1 +1,1 @@
-"""Repeatability of the numbers, and threats to their validity."""
+"""How repeatable the numbers are, and what threatens their validity."""

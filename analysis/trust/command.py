@@ -1,4 +1,4 @@
-"""``gemm-study compare``: compare recordings and print the comparison."""
+"""``gemm-study compare`` for recordings: compares them and prints the result."""
 
 from collections.abc import Sequence
 from itertools import combinations
@@ -27,8 +27,8 @@ def compare(
 ) -> int:
     """Print a comparison as text, github, junit or json; return its exit status.
 
-    Times of identical code count only `with_hardware`. `csv` gets every comparison. Raise
-    StudyError for recordings that cannot be compared.
+    Times of identical code count only if `with_hardware` is set. The file `csv` gets every
+    comparison. Raise StudyError for recordings that cannot be compared.
     """
     sides = _read(paths_a, paths_b)
     (a, *more_a), (b, *more_b) = sides

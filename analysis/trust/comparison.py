@@ -1,8 +1,8 @@
-"""Compare recordings: the ratio of the medians of every configuration that both contain.
+"""Comparing recordings by the ratio of medians of every configuration that both contain.
 
-`agreement_table` counts the medians of one GPU model that agree. `compare` gives a verdict on each
-configuration of two recordings; docs/explanation/methods.md ("Two recordings") gives its conditions
-and their reasons.
+`agreement_table` counts how many medians agree between recordings of one GPU model. `compare` gives
+a verdict on each configuration of two recordings; docs/explanation/methods.md ("Two recordings")
+gives its conditions and their reasons.
 """
 
 from collections.abc import Iterator, Sequence
@@ -51,7 +51,7 @@ STATE = {
 
 
 def once_per_kernel(rows: pd.DataFrame, by: list[str] = KERNEL) -> pd.DataFrame:
-    """Return kernel-only times once per kernel: host memories share them, pinned is kept."""
+    """Return each kernel-only time once: host memories share it, and the row of pinned is kept."""
     first = rows.groupby(by, dropna=False)["host_memory"].transform("max")
     return rows[~(rows["host_memory"] != first).fillna(False)]
 
@@ -67,15 +67,15 @@ def compare(
 ) -> pd.DataFrame:
     """Return one row per configuration and quantity ("total", "kernel") timed on both sides.
 
-    `more` are other sessions of A and of B; the time of a side is the geometric mean of their
-    medians. Devices are matched by position and named as in `a`. Columns: `CELL`, quantity, numbers
-    of sessions and samples, medians in seconds, variances of log medians (noise), offset_s of
-    launches in B, ratio B/A without it, the ratios from explained_low to explained_high that
-    ceilings of GPUs and hosts explain; side, `GPU` for kernel-only times, else `HOST`; one_start,
-    whether all sessions used one GPU and host since one start; build and same_code, whether all ran
-    the same code; and those of `decided` and `significance.with_intervals`. Below 6 samples per
-    session, intervals, p and q are NaN. Rows are sorted by `CELL`. Raise StudyError if nothing was
-    timed in both.
+    `more` contains further sessions of A and of B; the time of a side is the geometric mean of the
+    medians of its sessions. Devices are matched by position and named as in `a`. Columns: `CELL`,
+    quantity, numbers of sessions and samples, medians in seconds, variances of log medians (noise),
+    offset_s of launches in B, ratio B/A without it, the ratios from explained_low to explained_high
+    that ceilings of GPUs and hosts explain; side, `GPU` for kernel-only times, else `HOST`;
+    one_start, whether all sessions used one GPU and host since one start; build and same_code,
+    whether all ran the same code; and those of `decided` and `significance.with_intervals`. Below 6
+    samples per session, intervals, p and q are NaN. Rows are sorted by `CELL`. Raise StudyError if
+    nothing was timed in both.
     """
     sides = ([a, *more[0]], [b, *more[1]])
     rows = [dict(zip([*CELL, "quantity"], key, strict=True)) | row for key, row in _paired(*sides)]
@@ -112,7 +112,7 @@ def compare(
 
 
 def _offsets(frame: pd.DataFrame, on_gpu: pd.Series) -> pd.Series:
-    """Return the seconds by which each launch takes longer in B: 0 on hosts, NaN if unknown."""
+    """Return by how many seconds each launch takes longer in B: 0 on hosts, NaN if unknown."""
     offsets = pd.Series(0.0, frame.index)
     for _, kernels in frame[on_gpu].groupby("device"):
         short = kernels[kernels["median_a_s"] < SHORT_S]
@@ -121,9 +121,9 @@ def _offsets(frame: pd.DataFrame, on_gpu: pd.Series) -> pd.Series:
 
 
 def _starts(a: Sequence[Recording], b: Sequence[Recording]) -> dict[str, bool]:
-    """Return, for `CPU` and each GPU of A, whether all sessions ran since one start of the host.
+    """Return for `CPU` and each GPU of A whether all sessions ran since one start of the host.
 
-    A resumed session may contain two starts, so it does not count.
+    A resumed session may contain two starts of the host, so it does not count as one.
     """
     every = [each.provenance for each in (*a, *b)]
     whole = all(each.get("attempts") == 1 for each in every)
@@ -135,7 +135,7 @@ def _starts(a: Sequence[Recording], b: Sequence[Recording]) -> dict[str, bool]:
 
 
 def kinds(frame: pd.DataFrame) -> pd.Series:
-    """Return the kind of variation between the sessions of each comparison, see `between.KNOWN`."""
+    """Return the kind of each comparison, which selects a variation between sessions in `KNOWN`."""
     kind = frame["host_memory"].astype(object).map(between.kind_of, na_action="ignore")
     kind = kind.fillna(between.ON_CPU).mask(frame["side"] == GPU, between.KERNEL)
     return kind.mask(frame["one_start"], kind + between.ONE_START)
@@ -144,10 +144,10 @@ def kinds(frame: pd.DataFrame) -> pd.Series:
 def decided(
     frame: pd.DataFrame, threshold: float, by_kind: dict[str, between.Between]
 ) -> pd.DataFrame:
-    """Return `frame` with verdicts and their reasons, by the variation between sessions.
+    """Return `frame` with verdicts, which take the variation between sessions into account.
 
-    Columns: p_differs and p_same, adjusted per side and for same and other code apart as q_differs
-    and q_same; margin of *same*; verdict.
+    Columns: p_differs and p_same; q_differs and q_same, which are adjusted separately for each side
+    and for same and other code; margin, the threshold for *same*; verdict.
     """
     on_gpu = frame["side"] == GPU
     parts = _variances(frame, by_kind)
@@ -166,16 +166,17 @@ def decided(
 
 
 def _explained(frame: pd.DataFrame) -> pd.Series:
-    """Return the most of each log ratio that ceilings explain.
+    """Return the largest part of each log ratio that differences of ceilings can explain.
 
-    Few kernels depend fully on the latency of device memory: their variance contains it instead.
+    Few kernels depend fully on the latency of device memory, so for kernels their variance contains
+    this part instead.
     """
     low, high = np.log(frame["explained_low"]), np.log(frame["explained_high"])
     return np.log(frame["ratio"]).clip(low, high)
 
 
 def _unexplained(frame: pd.DataFrame) -> pd.Series:
-    """Return the part of each log ratio that ceilings do not explain; all of it for kernels."""
+    """Return the part of each log ratio that ceilings cannot explain; for kernels, all of it."""
     return np.log(frame["ratio"]) - _explained(frame).mask(frame["side"] == GPU, 0)
 
 
@@ -188,20 +189,20 @@ def _variances(frame: pd.DataFrame, model_of: dict[str, between.Between]) -> pd.
 def identical(a: Recording, b: Recording) -> bool:
     """Return whether two recordings contain the same samples, as a recording and its copy do.
 
-    Names, order and dates of the samples do not count.
+    Names, order and dates of the samples are ignored.
     """
     one, other = (np.sort(fingerprint(each.samples)) for each in (a, b))
     return a.samples.equals(b.samples) or (len(one) > 0 and np.array_equal(one, other))
 
 
 def status(frame: pd.DataFrame, hardware: bool = False) -> int:
-    """Return the status 0, 1 or 3 of `compare`; same code counts only with `hardware`."""
+    """Return exit status 0, 1 or 3 of `compare`; times of same code count only with `hardware`."""
     frame = frame if hardware else frame[~frame["same_code"]]
     return 0 if frame.empty else significance.exit_status(frame["verdict"])
 
 
 def matched(samples: pd.DataFrame, a: Recording, b: Recording) -> pd.DataFrame:
-    """Return samples of `b` with the device names of `a` by position, less surplus devices."""
+    """Return samples of `b` with the device names of `a` by position; others are dropped."""
     labels = [[d["device"] for d in recording.provenance["devices"]] for recording in (a, b)]
     of_a = dict(zip(labels[1], labels[0], strict=False))
     samples = samples[~samples["device"].isin(set(labels[1]) - set(of_a))]
@@ -211,7 +212,7 @@ def matched(samples: pd.DataFrame, a: Recording, b: Recording) -> pd.DataFrame:
 def _paired(
     a: Sequence[Recording], b: Sequence[Recording]
 ) -> Iterator[tuple[tuple[object, ...], dict[str, float]]]:
-    """Yield key (`CELL`, quantity), and per side sessions, samples, median and `noise`."""
+    """Yield key (`CELL`, quantity), and for each side its sessions, samples, median and noise."""
     every = [*a, *b]
     kernels = [once_per_kernel(kernel_times(each)) for each in every]
     for quantity, tables in {"total": [each.samples for each in every], "kernel": kernels}.items():
@@ -232,7 +233,7 @@ def _paired(
 
 
 def _side(name: str, sessions: list[FloatArray]) -> dict[str, float]:
-    """Return the numbers of side `name`, from the times of each of its sessions."""
+    """Return the numbers of samples and sessions, median and noise of the side `name`."""
     count, medians = len(sessions), np.array([np.median(times) for times in sessions])
     noise = sum(float(median_variance(np.log(times))) for times in sessions)
     return {
@@ -248,10 +249,10 @@ def _side(name: str, sessions: list[FloatArray]) -> dict[str, float]:
 
 
 def agreement_table(sources: list[MeasuredSource], summary: pd.DataFrame) -> pd.DataFrame:
-    """Return the number of medians that agree, for each of `pairs`, kind and quantity.
+    """Return how many medians agree, per pair of recordings, kind and quantity.
 
-    A ratio agrees within `THRESHOLD`. Unlike an interval of one recording, these ratios contain the
-    variation between recordings.
+    A pair is one of `pairs`. Medians agree if their ratio is within `THRESHOLD`. Unlike an interval
+    of one recording, these ratios contain the variation between recordings.
     """
     compared, tolerance = _compared(sources), significance.THRESHOLD
     both = ratios(compared, medians(summary))
@@ -263,7 +264,7 @@ def agreement_table(sources: list[MeasuredSource], summary: pd.DataFrame) -> pd.
 
 
 def pairs(sources: list[MeasuredSource]) -> list[tuple[MeasuredSource, MeasuredSource]]:
-    """Return pairs of GPUs of one name from two recordings, GPUs of the same index first.
+    """Return pairs of GPUs of one model from two recordings; GPUs of equal index are paired first.
 
     Each GPU has at most one partner per other recording.
     """
@@ -283,7 +284,7 @@ def pairs(sources: list[MeasuredSource]) -> list[tuple[MeasuredSource, MeasuredS
 
 
 def _compared(sources: list[MeasuredSource]) -> pd.DataFrame:
-    """Return `_PAIR` of every comparison; CPUs are compared once per two recordings."""
+    """Return one row (`_PAIR`) per comparison; CPUs are compared once per two recordings."""
     rows, hosts = [], set()
     for a, b in pairs(sources):
         ids = (a.recording_id, b.recording_id)
@@ -297,17 +298,17 @@ def _compared(sources: list[MeasuredSource]) -> pd.DataFrame:
 
 
 def _cpu_conditions(source: MeasuredSource) -> tuple[str, dict[str, Any]]:
-    """Return the CPU model and protocol; CPU times with warm and with cold caches differ."""
+    """Return the CPU model and protocol, because times with warm and cold caches differ."""
     provenance = source.recording.provenance
     protocol = provenance["configuration"].get("protocol", {})
     return provenance["host"]["cpu_model"], {k: v for k, v in protocol.items() if "cpu" in k}
 
 
 def medians(summary: pd.DataFrame) -> pd.DataFrame:
-    """Return the medians to compare.
+    """Return the medians to compare, one per row.
 
-    Columns: label (of a GPU; of a CPU the recording), kind, quantity, `CELL` (blank where it does
-    not apply) and median_s.
+    Columns: label (that of a GPU; for a CPU, the recording), kind, quantity, `CELL` (blank where it
+    does not apply) and median_s.
     """
     cells = summary.assign(label=summary["gpu"].fillna(summary["recording"]))
     gpu = cells[cells["device"] != CPU]
@@ -327,7 +328,7 @@ def medians(summary: pd.DataFrame) -> pd.DataFrame:
 
 
 def ratios(compared: pd.DataFrame, timed: pd.DataFrame) -> pd.DataFrame:
-    """Return pair (row of `compared`) and ratio B/A of each configuration that both sides contain.
+    """Return one row per configuration of a pair: pair (row of `compared`) and ratio B/A.
 
     `compared` has `_PAIR`, `timed` is `medians`.
     """

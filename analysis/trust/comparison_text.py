@@ -1,4 +1,4 @@
-"""Text of the command ``compare``: notes, the table of configurations, and a summary."""
+"""The text output of ``compare``: notes, the table of configurations, and a summary."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -39,8 +39,8 @@ def notes(
 ) -> list[str]:
     """Return a line for each difference of GPUs, host, software, flags and sources.
 
-    The first line gives the number of times of the same code. `more`: see `compare`; only their
-    ceilings and sources are compared.
+    The first line gives the number of times of the same code. Of the further sessions `more` (see
+    `compare`), only ceilings and sources are compared.
     """
     first, second = a.provenance, b.provenance
     same = int(frame["same_code"].sum())
@@ -84,7 +84,7 @@ def _differing(name: str, first: Mapping[str, Any], second: Mapping[str, Any]) -
 
 
 def with_state(frame: pd.DataFrame, a: Recording, b: Recording) -> pd.DataFrame:
-    """Return `frame` with the state of the GPU in A and in B, see `analysis.trust.overheads`."""
+    """Return `frame` with the state of the GPU in A and in B (`analysis.trust.overheads`)."""
     for side, samples in (("a", a.samples), ("b", matched(b.samples, a, b))):
         names = {column: name.format(side) for column, name in STATE.items()}
         state = telemetry(samples)[[*CELL, *STATE]].rename(columns=names)
@@ -93,7 +93,7 @@ def with_state(frame: pd.DataFrame, a: Recording, b: Recording) -> pd.DataFrame:
 
 
 def causes(frame: pd.DataFrame, a: Recording, b: Recording) -> list[str]:
-    """Return a line per slower or faster kernel with other code: the changes from A to B."""
+    """Return one line per slower or faster kernel whose code differs: what changed from A to B."""
     rows = frame[frame["verdict"].isin([SLOWER, FASTER]) & ~frame["same_code"]]
     rows = with_state(rows[rows["build"].notna()].drop_duplicates(BUILD), a, b)
     facts, lines = [build_facts(each) for each in (a, b)] if len(rows) else [], []
@@ -110,7 +110,7 @@ def causes(frame: pd.DataFrame, a: Recording, b: Recording) -> list[str]:
 
 
 def annotations(frame: pd.DataFrame, hardware: bool) -> list[str]:
-    """Return annotations for GitHub Actions: the `_MOST` slowest times, and a summary."""
+    """Return annotations for GitHub Actions: the `_MOST` times that slowed most, and a summary."""
     rows = frame[(frame["verdict"] == SLOWER) & (hardware | ~frame["same_code"])]
     slowest = rows.nlargest(_MOST, "ratio").to_dict("records")
     lines = [
@@ -120,7 +120,7 @@ def annotations(frame: pd.DataFrame, hardware: bool) -> list[str]:
 
 
 def junit(frame: pd.DataFrame, hardware: bool) -> str:
-    """Return XML of JUnit: a test per time that counts."""
+    """Return JUnit XML: one test per time that counts."""
     rows = frame[hardware | ~frame["same_code"]]
     cases = [(row["side"], _cell(row)) for row in rows.to_dict("records")]
     return significance.junit(rows, cases, summary(frame))
@@ -131,7 +131,7 @@ def _cell(row: Mapping[Any, Any]) -> str:
 
 
 def table(frame: pd.DataFrame) -> list[str]:
-    """Return lines with the `_MOST` times that differ most, slower and faster ones first."""
+    """Return lines with the `_MOST` times that differ most; slower and faster ones come first."""
     rows = frame[frame["verdict"] != SAME]
     shown = rows.assign(
         undecided=~rows["verdict"].isin([SLOWER, FASTER]), distance=-np.abs(np.log(rows["ratio"]))
@@ -168,7 +168,7 @@ def _number(value: float, factor: float) -> str:
 
 
 def summary(frame: pd.DataFrame, threshold: float = THRESHOLD) -> str:
-    """Return the number of each verdict by side and code, and of medians that agree."""
+    """Return lines with the number of each verdict by side and code, and of medians that agree."""
     lines = []
     sides = frame["side"].where(~frame["same_code"], frame["side"] + ", same code")
     for side, rows in frame.groupby(sides, sort=True):

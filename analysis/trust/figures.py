@@ -1,4 +1,4 @@
-"""Figures on repeatability and timing: ratios of medians, sessions."""
+"""The figures about repeatability: ratios of medians, and variation between sessions."""
 
 from typing import Any
 
@@ -42,9 +42,10 @@ _TIMES = {
 
 
 def agreement(store: Store, devices: Devices) -> Figure | None:
-    """Draw the cumulative distribution of ratios of medians of recordings of one GPU model.
+    """Draw the distribution of ratios of medians between recordings of one GPU model.
 
-    There is one panel per pair of recordings. The band marks the tolerance `THRESHOLD`.
+    The distribution is cumulative. There is one panel per pair of recordings. The band marks the
+    tolerance `THRESHOLD`.
     """
     frame = store["agreement"]
     pairs = frame.loc[frame["gpu_a"].notna(), ["recording_a", "gpu_a", "recording_b", "gpu_b"]]
@@ -113,9 +114,9 @@ def _distribution(axis: Axes, ratios: pd.Series, text: str, look: Look) -> None:
 
 
 def sessions(store: Store, devices: Devices) -> Figure | None:
-    """Draw the factor within which a median is known, by kind of time, for each GPU.
+    """Draw for each GPU and kind of time the factor within which a median is known.
 
-    A line extends to the factor for a new session.
+    A line extends to the wider factor for the median of a new session.
     """
     frame = store["sessions"]
     frame = frame[~frame["host_work"].astype("boolean").fillna(False)]

@@ -1,8 +1,8 @@
-"""Ratios of the times of two recordings that the ceilings of their hardware explain.
+"""How far hardware explains that the times of two recordings differ.
 
-An end-to-end run depends on the host through launches and copies, a CPU product through cores and
-memory. A kernel depends on the latency of device memory if its matrices exceed the L2. Where these
-ceilings differ, a longer time is no evidence about the code.
+An end-to-end run depends on its host through launches and copies, a product on the CPU through
+cores and memory. A kernel depends on the latency of device memory if its matrices exceed the L2.
+Where these ceilings differ, a longer time is no evidence about the code.
 """
 
 from collections.abc import Sequence
@@ -22,11 +22,11 @@ _KEY = ["quantity", "host_memory", "threads"]
 
 
 def host_factors(a: Sequence[Recording], b: Sequence[Recording]) -> pd.DataFrame:
-    """Return the ceilings measured on all hosts: quantity, host_memory, threads, value_a, factor.
+    """Return one row per ceiling measured on all hosts: the factor between B and A.
 
-    value_a is the ceiling of A, factor the time of B's hosts over the time of A's hosts, from
-    medians over the rounds and geometric means over the sessions. Devices are matched by name,
-    because the ceilings of a GPU depend on its link.
+    Columns: quantity, host_memory, threads, factor. factor is the time of B's hosts over the time
+    of A's hosts, from medians over the rounds and geometric means over the sessions. Devices are
+    matched by name, because the ceilings of a GPU depend on its link.
     """
     both = _means(a).merge(_means(b), on=["device", *_KEY], suffixes=("_a", "_b"))
     slower = both["value_b"] / both["value_a"]
@@ -60,9 +60,9 @@ def explained(factors: pd.DataFrame, rows: pd.DataFrame) -> tuple[pd.Series, pd.
     """Return the least and the greatest ratio B/A of each row that the ceilings explain.
 
     A slower link changes only the part of a run outside its kernel, and a longer empty run changes
-    at most its own time. How much a time depends on a ceiling is unknown, so both ratios include 1.
-    `rows` has on_host, host_memory (of end-to-end runs), threads (of CPU products), exceeds_l2,
-    median_a_s and kernel_a_s (NaN if it was not measured).
+    at most its own time. How much a time depends on a ceiling is unknown, so the range of ratios
+    always contains 1. `rows` has on_host, host_memory (of end-to-end runs), threads (of CPU
+    products), exceeds_l2, median_a_s and kernel_a_s (NaN if it was not measured).
     """
     low, high = (pd.Series(1.0, rows.index) for _ in range(2))
     quantity, whole = factors["quantity"], pd.Series(1.0, rows.index)

@@ -1,4 +1,4 @@
-"""Effect of traffic on a host's other GPUs: pairs of runs, isolated and with traffic.
+"""The effect of traffic on a host's other GPUs, from pairs of runs without and with traffic.
 
 The two runs of a pair are consecutive and share the state of GPU and host. Wilcoxon's signed-rank
 test (Biometrics Bulletin 1, 1945) is applied to the logarithms of the ratios of pairs; the
@@ -28,7 +28,7 @@ _ROWS = [*CELL, "neighbours", "quantity", "pairs", *_TIMES, *_OUTCOME]
 def interference_table(sources: list[MeasuredSource]) -> pd.DataFrame:
     """Return one row per cell, number of neighbours and quantity of `QUANTITIES`.
 
-    isolated_s and with_traffic_s are medians over the pairs, ratio is with_traffic_s over
+    isolated_s and with_traffic_s are medians over the pairs; ratio is with_traffic_s divided by
     isolated_s. Verdicts are adjusted over all comparisons of a GPU. Below 6 pairs, interval, p and
     q are NaN.
     """
@@ -37,7 +37,7 @@ def interference_table(sources: list[MeasuredSource]) -> pd.DataFrame:
 
 
 def compare_pairs(runs: pd.DataFrame) -> pd.DataFrame:
-    """Compare the pairs of one GPU; `runs` has the columns of a recording's interference."""
+    """Return the comparison of one GPU's pairs; `runs` has the columns of neighbours.csv."""
     rows = []
     for key, cell in grouped(runs, CELL):
         isolated = cell[cell["neighbours"] == 0].set_index(_PAIR)
@@ -55,7 +55,7 @@ def compare_pairs(runs: pd.DataFrame) -> pd.DataFrame:
 
 
 def _compared(isolated: FloatArray, traffic: FloatArray, *seed: object) -> dict[str, object]:
-    """Return the columns of one quantity from times of paired runs, each of shape (pairs,)."""
+    """Return the columns of one quantity, from the times of paired runs: (pairs,) each."""
     times = [*median_interval(isolated, CONFIDENCE), *median_interval(traffic, CONFIDENCE)]
     row: dict[str, object] = dict(zip(_TIMES, times, strict=True))
     row |= {"pairs": len(isolated), "ratio": float(np.median(traffic) / np.median(isolated))}

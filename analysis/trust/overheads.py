@@ -1,7 +1,8 @@
 """Overheads of timing and of recording, and the state of the GPU during measurement.
 
-Each function returns one table of the schema. A CPU has no `gpu` and is listed once per recording.
-Medians have distribution-free intervals, ratios bootstrap intervals; both are NaN below 6 values.
+Each function returns one table of the schema. A CPU has a blank `gpu` and is listed once per
+recording. Medians have distribution-free intervals, ratios have bootstrap intervals; both are NaN
+below 6 values.
 """
 
 import numpy as np
@@ -24,17 +25,18 @@ _RATIO = ["ratio", "ratio_low", "ratio_high"]
 def _with_ratio(
     rows: pd.DataFrame, ratio: pd.Series, is_known: np.ndarray, above: FloatArray, below: FloatArray
 ) -> pd.DataFrame:
-    """Return `rows` with ratio and interval; the draws have one row per `is_known` ratio."""
+    """Return `rows` with ratio and interval; draws have one row per ratio that `is_known`."""
     rows = rows.assign(**dict.fromkeys(_RATIO, ratio))
     rows.loc[is_known, _RATIO[1:]] = np.transpose(ratio_intervals(above, below))
     return rows
 
 
 def cold_starts_table(sources: list[MeasuredSource]) -> pd.DataFrame:
-    """Return the times of a new process until its first product: `COLD_PARTS`, their total.
+    """Return one row per part of a cold start (`COLD_PARTS`) and one for its total.
 
-    Times are medians over the processes. The part `WARM` is the total of a warm run of that cell;
-    ratio is the total over it.
+    A cold start lasts from the start of a process to its first product. Times are medians over the
+    processes. The part `WARM` is the total of a warm run of the same cell; ratio is the total
+    divided by it.
     """
     gpus = (source for source in sources if source.device)
     return stacked("cold_starts", [labelled(source, _cold_starts(source)) for source in gpus])
@@ -63,7 +65,7 @@ def _cold_starts(source: MeasuredSource) -> pd.DataFrame:
 
 
 def phases_table(sources: list[MeasuredSource]) -> pd.DataFrame:
-    """Return the wall time of every phase of a measurement and the time its device was busy.
+    """Return one row per phase of a measurement: its wall time, and how long its device was busy.
 
     share_not_busy is the share of wall time without transfer or kernel (on a CPU, without product).
     A row `TOTAL` per session and device is the sum of the phases.
@@ -91,14 +93,14 @@ def _phases(source: MeasuredSource) -> pd.DataFrame:
 
 
 def telemetry_table(sources: list[MeasuredSource]) -> pd.DataFrame:
-    """Return `telemetry` of every GPU."""
+    """Return the rows of `telemetry` for every GPU."""
     samples = ((source, source.own(source.recording.samples)) for source in sources)
     gpu = ((source, rows[rows["device"] != CPU]) for source, rows in samples)
     return stacked("telemetry", [labelled(source, telemetry(rows)) for source, rows in gpu])
 
 
 def telemetry(samples: pd.DataFrame) -> pd.DataFrame:
-    """Return the state of the GPU and its times in seconds, one row per cell.
+    """Return one row per cell: the state of the GPU, and the times in seconds.
 
     throttle_reasons lists the reasons of all samples. Times are medians of all samples. Times named
     unthrottled are medians of samples without throttling, NaN without such samples or without

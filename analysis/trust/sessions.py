@@ -1,4 +1,4 @@
-"""Variation between sessions of one GPU model."""
+"""How much sessions of one GPU model vary."""
 
 from collections.abc import Sequence
 
@@ -12,19 +12,19 @@ _PARTS = ("total", "host", "h2d", "kernel", "d2h")
 
 
 def sessions_table(sources: Sequence[MeasuredSource]) -> pd.DataFrame:
-    """Return one row per source with several sessions, part of its times, and kind of cell.
+    """Return one row per source with several sessions, part of the time, and kind of cell.
 
     `analysis.stats.sessions` defines the kinds and three standard deviations of log time: between
     sessions, the part shared by all cells of the kind, and the noise of one session's median.
-    mean_interval_factor is the half-width of a cell's mean as a factor, new_session_interval_factor
-    the half-width of a new session's median.
+    mean_interval_factor is the half-width of the interval of a cell's mean as a factor;
+    new_session_interval_factor is that of the prediction interval for a new session's median.
     """
     frames = ((source, _scatters(source)) for source in sources)
     return stacked("sessions", [labelled(*rows) for rows in once_per_recording(frames)])
 
 
 def _scatters(source: MeasuredSource) -> pd.DataFrame:
-    """Return the rows of all parts of a source with several sessions, with their device."""
+    """Return the rows of all parts of the time for a source with several sessions."""
     several = {part: source.sessions(part) for part in _PARTS}
     frames = [times.scatters(part) for part, times in several.items() if times]
     if not frames:

@@ -1,4 +1,4 @@
-"""Threats to validity that the recordings themselves show."""
+"""Threats to validity that can be seen in the recordings themselves."""
 
 from collections.abc import Mapping
 

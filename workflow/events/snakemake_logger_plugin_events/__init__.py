@@ -1,7 +1,7 @@
 """Snakemake logger plugin ``--logger events``: job events as JSON lines for `workflow/run.py`.
 
-They are written to the file descriptor in the environment variable `MATMUL_STUDY_EVENTS`. If its
-reader ends, Snakemake and its jobs end.
+The events are written to the file descriptor that the environment variable `MATMUL_STUDY_EVENTS`
+names. If the process that reads them ends, Snakemake and its jobs end too.
 """
 
 import json
@@ -44,7 +44,7 @@ class LogHandler(LogHandlerBase):
         os.kill(os.getpid(), signal.SIGKILL)
 
     def emit(self, record: LogRecord) -> None:
-        """Write the record if it is a job event or a note of the Snakefile."""
+        """Write a log record if it is a job event or a note of the Snakefile."""
         is_note = record.getMessage().startswith("note: ")
         event = "note" if is_note else str(getattr(record, "event", ""))
         if event in _FIELDS:
