@@ -98,18 +98,20 @@
   }
 
   const NOTES = {
-    noCpu: "The CPU time is not predicted: it is shorter than any measured, so the CPU wins, or sizes are too few.",
-    bound: "A run that copies less takes no longer, so a time “as from” another location is an upper bound.",
-    b: "To keep B on the GPU instead of A, exchange M and N: its transpose is the A of the transposed product.",
+    noCpu:
+      "The CPU time is not predicted: either it is shorter than any measured time, so the CPU wins, " +
+      "or too few sizes were measured.",
+    bound: "“As from” another location: a run from there copies more, so its time is an upper bound.",
+    b: "To keep B on the GPU instead of A, exchange M and N, because the transposed product is Cᵀ = BᵀAᵀ.",
     baseline: "The baseline at the top is a GPU kernel; this speedup is over the fastest CPU implementation.",
-    squares: "Pipelined, staged and zero-copy runs, which are faster, are predicted for square products only.",
+    squares: "Pipelined, staged and zero-copy runs can be faster, but are predicted for square products only.",
     products:
-      "Each product is a launch of its own. Batched calls are not measured. Over streams, only cuBLAS is predicted; " +
-      "throughput.csv has measured times of others.",
+      "Each product is a launch of its own; batched calls were not measured. On several streams, only cuBLAS is " +
+      "predicted; throughput.csv has measured times of other kernels.",
   };
 
   const startOf = ({ start: [time, of] }) =>
-    `The start of a process adds about ${seconds(time)} (measured with ${of}).`;
+    `Starting a process adds about ${seconds(time)} (measured with ${of}).`;
 
   /* --- the answer --- */
 
@@ -157,8 +159,8 @@
   function sameOn(gpu, { variant, name, on }, asked) {
     const [there, isStale] = [on(gpu), asked.gpu.stale.includes(variant)];
     if (!there) return `${gpu.title}: no prediction of ${name}, which was not measured there or is never the fastest.`;
-    const which = isStale || gpu.stale.includes(variant) ? "perhaps another version of" : "the same";
-    return `${gpu.title}, ${which} ${name}: ${seconds(there.time)} (${bounds(there, seconds)}).`;
+    const which = isStale || gpu.stale.includes(variant) ? "perhaps another version of " : "";
+    return `${gpu.title}: ${seconds(there.time)} (${bounds(there, seconds)}) with ${which}${name}.`;
   }
 
   /* The fastest implementation on another GPU. */
@@ -166,7 +168,7 @@
     const [one] = fastestOf(placed({ ...asked, gpu }).all);
     if (!one) return `${gpu.title}: not measured.`;
     const most = one.isBound ? "at most " : "";
-    return `${gpu.title}, fastest there: ${one.name}: ${most}${seconds(one.time)} (${bounds(one, seconds)}).`;
+    return `${gpu.title}: ${most}${seconds(one.time)} (${bounds(one, seconds)}) with ${one.name}, the fastest there.`;
   }
 
   /* An answer has the fastest implementation of this study and that of a library, the faster one first, the

@@ -515,7 +515,7 @@
     const count = (number, noun) => `${number} ${noun}${number === 1 ? "" : "s"}`;
     status.textContent =
       (shown.length ? `${count(shown.length, "point")} of ${count(present.size, "kernel")}.` : "No points: choose a GPU and a kernel that was measured on it.") +
-      (leftOut ? ` Left out: ${leftOut} configurations that were not measured alike on all chosen GPUs.` : "") +
+      (leftOut ? ` Omitted: ${leftOut} configurations that were not measured in the same way on all chosen GPUs.` : "") +
       (choice.over ? ` Speedups are over ${choice.overText}, without intervals.` : "") +
       (missing.length ? ` Not measured for this choice: ${missing.slice(0, 5).join(", ")}${missing.length > 5 ? ` and ${missing.length - 5} others` : ""}.` : "");
     chart.ariaLabel = `${choice.quantity}, ${heading(choice).text}: ${status.textContent} The values are in the table below.`;

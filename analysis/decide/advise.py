@@ -29,7 +29,7 @@ TABLES += ("sustained", "cold_starts")
 # What a run needs besides its kernel.
 MODES = {
     IN_PIECES: "overlaps copies and kernel, which needs pinned memory and streams",
-    STAGED: "copies through pinned memory by several threads of the host",
+    STAGED: "copies through pinned buffers, with several threads of the host",
     ON_TWO_GPUS: "uses two GPUs and needs pinned memory",
     AS_GRAPH: "is one launch of a CUDA graph, which must be prepared for this size",
     MAPPED: "reads and writes host memory, which must be pinned",
@@ -173,7 +173,10 @@ def _lines(asked: Question, found: BySize | ByShape, gpu: CsvRow, tables: Tables
     yield ""
     yield from _cpu_lines(asked, found)
     yield from _notes_of_runs(asked, on_gpu[0], tables)
-    yield "Parentheses: 95 % prediction intervals; at measured and break-even sizes, confidence."
+    yield (
+        "Parentheses: 95 % prediction intervals, but confidence intervals at measured sizes and of "
+        "break-even sizes."
+    )
 
 
 def _cpu_lines(asked: Question, found: BySize | ByShape) -> Iterator[str]:
@@ -211,7 +214,7 @@ def _cpu_lines(asked: Question, found: BySize | ByShape) -> Iterator[str]:
 def _notes_of_runs(asked: Question, one: Answer, tables: Tables) -> Iterator[str]:
     """Yield notes on what the predicted times do not include."""
     if one.is_bound:
-        yield "note: a run that copies less takes no longer, so this time is an upper bound"
+        yield "note: this time is an upper bound, because it is from a location that copies more"
     starts = [
         row for row in tables["cold_starts"] if row["gpu"] == asked.gpu and row["part"] == "total"
     ]
