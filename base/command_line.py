@@ -35,7 +35,7 @@ class CommandParser(argparse.ArgumentParser):
     The parameters of a function become the command's arguments: keyword-only parameters become
     options, the others are positional. The type of a parameter converts the text; ``Annotated``
     names another conversion, ``Literal`` lists the choices, and a sequence takes several values.
-    The docstring becomes the help. It has a summary, paragraphs, a line for each argument, and
+    The docstring becomes the help. It has a summary, paragraphs, a line per argument, and
     examples::
 
         --size N ...  only these matrix sizes

@@ -4,9 +4,8 @@
 
 The times are kernel-only, with warm caches, on GPU 0 (`GpuSession.kernel_time`). For variants with
 several tile shapes, a few samples select the fastest shape. Then cuBLAS (pedantic FP32 mode) and
-the variant run alternately; the order is swapped each pair, so drift of the GPU affects both. The
-ratio of a pair is cuBLAS's time divided by the variant's. Its median has an interval by order
-statistics.
+the variant run alternately; the order is swapped each pair, so that drift affects both. The ratio
+of a pair is cuBLAS's time divided by the variant's. Its median has an interval by order statistics.
 """
 
 import argparse

@@ -68,10 +68,7 @@ _METHODS = [field.name for field in fields(Times)]
 
 @dataclass(frozen=True)
 class Comparison:
-    """A kernel's medians over the rounds, and their ratios to nvbench's.
-
-    The first ratio has an interval.
-    """
+    """A kernel's medians over rounds, and ratios to nvbench's; the first ratio has an interval."""
 
     variant: str
     block_size: int | None

@@ -166,10 +166,7 @@ def reml(values, noise):
 
 
 def check_sessions(source, label, summary, checks):
-    """Compare the intervals of kernel times over several sessions.
-
-    They are estimated separately by the memory that contains the matrices.
-    """
+    """Compare the intervals of kernel times over sessions, separately by the matrices' memory."""
     limit = source.gpu["limits"]["l2_cache_bytes"]
     table = {cell_of(row): row for row in summary if row["gpu"] == label}
     kinds = defaultdict(dict)

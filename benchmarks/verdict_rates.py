@@ -81,8 +81,7 @@ class Sessions:
     def half(self, number: int) -> int | None:
         """Return the half (0 or 1) to which a session belongs; starts alternate between the halves.
 
-        A session that is the only one of its start belongs to no half (None): these are full
-        sessions.
+        A full session, which is the only one of its start, belongs to no half (None).
         """
         several = [own for own in dict.fromkeys(self.starts) if self.starts.count(own) > 1]
         start = self.starts[number]
@@ -242,8 +241,7 @@ def slowdowns(
 def rates(frame: pd.DataFrame, known: dict[str, Between]) -> dict[str, float]:
     """Return the rates of one comparison of identical code, and of simulated slowdowns of B.
 
-    *Alone* means that a comparison has only one kernel with other code, so its p-value needs no
-    adjustment.
+    *Alone*: only one kernel has other code, so its p-value needs no adjustment.
     """
     own = decided(frame, THRESHOLD, known)
     kernels = own["side"] == GPU

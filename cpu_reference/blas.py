@@ -43,8 +43,7 @@ class Blas(Protocol):
     def prepare(self, a: Matrix, b: Matrix, c: Matrix, threads: int) -> Callable[[], None]:
         """Return a function that computes ``c = a·b`` on `threads` threads.
 
-        The number of threads stays set in the whole process: resetting it takes about as long as a
-        small product.
+        The number of threads stays set, because resetting it takes as long as a small product.
         """
 
 

@@ -79,8 +79,7 @@ def all_cores() -> Iterator[None]:
 def wait_until_alone(limit_s: float = _ASLEEP_S) -> None:
     """Wait until no other thread of this process runs, at most `limit_s` seconds.
 
-    Idle BLAS and OpenMP threads spin for about 0.1 s and occupy CPUs that the next timed run may
-    need.
+    Idle BLAS and OpenMP threads spin for about 0.1 s and occupy CPUs that a timed run needs.
     """
     until = time.perf_counter() + limit_s
     while _busy_other_threads() and time.perf_counter() < until:

@@ -164,9 +164,8 @@ class Library:
     ) -> float:
         """Return the bandwidth of ``out = p + 3·q``, repeated `repeats` times on `threads` threads.
 
-        The arrays are contiguous float32 of one length; ValueError otherwise. Use arrays much
-        larger than the caches to measure memory, or arrays that fit in a cache to measure the
-        cache.
+        The arrays are contiguous float32 of one length; ValueError otherwise. To measure memory,
+        use arrays much larger than the caches; to measure a cache, arrays that fit.
         """
         if any(x.dtype != np.float32 or not x.flags.c_contiguous for x in (out, p, q)) or not (
             out.size == p.size == q.size

@@ -127,10 +127,7 @@ def _cpu_cells(study: CpuStudy, all_threads: int) -> Iterable[Cell]:
 
 
 def gpu_cells(study: Study, device: str) -> list[Cell]:
-    """Return the cells that a study measures on one GPU, small products first.
-
-    Cells that the GPU cannot launch are included.
-    """
+    """Return a study's cells on one GPU, small products first, launchable or not."""
     placed = dict.fromkeys(study.placed_products())
     cells = [Cell(device, product, location) for product, location in placed]
     return sorted(cells, key=lambda cell: cell.shape.flop)

@@ -331,9 +331,8 @@ class Gpu(Section):
 
     `recording` is one recording, `recordings` are several of one GPU model. Each is a session: one
     uninterrupted measurement on one host. `device` is a CUDA index, part of a GPU's name, or "auto"
-    for all GPUs of this host, which may have none. Several GPUs are measured one after the other,
-    or together with `at_once`. `slurm` is a GPU model as Slurm names it; each node measures one
-    GPU.
+    for all GPUs of this host, if any. Several GPUs are measured one after the other, or together
+    with `at_once`. `slurm` is a GPU model as Slurm names it; each node measures one GPU.
     """
 
     id: Annotated[

@@ -1,8 +1,7 @@
 """``gemm-study doctor --offload``: from which size this machine's GPU is faster, measured here.
 
 The measurement is a small study of a BLAS library on the GPU and all libraries on the CPU. It
-covers square products and products with a vector, with all matrices on the host and with A on the
-GPU.
+covers square products and products with a vector, with A on the host or on the GPU.
 """
 
 import tempfile
@@ -69,8 +68,7 @@ def small_study(config: Config) -> Config:
 def _plain(row: dict[str, Any], names: dict[str, str | None]) -> dict[str, Any]:
     """Return a break-even size as plain values; `n` is None if the GPU is never faster.
 
-    `n` is the longest edge. If the GPU is faster at all measured sizes, it is the smallest of
-    these.
+    `n` is the longest edge. If the GPU is faster at all measured sizes, it is the least.
     """
     location = row["location"]
     n = {BELOW: row["least_n"], ABOVE: None}.get(location, row["n"])

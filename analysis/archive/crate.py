@@ -92,10 +92,7 @@ class Study:
 
 @dataclass(frozen=True)
 class Recordings:
-    """The recordings, by id, that a crate without a study contains.
-
-    `root` is the tree that contains their citation.
-    """
+    """Recordings by id, for a crate without a study; the tree at `root` has their citation."""
 
     recordings: Mapping[str, Path]
     root: Path = ROOT
@@ -104,8 +101,7 @@ class Recordings:
 def write_crate(content: Study | Recordings, out: Path) -> None:
     """Write the crate of a finished study, or of recordings, to the zip file `out`.
 
-    Raise StudyError, and write nothing, if the Python package rocrate or a file of the study is
-    missing.
+    Raise StudyError, and write nothing, if the package rocrate or a file of the study is missing.
     """
     try:
         from rocrate.rocrate import ROCrate

@@ -91,8 +91,7 @@ def clock_table(sources: list[MeasuredSource]) -> pd.DataFrame:
     Medians and extremes are over the samples with a known clock. samples_clock_changed: the number
     of samples whose clock changed by more than `CHANGED` during the run. busy_other_threads: the
     CPU time of the process's other threads divided by the time of all runs; 0 on one thread. Its
-    maximum is over cells, because a single run may be shorter than the system's resolution of CPU
-    time.
+    maximum is over cells, because a single run may be shorter than the resolution of CPU time.
     """
     frames = []
     samples = ((source, source.own(source.recording.samples)) for source in sources)

@@ -29,10 +29,7 @@ _STATEMENT |= {"factor": "float64", "said": "string"}
 
 @dataclass(frozen=True)
 class Statement:
-    """A number stated in V, in SI units, for matrices of size n.
-
-    `rounding` is half a unit of its last digit.
-    """
+    """A number in V, in SI units, for size n; `rounding` is half a unit of its last digit."""
 
     n: int
     value: float
@@ -40,10 +37,7 @@ class Statement:
 
 
 def read(path: Path) -> pd.DataFrame:
-    """Return the published times, one per row.
-
-    time_s is in seconds, gflops_printed is the throughput as printed, in 10⁹ FLOP/s.
-    """
+    """Return a row per published time: time_s in s, gflops_printed in 10⁹ FLOP/s as printed."""
     return read_csv(path, _TYPES)
 
 

@@ -174,10 +174,7 @@ class MeasuredSource:
 
     @property
     def series(self) -> pd.Series:
-        """The name of the series to which each of the `cells` belongs.
-
-        It is `SIZES` or `SHAPES`, or the name for a library's modes.
-        """
+        """The series of each of the `cells`: `SIZES`, `SHAPES`, or that of a library's modes."""
         planned = {*self.recording.provenance["configuration"]["sizes"], *self.holdout_sizes}
         cells, squares = self.cells, self.gpu_squares
         main = is_square(cells) & (cells["device"] == domain.CPU)
@@ -216,8 +213,7 @@ class MeasuredSource:
         """Return one row per cell with its "total" or "kernel" time, as `published_times` does.
 
         Implementations are named ``gpu_VARIANT`` and, on one thread, ``cpu_VARIANT``. ``gpu_naive``
-        is the naive kernel in blocks of 32×32, without block size. The index is the row in `cells`
-        and `draws`.
+        is the naive kernel in blocks of 32×32, without block size. The index is that of `cells`.
         """
         cells = self.square_cells.rename(columns=renaming(f"{quantity}_s", "time_s"))
         on_cpu = cells["device"] == domain.CPU
@@ -385,8 +381,7 @@ def labelled(source: MeasuredSource, rows: pd.DataFrame) -> pd.DataFrame:
 def recordings_table(measured: list[MeasuredSource], root: Path = ROOT) -> pd.DataFrame:
     """Return one row per source: hardware, dates, commits, number of cells, stale sources.
 
-    Counts include cells of the host's CPU, and all sessions. A source without GPU has a blank
-    `gpu`.
+    Counts include cells of the host's CPU, and all sessions. Without GPU, `gpu` is blank.
     """
     rows = []
     for source in measured:
@@ -453,10 +448,7 @@ def _frame(file: str, rows: list[dict[str, Any]]) -> pd.DataFrame:
 
 
 def environment_table(recordings: Recordings) -> pd.DataFrame:
-    """Return the provenance without sources, texts and phases, one row per value.
-
-    Columns: recording, item (path), value.
-    """
+    """Return a row per value of the provenance, less sources, texts, phases: item is its path."""
     return from_rows(
         "environment",
         (

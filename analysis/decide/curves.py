@@ -155,10 +155,7 @@ def implementations(cells: pd.DataFrame, time: str) -> list[pd.DataFrame]:
 
 
 def _by_arithmetic(cells: pd.DataFrame) -> Iterator[list[pd.DataFrame]]:
-    """Yield the implementations in strict FP32, then those on tensor cores.
-
-    A user may ask for the fastest of either.
-    """
+    """Yield implementations in strict FP32, then on tensor cores: a user may ask for either."""
     names = [name for name, entry in VARIANTS.items() if entry.tensor_cores]
     uses_tensor_cores = cells["variant"].isin(names)
     for chosen in (~uses_tensor_cores, uses_tensor_cores):
@@ -172,11 +169,7 @@ def run_cells(source: MeasuredSource) -> pd.DataFrame:
 
 
 def _in_catalog(cells: pd.DataFrame) -> pd.DataFrame:
-    """Return the cells of the catalog's variants.
-
-    User-supplied variants are excluded, because predictions are read where their sources are
-    missing.
-    """
+    """Return the catalog's cells: predictions are read without user-supplied sources."""
     return cells[cells["variant"].isin(VARIANTS)]
 
 

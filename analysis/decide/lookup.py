@@ -133,8 +133,7 @@ class Rows:
     def fastest(self, n: int) -> Implementation | None:
         """Return the fastest implementation at size `n`; None if no time is predicted.
 
-        Outside the measured sizes it is the fastest at the nearest one: extrapolated times may
-        cross.
+        Outside the measured sizes it is that at the nearest one, as extrapolated times may cross.
         """
         at_n = near = self.at(n)
         if not at_n:

@@ -39,10 +39,9 @@ def decision_tables(found: list[MeasuredSource]) -> dict[str, pd.DataFrame]:
 def predictors_table(found: list[MeasuredSource]) -> pd.DataFrame:
     """Return one row per GPU: the parameters, besides the fits, that predictions need.
 
-    launch_s: time of an empty kernel between two events, the minimum of a kernel time.
-    fp32_flop_per_s, tensor_flop_per_s: the highest throughput of a kernel in strict FP32 and on
-    tensor cores. least_n, largest_n: range of the measured sizes. error_bound: acceptable error of
-    predictions.
+    launch_s: time of an empty kernel between two events, the least possible. fp32_flop_per_s,
+    tensor_flop_per_s: the highest throughput of a kernel in strict FP32 and on tensor cores.
+    least_n, largest_n: range of the measured sizes. error_bound: acceptable error of predictions.
     """
     rows = []
     for source in with_gpu(found):
@@ -117,10 +116,7 @@ def _rows(gpu: Predictor, cells: pd.DataFrame) -> Iterator[dict[str, object]]:
 
 
 def _with_fastest(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return rows with marks on the fastest kernel at each size, by measurement and by prediction.
-
-    The rows are of one GPU and one kind of host memory.
-    """
+    """Return rows of a GPU and host memory, with the measured and predicted fastest marked."""
     own = rows[~rows["is_library"].astype(bool)]
     marks = {"is_fastest": "time_s", "is_predicted_fastest": "predicted_s"}
     found = {

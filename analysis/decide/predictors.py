@@ -36,8 +36,7 @@ MATRICES = {"h2d": (2, 2), "d2h": (1, 1), "overhead": (1, 3)}
 class Copies:
     """The time of consecutive copies: one latency each, plus all bytes over the bandwidth.
 
-    Bytes beyond `knee_bytes` move at `beyond_bytes_per_s`; without a second bandwidth, the knee is
-    infinite.
+    Bytes beyond `knee_bytes` move at `beyond_bytes_per_s`; without these, the knee is infinite.
     """
 
     latency_s: float

@@ -341,10 +341,7 @@ class ByShape:
 
 
 def measured_break_even(tables: Tables, gpu: str, location: str, family: str) -> list[CsvRow]:
-    """Return break-even rows over `BEST` that were measured for a family of shapes.
-
-    They are at the locations that bound `location`.
-    """
+    """Return measured break-even rows over `BEST` for a family, at locations that bound one."""
     rows = [row for row in tables["location_break_even"] if row["family"] == family]
     if family == "square":
         rows += [row for row in tables["break_even"] if row["host_memory"] in HOST_MEMORY]

@@ -215,9 +215,8 @@ def _batches(source: MeasuredSource, surfaces: Sequence[_Named]) -> Iterator[dic
 def _measured_batches(source: MeasuredSource, pinned: Surface) -> pd.DataFrame:
     """Return one row per batch of several products from pinned memory, with its medians.
 
-    copies_s, run_s: seconds per product after the first, which takes as long as one run. in_s,
-    out_s: the copies of a product without latency, at the bandwidths of `pinned`. kernel_s: its
-    kernel.
+    copies_s, run_s: seconds per product after the first, which takes one run. in_s, out_s: the
+    copies of a product without latency, at the bandwidths of `pinned`. kernel_s: its kernel.
     """
     measured = source.own(source.recording.throughput)
     measured = measured[measured["products"] > 1]

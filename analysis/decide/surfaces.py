@@ -143,8 +143,7 @@ def correlation(distances: FloatArray, octaves: float) -> FloatArray:
 def reach(nearest: FloatArray, noise: float) -> FloatArray:
     """Return the standard deviation of a correction that only the most similar shape determines.
 
-    `nearest` is the correlation with this shape. The unit is the standard deviation without any
-    shape.
+    `nearest` is the correlation with this shape. The unit is that without any shape.
     """
     return np.asarray(np.sqrt(noise + 1 - nearest**2))
 

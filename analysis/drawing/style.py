@@ -316,10 +316,7 @@ def marks(
     size: float = 26,
     widths: tuple[float, float] = (0, 1.0),
 ) -> None:
-    """Draw points with tooltips, some of them hollow.
-
-    `widths` are the widths of the rims of filled and of hollow points.
-    """
+    """Draw points with tooltips, some hollow; `widths` are the rims of filled and hollow ones."""
     how: dict[str, Any] = {"marker": look.marker, "s": size, "zorder": 3}
     for chosen, face, width in ((~hollow, look.colour, widths[0]), (hollow, "none", widths[1])):
         if chosen.any():

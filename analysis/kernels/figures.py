@@ -90,8 +90,7 @@ def _family_keys(axis: Axes, families: Iterable[str], marker: str | None = None)
 def rate_size(store: Store, devices: Devices) -> Figure | None:
     """Draw the kernel-only throughput over the matrix size on the GPU in focus.
 
-    Kernels shown are the steps of the ladder's main line, libraries, user-supplied kernels and the
-    fastest one.
+    It shows the ladder's main line, libraries, user-supplied kernels and the fastest one.
     """
     if devices.focus is None:
         return None

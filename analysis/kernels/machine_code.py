@@ -131,8 +131,7 @@ def issued(product: Product, code: Mapping[str, float]) -> float:
     """Return how many instructions a warp issues in one launch; NaN without a main loop.
 
     `code` is a row of the table machine_code. The instructions of the main loop count as often as
-    the sums need the loop. All other instructions count once, even those of a loop around the main
-    loop.
+    the sums need the loop. All others count once, even those of a loop around the main loop.
     """
     adds = product.shape.k * product.sums_per_thread
     if not code["loop_fmas"] > 0:

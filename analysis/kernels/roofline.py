@@ -159,8 +159,7 @@ def nearest_bound(bounds: dict[str, float], time_s: float) -> dict[str, object]:
 def _l2_bytes(product: Product, at_once: int) -> float:
     """Return the least bytes that L2 delivers or takes, with `at_once` blocks per multiprocessor.
 
-    The least is reached if these blocks form the best rectangle, in which they share rows of A and
-    columns of B.
+    These blocks form the best rectangle, in which they share rows of A and columns of B.
     """
     shape, blocks = product.operands, product.launch.blocks
     rows = product.tile[0]

@@ -1,8 +1,7 @@
 """The units of work in a launch, for the models from M4 on.
 
-The units contain no measured time. Accesses follow from the kernel's source (`kernels.theory.cost`)
-or from the GPU's counters, instructions and registers from the machine code, the rest from the
-launch.
+No unit is a time. Accesses follow from the kernel's source (`kernels.theory.cost`) or from the
+GPU's counters, instructions and registers from the machine code, the rest from the launch.
 """
 
 from collections.abc import Iterator

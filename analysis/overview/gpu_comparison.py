@@ -81,10 +81,7 @@ def gpu_comparison_table(
 def _bases(
     rows: pd.DataFrame, first: pd.DataFrame, estimated: pd.Series, first_estimated: pd.Series
 ) -> list[str]:
-    """Return what each ratio's interval is based on.
-
-    `estimated`: whether the variance between sessions of this kind is known.
-    """
+    """Return the basis of each ratio; `estimated`: the variance between its sessions is known."""
     together = rows["recording"] == first["recording"]
     single, first_single = rows["sessions"] < 2, first["sessions"] < 2
     several = ~(single | first_single)

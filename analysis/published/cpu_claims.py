@@ -59,10 +59,7 @@ def _on_cpu(source: MeasuredSource, one: pd.DataFrame) -> Iterator[ClaimRow]:
 def _ratio(
     source: MeasuredSource, claim: Claim, above: pd.DataFrame, below: pd.DataFrame
 ) -> ClaimRow:
-    """Return the columns of a claim from the ratio of two sides' times at one size.
-
-    Each side has one cell per size; without a common size, the result is empty.
-    """
+    """Return the columns of a ratio of cells' times, at one size; {} if no size is common."""
     n = _size(set(above["n"]) & set(below["n"]))
     if n is None:
         return {}

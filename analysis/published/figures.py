@@ -73,10 +73,7 @@ def _measured_speedups(store: Store, label_of: str, name: str) -> pd.DataFrame:
 
 
 def figure2(store: Store, devices: Devices) -> Figure | None:
-    """Draw Figure 2 of the source: the fastest kernel per GPU, at the source's size.
-
-    The fastest GPU is on top.
-    """
+    """Draw Figure 2 of the source: its fastest kernel at its size per GPU, the fastest on top."""
     titles = {gpu.label: gpu.short for gpu in devices.gpus}
     gpus = store["figure2"]
     gpus = gpus[gpus["gpu"].isin(titles)].sort_values("kernel_flop_per_s", kind="stable")

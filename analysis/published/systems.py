@@ -54,8 +54,7 @@ def systems_table(systems: list[System], frames: Mapping[str, pd.DataFrame]) -> 
 
     `frames` contains recordings, checks and summary. Cells are counted by the outcome of their
     check. best_flop_per_s is the highest throughput of any cell (on a GPU, of its kernel), and
-    further columns name that cell; blank without times. Without recordings there is one row per
-    system.
+    other columns name that cell; blank without times. Without recordings, a system has one row.
     """
     devices = frames["recordings"]
     gpus = devices[devices["gpu"].notna()]

@@ -93,8 +93,7 @@ def interval(row: Row, name: str, unit: Unit | None = None) -> Markup:
 def ratio(above: tuple[Row, str], below: tuple[Row, str], unit: Unit = TIMES) -> Markup:
     """Return the ratio of two cells, each a row and a column: "2.31×".
 
-    If a cell lacks its interval, the ratio is given as an order of magnitude, except as a
-    percentage.
+    If a cell lacks its interval, a ratio (no percentage) is given as an order of magnitude.
     """
     values = [row[name] for row, name in (above, below)]
     if None in values or values[1] == 0:

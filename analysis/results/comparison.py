@@ -29,10 +29,7 @@ _LEAST, _TIES = 1e-6, 1 / 30  # least scale: of a time, of the largest differenc
 
 
 class Builds(NamedTuple):
-    """The names of sessions: those of A, those of B, and repeated ones of one build.
-
-    The repeated sessions may include those of A.
-    """
+    """Names of sessions: of A, of B, and repeated ones of one build, which may include A's."""
 
     a: Sequence[str]
     b: Sequence[str]
@@ -75,8 +72,7 @@ def located(table: pd.DataFrame) -> pd.DataFrame:
     """Return one row per benchmark, and a column per value and session in the order of `table`.
 
     Values: log_s represents the samples; spread is log(median/minimum); noise is the variance of
-    log_s that is due to few samples; size is their number. NaN: not measured. Times must be
-    positive.
+    log_s due to few samples; size is their number. NaN: not measured. Times must be positive.
     """
     logs = table.assign(time_s=np.log(table["time_s"]))
     groups = logs.groupby(["benchmark", "session"], observed=True)["time_s"]
@@ -95,8 +91,7 @@ def of(sessions: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
 def apart(part: pd.DataFrame) -> list[tuple[pd.DataFrame, pd.DataFrame]]:
     """Return two pairs: the benchmarks with and without their common change, then that change.
 
-    The common change (`MOST`) of a session is its median log time, relative to the medians of the
-    benchmarks.
+    The common change of a session is its median log time, relative to the benchmarks' medians.
     """
     if len(part) < SEVERAL:
         return [(part, part)]

@@ -27,10 +27,7 @@ SHORTEST, _NAMED = 3, 8  # entries on each side of a step; benchmarks with a lin
 
 
 class Entry(BaseModel):
-    """A line of a history: a name, and seconds by benchmark.
-
-    The time of a benchmark is the median of the minima of its sessions.
-    """
+    """A line of a history: its name, and by benchmark the median of the sessions' minima in s."""
 
     label: str
     times_s: dict[str, float]
@@ -88,8 +85,7 @@ def steps(log_s: pd.DataFrame, labels: Sequence[str], threshold: float) -> pd.Da
     """Return the steps of each benchmark: benchmark, at, label, ratio and verdict.
 
     `log_s` has a row per benchmark and a column per entry; `at` is the first entry after the step,
-    ratio is the median after the step divided by that before. Steps below half the threshold are
-    omitted.
+    ratio is the median after it over that before. Steps below half the threshold are omitted.
     """
     rows = []
     least, largest_p = np.log(1 + threshold / 2), FALSE_DISCOVERIES / max(len(log_s), 1)

@@ -53,10 +53,7 @@ def read(path: Path) -> pd.DataFrame:
 
 
 def _row(name: str, session: str, times: FloatArray) -> tuple[str, str, FloatArray]:
-    """Return a printable name, the session, and the times; of too many, evenly spaced ones.
-
-    Times are sorted before they are selected, and the shortest and longest are kept.
-    """
+    """Return a printable name, the session, and the sorted times, thinned evenly if too many."""
     name = "".join(letter if letter.isprintable() else " " for letter in name.strip())
     if len(times) > MOST_SAMPLES:
         times = np.sort(times)[np.linspace(0, len(times) - 1, MOST_SAMPLES).astype(int)]
@@ -84,10 +81,7 @@ def _nvbench(content: Any, path: Path) -> Rows:
 
 
 def _google_benchmark(content: Any, path: Path) -> Rows:
-    """Yield the time on which Google Benchmark bases its iterations.
-
-    It is the CPU time, unless the end of the benchmark's name says otherwise.
-    """
+    """Yield CPU times, unless a benchmark's name says that another time ends its iterations."""
     samples: dict[str, list[float]] = {}
     for run in content["benchmarks"]:
         if run.get("run_type", "iteration") == "iteration" and not run.get("error_occurred"):

@@ -2,8 +2,7 @@
 
 The time of a model is a sum of units of work times seconds per unit
 (`analysis.models.definitions`). The seconds per unit minimise the weighted squares of log(model /
-median). `scipy.optimize.least_squares` searches their logarithms within bounds, from several
-starts.
+median). `scipy.optimize.least_squares` searches bounded logarithms from several starts.
 """
 
 from dataclasses import dataclass
@@ -77,8 +76,7 @@ def fit(data: Data, near: FloatArray | None = None) -> Fit:
     """Fit the model to the data; the search starts at `near`, see `solve`.
 
     A weight is the inverse of the sum of two variances: that of the median, and that of the model's
-    own error, which is estimated with the fit. Cells measured to 0.1 % thus do not dominate the
-    fit.
+    own error, which is estimated with the fit. Cells measured to 0.1 % thus do not dominate.
     """
     scatter, theta = np.inf, near
     weights = np.ones(len(data.log_times))

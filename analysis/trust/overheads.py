@@ -35,8 +35,7 @@ def cold_starts_table(sources: list[MeasuredSource]) -> pd.DataFrame:
     """Return one row per part of a cold start (`COLD_PARTS`) and one for its total.
 
     A cold start lasts from the start of a process to its first product. Times are medians over the
-    processes. The part `WARM` is the total of a warm run of the same cell; ratio is the total
-    divided by it.
+    processes. `WARM` is the total of a warm run of the cell; ratio is the total over it.
     """
     gpus = (source for source in sources if source.device)
     return stacked("cold_starts", [labelled(source, _cold_starts(source)) for source in gpus])

@@ -33,10 +33,7 @@ def number(text: int | str, b: int) -> int:
 def blocks(
     tile: Callable[[Any], Tile], threads: Sequence[int | str]
 ) -> Callable[[Shape, Any], Launch]:
-    """Return a launch geometry with one block per tile of C; x runs along the columns of C.
-
-    A block has `threads` threads along x and y.
-    """
+    """Return the geometry with one block of `threads` per tile of C; x runs along its columns."""
 
     def geometry(shape: Shape, b: Any) -> Launch:
         return Launch(_grid(shape, tile(b)), (number(threads[0], b), number(threads[1], b)))
@@ -125,8 +122,7 @@ def mapped_rows(shape: Shape, _: None) -> Launch:
 def persistent_tiles(shape: Shape, _: None) -> Launch:
     """Launch at most one block of 384 threads per multiprocessor; each computes several tiles.
 
-    Shared memory holds three stages of two images each, the parts of C of eight warps, and
-    barriers.
+    Shared memory holds three stages of two images, parts of C of eight warps, and barriers.
     """
     tiles = -(-shape.m // TENSOR_TILE) * -(-shape.n // TENSOR_TILE)
     image = 1024 * -(-_PARTS_BYTES // 1024)

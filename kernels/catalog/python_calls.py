@@ -108,8 +108,7 @@ def call_of(tree: ast.Module, wanted: str | None = None) -> tuple[CallFacts, lis
 def needed(tree: ast.Module, name: str) -> list[ast.stmt]:
     """Return the top-level statements that the function `name` needs, in their order.
 
-    These statements bind names that it uses, directly or not, or set options of modules that it
-    uses.
+    They bind names that it uses, directly or not, or set options of modules that it uses.
     """
     codes = {statement: _code(statement) for statement in tree.body if not _is_main(statement)}
     wanted, chosen = {name}, set[ast.stmt]()
@@ -160,10 +159,7 @@ def _root(attribute: ast.expr) -> str:
 
 
 def cuda_of(text: str) -> str:
-    """Return the CUDA code in a Python file's string constants, at the same line numbers.
-
-    Raise SyntaxError if the file is not valid Python.
-    """
+    """Return the CUDA code in a Python file's strings, at its lines; raise SyntaxError."""
     code = ""
     for node in ast.walk(ast.parse(text)):
         if not isinstance(node, ast.Constant) or not isinstance(node.value, str):
@@ -272,10 +268,7 @@ def _library(tree: ast.Module, statements: Sequence[ast.stmt]) -> str:
 
 
 def _elements(statements: Sequence[ast.stmt], words: Mapping[str, str]) -> tuple[str, int | None]:
-    """Return the element type that the first of `words` in the statements names, and its line.
-
-    Without such a word, the type is float32 and the line None.
-    """
+    """Return the element type that the first of `words` names, and its line; else float32, None."""
     for statement in statements:
         for node in ast.walk(statement):
             if isinstance(node, ast.Attribute | ast.Constant):

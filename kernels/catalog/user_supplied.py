@@ -1,8 +1,7 @@
 """User-supplied variants: kernels from any file, and Python functions that call a library.
 
 `gemm-study try` writes the file that is built, timed and kept in recordings. The last line of this
-file is a comment that contains the file's facts as JSON, so no compiler is needed to read a
-recording.
+file is a comment with its facts as JSON, so reading a recording needs no compiler.
 
 A Python file contains a function ``multiply(a, b, c, stream)``, in which a library enqueues the
 product of float32 matrices on a GPU, or another function that `kernels.catalog.python_calls` finds.
@@ -48,11 +47,10 @@ class LaunchFacts(_Facts):
 
     `numbers` and `pointers` give the meaning of each argument of the launch, in order. A number is
     a size, a factor or a leading dimension; a pointer is A, B, C, the matrix that is added
-    (ADDEND), or memory that a step allocates (WORKSPACE). `layout`: which of A, B and C are
-    column-major. `dtype` is None if A, B and C have different or other types; the kernel is then
-    built but not timed. `tile` has the rows and columns of C per block. All edges must be multiples
-    of `multiple`, or equal those of `fixed`. `reads_c`: the product is α·A·B + β·C, computed with α
-    = 1, β = 0.
+    (ADDEND), or memory that a step allocates (WORKSPACE). `layout`: which are column-major. `dtype`
+    is None if A, B and C have different or other types; the kernel is then built but not timed.
+    `tile` has the rows and columns of C per block. All edges must be multiples of `multiple`, or
+    equal those of `fixed`. `reads_c`: the product is α·A·B + β·C, computed with α = 1, β = 0.
     """
 
     launch: Annotated[str, Field(max_length=2000)]

@@ -175,10 +175,9 @@ def build_all(
 ) -> list[BuildResult]:
     """Build all `wanted` cubins into ``folder/architecture``, with `workers` compilers at a time.
 
-    The default is one compiler per core. The folder `store` has one cubin per digest of all its
-    inputs, so that only missing cubins are compiled. `announce` gets the number of finished cubins
-    and the last one. Raise StudyError for the first failed build; finished cubins stay in the
-    store.
+    The default is one compiler per core. The folder `store` has one cubin per digest of its inputs,
+    so only missing ones are compiled. `announce` gets the number of finished cubins and the last
+    one. Raise StudyError for the first failed build; finished cubins stay in the store.
     """
 
     def one(build: Build) -> BuildResult:

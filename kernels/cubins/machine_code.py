@@ -215,10 +215,7 @@ def main_loop(code: Code) -> set[int]:
 
 
 def fmas(counts: Iterable[InstructionCount], scope: str) -> int:
-    """Return the number of FMAs on matrix elements.
-
-    These are FMAs of tensor cores if there are any, otherwise FFMA and DFMA, otherwise IMAD.
-    """
+    """Return the FMAs on matrix elements: of tensor cores, else FFMA and DFMA, else IMAD."""
     counts = list(counts)
     names = _fma_names({count.opcode for count in counts})
     return sum(c.count for c in counts if c.scope == scope and c.opcode in names)

@@ -1,8 +1,8 @@
 """Running CUDA kernels on a host without a GPU, to check them and count their accesses.
 
-g++ compiles the unchanged `.cu` files (`compiler`). The compiled kernels run on this project's own
-runtime (`binding`): one fiber per thread of a block, one block after the other. A build has one of
-these modes:
+g++ compiles the unchanged `.cu` files (`compiler`). They run on this project's own runtime
+(`binding`): one fiber per thread of a block, one block after the other. A build has one of these
+modes:
 
 - ``separate`` and ``fused``: optimised, for the numerics. Products are rounded before the addition,
   or fused (FMA) as nvcc does by default.

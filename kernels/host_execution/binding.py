@@ -282,8 +282,8 @@ class Kernel:
         `addresses` are those of the kernel's function and of the pointers to its arguments. The
         buffers numbered in `results` contain nothing that the kernel may load, except what earlier
         launches stored. `stored` has an array per buffer, with 1 for each unit that was stored,
-        else 0; this launch adds its stores. Each word of shared memory contains `fill` before a
-        block starts.
+        else 0; this launch adds its stores. `fill` is the initial value of each word of shared
+        memory.
         """
         buffers = _buffers(copies)
         writers = [np.zeros(units, _WRITER) for units in map(_units, copies)]

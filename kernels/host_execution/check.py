@@ -177,10 +177,9 @@ def check(product: Product, source: Path | None = None, folder: Path = BUILDS) -
     """Run a product in all modes; return the counted run.
 
     Raise KernelFault for a fault, for a wrong product, and for counts that differ from theory. In
-    every mode a product must equal the reference
-    with rounded products or with fused FMAs, bit for bit: a kernel may call fmaf(). If sums are not
-    in the order of k, the error bound applies. On tensor cores all modes must also agree bit for
-    bit.
+    every mode a product must equal the reference with rounded products or with fused FMAs, bit for
+    bit: a kernel may call fmaf(). If sums are not in the order of k, the error bound applies. On
+    tensor cores all modes must agree bit for bit.
     """
     kernel = kernel_of(product)
     named = shown(source or ROOT / str(kernel.source))
@@ -256,8 +255,7 @@ class _Compared:
     def _refuse(self, place: tuple[int, int, int], reason: str, mode: str = "") -> NoReturn:
         """Raise the fault of a wrong element, or the read of uninitialised memory that caused it.
 
-        Uninitialised words of a counted run are NaN, so a wrong number that is not NaN has another
-        cause.
+        Uninitialised words of a counted run are NaN, so other wrong numbers have another cause.
         """
         word, value = self._word(place), self.c[place]
         line = int(self.run.stored_by[2][word])

@@ -316,10 +316,7 @@ def build_kernel(
 
 
 def _parsed_headers(mode: Mode, flags: list[str], folder: Path) -> Path | None:
-    """Return a header with all `_HEADERS` that g++ has precompiled.
-
-    None in a folder with few kernels, where precompiling would take longer than it saves.
-    """
+    """Return a precompiled header with all `_HEADERS`; None in a folder with few kernels."""
     text = "".join(f'#include "{HERE / name}"\n' for name in _HEADERS)
     texts = {path.name: path.read_bytes() for path in HERE.glob("*.h")}
     header = folder / f"headers-{mode}-{_digest([*flags, text], texts)}" / "headers.h"
@@ -335,10 +332,7 @@ def _parsed_headers(mode: Mode, flags: list[str], folder: Path) -> Path | None:
 
 
 def _launch_bounds(name: str, code: str) -> str:
-    """Return the first argument of ``__launch_bounds__`` as text.
-
-    It is "0" without launch bounds, and for a template, where they may vary.
-    """
+    """Return the first argument of ``__launch_bounds__``; "0" without, and for a template."""
     call = re.search(rf"\b{re.escape(name)}\s*\(", code)
     head = re.split(r"[;{}]", code[: call.start()])[-1] if call else ""
     bounds = re.search(r"__launch_bounds__\s*\(", head)

@@ -59,10 +59,9 @@ MATRICES = {
 def rows(folder: Path = BUILDS) -> Iterator[dict[str, object]]:
     """Yield the error of each variant for each kind of matrices; `folder` contains the builds.
 
-    Each row has worst_units, the largest error of an element in units of 2⁻²⁴·|A|·|B|, without
-    infinite elements and NaN, and nonfinite_wrong, the number of elements that are finite instead
-    of infinite or NaN, or the reverse. Raise KernelFault, and StudyError if a kernel cannot be
-    built.
+    Columns: worst_units, the largest error in units of 2⁻²⁴·|A|·|B|, without infinite elements and
+    NaN; nonfinite_wrong, the number of elements that are finite instead of infinite or NaN, or the
+    reverse. Raise KernelFault, and StudyError if a kernel cannot be built.
     """
     for name in (STRICT, *TENSOR, TF32):
         block = None if name == TF32 else next(iter(variant(name).block_sizes or [None]))

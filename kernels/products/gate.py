@@ -45,10 +45,9 @@ def evaluate(
     """Compare a product with its float64 reference, element by element.
 
     All arrays are (batch, m, n). Every |product − expected| must be within `multiple` times `bound`
-    (`kernels.products.matrices.reference`, `Cell.bound_multiple`). NaN, infinity and elements that
-    were not written fail; the last contain poison (NaN, or a wrong integer). The worst element is
-    the first that is not finite, otherwise the one whose error is the largest multiple of its
-    bound.
+    (`kernels.products.matrices.reference`, `Cell.bound_multiple`). NaN and infinity fail, and so do
+    unwritten elements, which are poison (NaN, or a wrong integer). The worst element is the first
+    that is not finite, else that with the largest error over its bound.
     """
     columns = product.shape[-1]
     product, expected, bound = (m.reshape(-1, columns) for m in (product, expected, bound))

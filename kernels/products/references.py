@@ -19,8 +19,7 @@ _VERSION = b"float64 product and Higham bound, 2"
 class References:
     """Reference products for all shapes of `inputs`; the last one stays in memory.
 
-    A damaged cache file is computed again. If the cache cannot be written, references only take
-    longer.
+    A damaged cache file is computed again. A cache that cannot be written only costs time.
     """
 
     def __init__(self, inputs: Inputs, folder: Path = CACHE) -> None:

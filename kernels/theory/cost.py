@@ -71,8 +71,7 @@ class GlobalAccess:
     """A load or store of global memory, executed once per combination of the starts of its axes.
 
     A thread takes part if all its coordinates are inside. It accesses the element at the sum of
-    weight·coordinate. The width of the access does not matter: an aligned access is within one
-    sector.
+    weight·coordinate. Its width does not matter, because an aligned access is within one sector.
     """
 
     operation: str

@@ -110,8 +110,7 @@ def _register_tile(
 def _singles(shape: Shape, steps: int) -> range:
     """Return offsets of the separate accesses that together access four elements.
 
-    One vector access is enough, except in the guarded build, which accesses each element
-    separately.
+    One vector access is enough, except in the guarded build, which uses one per element.
     """
     edge = REGISTER_TILE
     return range(VECTOR if shape.m % edge or shape.n % edge or shape.k % steps else 1)
@@ -142,10 +141,7 @@ def _patches(
 
 
 def _loaded_by(threads: int, words: int = VECTOR) -> tuple[OfThread, OfThread]:
-    """Return a thread's row of a tile and the first of its `words` columns.
-
-    `threads` threads share a row.
-    """
+    """Return a thread's row of a tile and its first of `words` columns; `threads` share a row."""
     return lambda x, _y: x // threads, lambda x, _y: x % threads * words
 
 

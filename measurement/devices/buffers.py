@@ -23,8 +23,7 @@ HostStepCall = tuple[Fill, Matrix, Matrix]
 class Work:
     """The arrays that one run copies (`a` and `b` to the device, `c` back), and its host steps.
 
-    The host steps `before` run before the copies to the device, the host steps `after` run after
-    the copy of C.
+    The host steps `before` run before the copies to the device, `after` after the copy of C.
     """
 
     a: Matrix
@@ -74,8 +73,7 @@ class HostBuffers:
     def work(self, cell: Cell, change: Change = SAME, more_bytes: int = 0) -> Work:
         """Return the copies and host steps of the cell's run.
 
-        Without host steps, A and B are `more_bytes` longer, so that later launches can use shifted
-        inputs.
+        Without host steps, A and B are `more_bytes` longer, for launches with shifted inputs.
         """
         a, b = self.inputs(cell, change)
         c = self.product(cell)

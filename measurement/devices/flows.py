@@ -1,7 +1,6 @@
 """End-to-end runs with overlapping copies and kernels, and runs as one CUDA graph.
 
-Both need pinned memory, because the driver copies pageable memory synchronously through staging
-buffers.
+Both need pinned memory, because the driver copies pageable memory synchronously.
 """
 
 import ctypes

@@ -48,8 +48,7 @@ class Observer:
 class Observers:
     """The observers of a device: those of timed `runs`, and a function that makes one of energy.
 
-    The function `energy` gets the seconds to discard at the start; it is None if energy is not
-    measured.
+    `energy` gets the seconds to discard at the start; None: energy is not measured.
     """
 
     runs: tuple[Observer, ...] = ()

@@ -171,8 +171,7 @@ def compare(
     """Compare elements with those of left·right: each must be within its error bound.
 
     Together they must also have the precision of float32. `digits` are those to which the device
-    may round the factors (`Variant.digits`). `largest`: the elements were chosen for their large
-    errors.
+    may round the factors (`Variant.digits`). `largest`: elements chosen for large errors.
     """
     expected, bound = reference(left[None], right[None])
     verdict = evaluate(values[None], expected, bound, multiple)

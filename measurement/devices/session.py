@@ -107,8 +107,7 @@ class DeviceSession:
     ) -> KernelTime:
         """Return the cell's kernel-only time; raise CellError.
 
-        Caches are in the state that the previous launch left or, if `flushed`, contain nothing of
-        A, B and C.
+        Caches are as the previous launch left them or, if `flushed`, contain no A, B and C.
         """
         self._lacks("kernel_time")
 

@@ -1,7 +1,6 @@
 """Throughput of several products: the copies of one overlap the kernel of another.
 
-The products use several streams. Each stream has its own matrices on host and GPU, as independent
-products have.
+Each of several streams has its own matrices on host and GPU, as independent products have.
 """
 
 from collections.abc import Callable, Sequence

@@ -72,10 +72,7 @@ def _placed(
     near: Sequence[Ceilings],
     every: Sequence[Ceilings],
 ) -> list[Row]:
-    """Return a row per measured ceiling, with its range on machines of the same model (`near`).
-
-    If there are none, the range is that on all machines (`every`).
-    """
+    """Return a row per ceiling, with its range on machines of this model (`near`), else on all."""
     placed = []
     for one in (quantity for quantity in quantities if quantity.key in measured):
         recorded_values = [each[one.key] / one.scale for each in near or every if one.key in each]

@@ -18,10 +18,7 @@ CPU = "cpu"
 
 @dataclass(frozen=True)
 class Quantity:
-    """How one ceiling is shown: the key of its median, its name, unit and scale.
-
-    `topic` selects the possible causes of an unusual value.
-    """
+    """How a ceiling is shown: key of its median, name, unit, scale; `topic` selects the causes."""
 
     key: str
     text: str
@@ -107,8 +104,7 @@ def recorded(folder: Path) -> Machine:
 def in_folder(folder: Path) -> list[Machine]:
     """Return the machines of the recordings in a folder; raise StudyError.
 
-    Recordings whose GPUs were measured at the same time are excluded, because these GPUs shared
-    links and CPU.
+    GPUs that were measured at the same time are excluded, because they shared links and CPU.
     """
     machines = [recorded(path.parent) for path in sorted(folder.glob(f"*/{PROVENANCE}"))]
     if not machines:

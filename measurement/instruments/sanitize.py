@@ -1,7 +1,4 @@
-"""Running the kernels under compute-sanitizer, which finds memory errors and races.
-
-It also finds reads of uninitialised memory and misused barriers.
-"""
+"""Running kernels under compute-sanitizer: memory errors, races, uninitialised reads, barriers."""
 
 import re
 import shutil

@@ -236,8 +236,7 @@ def git() -> dict[str, Any]:
 def tree(named: str | None = None) -> dict[str, Any]:
     """Return the facts of `git`, and the changed files of the study; other files do not matter.
 
-    `named` is the commit that the user gave for a tree that was copied without its history or with
-    an older one.
+    `named` is the user's commit for a tree that was copied without history or with an older one.
     """
     commit = _git_output("rev-parse", "HEAD")
     status = _git_output("status", "--porcelain", "--untracked-files=all", "--", *_STUDY)

@@ -229,10 +229,7 @@ def _facts(task: Task, journal: Journal, gcc: str, commit: str | None) -> dict[s
 
 
 def _dates(journal: Journal) -> dict[str, str]:
-    """Return the start and the end of a recording.
-
-    All samples are between them, even if the host's clock was set back.
-    """
+    """Return the start and the end, which include all samples even if the clock was set back."""
     rows = journal.rows["samples.csv.gz"] + journal.rows["kernels.csv.gz"]
     stamps = [provenance.utc(row["time_unix_s"]) for row in rows]
     return {
@@ -258,10 +255,7 @@ def _gpu_sources(
 def _builds(
     config: Config, devices: list[CudaDevice], cubins: Path, is_prebuilt: bool
 ) -> list[BuildResult]:
-    """Compile the study's kernels for each architecture into the folder `cubins`.
-
-    If `is_prebuilt`, read their results from there instead.
-    """
+    """Compile the study's kernels into `cubins` for each architecture, or read prebuilt ones."""
     wanted, results = builds_of(config.study), []
     for name in sorted({architecture(device.compute_capability) for device in devices}):
         if is_prebuilt:

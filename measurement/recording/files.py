@@ -106,8 +106,7 @@ def check_sessions(provenances: Mapping[Path, Mapping[str, Any]]) -> None:
     """Check that recordings, given by folder, are sessions of one GPU model and one study.
 
     GPUs, sources and study must be equal; the protocol, the energy settings, the series and what is
-    measured of the CPU may differ. Raise RecordingError naming the first recording that does not
-    fit.
+    measured of the CPU may differ. Raise RecordingError naming the first that does not fit.
     """
     (first, one), *others = provenances.items()
     for path, other in others:

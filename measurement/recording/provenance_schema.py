@@ -92,8 +92,7 @@ class HostFacts(Section):
 class DeviceFacts(Section):
     """One GPU; a value is None if the driver does not report it.
 
-    `machine_start` is equal for all sessions on this GPU since the same start of its host; None:
-    unknown.
+    `machine_start` is equal for sessions on this GPU since one start of its host; None: unknown.
     """
 
     device: Annotated[str, Field(pattern="^gpu[0-9]{1,4}$")]

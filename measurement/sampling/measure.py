@@ -475,9 +475,8 @@ def _batch_row(cell: Cell, trial: Trial[Batch]) -> dict[str, Any]:
 def cold_cell(cells: list[Cell], name: str) -> Cell | None:
     """Return the cell of variant `name` for cold starts; None if no cell is suitable.
 
-    It has the smallest size, the largest blocks and, if studied, pageable memory. The smallest size
-    is chosen because the cost of a cold start hardly depends on the cell, so its share is largest
-    there.
+    It has the smallest size, the largest blocks and, if studied, pageable memory. The cost of a
+    cold start hardly depends on the cell, so its share is largest at the smallest size.
     """
     wanted = [cell for cell in cells if cell.variant == name and cell.shape.is_square]
     return min(

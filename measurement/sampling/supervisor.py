@@ -60,10 +60,7 @@ class Supervisor:
     def call(
         self, verb: Callable[Concatenate[Any, P], Result], *arguments: P.args, **_: P.kwargs
     ) -> Result:
-        """Call a method of `Worker` or `DeviceSession` in the worker; return its result.
-
-        Raise CellError if it fails.
-        """
+        """Call a method of `Worker` or `DeviceSession`, return its result; raise CellError."""
         cells = [argument for argument in arguments if isinstance(argument, Cell)]
         subject = cells[0] if cells else verb.__name__.replace("_", " ")
         result: Result = self._ask(subject, verb.__name__, *arguments)
@@ -72,8 +69,7 @@ class Supervisor:
     def sample(self, cell: Cell, last: bool = False) -> TimedRun:
         """Run the cell once, after a warm-up if its run is short.
 
-        If the second check has chosen this sample, check its product; `last`: it is the last
-        sample.
+        Check the product if the second check wants it; `last`: this is the cell's last sample.
         """
         change = self._second.draw(cell, last)
         timed = self.call(Worker.sample, cell, change)
