@@ -111,7 +111,7 @@ def test_set_up_removes_only_environments_that_it_made(project, make, said):
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
-def test_set_up_says_where_it_cannot_write(project):
+def test_set_up_names_the_folder_that_it_cannot_write(project):
     project.chmod(0o555)
     done = set_up(project)
     project.chmod(0o755)
@@ -460,7 +460,7 @@ def test_an_impossible_configuration_is_refused(tmp_path, change, said):
     assert "\n" not in str(refused.value)
 
 
-def test_memory_is_computed_before_it_is_allocated():
+def test_too_large_matrices_are_refused_before_memory_is_allocated():
     problems = [("float32", Shape.square(40000))] * 2 + [("float64", Shape.square(46340))]
     assert 3 * 8 * 46340**2 < memory_needed(problems) < 20 * 8 * 46340**2
     with pytest.raises(StudyError, match=r"products up to .* need .* GiB are free"):

@@ -128,19 +128,19 @@ READERS = {
 
 
 @drawn(0.5, name=st.sampled_from([CONFIG, *9 * [PROVENANCE], *5 * [MANIFEST]]), edits=EDITS)
-def test_changed_texts_give_a_valid_file_or_an_error(small, name, edits):
+def test_randomly_changed_texts_are_valid_or_give_an_error(small, name, edits):
     folder, texts = small
     put(folder / name, edited(texts[name], edits))
     one_line_or_none(READERS[name], folder)
 
 
 @drawn(0.25, path=st.sampled_from(places(STUDY)), value=VALUES)
-def test_changed_values_of_configurations_give_an_error(path, value):
+def test_randomly_changed_configuration_values_give_an_error(path, value):
     one_line_or_none(validate, changed(STUDY, path, value), CONFIG)
 
 
 @drawn(0.22, number=NUMBERS, value=VALUES)
-def test_changed_values_of_provenance_give_an_error(small, number, value):
+def test_randomly_changed_provenance_values_give_an_error(small, number, value):
     folder, texts = small
     provenance = json.loads(texts[PROVENANCE])
     paths = places(provenance)
@@ -152,7 +152,7 @@ def test_changed_values_of_provenance_give_an_error(small, number, value):
 
 
 @drawn(0.03, name=st.sampled_from([*TABLES]), edits=EDITS)
-def test_changed_tables_give_a_valid_file_or_an_error(small, frames, name, edits):
+def test_randomly_changed_tables_are_valid_or_give_an_error(small, frames, name, edits):
     folder, texts = small
     put(folder / PROVENANCE, texts[PROVENANCE].encode())
     put(folder / name, edited(texts[name], edits))

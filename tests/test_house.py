@@ -38,18 +38,18 @@ def found():
 
 
 @pytest.mark.parametrize("name", sorted(DRAWN))
-def test_the_imports_are_those_that_are_drawn(found, name):
+def test_the_imports_between_folders_equal_the_documented_drawing(found, name):
     assert DRAWN[name] == set(found.get(name, {})), dict(found.get(name, {}))
 
 
-def test_every_folder_with_code_or_imports_is_drawn(found):
+def test_the_drawing_of_imports_contains_every_folder_with_code(found):
     packages = {path.parent.name for path in ROOT.glob("*/__init__.py")}
     assert set(FOLDERS) == packages - {"tests"}
     assert set(found) <= set(DRAWN)
 
 
 @pytest.mark.parametrize("folder", ["", *SORTED])
-def test_no_imports_form_a_circle(folder):
+def test_imports_between_folders_form_no_circle(folder):
     parts = [(*name.rpartition("/"), targets) for name, targets in DRAWN.items()]
     rooms = {room: targets for inside, _, room, targets in parts if inside == folder}
     assert rooms

@@ -95,5 +95,5 @@ def test_messages_use_the_fields_words(name):
         assert private_words(messages(path), str(path.relative_to(ROOT))) == []
 
 
-def test_a_private_word_is_found():
+def test_a_text_with_private_words_is_found():
     assert len(private_words("Each card pays: a gain of 2, times as fast as before.", "x")) == 4

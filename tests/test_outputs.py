@@ -35,7 +35,7 @@ def finished(tmp_path_factory):
     return folder
 
 
-def test_the_parser_names_at_least_the_outputs_of_these_commands():
+def test_outputs_are_found_for_all_commands_that_write_files():
     names = {arguments[0] for arguments in OUTPUTS}
     assert {"record", "compare", "tables", "figures", "page", "crate", "sanitize"} <= names
     assert {"build", "count", "bundle"} <= names

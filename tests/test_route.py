@@ -11,18 +11,18 @@ ENDS = ("measurement.recorder.record", "analysis.tables", "analysis.render.page"
 MOST_FILES, MOST_LINES = 15, 3000
 
 
-def test_the_main_path_is_short():
+def test_the_main_path_through_the_code_is_short():
     assert len(PATHS) == len(set(PATHS)) == MOST_FILES
     assert sum(len(path.read_text().splitlines()) for path in PATHS) <= MOST_LINES
 
 
-def test_every_file_of_the_main_path_has_one_sentence():
+def test_every_file_of_the_main_path_is_documented_in_one_sentence():
     for line in LISTING.strip().splitlines():
         _, _, sentence = line.partition(" ")
         assert sentence.endswith("."), line
         assert sentence.count(". ") == 0, line
 
 
-def test_every_module_of_the_main_path_is_used_by_its_ends():
+def test_every_module_of_the_main_path_is_imported_by_its_end_points():
     used = {path for name in ENDS for path in (path_of(name), *reached(path_of(name)))}
     assert {path for path in PATHS if path.suffix == ".py"} <= used

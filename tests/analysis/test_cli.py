@@ -60,7 +60,7 @@ def test_recordings_that_cannot_be_used_are_one_line_errors(run, tmp_path, gpu_r
     fails_with(run("tables", one.replace("=a=", "=published="), *end), "'published'")
 
 
-def test_recordings_are_paths_or_results_of_jobs(tmp_path, run, monkeypatch):
+def test_a_recording_is_given_as_a_path_or_as_the_result_of_a_job(tmp_path, run, monkeypatch):
     assert recordings_of(["a=b=c/d"]) == ({"a": [Path("b=c/d")]}, {})
     there, gone = tmp_path / "there.json", tmp_path / "gone.json"
     there.write_text('{"recording": "results/recordings/there"}')

@@ -21,5 +21,5 @@ NAN = math.nan
         (NAN, NAN, NAN, "not measured"),
     ],
 )
-def test_verdict_is_on_the_whole_interval(speedup, low, high, word):
+def test_a_speedup_is_faster_or_slower_only_if_its_whole_interval_is(speedup, low, high, word):
     assert verdict(speedup, low, high) == word

@@ -23,7 +23,7 @@ EVERY = [(table.name, name) for table in TABLES.values() for name in table.colum
 
 
 @pytest.mark.slow
-def test_tables_are_written_as_read_and_most_have_rows_and_typed_columns(tmp_path, computed):
+def test_tables_are_read_as_written_and_most_have_rows_and_typed_columns(tmp_path, computed):
     store_of_both = Store(computed)
     store.write({name: store_of_both[name] for name in TABLES}, tmp_path)
     for name in TABLES:
@@ -43,7 +43,7 @@ def test_tables_are_written_as_read_and_most_have_rows_and_typed_columns(tmp_pat
     assert empty <= of_several | others
 
 
-def test_every_column_is_declared_once_and_bounds_like_their_value(monkeypatch):
+def test_every_column_is_declared_once_and_a_bound_has_the_unit_of_its_value(monkeypatch):
     names = [name for name, _ in dictionary._declarations(dictionary._SECTIONS["Columns"])]
     assert (len(names), len(EVERY)) == (len(set(names)), len(set(EVERY)))
     places = EVERY + [(file.name, name) for file in FILES.values() for name in file.columns]
@@ -73,7 +73,7 @@ def test_every_column_is_declared_once_and_bounds_like_their_value(monkeypatch):
                 assert other.heading.startswith(f"{value.heading}, ")
 
 
-def test_the_pages_of_tables_and_of_the_glossary_are_current():
+def test_the_generated_pages_of_tables_and_glossary_are_current():
     terms = _read_yaml(ROOT / "report", "glossary.yaml")
     assert list(terms) == sorted(terms, key=str.casefold)
     assert all(meaning.endswith(".") and len(meaning.split()) <= 30 for meaning in terms.values())
@@ -89,7 +89,7 @@ def test_the_pages_of_tables_and_of_the_glossary_are_current():
         assert name in written or any(b in name for b in ("_low", "_high")), (table, name)
 
 
-def test_former_columns_are_mapped_to_present_ones():
+def test_former_names_of_columns_are_mapped_to_the_present_ones():
     former = pd.read_csv(ROOT / "docs" / "reference" / "renamed_columns.csv")
     kept = former[~former["new_table"].str.startswith("removed")].dropna(subset="new_column")
     assert len(kept) > 150

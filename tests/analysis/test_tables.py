@@ -25,7 +25,7 @@ def paths():
     return {"z": [recorded(**SMALL, samples=60)], "a": [recorded(**SMALL, samples=8, seed=5)]}
 
 
-def test_recordings_are_computed_separately_in_the_given_sequence(paths):
+def test_tables_of_recordings_are_computed_separately_and_kept_in_the_given_order(paths):
     both = compute(paths)
     for name in ("recordings", "summary", "cpu_hosts", "predicted_times", "environment"):
         assert list(dict.fromkeys(both[name]["recording"])) == ["z", "a"], name
@@ -56,7 +56,7 @@ def test_sessions_are_combined_in_all_tables():
         assert (keys.empty, keys.duplicated().any()) == (False, False), name
 
 
-def test_unreadable_recordings_and_repeated_devices_are_refused(paths, tmp_path):
+def test_unreadable_recordings_and_duplicate_devices_are_refused(paths, tmp_path):
     with pytest.raises(StudyError, match=f"recording {tmp_path}: MANIFEST"):
         compute({"broken": [tmp_path]})
     pair = recorded(gpus=2, sizes=(256,), holdout=(), samples=6, variants=FEW)

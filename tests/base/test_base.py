@@ -16,7 +16,7 @@ from base.files import atomic_writer, date_not_ahead, write_atomic
 from base.progress import Progress
 
 
-def test_an_atomic_write_follows_links_and_replaces_no_device(tmp_path):
+def test_an_atomic_write_follows_links_and_never_replaces_a_device_file(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "link").symlink_to("file")
     write_atomic(tmp_path / "link", "text")
@@ -27,7 +27,7 @@ def test_an_atomic_write_follows_links_and_replaces_no_device(tmp_path):
     assert len(list(tmp_path.iterdir())) == 3
 
 
-def test_an_error_of_the_system_names_the_file(tmp_path, capsys, monkeypatch):
+def test_an_error_of_the_system_while_writing_names_the_file(tmp_path, capsys, monkeypatch):
     monkeypatch.setenv("TMPDIR", "/full")
 
     def write(error):
@@ -53,7 +53,7 @@ def test_an_error_of_the_system_names_the_file(tmp_path, capsys, monkeypatch):
     assert re.match("error: /proc/mine: .*; correct it, or use another", capsys.readouterr().err)
 
 
-def test_a_file_from_a_clock_that_is_ahead_is_dated_now(tmp_path):
+def test_a_file_with_a_date_in_the_future_is_dated_now(tmp_path):
     ahead, behind = tmp_path / "ahead", tmp_path / "behind"
     for path, seconds in ((ahead, 3600), (behind, -3600)):
         path.touch()
@@ -72,7 +72,7 @@ def clock(monkeypatch):
     return now
 
 
-def test_at_most_one_line_every_two_seconds(clock):
+def test_progress_prints_at_most_one_line_every_two_seconds(clock):
     stream = io.StringIO()
     shown = Progress("gpu0: checking", 40, stream=stream)
     shown.show("block N=64", 0, lambda: None)
@@ -89,7 +89,7 @@ def test_at_most_one_line_every_two_seconds(clock):
     ]
 
 
-def test_on_a_terminal_the_line_is_rewritten_in_place(clock):
+def test_on_a_terminal_the_progress_line_is_rewritten_in_place(clock):
     stream = io.StringIO()
     stream.isatty = lambda: True
     shown = Progress("cpu", 2, stream=stream)

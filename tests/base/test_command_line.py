@@ -47,7 +47,7 @@ def parsed(monkeypatch, *arguments):
     return parser, parser.run
 
 
-def test_values_have_the_types_of_the_parameters(monkeypatch):
+def test_arguments_are_converted_to_the_types_of_the_parameters(monkeypatch):
     defaults = {"size": [], "define": [], "counts": [], "form": "text", "config": None}
     defaults |= {"is_quiet": False, "name": "x", "files": [Path("a")]}
     assert parsed(monkeypatch, "a", "--name", "x")[1]() == defaults
@@ -76,12 +76,12 @@ def test_a_wrong_argument_is_a_one_line_error(monkeypatch, capsys, arguments, me
     assert error.endswith("; see `made make --help`\n")
 
 
-def test_an_annotation_escapes_what_separates_its_parts():
+def test_a_github_annotation_escapes_characters_that_separate_its_parts():
     line = "::error file=a%2C%3A%25,line=1,title=gemm-study::b:, %25%0A%0D"
     assert annotation("error", "b:, %\n\r", file="a,:%", line=1) == line
 
 
-def test_help_is_the_docstring(monkeypatch):
+def test_the_help_of_a_command_is_its_docstring(monkeypatch):
     text = parsed(monkeypatch)[0].commands["make"].format_help()
     for part in (
         "Make files. More words.",

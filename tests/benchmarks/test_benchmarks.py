@@ -39,7 +39,7 @@ def nvbench_json():
     return {"benchmarks": [{"name": name, "states": each} for name, each in states.items()]}
 
 
-def test_medians_are_of_the_rounds():
+def test_the_comparison_with_nvbench_uses_medians_over_the_rounds():
     taken = ((1.00, 1.5, 1.0, 1.0, 2.0), (1.98, 2.5, 1.9, 2.0, 2.5), (3.12, 4.1, 3.0, 3.0, 4.0))
     rounds = [Times(*times) for times in taken]
     compared = compare(("block", 32, 1024), rounds)
@@ -50,7 +50,7 @@ def test_medians_are_of_the_rounds():
     assert (compared.ratio_low, compared.ratio_high) == pytest.approx((0.99, 1.04))
 
 
-def test_times_of_nvbench_are_read(tmp_path):
+def test_warm_and_cold_times_are_read_from_the_file_of_nvbench(tmp_path):
     path, results = tmp_path / "r.json", nvbench_json()
     path.write_text(json.dumps(results))
     times = read_nvbench(path)
@@ -86,7 +86,7 @@ class FakeTuner:
 
 
 @pytest.mark.parametrize("name", CELLS)
-def test_tuner_gets_the_geometry_of_the_catalog(name):
+def test_kernel_tuner_gets_the_launch_geometry_of_the_catalog(name):
     tuner, inputs = FakeTuner(), Inputs([("float32", Shape.square(256))], seed=1)
     assert tuner_kernels.tune(tuner, "NVCUDA", name, 256, CELLS[name], inputs) == len(CELLS[name])
     (options,) = tuner.calls

@@ -5,7 +5,7 @@ import pytest
 from benchmarks.compare_cpu_libraries import choose, compare
 
 
-def test_the_study_chooses_the_least_time_between_its_sizes():
+def test_between_its_sizes_the_study_chooses_the_least_interpolated_time():
     known = {
         ("packed", 8): {100: 1.0, 400: 4.0},
         ("mkl", 8): {100: 2.0, 400: 1.0},
@@ -16,7 +16,7 @@ def test_the_study_chooses_the_least_time_between_its_sizes():
     assert choose(known, 390) == ("mkl", 8)
 
 
-def test_bounds_that_a_size_misses_are_named():
+def test_the_result_at_a_size_names_the_criteria_that_it_misses():
     times = {("packed", 1): [3.0] * 3, ("packed", 4): [4.0] * 3, ("mkl", 4): [2.0] * 3}
     slow = compare(4096, times, ("packed", 1), [1, 4], fma=1e12)
     assert slow.best == ("mkl", 4)

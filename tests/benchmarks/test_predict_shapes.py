@@ -65,7 +65,7 @@ def run(patch, monkeypatch, gpu_recording, tmp_path, capsys):
     return compare
 
 
-def test_medians_are_compared_with_predictions(run):
+def test_measured_medians_are_compared_with_predictions(run):
     _, lines, found = run()
     compared = found["compared"]
     assert len(compared) == 12

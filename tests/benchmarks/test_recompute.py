@@ -15,7 +15,7 @@ pytestmark = pytest.mark.exhaustive
 SCRIPT = ROOT / "benchmarks" / "recompute.py"
 
 
-def test_it_shares_nothing_with_the_project_and_is_short():
+def test_the_recomputing_script_imports_nothing_of_the_project_and_is_short():
     packages = {name.split(".")[0] for name in imported(SCRIPT)}
     assert packages - sys.stdlib_module_names == {"numpy", "scipy"}
     assert len(SCRIPT.read_text().splitlines()) <= 400
@@ -56,7 +56,7 @@ def checked(computed, gpu_recording):
         (("audit_constants", "constant_s", 1.01), {"audit, start-up times"}),
     ],
 )
-def test_it_agrees_with_the_tables_and_finds_a_changed_column(checked, change, found):
+def test_recomputed_values_agree_with_tables_and_reveal_a_changed_column(checked, change, found):
     checks = {}
     for call in [["summary"], ["break_even"], ["audit_cells"], *([change] if change else [])]:
         checks |= checked(*call)

@@ -10,7 +10,7 @@ from benchmarks import sessions_coverage as coverage
 pytestmark = pytest.mark.exhaustive
 
 
-def test_both_tables_are_printed_and_intervals_cover(patch, capsys):
+def test_both_tables_of_coverage_are_printed_and_intervals_have_their_coverage(patch, capsys):
     patch(coverage, EFFECTS={"as estimated": None})
     patch(sys, argv=["sessions_coverage", "--repeats", "42"])
     coverage.main()

@@ -40,7 +40,7 @@ def sessions(make_recording, tmp_path_factory):
     return Sessions.of(recordings)
 
 
-def test_starts_alternate_between_halves(sessions):
+def test_starts_of_the_machine_alternate_between_the_two_halves(sessions):
     halves = dict(zip(sessions.starts, map(sessions.half, range(14)), strict=True))
     assert [halves[start * 64] for start in "abcd"] == [0, 1, 0, 1]
     assert [at for at, planted in enumerate(sessions.planted) if planted] == [3, 10]
@@ -51,7 +51,7 @@ def test_starts_alternate_between_halves(sessions):
     assert Sessions.of(unknown).half(0) is None
 
 
-def test_verdicts_use_the_variation_of_the_other_half(sessions):
+def test_verdicts_on_one_half_use_the_variation_of_the_other_half(sessions):
     frames = compared(sessions)
     honest, kernels = evaluated(frames, sessions)
     by_model = honest.groupby(["model", "one_start"])
@@ -64,7 +64,7 @@ def test_verdicts_use_the_variation_of_the_other_half(sessions):
     assert table.loc[(PRESENT, True, "4–7 %", "from 20 µs"), "found"] > 0.9
 
 
-def test_degrees_of_freedom_come_from_starts_not_pairs():
+def test_degrees_of_freedom_count_starts_instead_of_pairs():
     rng = np.random.default_rng(4)
     facts = {"side": "GPU", "host_memory": "pinned", "median_a_s": 1e-3, "median_b_s": 1e-3}
     facts |= {"noise_a": 1e-8, "noise_b": 1e-8, "explained_low": 1.0, "explained_high": 1.0}

@@ -62,7 +62,7 @@ def limited(own, limits=()):
         ),
     ],
 )
-def test_the_number_of_threads_is_the_granted_cpus(host, files, granted, threads):
+def test_usable_threads_are_limited_by_affinity_and_cpu_quota(host, files, granted, threads):
     root = host(**files)
     assert granted_cpus(root) == granted
     assert usable_threads(root) == threads
@@ -74,7 +74,7 @@ def cache_files(index, level, kind, size, sharers="0-1"):
     return {f"{folder}/{name}": f"{text}\n" for name, text in names.items()}
 
 
-def test_caches_for_data_are_listed_nearest_first(host):
+def test_only_data_caches_are_listed_and_the_nearest_is_first(host):
     root = host(
         **cache_files(3, 3, "Unified", "300M", "0-2,8,10-11"),
         **cache_files(0, 1, "Data", "48K", "0"),
@@ -99,7 +99,7 @@ def _waits_s(limit_s):
     return time.perf_counter() - begin
 
 
-def test_a_run_waits_for_active_threads():
+def test_a_run_waits_until_other_threads_are_idle():
     """The thread computes without the interpreter's lock, as a BLAS does."""
     data = b"x" * (64 << 20)
     busy = threading.Thread(target=hashlib.pbkdf2_hmac, args=("sha256", data, b"salt", 300_000))

@@ -73,7 +73,7 @@ def library():
     return Library(cpu_library())
 
 
-def test_triad_is_computed_by_every_thread_for_its_part(library):
+def test_every_thread_computes_its_part_of_the_triad(library):
     arrays = np.ones((3, 1001), np.float32)
     for threads in (1, 2, 3, 7):
         library.touch(arrays[0], threads)
@@ -83,7 +83,7 @@ def test_triad_is_computed_by_every_thread_for_its_part(library):
         assert (arrays[0] == np.arange(1001) + 6).all()
 
 
-def test_several_threads_may_use_all_cores_and_one_stays_on_its_own(library):
+def test_several_threads_may_use_all_cores_but_a_single_one_stays_on_its_core(library):
     inputs = Inputs([("float32", Shape.square(300))], seed=1)
     cores = os.sched_getaffinity(0)
     with CpuSession(library, inputs) as session:
@@ -114,7 +114,7 @@ def spied(library, session, asked):
 
 
 @pytest.mark.exhaustive
-def test_missing_threads_fail_only_their_configuration(tmp_path, monkeypatch):
+def test_a_configuration_fails_alone_if_its_threads_cannot_be_started(tmp_path, monkeypatch):
     monkeypatch.setenv("OMP_THREAD_LIMIT", "1")
     made = recorded(tmp_path, {}, CONFIG.replace("600", "250"))
     failed = made.checks[made.checks["status"] == "failed"]

@@ -64,7 +64,7 @@ def compile_driver(folder, text, flags):
 @pytest.mark.parametrize(
     ("flags", "tile"), [(["-mavx512f"], (12, 32)), (["-mavx"], (6, 16)), ([], (6, 8))]
 )
-def test_block_sizes_are_valid_for_any_caches(tmp_path, flags, tile):
+def test_packed_chooses_valid_block_sizes_for_any_caches(tmp_path, flags, tile):
     driver = compile_driver(tmp_path, BLOCKS, ["-O0", *flags])
     for name, caches in CACHES.items():
         blocks = json.loads(run(driver, *map(str, caches)).stdout)
@@ -80,7 +80,7 @@ def test_block_sizes_are_valid_for_any_caches(tmp_path, flags, tile):
             assert l2 / 4 <= kc * nb * 4 <= l2, where
 
 
-def test_threads_cover_the_product_once(tmp_path):
+def test_the_threads_of_packed_cover_every_element_of_the_product_once(tmp_path):
     sizes = [1, 7, 16, 31, 64, 97, 100, 127, 128, 500, 1000, 1535, 2000, 3001]
     lines = run(compile_driver(tmp_path, SPLIT, ["-O2"]), *map(str, sizes)).stdout.splitlines()
     shared = [tuple(map(int, line.split())) for line in lines]
@@ -99,7 +99,7 @@ def test_threads_cover_the_product_once(tmp_path):
     "machine",
     [pytest.param(["-march=native"], id="native"), pytest.param([], id="plain", marks=EXHAUSTIVE)],
 )
-def test_sanitizers_find_no_fault_in_any_variant(tmp_path, machine):
+def test_sanitizers_find_no_fault_in_any_cpu_variant(tmp_path, machine):
     text = DRIVER if machine else DRIVER.replace("1000", "520").replace("1023", "519")
     done = run(compile_driver(tmp_path, text, SANITIZED + machine), check=False)
     assert (done.stdout, done.stderr, done.returncode) == ("done\n", "", 0)
@@ -117,7 +117,7 @@ def random(n):
 
 @X86
 @pytest.mark.parametrize("flags", [WIDE, NARROW], ids=["wide", "narrow"])
-def test_tile_stays_in_registers(tmp_path, flags):
+def test_the_compiled_inner_loop_of_packed_keeps_its_tile_in_registers(tmp_path, flags):
     out = tmp_path / "packed.s"
     source = ROOT / VARIANTS["packed"].source
     run(find_gcc(), *OWN_FLAGS, *flags, "-S", "-o", out, source)
@@ -142,7 +142,7 @@ def narrower(tmp_path_factory):
 @EXHAUSTIVE
 @X86
 @pytest.mark.parametrize("n", [1, 3, 17, 100, 255, 700])
-def test_narrower_vectors_give_right_products(library, narrower, n):
+def test_packed_is_correct_if_compiled_for_narrower_vectors(library, narrower, n):
     """With FMAs the bits are equal, because each sum is taken in the order of k."""
     a, b = random(n)
     expected, bound = reference(a[None], b[None])
@@ -191,7 +191,7 @@ print(json.dumps([single, run("packed", 3)]))
     "value",
     [None, "4", *(pytest.param(v, marks=EXHAUSTIVE) for v in ("1", "0", "several", "2,2"))],
 )
-def test_one_thread_starts_no_other_thread(library, value):
+def test_packed_on_one_thread_starts_no_other_thread(library, value):
     environment = {k: v for k, v in os.environ.items() if not k.startswith(("OMP", "GOMP"))}
     environment |= {} if value is None else {"OMP_NUM_THREADS": value}
     done = run(sys.executable, "-c", THREADS, library._library._name, env=environment)
@@ -202,7 +202,7 @@ def test_one_thread_starts_no_other_thread(library, value):
     assert three[0] == 2
 
 
-def test_blas_runs_on_the_threads_that_were_asked_for(library):
+def test_a_blas_library_runs_on_the_requested_number_of_threads(library):
     a, b = random(64)
     for threads in (1, 2, 1):
         library.multiply("blas", a, b, np.empty_like(a), threads=threads)
@@ -221,7 +221,7 @@ def test_a_thread_that_cannot_be_started_is_an_error(library):
     assert "MemoryError: CPU variant packed: not enough memory for its buffer" in last
 
 
-def test_a_forked_process_has_threads_of_its_own(library):
+def test_a_forked_process_multiplies_with_its_own_threads(library):
     script = THREADS.partition("single =")[0]
     script += "run('packed', 2)\nif os.fork() == 0:\n    run('packed', 2), os._exit(3)\n"
     script += "print(os.waitstatus_to_exitcode(os.wait()[1]))"
@@ -230,7 +230,7 @@ def test_a_forked_process_has_threads_of_its_own(library):
 
 @pytest.mark.parametrize("name", ["packed", "blas"])
 @pytest.mark.parametrize("threads", [1, 2])
-def test_concurrent_products_do_not_disturb_one_another(library, name, threads):
+def test_concurrent_products_do_not_change_each_others_results(library, name, threads):
     """The buffer kept between calls is used by one call at a time."""
     matrices = [random(n) for n in (40, 255, 300, 41)]
 

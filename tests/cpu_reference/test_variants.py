@@ -95,7 +95,7 @@ def test_the_product_equals_that_of_numpy(library, name, block, threads, n):
     ],
     ids=str,
 )
-def test_larger_products_pass_the_gate(library, gate, case, n):
+def test_larger_cpu_products_pass_the_correctness_check(library, gate, case, n):
     a, b, expected, bound = gate(n)
     c = np.full((1, n, n), np.nan, np.float32)
     library.multiply(case[0], a[0], b[0], c[0], *case[1:])
@@ -111,7 +111,7 @@ def test_larger_products_pass_the_gate(library, gate, case, n):
         *((*case, 700) for case in CASES if case[0] == "packed" or case[1] == 512),
     ],
 )
-def test_terms_are_added_in_the_order_of_k(library, name, block, threads, n):
+def test_compiled_variants_add_terms_in_the_order_of_k(library, name, block, threads, n):
     """A float32 sum of numbers of very different magnitude depends on their order."""
     rng = np.random.default_rng(7)
     a = (rng.standard_normal((n, n)) * 10.0 ** rng.integers(-4, 5, (n, n))).astype(np.float32)
@@ -133,7 +133,7 @@ def test_a_library_that_is_not_installed_is_not_launchable(library, monkeypatch,
     assert said == f"{name}: not installed; run `make setup LAYERS=blas`"
 
 
-def test_threads_and_block_sizes_that_a_variant_does_not_take_are_refused(library):
+def test_threads_and_block_sizes_that_a_variant_does_not_support_are_refused(library):
     for name, block, threads, said in (
         *((name, 8, 2, "cannot run on 2 threads") for name in ("naive", "blocked")),
         ("packed", 8, 0, "cannot run on 0 threads"),
@@ -145,7 +145,7 @@ def test_threads_and_block_sizes_that_a_variant_does_not_take_are_refused(librar
         variant("fast")
 
 
-def test_ceilings_are_above_what_any_variant_reaches(library):
+def test_no_cpu_variant_exceeds_the_measured_ceilings(library):
     a, b, c = (np.ones((256, 256), np.float32) for _ in range(3))
     product = library.prepare("packed", a, b, c)
     # Measured in turn: on a busy host, the throughput may be halved for a moment.
@@ -166,7 +166,7 @@ def square(n=4, dtype=np.float32):
     return np.zeros((n, n), dtype)
 
 
-def test_other_matrices_are_refused(library):
+def test_matrices_of_the_wrong_shape_type_or_layout_are_refused(library):
     wrong = [square(dtype=np.float64), square(dtype=np.int32), square(5), square(3)]
     wrong += [np.zeros(shape, np.float32) for shape in ((4, 5), 16, (4, 4, 1))]
     wrong += [np.asfortranarray(np.arange(16, dtype=np.float32).reshape(4, 4))]
@@ -198,7 +198,7 @@ def test_libraries_multiply_matrices_of_any_shape(library, name, text):
     assert evaluate(product, *reference(*inputs.pair("float32", shape))).reason is None
 
 
-def test_gcc_is_the_first_on_path_and_prints_its_version(monkeypatch, tmp_path):
+def test_the_first_gcc_on_path_is_used_and_its_version_is_read(monkeypatch, tmp_path):
     path = os.environ["PATH"]
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(StudyError, match=r"^gcc: not found on PATH; install it.*$"):
@@ -209,7 +209,7 @@ def test_gcc_is_the_first_on_path_and_prints_its_version(monkeypatch, tmp_path):
     assert gcc_version(gcc) == "12.3.4"
 
 
-def test_failed_build_is_a_one_line_error(tmp_path):
+def test_a_failed_build_of_the_cpu_library_is_a_one_line_error(tmp_path):
     said = "echo 'a.c: In function' >&2; echo 'a.c:1: error: no x' >&2"
     for script, complaint in ((said, "a.c:1: error: no x"), ("echo killed", "without a message")):
         gcc = program(tmp_path / "gcc", f"{script}; exit 1")
@@ -238,7 +238,7 @@ def cpu_cell(name, n, block=None, threads=1):
     return cell(CPU, name, "float32", Shape.square(n), block, threads=threads)
 
 
-def test_session_times_a_product(library):
+def test_a_cpu_session_times_a_product(library):
     inputs = Inputs([("float32", Shape.square(20))], seed=1)
     watch = CpuTelemetry(library.clock_hz)
     with CpuSession(library, inputs) as session:
@@ -258,7 +258,7 @@ def test_session_times_a_product(library):
             assert 1e6 < reading.cpu_clock_after_hz < 1e10
 
 
-def test_variant_without_memory_fails_its_cell(tmp_path, monkeypatch):
+def test_a_variant_that_cannot_allocate_memory_fails_only_its_cell(tmp_path, monkeypatch):
     sources = tmp_path / "cpu_reference"
     sources.mkdir()
     (sources / "ceilings.c").write_text(

@@ -37,7 +37,7 @@ def cells_of(device, products):
     }
 
 
-def test_planned_cells_are_every_combination_that_exists_small_sizes_first():
+def test_all_existing_combinations_are_planned_as_cells_small_sizes_first():
     cells = gpu_cells(study(STUDY), "gpu1")
     assert [c.shape.n for c in cells] == [8] * 6 + [16] * 6 + [64] * 6
     products = [
@@ -48,7 +48,7 @@ def test_planned_cells_are_every_combination_that_exists_small_sizes_first():
     assert set(cells) == cells_of("gpu1", products)
 
 
-def test_products_of_tensor_cores_have_a_bound_of_their_own():
+def test_products_on_tensor_cores_have_their_own_error_bound():
     def multiple(device, name, k):
         return planning.cell(device, name, "float32", Shape(1, k, k, k)).bound_multiple
 
@@ -59,13 +59,13 @@ def test_products_of_tensor_cores_have_a_bound_of_their_own():
 
 
 @pytest.mark.parametrize(("name", "digits"), [("tf32", 10), ("bf16", 8), ("fp16", 11)])
-def test_rounded_operands_have_the_bound_of_both_roundings(name, digits):
+def test_products_of_rounded_operands_have_an_error_bound_for_both_roundings(name, digits):
     entry, unit = VARIANTS[f"cublas_{name}"], 2.0**-digits
     assert entry.roundoffs(4096) - 2 * 4096 == math.ceil((2 * unit + unit**2) * 2**24)
     assert VARIANTS["cublas_default"].roundoffs(4096) == 4096
 
 
-def test_cells_of_the_cpu_are_on_one_thread_and_on_all_if_the_variant_can():
+def test_cpu_cells_use_one_thread_and_if_the_variant_is_parallel_all_threads():
     cells = cpu_cells(study(STUDY), 3)
     assert [c.shape.n for c in cells] == [8] * 5 + [32] * 4
     assert {(c.variant, c.shape.n, c.block_size, c.threads) for c in cells} == {
@@ -97,14 +97,14 @@ def test_only_libraries_multiply_other_shapes_on_the_cpu():
         ([8], 4, {4}),  # a host with fewer threads than any count
     ],
 )
-def test_numbers_of_threads_above_those_of_the_host_are_omitted(threads, most, planned):
+def test_thread_counts_above_those_of_the_host_are_omitted(threads, most, planned):
     counts = STUDY | {"cpu": STUDY["cpu"] | {"threads": threads}}
     cells = cpu_cells(study(counts), most)
     assert {c.threads for c in cells if c.variant == "packed"} == planned
     assert {c.threads for c in cells if c.variant == "naive"} == {1}
 
 
-def test_few_threads_stop_at_their_limit_and_all_threads_have_none():
+def test_size_limits_apply_to_thread_counts_but_never_to_all_threads():
     limits = [{"threads": count, "largest_size": 16} for count in (2, 4)]
     cpu = {**STUDY["cpu"], "variants": ["blas"], "sizes": [16, 17], "shapes": ["512x4x2", "9x9x99"]}
     limited = study(STUDY | {"cpu": cpu | {"threads": [1, 2, "all"], "size_limits": limits}})
@@ -114,7 +114,7 @@ def test_few_threads_stop_at_their_limit_and_all_threads_have_none():
     assert len(cells) == 4 + 4 + 2
 
 
-def test_matrices_are_also_made_for_prepared_operands():
+def test_matrices_are_also_planned_for_padded_operands():
     cells = [
         planning.cell("gpu0", "block_padded", "float32", Shape.square(10), 8, "pinned"),
         planning.cell("gpu0", "tile_transposed_b", "float32", Shape.square(10), 16, "pinned"),
@@ -128,7 +128,7 @@ def test_matrices_are_also_made_for_prepared_operands():
 
 
 @pytest.mark.parametrize("device", ["gpu0", planning.CPU])
-def test_a_cell_is_a_row_with_the_number_of_its_tile_shape(device):
+def test_a_cell_becomes_a_row_that_has_the_number_of_its_tile_shape(device):
     name, block = ("sgemm_top", TILES[0]) if device == "gpu0" else ("blocked", TILES[0].number)
     one = planning.cell(device, name, "float32", Shape.parse("2x3x4x5"), block, "pinned", 2)
     row = one.row()

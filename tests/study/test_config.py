@@ -59,7 +59,7 @@ def fault(config):
     return message.removeprefix("config.yaml: ")
 
 
-def test_allowed_configuration_is_returned_as_it_is(config, tmp_path):
+def test_a_valid_configuration_is_returned_unchanged(config, tmp_path):
     file = tmp_path / "config.yaml"
     file.write_text(CONFIG)
     assert load(file).plain() == config
@@ -124,7 +124,7 @@ LINES = Template(MISTAKES.strip()).substitute(WORDS).split("\n")
 
 
 @pytest.mark.parametrize(("change", "message"), [*zip(LINES[::2], LINES[1::2], strict=True)])
-def test_a_mistake_is_named_with_key_and_allowed_values(config, change, message):
+def test_an_error_in_the_configuration_names_key_and_allowed_values(config, change, message):
     path, value = change.split(" = ")
     config["study"]["series"] = [copy.deepcopy(SERIES) for _ in range(2)]
     assert fault(set_at(config, path, yaml.safe_load(value))) == message
@@ -141,7 +141,7 @@ def test_series_of_any_shapes_and_types_are_allowed(config):
     assert validate(config, "config.yaml").plain() == config
 
 
-def test_missing_key_is_named(config):
+def test_an_error_names_a_missing_key(config):
     config["study"]["series"] = [{key: SERIES[key] for key in ("variants", "dtypes", "shapes")}]
     required = "(required: variants, dtypes, block_sizes, shapes)"
     assert fault(config) == f"study.series[0]: missing block_sizes; add it {required}"
@@ -163,7 +163,7 @@ def test_a_study_without_any_product_is_refused(config, changes):
     assert fault(config).startswith("study: its variants support none of its sizes with block")
 
 
-def test_an_entry_may_list_several_recordings(config):
+def test_an_entry_of_gpus_may_list_several_recordings(config):
     config["gpus"] = [{"id": "a", "recordings": ["one", "two"]}, {"id": "b", "recording": "three"}]
     config["gpus"].append({"id": "c-gpu1", "device": 0})  # as a GPU of c, which is no entry
     found = validate(config, "config.yaml").gpus
@@ -179,7 +179,7 @@ def test_an_entry_may_list_several_recordings(config):
         ('{"\\ud800": 1}', "a text contains a surrogate"),
     ],
 )
-def test_yaml_mistake_names_line_and_column(tmp_path, text, place):
+def test_an_error_in_yaml_names_line_and_column(tmp_path, text, place):
     file = tmp_path / "config.yaml"
     file.write_text(text)
     with pytest.raises(ConfigError) as refused:
@@ -204,7 +204,7 @@ def test_yaml_mistake_names_line_and_column(tmp_path, text, place):
     ],
 )
 @pytest.mark.parametrize("name", ["config.yaml", "config.local.yaml"])
-def test_file_that_cannot_be_read_is_named(tmp_path, make, message, name):
+def test_an_error_names_a_configuration_file_that_cannot_be_read(tmp_path, make, message, name):
     (tmp_path / "config.yaml").write_text(CONFIG)
     (tmp_path / name).unlink(missing_ok=True)
     make(tmp_path / name)
@@ -248,7 +248,7 @@ def test_local_values_also_apply_in_the_quick_scope(tmp_path, own, path, value):
     assert operator.attrgetter(path)(found) == value
 
 
-def test_values_of_a_further_file_apply(tmp_path):
+def test_values_of_a_further_configuration_file_override_both(tmp_path):
     file, local, more = (tmp_path / f"{name}.yaml" for name in ("config", "config.local", "more"))
     file.write_text(CONFIG.partition("gpus:")[0] + LOCAL)
     local.write_text("study: { sizes: [64], holdout_sizes: [96] }")
@@ -300,7 +300,7 @@ def test_a_value_that_another_reader_of_yaml_would_change_is_refused(tmp_path, o
         load(tmp_path / "config.yaml", "quick")
 
 
-def test_a_written_configuration_is_read_alike_by_yaml_1_1(tmp_path):
+def test_a_written_configuration_is_read_identically_by_a_yaml_1_1_reader(tmp_path):
     content = {"texts": ["1e3", "012", "on", "1:30", "null", "a: b", "\x85"], "number": 0.001}
     (tmp_path / "config.yaml").write_text(dump(content))
     assert read(tmp_path / "config.yaml") == yaml.safe_load(dump(content)) == content

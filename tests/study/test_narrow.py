@@ -20,7 +20,7 @@ def path(tmp_path):
     return tmp_path / "config.yaml"
 
 
-def test_only_what_is_asked_is_measured(path):
+def test_a_narrowed_study_measures_only_the_named_variants_and_sizes(path):
     other_shapes = "study: { cpu: { variants: [blas], shapes: [8x4x2] } }"
     path.with_name("config.local.yaml").write_text(other_shapes)
     assert load(path).study.cpu.shapes
@@ -59,7 +59,7 @@ def test_a_narrowed_quick_study_keeps_the_quick_protocol(path):
     assert narrowed(load(path, "quick"), ["block"], [12]).study.scope == "quick"
 
 
-def test_a_variant_that_takes_none_of_the_sizes_is_named(path):
+def test_an_error_names_a_variant_that_supports_none_of_the_sizes(path):
     with pytest.raises(ConfigError, match=r"^sgemm_top_graph: supports none of the sizes 2048; "):
         narrowed(load(path), ["sgemm_top_graph"], [2048])
     with pytest.raises(ConfigError, match=r"unknown variant blok; did you mean block\?"):
@@ -67,7 +67,7 @@ def test_a_variant_that_takes_none_of_the_sizes_is_named(path):
 
 
 @pytest.mark.slow
-def test_the_answer_has_every_kernel_once_the_fastest_first(gpu_recording):
+def test_the_printed_answer_lists_every_kernel_once_the_fastest_first(gpu_recording):
     samples = gpu_recording.samples.rename(columns={"in_run_kernel_s": "kernel_s"})
     on_gpu = samples["device"] != "cpu"
     recording = replace(gpu_recording, kernels=samples[on_gpu])

@@ -54,7 +54,7 @@ def products_of(series):
     return list(products_in(*(series[key] for key in keys), shapes))
 
 
-def test_a_series_has_what_each_of_its_variants_takes():
+def test_a_series_has_the_products_that_each_of_its_variants_supports():
     shapes = [64, "17x33x65", "3x17x33x65"]
     assert products_of(SERIES[0]) == [
         *(
@@ -90,7 +90,7 @@ def test_square_products_come_first_then_the_series_without_repeats():
     assert both[len(squares) :] == [one for one in added if one not in repeated]
 
 
-def test_limits_apply_to_sizes_above_the_largest_of_their_block_size():
+def test_sizes_above_the_limit_of_a_block_size_are_excluded():
     limits = [{"block_size": block, "largest_size": 64} for block in (1, 32)]
     limited = study(WITH_SERIES | {"block_size_limits": limits})
     every = products(study(WITH_SERIES))
@@ -106,7 +106,7 @@ def test_limits_apply_to_sizes_above_the_largest_of_their_block_size():
         assert {one.shape.n for one in products(limited) if one.block_size == 1} == {64}
 
 
-def test_limits_apply_to_sizes_below_the_smallest_of_a_tile_shape():
+def test_sizes_below_the_limit_of_a_tile_shape_are_excluded():
     sizes = {"variants": ["naive", "sgemm_top"], "sizes": [64, 100, 128], "holdout_sizes": []}
     limits = [{"block_size": 64128, "smallest_size": 100, "largest_size": 127}]
     limited = products(study(STUDY | sizes | {"block_size_limits": limits}))
@@ -114,7 +114,7 @@ def test_limits_apply_to_sizes_below_the_smallest_of_a_tile_shape():
     assert {(number_of(one.block_size), one.shape.n) for one in gone} == {(64128, 64), (64128, 128)}
 
 
-def test_a_variant_takes_the_block_sizes_that_it_can():
+def test_a_variant_is_planned_with_those_block_sizes_that_it_supports():
     wanted = [1, 3, 4, 6, 8, 32]
     taken = {"block": wanted, "block_unroll4": [4, 8, 32], "register_tile": [None]}
     taken["sgemm_top"] = list(VARIANTS["sgemm_top"].block_sizes)
@@ -124,7 +124,7 @@ def test_a_variant_takes_the_block_sizes_that_it_can():
 @pytest.mark.parametrize(
     "asked", [study(STUDY), study(WITH_SERIES), OWN], ids=["squares", "series", "own"]
 )
-def test_a_studys_builds_are_those_of_its_cells_without_repeats(asked):
+def test_a_study_builds_each_cubin_that_its_cells_need_once(asked):
     found = builds(asked)
     assert max(Counter(found).values()) == 1
     cells = gpu_cells(asked, "gpu0")
@@ -137,7 +137,7 @@ def test_a_studys_builds_are_those_of_its_cells_without_repeats(asked):
         assert (ROOT / build.source).is_file()
 
 
-def test_the_projects_own_study_has_every_variant_and_type_of_elements():
+def test_the_study_of_the_project_contains_every_variant_and_element_type():
     found = products(OWN)
     assert {one.variant for one in found} == set(VARIANTS)
     for name, entry in VARIANTS.items():

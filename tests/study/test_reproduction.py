@@ -106,7 +106,7 @@ def test_an_unchanged_study_is_reproduced(project, monkeypatch, capsys):
     assert said[-1].split(", ")[1] == "0 not reproduced"
 
 
-def test_an_altered_recording_is_named(project, monkeypatch, capsys):
+def test_reproduce_names_an_altered_recording(project, monkeypatch, capsys):
     with (project / "mine" / "ceilings.csv").open("a") as file:
         file.write("\n")
     assert list(failed(project)) == ["mine/ceilings.csv"]
@@ -116,7 +116,7 @@ def test_an_altered_recording_is_named(project, monkeypatch, capsys):
     assert page.index("<td>not reproduced") < page.index("<td>reproduced")
 
 
-def test_an_altered_or_missing_kernel_source_is_named(project):
+def test_reproduce_names_an_altered_or_missing_kernel_source(project):
     (project / "kernels").mkdir()
     (project / "kernels" / "naive.cu").write_text("other")
     assert list(failed(project)) == ["kernels/naive.cu"]
@@ -131,7 +131,7 @@ def test_an_altered_or_missing_kernel_source_is_named(project):
 @pytest.mark.parametrize(
     ("column", "text"), [("rule", "within a factor of 9"), ("source", "H"), ("verdict", "holds?")]
 )
-def test_an_altered_criterion_source_and_verdict_are_named(project, monkeypatch, column, text):
+def test_reproduce_names_an_altered_criterion_source_or_verdict(project, monkeypatch, column, text):
     def change(claims):
         claims.loc[claims["claim"] == CLAIM, column] = text
         return claims
@@ -148,7 +148,7 @@ def test_an_altered_criterion_source_and_verdict_are_named(project, monkeypatch,
 @pytest.mark.parametrize(
     ("factor", "is_reproduced"), [(1 + 2e-4, True), (1 - 2e-4, True), (1.002, False), (-1, False)]
 )
-def test_numbers_of_tables_are_compared_with_a_tolerance(
+def test_reproduce_compares_numbers_of_tables_within_a_tolerance(
     project, monkeypatch, factor, is_reproduced
 ):
     def change(summary):
@@ -161,7 +161,7 @@ def test_numbers_of_tables_are_compared_with_a_tolerance(
     assert is_reproduced or "cells differ, first total_s" in faults["summary.csv"]["published"]
 
 
-def test_a_missing_row_column_or_table_is_named(project, monkeypatch):
+def test_reproduce_names_a_missing_row_column_or_table(project, monkeypatch):
     altered(project, monkeypatch, "summary", lambda frame: frame[1:])
     altered(project, monkeypatch, "ceilings", lambda frame: frame.drop(columns="value"))
     altered(project, monkeypatch, "claims", lambda frame: frame.assign(more="1"))
@@ -190,7 +190,7 @@ def test_a_page_that_differs_from_its_tables_is_not_reproduced(tmp_path):
     assert (outcome[1], outcome[-1]) == ("report.html", NOT_REPRODUCED)
 
 
-def test_a_failed_command_is_named_and_nothing_is_published(project, monkeypatch):
+def test_a_failed_rebuild_is_named_and_nothing_is_published(project, monkeypatch):
     fault = "recording mine: broken"
     monkeypatch.setattr(reproduction, "_run", lambda *_: fault)
     assert [(one["where"], one["criterion"]) for one in failed(project).values()] == [
@@ -224,7 +224,7 @@ def test_the_workflow_rebuilds_the_tables_of_a_recording(tmp_path, monkeypatch, 
     assert {path.name for path in (tmp_path / "results").iterdir()} == {"counts", "reproduced"}
 
 
-def test_a_full_disk_is_an_error_and_no_outcome(tmp_path, monkeypatch):
+def test_a_full_disk_is_an_error_instead_of_a_failed_reproduction(tmp_path, monkeypatch):
     (tmp_path / "python").write_text(
         "#!/bin/sh\necho $GIT_DIR >$0.git\necho No space left on device >&2\nexec false"
     )
@@ -292,7 +292,7 @@ def test_the_fastest_implementation_is_testable_if_a_session_measured_it(value, 
     assert row["outcome"] == outcome
 
 
-def test_a_session_is_compared_by_its_tables(project):
+def test_the_statements_of_a_session_are_compared_with_the_published_ones(project):
     outcomes = reproduction.reproduce(project / "config.yaml", project / "mine")
     fastest = outcomes[
         (outcomes["where"] == HERE) & (outcomes["statement"] == reproduction.FASTEST)
@@ -309,7 +309,7 @@ def test_a_session_is_compared_by_its_tables(project):
         ("not measured", NOT_TESTABLE),
     ],
 )
-def test_only_decided_verdicts_of_a_session_are_compared(verdict, outcome):
+def test_undecided_verdicts_of_a_session_are_not_compared(verdict, outcome):
     published = statements(*((where, "s", "c", "2", "holds") for where in ("a", "b")))
     session = statements(("this-machine", "s", "c", "7", verdict))
     (row,) = outcomes_of(reproduction.of_session(published, "a", session))

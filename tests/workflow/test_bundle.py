@@ -72,7 +72,7 @@ def offline(unpacked, tmp_path):
     return run
 
 
-def test_one_command_records_without_a_network(offline, unpacked):
+def test_the_unpacked_bundle_records_without_a_network(offline, unpacked):
     done = offline("./record", "--config", "small.yaml", "--commit", "0" * 40)
     assert done.returncode == 0, done.stderr
     made = recording.read(unpacked / "recording")
@@ -82,14 +82,14 @@ def test_one_command_records_without_a_network(offline, unpacked):
 
 
 @pytest.mark.exhaustive
-def test_kernels_run_on_the_host_without_a_network(offline):
+def test_kernels_of_the_bundle_run_on_the_host_without_a_network(offline):
     kernels = ("-m", "workflow", "count", "--variant", "naive", "--block-size", "4", "--size", "8")
     done = offline("env", "PYTHONPATH=packages", offline.python, *kernels)
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("variant,")
 
 
-def test_another_python_is_a_one_line_error(offline, unpacked):
+def test_a_bundle_run_with_another_python_version_is_a_one_line_error(offline, unpacked):
     script = (unpacked / "record").read_text()
     version = offline.python.removeprefix("python")
     (unpacked / "other").write_text(script.replace(version, "3.99"))

@@ -16,7 +16,7 @@ from workflow.__main__ import Place, parser
 COMMON = {"report", "record", "validate", "doctor", "try", "guard", "compare", "advise", "check"}
 
 
-def test_every_command_has_help_for_every_argument_and_the_common_ones_examples():
+def test_every_argument_has_help_and_common_commands_have_examples():
     commands = parser().commands
     assert {*commands} > COMMON
     for name, command in commands.items():
@@ -26,7 +26,7 @@ def test_every_command_has_help_for_every_argument_and_the_common_ones_examples(
             assert option.help, f"{name} {option.option_strings or option.dest}"
 
 
-def test_help_needs_none_of_the_slow_libraries():
+def test_printing_help_imports_no_slow_library():
     script = "import sys; from workflow.__main__ import parser; parser().format_help()\n"
     script += "print(*{name.split('.')[0] for name in sys.modules})"
     command = [sys.executable, "-c", script]
@@ -45,7 +45,7 @@ def test_help_needs_none_of_the_slow_libraries():
         ("gemm-study advise --host-memory p", {"pageable", "pinned", "prefetched"}),
     ],
 )
-def test_completion_in_a_shell(line, expected):
+def test_a_shell_completes_commands_and_options(line, expected):
     pytest.importorskip("argcomplete")
     told = {"COMP_LINE": line, "COMP_POINT": str(len(line)), "_ARGCOMPLETE": "1"}
     environment = os.environ | told | {"_ARGCOMPLETE_IFS": "\n"}
@@ -93,7 +93,7 @@ def test_completion_in_a_shell(line, expected):
         (["record", "--commit", "a\nb"], r"gemm-study record: .* 'a\\nb' is not a hash; use .*"),
     ],
 )
-def test_an_error_is_a_one_line_error(command, arguments, message):
+def test_a_user_error_is_reported_in_one_line(command, arguments, message):
     done = command(*arguments)
     assert (done.returncode, done.stdout) == (2, "")
     assert re.fullmatch(rf"error: {message}\n", done.stderr), done.stderr
@@ -101,7 +101,7 @@ def test_an_error_is_a_one_line_error(command, arguments, message):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("closed", ["", ">&-", "2>&-", "<&- >&- 2>&-", "| true"])
-def test_an_ascii_or_closed_output_is_not_an_error(closed):
+def test_an_output_that_is_ascii_or_closed_causes_no_error(closed):
     command = f'"$0" -m workflow list {closed}; exit ${{PIPESTATUS[0]}}'
     environment = os.environ | {"PYTHONIOENCODING": "ascii"}
     shell = ["bash", "-c", command, sys.executable]
@@ -136,5 +136,5 @@ def test_a_full_disk_is_a_one_line_error():
     assert done.stderr.endswith("(TMPDIR), and rerun the same command\n")
 
 
-def test_the_command_line_knows_every_location_of_the_data():
+def test_the_command_line_offers_every_location_of_the_matrices():
     assert sorted(get_args(Place)) == sorted(LOCATIONS)

@@ -24,7 +24,7 @@ ABSENT = ("data/recordings/", "kernels/NAME.cu")
 
 
 @pytest.mark.parametrize("path", documents(), ids=lambda path: path.name)
-def test_numbers_are_those_of_the_published_tables(path):
+def test_numbers_in_documents_equal_the_published_tables(path):
     text = path.read_text(encoding="utf-8")
     marks = text.count("<!--= "), text.count("<!--/-->")
     assert with_numbers(text) == text, "run: gemm-study document numbers"
@@ -34,7 +34,7 @@ def test_numbers_are_those_of_the_published_tables(path):
     assert "`<!--=" not in text, "Markdown reads this mark as code"
 
 
-def test_memory_and_baseline_change_the_example_of_the_readme_more_than_the_kernel():
+def test_in_the_readme_memory_and_baseline_change_more_than_the_kernel():
     rows = _environment().globals
     slowest = rows["cublas"]["total_s"]
     assert slowest / rows["cublas_pinned"]["total_s"] > 2 * slowest / rows["strict"]["total_s"]
@@ -59,7 +59,7 @@ def sections(page):
 
 
 @pytest.mark.parametrize("name", TEXTS)
-def test_links_modules_and_files_exist(name):
+def test_links_modules_and_files_named_in_documents_exist(name):
     for target, anchor in re.findall(r"\]\((?!https?:)([^)#]*)#?([^)]*)\)", TEXTS[name]):
         path = (ROOT / name).parent / target if target else ROOT / name
         assert path.exists(), target
@@ -75,7 +75,7 @@ def test_links_modules_and_files_exist(name):
 
 
 @pytest.mark.parametrize("name", TEXTS)
-def test_named_commands_exist(name):
+def test_commands_and_make_targets_named_in_documents_exist(name):
     rules = re.findall(r"^([a-z-]+(?: [a-z-]+)*):(?!=)", (ROOT / "Makefile").read_text(), re.M)
     for target in re.findall(r"(?:^|`)make ([a-z][a-z-]*)", TEXTS[name], re.M):
         assert target in " ".join(rules).split(), target
@@ -94,7 +94,7 @@ def test_code_and_templates_name_documents_that_exist():
                 assert (ROOT / name).exists(), f"{path}: {name}"
 
 
-def test_the_reference_of_commands_is_current():
+def test_the_generated_reference_of_commands_is_current():
     written = TEXTS["docs/reference/cli.md"]
     assert written == reference(parser()), (
         "run: gemm-study document commands > docs/reference/cli.md"
@@ -102,7 +102,7 @@ def test_the_reference_of_commands_is_current():
 
 
 @pytest.mark.slow
-def test_snakemake_accepts_its_commands():
+def test_snakemake_accepts_the_commands_shown_in_documents():
     from snakemake.cli import get_argument_parser
 
     commands = re.findall(r"`snakemake ([^`|]*[^`|\\ ])", TEXTS["docs/how-to/snakemake.md"])
@@ -112,7 +112,7 @@ def test_snakemake_accepts_its_commands():
         assert [*targets] == ["report"] * (command != "--lint"), command
 
 
-def test_every_key_of_the_configuration_is_described():
+def test_every_key_of_the_configuration_is_documented():
     sections = [each for each in vars(config).values() if isinstance(each, type)]
     keys = {key for each in sections if issubclass(each, BaseModel) for key in each.model_fields}
     assert [key for key in keys if key not in TEXTS["docs/reference/config.md"]] == []

@@ -34,7 +34,7 @@ def repository(tmp_path, monkeypatch):
 
 
 @pytest.mark.slow
-def test_the_action_annotates_the_broken_kernel_and_finds_a_larger_count(repository):
+def test_the_github_action_annotates_a_broken_kernel_and_a_grown_count(repository):
     """The steps of the action run here, as GitHub would run them with its inputs."""
     broken = repository / "kernels" / "broken.cu"
     lines = broken.read_text().splitlines()
@@ -61,7 +61,7 @@ def test_the_action_annotates_the_broken_kernel_and_finds_a_larger_count(reposit
     assert (repository / "counts.json").read_text() != before, "the counts are renewed"
 
 
-def test_the_usage_of_the_action_is_short_and_names_its_inputs():
+def test_the_usage_of_the_github_action_is_short_and_names_its_inputs():
     usage = HOW_TO.read_text().split("```yaml\n")[1].split("```")[0]
     assert len(usage.splitlines()) <= 15
     (job,) = yaml.safe_load(usage)["jobs"].values()
@@ -70,7 +70,7 @@ def test_the_usage_of_the_action_is_short_and_names_its_inputs():
 
 
 @pytest.mark.slow
-def test_json_and_the_example(repository):
+def test_try_writes_the_example_once_and_prints_its_result_as_json(repository):
     assert run(repository, "try", "--example")[0] == 0
     assert (repository / "mine.cu").read_text() == EXAMPLE
     status, _, error = run(repository, "try", "--example")

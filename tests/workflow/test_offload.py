@@ -42,7 +42,7 @@ def measured(monkeypatch):
     monkeypatch.setattr(command, "record", record)
 
 
-def test_the_study_is_small_and_has_both_shapes_at_each_location():
+def test_the_offload_study_is_small_and_has_both_shapes_at_each_location():
     study = command.small_study(load(ROOT / "config.yaml")).study
     cells = gpu_cells(study, "gpu0")
     assert {(cell.shape.family, cell.host_memory) for cell in cells} == {
@@ -54,7 +54,7 @@ def test_the_study_is_small_and_has_both_shapes_at_each_location():
     assert {cell.shape.family for cell in cpu_cells(study, 16)} == {"square", "matrix-vector"}
 
 
-def test_it_prints_a_break_even_size_for_each_location(measured, tmp_path, capsys):
+def test_doctor_offload_prints_a_break_even_size_for_each_location(measured, tmp_path, capsys):
     hardware = FakeHardware(tmp_path, gpus=1)
     config = load(ROOT / "config.yaml")
     command.offload(config, "auto", True, hardware)
@@ -70,6 +70,6 @@ def test_it_prints_a_break_even_size_for_each_location(measured, tmp_path, capsy
     assert "A on the GPU, others in pinned memory" in lines[1]
 
 
-def test_a_host_without_gpu_gets_one_line(tmp_path):
+def test_doctor_offload_prints_one_line_on_a_host_without_gpu(tmp_path):
     with pytest.raises(StudyError, match=r"^--offload: no NVIDIA GPU on this host; check"):
         command.offload(load(ROOT / "config.yaml"), "auto", False, FakeHardware(tmp_path, gpus=0))

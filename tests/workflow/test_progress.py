@@ -12,7 +12,7 @@ FAILED = {"event": "job_error", "jobid": 1}
 @pytest.mark.parametrize(
     ("told", "left_s"), [("", 60), ("at most 0:05 left", 60), ("about 2:00 left", 120)]
 )
-def test_a_restarted_job_has_not_failed_and_its_time_is_not_that_of_a_short_phase(
+def test_a_restarted_job_is_not_reported_as_failed_and_shows_its_expected_time(
     tmp_path, monkeypatch, told, left_s
 ):
     monkeypatch.chdir(tmp_path)
@@ -29,7 +29,7 @@ def test_a_restarted_job_has_not_failed_and_its_time_is_not_that_of_a_short_phas
     assert state.jobs[1].left_s() == pytest.approx(max(left_s - 20, 120 * ("2:00" in told)), abs=2)
 
 
-def test_the_same_work_is_shown_again_after_a_pause(monkeypatch, capsys):
+def test_progress_without_a_terminal_repeats_unchanged_work_after_a_pause(monkeypatch, capsys):
     now_s = 100.0
     monkeypatch.setattr(progress.time, "monotonic", lambda: now_s)
     display = progress.Display()

@@ -42,7 +42,7 @@ def elsewhere(tmp_path_factory):
     return base
 
 
-def test_two_builds_give_the_same_bytes(elsewhere):
+def test_building_the_report_twice_gives_the_same_bytes(elsewhere):
     """The other report is the one that all tests of the page use."""
     here = reports.made("card", drawn=True)
     made = [path.relative_to(elsewhere) for path in elsewhere.rglob("*.*") if path.is_file()]
@@ -52,7 +52,7 @@ def test_two_builds_give_the_same_bytes(elsewhere):
     assert [str(path) for path in different] == []
 
 
-def test_the_only_dates_are_those_of_the_recordings(elsewhere):
+def test_the_report_contains_no_dates_except_those_of_the_recordings(elsewhere):
     page = (elsewhere / "report.html").read_text()
     text = re.sub(r'(href="data:[^"]*")|(<script.*?</script>)', "", page, flags=re.DOTALL)
     assert set(re.findall(r"\b20\d\d-\d\d-\d\d", text)) == {"2024-01-01"}

@@ -38,7 +38,7 @@ FIGURES = ("analysis/render/figures.py", "analysis/*/figures.py")
     ],
     ids=["tables", "figures", "render"],
 )
-def test_a_rule_depends_on_all_code_that_it_imports_and_figures_not_on_the_page(starts, code):
+def test_a_rule_depends_on_all_code_it_imports_but_figures_not_on_the_page(starts, code):
     known = constants("analyse.smk")
     files = of_analysis(*starts)
     assert len(files) > 10

@@ -92,7 +92,7 @@ def left_in(project):
     return [each for each in found if own in each.info.items() and each.info["status"] != "zombie"]
 
 
-def test_a_line_for_each_job_and_the_rest_in_a_file(project):
+def test_report_prints_a_line_per_job_and_logs_the_rest_to_a_file(project):
     status, output, errors = changed(project, "echo quick >", "echo {config[scope]} >", "--full")
     assert status == 0, errors
     assert (project / "results" / "quick.txt").read_text() == "full\n"
@@ -103,12 +103,12 @@ def test_a_line_for_each_job_and_the_rest_in_a_file(project):
     assert "3 of 3 steps (100%) done" in (project / "results/logs/snakemake.log").read_text()
 
 
-def test_a_note_of_the_workflow_is_shown(project):
+def test_report_prints_the_notes_of_the_snakefile(project):
     status, _, errors = changed(project, "rule report", 'logger.info("note: no x")\nrule report')
     assert (status, errors.splitlines().count("note: no x")) == (0, 1)
 
 
-def test_a_terminal_shows_a_running_clock(project):
+def test_report_shows_a_running_clock_on_a_terminal(project):
     terminal, end = pty.openpty()
     process = start(project, stderr=end)
     os.close(end)
@@ -126,7 +126,7 @@ def test_a_terminal_shows_a_running_clock(project):
     assert all(len(line) < 80 and "\n" not in line for line in lines)
 
 
-def test_a_second_run_is_refused_in_one_line(project):
+def test_a_second_concurrent_report_is_refused_in_one_line(project):
     first = at_work(project)
     status, output, errors = run(project)
     assert (status, output) == (2, "")
@@ -187,7 +187,7 @@ FAULTS = {
 @pytest.mark.parametrize(
     ("fault", "status", "message"), for_make_test(FAULTS, "INT", "KILL Snakemake", "closed")
 )
-def test_no_process_remains_and_the_same_command_resumes(project, fault, status, message):
+def test_an_interrupted_report_leaves_no_process_and_resumes(project, fault, status, message):
     process = fault(project)
     _, errors = process.communicate(timeout=LIMIT_S)
     assert process.returncode == status
@@ -202,7 +202,7 @@ def test_no_process_remains_and_the_same_command_resumes(project, fault, status,
     assert message is None or "Being quick" not in errors, "finished jobs are not repeated"
 
 
-def test_a_run_under_nohup_survives_the_terminal(project):
+def test_a_report_under_nohup_continues_after_its_terminal_closes(project):
     kept = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     process = at_work(project)
     signal.signal(signal.SIGHUP, kept)
@@ -213,7 +213,7 @@ def test_a_run_under_nohup_survives_the_terminal(project):
 
 
 @pytest.mark.exhaustive
-def test_closed_standard_streams_change_nothing(project):
+def test_closed_standard_streams_do_not_change_a_report(project):
     (project / "go").touch()
     command = 'exec "$0" -m workflow report --cores 1 <&- >&- 2>&-'
     done = subprocess.run(["sh", "-c", command, sys.executable], cwd=project, env=ENVIRONMENT)
@@ -236,7 +236,7 @@ ERRORS = {
 
 
 @pytest.mark.parametrize(("change", "message"), for_make_test(ERRORS, "told", "missing"))
-def test_an_error_is_a_one_line_error(project, change, message):
+def test_a_user_error_is_reported_in_one_line(project, change, message):
     status, output, errors = changed(project, *change)
     assert (status, output) == (2, "")
     (said,) = (line for line in errors.splitlines() if not re.match(r"\d+:\d\d", line))
@@ -249,7 +249,7 @@ OTHERS = ("", "-n", "results/gone.txt", "named")
 @pytest.mark.parametrize(
     "target", ["gone", *(pytest.param(name, marks=pytest.mark.exhaustive) for name in OTHERS)]
 )
-def test_an_unknown_target_is_one_line_with_the_known_ones(project, target):
+def test_an_unknown_target_is_a_one_line_error_that_lists_valid_targets(project, target):
     rule = 'rule named:\n    output: "{name}.x"\n    shell: "exit 1"\n'
     (project / "Snakefile").write_text(SNAKEFILE + rule)
     status, output, errors = run(project, "--", target)
@@ -258,7 +258,7 @@ def test_an_unknown_target_is_one_line_with_the_known_ones(project, target):
     assert errors.splitlines()[1:] == [f"error: TARGET: {target!r} is unknown; use {known}"]
 
 
-def test_watching_renews_the_report_after_an_edit(project):
+def test_report_with_watch_renews_the_page_after_an_edit(project):
     (project / "report").mkdir()
     style = project / "report" / "style.css"
     style.write_text("a")

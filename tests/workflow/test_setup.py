@@ -96,7 +96,7 @@ def setup(tmp_path):
     return SetUp(tmp_path / "a $(touch x) `touch y` b")
 
 
-def test_a_layer_is_installed_once_and_no_layer_is_lost(setup):
+def test_set_up_installs_each_layer_once_and_keeps_the_others(setup):
     assert setup.installs() == [set()]
     assert setup.installs("test", "blas") == [{"test", "blas"}]
     assert setup.installs("test") == setup.installs() == []
@@ -106,7 +106,7 @@ def test_a_layer_is_installed_once_and_no_layer_is_lost(setup):
 
 
 @pytest.mark.parametrize("kind", ["extra", "group"])
-def test_the_script_distinguishes_the_extras_and_the_groups_of_the_project(setup, kind):
+def test_set_up_distinguishes_extras_from_dependency_groups(setup, kind):
     extras, groups = (
         set(PROJECT["project"]["optional-dependencies"]),
         PROJECT["dependency-groups"],
@@ -120,7 +120,7 @@ def test_the_script_distinguishes_the_extras_and_the_groups_of_the_project(setup
 
 
 @pytest.mark.parametrize("name", ["pyproject.toml", "uv.lock", "workflow/uv.txt"])
-def test_a_changed_lock_renews_all_layers_in_place(setup, name):
+def test_a_changed_lock_file_renews_all_installed_layers(setup, name):
     setup("test")
     (setup.root / name).write_text("# another one\n")
     _, _, calls = setup()
@@ -146,7 +146,7 @@ def without_python(setup):
 
 
 @pytest.mark.parametrize("spoil", [moved, interrupted, without_python])
-def test_a_moved_or_cut_off_environment_is_installed_again_with_its_layers(setup, spoil):
+def test_a_moved_or_incomplete_environment_is_reinstalled_with_its_layers(setup, spoil):
     setup("test")
     (setup.root / ".venv" / "added.txt").write_text("by the user")
     spoil(setup)
@@ -161,7 +161,7 @@ def test_a_moved_or_cut_off_environment_is_installed_again_with_its_layers(setup
 # ---- Package sources
 
 
-def test_uv_is_downloaded_only_where_its_cache_lacks_it(setup):
+def test_uv_is_downloaded_only_if_the_cache_lacks_it(setup):
     for is_kept in (False, True):
         _, _, calls = setup()
         assert any(" pip download " in call for call in calls) == (not is_kept)
@@ -169,7 +169,7 @@ def test_uv_is_downloaded_only_where_its_cache_lacks_it(setup):
         shutil.rmtree(setup.root / ".venv")
 
 
-def test_packages_come_from_the_cache_then_from_pypi_then_from_the_index_of_pip(setup):
+def test_packages_come_from_the_cache_or_else_pypi_or_else_the_index_of_pip(setup):
     assert [call.endswith("--offline") for call in setup("a")[2][-1:]] == [True]
     calls = setup("b", NOT_CACHED="1")[2]
     assert [call.endswith("--offline") for call in calls] == [True, False]
@@ -180,7 +180,7 @@ def test_packages_come_from_the_cache_then_from_pypi_then_from_the_index_of_pip(
     assert calls[2].endswith("-o .venv/locked.txt")
 
 
-def test_the_lock_never_sees_another_index_nor_another_environment(setup):
+def test_the_lock_file_never_depends_on_another_index_or_environment(setup):
     index = "https://mirror.example/simple"
     setup(UV_DEFAULT_INDEX=index, UV_INDEX_URL=index, UV_PROJECT_ENVIRONMENT="/mine")
     assert "mirror" not in setup.variables("sync")
@@ -190,7 +190,7 @@ def test_the_lock_never_sees_another_index_nor_another_environment(setup):
 # ---- Messages
 
 
-def test_failed_installation_is_one_line_and_is_tried_again(setup):
+def test_a_failed_installation_is_a_one_line_error_and_is_retried_later(setup):
     failing = {"NOT_CACHED": "1", "NO_PYPI": "no route", "NO_PIP": "no matching wheel"}
     setup()
     status, said, _ = setup("test", **failing)
@@ -200,7 +200,7 @@ def test_failed_installation_is_one_line_and_is_tried_again(setup):
     assert setup.installs("test") == [{"test"}]
 
 
-def test_a_full_disk_is_named_before_other_errors(setup):
+def test_set_up_reports_a_full_disk_before_other_errors(setup):
     setup()
     script = (
         'echo "error: failed"; echo "  cause: No space left on device"; echo "error: end"; exit 1'
@@ -209,7 +209,7 @@ def test_a_full_disk_is_named_before_other_errors(setup):
     assert "(cause: No space left on device; more in" in setup("test")[1]
 
 
-def test_python_without_venv_or_too_old_is_a_one_line_error(setup):
+def test_a_python_that_is_too_old_or_lacks_venv_is_a_one_line_error(setup):
     status, said, _ = setup(NO_VENV="1")
     told = r"error: install Python's venv module .*apt-get install python3-venv\) \(No module named"
     assert status == 2
@@ -219,7 +219,7 @@ def test_python_without_venv_or_too_old_is_a_one_line_error(setup):
     assert re.match("error: no Python 3.11 or newer .* make PYTHON=/", said.splitlines()[1])
 
 
-def test_ctrl_c_names_the_remedy(setup):
+def test_after_ctrl_c_set_up_says_how_to_continue(setup):
     setup()
     program(setup.root / ".venv/bin/uv", "echo waits; exec sleep 60")
     (setup.programs / "sleep").symlink_to(shutil.which("sleep"))
@@ -234,7 +234,7 @@ def test_ctrl_c_names_the_remedy(setup):
 # ---- CUDA
 
 
-def test_with_a_gpu_the_compiler_and_pycuda_are_installed_once(setup):
+def test_on_a_host_with_gpu_the_compiler_and_pycuda_are_installed_once(setup):
     nvcc = setup.root / ".venv/lib/python3.11/site-packages/nvidia/cu13/bin/nvcc"
     program(nvcc.with_name("real"), "exit 0")
     program(setup.root / "nvcc", f"echo '#$ _HERE_={nvcc.parent}' >&2")
@@ -249,12 +249,12 @@ def test_with_a_gpu_the_compiler_and_pycuda_are_installed_once(setup):
     assert setup.installs(GPU="1") == setup.installs() == []
 
 
-def test_without_a_gpu_only_a_request_installs_the_compiler(setup):
+def test_on_a_host_without_gpu_the_compiler_is_installed_only_on_request(setup):
     assert setup.installs("test") == [{"test"}]
     assert setup.installs("compiler") == [{"compiler", "test"}]
 
 
-def test_set_up_continues_without_optional_layers(setup):
+def test_set_up_continues_if_optional_layers_cannot_be_installed(setup):
     program(setup.programs / "nvcc", "exit 0")
     program(setup.programs / "nvdisasm", "exit 0")
     program(setup.root / "uv", f'{UV_PROGRAM}\ncase "$*" in *gpu*) exit 1 ;; esac')
@@ -267,7 +267,7 @@ def test_set_up_continues_without_optional_layers(setup):
 
 
 @pytest.mark.parametrize("where", ["beside", "beside the link's target", "path", "nowhere"])
-def test_the_set_up_finds_the_programs_that_the_builds_find(setup, tmp_path, monkeypatch, where):
+def test_set_up_finds_the_same_programs_as_the_builds(setup, tmp_path, monkeypatch, where):
     real, links = tmp_path / "real", setup.programs
     version = "echo 'Cuda compilation tools, release 13.0, V13.0.88'"
     program(real / "nvcc", version)
@@ -290,7 +290,7 @@ def test_the_set_up_finds_the_programs_that_the_builds_find(setup, tmp_path, mon
 # ---- The lock
 
 
-def test_uv_and_the_build_backend_of_packages_without_wheels_are_pinned_as_in_the_lock():
+def test_uv_and_build_backends_have_the_versions_of_the_lock_file():
     built = [each["name"] for each in LOCK["package"] if not each.get("wheels")]
     assert PROJECT["tool"]["uv"]["no-build-isolation-package"] == sorted(built)
     versions = {package["name"]: package.get("version") for package in LOCK["package"]}
@@ -300,7 +300,7 @@ def test_uv_and_the_build_backend_of_packages_without_wheels_are_pinned_as_in_th
     assert all(f'hash = "{one}"' in (ROOT / "uv.lock").read_text() for one in hashes)
 
 
-def test_no_shell_reads_the_name_of_the_checkout_or_of_a_session_as_code(tmp_path):
+def test_names_of_checkout_and_session_are_never_run_as_shell_code(tmp_path):
     folder = tmp_path / "a $(touch x) `touch y` b"
     (folder / ".venv" / "bin").mkdir(parents=True)
     shutil.copy(ROOT / "Makefile", folder)
@@ -314,7 +314,7 @@ def test_no_shell_reads_the_name_of_the_checkout_or_of_a_session_as_code(tmp_pat
     assert f"{folder}/.venv/bin/pytest" in (folder / "calls").read_text().splitlines()
 
 
-def test_make_names_the_studies():
+def test_make_refuses_an_unknown_study_and_names_the_valid_ones():
     make = ["make", "--dry-run", "report", "STUDY=ful"]
     done = subprocess.run(make, cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 2

@@ -101,7 +101,7 @@ def project(tmp_path_factory):
 
 @pytest.mark.exhaustive
 @pytest.mark.slow
-def test_a_killed_job_loses_only_its_gpu_and_the_reason_is_named(project):
+def test_a_killed_slurm_job_loses_only_its_gpu_and_the_report_names_the_reason(project):
     missing = pd.read_csv(project / "results" / "tables" / "missing.csv")
     killed = {"recording": "killed", "reason": "Slurm ended its job: CANCELLED"}
     assert missing.to_dict("records") == [killed]
@@ -114,7 +114,7 @@ def test_a_killed_job_loses_only_its_gpu_and_the_reason_is_named(project):
     assert (project / "results" / "recordings" / "killed.partial").exists(), "can be resumed"
 
 
-def test_the_profile_reduces_the_threads_of_each_job_that_asks_for_all_cores():
+def test_the_slurm_profile_limits_the_threads_of_jobs_that_ask_for_all_cores():
     """Slurm does not: other jobs with 1024 threads would stay pending."""
     profile = yaml.safe_load((ROOT / "workflow/profiles/slurm/config.yaml").read_text())
     rules = "".join(path.read_text() for path in ROOT.glob("workflow/rules/*.smk"))
@@ -128,7 +128,7 @@ def test_the_profile_reduces_the_threads_of_each_job_that_asks_for_all_cores():
 
 @pytest.mark.parametrize("name", ["local", "nope", "../outside"])
 @pytest.mark.parametrize("attempt", [1, 2])
-def test_a_node_measures_only_an_entry_of_slurm(tmp_path, monkeypatch, name, attempt):
+def test_a_node_measures_only_an_entry_with_the_key_slurm(tmp_path, monkeypatch, name, attempt):
     (tmp_path / "results").mkdir()
     gpus = [{"id": "local", "device": "auto"}, {"id": "cluster", "slurm": "a100"}]
     (tmp_path / "results" / "config.yaml").write_text(config_text({}, PROTOCOL, gpus))
@@ -138,7 +138,7 @@ def test_a_node_measures_only_an_entry_of_slurm(tmp_path, monkeypatch, name, att
     assert [path.name for path in tmp_path.rglob("*")] == ["results", "config.yaml"]
 
 
-def test_errors_name_a_node_without_a_gpu_and_the_command_outside_of_slurm(tmp_path, monkeypatch):
+def test_errors_name_a_node_without_gpu_and_a_command_outside_of_slurm(tmp_path, monkeypatch):
     attempt = tmp_path / "id.attempt"
     assert on_node.reason(attempt) == "Slurm did not start its job"
     monkeypatch.delenv("SLURM_JOB_ID", raising=False)
@@ -158,7 +158,7 @@ def test_errors_name_a_node_without_a_gpu_and_the_command_outside_of_slurm(tmp_p
         ("", "the node failed, or the job was cancelled or preempted"),
     ],
 )
-def test_a_job_that_slurm_ended_is_named_with_its_state(tmp_path, monkeypatch, said, reason):
+def test_the_report_names_the_state_of_a_job_that_slurm_ended(tmp_path, monkeypatch, said, reason):
     attempt = tmp_path / "id.attempt"
     attempt.write_text(json.dumps({"job": "7"}))
     program(tmp_path / "scontrol", f"echo '{said}'")

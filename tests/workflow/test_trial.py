@@ -143,14 +143,14 @@ def test_a_kernel_becomes_a_variant_whose_launch_is_evaluated_for_a_gpu(path):
         ('{"name"', '{"more":1,"name"', "more: Extra inputs"),
     ],
 )
-def test_wrong_facts_in_a_recording_are_one_line_errors(path, old, new, message):
+def test_wrong_facts_of_a_user_kernel_in_a_recording_are_one_line_errors(path, old, new, message):
     text = Path(supplied(path, MINE).file).read_text()
     assert old in text
     with pytest.raises(StudyError, match=rf"^[^\n]*{re.escape(message)}[^\n]*\Z"):
         variant(path, text.replace(old, new))
 
 
-def test_a_call_and_the_examples_of_the_page_become_variants_without_being_run(path):
+def test_python_functions_become_variants_without_being_run(path):
     Path("called.py").write_text(CALLED)
     entry = read(Path("called.py"))
     assert (entry.source, entry.after) == (str(Path("called.py").resolve()), None)
@@ -180,7 +180,7 @@ def test_a_call_and_the_examples_of_the_page_become_variants_without_being_run(p
         ("block", "", "", "1: block is a variant of the catalog; choose another name"),
     ],
 )
-def test_a_wrong_call_is_one_line_with_its_place(path, name, old, new, message):
+def test_a_wrong_python_function_is_a_one_line_error_with_its_line(path, name, old, new, message):
     file = Path(f"{name}.py")
     file.write_text(CALLED.replace(old, new))
     with pytest.raises(StudyError, match=rf"^{name}\.py:{message}"):
@@ -191,7 +191,7 @@ RAW = (ROOT / "tests/data/python_kernels/cupy_raw_kernel.py").read_text()
 
 
 @pytest.mark.slow
-def test_the_cuda_code_of_a_python_file_is_checked_with_its_lines(path):
+def test_cuda_code_in_a_python_file_is_checked_and_faults_have_its_line_numbers(path):
     file = Path("raw.py")
     file.write_text(RAW)
     lines, status = attempted(file)
@@ -207,7 +207,7 @@ def test_the_cuda_code_of_a_python_file_is_checked_with_its_lines(path):
 
 @pytest.mark.slow
 @pytest.mark.exhaustive
-def test_the_cuda_code_of_a_python_file_without_a_function_is_built(path):
+def test_cuda_code_in_a_python_file_without_a_function_is_built(path):
     file = Path("raw.py")
     file.write_text(RAW.partition("def matmul_gpu")[0])
     lines, status = attempted(file, Wanted(architectures=["sm_90"]))
@@ -259,7 +259,7 @@ MISTAKES = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("number", "old", "new"), for_make_test(MISTAKES, "a race", "no code"))
-def test_the_page_shows_the_message_of_each_mistake(path, number, old, new):
+def test_the_documentation_of_try_shows_the_message_of_each_mistake(path, number, old, new):
     page = PAGE.read_text()
     example, *_ = re.findall(r"```cuda\n(.*?)```", page, re.S)
     lines = example.splitlines(keepends=True)
@@ -324,7 +324,7 @@ ENDS = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("edit", "limits", "reason"), for_make_test(ENDS, "feature", "memory"))
-def test_a_check_that_ends_early_has_its_own_status(path, card, patch, edit, limits, reason):
+def test_an_unfinished_check_has_its_own_exit_status(path, card, patch, edit, limits, reason):
     patch(launch_lines, **limits)
     patch(trial, built=lambda *_: iter(()))
     old, new = edit
@@ -338,7 +338,7 @@ def test_a_check_that_ends_early_has_its_own_status(path, card, patch, edit, lim
 
 
 @pytest.mark.slow
-def test_compilation_is_limited(path, card, patch):
+def test_compilation_by_nvcc_is_limited_in_time(path, card, patch):
     patch(trial, SECONDS_WITH_BUILDS=0.0, built=lambda *_: iter(Event().wait, None))
     path.write_text(MINE.replace("float sum", 'asm volatile("none"); float sum'))  # not checked
     lines, status = attempted(path)
@@ -354,11 +354,11 @@ def test_compilation_is_limited(path, card, patch):
         ({"fixed": (300, 200, 100)}, [300]),
     ],
 )
-def test_timed_sizes_are_multiples_that_the_kernel_takes(facts, sizes):
+def test_a_user_kernel_is_timed_at_sizes_that_it_supports(facts, sizes):
     assert timed_trial.sizes_of(Mock(spec=UserKernel, facts=SimpleNamespace(**facts))) == sizes
 
 
-def test_totals_are_extended_to_other_sizes():
+def test_access_counts_are_extrapolated_to_other_sizes():
     block = [Product("block", "float32", Shape.square(n), 32) for n in (64, 128, 4096)]
     small, twice, large = map(predict, block)
     for operation, total in large.items():
@@ -366,7 +366,7 @@ def test_totals_are_extended_to_other_sizes():
 
 
 @pytest.mark.slow
-def test_a_kernel_is_checked_built_timed_and_reported(path, card):
+def test_try_checks_builds_times_and_reports_a_kernel(path, card):
     """Checked, counted, built, on the roofline with its baseline, timed, and listed."""
     wanted = Wanted(baseline="naive", recording=H100, architectures=["sm_86"], device=0, sizes=[8])
     lines, status = attempted(path, wanted, card)
@@ -392,7 +392,7 @@ def test_a_kernel_is_checked_built_timed_and_reported(path, card):
 
 
 @pytest.mark.slow
-def test_a_study_without_recordings_gives_no_roofline(path, card, patch):
+def test_try_gives_no_roofline_if_the_study_has_no_recordings(path, card, patch):
     local = Path("config.local.yaml")
     local.write_text(f"{local.read_text()}gpus: [{{ id: mine, device: auto }}]\n")
     patch(trial, built=lambda *_: iter(()))
@@ -410,7 +410,7 @@ def test_a_kernel_for_tensor_cores_is_not_on_the_roofline(path, patch):
 
 
 @pytest.mark.slow
-def test_a_call_is_checked_timed_and_reported(path, card):
+def test_try_checks_times_and_reports_a_python_function(path, card):
     text = CALLED.replace("import torch", "import jinja2")
     Path("called.py").write_text(text)
     wanted = Wanted(baseline="block", recording=H100, device=0, sizes=[8])

@@ -128,7 +128,7 @@ def study(installed, host_builds, tmp_path):
     assert files_of(installed) == before
 
 
-def test_the_wheel_holds_every_package_and_data_file(wheel, tracked):
+def test_the_wheel_contains_every_package_and_data_file(wheel, tracked):
     with zipfile.ZipFile(wheel) as archive:
         shipped = set(archive.namelist())
     wanted = {name for name in tracked if not name.startswith(NOT_SHIPPED)}
@@ -171,7 +171,7 @@ def test_an_installed_package_names_a_deleted_folder(installed, tmp_path):
     assert done.stderr.startswith("error: the current folder was deleted; change to")
 
 
-def test_errors_of_an_installed_package_name_its_commands(study):
+def test_errors_of_an_installed_package_suggest_gemm_study_instead_of_make(study):
     (study.here / "config.yaml").write_bytes(b"\xff")
     fault = "config.yaml: not valid UTF-8; use a configuration file"
     assert study("report", fails=True) == f"error: {study.here}/{fault}\n"

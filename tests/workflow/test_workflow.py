@@ -131,7 +131,7 @@ def planned_after(project, edits):
     return jobs
 
 
-def test_snakemake_reports_the_provenance_without_network(finished):
+def test_snakemake_reports_the_provenance_of_results_without_a_network(finished):
     out = finished / "results" / "provenance.html"
     made(finished, "report", "--report", str(out))
     page = out.read_text()
@@ -142,7 +142,7 @@ def test_snakemake_reports_the_provenance_without_network(finished):
     assert planned(finished) == {}, "it makes nothing stale"
 
 
-def test_the_study_is_packed_as_a_crate(finished):
+def test_the_workflow_packs_the_study_as_a_crate(finished):
     pytest.importorskip("rocrate", reason="the package rocrate is not installed")
     made(finished, "crate")
     with zipfile.ZipFile(finished / "results" / "ro-crate.zip") as archive:
@@ -154,7 +154,7 @@ def test_the_study_is_packed_as_a_crate(finished):
     assert {"Snakefile", "results/report.html", "results/tables/summary.csv"} <= names
 
 
-def test_report_is_made_from_live_and_recorded_measurements_with_builds_and_counts(finished):
+def test_the_report_combines_live_and_recorded_measurements_with_builds_and_counts(finished):
     assert "</html>" in (finished / "results" / "report.html").read_text()
     live = recording.read(finished / "results" / "recordings" / "local")
     assert set(live.checks["status"]) == {"passed"}
@@ -185,7 +185,7 @@ def test_report_is_made_from_live_and_recorded_measurements_with_builds_and_coun
     assert not counts.duplicated(key).any()
 
 
-def test_a_second_run_keeps_the_configuration_and_does_nothing(finished):
+def test_a_second_run_keeps_the_scope_and_recomputes_nothing(finished):
     assert "Nothing to be done" in made(finished, "report")
     written = yaml.safe_load((finished / "results" / "config.yaml").read_text())
     assert written == in_force(finished)
@@ -204,7 +204,7 @@ def test_a_missing_table_or_an_edited_list_of_gpus_triggers_no_remeasurement(fin
     assert (removed["measure"], removed["tables"]) == (0, 1)
 
 
-def test_a_template_with_a_fault_keeps_the_old_report(finished):
+def test_a_faulty_template_keeps_the_old_report(finished):
     report, template = finished / "results" / "report.html", finished / "report" / "page.html.j2"
     before, text = report.read_bytes(), edit(template, "<head>", "<head>{% if %}")
     failed = snakemake(finished, "report")
@@ -224,7 +224,7 @@ LOCAL = {
 
 
 @pytest.mark.parametrize(("own", "measured"), for_make_test(LOCAL, "another seed"))
-def test_local_settings_are_in_force(finished, own, measured):
+def test_settings_in_config_local_yaml_override_the_configuration(finished, own, measured):
     local = finished / "config.local.yaml"
     local.write_text(own)
     jobs = planned(finished)
@@ -249,7 +249,7 @@ def test_editing_a_file_reruns_only_the_rules_that_use_it(finished, files, rules
     assert planned.files == {*files}, "each is a reason"
 
 
-def test_a_command_is_refused_while_snakemake_runs(project):
+def test_a_report_is_refused_while_snakemake_runs_in_the_same_folder(project):
     snakemake = [sys.executable, "-m", "snakemake", "report", "--cores", "1"]
     options = {"cwd": project, "stderr": subprocess.DEVNULL, "start_new_session": True}
     at_work = warm.Popen(snakemake, **options)
@@ -269,7 +269,7 @@ def test_a_command_is_refused_while_snakemake_runs(project):
     assert done.returncode == 0, done.stderr
 
 
-def test_snakemake_is_refused_while_another_run_is_active(project):
+def test_snakemake_is_refused_while_a_report_is_running(project):
     alive = project / ".snakemake" / "alive"
     alive.parent.mkdir()
     with alive.open("w") as file:  # locked before Snakemake's own lock, as at the start of a run
@@ -310,12 +310,12 @@ WRONG = {
 
 
 @pytest.mark.parametrize(("old", "new", "message"), for_make_test(WRONG, "a size"))
-def test_wrong_input_is_a_one_line_error(project, old, new, message):
+def test_a_wrong_argument_is_reported_in_one_line(project, old, new, message):
     edit(project / "config.yaml", old, new, 1)
     assert re.match(rf"error: {message}", refusal(project))
 
 
-def test_a_wrong_value_on_the_command_line_is_a_one_line_error(project):
+def test_a_wrong_config_value_on_the_command_line_is_a_one_line_error(project):
     (project / "mine.yaml").write_text("study: {sizes: [0]}")
     for options, message in (
         (["--config", "study={sizes: [0]}"], "--config study: use scope=quick or scope=full"),
@@ -327,7 +327,7 @@ def test_a_wrong_value_on_the_command_line_is_a_one_line_error(project):
         assert re.match(rf"error: {message}", refusal(project, *options))
 
 
-def test_sizes_of_a_configuration_file_count_in_the_quick_study_and_others_are_named(project):
+def test_edited_values_that_the_quick_study_overrides_are_named(project):
     edit(project / "config.yaml", "study:\n", "study:\n  quick: {sizes: [32], seed: 2}\n")
     for words in (["init", "-q"], ["add", "config.yaml"], [*COMMIT, "-qm", "as published"]):
         subprocess.run(["git", *words], cwd=project, check=True)
@@ -344,7 +344,7 @@ def test_sizes_of_a_configuration_file_count_in_the_quick_study_and_others_are_n
     assert " --sizes 16 --out" in told
 
 
-def test_for_a_gpu_of_this_host_kernels_are_built_in_every_scope(project):
+def test_kernels_are_built_for_a_gpu_of_this_host_in_every_scope(project):
     found = "\n\ndef cuda_devices():\n    return [CudaDevice(0, 'a card', '8.6')]\n"
     with (project / "measurement" / "devices" / "discovery.py").open("a") as module:
         module.write(found)
@@ -356,7 +356,7 @@ def test_for_a_gpu_of_this_host_kernels_are_built_in_every_scope(project):
         assert (jobs["build"], jobs["measure"]) == (builds, 1), "the recorded GPU's too in full"
 
 
-def test_recording_altered_by_one_byte_is_refused_by_name(project):
+def test_a_recording_altered_by_one_byte_is_refused_and_named(project):
     samples = project / "data" / "recordings" / "card" / "samples.csv.gz"
     content = bytearray(samples.read_bytes())
     content[len(content) // 2] ^= 1
@@ -365,7 +365,7 @@ def test_recording_altered_by_one_byte_is_refused_by_name(project):
     assert line.startswith("error: recording data/recordings/card: samples.csv.gz was altered")
 
 
-def test_no_compilers_is_a_one_line_error(project, tmp_path):
+def test_missing_compilers_are_a_one_line_error(project, tmp_path):
     tools = tmp_path / "bin"
     tools.mkdir()
     for name in ("bash", "sh", "env", "tee"):

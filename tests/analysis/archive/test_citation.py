@@ -26,7 +26,7 @@ def root(tmp_path):
     return tmp_path
 
 
-def test_the_citation_has_the_last_recording_and_all_manifests(root):
+def test_a_citation_has_the_year_of_the_last_recording_and_hashes_of_all_manifests(root):
     found = citation({}, ["2024-12-31T23:59:59Z", "2023-01-01T00:00:00Z"], root)
     assert (found.title, found.version, found.licence) == ("A study", "1.2.3", "MIT")
     assert (found.authors, found.year) == ("Ada Lovelace, The others", "2024")
@@ -37,7 +37,7 @@ def test_the_citation_has_the_last_recording_and_all_manifests(root):
     assert found.data == dict(zip("ba", hashes, strict=True))
 
 
-def test_a_faulty_or_missing_file_is_a_one_line_error(root):
+def test_a_faulty_or_missing_citation_file_is_a_one_line_error(root):
     with pytest.raises(StoreError, match=r"MANIFEST.sha256 is missing"):
         citation({"gone": root / "gone"}, [], root)
     for text in ("title: [", "title: only", "- a list"):

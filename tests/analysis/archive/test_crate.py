@@ -69,7 +69,7 @@ def graph(contents):
     return entities(contents["ro-crate-metadata.json"])
 
 
-def test_the_crate_contains_only_the_recording_and_no_local_path(contents, study):
+def test_a_crate_contains_only_files_of_the_recording_and_no_local_path(contents, study):
     names = [name for name in contents if name.startswith("data/recordings/card/")]
     files = files_of(study.recordings["card"])
     assert sorted(names) == sorted(f"data/recordings/card/{name}" for name in ["", *files])
@@ -134,7 +134,7 @@ NOT_KNOWN = {
 }
 
 
-def test_crate_validates_and_the_validator_finds_what_is_missing(packed, issues, tmp_path):
+def test_a_crate_is_valid_and_the_validator_finds_a_missing_property(packed, issues, tmp_path):
     found = issues(packed)
     assert found["REQUIRED"] == set()
     assert found["RECOMMENDED"] <= NOT_KNOWN
@@ -146,7 +146,7 @@ def test_crate_validates_and_the_validator_finds_what_is_missing(packed, issues,
     assert any("instrument" in message for message in issues(tmp_path)["REQUIRED"])
 
 
-def test_a_crate_of_recordings_has_the_hash_that_cites_them(study, issues, tmp_path, command):
+def test_a_crate_of_recordings_has_the_hash_of_their_citation(study, issues, tmp_path, command):
     out, folder = tmp_path / "card.zip", study.recordings["card"]
     done = command("crate", f"--recording=card={folder}", "--out", out)
     assert done.returncode == 0, done.stderr
@@ -163,7 +163,7 @@ def test_a_crate_of_recordings_has_the_hash_that_cites_them(study, issues, tmp_p
     assert "use --config, --tables and --report" in done.stderr
 
 
-def test_files_have_the_hashes_and_packages_the_licences_that_are_named(contents, graph):
+def test_files_have_the_stated_hashes_and_packages_the_stated_licences(contents, graph):
     files = {name: entity for name, entity in graph.items() if "sha256" in entity}
     assert len(files) > 40
     for name, entity in files.items():
@@ -211,7 +211,7 @@ def test_the_graph_names_inputs_outputs_measurements_licence_and_authors(graph, 
     assert not any("Person" in each["@type"] or "agent" in each for each in graph.values())
 
 
-def test_commands_run_in_the_unpacked_crate(packed, tmp_path):
+def test_the_named_commands_run_in_the_unpacked_crate(packed, tmp_path):
     with zipfile.ZipFile(packed) as archive:
         archive.extractall(tmp_path)
     for name in ("Makefile", "uv.lock", "workflow/set-up.sh", "config.yaml"):

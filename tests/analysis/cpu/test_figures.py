@@ -16,7 +16,7 @@ def split_of(folder, rows):
     return FIGURES["cpu-split"], tables(folder, recordings=[device("a")], cpu_split=rows)
 
 
-def test_the_split_has_a_bar_per_gpu_and_a_part_for_pinned_memory(tmp_path):
+def test_the_split_figure_has_a_bar_per_gpu_and_a_part_for_pinned_memory(tmp_path):
     rows = [
         part(None, "source", 35.0, variant=None),
         part(None, "gpu", 50.0),
@@ -59,7 +59,7 @@ def peak(host, threads, gflops):
     return row | {"threads": threads, "value": gflops * 1e9}
 
 
-def test_throughput_has_a_panel_for_each_host_and_the_best_block(tmp_path):
+def test_the_throughput_figure_has_a_panel_per_host_with_the_best_block_size(tmp_path):
     rows = [
         cell("a", "blocked", 512, 20.0, block_size=64),
         cell("a", "blocked", 512, 10.0, block_size=32),

@@ -41,7 +41,7 @@ def test_samples_with_a_changed_clock_are_counted(cpu_recording):
     assert clocks["samples_clock_changed"].sum() == before_hz[:2].notna().sum() == 2
 
 
-def test_steps_have_a_speedup_over_the_previous_one_and_an_efficiency(both, cpu_recording):
+def test_each_step_of_the_cpu_ladder_has_a_speedup_and_an_efficiency(both, cpu_recording):
     ladder = cpu_ladder_table(both)
     steps = ladder[ladder["recording"] == "card"]
     assert (len(steps), set(ladder.loc[ladder["recording"] == "host", "n"])) == (8 * 3, {256, 512})
@@ -88,7 +88,7 @@ def parts_of(split, start="naive", memory="pageable"):
 
 @pytest.mark.parametrize("memory", ["pageable", "pinned"])
 @pytest.mark.parametrize(("start", "first"), [("naive", ["source"]), ("source", [])])
-def test_factors_multiply_to_the_whole_speedup(split, start, first, memory):
+def test_the_factors_of_the_split_multiply_to_the_whole_speedup(split, start, first, memory):
     rows = parts_of(split, start, memory)
     assert list(rows.index) == [*first, "one_thread", "all_threads", "gpu", WHOLE]
     steps = rows.drop(index=WHOLE)
@@ -96,7 +96,7 @@ def test_factors_multiply_to_the_whole_speedup(split, start, first, memory):
     assert rows["factor"].between(rows["factor_low"], rows["factor_high"]).all()
 
 
-def test_parts_are_ratios_of_the_fastest_variants_of_each_kind(split, gpu, gpu_recording):
+def test_parts_of_the_split_are_time_ratios_of_fastest_variants(split, gpu, gpu_recording):
     rows = parts_of(split)
     rate = CPU_S_PER_FMA
     expected = {"source": rate["naive"] / rate["blocked"]}
@@ -123,7 +123,7 @@ def test_parts_are_ratios_of_the_fastest_variants_of_each_kind(split, gpu, gpu_r
     assert rows.loc[["one_thread", "all_threads", "gpu"], "factor_low"].notna().all()
 
 
-def test_the_published_speedup_is_split_by_the_claim_of_the_source():
+def test_the_published_speedup_is_split_by_the_cpu_speedup_that_the_source_claims():
     split = cpu_split_table(PRINTED, [])
     rows = split[split["start"] == "naive"].set_index("part")
     expected = {"source": 35, "gpu": 103 / 0.058 / 35, WHOLE: 103 / 0.058}

@@ -16,7 +16,7 @@ def cells(*rows):
     return frame.astype({"block_size": "Int64", "threads": "Int64"})
 
 
-def test_the_fastest_of_each_group_counts_its_candidates():
+def test_the_fastest_of_each_group_states_how_many_candidates_it_had():
     rows = cells(("a", 8, 1, 2.0), ("b", None, 1, 1.0), ("a", 8, 2, None))
     found = fastest(rows, "kernel_s", ["n"])
     assert found[["variant", "candidates"]].to_numpy().tolist() == [["b", 2]]
@@ -34,7 +34,7 @@ def test_the_fastest_of_each_group_counts_its_candidates():
         ([("a", 8, 2, 1e-3)], None),  # another size
     ],
 )
-def test_two_sides_are_compared_over_their_common_candidates(theirs, expected):
+def test_two_sides_are_compared_only_over_candidates_measured_on_both(theirs, expected):
     ours = cells(("a", 8, 1, 5e-3), ("b", None, 1, 5e-4))
     refused = pytest.raises(StudyError, match="share no candidate")
     with nullcontext() if expected else refused:

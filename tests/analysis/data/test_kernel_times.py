@@ -19,7 +19,7 @@ def held():
     return read(recorded(**SMALL, complete=True))
 
 
-def test_kernel_only_times_are_those_of_all_host_memories_with_the_in_run_time(held):
+def test_cells_that_differ_in_host_memory_share_kernel_only_times(held):
     (source,) = data.sources({"card": held})
     cells = source.cells[source.cells["device"] != "cpu"]
     assert set(cells["kernel_samples"]) == {10}
@@ -46,7 +46,7 @@ def test_kernel_only_times_are_those_of_all_host_memories_with_the_in_run_time(h
     assert cells["overhead_s"][short].median() == pytest.approx(5e-6 + LAUNCH_S, rel=0.1)
 
 
-def test_kernel_only_times_have_sessions_and_are_compared(held):
+def test_kernel_only_times_of_two_sessions_are_averaged_and_compared(held):
     again = read(recorded(**SMALL, complete=True, seed=1))
     both = together([held, again])
     (source,) = data.sources({"card": both})

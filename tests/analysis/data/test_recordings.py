@@ -17,7 +17,9 @@ def two_gpus():
     return read(recorded(gpus=2, sizes=(256, 512), holdout=(), seed=1, variants=FEW))
 
 
-def test_labels_are_ids_and_every_gpu_has_its_own_samples(gpu_recording, cpu_recording, two_gpus):
+def test_a_gpu_has_its_recordings_label_and_only_its_own_samples(
+    gpu_recording, cpu_recording, two_gpus
+):
     found = data.sources({"card": gpu_recording, "host": cpu_recording, "two": two_gpus})
     assert [s.label for s in found] == ["card", "host", "two-gpu0", "two-gpu1"]
     assert [s.device for s in found] == ["gpu0", None, "gpu0", "gpu1"]
@@ -36,7 +38,7 @@ def test_labels_are_ids_and_every_gpu_has_its_own_samples(gpu_recording, cpu_rec
     assert list(chosen["time_s"]) == [own["kernel_s"].median()]
 
 
-def test_a_recording_of_the_workflow_is_live_and_stale_if_a_source_changes(tmp_path, gpu_recording):
+def test_a_live_recording_becomes_stale_if_a_source_changes(tmp_path, gpu_recording):
     path = tmp_path / "results" / "recordings" / "local"
     path.mkdir(parents=True)
     made = replace(gpu_recording, path=path)
@@ -63,7 +65,7 @@ def test_a_recording_of_the_workflow_is_live_and_stale_if_a_source_changes(tmp_p
     assert data.stale_sources(made.provenance, tmp_path) == ["a.cu", "b.cu"]
 
 
-def test_throughput_counts_multiplications_and_additions_of_any_shape(gpu_recording):
+def test_throughput_counts_both_multiplications_and_additions_for_any_shape(gpu_recording):
     rows = data.summary_table(data.sources({"card": gpu_recording}))
     flop = 2.0 * rows[["batch", "m", "n", "k"]].astype(float).prod(axis=1)
     assert rows["flop_per_s"].tolist() == (flop / rows["total_s"]).tolist()
@@ -82,7 +84,7 @@ def test_a_recording_of_two_sessions_lasts_from_its_first_start_to_its_last_end(
     assert (row["started_utc"], row["finished_utc"]) == (started, later["finished_utc"])
 
 
-def test_square_sizes_that_no_gpu_measured_are_listed(two_gpus, cpu_recording, gpu_recording):
+def test_sizes_of_the_study_that_no_gpu_measured_are_listed(two_gpus, cpu_recording, gpu_recording):
     def unmeasured(**recordings):
         table = data.unmeasured_sizes_table([1777, 256, 96], data.checks_table(recordings))
         return table["n"].tolist()
@@ -96,7 +98,7 @@ def test_square_sizes_that_no_gpu_measured_are_listed(two_gpus, cpu_recording, g
     assert (table["least_n"] > 3).all()
 
 
-def test_an_unloadable_recording_is_named(gpu_recording, monkeypatch, tmp_path):
+def test_an_error_names_the_recording_that_cannot_be_loaded(gpu_recording, monkeypatch, tmp_path):
     with pytest.raises(RecordingError, match="nowhere: no such folder"):
         data.load({"card": [tmp_path / "nowhere"]})
     with pytest.raises(StudyError, match="'published'"):

@@ -15,7 +15,7 @@ def first():
     return read(recorded(**SMALL))
 
 
-def test_rows_have_session_numbers_and_all_gpus_of_a_session_are_kept(first, tmp_path):
+def test_merged_sessions_number_their_rows_and_keep_all_gpus(first, tmp_path):
     assert together([first]) is first
     assert set(first.samples["session"]) == {0}
     assert first.sessions == (first.provenance,)
@@ -43,7 +43,7 @@ def test_rows_have_session_numbers_and_all_gpus_of_a_session_are_kept(first, tmp
     assert set(own.loc[own["device"] == "gpu1", "session"]) == {1}
 
 
-def test_sessions_of_other_gpus_studies_or_sources_are_refused(first):
+def test_sessions_that_differ_in_gpus_study_or_sources_are_not_merged(first):
     for changes, fault in (
         ({"gpu_name": "Other GPU"}, r"has other GPUs \(Other GPU\)"),
         ({"gpus": 0}, r"has other GPUs \(none\)"),

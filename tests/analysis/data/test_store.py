@@ -13,7 +13,7 @@ from tests.support.report_data import cpu_cell, gpu_cell, recording, tables
 DTYPES = {"text": "str", "flag": "boolean", "count": "Int64", "number": "float64"}
 
 
-def test_columns_are_typed_and_names_like_numbers_or_blanks_stay_text(tmp_path):
+def test_columns_have_their_types_and_names_that_look_like_numbers_stay_text(tmp_path):
     cells = [gpu_cell("card", "block", 64, 0.5, spread=None), cpu_cell("card", "naive", 64, 3)]
     read = tables(tmp_path, recordings=[recording("card")], summary=cells)
     summary = read["summary"]
@@ -54,7 +54,7 @@ HEAD = ",".join(TABLES["recordings"].columns).encode()
         (HEAD, "is truncated"),
     ],
 )
-def test_a_wrong_file_is_a_one_line_error_with_the_remedy(tmp_path, content, words):
+def test_an_unreadable_table_is_a_one_line_error_with_the_remedy(tmp_path, content, words):
     if content is not None:
         (tmp_path / "recordings.csv").write_bytes(content)
     with pytest.raises(StoreError, match=words) as error:
@@ -65,7 +65,7 @@ def test_a_wrong_file_is_a_one_line_error_with_the_remedy(tmp_path, content, wor
     assert "\n" not in message
 
 
-def test_numbers_have_six_digits_counts_all_and_frames_the_columns_of_the_schema(tmp_path):
+def test_numbers_are_written_with_six_digits_but_counts_with_all(tmp_path):
     frames = {name: pd.DataFrame(columns=list(table.columns)) for name, table in TABLES.items()}
     numbers = [1234567.0, 1234567.5, 0.000123456789, 1 / 3, math.inf, math.nan]
     rows = {"multiprocessors": [10**9 + 1] * 6, "launch_s": numbers}

@@ -43,7 +43,7 @@ def changed(made, **facts):
 
 @pytest.mark.exhaustive
 @pytest.mark.slow
-def test_a_report_has_the_kernel_in_its_tables_figures_and_page():
+def test_a_user_supplied_kernel_appears_in_tables_figures_and_page():
     """It has no rows that follow from counts, and the catalog stays as it is."""
     folder = reports.made("tried")
     store = Store(folder / "tables")
@@ -76,7 +76,7 @@ def test_a_report_has_the_kernel_in_its_tables_figures_and_page():
     assert "mine" not in VARIANTS
 
 
-def test_two_kernels_of_one_name_or_one_without_source_are_refused(made, monkeypatch):
+def test_two_user_kernels_with_one_name_or_one_without_source_are_refused(made, monkeypatch):
     other = changed(made, sources=made.provenance["sources"] | {PATH: "0" * 64})
     a, b = (MeasuredSource(name, name, "gpu0", made) for name in "ab")
     user_supplied.check_same([a, b])
@@ -89,7 +89,7 @@ def test_two_kernels_of_one_name_or_one_without_source_are_refused(made, monkeyp
         data.load({"old": [Path("old")]})
 
 
-def test_a_source_that_is_not_what_was_measured_is_refused(made):
+def test_a_user_source_that_differs_from_the_measured_one_is_refused(made):
     for old, new, message in (
         ('"mine"', '"block"', "brought/mine.cu:1: block is a variant of the catalog"),
         ('"mine"', '"other"', "brought/mine.cu:1: contains other; name the file after its kernel"),
@@ -102,7 +102,7 @@ def test_a_source_that_is_not_what_was_measured_is_refused(made):
         assert len(said) < 600
 
 
-def test_a_text_that_a_recording_cannot_keep_is_refused(made, tmp_path):
+def test_a_user_source_that_a_recording_cannot_store_is_refused(made, tmp_path):
     for lines, message in (
         (["not it"], "texts: brought/mine.cu differs from its SHA-256"),
         ([""] * (2**16 + 1), "has 65537 characters, more than 65536"),

@@ -127,7 +127,7 @@ def test_the_floor_is_interpolated_between_measured_copies():
 
 
 @pytest.mark.parametrize("memory", ["pinned", "pageable"])
-def test_the_table_differs_from_the_predictor_of_all_sizes_by_interpolation_only(
+def test_tabulated_times_differ_from_the_predictor_only_by_interpolation(
     gpu_recording, computed, memory
 ):
     found = predictors_of(gpu_recording, held_out=True)[memory]
@@ -156,14 +156,14 @@ def contradictions(tables, gpu, memory):
 
 
 @pytest.mark.parametrize("memory", ["pinned", "pageable"])
-def test_a_speedup_never_contradicts_the_break_even_size(computed, memory):
+def test_a_predicted_speedup_never_contradicts_the_break_even_size(computed, memory):
     assert list(contradictions(computed, "card", memory)) == []
 
 
 @pytest.mark.exhaustive
 @pytest.mark.slow
 @pytest.mark.parametrize("memory", ["pinned", "pageable"])
-def test_no_speedup_of_the_recorded_gpu_contradicts_the_break_even_size(memory):
+def test_no_speedup_predicted_for_the_recorded_gpu_contradicts_its_break_even_size(memory):
     assert list(contradictions(made("measured") / "tables", "h200", memory)) == []
 
 
@@ -175,7 +175,7 @@ def tabulated(variant, n, time_s, **facts):
     return row | {"least_n": "256", "largest_n": "1024"} | facts
 
 
-def test_between_two_sizes_of_the_table_log_time_is_linear_in_log_n():
+def test_between_two_tabulated_sizes_log_time_is_linear_in_log_n():
     rows = [tabulated("block", 100, 1e-3), tabulated("block", 400, 4e-3, time_high_s="inf")]
     rows.append(tabulated("naive", 100, 1e-4))
     rows.append(tabulated("tile", 200, 1e-4, time_high_s=""))  # for the explorer only
@@ -193,7 +193,7 @@ def test_between_two_sizes_of_the_table_log_time_is_linear_in_log_n():
     assert lookup.Rows(on_cpu).fastest(200).time.time_s == pytest.approx(200), "of a baseline"
 
 
-def test_held_out_sizes_are_inside_their_intervals_and_not_fitted(computed):
+def test_held_out_sizes_are_not_fitted_but_lie_inside_their_prediction_intervals(computed):
     frame = pd.read_csv(computed / "predictions.csv")
     assert set(frame["n"]) == {1536}
     assert frame["error_share"].abs().median() < 0.05
@@ -258,7 +258,7 @@ def test_advise_gives_time_speedups_and_break_even_at_any_size(run, computed):
     assert "not predicted" not in run(computed, LARGEST)[1]
 
 
-def test_several_square_products_may_be_runs_one_after_the_other(run, computed):
+def test_several_square_products_can_be_predicted_as_consecutive_runs(run, computed):
     (one, *_), (seven, *_) = (
         answers_of(computed, Question("card", Shape.square(1536), Run("pinned", products))).on_gpu
         for products in (1, 7)
@@ -280,7 +280,7 @@ def test_several_square_products_may_be_runs_one_after_the_other(run, computed):
     assert resident.on_cpu("best").time.time_s == pytest.approx(7 * 2e-11 * 900**3 / 3.2, rel=0.1)
 
 
-def test_extrapolations_are_marked_with_their_ranges_of_sizes(run, computed, edited):
+def test_an_extrapolated_answer_states_the_measured_sizes(run, computed, edited):
     inside = run(computed, 512)[1]
     assert "extrapolated: N = 512" not in inside
     assert "note: extrapolated" not in inside
@@ -318,7 +318,7 @@ def fails_with(result, *words):
     assert all(word in err for word in words), err
 
 
-def test_an_error_is_a_one_line_error(run, computed):
+def test_a_user_error_is_reported_in_one_line(run, computed):
     fails_with(run(computed, 512, "--gpu", "h999"), "'h999'", "use one of: card")
     for n in (0, -3, 46341, 10**400):
         fails_with(run(computed, n), f"--n {str(n)[:5]}", "use 1 to 46340")
@@ -328,13 +328,13 @@ def test_an_error_is_a_one_line_error(run, computed):
         assert (status, "Traceback" in err) == (2, False)
 
 
-def test_missing_gpus_are_named_with_the_remedy(run, tmp_path):
+def test_tables_without_any_gpu_are_an_error_that_names_the_remedy(run, tmp_path):
     for name in TABLES:
         (tmp_path / f"{name}.csv").write_text("broken\n")
     fails_with(run(tmp_path, 512), "predictors.csv has no GPU); delete them and use `make report`")
 
 
-def test_a_gpu_without_fit_and_a_missing_or_invalid_table_are_one_line_errors(run, edited):
+def test_a_gpu_without_fit_or_a_missing_or_invalid_table_is_a_one_line_error(run, edited):
     for name in TABLES:
         path = edited(name, lambda frame: frame) / f"{name}.csv"
         path.unlink()

@@ -62,7 +62,7 @@ def test_intervals_cover_a_known_break_even_size():
     assert min(inside, near) >= 54
 
 
-def test_break_even_sizes_in_and_outside_the_measured_range():
+def test_break_even_sizes_are_located_inside_below_or_above_the_measured_range():
     names = ("location", "slower_at", "faster_at", "n_low", "n_high")
     for time_s, expected in (
         (lambda n: gpu_s(n) / 50, [BELOW, None, 256, 0, 0]),
@@ -99,7 +99,7 @@ def test_break_even_sizes_in_and_outside_the_measured_range():
 
 
 @given(st.lists(st.floats(-3, 3).filter(lambda x: abs(x) > 1e-3), min_size=4, max_size=4))
-def test_the_gpu_is_faster_above_the_break_even_size(log_ratio):
+def test_the_gpu_is_faster_at_all_sizes_above_the_break_even_size(log_ratio):
     sizes = np.array([256.0, 512, 1024, 2048])
     (n,) = crossings(sizes, np.array(log_ratio)[:, None])
     assert all(value < 0 for value in np.array(log_ratio)[sizes > n])
@@ -107,7 +107,7 @@ def test_the_gpu_is_faster_above_the_break_even_size(log_ratio):
         assert log_ratio[int(np.sum(sizes <= n)) - 1] > 0
 
 
-def test_a_side_is_its_fastest_curve_without_extrapolation():
+def test_the_time_of_a_side_is_its_lowest_curve_within_measured_sizes():
     cells = [{"n": n, "total_s": 1e-9 * n, "variant": "short"} for n in (256, 512)]
     cells += [{"n": n, "total_s": 1e-7 * n, "variant": "long"} for n in (256, 512, 1024)]
     cells = pd.DataFrame([NAME | cell for cell in cells])

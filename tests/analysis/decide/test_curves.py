@@ -29,7 +29,7 @@ def test_a_curve_goes_through_the_measured_times_and_is_monotone_between_them(ti
 
 
 @given(times, st.floats(1.1, 30))
-def test_beyond_the_measured_sizes_a_time_grows_within_physical_limits(time_s, factor):
+def test_beyond_the_measured_sizes_the_slope_stays_within_physical_limits(time_s, factor):
     found = curve(SIZES, time_s)
     for end, edge, far in ((0, 256.0, 256.0 / factor), (-1, 4096.0, 4096.0 * factor)):
         near_s, far_s = np.exp(found.at([edge, far]))
@@ -39,7 +39,7 @@ def test_beyond_the_measured_sizes_a_time_grows_within_physical_limits(time_s, f
 
 
 @given(st.floats(1e-12, 1e-6), st.floats(2.0, 3.0), st.floats(20, 50_000))
-def test_a_power_of_n_is_continued_exactly(cost, exponent, n):
+def test_times_that_are_a_power_of_n_are_extrapolated_exactly(cost, exponent, n):
     found = curve(SIZES, cost * SIZES**exponent)
     assert float(np.exp(found.at(n)[0])) == pytest.approx(cost * n**exponent, rel=1e-6)
 
@@ -74,7 +74,7 @@ def test_no_kernel_is_extrapolated_above_the_highest_measured_throughput():
         assert time_s == pytest.approx(measured_s * (beyond / largest) ** exponent, rel=1e-2)
 
 
-def test_each_draw_is_a_curve_with_range_and_half_widths():
+def test_several_draws_are_interpolated_as_separate_curves():
     draws = np.array([1e-3, 2e-3, 9e-3, 6e-2, 0.5])[:, None] * np.array([1.0, 1.2, 0.7])
     draws[2, 1] *= 1.3
     at = np.array([200.0, 700.0, 2048.0, 5000.0])
@@ -98,7 +98,7 @@ def test_each_draw_is_a_curve_with_range_and_half_widths():
     assert math.isinf(nothing.predict(300).half_width[0])
 
 
-def test_leave_one_out_errors_are_scaled_by_distance():
+def test_leave_one_out_errors_are_scaled_by_the_distance_from_other_sizes():
     time_s = 1e-12 * SIZES**3
     between, beyond = leave_one_out(SIZES, time_s)
     assert between == pytest.approx(np.zeros(3), abs=1e-6)
@@ -134,7 +134,7 @@ def test_intervals_of_curves_of_different_scale_contain_95_percent_of_new_errors
     assert 0.94 <= np.mean(inside) <= 0.97
 
 
-def test_fill_is_the_largest_over_the_mean_number_of_blocks():
+def test_fill_is_the_largest_over_the_mean_number_of_blocks_per_multiprocessor():
     for variant, block, n, expected in (
         ("register_tile", None, 1536, 2 / (144 / 132)),  # 144 tiles of 128 on 132 multiprocessors
         ("register_tile", None, 1024, 1 / (64 / 132)),
@@ -146,5 +146,5 @@ def test_fill_is_the_largest_over_the_mean_number_of_blocks():
 
 
 @given(st.sampled_from(["naive", "block", "block_unroll4"]), st.integers(1, 5000))
-def test_a_partly_filled_wave_never_shortens_a_launch(variant, n):
+def test_a_partly_filled_wave_of_blocks_never_shortens_a_launch(variant, n):
     assert 1 <= fill(product_of(variant, n, 16), 132) <= 132

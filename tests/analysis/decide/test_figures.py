@@ -42,7 +42,7 @@ def copy(memory, direction, size_bytes, copy_s, **more):
     return row | more
 
 
-def test_copies_are_shown_as_throughput_by_size_and_direction(tmp_path):
+def test_the_figure_of_copies_shows_bandwidth_by_size_and_direction(tmp_path):
     bounds = {"copy_low_s": 2**20 / 6e10, "copy_high_s": 2**20 / 4e10}
     rows = [
         copy("pinned", "h2d", 2**20, 2**20 / 5e10, **bounds),

@@ -30,7 +30,7 @@ def source(gpu_recording):
     return source
 
 
-def test_other_locations_have_a_table_of_their_own(source, gpu_recording):
+def test_products_at_other_locations_are_only_in_the_table_of_locations(source, gpu_recording):
     table = locations_table([source])
     assert set(table["host_memory"]) == {"pinned", "pageable", *SHORTER}
     assert set(table["variant"]) == {"block"}
@@ -42,7 +42,7 @@ def test_other_locations_have_a_table_of_their_own(source, gpu_recording):
     assert locations_table([plain]).empty
 
 
-def test_the_floor_is_the_copies_of_the_location(source):
+def test_the_floor_of_a_location_is_the_time_of_its_copies(source):
     table = locations_table([source]).query("n == 1024 and m == 1024")
     by_location = table.groupby("host_memory")["floor_s"].first()
     assert by_location["resident"] == 0
@@ -62,7 +62,7 @@ def test_resident_data_have_a_smaller_break_even_size(source):
     assert slower_at["resident"] <= slower_at["pinned"] <= slower_at["managed"]
 
 
-def test_batches_are_times_per_product_over_the_copies_of_the_same_round(gpu_recording):
+def test_batches_have_times_per_product_divided_by_the_copies_of_the_same_round(gpu_recording):
     key = {"device": "gpu0", "variant": "cublas_sgemm", "dtype": "float32", "batch": 1}
     key |= {"m": 8, "n": 8, "k": 8, "block_size": None, "products": 10, "same_a": 0}
     rows = [
@@ -78,7 +78,7 @@ def test_batches_are_times_per_product_over_the_copies_of_the_same_round(gpu_rec
     assert list(table["rounds"]) == [6, 6]
 
 
-def test_several_sessions_are_one_row(source):
+def test_several_sessions_give_one_row_per_product_and_location(source):
     rows = source.recording.samples
     again = rows.assign(session=1, total_s=1.1 * rows["total_s"])
     twice = replace(source.recording, samples=pd.concat([rows, again], ignore_index=True))

@@ -86,7 +86,7 @@ def test_intervals_cover_shapes_locations_and_batches_that_were_not_measured(tab
         assert inside[chosen].mean() >= 0.88
 
 
-def test_without_random_shapes_the_intervals_are_too_narrow(gpu_recording, patch):
+def test_intervals_are_too_narrow_if_no_random_shapes_were_measured(gpu_recording, patch):
     """The check above can fail: the families of shapes alone do not predict others."""
     families = [
         shape
@@ -100,7 +100,7 @@ def test_without_random_shapes_the_intervals_are_too_narrow(gpu_recording, patch
     assert np.mean(resident) < 0.9
 
 
-def test_the_coefficients_are_those_of_the_link(tables):
+def test_fitted_coefficients_recover_the_bandwidths_of_the_link(tables):
     (library,) = Surfaces(tables).on_gpu("card")
     rates = 1 / library.runs["pinned"].coefficients[2:4]
     assert rates == pytest.approx([truth._IN, truth._OUT], rel=0.05)
@@ -124,7 +124,7 @@ def test_a_shared_or_resident_a_is_copied_less_often(tables):
     assert library.predict(edges, Run("pinned", 1, 4))[0] == pinned
 
 
-def test_less_copying_never_takes_longer(tables):
+def test_a_location_with_fewer_copies_is_never_predicted_slower(tables):
     assert bounding("pinned") == ["pinned"]
     assert bounding("a_resident") == ["a_resident", "pinned"]
     assert bounding("resident") == ["resident", "pinned", "a_resident", "c_stays"]
@@ -138,7 +138,7 @@ def test_less_copying_never_takes_longer(tables):
         assert resident.time_s <= a_resident.time_s <= pinned.time_s, shape
 
 
-def test_a_measured_time_is_the_answer_and_no_interval_begins_below_the_highest_throughput(tables):
+def test_a_measured_time_is_the_answer_and_no_interval_exceeds_the_highest_throughput(tables):
     shape = Shape(1, 500, 600, 700)
     row = {"gpu": "card", "variant": "cublas_sgemm", "host_memory": "pinned", "cpu_s": "0.5"}
     row |= {"m": "500", "n": "600", "k": "700", "total_s": "0.001", "total_high_s": "0.0011"}
@@ -151,7 +151,7 @@ def test_a_measured_time_is_the_answer_and_no_interval_begins_below_the_highest_
     assert one.time.bounds == pytest.approx((0.00099, 0.0011))
 
 
-def test_long_runs_keep_the_sustained_share_of_the_highest_throughput(tables):
+def test_long_runs_are_limited_to_the_sustained_share_of_the_highest_throughput(tables):
     rates = {"gpu": "card", "fp32_flop_per_s": "1e12", "tensor_flop_per_s": ""}
     shares = [{"gpu": "card", "variant": "cublas_sgemm", "sustained_share": "0.8"}]
     shares.append({"gpu": "other", "variant": "cublas_sgemm", "sustained_share": "0.1"})
@@ -168,7 +168,7 @@ def test_long_runs_keep_the_sustained_share_of_the_highest_throughput(tables):
     assert long.time_s >= long.least_s
 
 
-def test_a_measured_break_even_size_is_the_least_of_the_locations_that_bound_it():
+def test_a_break_even_size_comes_from_the_locations_that_bound_it():
     def row(memory, n):
         size = {"location": "measured", "n": n, "family": "square", "cpu_baseline": "best"}
         return {"gpu": "card", "host_memory": memory} | size
@@ -191,7 +191,7 @@ def test_recordings_of_square_products_predict_only_square_products(gpu_recordin
         assert bool(found.on_gpu) == has_answer
 
 
-def test_break_even_sizes_keep_the_proportions_of_the_shape():
+def test_break_even_sizes_are_for_products_with_the_proportions_of_the_shape():
     def gpu_s(shapes):
         return 1e-3 + 0 * shapes[:, 0]
 
@@ -219,7 +219,7 @@ def test_impossible_questions_are_one_line_errors(computed):
         advise(computed, Question("card", Shape(1, 64, 65, 66), Run("pinned")))
 
 
-def test_a_question_selects_its_arithmetic(tables):
+def test_a_question_for_one_arithmetic_excludes_implementations_with_another(tables):
     shape = Shape(1, 500, 600, 700)
     strict, tensor = (
         ByShape(Question("card", shape, Run("pinned"), arithmetic), tables, "card")

@@ -27,7 +27,7 @@ def measured(truth, rng=None, noise=0.02, copies=2, sizes=SIZES):
 
 @given(latency=st.floats(1e-7, 1e-3), bytes_per_s=st.floats(1e8, 1e11), copies=st.integers(1, 3))
 @settings(max_examples=40, deadline=None)
-def test_exact_copies_give_their_latency_and_bandwidth(latency, bytes_per_s, copies):
+def test_copies_without_noise_give_their_exact_latency_and_bandwidth(latency, bytes_per_s, copies):
     # The smallest copies show the latency, the largest the bandwidth.
     sizes = latency * bytes_per_s * np.geomspace(0.01, 100, 8)
     found = fit(measured(Copies(latency, bytes_per_s), copies=copies, sizes=sizes), LINE)
@@ -48,7 +48,7 @@ def test_intervals_cover_the_true_latency_and_bandwidth():
     assert all(180 <= count <= 198 for count in inside.values()), inside
 
 
-def test_a_knee_is_found_and_the_unit_of_time_does_not_matter():
+def test_the_fit_finds_a_knee_and_does_not_depend_on_the_unit_of_time():
     points = measured(TRUTH, np.random.default_rng(1))
     best = fit(points, LINE)
     slower = fit(Points(points.copies, points.size_bytes, 1e3 * points.time_s), LINE)
@@ -83,7 +83,7 @@ def without_latency(noise, exponent):
     return points, best
 
 
-def test_copies_without_latency_have_intervals():
+def test_copies_without_latency_have_an_interval_that_begins_at_zero():
     points, best = without_latency(0.02, 0.02)
     low, high = interval(points, best, "latency_s")
     assert low == 0
@@ -108,7 +108,7 @@ def test_copies_without_latency_have_intervals():
 
 
 @given(st.floats(1, 1e9), st.floats(1, 1e9))
-def test_more_bytes_never_take_less_time(a, b):
+def test_a_fitted_copy_of_more_bytes_never_takes_less_time(a, b):
     model = Copies(1e-6, 1e10, 1e6, 5e9)
     small, large = (float(model.time_s(2, size)) for size in sorted((a, b)))
     assert small <= large
@@ -124,7 +124,7 @@ def tables(gpu_recording):
 
 @pytest.mark.parametrize(("memory", "bytes_per_s"), [("pinned", 24e9), ("pageable", 6e9)])
 @pytest.mark.parametrize("direction", ["h2d", "d2h"])
-def test_the_bandwidth_of_a_recording_is_found(tables, memory, bytes_per_s, direction):
+def test_the_fit_recovers_the_bandwidth_of_a_recording(tables, memory, bytes_per_s, direction):
     found = only(tables[0], host_memory=memory, direction=direction, data=END_TO_END, model=LINE)
     assert found["bytes_per_low_s"] <= bytes_per_s <= found["bytes_per_high_s"]
     assert found["bytes_per_s"] == pytest.approx(bytes_per_s, rel=0.02)
@@ -134,6 +134,6 @@ def test_the_bandwidth_of_a_recording_is_found(tables, memory, bytes_per_s, dire
 
 
 @pytest.mark.parametrize(("bytes_per_s", "is_shown"), [(2e10, True), (5e20, False)])
-def test_a_bandwidth_that_no_data_determine_is_not_given(bytes_per_s, is_shown):
+def test_a_bandwidth_that_the_data_do_not_determine_is_blank(bytes_per_s, is_shown):
     fitted = Copies(1e-5, bytes_per_s, knee_bytes=4e5)
     assert math.isnan(_bandwidth(fitted, 1e8)) is not is_shown

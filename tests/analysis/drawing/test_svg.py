@@ -27,7 +27,7 @@ def drawn(name="one", title="All of it"):
 
 
 @pytest.mark.slow
-def test_a_figure_is_reproducible_with_tooltips_and_unique_ids():
+def test_a_rendered_figure_is_reproducible_and_has_tooltips_and_unique_ids():
     text = drawn()
     assert text == drawn()
     assert not re.search(r"20\d\d-\d\d-\d\d", text)
@@ -53,7 +53,7 @@ def test_a_figure_is_reproducible_with_tooltips_and_unique_ids():
         assert (root.get("role"), root.get("aria-labelledby")) == ("img", f"caption-{name}")
 
 
-def test_labels_are_one_short_line_and_do_not_overlap():
+def test_figure_labels_are_one_short_line_and_do_not_overlap():
     known = {"  card\n": "card", "a\u202eb": "ab", "x" * 40: "x" * 40, "$\\frac{": "$\\frac{"}
     long = "rack-7-blackwell-" + "x" * 50 + "-edition-gpu0"
     known[long] = "rack-7-blackwell-xxx…xxxxxx-edition-gpu0"

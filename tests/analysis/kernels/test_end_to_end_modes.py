@@ -29,7 +29,7 @@ def table(ladder, settings=()):
 
 
 @pytest.mark.slow
-def test_runs_are_compared_with_the_previous_step_and_the_copies():
+def test_runs_in_pieces_are_compared_with_the_previous_step_and_with_their_copies():
     (row,) = table([PIECES], SETTINGS).to_dict("records")
     assert (row["total_s"], row["after_total_s"], row["speedup"]) == (0.0008, 0.0013, 1.625)
     assert (row["pieces"], row["copies_s"], row["over_floor"]) == (8, 0.0004, pytest.approx(1.75))

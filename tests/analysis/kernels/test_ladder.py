@@ -34,7 +34,7 @@ def one(steps, name, n=2048, quantity="kernel", memory="pinned", dtype="float32"
     return only(steps, variant=name, **where)
 
 
-def test_steps_have_types_shapes_and_changes(steps):
+def test_ladder_steps_have_a_row_per_type_and_shape_and_list_the_changes_of_the_build(steps):
     after = steps["variant"].map(lambda name: VARIANTS[name].after)
     assert (steps["after"] == after.where(after != "sgemm_top", "register_tile_async")).all()
     keys = ["gpu", "variant", "dtype", "batch", "m", "n", "k", "host_memory", "quantity"]
@@ -83,7 +83,7 @@ def test_speedups_are_over_the_nearest_measured_predecessor(steps, gpu_recording
     assert (row["verdict"], pd.isna(row["speedup_low"])) == ("no interval", True)
 
 
-def test_both_sides_have_the_same_or_their_fastest_block_size(steps, gpu_recording):
+def test_both_sides_of_a_step_have_the_same_or_their_fastest_block_size(steps, gpu_recording):
     both = steps[steps["block_size"].notna() & steps["after_block_size"].notna()]
     assert (both["block_size"] == both["after_block_size"]).all()
     sizes = both.groupby("variant")["block_size"].unique().map(list).to_dict()

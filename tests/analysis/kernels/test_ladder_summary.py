@@ -65,7 +65,7 @@ def one(summary, variant, gpu="card", block_size=None):
     return only(chosen, variant=variant, gpu=gpu)
 
 
-def test_kernels_of_the_catalog_have_their_fastest_block_at_the_largest_size(summary):
+def test_the_summary_has_each_kernel_with_its_fastest_block_at_its_largest_size(summary):
     own = list(summary.loc[summary["gpu"] == "card", "variant"])
     assert own == ["naive", "naive", "naive_coalesced", "buffered_row", "block", "cublas_sgemm"]
     assert list(dict.fromkeys(own)) == [name for name in VARIANTS if name in own]
@@ -83,7 +83,7 @@ def test_kernels_of_the_catalog_have_their_fastest_block_at_the_largest_size(sum
     assert all(table.empty for table in tables_of(summary=CELLS[-1:], roofline=[]).values())
 
 
-def test_speedups_and_shares_are_ratios_of_the_throughputs(made, summary):
+def test_speedups_and_shares_are_ratios_of_throughputs(made, summary):
     compared = summary.merge(made["ladder_speedups"].dropna(subset="speedup"))
     assert compared["baseline"].value_counts().min() >= 3
     assert {*compared["baseline"]} == {PREVIOUS, *BASELINES[:-1]}
@@ -110,7 +110,7 @@ def test_speedups_and_shares_are_ratios_of_the_throughputs(made, summary):
         ("buffered_row", None, ("naive", 8, 1.5, 1.5, "faster")),  # at N = 1024
     ],
 )
-def test_baselines_have_their_fastest_block_size(made, variant, block, expected):
+def test_a_baseline_has_its_fastest_block_size_for_each_kernel(made, variant, block, expected):
     rows = made["ladder_speedups"]
     rows = rows[(rows["gpu"] == "card") & (rows["variant"] == variant)]
     rows = rows[rows["block_size"].isna() if block is None else rows["block_size"] == block]
@@ -123,7 +123,7 @@ def test_baselines_have_their_fastest_block_size(made, variant, block, expected)
         assert value == near if wanted else pd.isna(value)
 
 
-def test_each_named_baseline_is_chosen_at_the_size_of_the_row():
+def test_each_baseline_is_chosen_at_the_matrix_size_of_the_row():
     on_cpu = [cpu_cell("card", name, 2048, time_s) for name, time_s in CPU_S.items()]
     tables = tables_of(summary=[*CELLS, *on_cpu], roofline=ROOFLINE)
     rate = one(tables["ladder_summary"], "block")["kernel_flop_per_s"]

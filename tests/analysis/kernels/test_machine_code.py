@@ -67,7 +67,7 @@ def test_builds_have_their_occupancy_and_instruction_mix(code, gpu_recording):
     assert one(code, "mm_tile", "int32")["loop_fmas"] == 32, "IMAD"
 
 
-def test_flop_per_byte_counts_each_access(code, counts):
+def test_flop_per_byte_accessed_counts_every_load_of_a_thread(code, counts):
     expected = {"naive": 0.25, "naive_coalesced": 0.25, "block": 8}  # a quarter of the tile edge
     expected["register_tile"] = 32  # loads of four words: 1/128 + 1/128 words per FMA
     for name, flop_per_byte in expected.items():

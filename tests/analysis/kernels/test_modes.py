@@ -19,7 +19,7 @@ def made():
     return read(recorded(**SMALL))
 
 
-def test_each_mode_has_its_time_speedup_and_error(made):
+def test_each_mode_of_the_library_has_its_time_speedup_and_error(made):
     table = modes_table(data.sources({"card": made})).set_index("variant")
     assert set(table.index) == {REFERENCE, *CONTEXT}
     assert set(table["n"]) == {512}, "other modes were measured at this size only"
@@ -40,7 +40,7 @@ def test_answers_contain_no_other_mode_of_cublas(made):
     assert not set(source.square_cells["variant"]) & CONTEXT
 
 
-def test_without_other_modes_there_is_no_row(made):
+def test_the_table_of_modes_is_empty_if_only_one_mode_was_measured(made):
     def without(name):
         frame = getattr(made, name)
         return frame[~frame["variant"].isin(CONTEXT)]

@@ -27,7 +27,7 @@ def table(recording, *rows):
     return accuracy_table(data.sources({"card": replace(recording, accuracy=made)}))
 
 
-def test_errors_are_compared_with_the_library_and_the_maximum_over_sessions(gpu_recording):
+def test_errors_of_products_are_maxima_over_sessions_and_compared_with_the_library(gpu_recording):
     rows = [errors("block", "uniform", 12.0, 32), errors("block", "scaled", 5.0, 32)]
     rows.append(errors("cublas_sgemm", "uniform", 6.0))
     found = table(gpu_recording, *rows).set_index(["variant", "matrices"])
@@ -41,7 +41,7 @@ def test_errors_are_compared_with_the_library_and_the_maximum_over_sessions(gpu_
     assert table(gpu_recording).empty
 
 
-def test_sustained_launches_are_compared_with_single_ones():
+def test_sustained_launches_are_compared_with_kernel_only_times():
     made = read(recorded(**SMALL))
     slower = made.energy.assign(launch_s=made.energy["launch_s"] * 1.25)
     table = sustained_table(data.sources({"card": replace(made, energy=slower)}))

@@ -42,7 +42,7 @@ def one(roofline, name):
     return only(roofline, variant=name)
 
 
-def test_bounds_and_balance_are_work_over_ceilings(roofline, gpu_recording):
+def test_each_lower_bound_is_work_divided_by_its_ceiling(roofline, gpu_recording):
     most = ceilings_table(data.sources({"card": gpu_recording}))
     rates = most[most["host_memory"].isna()].set_index("quantity")["value"].to_dict()
     row = one(roofline, "block")
@@ -70,19 +70,19 @@ def test_bounds_and_balance_are_work_over_ceilings(roofline, gpu_recording):
     assert (row["bound"], row["l1_bound_s"] / in_sectors) == ("l1", pytest.approx(4, rel=0.1))
 
 
-def test_operands_cross_the_l2_once_if_all_blocks_run_at_once():
+def test_operands_are_read_from_l2_once_if_all_blocks_run_at_once():
     once, alone = (_l2_bytes(product_of("block", 64, 32), at_once) for at_once in (264, 0))
     assert once == 4 * ((64 + 64) * 64 + 64 * 64), "four blocks of 32×32"
     assert alone == 4 * (4 * (32 + 32) * 64 + 64 * 64)
 
 
-def test_a_ceiling_limits_only_from_80_percent():
+def test_a_ceiling_limits_a_kernel_only_from_80_percent_of_it():
     for time_s, limited_by in ((1.0, "l1"), (1.24, "l1"), (1.26, None), (100.0, None)):
         found = nearest_bound({"compute": 0.1, "l1": 1.0, "pipe": 1.0}, time_s)
         assert (found["bound"], found.get("limited_by")) == ("l1", limited_by)
 
 
-def test_tensor_kernels_have_their_units_and_missing_ceilings_no_bound(gpu_recording, counts):
+def test_a_missing_ceiling_gives_no_bound_and_tensor_kernels_use_theirs(gpu_recording, counts):
     ceilings = gpu_recording.ceilings
     older = ceilings[~ceilings["quantity"].isin(["l1_bytes_per_s", "shared_bytes_per_s"])]
     row = one(roofline_of(replace(gpu_recording, ceilings=older), counts), "block")

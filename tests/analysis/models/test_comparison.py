@@ -41,7 +41,7 @@ def test_left_out_sizes_are_predicted_from_the_others_by_the_true_model():
     assert of("M0").left_out_log_rms > 0.5
 
 
-def test_models_are_compared_by_resampling_whole_kernels():
+def test_models_are_compared_by_resampling_all_cells_of_a_kernel_together():
     table = models.comparison([of("M0"), of("M1"), of("M2"), of("M3")], 2000).set_index("model")
     assert table.loc["M0", "verdict"] == table.loc["M1", "verdict"] == models.WORSE
     assert set(table.loc[["M2", "M3"], "verdict"]) == {models.BEST, models.NOT_WORSE}
@@ -66,7 +66,7 @@ def test_models_are_compared_by_resampling_whole_kernels():
     assert found["left_out_log_rms_high"] > 1.3 * np.sqrt(share)
 
 
-def test_shares_of_effects_are_averaged_over_their_orders():
+def test_shares_of_effects_are_averaged_over_all_orders_of_adding_them():
     """Two redundant effects share their common part; the third one is independent."""
 
     def error(chosen):

@@ -25,7 +25,7 @@ def of(log_times):
         ("interpolation", lambda kernel, n: np.log(1e-11) + (2.5 + kernel / 20) * np.log(n)),
     ],
 )
-def test_curve_fits_recover_times_that_follow_them(name, law):
+def test_curve_fits_reproduce_times_that_follow_their_formula(name, law):
     one = of(law(DATA.kernels, N))[name]
     assert np.abs(one.left_out).max() < 1e-4
     kernels, n = np.array([0, 2, 5]), np.array([1536.0, 700.0, 3072.0])

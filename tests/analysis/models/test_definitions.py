@@ -35,7 +35,7 @@ def time_s(model, cell, **parameters):
     return float(times_s(model, cell, **parameters)[0])
 
 
-def test_m0_equals_the_formula_for_the_variants_it_describes():
+def test_m0_equals_the_formula_of_the_source_for_each_variant_it_describes():
     assert (m0_eta(32, 32), m0_eta(1, 1)) == (pytest.approx(16), pytest.approx(0.5))
     np.testing.assert_allclose(m0_eta(3, [1, 3, 6]), [0.75, 1.5, 2])
     np.testing.assert_allclose(m0_eta(np.inf, [1, 32]), [1, 32], rtol=1e-14)
@@ -58,7 +58,7 @@ def test_m0_equals_the_formula_for_the_variants_it_describes():
 @pytest.mark.slow
 @given(POSITIVE, BLOCKS, SIZES)
 @settings(deadline=None)
-def test_the_speedup_is_the_ratio_of_times_and_stays_below_two_with_buffers(rho, block, n):
+def test_m0_speedups_are_ratios_of_times_and_stay_below_two_for_buffered_kernels(rho, block, n):
     costs = {"t_G": T_G, "t_S": T_G / rho}
     kernels = (("naive", 32), ("block", block), ("buffered_row", None))
     cells = pd.concat([cell(name, n, b) for name, b in kernels])
@@ -71,7 +71,7 @@ def test_the_speedup_is_the_ratio_of_times_and_stays_below_two_with_buffers(rho,
 @pytest.mark.slow
 @given(POSITIVE, BLOCKS, SIZES, st.floats(1e-9, 1e3))
 @settings(deadline=None, max_examples=30)
-def test_each_extension_equals_m0_where_its_term_is_zero(rho, block, n, t_n):
+def test_each_extended_model_equals_m0_if_its_term_is_zero(rho, block, n, t_n):
     costs = {"t_G": T_G, "t_S": T_G / rho, "tau0": 0.0, "t_N": T_G}
     others = (("naive", 32), ("buffered_column", None), ("buffered_row", None))
     tiled = cell("block", n, block)
@@ -89,7 +89,7 @@ def test_each_extension_equals_m0_where_its_term_is_zero(rho, block, n, t_n):
     assert ratios[:2] == pytest.approx(t_n / T_G, rel=1e-9)
 
 
-def test_counted_models_recover_known_costs():
+def test_models_of_counted_work_recover_known_costs():
     work = {"sectors": 10, "lines": 5, "wavefronts": 7, "instructions": 100, "waits": 3}
     one = cell("block_strided", 64, 32, **work, imbalance=2)
     costs = {"tau0": 1, "c_G": 2, "c_L": 3, "c_S": 4, "c_I": 0.5, "t_B": 6}

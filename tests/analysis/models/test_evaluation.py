@@ -36,14 +36,14 @@ def evaluated(role=HELD_OUT):
     return evaluation.evaluate(candidates, plain, CELLS, predictions(candidates, role), 200, "test")
 
 
-def test_errors_are_given_as_factors_and_shares():
+def test_prediction_errors_are_reported_as_factors_and_as_a_share_within():
     found = evaluation.spread(np.array([-3.0, 0.0, 1.0, 0.5]))
     assert found["error_factor"] == pytest.approx(np.exp(np.sqrt(10.25 / 4)))
     assert found["median_factor"] == pytest.approx(np.exp(0.75))
     assert (found["worst_factor"], found["share_within"]) == (np.exp(3.0), 0.75)
 
 
-def test_every_model_has_a_row_of_every_test_and_the_true_one_is_best():
+def test_every_model_is_evaluated_in_every_test_and_the_true_one_is_best():
     found = evaluated()
     sizes = {"M0", "M2", "constant per kernel", "power law", "interpolation"}
     by_test = found.groupby("test")["model"].agg(set).to_dict()
@@ -61,7 +61,7 @@ def test_every_model_has_a_row_of_every_test_and_the_true_one_is_best():
         assert found.at[(test, "M0"), "log_rms"] > 3 * found.at[(test, "M2"), "log_rms"]
 
 
-def test_intervals_cover_variants_that_were_not_fitted():
+def test_prediction_intervals_cover_variants_that_were_not_fitted():
     held = evaluated().set_index(["test", "model"]).loc[(evaluation.HELD_OUT_SIZE, "M2")]
     assert held["log_rms"] == pytest.approx(np.log(1.1))
     assert (held["cells_inside"], held["inside_share"]) == (len(CELLS), 1)

@@ -57,7 +57,7 @@ def of_cards(labels, **changes):
 
 
 @pytest.mark.slow
-def test_speedups_have_panels_and_bounds_and_need_a_fitted_rho(tmp_path):
+def test_the_figure_of_speedups_has_a_panel_per_machine_with_a_fitted_rho(tmp_path):
     rows = of_cards(["a", "b"], simulated=True)
     rows["model_predictions"] += block_and_naive("a", 9, role="held out")
     rows["model_predictions"] += block_and_naive("a", 9, kernels="all")
@@ -78,7 +78,7 @@ def test_speedups_have_panels_and_bounds_and_need_a_fitted_rho(tmp_path):
     assert len(drawn(FIGURES["errors"], store).tooltips) == 1 + 8
 
 
-def test_errors_are_factors_by_model_and_gpu(tmp_path):
+def test_the_figure_of_errors_shows_factors_by_model_and_gpu(tmp_path):
     rows = [compared("published", "M0", np.log(4))]
     rows += [compared("a", "M0", **bounded("left_out_log_rms", *np.log([3, 2, 5])))]
     rows += [compared("a", "M1", np.log(1.1)), compared("a", "M2", None)]

@@ -105,7 +105,7 @@ def test_held_out_sizes_do_not_change_the_fit():
     assert not before["model_predictions"].equals(after["model_predictions"])
 
 
-def test_a_study_of_one_size_or_without_ceilings_has_fewer_rows(cpu_recording, gpu_recording):
+def test_models_that_cannot_be_fitted_are_omitted(cpu_recording, gpu_recording):
     """A host without GPU has no model."""
     made = read(recorded(sizes=(512,), holdout=()))
     found = tables_of({"card": made, "host": cpu_recording})

@@ -66,7 +66,7 @@ def test_work_of_block_and_naive_equals_hand_counts():
     assert (list(found.index), list(found)) == ([7, 3], [*asked, *COLUMNS])
 
 
-def test_counters_override_theory_and_unknown_work_is_empty():
+def test_counters_replace_theory_and_unknown_work_is_blank():
     key = ("block", "float32", 1, N, N, N, 32)
     loads, stores = (ncu_metric(f"shared_{way}_wavefronts") for way in ("load", "store"))
     sectors = ncu_metric("global_load_sectors")

@@ -32,7 +32,7 @@ def pinned(variant, n, total_s, **more):
     return gpu_cell("card", variant, n, total_s, memory="pinned", **more)
 
 
-def test_the_fastest_is_chosen_at_the_largest_size_over_all_memories():
+def test_the_fastest_implementation_is_chosen_at_the_largest_size_over_all_host_memories():
     assert answers(devices=(recording("card"), recording("host", gpu=False))).empty
     roles = answers([pinned("block", 512, 0.004)])
     assert list(roles.index) == ["fastest"]
@@ -69,14 +69,14 @@ def test_the_fastest_is_chosen_at_the_largest_size_over_all_memories():
 @pytest.mark.parametrize(
     ("spread", "word"), [(0.001, "faster"), (0.2, "undecided"), (None, "no interval")]
 )
-def test_the_fastest_needs_a_significant_speedup_over_the_next(spread, word):
+def test_the_fastest_is_called_faster_only_if_significantly_faster_than_the_next(spread, word):
     cells = [
         pinned(n, 512, time_s, spread=spread) for n, time_s in (("block", 4e-3), ("naive", 4.1e-3))
     ]
     assert answers(cells).at["fastest", "verdict"] == word
 
 
-def test_break_even_takes_the_best_implementation_and_the_fastest_cpu():
+def test_the_break_even_answer_compares_the_best_gpu_implementation_with_the_fastest_cpu():
     rows = [
         size_row("card", 500.0, 450.0, 550.0, memory="pageable"),
         size_row("card", 400.0, 350.0, 450.0),

@@ -9,7 +9,7 @@ from analysis.overview.choices import KINDS, LIBRARY, STRICT, TENSOR, _kind
 ROWS = ["kernels", "host_memory", "cpu_baseline"]
 
 
-def test_each_choice_has_the_least_times_of_its_side(computed):
+def test_each_choice_compares_the_least_times_of_both_sides(computed):
     store = Store(computed)
     choices = store["choices"].set_index(ROWS)
     assert len(choices) == len(KINDS) * 2 * 2
@@ -33,7 +33,7 @@ def test_each_choice_has_the_least_times_of_its_side(computed):
     ).all()
 
 
-def test_break_even_sizes_are_those_of_their_table(computed):
+def test_choices_repeat_the_break_even_sizes_of_the_table_break_even(computed):
     store = Store(computed)
     sizes = store["break_even"].query("kernels == 'library' and cpu_baseline == 'best'")
     choices = store["choices"].query(f"kernels == '{LIBRARY}' and cpu_baseline == 'best'")
@@ -46,6 +46,6 @@ def test_break_even_sizes_are_those_of_their_table(computed):
     np.testing.assert_allclose(both["break_even_n"][known], both["n_of_table"][known], rtol=0.01)
 
 
-def test_kernels_on_tensor_cores_are_not_strict():
+def test_kernels_on_tensor_cores_do_not_count_as_strict_fp32():
     names = ["sgemm_top_pieces", "sgemm_tensor_staged", "cublas_sgemm"]
     assert [_kind(name) for name in names] == list(KINDS) == [STRICT, TENSOR, LIBRARY]

@@ -53,7 +53,7 @@ def deviations(log_sd, degrees_of_freedom=50.0):
     return [row | {"host_work": False if row["quantity"] == "total" else None} for row in rows]
 
 
-def test_verdicts_are_on_candidates_measured_alike_on_both_gpus(recordings):
+def test_gpus_are_compared_only_over_candidates_that_both_measured(recordings):
     words = {(0.5, 0.97): "faster", (0.99, 1.01): "same", (1.03, 1.5): "slower"}
     words |= dict.fromkeys([(0.5, 0.99), (0.99, 1.03), (1.01, 1.5)], "undecided")
     words[NAN, NAN] = "no interval"
@@ -67,7 +67,7 @@ def test_verdicts_are_on_candidates_measured_alike_on_both_gpus(recordings):
     assert (both["candidates"] < every["candidates"].max()).all()
 
 
-def test_each_gpu_has_its_fastest_implementation_and_ratios_to_the_first(gpus, recordings):
+def test_each_gpu_has_its_fastest_implementation_and_its_ratio_to_the_first_gpu(gpus, recordings):
     assert not gpus.duplicated(["gpu", "n", "quantity", "host_memory"]).any()
     sizes = {name: set(rows["n"]) for name, rows in gpus.groupby("gpu")}
     assert sizes == {"first": {256, 512, 1536}, "other": {256, 512, 1024, 1536}}
@@ -91,7 +91,7 @@ def test_each_gpu_has_its_fastest_implementation_and_ratios_to_the_first(gpus, r
     assert (both["sessions"] == 1).all()
 
 
-def test_one_session_uses_the_variation_of_other_gpus_or_has_no_verdict(
+def test_a_gpu_with_one_session_uses_the_variation_of_other_gpus_or_gets_no_verdict(
     gpus, recordings, cpu_recording
 ):
     wide = compared(recordings, deviations(0.1))
@@ -123,7 +123,7 @@ def test_gpus_with_several_sessions_use_their_own_variation():
     assert both["verdict"].isin(("same", "undecided")).all()
 
 
-def test_kernels_of_changed_sources_are_not_compared(recordings):
+def test_kernels_whose_sources_differ_between_gpus_are_not_compared(recordings):
     first = recordings["first"]
     sources = first.provenance["sources"] | {"kernels/block.cu": "0" * 64}
     changed = recordings | {

@@ -72,7 +72,7 @@ def test_speedups_are_over_each_baseline_with_the_same_host_memory(cell, expecte
     assert ((decided["verdict"] == "faster") == (decided["speedup"] > 1)).all()
 
 
-def test_baselines_are_the_best_measured_and_have_a_speedup_of_one():
+def test_a_baseline_is_the_best_measured_cell_and_has_a_speedup_of_one_over_itself():
     table = table_of(samples_of(TIMES))
     block = of_cell(table)
     assert list(block.index) == ["total", "kernel", *(f"cpu_{name}" for name in SPEEDUP_BASELINES)]
@@ -94,7 +94,7 @@ def test_baselines_are_the_best_measured_and_have_a_speedup_of_one():
     )
 
 
-def test_missing_measurements_have_no_speedup_and_units_do_not_matter():
+def test_missing_measurements_give_no_speedup_and_the_unit_of_time_does_not_matter():
     table = table_of(samples := samples_of(TIMES))
     assert of_cell(table, "buffered_row", 256, 0).empty
     without = {cell: t for cell, t in TIMES.items() if cell[0] != "cpu" and cell[1] != "naive"}

@@ -46,7 +46,7 @@ def test_printed_throughputs_follow_from_the_printed_times(audited):
         assert {name: wrong[name] for name in ROW_AT_1024} == ROW_AT_1024
 
 
-def test_the_published_constants_bound_speedups_without_them(audited):
+def test_start_up_constants_give_bounds_of_the_speedups_without_them(audited):
     cold = one(audited, "constants", first_table=2, last_table=5)
     assert cold["constant_s"] == pytest.approx(0.0542, abs=5e-5)
     bounds = (cold["constant_low_s"], cold["constant_high_s"])
@@ -72,7 +72,7 @@ def test_the_published_constants_bound_speedups_without_them(audited):
         assert [bound > row["m0_limit"] for bound in bounds] == above
 
 
-def test_the_headline_throughput_and_the_cpu_are_audited(audited):
+def test_the_audit_compares_the_stated_highest_throughput_and_the_cpu_columns(audited):
     (row,) = audited["audit_headline"].to_dict("records")
     assert (row["n"], row["headline_flop_per_s"], row["time_s"]) == (2048, 344e9, 0.058)
     assert row["headline_s"] == pytest.approx(0.0499, abs=5e-5)
@@ -103,14 +103,16 @@ def test_the_headline_throughput_and_the_cpu_are_audited(audited):
         ("tuned_cpu_least_flop_per_s", 1e8, "cpu", "verdict", "as captioned"),
     ],
 )
-def test_a_changed_statement_changes_the_tables(audited, statement, value, table, column, expected):
+def test_changing_a_number_in_the_text_of_the_source_changes_the_audit(
+    audited, statement, value, table, column, expected
+):
     bent = audit_tables(TIMES, {**STATED, statement: published.Statement(2048, value, 0.0)})
     before, after = (found[f"audit_{table}"].iloc[-1][column] for found in (audited, bent))
     assert before != after
     assert after == (expected if isinstance(expected, str) else pytest.approx(expected, rel=1e-3))
 
 
-def test_pairs_follow_from_the_times_and_may_be_absent(audited):
+def test_the_audit_lists_inconsistent_pairs_of_printed_times_if_there_are_any(audited):
     pairs = audited["audit_pairs"]
     order, repeat = (pairs[pairs["kind"] == kind] for kind in (ORDER, REPEAT))
     row = order[(order["n"] == 512) & (order["block_size"] == 8) & (order["table"] == 5)]
@@ -156,7 +158,7 @@ def test_intervals_cover_a_known_start_up_constant():
     assert 88 <= inside <= 100
 
 
-def test_a_constant_is_robust_in_the_unit_of_the_times_and_needs_two_kernels():
+def test_the_start_up_constant_scales_with_the_unit_of_time_and_needs_two_kernels():
     number, n, time_s = kernels(np.random.default_rng(1), noise=0.005)
     steep = number == 0
     time_s[steep] = 0.05 + 1e-13 * n[steep] ** 4

@@ -55,12 +55,12 @@ YES, NO, NEITHER, OTHER = "holds", "does not hold", "undecided", np.nextafter(0.
         ("exactly", 0.25, {(0.25, 0.25): YES, (OTHER, OTHER): NO}),
     ],
 )
-def test_verdicts_of_the_rules(rule, expected, cases):
+def test_each_rule_gives_the_expected_verdict_for_an_interval(rule, expected, cases):
     for (low, high), word in cases.items():
         assert getattr(rules, rule.upper()).decide(low, high, expected) == word, (low, high)
 
 
-def test_undecided_claims_have_a_reason():
+def test_an_undecided_claim_names_the_bound_inside_its_interval():
     about, above = rules.ABOUT, rules.ABOVE
     assert about.reason(1.5, 1.7, 2.0) == "interval contains 1.6"
     assert above.reason(0.9, 1.1, 1.0) == "interval contains 1"
@@ -101,7 +101,7 @@ def test_a_claim_has_one_verdict_per_gpu_model(gpu_recording, claims):
         assert row["host_memory"] == memory
 
 
-def test_claims_on_accesses_follow_from_the_counts_of_loads(claims):
+def test_claims_about_accesses_are_decided_by_counted_loads(claims):
     for words, value, cases in (("does B/4 flop", 1.0, 9), ("to 1/32", 32.0, 2)):
         row = one(claims, words)
         assert (row["value"], row["verdict"], row["cases"]) == (value, "holds", cases)
@@ -118,7 +118,7 @@ def test_claims_on_accesses_follow_from_the_counts_of_loads(claims):
         ("zero padding", 1.0, "undecided"),
     ],
 )
-def test_claims_on_kernels_are_ratios_of_their_times(claims, words, value, verdict):
+def test_claims_about_two_kernels_use_the_ratio_of_their_times(claims, words, value, verdict):
     row = one(claims, words, "kernel")
     assert row["value"] == pytest.approx(value, rel=0.02)
     assert row["value_low"] < row["value"] < row["value_high"]

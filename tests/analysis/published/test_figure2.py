@@ -11,7 +11,7 @@ from tests.support.figures import device, drawn
 from tests.support.report_data import tables
 
 
-def test_the_table_has_the_fastest_kernel_and_properties_of_each_gpu(gpu_recording, cpu_recording):
+def test_figure_2_lists_the_fastest_kernel_and_properties_of_each_gpu(gpu_recording, cpu_recording):
     sources = data.sources({"gpu": gpu_recording})
     summary = data.summary_table(sources)
     (row,) = figure2_table(sources, summary, ceilings_table(sources)).to_dict("records")
@@ -33,7 +33,7 @@ def test_the_table_has_the_fastest_kernel_and_properties_of_each_gpu(gpu_recordi
     assert figure2_table(sources, summary, ceilings_table(sources)).empty
 
 
-def test_the_figure_shows_every_gpu_with_its_interval(tmp_path):
+def test_figure_2_shows_every_gpu_with_its_interval(tmp_path):
     rows = []
     for place in range(30):
         names = {"gpu": f"gpu{place}", "gpu_name": f"Model {place}", "recording": f"gpu{place}"}

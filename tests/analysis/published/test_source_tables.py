@@ -52,7 +52,7 @@ def test_printed_times_are_in_their_tables_and_give_the_printed_throughputs(prin
     assert rates["flop_per_s"].to_numpy() == pytest.approx(flop.to_numpy())
 
 
-def test_wrong_and_missing_files_are_one_line_errors(tmp_path):
+def test_a_wrong_or_missing_file_of_published_numbers_is_a_one_line_error(tmp_path):
     path = tmp_path / "times.csv"
     for text, words in (
         (CSV.read_text().replace(",0.135,", ",fast,", 1), "could not convert string to float"),

@@ -11,7 +11,7 @@ from analysis.published.systems import read
 from base.errors import StudyError
 
 
-def test_a_variant_without_catalog_entry_is_named(tmp_path):
+def test_an_error_names_a_system_whose_variant_is_in_no_catalog(tmp_path):
     for line, words in (
         ("gpu,nave", "gpu 'nave' is not in"),
         ("cpu,block", "cpu 'block' is not in"),
@@ -25,7 +25,7 @@ def test_a_variant_without_catalog_entry_is_named(tmp_path):
         read(tmp_path / "no.csv")
 
 
-def test_documented_limits_are_compared_with_the_driver(gpu_recording, cpu_recording):
+def test_documented_launch_limits_are_compared_with_the_driver(gpu_recording, cpu_recording):
     found = data.sources({"card": gpu_recording, "host": cpu_recording})
     limits = limits_table(found).set_index("limit")
     assert set(limits["gpu"]) == {"card"}

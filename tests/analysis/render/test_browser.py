@@ -130,7 +130,7 @@ def set_look(page, width, scheme, media="screen") -> None:
 
 
 @pytest.mark.exhaustive
-def test_size_of_file_answers_above_the_fold_and_tooltips_of_figures(shared):
+def test_the_page_is_small_shows_its_answers_without_scrolling_and_has_tooltips(shared):
     assert path_of("measured").stat().st_size <= LARGEST_BYTES
     page, _ = shared("measured")
     paints = page.evaluate("performance.getEntriesByType('paint').map(p => [p.name, p.startTime])")
@@ -162,7 +162,7 @@ def violations(page, *parts: str) -> list[tuple[str, str]]:
 
 
 @KINDS
-def test_only_tables_and_figures_scroll_sideways_and_no_request_is_made(visit, kind):
+def test_only_tables_and_figures_scroll_sideways_and_the_page_makes_no_request(visit, kind):
     page, said = visit(kind, PHONE)
     draw_explorer(page)
     page.evaluate(OPEN_FOLDS)
@@ -177,7 +177,7 @@ def test_only_tables_and_figures_scroll_sideways_and_no_request_is_made(visit, k
     assert page.evaluate("document.querySelectorAll('th[tabindex]').length") > 50, "scripts ran"
 
 
-def test_every_column_of_numbers_is_sorted_by_value(shared):
+def test_clicking_a_heading_sorts_a_column_of_numbers_by_value(shared):
     page, _ = shared("several")
     check = """async () => {
       const shown = cell => parseFloat((cell.firstChild?.textContent ?? "")
@@ -206,7 +206,7 @@ def test_every_column_of_numbers_is_sorted_by_value(shared):
 
 
 @pytest.mark.exhaustive
-def test_print_is_dark_on_light_on_few_sheets(visit):
+def test_the_printed_page_is_dark_on_light_and_needs_few_sheets(visit):
     page, _ = visit("measured", scheme="dark")
     page.emulate_media(media="print")
     body, paper = page.evaluate("""[document.body, document.documentElement].map(
@@ -244,7 +244,7 @@ def kinds(*often):
 
 
 @pytest.mark.parametrize("kind", kinds("several"))
-def test_texts_of_figures_overlap_nothing_unclipped_and_axe_finds_no_violation(visit, kind):
+def test_texts_of_figures_do_not_overlap_and_axe_finds_no_violation(visit, kind):
     page, _ = visit(made(kind, drawn=True), bypass_csp=True)
     draw_explorer(page)
     page.evaluate(OPEN_FOLDS)
@@ -331,7 +331,7 @@ def sparse(predicted):
     return rows.sort_values(["gpu", "n"])[list(predicted)]
 
 
-def test_the_calculator_interpolates_intervals(visit, tmp_path):
+def test_the_calculator_interpolates_times_and_their_intervals(visit, tmp_path):
     tables = Path(copytree(made("several") / "tables", tmp_path / "tables"))
     path = tables / "predicted_times.csv"
     predicted = pd.read_csv(path, dtype={"block_size": "Int64", "candidates": "Int64"})
@@ -348,7 +348,7 @@ TEXT = """[...document.querySelectorAll("main > section:not(#explorer, #answers)
 
 
 @pytest.mark.exhaustive
-def test_the_baseline_of_the_context_bar_gives_the_page_of_its_configuration(visit, tmp_path):
+def test_choosing_a_baseline_on_the_page_equals_rendering_with_that_baseline(visit, tmp_path):
     folder = made("several")
     places = (folder / "tables", folder / "figures", recordings("several"), TEMPLATE)
     page, said = visit("several", bypass_csp=True)
@@ -421,7 +421,7 @@ def texts_of(page) -> list[str]:
     return page.locator("#explorer-chart svg text").all_text_contents()
 
 
-def test_the_explorer_follows_its_controls(shared):
+def test_the_chart_of_the_explorer_follows_its_controls(shared):
     page, said = shared("several")
     from playwright.sync_api import expect
 
@@ -463,7 +463,7 @@ VIEW = "quantity=kernel+time&over=block&x=block_size&lines=both"
 
 
 @pytest.mark.parametrize(("width", "scheme"), [(PHONE, "dark"), (DESK, "light")])
-def test_the_address_restores_the_view_set_by_keyboard(visit, width, scheme):
+def test_the_address_restores_an_explorer_view_that_was_set_by_keyboard(visit, width, scheme):
     page, said = visit("several", width, scheme)
     draw_explorer(page)
     page.locator("#explorer-list summary").press("Enter")
@@ -588,7 +588,7 @@ def test_every_state_of_the_explorer_fits_and_is_accessible(visit, kind, state):
         assert violations(page, "#explorer") == []
 
 
-def test_the_view_is_saved_as_picture_and_table(visit, tmp_path):
+def test_a_view_of_the_explorer_is_saved_as_picture_and_as_table(visit, tmp_path):
     page, said = visit("several", query="?quantity=kernel+time&kernel=*&location=pinned")
     draw_explorer(page)
     points = int(page.locator("#explorer-status").inner_text().split()[0])
@@ -613,7 +613,7 @@ def test_the_view_is_saved_as_picture_and_table(visit, tmp_path):
     assert len(said) == 1, [line for line in said if "blob:" not in line]
 
 
-def test_hostile_names_stay_text(visit):
+def test_names_with_markup_are_shown_as_text(visit):
     page, said = visit("hostile")
     draw_explorer(page)
     assert not [line for line in said if line.startswith(("dialog", "error", "console"))]

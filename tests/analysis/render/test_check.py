@@ -55,7 +55,7 @@ def faults(page, folder, prose=True):
     return check(page, folder / "tables", folder / "templates" if prose else None)
 
 
-def test_a_digit_of_an_interval_and_a_changed_cell_are_found(page, folder, tmp_path):
+def test_the_check_finds_a_changed_digit_of_an_interval_and_a_changed_cell(page, folder, tmp_path):
     assert "128×256" in page
     (fault,) = faults(page.replace("128×256", "128×255"), folder)
     assert fault.startswith("128×255: summary 4 block_size is 128256")
@@ -103,7 +103,7 @@ def test_a_digit_of_an_interval_and_a_changed_cell_are_found(page, folder, tmp_p
         (r"cells,", "cells of 0.95,", "0.95 is in the text"),
     ],
 )
-def test_differences_from_the_csv_are_found(page, folder, pattern, changed, words):
+def test_the_check_finds_what_differs_from_the_csv(page, folder, pattern, changed, words):
     wrong, count = re.subn(pattern, changed, page, count=1)
     assert count == 1
     found = faults(wrong, folder)
@@ -111,7 +111,7 @@ def test_differences_from_the_csv_are_found(page, folder, pattern, changed, word
     assert all("\n" not in fault for fault in found)
 
 
-def test_the_command_prints_differences_and_returns_1(page, folder, tmp_path, command):
+def test_the_command_check_prints_differences_and_returns_1(page, folder, tmp_path, command):
     for value, status in (("12.35", 0), ("12.34", 1)):
         (tmp_path / "page.html").write_text(page.replace("12.35\u00a0ms", f"{value}\u00a0ms"))
         options = ("--tables", folder / "tables")

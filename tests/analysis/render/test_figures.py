@@ -20,7 +20,7 @@ def folder(tmp_path):
 
 
 @pytest.mark.slow
-def test_old_figures_are_removed_and_settings_of_matplotlib_kept(folder):
+def test_drawing_removes_old_figures_and_keeps_the_settings_of_matplotlib(folder):
     out = folder / "out"
     out.mkdir()
     for name in ("older", "of-a-user"):
@@ -48,7 +48,7 @@ def test_a_missing_table_and_an_unknown_focus_are_errors(folder):
 
 
 @pytest.mark.parametrize("rows", [[], [device("a")], [device("a", gpu=False)]])
-def test_empty_tables_draw_nothing(tmp_path, rows):
+def test_no_figure_is_drawn_from_empty_tables(tmp_path, rows):
     store = tables(tmp_path, recordings=rows)
     names = [(topic, name) for topic, name in figures._names() if topic != "published"]
     drawn = [each for each in names if not nothing(figures._figures(each[0])[each[1]], store)]

@@ -78,14 +78,14 @@ def words(sentence):
     return len([word for word in sentence.split() if re.search(r"\w", word)])
 
 
-def test_the_article_is_short_and_its_sentences_lean_on_each_other(text):
+def test_the_article_is_short_and_its_sentences_are_connected(text):
     said = sentences(text)
     assert sum(map(words, said)) <= MOST_WORDS
     assert sum(bool(CONNECTIVES.search(one)) for one in said) >= LEAST_CONNECTED * len(said)
     assert sum(words(one) <= 8 for one in said) <= MOST_SHORT * len(said)
 
 
-def test_each_step_names_the_bottleneck_before_and_after_and_its_source(text):
+def test_each_step_of_the_article_names_the_bottleneck_before_and_after_and_its_source(text):
     steps = re.findall(r'<li id="step-(\w+)">(.*?)</li>', text, re.DOTALL)
     assert [variant for variant, _ in steps] == [*STEPS[1:]]
     for variant, step in steps:
@@ -104,7 +104,7 @@ def test_links_of_the_article_have_targets_on_the_page(text):
     assert [one for one in targets if one not in ids] == []
 
 
-def test_every_paragraph_with_a_number_has_a_claim():
+def test_every_paragraph_of_the_article_with_a_number_has_a_tested_claim():
     template = (ROOT / "report" / "lesson.html.j2").read_text()
     claims = yaml.safe_load((ROOT / "report" / "lesson.yaml").read_text())["claims"]
     calls = re.findall(
@@ -161,7 +161,7 @@ def changed(tables, name, column, value, **where):
         ("cold_starts", "part", "total", {"gpu": "h100"}, None),
     ],
 )
-def test_a_claim_that_fails_ends_the_build_with_its_paragraph(
+def test_a_false_claim_of_the_article_ends_the_build_and_names_the_paragraph(
     published, name, column, value, where, words
 ):
     frames = changed(published, name, column, value, **where)
@@ -175,7 +175,7 @@ def test_a_claim_that_fails_ends_the_build_with_its_paragraph(
 
 
 @pytest.mark.parametrize("name", ["my-h100", RECORDINGS[0].name])
-def test_a_page_about_other_recordings_only_links_the_article(published, tmp_path, name):
+def test_a_page_about_other_recordings_only_links_to_the_article(published, tmp_path, name):
     """Another folder, or the same folder of another GPU model."""
     gpus = Store(published)["recordings"].copy()
     if name != "my-h100":

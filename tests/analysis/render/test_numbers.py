@@ -37,11 +37,11 @@ def cells(tmp_path_factory):
         (schema.COUNT, {4096.0: "4096", 17180.0: "17\u202f180"}),
     ],
 )
-def test_numbers_have_the_digits_of_their_unit(unit, texts):
+def test_numbers_on_the_page_have_the_digits_of_their_unit(unit, texts):
     assert {value: show(value, unit, value) for value in texts} == texts
 
 
-def test_bounds_have_two_decimals_and_ratios_are_orders_of_magnitude(tmp_path, cells):
+def test_a_bound_has_the_decimals_of_its_value_and_about_gives_orders_of_magnitude(tmp_path, cells):
     texts = {(0.00123, 0.0012345): "1.230", (0.0099, 0.0123): "9.90", (1.23, 0.0012): "1230.00"}
     texts |= {(123.456, 0.001234): "123\u202f456", (1.234e-7, 0.012): "0.00"}
     texts |= {(-1.234e-7, 0.012): "0.00"}

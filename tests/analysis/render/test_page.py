@@ -46,7 +46,7 @@ def test_every_number_and_name_equals_its_table_cell(kind, text):
 
 
 @KINDS
-def test_links_and_labels_have_targets_and_only_own_scripts_run(text):
+def test_links_and_labels_have_targets_and_the_page_allows_only_its_own_scripts(text):
     page = Page(text)
     ids = page.attributes("id")
     assert len(ids) == len(set(ids))
@@ -78,7 +78,7 @@ def test_links_and_labels_have_targets_and_only_own_scripts_run(text):
     assert "og:image" not in text, "the page has no address, and so no image for other sites"
 
 
-def test_the_same_input_gives_the_same_bytes_with_all_tables(tmp_path):
+def test_rendering_the_same_input_gives_the_same_bytes(tmp_path):
     folder = reports.made("several")
     places = (folder / "tables", folder / "figures", reports.recordings("several"), TEMPLATE)
     render(*places, tmp_path / "again.html", "card", MAKER)
@@ -100,19 +100,19 @@ def test_the_same_input_gives_the_same_bytes_with_all_tables(tmp_path):
         ("several", STALE | {"SIMULATED</mark>"}),
     ],
 )
-def test_notices_describe_the_content(text, said):
+def test_notices_on_the_page_describe_its_content(text, said):
     notices = STALE | {"Nothing was measured", "No GPU was measured.", "SIMULATED</mark>"}
     assert {words for words in notices if words in text} == said
 
 
 @pytest.mark.exhaustive
-def test_a_page_of_one_size():
+def test_a_page_about_a_single_matrix_size_agrees_with_its_tables():
     made = recorded(sizes=(7,), holdout=(), samples=6, variants=FEW, complete=True)
     folder = report({"card": made})
     assert check((folder / "report.html").read_text(), folder / "tables") == []
 
 
-def test_pages_with_hostile_or_simulated_names():
+def test_simulated_gpus_are_marked_everywhere_and_hostile_names_stay_text():
     text = (reports.made("several") / "report.html").read_text()
     badge = '<code>two-gpu0</code> <mark class="badge simulated">SIMULATED</mark>'
     for figure in re.findall(r"<svg.*?</svg>", text, re.DOTALL):

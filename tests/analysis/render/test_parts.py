@@ -65,7 +65,7 @@ PAGES += [("without kernel", name, CONFIG["report"]["focus"], BASELINES[0]) for 
 
 
 @pytest.mark.parametrize(("kind", "of", "focus", "baseline"), PAGES)
-def test_every_number_agrees(tmp_path, kind, of, focus, baseline):
+def test_every_number_of_a_page_agrees_with_its_table(tmp_path, kind, of, focus, baseline):
     used = recordings(kind, of)
     tables = chain(used)
     (tmp_path / "figures").mkdir()

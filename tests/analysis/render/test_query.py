@@ -25,7 +25,7 @@ def places(found):
     return [row.place[1] for row in found]
 
 
-def test_rows_keep_their_position_and_filters(summary):
+def test_selected_rows_keep_their_row_numbers_and_filters(summary):
     row = summary.first
     assert row.place == ("summary", 0)
     assert (row["variant"], row["n"], row["block_size"], row["total_s"]) == ("naive", 512, 32, 0.4)
@@ -39,7 +39,7 @@ def test_rows_keep_their_position_and_filters(summary):
         assert other.filters is other.where(n=512).filters is None
 
 
-def test_selection_and_order_keep_places_and_skip_blanks(summary):
+def test_selecting_and_sorting_rows_keeps_their_places_and_skips_blanks(summary):
     for equal, found in (
         *(({"variant": "block"}, [1, 2, 3]), ({"variant": ["naive", "buffered_row"]}, [0, 4, 5])),
         *(({"variant": "block", "n": 512, "block_size": 16}, [1]), ({"gpu": None}, [5])),
@@ -65,7 +65,7 @@ def test_selection_and_order_keep_places_and_skip_blanks(summary):
     assert not nothing
 
 
-def test_columns_of_another_table_keep_their_place(tmp_path):
+def test_columns_joined_from_another_table_keep_their_place(tmp_path):
     kernel = {"gpu": "card", "variant": "block", "n": 512, "block_size": None}
     speedups = [
         kernel | {"baseline": name, "speedup": value} for name, value in (("a-b", 2), ("c", 3))

@@ -25,14 +25,14 @@ def texts(answer):
 
 
 @pytest.mark.parametrize("recordings", [[recording("host", gpu=False)], [recording("card")]])
-def test_without_times_every_answer_gives_a_reason(tmp_path, recordings):
+def test_without_times_every_answer_says_why_it_is_missing(tmp_path, recordings):
     (one,) = said(tmp_path, sections.answers, recordings=recordings)
     lines = [line for answer in one.answers for line in texts(answer)]
     assert [value for value, _ in lines] == ["–"] * 3
     assert all(text for _, text in lines)
 
 
-def test_the_answers_name_what_is_compared(tmp_path):
+def test_the_answers_name_both_sides_of_each_comparison(tmp_path):
     run = {"n": 64, "host_memory": "pinned", "total_s": 0.5, "verdict": "undecided"}
     library = {"gpu": "card", "recording": "card", "variant": "cublas_sgemm", "is_library": True}
     fastest = [library | run | {"role": "fastest"}]
@@ -53,7 +53,7 @@ def test_the_answers_name_what_is_compared(tmp_path):
     assert sizes == [("N = 300 (200 to 400)", "any kernel, pinned memory")]
 
 
-def test_the_answers_name_the_candidates_on_the_cpu(tmp_path):
+def test_the_answers_say_from_how_many_cpu_cells_the_fastest_was_chosen(tmp_path):
     times = [{"recording": "card", "variant": name} for name in ("mkl", "naive", "packed", "mkl")]
     hosts = [{"recording": "card", "usable_threads": 16}]
     (one,) = said(tmp_path, sections.answers, cpu_times=times, cpu_hosts=hosts)
@@ -61,7 +61,7 @@ def test_the_answers_name_the_candidates_on_the_cpu(tmp_path):
     assert text.endswith(" with 16 threads; baseline: the fastest of packed, mkl")
 
 
-def test_the_gpu_in_focus_is_shown_first_and_others_are_hidden(tmp_path):
+def test_the_page_shows_the_gpu_in_focus_first_and_hides_the_others(tmp_path):
     recordings = [recording("card"), recording("other")]
     shown = said(tmp_path, sections.answers, "other", recordings=recordings)
     assert [one.device.label for one in shown] == ["other", "card"]
@@ -70,7 +70,7 @@ def test_the_gpu_in_focus_is_shown_first_and_others_are_hidden(tmp_path):
     assert hidden == [' data-gpu="other"', ' data-gpu="card" hidden']
 
 
-def test_the_context_offers_measured_baselines_and_the_size_of_the_answer(tmp_path):
+def test_the_top_bar_offers_the_measured_baselines_and_the_matrix_size_of_the_answer(tmp_path):
     step = {"gpu": "card", "variant": "block", "baseline": "cublas", "speedup": 0.5}
     choice = {"gpu": "card", "n": 512, **sections.STRICTEST}
     context = said(tmp_path, sections.context, ladder_speedups=[step], choices=[choice])

@@ -36,7 +36,7 @@ def body(text):
     return [(said, re.findall(r"<td[^>]*>(.*?)</td>", row, re.DOTALL)) for said, row in found]
 
 
-def test_markup_gives_row_column_title_and_csv(cells):
+def test_the_markup_of_a_table_names_its_rows_columns_title_and_csv(cells):
     text = in_page("table", cells.where(n=512), "gpu variant n block_size total_s±", "Some cells")
     columns = re.findall(r'<th scope="col" data-column="(\w+)"', text)
     assert columns == ["gpu", "variant", "n", "block_size", "total_s"]
@@ -60,7 +60,7 @@ def test_markup_gives_row_column_title_and_csv(cells):
     assert body(text)[0][1] == ["17\u202f000", "500\u202f000"], "without interval, none is shown"
 
 
-def test_names_are_escaped_simulated_gpus_marked_and_flags_words(cells, store):
+def test_tables_escape_names_mark_simulated_gpus_and_show_flags_as_words(cells, store):
     text = in_page("table", cells, "gpu recording variant n", "All", marks=MARKED)
     assert text.count('<code>card</code> <mark class="badge simulated">SIMULATED</mark>') == 4
     assert "<code>other</code> <mark" not in text
@@ -72,14 +72,14 @@ def test_names_are_escaped_simulated_gpus_marked_and_flags_words(cells, store):
     assert [cells[1:] for _, cells in body(text)] == [["yes", "no", "no"], ["no", "no", "yes"]]
 
 
-def test_tables_without_rows_and_columns_without_values_do_not_appear(cells, store):
+def test_tables_without_rows_and_columns_without_values_are_omitted(cells, store):
     assert in_page("table", rows(store, "speedups"), "source speedup", "None of them") == ""
     assert in_page("pivot", cells.where(n=1), "n", "gpu", "total_s", "None of them") == ""
     text = in_page("table", cells, "variant threads n", "Without threads")
     assert re.findall(r'<th scope="col" data-column="(\w+)"', text) == ["variant", "n"]
 
 
-def test_pivots_have_a_column_per_value_and_wide_ones_only_the_gpu_in_focus(cells):
+def test_a_pivot_has_a_column_per_value_or_if_too_wide_only_the_gpu_in_focus(cells):
     text = in_page("pivot", cells, "n", "gpu", "total_s±", "By card", marks=MARKED)
     heads = [f'{name} <span class="unit">ms</span>' for name in ("SIMULATED card", "other")]
     assert re.findall(r'<th scope="col">(.*?)</th>', text) == ["N", *heads]

@@ -29,7 +29,7 @@ def test_templates_nest_no_choice_in_an_expression():
 
 
 @pytest.mark.skipif(not which("node"), reason="needs Node.js")
-def test_the_explorer_compares_gpus_only_where_they_were_measured_alike():
+def test_the_explorer_compares_gpus_only_in_configurations_that_both_measured():
     script = ROOT / "tests" / "analysis" / "render" / "explorer_rows.mjs"
     made = run(["node", script, ROOT / "report" / "explorer.js"], capture_output=True, check=True)
     kernels, totals, all_rows = json.loads(made.stdout)

@@ -52,7 +52,7 @@ def program(path, text):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("title", ["pytest-benchmark", "nvbench"])
-def test_a_recipe_fails_for_a_slower_push_only(tmp_path, title):
+def test_the_documented_ci_recipe_fails_only_for_a_push_that_is_slower(tmp_path, title):
     work, temporary = tmp_path / "work", tmp_path / "temporary"
     for folder in (tmp_path / "bin", work / "repeats"):
         folder.mkdir(parents=True)

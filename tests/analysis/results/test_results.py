@@ -70,7 +70,7 @@ def nvbench(path, size=3):
     return write(path, {"devices": [], "benchmarks": [{"name": "copy", "states": states}]})
 
 
-def test_readers_give_one_table_with_seconds(tmp_path):
+def test_result_files_of_every_tool_are_read_as_one_table_in_seconds(tmp_path):
     hyperfine = write(tmp_path / "h.json", {"results": [{"command": "ls", "times": TIMES}]})
     lines = "".join(f"f,{time},{at % 2}\n" for at, time in enumerate(TIMES))
     files = {
@@ -92,7 +92,7 @@ def test_readers_give_one_table_with_seconds(tmp_path):
     assert [*read(hyperfine)["benchmark"].unique()] == ["l s"], "byte order mark, control letter"
 
 
-def test_sessions_are_in_the_order_of_the_dates_in_their_files(tmp_path):
+def test_sessions_are_ordered_by_the_dates_in_their_files(tmp_path):
     files = [google(tmp_path / f"{name}.json") for name in "cab"]
     dates = "2026-02-01T09:00:00+02:00", "2026-02-01T08:00:00+00:00"
     for path, date in zip(files, dates, strict=False):
@@ -124,12 +124,12 @@ def test_sessions_are_in_the_order_of_the_dates_in_their_files(tmp_path):
         ('{"results": [{"command": "a", "times": [1]}, {"command": "a", "times": [2]}]}', "a more"),
     ],
 )
-def test_a_wrong_file_is_a_one_line_error(tmp_path, content, reason):
+def test_an_invalid_file_is_a_one_line_error(tmp_path, content, reason):
     with pytest.raises(StudyError, match=reason):
         read(write(tmp_path / "x.json", content))
 
 
-def test_a_binary_file_that_is_cut_or_missing_is_an_error(tmp_path):
+def test_a_truncated_or_missing_binary_file_is_an_error(tmp_path):
     with pytest.raises(StudyError, match="3 of 4 times"):
         read(nvbench(tmp_path / "n.json", size=4))
     (tmp_path / "n.json-bin" / "0.bin").unlink()
@@ -137,7 +137,7 @@ def test_a_binary_file_that_is_cut_or_missing_is_an_error(tmp_path):
         read(tmp_path / "n.json")
 
 
-def test_long_sessions_are_thinned_and_too_large_files_are_refused(tmp_path):
+def test_sessions_with_many_samples_are_thinned_and_too_large_files_are_refused(tmp_path):
     times = np.random.default_rng(1).permutation(100_001) + 1.0
     thinned = read(pytest_file(tmp_path / "p.json", {"t": times}))["time_s"]
     assert [*thinned] == [*range(1, 10**5 + 2, 100)]
@@ -164,7 +164,7 @@ def test_only_the_changed_benchmark_is_slower():
     assert found.same_build_slower == [0] * 20
 
 
-def test_without_repeats_there_is_no_verdict_and_no_rate():
+def test_without_repeated_sessions_there_is_no_verdict_and_no_rate_of_false_ones():
     comparison = compare(table(["a", "b"], slower=["b"]), Builds(["a"], ["b"], ["a"]), 0.05)
     assert {*comparison.verdicts["verdict"]} == {"undecided"}
     assert not comparison.same_build_slower
@@ -181,7 +181,7 @@ def verdicts(samples, a, b):
     return comparison.verdicts.set_index("benchmark")["verdict"], comparison.notes
 
 
-def test_a_shift_of_all_benchmarks_is_one_verdict_from_three_sessions_on():
+def test_a_shift_of_all_benchmarks_gives_one_verdict_from_three_sessions_on():
     samples = table([*REPEATS, *SIDES])
     samples["time_s"] *= 1 + 0.2 * samples["session"].str.startswith("b")
     single, notes = verdicts(samples, ["a0"], ["b0"])
@@ -199,7 +199,7 @@ def test_a_shift_of_all_benchmarks_is_one_verdict_from_three_sessions_on():
     assert {*majority[["b4", "b5"]]} == {"same"}, "others are slower, so these are not faster"
 
 
-def test_a_slower_benchmark_is_found_beside_a_shift_of_all():
+def test_a_slower_benchmark_is_found_even_if_all_benchmarks_shift():
     samples = table([*REPEATS, *SIDES], slower=SIDES[1::2], shared=0.02)
     samples["time_s"] *= 1 + 0.03 * samples["session"].str.startswith("b")
     said, _ = verdicts(samples, SIDES[::2], SIDES[1::2])
@@ -208,7 +208,7 @@ def test_a_slower_benchmark_is_found_beside_a_shift_of_all():
 
 
 @pytest.mark.parametrize("factor", [1.0, 1.06])
-def test_a_drift_of_the_machine_is_no_slowdown_and_cancels_if_builds_alternate(factor):
+def test_drift_of_the_machine_is_not_called_slower_and_cancels_if_builds_alternate(factor):
     samples = table([*REPEATS, *SIDES], shared=0)
     place = samples["session"].map({name: at for at, name in enumerate([*REPEATS, *SIDES])})
     late = [*SIDES[3:]]
@@ -222,7 +222,7 @@ def test_a_drift_of_the_machine_is_no_slowdown_and_cancels_if_builds_alternate(f
         assert "slower" not in {*said.drop(MOST)}
 
 
-def test_variation_is_that_of_the_sessions():
+def test_the_estimated_variation_equals_that_of_the_simulated_sessions():
     names = [f"r{number}" for number in range(40)]
     sessions_of_one_build = located(table(names, benchmarks=30))
     one = 0.003**2 + 0.003**2 + 1.35**2 * 0.005**2 / 12  # 1.35: of a lower quartile
@@ -232,7 +232,7 @@ def test_variation_is_that_of_the_sessions():
         assert (deviation**2).mean() == pytest.approx(2 * one * share, rel=0.25)
 
 
-def test_a_disturbed_repetition_widens_intervals_and_does_not_make_sides_slower():
+def test_a_disturbed_repeated_session_widens_intervals_but_makes_no_side_slower():
     samples = table([*REPEATS, "a", "b"], slower=["b"])
     builds = Builds(["a"], ["b"], REPEATS)
     calm = compare(samples, builds, 0.05).verdicts
@@ -244,7 +244,7 @@ def test_a_disturbed_repetition_widens_intervals_and_does_not_make_sides_slower(
     assert busy["found"][0] > 1.3
 
 
-def test_samples_that_vary_more_than_the_repeated_ones_are_undecided():
+def test_a_benchmark_whose_samples_vary_more_than_repeated_ones_is_undecided():
     samples = table([*REPEATS, "a", "b"], slower=["b"])
     factors = 1 + 0.5 * (samples["sample"] % 3) * (samples["session"] == "b")
     found = compare(
@@ -282,7 +282,7 @@ def test_equal_times_are_the_same_and_times_of_zero_are_noted():
     assert found.notes == ["time 0: z"]
 
 
-def test_missing_and_renamed_benchmarks_are_noted():
+def test_the_output_notes_missing_and_renamed_benchmarks():
     samples = table([*REPEATS, "a", "b"])
     renamed = (samples["session"] == "b") & (samples["benchmark"] == "b5")
     found = compare(
@@ -295,7 +295,7 @@ def test_missing_and_renamed_benchmarks_are_noted():
 
 
 @pytest.mark.parametrize("form", ["text", "github", "json", "junit"])
-def test_the_command_fails_for_a_slower_build(tmp_path, capsys, form):
+def test_the_command_compare_fails_for_a_slower_build(tmp_path, capsys, form):
     samples = table([*REPEATS, "a", "b"], slower=["b"])
     files = {
         name: pytest_file(tmp_path / f"{name}.json", of.groupby("benchmark")["time_s"].agg(list))
@@ -316,7 +316,7 @@ def test_the_command_fails_for_a_slower_build(tmp_path, capsys, form):
         compare_files([files["a"]], [files["a"]], (), 0.05, form, None)
 
 
-def test_junit_is_xml_for_every_name():
+def test_junit_output_is_valid_xml_for_every_benchmark_name():
     one = pd.DataFrame({"verdict": ["same"], "ratio": [1.0]})
     (case, _) = fromstring(junit(one, [("", 'a\x1b<&"\ud800')], ""))
     assert case.get("name") == 'a?<&"?'
@@ -345,7 +345,7 @@ def test_labels_of_a_drawn_history_do_not_overlap(runs):
     assert (np.diff(np.sort(np.array(heights, float))) > 8).all()
 
 
-def test_history_appends_and_fails_once_for_a_new_step(tmp_path, capsys):
+def test_history_appends_entries_and_fails_only_once_for_a_new_slowdown(tmp_path, capsys):
     file, svg, statuses = tmp_path / "h.jsonl", tmp_path / "h.svg", []
     for number in range(14):
         slower = ["s"] if number >= 8 else []

@@ -27,7 +27,7 @@ def samples_of(totals, variant="block", device="gpu0", n=256):
     return frame.assign(host_s=np.nan, **key).astype(types)
 
 
-def test_median_and_interval_of_samples_are_order_statistics():
+def test_medians_and_interval_bounds_are_order_statistics_of_the_samples():
     # Binomial(15, 1/2): P(X <= 3) = 576/32768, so ranks 4 and 12 enclose 96.5 %, 5 and 11 88.2 %.
     row = summarise(samples_of(np.random.default_rng(1).permutation(np.arange(1, 16)))).iloc[0]
     assert [row[f"total{end}"] for end in ("_s", "_low_s", "_high_s")] == [8, 4, 12]
@@ -52,7 +52,7 @@ def test_median_and_interval_of_samples_are_order_statistics():
     assert drawn_cells(samples_of([]), "total_s").shape == (0, estimates.DRAWS)
 
 
-def test_draws_belong_to_cells_in_any_order_and_unit(gpu_recording):
+def test_draws_of_a_cell_do_not_depend_on_the_order_of_cells_or_the_unit(gpu_recording):
     samples = gpu_recording.samples
     mixed = samples.sample(frac=1, random_state=3)
     shuffled = mixed.sort_values("round", kind="stable")  # a cell's samples are a series
@@ -79,7 +79,7 @@ def test_draws_belong_to_cells_in_any_order_and_unit(gpu_recording):
     np.testing.assert_array_equal(*intervals)
 
 
-def test_bounds_of_ratios_percentiles_and_predictions():
+def test_bounds_of_ratios_percentiles_and_predictions_equal_hand_values():
     medians = pd.Series([4.0, 2.0], index=[0, 2])
     draws = np.array([np.full(estimates.DRAWS, 4.0), np.zeros(estimates.DRAWS), range(1, 2001)])
     above, below = (pd.Series(rows, dtype="Int64") for rows in ([0, None, 0], [2, 2, None]))
@@ -101,7 +101,7 @@ def test_bounds_of_ratios_percentiles_and_predictions():
 @pytest.mark.parametrize(
     ("value", "half"), [(0.055, 5e-4), (103.0, 0.5), (340.0, 0.5), (40.8, 0.05), (0.0005, 5e-5)]
 )
-def test_printed_numbers_are_exact_to_half_a_unit(value, half):
+def test_printed_numbers_are_taken_as_exact_to_half_a_unit_of_the_last_digit(value, half):
     assert half_unit(value) == pytest.approx(half)
 
 

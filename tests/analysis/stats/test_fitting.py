@@ -15,7 +15,7 @@ NOISY = (0.05, 0.02, 0.02, 0.02)
 
 @pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize("scale", [1.0, 1e-3, 1e3])
-def test_noiseless_times_recover_the_parameters(model, scale):
+def test_a_fit_to_noiseless_times_recovers_the_parameters(model, scale):
     changes = {name: scale * model_data.TRUTH[name] for name in MODELS[model].parameters}
     found = fit(model_data.times(model, 0, EXACT, **changes))
     np.testing.assert_allclose(found.theta, model_data.truth(model, **changes), rtol=1e-5)
@@ -24,7 +24,7 @@ def test_noiseless_times_recover_the_parameters(model, scale):
 
 
 @pytest.mark.parametrize("ratio", [0.05, 1.0, 12.0, 400.0])
-def test_the_ratio_of_costs_is_found_over_a_wide_range(ratio):
+def test_a_fit_recovers_the_ratio_of_two_costs_over_a_wide_range(ratio):
     found = fit(model_data.times("M0", 0, EXACT, t_S=model_data.TRUTH["t_G"] / ratio))
     assert found.theta[0] / found.theta[1] == pytest.approx(ratio, rel=1e-5)
 
@@ -53,7 +53,7 @@ def test_a_fit_does_not_depend_on_the_order_of_cells():
     np.testing.assert_allclose(found[:, 2], slope, rtol=1e-4, atol=1e-9)
 
 
-def test_the_global_minimum_is_found_also_with_costs_of_zero():
+def test_a_fit_finds_the_global_minimum_even_if_some_costs_are_zero():
     data = model_data.times("M0", 5, NOISY)
     found = fit(data)
     step = np.exp(np.linspace(-0.2, 0.2, 401))
@@ -76,7 +76,7 @@ def test_the_global_minimum_is_found_also_with_costs_of_zero():
     np.testing.assert_allclose(found.theta[:2], model_data.truth("M4")[:2], rtol=1e-4)
 
 
-def test_cells_weigh_by_their_noise_and_the_errors_of_the_model():
+def test_cells_are_weighted_by_their_noise_and_the_error_of_the_model():
     data = model_data.times("M0", 0, EXACT)
     data.log_times[::2] += 0.4
     data.log_times[1::2] -= 0.4

@@ -44,7 +44,7 @@ OWN = 0.1 * np.random.default_rng(0).standard_normal((3, 500))
         (np.zeros((3, 4)), 0, 0),
     ],
 )
-def test_shared_and_own_variances_are_estimated_apart(effects, common, own):
+def test_variances_of_shared_and_own_session_effects_are_distinguished(effects, common, own):
     found = medians(effects).scatter
     assert found.common == pytest.approx(common, rel=0.1, abs=2e-4)
     assert found.own == pytest.approx(own, rel=0.1, abs=2e-4)
@@ -52,7 +52,7 @@ def test_shared_and_own_variances_are_estimated_apart(effects, common, own):
     assert (found.cells, found.degrees_of_freedom) == (effects.shape[1], 2)
 
 
-def test_variances_are_those_of_the_analysis_of_variance_where_this_is_exact():
+def test_reml_variances_equal_those_of_analysis_of_variance_for_balanced_data():
     """With equal noise, and no estimate at 0, REML is the analysis of variance."""
     rng, compared = np.random.default_rng(6), 0
     for _ in range(40):
@@ -72,7 +72,7 @@ def test_variances_are_those_of_the_analysis_of_variance_where_this_is_exact():
     assert compared > 20
 
 
-def test_variances_are_estimated_without_noise_and_by_kind():
+def test_session_variances_exclude_the_noise_of_samples_and_are_estimated_by_kind():
     """The mean noise, 0.05, exceeds the variance of the medians."""
     rng = np.random.default_rng(1)
     noise = np.tile(np.repeat([1e-6, 0.1], 10), (4, 1))
@@ -109,7 +109,7 @@ def test_half_widths_equal_hand_values_and_are_unknown_for_one_session():
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("sessions", [2, 3, 4, 8])
 @pytest.mark.parametrize("ratio", [0.01, 0.1, 0.3, 1, 3, 10, 100])
-def test_intervals_cover_for_every_share_of_shared_variance(sessions, ratio):
+def test_intervals_have_their_coverage_for_every_share_of_shared_variance(sessions, ratio):
     """The estimate of the shared variance is chi-squared with sessions less one."""
     count = 20_000
     drawn = np.random.default_rng(5).chisquare(sessions - 1, count) / (sessions - 1)
@@ -123,7 +123,7 @@ def test_intervals_cover_for_every_share_of_shared_variance(sessions, ratio):
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize(("shared", "own"), [(0, 0), (0, 0.03), (0.03, 0), (0.03, 0.03)])
-def test_intervals_contain_the_mean_and_a_session_left_out(shared, own):
+def test_intervals_contain_the_true_mean_and_prediction_intervals_a_held_out_session(shared, own):
     rng = np.random.default_rng(3)
     noise = np.tile(np.geomspace(1e-6, 1e-3, 60), (4, 1))
     covered = []
@@ -151,7 +151,7 @@ def samples(seed=0, sessions=3, cells=8, shared=0.05, count=12, time_s=5e-3):
     return pd.concat(frames, ignore_index=True).astype(TYPES | {"session": "Int64"})
 
 
-def test_times_and_draws_combine_sessions():
+def test_the_times_and_draws_of_a_cell_are_means_over_its_sessions():
     frame = samples()
     table = Sessions(frame).summary()
     assert list(table) == list(summarise(frame))
@@ -188,7 +188,7 @@ def test_times_and_draws_combine_sessions():
     pd.testing.assert_frame_equal(Sessions(frame).summary(), Sessions(shuffled).summary())
 
 
-def test_single_samples_of_several_sessions_have_an_interval_of_their_own():
+def test_cells_with_one_sample_in_each_of_several_sessions_have_an_interval():
     frame = samples(sessions=4, cells=2)
     few = frame.groupby(["m", "session"]).head(1)
     medians = Sessions(few).medians("total")

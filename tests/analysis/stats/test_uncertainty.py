@@ -51,7 +51,7 @@ def test_intervals_contain_the_truth_in_90_to_99_percent_of_data_sets(model, noi
 
 
 @pytest.mark.exhaustive
-def test_a_cost_too_small_to_be_seen_has_an_upper_bound_that_holds():
+def test_a_cost_too_small_to_be_measured_gets_a_valid_upper_bound():
     """Shared accesses that cost almost nothing have an upper bound by profile likelihood."""
     bounded, covered = 0, 0
     for seed in range(60):

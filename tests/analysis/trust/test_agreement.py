@@ -40,7 +40,7 @@ def agreed(recordings):
     return comparison.agreement_table(found, data.summary_table(found))
 
 
-def test_only_common_configurations_are_compared(one, cpu_recording):
+def test_only_configurations_of_both_recordings_are_compared(one, cpu_recording):
     in_pieces = replace(one, kernels=one.kernels[one.kernels["variant"] != "block"])
     shares = agreed({"x": in_pieces, "y": in_pieces})
     whole, kernels = (shares[shares["quantity"] == name]["cells"] for name in ("total", "kernel"))
@@ -59,7 +59,7 @@ def pairs(**made):
     return [(a.label, b.label) for a, b in comparison.pairs(data.sources(made))]
 
 
-def test_gpus_of_one_name_in_two_recordings_are_pairs_by_index(one, two, cpu_recording):
+def test_gpus_of_one_model_in_two_recordings_are_paired_by_index(one, two, cpu_recording):
     assert pairs(x=one, y=one, host=cpu_recording) == [("x", "y")]
     assert pairs(x=one, y=one, z=one) == [("x", "y"), ("x", "z"), ("y", "z")]
     assert pairs(x=named(one, "A"), y=named(one, "A 2")) == []
@@ -83,7 +83,7 @@ def changed(recording, variant, factor):
     return replace(recording, samples=samples, kernels=kernels)
 
 
-def test_medians_beyond_the_tolerance_do_not_agree(one):
+def test_medians_that_differ_by_more_than_the_tolerance_do_not_agree(one):
     other = changed(one, "buffered_row", 1.03)
     shares = agreed({"x": one, "y": other})
     assert list(zip(shares["kind"], shares["quantity"], strict=True)) == [

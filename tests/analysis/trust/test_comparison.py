@@ -111,7 +111,7 @@ def test_the_ratio_of_the_medians_has_an_interval():
         assert row[["ratio_low", "ratio_high", "p_differs", "p_same", "q_same"]].isna().all()
 
 
-def test_interval_and_p_values_contain_the_variation_between_sessions():
+def test_intervals_and_p_values_include_the_variation_between_sessions():
     a, b = recorded(cell(TIMES, n=512)), recorded(cell(1.05 * TIMES, n=512))
     row = comparison.compare(a, b, 0.02).set_index("quantity").loc["total"]
     model = between.KNOWN["pinned"]
@@ -202,7 +202,7 @@ def kernels_of(times):
     return replace(every[0], samples=samples, kernels=kernels)
 
 
-def test_launches_that_take_longer_in_one_session_are_not_slower_kernels():
+def test_a_session_with_longer_launches_does_not_make_kernels_slower():
     times = np.linspace(3e-6, 18e-6, 30)
     for slower in (1, 1.05):  # of all kernels
         frame = compared(kernels_of(times), kernels_of(slower * times + 9e-8))
@@ -224,7 +224,7 @@ def test_launches_that_take_longer_in_one_session_are_not_slower_kernels():
     assert "slower" not in set(few["verdict"])
 
 
-def test_the_samples_or_sessions_needed_for_a_verdict_are_given():
+def test_an_undecided_comparison_states_the_samples_or_sessions_needed():
     noisy = 1e-3 * np.random.default_rng(4).lognormal(0, 0.05, 15)
     row = compared(held(TIMES, noisy, n=4096), held(TIMES, 1.001 * noisy, n=4096)).iloc[1]
     assert row["verdict"] == "undecided"
@@ -265,7 +265,7 @@ def test_several_sessions_per_side_shrink_the_interval_and_it_keeps_its_coverage
     ("host", "gpu", "attempts", "one"),
     [("a", "b", 1, True), (None, None, 1, False), ("a", "b", 2, False), ("a", None, 1, False)],
 )
-def test_sessions_of_one_start_have_variation_of_their_own(host, gpu, attempts, one):
+def test_sessions_since_one_start_have_their_own_smaller_variation(host, gpu, attempts, one):
     """A resumed session may contain two starts of the host."""
     gpus = [{"device": "gpu0", "name": "Card", "machine_start": gpu}]
     facts = {"machine_start": host, "attempts": attempts, "devices": gpus}
@@ -276,7 +276,7 @@ def test_sessions_of_one_start_have_variation_of_their_own(host, gpu, attempts, 
     assert not comparison.compare(recorded(*cells, **facts), other, 0.02)["one_start"].any()
 
 
-def test_sessions_of_one_start_are_recognised():
+def test_sessions_since_one_start_of_the_host_are_recognised():
     rows = pd.DataFrame({"side": ["GPU", "host"], "host_memory": "pinned", "one_start": True})
     assert comparison.kinds(rows).tolist() == ["kernel, one start", "pinned, one start"]
     assert comparison.kinds(rows.assign(one_start=False)).tolist() == ["kernel", "pinned"]
@@ -300,7 +300,7 @@ def held(total, kernel, n=256, **ceilings):
 
 
 @pytest.mark.parametrize("location", LOCATIONS)
-def test_runs_with_the_matrices_anywhere_are_compared(location):
+def test_runs_are_compared_for_every_location_of_the_matrices(location):
     sides = [recorded(cell(TIMES, location=location)) for _ in range(2)]
     assert "same" in set(compared(*sides)["verdict"]) <= {"same", "undecided"}
 
@@ -348,7 +348,7 @@ def test_slower_device_memory_explains_kernels_that_exceed_the_l2(l2_bytes, verd
 
 
 @pytest.mark.exhaustive
-def test_real_kernels_differ_only_if_they_are_slower_by_10_percent():
+def test_recorded_kernels_differ_only_if_their_times_are_raised_by_10_percent():
     whole = recording.read(ROOT / "data" / "recordings" / "h100-sxm-5")
     halves = whole.samples.groupby(CELL, dropna=False)["round"].transform("median")
     early = whole.samples["round"] <= halves
@@ -397,7 +397,7 @@ def noted(a, b):
     return comparison_text.notes(a, b, comparison.compare(a, a, 0.02), ([], []))
 
 
-def test_notes_name_what_differs():
+def test_the_notes_of_compare_name_what_differs():
     a = recorded(cell([1]))
     assert noted(a, a) == []
     b = recorded(
@@ -419,7 +419,7 @@ def test_notes_name_what_differs():
     assert noted(a, recorded(cell([1]), devices=[])) == ["GPUs: 1 in A, 0 in B"]
 
 
-def test_the_table_summary_and_status_show_what_differs():
+def test_the_table_summary_and_exit_status_of_compare_show_what_differs():
     rng = np.random.default_rng(6)
 
     def side(factors):
@@ -463,7 +463,7 @@ def run(command):
     return compare
 
 
-def test_the_csv_holds_everything_in_full_precision(run, make_recording, tmp_path):
+def test_the_csv_contains_every_comparison_in_full_precision(run, make_recording, tmp_path):
     one = make_recording(tmp_path / "a", **FEW_CELLS)
     other = rewritten(slowed(one, "block", 1.3), tmp_path / "b").path
     assert run(one.path, other)[0] == 0, "the same code"
@@ -485,7 +485,7 @@ def test_the_csv_holds_everything_in_full_precision(run, make_recording, tmp_pat
     assert len(suite.findall("testcase")) == len(table) == int(suite.get("tests"))
 
 
-def test_causes_of_changed_code_are_listed(gpu_recording):
+def test_for_a_kernel_with_changed_code_the_output_lists_what_changed(gpu_recording):
     builds, samples = gpu_recording.builds, gpu_recording.samples
     is_block = (builds["variant"] == "block") & (builds["block_size"] == 32)
     new = {"cubin_sha256": "0" * 64, "registers_per_thread": 200}
@@ -504,7 +504,7 @@ def test_causes_of_changed_code_are_listed(gpu_recording):
     assert comparison_text.causes(compared(*itself), *itself) == []
 
 
-def test_mistakes_are_one_line_errors(run, cpu_recording, gpu_recording, tmp_path):
+def test_recordings_not_comparable_are_one_line_errors(run, cpu_recording, gpu_recording, tmp_path):
     for one in (cpu_recording, gpu_recording):
         copy = shutil.copytree(one.path, tmp_path / f"copy of {one.path.parent.name}")
         same = f"A and B contain the same samples: {one.path} and {copy}\n"

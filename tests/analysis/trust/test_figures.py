@@ -22,7 +22,7 @@ def cell(gpu, n, time_s, memory="pinned", **more):
 
 
 @pytest.mark.slow
-def test_agreement_counts_the_cells_that_both_have(tmp_path):
+def test_the_figure_of_agreement_counts_only_cells_of_both_recordings(tmp_path):
     rows = [cell("a", n, 1.0) for n in (64, 128, 256, 512)] + [cell("a", 1024, 1.0)]
     rows += [cell("b", 64, 0.5), cell("b", 128, 0.99), cell("b", 256, 1.0), cell("b", 512, 1.01)]
     rows += [cell("b", 64, 9.0, memory="pageable"), cell("b", 64, 9.0, block_size=16)]
@@ -44,7 +44,7 @@ def test_agreement_counts_the_cells_that_both_have(tmp_path):
     assert {text.split(":")[0] for text in shown.tooltips} == {"kernel-only", "CPU"}
 
 
-def test_the_figure_shows_the_interval_of_a_new_session(tmp_path):
+def test_the_figure_of_sessions_shows_the_interval_for_a_new_session(tmp_path):
     kernel = {"gpu": "a", "quantity": "kernel", "host_memory": "pinned", "matrices_in": "L2"}
     factors = {"mean_interval_factor": 1.1, "new_session_interval_factor": 1.2}
     total = {"gpu": "a", "quantity": "total", "host_memory": "pageable", "length": "over 1 ms"}

@@ -35,7 +35,7 @@ def states(seed, pairs=12):
     return np.exp(0.2 * np.random.default_rng(seed).standard_normal(pairs))
 
 
-def test_a_slowdown_is_found_despite_states_that_pairs_share():
+def test_a_slowdown_by_traffic_is_found_despite_states_shared_by_both_runs_of_a_pair():
     rng = np.random.default_rng(1)
     state = states(2)
     beside = 1.1 * state * rng.lognormal(0, 0.003, 12)
@@ -51,7 +51,7 @@ def test_a_slowdown_is_found_despite_states_that_pairs_share():
     assert [row["ratio_low"], row["ratio_high"]] == pytest.approx([1.2, 1.2]), "pairs are resampled"
 
 
-def test_traffic_that_does_nothing_slows_nothing():
+def test_traffic_without_effect_gives_no_slowdown():
     for seed in range(10):
         rng = np.random.default_rng(seed)
         state = states(seed)
@@ -59,7 +59,7 @@ def test_traffic_that_does_nothing_slows_nothing():
         assert "slower" not in set(interference.compare_pairs(pd.concat(frames))["verdict"]), seed
 
 
-def test_only_rounds_with_both_runs_are_pairs():
+def test_only_rounds_with_both_runs_count_as_pairs():
     frame = passes([1.0] * 8, [1.5] * 8)
     frame = frame[~((frame["neighbours"] == 1) & (frame["round"] == 3))]
     assert set(interference.compare_pairs(frame)["pairs"]) == {7}
@@ -77,7 +77,7 @@ def test_only_rounds_with_both_runs_are_pairs():
         assert found.at[(1024, "h2d"), "verdict"] == verdict
 
 
-def test_interference_needs_two_gpus(gpu_recording, cpu_recording):
+def test_only_hosts_with_two_gpus_have_rows_of_interference(gpu_recording, cpu_recording):
     two = read(recorded(gpus=2, sizes=(256, 512), holdout=(), variants=FEW))
     found = data.sources({"two": two, "card": gpu_recording, "host": cpu_recording})
     table = interference.interference_table(found)

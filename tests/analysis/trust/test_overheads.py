@@ -46,7 +46,7 @@ def test_phases_and_their_total_have_the_share_without_transfer_or_kernel(thrott
     assert shares == {"pilot": 0.5, "samples": 0.1, overheads.TOTAL: 0.25}
 
 
-def test_throttled_samples_are_counted_and_excluded():
+def test_throttled_samples_are_counted_and_excluded_from_unthrottled_medians():
     masks = [0, SW_POWER_CAP, 0, SW_POWER_CAP | SW_THERMAL_SLOWDOWN, 0, 0, 0, 0]
     clocks = [2000, 1000, 2000, 1500, 2000, 2000, 2000, 2000]
     state = {"sm_clock_hz": np.array(clocks) * 10**6, "memory_clock_hz": 10**9}

@@ -51,7 +51,7 @@ def test_every_source_is_in_the_catalog_under_its_name():
     assert of_others == ["block_padded", "sgemm_top_pieces", "sgemm_top_graph", *flows]
 
 
-def test_every_system_of_the_sources_is_studied():
+def test_every_system_described_by_the_sources_is_in_the_study():
     """Each row of systems.csv is a variant of a catalog and of the project's own study."""
     study = load(ROOT / "config.yaml").study
     in_study = {
@@ -72,7 +72,7 @@ def test_every_system_of_the_sources_is_studied():
     assert in_study["gpu"] == set(VARIANTS)
 
 
-def test_pieces_and_graphs_take_shapes_within_their_edges():
+def test_variants_in_pieces_or_graphs_take_only_shapes_within_their_edges():
     pieces, graph = VARIANTS["sgemm_top_pieces"], VARIANTS["sgemm_top_graph"]
     shapes = [Shape.parse(text) for text in ("16", "1023", "17x1024x33", "1025", "2048")]
     large = [str(shape) for shape in shapes if pieces.takes(shape)]
@@ -92,7 +92,7 @@ PIECEWISE = ("sgemm_top_pieces", "sgemm_tensor_pieces", "sgemm_tensor_two_gpus")
         [(name, b) for name in PIECEWISE for b in VARIANTS[name].block_sizes or (None,)]
     ),
 )
-def test_pieces_are_all_rows_once_in_whole_tiles(m, kernel):
+def test_the_pieces_of_a_run_cover_all_rows_once_in_whole_tiles(m, kernel):
     product = Product(kernel[0], "float32", Shape.parse(f"{m}x7x2000"), kernel[1])
     for count in product.piece_counts:
         pieces = [piece for own in product.pieces(count) for piece in own]
@@ -102,7 +102,7 @@ def test_pieces_are_all_rows_once_in_whole_tiles(m, kernel):
         assert all(first % product.tile[0] == 0 for first, _ in pieces)
 
 
-def test_a_build_is_found_by_its_name():
+def test_a_build_is_parsed_from_its_name():
     for build in BUILDS:
         assert parse_build(build.stem) == build
         assert build.source == VARIANTS[build.variant].source
@@ -132,7 +132,7 @@ def test_an_unknown_name_of_a_build_is_refused(stem):
     assert "\n" not in str(refused.value)
 
 
-def test_kernels_that_prepare_operands_are_built_with_their_product():
+def test_a_kernel_that_prepares_operands_is_built_with_the_kernel_that_uses_them():
     guarded = [step_build(product_of("sgemm_tensor_tma", n)) for n in (128, 130)]
     assert [build.stem for build in guarded] == [
         "split_parts-float32-exact",
@@ -145,7 +145,7 @@ def test_kernels_that_prepare_operands_are_built_with_their_product():
             parse_build(stem)
 
 
-def test_blocks_of_stream_k_have_the_threads_of_its_source():
+def test_the_catalog_launches_stream_k_with_the_threads_defined_in_its_source():
     """On the host its threads that copy are not needed."""
     entry = VARIANTS["sgemm_stream_k"]
     (copying,) = re.findall(r"PRODUCERS = (\d+);", (ROOT / entry.source).read_text())

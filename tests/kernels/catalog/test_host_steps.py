@@ -11,7 +11,7 @@ from study.cells import cell, problems
 GARBAGE = 7e7  # earlier content of the memory
 
 
-def test_matrices_are_padded_to_multiples_of_the_block():
+def test_the_padded_shape_has_edges_that_are_multiples_of_the_block_size():
     padded = {(17, 16): 32, (32, 16): 32, (1, 32): 32, (5, 1): 5}
     padded |= {("17x33x65", 16): "32x48x80", ("3x17x33x65", 32): "3x32x64x96"}
     for (shape, block), seen in padded.items():
@@ -35,7 +35,7 @@ def asked(name, shape, block=None, dtype="float32"):
     return cell("gpu0", name, dtype, Shape.parse(shape), block, "pinned")
 
 
-def test_transposed_b_is_made_in_each_run_and_a_and_c_are_not_touched():
+def test_each_run_transposes_b_and_copies_a_and_c_as_they_are():
     one = asked("tile_transposed_b", 6, 16)
     inputs, buffers, _ = host_buffers(one)
     a, b = inputs.pair("float32", one.shape)

@@ -46,7 +46,7 @@ GRID = {axis: (f"max_grid_{axis}", f"{{}} blocks along {axis}, {{{{}}}} allowed"
         ("block_padded", 17, 16, (0, 0), MEMORY, 4 * 3 * 32**2),
     ],
 )
-def test_a_demand_just_above_the_limit_is_refused_with_both_numbers(
+def test_a_launch_just_above_a_limit_is_refused_and_the_message_gives_both_numbers(
     name, shape, block, used, limit, need
 ):
     roomy = replace(GPU, max_threads_per_block=2048, max_registers_per_block=2**20)
@@ -56,7 +56,7 @@ def test_a_demand_just_above_the_limit_is_refused_with_both_numbers(
     assert not_launchable(asked, replace(roomy, **{limit[0]: need}), *used) is None
 
 
-def test_matrices_take_the_memory_of_their_elements():
+def test_the_memory_limit_counts_the_bytes_of_the_element_type():
     gpu = replace(GPU, memory_bytes=3 * 4 * 64)
     dtypes = VARIANTS["mm_tile"].dtypes
     said = {dtype: not_launchable(product_of("mm_tile", 8, 8, dtype), gpu) for dtype in dtypes}
@@ -64,7 +64,7 @@ def test_matrices_take_the_memory_of_their_elements():
     assert said == {"float32": None, "int32": None, "float64": more}
 
 
-def test_matrices_end_where_an_index_overflows():
+def test_matrices_so_large_that_an_index_overflows_are_refused():
     def said(name, *edges):
         shape = Shape.square(*edges) if len(edges) == 1 else Shape(*edges)
         return not_launchable(Product(name, "float32", shape, 32), GPU)
@@ -79,7 +79,7 @@ def test_matrices_end_where_an_index_overflows():
     assert said("block_padded", 46340).startswith("needs 2149991424 elements per matrix")
 
 
-def test_tensor_cores_take_a_compute_capability():
+def test_kernels_on_tensor_cores_are_refused_below_their_compute_capability():
     asked = product_of("sgemm_tensor", 64)
     old, new = (replace(GPU, compute_capability=c) for c in ((7, 5), (8, 0)))
     text = "needs compute capability 8.0 for its tensor cores, the GPU has 7.5"
@@ -90,7 +90,7 @@ def test_tensor_cores_take_a_compute_capability():
     assert not_launchable(product_of("block", 64, 32), gpu) is None
 
 
-def test_instructions_of_one_architecture_need_its_capability():
+def test_kernels_for_one_architecture_are_refused_on_any_other_capability():
     asked = product_of("sgemm_tensor_tma", 64)
     newer = replace(GPU, compute_capability=(10, 0))
     assert not_launchable(asked, newer) == "needs compute capability 9.0, the GPU has 10.0"

@@ -27,13 +27,13 @@ ASSUMED = {
 
 
 @pytest.mark.parametrize("path", sorted(FOLDER.glob("*.py")), ids=lambda path: path.stem)
-def test_the_product_of_a_file_is_found_and_what_is_assumed_is_said(path):
+def test_the_product_function_of_a_python_file_is_found_and_assumptions_are_stated(path):
     facts, assumed = called(path, path.read_text())
     assert assumed == ASSUMED[path.stem]
     assert (facts is None) == (assumed == MULTIPLY)
 
 
-def test_only_what_the_product_needs_is_executed():
+def test_only_statements_that_the_product_function_needs_are_executed():
     def names(stem, function):
         tree = ast.parse((FOLDER / f"{stem}.py").read_text())
         return [ast.unparse(each).split("\n")[-1].strip() for each in needed(tree, function)]
@@ -74,7 +74,7 @@ NUMBA = "from numba import cuda\n"
          "def matmul_torch(a, b):\n    return a @ b\n", "run"),
     ],
 )  # fmt: skip
-def test_the_likeliest_function_is_chosen(tmp_path, text, function):
+def test_of_several_functions_the_likeliest_product_is_chosen(tmp_path, text, function):
     facts, _ = called(tmp_path / "file.py", "import torch, triton\n" + text)
     assert facts.function == function
 
@@ -88,7 +88,9 @@ def test_the_likeliest_function_is_chosen(tmp_path, text, function):
         ("c[0, 0] = 0", "matmul[n, n](a, a, a)", None, (16, 16)),
     ],
 )
-def test_the_launch_of_a_kernel_of_numba_is_read(tmp_path, body, launch, x_is_row, threads):
+def test_threads_of_a_numba_kernel_are_read_from_its_launch(
+    tmp_path, body, launch, x_is_row, threads
+):
     text = NUMBA + "TPB = 32\n" + KERNEL.format("matmul", body) + f"def main(a, n):\n    {launch}\n"
     facts, assumed = called(tmp_path / "file.py", text)
     assert (facts.form, facts.x_is_row, facts.threads) == ("kernel", x_is_row, threads)
@@ -107,7 +109,7 @@ def test_the_launch_of_a_kernel_of_numba_is_read(tmp_path, body, launch, x_is_ro
         ("import torch\ndef f(:\n", "2: .* \\(Python\\)"),
     ],
 )  # fmt: skip
-def test_a_file_without_one_product_is_a_one_line_error(tmp_path, text, message):
+def test_a_file_without_exactly_one_product_function_is_a_one_line_error(tmp_path, text, message):
     with pytest.raises(StudyError, match=rf"file\.py:{message}"):
         called(tmp_path / "file.py", text)
 
@@ -122,20 +124,20 @@ def test_a_file_without_one_product_is_a_one_line_error(tmp_path, text, message)
         ("", "for t in (torch.float32, torch.float16): pass", "float32"),
     ],
 )
-def test_the_type_of_the_elements_is_read(tmp_path, inside, after, elements):
+def test_the_element_type_is_read_from_the_python_file(tmp_path, inside, after, elements):
     text = f"import torch\ndef mm(a, b):\n    {inside or 'pass'}\n    return a @ b\n{after}\n"
     facts, assumed = called(tmp_path / "file.py", text)
     assert facts.elements == elements
     assert len(assumed) == 1 + (elements != "float32")
 
 
-def test_an_option_names_one_of_several(tmp_path):
+def test_an_option_selects_one_of_several_functions(tmp_path):
     text = NUMBA + KERNEL.format("mm_a", "pass") + KERNEL.format("mm_b", "pass")
     assert called(tmp_path / "file.py", text, "mm_b")[0].function == "mm_b"
     with pytest.raises(StudyError, match="--kernel mm_c: is none of its products: mm_a, mm_b"):
         called(tmp_path / "file.py", text, "mm_c")
 
 
-def test_each_file_name_gives_a_name_of_a_variant(tmp_path):
+def test_every_file_name_gives_a_valid_variant_name(tmp_path):
     names = [name_of(tmp_path / f"{stem}.py") for stem in ("mine", "03-matrix-product", "_a", "é")]
     assert names == ["mine", "call_03_matrix_product", "call__a", "call__"]

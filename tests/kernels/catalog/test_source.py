@@ -11,7 +11,7 @@ RECORDINGS = sorted(path.parent for path in ROOT.glob("data/*/*/provenance.json"
 CODE = 'int a = 1; /* why */\nconst char *s = "//kept", q = \'"\';\n\n    // because\n    f(a);\n'
 
 
-def test_comments_are_removed_and_lines_and_strings_kept():
+def test_removing_comments_keeps_line_numbers_and_strings():
     code = 'int a = 1; \nconst char *s = "//kept", q = \'"\';\n\n    \n    f(a);\n'
     assert without_comments(CODE) == code
 
@@ -27,11 +27,11 @@ def test_comments_are_removed_and_lines_and_strings_kept():
         ("int a", "inta", False),
     ],
 )
-def test_the_hash_changes_with_statements_only(old, new, same):
+def test_the_hash_of_a_source_changes_only_if_its_code_changes(old, new, same):
     assert CODE.count(old) == 1
     assert (code_sha256(CODE.replace(old, new)) == code_sha256(CODE)) == same
 
 
-def test_only_sources_that_await_recordings_differ_from_the_published_ones():
+def test_only_sources_awaiting_new_recordings_differ_from_the_recorded_ones():
     stale = {path.name: {*stale_sources(read_provenance(path))} for path in RECORDINGS}
     assert {name: paths for name, paths in stale.items() if paths - AWAITING} == {}

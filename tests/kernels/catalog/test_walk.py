@@ -15,7 +15,7 @@ COUNTED |= {"register_tile_async": (128, None), "sgemm_top": ("256x64x256", 1282
 
 @pytest.mark.slow
 @pytest.mark.parametrize("variant", COUNTED)
-def test_drawings_are_those_of_host_execution(host_builds, variant):
+def test_drawn_accesses_equal_those_counted_by_host_execution(host_builds, variant):
     """Every line has the sectors of a drawing, or the mean of A and B; conflicts are drawn."""
     shape, block_size = COUNTED[variant]
     product = product_of(variant, shape, block_size)

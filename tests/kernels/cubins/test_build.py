@@ -33,7 +33,7 @@ ptxas info    : Used 63 registers, used 1 barriers, 8192 bytes smem, 380 bytes c
 
 
 @pytest.mark.slow
-def test_nvcc_builds_cubins_with_their_descriptions(nvcc, tmp_path):
+def test_nvcc_builds_cubins_and_a_json_file_describes_each(nvcc, tmp_path):
     wanted = [EXACT, Build("sgemm_top", VARIANTS["sgemm_top"].block_sizes[-1], "float32", True)]
     results = build_all(nvcc, wanted, "sm_90", tmp_path, 2)
     written = {path.name for path in (tmp_path / "sm_90").iterdir()}
@@ -54,7 +54,7 @@ def line(build, architecture="sm_86"):
     return building.command(Path("nvcc"), build, architecture, Path("x.cubin"))
 
 
-def test_the_command_has_block_size_guard_type_and_architecture():
+def test_the_nvcc_command_has_block_size_bounds_checks_type_and_architecture():
     words = line(Build("block", 8, "float32", True))
     assert {"-cubin", "-arch=sm_86", "-DBLOCK=8", "-DGUARDED=1"} < set(words)
     assert words[-1] == str(ROOT / "kernels" / "block.cu")
@@ -75,7 +75,7 @@ def test_the_command_has_block_size_guard_type_and_architecture():
 TENSOR = Build("sgemm_tensor", None, "float32", False)
 
 
-def test_resource_use_is_read_from_what_ptxas_says(tmp_path):
+def test_registers_and_shared_memory_are_read_from_the_output_of_ptxas(tmp_path):
     nvcc = stand_in(tmp_path / "nvcc", f'echo "$arguments" >"$out"\ncat >&2 <<"END"\n{PTXAS}END')
     out = tmp_path / "new" / "block-b32-float32-exact.cubin"
     result = build_cubin(nvcc, EXACT, "sm_90", out)
@@ -90,7 +90,7 @@ def test_resource_use_is_read_from_what_ptxas_says(tmp_path):
     assert read_result(out) == result
 
 
-def test_no_instructions_are_counted_of_probes_and_without_a_disassembler(tmp_path, monkeypatch):
+def test_instructions_are_not_counted_for_probes_or_without_disassembler(tmp_path, monkeypatch):
     nvcc = stand_in(tmp_path / "nvcc")
     result = build_cubin(nvcc, PROBES, "sm_90", tmp_path / f"{PROBES.stem}.cubin")
     assert result.instructions == ()
@@ -109,7 +109,7 @@ def test_a_cubin_of_several_kernels_reports_their_maximum(tmp_path):
 
 
 @pytest.mark.slow
-def test_broken_source_is_named_and_leaves_nothing_behind(nvcc, tmp_path, monkeypatch):
+def test_a_source_that_does_not_compile_is_named_and_leaves_no_file(nvcc, tmp_path, monkeypatch):
     source = tmp_path / "tree" / "kernels" / "block.cu"
     source.parent.mkdir(parents=True)
     source.write_text('extern "C" __global__ void block(float *c) { *c = undeclared; }\n')
@@ -196,7 +196,7 @@ def cubin(tmp_path):
         (".json", lambda content: content.replace(b"opcode", b"code")),
     ],
 )
-def test_cubin_that_is_not_the_described_one_is_refused(cubin, suffix, spoil):
+def test_a_cubin_that_does_not_match_its_description_is_refused(cubin, suffix, spoil):
     file = cubin.with_suffix(suffix)
     content = spoil(file.read_bytes())
     file.unlink() if content is None else file.write_bytes(content)
@@ -235,7 +235,7 @@ def tree(tmp_path, monkeypatch):
 BLOCKS = ["block-b32-float32-exact", "block-b8-float32-guarded"]
 
 
-def test_only_what_has_changed_is_compiled_again(tree):
+def test_only_builds_with_changed_inputs_are_compiled_again(tree):
     assert tree() == [*BLOCKS, "naive-b8-float32-exact"]
     assert tree() == []
     (tree.folder / "kernels" / "block.cu").write_text("// edited\n")
@@ -248,7 +248,7 @@ def test_only_what_has_changed_is_compiled_again(tree):
     assert tree() == ["naive-b8-float32-exact"], "damaged in the store"
 
 
-def test_all_is_compiled_again_for_what_goes_into_every_cubin(tree, monkeypatch):
+def test_a_change_of_compiler_or_common_files_recompiles_every_cubin(tree, monkeypatch):
     everything = [*BLOCKS, "naive-b8-float32-exact"]
     tree()
     assert tree(name="sm_80") == everything
@@ -263,7 +263,7 @@ def test_all_is_compiled_again_for_what_goes_into_every_cubin(tree, monkeypatch)
     assert tree() == everything
 
 
-def test_a_build_that_fails_is_named_and_the_others_are_kept(tree):
+def test_a_failed_build_is_named_and_finished_cubins_are_kept(tree):
     nvcc = tree.folder / "nvcc"
     script = nvcc.read_text()
     refusal = 'case "$arguments" in *naive.cu*) echo "error: no x" >&2; exit 1;; esac\n'
@@ -287,7 +287,7 @@ def test_a_build_that_fails_is_named_and_the_others_are_kept(tree):
         ({"--out": "{file}/block.cubin"}, "{file}"),
     ],
 )
-def test_wrong_input_of_build_is_a_one_line_error(command, tmp_path, changes, words):
+def test_a_wrong_argument_of_build_is_a_one_line_error(command, tmp_path, changes, words):
     nvcc = stand_in(
         tmp_path / "nvcc",
         'case "$arguments" in *sm_1*) echo "nvcc fatal : no sm_1"; exit 1;; esac; echo x >"$out"',
@@ -309,7 +309,7 @@ def test_wrong_input_of_build_is_a_one_line_error(command, tmp_path, changes, wo
     assert not (tmp_path / "out.cubin").exists()
 
 
-def test_no_shell_interprets_a_file_name(tmp_path, monkeypatch):
+def test_file_names_with_shell_characters_are_not_interpreted_by_a_shell(tmp_path, monkeypatch):
     monkeypatch.setenv("MARK", str(tmp_path / "x"))
     tree = tmp_path / "dol$(touch $MARK)lar"
     (tree / "kernels").mkdir(parents=True)

@@ -186,7 +186,7 @@ def test_every_variant_compiles_exact_and_guarded_within_its_resources(unit_of, 
 
 
 @pytest.mark.exhaustive
-def test_every_kernel_has_instructions_that_its_guard_and_type_change(unit_of):
+def test_bounds_checks_and_element_type_change_the_instructions_of_every_kernel(unit_of):
     for name in {build.variant for build in WANTED}:
         own = [build for build in WANTED if build.variant == name]
         assert fmas(unit_of(own[0], "sm_90").instructions(own[0]), "kernel")
@@ -209,7 +209,9 @@ def by_architecture(*cases):
     ),
     ids=str,
 )
-def test_tensor_cores_multiply_as_the_architecture_can(unit_of, build, architecture, instruction):
+def test_tensor_kernels_use_instructions_of_their_architecture(
+    unit_of, build, architecture, instruction
+):
     if build != SPLIT:
         resources = unit_of(build, architecture).resources(build)
         assert (resources["spill_store_bytes"], resources["spill_load_bytes"]) == (0, 0)
@@ -222,7 +224,7 @@ def test_tensor_cores_multiply_as_the_architecture_can(unit_of, build, architect
 
 
 @pytest.mark.parametrize("architecture", by_architecture(["sm_75"], ["sm_90"], ["sm_120"]))
-def test_main_loops_are_those_of_the_sources(unit_of, architecture):
+def test_main_loops_have_the_unrolling_and_loads_that_the_sources_describe(unit_of, architecture):
     counts = unit_of(NAIVE, architecture).instructions(NAIVE)
     steps = fmas(counts, "loop")
     assert steps in (4, 8, 16)

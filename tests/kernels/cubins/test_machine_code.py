@@ -71,7 +71,7 @@ def test_the_width_of_an_access_is_read_from_its_opcode():
             assert machine_code.Instruction(name, False, "R0, [R2]").bits == bits, name
 
 
-def test_opcode_has_modifiers_only_if_imad_multiplies_no_elements():
+def test_only_an_imad_that_multiplies_no_matrix_elements_keeps_a_modifier():
     opcodes = {"FFMA.FTZ R1, R2, R3, R4": "FFMA", "BAR.SYNC.DEFER_BLOCKING 0x0": "BAR"}
     opcodes |= {"UIADD3.X UR9, URZ, UR9, URZ, UP0, !UPT": "UIADD3"}
     opcodes |= {"IMAD.MOV.U32 R5, RZ, RZ, R2": "IMAD.MOV", "IMAD.WIDE.U32 R8, R5": "IMAD.WIDE"}
@@ -83,7 +83,7 @@ def test_opcode_has_modifiers_only_if_imad_multiplies_no_elements():
         assert machine_code.Instruction(name, False, operands).opcode == opcode, line
 
 
-def test_targets_of_branches_are_found():
+def test_the_target_label_of_every_branch_is_found():
     goes_on = ["@P0 BRA `(.L_x_1)", "@!P0 BRA P1, `(.L_x_1)", "BRA.U !UP0, `(.L_x_1)"]
     goes_on += ["BRA.DIV UR4, `(.L_x_1)", "BRA.CONV `(.L_x_1)", "FADD R0, R1, R2", "@P0 EXIT"]
     goes_on += ["CALL.REL.NOINC `($__internal_0_$__cuda_sm20_rem_u64)"]
@@ -123,7 +123,7 @@ def short(text):
         ("F 1: IMAD @1 X", [1], set()),  # multiplies and adds
     ],
 )
-def test_main_loop_is_found(text, starts, main):
+def test_the_main_loop_of_a_kernel_is_found(text, starts, main):
     code = short(text)
     assert sorted(machine_code.loops(code)) == starts
     assert main_loop(code) == main
@@ -133,7 +133,7 @@ def test_main_loop_is_found(text, starts, main):
     assert [instruction.name for instruction in code.instructions] == ["NOP", "FFMA", "EXIT"]
 
 
-def test_disassemblers_are_taken_in_order(tmp_path, monkeypatch):
+def test_the_disassembler_next_to_nvcc_precedes_those_on_path_and_in_wheels(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", str(tmp_path / "path"))
     paths = {"purelib": str(tmp_path / "site")}
     monkeypatch.setattr(toolchain.sysconfig, "get_paths", lambda: paths)
@@ -158,7 +158,7 @@ def test_disassemblers_are_taken_in_order(tmp_path, monkeypatch):
         ("echo .text.other:", "finds no kernel naive; build it again, or install"),
     ],
 )
-def test_disassembler_that_does_not_answer_is_a_one_line_error(tmp_path, script, message):
+def test_a_disassembler_that_fails_is_a_one_line_error(tmp_path, script, message):
     disassembler = program(tmp_path / "nvdisasm", script)
     with pytest.raises(StudyError, match=message) as refused:
         instructions(tmp_path / "naive.cubin", disassembler, "naive")

@@ -33,14 +33,14 @@ KIB = 1024
         (("9.0", 64, 16, 0), (32, 64, 64, 1.0, "warps")),  # Of equal limits the first is named
     ],
 )
-def test_occupancy_of_known_cases(asked, expected):
+def test_occupancy_and_its_limiter_equal_known_cases(asked, expected):
     found = occupancy(*asked)
     assert found == Occupancy(*expected)
     assert found.fits
     assert LIMITERS == ("warps", "blocks", "registers", "shared memory")
 
 
-def test_a_launch_that_does_not_fit_names_the_reason():
+def test_the_occupancy_of_a_launch_that_does_not_fit_names_the_exceeded_resource():
     for asked, limiter in (
         (("9.0", 1025, 16, 0), "warps"),
         *((("9.0", *each, 0), "registers") for each in ((1024, 65), (32, 256))),
@@ -84,7 +84,7 @@ def calculator(nvcc, tmp_path_factory):
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("capability", LIMITS)
-def test_occupancy_is_that_of_cudas_calculator(calculator, capability):
+def test_occupancy_equals_that_of_cudas_occupancy_calculator(calculator, capability):
     """Of every warp and register, and every step of shared memory."""
     most = LIMITS[capability].max_shared_bytes_per_block
     sizes = [*range(WARP_SIZE, 1025, WARP_SIZE), 1, 33, 1000, 1100]
@@ -113,7 +113,7 @@ ATTRIBUTES = {
 
 
 @pytest.mark.gpu
-def test_limits_are_those_that_the_driver_reports(card):
+def test_documented_limits_equal_those_that_the_driver_reports(card):
     driver()  # numbers the GPUs as `card` was found
     library = ctypes.CDLL("libcuda.so.1")
     device, value, limits = ctypes.c_int(), ctypes.c_int(), limits_of(card.compute_capability)

@@ -21,7 +21,7 @@ def compilers(tmp_path, monkeypatch):
     }
 
 
-def test_compilers_are_taken_in_order(compilers):
+def test_the_configured_nvcc_precedes_those_on_path_and_from_wheels(compilers):
     assert toolchain.find_nvcc(str(compilers["configured"])) == compilers["configured"]
     assert toolchain.find_nvcc() == compilers["path"]
     assert toolchain.find_nvcc("") == compilers["path"]
@@ -38,7 +38,7 @@ def test_configured_compiler_is_never_replaced_by_another(compilers, tmp_path):
         toolchain.find_nvcc(str(compilers["configured"]))
 
 
-def test_version_and_architectures_are_those_of_the_compiler(compilers, tmp_path):
+def test_version_and_architectures_are_read_from_the_compiler(compilers, tmp_path):
     assert toolchain.nvcc_version(compilers["path"]) == "13.9.7"
     nvcc = program(tmp_path / "nvcc", "printf 'sm_100\\nsm_75\\nsm_90\\n'")
     assert toolchain.list_architectures(nvcc) == ["sm_75", "sm_90", "sm_100"]
@@ -52,7 +52,7 @@ def test_version_and_architectures_are_those_of_the_compiler(compilers, tmp_path
         toolchain.nvcc_version(other)
 
 
-def test_toolchain_without_a_compiler_is_a_one_line_error(compilers, command):
+def test_a_missing_nvcc_is_a_one_line_error(compilers, command):
     compilers["path"].unlink()
     compilers["wheel"].unlink()
     done = command("build", "--architecture", "sm_90", "--out", "out")

@@ -142,7 +142,7 @@ OF_ROLES = np.arange(192).reshape(6, 32).sum(0)[::-1].astype(float)
         (AT_ONCE, BY_BARRIER | TO_RESULT, np.arange(64.0)),
     ],
 )  # fmt: skip
-def test_copies_and_barrier_objects(compiled, text, values, expected):
+def test_copies_and_barrier_objects_give_the_results_of_cuda(compiled, text, values, expected):
     found = run(compiled, text.format(**values).replace("std_move", ""))
     np.testing.assert_array_equal(found, expected)
 

@@ -56,7 +56,7 @@ def rows():
     return rows_of(table(products[:2], products[2:]))
 
 
-def test_totals_of_a_run_are_theory_and_the_sum_of_its_lines(rows):
+def test_counted_totals_equal_theory_and_the_sum_over_source_lines(rows):
     lines = defaultdict(int)
     for row in rows:
         if row["line"]:
@@ -71,7 +71,7 @@ def test_totals_of_a_run_are_theory_and_the_sum_of_its_lines(rows):
 
 
 @pytest.mark.slow
-def test_rows_name_type_and_shape():
+def test_rows_of_the_count_table_name_element_type_and_shape():
     """A padded product has its own name, and the lines of its kernel."""
     products = [product_of("bmm_tile", shape, 8, "float64") for shape in ("2x9x5x17", "1x512x3")]
     rows = rows_of(table([products[0], product_of("block_padded", 17, 8)], products[1:]))
@@ -93,7 +93,7 @@ def test_rows_name_type_and_shape():
     assert loads == [str(2 * 24**3 // 8)]
 
 
-def test_larger_sizes_have_theory_only(rows):
+def test_larger_sizes_have_only_theoretical_counts(rows):
     predicted = {row["quantity"]: row for row in rows if row["n"] == "4096"}
     assert {quantity: row["ncu_metric"] for quantity, row in predicted.items()} == METRICS
     assert {(row["line"], row["count"]) for row in predicted.values()} == {("", "")}
@@ -113,7 +113,7 @@ def run(command):
     return partial(command, "count")
 
 
-def test_command_prints_or_writes_the_table(run, tmp_path):
+def test_the_command_count_prints_the_table_or_writes_it(run, tmp_path):
     options = ("--variant", "mm_naive", "--block-size", 8, "--dtype", "int32")
     options += ("--size", "9x5x17", 8, "--theory-size", "640x320x1000")
     printed = run(*options)
@@ -153,7 +153,7 @@ def planned(asked, size=512, block_sizes=(8, 32)):
     }
 
 
-def test_small_shapes_are_counted_and_others_predicted():
+def test_small_shapes_are_counted_and_all_others_predicted_by_theory():
     found = planned(study(STUDY))
     assert found["block-b4-float32"] == (["64", "70", "32"], ["96", "512", "2048"])
     assert found["block-b32-float32"] == (["64", "70", "32", "512"], ["96", "100", "2048"])
@@ -207,7 +207,7 @@ def counted(tmp_path, monkeypatch):
     return count
 
 
-def test_only_what_has_changed_is_counted_again(counted, monkeypatch):
+def test_only_products_with_changed_inputs_are_counted_again(counted, monkeypatch):
     everything = counted()
     assert {one.split()[0] for one in everything} == {"block", "naive"}
     assert counted() == []
@@ -222,7 +222,7 @@ def test_only_what_has_changed_is_counted_again(counted, monkeypatch):
     assert counted() == everything
 
 
-def test_a_fault_ends_the_counting_and_the_other_tables_are_kept(counted):
+def test_a_kernel_fault_ends_the_counting_and_finished_tables_are_kept(counted):
     source = counted.folder / "kernels" / "naive.cu"
     source.write_text("a fault")
     with pytest.raises(KernelFault, match=r"^kernels/naive\.cu:3: a fault$"):
@@ -234,7 +234,7 @@ def test_a_fault_ends_the_counting_and_the_other_tables_are_kept(counted):
     assert len(left) < len(counted())
 
 
-def test_command_counts_a_whole_study(command, tmp_path):
+def test_the_command_count_counts_all_kernels_of_a_study(command, tmp_path):
     config = yaml.safe_load((ROOT / "config.yaml").read_text())
     config["study"] |= {"variants": ["naive"], "sizes": [32], "block_sizes": [32]}
     config["study"] |= {"holdout_sizes": [], "series": [], "scope": "quick"}
@@ -278,7 +278,7 @@ def test_every_kernel_of_the_study_is_counted_at_the_size_of_the_counters():
         (("--variant", "buffered_row", "--theory-size", 2048), "2048 threads per block, 1024 al"),
     ],
 )
-def test_wrong_input_is_a_one_line_error(run, options, words):
+def test_a_wrong_argument_is_reported_in_one_line(run, options, words):
     done = run(*options)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith("error: ")

@@ -42,7 +42,7 @@ def run_on(compiled, body, p, threads=32):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("dtype", C_TYPES)
-def test_reference_sums_in_the_order_of_k(host_builds, dtype):
+def test_the_reference_product_sums_in_the_order_of_k(host_builds, dtype):
     a, b = matrices(dtype, 3, 17, 33), matrices(dtype, 3, 33, 65)
     expected = np.zeros((3, 17, 65), dtype)
     for k in range(33):
@@ -53,7 +53,7 @@ def test_reference_sums_in_the_order_of_k(host_builds, dtype):
 
 
 @pytest.mark.parametrize(("dtype", "step"), [(np.float32, 2.0**-13), (np.float64, 2.0**-30)])
-def test_fused_reference_rounds_once_per_step(host_builds, dtype, step):
+def test_the_fused_reference_rounds_once_per_fma(host_builds, dtype, step):
     # -1 + (1 + step)(1 - step): the product is rounded to 1, unless it is fused with the sum.
     a = np.array([[[1, 1 + step]]], dtype)
     b = np.array([[[-1], [1 - step]]], dtype)
@@ -61,7 +61,7 @@ def test_fused_reference_rounds_once_per_step(host_builds, dtype, step):
     assert reference(a, b, True, host_builds) == -(step**2)
 
 
-def test_integers_wrap_around_fused_or_not(host_builds):
+def test_the_integer_reference_wraps_around_fused_or_not(host_builds):
     a, b = matrices(np.uint32, 2, 9, 40), matrices(np.uint32, 2, 40, 5)
     wide = (a.astype(object) @ b.astype(object)) % 2**32
     for fused in (False, True):
@@ -70,7 +70,7 @@ def test_integers_wrap_around_fused_or_not(host_builds):
         assert (signed.view(np.uint32) == wide).all()
 
 
-def test_reference_of_what_does_not_fit_is_refused(host_builds):
+def test_a_reference_of_matrices_that_do_not_match_is_refused(host_builds):
     a = np.zeros((1, 2, 3), np.float32)
     for b in (np.zeros((1, 3, 2)), a, np.zeros((2, 3, 2), np.float32)):
         with pytest.raises(ValueError, match="incompatible matrices"):
@@ -79,7 +79,7 @@ def test_reference_of_what_does_not_fit_is_refused(host_builds):
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("dtype", C_TYPES)
-def test_kernel_of_a_type_equals_the_reference(compiled, host_builds, dtype, mode):
+def test_kernels_of_each_element_type_equal_the_reference(compiled, host_builds, dtype, mode):
     a, b = matrices(dtype, 2, 3, 33), matrices(dtype, 2, 33, 40)
     kernel = compiled(PRODUCT, PARAMETERS, mode, ELEMENT=C_TYPES[dtype])
     c = np.zeros((2, 3, 40), dtype)
@@ -88,7 +88,7 @@ def test_kernel_of_a_type_equals_the_reference(compiled, host_builds, dtype, mod
     assert {count.bytes for count in run.counts} == ({c.itemsize} if mode == "counted" else set())
 
 
-def test_fma_of_doubles(compiled):
+def test_an_fma_of_doubles_is_rounded_only_once(compiled):
     p = np.array([1 + 2.0**-30, 1 - 2.0**-30, -1])
     run = run_on(compiled, "p[0] = fma(p[0], p[1], p[2]);", p, 1)
     assert p[0] == -(2.0**-60)
@@ -123,7 +123,7 @@ def loads_of(run, operation):
     return sorted((c for c in run.counts if c.operation == operation), key=lambda c: c.line)
 
 
-def test_wavefronts_of_shared_doubles(compiled):
+def test_shared_loads_of_doubles_need_the_wavefronts_of_a_gpu(compiled):
     # Half a warp per wavefront: 16 doubles fill the 32 banks. A whole warp if lanes read in pairs.
     expected = {"i": (2, 2), "i / 2": (1, 1), "2 * i": (4, 2), "17 * i": (2, 2), "0": (1, 1)}
     expected |= {"16 * i": (32, 2), "i % 8": (2, 2), "i % 2": (1, 1), "i / 2 * 16": (16, 1)}
@@ -136,7 +136,7 @@ def test_wavefronts_of_shared_doubles(compiled):
         assert (load.transactions, load.ideal) == expected[index], index
 
 
-def test_sectors_of_global_doubles(compiled):
+def test_global_loads_of_doubles_touch_the_expected_sectors(compiled):
     expected = {"i": 8, "i + 1": 9, "4 * i": 32, "0": 1}
     body = "const int i = threadIdx.x;\n"
     body += "\n".join(f"p[128 + i] = p[{index}];" for index in expected)

@@ -55,7 +55,7 @@ def functions(library, pattern):
             yield name, result, kinds, function
 
 
-def test_every_function_of_the_pages_compiles(library):
+def test_every_listed_device_function_of_cuda_compiles_on_the_host(library):
     assert len(LISTED) >= 550
     names = {name for _, name, *_ in LISTED}
     assert {"__popc", "__dp4a", "isnan", "rsqrtf", "__fdividef", "__vadd4", "__ddiv_ru"} <= names
@@ -92,7 +92,7 @@ EXACT = {
 }
 
 
-def test_directed_rounding_and_conversions_to_reals_are_exact(library):
+def test_directed_rounding_and_conversions_to_floating_point_are_exact(library):
     rng, tested = np.random.default_rng(1), 0
     pattern = r"__(?:[fd](?:add|sub|mul|div|rcp|maf?)|\w+2float|\w+2double)_r[dunz]"
     for name, result, kinds, function in functions(library, pattern):
@@ -114,7 +114,7 @@ def test_directed_rounding_and_conversions_to_reals_are_exact(library):
 WHOLE = {"d": math.floor, "u": math.ceil, "z": math.trunc, "n": round}
 
 
-def test_conversions_to_integers_round_and_are_limited(library):
+def test_conversions_to_integers_round_as_named_and_saturate(library):
     rng, tested = np.random.default_rng(2), 0
     for name, result, kinds, function in functions(library, r"__(float|double)2u?(int|ll)_r[dunz]"):
         bits = 64 if "ll" in name else 32
@@ -164,7 +164,7 @@ OF_LANES = {
 }
 
 
-def test_simd_functions_of_small_integers_equal_python(library):
+def test_simd_functions_on_packed_integers_equal_python(library):
     rng, tested = np.random.default_rng(3), 0
     for name, _, kinds, function in functions(library, r"__v[a-z]+[24]"):
         width = 32 // int(name[-1])
@@ -205,7 +205,7 @@ TWO = {
 }
 
 
-def test_functions_of_integers_equal_python(library):
+def test_integer_functions_equal_python(library):
     rng = np.random.default_rng(4)
     for pattern, of in BITS.items():
         for name, _, kinds, function in functions(library, pattern):

@@ -32,7 +32,7 @@ VALUES = {
 }
 
 
-def test_groups_have_the_values_of_cuda(compiled):
+def test_cooperative_groups_report_the_sizes_and_ranks_of_cuda(compiled):
     lines = [f"p[{64 * at} + t] = {text};" for at, text in enumerate(VALUES)]
     p = np.zeros((len(VALUES), 64), np.int32)
     compiled(SETUP + "\n".join(lines), "int *p", before=BEFORE).run((1,), (64,), [p])
@@ -40,7 +40,7 @@ def test_groups_have_the_values_of_cuda(compiled):
         assert row.tolist() == list(VALUES[text]), text
 
 
-def test_active_lanes_are_those_that_ask_together(compiled):
+def test_the_active_mask_contains_the_lanes_that_call_it_together(compiled):
     body = (
         "const int t = threadIdx.x;\n"
         "if (t % 3 == 0) { auto g = cg::coalesced_threads(); p[t] = g.size();\n"
@@ -63,7 +63,7 @@ COPY = """
 """
 
 
-def test_copies_of_a_group_are_awaited(compiled):
+def test_asynchronous_copies_of_a_group_end_before_its_wait_returns(compiled):
     p = np.arange(64, dtype=np.float32)
     q = np.zeros_like(p)
     text = COPY.format(wait="cg::wait(block);", end="")
@@ -82,7 +82,7 @@ def test_copies_of_a_group_are_awaited(compiled):
          "waits for thread"),
     ],
 )  # fmt: skip
-def test_faults_of_groups(compiled, wait, end, message):
+def test_misuse_of_cooperative_groups_is_reported_as_a_fault(compiled, wait, end, message):
     text = COPY.format(wait=wait, end=end + "__syncthreads();")
     with pytest.raises(KernelFault, match=message):
         compiled(text, "const float *p, float *q", before=BEFORE).run(

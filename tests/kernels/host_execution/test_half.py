@@ -39,7 +39,7 @@ def exact(value, kind):
 
 
 @pytest.mark.parametrize(("name", "kind"), [("half", "h"), ("bfloat16", "b")])
-def test_conversions_round_to_nearest_even_or_as_named(compiled, name, kind):
+def test_conversions_to_16_bits_round_to_nearest_even_or_as_named(compiled, name, kind):
     values = numbers(1)
     text = "".join(f"c[4 * i + {at}] = __float2{name}_{way}(p[i]);" for at, way in enumerate(WAYS))
     kernel = compiled(INDEX + text, f"const float *p, __{C_NAMES[kind]} *c", before=INCLUDES)
@@ -58,7 +58,7 @@ def test_conversions_round_to_nearest_even_or_as_named(compiled, name, kind):
     assert ((nearest == up) | (nearest == down)).all()
 
 
-def test_arithmetic_of_halves_is_rounded_once(compiled):
+def test_each_operation_on_halves_is_rounded_once(compiled):
     rng = np.random.default_rng(2)
     a, b, c = (np.exp2(rng.uniform(-9, 4, (3, COUNT))) * rng.choice([-1, 1], (3, COUNT))).astype(
         np.float16
@@ -81,7 +81,7 @@ def test_arithmetic_of_halves_is_rounded_once(compiled):
     np.testing.assert_array_equal(results[:, 4], results[:, 5])
 
 
-def test_bfloat16_arithmetic_is_that_of_rounded_doubles(compiled):
+def test_bfloat16_operations_equal_rounded_operations_on_doubles(compiled):
     a, b, c = (STORED["b"].encoded(numbers(seed)[2::4]) for seed in (3, 4, 5))
     body = "out[2 * i] = a[i] * b[i]; out[2 * i + 1] = __hfma(a[i], b[i], c[i]);"
     parameters = ", ".join(f"{C_NAMES['b']} *{name}" for name in ("a", "b", "c", "out"))
@@ -92,7 +92,7 @@ def test_bfloat16_arithmetic_is_that_of_rounded_doubles(compiled):
     np.testing.assert_array_equal(out[1::2], STORED["b"].encoded(x * y + z))
 
 
-def test_structures_and_variables_named_half(compiled):
+def test_half_can_be_a_member_of_a_structure_and_a_name_of_a_variable(compiled):
     body = (
         "__shared__ half2 s[32]; half part[2]; const int half = threadIdx.x;\n"
         "s[half] = __floats2half2_rn(half, 0.5f); part[0] = __low2half(s[half]);\n"
@@ -120,7 +120,7 @@ def test_structures_and_variables_named_half(compiled):
         ("((half2 *)(p + 1))[i] = half2(1, 2);", "store of 4 bytes at byte 2 .*misaligned"),
     ],
 )
-def test_faults_with_numbers_of_16_bits(compiled, body, message):
+def test_faults_are_found_in_kernels_with_16_bit_elements(compiled, body, message):
     kernel = compiled(INDEX + body, "half *p", before=INCLUDES)
     with pytest.raises(KernelFault, match=message):
         kernel.run((1,), (64,), [np.zeros(64, np.float16)], results=(0,) if "+=" in body else ())

@@ -15,7 +15,7 @@ def built(folder, block):
     return build_kernel("block", source, defines, "separate", folder).read_bytes()
 
 
-def test_headers_are_parsed_for_several_kernels_and_change_nothing(tmp_path, patch):
+def test_precompiled_headers_are_used_for_several_kernels_and_change_no_result(tmp_path, patch):
     few, several = tmp_path / "few", tmp_path / "several"
     expected = [built(few, block) for block in (2, 4)]
     assert not [*few.glob("headers-*")]

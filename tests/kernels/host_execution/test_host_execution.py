@@ -66,7 +66,7 @@ def counted(product, folder):
 
 
 @pytest.mark.parametrize(("name", "block", "dtype"), CASES)
-def test_products_are_exact_and_counts_are_theory(host_builds, name, block, dtype):
+def test_products_on_the_host_are_exact_and_counts_equal_theory(host_builds, name, block, dtype):
     # Optimised builds of one block size and type suffice.
     is_whole = number_of(block) in (None, 32, 32016) and dtype == "float32"
     run_builds = check if is_whole else counted
@@ -96,12 +96,12 @@ def test_products_are_exact_and_counts_are_theory(host_builds, name, block, dtyp
         ("sgemm_stream_k", "300x66x192", STREAM_K_TILES[0]),
     ],
 )
-def test_kernels_without_theory_are_right(host_builds, monkeypatch, name, shape, block):
+def test_kernels_without_theory_give_correct_products(host_builds, monkeypatch, name, shape, block):
     monkeypatch.setattr(geometry, "_MULTIPROCESSORS", 2)
     assert check(product_of(name, shape, block), folder=host_builds).counts
 
 
-def test_exact_and_guarded_builds_are_run_of_every_kernel():
+def test_both_builds_of_every_kernel_exact_and_guarded_are_run():
     for name, block, dtype in KERNELS:
         builds = {
             build_for(product_of(name, shape, block, dtype)) for shape in shapes_of(name, block)
@@ -128,6 +128,6 @@ def test_exact_and_guarded_builds_are_run_of_every_kernel():
         (("sgemm_mapped", 16, None), "sgemm_mapped: has no theory of its memory accesses; use"),
     ],
 )
-def test_a_kernel_that_cannot_run_is_refused(cell, message):
+def test_a_kernel_that_the_host_cannot_execute_is_refused(cell, message):
     with pytest.raises(StudyError, match=f"^{message}"):
         predict(product_of(*cell))

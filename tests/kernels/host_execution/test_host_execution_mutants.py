@@ -29,7 +29,7 @@ _RUN_FIRST = 5  # without the marker exhaustive
         ),
     ],
 )
-def test_mutant_is_found_at_its_line(mutant, host_builds):
+def test_every_broken_kernel_is_found_at_its_broken_line(mutant, host_builds):
     original = (ROOT / catalog.variant(mutant.kernel).source).read_text()
     assert mutant.old in original
     text = original.replace(mutant.old, mutant.new)
@@ -47,7 +47,7 @@ def test_mutant_is_found_at_its_line(mutant, host_builds):
     assert re.search(mutant.says, message), message
 
 
-def test_there_are_enough_mutants_each_of_another_name():
+def test_there_are_enough_broken_kernels_and_their_names_are_unique():
     assert len({mutant.name for mutant in MUTANTS}) == len(MUTANTS) >= 15
     assert {mutant.kernel for mutant in MUTANTS} == {
         name for name, entry in catalog.VARIANTS.items() if entry.kernel_name == name

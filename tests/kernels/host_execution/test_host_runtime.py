@@ -34,7 +34,7 @@ TID_T = f"const int t = {TID};"
 
 
 @pytest.mark.exhaustive
-def test_wavefronts_of_shared_stores(compiled):
+def test_shared_stores_need_the_wavefronts_of_a_gpu(compiled):
     """Expected: requests, wavefronts and the fewest wavefronts of 64 threads."""
     known = cases("stores")
     body = "\n".join([TID_T, *(f"{{ {statements} }}" for statements in known)])
@@ -44,7 +44,7 @@ def test_wavefronts_of_shared_stores(compiled):
     assert found == dict(enumerate(known.values(), 3))
 
 
-def test_sectors_and_lines_of_global_loads(compiled):
+def test_global_loads_touch_the_expected_sectors_and_cache_lines(compiled):
     # 64 threads are two warps; shifted by a word, each touches one sector and one line more.
     known = {"i": (8, 2), "i + 1": (10, 4), "0": (2, 2), "8 * i": (64, 16)}
     known |= {"2 * i": (16, 4), "63 - i": (8, 2), "i / 8": (2, 2)}
@@ -57,7 +57,7 @@ def test_sectors_and_lines_of_global_loads(compiled):
         assert (load.transactions, load.lines) == known[index], index
 
 
-def test_store_to_what_several_threads_read_since_the_barrier(compiled, tmp_path):
+def test_a_store_to_a_word_that_other_threads_read_since_the_barrier_is_a_race(compiled, tmp_path):
     body = f"__shared__ float s[32];\ns[{TID}] = 1;\n__syncthreads();\np[{TID}] = s[0];\n"
     body += f"if ({TID} == 31) s[0] = 2;"
     kernel = compiled(body)
@@ -69,7 +69,7 @@ def test_store_to_what_several_threads_read_since_the_barrier(compiled, tmp_path
     )
 
 
-def test_race_between_a_load_and_an_earlier_store_of_another_block(compiled):
+def test_a_load_of_a_word_that_another_block_stored_is_a_race(compiled):
     kernel = compiled("p[blockIdx.x] = 1;\n p[2] = p[0];")
     with pytest.raises(KernelFault, match=r"kernel\.cu:3: kernel, block \(1, 0, 0\).*at line 2"):
         kernel.run((2,), (1,), [np.zeros(3, np.float32)])
@@ -87,7 +87,7 @@ def test_a_kernel_runs_again_after_a_fault(compiled):
         assert small.tolist() == [0.0] * 31
 
 
-def test_all_built_in_indices_are_available(compiled):
+def test_all_built_in_variables_of_cuda_are_available(compiled):
     body = (
         "const int t = threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z);\n"
         "const int b = blockIdx.x + gridDim.x * (blockIdx.y + gridDim.y * blockIdx.z);\n"
@@ -120,7 +120,7 @@ def test_code_for_gpus_only_is_ignored(condition):
     assert unsupported(text.replace(condition, "if 1"), ["-DWIDE"])[0] == 3
 
 
-def test_numbers_of_16_bits_are_those_of_the_standard(compiled):
+def test_conversions_of_all_16_bit_floats_equal_those_of_numpy(compiled):
     halves = np.arange(2**16, dtype=np.uint16).view(np.float16)
     body = (
         "const int i = 256 * blockIdx.x + threadIdx.x;"
@@ -167,7 +167,7 @@ def test_operands_of_tensor_cores_are_checked_and_not_counted(compiled):
         run("__syncthreads();", "threadIdx.x + 1")
 
 
-def test_kernels_of_the_catalog_are_supported_and_some_declarations_not():
+def test_catalog_kernels_are_supported_and_unsupported_declarations_are_named():
     for source in {entry.source for entry in VARIANTS.values() if entry.source}:
         assert unsupported((compiler.ROOT / source).read_text()) is None
     assert (
@@ -181,7 +181,7 @@ def test_kernels_of_the_catalog_are_supported_and_some_declarations_not():
         assert unsupported(f"\n{line}\n")[::2] == (2, feature)
 
 
-def test_what_does_not_compile_is_a_one_line_error(compiled):
+def test_a_kernel_that_does_not_compile_is_a_one_line_error(compiled):
     with pytest.raises(StudyError) as refused:
         compiled("p[0] = __sine(p[0]);")
     assert re.fullmatch(r"\S*/kernel\.cu:2: .*__sine.* \(g\+\+\)", str(refused.value))
@@ -189,7 +189,7 @@ def test_what_does_not_compile_is_a_one_line_error(compiled):
         compiled("float f[10000]; for (float &x : f) x = *p; *p = f[99];")
 
 
-def test_builds_are_made_once_for_each_content(compiled, host_builds, tmp_path, monkeypatch):
+def test_a_kernel_is_compiled_once_for_equal_content(compiled, host_builds, tmp_path, monkeypatch):
     first = compiled("p[0] = 1;")
     calls = []
 
@@ -215,7 +215,7 @@ def test_missing_compiler_is_a_one_line_error(monkeypatch, tmp_path):
         compiler._weak_symbols(tmp_path)
 
 
-def test_what_the_compiler_leaves_is_removed(monkeypatch, tmp_path):
+def test_temporary_files_of_an_interrupted_compiler_are_removed(monkeypatch, tmp_path):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     compiler._run(["sh", "-c", "touch $TMPDIR/left"])
     assert list(tmp_path.iterdir()) == []
@@ -226,7 +226,7 @@ SUPPORTED = cases("supported")  # expected: element 0
 
 @pytest.mark.parametrize("feature", SUPPORTED)
 @pytest.mark.parametrize("mode", ["counted", "separate"])
-def test_ordinary_features_are_executed(run_case, feature, mode):
+def test_ordinary_cuda_features_are_executed_as_on_a_gpu(run_case, feature, mode):
     before = "\n".join(rest[2].replace("\\n", "\n") for rest in SUPPORTED.values() if rest[2:])
     bodies = {name: f"if (!threadIdx.x) {{ {code} }}" for name, code in code_of(SUPPORTED).items()}
     out = np.zeros(64, np.float32)
@@ -252,7 +252,7 @@ def test_a_kernel_with_too_many_variables_cannot_be_checked(compiled):
         kernel.run((1,), (64,), [np.zeros(64, np.float32)])
 
 
-def test_a_name_of_the_runtime_is_refused(host_builds, tmp_path):
+def test_a_kernel_that_uses_a_name_of_the_runtime_is_refused(host_builds, tmp_path):
     source = tmp_path / "kernel.cu"
     source.write_text('extern "C" __global__ void host_launch(float *p) { p[0] = 1; }')
     with pytest.raises(NotSupported, match="host_launch: is a name of host execution; rename it"):
@@ -261,7 +261,7 @@ def test_a_name_of_the_runtime_is_refused(host_builds, tmp_path):
 
 @pytest.mark.parametrize("name", ["advance", "malloc", "pow10", "step", "write"])
 @pytest.mark.parametrize("role", ["kernel", "function"])
-def test_names_of_the_c_library_are_the_kernels_own(host_builds, tmp_path, name, role):
+def test_a_kernel_may_define_names_that_the_c_library_also_has(host_builds, tmp_path, name, role):
     source = tmp_path / "kernel.cu"
     text = f'extern "C" __global__ void {name}(float *p) {{ p[threadIdx.x] = 7; }}'
     if role == "function":
@@ -285,7 +285,7 @@ def test_more_shared_memory_than_a_block_has_is_a_fault(compiled, body, dynamic,
 
 
 @pytest.mark.parametrize("name", ["ü; $(touch pwned).cu", 'quo"te.cu', "a b.cu"])
-def test_a_file_may_have_any_name(compiled, tmp_path, monkeypatch, name):
+def test_a_kernel_file_may_have_any_name(compiled, tmp_path, monkeypatch, name):
     monkeypatch.chdir(tmp_path)
     folder = tmp_path / "dol$(touch x)lar"
     folder.mkdir()
@@ -300,7 +300,7 @@ LOOPS = cases("loops")  # expected: requests of 32 threads
 
 
 @pytest.mark.parametrize("loop", LOOPS)
-def test_lanes_in_one_iteration_of_a_loop_make_a_request(run_case, loop):
+def test_lanes_in_the_same_iteration_of_a_loop_make_one_request(run_case, loop):
     run = run_case(code_of(LOOPS), loop, np.zeros(256, np.float32), 32, common=TID_T)
     stores = [count.requests for count in run.counts if count.operation == "global_store"]
     assert sum(stores) == int(LOOPS[loop][1])
@@ -326,7 +326,7 @@ WARPS = {  # of 64 threads
 
 @pytest.mark.parametrize("operation", WARPS)
 @pytest.mark.parametrize("mode", ["counted", "separate"])
-def test_lanes_of_a_warp_exchange_values(run_case, operation, mode):
+def test_shuffles_exchange_values_between_the_lanes_of_a_warp(run_case, operation, mode):
     bodies = {name: f"float v = t; p[t] = {code};" for name, (code, _) in WARPS.items()}
     p = np.zeros(64, np.float32)
     run_case(bodies, operation, p, mode=mode, common=TID_T)
@@ -338,14 +338,14 @@ JUDGED = cases("judged")
 
 
 @pytest.mark.parametrize("case", JUDGED)
-def test_code_without_faults_passes(run_case, case):
+def test_faulty_code_fails_at_its_line_and_correct_code_passes(run_case, case):
     fault, at = JUDGED[case][1], 3 + [*JUDGED].index(case)
     fails = pytest.raises(KernelFault, match=rf"kernel\.cu:{at}: {fault}")
     with fails if fault != "none" else nullcontext():
         run_case(code_of(JUDGED), case, np.zeros(64, np.float32), common=SHARED)
 
 
-def test_the_cause_of_an_element_is_what_its_block_read(compiled):
+def test_a_wrong_element_is_explained_by_an_uninitialised_read_of_its_block(compiled):
     body = "__shared__ float s; if (blockIdx.x) s = 1; __syncthreads(); p[blockIdx.x] = s;"
     p = np.zeros(2, np.float32)
     run = compiled(body).run((2,), (1,), [p])
@@ -358,7 +358,7 @@ LARGE = cases("large")  # expected: a fault, or whether an index overflows witho
 
 
 @pytest.mark.parametrize("index", LARGE)
-def test_indices_are_checked_as_far_as_32_bits_reach(compiled, index):
+def test_indices_are_checked_up_to_the_largest_that_fits_into_32_bits(compiled, index):
     body, expected = LARGE[index]
     parameters = "const float *a, float *c, int n"
     kernel = compiled(body, parameters, mode="large")
@@ -375,7 +375,7 @@ def test_indices_are_checked_as_far_as_32_bits_reach(compiled, index):
         kernel.last_configured_block(*launch)
 
 
-def test_without_addresses_for_the_largest_product_the_remedy_is_named(patch):
+def test_if_the_largest_product_does_not_fit_the_error_names_the_remedy(patch):
     def refused(*_):
         raise OSError(errno.ENOMEM, "Cannot allocate memory")
 
@@ -424,13 +424,13 @@ CALL = 'extern "C" __global__ void kernel(float *p) {{ {} p[0] = 1; }}\n'
         ('#in\\\nclude "/etc/passwd"\n' + CALL.format(""), "not support a kernel in more"),
     ],
 )
-def test_calls_of_the_host_and_assembly_are_refused_however_written(
+def test_calls_of_host_functions_and_assembly_are_refused_in_every_spelling(
     host_builds, tmp_path, text, message
 ):
     with pytest.raises(StudyError, match=re.escape(message)):
         build(tmp_path, host_builds, text)
 
 
-def test_macros_that_paste_names_are_not_assembly(host_builds, tmp_path):
+def test_macros_that_paste_names_are_not_mistaken_for_assembly(host_builds, tmp_path):
     text = '#define J(x, y) x##y\n#define COMMENT "/* a */"\n'
     build(tmp_path, host_builds, text + CALL.format("float J(as, n) = 1; p[1] = asn;"))

@@ -21,7 +21,7 @@ def fails():
     raise StudyError("mine.cu:3: wrong")
 
 
-def test_a_result_is_returned_and_an_error_raised():
+def test_limited_work_returns_its_result_and_raises_its_error():
     assert limited(lambda: {"sums": np.arange(3)}, 10, GIB)["sums"].tolist() == [0, 1, 2]
     with pytest.raises(StudyError, match=r"^mine\.cu:3: wrong$"):
         limited(fails, 10, GIB)
@@ -34,7 +34,7 @@ def test_a_result_is_returned_and_an_error_raised():
 @pytest.mark.parametrize(
     "work", [lambda: time.sleep(60), lambda: subprocess.run(["sleep", "61.5"])]
 )
-def test_time_is_limited_and_nothing_runs_on(work):
+def test_work_over_its_time_limit_is_ended_with_all_its_processes(work):
     before = {child.pid for child in psutil.Process().children(recursive=True)}
     with pytest.raises(LimitReached, match=r"more than 0\.5 s"):
         limited(work, 0.5, GIB)
@@ -53,7 +53,7 @@ def busy(seconds):
 
 
 @pytest.mark.slow
-def test_only_cpu_time_counts():
+def test_the_time_limit_counts_only_cpu_time():
     assert limited(lambda: time.sleep(1.5), 0.5, GIB) is None, "as if another program ran"
     assert limited(lambda: busy(0.3), 1.5, GIB) == "ended"
     begin = time.monotonic()
@@ -63,12 +63,12 @@ def test_only_cpu_time_counts():
 
 
 @pytest.mark.slow
-def test_memory_is_limited():
+def test_work_over_its_memory_limit_is_ended():
     with pytest.raises(LimitReached, match=r"more than 0\.25 GiB"):
         limited(lambda: np.ones(GIB // 8).sum(), 10, GIB // 4)
 
 
-def test_killing_the_process_ends_the_work(tmp_path):
+def test_killing_the_process_also_ends_its_limited_work(tmp_path):
     code = (
         "import os, time; from pathlib import Path;"
         "from kernels.host_execution.limited import limited;"

@@ -49,7 +49,7 @@ def test_kernels_of_public_repositories_get_the_right_verdict(source, tmp_path):
         assert "\n" not in verdict
 
 
-def test_there_are_kernels_with_each_verdict():
+def test_the_public_kernels_include_every_verdict():
     verdicts = [source.read_text().rstrip().rpartition("// expected: ")[2] for source in SOURCES]
     assert verdicts.count(CORRECT) >= 60
     assert sum(verdict.startswith("correct for") for verdict in verdicts) == 3

@@ -48,7 +48,7 @@ def registers(names, first=0):
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-def test_products_of_tensor_cores_have_the_documented_layout(compiled, shape):
+def test_mma_instructions_use_the_documented_fragment_layout(compiled, shape):
     size, kind = shape.split()
     m, row_a, column_a, row_b = SHAPES[shape]
     k = int(size.rpartition("k")[2])
@@ -90,7 +90,7 @@ def test_products_of_tensor_cores_have_the_documented_layout(compiled, shape):
 BYTES = {"f16": 2, "bf16": 2, "tf32": 4, "s8": 1}
 
 
-def test_sums_of_halves_are_rounded_to_halves(compiled):
+def test_mma_sums_in_half_precision_are_rounded_to_halves(compiled):
     body = (
         "unsigned d[2] = {0x64006400, 0x64006400};\n"  # 1024, to which 0.25 adds nothing
         'asm("mma.sync.aligned.m16n8k8.row.col.f16.f16.f16.f16 {%0, %1}, {%2, %3}, {%4}, '
@@ -115,9 +115,7 @@ LOADS = """
 
 
 @pytest.mark.parametrize(("trans", "is_generic"), [("", False), (".trans", False), ("", True)])
-def test_loads_of_matrices_have_the_documented_layout_and_count_as_loads(
-    compiled, trans, is_generic
-):
+def test_ldmatrix_has_the_documented_layout_and_counts_as_loads(compiled, trans, is_generic):
     p = np.zeros((32, 4), np.uint32)
     text = LOADS.format(barrier="__syncthreads();", skew=0, trans=trans)
     if is_generic:
@@ -140,7 +138,7 @@ def test_loads_of_matrices_have_the_documented_layout_and_count_as_loads(
         ({"skew": 264}, "load of 16 bytes at byte 1024 of shared memory is out of bounds"),
     ],
 )
-def test_faults_of_loads_of_matrices(compiled, changed, message):
+def test_faults_of_ldmatrix_are_found(compiled, changed, message):
     text = LOADS.format(**{"barrier": "__syncthreads();", "skew": 0, "trans": ""} | changed)
     with pytest.raises(KernelFault, match=rf"kernel.cu:7: .*{message}"):
         compiled(text, "unsigned *p").run((1,), (32,), [np.zeros(128, np.uint32)])
@@ -161,7 +159,7 @@ COPIES = """
 """
 
 
-def test_asynchronous_copies_fill_with_zeros_and_are_awaited(compiled):
+def test_cp_async_fills_with_zeros_and_ends_before_the_wait_returns(compiled):
     p, q = np.arange(128, dtype=np.float32), np.zeros(32, np.float32)
     right = {"pending": 0, "barrier": "__syncthreads();", "last": 0}
 
@@ -198,7 +196,7 @@ ARITHMETIC = """
 """
 
 
-def test_common_instructions_are_executed(compiled):
+def test_common_ptx_instructions_are_executed(compiled):
     p = np.arange(32, dtype=np.float32)
     shared = "__shared__ float4 s[4]; s[threadIdx.x] = make_float4(0, 0, 0, 0);"
     shared += "((unsigned *)&s[threadIdx.x])[3] = 5; __syncthreads();"
@@ -221,13 +219,13 @@ def test_common_instructions_are_executed(compiled):
         ("cp.async.bulk.commit_group;", "cp.async.bulk.commit_group"),
     ],
 )
-def test_other_instructions_are_refused_by_name(statement, instruction):
+def test_unsupported_ptx_instructions_are_refused_by_name(statement, instruction):
     line, word, feature = unsupported(f'\nvoid f(int x) {{ asm("{statement}" : "=r"(x)); }}')
     assert (line, feature) == (2, "this inline PTX")
     assert word.startswith(instruction)
 
 
-def test_statements_keep_their_lines_and_other_text_stays():
+def test_translating_asm_statements_keeps_line_numbers_and_other_text():
     text = 'a;\n    asm volatile("cp.async.wait_group %0;\\n"\n    ::"n"(n));\n'
     text += 'const char *s = "asm(1)", *t = R"(asm("1"))";\n'
     code, refused = translated(text)
@@ -238,7 +236,7 @@ def test_statements_keep_their_lines_and_other_text_stays():
     assert translated('asm(NAME "x");')[1]
 
 
-def test_line_directives_of_headers_keep_the_file_name(compiled):
+def test_asm_in_a_macro_of_another_file_is_translated(compiled):
     before = '#line 1 "ptx.h"\n#define WAIT \\\n    asm volatile("cp.async.wait_all;")\n'
     before += '#line 3 "kernel.cu"\n'
     p = np.zeros(32, np.float32)

@@ -98,7 +98,7 @@ FUNCTIONS = ("tanh", "lg2", "rsqrt")  # the last bit may differ
 
 
 @pytest.mark.parametrize("is_wrong", [False, True])
-def test_values_of_instructions(compiled, is_wrong):
+def test_each_ptx_instruction_computes_the_documented_value(compiled, is_wrong):
     lines = []
     for at, (text, _, (before, after)) in enumerate(CASES.values()):
         assert before in text
@@ -136,7 +136,7 @@ def stored(compiled, **changed):
 
 
 @pytest.mark.parametrize("trans", ["", ".trans"])
-def test_stores_of_matrices_have_the_documented_layout_and_count_as_stores(compiled, trans):
+def test_stmatrix_has_the_documented_layout_and_counts_as_stores(compiled, trans):
     matrices, rows, done = stored(compiled, trans=trans)
     expected, other = matrices, matrices.transpose(0, 2, 1)
     if trans:
@@ -155,7 +155,7 @@ def test_stores_of_matrices_have_the_documented_layout_and_count_as_stores(compi
         ({"skew": 264}, "store of 16 bytes at byte 1024 of shared memory is out of bounds"),
     ],
 )
-def test_faults_of_stores_of_matrices(compiled, changed, message):
+def test_faults_of_stmatrix_are_found(compiled, changed, message):
     with pytest.raises(KernelFault, match=message):
         stored(compiled, **changed)
 
@@ -176,7 +176,7 @@ BARRIERS = """
 """
 
 
-def test_numbered_barriers_order_parts_of_a_block(compiled):
+def test_numbered_barriers_synchronise_parts_of_a_block(compiled):
     p = np.zeros(64, np.float32)
     right = {"threads": 128, "waits": 'asm volatile("barrier.sync 3, 128;");'}
 

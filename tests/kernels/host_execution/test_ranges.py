@@ -27,7 +27,7 @@ def rows_of(errors, variant):
     }
 
 
-def test_strict_fp32_has_the_same_error_for_all_values(errors):
+def test_errors_in_strict_fp32_do_not_depend_on_the_magnitudes(errors):
     rows = rows_of(errors, ranges.STRICT)
     assert len(rows) == len(ranges.MATRICES)
     assert {wrong for _, wrong in rows.values()} == {0}
@@ -37,7 +37,7 @@ def test_strict_fp32_has_the_same_error_for_all_values(errors):
 
 
 @pytest.mark.parametrize("variant", ranges.TENSOR)
-def test_tensor_cores_keep_large_and_small_matrices_but_no_graded_row(errors, variant):
+def test_tensor_cores_handle_large_and_small_matrices_but_not_graded_rows(errors, variant):
     rows = rows_of(errors, variant)
     usual = rows["uniform in [-1, 1)"]
     assert rows["times 2^40"] == rows["times 2^-40"] == usual
@@ -56,7 +56,7 @@ def test_tf32_rounds_operands_to_ten_bits(errors):
     assert np.isnan(ranges._tf32(np.array([np.nan], np.float32))[0])
 
 
-def test_the_table_has_the_throughput_of_each_gpu(computed, tmp_path):
+def test_the_table_of_ranges_has_the_throughput_on_each_gpu(computed, tmp_path):
     path, summary = tmp_path / "ranges.csv", Store(computed)["summary"]
     path.write_text("variant,matrices,worst_units,nonfinite_wrong\nnaive,uniform,2.5,0\n")
     table = ranges_table(path, summary)

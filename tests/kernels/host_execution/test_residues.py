@@ -115,7 +115,7 @@ def fault(kernel, product, folder):
     ("kernel", "shape"),
     [("sgemm_mapped", 33), *((name, "17x33x65") for name in (TENSOR_TMA, SPLIT))],
 )
-def test_counts_equal_closed_forms(host_builds, kernel, shape):
+def test_theoretical_counts_equal_closed_forms(host_builds, kernel, shape):
     name = TENSOR_TMA if kernel == SPLIT else kernel
     assert fault(kernel, product_of(name, shape), host_builds) == ""
 
@@ -129,7 +129,7 @@ def test_counts_equal_closed_forms(host_builds, kernel, shape):
         ("sgemm_top", 3000, 32016, "56x184x56"),
     ],
 )
-def test_a_small_product_has_the_residues_of_a_large_one(name, shape, block, small):
+def test_a_small_product_is_chosen_with_the_residues_of_a_large_one(name, shape, block, small):
     assert str(alike(product_of(name, shape, block)).shape) == small
 
 

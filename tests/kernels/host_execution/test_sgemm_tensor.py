@@ -79,7 +79,7 @@ def bound(a, b):
 
 @pytest.mark.parametrize("n", [100, pytest.param(256, marks=pytest.mark.exhaustive)])
 @pytest.mark.parametrize("kind", DATA)
-def test_errors_are_within_the_bound(multiply, kind, n):
+def test_errors_of_sgemm_tensor_are_within_their_bound(multiply, kind, n):
     a, b = (each.astype(np.float32).astype(np.float64) for each in DATA[kind](n))
     error = abs(multiply(a, b) - a @ b)
     assert (error <= bound(a, b)).all(), kind
@@ -89,7 +89,7 @@ def test_errors_are_within_the_bound(multiply, kind, n):
     assert (kind == "zeros") == (units == 0)
 
 
-def test_one_element_is_a_rounded_product_but_for_its_last_bits(multiply):
+def test_a_product_of_single_elements_is_rounded_except_in_its_last_bits(multiply):
     for a, b in RNG.uniform(-2, 2, (20, 2)).astype(np.float32).astype(np.float64):
         assert abs(multiply(a[None, None], b[None, None])[0, 0] - a * b) <= 9 * UNIT * abs(a * b)
 
@@ -102,7 +102,7 @@ def test_nan_and_infinity_stay_in_their_row_and_column(multiply):
     np.testing.assert_array_equal(finite, (rows != 3) & (rows != 7) & (columns != 9))
 
 
-def test_largest_and_smallest_numbers_are_multiplied(multiply):
+def test_the_largest_and_smallest_numbers_are_multiplied_accurately(multiply):
     a, b = uniform(64), uniform(64)
     huge, tiny = a * 3e38, b * 1e-37
     product, exact = multiply(huge, tiny), huge.astype(np.float32) @ tiny.astype(np.float32)
@@ -110,7 +110,7 @@ def test_largest_and_smallest_numbers_are_multiplied(multiply):
     assert (multiply(a * 1e-30, b * 1e-30) == 0).all()
 
 
-def test_roundoffs_are_those_of_the_methods():
+def test_the_error_bound_equals_the_one_documented_in_methods_md():
     assert [ENTRY.roundoffs(k) for k in (1, 64, 65, 4096)] == [161, 161, 162, 224]
     tma = VARIANTS["sgemm_tensor_tma"]
     assert [tma.roundoffs(k) for k in (1, 128, 129, 4096)] == [305, 305, 306, 336]

@@ -100,7 +100,7 @@ RIGHT |= {"stride": "24"}
         ({"fill": ""}, "wrong"),
     ],
 )
-def test_faults_of_fragments(compiled, changed, message):
+def test_misused_fragments_are_faults_or_give_wrong_products(compiled, changed, message):
     kernel = compiled(FRAGMENTS.format(**RIGHT | changed), before=BEFORE)
     p = np.zeros(256, np.float32)
     if message in ("", "wrong"):

@@ -231,14 +231,14 @@ def tried(tmp_path):
 
 
 @pytest.mark.parametrize(("text", "message"), FAULTS.values(), ids=FAULTS)
-def test_undefined_or_wrong_code_is_refused(tried, text, message):
+def test_undefined_behaviour_and_wrong_code_are_refused(tried, text, message):
     with pytest.raises(StudyError, match=r"^[^\n]+\Z") as refused:
         tried(text)
     assert re.search(message, str(refused.value)), refused.value
 
 
 @pytest.mark.parametrize("text", RIGHT.values(), ids=RIGHT)
-def test_what_cuda_defines_is_accepted(tried, text):
+def test_behaviour_that_cuda_defines_is_accepted(tried, text):
     assert tried(text) == []
 
 

@@ -43,7 +43,7 @@ def case():
     return expected.astype(np.float32), expected, bound
 
 
-def test_integers_cover_their_whole_range():
+def test_random_integers_cover_the_whole_range_of_their_type():
     """Products and their sums therefore wrap around."""
     for dtype in ("float32", "float64", "int32"):  # the same matrices in every study
         few, many = (inputs_of(*shapes, dtype=dtype) for shapes in ([9], [9, "3x17x33x65"]))
@@ -75,7 +75,7 @@ def test_random_vectors_cover_the_largest_matrix_of_each_type():
     np.testing.assert_array_equal(b.ravel(), inputs.b["float32"][:60])
 
 
-def test_bound_is_highams_by_hand():
+def test_the_error_bound_equals_highams_formula_computed_by_hand():
     a = np.array([[[1, -2, 3], [0, 0, 0], [1, 1, 1]]], np.float32)
     b = np.array([[[1, 0, -1], [2, 0, 1], [-3, 0, 4]]], np.float32)
     expected, bound = reference(a, b)
@@ -124,7 +124,7 @@ ENDS = [-(2**31), -1, 2**31 - 1]
 
 @pytest.mark.parametrize("a", ENDS)
 @pytest.mark.parametrize("b", ENDS)
-def test_the_ends_of_the_range_wrap_around_exactly(a, b, monkeypatch):
+def test_products_of_the_extreme_integers_wrap_around_exactly(a, b, monkeypatch):
     """Sums of the largest products of halves are exact in float64."""
     assert 2 * matrices._EXACT_SUMS * (2**16 - 1) ** 2 < 2**53
     monkeypatch.setattr(matrices, "_EXACT_SUMS", 1 << 11)
@@ -163,7 +163,7 @@ def test_unwritten_products_fail_in_every_type():
     ("value", "shown"), [(7.5, "7.5"), (np.nan, "nan"), (np.inf, "inf"), (-np.inf, "-inf")]
 )
 @pytest.mark.parametrize("place", [(0, 0), (1, 3), (4, 4)])
-def test_one_wrong_element_is_named(case, value, shown, place):
+def test_the_gate_names_the_one_wrong_element(case, value, shown, place):
     product, expected, bound = (matrix[0] for matrix in case)
     product[place] = value
     verdict = failed(product, expected, bound)
@@ -174,7 +174,7 @@ def test_one_wrong_element_is_named(case, value, shown, place):
     np.testing.assert_equal(verdict.worst_error, abs(value - expected[place]))
 
 
-def test_the_worst_element_is_found_in_any_band():
+def test_the_gate_finds_the_worst_element_in_any_band_of_rows():
     """Large products are evaluated in bands of rows."""
     n = 800
     expected = np.ones((n, n))
@@ -198,7 +198,7 @@ def test_the_worst_element_is_found_in_any_band():
     assert evaluate(np.ones((n, n), np.float32), expected, bound).passed
 
 
-def test_a_multiple_of_the_bound_is_allowed_and_reported(case):
+def test_errors_up_to_a_given_multiple_of_the_bound_pass_and_are_reported(case):
     product, expected, bound = case
     product[0, 2, 3] = expected[0, 2, 3] + 3.5 * bound[0, 2, 3]
     verdict = evaluate(product, expected, bound, 4.0)
@@ -208,7 +208,7 @@ def test_a_multiple_of_the_bound_is_allowed_and_reported(case):
 
 
 @pytest.mark.parametrize("value", [sign * 2.0**n for sign in (1, -1) for n in (-20, 0, 10)])
-def test_the_bound_itself_passes_and_the_next_number_fails(value):
+def test_an_error_equal_to_the_bound_passes_and_the_next_larger_one_fails(value):
     product, expected = np.zeros((3, 3), np.float32), np.zeros((3, 3))
     bounds = np.full((3, 3), abs(value))
     product[1, 2] = value
@@ -218,7 +218,7 @@ def test_the_bound_itself_passes_and_the_next_number_fails(value):
     assert at(verdict) == (1, 2)
 
 
-def test_a_zero_row_allows_no_error():
+def test_a_row_of_zeros_allows_no_error():
     a, b = pair_of(N)
     a[0, 2] = 0
     (expected,), (bound,) = reference(a, b)
@@ -264,7 +264,7 @@ def pairs(draw):
 @pytest.mark.parametrize("dtype", FLOATS)
 @given(pair=pairs())
 @settings(max_examples=150, deadline=None)
-def test_right_products_never_fail(dtype, pair):
+def test_correct_products_never_fail_the_gate(dtype, pair):
     a, b = (matrix.astype(dtype) for matrix in pair)
     (expected,), (bound,) = reference(a[None], b[None])
     for product in products(a, b):

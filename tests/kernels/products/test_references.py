@@ -32,7 +32,7 @@ def squares(*sizes, seed=1):
 PROBLEMS = [("float32", "5"), ("float32", "2x3x5x4"), ("int32", "2x3x5x4"), ("float64", "12")]
 
 
-def test_a_reference_is_computed_once_and_then_read(tmp_path, computed):
+def test_a_reference_is_computed_once_and_then_read_from_the_cache(tmp_path, computed):
     inputs = Inputs([(dtype, Shape.parse(shape)) for dtype, shape in PROBLEMS], seed=1)
     first = [of(inputs, tmp_path, shape, dtype) for dtype, shape in PROBLEMS]
     again = [of(inputs, tmp_path, shape, dtype) for dtype, shape in PROBLEMS]
@@ -44,7 +44,7 @@ def test_a_reference_is_computed_once_and_then_read(tmp_path, computed):
             np.testing.assert_array_equal(other, wanted)
 
 
-def test_the_same_bytes_in_another_shape_are_another_problem(tmp_path, computed):
+def test_matrices_of_equal_bytes_but_other_shape_have_another_reference(tmp_path, computed):
     inputs = squares(6)
     for _ in range(2):  # A of 12 elements and B of 18
         assert of(inputs, tmp_path, "2x6x3")[0].shape == (1, 2, 3)
@@ -53,7 +53,7 @@ def test_the_same_bytes_in_another_shape_are_another_problem(tmp_path, computed)
     assert computed == [("float32", shape) for shape in ("2x6x3", "4x3x6", "2x2x3x3")]
 
 
-def test_other_matrices_have_other_references(tmp_path, computed):
+def test_other_matrices_get_another_cached_reference(tmp_path, computed):
     of(squares(6), tmp_path, 6)
     of(squares(6, seed=2), tmp_path, 6)
     assert computed == [("float32", "6")] * 2
@@ -71,7 +71,7 @@ def test_other_matrices_have_other_references(tmp_path, computed):
     ],
     ids=["cut", "one array", "empty", "garbage"],
 )
-def test_a_damaged_file_is_computed_again_and_replaced(tmp_path, computed, damage):
+def test_a_damaged_cache_file_is_computed_again_and_replaced(tmp_path, computed, damage):
     inputs = squares(6)
     wanted = of(inputs, tmp_path, 6)
     (file,) = tmp_path.iterdir()
@@ -83,7 +83,7 @@ def test_a_damaged_file_is_computed_again_and_replaced(tmp_path, computed, damag
     assert file.read_bytes() == whole
 
 
-def test_a_file_of_another_shape_is_not_used_and_a_cache_may_be_unwritable(tmp_path, computed):
+def test_a_cache_file_of_another_shape_is_ignored_and_writing_may_fail(tmp_path, computed):
     inputs = squares(6)
     of(inputs, tmp_path, 6)
     (six,) = tmp_path.iterdir()

@@ -36,7 +36,7 @@ def test_an_invalid_shape_is_a_one_line_error(text):
     assert "\n" not in said
 
 
-def test_elements_and_operations_by_hand():
+def test_elements_and_operations_of_a_shape_equal_hand_counts():
     assert Shape.square(7) == Shape(1, 7, 7, 7)
     assert Shape.square(7).is_square
     for other in (Shape(2, 7, 7, 7), Shape(1, 6, 7, 7), Shape(1, 7, 6, 7), Shape(1, 7, 7, 6)):

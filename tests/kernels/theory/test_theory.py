@@ -34,7 +34,7 @@ KERNELS = {
         (lambda x, y: x % 2 * 4 * 132 + x // 2, 4, 1, 1, 1),  # 528: 16 banks further
     ],
 )
-def test_wavefronts_of_one_request(element, element_bytes, vector, wavefronts, ideal):
+def test_a_request_needs_the_expected_wavefronts(element, element_bytes, vector, wavefronts, ideal):
     access = SharedAccess("shared_load", element, element_bytes, 1, vector)
     assert totals([access], WARP, 1)["shared_load"] == Total(32, 1, wavefronts, ideal)
 
@@ -50,7 +50,7 @@ def totals_of(name, n, block):
 
 
 @pytest.mark.parametrize("b", [16, 32])
-def test_bank_conflicts_are_those_of_the_sources(b):
+def test_theory_gives_the_bank_conflicts_that_the_sources_state(b):
     # Wavefronts over their minimum, of loads and of stores.
     half = b if b == 32 else 8
     expected = {"block_strided": (1, half), "tile_uncoalesced": (1, (1 + half) / 2)}

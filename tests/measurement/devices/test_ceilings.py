@@ -63,7 +63,7 @@ def test_cpu_arrays_exceed_the_caches_or_fill_half_of_one(caches, threads, sizes
 
 
 @given(st.integers(1, 3000), st.integers(0, 10))
-def test_ring_is_one_cycle_through_every_slot(slots, seed):
+def test_the_pointer_ring_is_one_cycle_through_every_slot(slots, seed):
     successors = probes.random_ring(slots, seed)
     assert (successors.shape, successors.dtype) == ((slots,), np.uint32), "as lay_ring reads it"
     at, seen = 0, set()
@@ -75,7 +75,7 @@ def test_ring_is_one_cycle_through_every_slot(slots, seed):
 
 
 @given(st.integers(512 * KIB, 512 * MIB), st.integers(0, 200 * GIB))
-def test_chases_and_sweeps_fit_any_gpu(l2_bytes, free_bytes):
+def test_pointer_chases_and_sweeps_fit_into_the_caches_and_memory_of_any_gpu(l2_bytes, free_bytes):
     chases = {chase.level: chase for chase in probes.plan_chases(l2_bytes, free_bytes)}
     assert chases["l2"].ring_bytes <= l2_bytes // 8
     assert ("dram" in chases) == (24 * l2_bytes <= free_bytes // 6 * 6)
@@ -91,7 +91,7 @@ def test_chases_and_sweeps_fit_any_gpu(l2_bytes, free_bytes):
     assert 2 * swept < 2**32, "the kernel adds in 32 bits"
 
 
-def test_constants_and_parameters_are_those_of_the_source():
+def test_constants_and_parameters_of_probes_equal_those_in_their_source():
     names = ("CHAINS", "SHARED_POINTERS", "READ_THREADS", "READ_LOADS")
     constants = (probes.CHAINS, probes.SHARED_POINTERS, probes.THREADS, probes.READ_LOADS)
     defines = dict(re.findall(r"#define (\w+) (\d+)", SOURCE))
@@ -136,7 +136,7 @@ def launches_of(cuda, kernel):
 
 
 @pytest.mark.parametrize("sweep", probes.plan_sweeps(H100[0]), ids=lambda sweep: sweep.level)
-def test_every_level_is_read_by_the_whole_gpu(faked, sweep):
+def test_a_sweep_reads_each_memory_level_with_all_threads_of_the_gpu(faked, sweep):
     gpu, values, _ = faked
     (blocks, rows), threads, arguments = launches_of(gpu, sweep.kernel)
     assert (blocks * threads[0], rows, *threads[1:]) == (132 * 2048, 1, 1, 1)
@@ -151,7 +151,7 @@ def test_every_level_is_read_by_the_whole_gpu(faked, sweep):
     np.testing.assert_array_equal(values[f"{sweep.level}_bytes_per_s", None, None], read / 1.0)
 
 
-def test_the_whole_gpu_multiplies_on_tensor_cores_where_it_has_them(faked):
+def test_the_tensor_probe_uses_the_whole_gpu_if_it_has_these_tensor_cores(faked):
     gpu, values, _ = faked
     (blocks, _), threads, (steps, never, _) = launches_of(gpu, "fp16_products")
     assert never == float("inf")
@@ -162,7 +162,7 @@ def test_the_whole_gpu_multiplies_on_tensor_cores_where_it_has_them(faked):
     assert "fp16_tensor_flop_per_s" not in names
 
 
-def test_rounds_are_interleaved_and_the_first_is_not_kept():
+def test_ceilings_are_measured_in_interleaved_rounds_without_the_first_one():
     calls = []
 
     def measure(name):
@@ -287,7 +287,7 @@ def peak_cycles_per_s(device):
 
 
 @pytest.mark.gpu("alone")
-def test_latency_grows_from_level_to_level(measured):
+def test_measured_latency_grows_from_l1_to_l2_to_dram(measured):
     values = measured[0]
     cycles, seconds = (
         [middle(values, f"{level}_latency_{unit}") for level in (*LEVELS, "dram")]
@@ -302,7 +302,7 @@ def test_latency_grows_from_level_to_level(measured):
 
 
 @pytest.mark.gpu("alone")
-def test_measured_throughputs_are_just_below_the_limits_of_the_gpu(measured):
+def test_measured_throughputs_are_just_below_the_theoretical_limits_of_the_gpu(measured):
     values, _, _, device = measured
     rate = middle(values, "fp32_flop_per_s")
     lanes = 64 if device.compute_capability() in ((7, 0), (7, 5), (8, 0)) else 128
@@ -319,7 +319,7 @@ def test_measured_throughputs_are_just_below_the_limits_of_the_gpu(measured):
 
 
 @pytest.mark.gpu("alone")
-def test_reads_are_as_fast_as_the_paths_of_an_sm_are_wide(measured):
+def test_l1_and_shared_memory_deliver_up_to_128_bytes_per_cycle_and_sm(measured):
     """L1 and shared memory: near 128 bytes per cycle and SM; the L2 is between L1 and memory."""
     values, _, _, device = measured
     widest = 128 * peak_cycles_per_s(device)
@@ -331,7 +331,7 @@ def test_reads_are_as_fast_as_the_paths_of_an_sm_are_wide(measured):
 
 
 @pytest.mark.gpu("alone")
-def test_ceilings_are_measured_quickly_and_free_their_memory(measured):
+def test_measuring_ceilings_is_quick_and_frees_all_memory(measured):
     values, duration_s, kept, _ = measured
     total_s = middle(values, "empty_total_s")
     parts_s = [middle(values, f"empty_{part}_s") for part in ("h2d", "kernel", "d2h")]
@@ -341,7 +341,7 @@ def test_ceilings_are_measured_quickly_and_free_their_memory(measured):
     assert driver().Context.get_current() is None
 
 
-def test_the_setting_with_the_smallest_median_is_chosen():
+def test_the_setting_of_pieces_with_the_smallest_median_is_chosen():
     runs = {2: [3.0, 1.0, 3.0], 4: [2.0, 2.0, 9.0], 8: [4.0, 4.0, 0.5]}
     trials = [Trial(count, at, 0.0, s) for count, of in runs.items() for at, s in enumerate(of)]
     assert fastest(trials) == 4

@@ -39,7 +39,7 @@ def hanging(sender, *_):
     time.sleep(60)
 
 
-def test_the_process_gets_the_request_and_its_answer_is_returned(monkeypatch):
+def test_the_cold_start_process_gets_the_request_and_its_answer_is_returned(monkeypatch):
     monkeypatch.setattr(module, "_answer", times_of_the_request)
     assert cold_start(1, CUBIN, CELL, 7, 30) == TIMES
     with pytest.raises(CellError, match=r"^cold start: asked for \(2, "):
@@ -50,13 +50,13 @@ def test_the_process_gets_the_request_and_its_answer_is_returned(monkeypatch):
     ("child", "message"),
     [(killed, "the process was killed by SIGKILL"), (left, "the process exited with status 3")],
 )
-def test_the_end_of_the_process_is_the_reason(monkeypatch, child, message):
+def test_if_the_cold_start_process_dies_the_error_says_how(monkeypatch, child, message):
     monkeypatch.setattr(module, "_answer", child)
     with pytest.raises(CellError, match=f"^cold start: {message}$"):
         cold_start(1, CUBIN, CELL, 7, 30)
 
 
-def test_process_that_hangs_is_ended_at_the_limit(monkeypatch):
+def test_a_cold_start_process_that_hangs_is_ended_at_the_limit(monkeypatch):
     monkeypatch.setattr(module, "_answer", hanging)
     begin = time.monotonic()
     with pytest.raises(CellError, match=r"^cold start: killed after 0\.5 s$"):
@@ -73,7 +73,7 @@ def test_a_missing_package_is_a_one_line_error(monkeypatch, tmp_path):
         cold_start(1, CUBIN, CELL, 7, 60)
 
 
-def test_a_product_that_nothing_computed_is_refused():
+def test_a_cold_start_without_a_computed_product_is_refused():
     for numbers, fault in (([1, np.nan], "NaN"), ([1, -np.inf], "infinite"), ([0, 0], "only zero")):
         with pytest.raises(CellError, match=fault):
             module._check(np.array(numbers, np.float32))
@@ -90,7 +90,7 @@ def cubin(card, nvcc, tmp_path_factory):
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("host_memory", ["pinned", "pageable"])
-def test_a_real_start_is_timed(card, cubin, host_memory):
+def test_a_cold_start_on_a_real_gpu_is_timed(card, cubin, host_memory):
     cell = Cell("gpu0", product_of("block", 1024, 32), host_memory)
     begin = time.monotonic()
     times = cold_start(card.index, cubin, cell, 7, 120)
@@ -103,7 +103,7 @@ def test_a_real_start_is_timed(card, cubin, host_memory):
 
 
 @pytest.mark.gpu
-def test_real_start_that_fails_is_a_one_line_error(card, cubin):
+def test_a_failed_cold_start_on_a_real_gpu_is_a_one_line_error(card, cubin):
     other = replace(CELL, product=product_of("naive", 128, 32))
     for device, file, cell, message in (
         (card.index, cubin, other, "cuModuleGetFunction failed"),

@@ -26,7 +26,7 @@ def library(monkeypatch):
     return fake
 
 
-def test_library_is_initialised_and_released_and_a_failed_product_is_of_the_device(library):
+def test_cublas_is_started_and_released_and_a_failed_product_is_a_device_error(library):
     gemm = cublas.Gemm(STREAM)
     started = [("cublasCreate_v2",), ("cublasSetStream_v2", STREAM), ("cublasSetMathMode", 2)]
     assert library.calls == started
@@ -40,7 +40,7 @@ def test_library_is_initialised_and_released_and_a_failed_product_is_of_the_devi
     assert cublas.version() == "13.2.1"
 
 
-def test_a_mode_is_set_where_it_differs_and_names_the_type_of_the_operands(library):
+def test_a_cublas_mode_is_set_only_if_it_changes_and_passes_the_operand_type(library):
     gemm = cublas.Gemm(STREAM)
     addresses = [int(library.cuda.mem_alloc(8)) for _ in range(3)]
     library.calls.clear()
@@ -55,7 +55,7 @@ def test_a_mode_is_set_where_it_differs_and_names_the_type_of_the_operands(libra
     assert of_operands == [14, 2], "CUDA_R_16BF, CUDA_R_16F"
 
 
-def test_a_library_that_does_not_start_fails_only_the_cell(library):
+def test_if_cublas_does_not_start_only_its_cell_fails(library):
     for function, status, said, destroyed in (
         ("cublasCreate_v2", 1, "CUBLAS_STATUS_NOT_INITIALIZED", 0),
         ("cublasSetStream_v2", 3, "CUBLAS_STATUS_ALLOC_FAILED", 1),
@@ -96,7 +96,7 @@ def host(monkeypatch, tmp_path):
     cublas.find_library.cache_clear()
 
 
-def test_library_is_found_in_toolkit_and_wheel(host, monkeypatch, tmp_path):
+def test_cublas_is_found_in_cuda_toolkits_and_in_wheels(host, monkeypatch, tmp_path):
     def found():
         cublas.find_library.cache_clear()
         return cublas.find_library() is not None
@@ -132,7 +132,7 @@ UNITS |= {"cublas_fp16": (60, 5_000), "cublas_bf16": (600, 40_000)}
 @pytest.mark.gpu
 @pytest.mark.parametrize("variant", UNITS)
 @pytest.mark.parametrize(("m", "n", "k"), [(37, 53, 65), (1, 300, 7), (512, 256, 1024)])
-def test_product_of_a_gpu_has_the_error_of_its_mode(card, variant, m, n, k):
+def test_a_product_by_cublas_has_the_error_of_its_mode(card, variant, m, n, k):
     if cublas.find_library() is None:
         pytest.skip("no cuBLAS on this host")
     entry = VARIANTS[variant]

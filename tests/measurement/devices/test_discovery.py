@@ -48,7 +48,7 @@ def test_pycuda_is_not_imported_without_driver_or_gpu(nvml, monkeypatch, count):
     assert nvml.open == 0
 
 
-def test_selection_is_by_index_by_name_or_all(nvml, pycuda):
+def test_gpus_are_selected_by_index_by_name_or_all_at_once(nvml, pycuda):
     h100 = CudaDevice(0, "NVIDIA H100", "9.0")
     rtx = CudaDevice(1, "NVIDIA RTX PRO 6000", "12.0")
     assert cuda_devices() == select("auto") == select("nvidia") == [h100, rtx]
@@ -79,7 +79,7 @@ def test_missing_pycuda_and_libcuda_are_one_line_errors(nvml, monkeypatch, tmp_p
         cuda_devices()
 
 
-def test_gpus_are_numbered_by_bus_unless_the_user_says_otherwise(nvml, pycuda, monkeypatch):
+def test_gpus_are_numbered_by_pci_bus_unless_the_user_sets_another_order(nvml, pycuda, monkeypatch):
     cuda_devices()
     assert os.environ["CUDA_DEVICE_ORDER"] == "PCI_BUS_ID"
     monkeypatch.setenv("CUDA_DEVICE_ORDER", "FASTEST_FIRST")
@@ -102,7 +102,7 @@ with only_run(CudaDevice(1, "NVIDIA H200", "9.0"), Path(sys.argv[1]), "recording
 """
 
 
-def test_the_file_is_named_by_its_gpu_and_every_user_may_lock_it(monkeypatch, tmp_path):
+def test_a_lock_file_is_named_after_its_gpu_and_every_user_may_lock_it(monkeypatch, tmp_path):
     monkeypatch.setattr(locks, "driver", lambda: FakeCuda(2 * [("NVIDIA H200", (9, 0))]))
     monkeypatch.setattr(locks, "pynvml", FakeNvml(2))
     assert lock_file(H200) == Path("/tmp", "gemm-study-GPU-5ca1ab1e-1.lock")
@@ -116,7 +116,7 @@ def test_the_file_is_named_by_its_gpu_and_every_user_may_lock_it(monkeypatch, tm
 
 
 @pytest.mark.slow
-def test_a_second_run_gets_the_owner_in_its_error_and_the_gpu_after_the_owners_end(tmp_path):
+def test_a_second_run_exits_naming_the_owner_and_gets_the_gpu_once_the_owner_ends(tmp_path):
     file = tmp_path / "lock"
     command = [sys.executable, "-c", HOLD, str(file)]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
@@ -155,7 +155,7 @@ def reading(during=lambda: None):
     return Reading(**results([watch]))
 
 
-def test_a_reading_is_in_si_units_and_shows_throttling_that_ended_within_the_run(watched):
+def test_telemetry_is_in_si_units_and_shows_throttling_that_ended_during_the_run(watched):
     def throttle(reason):
         watched.throttled_ns[observers._COUNTERS[reason]] += 1
 
@@ -169,7 +169,7 @@ def test_a_reading_is_in_si_units_and_shows_throttling_that_ended_within_the_run
     assert reading(lambda: throttle(THERMAL)).throttle_reasons == THERMAL
 
 
-def test_unreported_values_of_a_gpu_are_unknown(watched):
+def test_values_that_a_gpu_does_not_report_are_none(watched):
     counters = watched.values["FieldValues"]
     watched.values, watched.throttled_ns = {}, {}
     assert reading() == Reading()
@@ -177,7 +177,7 @@ def test_unreported_values_of_a_gpu_are_unknown(watched):
     assert reading() == Reading()
 
 
-def test_energy_is_read_between_two_updates_after_the_ramp(monkeypatch):
+def test_energy_is_read_between_two_updates_of_the_counter_after_the_ramp(monkeypatch):
     clock, counter = iter(np.arange(0, 9, 0.1)), iter([1.0, 5.0, 5.0, 7.0, 9.0, 9.0, 17.0, None])
     monkeypatch.setattr(observers.time, "perf_counter", lambda: next(clock))
     clocks_hz = iter([2, 1, 1, 3, None, 3, None])

@@ -74,7 +74,7 @@ def shapes_of(variants):
 
 
 @pytest.mark.gpu("alone")
-def test_pytorch_multiplies_in_a_session_and_has_kernel_only_times(card, cubins, tmp_path):
+def test_a_pytorch_function_multiplies_and_has_kernel_only_times(card, cubins, tmp_path):
     pytest.importorskip("torch")
     (tmp_path / "called.py").write_text(CALLED)
     entry = read(tmp_path / "called.py")
@@ -135,7 +135,7 @@ def passed(session, cells, inputs):
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
-def test_awkward_sizes_and_block_sizes_pass_the_gate(session, inputs, variant):
+def test_products_of_awkward_sizes_and_block_sizes_pass_the_gate_on_a_gpu(session, inputs, variant):
     cells = small_cells(variant)
     entry = VARIANTS[variant]
     if (not entry.kernel_name or entry.only_capability) and session.not_launchable(cells[0]):
@@ -156,7 +156,7 @@ def test_awkward_sizes_and_block_sizes_pass_the_gate(session, inputs, variant):
 
 
 @pytest.mark.parametrize("variant", ["mm_naive", "mm_tile", "bmm_naive", "bmm_tile"])
-def test_every_shape_batch_and_type_passes_the_gate(session, inputs, variant):
+def test_products_of_every_shape_batch_and_type_pass_the_gate_on_a_gpu(session, inputs, variant):
     """Integers use their whole range, so nearly every sum overflows; products are exact."""
     cells = awkward_cells(variant)
     assert {c.dtype for c in cells} == set(VARIANTS[variant].dtypes)
@@ -170,7 +170,7 @@ def test_every_shape_batch_and_type_passes_the_gate(session, inputs, variant):
 
 
 @pytest.mark.parametrize("variant", KERNELS)
-def test_kernels_stay_inside_the_matrices(session, variant):
+def test_kernels_write_nothing_outside_the_matrices(session, variant):
     """NaN behind A and B would reach the product; ones behind C must be unchanged."""
     memory = "pinned" if VARIANTS[variant].takes_memory("pinned") else "pageable"
     cells = [c for c in small_cells(variant) if c.host_memory == memory and "float" in c.dtype]
@@ -189,7 +189,7 @@ def test_kernels_stay_inside_the_matrices(session, variant):
         assert (behind.view(np.uint32)[used:] == 1).all(), asked
 
 
-def test_pageable_and_pinned_memory_have_separate_copies(session, inputs):
+def test_matrices_in_pageable_and_in_pinned_memory_are_separate(session, inputs):
     for memory in ("pinned", "pageable"):
         asked = cell("block", 33, 8, memory)
         session.poison(asked)
@@ -202,7 +202,7 @@ def test_pageable_and_pinned_memory_have_separate_copies(session, inputs):
     np.testing.assert_allclose(pinned, a @ b, atol=1e-4)
 
 
-def test_what_the_gpu_cannot_launch_is_not_launched(session, inputs):
+def test_a_cell_that_exceeds_a_limit_of_the_gpu_is_not_launched(session, inputs):
     asked = [cell("buffered_row", 2048, None), cell("buffered_column", 100, None)]
     checks, timings = passes(session, asked, inputs)
     said = f"needs 2048 threads per block, {session.limits.max_threads_per_block} allowed"
@@ -234,7 +234,7 @@ def test_the_gate_needs_no_cubins_of_instruments(card, cubins, inputs, tmp_path)
         passed(session, [cell("block", 64, 8)], inputs)
 
 
-def test_a_kernel_that_writes_less_is_caught(card, cubins, inputs):
+def test_a_kernel_that_leaves_elements_unwritten_fails_the_gate(card, cubins, inputs):
     """A build of another block size leaves elements of C unwritten."""
     folder, results = cubins
     with GpuSession(card, inputs, results, folder) as session:
@@ -248,7 +248,7 @@ def test_a_kernel_that_writes_less_is_caught(card, cubins, inputs):
     assert "= nan, expected" in checks[asked].reason
 
 
-def test_contexts_are_released(card, cubins, inputs):
+def test_closing_a_session_destroys_its_cuda_context(card, cubins, inputs):
     folder, results = cubins
     before = driver().Context.get_current()
     for variant in 2 * ("block", "naive"):
@@ -264,7 +264,7 @@ def kernel_s(session, asked):
 
 @pytest.mark.gpu("alone")
 @pytest.mark.parametrize("n", [64, 256, 2048])
-def test_kernel_only_times_agree_with_the_clock_of_the_gpu(session, n):
+def test_kernel_only_times_agree_with_times_by_the_clock_of_the_gpu(session, n):
     asked = cell("block_unroll4", n, 32)
     by_clock_s = stamps(session)
     ratios = [kernel_s(session, asked) / by_clock_s(asked) for _ in range(31)]
@@ -309,7 +309,7 @@ IN_ORDER = [name for name in OWN if not VARIANTS[name].tensor_products]
 
 @pytest.mark.gpu("later")
 @pytest.mark.parametrize("variant", IN_ORDER)
-def test_products_are_bit_for_bit_those_of_the_host_execution(session, variant, tmp_path_factory):
+def test_gpu_products_equal_those_of_host_execution_bit_for_bit(session, variant, tmp_path_factory):
     """With FMAs, which ptxas generates for all products and sums here."""
     folder = tmp_path_factory.getbasetemp() / "host_execution"
     others = awkward_cells(variant) if VARIANTS[variant].shapes != "square" else []
@@ -329,7 +329,7 @@ def test_products_are_bit_for_bit_those_of_the_host_execution(session, variant, 
 @pytest.mark.gpu("alone")
 @pytest.mark.parametrize("location", LOCATIONS)
 @pytest.mark.parametrize("variant", ["block", "cublas_sgemm", "sgemm_tensor_tma"])
-def test_products_are_right_wherever_the_data_are(session, inputs, variant, location):
+def test_products_are_correct_at_every_location_of_the_matrices(session, inputs, variant, location):
     entry = VARIANTS[variant]
     blocks = [16] if entry.block_sizes else [None]
     cells = [cell(variant, n, block, location) for n in (17, 128, 2048) for block in blocks]
@@ -345,7 +345,7 @@ def test_products_are_right_wherever_the_data_are(session, inputs, variant, loca
 
 @pytest.mark.gpu("alone")
 @pytest.mark.parametrize("variant", ["block", "cublas_sgemm"])
-def test_every_stream_of_a_batch_has_the_right_product(session, inputs, variant):
+def test_every_stream_of_a_batch_computes_the_correct_product(session, inputs, variant):
     one = cell(variant, 512, 16 if VARIANTS[variant].block_sizes else None)
     worker = InProcess(session, [one], CACHE, inputs)
     trials = worker.call(Worker.throughput, one, [Batch(1, 8), Batch(4, 8), Batch(2, 8, True)])

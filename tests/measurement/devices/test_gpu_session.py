@@ -123,7 +123,7 @@ WORDS |= {"cuCtxGetDevice": "gpu", "cuMemPrefetchAsync": "move"}
 
 @pytest.mark.parametrize("location", LOCATIONS)
 @pytest.mark.parametrize("name", ["block", "cublas_sgemm"])
-def test_a_run_moves_what_its_location_says_and_its_product_can_be_checked(
+def test_a_run_copies_only_the_matrices_its_location_names_and_can_be_checked(
     open_session, cuda, monkeypatch, location, name
 ):
     monkeypatch.setattr(flows, "_library", lambda: FakeGraphs(cuda))
@@ -139,7 +139,7 @@ def test_a_run_moves_what_its_location_says_and_its_product_can_be_checked(
 
 
 @pytest.mark.parametrize("name", ["block", "cublas_sgemm"])
-def test_batches_copy_and_multiply_in_every_stream(open_session, cuda, name):
+def test_a_batch_copies_and_multiplies_in_every_stream(open_session, cuda, name):
     one = asked(name)
     alone, shared = Batch(3, 12), Batch(2, 6, same_a=True)
     with open_session(one) as session:
@@ -161,7 +161,7 @@ def test_streams_do_not_share_prepared_operands(open_session):
         session.throughput(one, [Batch(2, 4)])
 
 
-def test_an_error_of_the_driver_fails_a_run_and_the_context_is_released(open_session, cuda):
+def test_a_driver_error_fails_the_run_and_the_context_is_still_released(open_session, cuda):
     one = asked("tile_transposed_b")
     with open_session(one) as session:
         for call in ("to device", "launch", "from device", "synchronize"):
@@ -200,7 +200,7 @@ def graphs(cuda, monkeypatch):
     return fake
 
 
-def test_a_run_as_a_graph_is_captured_once(open_session, cuda, graphs):
+def test_the_graph_of_a_run_is_captured_only_once(open_session, cuda, graphs):
     one = asked("sgemm_top_graph")
     with open_session(one) as session:
         cuda.failing = "from device"
@@ -229,7 +229,7 @@ def test_a_run_as_a_graph_is_captured_once(open_session, cuda, graphs):
 
 @pytest.mark.parametrize("shape", ["300x70x600", "1024x50x20", 512])
 @pytest.mark.parametrize("memory", ["pinned", "pageable"])
-def test_pieces_split_b_once_and_a_per_piece(
+def test_a_run_in_pieces_prepares_b_once_and_a_for_each_piece(
     open_session, cuda, graphs, monkeypatch, shape, memory
 ):
     """From pageable memory through rings of three chunks of 16 KiB, which are used repeatedly."""
@@ -256,7 +256,7 @@ def test_pieces_split_b_once_and_a_per_piece(
 
 
 @pytest.mark.parametrize("reach", [True, False])
-def test_two_gpus_multiply_half_of_the_rows_each(open_session, cuda, reach):
+def test_a_run_on_two_gpus_multiplies_half_of_the_rows_on_each(open_session, cuda, reach):
     one = asked("sgemm_tensor_two_gpus", "1300x70x2048")
     cuda.gpus, cuda.can_reach = cuda.gpus * 2, reach
     with open_session(one) as session:
@@ -283,7 +283,7 @@ TRIALS = {"sgemm_top_pieces": 3, "sgemm_tensor_pieces": 1, "sgemm_tensor_staged"
 
 
 @pytest.mark.parametrize(("name", "times"), TRIALS.items())  # a graph is enqueued once
-def test_trials_time_all_settings(open_session, cuda, graphs, monkeypatch, name, times):
+def test_trials_time_a_run_in_all_settings(open_session, cuda, graphs, monkeypatch, name, times):
     memory = "pageable" if name.endswith("staged") else "pinned"
     core = {min(staging.CORES)}
     monkeypatch.setattr(staging, "CORES", core)
@@ -309,7 +309,7 @@ def test_trials_time_all_settings(open_session, cuda, graphs, monkeypatch, name,
     assert launches == times * sum(made), "copies are timed without kernels"
 
 
-def test_operands_are_split_before_every_launch_or_mapped(open_session, cuda):
+def test_operands_of_tensor_kernels_are_prepared_before_every_launch(open_session, cuda):
     small, large = asked("sgemm_tensor_tma", 40), asked("sgemm_tensor_tma", "300x70x200")
     with open_session(small, large) as session:
         for one in (small, large, small):
@@ -356,7 +356,9 @@ def test_a_kernel_is_queued_between_its_events_behind_a_blocking_kernel(session,
 @pytest.mark.parametrize(
     ("launch_ms", "launches"), [(0.3, 1), (0.2, 2), (0.1, 3), (0.01, 25), (0.001, 100)]
 )
-def test_a_short_kernel_is_launched_several_times(session, open_session, cuda, launch_ms, launches):
+def test_a_sample_of_a_short_kernel_has_several_launches(
+    session, open_session, cuda, launch_ms, launches
+):
     cuda.launch_ms = launch_ms
     for _ in range(2):
         found = session.kernel_time(BLOCK, flushed=False)
@@ -376,7 +378,7 @@ HOST_S = {"block": None, "cublas_sgemm": None, "tile_conflict_free": 13e-9, "blo
 
 
 @pytest.mark.parametrize(("name", "host_s"), HOST_S.items())
-def test_work_on_the_host_is_timed_as_part_of_the_total(open_session, monkeypatch, name, host_s):
+def test_host_steps_are_part_of_the_end_to_end_time(open_session, monkeypatch, name, host_s):
     """The host steps take 10 ns before the copies and 3 ns after them, of 103 ns."""
     one, log, clock = asked(name), [], iter([0, 10, 100, 103])
     with open_session(one) as session:
@@ -389,7 +391,7 @@ def test_work_on_the_host_is_timed_as_part_of_the_total(open_session, monkeypatc
     assert log == ["clock", "prepare", "clock", "clock", "finish", "clock"]
 
 
-def test_the_reason_of_an_impossible_launch_is_given(open_session, cuda, monkeypatch):
+def test_a_launch_that_the_gpu_cannot_run_has_a_stated_reason(open_session, cuda, monkeypatch):
     cells = [asked("block", 40), asked("block", 48), asked("block_padded"), asked("cublas_sgemm")]
     with open_session(*cells) as session:
         assert [session.build(one) for one in cells] == ["guarded", "exact", "exact", None]
@@ -421,7 +423,7 @@ def called(tmp_path, graphs):
     return Cell("gpu0", with_entry(read(path), "float32", Shape.parse("17x33x65")), "pinned")
 
 
-def test_a_call_multiplies_in_a_shared_context(open_session, cuda, called, monkeypatch):
+def test_a_python_function_runs_in_the_primary_context(open_session, cuda, called, monkeypatch):
     seen = []
 
     def multiply(a, b, c, stream):
@@ -440,7 +442,7 @@ def test_a_call_multiplies_in_a_shared_context(open_session, cuda, called, monke
     assert cuda.log.index("retain_primary_context") < cuda.log.index("push")
 
 
-def test_faulty_calls_and_cubins_fail_their_cells(open_session, cuda, called, tmp_path):
+def test_faulty_calls_and_cubins_fail_only_their_cells(open_session, cuda, called, tmp_path):
     with open_session(called) as session, pytest.raises(CellError, match=r"^called.py: Val.*two$"):
         session.run(called)
     (tmp_path / "called.py").write_text("import no_such_library\n")
@@ -455,7 +457,7 @@ def test_faulty_calls_and_cubins_fail_their_cells(open_session, cuda, called, tm
             session.run(one)
 
 
-def test_a_gpu_that_is_not_available_is_a_one_line_error(open_session, cuda):
+def test_an_unavailable_gpu_is_a_one_line_error(open_session, cuda):
     for cuda.failing, message in (
         ("make_context", "cannot create a context"),
         ("mem_alloc", "not enough memory for the buffers"),
@@ -467,7 +469,9 @@ def test_a_gpu_that_is_not_available_is_a_one_line_error(open_session, cuda):
 
 
 @pytest.mark.parametrize("ramp_s", [0.0, 0.05])
-def test_sustained_launches_are_counted_after_the_ramp(open_session, cuda, monkeypatch, ramp_s):
+def test_launches_under_load_are_counted_only_after_the_ramp(
+    open_session, cuda, monkeypatch, ramp_s
+):
     """Launches take 1 ms, in the ramp 3 ms."""
     clock = iter(np.arange(0, 9, 0.01))
     begin_s = next(clock)

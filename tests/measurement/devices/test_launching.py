@@ -33,7 +33,7 @@ class Driver(SimpleNamespace):
         return SimpleNamespace(get_function=function)
 
 
-def test_all_steps_are_launched_with_a_workspace_that_is_allocated_once(tmp_path):
+def test_all_steps_of_a_user_kernel_are_launched_with_one_allocated_workspace(tmp_path):
     text = re.sub(r"^.*// twin: ?(.*)$", r"\1", SPLIT.read_text(), flags=re.MULTILINE)
     product = with_entry(supplied(tmp_path / "mine.cu", text), "float32", Shape.square(64))
     driver = Driver(calls=[], allocated=[])

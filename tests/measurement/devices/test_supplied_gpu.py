@@ -90,7 +90,7 @@ STEPS = [
 
 
 @pytest.mark.parametrize("text", [COLUMNS, STRUCTURES, TRANSPOSED, SHARED, *STEPS])
-def test_a_kernel_of_any_file_multiplies_on_a_gpu(card, nvcc, tmp_path, text):
+def test_a_user_supplied_kernel_multiplies_on_a_gpu(card, nvcc, tmp_path, text):
     path = tmp_path / "mine.cu"
     path.write_text(text)
     (name,) = kernels_to_judge(path, text, None, None)

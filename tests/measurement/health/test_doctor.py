@@ -97,14 +97,16 @@ SICK = [
 
 
 @pytest.mark.parametrize(("factors", "state", "facts", "what", "cause"), SICK)
-def test_an_unusual_host_gets_its_causes(host, factors, state, facts, what, cause):
+def test_an_unusual_host_is_diagnosed_with_possible_causes(
+    host, factors, state, facts, what, cause
+):
     machine, others = host
     causes = found(sick(machine, state, facts, **factors), others)
     assert list(causes) == [what]
     assert re.fullmatch(cause, causes[what][0])
 
 
-def test_an_unknown_gpu_is_compared_with_its_own_link(host):
+def test_a_gpu_model_without_recordings_is_compared_with_the_speed_of_its_link(host):
     machine, others = host
     slow = sick(machine, {"pcie_width": 8}, {"name": "Unknown"}, h2d_bytes_per_s=0.5)
     assert list(found(slow, others)) == ["copies reach 44% of the link that the GPU supports"]
@@ -114,7 +116,7 @@ def test_an_unknown_gpu_is_compared_with_its_own_link(host):
     assert link_bytes_per_s(None, 16) is link_bytes_per_s(4, None) is None
 
 
-def test_a_slow_cpu_gets_its_causes(host):
+def test_the_diagnosis_of_a_slow_cpu_names_possible_causes(host):
     machine, others = host
     slow = {key: value * (0.4 if "all" in key else 1) for key, value in machine.cpu.items()}
     around = {"virtual_machine": False, "numa_nodes": 2, "granted_cpus": 6.0, "load": 3.0}
@@ -135,7 +137,7 @@ def test_a_slow_cpu_gets_its_causes(host):
     assert found(busy, others) == {"other processes ran during the examination": load}
 
 
-def test_a_wrong_folder_of_recordings_is_named(tmp_path, monkeypatch):
+def test_an_error_names_a_wrong_folder_of_recordings(tmp_path, monkeypatch):
     (tmp_path / "file").touch()
     for name in ("empty", "broken/b", "mixed/.git"):
         (tmp_path / name).mkdir(parents=True)

@@ -43,7 +43,7 @@ def launched(name, edge, **changes):
 CELLS = plan(["block", "buffered_row"], [8, 32], ["512"])
 
 
-def test_counters_are_given_to_the_cells_by_name_and_threads():
+def test_counters_are_assigned_to_cells_by_kernel_name_and_threads():
     output = ncu_output([("block", "(32, 32, 1)", 16), ("block", "(8, 8, 1)", 64)])
     rows = list(rows_of(output, CELLS))
     assert len(rows) == 2 * len(METRICS)
@@ -174,7 +174,7 @@ def test_counters_are_added_to_the_recording(recorded, ncu):
 
 
 @pytest.mark.slow
-def test_a_failed_count_leaves_the_recording_unchanged(recorded, ncu, monkeypatch):
+def test_a_failed_reading_of_counters_leaves_the_recording_unchanged(recorded, ncu, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setenv("PATH", str(recorded))
         with pytest.raises(StudyError, match=r"^ncu: not found on PATH; install"):
@@ -228,7 +228,7 @@ def errors(variants, **how):
     return list(accuracy.rows_of(lambda inputs: nullcontext(Multiplier(inputs, **how)), cells, 1))
 
 
-def test_errors_of_float32_are_some_units_and_of_16_bits_thousands():
+def test_measured_errors_of_float32_kernels_are_small_and_of_16_bit_operands_large():
     rows = errors(["block"])
     assert [row["matrices"] for row in rows] == list(accuracy.MATRICES)
     for row in rows:
@@ -258,7 +258,7 @@ def measured(make_recording, gpu, tmp_path, monkeypatch):
     return made
 
 
-def test_errors_are_added_and_replace_older_ones(measured, capsys, monkeypatch, tmp_path):
+def test_measured_errors_replace_older_ones_in_a_recording(measured, capsys, monkeypatch, tmp_path):
     for _ in range(2):
         added = accuracy.add_accuracy(measured.path, 0)
     read = recording.read(measured.path)

@@ -65,7 +65,7 @@ def lines(capsys):
     return capsys.readouterr().out.splitlines()
 
 
-def test_clean_kernels_pass_under_every_tool(host, capsys):
+def test_correct_kernels_pass_under_every_sanitizer_tool(host, capsys):
     assert sanitize(CONFIG, 2, SIZES, TOOLS, host / "out") == 0
     said = lines(capsys)
     assert [line.split()[0] for line in said] == list(TOOLS)
@@ -104,7 +104,7 @@ def test_clean_kernels_pass_under_every_tool(host, capsys):
         ("memcheck", f"echo Died; {CLEAN.splitlines()[-1]}", "0 errors, exit status 0: Died"),
     ],
 )
-def test_findings_of_a_tool_are_reported_and_the_other_tools_run(
+def test_findings_of_one_sanitizer_tool_are_reported_and_the_others_still_run(
     host, tool, behaviour, said, capsys
 ):
     (host / tool).write_text(behaviour)
@@ -118,7 +118,7 @@ def test_findings_of_a_tool_are_reported_and_the_other_tools_run(
     assert sum("; see " in line for line in by_tool.values()) == 1
 
 
-def test_what_is_missing_or_invalid_is_a_one_line_error(host):
+def test_a_missing_tool_or_an_invalid_argument_is_a_one_line_error(host):
     shapes = [(["8", n], TOOLS, f"shape '{n}': not valid; use N, M") for n in ("0", "8x8", "2x0x3")]
     leak = "--tools: 'leakcheck' is unknown; use one of memcheck, racecheck, "
     missing = "compute-sanitizer: not found; install the CUDA toolkit"
@@ -130,7 +130,7 @@ def test_what_is_missing_or_invalid_is_a_one_line_error(host):
     assert not (host / "commands").exists()
 
 
-def test_the_plan_has_each_type_and_shape_that_a_variant_takes_and_their_builds():
+def test_each_variant_is_sanitized_with_every_type_and_shape_that_it_supports():
     cells = plan(["block", "mm_tile"], [8], ["16", *SHAPES], ELEMENTS)
     dtypes = VARIANTS["mm_tile"].dtypes
     expected = {("mm_tile", dtype, text) for dtype in dtypes for text in ("16", "17x33x65")}
@@ -153,7 +153,7 @@ def run_check(tmp_path, capsys, *faults):
     return str(outcome), lines(capsys)
 
 
-def test_a_failed_configuration_does_not_stop_the_others(tmp_path, capsys):
+def test_a_failed_configuration_does_not_stop_the_check_of_others(tmp_path, capsys):
     said = "check: 5 cells run, 0 failed, 1 not launchable"
     assert run_check(tmp_path, capsys) == (said, [])
     for kind, reason in (

@@ -74,7 +74,7 @@ def planned(cells):
     return [tuple(cell.row().values()) for cell in cells]
 
 
-def test_host_without_gpu_is_recorded(config, study, gpus, tmp_path, capfd, patch):
+def test_a_host_without_gpu_can_be_recorded(config, study, gpus, tmp_path, capfd, patch):
     patch(second_check, _CHECKED_SHARE=1.0)  # of some cells, none might be drawn
     out = tmp_path / "new" / "host"
     before = datetime.now(UTC).replace(microsecond=0)
@@ -157,7 +157,7 @@ def in_turn(config, cubins, tmp_path_factory, patch):
     return _IN_TURN
 
 
-def test_gpus_and_their_host_are_one_recording(study, in_turn):
+def test_all_gpus_and_their_host_become_one_recording(study, in_turn):
     made, gpus = in_turn
     asked = Study.model_validate(study)
     cells = [*gpu_cells(asked, "gpu0"), *gpu_cells(asked, "gpu1"), *cpu_cells(asked, 1)]
@@ -218,7 +218,7 @@ def test_gpus_and_their_host_are_one_recording(study, in_turn):
         assert {line.split()[-1] for line in gpus.lines(f"run {device} ")} == {str(core)}
 
 
-def test_gpus_at_once_sample_while_others_do(config, gpus, cubins, in_turn, tmp_path):
+def test_gpus_measured_at_once_sample_at_the_same_time(config, gpus, cubins, in_turn, tmp_path):
     gpus = replace(gpus, run_s=3e-3)
     made = record(config, "auto", tmp_path / "r", cubins, None, gpus, True)
     alone = in_turn[0]
@@ -234,7 +234,9 @@ def test_gpus_at_once_sample_while_others_do(config, gpus, cubins, in_turn, tmp_
     assert made.kernels["time_unix_s"].min() > begun.max()[["gpu0", "gpu1"]].max(), "they wait"
 
 
-def test_one_gpu_of_two_is_recorded_under_its_index(config, gpus, cubins, tmp_path, monkeypatch):
+def test_one_of_two_gpus_is_recorded_under_its_cuda_index(
+    config, gpus, cubins, tmp_path, monkeypatch
+):
     """Its kernels are short, so several processes time them; it has no energy counter."""
     monkeypatch.setattr(sampling, "_SHORT_S", 1.0)
     config["study"]["protocol"] |= {"samples": 20, "gpu_cell_budget_s": 0.04}
@@ -253,7 +255,7 @@ def test_one_gpu_of_two_is_recorded_under_its_index(config, gpus, cubins, tmp_pa
     assert made.energy.empty
 
 
-def test_kernels_are_built_for_the_gpus_where_none_are_given(config, gpus, tmp_path):
+def test_kernels_are_built_for_the_measured_gpus_if_no_cubins_are_given(config, gpus, tmp_path):
     nvcc = stand_in(tmp_path / "toolkit" / "nvcc")
     config["toolchain"] = {"nvcc": str(nvcc)}
     made = record(config, 0, tmp_path / "r", None, None, gpus)
@@ -266,7 +268,7 @@ def test_kernels_are_built_for_the_gpus_where_none_are_given(config, gpus, tmp_p
     assert gpus.lines("open") == ["open gpu0", "open cpu"]
 
 
-def test_budgets_and_long_runs_limit_the_samples(config, study, gpus, cubins, tmp_path):
+def test_budgets_and_long_runs_limit_the_number_of_samples(config, study, gpus, cubins, tmp_path):
     study["protocol"] |= {"samples": 20}
     study["protocol"] |= {"gpu_cell_budget_s": 29e-3, "cpu_cell_budget_s": 49e-3}
     made = record(config, 0, tmp_path / "r", cubins, None, gpus)  # runs take 4 ms
@@ -383,7 +385,7 @@ WHILE_SAMPLING = {
 
 
 @pytest.mark.parametrize("faults", WHILE_SAMPLING.values(), ids=WHILE_SAMPLING)
-def test_faults_while_sampling_drop_only_their_samples(config, cubins, tmp_path, faults):
+def test_faults_while_sampling_discard_only_their_cells_samples(config, cubins, tmp_path, faults):
     """Run 1 is the check, runs 2 to 7 are the pilot, then samples follow."""
     config["study"]["host_memory"] = ["pinned"]
     made, _ = measure(config, tmp_path, cubins, *faults, gpus=1)
@@ -398,7 +400,7 @@ def test_faults_while_sampling_drop_only_their_samples(config, cubins, tmp_path,
     assert set(made.samples["variant"]) == {"naive", "buffered_row", "block", "blocked", "bmm_tile"}
 
 
-def test_a_lost_device_ends_the_attempt_and_nothing_is_lost(config, cubins, tmp_path):
+def test_a_lost_device_ends_the_recording_but_all_samples_are_kept(config, cubins, tmp_path):
     """The last line is cut off meanwhile, and the clock is set back."""
     with pytest.raises(StudyError) as lost:
         measure(config, tmp_path, cubins, Fault("lost", number=10), gpus=1)
@@ -512,7 +514,7 @@ def test_gpus_at_once_resume_where_they_were_interrupted(config, cubins, in_turn
     assert content(made)["kernels.csv.gz"] == content(in_turn[0])["kernels.csv.gz"]
 
 
-def test_two_recorders_on_one_folder(config, cubins, tmp_path):
+def test_a_second_recorder_for_the_same_folder_is_refused(config, cubins, tmp_path):
     process = start_warm(tmp_path, cubins)
     try:
         while not (tmp_path / "r.partial" / "journal.jsonl").exists():
@@ -527,7 +529,7 @@ def test_two_recorders_on_one_folder(config, cubins, tmp_path):
     assert set(recording.read(tmp_path / "r").checks["status"]) == {"passed", "not_launchable"}
 
 
-def test_the_worker_dies_with_a_killed_recorder(cubins, tmp_path):
+def test_the_worker_process_ends_if_the_recorder_is_killed(cubins, tmp_path):
     command = [sys.executable, "-m", "tests.support.fakes", tmp_path, tmp_path / "r", cubins]
     process = subprocess.Popen(command, cwd=ROOT, env=os.environ | {"PYTHONPATH": str(ROOT)})
     log = tmp_path / "log"
@@ -544,7 +546,7 @@ def test_the_worker_dies_with_a_killed_recorder(cubins, tmp_path):
         time.sleep(0.05)
 
 
-def test_a_full_disk_gives_one_line_and_all_samples_are_kept(config, cubins, tmp_path, monkeypatch):
+def test_a_full_disk_is_a_one_line_error_and_loses_no_sample(config, cubins, tmp_path, monkeypatch):
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 
@@ -579,7 +581,7 @@ def test_a_recording_without_measurements_leaves_no_file(config, cubins, tmp_pat
     assert {path.name for path in tmp_path.iterdir()} == left
 
 
-def test_a_new_journal_replaces_a_removed_one_and_a_changed_one_is_refused(tmp_path):
+def test_a_journal_is_reopened_only_by_the_same_task(tmp_path):
     header = {"task": {"study": 1}, "facts": {}}
     with journal.open_journal(tmp_path / "r", header) as first:
         first.add(journal.PHASES, {"device": "cpu", "phase": "start", "wall_s": 1.0, "busy_s": 0.0})

@@ -54,7 +54,7 @@ def test_a_recording_contains_no_host_user_or_path(tmp_path, monkeypatch):
     assert not [place for place in places if place in text]
 
 
-def test_each_start_of_the_machine_has_a_hash_per_gpu(tmp_path, monkeypatch):
+def test_each_gpu_has_a_hash_that_changes_with_each_start_of_the_machine(tmp_path, monkeypatch):
     monkeypatch.setattr(provenance, "_BOOT", tmp_path / "boot_id")
     assert provenance.machine_start() is None, "the system has no boot ID"
     found = []
@@ -77,7 +77,7 @@ def test_every_measured_source_is_hashed():
         provenance.sources([], [], ["blok"])
 
 
-def test_commit_is_reported_and_whether_the_tree_was_changed(tmp_path, monkeypatch):
+def test_provenance_has_the_commit_and_whether_the_tree_was_changed(tmp_path, monkeypatch):
     monkeypatch.setattr(provenance, "ROOT", tmp_path)
     monkeypatch.setenv("GIT_CONFIG_GLOBAL", os.devnull)
     monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
@@ -126,7 +126,7 @@ def nvml(monkeypatch):
     return fake
 
 
-def test_gpu_is_described_in_si_units_without_serial_number(nvml):
+def test_provenance_describes_a_gpu_in_si_units_without_serial_number(nvml):
     limits = {"max_threads_per_block": 1024, "max_shared_bytes_per_block": 49152}
     limits |= {"max_registers_per_block": 65536, "max_grid_x": 2**31 - 1, "max_grid_y": 65535}
     limits |= {"max_grid_z": 65534, "warp_size": 32, "max_threads_per_multiprocessor": 2048}

@@ -34,7 +34,7 @@ def content(folder):
     return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
-def test_the_command_replaces_a_recording_only_with_overwrite(
+def test_the_command_record_replaces_a_recording_only_with_overwrite(
     config, host, tmp_path, monkeypatch, command
 ):
     monkeypatch.setattr(recorder, "Host", lambda: host)
@@ -79,7 +79,7 @@ def test_a_recording_of_another_host_or_gpu_is_never_replaced(
     assert content(out) == before
 
 
-def test_a_recorder_that_was_killed_after_writing_resumes_without_overwrite(config, host, tmp_path):
+def test_a_recorder_killed_after_writing_resumes_without_overwrite(config, host, tmp_path):
     out, study = tmp_path / "r", validate(config, "config.yaml")
     kept = tmp_path / "kept"
     write = recording.write
@@ -97,7 +97,7 @@ def test_a_recorder_that_was_killed_after_writing_resumes_without_overwrite(conf
     assert not journal_folder(out).exists()
 
 
-def test_a_question_has_a_folder_of_its_own_each_time(make_recording, tmp_path):
+def test_each_small_recording_gets_a_new_numbered_folder(make_recording, tmp_path):
     assert target.unused(tmp_path / "q") == tmp_path / "q"
     make_recording(tmp_path / "q")
     assert target.unused(tmp_path / "q") == tmp_path / "q-2"

@@ -52,7 +52,7 @@ def refusal(folder):
     return message.removeprefix(f"recording {folder}: ").removesuffix(end)
 
 
-def test_a_written_recording_is_read_with_types_and_blanks(small, tmp_path):
+def test_a_written_recording_is_read_back_with_its_types_and_blanks(small, tmp_path):
     rows = [
         ("cpu", "naive", "float32", 1, 7, 7, 7, None, None, 16),
         ("gpu0", "bmm_tile", "int32", 3, 5, 8, 2**31 - 1, 4, "pinned", None),
@@ -98,7 +98,7 @@ def test_a_written_recording_is_read_with_types_and_blanks(small, tmp_path):
     assert {c: str(t) for c, t in again.builds.dtypes.items()} == types
 
 
-def test_equal_data_give_equal_bytes_with_a_manifest_of_sha256sum(small, tmp_path, monkeypatch):
+def test_equal_data_give_equal_bytes_and_a_manifest_for_sha256sum(small, tmp_path, monkeypatch):
     monkeypatch.setattr(recording.gzip.time, "time", lambda: 1.9e9)
     again = tmp_path / "again"
     again.mkdir()
@@ -135,7 +135,7 @@ def test_an_interrupted_write_keeps_the_older_recording(small, broken, monkeypat
     assert [path.name for path in broken.parent.iterdir()] == ["broken"]
 
 
-def test_content_that_breaks_the_format_is_not_written(small, broken, tmp_path):
+def test_a_recording_with_invalid_content_is_not_written(small, broken, tmp_path):
     bad = frames(small)
     bad["checks.csv"]["status"] = "fine"
     required = "format, simulated, started_utc, finished_utc, host, "
@@ -153,7 +153,7 @@ def test_content_that_breaks_the_format_is_not_written(small, broken, tmp_path):
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_an_altered_file_is_named(broken, name):
+def test_an_error_names_the_altered_file_of_a_recording(broken, name):
     file = broken / name
     data = file.read_bytes()
     for spoilt in (data[:-9] + bytes([data[-9] ^ 1]) + data[-8:], data[:-1], data + b"\n", b""):
@@ -168,7 +168,7 @@ def test_an_altered_file_is_named(broken, name):
     assert refusal(broken) == f"{MANIFEST} does not list {name}"
 
 
-def test_an_invalid_manifest_or_folder_is_named(broken):
+def test_an_error_names_an_invalid_manifest_or_folder(broken):
     for path in (broken / "none", broken / MANIFEST):
         with pytest.raises(RecordingError, match=f"recording {path}: no such folder; correct"):
             recording.read(path)
@@ -212,7 +212,7 @@ def test_committed_recordings_are_valid_and_listed_in_the_gallery(committed):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", WHOLE)
-def test_every_system_has_passed_on_the_recorded_gpus(committed, name):
+def test_every_system_of_the_sources_has_passed_on_the_recorded_gpus(committed, name):
     """In the committed recordings, whose sources must be those of this tree."""
     made = committed[name]
     assert {*stale_sources(made.provenance)} <= AWAITING
@@ -227,7 +227,7 @@ def test_every_system_has_passed_on_the_recorded_gpus(committed, name):
         assert set(passed["device"]) == ({"cpu"} if system.side == "cpu" else devices), system
 
 
-def test_unpublishable_recordings_are_refused(measured):
+def test_recordings_that_must_not_be_committed_are_refused(measured):
     for changes, words in (
         ({"simulated": True}, "its times are simulated"),
         ({"git": {"commit": None, "dirty": None}}, "its commit is unknown"),
@@ -242,7 +242,7 @@ def test_unpublishable_recordings_are_refused(measured):
     assert "none of its cells passed" in fault
 
 
-def test_a_recording_is_described_and_wrong_files_are_named(measured, tmp_path, command):
+def test_validate_describes_a_recording_or_names_wrong_files(measured, tmp_path, command):
     done = command("validate", measured.path)
     assert done.returncode == 0
     digest = sha256(measured.path / MANIFEST)
@@ -261,7 +261,7 @@ def test_a_recording_is_described_and_wrong_files_are_named(measured, tmp_path, 
     assert done.stderr.count("\n") == 1
 
 
-def test_an_older_recording_lacks_only_the_clock_of_sustained_launches(tmp_path):
+def test_an_older_recording_may_lack_only_the_clock_of_sustained_launches(tmp_path):
     made = simulated.make_recording(tmp_path / "made", complete=True)
     path, older = made.path / "energy.csv", made.energy.drop(columns=["sm_clock_hz", "session"])
     older.to_csv(path, index=False, lineterminator="\n")

@@ -92,7 +92,7 @@ def check(session, cells):
 CELLS = [cell(name, n) for n in (4, 8) for name in ("naive", "block", "buffered_row")]
 
 
-def test_gate_checks_every_cell_once_on_a_poisoned_product_and_keeps_the_run():
+def test_the_gate_checks_every_cell_once_on_a_poisoned_c_and_keeps_the_run():
     session = FakeSession()
     cells = [*CELLS[::-1], cell(memory="pageable")]
     checks, runs = check(session, cells)
@@ -144,7 +144,7 @@ def test_the_time_budget_limits_the_samples_down_to_the_minimum():
     assert protocol(budget=4.0).samples(9.0, 1.0) == 6
 
 
-def test_only_a_cell_whose_first_run_leaves_its_samples_open_has_a_pilot():
+def test_a_pilot_is_run_only_if_the_first_run_leaves_the_number_of_samples_open():
     asked = protocol(budget=3.0)  # 12 samples of 0.25 s, or 6 of 0.5 s
     assert not asked.wants_pilot(0.25), "all samples fit, even if all are as slow"
     assert asked.wants_pilot(0.26)
@@ -165,7 +165,9 @@ def test_only_a_cell_whose_first_run_leaves_its_samples_open_has_a_pilot():
         (2e-2, 1e-3, 5e-2, (2e-2, 6e-2), [(0, 2), (0, 2), (1, 2), (1, 1), (0, 2)]),
     ],
 )
-def test_short_runs_are_warmed_up(monkeypatch, tick_s, warm_up_s, warm_run_s, times_s, runs):
+def test_cells_with_short_runs_are_warmed_up(
+    monkeypatch, tick_s, warm_up_s, warm_run_s, times_s, runs
+):
     cells = cell("naive"), cell("block")
     times = {one: itertools.repeat(time_s) for one, time_s in zip(cells, times_s, strict=True)}
     session = FakeSession(times)
@@ -195,7 +197,7 @@ def rounds_of(counts, seed=1, most=20, taken=None, measure=lambda cell, last: No
     return cells, rounds
 
 
-def test_every_cell_is_measured_as_often_as_wanted_and_spread_over_the_rounds():
+def test_samples_of_every_cell_have_the_wanted_number_and_are_spread_over_the_rounds():
     cells, rounds = rounds_of([20, 5, 1, 7, 20])
     found = {c: [n for n, visited in rounds.items() if c in dict(visited)] for c in cells}
     assert [len(numbers) for numbers in found.values()] == [20, 5, 1, 7, 20]
@@ -234,7 +236,7 @@ def test_a_cell_that_fails_is_not_measured_again():
     assert [passes[c] for c in cells] == [20, 3, 5]
 
 
-def test_intervals_equal_hand_values():
+def test_intervals_of_medians_equal_hand_values():
     ranks = {6: (0, 5), 8: (0, 7), 9: (1, 7), 20: (5, 14), 100: (39, 60)}
     ranks |= dict.fromkeys((0, 1, 5))
     assert {count: interval_ranks(count, 0.95) for count in ranks} == ranks
@@ -247,7 +249,7 @@ def test_intervals_equal_hand_values():
 
 
 @pytest.mark.parametrize("count", [6, 20, 101])
-def test_intervals_have_their_nominal_coverage(count):
+def test_intervals_of_medians_have_their_nominal_coverage(count):
     rng = np.random.default_rng(count)
     repeats = 4000
     draws = rng.exponential(size=(repeats, count))
@@ -259,7 +261,7 @@ def test_intervals_have_their_nominal_coverage(count):
     assert covered == pytest.approx(exact, abs=4 * np.sqrt(exact * (1 - exact) / repeats))
 
 
-def test_first_runs_are_estimated_by_the_nearest_product_of_the_variant():
+def test_the_time_of_a_first_run_is_estimated_from_the_nearest_product_of_its_variant():
     def cell(variant, n, block_size):
         product = Product(variant, "float32", Shape.square(n), block_size)
         return Cell("gpu0", product, "pinned")
@@ -274,7 +276,7 @@ def test_first_runs_are_estimated_by_the_nearest_product_of_the_variant():
     assert left.left_s({known: 3, near: 2, other: 5}) == 15.0
 
 
-def test_the_smallest_product_of_the_largest_blocks_starts_cold():
+def test_cold_starts_use_the_smallest_product_with_the_largest_blocks():
     cells = [
         planning.cell("gpu0", name, "float32", Shape.square(n), block, memory)
         for name in ("naive", "block")

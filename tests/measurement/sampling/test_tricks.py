@@ -34,7 +34,7 @@ GATE_CALLS = 2  # the run of the gate, and the warm-up of the first sample
 CEILINGS = {"fp32_flop_per_s": 1e13, "l2_bytes_per_s": 1e12}
 
 
-def test_samples_of_the_catalog_differ_only_at_the_end():
+def test_catalog_kernels_get_changed_inputs_only_in_some_last_samples():
     own = cell("gpu0", "block", "float32", Shape.square(64), 16, "pinned")
     second = SecondCheck(problems([own]), 1)
     assert second.draw(own, last=False) == SAME
@@ -44,7 +44,7 @@ def test_samples_of_the_catalog_differ_only_at_the_end():
 
 
 @pytest.mark.parametrize("dtype", ["float32", "int32"])
-def test_one_element_beyond_its_bound_is_found_anywhere(dtype):
+def test_the_second_check_finds_one_wrong_element_anywhere(dtype):
     shape, rng = Shape(2, 500, 600, 700), np.random.default_rng(3)
     one = cell("gpu0", "bmm_tile", dtype, shape, 8, "pinned")
     second = SecondCheck(problems([one]), 1)
@@ -63,7 +63,7 @@ def test_one_element_beyond_its_bound_is_found_anywhere(dtype):
     assert missed <= 3
 
 
-def test_a_few_small_errors_do_not_hide_imprecise_sums():
+def test_the_second_check_finds_imprecise_sums_among_small_errors():
     rng = np.random.default_rng(3)
     a, b = (rng.standard_normal(shape, "f") for shape in ((16, 12288), (12288, 16)))
     assert compare(a @ b, a, b, 0.005).passed
@@ -71,7 +71,7 @@ def test_a_few_small_errors_do_not_hide_imprecise_sums():
 
 
 @pytest.mark.parametrize(("digits", "dtype"), [(24, np.float32), (11, np.float16)])
-def test_a_product_of_halves_is_compared_with_the_bound_of_halves(digits, dtype):
+def test_a_product_of_half_matrices_is_compared_with_the_error_bound_of_halves(digits, dtype):
     rng = np.random.default_rng(3)
     a, b = (rng.standard_normal(shape, "f") for shape in ((16, 4096), (4096, 16)))
     multiple = 1 + 3 * 2 ** (24 - digits) / 4096
@@ -90,7 +90,7 @@ def test_a_product_of_halves_is_compared_with_the_bound_of_halves(digits, dtype)
 
 
 @pytest.mark.parametrize("precision", [np.float16, np.float32])
-def test_the_largest_errors_of_a_right_product_are_no_imprecision(precision):
+def test_the_largest_errors_of_a_correct_product_are_not_called_imprecise(precision):
     rng, digits = np.random.default_rng(2), np.finfo(precision).nmant + 1
     a, b = (rng.uniform(-1, 1, shape).astype("f") for shape in ((512, 4096), (4096, 512)))
     multiple = 1 + 3 * 2 ** (24 - digits) / 4096
@@ -299,13 +299,13 @@ def trial(tmp_path, monkeypatch):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("trick", "n", "reason"), TRICKS.values(), ids=TRICKS)
-def test_a_trick_is_refused_and_honest_code_is_not(trial, trick, n, reason):
+def test_user_code_that_cheats_is_refused_and_honest_code_is_accepted(trial, trick, n, reason):
     said = trial(trick, n)
     assert (reason in said and "\n" not in said) if reason else said is None, said
 
 
 @pytest.mark.slow
-def test_storing_by_full_content_still_computes_every_timed_product(trial, monkeypatch):
+def test_caching_products_by_full_content_still_computes_every_timed_product(trial, monkeypatch):
     computed = []
     compute = Code.compute
     monkeypatch.setattr(Code, "compute", lambda *own: (compute(*own), computed.append(1)))
@@ -327,7 +327,7 @@ REPLACED = {
 
 
 @pytest.mark.parametrize(("owner", "name"), REPLACED.values(), ids=REPLACED)
-def test_a_replaced_function_is_named(monkeypatch, owner, name):
+def test_an_error_names_a_function_that_user_code_replaced(monkeypatch, owner, name):
     intact = Intact(FakeCuda([("Stand-in", (8, 0))]))
     intact.check("called.py")
     monkeypatch.setattr(owner, name, lambda *_: 0)
@@ -342,7 +342,7 @@ def test_a_library_may_replace_what_only_the_command_line_imports(monkeypatch):
     intact.check("called.py")
 
 
-def test_imports_of_a_call_are_recorded_with_versions(tmp_path, monkeypatch):
+def test_packages_that_user_code_imports_are_recorded_with_versions(tmp_path, monkeypatch):
     monkeypatch.setattr(calls, "_before", set())
     monkeypatch.setattr(calls, "_named", set())
     monkeypatch.syspath_prepend(tmp_path)
@@ -370,9 +370,7 @@ def test_an_ordinary_triton_kernel_is_accepted(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["cublas_default", "cublas_tf32", "cublas_bf16", "cublas_fp16"])
-def test_a_mode_of_the_library_passes_all_checks_with_its_rounded_operands(
-    tmp_path, monkeypatch, name
-):
+def test_a_library_mode_with_rounded_operands_passes_all_checks(tmp_path, monkeypatch, name):
     cuda = FakeCuda([("Stand-in", (8, 0))], durations_ms=(0.01, 0.5, 4.0))
     monkeypatch.setattr(gpu, "driver", lambda: cuda)
     monkeypatch.setattr(gpu.cublas, "find_library", lambda: FakeCublas(cuda))

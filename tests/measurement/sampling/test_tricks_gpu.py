@@ -156,13 +156,13 @@ def expect(said, reason):
 
 
 @pytest.mark.parametrize(("begin", "value", "end", "reason"), KERNELS.values(), ids=KERNELS)
-def test_a_trick_of_a_kernel_is_refused(trial, begin, value, end, reason):
+def test_a_user_kernel_that_cheats_on_a_gpu_is_refused(trial, begin, value, end, reason):
     text = KERNEL.replace("EARLY", begin).replace("LATER", end)
     expect(trial("trick.cu", f"#define VALUE(x) {value}\n{text}"), reason)
 
 
 @pytest.mark.parametrize(("before", "body", "reason"), CALLS.values(), ids=CALLS)
-def test_a_trick_of_a_call_is_refused(trial, monkeypatch, before, body, reason):
+def test_a_python_function_that_cheats_is_refused(trial, monkeypatch, before, body, reason):
     # The trials share a process: a trick's TF32 does not outlast its test.
     torch = pytest.importorskip("torch")
     monkeypatch.setattr(torch.backends.cuda.matmul, "allow_tf32", False)
