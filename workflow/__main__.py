@@ -156,8 +156,8 @@ def record(
     --quick             shorter study, with the values of study.quick in the config
     --variant NAME ...  only these GPU variants
     --size N ...        only these matrix sizes
-    --more FILE         only undecided rows in FILE of `gemm-study compare --csv`, with enough
-                        samples
+    --more FILE         only undecided rows of FILE, which `gemm-study compare --csv` wrote, with
+                        enough samples for a verdict
     --cubins DIR        folder of prebuilt cubins (default: build them)
     --commit HASH       commit of a tree without git history (default: from git)
 
@@ -272,9 +272,10 @@ def try_(
     --baseline NAME         variant of the catalog to compare with
     --device INDEX          time it on the GPU with this CUDA index
     --size N ...            matrix sizes to time (default: 1024 and 4096)
-    --architecture SM ...   only these architectures, such as sm_80 (default: all of nvcc, and sm_90
-                            for several kernels)
-    --gpu DIR               recording with the roofline to compare with (default: the report's)
+    --architecture SM ...   only these architectures, such as sm_80 (default: all that nvcc
+                            supports; sm_90 if FILE has several kernels)
+    --gpu DIR               recording with the roofline to compare with (default: the recording of
+                            the report)
 
     gemm-study try --example
     gemm-study try mine.cu
@@ -330,7 +331,7 @@ def guard(
     was not checked to the end, else 0. See docs/how-to/guard-a-repository.md.
 
     PATH ...       files and folders (default: this folder)
-    --counts FILE  JSON file with the counts of the last run, which is renewed
+    --counts FILE  JSON file with the counts of the last run; this run updates it
     --format       lines of text, or annotations of GitHub Actions (default: text)
 
     gemm-study guard kernels
@@ -491,8 +492,8 @@ def check(
     The exit status is 1 if a number differs from its table.
 
     REPORT           the report (default: results/report.html)
-    --templates DIR  folder of the templates, which contain all other numbers (default: those of
-                     the study)
+    --templates DIR  folder of the templates; their own numbers need no table (default: those of the
+                     study)
 
     gemm-study check
     gemm-study check results/report.html --templates report
@@ -675,8 +676,8 @@ def _count_all(config: Path, out: Path, jobs: int) -> None:
 def ranges(*, out: Output) -> None:
     """Compute the errors of float32 products of unusual values on the CPU.
 
-    Large and small numbers, graded rows, infinities and NaN, in strict FP32, on tensor cores and
-    with operands rounded to TF32.
+    The values are large and small numbers, graded rows, infinities and NaN. The products are in
+    strict FP32, on tensor cores, and with operands rounded to TF32.
 
     --out FILE  CSV file
     """

@@ -81,7 +81,7 @@ def compare(
     rows = [dict(zip([*CELL, "quantity"], key, strict=True)) | row for key, row in _paired(*sides)]
     if not rows:
         raise StudyError(
-            f"recordings {a.path} and {b.path}: no cell was timed in both; "
+            f"recordings {a.path} and {b.path}: no configuration was timed in both; "
             "compare recordings of one study"
         )
     frame = pd.DataFrame(rows).astype(a.samples[CELL].dtypes.to_dict())

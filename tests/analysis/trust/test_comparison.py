@@ -388,7 +388,7 @@ def test_common_configurations_are_matched_by_device():
     a = recorded(cell(times, n=1), cell(times, n=2))
     b = recorded(cell(times, n=2), cell(times, n=3))
     assert set(compared(a, b)["n"]) == {2}
-    with pytest.raises(StudyError, match="no cell was timed in both"):
+    with pytest.raises(StudyError, match="no configuration was timed in both"):
         compared(a, recorded(cell(times, n=3)))
 
 
@@ -516,7 +516,7 @@ def test_recordings_not_comparable_are_one_line_errors(run, cpu_recording, gpu_r
     for arguments, words in [
         ((tmp_path / "nowhere", cpu_recording.path), ["nowhere", "no such folder"]),
         ((cpu_recording.path, bent), ["bent", "samples.csv.gz was altered or truncated"]),
-        ((cpu_recording.path, gpu), [cpu_recording.path, gpu, "no cell was timed in both"]),
+        ((cpu_recording.path, gpu), [cpu_recording.path, gpu, "was timed in both"]),
         ((gpu, gpu, "--csv", tmp_path / "no" / "x.csv"), ["there is no folder", "create it"]),
         ((gpu, gpu, gpu), ["give two recordings, or A1 A2 --against B1 B2"]),
         ((gpu, gpu, "--against", cpu_recording.path), ["contain the same samples", "name one"]),
