@@ -164,7 +164,13 @@ class _Trial:
         except StudyError as missing:
             yield f"not built: {missing} ({remedy('make setup STUDY=full', COMPILER)} installs it)"
         else:
-            is_built = yield from _built(entry, nvcc, self.wanted.architectures, end)
+            try:
+                is_built = yield from _built(entry, nvcc, self.wanted.architectures, end)
+            except StudyError as error:
+                if not kernel.defined:
+                    raise
+                is_built = False
+                yield f"not built without what it does not include: {error}"
         near: Sequence[str] = []
         if totals and kernel.source.uses_tensor_cores:
             yield "not compared with a roofline: not all loads of tensor cores are counted"

@@ -13,7 +13,7 @@ from kernels.launches.infer import Geometry
 from kernels.launches.largest import LARGE_EDGE, LastBlocks
 from kernels.launches.library import Library, Source
 from kernels.launches.reading import LARGE, LAYOUTS, Factors, Reading
-from kernels.launches.readings import readings
+from kernels.launches.readings import readings, with_c
 from kernels.launches.shapes import (
     DEEP,
     DEEPEST,
@@ -61,6 +61,7 @@ class Judged:
     is_checked: bool = True
     has_fixed_grid: bool = False  # whatever the sizes of the matrices
     is_guessed: bool = False  # its launch
+    defined: tuple[str, ...] = ()  # names of other files of the repository, and which files
 
     @property
     def layout(self) -> str:
@@ -97,7 +98,7 @@ def check(
             whole = fixed or trial.shorter(whole)
             outcome, trial = trial.outcome(whole)
         if outcome is Outcome.FAULTY and not (reading.reads_c or reading.loads_c):
-            tried.append(replace(reading, loads_c=True))
+            tried += with_c(source, reading)
         fault = trial.fault(whole, 2)
         if not (fixed or fault or outcome is not Outcome.RIGHT):
             fault = _fault_of_loops(trial, source, edges, geometry)
@@ -157,9 +158,9 @@ def _for_large_multiples(source: Source, library: Library, judged: Judged) -> Ju
         outcome, trial = Trial(library, reading).outcome(least)
         if outcome is not Outcome.RIGHT or trial.fault(least, 2):
             continue
-        outcome, trial = Trial(source.library("separate"), trial.reading).outcome(wide)
-        if outcome is Outcome.RIGHT:
-            shapes = wide, least
+        trial = Trial(source.library("separate"), trial.reading)
+        shapes = wide, least, least if reading.is_square else replace(least, k=2 * edge)
+        if not any(trial.fault(shape, 1) for shape in shapes):
             return replace(judged, reading=trial.reading, multiple=edge, shapes=shapes)
     return None
 

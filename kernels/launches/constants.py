@@ -58,7 +58,7 @@ def variables(text: str) -> dict[str, Piece]:
         name: piece
         for piece in pieces(text)
         if piece.body is None and not piece.is_directive
-        for name in declared_names(" ".join(blanked(piece.text).split()))
+        for name in declared_names(" ".join(piece.code.split()))
     }
 
 
@@ -92,14 +92,14 @@ def _whole_numbers(text: str) -> dict[str, str]:
     bodies = _bodies(text)
     numbers = {name: "int" for name, body in bodies.items() if re.match(r"[\s(]*\w", body)}
     for name, piece in variables(text).items():
-        if kind := _NUMBER.match(blanked(piece.text)):
+        if kind := _NUMBER.match(piece.code):
             numbers[name] = " ".join(kind[1].split())
     return numbers
 
 
 def _is_free(text: str, name: str, launch: Launch) -> bool:
     """Return whether no array's size, template's argument or other constant depends on it."""
-    codes = [blanked(piece.text) for piece in pieces(text) if piece.is_for_the_device]
+    codes = [piece.code for piece in pieces(text) if piece.is_for_the_device]
     of_file = variables(text)
     of_others = [piece.text for piece in of_file.values() if piece != of_file.get(name)]
     is_elsewhere = any(name in words(text_of) for text_of in [*of_others, launch.kernel])
@@ -124,8 +124,8 @@ def with_variables(text: str, names: Iterable[str], value: int | None = None) ->
         if macro:
             text = text[: macro.start()] + variable + text[macro.end() :]
         elif piece := variables(text).get(name):
-            kind = _NUMBER.match(blanked(piece.text))
-            others = without_names(" ".join(blanked(piece.text).split()), {name})
+            kind = _NUMBER.match(piece.code)
+            others = without_names(" ".join(piece.code.split()), {name})
             variable = f"{word} {kind[1] if kind else 'int'} {name}{given}; {others}"
             blank = "\n" * piece.text.count("\n")
             text = text[: piece.begin] + blank + variable + text[piece.end :]
@@ -138,7 +138,7 @@ def _with_counts(text: str, names: Iterable[str]) -> str:
     That is where the macro of the size is a product of both.
     """
     bodies = _bodies(text)
-    codes = [blanked(piece.text) for piece in pieces(text) if piece.is_for_the_device]
+    codes = [piece.code for piece in pieces(text) if piece.is_for_the_device]
     for name in names:
         factors = re.fullmatch(r"[\s(]*(\w+)\s*\*\s*(\w+)[\s)]*", bodies.get(name, ""))
         if not factors:
@@ -160,7 +160,7 @@ def fixed_sizes(text: str, kernel: Piece | None) -> dict[str, str]:
     """
     if kernel is None or any(size_named(named(each)) for each in parameters(kernel)):
         return {}
-    code, defined = blanked(kernel.text), macros(text, "")
+    code, defined = kernel.code, macros(text, "")
     reached = _through_macros(text, sorted(words(code) & defined, key=code.index))
     for edges in ((_IN_ANGLES, _DIMENSIONS), (_IN_ANGLES,)):  # of tiles
         names = [name for name in reached if name in defined and not _is_edge([code], name, edges)]

@@ -6,11 +6,12 @@ may use features that the host cannot execute.
 
 import re
 from collections.abc import Set as AbstractSet
+from functools import lru_cache
 
 from kernels.launches.expression import words
-from kernels.launches.pieces import Piece, blanked, function_name, pieces
+from kernels.launches.pieces import Piece, function_name, pieces
 
-_OF_THE_HOST = re.compile(
+OF_THE_HOST = re.compile(
     r"\b(?:cuda[A-Z]\w*|cublas\w*|thrust::\w+|"
     r"std::(?!size_t|ptrdiff_t|u?int(?:\d+|ptr)_t|min\b|max\b|is_same)\w+)\b|<<<"
 )
@@ -35,7 +36,7 @@ def for_the_device(text: str, launched: AbstractSet[str]) -> str:
     on_device = {
         index
         for index, piece in enumerate(parts)
-        if piece.is_for_the_device or words(blanked(piece.header)) & attributes
+        if piece.is_for_the_device or words(piece.head) & attributes
     }
     kept: set[int] = set()
     of_the_host, needed = set(launched), set(launched)
@@ -63,20 +64,21 @@ def _is_needed(piece: Piece, needed: set[str], functions: set[str], on_device: b
     if piece.is_directive:
         macro = _MACRO.match(piece.text)
         return not macro or macro[1] in needed
-    code = blanked(piece.text)
+    code = piece.code
     if re.match(r"\s*using\s+namespace\s+(?:nvcuda|cooperative_groups)\b", code):
         return True
     if re.match(r"\s*template\s+(?!\s*<)", code):  # an explicit instantiation
         return False
     outside = re.sub(r"\{.*\}", " ", code, flags=re.DOTALL)  # of a type with methods
     if piece.is_function or "(" in outside.partition("=")[0]:
-        is_usable = on_device or not _OF_THE_HOST.search(code)
+        is_usable = on_device or not OF_THE_HOST.search(code)
         return is_usable and function_name(piece) in {*functions, None}
-    if "__device__" not in code and "__constant__" not in code and _OF_THE_HOST.search(code):
+    if "__device__" not in code and "__constant__" not in code and OF_THE_HOST.search(code):
         return False
     return bool(_names(code) & needed)
 
 
+@lru_cache(1 << 12)
 def _names(code: str) -> set[str]:
     """Return the names that a type, an alias, a variable or a prototype may declare."""
     is_alias = re.match(r"\s*(?:using|namespace)\b[^={]*=", code)

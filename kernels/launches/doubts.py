@@ -16,8 +16,8 @@ from kernels.launches.expression import COUNTS, MALLOC, named, targets, words
 from kernels.launches.in_files import of_file
 from kernels.launches.infer import is_edge
 from kernels.launches.library import Source
-from kernels.launches.pieces import blanked
 from kernels.launches.reading import Operands
+from kernels.launches.readings import sets_c
 from kernels.launches.roles import SIZES, is_count, is_number_name, meaning_of, size_named
 
 UNTYPED = "takes its matrices as void *; host execution passes float: give their types"
@@ -65,8 +65,8 @@ def unsaid(judged: Judged) -> str | None:
             return f"the meaning of {name} is unknown"
     if source.scope.absent and _AT_NULL.search(str(judged.fault)):
         return f"gets no {next(iter(source.scope.absent))} in host execution"
-    if "nothing was stored there" in str(judged.fault) and _sets_c(judged):
-        return "adds to a matrix that its file sets"
+    if "nothing was stored there" in str(judged.fault) and sets_c(source, judged.reading):
+        return "reads a matrix that its file sets"
     return next((step.unknown for step in source.steps if step.unknown), None)
 
 
@@ -74,14 +74,6 @@ def _numbers(source: Source) -> list[tuple[str, str]]:
     """Return the arguments that are numbers, with the parameters that get them."""
     pairs = targets(source.main, source.kernel)
     return [(each, target) for each, target in pairs if _NUMBER.search(target)]
-
-
-def _sets_c(judged: Judged) -> bool:
-    """Return whether the function around a launch copies to C or stores its elements."""
-    function = judged.source.main.enclosing
-    names = "|".join(name for name, role in judged.reading.matrices.items() if role == "C")
-    sets = rf"\b(?:\w*Memcpy\w*|\w*fill\w*)\s*\(\s*(?:{names})\b|\b(?:{names})\s*\[[^]]*\]\s*="
-    return function is not None and re.search(sets, blanked(function.text)) is not None
 
 
 def _for_one_size(judged: Judged) -> str | None:

@@ -18,7 +18,9 @@ from kernels.launches.pieces import Piece, blanked, closing, function_name
 
 MALLOC, MEMSET = "cudaMalloc", "cudaMemset"
 _OF_MEMORY = re.compile(rf"\b({MALLOC}|{MEMSET})(?:Async|Managed)?\s*(?:<[\w\s]*>)?\s*\(")
-_BEFORE_POINTER = re.compile(r"\s*(?:\(\s*void\s*\*+\s*\)\s*)?&?\s*\(?\s*(\w+)\s*\)?\s*")
+_BEFORE_POINTER = re.compile(
+    r"\s*(?:\(\s*void\s*\*+\s*\)\s*|\w+_cast\s*<[^>]*>\s*\(\s*)?&?\s*\(?\s*(\w+)[\s)]*"
+)
 # Arguments of a template, which may contain brackets.
 _PARENTHESES = r"\((?:[^()]|\([^()]*\))*\)"
 _INNER = rf"(?:[^<>(){{}};]|{_PARENTHESES})*"
@@ -49,8 +51,8 @@ class Launch:
     `declarations` are statements before it that declare names it uses. `line` is where it stands, 0
     for a launch from elsewhere, and `file` names another file of the repository. `enclosing` is the
     function that contains it. `unknown` is what the file does not say of it, such as "gets threads
-    from a caller"; else "". A call of `MALLOC` or `MEMSET` has no configuration, and its pointer is
-    a name.
+    from a caller"; else "". `is_square`: an assertion says that sizes are equal. A call of `MALLOC`
+    or `MEMSET` has no configuration, and its pointer is a name.
     """
 
     kernel: str
@@ -60,6 +62,7 @@ class Launch:
     line: int = 0
     file: str = ""
     unknown: str = ""
+    is_square: bool = False
     enclosing: Piece | None = field(default=None, compare=False)
 
     @property
@@ -265,7 +268,7 @@ def parameters(function: Piece | None) -> list[str]:
     name = function_name(function) if function else None
     if function is None or name is None:
         return []
-    header = blanked(function.header)
+    header = function.head
     begin = re.search(rf"\b{re.escape(name)}\s*\(", header)
     if not begin:
         return []
@@ -284,7 +287,7 @@ def is_pointer(parameter: str) -> bool:
 
 def template_parameters(piece: Piece) -> list[tuple[str, str, str]]:
     """Return type, name and default (or "") of each parameter of a function's template."""
-    template = _TEMPLATE.search(blanked(piece.header))
+    template = _TEMPLATE.search(piece.head)
     parts = []
     for parameter in split_list(template[1]) if template else ():
         declared, _, default = parameter.partition("=")

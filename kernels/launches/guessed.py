@@ -31,12 +31,18 @@ from kernels.launches.trials import Outcome, Trial
 from kernels.products.shape import Shape
 
 
-def by_guesses(path: Path, text: str, name: str, refused: StudyError | None) -> Judged:
-    """Judge a kernel with the first guessed launch that gives a product at all."""
+def by_guesses(
+    path: Path, text: str, name: str, refused: StudyError | None, is_launched: bool = False
+) -> Judged:
+    """Judge a kernel with the first guessed launch that gives a product at all.
+
+    `refused`: why a launch that was found was not judged. A guess may differ from what the file
+    launches; so no fault of a guess is the kernel's if it `is_launched`, as for a single size.
+    """
     kernel = kernels_of(text)[name]
     code = for_the_device(text, {name})
     uses_z = re.search(r"\bthreadIdx\s*\.\s*z\b", without_comments(code))
-    of_file = refused  # why a launch that was found was not judged: it may differ from a guess
+    of_file = refused
     example: Launch | None = None
     likeliest: Judged | None = None
     for guess in guesses(name, kernel, code):
@@ -49,7 +55,7 @@ def by_guesses(path: Path, text: str, name: str, refused: StudyError | None) -> 
             refused = refused or error
             continue
         geometry, numbers, is_sure = _fitting(library, probe, guess, "blockDim" in code)
-        is_sure = is_sure and not uses_z and (not of_file or probe.takes_any_grid)
+        is_sure = is_sure and not uses_z and (not is_launched or probe.takes_any_grid)
         launch = guess.launch(geometry, numbers)
         source = Source.of(path, text, launch)
         judged = check(source, source.library("counted"), geometry=geometry)

@@ -6,6 +6,7 @@ from dataclasses import replace
 from functools import lru_cache
 
 from kernels.host_execution.compiler import SOURCE_NAME
+from kernels.launches.device import OF_THE_HOST
 from kernels.launches.expression import (
     Launch,
     assigned,
@@ -66,8 +67,11 @@ def _placed(text: str, piece: Piece, place: int, launch: Launch) -> Launch:
     line, file = _place(text, piece.begin + place)
     where = ", ".join(split_list(launch.configuration)[:3])  # in any stream
     launch = replace(launch, configuration=where)
-    declared = (*_declarations(piece, place, launch), *launch.declarations)
+    before = _before(piece, place)
+    declared = (*(_with_call(text, each) for each in needed(before, launch)), *launch.declarations)
+    is_square = any(map(_equates_sizes, before))
     launch = replace(launch, declarations=declared, line=line, file=file, enclosing=piece)
+    launch = replace(launch, is_square=is_square)
     numbers, unknown = _given_numbers(text, piece, launch) if piece.is_function else ([], "")
     unknown = f"gets {unknown} from a caller" if unknown else launch.unknown
     return replace(launch, declarations=(*numbers, *declared), unknown=unknown)
@@ -110,7 +114,7 @@ def _is_open(launch: Launch) -> bool:
 
 def _by_function(text: str, piece: Piece, inner: Launch, function: Piece) -> Iterator[Launch]:
     """Yield the launches of calls of a function that launches its parameter, as `inner` says."""
-    code, name = blanked(piece.text), function_name(function) or ""
+    code, name = piece.code, function_name(function) or ""
     targets = parameters(function)
     for call in re.finditer(rf"\b{name}\s*(?:<[^;(){{}}]*>\s*)?\(", code[len(piece.header) :]):
         begin = len(piece.header) + call.end() - 1
@@ -142,7 +146,7 @@ def _with_kernel(launch: Launch) -> Launch:
 
 def _by_the_runtime(piece: Piece) -> Iterator[tuple[Launch, int]]:
     """Yield the launches by functions of CUDA's runtime, and where they begin."""
-    code = blanked(piece.text)
+    code = piece.code
     for call in re.finditer(r"\bcudaLaunch(?:Cooperative)?Kernel(Ex)?\w*\s*\(", code):
         given = split_list(code[call.end() : closing(code, call.end() - 1) - 1])
         if call[1] and len(given) > 1:
@@ -173,18 +177,41 @@ def _place(text: str, place: int) -> tuple[int, str]:
     return first + text.count("\n", begin, place), "" if file == SOURCE_NAME else file
 
 
-def _declarations(piece: Piece, place: int, launch: Launch) -> tuple[str, ...]:
-    """Return the statements before a launch that declare what it uses, in order."""
+def _before(piece: Piece, place: int) -> list[str]:
+    """Return the statements before a launch in its function, in order."""
     if piece.body is None:
-        return ()
-    body = blanked(piece.text)[piece.body - piece.begin + 1 : place]
+        return []
+    body = piece.code[piece.body - piece.begin + 1 : place]
     before = statements(_without_other_branches(body))
     kinds = {named(each): each.partition("=")[0] for each in parameters(piece)}
     for number, statement in enumerate(before):
         name, value = assigned(statement)
         if value and name in kinds and name not in words(value):  # a parameter gets another value
             before[number] = f"{kinds.pop(name)} = {value}"
-    return needed(before, launch)
+    return before
+
+
+def _equates_sizes(statement: str) -> bool:
+    """Return whether a statement asserts that two sizes are equal."""
+    pairs = re.findall(r"(?<![\w.>])(\w+)\s*==\s*(\w+)", statement)
+    sizes = [[*map(size_named, pair)] for pair in pairs if statement.startswith("assert")]
+    return any(first and second and first != second for first, second in sizes)
+
+
+def _with_call(text: str, statement: str) -> str:
+    """Return a declaration with the value that a function of the host returns.
+
+    Without its calls of the runtime, it is an expression for a compiler.
+    """
+    call = re.search(r"=\s*(\w+)\s*\(\s*\)\s*;$", statement)
+    for piece in pieces(text) if call else ():
+        if call and piece.is_function and function_name(piece) == call[1]:
+            returned = list(re.finditer(r"\breturn\b([^;]*);", piece.code))
+            if len(returned) == 1 and OF_THE_HOST.search(piece.code):
+                inside = needed(_before(piece, returned[0].start()), Launch("", "", returned[0][1]))
+                value = " ".join([*inside, returned[0][0]])
+                return f"{statement[: call.start()]}= [&] {{ {value} }}();"
+    return statement
 
 
 def _without_other_branches(code: str) -> str:

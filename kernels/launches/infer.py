@@ -17,7 +17,7 @@ from kernels.launches.expression import (
     template_parameters,
     words,
 )
-from kernels.launches.pieces import Piece, blanked, closing, pieces
+from kernels.launches.pieces import Piece, closing, pieces
 from kernels.launches.roles import ELEMENT, SIZES, is_number_name
 from kernels.launches.structs import arguments_of
 
@@ -128,7 +128,7 @@ def number_parameters(kernel: Piece) -> list[str]:
 def guesses(name: str, kernel: Piece, text: str) -> Iterator[Guess]:
     """Yield guesses for a kernel, the likeliest first; `text` is the code that it needs."""
     arguments, structures = arguments_of(text, kernel)
-    code = _with_indices(" ".join(blanked(p.text) for p in pieces(text) if p.is_for_the_device))
+    code = _with_indices(" ".join(p.code for p in pieces(text) if p.is_for_the_device))
     spaceless = code.replace(" ", "")
     uses_y = ("blockIdx.y" in spaceless, "threadIdx.y" in spaceless)
     template = template_parameters(kernel)
@@ -239,7 +239,7 @@ def _edge(code: str, axis: str, named: AbstractSet[str]) -> str | None:
 
 
 def _launch_bounds(kernel: Piece) -> str | None:
-    header = blanked(kernel.header)
+    header = kernel.head
     attribute = _BOUNDS.search(header)
     place = attribute.end() if attribute else 0
     return split_list(header[place : closing(header, place - 1) - 1])[0] if attribute else None

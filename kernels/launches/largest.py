@@ -58,8 +58,15 @@ class LastBlocks:
         shape = Shape.square(edge)
         several = Shape.square(2 * self.step)  # blocks
         try:
+            begin = process_time()
             (_, _, c), run = self._run(several)
             if (fewer := len(run.bytes)) == c.size:  # alone, a block takes the work of all
+                return [], None
+            whole = sum(
+                len(np.unique(each)) == several.n
+                for each in self._places(several, run.bytes // c.itemsize)
+            )
+            if (process_time() - begin) * (edge / several.n) ** (1 + whole) > _SECONDS:
                 return [], None
             (_, _, c), run = self._run(shape)
             stored = run.bytes // c.itemsize

@@ -8,9 +8,8 @@ from kernels.launches.expression import parameters
 from kernels.launches.in_files import launches
 from kernels.launches.includes import BEGIN, END, read, with_includes_of
 from kernels.launches.pieces import Piece, blanked, function_name, kernels_of, pieces
-from kernels.launches.repository import sources
+from kernels.launches.repository import MOST_BYTES, sources
 
-_MOST_BYTES = 1 << 18  # of a file that is searched
 _UNIMPORTANT = {"const", "__restrict__", "__restrict", "restrict"}
 
 
@@ -25,7 +24,7 @@ def with_launcher(path: Path, text: str, folders: Sequence[Path] = ()) -> str:
         return text
     called = re.compile(rf"\b(?:{'|'.join(kernels)})\b[^;{{}}]*<\s?<\s?<")
     for other in sources(path):
-        if other == path.resolve() or other.stat().st_size > _MOST_BYTES:
+        if other == path.resolve() or other.stat().st_size > MOST_BYTES:
             continue
         code = read(other)
         if not called.search(blanked(code)):
@@ -54,9 +53,7 @@ def _declares(text: str, name: str, kernel: Piece) -> bool:
     return any(
         _types(piece) == _types(kernel)
         for piece in pieces(text)
-        if "__global__" in blanked(piece.header)
-        and piece.body is None
-        and function_name(piece) == name
+        if "__global__" in piece.head and piece.body is None and function_name(piece) == name
     )
 
 

@@ -28,6 +28,7 @@ from kernels.host_execution.compiler import (
     build_kernel,
 )
 from kernels.launches.constants import fixed_sizes, with_variables
+from kernels.launches.definitions import unknown_in
 from kernels.launches.device import for_the_device
 from kernels.launches.expression import (
     MALLOC,
@@ -50,7 +51,6 @@ from kernels.products.shape import Shape
 
 _MOST_ARGUMENTS = 32
 _MOST_LAUNCHES = 8  # as in launch.h
-_UNKNOWN = re.compile(r"‘(\w+)’ (?:(?:was not|has not been) declared|does not name a type)")
 
 
 class _Record(ctypes.Structure):
@@ -188,8 +188,8 @@ class Source:
         try:
             built = build_kernel(self.name, self.path, {}, mode, folder, launch)
         except CompilerError as error:
-            unknown = _UNKNOWN.search(str(error))
-            how = f"; if it is a macro or a type, give it by -D {unknown[1]}=" if unknown else ""
+            name = unknown_in(error)
+            how = f"; if it is a macro or a type, give it by -D {name}=" if name else ""
             where = f"{shown(self.path)}: {self.name}: its launch: "
             text = re.sub(r"^\S*configure\.h:\d+: ", where, str(error))
             raise CompilerError(f"{text}{how}") from None

@@ -14,13 +14,14 @@ from kernels.launches.checks import Judged, at_large_sizes
 from kernels.launches.expression import Launch, written
 from kernels.launches.in_files import launches, of_file
 from kernels.launches.includes import read, with_defines, with_includes, with_macros
-from kernels.launches.launcher import with_launcher
+from kernels.launches.launcher import own, with_launcher
 from kernels.launches.pieces import blanked, kernels_of, with_pointers
-from kernels.launches.roles import EQUAL
+from kernels.launches.reading import C_BEFORE
+from kernels.launches.roles import EQUAL, SIZES
 from kernels.launches.verdict import judge, kernels_to_judge, unjudged
 
 SECONDS, MEMORY_BYTES = 36.0, 3 * 2**29  # of the whole file, of CPU time
-LARGE_SECONDS = 15.0  # of large sizes
+LARGE_SECONDS = 26.0  # of large sizes
 
 
 def text_of(path: Path, folders: Sequence[Path] = (), defines: Sequence[str] = ()) -> str:
@@ -98,12 +99,23 @@ def verdict_on(path: Path, text: str, name: str, option: str | None, end: float)
     Raise KernelFault for a wrong kernel, and NotSupported, CompilerError or LimitReached for one
     that was not checked.
     """
-    work = partial(judge, path, text, name, option)
-    verdict: Judged = limited(work, max(0.0, end - cpu_clock()), MEMORY_BYTES)
+    try:
+        verdict = _limited(end, path, text, name, option)
+    except (CompilerError, NotSupported):
+        if own(text) == text:
+            raise
+        verdict = _limited(end, path, own(text), name, option)  # without the file that launches it
+        if not verdict.multiple:
+            raise
     verdict = _at_large_sizes(verdict, min(LARGE_SECONDS, max(0.0, end - cpu_clock())))
     if not verdict.multiple:
         raise KernelFault(f"{verdict.fault}; launched as {written(verdict.source.steps)}")
     return verdict
+
+
+def _limited(end: float, path: Path, text: str, name: str, option: str | None) -> Judged:
+    work = partial(judge, path, text, name, option)
+    return limited(work, max(0.0, end - cpu_clock()), MEMORY_BYTES)
 
 
 def check_compiled(path: Path, verdict: Judged) -> None:
@@ -120,6 +132,8 @@ def _lines(path: Path, name: str, verdict: Judged, declared: Sequence[Launch]) -
     yield f"{shown(path)}: {name}: {verdict_line(verdict)}"
     shapes = dict.fromkeys(map(verdict.reading.fitted, verdict.shapes))
     yield f"checked on the CPU, within the error bound, at {', '.join(map(str, shapes))}"
+    if verdict.defined:
+        yield f"not included, but found in the repository: {', '.join(verdict.defined)}"
     if constants := verdict.source.scope.constants:
         yield f"the file's {', '.join(constants)} took these sizes"
     if verdict.multiple > 1:
@@ -150,6 +164,9 @@ def verdict_line(verdict: Judged) -> str:
         text += f" ({verdict.reading.precision.note})"
     limits = [" = ".join(sizes) for sizes in verdict.reading.numbers.values() if sizes in EQUAL]
     limits += ["one B for all products"] * verdict.reading.shares_b
+    is_square = verdict.reading.is_square and {*SIZES} <= {*verdict.reading.numbers.values()}
+    limits += [" = ".join(SIZES)] * is_square
+    limits += [C_BEFORE[use] for use in [verdict.reading.c_before] if use]
     text += f" with {', '.join(limits)}" if limits else ""
     if verdict.is_fixed:
         return f"{text} at size {verdict.shapes[0]}, which the file fixes"

@@ -7,7 +7,7 @@ the host can be left out of the device's code.
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 _IGNORED = re.compile(
     r'//[^\n]*|/\*.*?(?:\*/|\Z)|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])\''
@@ -36,6 +36,16 @@ class Piece:
     end: int
     body: int | None = None
 
+    @cached_property
+    def code(self) -> str:
+        """The text with blank comments and quoted texts."""
+        return blanked(self.text)
+
+    @cached_property
+    def head(self) -> str:
+        """The header with blank comments and quoted texts."""
+        return blanked(self.header)
+
     @property
     def header(self) -> str:
         """The text before the block, or all of it."""
@@ -46,16 +56,15 @@ class Piece:
         """Whether it is a directive of the preprocessor."""
         return self.text.lstrip().startswith("#")
 
-    @property
+    @cached_property
     def is_function(self) -> bool:
         """Whether it defines a function."""
-        header = blanked(self.header)
-        return self.body is not None and "(" in header and not _TYPE.search(header)
+        return self.body is not None and "(" in self.head and not _TYPE.search(self.head)
 
-    @property
+    @cached_property
     def is_for_the_device(self) -> bool:
         """Whether a GPU can execute it."""
-        return _ON_DEVICE.search(blanked(self.header)) is not None
+        return _ON_DEVICE.search(self.head) is not None
 
 
 def blanked(text: str) -> str:
@@ -155,17 +164,17 @@ def declarations(text: str) -> str:
     for piece in reversed(list(pieces(text))):
         if not piece.is_function or piece.body is None:
             continue
-        header = blanked(piece.header)
-        if "__global__" in header:
+        if "__global__" in piece.head:
             text = f"{text[: piece.body]}{{}}{text[piece.end :]}"
-        elif "__device__" in header and not re.search(r"\b(?:__host__|constexpr)\b", header):
+        elif re.search(r"\b__device__\b(?!.*\b(?:__host__|constexpr)\b)", piece.head, re.DOTALL):
             text = text[: piece.begin] + text[piece.end :]
     return text
 
 
+@lru_cache(1 << 14)
 def function_name(piece: Piece) -> str | None:
     """Return the name of the function that a piece defines or declares."""
-    header = re.sub(r"\btemplate\s*<\s*>", "", _without_attributes(blanked(piece.header)))
+    header = re.sub(r"\btemplate\s*<\s*>", "", _without_attributes(piece.head))
     name = re.search(r"([A-Za-z_]\w*)\s*(?:<[^()]*>)?\s*\(", header)
     return name[1] if name else None
 
@@ -175,7 +184,7 @@ def kernels_of(text: str) -> dict[str, Piece]:
     kernels = dict[str, Piece]()
     for piece in pieces(text):
         name = function_name(piece)
-        if name and piece.is_function and "__global__" in blanked(piece.header):
+        if name and piece.is_function and "__global__" in piece.head:
             kernels.setdefault(name, piece)
     return kernels
 

@@ -30,6 +30,8 @@ LAYOUTS: dict[Layout, str] = {
     (True, False, False): "a transposed A (C = Aᵀ·B)",
     (True, True, False): "transposed A and B (C = Aᵀ·Bᵀ)",
 }
+# What a kernel does with numbers that C contains before the launch.
+C_BEFORE = {"ignored": "finite numbers in C before it", "added": "the sum in C (C += A·B)"}
 Factors = tuple[float, float]  # alpha and beta
 ONE: Factors = (1.0, 0.0)
 _WORD_BYTES = 4
@@ -174,6 +176,7 @@ class Reading:
     is_square: bool  # one size stands for all
     reads_c: bool = False  # the product is α·A·B + β·C
     loads_c: bool = False  # C is loaded, but the product does not depend on it
+    c_before: str = ""  # the use of what the file stores in C: a key of `C_BEFORE`
     layout: Layout = ROWS
     precision: Precision = Precision()
     takes_padding: bool = False  # sizes are given, and leading dimensions apart from them
@@ -217,7 +220,8 @@ class Reading:
     @property
     def factors(self) -> Factors:
         """The factors of a plain product; without a factor, all of an addend is added."""
-        return (1.0, 1.0) if self.has_addend and "BETA" not in self.numbers.values() else ONE
+        is_added = self.has_addend and "BETA" not in self.numbers.values()
+        return (1.0, 1.0) if is_added or self.c_before == "added" else ONE
 
     def values(self, shape: Shape, factors: Factors | None = None) -> list[float]:
         """Return the values of the launch's numbers for a shape."""

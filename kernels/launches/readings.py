@@ -7,10 +7,17 @@ from dataclasses import replace
 
 from base.paths import shown
 from kernels.host_execution.compiler import NotSupported
-from kernels.launches.expression import declared_names, named, split_list, targets, words
+from kernels.launches.expression import (
+    declared_names,
+    named,
+    parameters,
+    split_list,
+    targets,
+    words,
+)
 from kernels.launches.library import Source
 from kernels.launches.pieces import closing
-from kernels.launches.reading import LAYOUTS, Precision, Reading
+from kernels.launches.reading import C_BEFORE, LAYOUTS, Precision, Reading
 from kernels.launches.roles import (
     ADDEND,
     BATCH,
@@ -48,7 +55,8 @@ def readings(source: Source) -> Iterator[Reading]:
         sizes = {numbers[name] for name in reached & set(names)} & {*SIZES, *EQUAL}
         adds = source.reads_c or ADDEND in places.values() or "BETA" in numbers.values()
         precision = Precision(uses_tf32=source.uses_tf32)
-        reading = Reading(numbers, places, len(sizes) < 2, adds, precision=precision)
+        is_square = len(sizes) < 2 or source.main.is_square
+        reading = Reading(numbers, places, is_square, adds, precision=precision)
         if reading.has_leading_dimensions and len(source.launches) == 1 and not reading.has_addend:
             reading = replace(reading, takes_padding=len(sizes) in (1, len(SIZES)))
         yield reading
@@ -57,6 +65,24 @@ def readings(source: Source) -> Iterator[Reading]:
         if reading.has_leading_dimensions:
             for layout in list(LAYOUTS)[1:]:
                 yield replace(reading, layout=layout)
+
+
+def with_c(source: Source, reading: Reading) -> list[Reading]:
+    """Return the readings of a kernel that loads C: without effect, or what a file stores there."""
+    before = list(C_BEFORE) if sets_c(source, reading) and not reading.is_batched else []
+    return [
+        replace(reading, loads_c=True),
+        *(replace(reading, reads_c=True, c_before=use) for use in before),
+    ]
+
+
+def sets_c(source: Source, reading: Reading) -> bool:
+    """Return whether the function around a launch stores to C, or gets C from its caller."""
+    function = source.main.enclosing
+    c = "|".join(name for name, role in reading.matrices.items() if role == "C")
+    sets = rf"\b(?:\w*Memcpy\w*|\w*fill\w*)\s*\(\s*(?:{c})\b|\b(?:{c})\s*\[[^]]*\]\s*="
+    is_given = c in map(named, parameters(function))
+    return function is not None and (is_given or re.search(sets, function.code) is not None)
 
 
 def _roles(source: Source) -> list[dict[str, str]]:

@@ -10,28 +10,32 @@ _SUFFIXES = (".cu", ".cuh", ".h", ".hh", ".hpp", ".hxx", ".inc", ".inl")
 # At the top of a repository; without ``.git``, the highest folder with one of them.
 _MARKS = ("README.md", "LICENSE", "Makefile", "CMakeLists.txt")
 _LEVELS = 5
+MOST_BYTES = 1 << 18  # of a file that is searched
 _MOST_FOLDERS = 20_000  # that are searched: a home folder may contain millions of files
 
 
-def sources(path: Path) -> list[Path]:
+def sources(path: Path) -> tuple[Path, ...]:
     """Return the CUDA sources and headers of a file's repository; of its folder without one."""
-    source = path.resolve()
+    return _nearest_first(path.resolve().parent)
 
+
+@lru_cache(64)
+def _nearest_first(folder: Path) -> tuple[Path, ...]:
     def distance(file: Path) -> tuple[int, int, Path]:
-        common = len(os.path.commonpath([file.parent, source.parent]).rstrip(os.sep))
-        up, down = str(source.parent)[common:], str(file.parent)[common:]
+        common = len(os.path.commonpath([file.parent, folder]).rstrip(os.sep))
+        up, down = str(folder)[common:], str(file.parent)[common:]
         return up.count(os.sep), down.count(os.sep), file
 
-    return sorted(_below(_top(source)), key=distance)
+    return tuple(sorted(_below(_top(folder)), key=distance))
 
 
-def _top(source: Path) -> Path:
-    """Return the top folder of a file's repository."""
-    above = source.parents[:_LEVELS]
+def _top(folder: Path) -> Path:
+    """Return the top folder of the repository that contains a folder."""
+    above = [folder, *folder.parents][:_LEVELS]
     if clone := next((folder for folder in above if (folder / ".git").exists()), None):
         return clone
     marked = [folder for folder in above if any((folder / mark).exists() for mark in _MARKS)]
-    return marked[-1] if marked else source.parent
+    return marked[-1] if marked else folder
 
 
 @lru_cache(4)

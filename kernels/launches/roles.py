@@ -19,14 +19,16 @@ ADDEND, WORKSPACE = "ADDEND", "WORKSPACE"
 BATCH, FACTOR = "BATCH", "FACTOR"  # a number of products, and a factor of a size
 ELEMENT = "float"  # the type of elements that a template leaves open
 ELEMENT_TYPES = {ELEMENT, "double", "half", "__half", "nv_bfloat16", "__nv_bfloat16", "int"}
+_MANY = r"(?:(?:n|num|no)_?(?:of_?)?)?"  # before the rows of a matrix, or its letter
 _SIZE_NAMES = {
-    "M": r"m|(?:num)?(?:a|c)?_?rows(?:_?(?:a|c))?|h(?:eight)?_?(?:a|c)|(?:a|c)_?h(?:eight)?|height|"
+    "M": rf"m|{_MANY}(?:[ac]_?)?{_MANY}rows?(?:_?[ac])?|h(?:eight)?_?[ac]|[ac]_?h(?:eight)?|height|"
     r"m_?(?:size|dim|global)|(?:size|dim)_?m",
-    "N": r"n|(?:num)?(?:b|c)?_?col(?:s|umns)?(?:_?(?:b|c))?|w(?:idth)?_?(?:b|c)|"
-    r"(?:b|c)_?w(?:idth)?|n_?(?:size|dim|global)|(?:size|dim)_?n|out(?:_?features)?",
-    "K": r"k|(?:num)?a_?col(?:s|umns)?|(?:num)?b_?rows|(?:col(?:s|umns)?|w(?:idth)?)_?a|"
-    r"(?:rows|h(?:eight)?)_?b|a_?w(?:idth)?|b_?h(?:eight)?|inner|common|depth|shared_?dim|"
-    r"k_?(?:size|dim|global)|(?:size|dim)_?k|in(?:_?features)?",
+    "N": rf"n|{_MANY}(?:[bc]_?)?{_MANY}col(?:s|umns?)?(?:_?[bc])?|w(?:idth)?_?[bc]|"
+    r"[bc]_?w(?:idth)?|n_?(?:size|dim|global)|(?:size|dim)_?n|out(?:_?features)?",
+    "K": rf"k|{_MANY}a_?{_MANY}col(?:s|umns?)?|{_MANY}b_?{_MANY}rows?|"
+    rf"(?:{_MANY}col(?:s|umns?)?|w(?:idth)?)_?a|(?:{_MANY}rows?|h(?:eight)?)_?b|a_?w(?:idth)?|"
+    r"b_?h(?:eight)?|inner|common|depth|shared_?dim|k_?(?:size|dim|global)|(?:size|dim)_?k|"
+    r"in(?:_?features)?",
 }
 _SQUARE = r"n|size|width|dim(?:ension)?|order|len(?:gth)?|mat(?:rix)?_?(?:size|dim|width)|edge|w|s"
 _LEADING = {
@@ -38,7 +40,9 @@ _COUNT = r"(?:n|num|no)?_?batch\w*|b|bsz?"
 _FACTORS = {"ALPHA": r"\w*alpha\w*", "BETA": r"\w*beta\w*", "STREAM": "stream"}
 _DECORATION = re.compile(
     r"^(?:d|dev|device|g|gpu|h|in|mat(?:rix)?|p|ptr)_+|^d(?=[A-Z]$)|"
-    r"_+(?:d|dev|device|gpu|mat(?:rix)?|ptr)$|(?<=^[A-D])(?:GPU|Gpu|Dev|Device)$|_*$"
+    r"_+(?:d|dev|device|gpu|mat(?:rix)?|ptr)$|(?<=^[A-D])(?:GPU|Gpu|Dev|Device)$|_*$|"
+    r"^(?:gpu|dev|mat)_?(?=[A-D](?:_|$))|(?<=[A-Da-d])_*(?:[Ff][Pp]|[Bb][Ff]|f)\d+$|"
+    r"(?<=[A-Da-d])(?:_+half|_+float|_+double|Half|Float|Double)$"
 )
 
 

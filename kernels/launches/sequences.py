@@ -20,7 +20,7 @@ from kernels.launches.expression import (
     words,
 )
 from kernels.launches.in_files import of_file
-from kernels.launches.pieces import Piece, blanked, closing, kernels_of
+from kernels.launches.pieces import Piece, closing, kernels_of
 from kernels.launches.roles import MATRICES, letter, meaning_of, plain
 
 Steps = tuple[Launch, ...]
@@ -146,7 +146,7 @@ def _flow(step: Launch, kernels: dict[str, Piece]) -> dict[str, tuple[bool, bool
         for argument, parameter in targets(step, kernel)
         if is_pointer(parameter) and re.fullmatch(r"\w+", argument)
     ]
-    body = blanked(kernel.text)[len(kernel.header) :]
+    body = kernel.code[len(kernel.header) :]
     flow = {argument: _uses(body, parameter) for argument, parameter in pairs}
     if not any(is_stored for _, is_stored in flow.values()):  # by another pointer
         constant = {argument for argument, parameter in pairs if "const" in words(parameter)}

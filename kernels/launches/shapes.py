@@ -73,8 +73,8 @@ def odd_multiples(multiple: int, tile: tuple[int, int], reading: Reading) -> Seq
     deepest = multiple * (-(-DEEPEST // multiple) | 1)
     deep = Shape(1, lcm(multiple, tile[0]), lcm(multiple, tile[1]), deepest)
     tall = Shape(1, rows + 2 * multiple, columns, depth)
-    if max(rows, columns) > LARGEST_TILE:
-        return [least, tall, Shape(1, rows, columns + 2 * multiple, depth), deep]
+    if max(rows, columns) > LARGEST_TILE:  # a wide one is checked with large sizes
+        return [least, tall, deep]
     small = Shape(1, rows, columns + 2 * multiple, multiple)
     wide = Shape(1, 3 * columns, rows, depth)
     return [least, small, replace(tall, k=2 * depth), wide, deep]

@@ -42,6 +42,8 @@ _MEMSET_KERNEL = " ".join((HERE / "memset.h").read_text().split())  # for one li
 _CAST = re.compile(r"[(<]\s*(?:const\s+)?(\w+)\s*\*\s*[)>]\s*\(?\s*(\w+)")
 _PLAIN_TYPE = (HERE / "plain_type.h").read_text()
 _MATRIX = re.compile(r"\*|\[\s*\]")
+# Numbers of a command line.
+_OF_CALLER = re.compile(r"\bargv\b|\b(?:ato[il]|sto[il]|strtou?l+)\s*\(")
 _QUALIFIERS = re.compile(r"\b(?:const(?:expr)?|static|_*restrict_*|volatile|register)\b|&")
 
 
@@ -146,9 +148,10 @@ def _sizes(launch: Launch, declared: Mapping[str, str], by_argument: Mapping[str
         sizes = {name for name in sizes if name.upper() in SIZES or meaning_of(name)}
     sizes -= products | edges_of_blocks(launch)
     beside = {n: (line, values[n]) for line in launch.declarations for n in declared_names(line)}
+    given = {name for name, value in values.items() if _OF_CALLER.search(value)}
     equal = {beside[name] for name in sizes if values[name].isdecimal()}
     used = re.findall(r"\w+", str(launch))
-    return sizes | {n for n, each in beside.items() if each in equal and used.count(n) > 1}
+    return sizes | given | {n for n, each in beside.items() if each in equal and used.count(n) > 1}
 
 
 def _types(launch: Launch) -> dict[str, str]:

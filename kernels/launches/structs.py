@@ -1,6 +1,7 @@
 """Matrices that a kernel takes as structures: a pointer to the elements, and sizes."""
 
 import re
+from functools import lru_cache
 
 from kernels.launches.expression import (
     Launch,
@@ -13,7 +14,7 @@ from kernels.launches.expression import (
     targets,
     words,
 )
-from kernels.launches.pieces import Piece, blanked, pieces
+from kernels.launches.pieces import Piece, pieces
 from kernels.launches.roles import SIZES, is_bias, matrices, meaning_of, plain
 
 _STRUCTURE = re.compile(r"\b(?:struct|class)\b\s*(\w*)[^{;]*\{(.*)\}\s*(\w*)\s*;", re.DOTALL)
@@ -73,14 +74,20 @@ def _fields(text: str, parameter: str) -> dict[str, str]:
     """Return the fields of the structure that a parameter is, by name."""
     if "*" in parameter:
         return {}
-    for piece in pieces(text):
-        structure = _STRUCTURE.search(blanked(piece.text))
-        if structure and {structure[1], structure[3]} & words(parameter) - {""}:
-            fields = dict[str, str]()
-            for statement in statements(structure[2]):
-                fields |= declarations_in(statement)
-            return fields
-    return {}
+    structures = _structures(text)
+    kind = next((word for word in words(parameter) if word in structures), None)
+    fields = dict[str, str]()
+    for statement in statements(structures[kind]) if kind else ():
+        fields |= declarations_in(statement)
+    return fields
+
+
+@lru_cache(8)
+def _structures(text: str) -> dict[str, str]:
+    """Return what the structures of a source contain, by name."""
+    found = [_STRUCTURE.search(piece.code) for piece in pieces(text)]
+    named_twice = [(name, each[2]) for each in filter(None, found) for name in (each[1], each[3])]
+    return {name: inside for name, inside in reversed(named_twice) if name}
 
 
 def _value(field: str, role: str) -> str:

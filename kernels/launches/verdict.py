@@ -10,6 +10,7 @@ from base.paths import shown
 from kernels.catalog.source import without_comments
 from kernels.host_execution.compiler import CompilerError, NotSupported
 from kernels.launches.checks import Judged, check, configured, tile_of
+from kernels.launches.definitions import with_definition
 from kernels.launches.device import for_the_device
 from kernels.launches.doubts import UNTYPED, lack, unsaid
 from kernels.launches.expression import (
@@ -95,9 +96,29 @@ def _launched(text: str, option: str | None, name: str) -> list[Steps]:
 def judge(path: Path, text: str, name: str, option: str | None = None) -> Judged:
     """Judge a kernel of a file with this text on the host.
 
+    Names that neither the file nor those that it includes define are searched in the repository. As
+    they may be others, the kernel is not called wrong then. Raise NotSupported if no launch fits,
+    CompilerError if none compiles.
+    """
+    try:
+        return _judge(path, text, name, option)
+    except CompilerError as error:
+        defined = with_definition(path, text, error)
+        if defined is None:
+            raise
+    judged = judge(path, defined[0], name, option)
+    if judged.multiple:
+        return replace(judged, defined=(defined[1], *judged.defined))
+    raise NotSupported(
+        f"{judged.fault}; {defined[1]} was assumed, which {shown(path)} does not include"
+    )
+
+
+def _judge(path: Path, text: str, name: str, option: str | None) -> Judged:
+    """Judge a kernel whose names are known.
+
     A launch that is found in the file may belong to one size: then it does not grow with the
-    matrices, and its kernel is launched as one without a launch, unless its blocks loop. Raise
-    NotSupported if no launch fits, CompilerError if none compiles.
+    matrices, and its kernel is launched as one without a launch, unless its blocks loop.
     """
     for parameter in parameters(kernels_of(text)[name]):
         if re.search(r"\(\s*\*|\]\s*\[|\*[\s\w]*\*", parameter):
@@ -113,6 +134,8 @@ def judge(path: Path, text: str, name: str, option: str | None = None) -> Judged
         try:
             judged = _with_steps(source, option)
         except (CompilerError, NotSupported) as error:
+            if isinstance(error, CompilerError) and with_definition(path, text, error):
+                raise
             if len(steps) == 1 and isinstance(error, NotSupported) and not source.has_open_types:
                 raise (unknown or [error])[0] from None
             (unknown if len(steps) > 1 else refused).append(error)
@@ -134,7 +157,7 @@ def judge(path: Path, text: str, name: str, option: str | None = None) -> Judged
         return min(wrong, key=lambda judged: judged.fault.outcome if judged.fault else 0)
     if reasons := unknown or (refused if option else []):  # no guess replaces an option
         raise reasons[0]
-    return by_guesses(path, text, name, refused[0] if refused else None)
+    return by_guesses(path, text, name, refused[0] if refused else None, bool(launched))
 
 
 def _with_steps(source: Source, option: str | None) -> Judged | None:

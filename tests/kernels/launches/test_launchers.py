@@ -335,11 +335,12 @@ UNSAID = {
         "gets no bias",
     ),
     "what C contains": (
-        [
-            (STORED, STORED.replace("=", "+=")),
-            ("    tiled<", "    cudaMemcpy(C, c, n, way); tiled<"),
-        ],
-        "adds to a matrix that its file sets",
+        [(STORED, STORED.replace("=", "+=")), ADDS_ONE],
+        "reads a matrix that its file sets",
+    ),
+    "a constant of another file": (
+        [("sum = 0", "sum = ONE")],
+        "ONE of other.cuh was assumed, which .*tiled.cu does not include",
     ),
     "a part of a matrix": (
         [("left[row * K + i]", "left[row * K + i - 1]"), ("(A, B, C", "(A + 1, B, C")],
@@ -383,8 +384,56 @@ def test_a_kernel_is_not_called_wrong_if_the_file_does_not_say_all(tmp_path, edi
     for before, after in edits:
         assert before in text
         text = text.replace(before, after)
+    repository(tmp_path, {"other.cuh": "constexpr int ONE = 1;"})
     with pytest.raises(NotSupported, match=reason):
         judge(tmp_path / "tiled.cu", text, "tiled")
+
+
+# Edits of a kernel and its launch, and the verdict.
+JUDGED = {
+    "adds to C": ([(STORED, STORED.replace("=", "+="))], "with the sum in C (C += A·B)"),
+    "reads C": ([(STORED, f"{STORED} + 0 * out[row * N + column]")], "with finite numbers in C"),
+    "a function of a file that is not included": (
+        [("sum = 0", "sum = rest(0)")],
+        "not included, but found in the repository: rest of more.cuh\n",
+    ),
+    "equal sizes": (
+        [("right[i * N", "right[i * K"), ("    tiled<", "    assert(M == N && N == K); tiled<")],
+        "correct with M = N = K\n",
+    ),
+    "memory of a function": (
+        [
+            ("float sum", "extern __shared__ float memory[]; memory[threadIdx.x] = row; float sum"),
+            ("void run", "int bytes() { cudaGetDevice(0); int n = 64; return n * 4; }\nvoid run"),
+            ("    tiled<", "    static int size = bytes(); tiled<"),
+            ("64>>>", "64, size>>>"),
+        ],
+        "tiled: correct\n",
+    ),
+    "a number of the command line": (
+        [
+            ("int K) {\n    const", "int K, int last) {\n    const"),
+            ("int K) {\n    tiled", "int K, char **argv) {\n    int n = atoi(argv[1]); tiled"),
+            ("N, K);", "N, K, n);"),
+        ],
+        "tiled: correct\n",
+    ),
+}
+OTHERS = {
+    "more.cuh": "KEEPS int rest(int value) { return value; }",
+    "other.cuh": "#define KEEPS __device__",
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("edits", "verdict"), JUDGED.values(), ids=JUDGED)
+def test_what_the_host_does_before_a_launch_is_known(tmp_path, edits, verdict):
+    text = PLAIN + CALLED
+    for before, after in edits:
+        assert before in text
+        text = text.replace(before, after)
+    path = repository(tmp_path, {"tiled.cu": text, **OTHERS})
+    assert verdict in "\n".join(judged(path))
 
 
 def test_a_fault_is_in_the_line_of_the_file_that_contains_the_kernel(tmp_path):
