@@ -9,6 +9,7 @@ from kernels.launches.includes import enabled, read
 from kernels.launches.pieces import Piece, function_name, pieces
 from kernels.launches.repository import MOST_BYTES, sources
 
+_MOST_FILES = 1000  # that are searched, the nearest first
 _UNKNOWN = re.compile(
     r"‘(\w+)’ (?:(?:was not|has not been) declared|does not name a type)|"
     r"no arguments to ‘(\w+)’ that depend on a template"
@@ -40,7 +41,7 @@ def with_definition(path: Path, text: str, error: CompilerError) -> tuple[str, s
 
 def _definition(path: Path, name: str, is_called: bool) -> tuple[str, str] | None:
     """Return the nearest definition of a name, with its line, and the name of its file."""
-    for file in sources(path):
+    for file in sources(path)[:_MOST_FILES]:
         if file == path.resolve() or file.stat().st_size > MOST_BYTES:
             continue
         code = read(file)

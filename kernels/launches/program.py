@@ -27,7 +27,7 @@ from kernels.launches.expression import written
 from kernels.launches.includes import without_includes
 from kernels.launches.library import Library
 from kernels.launches.pieces import declarations
-from kernels.launches.reading import ONE, Precision, Reading
+from kernels.launches.reading import ONE, Reading
 from kernels.launches.roles import ADDEND, WORKSPACE
 from kernels.launches.shim import code
 from kernels.products.shape import Shape
@@ -56,7 +56,7 @@ def facts_of(judged: Judged) -> LaunchFacts:
             "numbers": tuple(reading.numbers.values()),
             "pointers": tuple(reading.matrices.values()),
             "layout": reading.layout,
-            "dtype": _dtype(reading.precision) if reading.factors == ONE else None,
+            "dtype": _dtype(reading),
             "tile": judged.tile,
             "threads": prod(launched.block),
             "shared_bytes": launched.dynamic_shared_bytes,
@@ -68,10 +68,13 @@ def facts_of(judged: Judged) -> LaunchFacts:
     )
 
 
-def _dtype(precision: Precision) -> str | None:
-    """Return the element type of all matrices; None if their products have another bound."""
+def _dtype(reading: Reading) -> str | None:
+    """Return the element type of all matrices; None if products of this kind are not timed."""
+    precision, layout = reading.precision, reading.layout
+    is_mixed = layout[2] and not all(layout)
     names = {matrix.name for matrix in (precision.a, precision.b, precision.c)}
-    if len(names) > 1 or precision.uses_tf32 or precision.short_sums:
+    has_bound = len(names) == 1 and not (precision.uses_tf32 or precision.short_sums)
+    if is_mixed or reading.factors != ONE or not has_bound:
         return None
     return _DTYPES.get(names.pop())
 

@@ -29,6 +29,7 @@ LAYOUTS: dict[Layout, str] = {
     (False, True, False): "a transposed B (C = A·Bᵀ)",
     (True, False, False): "a transposed A (C = Aᵀ·B)",
     (True, True, False): "transposed A and B (C = Aᵀ·Bᵀ)",
+    (False, True, True): "columns of B and C",
 }
 # What a kernel does with numbers that C contains before the launch.
 C_BEFORE = {"ignored": "finite numbers in C before it", "added": "the sum in C (C += A·B)"}
